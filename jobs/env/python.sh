@@ -1,0 +1,22 @@
+# shellcheck shell=bash
+# Chooses a Python that can draw. Sourced:  python=$(find_python ROOT)
+# Order: $PYTHON, python3 of the PATH, the system's, ROOT/.venv; else a virtual
+# environment is made in ROOT/.venv, which needs a network.
+find_python() {
+  local root=$1 candidate
+  for candidate in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3 \
+    "$root/.venv/bin/python"; do
+    if "$candidate" -c 'import h5py, numpy, matplotlib' 2>/dev/null; then
+      echo "$candidate"
+      return 0
+    fi
+  done
+  if python3 -m venv "$root/.venv" >&2 &&
+    "$root/.venv/bin/pip" install -q h5py numpy matplotlib >&2; then
+    echo "$root/.venv/bin/python"
+    return 0
+  fi
+  echo "no Python with h5py, numpy and matplotlib: install them, or set" \
+    "PYTHON to one that has them" >&2
+  return 66
+}

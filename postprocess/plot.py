@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Draws how runs converged and where their time went.
+
+    postprocess/plot.py RUN... -o FILE.png|FILE.pdf|FILE.svg
+    postprocess/plot.py RUN... -o FILE.csv --data-only    the points drawn
+"""
+import argparse
+import csv
+import os
+
+import numpy as np
+
+from run_reader import BAD_INPUT, RunError, open_runs, run_main
+
+CANNOT_CREATE = 73
+# Okabe and Ito's palette: told apart with any kind of colour vision.
+PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
+           "#000000"]
+DASHES = ["-", "--", "-.", ":"]
+PARTS = {"compute": "#0072B2", "communication": "#E69F00",
+         "waiting for others": "#D55E00"}
+AXES = {"steps": "steps of a worker", "samples": "training samples seen",
+        "time_s": "training time on this machine (s)",
+        "virtual_s": "virtual time (s)"}
+
+
+def x_values(run, table, axis):
+    """`axis` for the rows of /train or /eval; evaluations count samples as
+    the training rows around them do."""
+    steps = run.column(table, "worker_steps") / run.workers
+    if axis == "steps":
+        return steps
+    values = run.column(table, axis)
+    if len(values) or axis != "samples":
+        return values
+    known = run.column("train", "worker_steps") / run.workers
+    samples = run.column("train", "samples")
+    if not len(known):
+        return values
+    # A step covers equally many samples throughout: one ratio places all.
+    return steps * (samples[-1] / known[-1])
+
+
+def axes_of(runs):
+    axes = ["steps", "samples", "time_s"]
+    if any(run.has_virtual_time() for run in runs):
+        axes.append("virtual_s")
+    return axes
+
+
+def series_of(run):
+    """(table, column) of what is drawn: training loss, then the metric."""
+    metric = run.metric
+    return [("train", "loss")] + ([("eval", metric)] if metric else [])
+
+
+def smooth(values, width):
+    """Running mean over `width` rows, shorter at both ends."""
+    kernel = np.ones(width)
+    return np.convolve(values, kernel, "same") / \
+        np.convolve(np.ones(len(values)), kernel, "same")
+
+
+def time_parts(run):
+    """Seconds by part: one bar a worker."""
+    compute, exposed = run.per_worker("compute_s"), run.per_worker("exposed_s")
+    wait = run.per_worker("wait_s")
+    if not len(wait):
+        wait = np.zeros_like(exposed)
+    return {"compute": compute, "communication": exposed - wait,
+            "waiting for others": wait}
+
+
+def by_clock(runs):
+    """{clock: runs}: in one process a worker's clock is the virtual one, which
+    shares no axis with a wall clock."""
+    clocks = {}
+    for run in runs:
+        clock = "virtual s" if run.has_virtual_time() else "s"
+        clocks.setdefault(clock, []).append(run)
+    return clocks
+
+
+def bars_of(runs, per_worker):
+    """(label, {part: seconds}, overlapped): a bar a worker for a run that is
+    alone, a bar of means over workers for each of several."""
+    bars = []
+    for run in runs:
+        parts = time_parts(run)
+        hidden = run.per_worker("overlapped_s")
+        count = len(parts["compute"])
+        if count == 0:
+            continue
+        if not len(hidden):
+            hidden = np.zeros(count)
+        if per_worker and count <= 16:
+            bars += [(f"worker {w}", {k: v[w] for k, v in parts.items()},
+                      hidden[w]) for w in range(count)]
+        else:
+            bars.append((run.label, {k: v.mean() for k, v in parts.items()},
+                         hidden.mean()))
+    return bars
+
+
+def write_data(runs, path):
+    """Every point and bar as rows: run, figure, x, y."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["run", "y", "x", "x_value", "y_value"])
+        for run in runs:
+            for table, column in series_of(run):
+                y = run.column(table, column)
+                for axis in axes_of([run]):
+                    for x_value, y_value in zip(x_values(run, table, axis), y):
+                        writer.writerow([run.label, f"{table} {column}", axis,
+                                         repr(float(x_value)),
+                                         repr(float(y_value))])
+            for part, values in time_parts(run).items():
+                for worker, value in enumerate(values):
+                    writer.writerow([run.label, part, "worker", worker,
+                                     repr(float(value))])
+
+
+def draw_curves(figure, grid, runs, axes):
+    """Two rows of panels: training loss above, the metric below."""
+    drawn, above = {}, {}  # above: the panel of the column's first row
+    for row in range(2):
+        shared = None
+        for place, axis in enumerate(axes):
+            panel = figure.add_subplot(grid[row, place], sharey=shared,
+                                       sharex=above.get(place))
+            shared = shared or panel
+            above.setdefault(place, panel)
+            for index, run in enumerate(runs):
+                if row >= len(series_of(run)):
+                    continue
+                table, column = series_of(run)[row]
+                x, y = x_values(run, table, axis), run.column(table, column)
+                if not len(x) or not np.isfinite(x + y).any():
+                    continue
+                colour = PALETTE[index % len(PALETTE)]
+                style = {"color": colour, "label": run.label,
+                         "linestyle": DASHES[index // len(PALETTE) % 4]}
+                if row == 1:
+                    line, = panel.plot(x, y, marker="o", markersize=3.5,
+                                       **style)
+                elif len(y) > 60:
+                    panel.plot(x, y, color=colour, alpha=0.25, linewidth=0.7)
+                    line, = panel.plot(x, smooth(y, len(y) // 30), **style)
+                else:
+                    line, = panel.plot(x, y, **style)
+                drawn[run.label] = line
+            if not panel.lines:
+                panel.text(0.5, 0.5, "no finite values", ha="center",
+                           transform=panel.transAxes)
+            panel.grid(alpha=0.3)
+            if place == 0:
+                metric = runs[0].metric or "metric"
+                panel.set_ylabel("training loss" if row == 0 else
+                                 f"evaluation {metric}".replace("_", " "))
+            else:
+                panel.tick_params(labelleft=False)
+            if row == 1:
+                panel.set_xlabel(AXES[axis])
+            else:
+                panel.tick_params(labelbottom=False)
+            panel.margins(x=0.02)
+            panel.set_xlim(left=0)
+            # Few and short, or the labels of neighbouring panels would meet.
+            panel.locator_params(axis="x", nbins=4)
+            panel.ticklabel_format(axis="x", style="sci", scilimits=(-3, 4),
+                                   useMathText=True)
+    return drawn
+
+
+def draw_bars(panel, clock, bars, of_means):
+    """Stacked: what a worker's time went to; thin: hidden communication."""
+    for place, (_, parts, hidden) in enumerate(bars):
+        left = 0.0
+        for part, colour in PARTS.items():
+            panel.barh(place, parts[part], left=left, height=0.55,
+                       color=colour, edgecolor="white", linewidth=0.5,
+                       label=part if place == 0 else None)
+            left += parts[part]
+        panel.barh(place + 0.37, hidden, height=0.14, color="#009E73",
+                   label="communication under computation"
+                   if place == 0 else None)
+    # The legend has the whole names; the margin has room for 16 letters.
+    panel.set_yticks(range(len(bars)),
+                     [label if len(label) <= 16 else "…" + label[-15:]
+                      for label, *_ in bars])
+    panel.invert_yaxis()
+    panel.set_xlabel(f"where a worker's time went ({clock}"
+                     f"{', mean over workers' if of_means else ''})")
+    panel.grid(axis="x", alpha=0.3)
+    panel.set_axisbelow(True)
+
+
+def draw(runs, path):
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.size": 9, "lines.linewidth": 1.5,
+                         "axes.spines.top": False, "axes.spines.right": False})
+    axes, of_means = axes_of(runs), len(runs) > 1
+    bars = {clock: bars_of(alike, per_worker=not of_means)
+            for clock, alike in by_clock(runs).items()}
+    bars = {clock: rows for clock, rows in bars.items() if rows}
+    bar_heights = [0.55 + 0.26 * len(rows) for rows in bars.values()]
+    names_height = 0.22 * -(-len(runs) // 3) + 0.1
+    height = 5.2 + sum(bar_heights) + names_height
+    figure = plt.figure(figsize=(3.1 * len(axes) + 0.8, height))
+    rows = [2.5, 2.5] + bar_heights
+    grid = figure.add_gridspec(
+        len(rows), len(axes), height_ratios=rows, left=0.085, right=0.985,
+        bottom=0.5 / height, top=1 - names_height / height - 0.01,
+        hspace=0.14 * len(rows))
+    # The curves' rows stand closer together than the bars below them.
+    curves = grid[0:2, :].subgridspec(2, len(axes), hspace=0.1, wspace=0.14)
+    drawn = draw_curves(figure, curves, runs, axes)
+    if drawn:
+        figure.legend(drawn.values(), drawn.keys(), loc="upper center",
+                      ncol=min(3, len(drawn)), frameon=False)
+    for row, (clock, rows) in enumerate(bars.items(), start=2):
+        # Room to the right of the bars for their legend.
+        below = grid[row, :].subgridspec(1, 2, width_ratios=[4, 1.25])
+        panel = figure.add_subplot(below[0, 0])
+        draw_bars(panel, clock, rows, of_means)
+        if row == 2:
+            panel.legend(loc="center left", bbox_to_anchor=(1.01, 0.5),
+                         frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE")
+    parser.add_argument("--data-only", action="store_true",
+                        help="write the points drawn as csv, draw nothing")
+    options = parser.parse_args(arguments)
+    suffix = os.path.splitext(options.output)[1]
+    accepted = [".csv"] if options.data_only else [".png", ".pdf", ".svg"]
+    if suffix not in accepted:
+        raise RunError(BAD_INPUT, f"{options.output}: the name must end in "
+                       f"{' or '.join(accepted)}")
+    runs = open_runs(options.runs)
+    try:
+        if options.data_only:
+            write_data(runs, options.output)
+        else:
+            draw(runs, options.output)
+    except OSError as error:
+        raise RunError(CANNOT_CREATE, f"{options.output}: {error.strerror}")
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)

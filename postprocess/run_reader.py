@@ -1,0 +1,182 @@
+"""A run's results.h5 as plain Python: what all of postprocess/ reads with.
+
+    run = open_run("runs/bsp-seed1")      # a run's directory or its results.h5
+    run.tables["eval"]["accuracy"]        # numpy, (rows) or (rows, workers)
+    run.input["sync.scheme"]              # the resolved input, as text
+"""
+import os
+import sys
+
+import h5py
+import numpy as np
+
+BAD_INPUT, INPUT_MISSING = 65, 66  # exit codes, as syncopate's own
+# What /eval may hold, best known first; True: larger is better.
+METRICS = {"accuracy": True, "exact_match": True, "f1": True, "auc": True,
+           "log_loss": False, "loss": False}
+
+
+class RunError(Exception):
+    """What a user can mend, as one line; `code` is the exit code."""
+
+    def __init__(self, code, line):
+        super().__init__(line)
+        self.code = code
+
+
+class Run:
+    """Tables, units, provenance, summary and input of one run."""
+
+    def __init__(self, path):
+        self.path = path
+        self.tables, self.units, self.descriptions = {}, {}, {}
+        self.provenance, self.summary, self.input = {}, {}, {}
+
+    @property
+    def name(self):
+        """The run's directory, or the file's stem if it has another name."""
+        folder, file = os.path.split(os.path.abspath(self.path))
+        stem = os.path.splitext(file)[0]
+        return os.path.basename(folder) if stem == "results" else stem
+
+    @property
+    def workers(self):
+        if "workers" in self.provenance:
+            return int(self.provenance["workers"])
+        return int(self.input.get("run.workers", 1))
+
+    @property
+    def scheme(self):
+        return self.input.get("sync.scheme",
+                              str(self.provenance.get("scheme", "?")))
+
+    @property
+    def metric(self):
+        """The name of the evaluation's figure; None without evaluations."""
+        for name in METRICS:
+            if len(self.column("eval", name)):
+                return name
+        return None
+
+    def column(self, table, name):
+        """A column, empty where the run has none."""
+        return self.tables.get(table, {}).get(name, np.empty(0))
+
+    def last(self, table, name, default=float("nan")):
+        values = self.column(table, name)
+        return values[-1] if len(values) else default
+
+    def per_worker(self, name):
+        """A /comm column summed over its rows: one value a worker."""
+        values = self.column("comm", name)
+        return values.sum(axis=0) if values.ndim == 2 else np.empty(0)
+
+    def has_virtual_time(self):
+        """Whether a virtual clock ran (workers in one process)."""
+        return bool(np.nan_to_num(self.last("train", "virtual_s", 0.0)) > 0)
+
+    def data_identity(self):
+        """What says that two runs saw the same data."""
+        digests = {key: str(value) for key, value in self.provenance.items()
+                   if "digest" in key}
+        if digests:
+            return digests
+        keys = ("data.kind", "data.path", "data.synthetic_seed",
+                "data.samples", "data.test_samples", "data.noise")
+        return {key: self.input[key] for key in keys if key in self.input}
+
+
+def parse_ini(text):
+    """{"section.key": "value"} of an echoed input."""
+    values, section = {}, ""
+    for line in text.splitlines():
+        line = line.strip()
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1].strip()
+        elif "=" in line and not line.startswith(("#", ";")):
+            key, value = line.split("=", 1)
+            values[f"{section}.{key.strip()}"] = value.strip()
+    return values
+
+
+def _plain(value):
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value.tolist()]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _read(run, file):
+    for group_name, group in file.items():
+        if not isinstance(group, h5py.Group):
+            continue
+        if group_name == "provenance":
+            run.provenance = {k: _plain(v) for k, v in group.attrs.items()}
+            continue
+        columns = {}
+        for name, dataset in group.items():
+            if not isinstance(dataset, h5py.Dataset):
+                continue
+            key = f"{group_name}/{name}"
+            run.units[key] = _plain(dataset.attrs.get("units", "1"))
+            run.descriptions[key] = _plain(dataset.attrs.get("description",
+                                                             ""))
+            columns[name] = dataset[()]
+        if group_name == "summary":
+            run.summary = {k: _plain(v) for k, v in columns.items()}
+        elif columns:
+            run.tables[group_name] = columns
+    run.input = parse_ini(str(run.provenance.get("input", "")))
+
+
+def open_run(path):
+    """Reads a run's directory or results file; RunError if it cannot."""
+    file_path = os.path.join(path, "results.h5") if os.path.isdir(path) \
+        else path
+    if not os.path.exists(file_path):
+        raise RunError(INPUT_MISSING, f"{file_path}: no such results")
+    run = Run(file_path)
+    try:
+        with h5py.File(file_path, "r") as file:
+            _read(run, file)
+    # What h5py raises for damaged names, types and sizes.
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError,
+            MemoryError) as error:
+        line = str(error).splitlines()[0]
+        raise RunError(BAD_INPUT, f"{file_path}: not readable as HDF5: {line}")
+    if "train" not in run.tables:
+        raise RunError(BAD_INPUT, f"{file_path}: no group /train: not the "
+                       "results of a run")
+    return run
+
+
+def open_runs(paths):
+    """All of them, with names that tell them apart."""
+    runs = [open_run(path) for path in paths]
+    names = [run.name for run in runs]
+    for run, path in zip(runs, paths):
+        run.label = run.name if names.count(run.name) == 1 else path
+    return runs
+
+
+def print_table(header, rows, file=None):
+    """Aligned columns: the first to the left, the rest to the right."""
+    cells = [header] + [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    for row in cells:
+        line = [row[0].ljust(widths[0])]
+        line += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        print("  ".join(line).rstrip(), file=file)
+
+
+def run_main(main):
+    """Calls main(arguments); a RunError ends as one line and its code."""
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except RunError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.code)
+    except BrokenPipeError:
+        # Whoever read the output has enough; nothing more is flushed.
+        os._exit(0)

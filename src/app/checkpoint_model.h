@@ -1,0 +1,33 @@
+// The models of a checkpoint, for commands that do not train.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/engine.h"
+
+namespace syncopate {
+
+struct CheckpointModel {
+  std::vector<float> parameters, buffers;
+  ReplicaView view() { return {parameters, {}, buffers}; }
+};
+
+struct CheckpointModels {
+  std::string folder;
+  // By eval.model: one for average and rank0, each worker's for each.
+  std::vector<CheckpointModel> models;
+};
+
+// `path`: a checkpoint folder, a folder of checkpoints or a run directory (the
+// newest whole one). Parameters are the shared ones; running statistics are
+// averaged over the workers, rank 0's or each worker's own, and recomputed
+// where eval.batchnorm says so. Warns where the data is not what the checkpoint
+// was trained on. Errors: Error(kBadInput) where it is damaged or of another
+// network, kInputMissing where there is none.
+CheckpointModels load_models(const Engine& engine,
+                             const std::string& path,
+                             Log& log);
+
+}  // namespace syncopate

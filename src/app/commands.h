@@ -1,0 +1,38 @@
+// The commands, one file each: NAME.cpp holds command_NAME.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/command_line.h"
+#include "app/session.h"
+
+namespace syncopate {
+
+struct Command {
+  std::string name;
+  std::string usage;        // "train INPUT.ini [--section.key=value ...]"
+  std::string description;  // one line
+  ExitCode (*run)(Session& session, const CommandLine& line);
+};
+const std::vector<Command>& command_table();
+
+ExitCode command_train(Session& session, const CommandLine& line);
+ExitCode command_evaluate(Session& session, const CommandLine& line);
+ExitCode command_predict(Session& session, const CommandLine& line);
+ExitCode command_prepare(Session& session, const CommandLine& line);
+ExitCode command_validate(Session& session, const CommandLine& line);
+ExitCode command_inspect(Session& session, const CommandLine& line);
+ExitCode command_list(Session& session, const CommandLine& line);
+ExitCode command_doctor(Session& session, const CommandLine& line);
+ExitCode command_bench(Session& session, const CommandLine& line);
+
+// What --version prints and results.h5's provenance states: version, git
+// state, compiler, flags, libraries.
+std::string version_text(const Session& session);
+
+// main() without the process's argv: never returns.
+[[noreturn]] void run_program(int argc, char** argv);
+
+}  // namespace syncopate

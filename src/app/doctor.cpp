@@ -1,0 +1,155 @@
+// syncopate doctor: what this machine gives, what is wrong, how to mend it.
+#include <unistd.h>
+#include <cstdlib>
+#include <set>
+
+#include "app/commands.h"
+#include "app/median.h"
+#include "app/version.h"
+#include "base/clock.h"
+#include "base/hdf5_file.h"
+#include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
+#include "device/device.h"
+
+namespace syncopate {
+namespace {
+
+class Report {
+ public:
+  explicit Report(Log& log) : log_(log) {}
+  void ok(const std::string& what, const std::string& text) {
+    log_.line("[ok]   {:<12} {}", what, text);
+  }
+  void note(const std::string& what, const std::string& text) {
+    log_.line("[note] {:<12} {}", what, text);
+  }
+  void bad(ExitCode code, const std::string& what, const std::string& text) {
+    log_.line("[bad]  {:<12} {}", what, text);
+    if (code_ == ExitCode::kDone) code_ = code;
+  }
+  ExitCode code() const { return code_; }
+
+ private:
+  Log& log_;
+  ExitCode code_ = ExitCode::kDone;
+};
+
+void check_processor(Report& report, const Session& session) {
+  const CpuFeatures cpu = cpu_features();
+  report.ok("processor", fmt::format("{}, {} cores here, {} threads a worker",
+                                     cpu.model, cpu.cores, session.threads(0)));
+  if (!cpu.has_avx512)
+    report.note("processor",
+                "no AVX-512: convolutions take another path, and "
+                "bits differ from machines that have it");
+  report.note("precision", cpu.has_bf16
+                               ? "bf16 instructions: run.precision = bf16 works"
+                               : "no bf16 instructions: run.precision = fp32");
+  const int gpus = cuda_device_count();
+  if (gpus > 0)
+    report.ok("gpu", fmt::format("{} CUDA devices", gpus));
+  else
+    report.note("gpu", "no CUDA device usable by this executable");
+}
+
+void check_slurm(Report& report, const Session& session) {
+  const char* job = std::getenv("SLURM_JOB_ID");
+  if (!job) {
+    report.note("slurm", "not inside a job");
+    return;
+  }
+  const char* nodes = std::getenv("SLURM_JOB_NUM_NODES");
+  report.ok("slurm", fmt::format("job {}, {} nodes", job, nodes ? nodes : "?"));
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  if (tasks && parse_int(tasks).value_or(1) > 1 && session.size() == 1)
+    report.bad(ExitCode::kUsage, "pmi",
+               fmt::format("srun started {} tasks, each sees a world of 1: "
+                           "srun --mpi=pmi2 (srun --mpi=list)",
+                           tasks));
+}
+
+void check_storage(Report& report) {
+  const fs::path path = fmt::format("syncopate-doctor-{}.h5", getpid());
+  try {
+    const std::vector<float> values(1 << 20, 1.5f);
+    const std::vector<int64_t> dims = {std::ssize(values)};
+    const double begin = monotonic_s();
+    {
+      Hdf5Writer file(path);
+      file.write<float>("values", dims, values);
+      file.close();
+    }
+    fsync_path(path);
+    const double seconds = monotonic_s() - begin;
+    std::vector<float> back(values.size());
+    Hdf5Reader(path).read<float>("values", back);
+    if (back != values)
+      report.bad(ExitCode::kIoError, "storage", "read back other values");
+    else
+      report.ok("storage",
+                fmt::format("HDF5 {}: 4 MiB written, synced and read back "
+                            "here in {:.0f} ms",
+                            hdf5_version(), 1e3 * seconds));
+  } catch (const Error& error) {
+    report.bad(error.code(), "storage", error.what());
+  }
+  std::error_code ignored;
+  fs::remove(path, ignored);
+}
+
+size_t num_hosts(const Session& session) {
+  const std::vector<std::string> names = session.hosts();  // by rank
+  return std::set<std::string>(names.begin(), names.end()).size();
+}
+
+void check_messages(Report& report, Session& session) {
+  if (!session.is_mpi()) {
+    report.note("mpi",
+                "not under a launcher: one process (mpiexec -n 2 "
+                "syncopate doctor tries messages)");
+    return;
+  }
+  const auto world = session.make_world(session.size(), NetworkCost{});
+  world->run([&](Endpoint& endpoint) {
+    const Group group = endpoint.world_group();
+    std::vector<double> seconds;
+    bool is_right = true;
+    for (int i = 0; i < 20; ++i) {
+      std::vector<float> values(1 << 18, static_cast<float>(endpoint.rank()));
+      barrier(endpoint, group, tags::kControl);
+      const double begin = monotonic_s();
+      all_reduce_sum(endpoint, group, values, CollectiveAlgorithm::kRing,
+                     Wire::kF32, tags::kCollective, Traffic::kPayload);
+      seconds.push_back(monotonic_s() - begin);
+      const auto expected =
+          static_cast<float>(group.size() * (group.size() - 1) / 2);
+      for (const float value : values) is_right &= value == expected;
+    }
+    if (endpoint.rank() != 0) return;
+    if (!is_right)
+      report.bad(ExitCode::kInternal, "messages", "a sum came out wrong");
+    else
+      report.ok("messages",
+                fmt::format("{} ranks on {} hosts, 1 MiB all-reduce {:.2f} ms",
+                            session.size(), num_hosts(session),
+                            1e3 * median(seconds)));
+  });
+}
+
+}  // namespace
+
+ExitCode command_doctor(Session& session, const CommandLine& line) {
+  session.agree_on([&] { line.allow_only({}, CommandLine::Keys::kRefused); });
+  Report report(session.log());
+  for (const auto& [name, value] : build_facts(session))
+    session.log().line("       {:<12} {}", name, value);
+  check_processor(report, session);
+  check_slurm(report, session);
+  check_messages(report, session);
+  if (session.rank() == 0) check_storage(report);
+  return report.code();
+}
+
+}  // namespace syncopate

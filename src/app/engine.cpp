@@ -1,0 +1,119 @@
+#include "app/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/text.h"
+
+namespace syncopate {
+namespace {
+
+int64_t whole_steps(const Length& length, double steps_per_epoch) {
+  return static_cast<int64_t>(std::llround(length.steps(steps_per_epoch)));
+}
+
+// A period of less than a step would be never; an asked-for one is at least 1.
+int64_t period_steps(const Length& length, double steps_per_epoch) {
+  return length.value > 0
+             ? std::max<int64_t>(1, whole_steps(length, steps_per_epoch))
+             : 0;
+}
+
+RunPlan make_plan(const Options& options, const Sampler& sampler) {
+  RunPlan plan;
+  plan.batches_per_epoch = sampler.batches_per_epoch();
+  plan.steps_per_epoch = static_cast<double>(plan.batches_per_epoch) /
+                         static_cast<double>(options.data.accumulate);
+  const double per_epoch = plan.steps_per_epoch;
+  plan.total_steps = options.run.steps > 0 ? options.run.steps : INT64_MAX;
+  if (options.run.epochs > 0)
+    plan.total_steps = std::min<int64_t>(
+        plan.total_steps,
+        static_cast<int64_t>(std::ceil(options.run.epochs * per_epoch - 1e-9)));
+  plan.stop_at = plan.total_steps;
+  if (options.run.stop_at.value > 0)
+    plan.stop_at =
+        std::min(plan.total_steps, whole_steps(options.run.stop_at, per_epoch));
+  plan.horizon = options.schedule.horizon.value > 0
+                     ? options.schedule.horizon.steps(per_epoch)
+                     : static_cast<double>(plan.total_steps);
+  plan.log_every = period_steps(options.run.log_every, per_epoch);
+  plan.eval_every = period_steps(options.eval.every, per_epoch);
+  plan.checkpoint_every = period_steps(options.checkpoint.every, per_epoch);
+  return plan;
+}
+
+std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
+  const int gpus = cuda_device_count();
+  if (options.run.device == "cuda" ||
+      (options.run.device == "auto" && gpus > 0))
+    return make_cuda_device(gpus > 0 ? local_rank % gpus : 0);
+  if (options.run.precision == "bf16" && !cpu_features().has_bf16)
+    fail(ExitCode::kBadInput,
+         "run.precision: bf16: this processor ({}) has no bf16 instructions "
+         "(avx512_bf16); use fp32",
+         cpu_features().model);
+  return make_cpu_device();
+}
+
+}  // namespace
+
+const ImageSet& Engine::evaluation_set() const {
+  return options.eval.on == "validation" ? dataset.train : dataset.test;
+}
+
+std::vector<int64_t> Engine::evaluation_indices() const {
+  if (options.eval.on == "validation") return split.validation;
+  std::vector<int64_t> all(dataset.test.samples);
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
+}
+
+std::string Engine::data_digest() const {
+  return dataset.train.digest + dataset.test.digest;
+}
+
+std::unique_ptr<Engine> build_engine(Session& session,
+                                     const std::string& input_path,
+                                     const std::vector<std::string>& overrides,
+                                     Memory memory) {
+  auto engine = std::make_unique<Engine>();
+  engine->input = parse_input(input_path, overrides);
+  check_world(engine->input, session.size());
+  refuse_errors(engine->input);
+  engine->options = engine->input.options;
+  const Options& options = engine->options;
+
+  engine->workers = session.workers(options.run.workers);
+  engine->threads = session.threads(options.run.threads);
+  engine->input.resolved["run.workers"] = std::to_string(engine->workers);
+  engine->input.resolved["run.threads"] = std::to_string(engine->threads);
+  engine->device = make_device(options, session.local_rank());
+  engine->stream = engine->device->make_stream();
+  engine->context = std::make_unique<Context>(*engine->device, *engine->stream,
+                                              engine->threads);
+
+  const auto seed = static_cast<uint64_t>(options.run.seed);
+  engine->dataset = load_dataset(options.data);
+  engine->normalization =
+      make_normalization(options.data, engine->dataset.train);
+  engine->split = split_validation(options.data, engine->dataset.train, seed);
+  engine->sampler =
+      std::make_unique<Sampler>(options.data, engine->dataset.train,
+                                engine->split.train, engine->workers, seed);
+  engine->plan = make_plan(options, *engine->sampler);
+  engine->scaled_lr =
+      scaled_rate(options.optimizer, options.data.batch, engine->workers,
+                  engine->workers);  // bsp: everyone is a neighbour
+
+  engine->model =
+      make_model(options.model, engine->dataset.train.spec,
+                 options.run.precision == "bf16" ? DType::kBf16 : DType::kF32);
+  if (memory == Memory::kPlanned)
+    engine->model->plan(*engine->context, options.data.batch,
+                        options.eval.batch);
+  return engine;
+}
+
+}  // namespace syncopate

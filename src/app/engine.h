@@ -1,0 +1,57 @@
+// What a process builds from its input before any worker starts, shared by
+// all its workers: device, data, network, lengths in steps.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "app/session.h"
+#include "config/config.h"
+#include "data/loader.h"
+#include "models/registry.h"
+#include "ops/context.h"
+
+namespace syncopate {
+
+// All lengths in steps (worker_steps / N).
+struct RunPlan {
+  int64_t batches_per_epoch = 0;
+  double steps_per_epoch = 0;
+  int64_t total_steps = 0;  // steps and epochs both given: what ends first
+  int64_t stop_at = 0;      // <= total_steps
+  double horizon = 0;
+  int64_t log_every = 0, eval_every = 0, checkpoint_every = 0;  // 0: at the end
+};
+
+struct Engine {
+  ParsedInput input;
+  Options options;  // of input, for short
+  int workers = 1;
+  int threads = 1;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<Context> context;
+  Dataset dataset;
+  Normalization normalization;
+  Split split;
+  std::unique_ptr<Sampler> sampler;
+  std::unique_ptr<Model> model;
+  RunPlan plan;
+  double scaled_lr = 0;
+
+  const ImageSet& evaluation_set() const;  // test, or train for validation
+  std::vector<int64_t> evaluation_indices() const;
+  std::string data_digest() const;
+};
+
+enum class Memory { kPlanned, kCountedOnly };
+
+// Parses, checks, loads, builds. Every failure is an Error with one line a
+// mistake; nothing is sent. kCountedOnly leaves activations unplanned.
+std::unique_ptr<Engine> build_engine(Session& session,
+                                     const std::string& input_path,
+                                     const std::vector<std::string>& overrides,
+                                     Memory memory = Memory::kPlanned);
+
+}  // namespace syncopate

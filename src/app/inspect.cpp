@@ -1,0 +1,51 @@
+// syncopate inspect PATH: a checkpoint, a results file, or a run directory.
+#include "app/commands.h"
+#include "checkpoint/checkpoint.h"
+#include "results/results.h"
+
+namespace syncopate {
+namespace {
+
+std::string describe(const fs::path& path) {
+  if (!fs::exists(path))
+    fail(ExitCode::kInputMissing, "{}: no such file or folder", path.string());
+  if (fs::exists(path / "manifest.json")) return describe_checkpoint(path);
+  if (!fs::is_directory(path)) return describe_results(path);
+  std::string text;
+  if (fs::exists(path / "results.h5"))
+    text += describe_results(path / "results.h5");
+  const fs::path folder =
+      fs::is_directory(path / "checkpoints") ? path / "checkpoints" : path;
+  try {
+    if (const auto found = find_newest_checkpoint(folder)) {
+      for (const std::string& warning : found->warnings)
+        text += "  damaged: " + warning + "\n";
+      text += describe_checkpoint(found->folder);
+    }
+  } catch (const Error& error) {  // there are some, and none is whole
+    if (error.code() != ExitCode::kBadInput) throw;
+    text += fmt::format("checkpoints {}\n  damaged: {}\n", folder.string(),
+                        error.what());
+  }
+  if (text.empty())
+    fail(ExitCode::kBadInput, "{}: holds neither results.h5 nor a checkpoint",
+         path.string());
+  return text;
+}
+
+}  // namespace
+
+ExitCode command_inspect(Session& session, const CommandLine& line) {
+  session.agree_on([&] {
+    line.allow_only({}, CommandLine::Keys::kRefused);
+    const std::string& path = line.only_argument("PATH");
+    if (session.rank() != 0) return;
+    const std::string text = describe(path);
+    std::fputs(text.c_str(), stdout);
+    if (text.find("\n  damaged") != std::string::npos)
+      fail(ExitCode::kBadInput, "{}: damaged, see above", path);
+  });
+  return ExitCode::kDone;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,107 @@
+// From argv to a command, and from its end to the exit code.
+#include <unistd.h>
+#include <cstdio>
+
+#include "app/commands.h"
+#include "app/version.h"
+#include "base/hdf5_file.h"
+#include "base/text.h"
+
+namespace syncopate {
+
+const std::vector<Command>& command_table() {
+  static const std::vector<Command> table = {
+      {"train", "train INPUT.ini [--section.key=value ...]",
+       "train a network: the main job", &command_train},
+      {"evaluate", "evaluate INPUT.ini --checkpoint=PATH",
+       "metrics of a checkpoint's model", &command_evaluate},
+      {"predict", "predict INPUT.ini --checkpoint=PATH --output=FILE",
+       "a label and scores for each sample (.csv, .h5)", &command_predict},
+      {"prepare", "prepare images INPUT.ini -o FILE.h5",
+       "any supported image data as one HDF5 file", &command_prepare},
+      {"validate", "validate INPUT.ini",
+       "check input and data, print the plan, run nothing", &command_validate},
+      {"inspect", "inspect PATH",
+       "what is in a checkpoint or results file, and is it whole",
+       &command_inspect},
+      {"bench", "bench ops|comm|step INPUT.ini",
+       "repeatable throughput of this machine", &command_bench},
+      {"list", "list models|data|schemes|optimizers|schedules|collectives|keys",
+       "what there is to choose from", &command_list},
+      {"doctor", "doctor",
+       "what this machine gives, what is wrong, how to mend it",
+       &command_doctor},
+  };
+  return table;
+}
+
+namespace {
+
+std::string help_text() {
+  std::string text =
+      "syncopate: train networks under every way of keeping workers in step\n\n"
+      "  syncopate train inputs/smoke.ini                 one process\n"
+      "  syncopate train inputs/smoke.ini --run.workers=4 four workers in it\n"
+      "  mpiexec -n 4 syncopate train inputs/smoke.ini    four MPI ranks\n\n";
+  for (const Command& command : command_table())
+    text += fmt::format("  syncopate {}\n      {}\n", command.usage,
+                        command.description);
+  text +=
+      "  syncopate --help | --version\n\n"
+      "Exit codes: 0 done, 64 usage, 65 bad input or data, 66 input missing,\n"
+      "70 internal, 71 a peer died or hung, 73/74 cannot create / write "
+      "output,\n75 stopped with a checkpoint (run again to resume), 76 "
+      "diverged,\n130 interrupted. Keys: syncopate list keys.\n";
+  return text;
+}
+
+ExitCode run_line(Session& session, const CommandLine& line) {
+  if (line.command == "--help" || line.command == "--version") {
+    if (session.rank() == 0)
+      std::fputs(
+          (line.command == "--help" ? help_text() : version_text(session))
+              .c_str(),
+          stdout);
+    return ExitCode::kDone;
+  }
+  std::vector<std::string> names;
+  for (const Command& command : command_table()) {
+    if (command.name == line.command) return command.run(session, line);
+    names.push_back(command.name);
+  }
+  const auto near = nearest(line.command, names);
+  fail(ExitCode::kUsage, "{}: no such command{} (syncopate --help)",
+       line.command, near ? "; did you mean " + *near + "?" : "");
+}
+
+}  // namespace
+
+void run_program(int argc, char** argv) {
+  std::unique_ptr<Session> session;
+  try {
+    initialise_hdf5();  // sets a variable of the environment: before threads
+    session = std::make_unique<Session>(argc, argv);
+    CommandLine line;
+    session->agree_on([&] { line = parse_command_line(argc, argv); });
+    session->leave(run_line(*session, line));
+  } catch (const AgreedError& error) {
+    if (session->rank() == 0) std::fprintf(stderr, "error: %s\n", error.what());
+    session->leave(error.code());
+  } catch (const Error& error) {
+    if (session) session->fail_alone(error);
+    std::fprintf(stderr, "error: %s\n", error.what());
+    _exit(static_cast<int>(error.code()));
+  } catch (const std::bad_alloc&) {
+    if (session)
+      session->fail_alone(Error(ExitCode::kInternal, "out of memory"));
+    _exit(static_cast<int>(ExitCode::kInternal));
+  } catch (const std::exception& error) {
+    if (session)
+      session->fail_alone(
+          Error(ExitCode::kInternal, std::string("internal: ") + error.what()));
+    std::fprintf(stderr, "error: %s\n", error.what());
+    _exit(static_cast<int>(ExitCode::kInternal));
+  }
+}
+
+}  // namespace syncopate

@@ -1,0 +1,121 @@
+// What a worker did since the last row, and how it becomes rows of results.h5
+// and lines of the log. Rank 0 writes; the others send it their figures.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/engine.h"
+#include "app/session.h"
+#include "results/results.h"
+#include "sync/scheme.h"
+
+namespace syncopate {
+
+// Where training stands, at a boundary between two steps.
+struct Position {
+  int64_t step = 0;  // worker_steps / N
+  int64_t worker_steps = 0;
+  double rate = 0;  // of the step before
+};
+
+class Recorder {
+ public:
+  // `results` is null on all ranks but 0.
+  Recorder(Session& session,
+           const Engine& engine,
+           Endpoint& endpoint,
+           Results* results);
+
+  // One step of this worker: its sums, and the seconds of its forward and
+  // backward (virtual in one process).
+  void step_done(const MetricSums& sums,
+                 double compute_s,
+                 const SyncTimes& times);
+
+  // The wall clock of training stands still outside start..stop, so that
+  // evaluation and checkpoints are not counted.
+  void start_clock();
+  void stop_clock();
+  double time_s() const { return time_s_; }
+  // On resume: what is pending for the next row was not done by this process.
+  void forget_earlier_process();
+  // On resume at `step`, rank 0: where the clock stood.
+  void resume_clock(int64_t step);
+  void waited_for_data(double seconds) { data_wait_s_ += seconds; }
+  // The virtual clock now; NaN under MPI.
+  double virtual_s() const;
+
+  // Collective. A row of /train and /comm, and a line of the log.
+  void row(const Position& at);
+  // Rank 0's worker: a row of /eval. `by_worker` holds each worker's metrics
+  // where every worker's model was evaluated, else it is empty.
+  void evaluation(const Position& at,
+                  const MetricSums& all,
+                  const std::vector<MetricSums>& by_worker);
+  // Collective. The table at the end of the log, and /summary.
+  void finish(const Position& at, const std::string& how);
+
+  // Messages sent by `action` count in no row (checkpoints: a run that saved
+  // one more must not differ in its columns).
+  template <typename Action>
+  void uncounted(const Action& action) {
+    const TrafficCounters before = endpoint_.traffic();
+    frozen_ = before;
+    action();
+    frozen_.reset();
+    for (int kind = 0; kind < kNumTrafficKinds; ++kind) {
+      base_.bytes_sent[kind] +=
+          endpoint_.traffic().bytes_sent[kind] - before.bytes_sent[kind];
+      base_.messages_sent[kind] +=
+          endpoint_.traffic().messages_sent[kind] - before.messages_sent[kind];
+    }
+  }
+
+  // What was counted since the last row and since the start.
+  void visit_state(StateVisitor& visitor);
+  // On a fresh start: nothing was sent yet.
+  void forget_traffic();
+
+ private:
+  void declare_tables();
+  void log_row(const Position& at,
+               const std::vector<double>& means,
+               double exposed_s,
+               double compute_s);
+  struct Totals {
+    double samples, samples_per_s, trained_s, bytes, messages, control_bytes;
+  };
+  void log_end(const Position& at,
+               const std::string& how,
+               const std::vector<std::vector<double>>& by_worker,
+               const Totals& totals);
+  void summarize(const std::string& how, const Totals& totals);
+
+  Session& session_;
+  const Engine& engine_;
+  Endpoint& endpoint_;
+  Results* results_;
+  std::vector<MetricInfo> metrics_;
+
+  // Since the last row.
+  MetricSums sums_;
+  SyncTimes times_;
+  double compute_s_ = 0;
+  TrafficCounters base_;                   // counters at the last row
+  std::optional<TrafficCounters> frozen_;  // while nothing is to be counted
+  // Since the start of the run.
+  double total_samples_ = 0;
+  double total_bytes_ = 0, total_messages_ = 0, total_control_ = 0;
+  // This process only.
+  SyncTimes run_times_;
+  double run_compute_s_ = 0, run_samples_ = 0, data_wait_s_ = 0;
+  double clock_started_s_ = 0;
+  double time_s_ = 0, last_row_time_s_ = 0, resumed_time_s_ = 0;
+  int64_t last_row_step_ = 0;
+  double best_metric_ = -1;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,141 @@
+#include "app/session.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
+#include "device/device.h"
+
+namespace syncopate {
+namespace {
+
+int environment_int(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text ? static_cast<int>(parse_int(text).value_or(otherwise))
+              : otherwise;
+}
+
+// srun started several tasks, but MPI sees one: the usual slip of a launcher
+// and a library that do not speak the same PMI.
+void refuse_singletons(int world_size) {
+  const int tasks = environment_int("SLURM_STEP_NUM_TASKS", 1);
+  if (tasks <= 1 || world_size > 1) return;
+  fail(ExitCode::kUsage,
+       "Slurm started {} tasks, but each sees an MPI world of 1: start with "
+       "srun --mpi=pmi2 (srun --mpi=list names what there is), or with mpiexec",
+       tasks);
+}
+
+}  // namespace
+
+Session::Session(int argc, char** argv)
+    : started_s_(monotonic_s()),
+      argv_(argv, argv + argc),
+      mpi_(launched_by_mpi() ? make_mpi_session(&argc, &argv) : nullptr),
+      log_(!mpi_ || mpi_->rank() == 0) {
+  // A file-size limit and a closed pipe are errors of the write that met them.
+  signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+std::string Session::mpi_version() const {
+  return mpi_ ? mpi_->library_version() : "not started";
+}
+
+std::vector<std::string> Session::hosts() const {
+  if (mpi_) return mpi_->hosts();
+  char name[256] = "localhost";
+  gethostname(name, sizeof name - 1);
+  return {name};
+}
+
+int Session::threads(int64_t asked) const {
+  if (asked > 0) return static_cast<int>(asked);
+  const int sharing = mpi_ ? mpi_->local_size() : 1;
+  // Ranks that the launcher bound to cores of their own need no sharing out.
+  const int mine = cpu_features().cores;
+  const auto all = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return std::max(1, mine < all ? mine : mine / sharing);
+}
+
+int Session::workers(int64_t asked) const {
+  refuse_singletons(size());
+  if (size() == 1) return static_cast<int>(std::max<int64_t>(1, asked));
+  if (asked != 0 && asked != size())
+    fail(ExitCode::kBadInput,
+         "run.workers: {}, but MPI started {} ranks: leave it at auto, or "
+         "start as many ranks",
+         asked, size());
+  return size();
+}
+
+std::unique_ptr<World> Session::make_world(int workers,
+                                           const NetworkCost& cost) {
+  if (size() > 1) return mpi_->make_world();
+  return make_inproc_world(workers, cost);
+}
+
+void Session::agree_on(const std::function<void()>& setup) {
+  std::optional<Error> mine;
+  try {
+    setup();
+  } catch (const Error& error) {
+    mine = error;
+  }
+  if (size() == 1) {
+    if (mine) throw AgreedError(*mine);
+    return;
+  }
+  std::optional<Error> agreed;
+  mpi_->make_world()->run([&](Endpoint& endpoint) {
+    const Group world = endpoint.world_group();
+    std::vector<double> first = {mine ? static_cast<double>(rank())
+                                      : static_cast<double>(size())};
+    agree(endpoint, world, first, Combine::kMin, tags::kControl);
+    const int speaker = static_cast<int>(first[0]);
+    if (speaker == size()) return;
+    std::vector<double> facts = {0, 0};  // exit code, length of the text
+    if (speaker == rank())
+      facts = {static_cast<double>(mine->code()),
+               static_cast<double>(std::string(mine->what()).size())};
+    agree(endpoint, world, facts, Combine::kMax, tags::kControl);
+    std::string text(static_cast<size_t>(facts[1]), ' ');
+    if (speaker == rank()) text = mine->what();
+    broadcast(endpoint, world, {text.data(), std::ssize(text)}, speaker,
+              tags::kControl, Traffic::kControl);
+    agreed = Error(static_cast<ExitCode>(static_cast<int>(facts[0])), text);
+  });
+  if (agreed) throw AgreedError(*agreed);
+}
+
+void Session::leave(ExitCode code) {
+  std::fflush(stdout);
+  std::fflush(stderr);
+  if (mpi_) mpi_->finish(static_cast<int>(code));
+  // HDF5 may crash in its exit handler after a failed write; nothing of ours
+  // is left to do.
+  _exit(static_cast<int>(code));
+}
+
+void Session::fail_alone(const Error& error) {
+  // Who only lost a peer is silent: the peer that failed has spoken.
+  if (error.code() != ExitCode::kPeerLost || size() == 1) {
+    const std::string who =
+        size() > 1 ? fmt::format("[rank {}] ", rank()) : std::string();
+    std::fprintf(stderr, "error: %s%s\n", who.c_str(), error.what());
+  }
+  std::fflush(stdout);
+  std::fflush(stderr);
+  if (mpi_ && size() > 1) mpi_->abort(static_cast<int>(error.code()));
+  leave(error.code());
+}
+
+}  // namespace syncopate

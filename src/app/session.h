@@ -1,0 +1,60 @@
+// The process: whether it is one of several, its log, and how it leaves.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/world.h"
+
+namespace syncopate {
+
+// An error that every process has thrown alike, so that rank 0 speaks for all.
+class AgreedError : public Error {
+ public:
+  explicit AgreedError(const Error& error) : Error(error) {}
+};
+
+class Session {
+ public:
+  Session(int argc, char** argv);
+
+  bool is_mpi() const { return mpi_ != nullptr; }
+  int rank() const { return mpi_ ? mpi_->rank() : 0; }
+  int size() const { return mpi_ ? mpi_->size() : 1; }
+  int local_rank() const { return mpi_ ? mpi_->local_rank() : 0; }
+  Log& log() { return log_; }
+  double started_s() const { return started_s_; }  // of monotonic_s()
+  const std::vector<std::string>& argv() const { return argv_; }
+  std::string mpi_version() const;
+  std::vector<std::string> hosts() const;
+
+  // OpenMP threads of a worker: `asked`, or this process's share of the cores
+  // it may run on.
+  int threads(int64_t asked) const;
+
+  // Workers of a run: MPI's ranks, or `asked` (0: 1) in this process. Error
+  // where the two contradict each other.
+  int workers(int64_t asked) const;
+  std::unique_ptr<World> make_world(int workers, const NetworkCost& cost);
+
+  // Runs `setup` and lets all processes agree on how it went: if it threw on
+  // any, all throw the AgreedError of the lowest such rank.
+  void agree_on(const std::function<void()>& setup);
+
+  // Every process ends here: an agreed end, or one that fails alone.
+  [[noreturn]] void leave(ExitCode code);
+  [[noreturn]] void fail_alone(const Error& error);
+
+ private:
+  double started_s_;
+  std::vector<std::string> argv_;
+  std::unique_ptr<MpiSession> mpi_;
+  Log log_;
+};
+
+}  // namespace syncopate

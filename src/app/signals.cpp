@@ -1,0 +1,37 @@
+#include "app/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace syncopate {
+namespace {
+
+volatile sig_atomic_t request = 0;
+
+void on_signal(int number) {
+  if (number == SIGINT) {
+    if (request == static_cast<int>(StopRequest::kInterrupt)) _exit(130);
+    request = static_cast<int>(StopRequest::kInterrupt);
+  } else if (request < static_cast<int>(StopRequest::kSignal)) {
+    request = static_cast<int>(StopRequest::kSignal);
+  }
+}
+
+}  // namespace
+
+void install_signal_handlers() {
+  struct sigaction action {};
+  action.sa_handler = &on_signal;
+  action.sa_flags = SA_RESTART;  // files being written go on
+  sigemptyset(&action.sa_mask);
+  for (int number : {SIGTERM, SIGUSR1, SIGHUP, SIGINT})
+    sigaction(number, &action, nullptr);
+}
+
+StopRequest requested_stop() {
+  return static_cast<StopRequest>(static_cast<int>(request));
+}
+
+}  // namespace syncopate

@@ -1,0 +1,124 @@
+// syncopate train INPUT.ini [--section.key=value ...]
+#include <cstdlib>
+
+#include "app/commands.h"
+#include "app/engine.h"
+#include "app/run_directory.h"
+#include "app/trainer.h"
+#include "app/version.h"
+#include "base/clock.h"
+#include "base/text.h"
+
+namespace syncopate {
+namespace {
+
+void open_run(Session& session, const Engine& engine, RunDirectory& run) {
+  if (session.rank() != 0) return;
+  run.acquire();
+  run.refuse_if_taken(engine.options);
+  syncopate::create_directories(run.checkpoints());
+  session.log().open(run.log());
+}
+
+void print_banner(Session& session, const Engine& engine, const World& world) {
+  const Options& options = engine.options;
+  const auto facts = build_facts(session);
+  Log& log = session.log();
+  log.line("syncopate {} ({}) on {}, {}", facts.at("version"), facts.at("git"),
+           session.hosts()[0], utc_now());
+  log.line("world     {}, {} thread{} a worker, {}, {}", world.description(),
+           engine.threads, engine.threads == 1 ? "" : "s",
+           engine.device->name(), options.run.precision);
+  log.line("model     {}: {} parameters in {} tensors, activations {}",
+           options.model.family, engine.model->parameters().num_elems(),
+           engine.model->parameters().num_tensors(),
+           human_bytes(static_cast<double>(engine.model->activation_bytes())));
+  log.line("data      {}: {} training, {} held out, {} test samples",
+           engine.dataset.source, engine.split.train.size(),
+           engine.split.validation.size(), engine.dataset.test.samples);
+  log.line(
+      "plan      {} steps of {} x {} samples ({:.2f} epochs), scheme {}, "
+      "lr {:.4g}",
+      engine.plan.stop_at, engine.workers,
+      options.data.batch * options.data.accumulate,
+      static_cast<double>(engine.plan.stop_at) / engine.plan.steps_per_epoch,
+      options.sync.scheme, engine.scaled_lr);
+}
+
+void state_provenance(Session& session,
+                      const Engine& engine,
+                      Results& results) {
+  for (const auto& [name, value] : build_facts(session))
+    results.provenance(name, value);
+  const Options& options = engine.options;
+  results.provenance("input", echo_input(engine.input));
+  results.provenance("argv", join(session.argv(), " "));
+  results.provenance("hosts", join(session.hosts(), " "));
+  results.provenance("device", engine.device->name());
+  results.provenance("started_utc", utc_now());
+  results.provenance("data", engine.dataset.source);
+  results.provenance("data_digest", engine.data_digest());
+  results.provenance("scheme", options.sync.scheme);
+  results.provenance("model", options.model.family);
+  results.provenance("world", session.size() > 1 ? "mpi" : "inproc");
+  results.provenance("seed", options.run.seed);
+  results.provenance("workers", static_cast<int64_t>(engine.workers));
+  results.provenance("threads", static_cast<int64_t>(engine.threads));
+  results.provenance("parameters", engine.model->parameters().num_elems());
+  results.provenance("tensors", engine.model->parameters().num_tensors());
+  const char* job = std::getenv("SLURM_JOB_ID");
+  results.provenance("slurm_job", job ? job : "");
+}
+
+ExitCode code_of(Ending ending) {
+  switch (ending) {
+    case Ending::kFinished:
+      return ExitCode::kDone;
+    case Ending::kStopped:
+      return ExitCode::kStopped;
+    case Ending::kInterrupted:
+      return ExitCode::kInterrupted;
+    case Ending::kDiverged:
+      return ExitCode::kDiverged;
+  }
+  CHECK(false);
+}
+
+}  // namespace
+
+ExitCode command_train(Session& session, const CommandLine& line) {
+  install_signal_handlers();
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<RunDirectory> directory;
+  std::unique_ptr<Results> results;
+  session.agree_on([&] {
+    line.allow_only({}, CommandLine::Keys::kTaken);
+    engine =
+        build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
+    directory = std::make_unique<RunDirectory>(engine->options);
+    open_run(session, *engine, *directory);
+    if (session.rank() == 0) {
+      results = std::make_unique<Results>(directory->results());
+      state_provenance(session, *engine, *results);
+    }
+  });
+  const NetworkOptions& network = engine->options.network;
+  const std::unique_ptr<World> world = session.make_world(
+      engine->workers, {.latency_s = network.latency_us * 1e-6,
+                        .bytes_per_s = network.mbit_s * 1e6 / 8});
+  print_banner(session, *engine, *world);
+
+  Ending ending = Ending::kFinished;
+  world->run([&](Endpoint& endpoint) {
+    Trainer trainer(session, *engine, *directory, endpoint,
+                    endpoint.rank() == 0 ? results.get() : nullptr);
+    const Ending mine = trainer.run();
+    if (endpoint.rank() == 0 || session.size() > 1) ending = mine;
+  });
+  session.log().line("results   {}", directory->results().string());
+  if (ending == Ending::kStopped)
+    session.log().line("stopped: run the same command again to resume");
+  return code_of(ending);
+}
+
+}  // namespace syncopate

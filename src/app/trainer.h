@@ -1,0 +1,87 @@
+// One worker's training, from start or resume to its end: the same straight
+// line in every world and under every scheme.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "app/engine.h"
+#include "app/recorder.h"
+#include "app/run_directory.h"
+#include "app/session.h"
+#include "app/signals.h"
+#include "checkpoint/checkpoint.h"
+#include "results/results.h"
+#include "sync/bucket.h"
+#include "sync/scheme.h"
+
+namespace syncopate {
+
+enum class Ending { kFinished, kStopped, kInterrupted, kDiverged };
+
+class Trainer {
+ public:
+  // `results` is null on all ranks but 0.
+  Trainer(Session& session,
+          Engine& engine,
+          const RunDirectory& directory,
+          Endpoint& endpoint,
+          Results* results);
+
+  // Collective.
+  Ending run();
+
+ private:
+  // What all workers agreed on during a step.
+  struct Agreed {
+    StopRequest stop = StopRequest::kNone;
+    int diverged_rank = -1;  // lowest rank with a non-finite loss
+  };
+
+  void start_or_resume();
+  void start_fresh();
+  std::optional<FoundCheckpoint> find_checkpoint();
+  std::vector<std::string> conflicts_with(const CheckpointFacts& then) const;
+  void load(const FoundCheckpoint& found);
+  void resume(const FoundCheckpoint& found);
+  Agreed step(const Plan& plan);
+  void start_agreement();
+  Agreed finish_agreement();
+  Ending end_diverged(const Position& at, const Agreed& agreed);
+  MetricSums forward_backward();
+  void replay_in_virtual_time();
+  bool is_due(int64_t every, int64_t step) const;
+  Agreed look_before_boundary();
+  void evaluate(const Position& at);
+  void evaluate_each(const Position& at, const ReplicaView& view);
+  void save(const Position& at);
+  void visit_state(StateVisitor& visitor);
+  std::map<std::string, std::string> facts() const;
+  bool time_is_short() const;
+
+  Session& session_;
+  Engine& engine_;
+  const RunDirectory& directory_;
+  Endpoint& endpoint_;
+  Results* results_;
+  Replica replica_;
+  Schedule schedule_;
+  std::unique_ptr<Scheme> scheme_;
+  std::unique_ptr<Loader> loader_;
+  Bucketer bucketer_;
+  Recorder recorder_;
+  int64_t batches_seen_ = 0;         // the sampler's position
+  double boundary_s_ = 0;            // the virtual clock at the last boundary
+  double compute_s_ = 0;             // of the step
+  double checkpoint_s_ = 0;          // the longest so far
+  double step_s_ = 0;                // the longest so far
+  double evaluation_s_ = 0;          // the longest so far
+  std::vector<int64_t> final_from_;  // backward's reports, in virtual time
+  bool has_diverged_ = false;        // this worker has seen such a loss
+  std::vector<double> verdict_;      // in flight while agreement_ is
+  Task agreement_;
+  std::optional<int64_t> saved_at_;  // worker_steps of the last checkpoint
+};
+
+}  // namespace syncopate

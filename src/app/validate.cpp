@@ -1,0 +1,82 @@
+// syncopate validate INPUT.ini: checks input and data, prints the plan.
+#include "app/commands.h"
+#include "app/engine.h"
+#include "app/run_directory.h"
+#include "base/text.h"
+#include "comm/collectives.h"
+
+namespace syncopate {
+namespace {
+
+void print_plan(Log& log, const Engine& engine) {
+  const Options& options = engine.options;
+  const ParameterTable& parameters = engine.model->parameters();
+  const RunPlan& plan = engine.plan;
+  const ImageSpec& spec = engine.dataset.train.spec;
+  const int64_t elems = parameters.num_elems();
+  const int64_t buffers = engine.model->buffers().num_elems();
+  const int64_t state =
+      make_optimizer(options.optimizer, parameters, 0, elems)->state_elems();
+  const auto replica_bytes =
+      static_cast<double>(4 * (2 * elems + buffers + state));
+  const auto activation_bytes =
+      static_cast<double>(engine.model->activation_bytes());
+  const auto data_bytes = [](const ImageSet& set) {
+    const auto pixels =
+        static_cast<double>(set.samples * set.spec.C * set.spec.H * set.spec.W);
+    return std::holds_alternative<std::vector<float>>(set.pixels) ? 4 * pixels
+                                                                  : pixels;
+  };
+
+  log.line(
+      "model     {}: {} parameters in {} tensors, {:.1f} M multiply-adds "
+      "a sample forward",
+      options.model.family, elems, parameters.num_tensors(),
+      engine.model->forward_macs() * 1e-6);
+  log.line(
+      "data      {}: {} x {} x {}, {} classes; {} training, {} held out, "
+      "{} test samples",
+      engine.dataset.source, spec.H, spec.W, spec.C, spec.classes,
+      engine.split.train.size(), engine.split.validation.size(),
+      engine.dataset.test.samples);
+  log.line("workers   {}, {} samples a step each, {} together", engine.workers,
+           options.data.batch * options.data.accumulate,
+           options.data.batch * options.data.accumulate * engine.workers);
+  log.line(
+      "steps     {} ({:.2f} epochs of {:.1f}); log every {}, evaluate "
+      "every {}, checkpoint every {} (0: at the end)",
+      plan.stop_at, static_cast<double>(plan.stop_at) / plan.steps_per_epoch,
+      plan.steps_per_epoch, plan.log_every, plan.eval_every,
+      plan.checkpoint_every);
+  log.line("rate      {:.5g} after scaling, schedule {} over {:.0f} steps",
+           engine.scaled_lr, options.schedule.kind, plan.horizon);
+  log.line("memory    replica {}{}, activations {}, data {}",
+           human_bytes(replica_bytes),
+           engine.workers > 1 ? fmt::format(" x {}", engine.workers) : "",
+           human_bytes(activation_bytes),
+           human_bytes(data_bytes(engine.dataset.train) +
+                       data_bytes(engine.dataset.test)));
+  const Wire wire = options.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32;
+  int64_t bytes_a_step = all_reduce_bytes(engine.workers, 0, elems, wire);
+  if (options.sync.batchnorm == "averaged")
+    bytes_a_step += all_reduce_bytes(engine.workers, 0, buffers, Wire::kF32);
+  log.line("sent      {} a worker and step by {} ({}, {})",
+           human_bytes(static_cast<double>(bytes_a_step)), options.sync.scheme,
+           options.sync.collective, options.sync.wire);
+  log.line("directory {}", RunDirectory(options).path().string());
+}
+
+}  // namespace
+
+ExitCode command_validate(Session& session, const CommandLine& line) {
+  session.agree_on([&] {
+    line.allow_only({}, CommandLine::Keys::kTaken);
+    const auto engine =
+        build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
+    print_plan(session.log(), *engine);
+    session.log().line("ok        {}", line.positional[0]);
+  });
+  return ExitCode::kDone;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,64 @@
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace syncopate {
+
+void Log::open(const fs::path& path) {
+  if (!enabled_) return;
+  file_.reset(std::fopen(path.c_str(), "a"));
+  if (!file_) fail_errno(ExitCode::kCannotCreate, path, "open for appending");
+}
+
+void Log::write(const std::string& text) {
+  if (!enabled_) return;
+  clear_progress();
+  std::fputs((text + "\n").c_str(), stdout);
+  std::fflush(stdout);
+  if (file_) {
+    // A full disk must not end a run over its log; the commit of the next
+    // checkpoint will say so.
+    std::fputs((text + "\n").c_str(), file_.get());
+    std::fflush(file_.get());
+  }
+}
+
+void Log::warning(const std::string& text) {
+  if (!enabled_) return;
+  clear_progress();
+  std::fputs(("warning: " + text + "\n").c_str(), stderr);
+  if (file_) {
+    std::fputs(("warning: " + text + "\n").c_str(), file_.get());
+    std::fflush(file_.get());
+  }
+}
+
+void Log::progress(int64_t done, int64_t total) {
+  static const bool has_terminal =
+      isatty(STDERR_FILENO) && std::getenv("NO_COLOR") == nullptr;
+  if (!enabled_ || !has_terminal || total <= 0) return;
+  const double now = monotonic_s();
+  if (now - progress_at_s_ < 0.1) return;
+  progress_at_s_ = now;
+  clear_progress();
+  constexpr int64_t kWidth = 40;
+  const std::string bar(static_cast<size_t>(kWidth * done / total), '#');
+  const std::string text =
+      fmt::format("[{:<{}}] {}/{}", bar, kWidth, done, total);
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+  progress_width_ = text.size();
+}
+
+void Log::clear_progress() {
+  if (progress_width_ == 0) return;
+  std::fprintf(stderr, "\r%*s\r", static_cast<int>(progress_width_), "");
+  progress_width_ = 0;
+}
+
+}  // namespace syncopate

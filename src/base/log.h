@@ -1,0 +1,45 @@
+// The log of a run: lines to the terminal and, once a run directory is known,
+// to log.txt. One Log a process; only rank 0's is enabled.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "base/file.h"
+
+namespace syncopate {
+
+class Log {
+ public:
+  explicit Log(bool enabled) : enabled_(enabled) {}
+
+  // Appends from here on to `path` as well.
+  void open(const fs::path& path);
+
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    write(fmt::format(format, std::forward<Args>(args)...));
+  }
+  // "warning: ..." on stderr and in the file.
+  void warning(const std::string& text);
+
+  // How far a run is, drawn over itself on stderr: only on a terminal, at most
+  // ten times a second, never in the file.
+  void progress(int64_t done, int64_t total);
+
+ private:
+  void write(const std::string& text);
+  void clear_progress();
+
+  bool enabled_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, &std::fclose};
+  size_t progress_width_ = 0;
+  double progress_at_s_ = 0;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,48 @@
+// How all workers come to the same outcome of what each does with its files.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/endpoint.h"
+
+namespace syncopate {
+
+// Success (kDone), or the Error that an act of this worker ended with. Acts
+// are attempted first and their outcome told afterwards, since a worker that
+// threw at once would leave the others waiting, and no worker may wait inside
+// a catch.
+struct Outcome {
+  ExitCode code = ExitCode::kDone;
+  std::string line;
+  bool ok() const { return code == ExitCode::kDone; }
+  void rethrow_if_failed() const {
+    if (!ok()) throw Error(code, line);
+  }
+};
+
+template <typename Act>
+Outcome attempt(const Act& act) {
+  try {
+    act();
+    return {};
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  } catch (const std::exception& error) {
+    return {ExitCode::kInternal, error.what()};
+  }
+}
+
+// All collective, over the whole world.
+std::string share_text(Endpoint& endpoint, const std::string& text_of_root);
+// Every worker's text, by rank, at rank 0; empty elsewhere.
+std::vector<std::string> gather_texts(Endpoint& endpoint,
+                                      const std::string& text);
+Outcome share_outcome(Endpoint& endpoint, const Outcome& outcome_of_root);
+// The first failure by rank, or success; the same at every worker.
+Outcome agree_on_outcome(Endpoint& endpoint, const Outcome& mine);
+
+}  // namespace syncopate

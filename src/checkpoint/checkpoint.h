@@ -1,0 +1,97 @@
+// Checkpoints that survive anything: written beside, verified, renamed.
+//
+//   DIR/step-00001234/manifest.json  replica.h5  worker-0000.h5 ...
+//
+// Each writer closes and fsyncs its own serial HDF5 file (chunked, fletcher32,
+// no times, hosts or paths inside); size and XXH3-128 of every file go into
+// manifest.json, which ends with a digest of itself; step-N.tmp is renamed to
+// step-N and the parent fsynced: only then is it committed, and older ones are
+// pruned (never below two). A reader verifies sizes and digests before HDF5
+// sees a byte.
+//
+// A directory holds one line of history: committing step N removes later
+// steps, which belong to a run that was abandoned. An earlier step-N is set
+// aside as step-N.replaced until the new one is committed; readers know it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "comm/endpoint.h"
+#include "tensor/state_visitor.h"
+
+namespace syncopate {
+
+// Facts that a manifest states and a resume compares or restores.
+struct CheckpointFacts {
+  int64_t worker_steps = 0;  // sum over workers; step = worker_steps / workers
+  int64_t step = 0;          // names the folder
+  int workers = 1;
+  std::string scheme;
+  std::map<std::string, std::string> input;  // resolved key -> value
+  std::map<std::string, std::string> extra;  // version, data digest, ...
+};
+
+using StateVisit = std::function<void(StateVisitor&)>;
+
+// Collective over the world. `visit` names all state of this worker; kShared
+// values are taken from rank 0. Returns the committed folder. Errors:
+// kCannotCreate / kIoError on every rank alike, with the failing file and
+// errno in the one line; the previous checkpoint is untouched.
+fs::path save_checkpoint(Endpoint& endpoint,
+                         const fs::path& directory,
+                         const CheckpointFacts& facts,
+                         const StateVisit& visit,
+                         int keep);
+
+// A file of a checkpoint, as the manifest states it.
+struct CheckpointFile {
+  std::string name;  // "replica.h5", "worker-0003.h5"
+  int64_t bytes = 0;
+  std::string digest;  // XXH3-128, 32 hexadecimal digits
+};
+
+// A checkpoint that verified: every file has the manifest's size and digest.
+struct FoundCheckpoint {
+  fs::path folder;
+  CheckpointFacts facts;
+  std::vector<CheckpointFile> files;
+  std::vector<std::string> warnings;  // damaged newer ones that were passed by
+};
+
+// One folder: verify it. Error(kBadInput) says what is wrong with which file.
+FoundCheckpoint verify_checkpoint(const fs::path& folder);
+
+// Newest whole checkpoint in `directory`; nullopt if there is none at all.
+// Error(kBadInput) if there are some and every one is damaged.
+std::optional<FoundCheckpoint> find_newest_checkpoint(
+    const fs::path& directory);
+
+// Collective: rank 0 finds (or takes `exact`, a folder, for which there is no
+// falling back), all agree on it and every worker verifies what it will read.
+// Errors, and the warnings of what was found, are the same on every rank.
+std::optional<FoundCheckpoint> agree_on_checkpoint(
+    Endpoint& endpoint,
+    const fs::path& directory,
+    const std::optional<fs::path>& exact);
+
+// Restores all state that `visit` names; kWorker state from the file of
+// `worker` (this worker's rank). A name missing in the file, or left over in
+// it, or of another size is Error(kBadInput).
+void load_checkpoint(const FoundCheckpoint& found,
+                     int worker,
+                     const StateVisit& visit);
+// Only what `visit` names (evaluate, predict): names left over are no error.
+void load_some_state(const FoundCheckpoint& found,
+                     int worker,
+                     const StateVisit& visit);
+
+// For `inspect`: every dataset with shape and type, sizes, digests, facts.
+std::string describe_checkpoint(const fs::path& folder);
+
+}  // namespace syncopate

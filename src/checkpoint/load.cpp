@@ -1,0 +1,233 @@
+// Reading checkpoints: nothing is opened that was not verified.
+#include <map>
+#include <memory>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/hdf5_file.h"
+#include "checkpoint/agreement.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/folders.h"
+#include "checkpoint/manifest.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int64_t kMaxManifestBytes = int64_t{64} << 20;
+constexpr int kAllWorkers = -1;
+
+void verify_file(const fs::path& path, const CheckpointFile& file) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() == fs::file_type::not_found)
+    fail(ExitCode::kBadInput, "{}: missing", path.string());
+  if (status.type() != fs::file_type::regular)
+    fail(ExitCode::kBadInput, "{}: not a regular file", path.string());
+  const int64_t bytes = static_cast<int64_t>(fs::file_size(path, error));
+  if (error || bytes != file.bytes)
+    fail(ExitCode::kBadInput, "{}: {} bytes, {} in the manifest", path.string(),
+         error ? -1 : bytes, file.bytes);
+  if (digest_of_file(path) != file.digest)
+    fail(ExitCode::kBadInput, "{}: damaged: its digest is not the manifest's",
+         path.string());
+}
+
+// The manifest, and the files that `worker` reads (or all of them).
+FoundCheckpoint verify_for(const fs::path& folder, int worker) {
+  const fs::path plain =
+      folder.has_filename() ? folder : folder.parent_path();  // "step-1/"
+  std::error_code error;
+  if (!fs::is_directory(plain, error))
+    fail(ExitCode::kInputMissing, "{}: no such checkpoint folder",
+         plain.string());
+  const fs::path path = plain / kManifestFileName;
+  if (!fs::is_regular_file(fs::symlink_status(path, error)))
+    fail(ExitCode::kBadInput, "{}: missing: not a whole checkpoint",
+         path.string());
+  Manifest manifest =
+      parse_manifest(read_file(path, kMaxManifestBytes), path.string());
+  const std::optional<int64_t> named = step_of_folder(plain);
+  if (named && *named != manifest.facts.step)
+    fail(ExitCode::kBadInput, "{}: the manifest of step {}, not of this folder",
+         path.string(), manifest.facts.step);
+  for (const CheckpointFile& file : manifest.files)
+    if (worker == kAllWorkers || file.name == kReplicaFileName ||
+        file.name == worker_file_name(worker))
+      verify_file(plain / file.name, file);
+  return {plain, std::move(manifest.facts), std::move(manifest.files), {}};
+}
+
+std::string warning_of(const std::string& reason) {
+  return "damaged checkpoint passed by: " + reason;
+}
+
+[[noreturn]] void fail_all_damaged(const fs::path& directory,
+                                   const std::vector<std::string>& warnings) {
+  fail(ExitCode::kBadInput, "{}: no whole checkpoint among {}; {}",
+       directory.string(), warnings.size(), warnings.front());
+}
+
+// One verified file of state and what was taken from it.
+class StateFile {
+ public:
+  explicit StateFile(const fs::path& path)
+      : path_(path.string()), reader_(path) {
+    for (Hdf5Dataset& dataset : reader_.datasets())
+      left_.emplace(dataset.name, std::move(dataset));
+  }
+
+  template <typename T>
+  void take(const std::string& name, std::span<T> values) {
+    const auto found = left_.find(name);
+    if (found == left_.end())
+      fail(ExitCode::kBadInput, "{}: no state '{}' in it, or asked for twice",
+           path_, name);
+    const Hdf5Dataset expected{
+        name, element_type_of<T>(), {std::ssize(values)}};
+    if (describe(found->second) != describe(expected))
+      fail(ExitCode::kBadInput, "{}: {}: {} found, {} expected", path_, name,
+           describe(found->second), describe(expected));
+    reader_.read(name, values);
+    left_.erase(found);
+  }
+
+  void require_all_taken() const {
+    if (!left_.empty())
+      fail(ExitCode::kBadInput, "{}: state '{}' is unknown to this run", path_,
+           left_.begin()->first);
+  }
+
+ private:
+  std::string path_;
+  Hdf5Reader reader_;
+  std::map<std::string, Hdf5Dataset> left_;
+};
+
+class LoadingVisitor : public StateVisitor {
+ public:
+  // `own` is null where `worker` stored nothing.
+  LoadingVisitor(StateFile& shared,
+                 StateFile* own,
+                 const FoundCheckpoint& found,
+                 int worker)
+      : shared_(shared), own_(own), found_(found), worker_(worker) {}
+
+  void visit(Owner owner, std::string_view name, std::span<float> v) override {
+    read(owner, name, v);
+  }
+  void visit(Owner owner,
+             std::string_view name,
+             std::span<int64_t> v) override {
+    read(owner, name, v);
+  }
+  void visit(Owner owner, std::string_view name, std::span<double> v) override {
+    read(owner, name, v);
+  }
+
+ private:
+  template <typename T>
+  void read(Owner owner, std::string_view name, std::span<T> values) {
+    if (owner == Owner::kShared)
+      shared_.take(std::string(name), values);
+    else if (own_)
+      own_->take(std::string(name), values);
+    else
+      fail(ExitCode::kBadInput,
+           "{}: no {} for the state '{}' (it was saved by {} workers)",
+           found_.folder.string(), worker_file_name(worker_), name,
+           found_.facts.workers);
+  }
+
+  StateFile& shared_;
+  StateFile* own_;
+  const FoundCheckpoint& found_;
+  int worker_;
+};
+
+}  // namespace
+
+FoundCheckpoint verify_checkpoint(const fs::path& folder) {
+  return verify_for(folder, kAllWorkers);
+}
+
+std::optional<FoundCheckpoint> find_newest_checkpoint(
+    const fs::path& directory) {
+  std::vector<std::string> warnings;
+  for (const fs::path& folder : committed_folders(directory)) {
+    FoundCheckpoint found;
+    const Outcome outcome =
+        attempt([&] { found = verify_for(folder, kAllWorkers); });
+    if (outcome.ok()) {
+      found.warnings = std::move(warnings);
+      return found;
+    }
+    warnings.push_back(warning_of(outcome.line));
+  }
+  if (!warnings.empty()) fail_all_damaged(directory, warnings);
+  return std::nullopt;
+}
+
+std::optional<FoundCheckpoint> agree_on_checkpoint(
+    Endpoint& endpoint,
+    const fs::path& directory,
+    const std::optional<fs::path>& exact) {
+  const bool is_root = endpoint.rank() == 0;
+  std::vector<fs::path> folders;
+  Outcome outcome;
+  if (is_root && exact) folders.push_back(*exact);
+  if (is_root && !exact)
+    outcome = attempt([&] { folders = committed_folders(directory); });
+  share_outcome(endpoint, outcome).rethrow_if_failed();
+  std::vector<std::string> warnings;
+  for (size_t i = 0;; ++i) {
+    const bool has_more = is_root && i < folders.size();
+    const fs::path folder =
+        share_text(endpoint, has_more ? folders[i].string() : "");
+    if (folder.empty()) break;
+    FoundCheckpoint found;
+    // Rank 0 reads all: files of workers that this run may not have.
+    outcome = attempt([&] {
+      found = verify_for(folder, is_root ? kAllWorkers : endpoint.rank());
+    });
+    outcome = agree_on_outcome(endpoint, outcome);
+    if (outcome.ok()) {
+      found.warnings = std::move(warnings);
+      return found;
+    }
+    if (exact) outcome.rethrow_if_failed();
+    warnings.push_back(warning_of(outcome.line));
+  }
+  if (!warnings.empty()) fail_all_damaged(directory, warnings);
+  return std::nullopt;
+}
+
+// What `worker` stored for itself; null if that is nothing.
+static std::unique_ptr<StateFile> own_file(const FoundCheckpoint& found,
+                                           int worker) {
+  for (const CheckpointFile& file : found.files)
+    if (file.name == worker_file_name(worker))
+      return std::make_unique<StateFile>(found.folder / file.name);
+  return nullptr;
+}
+
+void load_checkpoint(const FoundCheckpoint& found,
+                     int worker,
+                     const StateVisit& visit) {
+  StateFile shared(found.folder / kReplicaFileName);
+  const std::unique_ptr<StateFile> own = own_file(found, worker);
+  LoadingVisitor visitor(shared, own.get(), found, worker);
+  visit(visitor);
+  shared.require_all_taken();
+  if (own) own->require_all_taken();
+}
+
+void load_some_state(const FoundCheckpoint& found,
+                     int worker,
+                     const StateVisit& visit) {
+  StateFile shared(found.folder / kReplicaFileName);
+  const std::unique_ptr<StateFile> own = own_file(found, worker);
+  LoadingVisitor visitor(shared, own.get(), found, worker);
+  visit(visitor);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,159 @@
+// Writing a checkpoint: three agreements, and a rename that commits.
+#include <map>
+#include <optional>
+
+#include "base/check.h"
+#include "base/hdf5_file.h"
+#include "base/text.h"
+#include "checkpoint/agreement.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/folders.h"
+#include "checkpoint/manifest.h"
+
+namespace syncopate {
+namespace {
+
+// Writes what all share (rank 0 only) and what is this worker's own.
+class SavingVisitor : public StateVisitor {
+ public:
+  SavingVisitor(const fs::path& folder, int rank)
+      : folder_(folder), rank_(rank) {
+    if (rank == 0) open(kReplicaFileName);
+  }
+
+  void visit(Owner owner, std::string_view name, std::span<float> v) override {
+    write(owner, name, v);
+  }
+  void visit(Owner owner,
+             std::string_view name,
+             std::span<int64_t> v) override {
+    write(owner, name, v);
+  }
+  void visit(Owner owner, std::string_view name, std::span<double> v) override {
+    write(owner, name, v);
+  }
+
+  // Closes and flushes all; what this worker wrote.
+  std::vector<CheckpointFile> finish() {
+    std::vector<CheckpointFile> files;
+    for (auto& [name, writer] : writers_) {
+      writer.close();
+      const fs::path path = folder_ / name;
+      fsync_path(path);
+      files.push_back({name, static_cast<int64_t>(fs::file_size(path)),
+                       digest_of_file(path)});
+    }
+    return files;
+  }
+
+ private:
+  Hdf5Writer& open(const std::string& name) {
+    const auto [place, is_new] = writers_.try_emplace(name, folder_ / name);
+    if (is_new) {
+      place->second.attribute("/", "format", std::string("syncopate state"));
+      place->second.attribute("/", "format_version", int64_t{1});
+    }
+    return place->second;
+  }
+
+  template <typename T>
+  void write(Owner owner, std::string_view name, std::span<T> values) {
+    CHECK(!name.empty() && name.front() != '/');
+    if (owner == Owner::kShared && rank_ != 0) return;
+    Hdf5Writer& writer = open(
+        owner == Owner::kShared ? kReplicaFileName : worker_file_name(rank_));
+    const int64_t dims[] = {std::ssize(values)};
+    writer.write(std::string(name), dims, std::span<const T>(values));
+  }
+
+  fs::path folder_;
+  int rank_;
+  std::map<std::string, Hdf5Writer> writers_;  // replica before worker
+};
+
+void make_temporary(const fs::path& directory, const fs::path& temporary) {
+  syncopate::create_directories(directory);
+  std::error_code error;
+  fs::remove_all(temporary, error);
+  if (!error) fs::create_directory(temporary, error);
+  if (error)
+    fail(ExitCode::kCannotCreate, "{}: create directory: {}",
+         temporary.string(), error.message());
+}
+
+// One line a file: "NAME BYTES DIGEST".
+std::string encode(const std::vector<CheckpointFile>& files) {
+  std::string text;
+  for (const CheckpointFile& file : files)
+    text += fmt::format("{} {} {}\n", file.name, file.bytes, file.digest);
+  return text;
+}
+
+void decode(const std::string& text, std::vector<CheckpointFile>& files) {
+  for (const std::string& line : split(text, '\n')) {
+    if (line.empty()) continue;
+    const std::vector<std::string> words = split(line, ' ');
+    CHECK(words.size() == 3);
+    const std::optional<int64_t> bytes = parse_int(words[1]);
+    CHECK(bytes);
+    files.push_back({words[0], *bytes, words[2]});
+  }
+}
+
+void commit(const fs::path& temporary,
+            const fs::path& folder,
+            const Manifest& manifest) {
+  write_file_atomically(temporary / kManifestFileName, manifest_text(manifest));
+  std::error_code error;
+  if (fs::exists(folder, error)) {
+    fs::path aside = folder;
+    aside += kReplaced;
+    fs::remove_all(aside, error);  // left by a kill; `folder` is the newer
+    rename_durably(folder, aside);
+  }
+  rename_durably(temporary, folder);
+}
+
+}  // namespace
+
+fs::path save_checkpoint(Endpoint& endpoint,
+                         const fs::path& directory,
+                         const CheckpointFacts& facts,
+                         const StateVisit& visit,
+                         int keep) {
+  const bool is_root = endpoint.rank() == 0;
+  const fs::path folder = directory / folder_name(facts.step);
+  fs::path temporary = folder;
+  temporary += kTemporary;
+
+  Outcome outcome;
+  if (is_root) outcome = attempt([&] { make_temporary(directory, temporary); });
+  share_outcome(endpoint, outcome).rethrow_if_failed();
+
+  std::vector<CheckpointFile> mine;
+  outcome = attempt([&] {
+    SavingVisitor visitor(temporary, endpoint.rank());
+    visit(visitor);
+    mine = visitor.finish();
+  });
+  outcome = agree_on_outcome(endpoint, outcome);
+  if (outcome.ok()) {
+    Manifest manifest{facts, {}};
+    for (const std::string& text : gather_texts(endpoint, encode(mine)))
+      decode(text, manifest.files);
+    if (is_root)
+      outcome = attempt([&] { commit(temporary, folder, manifest); });
+    outcome = share_outcome(endpoint, outcome);
+  }
+  if (is_root) {
+    std::error_code ignored;
+    if (outcome.ok())
+      attempt([&] { prune_folders(directory, facts.step, keep); });
+    else
+      fs::remove_all(temporary, ignored);
+  }
+  outcome.rethrow_if_failed();
+  return folder;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,124 @@
+// What the endpoints of one World::run in one process share: the scheduler,
+// the messages under way, and the errors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/scheduler.h"
+#include "comm/states.h"
+#include "comm/world.h"
+
+namespace syncopate::inproc {
+
+struct InprocRequest : RequestState {
+  bool is_send = false;
+  int rank = -1, peer = -1;  // whose it is, and the other side
+  Tag tag = 0;
+  std::byte* data = nullptr;  // the caller's memory
+  int64_t bytes = 0;
+  bool is_matched = false;  // a send is complete without that
+  Time completes_at = 0;    // receive: once matched
+  std::string error;        // of another size than sent
+  Strand* waiting = nullptr;
+  // Send: not yet taken by a receive. Points at the sender's memory until the
+  // sender's wait copies it.
+  struct Parcel* parcel = nullptr;
+};
+
+// A message that no receive has taken yet.
+struct Parcel {
+  int from = -1;
+  Tag tag = 0;
+  Time arrival = 0;
+  int64_t serial = 0;  // of the run's messages, as sent
+  const std::byte* data = nullptr;
+  int64_t bytes = 0;
+  std::vector<std::byte> copy;  // where `data` points, once copied
+  std::shared_ptr<InprocRequest> send;
+  void keep();  // the sender's memory is about to change
+};
+
+struct InprocTask : TaskState {
+  std::shared_ptr<Strand> strand;
+  Time ended_at = 0;
+  bool has_ended = false, is_joined = false;
+  std::exception_ptr error;
+  std::vector<Strand*> joiners;
+};
+
+// A native all-reduce that waits for its members.
+struct Gathering {
+  std::vector<std::span<float>> values;  // by position
+  std::vector<Strand*> waiting;          // by position; null: not there
+  int num_arrived = 0;
+};
+
+// One worker's inbox.
+struct Mailbox {
+  std::map<std::pair<Tag, int>, std::deque<std::unique_ptr<Parcel>>> parcels;
+  std::map<std::pair<Tag, int>, std::deque<std::shared_ptr<InprocRequest>>>
+      receives;
+  struct Listener {
+    TagRange tags;
+    Strand* strand;
+  };
+  std::vector<Listener> listeners;  // waiting in recv_any
+};
+
+class InprocRun {
+ public:
+  InprocRun(int workers, const NetworkCost& cost);
+
+  void start_worker(int rank, const std::function<void(Endpoint&)>& body);
+  std::shared_ptr<InprocTask> start_task(int rank,
+                                         std::string name,
+                                         std::function<void(Endpoint&)> body);
+  // Until all have ended; rethrows the first error.
+  void finish();
+
+  Request isend(int rank, ConstBytes data, int to, Tag tag, Traffic kind);
+  Request irecv(int rank, Bytes data, int from, Tag tag);
+  Message recv_any(int rank, TagRange tags);
+  void wait(const Request& request);
+  bool test(const Request& request);
+  void join(const Task& task);
+  void native_all_reduce(std::span<float> values,
+                         const Group& group,
+                         Traffic kind);
+
+  int size() const { return static_cast<int>(mailboxes_.size()); }
+  Scheduler& scheduler() { return scheduler_; }
+  TrafficCounters& traffic(int rank) { return traffic_[rank]; }
+  Time next_event(int rank);  // the soonest that is ahead for a worker
+
+ private:
+  // When the message arrives and its sender is done with it.
+  struct Passage {
+    Time arrival, sent;
+  };
+  Passage carry(int from, int to, int64_t bytes, Traffic kind);
+  void deliver(const Parcel& parcel, InprocRequest& receive);
+  void note_event(int rank, Time at);
+  void check_tag(Tag first, Tag last) const;
+  std::exception_ptr first_error() const;
+
+  NetworkCost cost_;
+  Scheduler scheduler_;
+  std::vector<Mailbox> mailboxes_;
+  std::vector<TrafficCounters> traffic_;
+  int64_t num_sent_ = 0;
+  std::vector<Time> link_free_;         // when a worker's last message has left
+  std::vector<std::set<Time>> events_;  // ahead, of use to one who polls
+  std::vector<std::exception_ptr> worker_errors_;
+  std::vector<std::vector<std::shared_ptr<InprocTask>>> tasks_;  // not joined
+  std::map<std::vector<int>, std::deque<Gathering>> gatherings_;
+};
+
+}  // namespace syncopate::inproc

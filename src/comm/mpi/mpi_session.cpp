@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sched.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "comm/mpi/mpi_check.h"
+#include "comm/mpi/mpi_endpoint.h"
+#include "comm/world.h"
+
+namespace syncopate {
+
+std::string mpi_error_text(int code) {
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return std::string(text, static_cast<size_t>(length));
+}
+
+void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  const std::string name(call, std::strcspn(call, "("));
+  fail(ExitCode::kPeerLost, "{}: {}", name, mpi_error_text(code));
+}
+
+namespace {
+
+// What an end may take: a peer that never comes, a library that hangs in
+// MPI_Finalize (seen with UCX over TCP).
+constexpr double kBarrierLimitS = 10;
+constexpr std::chrono::milliseconds kFinalizeLimit{5000};
+// Rank 0 leaves after the others: a launcher that sees its code first ends
+// the others by a signal and reports that.
+constexpr std::chrono::milliseconds kLastDelay{50};
+// In a hanging MPI_Finalize rank 0 speaks first.
+constexpr std::chrono::milliseconds kOthersDelay{2000};
+
+void flush_output() {
+  std::fflush(nullptr);
+}
+
+// To hydra, a process that leaves in the middle of MPI_Finalize is a failed
+// one, whose code becomes 0 or 9. Its PMI server takes the job's code by
+// "abort", on which it ends the other ranks. (Slurm keeps the code anyway.)
+void tell_hydra(int code) {
+  const char* descriptor = std::getenv("PMI_FD");
+  if (std::getenv("HYDI_CONTROL_FD") == nullptr || descriptor == nullptr) {
+    return;
+  }
+  dprintf(std::atoi(descriptor), "cmd=abort exitcode=%d\n", code);
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // it ends this one too
+}
+
+// Leaves with `code` if the process is still there after the limit. `tells`:
+// and says so for all.
+enum class Tells : uint8_t { kNobody, kLauncher };
+void leave_after(std::chrono::milliseconds limit, int code, Tells tells) {
+  std::thread([=] {
+    std::this_thread::sleep_for(limit);
+    if (tells == Tells::kLauncher) tell_hydra(code);
+    _exit(code);
+  }).detach();
+}
+
+class MpiWorld : public World {
+ public:
+  MpiWorld(mpi::Communicators& communicators, int num_hosts)
+      : communicators_(communicators), num_hosts_(num_hosts) {}
+
+  int size() const override { return communicators_.size; }
+  bool is_inproc() const override { return false; }
+  std::string description() const override {
+    return fmt::format("{} MPI rank{} on {} host{}", size(),
+                       size() == 1 ? "" : "s", num_hosts_,
+                       num_hosts_ == 1 ? "" : "s");
+  }
+
+  void run(const std::function<void(Endpoint&)>& body) override {
+    TrafficCounters traffic;
+    mpi::Progress progress(communicators_);
+    std::exception_ptr error;
+    try {
+      mpi::MpiEndpoint endpoint(progress, communicators_, traffic, nullptr);
+      body(endpoint);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    using Stop = mpi::Progress::Stop;
+    progress.stop(error != nullptr ? Stop::kAbandon : Stop::kDrain);
+    if (error == nullptr) error = progress.unjoined_error();
+    if (error != nullptr) std::rethrow_exception(error);
+  }
+
+ private:
+  mpi::Communicators& communicators_;
+  int num_hosts_;
+};
+
+class ProcessSession : public MpiSession {
+ public:
+  ProcessSession(int* argc, char*** argv) {
+    int provided = MPI_THREAD_SINGLE;
+    CHECK_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided));
+    CHECK_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    CHECK_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    if (provided < MPI_THREAD_MULTIPLE) {
+      fail(ExitCode::kUsage,
+           "this MPI library offers thread level {} only, and "
+           "MPI_THREAD_MULTIPLE is needed",
+           provided);
+    }
+    mpi::Communicators& all = communicators_;
+    CHECK_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &all.rank));
+    CHECK_MPI(MPI_Comm_size(MPI_COMM_WORLD, &all.size));
+    CHECK_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all.messages));
+    CHECK_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all.internal));
+    std::vector<int> everyone;
+    for (int i = 0; i < all.size; ++i) everyone.push_back(i);
+    CHECK_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all.native[everyone]));
+
+    MPI_Comm node = MPI_COMM_NULL;
+    CHECK_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0,
+                                  MPI_INFO_NULL, &node));
+    CHECK_MPI(MPI_Comm_rank(node, &local_rank_));
+    CHECK_MPI(MPI_Comm_size(node, &local_size_));
+    CHECK_MPI(MPI_Comm_free(&node));
+    gather_hosts();
+  }
+
+  ~ProcessSession() override { abort(static_cast<int>(ExitCode::kInternal)); }
+
+  int rank() const override { return communicators_.rank; }
+  int size() const override { return communicators_.size; }
+  int local_rank() const override { return local_rank_; }
+  int local_size() const override { return local_size_; }
+  std::vector<std::string> hosts() const override { return hosts_; }
+
+  std::string library_version() const override {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    // The first line says it; MPICH separates word and number by a tab.
+    std::string line(text, std::strcspn(text, "\n"));
+    for (char& c : line) {
+      if (c == '\t') c = ' ';
+    }
+    return line;
+  }
+
+  std::unique_ptr<World> make_world() override {
+    const std::set<std::string> distinct(hosts_.begin(), hosts_.end());
+    return std::make_unique<MpiWorld>(communicators_,
+                                      static_cast<int>(distinct.size()));
+  }
+
+  [[noreturn]] void finish(int exit_code) override {
+    const int own_code = rank() == 0 ? exit_code : 0;
+    flush_output();
+    meet_at_end();
+    if (rank() == 0) {
+      leave_after(kFinalizeLimit, own_code, Tells::kLauncher);
+    } else {
+      leave_after(kFinalizeLimit + kOthersDelay, own_code, Tells::kNobody);
+    }
+    MPI_Finalize();
+    if (own_code != 0) std::this_thread::sleep_for(kLastDelay);
+    _exit(own_code);
+  }
+
+  [[noreturn]] void abort(int exit_code) override {
+    flush_output();
+    leave_after(kFinalizeLimit, exit_code, Tells::kLauncher);
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    _exit(exit_code);
+  }
+
+ private:
+  void gather_hosts() {
+    char name[MPI_MAX_PROCESSOR_NAME] = {};
+    int length = 0;
+    CHECK_MPI(MPI_Get_processor_name(name, &length));
+    const auto count = static_cast<size_t>(size());
+    std::vector<char> names(count * sizeof name);
+    CHECK_MPI(MPI_Allgather(name, sizeof name, MPI_CHAR, names.data(),
+                            sizeof name, MPI_CHAR, communicators_.internal));
+    for (size_t i = 0; i < count; ++i) {
+      hosts_.emplace_back(names.data() + i * sizeof name);
+    }
+  }
+
+  // A barrier that gives up: an end must come, whoever is missing.
+  void meet_at_end() const {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (MPI_Ibarrier(communicators_.internal, &request) != MPI_SUCCESS) return;
+    int done = 0;
+    const double start = monotonic_s();
+    while (!done && monotonic_s() - start < kBarrierLimitS) {
+      if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+      sched_yield();
+    }
+  }
+
+  mpi::Communicators communicators_;
+  int local_rank_ = 0, local_size_ = 1;
+  std::vector<std::string> hosts_;
+};
+
+}  // namespace
+
+std::unique_ptr<MpiSession> make_mpi_session(int* argc, char*** argv) {
+  return std::make_unique<ProcessSession>(argc, argv);
+}
+
+}  // namespace syncopate

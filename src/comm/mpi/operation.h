@@ -1,0 +1,63 @@
+// A message or a native collective under way, and a task: what the worker's
+// thread hands to the communication thread.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/fiber.h"
+#include "comm/states.h"
+
+namespace syncopate::mpi {
+
+// `done` is the last thing written by the communication thread, and all that
+// the worker's thread looks at before it is set.
+struct Operation : RequestState {
+  enum class Kind : uint8_t { kSend, kReceive, kReceiveAny, kAllReduce };
+  Kind kind = Kind::kSend;
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::byte* data = nullptr;
+  int64_t bytes = 0;  // kAllReduce: of floats
+  int rank = -1, peer = -1;
+  Tag tag = 0;
+  TagRange tags{0, 0};  // kReceiveAny
+  Message message;      // kReceiveAny
+
+  // Of the communication thread.
+  int64_t pieces_left = 0;
+  bool is_started = false;  // kReceiveAny: has its first piece
+
+  std::exception_ptr error;
+  std::atomic<bool> done = false;
+};
+
+// A piece that came while somebody listened to a range of tags.
+struct Stray {
+  int from;
+  Tag tag;
+  std::vector<std::byte> bytes;
+  std::shared_ptr<Operation> arrival;
+};
+
+struct TaskOnThread : TaskState {
+  std::string name;
+  std::function<void()> body;
+
+  // Of the communication thread.
+  std::unique_ptr<Fiber> fiber;
+  const std::atomic<bool>* waits_for = nullptr;  // null: may go on
+  bool is_polling = false;                       // has only yielded
+
+  bool is_joined = false;  // read once all threads but one are gone
+  std::exception_ptr error;
+  std::atomic<bool> done = false;
+};
+
+}  // namespace syncopate::mpi

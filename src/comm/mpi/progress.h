@@ -1,0 +1,81 @@
+// The communication thread of a rank: between construction and stop() the only
+// caller of MPI. It takes operations and tasks from the worker's thread, tests
+// what is in flight, and runs tasks as fibers; it never blocks inside MPI,
+// where waiting means spinning (5 ms an Allreduce with more ranks than cores).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "comm/mpi/transfers.h"
+
+namespace syncopate::mpi {
+
+class Progress {
+ public:
+  explicit Progress(Communicators& communicators);
+  ~Progress();  // after stop()
+
+  // drain: everything started is brought to its end first. abandon: what is in
+  // flight is given up, and waits of tasks throw Error(kPeerLost).
+  enum class Stop : uint8_t { kDrain, kAbandon };
+  void stop(Stop how);
+  // After stop(): of a task that failed and was never joined.
+  std::exception_ptr unjoined_error() const;
+
+  // From either thread.
+  void post(std::shared_ptr<Operation> operation);
+  void post(std::shared_ptr<TaskOnThread> task);
+  // Returns when the flag is set; `task` is the caller, null for the worker.
+  void await(const std::atomic<bool>& flag, TaskOnThread* task);
+  void yield(TaskOnThread* task);
+  void check_alive() const;  // on this thread: throws once abandoned
+  bool is_this_thread() const;
+
+  // For a task: the communicator of a group's native collectives, made with
+  // the other members on first use.
+  MPI_Comm native_communicator(const Group& group, TaskOnThread* task);
+
+ private:
+  struct Posted {  // one of the two
+    std::shared_ptr<Operation> operation;
+    std::shared_ptr<TaskOnThread> task;
+  };
+
+  void thread_main();
+  void loop();
+  void hand_over(Posted posted);
+  void take_posted();
+  void run_tasks();
+  void run_body(TaskOnThread& task);
+  void rest(double still_s);  // nothing has moved for that long
+  void give_up(const std::exception_ptr& error);
+  void set(std::atomic<bool>& flag);  // and wakes the worker if it waits
+  void meet(const Group& group, TaskOnThread* task);
+
+  Communicators& communicators_;
+
+  // Shared with the worker's thread.
+  std::mutex mutex_;
+  std::condition_variable posted_signal_, done_signal_;
+  std::vector<Posted> posted_;  // under mutex_
+  std::atomic<bool> has_posted_ = false, is_resting_ = false;
+  std::atomic<bool> is_stopping_ = false, is_abandoned_ = false;
+  std::atomic<const std::atomic<bool>*> worker_waits_for_ = nullptr;
+
+  // Of the communication thread.
+  std::exception_ptr ending_;  // what waits throw once abandoned
+  FiberStackPool stacks_;
+  Transfers transfers_;
+  std::vector<std::shared_ptr<TaskOnThread>> tasks_, failed_tasks_;
+  bool has_moved_ = false;
+  bool is_making_communicator_ = false;
+  double crowded_until_s_ = 0;
+
+  std::thread thread_;
+};
+
+}  // namespace syncopate::mpi

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/mpi/transfers.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "comm/mpi/mpi_check.h"
+
+namespace syncopate::mpi {
+namespace {
+
+// Elements of one MPI_Iallreduce: MPI counts are int.
+constexpr int64_t kReduceElems = int64_t{1} << 30;
+
+int64_t num_pieces(int64_t bytes) {
+  return bytes / kPieceBytes + 1;
+}
+
+int64_t piece_bytes(int64_t bytes, int64_t piece) {
+  return std::min(kPieceBytes, bytes - piece * kPieceBytes);
+}
+
+std::exception_ptr internal_error(const std::string& text) {
+  return std::make_exception_ptr(Error(ExitCode::kInternal, text));
+}
+
+bool is_truncation(int code) {
+  int kind = MPI_SUCCESS;
+  MPI_Error_class(code, &kind);
+  return kind == MPI_ERR_TRUNCATE;
+}
+
+}  // namespace
+
+Transfers::Transfers(std::deque<std::unique_ptr<Stray>>& strays,
+                     std::function<void(Operation&)> ended)
+    : strays_(strays), ended_(std::move(ended)) {}
+
+void Transfers::begin(const std::shared_ptr<Operation>& operation) {
+  if (failure_ != nullptr) {
+    operation->error = failure_;
+    end(*operation);
+    return;
+  }
+  switch (operation->kind) {
+    case Operation::Kind::kSend:
+      return begin_send(operation);
+    case Operation::Kind::kReceive:
+      return begin_receive(operation);
+    case Operation::Kind::kReceiveAny:
+      listeners_.push_back(operation);
+      return;
+    case Operation::Kind::kAllReduce:
+      return begin_all_reduce(operation);
+  }
+}
+
+void Transfers::track(MPI_Request handle, Piece piece) {
+  handles_.push_back(handle);
+  pieces_.push_back(std::move(piece));
+}
+
+void Transfers::begin_send(const std::shared_ptr<Operation>& operation) {
+  operation->pieces_left = num_pieces(operation->bytes);
+  for (int64_t i = 0; i < num_pieces(operation->bytes); ++i) {
+    MPI_Request handle = MPI_REQUEST_NULL;
+    CHECK_MPI(MPI_Isend(operation->data + i * kPieceBytes,
+                        static_cast<int>(piece_bytes(operation->bytes, i)),
+                        MPI_BYTE, operation->peer, operation->tag,
+                        operation->comm, &handle));
+    track(handle, {operation, -1});
+  }
+}
+
+void Transfers::begin_receive(const std::shared_ptr<Operation>& operation) {
+  operation->pieces_left = num_pieces(operation->bytes);
+  for (int64_t i = 0; i < num_pieces(operation->bytes); ++i) {
+    std::byte* data = operation->data + i * kPieceBytes;
+    const int64_t bytes = piece_bytes(operation->bytes, i);
+    const auto stray =
+        std::find_if(strays_.begin(), strays_.end(), [&](const auto& s) {
+          return s->from == operation->peer && s->tag == operation->tag &&
+                 s->arrival->comm == operation->comm;
+        });
+    if (stray != strays_.end()) {
+      adoptions_.push_back({operation, data, bytes, std::move(*stray)});
+      strays_.erase(stray);
+      continue;
+    }
+    MPI_Request handle = MPI_REQUEST_NULL;
+    CHECK_MPI(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE,
+                        operation->peer, operation->tag, operation->comm,
+                        &handle));
+    track(handle, {operation, bytes});
+  }
+}
+
+void Transfers::begin_all_reduce(const std::shared_ptr<Operation>& operation) {
+  const int64_t elems = operation->bytes / 4;
+  auto* values = reinterpret_cast<float*>(operation->data);
+  operation->pieces_left = (elems + kReduceElems - 1) / kReduceElems;
+  if (elems == 0) return end(*operation);
+  for (int64_t first = 0; first < elems; first += kReduceElems) {
+    MPI_Request handle = MPI_REQUEST_NULL;
+    CHECK_MPI(
+        MPI_Iallreduce(MPI_IN_PLACE, values + first,
+                       static_cast<int>(std::min(kReduceElems, elems - first)),
+                       MPI_FLOAT, MPI_SUM, operation->comm, &handle));
+    track(handle, {operation, -1});
+  }
+}
+
+bool Transfers::poll() {
+  bool moved = test_handles();
+  if (!listeners_.empty()) {
+    moved = take_strays() || moved;
+    moved = serve_listeners() || moved;
+  }
+  if (!adoptions_.empty()) moved = settle_adoptions() || moved;
+  return moved;
+}
+
+bool Transfers::is_quiet() const {
+  return handles_.empty() && listeners_.empty() && adoptions_.empty();
+}
+
+void Transfers::progress() {
+  int flag = 0;
+  CHECK_MPI(
+      MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE));
+}
+
+bool Transfers::test_handles() {
+  if (handles_.empty()) return false;
+  const int count = static_cast<int>(handles_.size());
+  finished_.resize(handles_.size());
+  statuses_.resize(handles_.size());
+  int num_finished = 0;
+  const int code = MPI_Testsome(count, handles_.data(), &num_finished,
+                                finished_.data(), statuses_.data());
+  if (code != MPI_ERR_IN_STATUS) CHECK_MPI(code);
+  if (num_finished == MPI_UNDEFINED || num_finished == 0) return false;
+  // Ending an operation must not see these vectors change: collect first.
+  std::vector<std::shared_ptr<Operation>> ending;
+  for (int k = 0; k < num_finished; ++k) {
+    const Piece& piece = pieces_[finished_[k]];
+    const MPI_Status& status = statuses_[k];
+    check_piece(piece, status,
+                code == MPI_ERR_IN_STATUS ? status.MPI_ERROR : MPI_SUCCESS);
+    ending.push_back(piece.operation);
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < handles_.size(); ++i) {
+    if (handles_[i] == MPI_REQUEST_NULL) continue;
+    if (kept != i) {
+      handles_[kept] = handles_[i];
+      pieces_[kept] = std::move(pieces_[i]);
+    }
+    ++kept;
+  }
+  handles_.resize(kept);
+  pieces_.resize(kept);
+  for (const auto& operation : ending) end_piece(*operation);
+  return true;
+}
+
+void Transfers::check_piece(const Piece& piece,
+                            const MPI_Status& status,
+                            int error) {
+  Operation& operation = *piece.operation;
+  if (error != MPI_SUCCESS && error != MPI_ERR_PENDING &&
+      !(piece.expected_bytes >= 0 && is_truncation(error))) {
+    operation.error = std::make_exception_ptr(Error(
+        ExitCode::kPeerLost,
+        fmt::format("message between workers {} and {} failed: {}",
+                    operation.rank, operation.peer, mpi_error_text(error))));
+    return;
+  }
+  if (piece.expected_bytes < 0) return;
+  int received = 0;
+  if (error == MPI_SUCCESS) {
+    CHECK_MPI(MPI_Get_count(&status, MPI_BYTE, &received));
+    if (received == piece.expected_bytes) return;
+  }
+  operation.error = internal_error(
+      error == MPI_SUCCESS
+          ? describe_size_mismatch(operation.rank, operation.peer,
+                                   operation.tag, piece.expected_bytes,
+                                   received)
+          : fmt::format("worker {} expected {} bytes from worker {} with tag "
+                        "{}, and more came",
+                        operation.rank, piece.expected_bytes, operation.peer,
+                        operation.tag));
+}
+
+void Transfers::end_piece(Operation& operation) {
+  if (--operation.pieces_left == 0) end(operation);
+}
+
+void Transfers::end(Operation& operation) {
+  ended_(operation);
+}
+
+bool Transfers::take_strays() {
+  bool moved = false;
+  for (;;) {
+    const MPI_Comm comm = listeners_.front()->comm;
+    int found = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    CHECK_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &found, &message,
+                          &status));
+    if (!found) return moved;
+    moved = true;
+    int bytes = 0;
+    CHECK_MPI(MPI_Get_count(&status, MPI_BYTE, &bytes));
+    auto stray = std::make_unique<Stray>();
+    stray->from = status.MPI_SOURCE;
+    stray->tag = status.MPI_TAG;
+    stray->bytes.resize(static_cast<size_t>(bytes));
+    stray->arrival = std::make_shared<Operation>();
+    stray->arrival->kind = Operation::Kind::kReceive;
+    stray->arrival->comm = comm;
+    stray->arrival->peer = stray->from;
+    stray->arrival->tag = stray->tag;
+    stray->arrival->pieces_left = 1;
+    MPI_Request handle = MPI_REQUEST_NULL;
+    CHECK_MPI(
+        MPI_Imrecv(stray->bytes.data(), bytes, MPI_BYTE, &message, &handle));
+    track(handle, {stray->arrival, bytes});
+    strays_.push_back(std::move(stray));
+  }
+}
+
+// A listener takes the first stray of its range, and then the rest of that
+// message; the others leave the message alone.
+bool Transfers::serve(Operation& listener) {
+  const auto is_taken_by_other = [&](const Stray& stray) {
+    return std::any_of(listeners_.begin(), listeners_.end(),
+                       [&](const auto& other) {
+                         return other.get() != &listener && other->is_started &&
+                                other->message.from == stray.from &&
+                                other->message.tag == stray.tag;
+                       });
+  };
+  Message& message = listener.message;
+  const auto is_mine = [&](const std::unique_ptr<Stray>& stray) {
+    if (listener.is_started) {
+      return stray->from == message.from && stray->tag == message.tag;
+    }
+    return stray->tag >= listener.tags.first &&
+           stray->tag <= listener.tags.last && !is_taken_by_other(*stray);
+  };
+  for (;;) {
+    const auto found = std::find_if(strays_.begin(), strays_.end(), is_mine);
+    if (found == strays_.end() || !(*found)->arrival->done) return false;
+    const std::unique_ptr<Stray> stray = std::move(*found);
+    strays_.erase(found);
+    message.from = stray->from;
+    message.tag = stray->tag;
+    listener.is_started = true;
+    listener.error = stray->arrival->error;
+    message.payload.insert(message.payload.end(), stray->bytes.begin(),
+                           stray->bytes.end());
+    const auto bytes = static_cast<int64_t>(stray->bytes.size());
+    if (bytes < kPieceBytes || listener.error != nullptr) return true;
+  }
+}
+
+bool Transfers::serve_listeners() {
+  bool moved = false;
+  for (size_t i = 0; i < listeners_.size();) {
+    if (!serve(*listeners_[i])) {
+      ++i;
+      continue;
+    }
+    const std::shared_ptr<Operation> listener = listeners_[i];
+    listeners_.erase(listeners_.begin() + static_cast<ptrdiff_t>(i));
+    end(*listener);
+    moved = true;
+  }
+  return moved;
+}
+
+bool Transfers::settle_adoptions() {
+  bool moved = false;
+  for (size_t i = 0; i < adoptions_.size();) {
+    Adoption& adoption = adoptions_[i];
+    if (!adoption.stray->arrival->done) {
+      ++i;
+      continue;
+    }
+    const std::shared_ptr<Operation> operation = adoption.operation;
+    const Stray& stray = *adoption.stray;
+    const auto came = static_cast<int64_t>(stray.bytes.size());
+    if (stray.arrival->error != nullptr) {
+      operation->error = stray.arrival->error;
+    } else if (came != adoption.expected_bytes) {
+      operation->error = internal_error(describe_size_mismatch(
+          operation->rank, operation->peer, operation->tag,
+          adoption.expected_bytes, came));
+    } else if (came > 0) {
+      std::memcpy(adoption.data, stray.bytes.data(), stray.bytes.size());
+    }
+    adoptions_.erase(adoptions_.begin() + static_cast<ptrdiff_t>(i));
+    end_piece(*operation);
+    moved = true;
+  }
+  return moved;
+}
+
+void Transfers::abandon(const std::exception_ptr& error) {
+  failure_ = error;
+  for (size_t i = 0; i < handles_.size(); ++i) {
+    const Operation& operation = *pieces_[i].operation;
+    // A collective can neither be cancelled nor freed: MPI keeps it.
+    if (operation.kind == Operation::Kind::kAllReduce) continue;
+    if (operation.kind == Operation::Kind::kReceive) MPI_Cancel(&handles_[i]);
+    MPI_Request_free(&handles_[i]);
+  }
+  handles_.clear();
+  std::vector<std::shared_ptr<Operation>> ending;
+  for (Piece& piece : std::exchange(pieces_, {})) {
+    ending.push_back(std::move(piece.operation));
+  }
+  for (Adoption& adoption : std::exchange(adoptions_, {})) {
+    ending.push_back(std::move(adoption.operation));
+  }
+  for (auto& listener : std::exchange(listeners_, {})) {
+    ending.push_back(std::move(listener));
+  }
+  for (const auto& operation : ending) {
+    if (operation->done) continue;
+    operation->error = error;
+    end(*operation);
+  }
+}
+
+}  // namespace syncopate::mpi

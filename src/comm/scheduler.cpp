@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/scheduler.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+
+namespace syncopate {
+namespace {
+
+// Far more polls in a row than any loop needs while nothing else can run.
+constexpr int64_t kBarrenYieldLimit = 1'000'000;
+
+constexpr Time kNever = std::numeric_limits<Time>::infinity();
+
+}  // namespace
+
+bool Scheduler::Earlier::operator()(const Strand* a, const Strand* b) const {
+  return std::tie(a->time, a->turns, a->rank, a->serial) <
+         std::tie(b->time, b->turns, b->rank, b->serial);
+}
+
+std::shared_ptr<Strand> Scheduler::spawn(int rank,
+                                         std::string name,
+                                         Time at,
+                                         size_t stack_bytes,
+                                         std::function<void()> body) {
+  auto strand = std::make_shared<Strand>();
+  strand->rank = rank;
+  strand->serial = num_spawned_++;
+  strand->name = std::move(name);
+  strand->fiber =
+      std::make_unique<Fiber>(stacks_, stack_bytes, std::move(body));
+  strands_.push_back(strand);
+  enqueue(*strand, at);
+  return strand;
+}
+
+void Scheduler::enqueue(Strand& strand, Time at) {
+  strand.time = at;
+  strand.state = Strand::State::kReady;
+  ready_.insert(&strand);
+}
+
+Strand& Scheduler::current() {
+  CHECK_MSG(running_ != nullptr, "an endpoint is used outside its world's run");
+  return *running_;
+}
+
+Strand* Scheduler::next() {
+  if (has_failed_) {
+    // Tasks first, the newest first: they use what their worker owns.
+    const auto last = std::max_element(
+        strands_.begin(), strands_.end(),
+        [](const auto& a, const auto& b) { return a->serial < b->serial; });
+    ready_.erase(last->get());
+    return last->get();
+  }
+  if (ready_.empty()) return nullptr;
+  Strand* strand = *ready_.begin();
+  ready_.erase(ready_.begin());
+  return strand;
+}
+
+void Scheduler::run() {
+  CHECK(Fiber::current() == nullptr);
+  while (!strands_.empty()) {
+    Strand* strand = next();
+    if (strand == nullptr) {
+      report_deadlock();
+      continue;
+    }
+    strand->state = Strand::State::kRunning;
+    running_ = strand;
+    strand->fiber->resume();
+    running_ = nullptr;
+    if (!strand->fiber->ended()) continue;
+    strand->state = Strand::State::kEnded;
+    strand->fiber.reset();
+    std::erase_if(strands_, [&](const auto& s) { return s.get() == strand; });
+  }
+}
+
+void Scheduler::switch_out() {
+  Fiber::suspend();
+  check_alive();
+}
+
+void Scheduler::block(std::string waits_for) {
+  check_alive();
+  Strand& self = current();
+  self.waits_for = std::move(waits_for);
+  self.state = Strand::State::kBlocked;
+  self.blocked_at = self.time;
+  self.turns = 0;
+  self.may_wake_earlier = true;
+  switch_out();
+  self.may_wake_earlier = false;
+}
+
+void Scheduler::block_until(Time at, std::string waits_for) {
+  check_alive();
+  Strand& self = current();
+  self.waits_for = std::move(waits_for);
+  self.blocked_at = self.time;
+  self.turns = 0;
+  self.may_wake_earlier = true;
+  enqueue(self, std::max(self.time, at));
+  switch_out();
+  self.may_wake_earlier = false;
+}
+
+void Scheduler::sleep_until(Time at) {
+  check_alive();
+  Strand& self = current();
+  if (at <= self.time) return;
+  note_progress();
+  self.turns = 0;
+  enqueue(self, at);
+  switch_out();
+}
+
+void Scheduler::yield(Time own_event) {
+  check_alive();
+  Strand& self = current();
+  // Somebody at this moment who has not given up its turn as often?
+  bool is_somebody_left = false;
+  int64_t most_turns = self.turns;
+  Time soonest = own_event > self.time ? own_event : kNever;
+  for (const Strand* other : ready_) {
+    if (other->time > self.time) {
+      soonest = std::min(soonest, other->time);
+      break;
+    }
+    most_turns = std::max(most_turns, other->turns);
+    if (self.turns == 0 || other->turns <= self.turns) is_somebody_left = true;
+  }
+  if (is_somebody_left) {
+    self.turns = most_turns + 1;
+    enqueue(self, self.time);
+  } else if (soonest < kNever) {
+    self.turns = 1;
+    enqueue(self, soonest);
+  } else {
+    if (++barren_yields_ >= kBarrenYieldLimit) {
+      report_deadlock();
+      check_alive();
+    }
+    self.turns += 1;
+    enqueue(self, self.time);
+  }
+  switch_out();
+}
+
+void Scheduler::wake(Strand& strand, Time at) {
+  note_progress();
+  const Time when = std::max(strand.blocked_at, at);
+  if (strand.state == Strand::State::kBlocked) {
+    enqueue(strand, when);
+  } else if (strand.state == Strand::State::kReady && strand.may_wake_earlier &&
+             when < strand.time) {
+    ready_.erase(&strand);
+    enqueue(strand, when);
+  }
+}
+
+void Scheduler::fail_all(const std::string& reason) {
+  if (has_failed_) return;
+  has_failed_ = true;
+  reason_ = reason;
+}
+
+void Scheduler::check_alive() const {
+  if (has_failed_) throw Error(ExitCode::kPeerLost, reason_);
+}
+
+void Scheduler::report_deadlock() {
+  std::string who;
+  for (const auto& strand : strands_) {
+    if (!who.empty()) who += "; ";
+    who += fmt::format(
+        "{} at {:.6g} s waits for {}", strand->name, strand->time,
+        strand->state == Strand::State::kBlocked ? strand->waits_for
+                                                 : "what nobody will do");
+  }
+  deadlock_ = "deadlock: no worker can go on: " + who;
+  fail_all(deadlock_);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,18 @@
+// Who uses which message tags. One place, so that no two meet.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comm/endpoint.h"
+
+namespace syncopate::tags {
+
+inline constexpr Tag kControl = 0;      // agreement of the training loop
+inline constexpr Tag kArrival = 8;      // who has its gradients
+inline constexpr Tag kCollective = 16;  // blocking collectives of a worker
+inline constexpr Tag kCheckpoint = 32;  // digests of worker files
+inline constexpr Tag kResults = 48;     // rows gathered for results.h5
+inline constexpr Tag kEvaluation = 64;  // metrics, averaged models
+inline constexpr Tag kBucket = 1024;    // + bucket index: bsp's all-reduces
+inline constexpr Tag kMaxTag = 32767;   // what MPI guarantees
+
+}  // namespace syncopate::tags

@@ -1,0 +1,36 @@
+// Counts every byte where it is handed to a transport.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace syncopate {
+
+enum class Traffic : uint8_t {
+  kPayload,     // what the scheme exchanges
+  kBroadcast,   // the initial model
+  kEvaluation,  // metrics, averaged models for evaluation
+  kControl,     // agreement, clocks, barriers, digests
+};
+inline constexpr int kNumTrafficKinds = 4;
+
+struct TrafficCounters {
+  std::array<int64_t, kNumTrafficKinds> bytes_sent{};
+  std::array<int64_t, kNumTrafficKinds> messages_sent{};
+  // True once a native collective ran: its bytes are the formula of a ring,
+  // not a count (a library's own messages cannot be seen).
+  bool is_modelled = false;
+
+  // Tasks count beside their worker, so additions are atomic. What a task
+  // sent is settled once it has been joined.
+  void count(Traffic kind, int64_t bytes, int64_t messages = 1) {
+    const auto order = std::memory_order_relaxed;
+    const auto index = static_cast<size_t>(kind);
+    std::atomic_ref<int64_t>(bytes_sent[index]).fetch_add(bytes, order);
+    std::atomic_ref<int64_t>(messages_sent[index]).fetch_add(messages, order);
+  }
+};
+
+}  // namespace syncopate

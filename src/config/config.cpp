@@ -1,0 +1,305 @@
+#include "config/config.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "config/conflicts.h"
+#include "config/ini.h"
+#include "config/value.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int kCommandLine = std::numeric_limits<int>::max() - 1;
+constexpr int kNowhere = std::numeric_limits<int>::max();
+constexpr int64_t kLargestInput = 1 << 20;  // an input is a page or two
+
+class Parser {
+ public:
+  explicit Parser(ParsedInput& input) : input_(input) {}
+
+  void read_file_text(const std::string& text) {
+    const IniFile file = parse_ini(text);
+    for (const IniFile::Mistake& mistake : file.mistakes)
+      complain(mistake.line, mistake.text);
+    for (const IniFile::Header& header : file.headers)
+      check_section(header.section, header.line);
+    for (const IniFile::Setting& setting : file.settings)
+      set(setting.section, setting.key, setting.value, setting.line);
+  }
+
+  // "--section.key=value"
+  void read_override(const std::string& text) {
+    const size_t equals = text.find('=');
+    const std::string name(trim(std::string_view(text).substr(0, equals)));
+    const size_t dot = name.find('.');
+    if (!name.starts_with("--") || equals == std::string::npos ||
+        dot == std::string::npos) {
+      complain(kCommandLine,
+               fmt::format("expected --section.key=value, found {}",
+                           in_quotes(text)));
+      return;
+    }
+    const std::string section = name.substr(2, dot - 2);
+    const std::string value(trim(std::string_view(text).substr(equals + 1)));
+    if (!check_section(section, kCommandLine)) return;
+    if (!is_ini_value(value)) {
+      complain(kCommandLine,
+               fmt::format("{}: {} cannot stand in an input file: no control "
+                           "characters, no # first or behind a blank",
+                           name.substr(2), in_quotes(value)));
+      return;
+    }
+    set(section, name.substr(dot + 1), value, kCommandLine);
+  }
+
+  void finish() {
+    for (const auto& [name, line] : lines_) {
+      const auto reason = reason_if_unused(*find_key(name));
+      if (reason) complain(line, name + ": " + *reason);
+      input_.given[name] = where(line);
+    }
+    find_conflicts(
+        input_.options,
+        [this](const std::string& name) { return is_sound(name); },
+        [this](const std::string& name, const std::string& what) {
+          complain(line_of(name), name + ": " + what);
+        });
+    for (const Key& key : key_table())
+      if (!reason_unused(key, input_.options))
+        input_.resolved[key.name] = format_value(key, input_.options);
+    std::stable_sort(
+        complaints_.begin(), complaints_.end(),
+        [](const auto& a, const auto& b) { return a.line < b.line; });
+    for (const Complaint& complaint : complaints_)
+      input_.errors.push_back(where(complaint.line) + ": " + complaint.text);
+  }
+
+ private:
+  struct Complaint {
+    int line;
+    std::string text;
+  };
+
+  std::string where(int line) const {
+    if (line == kCommandLine) return "command line";
+    if (line == kNowhere) return input_.path;
+    return fmt::format("{}:{}", input_.path, line);
+  }
+
+  // A name in `text` may be anything: the line stays a line.
+  void complain(int line, std::string text) {
+    std::replace_if(
+        text.begin(), text.end(),
+        [](char c) { return static_cast<unsigned char>(c) < 0x20; }, '?');
+    complaints_.push_back({line, std::move(text)});
+  }
+
+  bool check_section(const std::string& section, int line) {
+    const std::vector<std::string> names = section_names();
+    if (std::find(names.begin(), names.end(), section) != names.end())
+      return true;
+    const auto meant = nearest(section, names);
+    complain(line,
+             fmt::format("[{}]: unknown section{}", section,
+                         meant ? fmt::format(" (did you mean [{}]?)", *meant)
+                               : "; there are " + join(names, ", ")));
+    return false;
+  }
+
+  // What a wrong key was meant to be: in its section, then anywhere, then a
+  // key that is part of the word (batch_size).
+  static std::string suggestion(const std::string& section,
+                                const std::string& word) {
+    const std::vector<std::string> parts = split(word, '_');
+    std::vector<std::string> here, anywhere, within;
+    for (const Key& key : key_table()) {
+      if (key.section() == section) here.push_back(key.word());
+      if (key.word() == word) anywhere.push_back(key.name);
+      if (std::find(parts.begin(), parts.end(), key.word()) != parts.end())
+        within.push_back(key.name);
+    }
+    if (const auto meant = nearest(word, here))
+      return fmt::format(" (did you mean {}.{}?)", section, *meant);
+    for (const auto& names : {anywhere, within})
+      if (!names.empty())
+        return fmt::format(" (did you mean {}?)", in_words(names));
+    return fmt::format("; [{}] has {}", section, join(here, ", "));
+  }
+
+  void set(const std::string& section,
+           const std::string& word,
+           const std::string& value,
+           int line) {
+    const std::vector<std::string> sections = section_names();
+    if (std::find(sections.begin(), sections.end(), section) == sections.end())
+      return;  // one line for the section is enough
+    const std::string name = section + '.' + word;
+    const Key* key = find_key(name);
+    if (key == nullptr) {
+      complain(line, name + ": unknown key" + suggestion(section, word));
+      return;
+    }
+    const auto earlier = lines_.find(name);
+    if (earlier != lines_.end() &&
+        (line != kCommandLine || earlier->second == kCommandLine)) {
+      complain(line, line == kCommandLine
+                         ? name + ": is given twice, expected once"
+                         : fmt::format("{}: is given twice, first in line {}; "
+                                       "expected once",
+                                       name, earlier->second));
+      return;
+    }
+    lines_[name] = line;
+    if (const auto wrong = parse_value(*key, value, input_.options)) {
+      complain(line, name + ": " + *wrong);
+      unsound_.insert(name);
+    }
+  }
+
+  // No second line for what follows from a first one.
+  std::optional<std::string> reason_if_unused(const Key& key) const {
+    for (const UsedWhen& rule : key.used_when)
+      if (unsound_.contains(rule.key)) return std::nullopt;
+    return reason_unused(key, input_.options);
+  }
+
+  bool is_sound(const std::string& name) const {
+    const Key& key = *find_key(name);
+    for (const UsedWhen& rule : key.used_when)
+      if (unsound_.contains(rule.key)) return false;
+    return !unsound_.contains(name) && !reason_unused(key, input_.options);
+  }
+
+  int line_of(const std::string& name) const {
+    const auto found = lines_.find(name);
+    return found == lines_.end() ? kNowhere : found->second;
+  }
+
+  ParsedInput& input_;
+  std::map<std::string, int> lines_;  // where a key was last set
+  std::set<std::string> unsound_;     // keys with a refused value
+  std::vector<Complaint> complaints_;
+};
+
+bool is_virtual_cost(const std::string& name) {
+  return name.starts_with("compute.") || name.starts_with("network.");
+}
+
+std::string text_of(const std::map<std::string, std::string>& values,
+                    const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() ? "not used" : found->second;
+}
+
+// A schedule that is laid out over the run's length follows run.epochs and
+// run.steps unless it has a horizon of its own.
+bool hangs_on_length(const std::map<std::string, std::string>& values) {
+  return text_of(values, "schedule.horizon") == "0";
+}
+
+}  // namespace
+
+ParsedInput parse_input(const std::string& path,
+                        const std::vector<std::string>& overrides) {
+  ParsedInput input;
+  input.path = path;
+  const std::string text = read_file(path, kLargestInput);
+  if (text.find('\0') != std::string::npos)
+    fail(ExitCode::kBadInput, "{}: is no text: it holds a zero byte", path);
+  Parser parser(input);
+  parser.read_file_text(text);
+  for (const std::string& override_text : overrides)
+    parser.read_override(override_text);
+  parser.finish();
+  return input;
+}
+
+std::string echo_input(const ParsedInput& input) {
+  std::string text =
+      "# The input of a run, resolved: every key in use. It runs as it is.\n";
+  std::string section;
+  for (const Key& key : key_table()) {
+    const auto value = input.resolved.find(key.name);
+    if (value == input.resolved.end()) continue;
+    if (section != key.section()) {
+      section = key.section();
+      text += fmt::format("\n[{}]\n", section);
+    }
+    text += fmt::format("{} = {}\n", key.word(), value->second);
+  }
+  return text;
+}
+
+void check_world(ParsedInput& input, int ranks) {
+  const Options& options = input.options;
+  const auto complain = [&](const std::string& name, const std::string& what) {
+    const auto place = input.given.find(name);
+    input.errors.push_back(
+        (place == input.given.end() ? input.path : place->second) + ": " +
+        name + ": " + what);
+  };
+  if (ranks == 1) {
+    const size_t speeds = options.compute.speed.size();
+    if (options.run.workers == 0 && speeds > 1)
+      complain("compute.speed",
+               fmt::format("has {} numbers for 1 worker (run.workers = auto), "
+                           "expected one, or run.workers = {}",
+                           speeds, speeds));
+    return;
+  }
+  if (options.run.workers != 0 && options.run.workers != ranks)
+    complain("run.workers",
+             fmt::format("is {}, but there are {} MPI ranks, a worker each; "
+                         "expected auto or {}",
+                         options.run.workers, ranks, ranks));
+  for (const auto& given : input.given)
+    if (is_virtual_cost(given.first))
+      complain(given.first,
+               fmt::format("is used by workers in one process, not by {} MPI "
+                           "ranks",
+                           ranks));
+  std::erase_if(input.resolved,
+                [](const auto& entry) { return is_virtual_cost(entry.first); });
+}
+
+void refuse_errors(const ParsedInput& input) {
+  if (input.errors.empty()) return;
+  throw Error(ExitCode::kBadInput, join(input.errors, "\nerror: "));
+}
+
+std::vector<std::string> resume_conflicts(
+    const std::map<std::string, std::string>& saved,
+    const std::map<std::string, std::string>& now) {
+  std::vector<std::string> names;
+  for (const Key& key : key_table()) names.push_back(key.name);
+  for (const auto& entry : saved)  // of another version of the program
+    if (find_key(entry.first) == nullptr) names.push_back(entry.first);
+  const bool may_extend = !hangs_on_length(saved) && !hangs_on_length(now);
+
+  std::vector<std::string> lines;
+  for (const std::string& name : names) {
+    const std::string before = text_of(saved, name);
+    const std::string after = text_of(now, name);
+    if (before == after) continue;
+    const bool is_one_sided = !saved.contains(name) || !now.contains(name);
+    if (is_one_sided && is_virtual_cost(name)) continue;
+    const Key* key = find_key(name);
+    const OnResume rule = key == nullptr ? OnResume::kFixed : key->on_resume;
+    if (rule == OnResume::kMayChange) continue;
+    if (rule == OnResume::kMayExtend && may_extend) continue;
+    lines.push_back(fmt::format(
+        "{}: was {}, now {}: not allowed to change on resume{}", name, before,
+        after,
+        rule == OnResume::kMayExtend
+            ? " while schedule.horizon = 0 lays the schedule out over the "
+              "run's length"
+            : ""));
+  }
+  return lines;
+}
+
+}  // namespace syncopate

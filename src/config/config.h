@@ -1,0 +1,58 @@
+// From an input file and the command line to Options, with every mistake named.
+//
+// One table (keys.cpp) holds each key's section, name, type, default, bounds,
+// choices, one sentence of documentation, and when it is used; parsing,
+// validation, the echo, `list keys` and inputs/README.md come from it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/options.h"
+
+namespace syncopate {
+
+struct ParsedInput {
+  Options options;
+  // Every key in use with its resolved value as text: what is echoed.
+  std::map<std::string, std::string> resolved;
+  // Keys that the user set, and where: "FILE:LINE" or "command line".
+  std::map<std::string, std::string> given;
+  std::vector<std::string> errors;  // "WHERE: key: what (did you mean ...?)"
+  std::string path;
+};
+
+// `overrides` are "--section.key=value". Never throws for what a user wrote in
+// an input file: all mistakes are in `errors`, at once. A missing file is
+// Error(kInputMissing), one that is no text (or over 1 MiB) Error(kBadInput).
+ParsedInput parse_input(const std::string& path,
+                        const std::vector<std::string>& overrides);
+
+// The resolved input as a runnable INI file.
+std::string echo_input(const ParsedInput& input);
+
+// What only the world decides: run.workers and compute.speed against the
+// number of MPI ranks (1: workers in one process), virtual costs under several
+// ranks. Adds to `errors`, and takes what this world does not use out of
+// `resolved`.
+void check_world(ParsedInput& input, int ranks);
+
+// Throws one Error(kBadInput) if there are any: the lines, each but the first
+// behind "error: ", which main() puts before the first.
+void refuse_errors(const ParsedInput& input);
+
+// Keys whose values differ between a run and its resumption although they may
+// not: one line each, from two resolved inputs. Keys that may change:
+// run.stop_at, run.epochs, ... as inputs/README.md lists. Virtual costs that
+// only one of the two worlds uses are not compared.
+std::vector<std::string> resume_conflicts(
+    const std::map<std::string, std::string>& saved,
+    const std::map<std::string, std::string>& now);
+
+// `list keys`: the table as text; and as Markdown for inputs/README.md.
+std::string list_keys();
+std::string list_keys_markdown();
+
+}  // namespace syncopate

@@ -1,0 +1,172 @@
+#include "config/conflicts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <initializer_list>
+
+#include "base/text.h"
+#include "config/value.h"
+
+namespace syncopate {
+namespace {
+
+class Judge {
+ public:
+  using IsSound = std::function<bool(const std::string&)>;
+  using Complain = std::function<void(const std::string&, const std::string&)>;
+
+  Judge(const Options& options,
+        const IsSound& is_sound,
+        const Complain& complain)
+      : options_(options), is_sound_(is_sound), complain_(complain) {}
+
+  void run() const {
+    if (all_sound({"run.epochs", "run.steps"}) && options_.run.epochs == 0 &&
+        options_.run.steps == 0)
+      complain_("run.epochs",
+                "is missing: give run.epochs or run.steps, greater than 0");
+    const size_t speeds = options_.compute.speed.size();
+    const int64_t workers = options_.run.workers;
+    if (all_sound({"run.workers", "compute.speed"}) && workers > 0 &&
+        speeds > 1 && static_cast<int64_t>(speeds) != workers)
+      complain_("compute.speed",
+                fmt::format("has {} numbers for run.workers = {}, expected {} "
+                            "or one for all",
+                            speeds, workers, workers));
+    const std::string& resume = options_.checkpoint.resume;
+    std::error_code ignored;
+    if (all_sound({"checkpoint.resume"}) && resume != "auto" &&
+        resume != "none" && !std::filesystem::exists(resume, ignored))
+      complain_("checkpoint.resume",
+                fmt::format("there is no {}, expected auto, none or the path "
+                            "of a checkpoint",
+                            in_quotes(resume)));
+  }
+
+  void data() const {
+    const DataOptions& data = options_.data;
+    if (all_sound({"data.kind", "data.path"}) && data.path.empty())
+      complain_(
+          "data.path",
+          fmt::format("is missing: data.kind = {} reads files, expected "
+                      "the path of {}",
+                      data.kind, data.kind == "hdf5" ? "a file" : "a folder"));
+    if (data.validation >= 1 && data.validation != std::floor(data.validation))
+      complain_("data.validation",
+                fmt::format("expected a fraction below 1 or a whole number of "
+                            "samples, found {}",
+                            data.validation));
+    if (all_sound({"data.validation", "eval.on"}) && data.validation == 0 &&
+        options_.eval.on == "validation")
+      complain_("eval.on",
+                "is validation, but data.validation = 0 holds out no samples; "
+                "expected eval.on = test or data.validation > 0");
+    crop();
+  }
+
+  void optimizer() const {
+    const OptimizerOptions& optimizer = options_.optimizer;
+    if (all_sound({"optimizer.nesterov", "optimizer.momentum"}) &&
+        optimizer.nesterov && optimizer.momentum == 0)
+      complain_("optimizer.nesterov",
+                "is yes, but optimizer.momentum = 0; expected nesterov = no "
+                "or momentum > 0");
+  }
+
+  void schedule() const {
+    const ScheduleOptions& schedule = options_.schedule;
+    if (all_sound({"schedule.milestones"})) milestones(schedule.milestones);
+    if (!all_sound(
+            {"schedule.horizon", "schedule.warmup", "run.epochs", "run.steps"}))
+      return;
+    not_longer("schedule.warmup", schedule.warmup, horizon());
+    if (!all_sound({"schedule.cycle"})) return;
+    not_longer("schedule.cycle", schedule.cycle, horizon());
+  }
+
+ private:
+  struct NamedLength {
+    std::string name;
+    Length length;
+  };
+
+  bool all_sound(std::initializer_list<const char*> keys) const {
+    return std::all_of(keys.begin(), keys.end(),
+                       [&](const char* key) { return is_sound_(key); });
+  }
+
+  // What bounds the schedule, as far as the input alone says it: lengths in
+  // steps and in epochs can be compared only once the data are read.
+  std::vector<NamedLength> horizon() const {
+    const Length& given = options_.schedule.horizon;
+    if (given.value > 0) return {{"schedule.horizon", given}};
+    std::vector<NamedLength> bounds;
+    const RunOptions& run = options_.run;
+    if (run.epochs > 0) bounds.push_back({"run.epochs", {run.epochs, true}});
+    if (run.steps > 0)
+      bounds.push_back({"run.steps", {static_cast<double>(run.steps), false}});
+    return bounds;
+  }
+
+  void not_longer(const std::string& key,
+                  const Length& length,
+                  const std::vector<NamedLength>& bounds) const {
+    for (const NamedLength& bound : bounds)
+      if (bound.length.in_epochs == length.in_epochs &&
+          length.value > bound.length.value)
+        complain_(key, fmt::format("is {}, longer than {} = {}",
+                                   format_length(length), bound.name,
+                                   format_length(bound.length)));
+  }
+
+  void milestones(const std::vector<Length>& milestones) const {
+    if (milestones.empty())
+      complain_("schedule.milestones",
+                "is missing: schedule.kind = multistep needs at least one, "
+                "such as 60, 120, 160 epochs");
+    for (size_t i = 1; i < milestones.size(); ++i) {
+      const Length &before = milestones[i - 1], &here = milestones[i];
+      if (before.in_epochs == here.in_epochs && before.value >= here.value)
+        complain_("schedule.milestones",
+                  fmt::format("expected increasing lengths, found {} after {}",
+                              format_length(here), format_length(before)));
+    }
+  }
+
+  // The images' size is known here for some kinds; elsewhere the loader looks.
+  void crop() const {
+    const DataOptions& data = options_.data;
+    if (!all_sound({"data.kind", "data.crop_pad"})) return;
+    int64_t side = 0;
+    if (data.kind == "cifar10" || data.kind == "cifar100") side = 32;
+    if (data.kind == "synthetic_images" &&
+        all_sound({"data.height", "data.width"}))
+      side = std::min(data.height, data.width);
+    if (side > 0 && data.crop_pad >= side)
+      complain_("data.crop_pad",
+                fmt::format("is {}, expected less than the {} pixels of the "
+                            "images",
+                            data.crop_pad, side));
+  }
+
+  const Options& options_;
+  const IsSound& is_sound_;
+  const Complain& complain_;
+};
+
+}  // namespace
+
+void find_conflicts(
+    const Options& options,
+    const std::function<bool(const std::string& key)>& is_sound,
+    const std::function<void(const std::string& key, const std::string& what)>&
+        complain) {
+  const Judge judge(options, is_sound, complain);
+  judge.run();
+  judge.data();
+  judge.optimizer();
+  judge.schedule();
+}
+
+}  // namespace syncopate

@@ -1,0 +1,40 @@
+// The lines of an input file, before any key is looked at.
+//
+// Boost.Program_options is not used: its INI parser stops at the first error,
+// tells no line numbers and cuts a value at any '#'; its command line would
+// have to be checked key by key again. What is left to do is this.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace syncopate {
+
+struct IniFile {
+  struct Setting {
+    std::string section, key, value;  // trimmed; value may be empty
+    int line;
+  };
+  struct Header {
+    std::string section;
+    int line;
+  };
+  struct Mistake {
+    std::string text;
+    int line;
+  };
+  std::vector<Setting> settings;
+  std::vector<Header> headers;
+  std::vector<Mistake> mistakes;
+};
+
+// A line is blank, a comment (# or ; first), [section], or key = value. In the
+// last two a '#' that stands first or behind a blank begins a comment.
+IniFile parse_ini(std::string_view text);
+
+// Whether parse_ini would give this value back from "key = value".
+bool is_ini_value(std::string_view value);
+
+}  // namespace syncopate

@@ -1,0 +1,27 @@
+// The parts of the key table, a function a section.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "config/keys.h"
+
+namespace syncopate {
+
+// The place &Options::section -> &Section::member.
+template <auto kSection, auto kMember>
+Target at(Options& options) {
+  return &(options.*kSection.*kMember);
+}
+
+std::vector<Key> run_keys();
+std::vector<Key> model_keys();
+std::vector<Key> data_keys();
+std::vector<Key> optimizer_keys();
+std::vector<Key> schedule_keys();
+std::vector<Key> sync_keys();
+std::vector<Key> eval_keys();
+std::vector<Key> checkpoint_keys();
+std::vector<Key> virtual_keys();  // [compute] and [network]
+
+}  // namespace syncopate

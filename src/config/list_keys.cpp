@@ -1,0 +1,92 @@
+// The key table for readers: `list keys`, and the tables of inputs/README.md.
+#include "base/text.h"
+#include "config/config.h"
+#include "config/value.h"
+
+namespace syncopate {
+namespace {
+
+std::string default_text(const Key& key) {
+  const std::string text = format_value(key, Options{});
+  return text.empty() ? "-" : text;
+}
+
+// "schedule.kind = polynomial"; empty: always.
+std::string use_text(const Key& key) {
+  std::string text;
+  for (const UsedWhen& rule : key.used_when) {
+    if (!text.empty()) text += " and ";
+    text += rule.values.empty()
+                ? fmt::format("{} > 0", rule.key)
+                : fmt::format("{} = {}", rule.key, in_words(rule.values));
+  }
+  return text;
+}
+
+std::string resume_text(const Key& key) {
+  switch (key.on_resume) {
+    case OnResume::kFixed:
+      return "no";
+    case OnResume::kMayChange:
+      return "yes";
+    case OnResume::kMayExtend:
+      return "see above";
+  }
+  return "";
+}
+
+// Lines of at most 78 columns, indented by four.
+std::string wrapped(const std::string& text) {
+  constexpr size_t kColumns = 78;
+  std::string lines, line;
+  for (const std::string& word : split(text, ' ')) {
+    if (!line.empty() && 4 + line.size() + 1 + word.size() > kColumns) {
+      lines += "    " + line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return lines + "    " + line + '\n';
+}
+
+}  // namespace
+
+std::string list_keys() {
+  std::string text, section;
+  for (const Key& key : key_table()) {
+    if (section != key.section()) {
+      if (!section.empty()) text += '\n';
+      section = key.section();
+      text += fmt::format("[{}]\n", section);
+    }
+    text += fmt::format("{} = {}\n", key.word(), default_text(key));
+    text += wrapped(key.doc);
+    const std::string use = use_text(key);
+    text += wrapped(fmt::format(
+        "Accepts {}.{}{}", accepted_values(key),
+        use.empty() ? "" : " Used by " + use + ".",
+        key.on_resume == OnResume::kMayChange ? " May change on resume." : ""));
+  }
+  return text;
+}
+
+std::string list_keys_markdown() {
+  std::string text, section;
+  for (const Key& key : key_table()) {
+    if (section != key.section()) {
+      section = key.section();
+      text += fmt::format(
+          "\n### [{}]\n\n"
+          "| key | default | accepts | used by | may change on resume | "
+          "meaning |\n|---|---|---|---|---|---|\n",
+          section);
+    }
+    const std::string use = use_text(key);
+    text += fmt::format("| `{}` | `{}` | {} | {} | {} | {} |\n", key.word(),
+                        default_text(key), accepted_values(key),
+                        use.empty() ? "all" : use, resume_text(key), key.doc);
+  }
+  return text;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,72 @@
+// The resolved input of a run: one struct a section, plain data.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "data/loader.h"
+#include "models/registry.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "sync/scheme.h"
+
+namespace syncopate {
+
+struct RunOptions {
+  std::string name = "{scheme}-seed{seed}";  // may hold {scheme} {seed} {job}
+  std::string directory = "runs";
+  int64_t seed = 1;
+  double epochs = 0;  // epochs and steps both given: what ends first
+  int64_t steps = 0;
+  Length stop_at;                  // stop here (exit 0); 0: at the end
+  int64_t workers = 0;             // 0: auto
+  std::string device = "auto";     // auto cpu cuda
+  int64_t threads = 0;             // of a worker; 0: auto
+  std::string precision = "fp32";  // fp32 bf16
+  Length log_every{50, false};
+  double time_limit_s = 0;  // checkpoint and exit 75 before it; 0: none
+};
+
+struct EvalOptions {
+  Length every{1, true};          // and at the end; 0: at the end only
+  std::string model = "average";  // each average rank0
+  std::string on = "test";        // test validation
+  int64_t batch = 250;
+  // BatchNorm's running statistics as they are, or recomputed over so many
+  // training batches before each evaluation.
+  std::string batchnorm = "running";  // running recomputed
+  int64_t recompute_batches = 20;
+};
+
+struct CheckpointOptions {
+  Length every{0, false};  // 0: only at the end
+  int64_t keep = 2;
+  std::string resume = "auto";  // auto none PATH
+};
+
+// Virtual time of the in-process world.
+struct ComputeOptions {
+  double step_s = 1;          // cost of a step at speed 1
+  std::vector<double> speed;  // by worker; empty: all 1; one value: all
+};
+struct NetworkOptions {
+  double latency_us = 0;
+  double mbit_s = 0;  // 0: no limit
+};
+
+struct Options {
+  RunOptions run;
+  ModelOptions model;
+  DataOptions data;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  SyncOptions sync;
+  EvalOptions eval;
+  CheckpointOptions checkpoint;
+  ComputeOptions compute;
+  NetworkOptions network;
+};
+
+}  // namespace syncopate

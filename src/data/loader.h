@@ -1,0 +1,128 @@
+// From a data set to one worker's batches: partition, order, augmentation,
+// prefetch. Everything is a pure function of (seed, epoch, position), so a
+// position is all that a checkpoint keeps.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace syncopate {
+
+struct DataOptions {
+  std::string kind = "idx";  // idx cifar10 cifar100 hdf5 synthetic_images
+  std::string path;
+  int64_t batch = 128;     // per worker
+  int64_t accumulate = 1;  // batches per optimizer step
+  // interleaved: N workers with batch B see what one worker with batch N*B
+  // sees, step by step. The others give each worker a fixed shard, which is
+  // shuffled anew each epoch. random: a seeded split. contiguous: equal blocks
+  // of the file. sorted: equal blocks of the label order. by_class: whole
+  // classes dealt round robin.
+  std::string partition = "interleaved";
+  double validation = 0;  // fraction (< 1) or samples (>= 1) of train held out
+  std::vector<std::string> augment;  // of: crop flip rotate
+  int64_t crop_pad = 4;  // pixels of zero (after normalisation) each side
+  double rotate_degrees = 15;
+  std::string normalize = "auto";  // auto: per channel of train; none: /255;
+                                   // "m1 m2 m3 / s1 s2 s3" in units of 0..1
+  int64_t prefetch = 2;            // batches prepared ahead, by a thread
+  // synthetic_images
+  int64_t samples = 2048, test_samples = 512, classes = 10;
+  int64_t channels = 3, height = 32, width = 32;
+  double noise = 0.5;  // of a class's pattern, in its standard deviations
+  uint64_t synthetic_seed = 7;
+};
+
+// Reads train and test. Errors: Error(kInputMissing), or Error(kBadInput)
+// "FILE: offset N: what, expected, found".
+Dataset load_dataset(const DataOptions& options);
+
+// Kinds, for `list data` and for validation.
+std::vector<std::string> data_kinds();
+
+// Per channel, in units of stored pixels / 255 (bytes) or as stored (floats).
+struct Normalization {
+  std::vector<float> mean, std;
+};
+Normalization make_normalization(const DataOptions& options,
+                                 const ImageSet& train);
+
+// Which samples of the train set are trained on and which are held out: the
+// last `validation` of a seeded permutation; both in the file's order.
+struct Split {
+  std::vector<int64_t> train, validation;
+};
+Split split_validation(const DataOptions& options,
+                       const ImageSet& train,
+                       uint64_t seed);
+
+// The order in which worker `rank` of `ranks` sees the split's samples. A copy
+// shares its tables with the original; safe to use from several threads.
+class Sampler {
+ public:
+  // Errors: kBadInput if one step of all workers takes more than there is.
+  Sampler(const DataOptions& options,
+          const ImageSet& set,
+          std::vector<int64_t> indices,
+          int ranks,
+          uint64_t seed);
+  // Batches (of options.batch) a worker has in one epoch; equal for all
+  // workers, and whole steps of options.accumulate batches: what does not fill
+  // a step on every worker is left for another epoch's order.
+  int64_t batches_per_epoch() const;
+  // Sample indices into the set, for worker `rank`, batch `index` (counted
+  // from the run's start, so epoch = index / batches_per_epoch()). Interleaved:
+  // the workers' batches in rank order are one batch of a single worker with
+  // batch N*B, and `accumulate` batches are one of batch accumulate*N*B.
+  std::vector<int64_t> batch(int rank, int64_t index) const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+// Delivers a worker's training batches, prepared ahead by a thread of the
+// process (with prefetch 0 by the caller itself). Augmentation goes by (seed,
+// epoch, index of the sample in the set), so it does not depend on how many
+// workers there are: crop, then flip, then rotate.
+class Loader {
+ public:
+  // `set` must outlive it. Errors: kBadInput for impossible options.
+  Loader(const DataOptions& options,
+         const ImageSet& set,
+         const Normalization& normalization,
+         const Sampler& sampler,
+         int rank,
+         uint64_t seed,
+         int64_t first_batch);  // resume position
+  Loader(Loader&&) noexcept;
+  ~Loader();
+  // The view is valid until the next call. An error of the thread is thrown
+  // here.
+  Batch next();
+  double wait_s() const;  // time next() had to wait, in all
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Fills `images` (N, H, W, C) and `labels` for evaluation: no augmentation.
+struct HostBatch {
+  std::vector<float> images;
+  std::vector<int32_t> labels;
+  Batch view(const ImageSpec& spec) const;
+};
+void fill_evaluation_batch(HostBatch& batch,
+                           const ImageSet& set,
+                           const Normalization& normalization,
+                           std::span<const int64_t> indices);
+
+}  // namespace syncopate

@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "base/rng.h"
+#include "base/text.h"
+#include "data/loader.h"
+
+namespace syncopate {
+namespace {
+
+// Streams of Rng(seed, kPartition, stream).
+constexpr uint64_t kValidationStream = 1, kShardStream = 2;
+
+using Indices = std::vector<int64_t>;
+
+// Rank r's of `ranks` nearly equal blocks.
+Indices block(const Indices& order, int rank, int ranks) {
+  const int64_t n = std::ssize(order);
+  return {order.begin() + n * rank / ranks,
+          order.begin() + n * (rank + 1) / ranks};
+}
+
+std::vector<Indices> blocks(const Indices& order, int ranks) {
+  std::vector<Indices> shards;
+  for (int rank = 0; rank < ranks; ++rank)
+    shards.push_back(block(order, rank, ranks));
+  return shards;
+}
+
+Indices reordered(const Indices& indices, const Indices& order) {
+  Indices result(indices.size());
+  std::transform(order.begin(), order.end(), result.begin(),
+                 [&](int64_t i) { return indices[static_cast<size_t>(i)]; });
+  return result;
+}
+
+// The samples each stream draws from: one stream for interleaved, else one a
+// worker.
+std::vector<Indices> make_shards(const std::string& partition,
+                                 const ImageSet& set,
+                                 const Indices& indices,
+                                 int ranks,
+                                 uint64_t seed) {
+  const auto label_of = [&](int64_t sample) {
+    return set.labels[static_cast<size_t>(sample)];
+  };
+  if (partition == "interleaved") return {indices};
+  if (partition == "contiguous") return blocks(indices, ranks);
+  if (partition == "random") {
+    const Rng rng(seed, Purpose::kPartition, kShardStream);
+    return blocks(reordered(indices, permutation(std::ssize(indices), rng)),
+                  ranks);
+  }
+  if (partition == "sorted") {
+    Indices sorted = indices;
+    std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) {
+      return label_of(a) < label_of(b);
+    });
+    return blocks(sorted, ranks);
+  }
+  if (partition == "by_class") {
+    if (set.spec.classes < ranks)
+      fail(ExitCode::kBadInput,
+           "data.partition: by_class deals {} classes, expected at least one "
+           "for each of {} workers",
+           set.spec.classes, ranks);
+    std::vector<Indices> shards(static_cast<size_t>(ranks));
+    for (const int64_t sample : indices)
+      shards[static_cast<size_t>(label_of(sample) % ranks)].push_back(sample);
+    return shards;
+  }
+  fail(ExitCode::kBadInput,
+       "data.partition: {}, expected interleaved, random, contiguous, sorted "
+       "or by_class",
+       partition);
+}
+
+}  // namespace
+
+Split split_validation(const DataOptions& options,
+                       const ImageSet& train,
+                       uint64_t seed) {
+  const double wanted = options.validation;
+  if (!(wanted >= 0) || (wanted >= 1 && wanted != std::floor(wanted)))
+    fail(ExitCode::kBadInput,
+         "data.validation: {}, expected a fraction below 1 or a number of "
+         "samples",
+         wanted);
+  const auto samples = static_cast<double>(train.samples);
+  const double held_out = wanted < 1 ? std::round(wanted * samples) : wanted;
+  if (wanted > 0 && held_out < 1)
+    fail(ExitCode::kBadInput,
+         "data.validation: {} of {} samples holds out none", wanted,
+         train.samples);
+  if (held_out >= samples)
+    fail(ExitCode::kBadInput,
+         "data.validation: {} holds out {} of {} samples, expected to leave "
+         "some to train on",
+         wanted, held_out, train.samples);
+  const auto num_train = train.samples - static_cast<int64_t>(held_out);
+  const Rng rng(seed, Purpose::kPartition, kValidationStream);
+  const Indices order = permutation(train.samples, rng);
+  Split split;
+  split.train.assign(order.begin(), order.begin() + num_train);
+  split.validation.assign(order.begin() + num_train, order.end());
+  // The file's order: what the contiguous partition goes by.
+  std::sort(split.train.begin(), split.train.end());
+  std::sort(split.validation.begin(), split.validation.end());
+  return split;
+}
+
+struct Sampler::Impl {
+  // A worker's stream in its latest epoch, kept since its batches follow one
+  // another.
+  struct Cached {
+    std::mutex mutex;
+    int64_t epoch = -1;
+    Indices order;
+  };
+
+  int64_t batch = 0, batches_per_epoch = 0;
+  int ranks = 0;
+  uint64_t seed = 0;
+  std::vector<Indices> shards;
+  std::vector<Cached> cached;  // by rank
+
+  bool is_interleaved() const { return shards.size() == 1; }
+};
+
+// With one worker every partition is one shard, the whole set.
+Sampler::Sampler(const DataOptions& options,
+                 const ImageSet& set,
+                 std::vector<int64_t> indices,
+                 int ranks,
+                 uint64_t seed)
+    : impl_(std::make_shared<Impl>()) {
+  CHECK(ranks >= 1);
+  if (options.batch < 1 || options.accumulate < 1)
+    fail(ExitCode::kBadInput,
+         "data.batch: {}, data.accumulate: {}, expected at least 1",
+         options.batch, options.accumulate);
+  impl_->batch = options.batch;
+  impl_->ranks = ranks;
+  impl_->seed = seed;
+  impl_->shards = make_shards(options.partition, set, indices, ranks, seed);
+  impl_->cached = std::vector<Impl::Cached>(static_cast<size_t>(ranks));
+
+  // The batches of a step are drawn together, so whole steps fill an epoch.
+  int64_t smallest = std::ssize(indices);
+  for (const Indices& shard : impl_->shards)
+    smallest = std::min(smallest, std::ssize(shard));
+  const int64_t sharers = impl_->is_interleaved() ? ranks : 1;
+  const double needed = static_cast<double>(options.batch) *
+                        static_cast<double>(options.accumulate) *
+                        static_cast<double>(sharers);
+  if (needed > static_cast<double>(smallest))
+    fail(ExitCode::kBadInput,
+         "data.batch: a step takes {} = {} x {} x {} samples (batch x "
+         "accumulate x workers), but {} has {}",
+         needed, options.batch, options.accumulate, sharers,
+         impl_->is_interleaved() ? "the train set" : "the smallest shard",
+         smallest);
+  const int64_t step = options.batch * options.accumulate * sharers;
+  impl_->batches_per_epoch = smallest / step * options.accumulate;
+}
+
+int64_t Sampler::batches_per_epoch() const {
+  return impl_->batches_per_epoch;
+}
+
+std::vector<int64_t> Sampler::batch(int rank, int64_t index) const {
+  Impl& impl = *impl_;
+  CHECK(rank >= 0 && rank < impl.ranks && index >= 0);
+  const int64_t epoch = index / impl.batches_per_epoch;
+  const int64_t within = index % impl.batches_per_epoch;
+  const int64_t stream = impl.is_interleaved() ? 0 : rank;
+  Impl::Cached& cached = impl.cached[static_cast<size_t>(rank)];
+  const std::lock_guard lock(cached.mutex);
+  if (cached.epoch != epoch) {
+    const Indices& shard = impl.shards[static_cast<size_t>(stream)];
+    const Rng rng(impl.seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),
+                  static_cast<uint64_t>(stream));
+    cached.order = reordered(shard, permutation(std::ssize(shard), rng));
+    cached.epoch = epoch;
+  }
+  // Interleaved: the workers' batches, in the order of their ranks, are one
+  // batch of a single worker with batch N * B.
+  const int64_t position =
+      impl.is_interleaved() ? within * impl.ranks + rank : within;
+  const auto first = cached.order.begin() + position * impl.batch;
+  return {first, first + impl.batch};
+}
+
+}  // namespace syncopate

@@ -1,0 +1,84 @@
+// The CPU as a device: aligned host memory, work done when the call returns.
+#include <sched.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "device/device.h"
+
+namespace syncopate {
+namespace {
+
+class CpuStream final : public Stream {
+ public:
+  void synchronize() override {}
+};
+
+class CpuEvent final : public Event {
+ public:
+  void record(Stream&) override {}
+  void wait_on(Stream&) override {}
+  bool is_done() override { return true; }
+};
+
+class CpuDevice final : public Device {
+ public:
+  DeviceKind kind() const override { return DeviceKind::kCpu; }
+  std::string name() const override { return cpu_features().model; }
+
+  void* allocate(int64_t bytes) override {
+    constexpr size_t kAlignment = 64;  // a cache line, an AVX-512 register
+    const size_t rounded =
+        (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+    void* memory = std::aligned_alloc(kAlignment, rounded ? rounded : 64);
+    if (memory == nullptr)
+      fail(ExitCode::kInternal, "out of memory: {} asked for on the CPU",
+           human_bytes(static_cast<double>(bytes)));
+    return memory;
+  }
+  void release(void* memory) noexcept override { std::free(memory); }
+
+  void copy(void* to, const void* from, int64_t bytes, Stream&) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void fill_zero(void* memory, int64_t bytes, Stream&) override {
+    std::memset(memory, 0, static_cast<size_t>(bytes));
+  }
+
+  std::unique_ptr<Stream> make_stream() override {
+    return std::make_unique<CpuStream>();
+  }
+  std::unique_ptr<Event> make_event() override {
+    return std::make_unique<CpuEvent>();
+  }
+};
+
+}  // namespace
+
+CpuFeatures cpu_features() {
+  CpuFeatures features;
+  features.has_avx512 = __builtin_cpu_supports("avx512f") &&
+                        __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512vl");
+  features.has_bf16 = __builtin_cpu_supports("avx512bf16");
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    features.cores = CPU_COUNT(&set);
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (!line.starts_with("model name")) continue;
+    features.model = trim(line.substr(line.find(':') + 1));
+    break;
+  }
+  if (features.model.empty()) features.model = "cpu";
+  return features;
+}
+
+std::unique_ptr<Device> make_cpu_device() {
+  return std::make_unique<CpuDevice>();
+}
+
+}  // namespace syncopate

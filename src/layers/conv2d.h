@@ -1,0 +1,41 @@
+// Convolution without bias, padded so that stride 1 keeps odd-window images.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "layers/walk.h"
+#include "ops/conv.h"
+
+namespace syncopate {
+
+struct ConvShape {
+  int64_t K;       // filters
+  int64_t window;  // R = S, odd; padding is window / 2 on every side
+  int64_t stride = 1;
+};
+
+class Conv2d {
+ public:
+  // Registers "NAME.weight" (K, C, R, S).
+  Conv2d(Registrar& registrar,
+         const std::string& name,
+         const ImageSize& in,
+         const ConvShape& shape);
+
+  const ImageSize& out() const { return out_; }
+  int64_t macs() const;  // multiply-adds of one sample
+
+  // y, newly taken, from x (N, C, H, W).
+  Slot forward(Walk& walk, const Slot& x) const;
+  // Adds to the gradient of the weights; dx, newly taken.
+  Slot backward(Walk& walk, const Slot& dy, const Slot& x) const;
+  // The same where nothing below wants a gradient.
+  void backward_weights(Walk& walk, const Slot& dy, const Slot& x) const;
+
+ private:
+  ConvSize size(const Walk& walk) const;
+  ImageSize in_, out_;
+  ConvShape shape_;
+  ParameterRef weight_;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,17 @@
+#include "layers/dropout.h"
+
+#include "ops/elementwise.h"
+
+namespace syncopate {
+
+void Dropout::apply(Walk& walk, const Slot& x) const {
+  if (p_ == 0 || !walk.is_running() || walk.pass() == Pass::kEvaluate) return;
+  // An odd multiplier spreads the layer over the seed's bits: no two layers of
+  // a network share a mask.
+  constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
+  const DropoutKey key{walk.run().dropout_seed ^ ((layer_ + 1) * kSpread),
+                       walk.run().first_sample};
+  dropout(walk.context(), walk.out(x), walk.in(x), p_, key);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,22 @@
+// First values of parameters and buffers, from their tables alone.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "tensor/parameter_table.h"
+
+namespace syncopate {
+
+// Filters (K, C, R, S): N(0, sqrt(2 / (R S K))), He et al. 2015 by fan-out.
+// Matrices (K, D) and the bias after them: U(-1/sqrt(D), 1/sqrt(D)).
+// BatchNorm: gamma ("*.weight") 1, beta 0. Draws depend on the seed and the
+// tensor's index only.
+void initialise_parameters(std::span<float> parameters,
+                           const ParameterTable& table,
+                           uint64_t seed);
+
+// Running means 0, running variances ("*.running_var") 1.
+void initialise_buffers(std::span<float> buffers, const ParameterTable& table);
+
+}  // namespace syncopate

@@ -1,0 +1,92 @@
+#include "layers/pre_activation_block.h"
+
+#include <fmt/core.h>
+
+#include "ops/elementwise.h"
+
+namespace syncopate {
+
+PreActivationBlock::PreActivationBlock(Registrar& registrar,
+                                       const std::string& name,
+                                       const ImageSize& in,
+                                       const BlockShape& shape,
+                                       int64_t index)
+    : dropout_(shape.dropout, static_cast<uint64_t>(index)) {
+  ImageSize size = in;
+  int number = 1;
+  for (const ConvShape& conv : convolutions(shape)) {
+    BatchNorm bn(registrar, fmt::format("{}.bn{}", name, number), size.C,
+                 Activation::kRelu);
+    Conv2d layer(registrar, fmt::format("{}.conv{}", name, number), size, conv);
+    size = layer.out();
+    stages_.push_back({bn, layer, {}, {}});
+    ++number;
+  }
+  if (size == in) return;
+  projection_.emplace(registrar, name + ".shortcut.conv", in,
+                      ConvShape{shape.outer, 1, shape.stride});
+  CHECK(projection_->out() == size);
+}
+
+int64_t PreActivationBlock::macs() const {
+  int64_t sum = projection_ ? projection_->macs() : 0;
+  for (const Stage& stage : stages_) sum += stage.conv.macs();
+  return sum;
+}
+
+Slot PreActivationBlock::forward(Walk& walk, const Slot& x) {
+  Slot h = x;
+  for (Stage& stage : stages_) {
+    const bool is_first = &stage == &stages_.front();
+    stage.x = h;                          // (N, C, H, W)
+    stage.a = stage.bn.forward(walk, h);  // (N, C, H, W)
+    if (!is_first) walk.drop(h);
+    if (&stage == &stages_.back()) dropout_.apply(walk, stage.a);
+    h = stage.conv.forward(walk, stage.a);  // (N, K, P, Q)
+    if (!is_first) walk.drop(stage.a);
+  }
+  y_ = h;
+  const Slot& a = stages_.front().a;
+  const Slot z = projection_ ? projection_->forward(walk, a) : x;
+  if (walk.is_running())
+    add(walk.context(), walk.out(y_), walk.in(y_), walk.in(z));
+  if (projection_) walk.give_back(z);  // a sum needs its terms no more
+  walk.drop(a);
+  return y_;
+}
+
+Slot PreActivationBlock::backward(Walk& walk, const Slot& dy) {
+  // dy is the gradient of both terms of the sum, kept for the shortcut.
+  walk.give_back(y_);
+  Slot dh = dy;
+  for (size_t i = stages_.size(); i-- > 0;) {
+    Stage& stage = stages_[i];
+    const Slot da = stage.conv.backward(walk, dh, stage.a);
+    if (i + 1 == stages_.size())
+      dropout_.backward(walk, da);
+    else
+      walk.give_back(dh);
+    dh = da;
+    if (i == 0) break;
+    stage.bn.backward(walk, dh, stage.x, stage.a);
+    walk.give_back(stage.a);
+    walk.give_back(stage.x);
+  }
+  Stage& first = stages_.front();
+  const auto add_to_dh = [&](const Slot& term) {
+    if (walk.is_running())
+      add(walk.context(), walk.out(dh), walk.in(dh), walk.in(term));
+    walk.give_back(term);
+  };
+  if (projection_) {
+    const Slot da = projection_->backward(walk, dy, first.a);
+    walk.give_back(dy);
+    add_to_dh(da);
+  }
+  first.bn.backward(walk, dh, first.x, first.a);
+  walk.give_back(first.a);
+  if (!projection_) add_to_dh(dy);
+  return dh;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,105 @@
+#include "layers/walk.h"
+
+namespace syncopate {
+
+ParameterRef Registrar::parameter(const std::string& name,
+                                  const Shape& shape,
+                                  Role role) {
+  const int index = parameters.add(name, shape, role);
+  return {parameters[index].offset, shape};
+}
+
+ParameterRef Registrar::buffer(const std::string& name, const Shape& shape) {
+  const int index = buffers.add(name, shape, Role::kStatistic);
+  return {buffers[index].offset, shape};
+}
+
+Walk::Walk(Arena& arena, WalkPlan& plan, Pass pass)
+    : arena_(arena),
+      plan_(plan),
+      planned_arena_(&arena),
+      planned_(&plan),
+      pass_(pass),
+      samples_(plan.samples) {
+  plan.taken.clear();
+}
+
+Walk::Walk(const Arena& arena,
+           const WalkPlan& plan,
+           Pass pass,
+           int64_t samples,
+           const WalkRun& run)
+    : arena_(arena), plan_(plan), pass_(pass), samples_(samples), run_(&run) {
+  CHECK_MSG(samples >= 1 && samples <= plan.samples,
+            "batch of {} samples, planned for {}", samples, plan.samples);
+}
+
+Slot Walk::take(DType dtype, const Shape& shape, Layout layout) {
+  if (planned_ != nullptr) {
+    planned_->taken.push_back(planned_arena_->take(dtype, shape, layout));
+    return planned_->taken.back();
+  }
+  CHECK(next_ < plan_.taken.size());
+  const Slot& planned = plan_.taken[next_++];
+  // The same walk with at most the planned samples.
+  CHECK(dtype == planned.dtype && layout == planned.layout &&
+        shape.elems() <= planned.shape.elems());
+  return {dtype, shape, layout, planned.offset_bytes};
+}
+
+Slot Walk::take_image(const ImageSize& size) {
+  return take_image(size, plan_.dtype);
+}
+
+Slot Walk::take_image(const ImageSize& size, DType dtype) {
+  return take(dtype, {samples_, size.C, size.H, size.W}, plan_.layout);
+}
+
+void Walk::give_back(const Slot& slot) {
+  if (planned_ != nullptr) planned_arena_->give_back(slot);
+}
+
+void Walk::drop(const Slot& slot) {
+  if (pass_ != Pass::kTrain && slot.offset_bytes != kImagesOffset)
+    give_back(slot);
+}
+
+Slot Walk::images(const ImageSize& size) const {
+  return {DType::kF32,
+          {samples_, size.C, size.H, size.W},
+          Layout::kNhwc,
+          kImagesOffset};
+}
+
+const WalkRun& Walk::run() const {
+  CHECK(run_ != nullptr);
+  return *run_;
+}
+
+ConstTensor Walk::in(const Slot& slot) const {
+  if (slot.offset_bytes == kImagesOffset)
+    return make_const_tensor(run().images.data, slot.dtype, slot.shape,
+                             slot.layout);
+  return arena_.at(slot);
+}
+
+Tensor Walk::out(const Slot& slot) const {
+  CHECK(run_ != nullptr);
+  return arena_.at(slot);
+}
+
+ConstTensor Walk::parameter(const ParameterRef& ref) const {
+  return make_const_tensor(run().parameters.data() + ref.offset, DType::kF32,
+                           ref.shape);
+}
+
+Tensor Walk::gradient(const ParameterRef& ref) const {
+  return make_tensor(run().gradients.data() + ref.offset, DType::kF32,
+                     ref.shape);
+}
+
+Tensor Walk::buffer(const ParameterRef& ref) const {
+  return make_tensor(run().buffers.data() + ref.offset, DType::kF32, ref.shape);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,110 @@
+// One walk through a network: a planning walk lays out the activations, a
+// running walk computes in them. Layers are written once for both: they take
+// and give back slots in the same order each time.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/context.h"
+#include "tensor/arena.h"
+#include "tensor/parameter_table.h"
+
+namespace syncopate {
+
+// One sample of an image tensor.
+struct ImageSize {
+  int64_t C = 0, H = 0, W = 0;
+  bool operator==(const ImageSize&) const = default;
+};
+
+// Where a layer finds one of its tensors in a flat range.
+struct ParameterRef {
+  int64_t offset = -1;
+  Shape shape;
+};
+
+// Through which layers enter their tensors in a model's tables.
+struct Registrar {
+  ParameterTable& parameters;
+  ParameterTable& buffers;
+  ParameterRef parameter(const std::string& name, const Shape& shape, Role);
+  ParameterRef buffer(const std::string& name, const Shape& shape);
+};
+
+enum class Pass : uint8_t {
+  kTrain,       // forward that keeps what backward needs, then backward
+  kEvaluate,    // forward with running statistics, nothing kept
+  kStatistics,  // forward with batch statistics, nothing kept
+};
+
+// The memory of a walk: every slot in the order in which it is taken. The two
+// passes that keep nothing take alike and share a plan.
+struct WalkPlan {
+  DType dtype = DType::kF32;      // of image activations
+  Layout layout = Layout::kNhwc;  // of image activations
+  int64_t samples = 0;            // the largest N
+  std::vector<Slot> taken;
+};
+
+// What a running walk computes with.
+struct WalkRun {
+  Context& context;
+  std::span<float> parameters;
+  std::span<float> gradients;  // Pass::kTrain only
+  std::span<float> buffers;
+  ConstTensor images;  // (N, C, H, W) fp32 NHWC
+  float batchnorm_momentum = 0.1f;
+  uint64_t dropout_seed = 0, first_sample = 0;
+};
+
+class Walk {
+ public:
+  // A planning walk: fills `plan.taken` from the arena.
+  Walk(Arena& arena, WalkPlan& plan, Pass pass);
+  // A running walk of `samples` <= plan.samples over a committed arena.
+  Walk(const Arena& arena,
+       const WalkPlan& plan,
+       Pass pass,
+       int64_t samples,
+       const WalkRun& run);
+
+  Pass pass() const { return pass_; }
+  bool is_running() const { return run_ != nullptr; }
+  int64_t samples() const { return samples_; }
+  DType dtype() const { return plan_.dtype; }
+
+  Slot take(DType dtype, const Shape& shape, Layout layout = Layout::kRowMajor);
+  Slot take_image(const ImageSize& size);               // (N, C, H, W)
+  Slot take_image(const ImageSize& size, DType dtype);  // layout of the body
+  void give_back(const Slot& slot);
+  // Gives back what only backward would read again: nothing in kTrain.
+  void drop(const Slot& slot);
+
+  // The batch itself, memory of the caller: read with in(), never given back.
+  Slot images(const ImageSize& size) const;
+
+  // Running walks only.
+  const WalkRun& run() const;
+  Context& context() const { return run().context; }
+  ConstTensor in(const Slot& slot) const;
+  Tensor out(const Slot& slot) const;
+  ConstTensor parameter(const ParameterRef& ref) const;
+  Tensor gradient(const ParameterRef& ref) const;
+  Tensor buffer(const ParameterRef& ref) const;
+
+ private:
+  static constexpr int64_t kImagesOffset = -2;
+  const Arena& arena_;
+  const WalkPlan& plan_;
+  Arena* planned_arena_ = nullptr;  // both set in a planning walk
+  WalkPlan* planned_ = nullptr;
+  Pass pass_;
+  int64_t samples_;
+  const WalkRun* run_ = nullptr;
+  size_t next_ = 0;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,30 @@
+// Logistic regression on pixels: one dense layer, no BatchNorm. Its gradient
+// is a plain sum over samples, so N workers with batch B equal one with N B:
+// the reference for such equalities.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "layers/linear.h"
+#include "models/classifier.h"
+
+namespace syncopate {
+
+class Logistic : public Classifier {
+ public:
+  Logistic(const ImageSpec& spec, DType compute);
+  double forward_macs() const override;
+
+ protected:
+  Slot forward(Walk& walk) override;
+  void backward(Walk& walk,
+                const Slot& dlogits,
+                const GradientListener& final_from) override;
+  Layout body_layout(const Device&) const override { return Layout::kNhwc; }
+  void check_batch(int64_t) const override {}
+
+ private:
+  Slot pixels(const Walk& walk) const;
+  Linear fc_;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,107 @@
+// A network as the engine sees it: tables of its flat ranges, and a step.
+//
+// The model owns activations and plans, never parameters: those come with each
+// call as a ReplicaView, so that one model (one arena, one set of primitives)
+// serves every worker of a process.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "data/batch.h"
+#include "ops/context.h"
+#include "tensor/parameter_table.h"
+
+namespace syncopate {
+
+// One worker's ranges, in the order of the model's tables.
+struct ReplicaView {
+  std::span<float> parameters;
+  std::span<float> gradients;  // same shape; accumulated by backward
+  std::span<float> buffers;
+};
+
+// Called during backward when every gradient at offset >= `from` is final.
+// Offsets fall monotonically; the last call has from == 0.
+using GradientListener = std::function<void(int64_t from)>;
+
+// Named sums over samples, mergeable by addition; the last word on how a mean
+// is formed is mean = value / samples.
+struct MetricSums {
+  std::vector<double> values;  // one for each of Model::metrics()
+  double samples = 0;
+  void add(const MetricSums& other);
+};
+
+struct MetricInfo {
+  std::string name;         // "loss", "accuracy", "accuracy_top5"
+  std::string description;  // for results.h5
+};
+
+struct StepSettings {
+  // The gradient of (1 / loss_samples) * sum of sample losses is accumulated:
+  // batch size, times the number of accumulated batches.
+  double loss_samples = 1;
+  uint64_t dropout_seed = 0;
+  // The batch's place among all samples of the run: dropout's counter.
+  uint64_t first_sample = 0;
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  const ParameterTable& parameters() const { return parameters_; }
+  const ParameterTable& buffers() const { return buffers_; }
+
+  // metrics()[0] is always the loss.
+  virtual std::vector<MetricInfo> metrics() const = 0;
+
+  // Fills parameters and buffers from a seed; the same on every worker.
+  virtual void initialise(const ReplicaView& replica, uint64_t seed) const = 0;
+
+  // Plans activations for training batches of up to `batch` samples and
+  // evaluation batches of up to `eval_batch`, allocates them once.
+  virtual void plan(Context& context, int64_t batch, int64_t eval_batch) = 0;
+  virtual int64_t activation_bytes() const = 0;  // after plan()
+
+  // Forward and backward of one mini-batch; gradients are accumulated, running
+  // statistics updated. `final_from` may be empty (all but the last
+  // accumulated batch). Returns the sums of this batch.
+  virtual MetricSums forward_backward(Context& context,
+                                      const ReplicaView& replica,
+                                      const Batch& batch,
+                                      const StepSettings& settings,
+                                      const GradientListener& final_from) = 0;
+
+  // Metrics of a batch with running statistics and without dropout.
+  virtual MetricSums evaluate(Context& context,
+                              const ReplicaView& replica,
+                              const Batch& batch) = 0;
+
+  // Recomputes running statistics: forward in training mode, statistics only,
+  // with weight 1/(index+1) for the index-th batch (an exact average).
+  virtual void recompute_statistics(Context& context,
+                                    const ReplicaView& replica,
+                                    const Batch& batch,
+                                    int64_t index) = 0;
+
+  // Class scores (N, K) of a batch, row-major, appended to `scores`.
+  virtual void predict(Context& context,
+                       const ReplicaView& replica,
+                       const Batch& batch,
+                       std::vector<float>& scores) = 0;
+
+  // Multiply-adds of one forward pass of one sample, for throughput figures.
+  virtual double forward_macs() const = 0;
+
+ protected:
+  ParameterTable parameters_, buffers_;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,37 @@
+// Every network by its keyword, with the options that choose among its forms.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+
+namespace syncopate {
+
+struct ModelOptions {
+  std::string family = "resnet";  // logistic resnet wrn
+  int64_t depth = 20;             // resnet, wrn: layers by the field's count
+  int64_t width = 1;              // wrn: widening factor k
+  std::string stem = "cifar";     // resnet, wrn: cifar | imagenet
+  std::string block = "auto";     // resnet: auto | basic | bottleneck
+  int64_t version = 1;            // resnet: 1 post-, 2 pre-activation
+  std::string form = "post";      // wrn: post (DS-Sync) | pre (Zagoruyko)
+  double dropout = 0;             // wrn, pre form: inside the block
+};
+
+struct ModelInfo {
+  std::string family;
+  std::string description;           // one line for `list models`
+  std::vector<std::string> options;  // the [model] keys it uses
+};
+const std::vector<ModelInfo>& model_table();
+
+// `compute` is kF32 or kBf16 (activations). A combination that has no network
+// (resnet of depth 21) is Error(kBadInput) naming near ones that have.
+std::unique_ptr<Model> make_model(const ModelOptions& options,
+                                  const ImageSpec& spec,
+                                  DType compute);
+
+}  // namespace syncopate

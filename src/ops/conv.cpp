@@ -1,0 +1,54 @@
+#include "ops/conv.h"
+
+#include "ops/cpu/cpu_ops.h"
+#include "ops/dispatch.h"
+
+namespace syncopate {
+
+// The tensors of a call agree with its sizes.
+static void check_shapes(const ConstTensor& x,
+                         const ConstTensor& y,
+                         const ConstTensor& w,
+                         const ConvSize& s) {
+  CHECK_MSG(s.P() > 0 && s.Q() > 0, "image {}x{} smaller than filter {}x{}",
+            s.H, s.W, s.R, s.S);
+  CHECK_MSG((x.shape == Shape{s.N, s.C, s.H, s.W}), "x is {}", x.shape.text());
+  CHECK_MSG((y.shape == Shape{s.N, s.K, s.P(), s.Q()}), "y is {}",
+            y.shape.text());
+  CHECK_MSG((w.shape == Shape{s.K, s.C, s.R, s.S}), "w is {}", w.shape.text());
+  CHECK(w.dtype == DType::kF32);
+}
+
+void conv_forward(Context& context,
+                  Tensor y,
+                  ConstTensor x,
+                  ConstTensor w,
+                  const ConvSize& size) {
+  check_shapes(x, y, w, size);
+  on_device(cpu::conv_forward, context, y, x, w, size);
+}
+
+void conv_backward_data(Context& context,
+                        Tensor dx,
+                        ConstTensor dy,
+                        ConstTensor w,
+                        const ConvSize& size) {
+  check_shapes(dx, dy, w, size);
+  on_device(cpu::conv_backward_data, context, dx, dy, w, size);
+}
+
+void conv_backward_weights(Context& context,
+                           Tensor dw,
+                           ConstTensor x,
+                           ConstTensor dy,
+                           const ConvSize& size) {
+  check_shapes(x, dy, dw, size);
+  on_device(cpu::conv_backward_weights, context, dw, x, dy, size);
+}
+
+Layout preferred_layout(const Device& device, int64_t C) {
+  return device.kind() == DeviceKind::kCpu && C % 16 == 0 ? Layout::kNchw16c
+                                                          : Layout::kNhwc;
+}
+
+}  // namespace syncopate

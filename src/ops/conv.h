@@ -1,0 +1,47 @@
+// 2-D convolution (cross-correlation) without bias, forward and backward.
+//
+//   y[n,k,p,q] = sum_{c,r,s} x[n,c,p*stride-pad+r,q*stride-pad+s] w[k,c,r,s]
+//
+// Activations are fp32 or bf16, NHWC or NCHW16C, each tensor with its own
+// layout (planned once by the model); products are summed in fp32. Filters are
+// fp32 in canonical (K, C, R, S) order; their gradient is fp32, accumulated.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/context.h"
+
+namespace syncopate {
+
+struct ConvSize {
+  int64_t N, C, H, W;  // input
+  int64_t K, R, S;     // filters
+  int64_t stride = 1, pad = 0;
+  int64_t P() const { return (H + 2 * pad - R) / stride + 1; }  // rows out
+  int64_t Q() const { return (W + 2 * pad - S) / stride + 1; }  // columns out
+  bool operator==(const ConvSize&) const = default;
+};
+
+void conv_forward(Context& context,
+                  Tensor y,       // (N, K, P, Q)
+                  ConstTensor x,  // (N, C, H, W)
+                  ConstTensor w,  // (K, C, R, S) fp32
+                  const ConvSize& size);
+
+void conv_backward_data(Context& context,
+                        Tensor dx,       // (N, C, H, W), assigned
+                        ConstTensor dy,  // (N, K, P, Q)
+                        ConstTensor w,   // (K, C, R, S) fp32
+                        const ConvSize& size);
+
+void conv_backward_weights(Context& context,
+                           Tensor dw,       // (K, C, R, S) fp32, accumulated
+                           ConstTensor x,   // (N, C, H, W)
+                           ConstTensor dy,  // (N, K, P, Q)
+                           const ConvSize& size);
+
+// The layout in which activations of C channels are best kept between the
+// convolutions of one network on this device: NCHW16C on the CPU where C is a
+// multiple of 16 (Winograd exists only there), NHWC otherwise.
+Layout preferred_layout(const Device& device, int64_t C);
+
+}  // namespace syncopate

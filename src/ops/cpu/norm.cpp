@@ -1,0 +1,413 @@
+// Batch normalisation. Two passes over memory each way: a reduction by fixed
+// chunks of rows, whose results are combined in double in index order, and an
+// application. Chunks do not depend on threads, layout or batch partition.
+#include <cmath>
+
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/image_view.h"
+#include "ops/cpu/parallel.h"
+
+namespace syncopate::cpu {
+namespace {
+
+// 512 rows of 16 fp32 channels are 32 KiB: the second look at a chunk (the
+// squares around its own mean) comes from the first or second cache level.
+constexpr int64_t kChunkRows = 512;
+
+int64_t num_chunks(const ImageView& view) {
+  return ceil_div(view.rows(), kChunkRows);
+}
+
+// Two numbers for each channel of one chunk.
+struct Partial {
+  float first[kLanes], second[kLanes];
+};
+
+// body(task's group, chunk, first row, last row) over all chunks.
+template <typename Body>
+void for_chunks(Context& context, const ImageView& view, const Body& body) {
+  parallel_for(context, num_chunks(view) * view.groups, view.rows() * view.C,
+               [&](int64_t task) {
+                 const int64_t chunk = task / view.groups;
+                 body(task % view.groups, chunk, chunk * kChunkRows,
+                      std::min(view.rows(), (chunk + 1) * kChunkRows));
+               });
+}
+
+// Sums over the rows of a chunk: add(offset, first, second) adds a row to two
+// vectors. Four interleaved streams, so that additions need not wait for each
+// other.
+struct RowSums {
+  F16 first, second;
+};
+template <typename Add>
+RowSums sum_rows(const ImageView& view,
+                 int64_t group,
+                 int64_t begin,
+                 int64_t end,
+                 const Add& add) {
+  F16 first[4] = {}, second[4] = {};
+  for_runs(view, group, begin, end, [&](int64_t offset, int64_t count) {
+    int64_t row = 0;
+    for (; row + 4 <= count; row += 4)
+      for (int stream = 0; stream < 4; ++stream)
+        add(offset + (row + stream) * view.row_stride, first[stream],
+            second[stream]);
+    for (; row < count; ++row)
+      add(offset + row * view.row_stride, first[0], second[0]);
+  });
+  return {(first[0] + first[1]) + (first[2] + first[3]),
+          (second[0] + second[1]) + (second[2] + second[3])};
+}
+
+// Mean and sum of squared deviations of every chunk.
+template <typename T>
+void chunk_statistics(Context& context,
+                      const ImageView& view,
+                      const T* x,
+                      Partial* partials) {
+  for_chunks(context, view,
+             [&](int64_t group, int64_t chunk, int64_t begin, int64_t end) {
+               with_lanes(view, group, [&](auto lanes) {
+                 const F16 mean = sum_rows(view, group, begin, end,
+                                           [&](int64_t at, F16& sum, F16&) {
+                                             sum += lanes.get(x + at);
+                                           })
+                                      .first *
+                                  splat(1.0f / static_cast<float>(end - begin));
+                 const F16 squares = sum_rows(view, group, begin, end,
+                                              [&](int64_t at, F16& sum, F16&) {
+                                                const F16 d =
+                                                    lanes.get(x + at) - mean;
+                                                sum += d * d;
+                                              })
+                                         .first;
+                 Partial& partial = partials[chunk * view.groups + group];
+                 store(partial.first, mean);
+                 store(partial.second, squares);
+               });
+             });
+}
+
+struct Moments {
+  double mean[kLanes], variance[kLanes];
+};
+
+// Chan, Golub & LeVeque 1979: M2 = sum_i M2_i + sum_i n_i (mean_i - mean)^2.
+Moments combine(const ImageView& view, int64_t group, const Partial* partials) {
+  const int64_t chunks = num_chunks(view);
+  const auto rows = static_cast<double>(view.rows());
+  const auto rows_of = [&](int64_t chunk) {
+    return static_cast<double>(
+        std::min(kChunkRows, view.rows() - chunk * kChunkRows));
+  };
+  D16 mean = {}, squares = {};
+  for (int64_t chunk = 0; chunk < chunks; ++chunk)
+    mean += to_double(load(partials[chunk * view.groups + group].first)) *
+            rows_of(chunk);
+  mean /= rows;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const Partial& partial = partials[chunk * view.groups + group];
+    const D16 distance = to_double(load(partial.first)) - mean;
+    squares +=
+        to_double(load(partial.second)) + distance * distance * rows_of(chunk);
+  }
+  Moments moments;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    moments.mean[lane] = mean[lane];
+    moments.variance[lane] = squares[lane] / rows;
+  }
+  return moments;
+}
+
+// Per-channel constants of an application pass, padded to whole groups.
+struct Constants {
+  float *a, *b, *c, *d;
+  Constants(Context& context, const ImageView& view) {
+    const int64_t n = view.padded_channels();
+    a = static_cast<float*>(context.scratch(4 * n * int64_t{sizeof(float)}, 1));
+    b = a + n;
+    c = b + n;
+    d = c + n;
+    std::fill_n(a, 4 * n, 0.0f);
+  }
+};
+
+// body(lanes, group, offset) for every row of every group, in the order of
+// memory as far as the layout has one.
+template <typename Body>
+void for_rows(Context& context, const ImageView& view, const Body& body) {
+  for_chunks(
+      context, view, [&](int64_t group, int64_t, int64_t begin, int64_t end) {
+        with_lanes(view, group, [&](auto lanes) {
+          const auto row_body = body(lanes, group);
+          for_runs(view, group, begin, end, [&](int64_t offset, int64_t count) {
+            for (int64_t row = 0; row < count; ++row)
+              row_body(offset + row * view.row_stride);
+          });
+        });
+      });
+}
+
+// y = act((x - a) * b + c [+ z])
+template <typename T, bool kHasZ, bool kHasRelu>
+void apply(Context& context,
+           const ImageView& view,
+           T* y,
+           const T* x,
+           const T* z,
+           const Constants& k) {
+  for_rows(context, view, [&](auto lanes, int64_t group) {
+    const F16 mean = load(k.a + group * kLanes);
+    const F16 factor = load(k.b + group * kLanes);
+    const F16 shift = load(k.c + group * kLanes);
+    return [=](int64_t at) {
+      F16 value = (lanes.get(x + at) - mean) * factor + shift;
+      if constexpr (kHasZ) value += lanes.get(z + at);
+      // A NaN passes: not (NaN < 0).
+      if constexpr (kHasRelu) value = value < 0.0f ? F16{} : value;
+      lanes.put(y + at, value);
+    };
+  });
+}
+
+void apply(Context& context,
+           const ImageView& view,
+           Tensor y,
+           ConstTensor x,
+           ConstTensor z,
+           Activation activation,
+           const Constants& k) {
+  with_float_type(x.dtype, [&](auto element) {
+    using T = decltype(element);
+    const bool has_relu = activation == Activation::kRelu;
+    const auto body =
+        z.data != nullptr
+            ? (has_relu ? apply<T, true, true> : apply<T, true, false>)
+            : (has_relu ? apply<T, false, true> : apply<T, false, false>);
+    body(context, view, static_cast<T*>(y.data), static_cast<const T*>(x.data),
+         static_cast<const T*>(z.data), k);
+  });
+}
+
+}  // namespace
+
+void batchnorm_forward(Context& context,
+                       Tensor y,
+                       Tensor mean,
+                       Tensor rstd,
+                       Tensor running_mean,
+                       Tensor running_var,
+                       ConstTensor x,
+                       ConstTensor gamma,
+                       ConstTensor beta,
+                       ConstTensor z,
+                       const BatchNormParams& params) {
+  const ImageView view = view_of(x);
+  auto* partials = static_cast<Partial*>(context.scratch(
+      num_chunks(view) * view.groups * int64_t{sizeof(Partial)}));
+  with_float_type(x.dtype, [&](auto element) {
+    chunk_statistics(context, view,
+                     static_cast<const decltype(element)*>(x.data), partials);
+  });
+  const Constants k(context, view);
+  const auto n = static_cast<double>(view.rows());
+  const double unbiased = n > 1 ? n / (n - 1) : 1;
+  for (int64_t group = 0; group < view.groups; ++group) {
+    const Moments moments = combine(view, group, partials);
+    for (int lane = 0; lane < view.lanes(group); ++lane) {
+      const int64_t c = group * kLanes + lane;
+      const double variance = moments.variance[lane];
+      mean.f32()[c] = static_cast<float>(moments.mean[lane]);
+      rstd.f32()[c] = static_cast<float>(
+          1 / std::sqrt(variance + static_cast<double>(params.epsilon)));
+      float& running_m = running_mean.f32()[c];
+      float& running_v = running_var.f32()[c];
+      running_m += params.momentum *
+                   (static_cast<float>(moments.mean[lane]) - running_m);
+      running_v += params.momentum *
+                   (static_cast<float>(variance * unbiased) - running_v);
+      k.a[c] = mean.f32()[c];
+      k.b[c] = gamma.f32()[c] * rstd.f32()[c];
+      k.c[c] = beta.f32()[c];
+    }
+  }
+  apply(context, view, y, x, z, params.activation, k);
+}
+
+void batchnorm_inference(Context& context,
+                         Tensor y,
+                         ConstTensor x,
+                         ConstTensor running_mean,
+                         ConstTensor running_var,
+                         ConstTensor gamma,
+                         ConstTensor beta,
+                         ConstTensor z,
+                         const BatchNormParams& params) {
+  const ImageView view = view_of(x);
+  const Constants k(context, view);
+  for (int64_t c = 0; c < view.C; ++c) {
+    k.a[c] = running_mean.f32()[c];
+    k.b[c] = gamma.f32()[c] / std::sqrt(running_var.f32()[c] + params.epsilon);
+    k.c[c] = beta.f32()[c];
+  }
+  apply(context, view, y, x, z, params.activation, k);
+}
+
+namespace {
+
+// The three activations that tell the gradient behind the activation,
+//   g = dy where y > 0 (without ReLU: everywhere), else 0.
+template <typename T, bool kHasRelu>
+struct Upstream {
+  const T *dy, *y;
+  template <typename Lanes>
+  [[gnu::always_inline]] F16 get(Lanes lanes, int64_t at) const {
+    const F16 value = lanes.get(dy + at);
+    if constexpr (!kHasRelu) return value;
+    return lanes.get(y + at) > 0.0f ? value : F16{};
+  }
+};
+
+// Sums of g and of g (x - mean) of every chunk; stores g as dz on the way.
+template <typename T, bool kHasRelu, bool kStoreDz>
+void chunk_gradients(Context& context,
+                     const ImageView& view,
+                     T* dz,
+                     Upstream<T, kHasRelu> upstream,
+                     const T* x,
+                     const Constants& k,
+                     Partial* partials) {
+  for_chunks(context, view,
+             [&](int64_t group, int64_t chunk, int64_t begin, int64_t end) {
+               with_lanes(view, group, [&](auto lanes) {
+                 const F16 mean = load(k.a + group * kLanes);
+                 const RowSums sums =
+                     sum_rows(view, group, begin, end,
+                              [&](int64_t at, F16& sum, F16& product) {
+                                const F16 g = upstream.get(lanes, at);
+                                sum += g;
+                                product += g * (lanes.get(x + at) - mean);
+                                if constexpr (kStoreDz) lanes.put(dz + at, g);
+                              });
+                 Partial& partial = partials[chunk * view.groups + group];
+                 store(partial.first, sums.first);
+                 store(partial.second, sums.second);
+               });
+             });
+}
+
+// dx = a' (g - mean(g) - (x - mean) rstd^2 mean(g (x - mean))), a' = gamma rstd
+template <typename T, bool kHasRelu>
+void apply_backward(Context& context,
+                    const ImageView& view,
+                    T* dx,
+                    Upstream<T, kHasRelu> upstream,
+                    const T* x,
+                    const Constants& k) {
+  for_rows(context, view, [&](auto lanes, int64_t group) {
+    const F16 mean = load(k.a + group * kLanes);
+    const F16 factor = load(k.b + group * kLanes);
+    const F16 mean_g = load(k.c + group * kLanes);
+    const F16 slope = load(k.d + group * kLanes);
+    return [=](int64_t at) {
+      const F16 g = upstream.get(lanes, at);
+      const F16 deviation = lanes.get(x + at) - mean;
+      lanes.put(dx + at, factor * (g - mean_g - deviation * slope));
+    };
+  });
+}
+
+// Both sums of a channel over all chunks, in double.
+struct GradientSums {
+  double g[kLanes], product[kLanes];
+};
+
+GradientSums combine_gradients(const ImageView& view,
+                               int64_t group,
+                               const Partial* partials) {
+  D16 g = {}, product = {};
+  for (int64_t chunk = 0; chunk < num_chunks(view); ++chunk) {
+    const Partial& partial = partials[chunk * view.groups + group];
+    g += to_double(load(partial.first));
+    product += to_double(load(partial.second));
+  }
+  GradientSums sums;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    sums.g[lane] = g[lane];
+    sums.product[lane] = product[lane];
+  }
+  return sums;
+}
+
+// One element type and activation. With dz the second pass reads g from there,
+// which is one tensor less than dy and y.
+template <typename T, bool kHasRelu>
+void backward(Context& context,
+              const ImageView& view,
+              T* dx,
+              T* dz,
+              float* dgamma,
+              float* dbeta,
+              const T* dy,
+              const T* x,
+              const T* y,
+              const float* gamma,
+              const float* mean,
+              const float* rstd) {
+  auto* partials = static_cast<Partial*>(context.scratch(
+      num_chunks(view) * view.groups * int64_t{sizeof(Partial)}));
+  const Constants k(context, view);
+  std::copy_n(mean, view.C, k.a);
+  const Upstream<T, kHasRelu> upstream{dy, y};
+  const bool store_dz = dz != nullptr && (kHasRelu || dz != dy);
+  const auto reduce = store_dz ? chunk_gradients<T, kHasRelu, true>
+                               : chunk_gradients<T, kHasRelu, false>;
+  reduce(context, view, dz, upstream, x, k, partials);
+
+  const auto n = static_cast<double>(view.rows());
+  for (int64_t group = 0; group < view.groups; ++group) {
+    const GradientSums sums = combine_gradients(view, group, partials);
+    for (int lane = 0; lane < view.lanes(group); ++lane) {
+      const int64_t c = group * kLanes + lane;
+      const double r = rstd[c];
+      dgamma[c] += static_cast<float>(sums.product[lane] * r);
+      dbeta[c] += static_cast<float>(sums.g[lane]);
+      k.b[c] = gamma[c] * rstd[c];
+      k.c[c] = static_cast<float>(sums.g[lane] / n);
+      k.d[c] = static_cast<float>(r * r * sums.product[lane] / n);
+    }
+  }
+  if (dz != nullptr)
+    apply_backward(context, view, dx, Upstream<T, false>{dz, nullptr}, x, k);
+  else
+    apply_backward(context, view, dx, upstream, x, k);
+}
+
+}  // namespace
+
+void batchnorm_backward(Context& context,
+                        Tensor dx,
+                        Tensor dz,
+                        Tensor dgamma,
+                        Tensor dbeta,
+                        ConstTensor dy,
+                        ConstTensor x,
+                        ConstTensor y,
+                        ConstTensor gamma,
+                        ConstTensor mean,
+                        ConstTensor rstd,
+                        const BatchNormParams& params) {
+  with_float_type(x.dtype, [&](auto element) {
+    using T = decltype(element);
+    const auto body = params.activation == Activation::kRelu
+                          ? backward<T, true>
+                          : backward<T, false>;
+    body(context, view_of(x), static_cast<T*>(dx.data),
+         static_cast<T*>(dz.data), dgamma.f32(), dbeta.f32(),
+         static_cast<const T*>(dy.data), static_cast<const T*>(x.data),
+         static_cast<const T*>(y.data), gamma.f32(), mean.f32(), rstd.f32());
+  });
+}
+
+}  // namespace syncopate::cpu

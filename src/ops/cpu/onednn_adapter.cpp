@@ -1,0 +1,141 @@
+#include "ops/cpu/onednn_adapter.h"
+
+namespace syncopate::cpu {
+namespace {
+
+using Forward = dnnl::convolution_forward;
+using BackwardData = dnnl::convolution_backward_data;
+using BackwardWeights = dnnl::convolution_backward_weights;
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+constexpr bool kAllowEmpty = true;  // no implementation: empty, not a throw
+
+#if DNNL_VERSION_MAJOR >= 3
+
+Forward::primitive_desc forward_desc(const dnnl::engine& engine,
+                                     const ConvDescription& c) {
+  return Forward::primitive_desc(engine, dnnl::prop_kind::forward_training,
+                                 c.algorithm, c.x, c.w, c.y, c.strides,
+                                 c.padding_before, c.padding_after,
+                                 user_scratchpad(), kAllowEmpty);
+}
+
+BackwardData::primitive_desc backward_data_desc(
+    const dnnl::engine& engine,
+    const ConvDescription& c,
+    const Forward::primitive_desc& hint) {
+  return BackwardData::primitive_desc(
+      engine, c.algorithm, c.x, c.w, c.y, c.strides, c.padding_before,
+      c.padding_after, hint, user_scratchpad(), kAllowEmpty);
+}
+
+BackwardWeights::primitive_desc backward_weights_desc(
+    const dnnl::engine& engine,
+    const ConvDescription& c,
+    const Forward::primitive_desc& hint) {
+  return BackwardWeights::primitive_desc(
+      engine, c.algorithm, c.x, c.w, c.y, c.strides, c.padding_before,
+      c.padding_after, hint, user_scratchpad(), kAllowEmpty);
+}
+
+#else
+
+Forward::primitive_desc forward_desc(const dnnl::engine& engine,
+                                     const ConvDescription& c) {
+  const Forward::desc operation(dnnl::prop_kind::forward_training, c.algorithm,
+                                c.x, c.w, c.y, c.strides, c.padding_before,
+                                c.padding_after);
+  return Forward::primitive_desc(operation, user_scratchpad(), engine,
+                                 kAllowEmpty);
+}
+
+BackwardData::primitive_desc backward_data_desc(
+    const dnnl::engine& engine,
+    const ConvDescription& c,
+    const Forward::primitive_desc& hint) {
+  const BackwardData::desc operation(c.algorithm, c.x, c.w, c.y, c.strides,
+                                     c.padding_before, c.padding_after);
+  return BackwardData::primitive_desc(operation, user_scratchpad(), engine,
+                                      hint, kAllowEmpty);
+}
+
+BackwardWeights::primitive_desc backward_weights_desc(
+    const dnnl::engine& engine,
+    const ConvDescription& c,
+    const Forward::primitive_desc& hint) {
+  const BackwardWeights::desc operation(c.algorithm, c.x, c.w, c.y, c.strides,
+                                        c.padding_before, c.padding_after);
+  return BackwardWeights::primitive_desc(operation, user_scratchpad(), engine,
+                                         hint, kAllowEmpty);
+}
+
+#endif
+
+// The library asks for a forward description beside a backward one. Any that
+// exists will do: the direct algorithm, with filters of the type of x (their
+// gradient may be wider) and formats of the library's choice.
+Forward::primitive_desc hint_for(const dnnl::engine& engine,
+                                 const ConvDescription& c,
+                                 dnnl::memory::data_type type) {
+  using Tag = dnnl::memory::format_tag;
+  ConvDescription forward = c;
+  forward.algorithm = dnnl::algorithm::convolution_direct;
+  const auto any = [&](const dnnl::memory::desc& desc) {
+    return dnnl::memory::desc(
+#if DNNL_VERSION_MAJOR >= 3
+        desc.get_dims(),
+#else
+        desc.dims(),
+#endif
+        type, Tag::any);
+  };
+  forward.x = any(c.x);
+  forward.w = any(c.w);
+  forward.y = any(c.y);
+  return forward_desc(engine, forward);
+}
+
+dnnl::memory::data_type type_of(const dnnl::memory::desc& desc) {
+#if DNNL_VERSION_MAJOR >= 3
+  return desc.get_data_type();
+#else
+  return desc.data_type();
+#endif
+}
+
+}  // namespace
+
+ConvChoice choose_conv_forward(const dnnl::engine& engine,
+                               const ConvDescription& conv) {
+  const auto pd = forward_desc(engine, conv);
+  if (!pd) return {};
+  return {Forward(pd), pd.src_desc(), pd.weights_desc(), pd.dst_desc(),
+          pd.scratchpad_desc()};
+}
+
+ConvChoice choose_conv_backward_data(const dnnl::engine& engine,
+                                     const ConvDescription& conv) {
+  const auto hint = hint_for(engine, conv, type_of(conv.y));
+  if (!hint) return {};
+  const auto pd = backward_data_desc(engine, conv, hint);
+  if (!pd) return {};
+  return {BackwardData(pd), pd.diff_src_desc(), pd.weights_desc(),
+          pd.diff_dst_desc(), pd.scratchpad_desc()};
+}
+
+ConvChoice choose_conv_backward_weights(const dnnl::engine& engine,
+                                        const ConvDescription& conv) {
+  const auto hint = hint_for(engine, conv, type_of(conv.y));
+  if (!hint) return {};
+  const auto pd = backward_weights_desc(engine, conv, hint);
+  if (!pd) return {};
+  return {BackwardWeights(pd), pd.src_desc(), pd.diff_weights_desc(),
+          pd.diff_dst_desc(), pd.scratchpad_desc()};
+}
+
+}  // namespace syncopate::cpu

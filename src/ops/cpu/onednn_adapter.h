@@ -1,0 +1,32 @@
+// The two generations of oneDNN behind one face: 2.x makes an operation
+// descriptor first, 3.x goes straight to the primitive descriptor.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dnnl.hpp>
+
+namespace syncopate::cpu {
+
+struct ConvDescription {
+  dnnl::algorithm algorithm;
+  dnnl::memory::desc x, w, y;  // image, filters, result; or their gradients
+  dnnl::memory::dims strides, padding_before, padding_after;
+};
+
+// What the library chose, common to the three passes.
+struct ConvChoice {
+  dnnl::primitive primitive;  // empty: no implementation of this description
+  dnnl::memory::desc x, w, y, scratchpad;
+  explicit operator bool() const { return static_cast<bool>(primitive); }
+};
+
+// The scratchpad is the caller's. The backward passes need no result of the
+// forward pass beside its description.
+ConvChoice choose_conv_forward(const dnnl::engine& engine,
+                               const ConvDescription& conv);
+ConvChoice choose_conv_backward_data(const dnnl::engine& engine,
+                                     const ConvDescription& conv);
+ConvChoice choose_conv_backward_weights(const dnnl::engine& engine,
+                                        const ConvDescription& conv);
+
+}  // namespace syncopate::cpu

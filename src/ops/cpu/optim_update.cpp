@@ -1,0 +1,48 @@
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/simd.h"
+
+namespace syncopate::cpu {
+namespace {
+
+// Vectors and the tail use the same instructions, so a slice of a range gets
+// the bits that the whole range would.
+template <bool kHasMomentum, bool kNesterov>
+void update(Context& context,
+            std::span<float> parameters,
+            float* m,
+            const float* gradient,
+            const SgdParams& params) {
+  const F16 rate = splat(params.rate), momentum = splat(params.momentum);
+  const F16 decay = splat(params.weight_decay);
+  const F16 grad_scale = splat(params.grad_scale);
+  float* x = parameters.data();
+  parallel_pieces(
+      context, std::ssize(parameters), [&](int64_t begin, int64_t end) {
+        for_vectors(begin, end, [&](auto lanes, int64_t i) {
+          const F16 old = lanes.get(x + i);
+          F16 step = grad_scale * lanes.get(gradient + i) + decay * old;
+          if constexpr (kHasMomentum) {
+            const F16 velocity = momentum * lanes.get(m + i) + step;
+            lanes.put(m + i, velocity);
+            step = kNesterov ? step + momentum * velocity : velocity;
+          }
+          lanes.put(x + i, old - rate * step);
+        });
+      });
+}
+
+}  // namespace
+
+void sgd_update(Context& context,
+                std::span<float> x,
+                std::span<float> momentum_buffer,
+                std::span<const float> gradient,
+                const SgdParams& params) {
+  const auto body = params.momentum == 0 ? update<false, false>
+                    : params.nesterov    ? update<true, true>
+                                         : update<true, false>;
+  body(context, x, momentum_buffer.data(), gradient.data(), params);
+}
+
+}  // namespace syncopate::cpu

@@ -1,0 +1,42 @@
+#include "ops/matmul.h"
+
+#include "ops/cpu/cpu_ops.h"
+#include "ops/dispatch.h"
+
+namespace syncopate {
+
+// x (N, D), y (N, K), w (K, D)
+static void check_shapes(const ConstTensor& x,
+                         const ConstTensor& y,
+                         const ConstTensor& w) {
+  CHECK(x.shape.rank() == 2 && y.shape.rank() == 2 && w.shape.rank() == 2);
+  CHECK_MSG(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[1] &&
+                y.shape[1] == w.shape[0],
+            "x {}, y {}, w {}", x.shape.text(), y.shape.text(), w.shape.text());
+}
+
+void linear_forward(Context& context,
+                    Tensor y,
+                    ConstTensor x,
+                    ConstTensor w,
+                    ConstTensor b) {
+  check_shapes(x, y, w);
+  CHECK(b.data == nullptr || b.elems() == y.shape[1]);
+  on_device(cpu::linear_forward, context, y, x, w, b);
+}
+
+void linear_backward(Context& context,
+                     Tensor dx,
+                     Tensor dw,
+                     Tensor db,
+                     ConstTensor dy,
+                     ConstTensor x,
+                     ConstTensor w) {
+  check_shapes(x, dy, w);
+  CHECK(dx.data == nullptr || dx.shape == x.shape);
+  CHECK(dw.shape == w.shape);
+  CHECK(db.data == nullptr || db.elems() == dy.shape[1]);
+  on_device(cpu::linear_backward, context, dx, dw, db, dy, x, w);
+}
+
+}  // namespace syncopate

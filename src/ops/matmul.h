@@ -1,0 +1,24 @@
+// Dense layers as matrix products, fp32 row-major.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/context.h"
+
+namespace syncopate {
+
+// y = x w^T + b
+void linear_forward(Context& context,
+                    Tensor y,        // (N, K) fp32
+                    ConstTensor x,   // (N, D) fp32
+                    ConstTensor w,   // (K, D) fp32
+                    ConstTensor b);  // (K) fp32, or data null
+
+void linear_backward(Context& context,
+                     Tensor dx,       // (N, D) assigned; data null: not wanted
+                     Tensor dw,       // (K, D) accumulated
+                     Tensor db,       // (K) accumulated, or data null
+                     ConstTensor dy,  // (N, K)
+                     ConstTensor x,
+                     ConstTensor w);
+
+}  // namespace syncopate

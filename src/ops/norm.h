@@ -1,0 +1,65 @@
+// Batch normalisation fused with what follows it in residual networks:
+//
+//   y = act(gamma * (x - mean) * rstd + beta [+ z])     act = ReLU or identity
+//
+// over N, H, W for each channel; Ioffe & Szegedy 2015. Statistics are computed
+// in fp32 in a fixed order, so the same threads give the same bits.
+// Activations: fp32 or bf16, any layout, all of one call alike. (N, C) tensors
+// count as H = W = 1.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/context.h"
+
+namespace syncopate {
+
+enum class Activation : uint8_t { kNone, kRelu };
+
+struct BatchNormParams {
+  float epsilon = 1e-5f;  // added to the variance
+  float momentum = 0.1f;  // running = (1 - momentum) running + momentum batch
+  Activation activation = Activation::kNone;
+};
+
+// Training: statistics of this batch. running_var receives the unbiased
+// variance (n / (n - 1)), as the field's frameworks do.
+void batchnorm_forward(Context& context,
+                       Tensor y,             // (N, C, H, W); may alias x? no
+                       Tensor mean,          // (C) fp32, for backward
+                       Tensor rstd,          // (C) fp32, for backward
+                       Tensor running_mean,  // (C) fp32, updated
+                       Tensor running_var,   // (C) fp32, updated
+                       ConstTensor x,        // (N, C, H, W)
+                       ConstTensor gamma,    // (C) fp32
+                       ConstTensor beta,     // (C) fp32
+                       ConstTensor z,  // (N, C, H, W) residual, or data null
+                       const BatchNormParams& params);
+
+// Evaluation: the running statistics. y may alias x or z.
+void batchnorm_inference(Context& context,
+                         Tensor y,
+                         ConstTensor x,
+                         ConstTensor running_mean,
+                         ConstTensor running_var,
+                         ConstTensor gamma,
+                         ConstTensor beta,
+                         ConstTensor z,  // or data null
+                         const BatchNormParams& params);
+
+// Where the activation is ReLU, y tells where it was positive. dz is the
+// gradient of the residual input: dy through the activation alone.
+void batchnorm_backward(Context& context,
+                        Tensor dx,      // (N, C, H, W), assigned; may alias dy
+                        Tensor dz,      // (N, C, H, W), assigned; data null if
+                                        // there was no z; may alias dy, not dx
+                        Tensor dgamma,  // (C) fp32, accumulated
+                        Tensor dbeta,   // (C) fp32, accumulated
+                        ConstTensor dy,
+                        ConstTensor x,  // as in forward
+                        ConstTensor y,  // as in forward; unused without ReLU
+                        ConstTensor gamma,
+                        ConstTensor mean,
+                        ConstTensor rstd,
+                        const BatchNormParams& params);
+
+}  // namespace syncopate

@@ -1,0 +1,29 @@
+// One pass over a flat range per optimizer step.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "ops/context.h"
+
+namespace syncopate {
+
+struct SgdParams {
+  float rate;
+  float momentum;
+  float weight_decay;
+  float grad_scale = 1;  // clipping, 1/accumulation
+  bool nesterov = false;
+};
+
+// g = grad_scale * gradient + weight_decay * x
+// m = momentum * m + g             (momentum 0: m is not touched, may be empty)
+// x = x - rate * (nesterov ? g + momentum * m : m)
+// Sutskever et al. 2013 as PyTorch and CHOCO-SGD write it (dampening 0).
+void sgd_update(Context& context,
+                std::span<float> x,
+                std::span<float> momentum_buffer,
+                std::span<const float> gradient,
+                const SgdParams& params);
+
+}  // namespace syncopate

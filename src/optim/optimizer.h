@@ -1,0 +1,71 @@
+// Optimizers over flat ranges: what a step does to parameters, given a
+// gradient and a rate. They work on slices, so a server's shard is one too.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/context.h"
+#include "tensor/state_visitor.h"
+
+namespace syncopate {
+
+struct OptimizerOptions {
+  std::string kind = "sgd";
+  double lr = 0.1;
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 1e-4;
+  bool decay_batchnorm = true;  // false: gamma and beta are exempt
+  double clip_norm = 0;         // global norm of the gradient; 0: no clipping
+  // The rate and how it grows with batch and workers (spec 3.4):
+  // lr_eff = lr / base_batch * batch * factor, or lr * sqrt(factor * batch /
+  // base_batch). scale none: lr as it is.
+  std::string lr_scale = "none";    // none linear sqrt
+  std::string lr_factor = "world";  // world (workers), graph, or a number
+  int64_t base_batch = 0;           // 0: the batch of a worker
+};
+
+struct ApplyParams {
+  double rate;
+  double momentum;        // of the plan: schemes may change it
+  double grad_scale = 1;  // clipping
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  // Slice [offset, offset + x.size()) of the model's range; `x` and `gradient`
+  // are that slice. One pass.
+  virtual void apply(Context& context,
+                     int64_t offset,
+                     std::span<float> x,
+                     std::span<const float> gradient,
+                     const ApplyParams& params) = 0;
+  virtual void visit_state(StateVisitor& visitor, Owner owner) = 0;
+  virtual int64_t state_elems() const = 0;
+};
+
+// State for the slice [begin, begin + elems) of `table` (the whole range: 0,
+// table.num_elems()).
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+                                          const ParameterTable& table,
+                                          int64_t begin,
+                                          int64_t elems);
+const std::vector<std::pair<std::string, std::string>>& optimizer_table();
+
+// min(1, limit / norm) of a gradient whose sum of squares is given; 1 if
+// limit is 0.
+double clip_factor(double sum_of_squares, double limit);
+
+// The rate after the scaling rule of `options`, for a worker's batch, the
+// number of workers, and (factor graph) a worker's neighbours with itself.
+double scaled_rate(const OptimizerOptions& options,
+                   int64_t batch,
+                   int workers,
+                   int neighbours);
+
+}  // namespace syncopate

@@ -1,0 +1,75 @@
+#include "optim/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/check.h"
+
+namespace syncopate {
+
+Schedule::Schedule(const ScheduleOptions& options,
+                   double lr,
+                   double horizon_steps,
+                   double steps_per_epoch)
+    : options_(options),
+      lr_(lr),
+      horizon_(horizon_steps),
+      steps_per_epoch_(steps_per_epoch) {}
+
+const std::vector<std::pair<std::string, std::string>>& schedule_table() {
+  static const std::vector<std::pair<std::string, std::string>> table = {
+      {"constant", "lr throughout"},
+      {"multistep", "lr gamma^k after the k-th milestone"},
+      {"cosine", "half a cosine from lr to final_lr at the horizon"},
+      {"polynomial", "final_lr + (lr - final_lr) (1 - t/T)^power"},
+      {"one_cycle",
+       "low_lr to high_lr and back over the cycle, then to final_lr"},
+      {"inverse_time", "lr / (1 + decay_rate * epochs)"},
+  };
+  return table;
+}
+
+// A warm-up is linear from warmup_from to lr. What has a length (cosine,
+// polynomial, one_cycle) is laid out from its end to the horizon; milestones
+// and epochs count from the start of training.
+double Schedule::rate(double step) const {
+  const double warmup = options_.warmup.steps(steps_per_epoch_);
+  const std::string& kind = options_.kind;
+  if (step < warmup) {
+    const double target = kind == "one_cycle" ? options_.low_lr : lr_;
+    return options_.warmup_from +
+           (target - options_.warmup_from) * step / warmup;
+  }
+  const double length = std::max(1.0, horizon_ - warmup);
+  const double progress = std::min(1.0, (step - warmup) / length);
+  const double final_lr = options_.final_lr;
+
+  if (kind == "constant") return lr_;
+  if (kind == "multistep") {
+    const auto passed = std::count_if(
+        options_.milestones.begin(), options_.milestones.end(),
+        [&](const Length& m) { return step >= m.steps(steps_per_epoch_); });
+    return lr_ * std::pow(options_.gamma, static_cast<double>(passed));
+  }
+  if (kind == "cosine")
+    return final_lr +
+           (lr_ - final_lr) * (1 + std::cos(std::numbers::pi * progress)) / 2;
+  if (kind == "polynomial")
+    return final_lr + (lr_ - final_lr) * std::pow(1 - progress, options_.power);
+  if (kind == "one_cycle") {
+    const double low = options_.low_lr, high = options_.high_lr;
+    const double at = step - warmup;
+    double cycle = options_.cycle.steps(steps_per_epoch_);
+    if (cycle <= 0) cycle = length;
+    if (at < cycle / 2) return low + (high - low) * at / (cycle / 2);
+    if (at < cycle) return high + (low - high) * (at / (cycle / 2) - 1);
+    if (cycle >= length) return final_lr;
+    return low +
+           (final_lr - low) * std::min(1.0, (at - cycle) / (length - cycle));
+  }
+  CHECK_MSG(kind == "inverse_time", "schedule.kind = {}", kind);
+  return lr_ / (1 + options_.decay_rate * step / steps_per_epoch_);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,54 @@
+// Learning-rate schedules: pure functions of progress, laid out over a horizon
+// that is a key of its own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace syncopate {
+
+// A length of training in steps or epochs: "500", "500 steps", "2.5 epochs".
+struct Length {
+  double value = 0;
+  bool in_epochs = false;
+  // In steps, where one epoch has this many.
+  double steps(double steps_per_epoch) const {
+    return in_epochs ? value * steps_per_epoch : value;
+  }
+};
+
+struct ScheduleOptions {
+  std::string kind = "constant";
+  Length horizon{};                  // 0: the length of the run
+  Length warmup{};                   // linear from warmup_from to lr; 0: none
+  double warmup_from = 0;            // rate at the start of the warm-up
+  std::vector<Length> milestones{};  // multistep
+  double gamma = 0.1;                // multistep: factor at each milestone
+  double power = 1;                  // polynomial: lr (1 - t/T)^power + final
+  double final_lr = 0;    // cosine, polynomial, one_cycle: at the end
+  double low_lr = 0.15;   // one_cycle: where it starts
+  double high_lr = 3;     // one_cycle: its peak
+  Length cycle{};         // one_cycle: up and down; 0: the horizon
+  double decay_rate = 1;  // inverse_time: lr / (1 + rate t), t in epochs
+};
+
+class Schedule {
+ public:
+  // `lr` after scaling (Optimizer's lr_eff). Lengths in steps.
+  Schedule(const ScheduleOptions& options,
+           double lr,
+           double horizon_steps,
+           double steps_per_epoch);
+  // `step` is worker_steps / N: the work done before this step.
+  double rate(double step) const;
+
+ private:
+  ScheduleOptions options_;
+  double lr_, horizon_, steps_per_epoch_;
+};
+
+// Keyword and one line, for `list` and the documentation.
+const std::vector<std::pair<std::string, std::string>>& schedule_table();
+
+}  // namespace syncopate

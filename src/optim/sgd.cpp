@@ -1,0 +1,57 @@
+#include "optim/sgd.h"
+
+#include <algorithm>
+
+#include "ops/optim_update.h"
+
+namespace syncopate {
+
+Sgd::Sgd(const OptimizerOptions& options,
+         const ParameterTable& table,
+         int64_t begin,
+         int64_t elems)
+    : options_(options), begin_(begin) {
+  if (options.momentum > 0) momentum_.assign(elems, 0.0f);
+  for (const ParameterEntry& entry : table.entries()) {
+    const bool exempt =
+        entry.role == Role::kBatchNorm && !options.decay_batchnorm;
+    const float decay =
+        exempt ? 0.0f : static_cast<float>(options.weight_decay);
+    const int64_t end = entry.offset + entry.elems();
+    if (!runs_.empty() && runs_.back().weight_decay == decay)
+      runs_.back().end = end;
+    else
+      runs_.push_back({entry.offset, end, decay});
+  }
+}
+
+void Sgd::apply(Context& context,
+                int64_t offset,
+                std::span<float> x,
+                std::span<const float> gradient,
+                const ApplyParams& params) {
+  const int64_t end = offset + std::ssize(x);
+  for (const Run& run : runs_) {
+    const int64_t first = std::max(run.begin, offset);
+    const int64_t count = std::min(run.end, end) - first;
+    if (count <= 0) continue;
+    std::span<float> state;
+    if (!momentum_.empty())
+      state = std::span(momentum_).subspan(first - begin_, count);
+    sgd_update(
+        context, x.subspan(first - offset, count), state,
+        gradient.subspan(first - offset, count),
+        {.rate = static_cast<float>(params.rate),
+         .momentum =
+             momentum_.empty() ? 0.0f : static_cast<float>(params.momentum),
+         .weight_decay = run.weight_decay,
+         .grad_scale = static_cast<float>(params.grad_scale),
+         .nesterov = options_.nesterov});
+  }
+}
+
+void Sgd::visit_state(StateVisitor& visitor, Owner owner) {
+  if (!momentum_.empty()) visitor.visit(owner, "momentum", momentum_);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,35 @@
+// Stochastic gradient descent with momentum; formula in ops/optim_update.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace syncopate {
+
+class Sgd final : public Optimizer {
+ public:
+  Sgd(const OptimizerOptions& options,
+      const ParameterTable& table,
+      int64_t begin,
+      int64_t elems);
+  void apply(Context& context,
+             int64_t offset,
+             std::span<float> x,
+             std::span<const float> gradient,
+             const ApplyParams& params) override;
+  void visit_state(StateVisitor& visitor, Owner owner) override;
+  int64_t state_elems() const override { return std::ssize(momentum_); }
+
+ private:
+  // A stretch of the range with one weight decay.
+  struct Run {
+    int64_t begin, end;
+    float weight_decay;
+  };
+  OptimizerOptions options_;
+  int64_t begin_;
+  std::vector<Run> runs_;
+  std::vector<float> momentum_;  // empty where the momentum is 0
+};
+
+}  // namespace syncopate

@@ -1,0 +1,223 @@
+#include "results/results.h"
+
+#include <cmath>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hdf5_file.h"
+
+namespace syncopate {
+namespace {
+
+constexpr const char* kFormat = "syncopate results";
+constexpr int64_t kFormatVersion = 1;
+constexpr double kCommitEvery_s = 10;    // how stale a reader's view may be
+constexpr double kCommitShare = 0.01;    // of the run's time
+constexpr double kMaxExact = 1LL << 53;  // integers that a double holds exactly
+
+void write_column(Hdf5Writer& file,
+                  const std::string& group,
+                  const Column& column,
+                  int64_t rows) {
+  const std::string name = group + "/" + column.name;
+  std::vector<int64_t> dims = {rows};
+  if (column.width > 0) dims.push_back(column.width);
+  if (column.is_integer) {
+    std::vector<int64_t> integers;
+    for (double value : column.values) {
+      CHECK_MSG(std::abs(value) <= kMaxExact, "{} = {}", name, value);
+      integers.push_back(static_cast<int64_t>(value));
+    }
+    file.write(name, dims, std::span<const int64_t>(integers));
+  } else {
+    file.write(name, dims, std::span<const double>(column.values));
+  }
+  file.attribute(name, "units", column.unit);
+  file.attribute(name, "description", column.description);
+  file.attribute(name, "depends_on_clock", int64_t{column.is_time});
+}
+
+void read_column(const Hdf5Reader& file,
+                 const std::string& name,
+                 const std::string& path,
+                 int64_t rows,
+                 Column& column) {
+  Hdf5Dataset expected{
+      name,
+      column.is_integer ? ElementType::kInt64 : ElementType::kFloat64,
+      {rows}};
+  if (column.width > 0) expected.dims.push_back(column.width);
+  const Hdf5Dataset found = file.dataset(name);
+  if (describe(found) != describe(expected))
+    fail(ExitCode::kBadInput, "{}: {}: {} found, {} expected", path, name,
+         describe(found), describe(expected));
+  column.values.resize(static_cast<size_t>(expected.elems()));
+  if (column.is_integer) {
+    std::vector<int64_t> integers(column.values.size());
+    file.read(name, std::span<int64_t>(integers));
+    column.values.assign(integers.begin(), integers.end());
+  } else {
+    file.read(name, std::span<double>(column.values));
+  }
+}
+
+// A file of ours, verified before HDF5 sees it.
+void require_whole(const fs::path& path) {
+  check_seal(path);
+  const Hdf5Reader file(path);
+  const std::optional<int64_t> version =
+      file.int_attribute("/", "format_version");
+  if (file.text_attribute("/", "format") != kFormat || !version)
+    fail(ExitCode::kBadInput, "{}: not a results file", path.string());
+  if (*version != kFormatVersion)
+    fail(ExitCode::kBadInput, "{}: format version {}; this program reads {}",
+         path.string(), *version, kFormatVersion);
+}
+
+}  // namespace
+
+Results::Results(fs::path path)
+    : path_(std::move(path)),
+      created_s_(monotonic_s()),
+      last_commit_s_(created_s_) {}
+
+Table& Results::table(const std::string& group) {
+  return tables_[group];
+}
+
+void Results::provenance(const std::string& name, const std::string& value) {
+  CHECK(!provenance_int_.contains(name));
+  provenance_text_[name] = value;
+}
+
+void Results::provenance(const std::string& name, int64_t value) {
+  CHECK(!provenance_text_.contains(name));
+  provenance_int_[name] = value;
+}
+
+std::optional<int64_t> Results::provenance_integer(
+    const std::string& name) const {
+  const auto found = provenance_int_.find(name);
+  if (found == provenance_int_.end()) return std::nullopt;
+  return found->second;
+}
+
+void Results::summary(const std::string& name,
+                      double value,
+                      const std::string& unit,
+                      const std::string& description) {
+  summary_[name] = {value, unit, description};
+}
+
+void Results::resume(int64_t worker_steps) {
+  try {
+    require_whole(path_);
+  } catch (const Error& error) {
+    fail(error.code(), "{} (move it away to go on without its rows)",
+         error.what());
+  }
+  const Hdf5Reader file(path_);
+  for (auto& [group, table] : tables_) {
+    if (!file.has(group)) continue;
+    CHECK_MSG(table.rows() == 0, "{} has rows already", group);
+    const Hdf5Dataset key = file.dataset(group + "/worker_steps");
+    const int64_t rows = key.dims.empty() ? 0 : key.dims[0];
+    for (Column& column : table.columns_)
+      read_column(file, group + "/" + column.name, path_.string(), rows,
+                  column);
+    table.keep_up_to("worker_steps", static_cast<double>(worker_steps));
+  }
+  if (!file.has("provenance")) return;
+  for (const std::string& name : file.attribute_names("provenance")) {
+    if (provenance_int_.contains(name) || provenance_text_.contains(name))
+      continue;
+    if (const auto value = file.int_attribute("provenance", name))
+      provenance_int_[name] = *value;
+    else if (const auto text = file.text_attribute("provenance", name))
+      provenance_text_[name] = *text;
+  }
+}
+
+void Results::write(const fs::path& temporary) const {
+  Hdf5Writer file(temporary, Seal::kDigest);
+  file.attribute("/", "format", std::string(kFormat));
+  file.attribute("/", "format_version", kFormatVersion);
+  for (const auto& [group, table] : tables_) {
+    file.make_group(group);
+    for (const Column& column : table.columns())
+      write_column(file, group, column, table.rows());
+  }
+  file.make_group("provenance");
+  for (const auto& [name, value] : provenance_text_)
+    file.attribute("provenance", name, value);
+  for (const auto& [name, value] : provenance_int_)
+    file.attribute("provenance", name, value);
+  file.make_group("summary");
+  for (const auto& [name, scalar] : summary_) {
+    const std::string path = "summary/" + name;
+    file.write(path, {}, std::span<const double>(&scalar.value, 1));
+    file.attribute(path, "units", scalar.unit);
+    file.attribute(path, "description", scalar.description);
+  }
+  file.close();
+  fsync_path(temporary);
+}
+
+void Results::commit() {
+  const double start_s = monotonic_s();
+  fs::path temporary = path_;
+  temporary += ".tmp";
+  try {
+    write(temporary);
+    rename_durably(temporary, path_);
+  } catch (const Error&) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+  last_commit_s_ = monotonic_s();
+  spent_s_ += last_commit_s_ - start_s;
+}
+
+void Results::commit_if_due() {
+  const double now_s = monotonic_s();
+  if (now_s - last_commit_s_ >= kCommitEvery_s &&
+      spent_s_ <= kCommitShare * (now_s - created_s_))
+    commit();
+}
+
+std::string describe_results(const fs::path& path) {
+  try {
+    require_whole(path);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadInput) throw;
+    return fmt::format("results {}\n  damaged, or not a results file: {}\n",
+                       path.string(), error.what());
+  }
+  const Hdf5Reader file(path);
+  std::string text = fmt::format(
+      "results {}\n  whole: the digest it carries is that of its content\n",
+      path.string());
+  for (const Hdf5Dataset& dataset : file.datasets()) {
+    text += fmt::format(
+        "  {:<32} {:<20} [{}] {}\n", dataset.name, describe(dataset),
+        file.text_attribute(dataset.name, "units").value_or("?"),
+        file.text_attribute(dataset.name, "description").value_or(""));
+    if (!dataset.dims.empty()) continue;
+    double value = 0;
+    file.read(dataset.name, std::span<double>(&value, 1));
+    text += fmt::format("    = {}\n", value);
+  }
+  text += "provenance\n";
+  for (const std::string& name : file.attribute_names("provenance")) {
+    const auto number = file.int_attribute("provenance", name);
+    text += fmt::format(
+        "  {} = {}\n", name,
+        number ? fmt::format("{}", *number)
+               : file.text_attribute("provenance", name).value_or("?"));
+  }
+  return text;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,97 @@
+// results.h5: self-describing series of a run, whole at every moment.
+//
+// Tables live in memory and the file is written anew at each commit, to a
+// temporary beside it, closed, fsynced, renamed: a reader, or a kill, finds
+// the old file or the new one. The file is sealed (base/hdf5_seal.h): it holds
+// a digest of itself that is checked before HDF5 reads it back. Kept by rank 0
+// only.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+namespace syncopate {
+
+// One dataset: (rows) if width == 0, else (rows, width).
+struct Column {
+  std::string name;         // "loss"
+  std::string unit;         // UDUNITS text, "1" where there is none
+  std::string description;  // one sentence
+  int64_t width = 0;        // per-worker columns: number of workers
+  bool is_integer = false;  // stored as int64, else float64
+  // Depends on the clock, so that equal runs differ in it; the dataset's
+  // attribute depends_on_clock.
+  bool is_time = false;
+  std::vector<double> values = {};
+};
+
+class Table {
+ public:
+  // Columns are declared before the first row.
+  void declare(Column column);
+  // Values in order of declaration, per-worker columns `width` at a time.
+  void append(const std::vector<double>& row);
+  int64_t rows() const;
+  const std::vector<Column>& columns() const { return columns_; }
+  const Column& column(const std::string& name) const;
+  // Keeps the rows whose `column` is <= limit (resume).
+  void keep_up_to(const std::string& column, double limit);
+
+ private:
+  friend class Results;
+  std::vector<Column> columns_;
+  int64_t row_width_ = 0;
+};
+
+class Results {
+ public:
+  explicit Results(fs::path path);
+  Table& table(const std::string& group);  // "train", "eval", "comm", "sync"
+  // Attributes of /provenance (text, or integers) and of /summary's datasets.
+  void provenance(const std::string& name, const std::string& value);
+  void provenance(const std::string& name, int64_t value);
+  void summary(const std::string& name,
+               double value,
+               const std::string& unit,
+               const std::string& description);
+
+  // nullopt if it was not set.
+  std::optional<int64_t> provenance_integer(const std::string& name) const;
+
+  // Fills declared tables from an earlier file of this run; rows later than
+  // `worker_steps` (column "worker_steps" in every table) are dropped.
+  // Provenance that was not set yet is taken over. A file that cannot be read
+  // is Error(kBadInput), none at all Error(kInputMissing).
+  void resume(int64_t worker_steps);
+
+  void commit();  // Error(kIoError / kCannotCreate)
+  // Commits if the last commit is 10 s past and commits so far took at most
+  // 1% of the time since the start.
+  void commit_if_due();
+  const fs::path& path() const { return path_; }
+
+ private:
+  void write(const fs::path& temporary) const;
+
+  fs::path path_;
+  std::map<std::string, Table> tables_;
+  std::map<std::string, std::string> provenance_text_;
+  std::map<std::string, int64_t> provenance_int_;
+  struct Scalar {
+    double value;
+    std::string unit, description;
+  };
+  std::map<std::string, Scalar> summary_;
+  double created_s_, last_commit_s_, spent_s_ = 0;
+};
+
+// For `inspect`: tables, columns, rows, provenance.
+std::string describe_results(const fs::path& path);
+
+}  // namespace syncopate

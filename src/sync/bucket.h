@@ -1,0 +1,38 @@
+// Cuts a model's flat gradient range into buckets, in the order in which
+// backward finishes them: from the end.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "sync/scheme.h"
+
+namespace syncopate {
+
+// Tags are numbered; more, smaller buckets than this make no sense either.
+inline constexpr int kMaxBuckets = 2048;
+
+class Bucketer {
+ public:
+  // Buckets of `bucket_elems` (more where that would give over kMaxBuckets)
+  // from the end of the range; the one at the start takes what is left.
+  Bucketer(int64_t range_elems, int64_t bucket_elems);
+
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+
+  // A new step: no gradient is final.
+  void start() { next_ = 0; }
+  // Gradients at offset >= from are final: calls `ready` for each bucket that
+  // has become complete. The last bucket of a step comes with from == 0.
+  template <typename Ready>
+  void final_from(int64_t from, const Ready& ready) {
+    while (next_ < std::ssize(buckets_) && buckets_[next_].offset >= from)
+      ready(buckets_[next_++]);
+  }
+
+ private:
+  std::vector<Bucket> buckets_;
+  int64_t next_ = 0;
+};
+
+}  // namespace syncopate

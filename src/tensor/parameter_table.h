@@ -1,0 +1,52 @@
+// Which tensor lies where in a model's flat ranges, and what it is.
+//
+// A model's parameters are one contiguous range, its gradients another of the
+// same shape, its buffers (BatchNorm statistics) a third. This table names the
+// tensors inside; optimizers, collectives, compressors and checkpoints work
+// on ranges and look here only for roles.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace syncopate {
+
+enum class Role : uint8_t {
+  kWeight,     // convolution filters, matrices, embeddings
+  kBias,       // of a convolution or a matrix
+  kBatchNorm,  // gamma and beta
+  kStatistic,  // buffers: running mean and variance
+};
+
+struct ParameterEntry {
+  std::string name;  // "stage1.block0.conv1.weight"
+  Shape shape;       // canonical: (K, C, R, S), (out, in), (C)
+  int64_t offset;    // elements from the start of the range
+  Role role;
+  int64_t elems() const { return shape.elems(); }
+};
+
+class ParameterTable {
+ public:
+  // Appends a tensor; every entry starts where the one before ended, so a
+  // range of whole tensors has no holes. Returns its index.
+  int add(std::string name, Shape shape, Role role);
+
+  const std::vector<ParameterEntry>& entries() const { return entries_; }
+  const ParameterEntry& operator[](int index) const { return entries_[index]; }
+  int64_t num_tensors() const { return std::ssize(entries_); }
+  int64_t num_elems() const { return num_elems_; }
+
+  // Index of the entry that holds element `offset`.
+  int find(int64_t offset) const;
+
+ private:
+  std::vector<ParameterEntry> entries_;
+  int64_t num_elems_ = 0;
+};
+
+}  // namespace syncopate

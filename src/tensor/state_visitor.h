@@ -1,0 +1,43 @@
+// Names every piece of state that a checkpoint holds, once: the same visit
+// saves it, restores it or prints it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/parameter_table.h"
+
+namespace syncopate {
+
+// Who has it: kShared is equal on all workers and stored once.
+enum class Owner : uint8_t { kShared, kWorker };
+
+// A saving visitor reads the values, a loading one overwrites them in place;
+// names are unique within an owner, and a name that is missing or of another
+// size at loading is Error(kBadInput).
+class StateVisitor {
+ public:
+  virtual ~StateVisitor() = default;
+  virtual void visit(Owner owner,
+                     std::string_view name,
+                     std::span<float> values) = 0;
+  virtual void visit(Owner owner,
+                     std::string_view name,
+                     std::span<int64_t> values) = 0;
+  virtual void visit(Owner owner,
+                     std::string_view name,
+                     std::span<double> values) = 0;
+
+  // A flat range, stored tensor by tensor under "NAME/TENSOR" so that people
+  // can read single tensors.
+  void visit_range(Owner owner,
+                   std::string_view name,
+                   const ParameterTable& table,
+                   std::span<float> range);
+};
+
+}  // namespace syncopate

@@ -1,0 +1,62 @@
+"""compare_runs.py A B: exit 0 if two runs ended in the same state to the bit
+and recorded the same rows, times apart; otherwise says where they differ.
+
+--replica-only compares what all workers share (runs of different worlds).
+"""
+import json
+import pathlib
+import sys
+
+import h5py
+import numpy as np
+
+TIMES = {"time_s", "compute_s", "exposed_s", "overlapped_s", "wait_s"}
+
+
+def newest(run):
+    folders = sorted((run / "checkpoints").glob("step-????????"))
+    if not folders:
+        sys.exit(f"{run}: no checkpoint")
+    return folders[-1]
+
+
+def main():
+    replica_only = "--replica-only" in sys.argv
+    a, b = (pathlib.Path(p) for p in sys.argv[1:] if not p.startswith("--"))
+    differences = []
+    manifests = [json.loads((newest(r) / "manifest.json").read_text())
+                 for r in (a, b)]
+    digests = [{f["name"]: f["xxh3"] for f in m["files"]} for m in manifests]
+    if replica_only:
+        digests = [{"replica.h5": d["replica.h5"]} for d in digests]
+    if digests[0] != digests[1]:
+        differences.append(f"checkpoints: {digests[0]} != {digests[1]}")
+    if manifests[0]["worker_steps"] != manifests[1]["worker_steps"]:
+        differences.append("checkpoints of different steps")
+    compared = 0
+    with h5py.File(a / "results.h5") as fa, h5py.File(b / "results.h5") as fb:
+        for group in ("train", "eval") if replica_only else (
+                "train", "eval", "comm"):
+            if set(fa[group]) != set(fb[group]):
+                differences.append(f"/{group}: unlike columns")
+            for name in set(fa[group]) & set(fb[group]):
+                if name in TIMES or (replica_only and name == "virtual_s"):
+                    continue
+                x, y = fa[group][name][...], fb[group][name][...]
+                compared += x.size
+                if x.shape != y.shape or not np.array_equal(
+                        x, y, equal_nan=x.dtype.kind == "f"):
+                    differences.append(f"/{group}/{name}: {x} != {y}")
+        if not replica_only:
+            for name in set(fa["summary"]) | set(fb["summary"]):
+                if name not in ("time_s", "samples_per_s") and \
+                        fa["summary"][name][()] != fb["summary"][name][()]:
+                    differences.append(f"/summary/{name} differs")
+    if compared == 0:
+        differences.append("nothing was compared")
+    for line in differences:
+        print(f"{a} and {b}: {line}")
+    sys.exit(1 if differences else 0)
+
+
+main()

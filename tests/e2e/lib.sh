@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Shared by the e2e tests: a scratch folder that goes away, the tiny input, and
+# expect_code. Source it; it needs $SYNCOPATE, and $MPIEXEC for MPI.
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export here
+: "${SYNCOPATE:?the path of the executable}"
+: "${MPIEXEC:=mpiexec}"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+export OMP_WAIT_POLICY=passive
+failures=0
+
+fail() {
+  echo "FAILED: $*"
+  failures=$((failures + 1))
+}
+
+finish() {
+  ((failures == 0)) || { echo "$failures checks failed"; exit 1; }
+  echo "all checks passed"
+}
+
+# expect_code CODE COMMAND...: output in $scratch/out and $scratch/err.
+expect_code() {
+  local expected=$1 code=0
+  shift
+  "$@" >"$scratch/out" 2>"$scratch/err" || code=$?
+  if ((code != expected)); then
+    fail "exit $code, expected $expected: $*"
+    tail -n 5 "$scratch/out" "$scratch/err"
+  fi
+}
+
+# ranks N: the launcher's words for N ranks on a host that may have fewer cores.
+ranks() { echo "$MPIEXEC" -bind-to none -n "$1"; }
+
+python() { "${PYTHON:-/usr/bin/python3}" "$@"; }
+
+# A network with BatchNorm, augmentation, momentum and a schedule: everything
+# that a resume has to restore. 20 steps in about a second.
+cat >tiny.ini <<'INI'
+[run]
+steps = 20
+threads = 1
+log_every = 3
+[model]
+family = resnet
+depth = 8
+[data]
+kind = synthetic_images
+samples = 192
+test_samples = 40
+classes = 4
+height = 8
+width = 8
+batch = 8
+augment = crop, flip
+crop_pad = 1
+[optimizer]
+lr = 0.05
+[schedule]
+kind = cosine
+warmup = 5 steps
+[eval]
+every = 10 steps
+batch = 20
+[checkpoint]
+every = 7 steps
+INI

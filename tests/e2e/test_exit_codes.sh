@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Mistakes: one line each, the right code, nothing trained; also under mpiexec.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# one_line TEXT: exactly one line of error, and it holds TEXT.
+one_line() {
+  (($(wc -l <err) == 1)) || { fail "not one line:"; cat err; }
+  grep -qF -- "$1" err || { fail "no '$1' in:"; cat err; }
+}
+
+expect_code 64 "$SYNCOPATE" trian tiny.ini
+one_line "did you mean train?"
+expect_code 64 "$SYNCOPATE" train
+one_line "INPUT.ini"
+expect_code 64 "$SYNCOPATE" evaluate tiny.ini
+one_line "--checkpoint"
+expect_code 66 "$SYNCOPATE" train nowhere.ini
+one_line "nowhere.ini"
+sed 's/^batch = 8/btach = 8/' tiny.ini >slip.ini
+expect_code 65 "$SYNCOPATE" train slip.ini
+grep -q "slip.ini.*data.btach.*did you mean data.batch" err ||
+  fail "the slip is not explained: $(cat err)"
+[[ -e runs ]] && fail "a refused input left a run directory"
+printf '[run]\nsteps = 8x\nworkers = -1\n[model]\nfamly = resnet\n' >many.ini
+expect_code 65 "$SYNCOPATE" train many.ini
+(($(grep -c "^error: " err) >= 3)) || fail "not all mistakes at once: $(cat err)"
+sed -e 's/^kind = synthetic_images/kind = idx\npath = nowhere/' \
+  -e '/samples =/d;/^classes/d;/^height/d;/^width/d' tiny.ini >absent.ini
+expect_code 66 "$SYNCOPATE" train absent.ini
+one_line "nowhere"
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=taken
+expect_code 73 "$SYNCOPATE" train tiny.ini --run.name=taken --checkpoint.resume=none
+one_line "holds a run already"
+expect_code 76 "$SYNCOPATE" train tiny.ini --run.name=diverged --optimizer.lr=1e30
+grep -q "diverged.*worker 0" err || fail "divergence is not named: $(cat err)"
+[[ -e runs/diverged/results.h5 ]] || fail "the diverged run kept no results"
+expect_code 76 "$SYNCOPATE" train tiny.ini --run.name=early --optimizer.lr=1e30 \
+  --schedule.warmup=0 --run.stop_at=2
+[[ -z $(ls runs/early/checkpoints) ]] || fail "a diverged state was saved"
+"$SYNCOPATE" train tiny.ini --run.name=shared --run.steps=100000 \
+  --schedule.horizon=100000 >shared.out 2>&1 &
+pid=$!
+for _ in $(seq 100); do grep -q "^step" shared.out && break; sleep 0.05; done
+expect_code 73 "$SYNCOPATE" train tiny.ini --run.name=shared
+one_line "in use by process $pid"
+kill -9 $pid
+wait $pid 2>/dev/null
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=shared --run.steps=100000 \
+  --schedule.horizon=100000 --run.stop_at=30
+touch file && expect_code 73 "$SYNCOPATE" train tiny.ini --run.directory=file
+
+for n in 2 3; do
+  # shellcheck disable=SC2046
+  expect_code 65 $(ranks $n) "$SYNCOPATE" train slip.ini
+  (($(grep -c "did you mean data.batch" err) == 1)) ||
+    fail "$n ranks: said $(grep -c . err) times"
+  # shellcheck disable=SC2046
+  expect_code 76 $(ranks $n) "$SYNCOPATE" train tiny.ini --run.name=d$n \
+    --optimizer.lr=1e30
+  # shellcheck disable=SC2046
+  expect_code 65 $(ranks $n) "$SYNCOPATE" train tiny.ini --run.workers=5
+done
+
+# Everything else answers, and a checkpoint can be used.
+expect_code 0 "$SYNCOPATE" --help
+expect_code 0 "$SYNCOPATE" --version
+for what in models data schemes optimizers schedules collectives keys; do
+  expect_code 0 "$SYNCOPATE" list $what
+  [[ -s out ]] || fail "list $what prints nothing"
+done
+expect_code 0 "$SYNCOPATE" doctor
+expect_code 0 "$SYNCOPATE" validate tiny.ini
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=whole
+expect_code 0 "$SYNCOPATE" inspect runs/whole
+grep -q "whole" out || fail "inspect does not say that the checkpoint is whole"
+cp -r runs/whole runs/flipped
+printf x | dd of=runs/flipped/checkpoints/step-00000020/replica.h5 bs=1 seek=999 \
+  conv=notrunc 2>/dev/null
+expect_code 65 "$SYNCOPATE" inspect runs/flipped
+one_line "damaged"
+grep -q "step-00000014" out || fail "inspect does not fall back: $(cat out)"
+expect_code 65 "$SYNCOPATE" inspect tiny.ini
+expect_code 0 "$SYNCOPATE" evaluate tiny.ini --checkpoint=runs/whole
+python - <<'PY' || fail "evaluate and the run disagree"
+import h5py, re
+text = open("out").read()
+accuracy = float(re.search(r"accuracy ([0-9.]+)", text)[1])
+with h5py.File("runs/whole/results.h5") as f:
+    assert abs(f["eval/accuracy"][-1] - accuracy) < 1e-6, (text, f["eval/accuracy"][...])
+PY
+keys=(--run.workers=2 --eval.batchnorm=recomputed --run.name=two)
+expect_code 0 "$SYNCOPATE" train tiny.ini "${keys[@]}"
+trained=$(sed -n 's/^eval  *20 .*loss \([0-9.]*\) .*/\1/p' out)
+expect_code 0 "$SYNCOPATE" evaluate tiny.ini "${keys[@]}" --checkpoint=runs/two
+evaluated=$(printf %.4f "$(sed -n 's/.*loss \([0-9.]*\) .*/\1/p' out)")
+[[ $evaluated == "$trained" ]] || fail "evaluate: loss $evaluated, trained $trained"
+expect_code 65 "$SYNCOPATE" evaluate tiny.ini --model.depth=14 --checkpoint=runs/two
+one_line "model.depth"
+expect_code 0 "$SYNCOPATE" predict tiny.ini --checkpoint=runs/whole --output=labels.csv
+(($(wc -l <labels.csv) == 41)) || fail "predict wrote $(wc -l <labels.csv) lines"
+expect_code 0 "$SYNCOPATE" prepare images tiny.ini -o images.h5
+sed -e 's/^kind = synthetic_images/kind = hdf5\npath = images.h5/' \
+  -e '/samples =/d;/^classes/d;/^height/d;/^width/d' tiny.ini >own.ini
+expect_code 0 "$SYNCOPATE" train own.ini --run.name=own
+python "$here/compare_runs.py" runs/whole runs/own || fail "own HDF5 data trains differently"
+finish

@@ -1,0 +1,188 @@
+#!/usr/bin/env bash
+# postprocess/ on generated results with known answers, and on a real run.
+set -uo pipefail
+source_dir=${SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
+# shellcheck source=../../jobs/env/python.sh
+source "$source_dir/jobs/env/python.sh"
+python=$(find_python "$source_dir") || { echo "skipped: no Python with h5py"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+make_run() { # make_run NAME KEY=VALUE...
+  mkdir -p "$1"
+  "$python" "$source_dir/tests/e2e/make_results.py" "$1/results.h5" "${@:2}"
+}
+post() { "$python" "$source_dir/postprocess/$1.py" "${@:2}"; }
+expect() { # expect NAME CODE PATTERN COMMAND...: exit code, text of both streams
+  local name=$1 code=$2 pattern=$3 out rc=0
+  shift 3
+  out=$("$@" 2>&1) || rc=$?
+  if [[ $rc == "$code" && $out =~ $pattern ]]; then
+    echo "ok: $name"
+  else
+    printf 'FAILED: %s: exit %s (expected %s), no %s in\n%s\n' \
+      "$name" "$rc" "$code" "$pattern" "$out"
+    failures=$((failures + 1))
+  fi
+}
+one_line() { # of an error: exactly one line, no traceback
+  local lines
+  lines=$("$@" 2>&1 | wc -l)
+  [[ $lines == 1 ]] && echo "one line"
+}
+
+make_run bsp1 scheme=bsp seed=1 accuracy=0.90
+make_run bsp2 scheme=bsp seed=2 accuracy=0.91
+make_run bsp3 scheme=bsp seed=3 accuracy=0.92
+make_run asp1 scheme=asp seed=1 accuracy=0.80
+make_run asp2 scheme=asp seed=2 accuracy=0.82
+make_run lr1 seed=1 optimizer.lr=0.2
+make_run lr2 seed=2 optimizer.lr=0.2
+make_run asp_lr1 scheme=asp seed=1 optimizer.lr=0.2
+make_run workers4 seed=4 workers=4
+make_run local2 scheme=local_sgd seed=1 local_sgd.period=2
+make_run local4 scheme=local_sgd seed=2 local_sgd.period=4
+make_run again scheme=bsp seed=2 run.name=again run.log_every=5
+make_run wall scheme=bsp seed=4 clock=wall
+make_run lost scheme=bsp seed=5 accuracy=nan
+make_run other digest=xyz
+make_run average eval.model=average
+make_run longer scheme=asp seed=3 rows=8
+
+# 40 steps of 2 workers, 640 samples in 8 s; 4 rows x 2 workers x 1000 bytes.
+expect "summary" 0 \
+  'bsp1 +bsp +resnet-20 +idx +2 +40 +0.5000 +accuracy +0.9000 +0.9000 +8.0 +40.0 +80 +8.0 kB' \
+  post summarize bsp1
+expect "summary of a file" 0 'bsp1 +bsp' post summarize bsp1/results.h5
+
+# Student: 4.303 * 0.01 / sqrt(3) = 0.02484; 12.706 * 0.014142 / sqrt(2) = 0.12706
+expect "mean and interval, three" 0 'bsp +3 +1 2 3 +40 ± 0 +0.9100 ± 0.0248' \
+  post compare bsp1 bsp2 bsp3 asp1 asp2
+expect "mean and interval, two" 0 'asp +2 +1 2 +40 ± 0 +0.8100 ± 0.1271' \
+  post compare bsp1 bsp2 bsp3 asp1 asp2
+expect "unequal seeds are told" 0 'note: seeds differ' \
+  post compare bsp1 bsp2 bsp3 asp1 asp2
+expect "unequal budgets are told" 0 'budgets differ: worker_steps 80, 160' \
+  post compare bsp1 longer
+# Accuracy climbs in four equal parts: 0.905 is reached by 0.91 and 0.92 only,
+# at the fourth evaluation.
+expect "reached by" 0 'bsp +2 of 3 +40.0 ± 0.0 +8.0 ± 0.0 +40.0 ± 0.0' \
+  post compare bsp1 bsp2 bsp3 --target accuracy=0.905
+expect "reached by none" 0 'asp +0 of 2 +- +- +-' \
+  post compare bsp1 asp1 asp2 --target accuracy=0.905
+expect "keys that differ" 0 'differs too: optimizer.lr = 0.1: bsp1, bsp2; 0.2: asp_lr1' \
+  post compare bsp1 bsp2 asp_lr1
+expect "by another key" 0 'optimizer.lr +n .*0.1 +2 +1 2 .*0.2 +2 +1 2 ' \
+  post compare bsp1 bsp2 lr1 lr2 --by optimizer.lr
+expect "two learning rates in one mean" 65 \
+  '^error: unlike runs: optimizer.lr is 0.1 in bsp1, 0.2 in lr1: --by optimizer.lr would compare them$' \
+  post compare bsp1 bsp2 lr1 lr2
+expect "two numbers of workers in one mean" 65 \
+  '^error: unlike runs: run.workers is 2 in bsp1, 4 in workers4: --by run.workers' \
+  post compare bsp1 workers4 asp1
+expect "a scheme's own key in one mean" 65 \
+  'local_sgd.period is 2 in local2, 4 in local4: --by local_sgd.period' \
+  post compare bsp1 local2 local4
+expect "a scheme before the keys it brings" 65 \
+  'unlike runs: sync.scheme is local_sgd in local2, bsp in bsp2: --by' \
+  post compare local2 bsp2 lr1 --by optimizer.lr
+expect "a seed twice" 65 \
+  '^error: repeated seed: run.seed is 2 in bsp2 and again$' \
+  post compare bsp1 bsp2 again
+expect "unlike data" 65 \
+  '^error: unlike data: data_digest is abc in bsp1, xyz in other$' \
+  post compare bsp1 other
+expect "unlike evaluation" 65 \
+  '^error: unlike evaluation: eval.model is each in bsp1, average in average$' \
+  post compare bsp1 average
+expect "bad target" 65 '^error: --target accuracy=x' \
+  post compare bsp1 --target accuracy=x
+
+expect "missing" 66 '^error: nowhere: no such results$' post summarize nowhere
+echo "no HDF5" >text.h5
+expect "not HDF5" 65 '^error: text.h5: not readable as HDF5' \
+  post summarize text.h5
+expect "one line" 0 'one line' one_line post summarize text.h5
+head -c 3000 bsp1/results.h5 >cut.h5
+expect "cut file" 65 '^error: cut.h5: not readable' post export cut.h5 -o x.csv
+head -c 512 bsp1/results.h5 >seal.h5
+expect "a seal only" 65 '^error: seal.h5: not readable' post summarize seal.h5
+: >nothing.h5
+expect "no bytes" 65 '^error: nothing.h5: not readable' post summarize nothing.h5
+"$python" -c '
+import h5py
+with h5py.File("huge.h5", "w") as file:
+    file.create_dataset("train/loss", (1 << 50,), chunks=(1024,))
+with h5py.File("type.h5", "w") as file:
+    kind = h5py.h5t.UNIX_D32LE
+    h5py.h5d.create(file.create_group("train").id, b"loss", kind,
+                    h5py.h5s.create_simple((1,)))'
+for name in huge type; do
+  expect "$name" 65 "^error: $name.h5: not readable" post summarize "$name.h5"
+  expect "$name: one line" 0 'one line' one_line post summarize "$name.h5"
+done
+"$python" -c 'import h5py; h5py.File("empty.h5", "w").close()'
+expect "no run" 65 'no group /train' post plot empty.h5 -o x.png
+
+cat >expected.csv <<'END'
+step,worker_steps,epoch,time_s,virtual_s,accuracy,loss
+10,20,0.5,2.0,10.0,0.225,1.0
+20,40,1.0,4.0,20.0,0.45,0.5
+30,60,1.5,6.0,30.0,0.675,0.3333333333333333
+40,80,2.0,8.0,40.0,0.9,0.25
+END
+expect "csv" 0 '^$' post export bsp1 -o out.csv --table eval
+expect "csv, exact" 0 '^$' diff expected.csv out.csv
+expect "csv by worker" 0 'loss_worker_0,loss_worker_1' \
+  post export bsp1 -o - --format csv
+expect "csv, no such table" 65 '^error: .*no table sync; it has comm eval train$' \
+  post export bsp1 -o out.csv --table sync
+expect "json" 0 '^$' post export bsp1 -o out.json
+expect "json, exact" 0 '0.9 byte \[1000, 1000\] bsp' "$python" -c '
+import json
+data = json.load(open("out.json"))
+sent = data["tables"]["comm"]["bytes_sent"]
+print(data["tables"]["eval"]["accuracy"]["values"][-1], sent["units"],
+      sent["values"][0], data["input"]["sync.scheme"])'
+expect "unknown suffix" 65 'must end in .png' post plot bsp1 -o x.bmp
+expect "cannot create" 73 '^error: no/x.png' post plot bsp1 -o no/x.png
+
+expect "picture" 0 '^$' post plot bsp1 bsp2 asp1 -o out.png
+expect "picture is one" 0 'PNG' head -c 8 out.png
+expect "picture has ink" 0 'ok' "$python" -c '
+import matplotlib.image
+image = matplotlib.image.imread("out.png")
+ink = (image[..., :3].min(axis=2) < 0.9).mean()
+print("ok" if image.shape[1] > 1000 and 0.01 < ink < 0.5 else ink)'
+expect "one clock" 0 '^$' post plot bsp1 bsp2 -o one.svg
+expect "one panel of bars" 0 '^1$' grep -c 'time went' one.svg
+expect "two clocks" 0 '^$' post plot bsp1 wall bsp2 -o two.svg
+expect "a panel for each" 0 'went \(virtual s, mean.*went \(s, mean' \
+  grep 'time went' two.svg
+expect "not a number" 0 '^$' post plot lost -o lost.svg
+expect "is told" 0 '^4$' grep -c 'no finite values' lost.svg
+expect "pdf" 0 '^$' post plot bsp1 -o out.pdf
+expect "pdf is one" 0 '%PDF' head -c 4 out.pdf
+expect "points" 0 '^$' post plot bsp1 -o out.csv --data-only
+# An evaluation's samples: 80 worker steps of 8 samples in all, half way 320.
+expect "points, exact" 0 'bsp1,eval accuracy,samples,320.0,0.45' cat out.csv
+expect "points of the bars" 0 'bsp1,waiting for others,worker,1,0.4' cat out.csv
+
+if [[ -x ${SYNCOPATE:-} ]]; then
+  expect "a real run" 0 '' "$SYNCOPATE" train "$source_dir/inputs/smoke.ini" \
+    --run.directory="$work/runs" --run.name=real
+  expect "its summary" 0 'real +bsp' post summarize runs/real
+  expect "its picture" 0 '^$' post plot runs/real -o real.png
+  expect "its comparison" 0 'bsp +1' post compare runs/real
+  expect "its export" 0 '^$' post export runs/real -o real.json
+  expect "units and descriptions" 0 'all told' "$python" -c '
+import json
+data = json.load(open("real.json"))
+missing = [(t, c) for t, columns in data["tables"].items()
+           for c, column in columns.items()
+           if not column["units"] or not column["description"]]
+print(missing or "all told")'
+fi
+((failures == 0)) || { echo "$failures failed"; exit 1; }

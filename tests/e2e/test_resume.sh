@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# A run that was cut and resumed ends in the same bytes, and has the same rows,
+# as one that was not. A few cuts by default, all of them with EXHAUSTIVE=1.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+if [[ ${EXHAUSTIVE:-} == 1 ]]; then
+  mapfile -t cuts < <(seq 1 19)
+  worlds=(inproc1 inproc2 inproc4 mpi1 mpi2 mpi4)
+  statistics=(local averaged)
+else
+  cuts=(1 10)
+  worlds=(inproc1 inproc4 mpi2)
+  statistics=(local)
+fi
+
+train() { # train WORLD NAME KEYS...
+  local world=$1 name=$2 n=${1//[a-z]/} command=("$SYNCOPATE" train tiny.ini)
+  shift 2
+  if [[ $world == mpi* ]]; then
+    command=("$MPIEXEC" -bind-to none -n "$n" "${command[@]}")
+  else
+    command+=(--run.workers="$n")
+  fi
+  expect_code 0 "${command[@]}" --run.name="$name" "$@"
+}
+
+for world in "${worlds[@]}"; do
+  for batchnorm in "${statistics[@]}"; do
+    keys=(--bsp.batchnorm="$batchnorm" --optimizer.clip_norm=1 --data.accumulate=2)
+    train "$world" "whole-$world-$batchnorm" "${keys[@]}"
+    for cut in "${cuts[@]}"; do
+      name=cut$cut-$world-$batchnorm
+      train "$world" "$name" "${keys[@]}" --run.stop_at="$cut"
+      train "$world" "$name" "${keys[@]}"
+      grep -q "resumed from .*(step $cut)" "runs/$name/log.txt" ||
+        fail "$name did not resume at step $cut"
+      python "$here/compare_runs.py" "runs/whole-$world-$batchnorm" "runs/$name" ||
+        fail "$name differs"
+    done
+  done
+done
+
+# Three cuts in one run; and the comparison can fail: another seed differs.
+for stop in 4 5 13 20; do
+  train inproc2 chain --run.stop_at="$stop" --checkpoint.keep=5
+done
+train inproc2 whole
+python "$here/compare_runs.py" runs/whole runs/chain || fail "chain differs"
+train inproc2 other --run.seed=2
+python "$here/compare_runs.py" runs/whole runs/other >/dev/null &&
+  fail "the comparison sees no difference between two seeds"
+
+# Everything that has a state or a clock of its own: dropout, a validation
+# split, recomputed statistics, costs of messages, unlike workers.
+sed -e 's/^family = .*/family = wrn\nform = pre\ndropout = 0.3/' \
+  -e 's/^depth = .*/depth = 10/' tiny.ini >wrn.ini
+# shellcheck disable=SC2054  # commas within a key's list
+keys=(--run.workers=3 --data.validation=24 --eval.on=validation
+  --eval.batchnorm=recomputed --eval.recompute_batches=2 --sync.collective=native
+  --compute.speed=1,2,4 --network.latency_us=100 --network.mbit_s=1000)
+expect_code 0 "$SYNCOPATE" train wrn.ini --run.name=wrn-whole "${keys[@]}"
+for stop in 4 11 20; do
+  expect_code 0 "$SYNCOPATE" train wrn.ini --run.name=wrn-cut "${keys[@]}" \
+    --run.stop_at=$stop
+done
+python "$here/compare_runs.py" runs/wrn-whole runs/wrn-cut || fail "wrn-cut differs"
+
+# Keys that would change the numbers are refused on resume, and nothing of the
+# run is touched.
+cp runs/whole/input.ini before.ini
+expect_code 65 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=whole \
+  --optimizer.lr=0.5
+grep -q "optimizer.lr" err || fail "the refusal does not name the key"
+cmp -s before.ini runs/whole/input.ini || fail "a refused resume changed input.ini"
+# One rank alone with other keys: all end, with one line.
+# shellcheck disable=SC2046
+expect_code 0 $(ranks 2) "$SYNCOPATE" train tiny.ini --run.name=pair --run.stop_at=5
+sed 's/^lr = 0.05/lr = 0.07/' tiny.ini >other.ini
+expect_code 65 "$MPIEXEC" -bind-to none -n 1 "$SYNCOPATE" train other.ini \
+  --run.name=pair : -n 1 "$SYNCOPATE" train tiny.ini --run.name=pair
+(($(grep -c "^error: " err) == 1)) || fail "not one line: $(cat err)"
+
+# A start elsewhere: a checkpoint named, then the run's own.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=branch \
+  --checkpoint.resume=runs/chain/checkpoints/step-00000013 --run.stop_at=16
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=branch \
+  --checkpoint.resume=runs/chain/checkpoints/step-00000013
+grep -q "resumed from runs/branch/.*(step 16)" runs/branch/log.txt ||
+  fail "the second start did not go on from the run's own checkpoint"
+finish

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SIGTERM and SIGUSR1: a checkpoint at one agreed step and exit 75; SIGINT:
+# 130; a time limit: 75. In one process and through mpiexec. The resumed run
+# equals one that was never stopped.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+long=(--run.steps=400 --run.log_every=1 --eval.every=0 --checkpoint.every=0
+  --schedule.horizon=400)
+
+# stop_with SIGNAL CODE NAME COMMAND...: signals one process of the run once
+# its first rows are logged.
+stop_with() {
+  local signal=$1 expected=$2 name=$3 code=0 pid target
+  shift 3
+  "$@" --run.name="$name" >"$name.out" 2>"$name.err" &
+  pid=$!
+  for _ in $(seq 200); do
+    grep -q "^step .* 3/400" "$name.out" && break
+    sleep 0.05
+  done
+  # Under mpiexec: the last of the ranks alone.
+  target=$(pgrep -f "run.name=$name\$" | tail -n 1)
+  kill "-$signal" "$target"
+  wait "$pid" || code=$?
+  ((code == expected)) || fail "$name: exit $code, expected $expected"
+  [[ $(ls "runs/$name/checkpoints") == step-* ]] || fail "$name: no checkpoint"
+  local steps
+  steps=$(find "runs/$name/checkpoints" -name manifest.json | wc -l)
+  ((steps == 1)) || fail "$name: $steps checkpoints, one expected"
+}
+
+stop_with TERM 75 term "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2
+stop_with USR1 75 usr1 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2
+stop_with INT 130 int "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2
+# shellcheck disable=SC2046
+stop_with TERM 75 mpi-term $(ranks 2) "$SYNCOPATE" train tiny.ini "${long[@]}"
+# shellcheck disable=SC2046
+stop_with USR1 75 mpi-usr1 $(ranks 3) "$SYNCOPATE" train tiny.ini "${long[@]}"
+
+expect_code 0 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2 --run.name=term
+expect_code 0 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2 --run.name=whole
+python "$here/compare_runs.py" runs/whole runs/term || fail "the resumed run differs"
+
+sed 's/^threads = 1/threads = 1\ntime_limit_s = 1/' tiny.ini >limit.ini
+expect_code 75 "$SYNCOPATE" train limit.ini --run.steps=100000 --run.name=limit
+finish

@@ -1,0 +1,152 @@
+// The contract of endpoints and collectives, by MPI ranks; and that ranks and
+// workers in one process get the same bits.
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "support/mpi_main.h"
+#include "unit/comm/endpoint_contract.h"
+
+namespace syncopate {
+namespace {
+
+class MpiContract : public ::testing::Test {
+ protected:
+  std::unique_ptr<World> world_ = mpi_session().make_world();
+};
+
+constexpr auto kRing = CollectiveAlgorithm::kRing;
+constexpr auto kNative = CollectiveAlgorithm::kNative;
+
+TEST_F(MpiContract, Order) {
+  contract::check_order(*world_);
+}
+TEST_F(MpiContract, ZeroBytes) {
+  contract::check_zero_bytes(*world_);
+}
+// Both more than one piece of 64 MiB: with a last piece that is short, and
+// with one that is empty.
+TEST_F(MpiContract, Large) {
+  contract::check_large(*world_, (int64_t{64} << 20) + 5);
+}
+TEST_F(MpiContract, LargeWholePieces) {
+  contract::check_large(*world_, int64_t{128} << 20);
+}
+TEST_F(MpiContract, RecvAny) {
+  contract::check_recv_any(*world_);
+}
+TEST_F(MpiContract, Service) {
+  contract::check_service(*world_);
+}
+TEST_F(MpiContract, TasksOverlap) {
+  contract::check_tasks_overlap(*world_);
+}
+TEST_F(MpiContract, TaskError) {
+  contract::check_task_error(*world_);
+  contract::check_unjoined_task_error(*world_);
+}
+TEST_F(MpiContract, SizeMismatch) {
+  contract::check_size_mismatch(*world_);
+}
+TEST_F(MpiContract, RingF32) {
+  contract::check_all_reduce(*world_, kRing, Wire::kF32);
+}
+TEST_F(MpiContract, RingBf16) {
+  contract::check_all_reduce(*world_, kRing, Wire::kBf16);
+  contract::check_bf16_agrees(*world_);
+}
+TEST_F(MpiContract, Native) {
+  contract::check_all_reduce(*world_, kNative, Wire::kF32);
+}
+TEST_F(MpiContract, Groups) {
+  contract::check_groups(*world_, kRing);
+  contract::check_groups(*world_, kNative);
+}
+TEST_F(MpiContract, BroadcastAndGather) {
+  contract::check_broadcast_and_gather(*world_);
+}
+TEST_F(MpiContract, Agree) {
+  contract::check_agree(*world_);
+}
+TEST_F(MpiContract, Barrier) {
+  contract::check_barrier(*world_);
+}
+
+TEST_F(MpiContract, RingBitsEqualThoseOfOneProcess) {
+  for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
+    for (const int64_t count : {1, 7919, 300007}) {
+      const auto by_ranks = contract::ring_sum(*world_, count, wire);
+      if (mpi_session().rank() != 0) continue;
+      const auto inproc = make_inproc_world(world_->size(), {});
+      const auto by_workers = contract::ring_sum(*inproc, count, wire);
+      EXPECT_EQ(by_ranks.size(), static_cast<size_t>(count));
+      EXPECT_EQ(0, std::memcmp(by_ranks.data(), by_workers.data(), 4 * count));
+    }
+  }
+}
+
+TEST_F(MpiContract, ErrorOfTheWorkerEndsTheRun) {
+  // Of all ranks, with receives that nobody answers and a task that waits.
+  try {
+    world_->run([](Endpoint& endpoint) {
+      int value = 0;
+      endpoint.start("waiting", [](Endpoint& own) { own.recv_any({70, 71}); });
+      const Request never = endpoint.irecv({&value, 4}, 0, 60);
+      EXPECT_FALSE(endpoint.test(never));
+      fail(ExitCode::kDiverged, "as it should");
+    });
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kDiverged) << error.what();
+  }
+  contract::check_order(*world_);  // and another run is possible
+}
+
+TEST_F(MpiContract, EndpointsOfWorkerAndTaskMustNotMix) {
+  world_->run([](Endpoint& endpoint) {
+    const Task task = endpoint.start("mixed up", [&](Endpoint&) {
+      endpoint.isend({}, endpoint.rank(), 5, contract::kPayload);
+    });
+    EXPECT_THROW(endpoint.join(task), Error);
+  });
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return t.tv_sec + 1e-6 * t.tv_usec;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// While the worker computes (here: sleeps), the communication thread leaves
+// the core to it: with nothing in flight nearly all, with something most.
+TEST_F(MpiContract, CommunicationThreadLeavesTheCore) {
+  world_->run([](Endpoint& endpoint) {
+    const Group all = endpoint.world_group();
+    barrier(endpoint, all, tags::kControl);
+    const double start = cpu_seconds();
+    usleep(300'000);
+    const double idle = cpu_seconds() - start;
+    int in = 0, out = 0;
+    const int to = (endpoint.rank() + 1) % endpoint.size();
+    const int from = (endpoint.rank() + endpoint.size() - 1) % endpoint.size();
+    const Request receive = endpoint.irecv({&in, 4}, from, 5);
+    const double again = cpu_seconds();
+    usleep(300'000);
+    const double in_flight = cpu_seconds() - again;
+    const Request send = endpoint.isend({&out, 4}, to, 5, contract::kPayload);
+    endpoint.wait(receive);
+    endpoint.wait(send);
+    // Of 0.3 s; measured 0.001 and 0.01.
+    EXPECT_LT(idle, 0.03);
+    EXPECT_LT(in_flight, 0.10);
+    if (endpoint.rank() == 0) {
+      std::printf("cpu of 0.3 s: idle %.4f, in flight %.4f\n", idle, in_flight);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace syncopate

@@ -1,0 +1,47 @@
+// A tensor for tests: filled from and read as doubles in the order in which
+// its dimensions are written, with guard bytes on both sides.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace syncopate::test {
+
+class GuardedTensor {
+ public:
+  // Starts as NaN (integers: all bits set), so that what an op leaves
+  // unwritten is seen.
+  GuardedTensor(DType dtype,
+                const Shape& shape,
+                Layout layout = Layout::kRowMajor);
+  GuardedTensor(DType dtype,
+                const Shape& shape,
+                Layout layout,
+                const std::vector<double>& values)
+      : GuardedTensor(dtype, shape, layout) {
+    set(values);
+  }
+
+  Tensor tensor() const { return tensor_; }
+  operator Tensor() const { return tensor_; }
+  operator ConstTensor() const { return tensor_; }
+
+  void set(const std::vector<double>& values);
+  std::vector<double> get() const;
+  std::vector<char> bytes() const;  // for comparisons to the bit
+  bool guards_are_intact() const;
+
+ private:
+  int64_t place(int64_t index) const;  // canonical index -> place in memory
+  std::shared_ptr<char> memory_;
+  int64_t memory_bytes_;
+  Tensor tensor_;
+};
+
+// Uniform in [-1, 1], the same for the same seed.
+std::vector<double> random_values(int64_t count, uint64_t seed);
+
+}  // namespace syncopate::test

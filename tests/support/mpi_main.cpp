@@ -1,0 +1,64 @@
+// main() of the tests in mpi/, run by mpiexec: rank 0 prints, the others print
+// failures only, and all ranks leave with the worst result of any.
+// SPDX-License-Identifier: Apache-2.0
+#include "support/mpi_main.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+#include "comm/collectives.h"
+#include "comm/tags.h"
+#include "support/watchdog.h"
+
+namespace syncopate {
+namespace {
+
+constexpr double kHangLimitS = 60;
+
+MpiSession* session = nullptr;
+
+// Of ranks other than 0: failures, each with its rank.
+class FailurePrinter : public ::testing::EmptyTestEventListener {
+  void OnTestPartResult(const ::testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    std::fprintf(stderr, "[rank %d] %s.%s: %s:%d: %s\n", session->rank(),
+                 test ? test->test_suite_name() : "", test ? test->name() : "",
+                 result.file_name() ? result.file_name() : "",
+                 result.line_number(), result.message());
+  }
+};
+
+int worst_of_all(int own_code) {
+  double worst = own_code;
+  session->make_world()->run([&](Endpoint& endpoint) {
+    agree(endpoint, endpoint.world_group(), std::span(&worst, 1), Combine::kMax,
+          tags::kControl);
+  });
+  return static_cast<int>(worst);
+}
+
+}  // namespace
+
+MpiSession& mpi_session() {
+  return *session;
+}
+
+}  // namespace syncopate
+
+int main(int argc, char** argv) {
+  using namespace syncopate;  // NOLINT: a main
+  const auto owned = make_mpi_session(&argc, &argv);
+  syncopate::session = owned.get();
+  ::testing::InitGoogleTest(&argc, argv);
+  if (owned->rank() != 0) {
+    auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailurePrinter);
+  }
+  start_watchdog(kHangLimitS, "[rank " + std::to_string(owned->rank()) + "] ");
+  const int code = worst_of_all(RUN_ALL_TESTS());
+  owned->finish(code);
+}

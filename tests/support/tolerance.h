@@ -1,0 +1,30 @@
+// How close is close enough: every comparison names its bound, and a NaN is
+// never within one.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace syncopate::test {
+
+// |actual - expected| <= absolute + relative * |expected|
+struct Tolerance {
+  double absolute = 0;
+  double relative = 0;
+};
+
+inline constexpr double kEpsilonF32 = 0x1.0p-24;  // half a unit of fp32
+inline constexpr double kEpsilonBf16 = 0x1.0p-8;  // half a unit of bf16
+
+bool is_within(double actual, double expected, const Tolerance& tolerance);
+
+// Names the worst element of those that fail, and how many fail.
+testing::AssertionResult all_near(const std::vector<double>& actual,
+                                  const std::vector<double>& expected,
+                                  const Tolerance& tolerance);
+
+double largest_magnitude(const std::vector<double>& values);
+
+}  // namespace syncopate::test

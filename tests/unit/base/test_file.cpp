@@ -1,0 +1,105 @@
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace syncopate {
+namespace {
+
+class FileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "file_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  template <typename Act>
+  ExitCode code_of(const Act& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      // One line that names the file.
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find(folder_.string()),
+                std::string::npos);
+      return error.code();
+    }
+    return ExitCode::kDone;
+  }
+  fs::path folder_;
+};
+
+TEST_F(FileTest, AtomicWriteReplacesAndLeavesNothingElse) {
+  const fs::path path = folder_ / "a.json";
+  write_file_atomically(path, "old");
+  const std::string content(100000, 'x');
+  write_file_atomically(path, content);
+  EXPECT_EQ(read_file(path), content);
+  write_file_atomically(path, "");
+  EXPECT_EQ(read_file(path), "");
+  EXPECT_EQ(
+      std::distance(fs::directory_iterator(folder_), fs::directory_iterator()),
+      1);
+}
+
+// A reader that had the old file open keeps the old bytes: never in place.
+TEST_F(FileTest, AtomicWriteMakesANewFile) {
+  const fs::path path = folder_ / "a";
+  write_file_atomically(path, "old");
+  const fs::path link = folder_ / "link";
+  fs::create_hard_link(path, link);
+  write_file_atomically(path, "new");
+  EXPECT_EQ(read_file(link), "old");
+  EXPECT_EQ(read_file(path), "new");
+}
+
+TEST_F(FileTest, WriteWhereThereIsNoFolder) {
+  EXPECT_EQ(code_of([&] { write_file_atomically(folder_ / "no/a", "x"); }),
+            ExitCode::kCannotCreate);
+}
+
+TEST_F(FileTest, ReadRefusals) {
+  write_file_atomically(folder_ / "a", "12345");
+  EXPECT_EQ(code_of([&] { read_file(folder_ / "b"); }),
+            ExitCode::kInputMissing);
+  EXPECT_EQ(code_of([&] { read_file(folder_ / "a" / "b"); }),
+            ExitCode::kInputMissing);
+  EXPECT_EQ(code_of([&] { read_file(folder_); }), ExitCode::kBadInput);
+  EXPECT_EQ(code_of([&] { read_file(folder_ / "a", 4); }), ExitCode::kBadInput);
+  EXPECT_EQ(read_file(folder_ / "a", 5), "12345");
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(code_of([&] { read_file(folder_ / "pipe"); }), ExitCode::kBadInput);
+}
+
+TEST_F(FileTest, RenameAndFolders) {
+  syncopate::create_directories(folder_ / "x/y/z");
+  syncopate::create_directories(folder_ / "x/y/z");
+  write_file_atomically(folder_ / "x/y/z/a", "1");
+  rename_durably(folder_ / "x/y", folder_ / "done");
+  EXPECT_EQ(read_file(folder_ / "done/z/a"), "1");
+  EXPECT_EQ(code_of([&] { rename_durably(folder_ / "no", folder_ / "b"); }),
+            ExitCode::kIoError);
+  EXPECT_EQ(
+      code_of([&] { syncopate::create_directories(folder_ / "done/z/a/b"); }),
+      ExitCode::kCannotCreate);
+}
+
+// Digest of nothing: XXH3_128bits(NULL, 0) of the xxHash specification.
+TEST_F(FileTest, Digests) {
+  EXPECT_EQ(digest_of(""), "99aa06d3014798d86001c324468d497f");
+  std::string bytes(3 << 20, 'a');  // several reads
+  bytes[1 << 20] = 'b';
+  write_file_atomically(folder_ / "a", bytes);
+  EXPECT_EQ(digest_of_file(folder_ / "a"), digest_of(bytes));
+  bytes[2 << 20] = 'c';
+  EXPECT_NE(digest_of_file(folder_ / "a"), digest_of(bytes));
+}
+
+}  // namespace
+}  // namespace syncopate

@@ -1,0 +1,224 @@
+// The virtual clock of workers in one process: order, costs, determinism.
+// Costs are powers of two, so that times are exact.
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "unit/comm/endpoint_contract.h"
+
+namespace syncopate {
+namespace {
+
+constexpr Traffic kPayload = Traffic::kPayload;
+
+TEST(VirtualTime, TheSmallestClockRunsNextAndTiesGoByRank) {
+  std::vector<std::pair<Time, int>> steps;
+  make_inproc_world(2, {})->run([&](Endpoint& endpoint) {
+    const double step_s = endpoint.rank() == 0 ? 1.0 : 0.25;
+    while (endpoint.now() < 3) {
+      steps.emplace_back(endpoint.now(), endpoint.rank());
+      endpoint.advance(step_s);
+    }
+  });
+  std::vector<std::pair<Time, int>> expected;
+  for (int quarter = 0; quarter < 12; ++quarter) {
+    if (quarter % 4 == 0) expected.emplace_back(quarter / 4, 0);
+    expected.emplace_back(0.25 * quarter, 1);
+  }
+  EXPECT_EQ(steps, expected);
+}
+
+TEST(VirtualTime, WithoutCostsNoTimePasses) {
+  make_inproc_world(3, {})->run([&](Endpoint& endpoint) {
+    std::vector<float> values(5000, 1);
+    all_reduce_sum(endpoint, endpoint.world_group(), values,
+                   CollectiveAlgorithm::kRing, Wire::kF32, tags::kCollective,
+                   kPayload);
+    EXPECT_EQ(endpoint.now(), 0);
+  });
+}
+
+// 0.5 s of latency, 128 bytes a second, and one message leaves after the other.
+TEST(VirtualTime, MessagesCostLatencyAndBandwidth) {
+  make_inproc_world(2, {0.5, 128})->run([&](Endpoint& endpoint) {
+    std::array<char, 256> first{}, second{};
+    if (endpoint.rank() == 0) {
+      endpoint.advance(1);
+      const Request a =
+          endpoint.isend({first.data(), 256}, 1, 1, kPayload);  // leaves at 3
+      const Request b =
+          endpoint.isend({second.data(), 128}, 1, 2, kPayload);  // at 4
+      EXPECT_EQ(endpoint.now(), 1);
+      EXPECT_FALSE(endpoint.test(a));
+      endpoint.wait(a);
+      EXPECT_EQ(endpoint.now(), 3);
+      endpoint.wait(b);
+      EXPECT_EQ(endpoint.now(), 4);
+      const Request own = endpoint.isend({first.data(), 256}, 0, 3, kPayload);
+      endpoint.wait(endpoint.irecv({second.data(), 256}, 0, 3));
+      endpoint.wait(own);
+      EXPECT_EQ(endpoint.now(), 4);  // to oneself: nothing travels
+    } else {
+      const Request b = endpoint.irecv({second.data(), 128}, 0, 2);
+      const Request a = endpoint.irecv({first.data(), 256}, 0, 1);
+      endpoint.wait(a);
+      EXPECT_EQ(endpoint.now(), 3.5);
+      EXPECT_FALSE(endpoint.test(b));
+      endpoint.wait(b);
+      EXPECT_EQ(endpoint.now(), 4.5);
+      EXPECT_TRUE(endpoint.test(b));
+    }
+  });
+}
+
+TEST(VirtualTime, AReceiverThatIsLateWaitsForNothing) {
+  make_inproc_world(2, {0.5, 0})->run([&](Endpoint& endpoint) {
+    int value = 7;
+    if (endpoint.rank() == 0) {
+      endpoint.wait(endpoint.isend({&value, 4}, 1, 1, kPayload));
+      EXPECT_EQ(endpoint.now(), 0);
+    } else {
+      endpoint.advance(2);
+      endpoint.wait(endpoint.irecv({&value, 4}, 0, 1));
+      EXPECT_EQ(endpoint.now(), 2);
+    }
+  });
+}
+
+// A ring: 2 (N - 1) messages of a chunk, one after the other: 6 of 1.5 s. The
+// native collective is given the same cost.
+TEST(VirtualTime, AllReduceCosts) {
+  for (const auto algorithm :
+       {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kNative}) {
+    make_inproc_world(4, {0.5, 256})->run([&](Endpoint& endpoint) {
+      std::vector<float> values(4 * 64, 1);  // a chunk: 256 bytes
+      all_reduce_sum(endpoint, endpoint.world_group(), values, algorithm,
+                     Wire::kF32, tags::kCollective, kPayload);
+      EXPECT_EQ(endpoint.now(), 9);
+      EXPECT_EQ(values[200], 4);
+    });
+  }
+}
+
+// Large chunks travel in segments, but a link carries the same bytes.
+TEST(VirtualTime, SegmentsDoNotMakeTheRingSlower) {
+  constexpr int64_t kElems = 4 << 20;
+  make_inproc_world(4, {0, 4.0 * kElems})->run([&](Endpoint& endpoint) {
+    std::vector<float> values(kElems, 1);
+    all_reduce_sum(endpoint, endpoint.world_group(), values,
+                   CollectiveAlgorithm::kRing, Wire::kF32, tags::kCollective,
+                   kPayload);
+    EXPECT_NEAR(endpoint.now(), 1.5, 1e-9);  // 2 (N - 1) / N of a second
+  });
+}
+
+TEST(VirtualTime, RecvAnyGoesByArrival) {
+  make_inproc_world(3, {0, 64})->run([&](Endpoint& endpoint) {
+    std::array<char, 512> data{};
+    if (endpoint.rank() == 1) {
+      endpoint.wait(endpoint.isend({data.data(), 512}, 0, 1, kPayload));
+    } else if (endpoint.rank() == 2) {
+      endpoint.advance(1);
+      endpoint.wait(endpoint.isend({data.data(), 64}, 0, 1, kPayload));
+    } else {
+      endpoint.advance(0.5);
+      EXPECT_EQ(endpoint.recv_any({1, 1}).from, 2);
+      EXPECT_EQ(endpoint.now(), 2);
+      EXPECT_EQ(endpoint.recv_any({1, 1}).from, 1);
+      EXPECT_EQ(endpoint.now(), 8);
+    }
+  });
+}
+
+TEST(VirtualTime, ATaskHasAClockOfItsOwn) {
+  make_inproc_world(1, {})->run([](Endpoint& endpoint) {
+    endpoint.advance(2);
+    const Task task = endpoint.start("long", [](Endpoint& own) {
+      EXPECT_EQ(own.now(), 2);
+      own.advance(3);
+    });
+    endpoint.advance(1);
+    EXPECT_EQ(endpoint.now(), 3);
+    EXPECT_FALSE(endpoint.done(task));
+    endpoint.join(task);
+    EXPECT_EQ(endpoint.now(), 5);
+    EXPECT_TRUE(endpoint.done(task));
+  });
+}
+
+TEST(VirtualTime, PollingFindsTheMomentOfArrival) {
+  make_inproc_world(3, {0.5, 0})->run([](Endpoint& endpoint) {
+    int value = endpoint.rank();
+    if (endpoint.rank() == 0) {
+      endpoint.advance(2);
+      endpoint.wait(endpoint.isend({&value, 4}, 1, 1, kPayload));
+      endpoint.advance(5);
+      endpoint.wait(endpoint.isend({&value, 4}, 2, 1, kPayload));
+    } else {
+      const Request request = endpoint.irecv({&value, 4}, 0, 1);
+      while (!endpoint.test(request)) endpoint.yield();
+      EXPECT_EQ(value, 0);
+      EXPECT_EQ(endpoint.now(), endpoint.rank() == 1 ? 2.5 : 7.5);
+    }
+  });
+}
+
+TEST(VirtualTime, PollingWorksAtAStandstill) {
+  std::string order;
+  make_inproc_world(3, {})->run([&](Endpoint& endpoint) {
+    const int rank = endpoint.rank();
+    int value = 0;
+    const Request request = endpoint.irecv({&value, 4}, (rank + 1) % 3, 1);
+    if (rank == 2) {
+      endpoint.wait(endpoint.isend({&rank, 4}, 1, 1, kPayload));
+    }
+    while (!endpoint.test(request)) endpoint.yield();
+    order += static_cast<char>('0' + rank);
+    if (rank != 2) {
+      endpoint.wait(endpoint.isend({&rank, 4}, (rank + 2) % 3, 1, kPayload));
+    }
+    EXPECT_EQ(endpoint.now(), 0);
+  });
+  EXPECT_EQ(order, "102");
+}
+
+// A server that answers in order of arrival, workers of unequal speed, and
+// tasks: the record of it all is the same every time.
+std::string asynchronous_record() {
+  std::string record;
+  make_inproc_world(5, {1e-3, 1e5})->run([&](Endpoint& endpoint) {
+    const int rank = endpoint.rank();
+    constexpr int kRounds = 12;
+    if (rank == 0) {
+      for (int i = 0; i < 4 * kRounds; ++i) {
+        const Message message = endpoint.recv_any({1, 1});
+        record += fmt::format("{}@{:a} ", message.from, endpoint.now());
+        endpoint.wait(endpoint.isend({message.payload.data(), 8}, message.from,
+                                     2, kPayload));
+      }
+      return;
+    }
+    for (int64_t round = 0; round < kRounds; ++round) {
+      const Task task = endpoint.start("ask", [&](Endpoint& own) {
+        int64_t answer = -1;
+        const Request send = own.isend({&round, 8}, 0, 1, kPayload);
+        own.wait(own.irecv({&answer, 8}, 0, 2));
+        own.wait(send);
+        EXPECT_EQ(answer, round);
+      });
+      endpoint.advance(0.01 * rank + 0.001 * static_cast<double>(round % 3));
+      endpoint.join(task);
+    }
+  });
+  return record;
+}
+
+TEST(VirtualTime, AsynchronousRunsRepeat) {
+  const std::string first = asynchronous_record();
+  EXPECT_GT(first.size(), 100u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(asynchronous_record(), first);
+}
+
+}  // namespace
+}  // namespace syncopate

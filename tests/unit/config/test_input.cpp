@@ -1,0 +1,179 @@
+// Good inputs: values, overrides, echo, what the world decides, resumption.
+#include <gtest/gtest.h>
+
+#include "config/keys.h"
+#include "config/value.h"
+#include "input_files.h"
+
+namespace syncopate {
+namespace {
+
+const std::string kGood =
+    "[run]\nsteps = 10\n[data]\nkind = synthetic_images\n";
+
+TEST(Input, ValuesOfEveryType) {
+  const ParsedInput input = parse_text(
+      "\xEF\xBB\xBF# a comment\r\n; another\r\n"
+      "[ run ]   # the run\r\n"
+      "  epochs=2.5\r\nname = a#b\t# c\r\nworkers = 3\r\nstop_at = 1 epoch\r\n"
+      "log_every = 1e1 steps\r\n"
+      "[data]\nkind = synthetic_images\naugment = flip crop\n"
+      "synthetic_seed = 9\n"
+      "[run]\nthreads = auto\n"  // a section may come twice
+      "[optimizer]\nlr = 1e-2\nnesterov = true\n"
+      "[schedule]\nkind = multistep\nmilestones = 60, 120, 160 epochs\n"
+      "[compute]\nspeed = 1, 0.5 , 2\n"
+      "[eval]\nevery = 2.5epochs");
+  ASSERT_EQ(input.errors, Lines{});
+  const Options& options = input.options;
+  EXPECT_EQ(options.run.epochs, 2.5);
+  EXPECT_EQ(options.run.name, "a#b");
+  EXPECT_EQ(options.run.workers, 3);
+  EXPECT_EQ(options.run.threads, 0);
+  EXPECT_EQ(options.run.stop_at.value, 1);
+  EXPECT_TRUE(options.run.stop_at.in_epochs);
+  EXPECT_EQ(options.run.log_every.value, 10);
+  EXPECT_FALSE(options.run.log_every.in_epochs);
+  EXPECT_EQ(options.data.augment, (Lines{"flip", "crop"}));
+  EXPECT_EQ(options.data.synthetic_seed, 9u);
+  EXPECT_EQ(options.optimizer.lr, 0.01);
+  EXPECT_TRUE(options.optimizer.nesterov);
+  ASSERT_EQ(options.schedule.milestones.size(), 3u);
+  EXPECT_EQ(options.schedule.milestones[1].value, 120);
+  EXPECT_TRUE(options.schedule.milestones[0].in_epochs);
+  EXPECT_EQ(options.compute.speed, (std::vector<double>{1, 0.5, 2}));
+  EXPECT_EQ(options.eval.every.value, 2.5);
+  EXPECT_EQ(input.resolved.at("run.log_every"), "10 steps");
+  EXPECT_EQ(input.resolved.at("run.threads"), "auto");
+  EXPECT_EQ(input.resolved.at("schedule.milestones"),
+            "60 epochs, 120 epochs, 160 epochs");
+  EXPECT_EQ(input.resolved.at("compute.speed"), "1 0.5 2");
+  EXPECT_EQ(input.resolved.at("optimizer.lr"), "0.01");
+  EXPECT_FALSE(input.resolved.contains("data.path"));
+}
+
+TEST(Input, CommandLineWins) {
+  const ParsedInput input =
+      parse_text(kGood + "[optimizer]\nlr = 0.3\n",
+                 {"--optimizer.lr=0.7", "--run.seed = 4"});
+  ASSERT_EQ(input.errors, Lines{});
+  EXPECT_EQ(input.options.optimizer.lr, 0.7);
+  EXPECT_EQ(input.options.run.seed, 4);
+  EXPECT_EQ(input.given.at("optimizer.lr"), "command line");
+  EXPECT_TRUE(input.given.at("run.steps").ends_with("in.ini:2"));
+  EXPECT_FALSE(input.given.contains("run.epochs"));
+}
+
+TEST(Input, EchoIsARunnableInput) {
+  const ParsedInput input = parse_text(
+      kGood +
+      "augment = rotate crop\nnoise = 0.1\n"
+      "[schedule]\nkind = multistep\nmilestones = 3 step, 1.5 epochs\n"
+      "warmup = 2\n[optimizer]\nlr = 0.30000000000000004\n"
+      "[run]\nstop_at = 1 epoch\n");
+  ASSERT_EQ(input.errors, Lines{});
+  const std::string echo = echo_input(input);
+  const ParsedInput again = parse_text(echo);
+  EXPECT_EQ(again.errors, Lines{});
+  EXPECT_EQ(again.resolved, input.resolved);
+  EXPECT_EQ(again.options.optimizer.lr, 0.30000000000000004);
+  EXPECT_EQ(echo_input(again), echo);
+  EXPECT_NE(echo.find("\n[run]\nname = {scheme}-seed{seed}\n"),
+            std::string::npos);
+  EXPECT_NE(echo.find("milestones = 3 steps, 1.5 epochs\n"), std::string::npos);
+}
+
+TEST(Input, WorldOfOneProcess) {
+  ParsedInput alone = parse_text(kGood + "[compute]\nspeed = 1 2\n");
+  ASSERT_EQ(alone.errors, Lines{});
+  check_world(alone, 1);
+  EXPECT_EQ(alone.errors, (Lines{alone.given.at("compute.speed") +
+                                 ": compute.speed: has 2 numbers for 1 worker "
+                                 "(run.workers = auto), expected one, or "
+                                 "run.workers = 2"}));
+  ParsedInput two =
+      parse_text(kGood + "[compute]\nspeed = 1 2\n", {"--run.workers=2"});
+  check_world(two, 1);
+  EXPECT_EQ(two.errors, Lines{});
+  EXPECT_TRUE(two.resolved.contains("network.latency_us"));
+}
+
+TEST(Input, WorldOfRanks) {
+  ParsedInput input =
+      parse_text(kGood, {"--run.workers=2", "--network.latency_us=5"});
+  ASSERT_EQ(input.errors, Lines{});
+  check_world(input, 3);
+  EXPECT_EQ(input.errors,
+            (Lines{"command line: run.workers: is 2, but there are 3 MPI "
+                   "ranks, a worker each; expected auto or 3",
+                   "command line: network.latency_us: is used by workers in "
+                   "one process, not by 3 MPI ranks"}));
+  ParsedInput good = parse_text(kGood, {"--run.workers=3"});
+  check_world(good, 3);
+  EXPECT_EQ(good.errors, Lines{});
+  EXPECT_FALSE(good.resolved.contains("network.latency_us"));
+  EXPECT_FALSE(good.resolved.contains("compute.speed"));
+}
+
+Lines conflicts(const Lines& before, const Lines& after) {
+  const std::string cosine = kGood + "[schedule]\nkind = cosine\n";
+  const ParsedInput saved = parse_text(cosine, before);
+  const ParsedInput now = parse_text(cosine, after);
+  EXPECT_EQ(saved.errors, Lines{});
+  EXPECT_EQ(now.errors, Lines{});
+  return resume_conflicts(saved.resolved, now.resolved);
+}
+
+TEST(Resume, WhatMayChange) {
+  EXPECT_EQ(conflicts({}, {"--run.stop_at=5", "--run.time_limit_s=60",
+                           "--run.log_every=7", "--run.directory=/tmp",
+                           "--run.name=x", "--data.prefetch=9",
+                           "--checkpoint.every=3", "--checkpoint.keep=5",
+                           "--checkpoint.resume=none"}),
+            Lines{});
+}
+
+TEST(Resume, WhatMayNot) {
+  EXPECT_EQ(
+      conflicts({"--run.seed=3"},
+                {"--run.seed=4", "--data.batch=64", "--data.augment=crop",
+                 "--network.mbit_s=10"}),
+      (Lines{"run.seed: was 3, now 4: not allowed to change on resume",
+             "data.batch: was 128, now 64: not allowed to change on resume",
+             "data.augment: was none, now crop: not allowed to change on "
+             "resume",
+             "data.crop_pad: was not used, now 4: not allowed to change on "
+             "resume",
+             "network.mbit_s: was 0, now 10: not allowed to change on "
+             "resume"}));
+}
+
+TEST(Resume, LengthNeedsAHorizonOfItsOwn) {
+  EXPECT_EQ(conflicts({"--run.steps=10"}, {"--run.steps=20"}),
+            (Lines{"run.steps: was 10, now 20: not allowed to change on "
+                   "resume while schedule.horizon = 0 lays the schedule out "
+                   "over the run's length"}));
+  EXPECT_EQ(conflicts({"--schedule.horizon=30", "--run.steps=10"},
+                      {"--schedule.horizon=30", "--run.steps=20"}),
+            Lines{});
+  // The lengths of a constant rate do not matter.
+  EXPECT_EQ(conflicts({"--schedule.kind=constant", "--run.steps=10"},
+                      {"--schedule.kind=constant", "--run.steps=20"}),
+            Lines{});
+}
+
+TEST(Resume, BetweenWorldsVirtualCostsAreNotCompared) {
+  ParsedInput saved = parse_text(kGood, {"--compute.step_s=2"});
+  ParsedInput now = parse_text(kGood);
+  check_world(now, 2);
+  EXPECT_EQ(resume_conflicts(saved.resolved, now.resolved), Lines{});
+}
+
+TEST(Resume, KeysOfAnotherVersion) {
+  EXPECT_EQ(resume_conflicts({{"sync.period", "4"}}, {}),
+            (Lines{"sync.period: was 4, now not used: not allowed to change "
+                   "on resume"}));
+}
+
+}  // namespace
+}  // namespace syncopate

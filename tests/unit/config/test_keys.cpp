@@ -1,0 +1,272 @@
+// The table of keys against the option structs, the documentation and the
+// inputs that come with the project.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "config/keys.h"
+#include "config/value.h"
+#include "input_files.h"
+
+namespace syncopate {
+namespace {
+
+void add(std::set<const void*>& places, const auto&... member) {
+  (places.insert(&member), ...);
+}
+
+// Every member of every option struct. A new member breaks the compilation
+// here, and then the test until the table has it.
+std::set<const void*> all_members(const Options& options) {
+  std::set<const void*> places;
+  const auto collect = [&](const auto&... member) { add(places, member...); };
+  {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = options.run;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g, h] = options.model;
+    collect(a, b, c, d, e, f, g, h);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] =
+        options.data;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g, h, i, j] = options.optimizer;
+    collect(a, b, c, d, e, f, g, h, i, j);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = options.schedule;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l);
+  }
+  {
+    const auto& [a, b, c, d, e] = options.sync;
+    collect(a, b, c, d, e);
+  }
+  {
+    const auto& [a, b, c, d, e, f] = options.eval;
+    collect(a, b, c, d, e, f);
+  }
+  {
+    const auto& [a, b, c] = options.checkpoint;
+    collect(a, b, c);
+  }
+  const auto& [step_s, speed] = options.compute;
+  const auto& [latency_us, mbit_s] = options.network;
+  collect(step_s, speed, latency_us, mbit_s);
+  return places;
+}
+
+TEST(Keys, EveryOptionHasExactlyOneKey) {
+  Options options;
+  std::set<const void*> places;
+  std::set<std::string> names;
+  for (const Key& key : key_table()) {
+    const void* place =
+        std::visit([](auto* p) { return (const void*)p; }, key.target(options));
+    EXPECT_TRUE(places.insert(place).second) << key.name;
+    EXPECT_TRUE(names.insert(key.name).second) << key.name;
+  }
+  EXPECT_EQ(places, all_members(options));
+}
+
+TEST(Keys, AreDocumentedAndTheirRulesNameKeysAndValues) {
+  for (const Key& key : key_table()) {
+    EXPECT_TRUE(key.doc.ends_with(".")) << key.name;
+    for (const UsedWhen& rule : key.used_when) {
+      const Key* other = find_key(rule.key);
+      ASSERT_NE(other, nullptr) << key.name;
+      for (const std::string& value : rule.values)
+        EXPECT_EQ(
+            std::count(other->choices.begin(), other->choices.end(), value), 1)
+            << key.name << " " << value;
+    }
+  }
+}
+
+TEST(Keys, DefaultsAreAcceptedAndCanonical) {
+  const Options defaults;
+  for (const Key& key : key_table()) {
+    const std::string text = format_value(key, defaults);
+    if (key.name == "data.path") continue;  // must be given
+    Options options;
+    EXPECT_EQ(parse_value(key, text, options), std::nullopt) << key.name;
+    EXPECT_EQ(format_value(key, options), text) << key.name;
+  }
+}
+
+// A value unlike the default, in canonical text.
+const std::map<std::string, std::string>& other_values() {
+  static const std::map<std::string, std::string> values = {
+      {"run.name", "other"},
+      {"run.directory", "elsewhere"},
+      {"run.seed", "77"},
+      {"run.epochs", "3.5"},
+      {"run.steps", "123"},
+      {"run.stop_at", "2.5 epochs"},
+      {"run.workers", "3"},
+      {"run.device", "cpu"},
+      {"run.threads", "2"},
+      {"run.precision", "bf16"},
+      {"run.log_every", "1 epoch"},
+      {"run.time_limit_s", "90.5"},
+      {"model.family", "wrn"},
+      {"model.depth", "26"},
+      {"model.width", "10"},
+      {"model.stem", "imagenet"},
+      {"model.block", "basic"},
+      {"model.version", "2"},
+      {"model.form", "pre"},
+      {"model.dropout", "0.3"},
+      {"data.kind", "cifar10"},
+      {"data.path", "/some where"},
+      {"data.batch", "32"},
+      {"data.accumulate", "2"},
+      {"data.partition", "sorted"},
+      {"data.validation", "5000"},
+      {"data.augment", "crop flip"},
+      {"data.crop_pad", "2"},
+      {"data.rotate_degrees", "7.5"},
+      {"data.normalize", "0.5 / 0.25"},
+      {"data.prefetch", "5"},
+      {"data.samples", "100"},
+      {"data.test_samples", "50"},
+      {"data.classes", "4"},
+      {"data.channels", "1"},
+      {"data.height", "16"},
+      {"data.width", "24"},
+      {"data.noise", "0.25"},
+      {"data.synthetic_seed", "11"},
+      {"optimizer.kind", "sgd"},
+      {"optimizer.lr", "0.025"},
+      {"optimizer.momentum", "0.5"},
+      {"optimizer.nesterov", "yes"},
+      {"optimizer.weight_decay", "0.0005"},
+      {"optimizer.decay_batchnorm", "no"},
+      {"optimizer.clip_norm", "1"},
+      {"optimizer.lr_scale", "sqrt"},
+      {"optimizer.lr_factor", "2.5"},
+      {"optimizer.base_batch", "64"},
+      {"schedule.kind", "inverse_time"},
+      {"schedule.horizon", "300 epochs"},
+      {"schedule.warmup", "5 epochs"},
+      {"schedule.warmup_from", "0.01"},
+      {"schedule.milestones", "60 epochs, 120 epochs"},
+      {"schedule.gamma", "0.2"},
+      {"schedule.power", "2"},
+      {"schedule.final_lr", "0.001"},
+      {"schedule.low_lr", "0.2"},
+      {"schedule.high_lr", "2"},
+      {"schedule.cycle", "40 steps"},
+      {"schedule.decay_rate", "0.1"},
+      {"sync.scheme", "bsp"},
+      {"sync.collective", "native"},
+      {"sync.wire", "bf16"},
+      {"sync.bucket_mb", "1"},
+      {"bsp.batchnorm", "averaged"},
+      {"eval.every", "100 steps"},
+      {"eval.model", "rank0"},
+      {"eval.on", "validation"},
+      {"eval.batch", "100"},
+      {"eval.batchnorm", "recomputed"},
+      {"eval.recompute_batches", "7"},
+      {"checkpoint.every", "2 epochs"},
+      {"checkpoint.keep", "4"},
+      {"checkpoint.resume", "none"},
+      {"compute.step_s", "0.1"},
+      {"compute.speed", "1 0.5 2"},
+      {"network.latency_us", "5"},
+      {"network.mbit_s", "1000"},
+  };
+  return values;
+}
+
+// Settings under which the key is in use, and those of their own keys.
+void add_prerequisites(const Key& key,
+                       std::map<std::string, std::string>& settings) {
+  for (const UsedWhen& rule : key.used_when) {
+    const std::string value =
+        rule.values.empty() ? other_values().at(rule.key) : rule.values.front();
+    if (settings.emplace(rule.key, value).second)
+      add_prerequisites(*find_key(rule.key), settings);
+  }
+}
+
+TEST(Keys, EachIsReadWhereItIsUsed) {
+  for (const Key& key : key_table()) {
+    SCOPED_TRACE(key.name);
+    ASSERT_TRUE(other_values().contains(key.name));
+    const std::string value = other_values().at(key.name);
+    std::map<std::string, std::string> settings;
+    add_prerequisites(key, settings);
+    settings[key.name] = value;
+    // What the conflict rules want beside it.
+    settings.emplace("run.steps", "1000");
+    if (key.name == "eval.on") settings.emplace("data.validation", "0.5");
+    const std::string kind = settings.emplace("data.kind", "idx").first->second;
+    if (kind != "synthetic_images") settings.emplace("data.path", "/data");
+    if (settings["schedule.kind"] == "multistep")
+      settings.emplace("schedule.milestones", "5");
+    if (settings["schedule.kind"].empty()) settings.erase("schedule.kind");
+    Lines overrides;
+    for (const auto& [name, text] : settings)
+      overrides.push_back("--" + name + "=" + text);
+    const ParsedInput input = parse_text("", overrides);
+    EXPECT_EQ(input.errors, Lines{});
+    EXPECT_EQ(format_value(key, input.options), value);
+    ASSERT_TRUE(input.resolved.contains(key.name));
+    EXPECT_EQ(input.resolved.at(key.name), value);
+    // A kind with one choice has no other value.
+    EXPECT_EQ(format_value(key, Options{}) == value, key.choices.size() == 1);
+  }
+}
+
+TEST(Keys, InputsOfTheProjectAreInOrder) {
+  int num_inputs = 0;
+  for (const auto& entry : fs::directory_iterator(source_dir() / "inputs")) {
+    if (entry.path().extension() != ".ini") continue;
+    ++num_inputs;
+    const ParsedInput input = parse_input(entry.path().string(), {});
+    EXPECT_EQ(input.errors, Lines{}) << entry.path();
+    EXPECT_NO_THROW(
+        make_model(input.options.model, {3, 32, 32, 10}, DType::kF32))
+        << entry.path();
+    const ParsedInput echoed = parse_text(echo_input(input));
+    EXPECT_EQ(echoed.resolved, input.resolved) << entry.path();
+  }
+  EXPECT_GE(num_inputs, 7);
+}
+
+// WRITE_KEYS=1 puts the tables of today into the file.
+TEST(Keys, ListedInTheReadme) {
+  const fs::path path = source_dir() / "inputs" / "README.md";
+  std::string readme = read_file(path);
+  const std::string begin = "<!-- keys: begin -->\n";
+  size_t from = readme.find(begin);
+  const size_t to = readme.find("<!-- keys: end -->");
+  ASSERT_NE(from, std::string::npos);
+  ASSERT_NE(to, std::string::npos);
+  from += begin.size();
+  const std::string expected = list_keys_markdown() + '\n';
+  if (std::getenv("WRITE_KEYS") != nullptr)
+    write_file_atomically(path, readme.replace(from, to - from, expected));
+  else
+    EXPECT_EQ(readme.substr(from, to - from), expected) << "use WRITE_KEYS=1";
+}
+
+TEST(Keys, ListedForTheTerminal) {
+  const std::string listed = '\n' + list_keys();
+  for (const Key& key : key_table())
+    EXPECT_NE(listed.find('\n' + key.word() + " = "), std::string::npos);
+  size_t begin = 0;
+  for (size_t end; (end = listed.find('\n', begin)) != std::string::npos;
+       begin = end + 1)
+    EXPECT_LE(end - begin, 80u) << listed.substr(begin, end - begin);
+}
+
+}  // namespace
+}  // namespace syncopate

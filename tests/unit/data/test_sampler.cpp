@@ -1,0 +1,295 @@
+// Sampler and validation split: who sees which samples, and when.
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "data_files.h"
+
+namespace syncopate {
+namespace {
+
+constexpr uint64_t kSeed = 11;
+
+ImageSet make_set(int64_t samples, int64_t classes) {
+  ImageSet set;
+  set.samples = samples;
+  set.spec = {.C = 1, .H = 1, .W = 1, .classes = classes};
+  for (int64_t i = 0; i < samples; ++i)
+    set.labels.push_back(static_cast<int32_t>((i * 7) % classes));
+  return set;
+}
+
+std::vector<int64_t> all_of(const ImageSet& set) {
+  std::vector<int64_t> indices(static_cast<size_t>(set.samples));
+  std::iota(indices.begin(), indices.end(), int64_t{0});
+  return indices;
+}
+
+DataOptions make_options(const std::string& partition,
+                         int64_t batch,
+                         int64_t accumulate = 1) {
+  DataOptions options;
+  options.partition = partition;
+  options.batch = batch;
+  options.accumulate = accumulate;
+  return options;
+}
+
+Sampler make_sampler(const DataOptions& options,
+                     const ImageSet& set,
+                     int ranks,
+                     uint64_t seed = kSeed) {
+  return Sampler(options, set, all_of(set), ranks, seed);
+}
+
+// All workers' batches of one index, one after another by rank.
+std::vector<int64_t> global_batch(const Sampler& sampler,
+                                  int ranks,
+                                  int64_t index) {
+  std::vector<int64_t> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto batch = sampler.batch(rank, index);
+    all.insert(all.end(), batch.begin(), batch.end());
+  }
+  return all;
+}
+
+TEST(Sampler, InterleavedWorkersSeeWhatOneWorkerSees) {
+  const ImageSet set = make_set(101, 5);
+  for (const int ranks : {1, 2, 3, 4}) {
+    for (const int64_t accumulate : {1, 2, 3}) {
+      const int64_t batch = 4;
+      const Sampler many = make_sampler(
+          make_options("interleaved", batch, accumulate), set, ranks);
+      const Sampler one = make_sampler(
+          make_options("interleaved", batch * ranks, accumulate), set, 1);
+      const Sampler large = make_sampler(
+          make_options("interleaved", batch * ranks * accumulate), set, 1);
+      ASSERT_EQ(many.batches_per_epoch(), one.batches_per_epoch());
+      ASSERT_EQ(many.batches_per_epoch(),
+                large.batches_per_epoch() * accumulate);
+      // Three epochs; equal in order, hence as sets.
+      for (int64_t i = 0; i < 3 * many.batches_per_epoch(); ++i)
+        ASSERT_EQ(global_batch(many, ranks, i), one.batch(0, i));
+      for (int64_t step = 0; step < 3 * large.batches_per_epoch(); ++step) {
+        std::vector<int64_t> joined;
+        for (int64_t i = 0; i < accumulate; ++i) {
+          const auto part = global_batch(many, ranks, step * accumulate + i);
+          joined.insert(joined.end(), part.begin(), part.end());
+        }
+        ASSERT_EQ(joined, large.batch(0, step));
+      }
+    }
+  }
+}
+
+TEST(Sampler, AnEpochHasEachSampleAtMostOnceAndLeavesOutLessThanAStep) {
+  const ImageSet set = make_set(103, 5);
+  for (const char* partition :
+       {"interleaved", "random", "contiguous", "sorted", "by_class"}) {
+    for (const int ranks : {1, 2, 3, 4}) {
+      const Sampler sampler =
+          make_sampler(make_options(partition, 5), set, ranks);
+      const int64_t batches = sampler.batches_per_epoch();
+      ASSERT_GE(batches, 1);
+      for (const int64_t epoch : {0, 1, 5}) {
+        std::set<int64_t> seen;
+        for (int64_t i = 0; i < batches; ++i)
+          for (const int64_t sample :
+               global_batch(sampler, ranks, epoch * batches + i)) {
+            ASSERT_TRUE(sample >= 0 && sample < set.samples);
+            ASSERT_TRUE(seen.insert(sample).second)
+                << partition << " repeats " << sample;
+          }
+        ASSERT_EQ(std::ssize(seen), batches * 5 * ranks);
+        if (std::string(partition) != "by_class") {
+          ASSERT_GE(std::ssize(seen), set.samples - 5 * ranks - ranks);
+        }
+      }
+    }
+  }
+}
+
+// Over many epochs every sample gets its turn.
+TEST(Sampler, NothingIsLeftOutForEver) {
+  const ImageSet set = make_set(23, 2);
+  for (const char* partition : {"interleaved", "random", "sorted"}) {
+    const Sampler sampler = make_sampler(make_options(partition, 4), set, 2);
+    std::set<int64_t> seen;
+    for (int64_t i = 0; i < 60 * sampler.batches_per_epoch(); ++i)
+      for (const int64_t sample : global_batch(sampler, 2, i))
+        seen.insert(sample);
+    EXPECT_EQ(std::ssize(seen), set.samples) << partition;
+  }
+}
+
+TEST(Sampler, ABatchIsAFunctionOfItsIndex) {
+  const ImageSet set = make_set(97, 6);
+  for (const char* partition : {"interleaved", "random", "by_class"}) {
+    const DataOptions options = make_options(partition, 3);
+    const Sampler forward = make_sampler(options, set, 3);
+    const int64_t count = 4 * forward.batches_per_epoch();
+    std::vector<std::vector<int64_t>> seen;
+    for (int64_t i = 0; i < count; ++i) seen.push_back(forward.batch(2, i));
+    for (int64_t i = count - 1; i >= 0; --i) {
+      const Sampler fresh = make_sampler(options, set, 3);
+      ASSERT_EQ(fresh.batch(2, i), seen[static_cast<size_t>(i)]);
+      ASSERT_EQ(forward.batch(2, i), seen[static_cast<size_t>(i)]);
+    }
+    EXPECT_NE(make_sampler(options, set, 3, kSeed + 1).batch(2, 0), seen[0]);
+    EXPECT_NE(seen[0], seen[static_cast<size_t>(forward.batches_per_epoch())]);
+  }
+}
+
+// The samples a worker meets in many epochs: its shard.
+std::vector<int64_t> shard_of(const Sampler& sampler, int rank) {
+  std::set<int64_t> shard;
+  for (int64_t i = 0; i < 40 * sampler.batches_per_epoch(); ++i)
+    for (const int64_t sample : sampler.batch(rank, i)) shard.insert(sample);
+  return {shard.begin(), shard.end()};
+}
+
+std::vector<std::vector<int64_t>> shards_of(const std::string& partition,
+                                            const ImageSet& set,
+                                            int ranks) {
+  const Sampler sampler = make_sampler(make_options(partition, 4), set, ranks);
+  std::vector<std::vector<int64_t>> shards;
+  for (int rank = 0; rank < ranks; ++rank)
+    shards.push_back(shard_of(sampler, rank));
+  return shards;
+}
+
+bool is_a_block(const std::vector<int64_t>& shard) {
+  return shard.back() - shard.front() + 1 == std::ssize(shard);
+}
+
+class Shards : public ::testing::TestWithParam<int> {
+ protected:
+  const ImageSet set_ = make_set(60, 6);
+  int ranks() const { return GetParam(); }
+  int32_t label(int64_t sample) const {
+    return set_.labels[static_cast<size_t>(sample)];
+  }
+};
+
+TEST_P(Shards, AreFixedDisjointAndComplete) {
+  for (const char* partition : {"random", "contiguous", "sorted"}) {
+    std::vector<int64_t> all;
+    for (const auto& shard : shards_of(partition, set_, ranks())) {
+      EXPECT_EQ(std::ssize(shard), 60 / ranks()) << partition;
+      all.insert(all.end(), shard.begin(), shard.end());
+    }
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(all, all_of(set_)) << partition;
+  }
+}
+
+TEST_P(Shards, AreBlocksOfTheFileOnlyIfContiguous) {
+  for (const auto& shard : shards_of("contiguous", set_, ranks()))
+    EXPECT_TRUE(is_a_block(shard));
+  for (const auto& shard : shards_of("random", set_, ranks()))
+    EXPECT_FALSE(is_a_block(shard));
+}
+
+TEST_P(Shards, SortedAreBlocksOfTheLabelOrder) {
+  int32_t largest = 0;
+  for (const auto& shard : shards_of("sorted", set_, ranks())) {
+    const int32_t before = largest;
+    for (const int64_t sample : shard) {
+      EXPECT_GE(label(sample), before);
+      largest = std::max(largest, label(sample));
+    }
+  }
+}
+
+// Labels come 0 1 5 2 ..., so that whole classes are 10 samples each.
+TEST_P(Shards, ByClassHoldsWholeClasses) {
+  const auto shards = shards_of("by_class", set_, ranks());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const auto& shard = shards[static_cast<size_t>(rank)];
+    EXPECT_EQ(std::ssize(shard) % 10, 0);
+    EXPECT_FALSE(shard.empty());
+    for (const int64_t sample : shard) EXPECT_EQ(label(sample) % ranks(), rank);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Shards, ::testing::Values(2, 3, 4));
+
+void expect_refused(const std::string& line, const auto& action) {
+  try {
+    action();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_EQ(std::string(error.what()), line);
+  }
+}
+
+TEST(Sampler, RefusesTooFewSamples) {
+  const ImageSet set = make_set(20, 3);
+  EXPECT_EQ(
+      make_sampler(make_options("interleaved", 5), set, 4).batches_per_epoch(),
+      1);
+  expect_refused(
+      "data.batch: a step takes 24 = 6 x 1 x 4 samples (batch x accumulate x "
+      "workers), but the train set has 20",
+      [&] { make_sampler(make_options("interleaved", 6), set, 4); });
+  expect_refused(
+      "data.batch: a step takes 12 = 6 x 2 x 1 samples (batch x accumulate x "
+      "workers), but the smallest shard has 10",
+      [&] { make_sampler(make_options("sorted", 6, 2), set, 2); });
+  expect_refused(
+      "data.partition: by_class deals 3 classes, expected at least one for "
+      "each of 4 workers",
+      [&] { make_sampler(make_options("by_class", 1), set, 4); });
+  expect_refused(
+      "data.partition: odd, expected interleaved, random, contiguous, sorted "
+      "or by_class",
+      [&] { make_sampler(make_options("odd", 1), set, 4); });
+  expect_refused("data.batch: 0, data.accumulate: 1, expected at least 1",
+                 [&] { make_sampler(make_options("interleaved", 0), set, 1); });
+  EXPECT_THROW(
+      make_sampler(make_options("interleaved", int64_t{1} << 62), set, 4),
+      Error);
+}
+
+TEST(Validation, IsDisjointCompleteAndSeeded) {
+  const ImageSet set = make_set(50, 5);
+  DataOptions options;
+  for (const auto& [wanted, held_out] :
+       {std::pair{0.0, 0}, {0.1, 5}, {7.0, 7}, {0.98, 49}}) {
+    options.validation = wanted;
+    const Split split = split_validation(options, set, kSeed);
+    EXPECT_EQ(std::ssize(split.validation), held_out);
+    std::vector<int64_t> all = split.train;
+    all.insert(all.end(), split.validation.begin(), split.validation.end());
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(all, all_of(set));
+    EXPECT_TRUE(std::is_sorted(split.train.begin(), split.train.end()));
+  }
+  options.validation = 10;
+  EXPECT_EQ(split_validation(options, set, 1).validation,
+            split_validation(options, set, 1).validation);
+  EXPECT_NE(split_validation(options, set, 1).validation,
+            split_validation(options, set, 2).validation);
+}
+
+TEST(Validation, RefusesToTakeAll) {
+  const ImageSet set = make_set(50, 5);
+  DataOptions options;
+  options.validation = 50;
+  expect_refused(
+      "data.validation: 50 holds out 50 of 50 samples, expected to leave some "
+      "to train on",
+      [&] { split_validation(options, set, kSeed); });
+  options.validation = 2.5;
+  expect_refused(
+      "data.validation: 2.5, expected a fraction below 1 or a number of "
+      "samples",
+      [&] { split_validation(options, set, kSeed); });
+  options.validation = -1;
+  EXPECT_THROW(split_validation(options, set, kSeed), Error);
+}
+
+}  // namespace
+}  // namespace syncopate

@@ -1,0 +1,176 @@
+// One training step and one evaluation against values recorded from PyTorch in
+// double precision (tests/reference/make_model_fixtures.py).
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "gradient/model_bench.h"
+
+namespace syncopate {
+namespace {
+
+// fp32 against double through up to 20 layers and back; 3e-6 holds with
+// oneDNN 2.6 on Zen 4, the rest is room for other kernels and orders of sums.
+constexpr double kTolerance = 3e-5;
+
+// The same formula as in the script: element i of tensor `tensor`.
+double uniform(uint64_t tensor, uint64_t i) {
+  uint64_t x = i + 1000003 * tensor;
+  x *= 0x9E3779B97F4A7C15;
+  x ^= x >> 32;
+  x *= 0xD6E8FEB86659FD93;
+  x ^= x >> 32;
+  return static_cast<double>(x >> 40) / (1 << 24) - 0.5;
+}
+
+// Sum, Euclidean norm, and three elements of a tensor.
+struct Summary {
+  double sum, norm, first, middle, last;
+};
+
+Summary summary_of(std::span<const float> values) {
+  Summary s{0, 0, values.front(), values[values.size() / 2], values.back()};
+  for (const float value : values) {
+    s.sum += value;
+    s.norm += double{value} * value;
+  }
+  s.norm = std::sqrt(s.norm);
+  return s;
+}
+
+void expect_near(const Summary& got,
+                 const Summary& want,
+                 int64_t elems,
+                 const std::string& name) {
+  const double size = want.norm;
+  EXPECT_NEAR(got.norm, want.norm, kTolerance * size) << name;
+  // Errors of the elements add up like the elements.
+  EXPECT_NEAR(got.sum, want.sum, kTolerance * size * std::sqrt(double(elems)))
+      << name;
+  for (const auto member : {&Summary::first, &Summary::middle, &Summary::last})
+    EXPECT_NEAR(got.*member, want.*member, kTolerance * size) << name;
+}
+
+struct Recorded {
+  int64_t N, H, W;
+  double loss;
+  std::vector<Summary> gradients, buffers, scores;
+};
+
+std::map<std::string, Recorded> read_fixtures() {
+  const auto path = std::filesystem::path(__FILE__).parent_path() /
+                    "../../reference/fixtures/models.txt";
+  std::ifstream file(path);
+  std::map<std::string, Recorded> networks;
+  Recorded* now = nullptr;
+  for (std::string text; std::getline(file, text);) {
+    std::istringstream words(text);
+    std::string kind;
+    words >> kind;
+    if (kind == "network") {
+      std::string name;
+      words >> name;
+      now = &networks[name];
+      words >> now->N >> now->H >> now->W;
+    } else if (kind == "loss") {
+      words >> now->loss;
+    } else {
+      Summary s;
+      words >> s.sum >> s.norm >> s.first >> s.middle >> s.last;
+      (kind == "gradient" ? now->gradients
+       : kind == "buffer" ? now->buffers
+                          : now->scores)
+          .push_back(s);
+    }
+    EXPECT_FALSE(words.fail()) << text;
+  }
+  return networks;
+}
+
+std::vector<float> make_parameters(const ParameterTable& table) {
+  std::vector<float> values(table.num_elems());
+  for (int t = 0; t < table.num_tensors(); ++t) {
+    const ParameterEntry& entry = table[t];
+    const Shape& shape = entry.shape;
+    double scale = 0.5, shift = 0;
+    if (shape.rank() == 4)
+      scale = std::sqrt(24.0 / double(shape[0] * shape[2] * shape[3]));
+    else if (shape.rank() == 2)
+      scale = 2 / std::sqrt(double(shape[1]));
+    else if (entry.role == Role::kBatchNorm && entry.name.ends_with(".weight"))
+      shift = 1;
+    for (int64_t i = 0; i < entry.elems(); ++i)
+      values[entry.offset + i] =
+          static_cast<float>(shift + scale * uniform(t + 1, i));
+  }
+  return values;
+}
+
+void expect_recorded(const std::string& name, const ModelOptions& options) {
+  static const std::map<std::string, Recorded> fixtures = read_fixtures();
+  ASSERT_TRUE(fixtures.contains(name));
+  const Recorded& want = fixtures.at(name);
+  const ImageSpec spec{3, want.H, want.W, 10};
+  ModelBench bench(options, spec, want.N);
+  const ParameterTable& table = bench.model().parameters();
+  ASSERT_EQ(table.num_tensors(), std::ssize(want.gradients));
+  bench.parameters_ = make_parameters(table);
+  for (int64_t n = 0; n < want.N; ++n) {
+    bench.labels_[n] = static_cast<int32_t>((3 * n + 1) % 10);
+    for (int64_t c = 0; c < 3; ++c)
+      for (int64_t h = 0; h < want.H; ++h)
+        for (int64_t w = 0; w < want.W; ++w)
+          bench.images_[((n * want.H + h) * want.W + w) * 3 + c] =
+              static_cast<float>(
+                  4 * uniform(0, ((n * 3 + c) * want.H + h) * want.W + w));
+  }
+
+  EXPECT_NEAR(bench.step(), want.loss, kTolerance * want.loss);
+  for (int t = 0; t < table.num_tensors(); ++t) {
+    const ParameterEntry& entry = table[t];
+    const auto gradient =
+        std::span(bench.gradients_).subspan(entry.offset, entry.elems());
+    expect_near(summary_of(gradient), want.gradients[t], entry.elems(),
+                entry.name);
+  }
+  const ParameterTable& buffers = bench.model().buffers();
+  ASSERT_EQ(buffers.num_tensors(), std::ssize(want.buffers));
+  for (int t = 0; t < buffers.num_tensors(); ++t) {
+    const ParameterEntry& entry = buffers[t];
+    expect_near(
+        summary_of(
+            std::span(bench.buffers_).subspan(entry.offset, entry.elems())),
+        want.buffers[t], entry.elems(), entry.name);
+  }
+  const std::vector<float> scores = bench.scores(bench.batch());
+  expect_near(summary_of(scores), want.scores.at(0), std::ssize(scores),
+              "scores");
+}
+
+TEST(Fixtures, Resnet20) {
+  expect_recorded("resnet20", {.depth = 20});
+}
+TEST(Fixtures, Resnet8Bottleneck) {
+  expect_recorded("resnet8-bottleneck", {.depth = 8, .block = "bottleneck"});
+}
+TEST(Fixtures, Resnet8PreActivation) {
+  expect_recorded("resnet8-v2", {.depth = 8, .version = 2});
+}
+TEST(Fixtures, Resnet18WithImagenetStem) {
+  expect_recorded("resnet18-imagenet", {.depth = 18, .stem = "imagenet"});
+}
+TEST(Fixtures, WrnPost) {
+  expect_recorded("wrn8x2-post", {.family = "wrn", .depth = 8, .width = 2});
+}
+TEST(Fixtures, WrnPre) {
+  expect_recorded("wrn10x2-pre",
+                  {.family = "wrn", .depth = 10, .width = 2, .form = "pre"});
+}
+
+}  // namespace
+}  // namespace syncopate

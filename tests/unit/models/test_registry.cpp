@@ -1,0 +1,187 @@
+// Which networks there are: published parameter counts, names, refusals. Only
+// tables are built, so the largest networks need no memory.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "models/registry.h"
+
+namespace syncopate {
+namespace {
+
+const ImageSpec kCifar10{3, 32, 32, 10};
+const ImageSpec kCifar100{3, 32, 32, 100};
+const ImageSpec kImagenet{3, 224, 224, 1000};
+
+struct Count {
+  std::string name;
+  ModelOptions options;
+  ImageSpec spec;
+  int64_t parameters;
+  int64_t tensors;  // 0: not published
+};
+
+const Count kCounts[] = {
+    {"logistic", {.family = "logistic"}, kCifar10, 30730, 2},
+    // CIFAR forms; CHOCO-SGD's projections, DS-Sync's published counts.
+    {"resnet20", {.depth = 20}, kCifar10, 272474, 65},
+    {"wrn-26-10",
+     {.family = "wrn", .depth = 26, .width = 10},
+     kCifar10,
+     36481434,
+     86},
+    {"wrn-26-10/100",
+     {.family = "wrn", .depth = 26, .width = 10},
+     kCifar100,
+     36539124,
+     86},
+    // Zagoruyko & Komodakis 2016.
+    {"wrn-28-10 pre",
+     {.family = "wrn", .depth = 28, .width = 10, .form = "pre"},
+     kCifar10,
+     36479194,
+     0},
+    {"wrn-16-4 pre",
+     {.family = "wrn", .depth = 16, .width = 4, .form = "pre"},
+     kCifar10,
+     2748890,
+     0},
+    // torchvision.
+    {"resnet18", {.depth = 18, .stem = "imagenet"}, kImagenet, 11689512, 62},
+    {"resnet34", {.depth = 34, .stem = "imagenet"}, kImagenet, 21797672, 110},
+    {"resnet50", {.depth = 50, .stem = "imagenet"}, kImagenet, 25557032, 161},
+    {"resnet101", {.depth = 101, .stem = "imagenet"}, kImagenet, 44549160, 314},
+    {"wrn-50-2",
+     {.family = "wrn", .depth = 50, .width = 2, .stem = "imagenet"},
+     kImagenet,
+     68883240,
+     161},
+    // From version 1 by hand: 26,560 BatchNorm channels become 22,720.
+    {"resnet50 v2",
+     {.depth = 50, .stem = "imagenet", .version = 2},
+     kImagenet,
+     25557032 - 2 * (26560 - 22720),
+     0},
+    // Stem 3x3 instead of 7x7, ten classes instead of a thousand.
+    {"resnet50 cifar stem",
+     {.depth = 50},
+     kCifar10,
+     25557032 - 3 * 64 * (49 - 9) - 990 * 2049,
+     161},
+};
+
+TEST(Registry, PublishedParameterCounts) {
+  for (const Count& count : kCounts) {
+    const auto model = make_model(count.options, count.spec, DType::kF32);
+    EXPECT_EQ(model->parameters().num_elems(), count.parameters) << count.name;
+    if (count.tensors > 0) {
+      EXPECT_EQ(model->parameters().num_tensors(), count.tensors) << count.name;
+    }
+  }
+}
+
+// Multiply-adds: ResNet-50 as published, 4.09 G (torchvision); ResNet-20 by
+// its table: stem, 6 + 5 + 5 equal convolutions, two that halve, two
+// projections, classifier.
+TEST(Registry, MultiplyAdds) {
+  const auto resnet50 =
+      make_model({.depth = 50, .stem = "imagenet"}, kImagenet, DType::kF32);
+  EXPECT_NEAR(resnet50->forward_macs(), 4.09e9, 0.005e9);
+  const auto resnet20 = make_model({.depth = 20}, kCifar10, DType::kF32);
+  const double equal = 16 * 16 * 9 * 1024;
+  EXPECT_EQ(
+      resnet20->forward_macs(),
+      3 * 16 * 9 * 1024 + 16 * equal + 2 * equal / 2 + 2 * equal / 2 / 9 + 640);
+}
+
+TEST(Registry, NamesRolesAndOrder) {
+  const auto model = make_model({.depth = 20}, kCifar10, DType::kF32);
+  const auto& entries = model->parameters().entries();
+  EXPECT_EQ(entries[0].name, "stem.conv.weight");
+  EXPECT_EQ(entries[0].shape, Shape({16, 3, 3, 3}));
+  EXPECT_EQ(entries[0].role, Role::kWeight);
+  EXPECT_EQ(entries[1].name, "stem.bn.weight");
+  EXPECT_EQ(entries[1].role, Role::kBatchNorm);
+  EXPECT_EQ(entries[3].name, "stage1.block0.conv1.weight");
+  EXPECT_EQ(entries.back().name, "fc.bias");
+  EXPECT_EQ(entries.back().role, Role::kBias);
+  const auto has = [&](const std::string& name) {
+    return std::ranges::any_of(
+        entries, [&](const ParameterEntry& e) { return e.name == name; });
+  };
+  EXPECT_TRUE(has("stage2.block0.shortcut.conv.weight"));
+  EXPECT_FALSE(has("stage1.block0.shortcut.conv.weight"));
+  // Mean and variance of stem, two convolutions a block, and projections.
+  EXPECT_EQ(model->buffers().num_elems(), 2 * 7 * 16 + 2 * 7 * (32 + 64));
+  EXPECT_EQ(model->buffers().entries()[0].name, "stem.bn.running_mean");
+}
+
+TEST(Registry, DepthFromWhichBottlenecksAreTaken) {
+  const auto blocks = [](const ModelOptions& options) {
+    const auto model = make_model(options, kCifar10, DType::kF32);
+    return std::ranges::any_of(model->parameters().entries(),
+                               [](const ParameterEntry& e) {
+                                 return e.name.ends_with("conv3.weight");
+                               })
+               ? "bottleneck"
+               : "basic";
+  };
+  EXPECT_STREQ(blocks({.depth = 38}), "basic");
+  EXPECT_STREQ(blocks({.depth = 44}), "bottleneck");
+  EXPECT_STREQ(blocks({.depth = 110, .block = "basic"}), "basic");
+  EXPECT_STREQ(blocks({.depth = 20, .block = "bottleneck"}), "bottleneck");
+}
+
+std::string refusal(const ModelOptions& options,
+                    const ImageSpec& spec = kCifar10) {
+  try {
+    make_model(options, spec, DType::kF32);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Registry, RefusesWhatHasNoNetwork) {
+  EXPECT_EQ(refusal({.depth = 21}),
+            "model.depth: 21: no resnet of that depth with stem cifar (near: "
+            "20, 26)");
+  EXPECT_EQ(refusal({.depth = 20, .stem = "imagenet"}),
+            "model.depth: 20: no resnet of that depth with stem imagenet "
+            "(near: 18, 34)");
+  EXPECT_EQ(refusal({.family = "wrn", .depth = 27, .width = 10}),
+            "model.depth: 27: no wrn of that depth with stem cifar, form post "
+            "(near: 26, 32)");
+  EXPECT_EQ(refusal({.family = "wrn", .depth = -3, .form = "pre"}),
+            "model.depth: -3: no wrn of that depth with stem cifar, form pre "
+            "(near: 10)");
+  EXPECT_EQ(refusal({.family = "rezznet"}),
+            "model.family: rezznet: not one of logistic, resnet, wrn (did you "
+            "mean resnet?)");
+  EXPECT_EQ(refusal({.stem = "mnist"}),
+            "model.stem: mnist: not one of cifar, imagenet");
+  EXPECT_EQ(refusal({.depth = 50, .block = "basic"}),
+            "model.block: basic: resnet of depth 50 is built from bottleneck "
+            "blocks (block = auto)");
+  EXPECT_EQ(refusal({.version = 3}), "model.version: 3: not one of 1, 2");
+  EXPECT_EQ(refusal({.family = "wrn", .depth = 26, .dropout = 0.3}),
+            "model.dropout: 0.3: the post-activation wrn has no dropout (form "
+            "= pre has)");
+  EXPECT_EQ(refusal({.family = "wrn", .depth = 26, .width = 0}),
+            "model.width: 0: must lie in 1 .. 64");
+  EXPECT_NE(refusal({.depth = 20}, {3, 32, 32, 1}), "accepted");
+}
+
+TEST(Registry, TableListsEveryFamilyOnce) {
+  for (const ModelInfo& info : model_table()) {
+    ModelOptions options;
+    options.family = info.family;
+    options.depth = 20;
+    EXPECT_NE(make_model(options, kCifar10, DType::kF32), nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace syncopate

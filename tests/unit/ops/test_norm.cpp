@@ -1,0 +1,312 @@
+#include "ops/norm.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "cpu_fixture.h"
+#include "reference/reference.h"
+#include "support/guarded_tensor.h"
+#include "support/tolerance.h"
+
+namespace syncopate {
+namespace {
+
+using namespace test;
+
+struct NormShape {
+  int64_t N, C, H, W;
+};
+struct NormCase {
+  NormShape shape;
+  Layout layout;
+  DType dtype;
+  Activation activation;
+  bool has_z;
+};
+
+// One call of forward and backward with everything they write.
+struct NormRun {
+  NormShape s;
+  Layout layout;
+  DType dtype;
+  BatchNormParams params;
+  bool has_z;
+  Shape shape{s.N, s.C, s.H, s.W};
+  GuardedTensor x{dtype, shape, layout}, z{dtype, shape, layout},
+      y{dtype, shape, layout}, dy{dtype, shape, layout},
+      dx{dtype, shape, layout}, dz{dtype, shape, layout};
+  GuardedTensor gamma = channel(1), beta = channel(2), mean = channel(0),
+                rstd = channel(0), running_mean = channel(3),
+                running_var = channel(4), dgamma = channel(5),
+                dbeta = channel(6);
+
+  explicit NormRun(const NormCase& c)
+      : s(c.shape), layout(c.layout), dtype(c.dtype), has_z(c.has_z) {
+    params.activation = c.activation;
+    // A mean far from zero: squares must not cancel.
+    auto values = random_values(shape.elems(), 10);
+    for (double& value : values) value += 8;
+    x.set(values);
+    z.set(random_values(shape.elems(), 11));
+    dy.set(random_values(shape.elems(), 12));
+  }
+  GuardedTensor channel(uint64_t seed) const {
+    return {DType::kF32, Shape{s.C}, Layout::kRowMajor,
+            random_values(s.C, seed)};
+  }
+  ConstTensor residual() const {
+    return has_z ? ConstTensor(z) : ConstTensor();
+  }
+  void forward(Context& context) {
+    batchnorm_forward(context, y, mean, rstd, running_mean, running_var, x,
+                      gamma, beta, residual(), params);
+  }
+  void backward(Context& context) {
+    batchnorm_backward(context, dx, has_z ? dz.tensor() : Tensor(), dgamma,
+                       dbeta, dy, x, y, gamma, mean, rstd, params);
+  }
+  reference::BatchNorm formula() const {
+    return {s.N, s.C, s.H * s.W, static_cast<double>(params.epsilon),
+            params.activation == Activation::kRelu};
+  }
+  double rows() const { return static_cast<double>(s.N * s.H * s.W); }
+  // Stored results are rounded once.
+  double storage() const {
+    return dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
+  }
+};
+
+using ShapeAndLayout = std::pair<NormShape, Layout>;
+
+class NormTest : public testing::TestWithParam<ShapeAndLayout> {
+ protected:
+  Cpu cpu;
+  // body(case) with every element type, activation and residual.
+  template <typename Body>
+  void for_cases(const Body& body) {
+    for (const DType dtype : {DType::kF32, DType::kBf16})
+      for (const Activation activation : {Activation::kNone, Activation::kRelu})
+        for (const bool has_z : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} activation {} residual {}",
+                                   name_of(dtype), static_cast<int>(activation),
+                                   has_z));
+          body(NormCase{GetParam().first, GetParam().second, dtype, activation,
+                        has_z});
+        }
+  }
+};
+
+TEST_P(NormTest, Forward) {
+  for_cases([&](const NormCase& c) {
+    NormRun run(c);
+    const auto expected = reference::batchnorm_forward(
+        run.formula(), run.x.get(), run.gamma.get(), run.beta.get(),
+        run.has_z ? run.z.get() : reference::Values());
+    auto running_mean = run.running_mean.get();
+    auto running_var = run.running_var.get();
+    run.forward(cpu.context);
+    const double n = run.rows();
+    for (size_t i = 0; i < running_mean.size(); ++i) {
+      running_mean[i] += 0.1 * (expected.mean[i] - running_mean[i]);
+      running_var[i] +=
+          0.1 *
+          (expected.variance[i] * (n > 1 ? n / (n - 1) : 1) - running_var[i]);
+    }
+    // A mean of 8 with an error of some units in the last place, divided by the
+    // deviation: at worst 1 / sqrt(epsilon) where a channel has one value.
+    const double rstd_largest = largest_magnitude(expected.rstd);
+    const double x_error = 8 * 8 * kEpsilonF32;
+    EXPECT_TRUE(all_near(run.mean.get(), expected.mean, {x_error, 0}));
+    EXPECT_TRUE(all_near(run.running_mean.get(), running_mean, {x_error, 0}));
+    EXPECT_TRUE(all_near(run.running_var.get(), running_var, {x_error, 1e-6}));
+    // d rstd = rstd^3 d var / 2
+    EXPECT_TRUE(all_near(run.rstd.get(), expected.rstd,
+                         {0, 1e-6 + rstd_largest * rstd_largest * 1e-12}));
+    EXPECT_TRUE(all_near(run.y.get(), expected.y,
+                         {x_error * rstd_largest, 2 * run.storage()}));
+    EXPECT_TRUE(run.y.guards_are_intact() && run.mean.guards_are_intact() &&
+                run.rstd.guards_are_intact() &&
+                run.running_mean.guards_are_intact() &&
+                run.running_var.guards_are_intact());
+  });
+}
+
+TEST_P(NormTest, Backward) {
+  for_cases([&](const NormCase& c) {
+    NormRun run(c);
+    run.forward(cpu.context);
+    const auto expected = reference::batchnorm_backward(
+        run.formula(), run.dy.get(), run.x.get(), run.y.get(), run.gamma.get(),
+        run.mean.get(), run.rstd.get());
+    auto dgamma = run.dgamma.get(), dbeta = run.dbeta.get();
+    for (size_t i = 0; i < dgamma.size(); ++i) {
+      dgamma[i] += expected.dgamma[i];
+      dbeta[i] += expected.dbeta[i];
+    }
+    run.backward(cpu.context);
+    const double rstd = largest_magnitude(run.rstd.get());
+    const double n = run.rows();
+    // Sums of n terms below 1 (below rstd for dgamma) in fp32 streams.
+    const double sum_error = 8 * kEpsilonF32 * std::sqrt(n);
+    EXPECT_TRUE(all_near(run.dbeta.get(), dbeta, {sum_error + 1e-6, 0}));
+    EXPECT_TRUE(
+        all_near(run.dgamma.get(), dgamma, {(sum_error + 1e-6) * rstd, 0}));
+    // Terms of size rstd cancel.
+    EXPECT_TRUE(all_near(run.dx.get(), expected.dx,
+                         {32 * kEpsilonF32 * rstd, 2 * run.storage()}));
+    if (run.has_z) {
+      EXPECT_TRUE(all_near(run.dz.get(), expected.dz, {0, 0}));  // a selection
+    }
+    EXPECT_TRUE(run.dx.guards_are_intact() && run.dz.guards_are_intact() &&
+                run.dgamma.guards_are_intact() &&
+                run.dbeta.guards_are_intact());
+  });
+}
+
+TEST_P(NormTest, InferenceUsesTheRunningStatistics) {
+  for_cases([&](const NormCase& c) {
+    NormRun run(c);
+    const auto mean = run.running_mean.get(), gamma = run.gamma.get();
+    auto variance = run.running_var.get();
+    for (double& v : variance) v += 2;
+    run.running_var.set(variance);
+    auto expected = run.x.get();
+    const auto z = run.z.get(), beta = run.beta.get();
+    const int64_t pixels = run.s.H * run.s.W;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const size_t k = i / static_cast<size_t>(pixels) % mean.size();
+      double& v = expected[i];
+      v = gamma[k] * (v - mean[k]) / std::sqrt(variance[k] + 1e-5) + beta[k];
+      if (run.has_z) v += z[i];
+      if (run.params.activation == Activation::kRelu && v < 0) v = 0;
+    }
+    batchnorm_inference(cpu.context, run.y, run.x, run.running_mean,
+                        run.running_var, run.gamma, run.beta, run.residual(),
+                        run.params);
+    // Values up to 10, a handful of fp32 operations.
+    const Tolerance tolerance{10 * 8 * kEpsilonF32, 2 * run.storage()};
+    EXPECT_TRUE(all_near(run.y.get(), expected, tolerance));
+    EXPECT_TRUE(run.y.guards_are_intact());
+    // In place.
+    batchnorm_inference(cpu.context, run.x, run.x, run.running_mean,
+                        run.running_var, run.gamma, run.beta, run.residual(),
+                        run.params);
+    EXPECT_EQ(run.x.bytes(), run.y.bytes());
+  });
+}
+
+TEST_P(NormTest, InPlaceGradientsAreTheSame) {
+  for_cases([&](const NormCase& c) {
+    NormRun run(c);
+    run.forward(cpu.context);
+    NormRun other(c);
+    other.forward(cpu.context);
+    run.backward(cpu.context);
+    // dx over dy; with a residual dz over dy, as the header allows.
+    if (other.has_z)
+      batchnorm_backward(cpu.context, other.dx, other.dy, other.dgamma,
+                         other.dbeta, other.dy, other.x, other.y, other.gamma,
+                         other.mean, other.rstd, other.params);
+    else
+      batchnorm_backward(cpu.context, other.dy, Tensor(), other.dgamma,
+                         other.dbeta, other.dy, other.x, other.y, other.gamma,
+                         other.mean, other.rstd, other.params);
+    EXPECT_EQ((other.has_z ? other.dx : other.dy).bytes(), run.dx.bytes());
+    if (run.has_z) {
+      EXPECT_EQ(other.dy.bytes(), run.dz.bytes());
+    }
+    EXPECT_EQ(other.dgamma.bytes(), run.dgamma.bytes());
+  });
+}
+
+TEST_P(NormTest, BitsDoNotDependOnThreads) {
+  for_cases([&](const NormCase& c) {
+    NormRun run(c);
+    run.forward(cpu.context);
+    run.backward(cpu.context);
+    for (const int threads : {1, 3}) {
+      Cpu others(threads);
+      NormRun again(c);
+      again.forward(others.context);
+      again.backward(others.context);
+      EXPECT_EQ(again.y.bytes(), run.y.bytes());
+      EXPECT_EQ(again.dx.bytes(), run.dx.bytes());
+      EXPECT_EQ(again.dgamma.bytes(), run.dgamma.bytes());
+      EXPECT_EQ(again.dbeta.bytes(), run.dbeta.bytes());
+      EXPECT_EQ(again.running_var.bytes(), run.running_var.bytes());
+    }
+  });
+}
+
+std::vector<ShapeAndLayout> shapes_and_layouts() {
+  // The last three have several chunks of rows, and a ragged last one.
+  const NormShape shapes[] = {{1, 3, 5, 7},   {3, 16, 3, 5}, {3, 17, 1, 3},
+                              {3, 48, 7, 5},  {1, 1, 1, 9},  {5, 32, 17, 19},
+                              {2, 3, 31, 33}, {65, 16, 5, 5}};
+  std::vector<ShapeAndLayout> all;
+  for (const NormShape& s : shapes)
+    for (const Layout layout :
+         {Layout::kNhwc, Layout::kNchw16c, Layout::kRowMajor})
+      if (layout != Layout::kNchw16c || s.C % 16 == 0)
+        all.push_back({s, layout});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes,
+                         NormTest,
+                         testing::ValuesIn(shapes_and_layouts()),
+                         [](const auto& info) {
+                           const NormShape& s = info.param.first;
+                           return fmt::format("n{}c{}h{}w{}_{}", s.N, s.C, s.H,
+                                              s.W, name_of(info.param.second));
+                         });
+
+TEST(Norm, TwoDimensionsCountAsOnePixel) {
+  Cpu cpu;
+  NormRun run(
+      {{7, 5, 1, 1}, Layout::kNhwc, DType::kF32, Activation::kRelu, false});
+  run.forward(cpu.context);
+  GuardedTensor y(DType::kF32, {7, 5});
+  const Tensor flat =
+      make_tensor(run.x.tensor().data, DType::kF32, Shape{7, 5});
+  batchnorm_forward(cpu.context, y, run.mean, run.rstd, run.running_mean,
+                    run.running_var, flat, run.gamma, run.beta, ConstTensor(),
+                    run.params);
+  EXPECT_EQ(y.bytes(), run.y.bytes());
+}
+
+// The variance of values around 1000 with a deviation of 0.01: a formula with
+// squares of fp32 would give nonsense.
+TEST(Norm, LargeMeanKeepsTheVariance) {
+  Cpu cpu;
+  NormRun run({{8, 16, 32, 32},
+               Layout::kNchw16c,
+               DType::kF32,
+               Activation::kNone,
+               false});
+  auto values = random_values(run.shape.elems(), 10);
+  for (double& value : values) value = 1000 + 0.01 * value;
+  run.x.set(values);
+  const auto expected = reference::batchnorm_forward(
+      run.formula(), run.x.get(), run.gamma.get(), run.beta.get(), {});
+  run.forward(cpu.context);
+  // rstd depends on var + epsilon = 3e-5 + 1e-5; deviations are off by at most
+  // one unit of 1000 (6e-5) around the chunk's mean, which adds 1e-9 to var.
+  EXPECT_TRUE(all_near(run.rstd.get(), expected.rstd, {0, 1e-3}));
+}
+
+TEST(Norm, ReluLetsNanThrough) {
+  Cpu cpu;
+  NormRun run(
+      {{1, 16, 3, 3}, Layout::kNchw16c, DType::kF32, Activation::kRelu, false});
+  auto values = random_values(run.shape.elems(), 10);
+  values[0] = std::nan("");
+  run.x.set(values);
+  run.forward(cpu.context);
+  EXPECT_TRUE(std::isnan(run.y.get()[1]));   // same channel
+  EXPECT_FALSE(std::isnan(run.y.get()[9]));  // the next one
+}
+
+}  // namespace
+}  // namespace syncopate

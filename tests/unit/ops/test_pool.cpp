@@ -1,0 +1,118 @@
+#include "ops/pool.h"
+
+#include <cmath>
+#include <string>
+
+#include "cpu_fixture.h"
+#include "reference/reference.h"
+#include "support/guarded_tensor.h"
+#include "support/tolerance.h"
+
+namespace syncopate {
+namespace {
+
+using namespace test;
+
+struct PoolCase {
+  int64_t N, C, H, W;
+  Layout layout;
+  DType dtype;
+};
+
+std::string name_of_case(const testing::TestParamInfo<PoolCase>& info) {
+  const PoolCase& c = info.param;
+  return fmt::format("n{}c{}h{}w{}_{}_{}", c.N, c.C, c.H, c.W,
+                     name_of(c.layout), name_of(c.dtype));
+}
+
+class PoolTest : public testing::TestWithParam<PoolCase> {
+ protected:
+  const PoolCase c = GetParam();
+  const double storage = c.dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
+  const Shape shape{c.N, c.C, c.H, c.W};
+  GuardedTensor x{c.dtype, shape, c.layout, random_values(shape.elems(), 1)};
+  GuardedTensor dx{c.dtype, shape, c.layout};
+  Cpu cpu;
+};
+
+TEST_P(PoolTest, GlobalAverage) {
+  GuardedTensor y(DType::kF32, {c.N, c.C});
+  std::vector<double> expected(static_cast<size_t>(c.N * c.C));
+  const auto values = x.get();
+  const auto pixels = static_cast<size_t>(c.H * c.W);
+  for (size_t i = 0; i < values.size(); ++i)
+    expected[i / pixels] += values[i] / static_cast<double>(pixels);
+  global_average_pool_forward(cpu.context, y, x);
+  // A mean of values below 1 in fp32.
+  EXPECT_TRUE(all_near(y.get(), expected, {16 * kEpsilonF32, 0}));
+  EXPECT_TRUE(y.guards_are_intact());
+
+  y.set(random_values(c.N * c.C, 2));
+  const auto dy = y.get();
+  std::vector<double> gradient(values.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    gradient[i] = dy[i / pixels] / static_cast<double>(pixels);
+  global_average_pool_backward(cpu.context, dx, y);
+  EXPECT_TRUE(all_near(dx.get(), gradient, {0, storage + 2 * kEpsilonF32}));
+  EXPECT_TRUE(dx.guards_are_intact());
+}
+
+TEST_P(PoolTest, Max) {
+  for (const PoolSize size : {PoolSize{3, 2, 1}, PoolSize{2, 2, 0},
+                              PoolSize{3, 1, 1}, PoolSize{2, 3, 1}}) {
+    if (c.H + 2 * size.pad < size.window || c.W + 2 * size.pad < size.window)
+      continue;
+    const reference::Pool pool{c.N * c.C,   c.H,         c.W,
+                               size.window, size.stride, size.pad};
+    // Few distinct values, so that there are ties.
+    auto values = random_values(shape.elems(), 3);
+    for (double& value : values) value = std::round(value * 4) - 5;
+    x.set(values);
+    const auto expected = reference::max_pool_forward(pool, values);
+    const Shape pooled{c.N, c.C, pool.P(), pool.Q()};
+    GuardedTensor y(c.dtype, pooled, c.layout),
+        argmax(DType::kU8, pooled, c.layout);
+    max_pool_forward(cpu.context, y, argmax, x, size);
+    EXPECT_EQ(y.get(), expected.y);
+    EXPECT_EQ(argmax.get(), expected.argmax);
+    EXPECT_TRUE(y.guards_are_intact() && argmax.guards_are_intact());
+
+    y.set(random_values(pooled.elems(), 4));
+    const auto gradient =
+        reference::max_pool_backward(pool, y.get(), expected.argmax);
+    max_pool_backward(cpu.context, dx, y, argmax, size);
+    // Up to nine terms below 1.
+    EXPECT_TRUE(all_near(dx.get(), gradient, {16 * kEpsilonF32, storage}));
+    EXPECT_TRUE(dx.guards_are_intact());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes,
+    PoolTest,
+    testing::Values(PoolCase{1, 3, 5, 7, Layout::kNhwc, DType::kF32},
+                    PoolCase{3, 16, 7, 5, Layout::kNchw16c, DType::kF32},
+                    PoolCase{3, 32, 9, 9, Layout::kNchw16c, DType::kBf16},
+                    PoolCase{3, 17, 5, 5, Layout::kNhwc, DType::kBf16},
+                    PoolCase{2, 48, 6, 8, Layout::kNhwc, DType::kF32},
+                    PoolCase{2, 5, 4, 3, Layout::kRowMajor, DType::kF32},
+                    PoolCase{1, 1, 1, 1, Layout::kNhwc, DType::kF32},
+                    PoolCase{5, 64, 33, 17, Layout::kNchw16c, DType::kF32}),
+    name_of_case);
+
+TEST(Pool, NanWins) {
+  Cpu cpu;
+  GuardedTensor x(DType::kF32, {1, 16, 2, 2}, Layout::kNchw16c);
+  auto values = random_values(64, 1);
+  values[2] = std::nan("");
+  x.set(values);
+  GuardedTensor y(DType::kF32, {1, 16, 1, 1}, Layout::kNchw16c);
+  GuardedTensor argmax(DType::kU8, {1, 16, 1, 1}, Layout::kNchw16c);
+  max_pool_forward(cpu.context, y, argmax, x, {2, 2, 0});
+  EXPECT_TRUE(std::isnan(y.get()[0]));
+  EXPECT_EQ(argmax.get()[0], 2);
+  EXPECT_FALSE(std::isnan(y.get()[1]));
+}
+
+}  // namespace
+}  // namespace syncopate

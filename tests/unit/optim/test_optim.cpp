@@ -1,0 +1,192 @@
+// SGD against the recursion written out in double, schedules against their
+// formulas, scaling rules against the published examples.
+#include <cmath>
+#include <numbers>
+
+#include <gtest/gtest.h>
+
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+
+namespace syncopate {
+namespace {
+
+class Optim : public testing::Test {
+ protected:
+  Optim()
+      : device_(make_cpu_device()),
+        stream_(device_->make_stream()),
+        context_(*device_, *stream_, 2) {
+    table_.add("w", Shape{37}, Role::kWeight);
+    table_.add("gamma", Shape{5}, Role::kBatchNorm);
+    table_.add("b", Shape{11}, Role::kBias);
+  }
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  Context context_;
+  ParameterTable table_;
+};
+
+float value_at(int64_t i, int step) {
+  return std::sin(0.7f * static_cast<float>(i) + static_cast<float>(step));
+}
+
+TEST_F(Optim, SgdFollowsTheRecursion) {
+  for (const bool nesterov : {false, true}) {
+    for (const bool decay_batchnorm : {false, true}) {
+      const OptimizerOptions options{.momentum = 0.9,
+                                     .nesterov = nesterov,
+                                     .weight_decay = 0.01,
+                                     .decay_batchnorm = decay_batchnorm};
+      const int64_t n = table_.num_elems();
+      const auto optimizer = make_optimizer(options, table_, 0, n);
+      std::vector<float> x(n), g(n);
+      std::vector<double> expected(n), m(n, 0.0);
+      for (int64_t i = 0; i < n; ++i) expected[i] = x[i] = value_at(i, 99);
+      for (int step = 0; step < 4; ++step) {
+        for (int64_t i = 0; i < n; ++i) {
+          g[i] = value_at(i, step);
+          const bool is_exempt = i >= 37 && i < 42 && !decay_batchnorm;
+          const double grad =
+              0.5 * g[i] + (is_exempt ? 0.0 : 0.01) * expected[i];
+          m[i] = 0.9 * m[i] + grad;
+          expected[i] -= 0.1 * (nesterov ? grad + 0.9 * m[i] : m[i]);
+        }
+        optimizer->apply(context_, 0, x, g,
+                         {.rate = 0.1, .momentum = 0.9, .grad_scale = 0.5});
+      }
+      for (int64_t i = 0; i < n; ++i)
+        // Four fp32 steps of values below 4: some units of 2^-23.
+        EXPECT_NEAR(x[i], expected[i], 3e-6) << i;
+    }
+  }
+}
+
+TEST_F(Optim, SlicesEqualTheWhole) {
+  const OptimizerOptions options{.decay_batchnorm = false};
+  const int64_t n = table_.num_elems();
+  const auto whole = make_optimizer(options, table_, 0, n);
+  const auto left = make_optimizer(options, table_, 0, 40);
+  const auto right = make_optimizer(options, table_, 40, n - 40);
+  std::vector<float> x(n), g(n);
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = value_at(i, 1);
+    g[i] = value_at(i, 2);
+  }
+  std::vector<float> y = x;
+  const ApplyParams params{.rate = 0.3, .momentum = 0.9};
+  for (int step = 0; step < 3; ++step) {
+    whole->apply(context_, 0, x, g, params);
+    left->apply(context_, 0, std::span(y).first(40), std::span(g).first(40),
+                params);
+    right->apply(context_, 40, std::span(y).subspan(40),
+                 std::span(g).subspan(40), params);
+  }
+  EXPECT_EQ(x, y);
+}
+
+TEST_F(Optim, WithoutMomentumThereIsNoState) {
+  const OptimizerOptions options{.momentum = 0};
+  EXPECT_EQ(make_optimizer(options, table_, 0, 53)->state_elems(), 0);
+  EXPECT_EQ(make_optimizer(OptimizerOptions{}, table_, 0, 53)->state_elems(),
+            53);
+}
+
+TEST(ClipFactor, BoundsTheNorm) {
+  EXPECT_EQ(clip_factor(100, 0), 1);
+  EXPECT_EQ(clip_factor(0.25, 1), 1);
+  EXPECT_NEAR(clip_factor(100, 1), 0.1, 1e-6);  // the constant 1e-6 / norm
+}
+
+TEST(ScaledRate, FollowsThePublishedExamples) {
+  OptimizerOptions options{.lr = 0.1};
+  EXPECT_EQ(scaled_rate(options, 128, 8, 3), 0.1);
+  // CHOCO's README: lr .1, base 64, batch 128, ring: .1 / 64 * 128 * 3 = 0.6.
+  options.lr_scale = "linear";
+  options.lr_factor = "graph";
+  options.base_batch = 64;
+  EXPECT_NEAR(scaled_rate(options, 128, 8, 3), 0.6, 1e-12);
+  // Sync-Switch: BSP with n workers has n times the rate.
+  options = {.lr = 0.1, .lr_scale = "linear"};
+  EXPECT_NEAR(scaled_rate(options, 128, 8, 3), 0.8, 1e-12);
+  options.lr_factor = "2.5";
+  EXPECT_NEAR(scaled_rate(options, 128, 8, 3), 0.25, 1e-12);
+  options = {.lr = 0.1, .lr_scale = "sqrt", .base_batch = 32};
+  EXPECT_NEAR(scaled_rate(options, 128, 4, 3), 0.4, 1e-12);
+}
+
+Schedule make(ScheduleOptions options) {
+  return Schedule(options, 0.8, 1000, 100);  // lr, horizon, steps an epoch
+}
+
+TEST(Schedule, Constant) {
+  const Schedule s = make({});
+  EXPECT_EQ(s.rate(0), 0.8);
+  EXPECT_EQ(s.rate(5000), 0.8);
+}
+
+TEST(Schedule, MultistepDropsAtHalfOpenIntervals) {
+  const Schedule s = make({.kind = "multistep",
+                           .milestones = {{3, true}, {600, false}},
+                           .gamma = 0.2});
+  EXPECT_DOUBLE_EQ(s.rate(299), 0.8);
+  EXPECT_DOUBLE_EQ(s.rate(300), 0.16);
+  EXPECT_DOUBLE_EQ(s.rate(599), 0.16);
+  EXPECT_NEAR(s.rate(600), 0.032, 1e-15);
+}
+
+TEST(Schedule, CosineEndsAtItsFinalRate) {
+  const Schedule s = make({.kind = "cosine", .final_lr = 0.1});
+  EXPECT_DOUBLE_EQ(s.rate(0), 0.8);
+  EXPECT_NEAR(s.rate(500), 0.45, 1e-12);
+  EXPECT_NEAR(s.rate(250), 0.1 + 0.7 * (1 + std::cos(std::numbers::pi / 4)) / 2,
+              1e-12);
+  EXPECT_NEAR(s.rate(1000), 0.1, 1e-12);
+  EXPECT_NEAR(s.rate(2000), 0.1, 1e-12);
+}
+
+TEST(Schedule, Polynomial) {
+  const Schedule s = make({.kind = "polynomial", .power = 2});
+  EXPECT_NEAR(s.rate(500), 0.8 * 0.25, 1e-12);
+  EXPECT_EQ(s.rate(1000), 0);
+}
+
+TEST(Schedule, OneCycleClimbsAndFalls) {
+  const Schedule s = make({.kind = "one_cycle",
+                           .final_lr = 0.001,
+                           .low_lr = 0.15,
+                           .high_lr = 3,
+                           .cycle = {8, true}});
+  EXPECT_DOUBLE_EQ(s.rate(0), 0.15);
+  EXPECT_DOUBLE_EQ(s.rate(400), 3);
+  EXPECT_NEAR(s.rate(200), (0.15 + 3) / 2, 1e-12);
+  EXPECT_NEAR(s.rate(800), 0.15, 1e-12);
+  EXPECT_NEAR(s.rate(1000), 0.001, 1e-12);
+}
+
+TEST(Schedule, InverseTimeCountsEpochs) {
+  // CHOCO's convex decay gamma / (mu (alpha + epoch)) with alpha = 4.
+  const Schedule s = make({.kind = "inverse_time", .decay_rate = 0.25});
+  EXPECT_DOUBLE_EQ(s.rate(0), 0.8);
+  EXPECT_DOUBLE_EQ(s.rate(400), 0.4);
+}
+
+TEST(Schedule, WarmupStandsInFrontOfAny) {
+  for (const char* kind :
+       {"constant", "multistep", "cosine", "polynomial", "inverse_time"}) {
+    const Schedule s = make({.kind = kind,
+                             .warmup = {1, true},
+                             .warmup_from = 0.1,
+                             .milestones = {{5, true}}});
+    EXPECT_DOUBLE_EQ(s.rate(0), 0.1) << kind;
+    EXPECT_NEAR(s.rate(50), 0.45, 1e-12) << kind;
+    // Continuous where it ends, but for inverse_time, whose epochs count from
+    // the start of training.
+    if (std::string(kind) != "inverse_time") {
+      EXPECT_NEAR(s.rate(100), 0.8, 1e-12) << kind;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace syncopate
