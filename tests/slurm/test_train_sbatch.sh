@@ -81,6 +81,9 @@ wait_for 60 is_training stopped || failed "stopped: does not train"
 scancel --signal=USR1 "$job"
 wait_for 60 is_queued_again "$job" ||
   failed "stopped: $(state "$job") after the signal, not queued again"
+# slurmd refuses what was queued in the second in which it killed the job (its
+# credentials count whole seconds); by itself Slurm waits longer than that.
+sleep 2
 scontrol update jobid="$job" starttime=now
 wait_for 150 is_over "$job" || failed "stopped: still $(state "$job")"
 [[ $(state "$job") == COMPLETED && $(exit_code "$job") == 0 ]] ||
