@@ -7,13 +7,14 @@ packages_of() { # packages_of GROUP
     build)
       echo g++ cmake ninja-build mpich libmpich-dev libhdf5-dev \
         libboost-context-dev libdnnl-dev \
-        libfmt-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev
+        libfmt-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev \
+        libturbojpeg0-dev
       ;;
     data) echo dataset-fashion-mnist ;;
     plot) echo python3 python3-numpy python3-h5py python3-matplotlib ;;
     test)
-      echo libgtest-dev clang-format-14 shellcheck strace slurmctld slurmd \
-        slurm-client slurm-wlm-basic-plugins munge procps
+      echo libgtest-dev libjpeg-turbo-progs clang-format-14 shellcheck strace \
+        slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge procps
       ;;
     *)
       echo "packages.sh: no group $1" >&2

@@ -6,7 +6,9 @@
 
 #include "app/median.h"
 #include "base/clock.h"
+#include "device/device_vector.h"
 #include "ops/conv.h"
+#include "ops/elementwise.h"
 #include "ops/norm.h"
 #include "ops/optim_update.h"
 #include "ops/reduce.h"
@@ -14,53 +16,67 @@
 namespace syncopate {
 namespace {
 
-double time_of(const std::function<void()>& body) {
+// Seconds of one call: the median over groups of calls, each group long
+// enough that waiting for the device does not count.
+double time_of(const Context& context, const std::function<void()>& body) {
+  const int together = context.device().kind() == DeviceKind::kCpu ? 1 : 20;
   body();  // primitives are created
   std::vector<double> seconds;
   for (int i = 0; i < 11; ++i) {
+    context.stream().synchronize();
     const double begin = monotonic_s();
-    body();
-    seconds.push_back(monotonic_s() - begin);
+    for (int call = 0; call < together; ++call) body();
+    context.stream().synchronize();
+    seconds.push_back((monotonic_s() - begin) / together);
   }
   return median(seconds);
 }
 
-// Values of both signs and no two rows alike.
-void fill(Tensor t) {
-  float* values = t.f32();
-  for (int64_t i = 0; i < t.elems(); ++i)
-    values[i] = std::sin(static_cast<float>(i % 10007) * 0.37f);
-}
-
-struct Image {
-  Image(Context& context, int64_t N, int64_t C, int64_t H)
-      : memory(context.device(), 4 * N * C * H * H),
-        tensor(make_tensor(memory.data(),
-                           DType::kF32,
-                           Shape{N, C, H, H},
-                           preferred_layout(context.device(), C))) {
-    fill(tensor);
+// Values of both signs, in device memory.
+struct Values {
+  Values(Context& context,
+         const Shape& shape,
+         DType dtype = DType::kF32,
+         Layout layout = Layout::kRowMajor)
+      : single(context.device(), context.stream(), shape.elems()),
+        memory(context.device(), shape.elems() * bytes_of(dtype)),
+        tensor(make_tensor(memory.data(), dtype, shape, layout)) {
+    std::vector<float> host(static_cast<size_t>(shape.elems()));
+    for (size_t i = 0; i < host.size(); ++i)
+      host[i] = std::sin(static_cast<float>(i % 10007) * 0.37f);
+    single.assign(host);
+    reorder(context, tensor,
+            make_const_tensor(single.data(), DType::kF32, shape, layout));
   }
+  DeviceVector<float> single;
   Buffer memory;
   Tensor tensor;
 };
 
-void bench_conv(Log& log, Context& context, const ConvSize& size) {
-  Image x(context, size.N, size.C, size.H);
-  Image y(context, size.N, size.K, size.P());
-  const Shape filters{size.K, size.C, size.R, size.S};
-  Buffer w_memory(context.device(), 4 * filters.elems());
-  const Tensor w = make_tensor(w_memory.data(), DType::kF32, filters);
-  fill(w);
+struct Image : Values {
+  Image(Context& context, int64_t N, int64_t C, int64_t H, DType dtype)
+      : Values(context,
+               Shape{N, C, H, H},
+               dtype,
+               preferred_layout(context.device(), C)) {}
+};
+
+void bench_conv(Log& log, Context& context, const ConvSize& size, DType dtype) {
+  Image x(context, size.N, size.C, size.H, dtype);
+  Image y(context, size.N, size.K, size.P(), dtype);
+  const Values w(context, Shape{size.K, size.C, size.R, size.S});
   const double flop =
       2.0 * static_cast<double>(size.N * size.K * size.P() * size.Q() * size.C *
                                 size.R * size.S);
-  const double forward =
-      time_of([&] { conv_forward(context, y.tensor, x.tensor, w, size); });
-  const double data = time_of(
-      [&] { conv_backward_data(context, x.tensor, y.tensor, w, size); });
-  const double weights = time_of(
-      [&] { conv_backward_weights(context, w, x.tensor, y.tensor, size); });
+  const double forward = time_of(context, [&] {
+    conv_forward(context, y.tensor, x.tensor, w.tensor, size);
+  });
+  const double data = time_of(context, [&] {
+    conv_backward_data(context, x.tensor, y.tensor, w.tensor, size);
+  });
+  const double weights = time_of(context, [&] {
+    conv_backward_weights(context, w.tensor, x.tensor, y.tensor, size);
+  });
   log.line(
       "conv {:>3} -> {:>3} {}x{}/{} at {:>3}: forward {:8.3f} ms {:6.1f} "
       "GFLOP/s, data {:8.3f} ms, weights {:8.3f} ms",
@@ -68,19 +84,26 @@ void bench_conv(Log& log, Context& context, const ConvSize& size) {
       flop / forward * 1e-9, 1e3 * data, 1e3 * weights);
 }
 
-void bench_norm(Log& log, Context& context, int64_t N, int64_t C, int64_t H) {
-  Image x(context, N, C, H), y(context, N, C, H), z(context, N, C, H);
-  std::vector<float> channel(8 * C, 0.5f);
+void bench_norm(Log& log,
+                Context& context,
+                int64_t N,
+                int64_t C,
+                int64_t H,
+                DType dtype) {
+  const Image x(context, N, C, H, dtype), y(context, N, C, H, dtype),
+      z(context, N, C, H, dtype);
+  const Values channels(context, Shape{8, C});
   const auto part = [&](int index) {
-    return make_tensor(channel.data() + index * C, DType::kF32, Shape{C});
+    return make_tensor(channels.tensor.f32() + index * C, DType::kF32,
+                       Shape{C});
   };
   const BatchNormParams params{.activation = Activation::kRelu};
   const auto bytes = static_cast<double>(x.tensor.bytes());
-  const double forward = time_of([&] {
+  const double forward = time_of(context, [&] {
     batchnorm_forward(context, y.tensor, part(0), part(1), part(2), part(3),
                       x.tensor, part(4), part(5), z.tensor, params);
   });
-  const double backward = time_of([&] {
+  const double backward = time_of(context, [&] {
     batchnorm_backward(context, z.tensor, Tensor{}, part(6), part(7), y.tensor,
                        x.tensor, y.tensor, part(4), part(0), part(1), params);
   });
@@ -94,31 +117,35 @@ void bench_norm(Log& log, Context& context, int64_t N, int64_t C, int64_t H) {
 
 }  // namespace
 
-void bench_ops(Log& log, Context& context, int64_t batch) {
-  log.line("batch {}, {} threads, fp32", batch, context.threads());
+void bench_ops(Log& log, Context& context, int64_t batch, DType dtype) {
+  log.line("{}: batch {}, {} threads, {}", context.device().name(), batch,
+           context.threads(), name_of(dtype));
   const int64_t N = batch;
-  bench_conv(log, context, {N, 3, 32, 32, 16, 3, 3, 1, 1});
+  bench_conv(log, context, {N, 3, 32, 32, 16, 3, 3, 1, 1}, dtype);
   for (const int64_t width : {1, 4}) {  // ResNet-20's, and WRN-16-4's
-    bench_conv(log, context, {N, 16 * width, 32, 32, 16 * width, 3, 3, 1, 1});
-    bench_conv(log, context, {N, 16 * width, 32, 32, 32 * width, 3, 3, 2, 1});
-    bench_conv(log, context, {N, 32 * width, 16, 16, 32 * width, 3, 3, 1, 1});
-    bench_conv(log, context, {N, 64 * width, 8, 8, 64 * width, 3, 3, 1, 1});
+    const int64_t C = 16 * width;
+    bench_conv(log, context, {N, C, 32, 32, C, 3, 3, 1, 1}, dtype);
+    bench_conv(log, context, {N, C, 32, 32, 2 * C, 3, 3, 2, 1}, dtype);
+    bench_conv(log, context, {N, 2 * C, 16, 16, 2 * C, 3, 3, 1, 1}, dtype);
+    bench_conv(log, context, {N, 4 * C, 8, 8, 4 * C, 3, 3, 1, 1}, dtype);
   }
-  bench_norm(log, context, N, 16, 32);
-  bench_norm(log, context, N, 32, 16);
-  bench_norm(log, context, N, 64, 8);
+  bench_norm(log, context, N, 16, 32, dtype);
+  bench_norm(log, context, N, 32, 16, dtype);
+  bench_norm(log, context, N, 64, 8, dtype);
 
   constexpr int64_t kElems = 1 << 24;
-  std::vector<float> x(kElems, 1), m(kElems, 0), g(kElems, 1e-3f);
-  const double update = time_of([&] {
-    sgd_update(context, x, m, g,
-               {.rate = 0.1f, .momentum = 0.9f, .weight_decay = 1e-4f});
+  const Values x(context, Shape{kElems}), m(context, Shape{kElems}),
+      g(context, Shape{kElems});
+  const double update = time_of(context, [&] {
+    sgd_update(context, x.single, m.single, g.single,
+               {.rate = 1e-6f, .momentum = 0.9f, .weight_decay = 1e-4f});
   });
   log.line("sgd with momentum, 16.8 M: {:8.3f} ms {:5.1f} GB/s", 1e3 * update,
            5 * 4.0 * kElems / update * 1e-9);
-  const double sum =
-      time_of([&] { static_cast<void>(sum_of_squares(context, g)); });
-  log.line("sum of squares, 16.8 M: {:8.3f} ms {:5.1f} GB/s", 1e3 * sum,
+  DeviceVector<float> factor(context.device(), context.stream(), 1);
+  const double sum = time_of(
+      context, [&] { clip_factor(context, factor.data(), g.single, 1, 1); });
+  log.line("norm for clipping, 16.8 M: {:8.3f} ms {:5.1f} GB/s", 1e3 * sum,
            4.0 * kElems / sum * 1e-9);
 }
 

@@ -7,6 +7,6 @@
 
 namespace syncopate {
 
-void bench_ops(Log& log, Context& context, int64_t batch);
+void bench_ops(Log& log, Context& context, int64_t batch, DType dtype);
 
 }  // namespace syncopate

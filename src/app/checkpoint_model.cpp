@@ -54,11 +54,10 @@ CheckpointModels load_models(const Engine& engine,
                 " was trained on (normalisation may differ too)");
 
   const Model& network = *engine.model;
-  CheckpointModel model;
-  model.parameters.resize(network.parameters().num_elems());
+  std::vector<float> parameters(network.parameters().num_elems());
   load_some_state(found, 0, [&](StateVisitor& visitor) {
     visitor.visit_range(Owner::kShared, "parameters", network.parameters(),
-                        model.parameters);
+                        parameters);
   });
   const auto batchnorm = found.facts.input.find("bsp.batchnorm");
   const bool is_shared =
@@ -69,15 +68,24 @@ CheckpointModels load_models(const Engine& engine,
 
   CheckpointModels all{found.folder.string(), {}};
   std::vector<double> sums(network.buffers().num_elems(), 0.0);
+  std::vector<float> buffers;
+  const auto add_model = [&] {
+    Device& device = *engine.device;
+    Stream& stream = *engine.stream;
+    all.models.push_back({{device, stream, std::ssize(parameters)},
+                          {device, stream, std::ssize(buffers)}});
+    all.models.back().parameters.assign(parameters);
+    all.models.back().buffers.assign(buffers);
+  };
   for (int worker = 0; worker < files; ++worker) {
-    model.buffers = load_buffers(engine, found, owner, worker);
-    if (which == "each") all.models.push_back(model);
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += model.buffers[i];
+    buffers = load_buffers(engine, found, owner, worker);
+    if (which == "each") add_model();
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += buffers[i];
   }
   if (which != "each") {
     for (size_t i = 0; i < sums.size(); ++i)
-      model.buffers[i] = static_cast<float>(sums[i] / files);
-    all.models.push_back(model);
+      buffers[i] = static_cast<float>(sums[i] / files);
+    add_model();
   }
   if (engine.options.eval.batchnorm == "recomputed")
     for (CheckpointModel& one : all.models)

@@ -10,7 +10,7 @@
 namespace syncopate {
 
 struct CheckpointModel {
-  std::vector<float> parameters, buffers;
+  DeviceVector<float> parameters, buffers;  // of the engine's device
   ReplicaView view() { return {parameters, {}, buffers}; }
 };
 

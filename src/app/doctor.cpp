@@ -1,5 +1,6 @@
 // syncopate doctor: what this machine gives, what is wrong, how to mend it.
 #include <unistd.h>
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 
@@ -10,8 +11,10 @@
 #include "base/hdf5_file.h"
 #include "base/text.h"
 #include "comm/collectives.h"
+#include "comm/device_collectives.h"
 #include "comm/tags.h"
 #include "device/device.h"
+#include "ops/library.h"
 
 namespace syncopate {
 namespace {
@@ -47,11 +50,84 @@ void check_processor(Report& report, const Session& session) {
   report.note("precision", cpu.has_bf16
                                ? "bf16 instructions: run.precision = bf16 works"
                                : "no bf16 instructions: run.precision = fp32");
-  const int gpus = cuda_device_count();
-  if (gpus > 0)
-    report.ok("gpu", fmt::format("{} CUDA devices", gpus));
+}
+
+bool is_set(const char* variable) {
+  return std::getenv(variable) != nullptr;
+}
+
+// Where there are devices for the machine and none for this process.
+std::string gpu_mend() {
+  if (is_set("SLURM_JOB_ID") && !is_set("SLURM_JOB_GPUS") &&
+      !is_set("SLURM_STEP_GPUS") && !is_set("CUDA_VISIBLE_DEVICES"))
+    return "; the job asked for none: sbatch --gpus-per-task=1";
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"))
+    return fmt::format("; CUDA_VISIBLE_DEVICES is \"{}\"", visible);
+  std::error_code ignored;
+  return fs::exists("/proc/driver/nvidia/version", ignored)
+             ? "; a driver is loaded: see whether nvidia-smi works, and "
+               "whether it is new enough"
+             : "";
+}
+
+// Libraries without a GPU are no fault: they are only told.
+void check_gpus(Report& report) {
+  const std::vector<std::string> gpus = cuda_device_texts();
+  for (size_t i = 0; i < gpus.size(); ++i)
+    report.ok(fmt::format("gpu {}", i), gpus[i]);
+  const int usable = cuda_device_count();
+  if (gpus.empty())
+    report.note("gpu", cuda_devices_missing() + gpu_mend() +
+                           "; run.device = auto takes the processor");
+  else if (usable < std::ssize(gpus))
+    report.note("gpu",
+                fmt::format("{} usable, those in front of the first whose "
+                            "compute capability is below 8.0: name others in "
+                            "CUDA_VISIBLE_DEVICES",
+                            usable));
+  for (const LibraryVersion& library : cuda_library_versions())
+    if (library.obstacle.empty())
+      report.ok("gpu library", library.name);
+    else if (usable == 0)
+      report.note("gpu library", library.name + ": " + library.obstacle);
+    else
+      report.bad(ExitCode::kInputMissing, "gpu library",
+                 library.name + ": " + library.obstacle);
+  if (usable == 0 && gpus.empty()) return;
+  const std::string missing = nccl_missing();
+  if (missing.empty())
+    report.ok("gpu library", "NCCL can be used");
   else
-    report.note("gpu", "no CUDA device usable by this executable");
+    report.note("gpu library",
+                "NCCL: " + missing + "; gradients then go through the host");
+}
+
+// How gradients would travel between the GPUs of this job's ranks, as
+// sync.transport = auto chooses.
+void check_transport(Report& report,
+                     const Session& session,
+                     Endpoint& endpoint) {
+  const std::vector<std::string> hosts = session.hosts();  // by rank
+  const auto ranks_here =
+      std::count(hosts.begin(), hosts.end(), hosts[session.rank()]);
+  const int gpus = cuda_device_count();
+  std::vector<double> obstacles = {gpus == 0 ? 1.0 : 0.0,
+                                   ranks_here > gpus ? 1.0 : 0.0,
+                                   nccl_missing().empty() ? 0.0 : 1.0};
+  agree(endpoint, endpoint.world_group(), obstacles, Combine::kMax,
+        tags::kControl);
+  if (endpoint.rank() != 0) return;
+  if (obstacles[0] > 0)
+    report.note("transport", "MPI (NCCL needs a GPU for every rank)");
+  else if (obstacles[1] > 0)
+    report.note("transport",
+                "MPI through page-locked memory: ranks share a GPU (one rank "
+                "a GPU for NCCL)");
+  else if (obstacles[2] > 0)
+    report.note("transport",
+                "MPI through page-locked memory: some ranks cannot use NCCL");
+  else
+    report.ok("transport", "NCCL");
 }
 
 void check_slurm(Report& report, const Session& session) {
@@ -113,6 +189,7 @@ void check_messages(Report& report, Session& session) {
   }
   const auto world = session.make_world(session.size(), NetworkCost{});
   world->run([&](Endpoint& endpoint) {
+    check_transport(report, session, endpoint);
     const Group group = endpoint.world_group();
     std::vector<double> seconds;
     bool is_right = true;
@@ -146,6 +223,7 @@ ExitCode command_doctor(Session& session, const CommandLine& line) {
   for (const auto& [name, value] : build_facts(session))
     session.log().line("       {:<12} {}", name, value);
   check_processor(report, session);
+  check_gpus(report);
   check_slurm(report, session);
   check_messages(report, session);
   if (session.rank() == 0) check_storage(report);

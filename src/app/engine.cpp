@@ -90,12 +90,18 @@ std::unique_ptr<Engine> build_engine(Session& session,
   engine->input.resolved["run.workers"] = std::to_string(engine->workers);
   engine->input.resolved["run.threads"] = std::to_string(engine->threads);
   engine->device = make_device(options, session.local_rank());
+  const bool is_cuda = engine->device->kind() == DeviceKind::kCuda;
+  engine->input.resolved["run.device"] = is_cuda ? "cuda" : "cpu";
   engine->stream = engine->device->make_stream();
-  engine->context = std::make_unique<Context>(*engine->device, *engine->stream,
-                                              engine->threads);
+  engine->context = std::make_unique<Context>(
+      *engine->device, *engine->stream, engine->threads,
+      options.run.deterministic ? Determinism::kRequired : Determinism::kOff);
 
   const auto seed = static_cast<uint64_t>(options.run.seed);
-  engine->dataset = load_dataset(options.data);
+  DataOptions data_options = options.data;
+  if (data_options.decode_threads == 0)
+    data_options.decode_threads = engine->threads;
+  engine->dataset = load_dataset(data_options);
   engine->normalization =
       make_normalization(options.data, engine->dataset.train);
   engine->split = split_validation(options.data, engine->dataset.train, seed);
@@ -113,6 +119,9 @@ std::unique_ptr<Engine> build_engine(Session& session,
   if (memory == Memory::kPlanned)
     engine->model->plan(*engine->context, options.data.batch,
                         options.eval.batch);
+  if (memory == Memory::kPlanned)
+    engine->resident = ResidentSet::make(
+        *engine->context, engine->dataset.train, engine->normalization);
   return engine;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "app/feed.h"
 #include "app/session.h"
 #include "config/config.h"
 #include "data/loader.h"
@@ -37,12 +38,17 @@ struct Engine {
   Split split;
   std::unique_ptr<Sampler> sampler;
   std::unique_ptr<Model> model;
+  std::unique_ptr<ResidentSet> resident;  // null: batches come from the host
   RunPlan plan;
   double scaled_lr = 0;
 
   const ImageSet& evaluation_set() const;  // test, or train for validation
   std::vector<int64_t> evaluation_indices() const;
   std::string data_digest() const;
+  // Whether training steps are recorded and replayed (CUDA graphs).
+  bool records_steps() const {
+    return device->kind() == DeviceKind::kCuda && options.run.cuda_graphs;
+  }
 };
 
 enum class Memory { kPlanned, kCountedOnly };

@@ -32,11 +32,12 @@ MetricSums evaluate_batches(const Engine& engine,
   const int64_t size = engine.options.eval.batch;
   MetricSums sums{std::vector<double>(engine.model->metrics().size(), 0.0), 0};
   HostBatch batch;
+  BatchUpload upload(*engine.context, set.spec, size);
   for (int64_t i = first; i < num_batches(indices, size); i += stride) {
     fill_evaluation_batch(batch, set, engine.normalization,
                           batch_of(indices, size, i));
-    sums.add(
-        engine.model->evaluate(*engine.context, model, batch.view(set.spec)));
+    sums.add(engine.model->evaluate(*engine.context, model,
+                                    upload.put(batch.view(set.spec))));
   }
   return sums;
 }
@@ -54,11 +55,12 @@ void recompute_statistics(const Engine& engine, const ReplicaView& model) {
   std::vector<int64_t> order;
   for (const int64_t place : places) order.push_back(engine.split.train[place]);
   HostBatch batch;
+  BatchUpload upload(*engine.context, set.spec, size);
   for (int64_t i = 0; i < count; ++i) {
     fill_evaluation_batch(batch, set, engine.normalization,
                           batch_of(order, size, i));
     engine.model->recompute_statistics(*engine.context, model,
-                                       batch.view(set.spec), i);
+                                       upload.put(batch.view(set.spec)), i);
   }
 }
 
@@ -68,10 +70,12 @@ std::vector<float> predict_all(const Engine& engine, const ReplicaView& model) {
   const int64_t size = engine.options.eval.batch;
   std::vector<float> scores;
   HostBatch batch;
+  BatchUpload upload(*engine.context, set.spec, size);
   for (int64_t i = 0; i < num_batches(indices, size); ++i) {
     fill_evaluation_batch(batch, set, engine.normalization,
                           batch_of(indices, size, i));
-    engine.model->predict(*engine.context, model, batch.view(set.spec), scores);
+    engine.model->predict(*engine.context, model,
+                          upload.put(batch.view(set.spec)), scores);
   }
   return scores;
 }

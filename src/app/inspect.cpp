@@ -1,6 +1,8 @@
-// syncopate inspect PATH: a checkpoint, a results file, or a run directory.
+// syncopate inspect PATH: a checkpoint, a results file, a run directory, or
+// prepared images.
 #include "app/commands.h"
 #include "checkpoint/checkpoint.h"
+#include "data/prepared_images.h"
 #include "results/results.h"
 
 namespace syncopate {
@@ -11,6 +13,7 @@ std::string describe(const fs::path& path) {
     fail(ExitCode::kInputMissing, "{}: no such file or folder", path.string());
   if (fs::exists(path / "manifest.json")) return describe_checkpoint(path);
   if (!fs::is_directory(path)) return describe_results(path);
+  if (is_prepared_images(path)) return describe_prepared_images(path);
   std::string text;
   if (fs::exists(path / "results.h5"))
     text += describe_results(path / "results.h5");

@@ -34,6 +34,8 @@ Rows data_rows() {
       {"cifar10", "CIFAR-10's binary files"},
       {"cifar100", "CIFAR-100's binary files, fine labels"},
       {"hdf5", "one's own images and labels (inputs/data_formats.md)"},
+      {"image_folder", "train/CLASS/*.jpg and val/CLASS/*.jpg, as ImageNet"},
+      {"prepared_images", "what prepare images made of such a folder"},
       {"synthetic_images", "procedural classes of any size, seeded"},
   };
   Rows rows;

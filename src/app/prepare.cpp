@@ -1,24 +1,36 @@
-// syncopate prepare images INPUT.ini -o FILE.h5: what [data] of the input
-// names, as one file of kind hdf5.
+// syncopate prepare images: a folder of JPEGs to large files that training
+// maps, or what [data] of an input names as one file of kind hdf5.
 #include "app/commands.h"
+#include "base/clock.h"
 #include "base/hdf5_file.h"
+#include "base/text.h"
 #include "config/config.h"
 #include "data/loader.h"
+#include "data/prepare_images.h"
 
 namespace syncopate {
 namespace {
 
+template <typename T>
+void write_pixels(Hdf5Writer& file,
+                  const std::string& name,
+                  const ImageSet& set,
+                  std::span<const T> pixels) {
+  const ImageSet::Resident stored = set.resident();
+  const std::vector<int64_t> dims = {set.samples, stored.H, stored.W,
+                                     set.spec.C};
+  file.write(name, dims, pixels);
+}
+
 void write_set(Hdf5Writer& file,
                const std::string& group,
                const ImageSet& set) {
-  const std::vector<int64_t> dims = {set.samples, set.spec.H, set.spec.W,
-                                     set.spec.C};
+  const ImageSet::Resident stored = set.resident();
+  if (set.is_bytes())
+    write_pixels(file, group + "/images", set, stored.bytes);
+  else
+    write_pixels(file, group + "/images", set, stored.floats);
   const std::vector<int64_t> rows = {set.samples};
-  std::visit(
-      [&](const auto& pixels) {
-        file.write(group + "/images", dims, std::span(pixels));
-      },
-      set.pixels);
   file.write(group + "/labels", rows, std::span(set.labels));
   file.attribute(group + "/images", "description",
                  "pixels (samples, height, width, channels)");
@@ -31,34 +43,101 @@ std::string class_list(const ImageSet& set) {
   return text;
 }
 
+void prepare_hdf5(Session& session, const CommandLine& line) {
+  for (const char* name : {"path", "size", "threads"})
+    if (line.options.contains(name))
+      fail(ExitCode::kUsage,
+           "prepare images INPUT.ini: --{} belongs to prepare images "
+           "--path=DIR",
+           name);
+  const fs::path output = line.required_option("output");
+  const ParsedInput input = parse_input(line.positional[1], line.overrides);
+  refuse_errors(input);
+  if (input.options.data.kind == "image_folder")
+    fail(ExitCode::kUsage,
+         "{}: data.kind = image_folder: expected prepare images --path={} "
+         "-o DIR",
+         line.positional[1], input.options.data.path);
+  const Dataset data = load_dataset(input.options.data);
+  replace_file(output, [&](const fs::path& temporary) {
+    Hdf5Writer file(temporary);
+    write_set(file, "train", data.train);
+    write_set(file, "test", data.test);
+    file.attribute("/", "source", data.source);
+    if (!data.train.class_names.empty())
+      file.attribute("/", "class_names", class_list(data.train));
+    file.close();
+  });
+  const ImageSet::Resident stored = data.train.resident();
+  session.log().line(
+      "{}: {} training and {} test images of {} x {} x {}, {} classes; use "
+      "data.kind = hdf5, data.path = {}",
+      output.string(), data.train.samples, data.test.samples, stored.H,
+      stored.W, data.train.spec.C, data.train.spec.classes, output.string());
+}
+
+// The whole number that follows --name=, or `otherwise`.
+int64_t number_option(const CommandLine& line,
+                      const std::string& name,
+                      int64_t low,
+                      int64_t high,
+                      int64_t otherwise) {
+  const auto found = line.options.find(name);
+  if (found == line.options.end()) return otherwise;
+  const auto value = parse_int(found->second);
+  if (!value || *value < low || *value > high)
+    fail(ExitCode::kUsage, "--{}={}: expected {} to {}", name, found->second,
+         low, high);
+  return *value;
+}
+
+void prepare_folder(Session& session, const CommandLine& line) {
+  if (!line.overrides.empty())
+    fail(ExitCode::kUsage,
+         "prepare images --path=DIR takes no input keys, given: {}",
+         line.overrides[0]);
+  PrepareImages wanted;
+  wanted.from = line.required_option("path");
+  wanted.to = line.required_option("output");
+  wanted.size = number_option(line, "size", 1, 4096, 256);
+  wanted.threads =
+      static_cast<int>(number_option(line, "threads", 1, 1024, usable_cores()));
+  wanted.progress = [&](int64_t done, int64_t total) {
+    session.log().progress(done, total);
+  };
+  const double begin_s = monotonic_s();
+  const Dataset data = prepare_images(wanted);
+  const double seconds = monotonic_s() - begin_s;
+  const auto images =
+      static_cast<double>(data.train.samples + data.test.samples);
+  session.log().line(
+      "{}: {} training and {} test images of {} x {} x 3, {} classes, {}, "
+      "in {} ({:.0f} images/s); use data.kind = prepared_images, data.path = "
+      "{}",
+      wanted.to.string(), data.train.samples, data.test.samples, wanted.size,
+      wanted.size, data.train.spec.classes,
+      human_bytes(images * static_cast<double>(wanted.size * wanted.size * 3)),
+      human_seconds(seconds), images / seconds, wanted.to.string());
+}
+
 }  // namespace
 
 ExitCode command_prepare(Session& session, const CommandLine& line) {
   session.agree_on([&] {
-    line.allow_only({"output"}, CommandLine::Keys::kTaken);
-    if (line.positional.size() != 2 || line.positional[0] != "images")
+    line.allow_only({"output", "path", "size", "threads"},
+                    CommandLine::Keys::kTaken);
+    const auto& words = line.positional;
+    const bool is_folder = words.size() == 1 && line.options.contains("path");
+    if (words.empty() || words[0] != "images" ||
+        (words.size() != 2 && !is_folder))
       fail(ExitCode::kUsage,
-           "prepare: expected: prepare images INPUT.ini -o FILE.h5");
+           "prepare: expected: prepare images --path=DIR -o DIR [--size=256] "
+           "[--threads=N], or prepare images INPUT.ini -o FILE.h5");
     if (session.rank() != 0) return;
-    const fs::path output = line.required_option("output");
-    const ParsedInput input = parse_input(line.positional[1], line.overrides);
-    refuse_errors(input);
-    const Dataset data = load_dataset(input.options.data);
-    replace_file(output, [&](const fs::path& temporary) {
-      Hdf5Writer file(temporary);
-      write_set(file, "train", data.train);
-      write_set(file, "test", data.test);
-      file.attribute("/", "source", data.source);
-      if (!data.train.class_names.empty())
-        file.attribute("/", "class_names", class_list(data.train));
-      file.close();
-    });
-    session.log().line(
-        "{}: {} training and {} test images of {} x {} x {}, {} classes; use "
-        "data.kind = hdf5, data.path = {}",
-        output.string(), data.train.samples, data.test.samples,
-        data.train.spec.H, data.train.spec.W, data.train.spec.C,
-        data.train.spec.classes, output.string());
+    if (is_folder)
+      prepare_folder(session, line);
+    else
+      prepare_hdf5(session, line);
   });
   return ExitCode::kDone;
 }

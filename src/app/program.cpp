@@ -17,8 +17,12 @@ const std::vector<Command>& command_table() {
        "metrics of a checkpoint's model", &command_evaluate},
       {"predict", "predict INPUT.ini --checkpoint=PATH --output=FILE",
        "a label and scores for each sample (.csv, .h5)", &command_predict},
-      {"prepare", "prepare images INPUT.ini -o FILE.h5",
-       "any supported image data as one HDF5 file", &command_prepare},
+      {"prepare",
+       "prepare images --path=DIR -o DIR [--size=256] [--threads=N]\n"
+       "  syncopate prepare images INPUT.ini -o FILE.h5",
+       "a folder of JPEGs as large files that training maps; any other image "
+       "data as one HDF5 file",
+       &command_prepare},
       {"validate", "validate INPUT.ini",
        "check input and data, print the plan, run nothing", &command_validate},
       {"inspect", "inspect PATH",

@@ -116,10 +116,11 @@ void Recorder::declare_tables() {
       workers));
 }
 
-void Recorder::step_done(const MetricSums& sums,
-                         double compute_s,
-                         const SyncTimes& times) {
+void Recorder::metrics(const MetricSums& sums) {
   sums_.add(sums);
+}
+
+void Recorder::step_done(double compute_s, const SyncTimes& times) {
   compute_s_ += compute_s;
   times_.exposed_s += times.exposed_s;
   times_.overlapped_s += times.overlapped_s;

@@ -29,11 +29,11 @@ class Recorder {
            Endpoint& endpoint,
            Results* results);
 
-  // One step of this worker: its sums, and the seconds of its forward and
-  // backward (virtual in one process).
-  void step_done(const MetricSums& sums,
-                 double compute_s,
-                 const SyncTimes& times);
+  // One step of this worker: the seconds of its forward and backward (virtual
+  // in one process), and of communication.
+  void step_done(double compute_s, const SyncTimes& times);
+  // The sums of a step, in the order of steps; before the row that counts it.
+  void metrics(const MetricSums& sums);
 
   // The wall clock of training stands still outside start..stop, so that
   // evaluation and checkpoints are not counted.

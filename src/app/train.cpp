@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "app/commands.h"
+#include "app/device_transport.h"
 #include "app/engine.h"
 #include "app/run_directory.h"
 #include "app/trainer.h"
@@ -110,7 +111,16 @@ ExitCode command_train(Session& session, const CommandLine& line) {
 
   Ending ending = Ending::kFinished;
   world->run([&](Endpoint& endpoint) {
+    DeviceTransport transport;
+    if (session.size() > 1)
+      transport =
+          choose_transport(*engine, session.hosts()[session.rank()], endpoint);
+    if (endpoint.rank() == 0 && !transport.text.empty()) {
+      session.log().line("transport {}", transport.text);
+      results->provenance("transport", transport.text);
+    }
     Trainer trainer(session, *engine, *directory, endpoint,
+                    transport.collectives.get(),
                     endpoint.rank() == 0 ? results.get() : nullptr);
     const Ending mine = trainer.run();
     if (endpoint.rank() == 0 || session.size() > 1) ending = mine;

@@ -33,12 +33,14 @@ Trainer::Trainer(Session& session,
                  Engine& engine,
                  const RunDirectory& directory,
                  Endpoint& endpoint,
+                 DeviceCollectives* collectives,
                  Results* results)
     : session_(session),
       engine_(engine),
       directory_(directory),
       endpoint_(endpoint),
       results_(results),
+      replica_(*engine.context, *engine.model, engine.options.optimizer),
       schedule_(engine.options.schedule,
                 engine.scaled_lr,
                 engine.plan.horizon,
@@ -46,12 +48,10 @@ Trainer::Trainer(Session& session,
       bucketer_(engine.model->parameters().num_elems(),
                 static_cast<int64_t>(engine.options.sync.bucket_mb * 1e6 / 4)),
       recorder_(session, engine, endpoint, results) {
-  const ParameterTable& parameters = engine.model->parameters();
-  replica_.parameters.resize(parameters.num_elems());
-  replica_.gradients.resize(parameters.num_elems());
-  replica_.buffers.resize(engine.model->buffers().num_elems());
-  replica_.optimizer = make_optimizer(engine.options.optimizer, parameters, 0,
-                                      parameters.num_elems());
+  // In virtual time, messages start after backward in any case.
+  if (session.size() > 1)
+    for (const Bucket& bucket : bucketer_.buckets())
+      segment_offsets_.push_back(bucket.offset);
   scheme_ = make_scheme(
       {.endpoint = endpoint,
        .context = *engine.context,
@@ -60,7 +60,8 @@ Trainer::Trainer(Session& session,
        .sync = engine.options.sync,
        .optimizer = engine.options.optimizer,
        .schedule = schedule_,
-       .stop_at_worker_steps = engine.plan.stop_at * endpoint.size()});
+       .stop_at_worker_steps = engine.plan.stop_at * endpoint.size(),
+       .collectives = collectives});
 }
 
 // --- start, resume, save -----------------------------------------------------
@@ -86,10 +87,7 @@ void Trainer::start_or_resume() {
     start_fresh();
   if (results_)
     write_file_atomically(directory_.input(), echo_input(engine_.input));
-  loader_ = std::make_unique<Loader>(
-      engine_.options.data, engine_.dataset.train, engine_.normalization,
-      *engine_.sampler, endpoint_.rank(),
-      static_cast<uint64_t>(engine_.options.run.seed), batches_seen_);
+  feed_ = Feed::make(engine_, endpoint_.rank(), batches_seen_);
 }
 
 // A run goes on from its own newest checkpoint; the one that
@@ -114,13 +112,17 @@ void Trainer::start_fresh() {
     directory_.set_results_aside(session_.log());
     results_->provenance("restarts", int64_t{0});
   }
-  engine_.model->initialise(replica_.view(),
+  std::vector<float> parameters(replica_.parameters.size());
+  std::vector<float> buffers(replica_.buffers.size());
+  engine_.model->initialise(parameters, buffers,
                             static_cast<uint64_t>(engine_.options.run.seed));
   // Equal by construction on equal machines; sent all the same, since the
   // mathematics library of another node may round differently.
   broadcast(endpoint_, endpoint_.world_group(),
-            bytes_span(std::span(replica_.parameters)), 0, tags::kCollective,
+            bytes_span(std::span(parameters)), 0, tags::kCollective,
             Traffic::kBroadcast);
+  replica_.parameters.assign(parameters);
+  replica_.buffers.assign(buffers);
   recorder_.forget_traffic();
 }
 
@@ -223,15 +225,15 @@ void Trainer::replay_in_virtual_time() {
   compute_s_ = step_s;
 }
 
-MetricSums Trainer::forward_backward() {
+void Trainer::forward_backward() {
   const bool is_virtual = session_.size() == 1;
   const int64_t accumulate = engine_.options.data.accumulate;
   const double begin = monotonic_s();
-  const double waited_before_s = loader_->wait_s();
-  std::ranges::fill(replica_.gradients, 0.0f);
+  const double waited_before_s = feed_->wait_s();
+  engine_.device->fill_zero(replica_.gradients.data(),
+                            replica_.gradients.size() * 4, *engine_.stream);
   bucketer_.start();
   final_from_.clear();
-  MetricSums sums{std::vector<double>(engine_.model->metrics().size(), 0.0), 0};
   const auto on_final = [&](int64_t from) {
     if (is_virtual)
       final_from_.push_back(from);
@@ -240,23 +242,34 @@ MetricSums Trainer::forward_backward() {
           from, [this](const Bucket& b) { scheme_->gradient_ready(b); });
   };
   for (int64_t i = 0; i < accumulate; ++i) {
-    const Batch batch = loader_->next();
+    const Batch batch = feed_->next();
     const StepSettings settings{
         .loss_samples = static_cast<double>(batch.samples * accumulate),
         .dropout_seed = static_cast<uint64_t>(engine_.options.run.seed),
         .first_sample = static_cast<uint64_t>(
             (batches_seen_ * endpoint_.size() + endpoint_.rank()) *
-            engine_.options.data.batch)};
-    sums.add(engine_.model->forward_backward(
+            engine_.options.data.batch),
+        .records = engine_.records_steps(),
+        .segment_offsets = segment_offsets_};
+    pending_.push_back(engine_.model->forward_backward(
         *engine_.context, replica_.view(), batch, settings,
         i + 1 == accumulate ? GradientListener(on_final) : GradientListener()));
     ++batches_seen_;
   }
-  const double waited_s = loader_->wait_s() - waited_before_s;
+  const double waited_s = feed_->wait_s() - waited_before_s;
   compute_s_ = monotonic_s() - begin - waited_s;
   recorder_.waited_for_data(waited_s);
   if (is_virtual) replay_in_virtual_time();
-  return sums;
+}
+
+// Looks at the sums of the step whose batches are pending.
+void Trainer::settle() {
+  if (pending_.empty()) return;
+  MetricSums sums{std::vector<double>(engine_.model->metrics().size(), 0.0), 0};
+  for (const PendingSums& batch : pending_) sums.add(batch.get());
+  pending_.clear();
+  has_diverged_ |= !std::isfinite(sums.values[0]);
+  recorder_.metrics(sums);
 }
 
 bool Trainer::time_is_short() const {
@@ -270,11 +283,18 @@ bool Trainer::time_is_short() const {
 Trainer::Agreed Trainer::step(const Plan& plan) {
   const double begin = monotonic_s();
   start_agreement();
-  const MetricSums sums = forward_backward();
+  // The step before this one: the device is done with its forward, and at work
+  // on the rest.
+  const double settling = monotonic_s();
+  settle();
+  const double settled_s = monotonic_s() - settling;
+  forward_backward();
+  if (session_.size() > 1) compute_s_ += settled_s;
   scheme_->update(plan);
   scheme_->end_step(plan);
-  recorder_.step_done(sums, compute_s_, scheme_->take_times());
-  has_diverged_ |= !std::isfinite(sums.values[0]);
+  if (engine_.device->kind() == DeviceKind::kCpu) settle();
+  const SyncTimes times = scheme_->take_times();
+  recorder_.step_done(compute_s_ + times.device_s, times);
   const Agreed agreed = finish_agreement();
   step_s_ = std::max(step_s_, monotonic_s() - begin);
   return agreed;
@@ -312,8 +332,10 @@ bool Trainer::is_due(int64_t every, int64_t step) const {
 void Trainer::evaluate(const Position& at) {
   const double begin = monotonic_s();
   const EvalModel which = eval_model(engine_.options.eval.model);
-  std::vector<float> parameters(replica_.parameters.size());
-  std::vector<float> buffers(replica_.buffers.size());
+  DeviceVector<float> parameters(*engine_.device, *engine_.stream,
+                                 replica_.parameters.size());
+  DeviceVector<float> buffers(*engine_.device, *engine_.stream,
+                              replica_.buffers.size());
   scheme_->quiesce();
   scheme_->evaluation_model(which, parameters, buffers);
   const ReplicaView view{parameters, {}, buffers};
@@ -375,7 +397,6 @@ Ending Trainer::run() {
     if (plan.stop) break;
     recorder_.start_clock();
     agreed = step(plan);
-    recorder_.stop_clock();
     at = {plan.step + 1, scheme_->worker_steps_done(), plan.rate};
     if (results_) session_.log().progress(at.step, engine_.plan.stop_at);
 
@@ -385,10 +406,18 @@ Ending Trainer::run() {
     const bool saves = at.step >= engine_.plan.stop_at ||
                        agreed.stop != StopRequest::kNone ||
                        is_due(engine_.plan.checkpoint_every, at.step);
+    const bool logs = is_end || is_due(engine_.plan.log_every, at.step);
+    if (logs || evaluates || saves || agreed.diverged_rank >= 0) settle();
+    if (evaluates || saves) {
+      scheme_->quiesce();
+      recorder_.step_done(0, scheme_->take_times());
+      engine_.stream->synchronize();
+    }
+    recorder_.stop_clock();
     if (agreed.diverged_rank < 0 && (evaluates || saves))
       agreed.diverged_rank = look_before_boundary().diverged_rank;
     if (agreed.diverged_rank >= 0) return end_diverged(at, agreed);
-    if (is_end || is_due(engine_.plan.log_every, at.step)) recorder_.row(at);
+    if (logs) recorder_.row(at);
     if (evaluates) evaluate(at);
     if (saves) save(at);
     endpoint_.set_clock(boundary_s_);

@@ -22,11 +22,12 @@ enum class Ending { kFinished, kStopped, kInterrupted, kDiverged };
 
 class Trainer {
  public:
-  // `results` is null on all ranks but 0.
+  // `collectives`: of choose_transport. `results` is null on all ranks but 0.
   Trainer(Session& session,
           Engine& engine,
           const RunDirectory& directory,
           Endpoint& endpoint,
+          DeviceCollectives* collectives,
           Results* results);
 
   // Collective.
@@ -46,10 +47,11 @@ class Trainer {
   void load(const FoundCheckpoint& found);
   void resume(const FoundCheckpoint& found);
   Agreed step(const Plan& plan);
+  void settle();
   void start_agreement();
   Agreed finish_agreement();
   Ending end_diverged(const Position& at, const Agreed& agreed);
-  MetricSums forward_backward();
+  void forward_backward();
   void replay_in_virtual_time();
   bool is_due(int64_t every, int64_t step) const;
   Agreed look_before_boundary();
@@ -68,18 +70,22 @@ class Trainer {
   Replica replica_;
   Schedule schedule_;
   std::unique_ptr<Scheme> scheme_;
-  std::unique_ptr<Loader> loader_;
+  std::unique_ptr<Feed> feed_;
   Bucketer bucketer_;
   Recorder recorder_;
-  int64_t batches_seen_ = 0;         // the sampler's position
-  double boundary_s_ = 0;            // the virtual clock at the last boundary
-  double compute_s_ = 0;             // of the step
-  double checkpoint_s_ = 0;          // the longest so far
-  double step_s_ = 0;                // the longest so far
-  double evaluation_s_ = 0;          // the longest so far
-  std::vector<int64_t> final_from_;  // backward's reports, in virtual time
-  bool has_diverged_ = false;        // this worker has seen such a loss
-  std::vector<double> verdict_;      // in flight while agreement_ is
+  int64_t batches_seen_ = 0;  // the sampler's position
+  double boundary_s_ = 0;     // the virtual clock at the last boundary
+  double compute_s_ = 0;      // of the step
+  // The sums of the last step's batches, until they are looked at: one step
+  // later on a GPU, so that the host never waits for it.
+  std::vector<PendingSums> pending_;
+  std::vector<int64_t> segment_offsets_;  // where buckets begin
+  double checkpoint_s_ = 0;               // the longest so far
+  double step_s_ = 0;                     // the longest so far
+  double evaluation_s_ = 0;               // the longest so far
+  std::vector<int64_t> final_from_;       // backward's reports, in virtual time
+  bool has_diverged_ = false;             // this worker has seen such a loss
+  std::vector<double> verdict_;           // in flight while agreement_ is
   Task agreement_;
   std::optional<int64_t> saved_at_;  // worker_steps of the last checkpoint
 };

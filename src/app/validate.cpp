@@ -4,6 +4,7 @@
 #include "app/run_directory.h"
 #include "base/text.h"
 #include "comm/collectives.h"
+#include "data/prepared_images.h"
 
 namespace syncopate {
 namespace {
@@ -16,17 +17,12 @@ void print_plan(Log& log, const Engine& engine) {
   const int64_t elems = parameters.num_elems();
   const int64_t buffers = engine.model->buffers().num_elems();
   const int64_t state =
-      make_optimizer(options.optimizer, parameters, 0, elems)->state_elems();
+      make_optimizer(*engine.context, options.optimizer, parameters, 0, elems)
+          ->state_elems();
   const auto replica_bytes =
       static_cast<double>(4 * (2 * elems + buffers + state));
   const auto activation_bytes =
       static_cast<double>(engine.model->activation_bytes());
-  const auto data_bytes = [](const ImageSet& set) {
-    const auto pixels =
-        static_cast<double>(set.samples * set.spec.C * set.spec.H * set.spec.W);
-    return std::holds_alternative<std::vector<float>>(set.pixels) ? 4 * pixels
-                                                                  : pixels;
-  };
 
   log.line(
       "model     {}: {} parameters in {} tensors, {:.1f} M multiply-adds "
@@ -50,12 +46,13 @@ void print_plan(Log& log, const Engine& engine) {
       plan.checkpoint_every);
   log.line("rate      {:.5g} after scaling, schedule {} over {:.0f} steps",
            engine.scaled_lr, options.schedule.kind, plan.horizon);
-  log.line("memory    replica {}{}, activations {}, data {}",
-           human_bytes(replica_bytes),
-           engine.workers > 1 ? fmt::format(" x {}", engine.workers) : "",
-           human_bytes(activation_bytes),
-           human_bytes(data_bytes(engine.dataset.train) +
-                       data_bytes(engine.dataset.test)));
+  log.line(
+      "memory    replica {}{}, activations {}, data {}",
+      human_bytes(replica_bytes),
+      engine.workers > 1 ? fmt::format(" x {}", engine.workers) : "",
+      human_bytes(activation_bytes),
+      human_bytes(static_cast<double>(engine.dataset.train.memory_bytes() +
+                                      engine.dataset.test.memory_bytes())));
   const Wire wire = options.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32;
   int64_t bytes_a_step = all_reduce_bytes(engine.workers, 0, elems, wire);
   if (options.sync.batchnorm == "averaged")
@@ -66,6 +63,19 @@ void print_plan(Log& log, const Engine& engine) {
   log.line("directory {}", RunDirectory(options).path().string());
 }
 
+// Pixels that loading leaves unread: a sample of them.
+void check_images(Log& log, const Dataset& data) {
+  int64_t read = 0;
+  for (const ImageSet* set : {&data.train, &data.test}) {
+    const PixelCheck check = check_pixels(*set, Extent::kSample);
+    read += check.images;
+    if (!check.faults.empty())
+      fail(ExitCode::kBadInput, "{}", join(check.faults, "\nerror: "));
+  }
+  log.line("images    {} of {} were read and are whole", read,
+           data.train.samples + data.test.samples);
+}
+
 }  // namespace
 
 ExitCode command_validate(Session& session, const CommandLine& line) {
@@ -73,6 +83,7 @@ ExitCode command_validate(Session& session, const CommandLine& line) {
     line.allow_only({}, CommandLine::Keys::kTaken);
     const auto engine =
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
+    if (session.rank() == 0) check_images(session.log(), engine->dataset);
     print_plan(session.log(), *engine);
     session.log().line("ok        {}", line.positional[0]);
   });

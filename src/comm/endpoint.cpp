@@ -28,6 +28,10 @@ Group Endpoint::group(std::span<const int> members) const {
   return result;
 }
 
+void Endpoint::wait_for(Event& event) {
+  while (!event.is_done()) yield();
+}
+
 void Endpoint::perform(const std::function<void(Endpoint&)>& body) {
   body(*this);
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "comm/traffic.h"
+#include "device/device.h"
 
 namespace syncopate {
 
@@ -27,7 +28,8 @@ struct TagRange {
   Tag first, last;  // inclusive
 };
 
-// A span of host memory. (Device memory and its event join here with CUDA.)
+// A span of host memory. Device memory travels through a Mirror (mirror.h) or
+// by DeviceCollectives.
 struct ConstBytes {
   const void* data = nullptr;
   int64_t bytes = 0;
@@ -88,6 +90,10 @@ class Endpoint {
 
   virtual void wait(const Request& request) = 0;  // lets others go on
   virtual bool test(const Request& request) = 0;
+
+  // Waits until the device has come to an event; lets others go on where time
+  // is wall time (in virtual time the device's work takes none).
+  virtual void wait_for(Event& event);
 
   virtual Time now() const = 0;
 

@@ -63,6 +63,7 @@ class Judge {
                 "is validation, but data.validation = 0 holds out no samples; "
                 "expected eval.on = test or data.validation > 0");
     crop();
+    resizing();
   }
 
   void optimizer() const {
@@ -140,14 +141,31 @@ class Judge {
     if (!all_sound({"data.kind", "data.crop_pad"})) return;
     int64_t side = 0;
     if (data.kind == "cifar10" || data.kind == "cifar100") side = 32;
-    if (data.kind == "synthetic_images" &&
-        all_sound({"data.height", "data.width"}))
-      side = std::min(data.height, data.width);
+    if (all_sound({"data.height", "data.width"}))
+      side = std::min(image_size(data).H, image_size(data).W);
     if (side > 0 && data.crop_pad >= side)
       complain_("data.crop_pad",
                 fmt::format("is {}, expected less than the {} pixels of the "
                             "images",
                             data.crop_pad, side));
+  }
+
+  void resizing() const {
+    const DataOptions& data = options_.data;
+    const auto has = [&](const char* word) {
+      return std::find(data.augment.begin(), data.augment.end(), word) !=
+             data.augment.end();
+    };
+    if (all_sound({"data.augment"}) && has("crop") && has("resized_crop"))
+      complain_("data.augment",
+                "has crop and resized_crop, expected one of them");
+    const int64_t longer = std::max(image_size(data).H, image_size(data).W);
+    if (all_sound({"data.eval_resize", "data.height", "data.width"}) &&
+        data.eval_resize > 0 && data.eval_resize < longer)
+      complain_("data.eval_resize",
+                fmt::format("is {}, expected at least the {} pixels of the "
+                            "images",
+                            data.eval_resize, longer));
   }
 
   const Options& options_;

@@ -15,6 +15,7 @@ Target at(Options& options) {
 }
 
 std::vector<Key> run_keys();
+std::vector<Key> device_keys();  // of [run]: what it is computed on
 std::vector<Key> model_keys();
 std::vector<Key> data_keys();
 std::vector<Key> optimizer_keys();

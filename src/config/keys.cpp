@@ -73,6 +73,25 @@ std::vector<Key> run_keys() {
        .low = 1,
        .high = 65536,  // a worker's tag range and file name: far beyond use
        .zero_word = "auto"},
+      {.name = "run.log_every",
+       .target = at<kRun, &RunOptions::log_every>,
+       .doc = "Distance of lines in the log and of rows of /train and /comm.",
+       .low = 0,
+       .is_low_open = true,
+       .on_resume = OnResume::kMayChange},
+      {.name = "run.time_limit_s",
+       .target = at<kRun, &RunOptions::time_limit_s>,
+       .doc = "Seconds of wall time before which the run saves a checkpoint "
+              "and exits with 75; 0: none.",
+       .low = 0,
+       .on_resume = OnResume::kMayChange},
+  };
+}
+
+// What the run is computed on.
+std::vector<Key> device_keys() {
+  constexpr auto kRun = &Options::run;
+  return {
       {.name = "run.device",
        .target = at<kRun, &RunOptions::device>,
        .doc = "Where layers are computed; auto: a GPU if there is one.",
@@ -90,17 +109,15 @@ std::vector<Key> run_keys() {
               "needs a processor or GPU that has it.",
        .choices = {"fp32", "bf16"},
        .used_when = {{"model.family", {"resnet", "wrn"}}}},
-      {.name = "run.log_every",
-       .target = at<kRun, &RunOptions::log_every>,
-       .doc = "Distance of lines in the log and of rows of /train and /comm.",
-       .low = 0,
-       .is_low_open = true,
-       .on_resume = OnResume::kMayChange},
-      {.name = "run.time_limit_s",
-       .target = at<kRun, &RunOptions::time_limit_s>,
-       .doc = "Seconds of wall time before which the run saves a checkpoint "
-              "and exits with 75; 0: none.",
-       .low = 0,
+      {.name = "run.deterministic",
+       .target = at<kRun, &RunOptions::deterministic>,
+       .doc = "On a GPU: the same bits from the same input, as on a CPU "
+              "always; off may be faster.",
+       .used_when = {{"run.device", {"auto", "cuda"}}}},
+      {.name = "run.cuda_graphs",
+       .target = at<kRun, &RunOptions::cuda_graphs>,
+       .doc = "On a GPU: training steps are recorded once and replayed.",
+       .used_when = {{"run.device", {"auto", "cuda"}}},
        .on_resume = OnResume::kMayChange},
   };
 }
@@ -112,9 +129,17 @@ std::vector<Key> sync_keys() {
        .target = at<kSync, &SyncOptions::scheme>,
        .doc = "The rule that keeps workers in step.",
        .choices = scheme_keywords()},
+      {.name = "sync.transport",
+       .target = at<kSync, &SyncOptions::transport>,
+       .doc = "What carries gradients between GPUs of different ranks: NCCL, "
+              "or MPI through host memory; auto: NCCL where every rank has "
+              "its own GPU and the library is there.",
+       .choices = {"auto", "mpi", "nccl"},
+       .used_when = {{"run.device", {"auto", "cuda"}}}},
       {.name = "sync.collective",
        .target = at<kSync, &SyncOptions::collective>,
-       .doc = "Algorithm of the all-reduce; native: the MPI library's own.",
+       .doc = "Algorithm of the all-reduce through host memory; native: the "
+              "MPI library's own.",
        .choices = {"ring", "native"}},
       {.name = "sync.wire",
        .target = at<kSync, &SyncOptions::wire>,
@@ -231,8 +256,8 @@ const std::vector<Key>& key_table() {
   static const std::vector<Key> table = [] {
     std::vector<Key> all;
     for (const auto section :
-         {run_keys, model_keys, data_keys, optimizer_keys, schedule_keys,
-          sync_keys, eval_keys, checkpoint_keys, virtual_keys})
+         {run_keys, device_keys, model_keys, data_keys, optimizer_keys,
+          schedule_keys, sync_keys, eval_keys, checkpoint_keys, virtual_keys})
       for (Key& key : section()) all.push_back(std::move(key));
     return all;
   }();

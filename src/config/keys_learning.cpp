@@ -62,6 +62,8 @@ bool is_lr_factor(const std::string& text) {
 std::vector<Key> synthetic_keys() {
   constexpr auto kData = &Options::data;
   const std::vector<UsedWhen> synthetic = {{"data.kind", {"synthetic_images"}}};
+  const std::vector<UsedWhen> sized = {
+      {"data.kind", {"synthetic_images", "image_folder", "prepared_images"}}};
   return {
       {.name = "data.samples",
        .target = at<kData, &DataOptions::samples>,
@@ -85,14 +87,18 @@ std::vector<Key> synthetic_keys() {
        .used_when = synthetic},
       {.name = "data.height",
        .target = at<kData, &DataOptions::height>,
-       .doc = "Height of the made images in pixels.",
+       .doc = "Height in pixels of what the network is fed; auto: 32 of made "
+              "images, else 224.",
        .low = 1,
-       .used_when = synthetic},
+       .zero_word = "auto",
+       .used_when = sized},
       {.name = "data.width",
        .target = at<kData, &DataOptions::width>,
-       .doc = "Width of the made images in pixels.",
+       .doc = "Width in pixels of what the network is fed; auto: 32 of made "
+              "images, else 224.",
        .low = 1,
-       .used_when = synthetic},
+       .zero_word = "auto",
+       .used_when = sized},
       {.name = "data.noise",
        .target = at<kData, &DataOptions::noise>,
        .doc = "Noise on a class's pattern, in the pattern's standard "
@@ -104,6 +110,32 @@ std::vector<Key> synthetic_keys() {
        .doc = "Seed of the made images, apart from run.seed.",
        .low = 0,
        .used_when = synthetic},
+  };
+}
+
+// Of images that are read when they are needed.
+std::vector<Key> image_file_keys() {
+  constexpr auto kData = &Options::data;
+  const std::vector<UsedWhen> read_late = {
+      {"data.kind", {"image_folder", "prepared_images"}}};
+  return {
+      {.name = "data.eval_resize",
+       .target = at<kData, &DataOptions::eval_resize>,
+       .doc = "Evaluation resizes the shorter side to so many pixels and cuts "
+              "out the middle; auto: 256/224 of the larger of height and "
+              "width.",
+       .low = 1,
+       .zero_word = "auto",
+       .used_when = read_late},
+      {.name = "data.decode_threads",
+       .target = at<kData, &DataOptions::decode_threads>,
+       .doc = "Threads of a process that decode and resize images; auto: as "
+              "many as run.threads.",
+       .low = 1,
+       .high = 1024,  // more cores than a node has
+       .zero_word = "auto",
+       .used_when = read_late,
+       .on_resume = OnResume::kMayChange},
   };
 }
 
@@ -201,7 +233,7 @@ std::vector<Key> data_keys() {
       {.name = "data.augment",
        .target = at<kData, &DataOptions::augment>,
        .doc = "Random changes of training images.",
-       .choices = {"crop", "flip", "rotate"},
+       .choices = {"crop", "flip", "rotate", "resized_crop"},
        .zero_word = "none"},
       {.name = "data.crop_pad",
        .target = at<kData, &DataOptions::crop_pad>,
@@ -215,11 +247,19 @@ std::vector<Key> data_keys() {
        .high = 180,
        .is_low_open = true,
        .used_when = {{"data.augment", {"rotate"}}}},
+      {.name = "data.crop_scale_min",
+       .target = at<kData, &DataOptions::crop_scale_min>,
+       .doc = "Least area of a random-resized crop, as a share of the image; "
+              "the largest is 1.",
+       .low = 0,
+       .high = 1,
+       .is_low_open = true,
+       .used_when = {{"data.augment", {"resized_crop"}}}},
       {.name = "data.normalize",
        .target = at<kData, &DataOptions::normalize>,
-       .doc = "auto: mean and deviation by channel of the training set; none: "
-              "pixels / 255; or means / deviations by channel, of pixels in "
-              "0..1.",
+       .doc = "auto: mean and deviation by channel of the training set (of "
+              "image_folder: of 256 of its images); none: pixels / 255; or "
+              "means / deviations by channel, of pixels in 0..1.",
        .form = {"auto, none or means / deviations such as 0.5 0.5 0.5 / 0.2 "
                 "0.2 0.2",
                 is_normalization}},
@@ -230,7 +270,8 @@ std::vector<Key> data_keys() {
        .high = 1024,  // each holds a batch of images in memory
        .on_resume = OnResume::kMayChange},
   };
-  for (Key& key : synthetic_keys()) keys.push_back(std::move(key));
+  for (const auto part : {image_file_keys, synthetic_keys})
+    for (Key& key : part()) keys.push_back(std::move(key));
   return keys;
 }
 

@@ -25,6 +25,8 @@ struct RunOptions {
   std::string device = "auto";     // auto cpu cuda
   int64_t threads = 0;             // of a worker; 0: auto
   std::string precision = "fp32";  // fp32 bf16
+  bool deterministic = true;       // on a GPU; a CPU always is
+  bool cuda_graphs = true;
   Length log_every{50, false};
   double time_limit_s = 0;  // checkpoint and exit 75 before it; 0: none
 };

@@ -66,9 +66,10 @@ bool parse_one(const Key& key, std::string_view text, double& out) {
 }
 
 bool parse_one(const Key&, std::string_view text, bool& out) {
-  if (text != "yes" && text != "no" && text != "true" && text != "false")
+  if (text != "yes" && text != "no" && text != "true" && text != "false" &&
+      text != "on" && text != "off")
     return false;
-  out = text == "yes" || text == "true";
+  out = text == "yes" || text == "true" || text == "on";
   return true;
 }
 

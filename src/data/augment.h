@@ -1,65 +1,46 @@
-// From stored pixels to what a network is fed: normalised, and for training
-// cropped, flipped and rotated at random.
+// How training sees a sample: cropped, flipped, rotated and resized at random,
+// as one affine map of the stored pixels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <vector>
 
+#include "data/image_reader.h"
 #include "data/loader.h"
 
 namespace syncopate {
 
-// value = (pixel / 255 - mean) / std for bytes, (pixel - mean) / std for
-// floats; bytes through a table of 256 values a channel.
-class Normalizer {
- public:
-  // `set` must outlive it.
-  Normalizer(const ImageSet& set, const Normalization& normalization);
-
-  // Sample `sample` moved by (dy, dx) and, where asked, mirrored left to
-  // right: out(y, x) = pixel(y + dy, x' + dx), x' = x or W-1-x; zero outside.
-  struct View {
-    int64_t dy = 0, dx = 0;
-    bool is_mirrored = false;
-  };
-  // out: (H, W, C)
-  void fill(int64_t sample, const View& view, float* out) const;
-
- private:
-  const ImageSet& set_;
-  Normalization normalization_;
-  std::vector<float> table_;  // (256, C); empty for floats
-};
-
 // Draws for a sample are a function of (seed, epoch, sample) alone, and each
-// kind's draw does not depend on which other kinds are on.
+// kind's draw does not depend on which other kinds are on. Safe to use from
+// several threads.
 class Augmenter {
  public:
-  // Errors: kBadInput for unknown kinds and impossible sizes.
+  // `set` must outlive it. Errors: kBadInput for unknown kinds and impossible
+  // sizes.
   Augmenter(const DataOptions& options,
             const ImageSet& set,
             const Normalization& normalization,
             uint64_t seed);
 
-  // Crop, then flip, then rotate. out: (H, W, C)
-  void fill(int64_t epoch, int64_t sample, float* out);
+  // Crop or resized crop, then flip, then rotate, of stored images of one size
+  // (not of JPEG files, whose sizes differ).
+  SampleMap map(int64_t epoch, int64_t sample) const;
+  // The same for a stored image of H x W.
+  SampleMap map(int64_t epoch, int64_t sample, int64_t H, int64_t W) const;
+
+  // The image through that map. out: (H, W, C)
+  void fill(int64_t epoch, int64_t sample, float* out) const;
+
+  const ImageReader& reader() const { return reader_; }
 
  private:
-  ImageSpec spec_;
-  Normalizer normalizer_;
+  const ImageSet& set_;
+  ImageReader reader_;
   uint64_t seed_;
   int64_t pad_ = 0;
   bool has_flip_ = false;
-  double degrees_ = 0;          // 0: no rotation
-  std::vector<float> upright_;  // scratch of the rotation
+  double degrees_ = 0;         // 0: no rotation
+  double crop_scale_min_ = 0;  // 0: no resized crop
 };
-
-// Rotates (H, W, C) about its middle by `radians`, bilinearly, zero outside.
-void rotate_image(const ImageSpec& spec,
-                  double radians,
-                  const float* in,
-                  float* out);
 
 }  // namespace syncopate

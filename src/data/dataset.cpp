@@ -15,42 +15,76 @@ struct Kind {
   const char* name;
   Dataset (*read)(const DataOptions&);
 };
-constexpr std::array<Kind, 5> kKinds = {{
+constexpr std::array<Kind, 7> kKinds = {{
     {"idx", read_idx},
     {"cifar10", read_cifar10},
     {"cifar100", read_cifar100},
     {"hdf5", read_hdf5_images},
+    {"image_folder", read_image_folder},
+    {"prepared_images", read_prepared_images},
     {"synthetic_images", make_synthetic_images},
 }};
 
-template <typename T>
-std::string_view bytes_of_vector(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()),
-          values.size() * sizeof(T)};
-}
+// A digest of the pixels, or of what stands for them: files are not read here.
+struct DigestOfPixels {
+  template <typename T>
+  std::string operator()(const std::vector<T>& pixels) const {
+    return digest_of(bytes_of(pixels));
+  }
+  std::string operator()(const MappedImages& images) const {
+    return digest_of(join(images.block_digests, "\n"));
+  }
+  std::string operator()(const JpegFiles& files) const {
+    return digest_of(join(files.names, "\n"));
+  }
+};
 
 // What every reader must have kept.
 void finish(ImageSet& set) {
   const ImageSpec& spec = set.spec;
-  const auto values =
-      static_cast<size_t>(set.samples * spec.C * spec.H * spec.W);
-  const auto [stored, pixel_digest] = std::visit(
-      [](const auto& pixels) {
-        return std::pair(pixels.size(), digest_of(bytes_of_vector(pixels)));
-      },
-      set.pixels);
-  CHECK(set.samples > 0 && stored == values);
+  const ImageSet::Resident stored = set.resident();
+  const bool is_stored = !std::holds_alternative<JpegFiles>(set.pixels);
+  CHECK(set.samples > 0);
+  CHECK(!is_stored || std::ssize(stored.bytes) + std::ssize(stored.floats) ==
+                          set.samples * spec.C * stored.H * stored.W);
   CHECK(set.labels.size() == static_cast<size_t>(set.samples));
   CHECK(!check_labels(set.labels, spec.classes));
   CHECK(set.class_names.empty() ||
         set.class_names.size() == static_cast<size_t>(spec.classes));
-  set.digest = digest_of(
-      fmt::format("{} {} {} {} {} {} {}", spec.C, spec.H, spec.W, spec.classes,
-                  set.pixels.index() == 0 ? "u8" : "f32", pixel_digest,
-                  digest_of(bytes_of_vector(set.labels))));
+  set.digest = digest_of(fmt::format(
+      "{} {} {} {} {} {} {}", spec.C, spec.H, spec.W, spec.classes,
+      set.is_bytes() ? "u8" : "f32", std::visit(DigestOfPixels{}, set.pixels),
+      digest_of(bytes_of(set.labels))));
 }
 
 }  // namespace
+
+void add_pixels(std::span<const uint8_t> pixels, Histogram& histogram) {
+  for (size_t i = 0; i < pixels.size();)
+    for (auto& counts : histogram) ++counts[pixels[i++]];
+}
+
+ImageSet::Resident ImageSet::resident() const {
+  if (const auto* bytes = std::get_if<std::vector<uint8_t>>(&pixels))
+    return {spec.H, spec.W, *bytes, {}};
+  if (const auto* floats = std::get_if<std::vector<float>>(&pixels))
+    return {spec.H, spec.W, {}, *floats};
+  if (const auto* mapped = std::get_if<MappedImages>(&pixels))
+    return {mapped->H, mapped->W, mapped->file->bytes(), {}};
+  return {};
+}
+
+void ImageSet::read_ahead() const {
+  if (const auto* mapped = std::get_if<MappedImages>(&pixels))
+    mapped->file->will_need(0, std::ssize(mapped->file->bytes()));
+}
+
+int64_t ImageSet::memory_bytes() const {
+  if (std::holds_alternative<MappedImages>(pixels)) return 0;
+  const Resident stored = resident();
+  return std::ssize(stored.bytes) +
+         std::ssize(stored.floats) * static_cast<int64_t>(sizeof(float));
+}
 
 std::optional<LabelFault> count_classes(std::span<const int32_t> labels,
                                         int64_t* classes) {
@@ -83,6 +117,12 @@ std::optional<LabelFault> check_labels(std::span<const int32_t> labels,
           static_cast<int64_t>(i),
           fmt::format("label {}, expected 0 to {}", labels[i], classes - 1)};
   return std::nullopt;
+}
+
+ImageSize image_size(const DataOptions& options) {
+  const int64_t side = options.kind == "synthetic_images" ? 32 : 224;
+  return {options.height > 0 ? options.height : side,
+          options.width > 0 ? options.width : side};
 }
 
 std::vector<std::string> data_kinds() {

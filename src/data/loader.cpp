@@ -1,13 +1,12 @@
 #include "data/loader.h"
 
-#include <csignal>
-
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <thread>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "data/augment.h"
 
 namespace syncopate {
@@ -16,17 +15,6 @@ namespace {
 void resize(HostBatch& batch, const ImageSpec& spec, int64_t samples) {
   batch.images.resize(static_cast<size_t>(samples * spec.H * spec.W * spec.C));
   batch.labels.resize(static_cast<size_t>(samples));
-}
-
-// A thread that no signal is delivered to: they are the main thread's.
-template <typename Body>
-std::thread start_without_signals(Body body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
 }
 
 }  // namespace
@@ -44,15 +32,19 @@ void fill_evaluation_batch(HostBatch& batch,
                            const ImageSet& set,
                            const Normalization& normalization,
                            std::span<const int64_t> indices) {
-  const Normalizer normalizer(set, normalization);
+  const ImageReader reader(set, normalization);
   const int64_t image_elems = set.spec.H * set.spec.W * set.spec.C;
   resize(batch, set.spec, std::ssize(indices));
-  for (size_t i = 0; i < indices.size(); ++i) {
-    normalizer.fill(
-        indices[i], {},
-        batch.images.data() + static_cast<int64_t>(i) * image_elems);
-    batch.labels[i] = set.labels[static_cast<size_t>(indices[i])];
-  }
+  reader.will_need(indices);
+  reader.for_each(std::ssize(indices), [&](int64_t i) {
+    const auto place = static_cast<size_t>(i);
+    const int64_t sample = indices[place];
+    reader.fill(
+        sample,
+        [&](int64_t H, int64_t W) { return evaluation_map(set, sample, H, W); },
+        batch.images.data() + i * image_elems);
+    batch.labels[place] = set.labels[static_cast<size_t>(sample)];
+  });
 }
 
 // Batches first, first + 1, ... go round a ring of buffers: `filled` counts
@@ -115,12 +107,13 @@ struct Loader::Impl {
     const std::vector<int64_t> samples = sampler.batch(rank, index);
     HostBatch& batch = slot(number);
     resize(batch, set.spec, std::ssize(samples));
-    for (size_t i = 0; i < samples.size(); ++i) {
-      augmenter.fill(
-          epoch, samples[i],
-          batch.images.data() + static_cast<int64_t>(i) * image_elems);
-      batch.labels[i] = set.labels[static_cast<size_t>(samples[i])];
-    }
+    augmenter.reader().will_need(samples);
+    augmenter.reader().for_each(std::ssize(samples), [&](int64_t i) {
+      const auto place = static_cast<size_t>(i);
+      const int64_t sample = samples[place];
+      augmenter.fill(epoch, sample, batch.images.data() + i * image_elems);
+      batch.labels[place] = set.labels[static_cast<size_t>(sample)];
+    });
   }
 
   // A slot is free unless it is prepared or the caller's.

@@ -16,7 +16,8 @@
 namespace syncopate {
 
 struct DataOptions {
-  std::string kind = "idx";  // idx cifar10 cifar100 hdf5 synthetic_images
+  // idx cifar10 cifar100 hdf5 image_folder prepared_images synthetic_images
+  std::string kind = "idx";
   std::string path;
   int64_t batch = 128;     // per worker
   int64_t accumulate = 1;  // batches per optimizer step
@@ -27,15 +28,20 @@ struct DataOptions {
   // classes dealt round robin.
   std::string partition = "interleaved";
   double validation = 0;  // fraction (< 1) or samples (>= 1) of train held out
-  std::vector<std::string> augment;  // of: crop flip rotate
+  std::vector<std::string> augment;  // of: crop flip rotate resized_crop
   int64_t crop_pad = 4;  // pixels of zero (after normalisation) each side
   double rotate_degrees = 15;
+  double crop_scale_min = 0.08;    // least area of a resized crop, of the image
   std::string normalize = "auto";  // auto: per channel of train; none: /255;
                                    // "m1 m2 m3 / s1 s2 s3" in units of 0..1
   int64_t prefetch = 2;            // batches prepared ahead, by a thread
-  // synthetic_images
+  // image_folder, prepared_images
+  int64_t eval_resize = 0;     // of the shorter side; 0: 256/224 of the size
+  int64_t decode_threads = 0;  // that fill a batch; 0: the cores there are
+  // synthetic_images; the size of image_folder and prepared_images too
   int64_t samples = 2048, test_samples = 512, classes = 10;
-  int64_t channels = 3, height = 32, width = 32;
+  int64_t channels = 3;
+  int64_t height = 0, width = 0;  // 0: 32 of synthetic_images, else 224
   double noise = 0.5;  // of a class's pattern, in its standard deviations
   uint64_t synthetic_seed = 7;
 };
@@ -47,10 +53,18 @@ Dataset load_dataset(const DataOptions& options);
 // Kinds, for `list data` and for validation.
 std::vector<std::string> data_kinds();
 
+// height and width with their defaults filled in.
+struct ImageSize {
+  int64_t H, W;
+};
+ImageSize image_size(const DataOptions& options);
+
 // Per channel, in units of stored pixels / 255 (bytes) or as stored (floats).
 struct Normalization {
   std::vector<float> mean, std;
 };
+// auto: exact, but for JPEG files, of which it decodes 256 (the middle that
+// evaluation sees) spread evenly over the set.
 Normalization make_normalization(const DataOptions& options,
                                  const ImageSet& train);
 
@@ -91,7 +105,8 @@ class Sampler {
 // Delivers a worker's training batches, prepared ahead by a thread of the
 // process (with prefetch 0 by the caller itself). Augmentation goes by (seed,
 // epoch, index of the sample in the set), so it does not depend on how many
-// workers there are: crop, then flip, then rotate.
+// workers there are: crop or resized crop, then flip, then rotate. The
+// set's own threads, where it has some, share out the images of a batch.
 class Loader {
  public:
   // `set` must outlive it. Errors: kBadInput for impossible options.

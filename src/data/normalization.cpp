@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "data/loader.h"
+#include "data/image_reader.h"
 
 namespace syncopate {
 namespace {
@@ -18,11 +18,7 @@ struct Moments {
 };
 
 // Exact: the histograms are integers.
-Moments moments_of(const std::vector<uint8_t>& pixels, int64_t channels) {
-  std::vector<std::array<int64_t, 256>> histogram(
-      static_cast<size_t>(channels));
-  for (size_t i = 0; i < pixels.size();)
-    for (auto& counts : histogram) ++counts[pixels[i++]];
+Moments moments_of(const Histogram& histogram) {
   Moments result;
   for (const auto& counts : histogram) {
     double samples = 0, sum = 0, square = 0;
@@ -56,6 +52,48 @@ Moments moments_of(const std::vector<float>& pixels, int64_t channels) {
   return result;
 }
 
+// Of the bytes of JPEG files evenly spread over the set: what evaluation sees.
+Histogram sample_histogram(const ImageSet& set) {
+  constexpr int64_t kImages = 256;  // their mean is within 2% of grey
+  const auto& files = std::get<JpegFiles>(set.pixels);
+  const ImageSpec& spec = set.spec;
+  const int64_t images = std::min(set.samples, kImages);
+  std::vector<Histogram> histograms(static_cast<size_t>(images),
+                                    Histogram(static_cast<size_t>(spec.C)));
+  set.pool->run(images, [&](int64_t i) {
+    const int64_t sample = i * set.samples / images;
+    std::vector<uint8_t> pixels(static_cast<size_t>(spec.H * spec.W * spec.C));
+    read_jpeg_bytes(
+        files.path(sample),
+        [&](int64_t H, int64_t W) { return evaluation_map(set, sample, H, W); },
+        spec, pixels.data());
+    add_pixels(pixels, histograms[static_cast<size_t>(i)]);
+  });
+  Histogram sum(static_cast<size_t>(spec.C));
+  for (const Histogram& one : histograms)
+    for (size_t c = 0; c < sum.size(); ++c)
+      for (size_t v = 0; v < 256; ++v) sum[c][v] += one[c][v];
+  return sum;
+}
+
+struct MomentsOf {
+  const ImageSet& set;
+  Moments operator()(const std::vector<uint8_t>& pixels) const {
+    Histogram histogram(static_cast<size_t>(set.spec.C));
+    add_pixels(pixels, histogram);
+    return moments_of(histogram);
+  }
+  Moments operator()(const std::vector<float>& pixels) const {
+    return moments_of(pixels, set.spec.C);
+  }
+  Moments operator()(const MappedImages& images) const {
+    return moments_of(images.histogram);
+  }
+  Moments operator()(const JpegFiles&) const {
+    return moments_of(sample_histogram(set));
+  }
+};
+
 std::vector<float> parse_values(const std::string& whole,
                                 const std::string& text,
                                 int64_t channels) {
@@ -85,11 +123,8 @@ Normalization make_normalization(const DataOptions& options,
   if (text == "none")
     return {std::vector<float>(channels, 0), std::vector<float>(channels, 1)};
   if (text == "auto") {
-    const Moments moments = std::visit(
-        [&](const auto& pixels) { return moments_of(pixels, train.spec.C); },
-        train.pixels);
-    const double floor =
-        train.pixels.index() == 0 ? kStdFloorBytes : kStdFloorFloats;
+    const Moments moments = std::visit(MomentsOf{train}, train.pixels);
+    const double floor = train.is_bytes() ? kStdFloorBytes : kStdFloorFloats;
     Normalization result;
     for (size_t c = 0; c < channels; ++c) {
       result.mean.push_back(static_cast<float>(moments.mean[c]));

@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "data/loader.h"
 
@@ -14,7 +16,20 @@ Dataset read_idx(const DataOptions& options);
 Dataset read_cifar10(const DataOptions& options);
 Dataset read_cifar100(const DataOptions& options);
 Dataset read_hdf5_images(const DataOptions& options);
+Dataset read_image_folder(const DataOptions& options);
+Dataset read_prepared_images(const DataOptions& options);
 Dataset make_synthetic_images(const DataOptions& options);
+
+// The values' bytes, for digests.
+template <typename T>
+std::string_view bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()),
+          values.size() * sizeof(T)};
+}
+
+// Size, resizing and threads of kinds whose images are read when needed; the
+// two sets share their threads. Errors: kBadInput for impossible options.
+void set_reading(const DataOptions& options, Dataset& data);
 
 // A label that makes no sense: its position and why.
 struct LabelFault {

@@ -123,7 +123,10 @@ ImageSet make_set(const DataOptions& options,
 
 }  // namespace
 
-Dataset make_synthetic_images(const DataOptions& options) {
+Dataset make_synthetic_images(const DataOptions& given) {
+  DataOptions options = given;
+  options.height = image_size(given).H;
+  options.width = image_size(given).W;
   const std::array<std::pair<const char*, int64_t>, 6> sizes = {
       {{"samples", options.samples},
        {"test_samples", options.test_samples},

@@ -9,9 +9,8 @@ void Dropout::apply(Walk& walk, const Slot& x) const {
   // An odd multiplier spreads the layer over the seed's bits: no two layers of
   // a network share a mask.
   constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
-  const DropoutKey key{walk.run().dropout_seed ^ ((layer_ + 1) * kSpread),
-                       walk.run().first_sample};
-  dropout(walk.context(), walk.out(x), walk.in(x), p_, key);
+  dropout(walk.context(), walk.out(x), walk.in(x), p_, walk.run().dropout_key,
+          (layer_ + 1) * kSpread);
 }
 
 }  // namespace syncopate

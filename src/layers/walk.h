@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/context.h"
+#include "ops/elementwise.h"
 #include "tensor/arena.h"
 #include "tensor/parameter_table.h"
 
@@ -57,7 +57,8 @@ struct WalkRun {
   std::span<float> buffers;
   ConstTensor images;  // (N, C, H, W) fp32 NHWC
   float batchnorm_momentum = 0.1f;
-  uint64_t dropout_seed = 0, first_sample = 0;
+  // Device memory; null where nothing is dropped.
+  const DropoutKey* dropout_key = nullptr;
 };
 
 class Walk {

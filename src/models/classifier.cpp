@@ -1,17 +1,11 @@
 #include "models/classifier.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "layers/initialise.h"
 
 namespace syncopate {
-
-void MetricSums::add(const MetricSums& other) {
-  if (values.empty()) values.assign(other.values.size(), 0);
-  CHECK(values.size() == other.values.size());
-  for (size_t i = 0; i < values.size(); ++i) values[i] += other.values[i];
-  samples += other.samples;
-}
 
 void report(const GradientListener& final_from, int64_t offset) {
   if (final_from) final_from(offset);
@@ -38,9 +32,11 @@ std::vector<MetricInfo> Classifier::metrics() const {
   return list;
 }
 
-void Classifier::initialise(const ReplicaView& replica, uint64_t seed) const {
-  initialise_parameters(replica.parameters, parameters_, seed);
-  initialise_buffers(replica.buffers, buffers_);
+void Classifier::initialise(std::span<float> parameters,
+                            std::span<float> buffers,
+                            uint64_t seed) const {
+  initialise_parameters(parameters, parameters_, seed);
+  initialise_buffers(buffers, buffers_);
 }
 
 void Classifier::plan(Context& context, int64_t batch, int64_t eval_batch) {
@@ -56,6 +52,9 @@ void Classifier::plan(Context& context, int64_t batch, int64_t eval_batch) {
   Walk evaluate(arena_, forward_only_, Pass::kEvaluate);
   evaluate.give_back(forward(evaluate));
   arena_.commit(context.device());
+  sums_ = {context.device(), context.stream(), 2};
+  dropout_key_ = {context.device(), context.stream(), 1};
+  graphs_ = {};
 }
 
 WalkRun Classifier::run_of(Context& context,
@@ -73,35 +72,79 @@ WalkRun Classifier::run_of(Context& context,
           .parameters = replica.parameters,
           .gradients = replica.gradients,
           .buffers = replica.buffers,
-          .images = batch.images};
+          .images = batch.images,
+          .dropout_key = dropout_key_.data()};
 }
 
-MetricSums Classifier::sums_of(const ClassificationSums& sums) const {
-  MetricSums result{{sums.loss_sum, static_cast<double>(sums.correct)},
-                    static_cast<double>(sums.samples)};
-  if (spec_.classes > 5)
-    result.values.push_back(static_cast<double>(sums.correct_top5));
-  return result;
+namespace {
+
+// The place between forward and backward; gradient offsets are >= 0.
+constexpr StepGraphs::Place kLossIsKnown = -1;
+
+StepKey key_of(const Context& context,
+               const ReplicaView& replica,
+               const Batch& batch,
+               const StepSettings& settings,
+               bool reports) {
+  const auto address = [](const void* memory) {
+    return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(memory));
+  };
+  return {address(replica.parameters.data()),
+          address(replica.gradients.data()),
+          address(replica.buffers.data()),
+          address(batch.images.data) ^ address(batch.labels.data) << 1,
+          static_cast<uint64_t>(batch.samples),
+          std::bit_cast<uint64_t>(settings.loss_samples),
+          context.scratch_generation(),
+          static_cast<uint64_t>(reports)};
 }
 
-MetricSums Classifier::forward_backward(Context& context,
-                                        const ReplicaView& replica,
-                                        const Batch& batch,
-                                        const StepSettings& settings,
-                                        const GradientListener& final_from) {
+}  // namespace
+
+PendingSums Classifier::forward_backward(Context& context,
+                                         const ReplicaView& replica,
+                                         const Batch& batch,
+                                         const StepSettings& settings,
+                                         const GradientListener& final_from) {
   CHECK(std::ssize(replica.gradients) == parameters_.num_elems());
   CHECK(settings.loss_samples > 0);
-  WalkRun run = run_of(context, replica, batch);
-  run.dropout_seed = settings.dropout_seed;
-  run.first_sample = settings.first_sample;
-  Walk walk(arena_, training_, Pass::kTrain, batch.samples, run);
-  const Slot logits = forward(walk);  // (N, K)
-  // The gradient of the logits takes their place.
-  const ClassificationSums sums = softmax_cross_entropy(
-      context, walk.out(logits), walk.in(logits), batch.labels,
-      static_cast<float>(1 / settings.loss_samples));
-  backward(walk, logits, final_from);
-  return sums_of(sums);
+  store_dropout_key(context, dropout_key_.data(),
+                    {settings.dropout_seed, settings.first_sample});
+  const WalkRun run = run_of(context, replica, batch);
+  const auto step = [&](const StepGraphs::AtPlace& at_place) {
+    Walk walk(arena_, training_, Pass::kTrain, batch.samples, run);
+    const Slot logits = forward(walk);  // (N, K)
+    // The gradient of the logits takes their place.
+    softmax_cross_entropy(context, sums_.data(), walk.out(logits),
+                          walk.in(logits), batch.labels,
+                          static_cast<float>(1 / settings.loss_samples));
+    at_place(kLossIsKnown);
+    backward(walk, logits, at_place);
+  };
+  PendingSums sums;
+  const auto at_place = [&](StepGraphs::Place place) {
+    if (place == kLossIsKnown)
+      sums = readback_.start(context.device(), context.stream(), sums_.data(),
+                             num_metrics());
+    else
+      report(final_from, place);
+  };
+  if (!settings.records) {
+    step(at_place);
+    return sums;
+  }
+  auto next_end = settings.segment_offsets.begin();
+  const auto ends_segment = [&](StepGraphs::Place place) {
+    if (place == kLossIsKnown) return true;
+    const auto end = settings.segment_offsets.end();
+    if (next_end == end || place > *next_end) return false;
+    while (next_end != end && place <= *next_end) ++next_end;
+    return true;
+  };
+  graphs_.run(context.stream(),
+              key_of(context, replica, batch, settings, final_from != nullptr),
+              step, ends_segment, at_place);
+  return sums;
 }
 
 MetricSums Classifier::evaluate(Context& context,
@@ -110,8 +153,12 @@ MetricSums Classifier::evaluate(Context& context,
   const WalkRun run = run_of(context, replica, batch);
   Walk walk(arena_, forward_only_, Pass::kEvaluate, batch.samples, run);
   const Slot logits = forward(walk);  // (N, K)
-  return sums_of(softmax_cross_entropy(context, Tensor(), walk.in(logits),
-                                       batch.labels, 0));
+  ClassificationSums* sums = sums_.data() + 1;
+  softmax_cross_entropy(context, sums, Tensor(), walk.in(logits), batch.labels,
+                        0);
+  return readback_
+      .start(context.device(), context.stream(), sums, num_metrics())
+      .get();
 }
 
 void Classifier::recompute_statistics(Context& context,
@@ -121,7 +168,8 @@ void Classifier::recompute_statistics(Context& context,
   WalkRun run = run_of(context, replica, batch);
   // running = (1 - m) running + m batch is the mean of all batches so far.
   run.batchnorm_momentum = static_cast<float>(1.0 / (index + 1));
-  run.first_sample = static_cast<uint64_t>(index * batch.samples);
+  store_dropout_key(context, dropout_key_.data(),
+                    {0, static_cast<uint64_t>(index * batch.samples)});
   Walk walk(arena_, forward_only_, Pass::kStatistics, batch.samples, run);
   forward(walk);
 }

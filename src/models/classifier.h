@@ -6,8 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "device/device_vector.h"
 #include "layers/walk.h"
 #include "models/model.h"
+#include "models/step_graphs.h"
 #include "ops/loss.h"
 
 namespace syncopate {
@@ -17,14 +19,16 @@ class Classifier : public Model {
   Classifier(const ImageSpec& spec, DType compute);
 
   std::vector<MetricInfo> metrics() const override;
-  void initialise(const ReplicaView& replica, uint64_t seed) const override;
+  void initialise(std::span<float> parameters,
+                  std::span<float> buffers,
+                  uint64_t seed) const override;
   void plan(Context& context, int64_t batch, int64_t eval_batch) override;
   int64_t activation_bytes() const override { return arena_.peak_bytes(); }
-  MetricSums forward_backward(Context& context,
-                              const ReplicaView& replica,
-                              const Batch& batch,
-                              const StepSettings& settings,
-                              const GradientListener& final_from) override;
+  PendingSums forward_backward(Context& context,
+                               const ReplicaView& replica,
+                               const Batch& batch,
+                               const StepSettings& settings,
+                               const GradientListener& final_from) override;
   MetricSums evaluate(Context& context,
                       const ReplicaView& replica,
                       const Batch& batch) override;
@@ -57,11 +61,16 @@ class Classifier : public Model {
   WalkRun run_of(Context& context,
                  const ReplicaView& replica,
                  const Batch& batch) const;
-  MetricSums sums_of(const ClassificationSums& sums) const;
+  int num_metrics() const { return spec_.classes > 5 ? 3 : 2; }
 
   DType compute_;
   Arena arena_;
   WalkPlan training_, forward_only_;
+  // In device memory: the sums of a training batch, and of any other.
+  DeviceVector<ClassificationSums> sums_;
+  DeviceVector<DropoutKey> dropout_key_;
+  Readback readback_;
+  StepGraphs graphs_;
 };
 
 // Calls a listener that may be empty.

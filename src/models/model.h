@@ -14,29 +14,24 @@
 
 #include "base/rng.h"
 #include "data/batch.h"
+#include "models/pending_sums.h"
 #include "ops/context.h"
 #include "tensor/parameter_table.h"
 
 namespace syncopate {
 
-// One worker's ranges, in the order of the model's tables.
+// One worker's ranges, in the order of the model's tables, in the memory of
+// the device that the model was planned on.
 struct ReplicaView {
   std::span<float> parameters;
   std::span<float> gradients;  // same shape; accumulated by backward
   std::span<float> buffers;
 };
 
-// Called during backward when every gradient at offset >= `from` is final.
+// Called during backward when every gradient at offset >= `from` is final, on
+// a GPU: when the work that makes it so has been given to the stream.
 // Offsets fall monotonically; the last call has from == 0.
 using GradientListener = std::function<void(int64_t from)>;
-
-// Named sums over samples, mergeable by addition; the last word on how a mean
-// is formed is mean = value / samples.
-struct MetricSums {
-  std::vector<double> values;  // one for each of Model::metrics()
-  double samples = 0;
-  void add(const MetricSums& other);
-};
 
 struct MetricInfo {
   std::string name;         // "loss", "accuracy", "accuracy_top5"
@@ -50,6 +45,12 @@ struct StepSettings {
   uint64_t dropout_seed = 0;
   // The batch's place among all samples of the run: dropout's counter.
   uint64_t first_sample = 0;
+  // cuda: steps are recorded and replayed; backward is one segment for each
+  // of these offsets, where the caller has something to start (falling; the
+  // same at every call). Empty: one segment. Gradients are reported in the
+  // same order, at the end of a segment.
+  bool records = false;
+  std::span<const int64_t> segment_offsets = {};
 };
 
 class Model {
@@ -62,8 +63,10 @@ class Model {
   // metrics()[0] is always the loss.
   virtual std::vector<MetricInfo> metrics() const = 0;
 
-  // Fills parameters and buffers from a seed; the same on every worker.
-  virtual void initialise(const ReplicaView& replica, uint64_t seed) const = 0;
+  // First values from a seed, the same on every worker. Host memory.
+  virtual void initialise(std::span<float> parameters,
+                          std::span<float> buffers,
+                          uint64_t seed) const = 0;
 
   // Plans activations for training batches of up to `batch` samples and
   // evaluation batches of up to `eval_batch`, allocates them once.
@@ -72,12 +75,13 @@ class Model {
 
   // Forward and backward of one mini-batch; gradients are accumulated, running
   // statistics updated. `final_from` may be empty (all but the last
-  // accumulated batch). Returns the sums of this batch.
-  virtual MetricSums forward_backward(Context& context,
-                                      const ReplicaView& replica,
-                                      const Batch& batch,
-                                      const StepSettings& settings,
-                                      const GradientListener& final_from) = 0;
+  // accumulated batch). Batches lie in the memory of the device, as everything
+  // does; nothing waits for it.
+  virtual PendingSums forward_backward(Context& context,
+                                       const ReplicaView& replica,
+                                       const Batch& batch,
+                                       const StepSettings& settings,
+                                       const GradientListener& final_from) = 0;
 
   // Metrics of a batch with running statistics and without dropout.
   virtual MetricSums evaluate(Context& context,
@@ -91,7 +95,7 @@ class Model {
                                     const Batch& batch,
                                     int64_t index) = 0;
 
-  // Class scores (N, K) of a batch, row-major, appended to `scores`.
+  // Class scores (N, K) of a batch, row-major, appended to `scores` (host).
   virtual void predict(Context& context,
                        const ReplicaView& replica,
                        const Batch& batch,

@@ -1,9 +1,15 @@
-#include "ops/context.h"
+#include "ops/bodies.h"
 
 namespace syncopate {
 
-Context::Context(Device& device, Stream& stream, int threads)
-    : device_(device), stream_(stream), threads_(threads) {
+Context::Context(Device& device,
+                 Stream& stream,
+                 int threads,
+                 Determinism determinism)
+    : device_(device),
+      stream_(stream),
+      threads_(threads),
+      determinism_(determinism) {
   CHECK(threads >= 1);
 }
 
@@ -11,8 +17,19 @@ Context::~Context() = default;
 
 void* Context::scratch(int64_t bytes, int index) {
   Buffer& buffer = scratch_[index];
-  if (buffer.bytes() < bytes) buffer = Buffer(device_, bytes);
+  if (buffer.bytes() < bytes) {
+    stream_.synchronize();  // work that uses the smaller one
+    buffer = Buffer(device_, bytes);
+    ++scratch_generation_;
+  }
   return buffer.data();
+}
+
+const OpBodies& bodies_of(const Context& context) {
+  if (context.device().kind() == DeviceKind::kCpu) return cpu_bodies();
+  const OpBodies* bodies = cuda_bodies();
+  CHECK_MSG(bodies != nullptr, "a cuda device without CUDA bodies");
+  return *bodies;
 }
 
 }  // namespace syncopate

@@ -1,7 +1,6 @@
 #include "ops/conv.h"
 
-#include "ops/cpu/cpu_ops.h"
-#include "ops/dispatch.h"
+#include "ops/bodies.h"
 
 namespace syncopate {
 
@@ -25,7 +24,7 @@ void conv_forward(Context& context,
                   ConstTensor w,
                   const ConvSize& size) {
   check_shapes(x, y, w, size);
-  on_device(cpu::conv_forward, context, y, x, w, size);
+  bodies_of(context).conv_forward(context, y, x, w, size);
 }
 
 void conv_backward_data(Context& context,
@@ -34,7 +33,7 @@ void conv_backward_data(Context& context,
                         ConstTensor w,
                         const ConvSize& size) {
   check_shapes(dx, dy, w, size);
-  on_device(cpu::conv_backward_data, context, dx, dy, w, size);
+  bodies_of(context).conv_backward_data(context, dx, dy, w, size);
 }
 
 void conv_backward_weights(Context& context,
@@ -43,7 +42,7 @@ void conv_backward_weights(Context& context,
                            ConstTensor dy,
                            const ConvSize& size) {
   check_shapes(x, dy, dw, size);
-  on_device(cpu::conv_backward_weights, context, dw, x, dy, size);
+  bodies_of(context).conv_backward_weights(context, dw, x, dy, size);
 }
 
 Layout preferred_layout(const Device& device, int64_t C) {

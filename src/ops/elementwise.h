@@ -23,10 +23,11 @@ void axpy(Context& context,
 void scale(Context& context, std::span<float> y, float a);
 
 // Inverted dropout: y = keep ? x / (1 - p) : 0, where keep of element i is
-// drawn from Philox (seed, kDropout, first_sample + n, i), n along the first
-// dimension and i as the sample lies in memory: it does not depend on the
-// batch that a sample comes in. Backward is dropout of dy with the arguments
-// of forward. y may alias x.
+// drawn from Philox (seed ^ salt, kDropout, first_sample + n, i), n along the
+// first dimension and i as the sample lies in memory: it does not depend on
+// the batch that a sample comes in. Backward is dropout of dy with the
+// arguments of forward. y may alias x. `key` lies in the context's memory, so
+// that recorded work draws anew each time it runs.
 struct DropoutKey {
   uint64_t seed;
   uint64_t first_sample;  // of all samples of the run, as they are drawn
@@ -35,6 +36,9 @@ void dropout(Context& context,
              Tensor y,
              ConstTensor x,
              float p,
-             const DropoutKey& key);
+             const DropoutKey* key,
+             uint64_t salt);
+// *to = key, where `to` lies in the context's memory.
+void store_dropout_key(Context& context, DropoutKey* to, const DropoutKey& key);
 
 }  // namespace syncopate

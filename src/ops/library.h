@@ -1,11 +1,27 @@
-// The library behind convolutions and matrix products on the CPU.
+// The libraries and devices behind the ops, as the doctor reports them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace syncopate {
 
 std::string cpu_library_version();  // of the one in use: "oneDNN 2.6.3"
+
+struct LibraryVersion {
+  std::string name;      // "cuDNN 9.19.0"; where it cannot be used: "cuDNN"
+  std::string obstacle;  // why it cannot be used, and the mend; else empty
+};
+// Of what a GPU needs besides this executable, loading it: the driver, cuDNN,
+// cuBLASLt. Empty in a build without CUDA.
+std::vector<LibraryVersion> cuda_library_versions();
+
+// All that the driver shows, too old ones too: "NVIDIA H200, 139.8 GiB, compute
+// capability 9.0".
+std::vector<std::string> cuda_device_texts();
+
+// Why cuda_device_texts() is empty, as half a sentence; empty if it is not.
+std::string cuda_devices_missing();
 
 }  // namespace syncopate

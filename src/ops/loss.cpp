@@ -1,20 +1,20 @@
 #include "ops/loss.h"
 
-#include "ops/cpu/cpu_ops.h"
-#include "ops/dispatch.h"
+#include "ops/bodies.h"
 
 namespace syncopate {
 
-ClassificationSums softmax_cross_entropy(Context& context,
-                                         Tensor dlogits,
-                                         ConstTensor logits,
-                                         ConstTensor labels,
-                                         float scale) {
+void softmax_cross_entropy(Context& context,
+                           ClassificationSums* sums,
+                           Tensor dlogits,
+                           ConstTensor logits,
+                           ConstTensor labels,
+                           float scale) {
   CHECK(logits.shape.rank() == 2 && logits.dtype == DType::kF32);
   CHECK(labels.dtype == DType::kI32 && labels.elems() == logits.shape[0]);
   CHECK(dlogits.data == nullptr || dlogits.shape == logits.shape);
-  return on_device(cpu::softmax_cross_entropy, context, dlogits, logits, labels,
-                   scale);
+  bodies_of(context).softmax_cross_entropy(context, sums, dlogits, logits,
+                                           labels, scale);
 }
 
 }  // namespace syncopate

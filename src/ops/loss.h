@@ -18,11 +18,14 @@ struct ClassificationSums {
 // loss_n = log sum_k exp(logit[n,k]) - logit[n,label_n]
 // dlogits[n,k] = scale * (softmax[n,k] - [k == label_n])
 // Pass scale = 1 / (samples whose mean is the objective). dlogits may alias
-// logits; data null: no gradient wanted. Labels lie in [0, K).
-ClassificationSums softmax_cross_entropy(Context& context,
-                                         Tensor dlogits,      // (N, K) fp32
-                                         ConstTensor logits,  // (N, K) fp32
-                                         ConstTensor labels,  // (N) i32
-                                         float scale);
+// logits; data null: no gradient wanted. Labels lie in [0, K): the CPU checks,
+// a GPU counts a label outside as a loss of NaN. `sums` lies in the context's
+// memory and is assigned; nothing waits for it.
+void softmax_cross_entropy(Context& context,
+                           ClassificationSums* sums,
+                           Tensor dlogits,      // (N, K) fp32
+                           ConstTensor logits,  // (N, K) fp32
+                           ConstTensor labels,  // (N) i32
+                           float scale);
 
 }  // namespace syncopate

@@ -1,7 +1,6 @@
 #include "ops/matmul.h"
 
-#include "ops/cpu/cpu_ops.h"
-#include "ops/dispatch.h"
+#include "ops/bodies.h"
 
 namespace syncopate {
 
@@ -22,7 +21,7 @@ void linear_forward(Context& context,
                     ConstTensor b) {
   check_shapes(x, y, w);
   CHECK(b.data == nullptr || b.elems() == y.shape[1]);
-  on_device(cpu::linear_forward, context, y, x, w, b);
+  bodies_of(context).linear_forward(context, y, x, w, b);
 }
 
 void linear_backward(Context& context,
@@ -36,7 +35,7 @@ void linear_backward(Context& context,
   CHECK(dx.data == nullptr || dx.shape == x.shape);
   CHECK(dw.shape == w.shape);
   CHECK(db.data == nullptr || db.elems() == dy.shape[1]);
-  on_device(cpu::linear_backward, context, dx, dw, db, dy, x, w);
+  bodies_of(context).linear_backward(context, dx, dw, db, dy, x, w);
 }
 
 }  // namespace syncopate

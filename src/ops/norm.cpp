@@ -1,7 +1,6 @@
 #include "ops/norm.h"
 
-#include "ops/cpu/cpu_ops.h"
-#include "ops/dispatch.h"
+#include "ops/bodies.h"
 
 namespace syncopate {
 
@@ -27,8 +26,8 @@ void batchnorm_forward(Context& context,
   check_alike(y, x);
   if (z.data != nullptr) check_alike(z, x);
   CHECK(y.data != x.data);
-  on_device(cpu::batchnorm_forward, context, y, mean, rstd, running_mean,
-            running_var, x, gamma, beta, z, params);
+  bodies_of(context).batchnorm_forward(context, y, mean, rstd, running_mean,
+                                       running_var, x, gamma, beta, z, params);
 }
 
 void batchnorm_inference(Context& context,
@@ -42,8 +41,8 @@ void batchnorm_inference(Context& context,
                          const BatchNormParams& params) {
   check_alike(y, x);
   if (z.data != nullptr) check_alike(z, x);
-  on_device(cpu::batchnorm_inference, context, y, x, running_mean, running_var,
-            gamma, beta, z, params);
+  bodies_of(context).batchnorm_inference(context, y, x, running_mean,
+                                         running_var, gamma, beta, z, params);
 }
 
 void batchnorm_backward(Context& context,
@@ -65,8 +64,8 @@ void batchnorm_backward(Context& context,
     CHECK(dz.data != dx.data);
   }
   if (params.activation == Activation::kRelu) check_alike(y, x);
-  on_device(cpu::batchnorm_backward, context, dx, dz, dgamma, dbeta, dy, x, y,
-            gamma, mean, rstd, params);
+  bodies_of(context).batchnorm_backward(context, dx, dz, dgamma, dbeta, dy, x,
+                                        y, gamma, mean, rstd, params);
 }
 
 }  // namespace syncopate

@@ -1,7 +1,6 @@
 #include "ops/optim_update.h"
 
-#include "ops/cpu/cpu_ops.h"
-#include "ops/dispatch.h"
+#include "ops/bodies.h"
 
 namespace syncopate {
 
@@ -12,7 +11,7 @@ void sgd_update(Context& context,
                 const SgdParams& params) {
   CHECK(gradient.size() == x.size());
   CHECK(params.momentum == 0 || momentum_buffer.size() == x.size());
-  on_device(cpu::sgd_update, context, x, momentum_buffer, gradient, params);
+  bodies_of(context).sgd_update(context, x, momentum_buffer, gradient, params);
 }
 
 }  // namespace syncopate

@@ -12,11 +12,13 @@ struct SgdParams {
   float rate;
   float momentum;
   float weight_decay;
-  float grad_scale = 1;  // clipping, 1/accumulation
+  float grad_scale = 1;  // 1/workers, 1/accumulation
+  // Multiplies grad_scale; in the context's memory (clip_factor). Null: 1.
+  const float* clip_factor = nullptr;
   bool nesterov = false;
 };
 
-// g = grad_scale * gradient + weight_decay * x
+// g = grad_scale * clip_factor * gradient + weight_decay * x
 // m = momentum * m + g             (momentum 0: m is not touched, may be empty)
 // x = x - rate * (nesterov ? g + momentum * m : m)
 // Sutskever et al. 2013 as PyTorch and CHOCO-SGD write it (dampening 0).

@@ -1,7 +1,6 @@
 #include "ops/pool.h"
 
-#include "ops/cpu/cpu_ops.h"
-#include "ops/dispatch.h"
+#include "ops/bodies.h"
 
 namespace syncopate {
 
@@ -28,12 +27,12 @@ static void check_max(const ConstTensor& y,
 
 void global_average_pool_forward(Context& context, Tensor y, ConstTensor x) {
   check_average(y, x);
-  on_device(cpu::global_average_pool_forward, context, y, x);
+  bodies_of(context).global_average_pool_forward(context, y, x);
 }
 
 void global_average_pool_backward(Context& context, Tensor dx, ConstTensor dy) {
   check_average(dy, dx);
-  on_device(cpu::global_average_pool_backward, context, dx, dy);
+  bodies_of(context).global_average_pool_backward(context, dx, dy);
 }
 
 void max_pool_forward(Context& context,
@@ -42,7 +41,7 @@ void max_pool_forward(Context& context,
                       ConstTensor x,
                       const PoolSize& size) {
   check_max(y, argmax, x, size);
-  on_device(cpu::max_pool_forward, context, y, argmax, x, size);
+  bodies_of(context).max_pool_forward(context, y, argmax, x, size);
 }
 
 void max_pool_backward(Context& context,
@@ -51,7 +50,7 @@ void max_pool_backward(Context& context,
                        ConstTensor argmax,
                        const PoolSize& size) {
   check_max(dy, argmax, dx, size);
-  on_device(cpu::max_pool_backward, context, dx, dy, argmax, size);
+  bodies_of(context).max_pool_backward(context, dx, dy, argmax, size);
 }
 
 }  // namespace syncopate

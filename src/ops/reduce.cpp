@@ -1,23 +1,31 @@
 #include "ops/reduce.h"
 
-#include "ops/cpu/cpu_ops.h"
-#include "ops/dispatch.h"
+#include "ops/bodies.h"
 
 namespace syncopate {
 
 double sum_of_squares(Context& context, std::span<const float> x) {
-  return on_device(cpu::dot, context, x, x);
+  return dot(context, x, x);
 }
 
 double dot(Context& context,
            std::span<const float> x,
            std::span<const float> y) {
   CHECK(x.size() == y.size());
-  return on_device(cpu::dot, context, x, y);
+  return bodies_of(context).dot(context, x, y);
 }
 
 int64_t first_nonfinite(Context& context, std::span<const float> x) {
-  return on_device(cpu::first_nonfinite, context, x);
+  return bodies_of(context).first_nonfinite(context, x);
+}
+
+void clip_factor(Context& context,
+                 float* factor,
+                 std::span<const float> gradient,
+                 double scale,
+                 double limit) {
+  CHECK_MSG(scale > 0 && limit > 0, "scale {}, limit {}", scale, limit);
+  bodies_of(context).clip_factor(context, factor, gradient, scale, limit);
 }
 
 }  // namespace syncopate

@@ -9,11 +9,24 @@
 
 namespace syncopate {
 
-double sum_of_squares(Context& context, std::span<const float> x);
+// These two return a number, so they wait for the stream: not for use inside
+// a step.
 double dot(Context& context,
            std::span<const float> x,
            std::span<const float> y);
 // Index of the first NaN or infinity, or -1.
 int64_t first_nonfinite(Context& context, std::span<const float> x);
+
+double sum_of_squares(Context& context, std::span<const float> x);
+
+// *factor = min(1, limit / (scale * |gradient| + 1e-6)), the global-norm
+// clipping of Pascanu et al. 2013 with the constant of the field's frameworks;
+// a norm of NaN gives NaN, an infinite one 0.
+// `factor` lies in the context's memory; nothing waits for it.
+void clip_factor(Context& context,
+                 float* factor,
+                 std::span<const float> gradient,
+                 double scale,
+                 double limit);
 
 }  // namespace syncopate

@@ -15,20 +15,13 @@ const std::vector<std::pair<std::string, std::string>>& optimizer_table() {
   return table;
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+std::unique_ptr<Optimizer> make_optimizer(Context& context,
+                                          const OptimizerOptions& options,
                                           const ParameterTable& table,
                                           int64_t begin,
                                           int64_t elems) {
   CHECK_MSG(options.kind == "sgd", "optimizer.kind = {}", options.kind);
-  return std::make_unique<Sgd>(options, table, begin, elems);
-}
-
-double clip_factor(double sum_of_squares, double limit) {
-  if (limit <= 0) return 1;
-  const double norm = std::sqrt(sum_of_squares);
-  // The small constant is that of the field's frameworks; it keeps a zero
-  // gradient finite.
-  return std::min(1.0, limit / (norm + 1e-6));
+  return std::make_unique<Sgd>(context, options, table, begin, elems);
 }
 
 double scaled_rate(const OptimizerOptions& options,

@@ -31,8 +31,9 @@ struct OptimizerOptions {
 
 struct ApplyParams {
   double rate;
-  double momentum;        // of the plan: schemes may change it
-  double grad_scale = 1;  // clipping
+  double momentum;                     // of the plan: schemes may change it
+  double grad_scale = 1;               // 1/workers
+  const float* clip_factor = nullptr;  // of ops/reduce.h, or none
 };
 
 class Optimizer {
@@ -50,16 +51,13 @@ class Optimizer {
 };
 
 // State for the slice [begin, begin + elems) of `table` (the whole range: 0,
-// table.num_elems()).
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+// table.num_elems()), in the memory of the context, which must outlive it.
+std::unique_ptr<Optimizer> make_optimizer(Context& context,
+                                          const OptimizerOptions& options,
                                           const ParameterTable& table,
                                           int64_t begin,
                                           int64_t elems);
 const std::vector<std::pair<std::string, std::string>>& optimizer_table();
-
-// min(1, limit / norm) of a gradient whose sum of squares is given; 1 if
-// limit is 0.
-double clip_factor(double sum_of_squares, double limit);
 
 // The rate after the scaling rule of `options`, for a worker's batch, the
 // number of workers, and (factor graph) a worker's neighbours with itself.

@@ -6,12 +6,14 @@
 
 namespace syncopate {
 
-Sgd::Sgd(const OptimizerOptions& options,
+Sgd::Sgd(Context& context,
+         const OptimizerOptions& options,
          const ParameterTable& table,
          int64_t begin,
          int64_t elems)
     : options_(options), begin_(begin) {
-  if (options.momentum > 0) momentum_.assign(elems, 0.0f);
+  if (options.momentum > 0)
+    momentum_ = {context.device(), context.stream(), elems};
   for (const ParameterEntry& entry : table.entries()) {
     const bool exempt =
         entry.role == Role::kBatchNorm && !options.decay_batchnorm;
@@ -37,7 +39,7 @@ void Sgd::apply(Context& context,
     if (count <= 0) continue;
     std::span<float> state;
     if (!momentum_.empty())
-      state = std::span(momentum_).subspan(first - begin_, count);
+      state = momentum_.span().subspan(first - begin_, count);
     sgd_update(
         context, x.subspan(first - offset, count), state,
         gradient.subspan(first - offset, count),
@@ -46,12 +48,13 @@ void Sgd::apply(Context& context,
              momentum_.empty() ? 0.0f : static_cast<float>(params.momentum),
          .weight_decay = run.weight_decay,
          .grad_scale = static_cast<float>(params.grad_scale),
+         .clip_factor = params.clip_factor,
          .nesterov = options_.nesterov});
   }
 }
 
 void Sgd::visit_state(StateVisitor& visitor, Owner owner) {
-  if (!momentum_.empty()) visitor.visit(owner, "momentum", momentum_);
+  if (!momentum_.empty()) visitor.visit_device(owner, "momentum", momentum_);
 }
 
 }  // namespace syncopate

@@ -8,7 +8,8 @@ namespace syncopate {
 
 class Sgd final : public Optimizer {
  public:
-  Sgd(const OptimizerOptions& options,
+  Sgd(Context& context,
+      const OptimizerOptions& options,
       const ParameterTable& table,
       int64_t begin,
       int64_t elems);
@@ -18,7 +19,7 @@ class Sgd final : public Optimizer {
              std::span<const float> gradient,
              const ApplyParams& params) override;
   void visit_state(StateVisitor& visitor, Owner owner) override;
-  int64_t state_elems() const override { return std::ssize(momentum_); }
+  int64_t state_elems() const override { return momentum_.size(); }
 
  private:
   // A stretch of the range with one weight decay.
@@ -29,7 +30,7 @@ class Sgd final : public Optimizer {
   OptimizerOptions options_;
   int64_t begin_;
   std::vector<Run> runs_;
-  std::vector<float> momentum_;  // empty where the momentum is 0
+  DeviceVector<float> momentum_;  // empty where the momentum is 0
 };
 
 }  // namespace syncopate

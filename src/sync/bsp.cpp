@@ -5,19 +5,16 @@
 #include "comm/tags.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
-#include "sync/bucket.h"
 
 namespace syncopate {
 
 Bsp::Bsp(const SchemeParts& parts)
     : parts_(parts),
       world_(parts.endpoint.world_group()),
-      algorithm_(parts.sync.collective == "native"
-                     ? CollectiveAlgorithm::kNative
-                     : CollectiveAlgorithm::kRing),
       wire_(parts.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32),
       averages_batchnorm_(parts.sync.batchnorm == "averaged"),
-      task_times_(kMaxBuckets + 1) {}
+      reducer_(make_reducer(parts)),
+      clip_factor_(parts.context.device(), parts.context.stream(), 1) {}
 
 int64_t Bsp::worker_steps_done() const {
   return step_ * world_.size();
@@ -31,85 +28,41 @@ Plan Bsp::next() {
           .rate = parts_.schedule.rate(static_cast<double>(step_))};
 }
 
-void Bsp::start_all_reduce(std::string name,
-                           std::span<float> values,
-                           Wire wire,
-                           Tag tag) {
-  const size_t index = in_flight_.size();
-  in_flight_.push_back(parts_.endpoint.start(
-      std::move(name), [this, values, wire, tag, index](Endpoint& endpoint) {
-        task_times_[index].first = endpoint.now();
-        all_reduce_sum(endpoint, world_, values, algorithm_, wire, tag,
-                       Traffic::kPayload);
-        task_times_[index].second = endpoint.now();
-      }));
-}
-
 void Bsp::gradient_ready(const Bucket& bucket) {
   if (world_.size() == 1) return;
-  start_all_reduce(
-      "bucket",
-      std::span(parts_.replica.gradients).subspan(bucket.offset, bucket.elems),
-      wire_, tags::kBucket + bucket.index);
+  reducer_->start("bucket", parts_.replica.gradients, bucket.offset,
+                  bucket.elems, wire_, tags::kBucket + bucket.index);
+  if (!bucket.is_last) return;
   // Forward has updated the statistics: they can travel with the gradients, in
   // full, since a step changes them by less than bf16 resolves.
-  if (bucket.is_last && averages_batchnorm_ && !parts_.replica.buffers.empty())
-    start_all_reduce("batchnorm", parts_.replica.buffers, Wire::kF32,
-                     tags::kBucket - 1);
-  if (bucket.is_last) start_arrival();
+  const DeviceVector<float>& buffers = parts_.replica.buffers;
+  if (averages_batchnorm_ && !buffers.empty())
+    reducer_->start("batchnorm", buffers, 0, buffers.size(), Wire::kF32,
+                    tags::kBucket - 1);
+  reducer_->close();
 }
 
-// Tells the time spent waiting for others from the time that messages take: a
-// barrier beside the buckets ends once the last worker has its gradients.
-void Bsp::start_arrival() {
-  arrival_ = parts_.endpoint.start("arrival", [this](Endpoint& endpoint) {
-    barrier(endpoint, world_, tags::kArrival);
-    all_arrived_at_ = endpoint.now();
-  });
-}
-
-// How long communication was under way before `until`: tasks run at the same
-// time, so it is the union of theirs.
-double Bsp::busy_before(Time until) {
-  const auto end = task_times_.begin() + std::ssize(in_flight_);
-  std::sort(task_times_.begin(), end);
-  double busy = 0;
-  Time covered = 0;
-  for (auto task = task_times_.begin(); task != end; ++task) {
-    const Time from = std::max(task->first, covered);
-    const Time to = std::min(task->second, until);
-    if (to <= from) continue;
-    busy += to - from;
-    covered = to;
-  }
-  return busy;
+void Bsp::add(const SyncTimes& times) {
+  times_.exposed_s += times.exposed_s;
+  times_.overlapped_s += times.overlapped_s;
+  times_.wait_s += times.wait_s;
+  times_.device_s += times.device_s;
 }
 
 void Bsp::update(const Plan& plan) {
-  const Time begin = parts_.endpoint.now();
-  for (const Task& task : in_flight_) parts_.endpoint.join(task);
-  const double exposed = parts_.endpoint.now() - begin;
-  if (arrival_) {
-    parts_.endpoint.join(arrival_);
-    times_.wait_s += std::clamp(all_arrived_at_ - begin, 0.0, exposed);
-    arrival_ = nullptr;
-  }
-  times_.exposed_s += exposed;
-  times_.overlapped_s += busy_before(begin);
-  in_flight_.clear();
-
+  if (world_.size() > 1) add(reducer_->finish());
   Replica& replica = parts_.replica;
   const double mean = 1.0 / world_.size();
   const double limit = parts_.optimizer.clip_norm;
-  double factor = 1;
   if (limit > 0)
-    factor = clip_factor(
-        sum_of_squares(parts_.context, replica.gradients) * mean * mean, limit);
-  replica.optimizer->apply(parts_.context, 0, replica.parameters,
-                           replica.gradients,
-                           {.rate = plan.rate,
-                            .momentum = parts_.optimizer.momentum,
-                            .grad_scale = mean * factor});
+    clip_factor(parts_.context, clip_factor_.data(), replica.gradients, mean,
+                limit);
+  replica.optimizer->apply(
+      parts_.context, 0, replica.parameters, replica.gradients,
+      {.rate = plan.rate,
+       .momentum = parts_.optimizer.momentum,
+       .grad_scale = mean,
+       .clip_factor = limit > 0 ? clip_factor_.data() : nullptr});
   if (averages_batchnorm_ && world_.size() > 1)
     scale(parts_.context, replica.buffers, static_cast<float>(mean));
 }
@@ -119,35 +72,43 @@ void Bsp::end_step(const Plan&) {
 }
 
 void Bsp::quiesce() {
-  CHECK(in_flight_.empty());
+  add(reducer_->quiesce());
 }
 
 void Bsp::evaluation_model(EvalModel which,
                            std::span<float> parameters,
                            std::span<float> buffers) {
   const Replica& replica = parts_.replica;
-  std::ranges::copy(replica.parameters, parameters.begin());
-  std::ranges::copy(replica.buffers, buffers.begin());
+  Device& device = parts_.context.device();
+  Stream& stream = parts_.context.stream();
+  device.copy(parameters.data(), replica.parameters.data(),
+              static_cast<int64_t>(parameters.size_bytes()), stream);
+  device.copy(buffers.data(), replica.buffers.data(),
+              static_cast<int64_t>(buffers.size_bytes()), stream);
   if (which == EvalModel::kEach || world_.size() == 1 || buffers.empty())
     return;
   // Parameters are equal everywhere; statistics may not be.
-  if (which == EvalModel::kRank0) {
-    broadcast(parts_.endpoint, world_, bytes_span(buffers), 0,
+  OnHost host(device, stream, buffers);
+  if (which == EvalModel::kRank0)
+    broadcast(parts_.endpoint, world_, bytes_span(host.values()), 0,
               tags::kEvaluation, Traffic::kEvaluation);
-    return;
-  }
-  all_reduce_sum(parts_.endpoint, world_, buffers, CollectiveAlgorithm::kRing,
-                 Wire::kF32, tags::kEvaluation, Traffic::kEvaluation);
-  scale(parts_.context, buffers, 1.0f / static_cast<float>(world_.size()));
+  else
+    all_reduce_sum(parts_.endpoint, world_, host.values(),
+                   CollectiveAlgorithm::kRing, Wire::kF32, tags::kEvaluation,
+                   Traffic::kEvaluation);
+  host.put_back();
+  if (which == EvalModel::kAverage)
+    scale(parts_.context, buffers, 1.0f / static_cast<float>(world_.size()));
 }
 
 void Bsp::visit_state(StateVisitor& visitor) {
   Replica& replica = parts_.replica;
   visitor.visit(Owner::kShared, "step", std::span(&step_, 1));
-  visitor.visit_range(Owner::kShared, "parameters", parts_.model.parameters(),
-                      replica.parameters);
-  visitor.visit_range(averages_batchnorm_ ? Owner::kShared : Owner::kWorker,
-                      "buffers", parts_.model.buffers(), replica.buffers);
+  visitor.visit_device_range(Owner::kShared, "parameters",
+                             parts_.model.parameters(), replica.parameters);
+  visitor.visit_device_range(
+      averages_batchnorm_ ? Owner::kShared : Owner::kWorker, "buffers",
+      parts_.model.buffers(), replica.buffers);
   replica.optimizer->visit_state(visitor, Owner::kShared);
 }
 

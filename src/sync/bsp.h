@@ -12,7 +12,7 @@
 
 #include <vector>
 
-#include "sync/scheme.h"
+#include "sync/reducer.h"
 
 namespace syncopate {
 
@@ -33,25 +33,15 @@ class Bsp final : public Scheme {
   SyncTimes take_times() override;
 
  private:
-  void start_arrival();
-  void start_all_reduce(std::string name,
-                        std::span<float> values,
-                        Wire wire,
-                        Tag tag);
-  double busy_before(Time until);
+  void add(const SyncTimes& times);
 
   SchemeParts parts_;
   Group world_;
-  CollectiveAlgorithm algorithm_;
   Wire wire_;
   bool averages_batchnorm_;
   int64_t step_ = 0;
-  std::vector<Task> in_flight_;
-  // Begin and end, by position in in_flight_; written by the tasks, read after
-  // they were joined.
-  std::vector<std::pair<Time, Time>> task_times_;
-  Task arrival_;
-  Time all_arrived_at_ = 0;
+  std::unique_ptr<Reducer> reducer_;
+  DeviceVector<float> clip_factor_;  // one
   SyncTimes times_;
 };
 

@@ -14,6 +14,20 @@ const std::vector<SchemeInfo>& scheme_table() {
   return table;
 }
 
+Replica::Replica(Context& context,
+                 const Model& model,
+                 const OptimizerOptions& options)
+    : parameters(context.device(),
+                 context.stream(),
+                 model.parameters().num_elems()),
+      gradients(context.device(), context.stream(), parameters.size()),
+      buffers(context.device(), context.stream(), model.buffers().num_elems()),
+      optimizer(make_optimizer(context,
+                               options,
+                               model.parameters(),
+                               0,
+                               parameters.size())) {}
+
 std::unique_ptr<Scheme> make_scheme(const SchemeParts& parts) {
   for (const SchemeInfo& info : scheme_table())
     if (info.keyword == parts.sync.scheme) return info.make(parts);

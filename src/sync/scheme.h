@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/collectives.h"
+#include "comm/device_collectives.h"
 #include "models/model.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -19,6 +20,7 @@ namespace syncopate {
 
 struct SyncOptions {
   std::string scheme = "bsp";
+  std::string transport = "auto";   // between GPUs: auto | mpi | nccl
   std::string collective = "ring";  // ring | native
   std::string wire = "fp32";        // fp32 | bf16
   double bucket_mb = 4;             // gradients travel in ranges of this size
@@ -26,9 +28,12 @@ struct SyncOptions {
   std::string batchnorm = "local";  // running statistics: local | averaged
 };
 
-// One worker's model and optimizer, owned.
+// One worker's model and optimizer, owned, in the memory of its device.
 struct Replica {
-  std::vector<float> parameters, gradients, buffers;
+  Replica(Context& context,
+          const Model& model,
+          const OptimizerOptions& options);
+  DeviceVector<float> parameters, gradients, buffers;
   std::unique_ptr<Optimizer> optimizer;
   ReplicaView view() { return {parameters, gradients, buffers}; }
 };
@@ -52,6 +57,7 @@ struct SyncTimes {
   double exposed_s = 0;     // the worker waited for communication
   double overlapped_s = 0;  // communication that ran under computation
   double wait_s = 0;        // of exposed_s: for others to arrive
+  double device_s = 0;      // the host waited for its own device's gradients
 };
 
 enum class EvalModel : uint8_t { kEach, kAverage, kRank0 };
@@ -66,6 +72,8 @@ struct SchemeParts {
   const OptimizerOptions& optimizer;
   const Schedule& schedule;
   int64_t stop_at_worker_steps;  // where this run ends
+  // Between the devices of the workers; null: through host memory.
+  DeviceCollectives* collectives = nullptr;
 };
 
 class Scheme {
@@ -83,7 +91,8 @@ class Scheme {
   // Leave nothing in flight.
   virtual void quiesce() = 0;
   // The model that EvalModel names, written to `parameters` and `buffers`
-  // (ranges of the model's shape). Collective, for a quiesced scheme.
+  // (ranges of the model's shape, of the replica's device). Collective, for a
+  // quiesced scheme.
   virtual void evaluation_model(EvalModel which,
                                 std::span<float> parameters,
                                 std::span<float> buffers) = 0;

@@ -12,4 +12,21 @@ void StateVisitor::visit_range(Owner owner,
           range.subspan(entry.offset, entry.elems()));
 }
 
+void StateVisitor::visit_device(Owner owner,
+                                std::string_view name,
+                                const DeviceVector<float>& values) {
+  OnHost host(values);
+  visit(owner, name, host.values());
+  host.put_back();
+}
+
+void StateVisitor::visit_device_range(Owner owner,
+                                      std::string_view name,
+                                      const ParameterTable& table,
+                                      const DeviceVector<float>& range) {
+  OnHost host(range);
+  visit_range(owner, name, table, host.values());
+  host.put_back();
+}
+
 }  // namespace syncopate

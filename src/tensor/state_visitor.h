@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "device/device_vector.h"
 #include "tensor/parameter_table.h"
 
 namespace syncopate {
@@ -38,6 +39,15 @@ class StateVisitor {
                    std::string_view name,
                    const ParameterTable& table,
                    std::span<float> range);
+
+  // The same for values in a device's memory.
+  void visit_device(Owner owner,
+                    std::string_view name,
+                    const DeviceVector<float>& values);
+  void visit_device_range(Owner owner,
+                          std::string_view name,
+                          const ParameterTable& table,
+                          const DeviceVector<float>& range);
 };
 
 }  // namespace syncopate

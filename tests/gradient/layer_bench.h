@@ -116,9 +116,9 @@ class LayerBench {
             .gradients = gradients_,
             .buffers = buffers_,
             .images = {},
-            .dropout_seed = 5,
-            .first_sample = 6};
+            .dropout_key = &dropout_key_};
   }
+  const DropoutKey dropout_key_{5, 6};
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   Context context_;

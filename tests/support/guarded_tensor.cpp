@@ -1,26 +1,73 @@
 #include "support/guarded_tensor.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "base/rng.h"
+#include "support/test_device.h"
 
 namespace syncopate::test {
 
 constexpr int64_t kGuardBytes = 128;  // a multiple of the alignment of ops
 constexpr char kGuard = 0x5A;
 
+namespace {
+
+void copy(void* to, const void* from, int64_t bytes) {
+  const std::unique_ptr<Stream> stream = test_device().make_stream();
+  test_device().copy(to, from, bytes, *stream);
+  stream->synchronize();
+}
+
+void put(DType dtype, char* at, double value) {
+  const auto single = static_cast<float>(value);
+  switch (dtype) {
+    case DType::kF32:
+      return void(std::memcpy(at, &single, sizeof single));
+    case DType::kBf16: {
+      const Bf16 half = to_bf16(single);
+      return void(std::memcpy(at, &half, sizeof half));
+    }
+    case DType::kI32: {
+      const auto integer = static_cast<int32_t>(value);
+      return void(std::memcpy(at, &integer, sizeof integer));
+    }
+    case DType::kU8:
+      *at = static_cast<char>(static_cast<uint8_t>(value));
+  }
+}
+
+template <typename T>
+T value_at(const char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+double get_one(DType dtype, const char* at) {
+  switch (dtype) {
+    case DType::kF32:
+      return static_cast<double>(value_at<float>(at));
+    case DType::kBf16:
+      return static_cast<double>(to_float(value_at<Bf16>(at)));
+    case DType::kI32:
+      return value_at<int32_t>(at);
+    case DType::kU8:
+      return value_at<uint8_t>(at);
+  }
+  CHECK(false);
+}
+
+}  // namespace
+
 GuardedTensor::GuardedTensor(DType dtype, const Shape& shape, Layout layout)
     : tensor_(make_tensor(nullptr, dtype, shape, layout)) {
   const int64_t rounded = (tensor_.bytes() + 63) / 64 * 64;
-  memory_bytes_ = rounded + 2 * kGuardBytes;
-  memory_.reset(static_cast<char*>(
-                    std::aligned_alloc(64, static_cast<size_t>(memory_bytes_))),
-                &std::free);
-  std::memset(memory_.get(), kGuard, static_cast<size_t>(memory_bytes_));
-  tensor_.data = memory_.get() + kGuardBytes;
-  std::memset(tensor_.data, 0xFF, static_cast<size_t>(tensor_.bytes()));
+  memory_ = std::make_shared<Buffer>(test_device(), rounded + 2 * kGuardBytes);
+  tensor_.data = memory_->as<char>() + kGuardBytes;
+  std::vector<char> image(static_cast<size_t>(memory_->bytes()), kGuard);
+  std::fill_n(image.begin() + kGuardBytes, tensor_.bytes(), char(0xFF));
+  copy(memory_->data(), image.data(), memory_->bytes());
 }
 
 int64_t GuardedTensor::place(int64_t index) const {
@@ -35,60 +82,37 @@ int64_t GuardedTensor::place(int64_t index) const {
 
 void GuardedTensor::set(const std::vector<double>& values) {
   CHECK(static_cast<int64_t>(values.size()) == tensor_.elems());
-  for (int64_t i = 0; i < tensor_.elems(); ++i) {
-    const double value = values[static_cast<size_t>(i)];
-    const int64_t at = place(i);
-    switch (tensor_.dtype) {
-      case DType::kF32:
-        static_cast<float*>(tensor_.data)[at] = static_cast<float>(value);
-        break;
-      case DType::kBf16:
-        static_cast<Bf16*>(tensor_.data)[at] =
-            to_bf16(static_cast<float>(value));
-        break;
-      case DType::kI32:
-        static_cast<int32_t*>(tensor_.data)[at] = static_cast<int32_t>(value);
-        break;
-      case DType::kU8:
-        static_cast<uint8_t*>(tensor_.data)[at] = static_cast<uint8_t>(value);
-        break;
-    }
-  }
+  std::vector<char> image(static_cast<size_t>(tensor_.bytes()));
+  for (int64_t i = 0; i < tensor_.elems(); ++i)
+    put(tensor_.dtype, image.data() + place(i) * bytes_of(tensor_.dtype),
+        values[static_cast<size_t>(i)]);
+  copy(tensor_.data, image.data(), tensor_.bytes());
 }
 
 std::vector<double> GuardedTensor::get() const {
+  const std::vector<char> image = bytes();
   std::vector<double> values(static_cast<size_t>(tensor_.elems()));
-  for (int64_t i = 0; i < tensor_.elems(); ++i) {
-    double& value = values[static_cast<size_t>(i)];
-    const int64_t at = place(i);
-    switch (tensor_.dtype) {
-      case DType::kF32:
-        value = static_cast<double>(static_cast<float*>(tensor_.data)[at]);
-        break;
-      case DType::kBf16:
-        value =
-            static_cast<double>(to_float(static_cast<Bf16*>(tensor_.data)[at]));
-        break;
-      case DType::kI32:
-        value = static_cast<int32_t*>(tensor_.data)[at];
-        break;
-      case DType::kU8:
-        value = static_cast<uint8_t*>(tensor_.data)[at];
-        break;
-    }
-  }
+  for (int64_t i = 0; i < tensor_.elems(); ++i)
+    values[static_cast<size_t>(i)] = get_one(
+        tensor_.dtype, image.data() + place(i) * bytes_of(tensor_.dtype));
   return values;
 }
 
 std::vector<char> GuardedTensor::bytes() const {
-  const auto* begin = static_cast<const char*>(tensor_.data);
-  return {begin, begin + tensor_.bytes()};
+  std::vector<char> image(static_cast<size_t>(tensor_.bytes()));
+  test_device().synchronize();
+  copy(image.data(), tensor_.data, tensor_.bytes());
+  return image;
 }
 
 bool GuardedTensor::guards_are_intact() const {
+  test_device().synchronize();
+  std::vector<char> image(static_cast<size_t>(memory_->bytes()));
+  copy(image.data(), memory_->data(), memory_->bytes());
   const int64_t end = kGuardBytes + tensor_.bytes();
-  for (int64_t i = 0; i < memory_bytes_; ++i)
-    if ((i < kGuardBytes || i >= end) && memory_.get()[i] != kGuard)
+  for (int64_t i = 0; i < memory_->bytes(); ++i)
+    if ((i < kGuardBytes || i >= end) &&
+        image[static_cast<size_t>(i)] != kGuard)
       return false;
   return true;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "device/device.h"
 #include "tensor/tensor.h"
 
 namespace syncopate::test {
@@ -36,8 +37,7 @@ class GuardedTensor {
 
  private:
   int64_t place(int64_t index) const;  // canonical index -> place in memory
-  std::shared_ptr<char> memory_;
-  int64_t memory_bytes_;
+  std::shared_ptr<Buffer> memory_;     // of the test device
   Tensor tensor_;
 };
 

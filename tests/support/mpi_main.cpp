@@ -21,14 +21,17 @@ MpiSession* session = nullptr;
 
 // Of ranks other than 0: failures, each with its rank.
 class FailurePrinter : public ::testing::EmptyTestEventListener {
+  void OnTestStart(const ::testing::TestInfo& test) override {
+    test_ = std::string(test.test_suite_name()) + "." + test.name();
+  }
+  // gtest holds its lock here: it must not be asked for the test's name.
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "[rank %d] %s.%s: %s:%d: %s\n", session->rank(),
-                 test ? test->test_suite_name() : "", test ? test->name() : "",
-                 result.file_name() ? result.file_name() : "",
+    std::fprintf(stderr, "[rank %d] %s: %s:%d: %s\n", session->rank(),
+                 test_.c_str(), result.file_name() ? result.file_name() : "",
                  result.line_number(), result.message());
   }
+  std::string test_;
 };
 
 int worst_of_all(int own_code) {

@@ -21,6 +21,7 @@ class InprocEndpoint : public Endpoint {
   void advance(Time seconds) override;
   void set_clock(Time now) override { strand_.time = now; }
   void yield() override;
+  void wait_for(Event& event) override { event.synchronize(); }
   Task start(std::string name, std::function<void(Endpoint&)> body) override;
   void join(const Task& task) override;
   bool done(const Task& task) const override;

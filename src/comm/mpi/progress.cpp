@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <utility>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "comm/mpi/mpi_check.h"
 
 namespace syncopate::mpi {
@@ -51,12 +51,7 @@ Progress::Progress(Communicators& communicators)
       ending_(ending_error()),
       transfers_(communicators.strays,
                  [this](Operation& operation) { set(operation.done); }) {
-  // Signals are the worker's: the new thread inherits a mask without any.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { thread_main(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_without_signals([this] { thread_main(); });
 }
 
 Progress::~Progress() {

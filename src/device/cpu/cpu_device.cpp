@@ -1,11 +1,13 @@
 // The CPU as a device: aligned host memory, work done when the call returns.
 #include <sched.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 
-#include "base/error.h"
+#include "base/check.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "device/device.h"
 
@@ -19,15 +21,26 @@ class CpuStream final : public Stream {
 
 class CpuEvent final : public Event {
  public:
-  void record(Stream&) override {}
+  void record(Stream&) override { recorded_s_ = monotonic_s(); }
   void wait_on(Stream&) override {}
   bool is_done() override { return true; }
+  void synchronize() override {}
+  double seconds_since(const Event& earlier) const override {
+    return recorded_s_ - static_cast<const CpuEvent&>(earlier).recorded_s_;
+  }
+
+ private:
+  double recorded_s_ = 0;
 };
 
 class CpuDevice final : public Device {
  public:
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   std::string name() const override { return cpu_features().model; }
+  std::string identity() const override { return "cpu"; }
+  int64_t free_bytes() const override {
+    return int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  }
 
   void* allocate(int64_t bytes) override {
     constexpr size_t kAlignment = 64;  // a cache line, an AVX-512 register
@@ -40,6 +53,8 @@ class CpuDevice final : public Device {
     return memory;
   }
   void release(void* memory) noexcept override { std::free(memory); }
+  void* allocate_host(int64_t bytes) override { return allocate(bytes); }
+  void release_host(void* memory) noexcept override { release(memory); }
 
   void copy(void* to, const void* from, int64_t bytes, Stream&) override {
     std::memcpy(to, from, static_cast<size_t>(bytes));
@@ -54,9 +69,18 @@ class CpuDevice final : public Device {
   std::unique_ptr<Event> make_event() override {
     return std::make_unique<CpuEvent>();
   }
+  void synchronize() override {}
 };
 
 }  // namespace
+
+void Stream::begin_capture() {
+  CHECK_MSG(false, "only streams of a cuda device record");
+}
+
+std::unique_ptr<Graph> Stream::end_capture() {
+  CHECK_MSG(false, "only streams of a cuda device record");
+}
 
 CpuFeatures cpu_features() {
   CpuFeatures features;

@@ -2,108 +2,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "ops/conv.h"
-#include "ops/elementwise.h"
-#include "ops/loss.h"
-#include "ops/matmul.h"
-#include "ops/norm.h"
-#include "ops/optim_update.h"
-#include "ops/pool.h"
-#include "ops/reduce.h"
+#include "ops/bodies.h"
 
 namespace syncopate::cpu {
 
-using ConvBody =
-    void(Context&, Tensor, ConstTensor, ConstTensor, const ConvSize&);
-ConvBody conv_forward, conv_backward_data, conv_backward_weights;
-
-void add(Context& context, Tensor y, ConstTensor x, ConstTensor z);
-void reorder(Context& context, Tensor to, ConstTensor from);
-void axpy(Context& context,
-          std::span<float> y,
-          float a,
-          std::span<const float> x);
-void scale(Context& context, std::span<float> y, float a);
-void dropout(Context& context,
-             Tensor y,
-             ConstTensor x,
-             float p,
-             const DropoutKey& key);
-
-ClassificationSums softmax_cross_entropy(Context& context,
-                                         Tensor dlogits,
-                                         ConstTensor logits,
-                                         ConstTensor labels,
-                                         float scale);
-
-void linear_forward(Context& context,
-                    Tensor y,
-                    ConstTensor x,
-                    ConstTensor w,
-                    ConstTensor b);
-void linear_backward(Context& context,
-                     Tensor dx,
-                     Tensor dw,
-                     Tensor db,
-                     ConstTensor dy,
-                     ConstTensor x,
-                     ConstTensor w);
-
-void batchnorm_forward(Context& context,
-                       Tensor y,
-                       Tensor mean,
-                       Tensor rstd,
-                       Tensor running_mean,
-                       Tensor running_var,
-                       ConstTensor x,
-                       ConstTensor gamma,
-                       ConstTensor beta,
-                       ConstTensor z,
-                       const BatchNormParams& params);
-void batchnorm_inference(Context& context,
-                         Tensor y,
-                         ConstTensor x,
-                         ConstTensor running_mean,
-                         ConstTensor running_var,
-                         ConstTensor gamma,
-                         ConstTensor beta,
-                         ConstTensor z,
-                         const BatchNormParams& params);
-void batchnorm_backward(Context& context,
-                        Tensor dx,
-                        Tensor dz,
-                        Tensor dgamma,
-                        Tensor dbeta,
-                        ConstTensor dy,
-                        ConstTensor x,
-                        ConstTensor y,
-                        ConstTensor gamma,
-                        ConstTensor mean,
-                        ConstTensor rstd,
-                        const BatchNormParams& params);
-
-void sgd_update(Context& context,
-                std::span<float> x,
-                std::span<float> momentum_buffer,
-                std::span<const float> gradient,
-                const SgdParams& params);
-
-void global_average_pool_forward(Context& context, Tensor y, ConstTensor x);
-void global_average_pool_backward(Context& context, Tensor dx, ConstTensor dy);
-void max_pool_forward(Context& context,
-                      Tensor y,
-                      Tensor argmax,
-                      ConstTensor x,
-                      const PoolSize& size);
-void max_pool_backward(Context& context,
-                       Tensor dx,
-                       ConstTensor dy,
-                       ConstTensor argmax,
-                       const PoolSize& size);
-
-double dot(Context& context,
-           std::span<const float> x,
-           std::span<const float> y);
-int64_t first_nonfinite(Context& context, std::span<const float> x);
+decltype(syncopate::conv_forward) conv_forward;
+decltype(syncopate::conv_backward_data) conv_backward_data;
+decltype(syncopate::conv_backward_weights) conv_backward_weights;
+decltype(syncopate::linear_forward) linear_forward;
+decltype(syncopate::linear_backward) linear_backward;
+decltype(syncopate::batchnorm_forward) batchnorm_forward;
+decltype(syncopate::batchnorm_inference) batchnorm_inference;
+decltype(syncopate::batchnorm_backward) batchnorm_backward;
+decltype(syncopate::global_average_pool_forward) global_average_pool_forward;
+decltype(syncopate::global_average_pool_backward) global_average_pool_backward;
+decltype(syncopate::max_pool_forward) max_pool_forward;
+decltype(syncopate::max_pool_backward) max_pool_backward;
+decltype(syncopate::softmax_cross_entropy) softmax_cross_entropy;
+decltype(syncopate::add) add;
+decltype(syncopate::reorder) reorder;
+decltype(syncopate::axpy) axpy;
+decltype(syncopate::scale) scale;
+decltype(syncopate::dropout) dropout;
+decltype(syncopate::store_dropout_key) store_dropout_key;
+decltype(syncopate::clip_factor) clip_factor;
+decltype(syncopate::dot) dot;
+decltype(syncopate::first_nonfinite) first_nonfinite;
+decltype(syncopate::sgd_update) sgd_update;
+decltype(syncopate::gather_images) gather_images;
 
 }  // namespace syncopate::cpu

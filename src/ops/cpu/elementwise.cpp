@@ -96,12 +96,13 @@ void scale(Context& context, std::span<float> y, float a) {
   });
 }
 
-// Element i takes draw i % 4096 of Rng(seed, kDropout, call, i / 4096).
+// Element i of sample n takes draw i of Rng(seed, kDropout, first_sample + n).
 void dropout(Context& context,
              Tensor y,
              ConstTensor x,
              float p,
-             const DropoutKey& key) {
+             const DropoutKey* key,
+             uint64_t salt) {
   const float kept_scale = 1.0f / (1.0f - p);
   const double threshold = static_cast<double>(p) * 0x1.0p32;
   const int64_t N = y.shape[0];
@@ -109,8 +110,8 @@ void dropout(Context& context,
   with_float_type(y.dtype, [&](auto element) {
     using T = decltype(element);
     parallel_for(context, N, y.elems(), [&](int64_t n) {
-      Rng rng(key.seed, Purpose::kDropout,
-              key.first_sample + static_cast<uint64_t>(n));
+      Rng rng(key->seed ^ salt, Purpose::kDropout,
+              key->first_sample + static_cast<uint64_t>(n));
       T* to = static_cast<T*>(y.data) + n * sample_elems;
       const T* from = static_cast<const T*>(x.data) + n * sample_elems;
       for (int64_t i = 0; i < sample_elems; ++i) {
@@ -119,6 +120,10 @@ void dropout(Context& context,
       }
     });
   });
+}
+
+void store_dropout_key(Context&, DropoutKey* to, const DropoutKey& key) {
+  *to = key;
 }
 
 }  // namespace syncopate::cpu

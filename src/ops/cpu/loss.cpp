@@ -43,11 +43,12 @@ RowResult one_row(float* dlogits,
 
 }  // namespace
 
-ClassificationSums softmax_cross_entropy(Context& context,
-                                         Tensor dlogits,
-                                         ConstTensor logits,
-                                         ConstTensor labels,
-                                         float scale) {
+void softmax_cross_entropy(Context& context,
+                           ClassificationSums* sums,
+                           Tensor dlogits,
+                           ConstTensor logits,
+                           ConstTensor labels,
+                           float scale) {
   const int64_t N = logits.shape[0], K = logits.shape[1];
   const auto* label = static_cast<const int32_t*>(labels.data);
   for (int64_t n = 0; n < N; ++n)
@@ -62,15 +63,14 @@ ClassificationSums softmax_cross_entropy(Context& context,
     rows[n] = one_row(to != nullptr ? to + n * K : nullptr, from + n * K, K,
                       label[n], scale);
   });
-  ClassificationSums sums;
-  sums.samples = N;
+  *sums = {};
+  sums->samples = N;
   for (int64_t n = 0; n < N; ++n) {
-    sums.loss_sum += rows[n].loss;
-    sums.correct += rows[n].rank == 0;
+    sums->loss_sum += rows[n].loss;
+    sums->correct += rows[n].rank == 0;
     // NaN rows have rank K, which must not count where K <= 5.
-    sums.correct_top5 += rows[n].rank < std::min<int64_t>(5, K);
+    sums->correct_top5 += rows[n].rank < std::min<int64_t>(5, K);
   }
-  return sums;
 }
 
 }  // namespace syncopate::cpu

@@ -15,7 +15,9 @@ void update(Context& context,
             const SgdParams& params) {
   const F16 rate = splat(params.rate), momentum = splat(params.momentum);
   const F16 decay = splat(params.weight_decay);
-  const F16 grad_scale = splat(params.grad_scale);
+  const F16 grad_scale = splat(params.clip_factor == nullptr
+                                   ? params.grad_scale
+                                   : params.grad_scale * *params.clip_factor);
   float* x = parameters.data();
   parallel_pieces(
       context, std::ssize(parameters), [&](int64_t begin, int64_t end) {

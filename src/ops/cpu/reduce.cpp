@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
@@ -54,6 +56,17 @@ int64_t first_nonfinite(Context& context, std::span<const float> x) {
   for (int64_t chunk = 0; chunk < chunks; ++chunk)
     if (first[chunk] >= 0) return first[chunk];
   return -1;
+}
+
+void clip_factor(Context& context,
+                 float* factor,
+                 std::span<const float> gradient,
+                 double scale,
+                 double limit) {
+  const double norm = scale * std::sqrt(cpu::dot(context, gradient, gradient));
+  // The constant keeps 0 / 0 away, as the field's frameworks do.
+  *factor = static_cast<float>(limit / (norm + 1e-6));
+  if (*factor > 1) *factor = 1;  // NaN stays
 }
 
 }  // namespace syncopate::cpu

@@ -39,7 +39,7 @@ inline ParsedInput parse_text(const std::string& text,
 inline fs::path source_dir() {
   const char* given = std::getenv("SOURCE_DIR");
   if (given != nullptr) return given;
-  return fs::path(__FILE__).parent_path() / "../../..";
+  return SYNCOPATE_SOURCE_DIR;
 }
 
 using Lines = std::vector<std::string>;

@@ -38,8 +38,8 @@ TEST(Errors, UnknownKeys) {
           "eval.batch?)",
           "in.ini:8: optimizer.batch_size: unknown key (did you mean "
           "data.batch or eval.batch?)",
-          "in.ini:10: sync.xyzzy: unknown key; [sync] has scheme, collective, "
-          "wire, bucket_mb",
+          "in.ini:10: sync.xyzzy: unknown key; [sync] has scheme, transport, "
+          "collective, wire, bucket_mb",
       }));
 }
 
@@ -70,8 +70,8 @@ TEST(Errors, WrongTypes) {
       (Lines{
           "in.ini:5: data.batch: expected a whole number >= 1, found \"8x\"",
           "in.ini:6: data.noise: expected a number >= 0, found \"much\"",
-          "in.ini:7: data.augment: expected none or a list of crop, flip or "
-          "rotate, each at most once, found \"crop, crop\"",
+          "in.ini:7: data.augment: expected none or a list of crop, flip, "
+          "rotate or resized_crop, each at most once, found \"crop, crop\"",
           "in.ini:9: optimizer.nesterov: expected yes or no, found \"ja\"",
           "in.ini:11: model.family: expected logistic, resnet or wrn, found "
           "\"reznet\" (did you mean resnet?)",
@@ -155,8 +155,9 @@ TEST(Errors, KeysThatTheChosenKindsDoNotUse) {
       (Lines{
           "in.ini:5: data.crop_pad: is used by data.augment = crop, not by "
           "none",
-          "in.ini:6: data.path: is used by data.kind = idx, cifar10, cifar100 "
-          "or hdf5, not by synthetic_images",
+          "in.ini:6: data.path: is used by data.kind = idx, cifar10, "
+          "cifar100, hdf5, image_folder or prepared_images, not by "
+          "synthetic_images",
           "in.ini:9: schedule.power: is used by schedule.kind = polynomial, "
           "not by cosine",
           "in.ini:10: schedule.warmup_from: is used only with "
@@ -243,6 +244,13 @@ TEST(Errors, OtherConflicts) {
           "in.ini:17: checkpoint.resume: there is no \"/nonexistent/step-3\", "
           "expected auto, none or the path of a checkpoint",
       }));
+  EXPECT_EQ(errors_of("[run]\nsteps = 9\n[data]\nkind = image_folder\n"
+                      "path = x\naugment = crop, resized_crop\n"
+                      "eval_resize = 200\n"),
+            (Lines{"in.ini:6: data.augment: has crop and resized_crop, "
+                   "expected one of them",
+                   "in.ini:7: data.eval_resize: is 200, expected at least the "
+                   "224 pixels of the images"}));
   EXPECT_EQ(errors_of(kGood + "[eval]\non = validation\n"),
             (Lines{"in.ini:6: eval.on: is validation, but data.validation = 0 "
                    "holds out no samples; expected eval.on = test or "

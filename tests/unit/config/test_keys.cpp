@@ -23,17 +23,17 @@ std::set<const void*> all_members(const Options& options) {
   std::set<const void*> places;
   const auto collect = [&](const auto&... member) { add(places, member...); };
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = options.run;
-    collect(a, b, c, d, e, f, g, h, i, j, k, l);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = options.run;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
   }
   {
     const auto& [a, b, c, d, e, f, g, h] = options.model;
     collect(a, b, c, d, e, f, g, h);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] =
-        options.data;
-    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
+                 v] = options.data;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j] = options.optimizer;
@@ -44,8 +44,8 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g, h, i, j, k, l);
   }
   {
-    const auto& [a, b, c, d, e] = options.sync;
-    collect(a, b, c, d, e);
+    const auto& [a, b, c, d, e, f] = options.sync;
+    collect(a, b, c, d, e, f);
   }
   {
     const auto& [a, b, c, d, e, f] = options.eval;
@@ -112,6 +112,9 @@ const std::map<std::string, std::string>& other_values() {
       {"run.device", "cpu"},
       {"run.threads", "2"},
       {"run.precision", "bf16"},
+      {"run.deterministic", "no"},
+      {"run.cuda_graphs", "no"},
+      {"sync.transport", "mpi"},
       {"run.log_every", "1 epoch"},
       {"run.time_limit_s", "90.5"},
       {"model.family", "wrn"},
@@ -131,6 +134,9 @@ const std::map<std::string, std::string>& other_values() {
       {"data.augment", "crop flip"},
       {"data.crop_pad", "2"},
       {"data.rotate_degrees", "7.5"},
+      {"data.crop_scale_min", "0.25"},
+      {"data.eval_resize", "300"},
+      {"data.decode_threads", "3"},
       {"data.normalize", "0.5 / 0.25"},
       {"data.prefetch", "5"},
       {"data.samples", "100"},

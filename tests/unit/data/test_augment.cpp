@@ -34,13 +34,41 @@ ImageSet as_floats(const ImageSet& set) {
 
 const Normalization kThree = {{0.5F, 0.25F, 0.125F}, {0.5F, 2.0F, 0.25F}};
 
+// out(y, x) = pixel(y + dy, x' + dx), x' = x or W-1-x; zero outside.
+struct View {
+  int64_t dy = 0, dx = 0;
+  bool is_mirrored = false;
+};
+
 std::vector<float> filled(const ImageSet& set,
                           int64_t sample,
-                          const Normalizer::View& view) {
+                          const View& view) {
   std::vector<float> out(
       static_cast<size_t>(set.spec.H * set.spec.W * set.spec.C), NAN);
-  Normalizer(set, kThree).fill(sample, view, out.data());
+  Affine affine =
+      shifted(static_cast<double>(view.dx), static_cast<double>(view.dy));
+  if (view.is_mirrored) affine = affine.after(mirrored(set.spec.W));
+  ImageReader(set, kThree)
+      .fill(
+          sample,
+          [&](int64_t H, int64_t W) {
+            EXPECT_EQ(H, set.spec.H);
+            EXPECT_EQ(W, set.spec.W);
+            return affine.to_map(sample, false);
+          },
+          out.data());
   return out;
+}
+
+void rotate_image(const ImageSpec& spec,
+                  double radians,
+                  const float* in,
+                  float* out) {
+  const auto channels = static_cast<size_t>(spec.C);
+  const std::vector<float> zero(channels, 0.0F), one(channels, 1.0F);
+  PixelReader(spec, {one, zero}, {zero, one})
+      .read(in, spec.H, spec.W,
+            rotated(radians, spec.H, spec.W).to_map(0, false), out);
 }
 
 TEST(Normalize, MeanAndDeviationOfBytesAreExact) {
@@ -80,7 +108,7 @@ TEST(Normalize, NoneAndNumbers) {
   }
 }
 
-TEST(Normalizer, ValuesAreTheFormula) {
+TEST(ImageReader, ValuesAreTheFormula) {
   const ImageSet set = make_set(2, 3, 4, 3);
   const auto& bytes = std::get<std::vector<uint8_t>>(set.pixels);
   const auto out = filled(set, 1, {});
@@ -95,7 +123,7 @@ TEST(Normalizer, ValuesAreTheFormula) {
 
 // Every shift, also those that leave nothing of the image, against the
 // definition in the header.
-TEST(Normalizer, ShiftsAndMirrorsAsDefined) {
+TEST(ImageReader, ShiftsAndMirrorsAsDefined) {
   const int64_t H = 3, W = 4, C = 3;
   const ImageSet set = make_set(1, H, W, C);
   const auto straight = filled(set, 0, {});
@@ -121,7 +149,7 @@ TEST(Normalizer, ShiftsAndMirrorsAsDefined) {
       }
 }
 
-TEST(Normalizer, RefusesASampleThatIsNotThere) {
+TEST(ImageReader, RefusesASampleThatIsNotThere) {
   const ImageSet set = make_set(2, 3, 4, 3);
   EXPECT_THROW(filled(set, 2, {}), Error);
   EXPECT_THROW(filled(set, -1, {}), Error);
@@ -248,13 +276,19 @@ TEST(Augmenter, RefusesImpossibleOptions) {
     }
   };
   refuse(with({"crop", "mixup"}),
-         "data.augment: mixup, expected some of crop flip rotate");
+         "data.augment: mixup, expected some of crop flip rotate "
+         "resized_crop");
+  refuse(with({"crop", "resized_crop"}),
+         "data.augment: crop and resized_crop, expected one of them");
   DataOptions options = with({"crop"});
   options.crop_pad = 4;
   refuse(options, "data.crop_pad: 4, expected 0 to 3 for images of 6 x 4");
   options = with({"rotate"});
   options.rotate_degrees = NAN;
   refuse(options, "data.rotate_degrees: nan, expected 0 to 180");
+  options = with({"resized_crop"});
+  options.crop_scale_min = 0;
+  refuse(options, "data.crop_scale_min: 0, expected more than 0 and at most 1");
 }
 
 }  // namespace

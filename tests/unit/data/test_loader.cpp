@@ -191,7 +191,7 @@ TEST(Loader, ThrowsWhatItsThreadThrew) {
 
 TEST(Evaluation, BatchesAreNormalisedOnlyAndMayBeShort) {
   const Fixture fixture(small_options());
-  const Normalizer normalizer(fixture.data.test, fixture.normalization);
+  const ImageReader reader(fixture.data.test, fixture.normalization);
   HostBatch batch;
   std::vector<float> expected(9 * 8 * 3);
   for (const std::vector<int64_t>& indices :
@@ -202,7 +202,10 @@ TEST(Evaluation, BatchesAreNormalisedOnlyAndMayBeShort) {
     ASSERT_EQ(view.samples, std::ssize(indices));
     ASSERT_EQ(view.images.shape[0], std::ssize(indices));
     for (size_t i = 0; i < indices.size(); ++i) {
-      normalizer.fill(indices[i], {}, expected.data());
+      reader.fill(
+          indices[i],
+          [&](int64_t, int64_t) { return Affine{}.to_map(indices[i], true); },
+          expected.data());
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
                              view.images.f32() + i * expected.size()));
       EXPECT_EQ(batch.labels[i],

@@ -109,8 +109,8 @@ TEST_F(WalkTest, DropoutMasksDifferByLayerSeedAndCall) {
   const auto masked = [&](uint64_t layer, uint64_t seed, uint64_t call,
                           Pass pass) {
     WalkRun settings = run();
-    settings.dropout_seed = seed;
-    settings.first_sample = call;
+    const DropoutKey key{seed, call};
+    settings.dropout_key = &key;
     Walk walk(arena_, plan, pass, 1, settings);
     const Slot x = walk.take(DType::kF32, {1, 4000});
     std::fill_n(walk.out(x).f32(), 4000, 3.f);

@@ -63,8 +63,8 @@ struct Recorded {
 };
 
 std::map<std::string, Recorded> read_fixtures() {
-  const auto path = std::filesystem::path(__FILE__).parent_path() /
-                    "../../reference/fixtures/models.txt";
+  const auto path = std::filesystem::path(SYNCOPATE_SOURCE_DIR) /
+                    "tests/reference/fixtures/models.txt";
   std::ifstream file(path);
   std::map<std::string, Recorded> networks;
   Recorded* now = nullptr;

@@ -170,6 +170,7 @@ TEST(Dropout, CallChoosesTheMask) {
     return bench.model()
         .forward_backward(bench.context(), bench.view(), bench.batch(),
                           settings, {})
+        .get()
         .values[0];
   };
   EXPECT_EQ(loss_of(1, 1), loss_of(1, 1));
@@ -184,13 +185,16 @@ TEST(Statistics, AreTheExactAverageOverBatches) {
   const auto statistics_of = [&](int64_t first, int64_t samples) {
     bench.model().recompute_statistics(bench.context(), bench.view(),
                                        bench.batch(first, samples), 0);
+    bench.fetch();
     return bench.buffers_;
   };
   const std::vector<float> a = statistics_of(0, 3), b = statistics_of(3, 3);
   std::ranges::fill(bench.buffers_, 123.f);  // of no influence
-  for (int64_t index = 0; index < 2; ++index)
+  for (int64_t index = 0; index < 2; ++index) {
     bench.model().recompute_statistics(bench.context(), bench.view(),
                                        bench.batch(3 * index, 3), index);
+    bench.fetch();
+  }
   for (size_t i = 0; i < a.size(); ++i)
     EXPECT_NEAR(bench.buffers_[i], 0.5 * (a[i] + b[i]),
                 1e-5 * (1 + std::abs(a[i])));  // one rounding in fp32
@@ -202,6 +206,7 @@ TEST(Statistics, TrainingMovesThemByATenth) {
   const std::vector<float> moved = bench.buffers_;
   bench.model().recompute_statistics(bench.context(), bench.view(),
                                      bench.batch(), 0);
+  bench.fetch();
   // The stem's, whose input is the same in both passes: from mean 0 and
   // variance 1.
   const ParameterEntry& mean = bench.model().buffers()[0];
@@ -217,7 +222,7 @@ TEST(Initialise, IsSeededAndScaledAsPublished) {
   const auto draw = [&](uint64_t seed) {
     std::vector<float> parameters(table.num_elems());
     std::vector<float> buffers(model->buffers().num_elems(), 5.f);
-    model->initialise({parameters, {}, buffers}, seed);
+    model->initialise(parameters, buffers, seed);
     EXPECT_EQ(buffers[0], 0.f);   // stem.bn.running_mean
     EXPECT_EQ(buffers[16], 1.f);  // stem.bn.running_var
     return parameters;

@@ -4,19 +4,19 @@
 
 #include <gtest/gtest.h>
 
-#include "cpu_fixture.h"
+#include "support/test_device.h"
 
 namespace syncopate {
 namespace {
 
 TEST(Context, ScratchGrowsAndStays) {
-  test::Cpu cpu;
-  void* small = cpu.context.scratch(100);
-  EXPECT_EQ(cpu.context.scratch(50), small);
+  test::TestContext test;
+  void* small = test.context.scratch(100);
+  EXPECT_EQ(test.context.scratch(50), small);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(small) % 64, 0u);
-  void* large = cpu.context.scratch(1 << 20);
-  EXPECT_EQ(cpu.context.scratch(100), large);
-  EXPECT_NE(cpu.context.scratch(100, 1), large);
+  void* large = test.context.scratch(1 << 20);
+  EXPECT_EQ(test.context.scratch(100), large);
+  EXPECT_NE(test.context.scratch(100, 1), large);
 }
 
 TEST(Context, StateIsKeptPerTypeAndContext) {
@@ -26,16 +26,16 @@ TEST(Context, StateIsKeptPerTypeAndContext) {
   struct Others {
     int made = 7;
   };
-  test::Cpu cpu, other;
-  ++cpu.context.cache<Plans>().made;
-  ++cpu.context.cache<Plans>().made;
-  EXPECT_EQ(cpu.context.cache<Plans>().made, 2);
-  EXPECT_EQ(cpu.context.cache<Others>().made, 7);
+  test::TestContext test, other;
+  ++test.context.cache<Plans>().made;
+  ++test.context.cache<Plans>().made;
+  EXPECT_EQ(test.context.cache<Plans>().made, 2);
+  EXPECT_EQ(test.context.cache<Others>().made, 7);
   EXPECT_EQ(other.context.cache<Plans>().made, 0);
 }
 
 TEST(Context, AtLeastOneThread) {
-  EXPECT_THROW(test::Cpu(0), Error);
+  EXPECT_THROW(test::TestContext(0), Error);
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include "ops/elementwise.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/rng.h"
-#include "cpu_fixture.h"
 #include "support/guarded_tensor.h"
+#include "support/recorded.h"
+#include "support/test_device.h"
 #include "support/tolerance.h"
 
 namespace syncopate {
@@ -21,14 +23,26 @@ GuardedTensor flat(int64_t elems, uint64_t seed, DType dtype = DType::kF32) {
 std::span<float> span_of(const GuardedTensor& t) {
   return {t.tensor().f32(), static_cast<size_t>(t.tensor().elems())};
 }
+// Elements [begin, begin + count) of a flat tensor.
+Tensor slice(const GuardedTensor& t, int64_t begin, int64_t count) {
+  const Tensor whole = t.tensor();
+  return make_tensor(
+      static_cast<char*>(whole.data) + begin * bytes_of(whole.dtype),
+      whole.dtype, {count});
+}
+std::vector<Layout> image_layouts() {
+  if (test_device().kind() != DeviceKind::kCpu)
+    return {Layout::kRowMajor, Layout::kNhwc};
+  return {Layout::kRowMajor, Layout::kNhwc, Layout::kNchw16c};
+}
 
 TEST(Elementwise, Add) {
-  Cpu cpu;
+  TestContext test;
   for (const DType dtype : {DType::kF32, DType::kBf16})
     for (const int64_t n : kSizes) {
       const GuardedTensor x = flat(n, 1, dtype), z = flat(n, 2, dtype);
       GuardedTensor y(dtype, {n});
-      add(cpu.context, y, x, z);
+      add(test.context, y, x, z);
       auto expected = x.get();
       const auto zs = z.get();
       for (size_t i = 0; i < expected.size(); ++i) expected[i] += zs[i];
@@ -37,17 +51,73 @@ TEST(Elementwise, Add) {
           y.get(), expected,
           {0, dtype == DType::kF32 ? kEpsilonF32 : kEpsilonBf16 * 1.0001}));
       EXPECT_TRUE(y.guards_are_intact());
-      add(cpu.context, x, x, z);
+      add(test.context, x, x, z);
       EXPECT_EQ(x.bytes(), y.bytes());
     }
 }
 
+// Slices begin anywhere, and not at the same place in each tensor.
+TEST(Elementwise, AddAndCastOfASliceHaveTheBitsOfTheWhole) {
+  TestContext test;
+  constexpr int64_t kElems = 333;
+  for (const DType dtype : {DType::kF32, DType::kBf16})
+    for (const DType other : {DType::kF32, DType::kBf16}) {
+      const GuardedTensor x = flat(kElems, 1, dtype),
+                          z = flat(kElems, 2, dtype);
+      const GuardedTensor sum(dtype, {kElems}), cast(other, {kElems});
+      add(test.context, sum, x, z);
+      reorder(test.context, cast, x);
+      for (const auto& [to, from] :
+           {std::pair<int64_t, int64_t>{3, 3}, {1, 9}, {0, 5}, {7, 0}}) {
+        const GuardedTensor shifted(dtype, {kElems + 10});
+        const GuardedTensor shifted_sum(dtype, {kElems + 10}),
+            shifted_cast(other, {kElems + 10});
+        reorder(test.context, slice(shifted, from, kElems), x);
+        add(test.context, slice(shifted_sum, to, kElems),
+            slice(shifted, from, kElems), z);
+        reorder(test.context, slice(shifted_cast, to, kElems),
+                slice(shifted, from, kElems));
+        const auto part = [&](const GuardedTensor& t) {
+          const std::vector<char> all = t.bytes();
+          const int64_t one = bytes_of(t.tensor().dtype);
+          return std::vector<char>(all.begin() + to * one,
+                                   all.begin() + (to + kElems) * one);
+        };
+        EXPECT_EQ(part(shifted_sum), sum.bytes()) << to << " " << from;
+        EXPECT_EQ(part(shifted_cast), cast.bytes()) << to << " " << from;
+        EXPECT_TRUE(std::isnan(shifted_sum.get()[static_cast<size_t>(
+            to + kElems)]));  // not written
+      }
+    }
+}
+
+// More than the threads of the largest grid take at once.
+TEST(Elementwise, AddOfMillions) {
+  TestContext test;
+  constexpr int64_t kElems = (int64_t{2048} * 256 + 300) * 4 + 1;
+  std::vector<float> xs(kElems), zs(kElems);
+  for (int64_t i = 0; i < kElems; ++i) {
+    xs[static_cast<size_t>(i)] = static_cast<float>(i);  // exact: < 2^24
+    zs[static_cast<size_t>(i)] = static_cast<float>(i % 3);
+  }
+  const DeviceValues<float> x(xs), z(zs);
+  const auto flat_tensor = [&](const DeviceValues<float>& values) {
+    return make_tensor(values.data(), DType::kF32, {kElems});
+  };
+  add(test.context, flat_tensor(x), flat_tensor(x), flat_tensor(z));
+  for (size_t i = 0; i < xs.size(); ++i) xs[i] += zs[i];
+  EXPECT_EQ(x.get(test.context), xs);
+}
+
 TEST(Elementwise, ReorderKeepsValues) {
-  Cpu cpu;
-  const Layout layouts[] = {Layout::kRowMajor, Layout::kNhwc, Layout::kNchw16c};
+  TestContext test;
+  const std::vector<Layout> layouts = image_layouts();
   for (const Shape& shape :
        {Shape{3, 16, 5, 7}, Shape{1, 48, 3, 1}, Shape{3, 3, 5, 4},
-        Shape{2, 17, 9, 2}, Shape{5, 1, 33, 33}, Shape{4, 32, 33, 31}})
+        Shape{2, 17, 9, 2}, Shape{5, 1, 33, 33}, Shape{4, 32, 33, 31},
+        Shape{2, 3, 20, 19}, Shape{3, 130, 3, 3}, Shape{1, 1025, 1, 2},
+        // More tiles of a transposition than blocks of a grid.
+        Shape{2100, 5, 1, 3}})
     for (const Layout from : layouts)
       for (const Layout to : layouts)
         for (const auto& [from_dtype, to_dtype] :
@@ -63,14 +133,14 @@ TEST(Elementwise, ReorderKeepsValues) {
           GuardedTensor target(to_dtype, shape, to),
               expected(to_dtype, shape, to);
           expected.set(source.get());
-          reorder(cpu.context, target, source);
+          reorder(test.context, target, source);
           EXPECT_EQ(target.bytes(), expected.bytes());
           EXPECT_TRUE(target.guards_are_intact());
         }
 }
 
 TEST(Elementwise, ReorderRoundsToNearestEven) {
-  Cpu cpu;
+  TestContext test;
   const double inf = std::numeric_limits<double>::infinity();
   // 1 + 2^-8 is half way between 1 and 1 + 2^-7: to even.
   const std::vector<double> values = {
@@ -85,7 +155,7 @@ TEST(Elementwise, ReorderRoundsToNearestEven) {
     const auto n = static_cast<int64_t>(source.size());
     const GuardedTensor x(DType::kF32, {n}, Layout::kRowMajor, source);
     GuardedTensor y(DType::kBf16, {n});
-    reorder(cpu.context, y, x);
+    reorder(test.context, y, x);
     const auto out = y.get();
     for (size_t i = 0; i < source.size(); ++i) {
       const double expected = rounded[i % rounded.size()];
@@ -98,15 +168,15 @@ TEST(Elementwise, ReorderRoundsToNearestEven) {
 }
 
 TEST(Elementwise, AxpyAndScale) {
-  Cpu cpu, one(1);
+  TestContext test, one(1);
   for (const int64_t n : kSizes) {
     const GuardedTensor x = flat(n, 1), y = flat(n, 2), again = flat(n, 2);
     auto expected = y.get();
     const auto xs = x.get();
     for (size_t i = 0; i < expected.size(); ++i)
       expected[i] = (expected[i] - 0.375 * xs[i]) * 0.5;
-    for (Cpu* c : {&cpu, &one}) {
-      const auto range = span_of(c == &cpu ? y : again);
+    for (TestContext* c : {&test, &one}) {
+      const auto range = span_of(c == &test ? y : again);
       axpy(c->context, range, -0.375f, span_of(x));
       scale(c->context, range, 0.5f);
     }
@@ -118,84 +188,158 @@ TEST(Elementwise, AxpyAndScale) {
 }
 
 TEST(Elementwise, AxpyOfASliceHasTheBitsOfTheWhole) {
-  Cpu cpu;
+  TestContext test;
   const GuardedTensor x = flat(1001, 1), whole = flat(1001, 2),
                       sliced = flat(1001, 2);
-  axpy(cpu.context, span_of(whole), 0.1f, span_of(x));
+  axpy(test.context, span_of(whole), 0.1f, span_of(x));
   for (const auto& [begin, count] :
        {std::pair<size_t, size_t>{0, 7}, {7, 500}, {507, 494}})
-    axpy(cpu.context, span_of(sliced).subspan(begin, count), 0.1f,
+    axpy(test.context, span_of(sliced).subspan(begin, count), 0.1f,
          span_of(x).subspan(begin, count));
   EXPECT_EQ(sliced.bytes(), whole.bytes());
+
+  const GuardedTensor shifted = flat(1003, 3);
+  reorder(test.context, slice(shifted, 2, 1001), x);
+  const GuardedTensor from_shifted = flat(1001, 2);
+  axpy(test.context, span_of(from_shifted), 0.1f,
+       span_of(shifted).subspan(2, 1001));
+  EXPECT_EQ(from_shifted.bytes(), whole.bytes());
+}
+
+// y of dropout with the draws of the contract, in double.
+std::vector<double> dropped(const std::vector<double>& x,
+                            int64_t N,
+                            double p,
+                            const DropoutKey& key,
+                            uint64_t salt) {
+  std::vector<double> y = x;
+  const int64_t D = std::ssize(x) / N;
+  for (int64_t n = 0; n < N; ++n) {
+    Rng rng(key.seed ^ salt, Purpose::kDropout,
+            key.first_sample + static_cast<uint64_t>(n));
+    for (int64_t i = n * D; i < (n + 1) * D; ++i) {
+      const bool keep = rng.next_u32() >= p * 0x1.0p32;
+      double& value = y[static_cast<size_t>(i)];
+      value = keep ? value / (1 - p) : 0;
+    }
+  }
+  return y;
 }
 
 TEST(Elementwise, DropoutFollowsItsRandomNumbers) {
-  Cpu cpu, one(1);
+  TestContext test, one(1);
   const float p = 0.3f;
-  const DropoutKey key{77, 5};
+  // High words of both count too.
+  const DropoutKey key{0x1234567800000077, 0xFFFFFFFFFF}, later{77, 105};
+  const uint64_t salt = 0xABCDEF0123456789;
+  const DeviceValues<DropoutKey> d_key(key), d_later(later);
   for (const DType dtype : {DType::kF32, DType::kBf16})
-    for (const auto& [N, D] :
-         {std::pair<int64_t, int64_t>{1, 1}, {17, 3}, {3, 6667}}) {
+    for (const auto& [N, D] : {std::pair<int64_t, int64_t>{1, 1},
+                               {17, 3},
+                               {5, 8},
+                               {7, 1036},
+                               {3, 6667}}) {
       const Shape shape{N, D};
       const GuardedTensor x(dtype, shape, Layout::kRowMajor,
                             random_values(N * D, 1));
       GuardedTensor y(dtype, shape), again(dtype, shape);
-      dropout(cpu.context, y, x, p, key);
-      const auto xs = x.get(), ys = y.get();
-      int64_t dropped = 0;
-      for (int64_t n = 0; n < N; ++n) {
-        Rng rng(key.seed, Purpose::kDropout, key.first_sample + n);
-        for (int64_t i = n * D; i < (n + 1) * D; ++i) {
-          const bool keep = rng.next_u32() >= static_cast<double>(p) * 0x1.0p32;
-          dropped += !keep;
-          const double expected =
-              keep ? xs[i] / (1 - static_cast<double>(p)) : 0;
-          ASSERT_TRUE(
-              is_within(ys[i], expected,
-                        {0, dtype == DType::kF32 ? 4 * kEpsilonF32
-                                                 : 1.01 * kEpsilonBf16}));
-        }
-      }
+      dropout(test.context, y, x, p, d_key, salt);
+      const auto ys = y.get();
+      EXPECT_TRUE(all_near(
+          ys, dropped(x.get(), N, static_cast<double>(p), key, salt),
+          {0, dtype == DType::kF32 ? 4 * kEpsilonF32 : 1.01 * kEpsilonBf16}));
       EXPECT_TRUE(y.guards_are_intact());
       if (N * D > 20000) {
         // Binomial: 5 deviations of sqrt(n p (1 - p)) = 65.
-        EXPECT_NEAR(static_cast<double>(dropped), 0.3 * 20001, 325);
+        const auto zeros = std::count(ys.begin(), ys.end(), 0.0);
+        EXPECT_NEAR(static_cast<double>(zeros), 0.3 * 20001, 325);
       }
-      dropout(one.context, again, x, p, key);
+      dropout(one.context, again, x, p, d_key, salt);
       EXPECT_EQ(again.bytes(), y.bytes());
-      dropout(cpu.context, again, x, p, {77, 5 + 100});
       if (N > 1) {
+        dropout(test.context, again, x, p, d_later, salt);
+        EXPECT_NE(again.bytes(), y.bytes());
+        dropout(test.context, again, x, p, d_key, salt + 1);
         EXPECT_NE(again.bytes(), y.bytes());
       }
-      dropout(cpu.context, x, x, p, key);  // in place
+      dropout(test.context, x, x, p, d_key, salt);  // in place
       EXPECT_EQ(x.bytes(), y.bytes());
     }
 }
 
+// A sample's memory may begin anywhere.
 TEST(Elementwise, DropoutOfASampleDoesNotDependOnItsBatch) {
-  Cpu cpu;
-  constexpr int64_t kSamples = 6, kElems = 50;
-  const GuardedTensor whole(DType::kF32, {kSamples, kElems}, Layout::kRowMajor,
-                            random_values(kSamples * kElems, 1));
-  const GuardedTensor parts(DType::kF32, {kSamples, kElems}, Layout::kRowMajor,
-                            whole.get());
-  dropout(cpu.context, whole, whole, 0.5f, {9, 1000});
-  for (const auto& [first, count] :
-       {std::pair<int64_t, int64_t>{0, 2}, {2, 3}, {5, 1}}) {
-    const Tensor part = make_tensor(parts.tensor().f32() + first * kElems,
-                                    DType::kF32, {count, kElems});
-    dropout(cpu.context, part, part, 0.5f,
-            {9, 1000 + static_cast<uint64_t>(first)});
+  TestContext test;
+  constexpr int64_t kSamples = 6;
+  for (const int64_t elems : {50, 64}) {
+    const Shape shape{kSamples, elems};
+    const GuardedTensor whole(DType::kF32, shape, Layout::kRowMajor,
+                              random_values(kSamples * elems, 1));
+    const GuardedTensor parts(DType::kF32, shape, Layout::kRowMajor,
+                              whole.get());
+    const DeviceValues<DropoutKey> all(DropoutKey{9, 1000});
+    dropout(test.context, whole, whole, 0.5f, all, 3);
+    for (const auto& [first, count] :
+         {std::pair<int64_t, int64_t>{0, 2}, {2, 3}, {5, 1}}) {
+      const Tensor part = make_tensor(parts.tensor().f32() + first * elems,
+                                      DType::kF32, {count, elems});
+      const DeviceValues<DropoutKey> key(
+          DropoutKey{9, 1000 + static_cast<uint64_t>(first)});
+      dropout(test.context, part, part, 0.5f, key, 3);
+      test.stream->synchronize();  // before the key goes
+    }
+    EXPECT_EQ(parts.bytes(), whole.bytes());
   }
-  EXPECT_EQ(parts.bytes(), whole.bytes());
+}
+
+// Of as many samples as no grid has in its second dimension.
+TEST(Elementwise, DropoutOfManySamples) {
+  TestContext test;
+  constexpr int64_t kSamples = 65535 + 20;
+  const GuardedTensor x(DType::kF32, {kSamples, 1}, Layout::kRowMajor,
+                        random_values(kSamples, 1));
+  const GuardedTensor y(DType::kF32, {kSamples, 1});
+  const DropoutKey key{5, 6};
+  const DeviceValues<DropoutKey> d_key(key);
+  dropout(test.context, y, x, 0.25f, d_key, 0);
+  EXPECT_TRUE(all_near(y.get(), dropped(x.get(), kSamples, 0.25, key, 0),
+                       {0, 4 * kEpsilonF32}));
 }
 
 TEST(Elementwise, NoDropoutIsTheIdentity) {
-  Cpu cpu;
+  TestContext test;
   const GuardedTensor x = flat(100, 1);
   GuardedTensor y(DType::kF32, {100});
-  dropout(cpu.context, y, x, 0.0f, {1, 1});
+  const DeviceValues<DropoutKey> key(DropoutKey{1, 1});
+  dropout(test.context, y, x, 0.0f, key, 0);
   EXPECT_EQ(y.bytes(), x.bytes());
+}
+
+// The key of each run, not of the recording.
+TEST(Elementwise, RecordedDropoutDrawsAnew) {
+  TestContext test;
+  constexpr int64_t kSamples = 3, kElems = 100;
+  const GuardedTensor x(DType::kF32, {kSamples, kElems}, Layout::kRowMajor,
+                        random_values(kSamples * kElems, 1));
+  const GuardedTensor y(DType::kF32, {kSamples, kElems});
+  const DeviceValues<DropoutKey> d_key(DropoutKey{});
+  const auto step =
+      recorded(test, [&] { dropout(test.context, y, x, 0.5f, d_key, 4); });
+  for (const DropoutKey& key : {DropoutKey{1, 0}, {1, kSamples}, {2, 0}}) {
+    store_dropout_key(test.context, d_key, key);
+    step();
+    EXPECT_TRUE(all_near(y.get(), dropped(x.get(), kSamples, 0.5, key, 4),
+                         {0, 4 * kEpsilonF32}));
+  }
+}
+
+TEST(Elementwise, DropoutKeyIsStored) {
+  TestContext test;
+  const DeviceValues<DropoutKey> key(DropoutKey{1, 2});
+  store_dropout_key(test.context, key, {0xFEDCBA9876543210, 1ull << 40});
+  const DropoutKey stored = key.get(test.context)[0];
+  EXPECT_EQ(stored.seed, 0xFEDCBA9876543210);
+  EXPECT_EQ(stored.first_sample, 1ull << 40);
 }
 
 }  // namespace

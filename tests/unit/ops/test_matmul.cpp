@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "cpu_fixture.h"
 #include "reference/reference.h"
 #include "support/guarded_tensor.h"
+#include "support/test_device.h"
 #include "support/tolerance.h"
 
 namespace syncopate {
@@ -19,7 +19,7 @@ struct Linear {
 class LinearTest : public testing::TestWithParam<Linear> {
  protected:
   const int64_t N = GetParam().N, D = GetParam().D, K = GetParam().K;
-  Cpu cpu;
+  TestContext test;
   GuardedTensor x = values({N, D}, 1), w = values({K, D}, 2),
                 b = values({K}, 3), dy = values({N, K}, 4);
   static GuardedTensor values(const Shape& shape, uint64_t seed) {
@@ -35,11 +35,11 @@ class LinearTest : public testing::TestWithParam<Linear> {
 
 TEST_P(LinearTest, Forward) {
   GuardedTensor y(DType::kF32, {N, K});
-  linear_forward(cpu.context, y, x, w, b);
+  linear_forward(test.context, y, x, w, b);
   EXPECT_TRUE(all_near(
       y.get(), reference::linear_forward(N, D, K, x.get(), w.get(), b.get()),
       sum_of(D)));
-  linear_forward(cpu.context, y, x, w, ConstTensor());
+  linear_forward(test.context, y, x, w, ConstTensor());
   EXPECT_TRUE(all_near(y.get(),
                        reference::linear_forward(N, D, K, x.get(), w.get(), {}),
                        sum_of(D)));
@@ -60,7 +60,7 @@ TEST_P(LinearTest, Backward) {
         dw_expected[k * D + d] += dys[n * K + k] * xs[n * D + d];
       }
     }
-  linear_backward(cpu.context, dx, dw, db, dy, x, w);
+  linear_backward(test.context, dx, dw, db, dy, x, w);
   EXPECT_TRUE(all_near(dx.get(), dx_expected, sum_of(K)));
   EXPECT_TRUE(all_near(dw.get(), dw_expected, sum_of(N)));
   EXPECT_TRUE(all_near(db.get(), db_expected, sum_of(N)));
@@ -68,7 +68,7 @@ TEST_P(LinearTest, Backward) {
               db.guards_are_intact());
 
   GuardedTensor dw_again = values({K, D}, 5);
-  linear_backward(cpu.context, Tensor(), dw_again, Tensor(), dy, x, w);
+  linear_backward(test.context, Tensor(), dw_again, Tensor(), dy, x, w);
   EXPECT_EQ(dw_again.bytes(), dw.bytes());
 }
 

@@ -2,11 +2,11 @@
 
 #include <cmath>
 #include <string>
-#include <utility>
 
-#include "cpu_fixture.h"
+#include "ops/conv.h"
 #include "reference/reference.h"
 #include "support/guarded_tensor.h"
+#include "support/test_device.h"
 #include "support/tolerance.h"
 
 namespace syncopate {
@@ -77,23 +77,31 @@ struct NormRun {
   }
 };
 
-using ShapeAndLayout = std::pair<NormShape, Layout>;
+// A GPU knows one layout only.
+std::vector<Layout> layouts_of(const NormShape& s) {
+  std::vector<Layout> layouts = {Layout::kNhwc};
+  if (test_device().kind() != DeviceKind::kCpu) return layouts;
+  layouts.push_back(Layout::kRowMajor);
+  if (s.C % 16 == 0) layouts.push_back(Layout::kNchw16c);
+  return layouts;
+}
 
-class NormTest : public testing::TestWithParam<ShapeAndLayout> {
+class NormTest : public testing::TestWithParam<NormShape> {
  protected:
-  Cpu cpu;
-  // body(case) with every element type, activation and residual.
+  TestContext test;
+  // body(case) with every layout, element type, activation and residual.
   template <typename Body>
   void for_cases(const Body& body) {
-    for (const DType dtype : {DType::kF32, DType::kBf16})
-      for (const Activation activation : {Activation::kNone, Activation::kRelu})
-        for (const bool has_z : {false, true}) {
-          SCOPED_TRACE(fmt::format("{} activation {} residual {}",
-                                   name_of(dtype), static_cast<int>(activation),
-                                   has_z));
-          body(NormCase{GetParam().first, GetParam().second, dtype, activation,
-                        has_z});
-        }
+    for (const Layout layout : layouts_of(GetParam()))
+      for (const DType dtype : {DType::kF32, DType::kBf16})
+        for (const Activation activation :
+             {Activation::kNone, Activation::kRelu})
+          for (const bool has_z : {false, true}) {
+            SCOPED_TRACE(fmt::format("{} {} activation {} residual {}",
+                                     name_of(layout), name_of(dtype),
+                                     static_cast<int>(activation), has_z));
+            body(NormCase{GetParam(), layout, dtype, activation, has_z});
+          }
   }
 };
 
@@ -105,7 +113,7 @@ TEST_P(NormTest, Forward) {
         run.has_z ? run.z.get() : reference::Values());
     auto running_mean = run.running_mean.get();
     auto running_var = run.running_var.get();
-    run.forward(cpu.context);
+    run.forward(test.context);
     const double n = run.rows();
     for (size_t i = 0; i < running_mean.size(); ++i) {
       running_mean[i] += 0.1 * (expected.mean[i] - running_mean[i]);
@@ -135,7 +143,7 @@ TEST_P(NormTest, Forward) {
 TEST_P(NormTest, Backward) {
   for_cases([&](const NormCase& c) {
     NormRun run(c);
-    run.forward(cpu.context);
+    run.forward(test.context);
     const auto expected = reference::batchnorm_backward(
         run.formula(), run.dy.get(), run.x.get(), run.y.get(), run.gamma.get(),
         run.mean.get(), run.rstd.get());
@@ -144,7 +152,7 @@ TEST_P(NormTest, Backward) {
       dgamma[i] += expected.dgamma[i];
       dbeta[i] += expected.dbeta[i];
     }
-    run.backward(cpu.context);
+    run.backward(test.context);
     const double rstd = largest_magnitude(run.rstd.get());
     const double n = run.rows();
     // Sums of n terms below 1 (below rstd for dgamma) in fp32 streams.
@@ -181,7 +189,7 @@ TEST_P(NormTest, InferenceUsesTheRunningStatistics) {
       if (run.has_z) v += z[i];
       if (run.params.activation == Activation::kRelu && v < 0) v = 0;
     }
-    batchnorm_inference(cpu.context, run.y, run.x, run.running_mean,
+    batchnorm_inference(test.context, run.y, run.x, run.running_mean,
                         run.running_var, run.gamma, run.beta, run.residual(),
                         run.params);
     // Values up to 10, a handful of fp32 operations.
@@ -189,7 +197,7 @@ TEST_P(NormTest, InferenceUsesTheRunningStatistics) {
     EXPECT_TRUE(all_near(run.y.get(), expected, tolerance));
     EXPECT_TRUE(run.y.guards_are_intact());
     // In place.
-    batchnorm_inference(cpu.context, run.x, run.x, run.running_mean,
+    batchnorm_inference(test.context, run.x, run.x, run.running_mean,
                         run.running_var, run.gamma, run.beta, run.residual(),
                         run.params);
     EXPECT_EQ(run.x.bytes(), run.y.bytes());
@@ -199,17 +207,17 @@ TEST_P(NormTest, InferenceUsesTheRunningStatistics) {
 TEST_P(NormTest, InPlaceGradientsAreTheSame) {
   for_cases([&](const NormCase& c) {
     NormRun run(c);
-    run.forward(cpu.context);
+    run.forward(test.context);
     NormRun other(c);
-    other.forward(cpu.context);
-    run.backward(cpu.context);
+    other.forward(test.context);
+    run.backward(test.context);
     // dx over dy; with a residual dz over dy, as the header allows.
     if (other.has_z)
-      batchnorm_backward(cpu.context, other.dx, other.dy, other.dgamma,
+      batchnorm_backward(test.context, other.dx, other.dy, other.dgamma,
                          other.dbeta, other.dy, other.x, other.y, other.gamma,
                          other.mean, other.rstd, other.params);
     else
-      batchnorm_backward(cpu.context, other.dy, Tensor(), other.dgamma,
+      batchnorm_backward(test.context, other.dy, Tensor(), other.dgamma,
                          other.dbeta, other.dy, other.x, other.y, other.gamma,
                          other.mean, other.rstd, other.params);
     EXPECT_EQ((other.has_z ? other.dx : other.dy).bytes(), run.dx.bytes());
@@ -220,13 +228,14 @@ TEST_P(NormTest, InPlaceGradientsAreTheSame) {
   });
 }
 
+// Nor, on a GPU, on the order in which blocks happen to run.
 TEST_P(NormTest, BitsDoNotDependOnThreads) {
   for_cases([&](const NormCase& c) {
     NormRun run(c);
-    run.forward(cpu.context);
-    run.backward(cpu.context);
+    run.forward(test.context);
+    run.backward(test.context);
     for (const int threads : {1, 3}) {
-      Cpu others(threads);
+      TestContext others(threads);
       NormRun again(c);
       again.forward(others.context);
       again.backward(others.context);
@@ -239,49 +248,115 @@ TEST_P(NormTest, BitsDoNotDependOnThreads) {
   });
 }
 
-std::vector<ShapeAndLayout> shapes_and_layouts() {
-  // The last three have several chunks of rows, and a ragged last one.
-  const NormShape shapes[] = {{1, 3, 5, 7},   {3, 16, 3, 5}, {3, 17, 1, 3},
-                              {3, 48, 7, 5},  {1, 1, 1, 9},  {5, 32, 17, 19},
-                              {2, 3, 31, 33}, {65, 16, 5, 5}};
-  std::vector<ShapeAndLayout> all;
-  for (const NormShape& s : shapes)
-    for (const Layout layout :
-         {Layout::kNhwc, Layout::kNchw16c, Layout::kRowMajor})
-      if (layout != Layout::kNchw16c || s.C % 16 == 0)
-        all.push_back({s, layout});
-  return all;
-}
-
+// The last seven have several chunks of rows and a ragged last one on the CPU
+// or a GPU; c160 and c37 more channels than a GPU's block takes at a time, with
+// and without packs of channels.
 INSTANTIATE_TEST_SUITE_P(Shapes,
                          NormTest,
-                         testing::ValuesIn(shapes_and_layouts()),
+                         testing::Values(NormShape{1, 3, 5, 7},
+                                         NormShape{3, 16, 3, 5},
+                                         NormShape{3, 17, 1, 3},
+                                         NormShape{3, 48, 7, 5},
+                                         NormShape{1, 1, 1, 9},
+                                         NormShape{5, 32, 17, 19},
+                                         NormShape{2, 3, 31, 33},
+                                         NormShape{65, 16, 5, 5},
+                                         NormShape{2, 160, 9, 7},
+                                         NormShape{3, 37, 7, 11},
+                                         NormShape{1, 288, 5, 13},
+                                         NormShape{1, 40, 1, 211}),
                          [](const auto& info) {
-                           const NormShape& s = info.param.first;
-                           return fmt::format("n{}c{}h{}w{}_{}", s.N, s.C, s.H,
-                                              s.W, name_of(info.param.second));
+                           const NormShape& s = info.param;
+                           return fmt::format("n{}c{}h{}w{}", s.N, s.C, s.H,
+                                              s.W);
                          });
 
 TEST(Norm, TwoDimensionsCountAsOnePixel) {
-  Cpu cpu;
+  TestContext test;
   NormRun run(
       {{7, 5, 1, 1}, Layout::kNhwc, DType::kF32, Activation::kRelu, false});
-  run.forward(cpu.context);
+  run.forward(test.context);
   GuardedTensor y(DType::kF32, {7, 5});
   const Tensor flat =
       make_tensor(run.x.tensor().data, DType::kF32, Shape{7, 5});
-  batchnorm_forward(cpu.context, y, run.mean, run.rstd, run.running_mean,
+  batchnorm_forward(test.context, y, run.mean, run.rstd, run.running_mean,
                     run.running_var, flat, run.gamma, run.beta, ConstTensor(),
                     run.params);
   EXPECT_EQ(y.bytes(), run.y.bytes());
 }
 
+// Memory that begins between two packs of channels, as slices of a range may.
+TEST(Norm, AnyElementMayBeTheFirst) {
+  TestContext test;
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    SCOPED_TRACE(name_of(dtype));
+    NormRun run(
+        {{70, 16, 1, 3}, Layout::kNhwc, dtype, Activation::kRelu, false});
+    // The same rows one element later.
+    const auto shifted = [&](const GuardedTensor& whole) {
+      Tensor part = run.x;
+      part.data = static_cast<char*>(whole.tensor().data) + bytes_of(dtype);
+      return part;
+    };
+    GuardedTensor x(dtype, {run.shape.elems() + 1}),
+        y(dtype, {run.shape.elems() + 1});
+    const GuardedTensor dx(dtype, {run.shape.elems() + 1});
+    test.device.copy(shifted(x).data, run.x.tensor().data,
+                     run.x.tensor().bytes(), *test.stream);
+    run.forward(test.context);
+    run.backward(test.context);
+    const auto y_aligned = run.y.get(), dx_aligned = run.dx.get();
+    NormRun other(
+        {{70, 16, 1, 3}, Layout::kNhwc, dtype, Activation::kRelu, false});
+    batchnorm_forward(test.context, shifted(y), other.mean, other.rstd,
+                      other.running_mean, other.running_var, shifted(x),
+                      other.gamma, other.beta, ConstTensor(), other.params);
+    test.device.copy(other.y.tensor().data, shifted(y).data,
+                     other.y.tensor().bytes(), *test.stream);
+    batchnorm_backward(test.context, shifted(dx), Tensor(), other.dgamma,
+                       other.dbeta, other.dy, shifted(x), shifted(y),
+                       other.gamma, other.mean, other.rstd, other.params);
+    test.device.copy(other.dx.tensor().data, shifted(dx).data,
+                     other.dx.tensor().bytes(), *test.stream);
+    // Sums in another order; where that flips a rounding, one unit of storage.
+    EXPECT_TRUE(all_near(other.y.get(), y_aligned,
+                         {64 * 8 * kEpsilonF32, 2 * run.storage()}));
+    EXPECT_TRUE(all_near(other.dx.get(), dx_aligned,
+                         {64 * kEpsilonF32, 2 * run.storage()}));
+    EXPECT_TRUE(y.guards_are_intact() && dx.guards_are_intact());
+    // Nothing before the first element either: 0xFF bytes, a NaN.
+    EXPECT_TRUE(std::isnan(y.get()[0]) && std::isnan(dx.get()[0]));
+  }
+}
+
+// More rows and groups of channels than a GPU has blocks: chunks grow.
+TEST(Norm, ManyRowsAndChannels) {
+  TestContext test;
+  NormRun run({{2001, 1187, 1, 1},
+               Layout::kNhwc,
+               DType::kF32,
+               Activation::kNone,
+               false});
+  const auto expected = reference::batchnorm_forward(
+      run.formula(), run.x.get(), run.gamma.get(), run.beta.get(), {});
+  run.forward(test.context);
+  // Streams of over a hundred values around 8, and of a sum of some tens.
+  EXPECT_TRUE(all_near(run.mean.get(), expected.mean, {256 * kEpsilonF32, 0}));
+  EXPECT_TRUE(all_near(run.rstd.get(), expected.rstd, {0, 2e-6}));
+  auto dbeta = run.dbeta.get();
+  const auto dy = run.dy.get();
+  for (size_t i = 0; i < dy.size(); ++i) dbeta[i % 1187] += dy[i];
+  run.backward(test.context);
+  EXPECT_TRUE(all_near(run.dbeta.get(), dbeta,
+                       {32 * kEpsilonF32 * std::sqrt(run.rows()), 0}));
+}
+
 // The variance of values around 1000 with a deviation of 0.01: a formula with
 // squares of fp32 would give nonsense.
 TEST(Norm, LargeMeanKeepsTheVariance) {
-  Cpu cpu;
+  TestContext test;
   NormRun run({{8, 16, 32, 32},
-               Layout::kNchw16c,
+               preferred_layout(test.device, 16),
                DType::kF32,
                Activation::kNone,
                false});
@@ -290,20 +365,23 @@ TEST(Norm, LargeMeanKeepsTheVariance) {
   run.x.set(values);
   const auto expected = reference::batchnorm_forward(
       run.formula(), run.x.get(), run.gamma.get(), run.beta.get(), {});
-  run.forward(cpu.context);
+  run.forward(test.context);
   // rstd depends on var + epsilon = 3e-5 + 1e-5; deviations are off by at most
   // one unit of 1000 (6e-5) around the chunk's mean, which adds 1e-9 to var.
   EXPECT_TRUE(all_near(run.rstd.get(), expected.rstd, {0, 1e-3}));
 }
 
 TEST(Norm, ReluLetsNanThrough) {
-  Cpu cpu;
-  NormRun run(
-      {{1, 16, 3, 3}, Layout::kNchw16c, DType::kF32, Activation::kRelu, false});
+  TestContext test;
+  NormRun run({{1, 16, 3, 3},
+               preferred_layout(test.device, 16),
+               DType::kF32,
+               Activation::kRelu,
+               false});
   auto values = random_values(run.shape.elems(), 10);
   values[0] = std::nan("");
   run.x.set(values);
-  run.forward(cpu.context);
+  run.forward(test.context);
   EXPECT_TRUE(std::isnan(run.y.get()[1]));   // same channel
   EXPECT_FALSE(std::isnan(run.y.get()[9]));  // the next one
 }

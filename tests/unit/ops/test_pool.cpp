@@ -3,9 +3,10 @@
 #include <cmath>
 #include <string>
 
-#include "cpu_fixture.h"
+#include "ops/conv.h"
 #include "reference/reference.h"
 #include "support/guarded_tensor.h"
+#include "support/test_device.h"
 #include "support/tolerance.h"
 
 namespace syncopate {
@@ -15,7 +16,7 @@ using namespace test;
 
 struct PoolCase {
   int64_t N, C, H, W;
-  Layout layout;
+  Layout layout;  // a GPU takes kNhwc in the place of any other
   DType dtype;
 };
 
@@ -28,11 +29,13 @@ std::string name_of_case(const testing::TestParamInfo<PoolCase>& info) {
 class PoolTest : public testing::TestWithParam<PoolCase> {
  protected:
   const PoolCase c = GetParam();
+  const Layout layout =
+      test_device().kind() == DeviceKind::kCpu ? c.layout : Layout::kNhwc;
   const double storage = c.dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
   const Shape shape{c.N, c.C, c.H, c.W};
-  GuardedTensor x{c.dtype, shape, c.layout, random_values(shape.elems(), 1)};
-  GuardedTensor dx{c.dtype, shape, c.layout};
-  Cpu cpu;
+  GuardedTensor x{c.dtype, shape, layout, random_values(shape.elems(), 1)};
+  GuardedTensor dx{c.dtype, shape, layout};
+  TestContext test;
 };
 
 TEST_P(PoolTest, GlobalAverage) {
@@ -42,7 +45,7 @@ TEST_P(PoolTest, GlobalAverage) {
   const auto pixels = static_cast<size_t>(c.H * c.W);
   for (size_t i = 0; i < values.size(); ++i)
     expected[i / pixels] += values[i] / static_cast<double>(pixels);
-  global_average_pool_forward(cpu.context, y, x);
+  global_average_pool_forward(test.context, y, x);
   // A mean of values below 1 in fp32.
   EXPECT_TRUE(all_near(y.get(), expected, {16 * kEpsilonF32, 0}));
   EXPECT_TRUE(y.guards_are_intact());
@@ -52,7 +55,7 @@ TEST_P(PoolTest, GlobalAverage) {
   std::vector<double> gradient(values.size());
   for (size_t i = 0; i < values.size(); ++i)
     gradient[i] = dy[i / pixels] / static_cast<double>(pixels);
-  global_average_pool_backward(cpu.context, dx, y);
+  global_average_pool_backward(test.context, dx, y);
   EXPECT_TRUE(all_near(dx.get(), gradient, {0, storage + 2 * kEpsilonF32}));
   EXPECT_TRUE(dx.guards_are_intact());
 }
@@ -70,9 +73,9 @@ TEST_P(PoolTest, Max) {
     x.set(values);
     const auto expected = reference::max_pool_forward(pool, values);
     const Shape pooled{c.N, c.C, pool.P(), pool.Q()};
-    GuardedTensor y(c.dtype, pooled, c.layout),
-        argmax(DType::kU8, pooled, c.layout);
-    max_pool_forward(cpu.context, y, argmax, x, size);
+    GuardedTensor y(c.dtype, pooled, layout),
+        argmax(DType::kU8, pooled, layout);
+    max_pool_forward(test.context, y, argmax, x, size);
     EXPECT_EQ(y.get(), expected.y);
     EXPECT_EQ(argmax.get(), expected.argmax);
     EXPECT_TRUE(y.guards_are_intact() && argmax.guards_are_intact());
@@ -80,7 +83,7 @@ TEST_P(PoolTest, Max) {
     y.set(random_values(pooled.elems(), 4));
     const auto gradient =
         reference::max_pool_backward(pool, y.get(), expected.argmax);
-    max_pool_backward(cpu.context, dx, y, argmax, size);
+    max_pool_backward(test.context, dx, y, argmax, size);
     // Up to nine terms below 1.
     EXPECT_TRUE(all_near(dx.get(), gradient, {16 * kEpsilonF32, storage}));
     EXPECT_TRUE(dx.guards_are_intact());
@@ -97,21 +100,82 @@ INSTANTIATE_TEST_SUITE_P(
                     PoolCase{2, 48, 6, 8, Layout::kNhwc, DType::kF32},
                     PoolCase{2, 5, 4, 3, Layout::kRowMajor, DType::kF32},
                     PoolCase{1, 1, 1, 1, Layout::kNhwc, DType::kF32},
-                    PoolCase{5, 64, 33, 17, Layout::kNchw16c, DType::kF32}),
+                    PoolCase{5, 64, 33, 17, Layout::kNchw16c, DType::kF32},
+                    // More channels than a GPU's block takes at a time.
+                    PoolCase{2, 320, 5, 3, Layout::kNhwc, DType::kBf16},
+                    PoolCase{1, 160, 4, 7, Layout::kNhwc, DType::kF32},
+                    PoolCase{2, 37, 5, 4, Layout::kNhwc, DType::kF32},
+                    // More images than a GPU's grid has blocks.
+                    PoolCase{2100, 3, 1, 2, Layout::kNhwc, DType::kF32}),
     name_of_case);
 
 TEST(Pool, NanWins) {
-  Cpu cpu;
-  GuardedTensor x(DType::kF32, {1, 16, 2, 2}, Layout::kNchw16c);
+  TestContext test;
+  const Layout layout = preferred_layout(test.device, 16);
+  GuardedTensor x(DType::kF32, {1, 16, 2, 2}, layout);
   auto values = random_values(64, 1);
   values[2] = std::nan("");
   x.set(values);
-  GuardedTensor y(DType::kF32, {1, 16, 1, 1}, Layout::kNchw16c);
-  GuardedTensor argmax(DType::kU8, {1, 16, 1, 1}, Layout::kNchw16c);
-  max_pool_forward(cpu.context, y, argmax, x, {2, 2, 0});
+  GuardedTensor y(DType::kF32, {1, 16, 1, 1}, layout);
+  GuardedTensor argmax(DType::kU8, {1, 16, 1, 1}, layout);
+  max_pool_forward(test.context, y, argmax, x, {2, 2, 0});
   EXPECT_TRUE(std::isnan(y.get()[0]));
   EXPECT_EQ(argmax.get()[0], 2);
   EXPECT_FALSE(std::isnan(y.get()[1]));
+}
+
+// A window of nothing but -infinity chooses its first position in the image.
+TEST(Pool, MinusInfinityIsAValue) {
+  TestContext test;
+  const Layout layout = preferred_layout(test.device, 16);
+  GuardedTensor x(DType::kF32, {1, 16, 3, 3}, layout,
+                  std::vector<double>(16 * 9, -HUGE_VAL));
+  GuardedTensor y(DType::kF32, {1, 16, 2, 2}, layout);
+  GuardedTensor argmax(DType::kU8, {1, 16, 2, 2}, layout);
+  max_pool_forward(test.context, y, argmax, x, {3, 2, 1});
+  const auto expected =
+      reference::max_pool_forward({16, 3, 3, 3, 2, 1}, x.get());
+  EXPECT_EQ(y.get(), expected.y);
+  EXPECT_EQ(argmax.get(), expected.argmax);
+  EXPECT_EQ(argmax.get()[0], 4);  // the upper left window starts outside
+}
+
+// Memory that begins between two packs of channels.
+TEST(Pool, AnyElementMayBeTheFirst) {
+  TestContext test;
+  const Shape shape{2, 16, 5, 4}, pooled{2, 16, 3, 2};
+  const GuardedTensor aligned(DType::kF32, shape, Layout::kNhwc,
+                              random_values(shape.elems(), 1));
+  GuardedTensor y(DType::kF32, pooled, Layout::kNhwc),
+      argmax(DType::kU8, pooled, Layout::kNhwc), mean(DType::kF32, {2, 16});
+  max_pool_forward(test.context, y, argmax, aligned, {3, 2, 1});
+  global_average_pool_forward(test.context, mean, aligned);
+
+  const GuardedTensor memory(DType::kF32, {shape.elems() + 1});
+  Tensor x = aligned;
+  x.data = memory.tensor().f32() + 1;
+  test.device.copy(x.data, aligned.tensor().data, x.bytes(), *test.stream);
+  GuardedTensor y_again(DType::kF32, pooled, Layout::kNhwc),
+      argmax_again(DType::kU8, pooled, Layout::kNhwc),
+      mean_again(DType::kF32, {2, 16});
+  max_pool_forward(test.context, y_again, argmax_again, x, {3, 2, 1});
+  global_average_pool_forward(test.context, mean_again, x);
+  EXPECT_EQ(y_again.bytes(), y.bytes());
+  EXPECT_EQ(argmax_again.bytes(), argmax.bytes());
+  // Pixels in another order.
+  EXPECT_TRUE(all_near(mean_again.get(), mean.get(), {16 * kEpsilonF32, 0}));
+
+  GuardedTensor dx(DType::kF32, shape, Layout::kNhwc);
+  max_pool_backward(test.context, dx, y, argmax, {3, 2, 1});
+  max_pool_backward(test.context, x, y, argmax, {3, 2, 1});
+  test.device.copy(aligned.tensor().data, x.data, x.bytes(), *test.stream);
+  EXPECT_EQ(aligned.bytes(), dx.bytes());
+  global_average_pool_backward(test.context, dx, mean);
+  global_average_pool_backward(test.context, x, mean);
+  test.device.copy(aligned.tensor().data, x.data, x.bytes(), *test.stream);
+  EXPECT_EQ(aligned.bytes(), dx.bytes());
+  EXPECT_TRUE(memory.guards_are_intact());
+  EXPECT_TRUE(std::isnan(memory.get()[0]));
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 #include "ops/reduce.h"
 
+#include <algorithm>
 #include <cmath>
 
-#include "cpu_fixture.h"
 #include "support/guarded_tensor.h"
+#include "support/test_device.h"
 #include "support/tolerance.h"
 
 namespace syncopate {
@@ -19,8 +20,12 @@ std::vector<float> floats(int64_t count, uint64_t seed) {
   return {values.begin(), values.end()};
 }
 
+std::span<const float> span_of(const DeviceValues<float>& values) {
+  return values.span();
+}
+
 TEST(Reduce, SumsInDouble) {
-  Cpu cpu, one(1), three(3);
+  TestContext test, one(1), three(3);
   for (const int64_t n : kSizes) {
     const auto x = floats(n, 1), y = floats(n, 2);
     long double squares = 0, product = 0;
@@ -28,42 +33,123 @@ TEST(Reduce, SumsInDouble) {
       squares += static_cast<long double>(x[i]) * x[i];
       product += static_cast<long double>(x[i]) * y[i];
     }
-    // A lane adds 1024 products of a chunk, each sum rounded to 53 bits.
+    const DeviceValues<float> d_x(x), d_y(y);
+    // A lane adds at most 1024 products, each sum rounded to 53 bits.
     const auto bound = static_cast<double>(squares) * 1024 * 0x1.0p-53;
-    const double got = dot(cpu.context, x, y);
-    EXPECT_NEAR(sum_of_squares(cpu.context, x), static_cast<double>(squares),
-                bound);
+    const double got = dot(test.context, span_of(d_x), span_of(d_y));
+    EXPECT_NEAR(sum_of_squares(test.context, span_of(d_x)),
+                static_cast<double>(squares), bound);
     EXPECT_NEAR(got, static_cast<double>(product), bound);
-    EXPECT_EQ(dot(one.context, x, y), got);
-    EXPECT_EQ(dot(three.context, x, y), got);
+    EXPECT_EQ(dot(one.context, span_of(d_x), span_of(d_y)), got);
+    EXPECT_EQ(dot(three.context, span_of(d_x), span_of(d_y)), got);
   }
+}
+
+// Nor does it depend on where the range begins.
+TEST(Reduce, ASliceHasTheBitsOfTheSameValuesElsewhere) {
+  TestContext test;
+  const int64_t n = 20000;
+  const auto x = floats(n, 1);
+  const DeviceValues<float> d_x(x);
+  const double expected = sum_of_squares(test.context, span_of(d_x));
+  for (const size_t shift : {1, 2, 3}) {
+    std::vector<float> shifted(shift, std::nanf(""));
+    shifted.insert(shifted.end(), x.begin(), x.end());
+    const DeviceValues<float> d_shifted(shifted);
+    const auto slice = span_of(d_shifted).subspan(shift);
+    EXPECT_EQ(sum_of_squares(test.context, slice), expected);
+    EXPECT_EQ(dot(test.context, span_of(d_x), slice), expected);
+    EXPECT_EQ(first_nonfinite(test.context, slice), -1);
+    EXPECT_EQ(first_nonfinite(test.context, slice.first(16)), -1);
+    EXPECT_EQ(first_nonfinite(test.context, span_of(d_shifted)), 0);
+  }
+}
+
+// More chunks than the largest grid has blocks. Small integers: any order of
+// summation gives the same.
+TEST(Reduce, MoreChunksThanBlocks) {
+  TestContext test;
+  const int64_t n = int64_t{2048} * 8192 + 8192 * 3 + 5;
+  std::vector<float> x(static_cast<size_t>(n));
+  int64_t expected = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(i % 7);
+    expected += static_cast<int64_t>(i % 7 * (i % 7));
+  }
+  const DeviceValues<float> d_x(x);
+  EXPECT_EQ(sum_of_squares(test.context, span_of(d_x)),
+            static_cast<double>(expected));
 }
 
 // Far beyond what fp32 could hold together.
 TEST(Reduce, HugeAndSmallTogether) {
-  Cpu cpu;
+  TestContext test;
   std::vector<float> x(1000, 1.0f), y(1000, 1.0f);
   x[0] = 1e15f;
   x[999] = -1e15f;
-  EXPECT_EQ(dot(cpu.context, x, y), 998);
+  const DeviceValues<float> d_x(x), d_y(y);
+  EXPECT_EQ(dot(test.context, span_of(d_x), span_of(d_y)), 998);
 }
 
 TEST(Reduce, FirstNonfinite) {
-  Cpu cpu;
+  TestContext test;
   const float inf = std::numeric_limits<float>::infinity();
+  const auto first_of = [&](const std::vector<float>& x) {
+    const DeviceValues<float> d_x(x);
+    return first_nonfinite(test.context, span_of(d_x));
+  };
   for (const int64_t n : kSizes) {
     auto x = floats(n, 1);
-    EXPECT_EQ(first_nonfinite(cpu.context, x), -1);
+    EXPECT_EQ(first_of(x), -1);
     if (n == 0) continue;
     x[static_cast<size_t>(n / 2)] = std::numeric_limits<float>::max();
-    EXPECT_EQ(first_nonfinite(cpu.context, x), -1);
+    EXPECT_EQ(first_of(x), -1);
     x.back() = std::nanf("");
-    EXPECT_EQ(first_nonfinite(cpu.context, x), n - 1);
+    EXPECT_EQ(first_of(x), n - 1);
     x[static_cast<size_t>(n / 3)] = -inf;
-    EXPECT_EQ(first_nonfinite(cpu.context, x), n / 3);
+    EXPECT_EQ(first_of(x), n / 3);
     x[0] = inf;
-    EXPECT_EQ(first_nonfinite(cpu.context, x), 0);
+    EXPECT_EQ(first_of(x), 0);
   }
+}
+
+float clip(TestContext& test,
+           const std::vector<float>& gradient,
+           double scale,
+           double limit) {
+  const DeviceValues<float> d_gradient(gradient), factor(-1.0f);
+  clip_factor(test.context, factor, span_of(d_gradient), scale, limit);
+  return factor.get(test.context)[0];
+}
+
+TEST(Reduce, ClipFactorFollowsItsFormula) {
+  TestContext test;
+  for (const int64_t n : kSizes) {
+    const auto gradient = floats(n, 1);
+    long double squares = 0;
+    for (const float value : gradient)
+      squares += static_cast<long double>(value) * value;
+    const double norm = 0.25 * std::sqrt(static_cast<double>(squares));
+    for (const double limit : {0.001, 1.0, 1e6}) {
+      const double expected = std::min(1.0, limit / (norm + 1e-6));
+      EXPECT_TRUE(is_within(clip(test, gradient, 0.25, limit), expected,
+                            {0, 1.01 * kEpsilonF32}));
+    }
+  }
+}
+
+TEST(Reduce, ClipFactorOfWhatIsNotFinite) {
+  TestContext test;
+  for (const int64_t n : {3, 20000}) {
+    auto gradient = floats(n, 1);
+    gradient.back() = -std::numeric_limits<float>::infinity();
+    EXPECT_EQ(clip(test, gradient, 1, 1), 0);
+    gradient[1] = std::nanf("");
+    EXPECT_TRUE(std::isnan(clip(test, gradient, 1, 1)));
+  }
+  // The squares of finite numbers do not overflow.
+  const std::vector<float> large(100, 3e38f);
+  EXPECT_TRUE(is_within(clip(test, large, 1, 3e38), 0.1, {0, 1e-6}));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST_F(Optim, SgdFollowsTheRecursion) {
                                      .weight_decay = 0.01,
                                      .decay_batchnorm = decay_batchnorm};
       const int64_t n = table_.num_elems();
-      const auto optimizer = make_optimizer(options, table_, 0, n);
+      const auto optimizer = make_optimizer(context_, options, table_, 0, n);
       std::vector<float> x(n), g(n);
       std::vector<double> expected(n), m(n, 0.0);
       for (int64_t i = 0; i < n; ++i) expected[i] = x[i] = value_at(i, 99);
@@ -65,9 +65,9 @@ TEST_F(Optim, SgdFollowsTheRecursion) {
 TEST_F(Optim, SlicesEqualTheWhole) {
   const OptimizerOptions options{.decay_batchnorm = false};
   const int64_t n = table_.num_elems();
-  const auto whole = make_optimizer(options, table_, 0, n);
-  const auto left = make_optimizer(options, table_, 0, 40);
-  const auto right = make_optimizer(options, table_, 40, n - 40);
+  const auto whole = make_optimizer(context_, options, table_, 0, n);
+  const auto left = make_optimizer(context_, options, table_, 0, 40);
+  const auto right = make_optimizer(context_, options, table_, 40, n - 40);
   std::vector<float> x(n), g(n);
   for (int64_t i = 0; i < n; ++i) {
     x[i] = value_at(i, 1);
@@ -87,15 +87,10 @@ TEST_F(Optim, SlicesEqualTheWhole) {
 
 TEST_F(Optim, WithoutMomentumThereIsNoState) {
   const OptimizerOptions options{.momentum = 0};
-  EXPECT_EQ(make_optimizer(options, table_, 0, 53)->state_elems(), 0);
-  EXPECT_EQ(make_optimizer(OptimizerOptions{}, table_, 0, 53)->state_elems(),
+  EXPECT_EQ(make_optimizer(context_, options, table_, 0, 53)->state_elems(), 0);
+  EXPECT_EQ(make_optimizer(context_, OptimizerOptions{}, table_, 0, 53)
+                ->state_elems(),
             53);
-}
-
-TEST(ClipFactor, BoundsTheNorm) {
-  EXPECT_EQ(clip_factor(100, 0), 1);
-  EXPECT_EQ(clip_factor(0.25, 1), 1);
-  EXPECT_NEAR(clip_factor(100, 1), 0.1, 1e-6);  // the constant 1e-6 / norm
 }
 
 TEST(ScaledRate, FollowsThePublishedExamples) {

@@ -1,0 +1,35 @@
+#include "cuda/ops.h"
+
+namespace syncopate {
+
+const OpBodies* cuda_bodies() {
+  static constexpr OpBodies kBodies = {
+      .conv_forward = cuda::conv_forward,
+      .conv_backward_data = cuda::conv_backward_data,
+      .conv_backward_weights = cuda::conv_backward_weights,
+      .linear_forward = cuda::linear_forward,
+      .linear_backward = cuda::linear_backward,
+      .batchnorm_forward = cuda::batchnorm_forward,
+      .batchnorm_inference = cuda::batchnorm_inference,
+      .batchnorm_backward = cuda::batchnorm_backward,
+      .global_average_pool_forward = cuda::global_average_pool_forward,
+      .global_average_pool_backward = cuda::global_average_pool_backward,
+      .max_pool_forward = cuda::max_pool_forward,
+      .max_pool_backward = cuda::max_pool_backward,
+      .softmax_cross_entropy = cuda::softmax_cross_entropy,
+      .add = cuda::add,
+      .reorder = cuda::reorder,
+      .axpy = cuda::axpy,
+      .scale = cuda::scale,
+      .dropout = cuda::dropout,
+      .store_dropout_key = cuda::store_dropout_key,
+      .clip_factor = cuda::clip_factor,
+      .dot = cuda::dot,
+      .first_nonfinite = cuda::first_nonfinite,
+      .sgd_update = cuda::sgd_update,
+      .gather_images = cuda::gather_images,
+  };
+  return &kBodies;
+}
+
+}  // namespace syncopate

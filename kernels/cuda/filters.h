@@ -1,0 +1,28 @@
+// Filters between their canonical order and the one convolutions work in.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/context.h"
+
+namespace syncopate::cuda {
+
+struct FilterSize {
+  int64_t K, C, R, S;
+  int64_t elems() const { return K * C * R * S; }
+};
+
+// krsc[k,r,s,c] = w[k,c,r,s], as `dtype` (fp32 or bf16).
+void pack_filters(Stream& stream,
+                  void* krsc,      // (K, R, S, C) dtype
+                  const float* w,  // (K, C, R, S)
+                  const FilterSize& size,
+                  DType dtype);
+
+// dw[k,c,r,s] += krsc[k,r,s,c]
+void accumulate_filters(Stream& stream,
+                        float* dw,         // (K, C, R, S)
+                        const void* krsc,  // (K, R, S, C) dtype
+                        const FilterSize& size,
+                        DType dtype);
+
+}  // namespace syncopate::cuda

@@ -1,0 +1,225 @@
+// What the kernels of norm.cu are made of: how rows and channels are spread
+// over a grid, moments and sums of some rows, totals over chunks of rows.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/pack.cuh"
+#include "cuda/reduce.cuh"
+
+namespace syncopate::cuda {
+
+// A block is `lanes` rows of `columns` packs each; threads behind them idle.
+// blockIdx.x counts groups of columns.
+struct NormView {
+  int64_t rows, C, packs;
+  int columns, lanes;
+};
+
+// Two numbers of one channel, read and written as one.
+struct alignas(8) NormPair {
+  float first, second;
+};
+
+// Chunks of `chunk_rows` rows, the last one of what is left.
+struct NormChunks {
+  int64_t rows, C, chunk_rows;
+  __host__ __device__ int64_t count() const {
+    return (rows + chunk_rows - 1) / chunk_rows;
+  }
+};
+
+// Two sums over all chunks of one channel.
+struct NormTotals {
+  double first, second;
+};
+
+inline constexpr int kNormThreads = 256;
+// Packs beside each other: 512 bytes of a row in one piece.
+inline constexpr int kMaxColumns = 32;
+// Rows that a thread has in flight: with 16 bytes each, reads of the 25 KB that
+// a multiprocessor of an H200 needs to have under way at any time.
+inline constexpr int kRowsOfOne = 8;    // where one tensor is read
+inline constexpr int kRowsOfThree = 4;  // up to three
+// Three resident blocks for each of 132 multiprocessors, three times over.
+inline constexpr int64_t kWantedBlocks = 1188;
+
+struct NormPlace {
+  int column, lane;
+  int64_t channel;  // the pack's first
+  bool is_inside;
+};
+template <int V>
+__device__ __forceinline__ NormPlace place_in(const NormView& view) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int column = thread % view.columns, lane = thread / view.columns;
+  const int64_t pack = int64_t{blockIdx.x} * view.columns + column;
+  return {column, lane, pack * V, lane < view.lanes && pack < view.packs};
+}
+
+// The values of V channels, in packs where the address allows.
+template <int V>
+__device__ __forceinline__ void load_channels(float (&to)[V],
+                                              const float* from) {
+  if constexpr (V % 4 == 0) {
+    if (is_pack_aligned(from)) {
+      for (int quad = 0; quad < V; quad += 4) {
+        const auto pack = Pack<float>::load(from + quad);
+        for (int index = 0; index < 4; ++index)
+          to[quad + index] = pack.elem[index];
+      }
+      return;
+    }
+  }
+  for (int index = 0; index < V; ++index) to[index] = from[index];
+}
+
+// body(rows, at) until all rows of [begin, end) that are this lane's have been
+// seen: kRows of them `stride` elements apart, or one.
+template <int kRows, typename Body>
+__device__ __forceinline__ void for_rows(const NormView& view,
+                                         const NormPlace& place,
+                                         int64_t begin,
+                                         int64_t end,
+                                         int64_t step,
+                                         const Body& body) {
+  const int64_t last = int64_t{kRows - 1} * view.lanes;
+  for (; begin < end; begin += step) {
+    const int64_t row = begin + place.lane;
+    if (row + last < end) {
+      body(std::integral_constant<int, kRows>(), row * view.C + place.channel);
+      continue;
+    }
+    for (int64_t one = row; one < end; one += view.lanes)
+      body(std::integral_constant<int, 1>(), one * view.C + place.channel);
+  }
+}
+
+// Count, mean and sum of squared deviations of V channels.
+template <int V>
+struct NormMoments {
+  float count, mean[V], squares[V];
+};
+
+// Chan, Golub & LeVeque 1979: with d = mean_b - mean_a,
+//   mean = mean_a + d n_b / n     M2 = M2_a + M2_b + d^2 n_a n_b / n
+// No square of a mean appears, so nothing cancels.
+struct MergeMoments {
+  template <int V>
+  __device__ __forceinline__ NormMoments<V> operator()(
+      NormMoments<V> a,
+      const NormMoments<V>& b) const {
+    if (b.count == 0) return a;
+    const float share = b.count / (a.count + b.count);
+    const float weight = a.count * share;
+    for (int index = 0; index < V; ++index) {
+      const float distance = b.mean[index] - a.mean[index];
+      a.mean[index] += distance * share;
+      a.squares[index] += b.squares[index] + distance * distance * weight;
+    }
+    a.count += b.count;
+    return a;
+  }
+};
+
+// Of kRows values of each channel, around their own mean.
+template <int kRows, typename T, int V>
+__device__ __forceinline__ NormMoments<V> moments_of(
+    const Pack<T, V> (&packs)[kRows]) {
+  NormMoments<V> moments;
+  moments.count = kRows;
+  for (int index = 0; index < V; ++index) {
+    float sum = 0, squares = 0;
+    for (int row = 0; row < kRows; ++row) sum += packs[row].get(index);
+    const float mean = sum * (1.0f / kRows);
+    for (int row = 0; row < kRows; ++row) {
+      const float deviation = packs[row].get(index) - mean;
+      squares += deviation * deviation;
+    }
+    moments.mean[index] = mean;
+    moments.squares[index] = squares;
+  }
+  return moments;
+}
+
+template <int V>
+struct NormSums {
+  float first[V], second[V];
+  float unused;  // an odd number of words: neighbours in different banks
+};
+struct AddSums {
+  template <int V>
+  __device__ __forceinline__ NormSums<V> operator()(
+      NormSums<V> a,
+      const NormSums<V>& b) const {
+    for (int index = 0; index < V; ++index) {
+      a.first[index] += b.first[index];
+      a.second[index] += b.second[index];
+    }
+    return a;
+  }
+};
+
+// Rows of dy, x and (with ReLU) y, all loaded before any is used.
+template <typename T, int V, bool kHasRelu, int kRows>
+struct NormUpstream {
+  Pack<T, V> dy[kRows], x[kRows], y[kHasRelu ? kRows : 1];
+
+  __device__ __forceinline__ void load(const T* dy_from,
+                                       const T* x_from,
+                                       const T* y_from,
+                                       int64_t at,
+                                       int64_t stride) {
+    for (int row = 0; row < kRows; ++row, at += stride) {
+      dy[row] = Pack<T, V>::load(dy_from + at);
+      x[row] = Pack<T, V>::load(x_from + at);
+      if constexpr (kHasRelu) y[row] = Pack<T, V>::load(y_from + at);
+    }
+  }
+  __device__ __forceinline__ float gradient(int row, int index) const {
+    const float value = dy[row].get(index);
+    if constexpr (kHasRelu) return y[row].get(index) > 0 ? value : 0;
+    return value;
+  }
+};
+
+// The kernels that combine chunks: 8 channels side by side, whose partials are
+// 64 bytes in one piece, and 32 lanes of chunks.
+inline constexpr int kCombineChannels = 8;
+inline constexpr int kCombineLanes = kNormThreads / kCombineChannels;
+
+struct CombinePlace {
+  int64_t channel;
+  int lane;
+};
+__device__ __forceinline__ CombinePlace combine_place() {
+  const int thread = static_cast<int>(threadIdx.x);
+  return {int64_t{blockIdx.x} * kCombineChannels + thread % kCombineChannels,
+          thread / kCombineChannels};
+}
+
+struct AddTotals {
+  __device__ __forceinline__ NormTotals operator()(NormTotals a,
+                                                   NormTotals b) const {
+    return {a.first + b.first, a.second + b.second};
+  }
+};
+
+// sum of term(chunk), for lane 0 of each channel: lane l adds chunks l, l + 32,
+// ... and lanes are added in a fixed order.
+template <typename Term>
+__device__ __forceinline__ NormTotals total_of_chunks(const CombinePlace& place,
+                                                      const NormChunks& chunks,
+                                                      const Term& term) {
+  NormTotals totals = {0, 0};
+  if (place.channel < chunks.C)
+    for (int64_t chunk = place.lane; chunk < chunks.count();
+         chunk += kCombineLanes)
+      totals = AddTotals()(totals, term(chunk));
+  return reduce_columns(totals, shared_memory<NormTotals>(), kCombineLanes,
+                        kCombineChannels, AddTotals());
+}
+
+}  // namespace syncopate::cuda

@@ -1,0 +1,35 @@
+// The CUDA bodies of the ops; contracts are in the headers of ops/. Image
+// activations are NHWC.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/bodies.h"
+
+namespace syncopate::cuda {
+
+decltype(syncopate::conv_forward) conv_forward;
+decltype(syncopate::conv_backward_data) conv_backward_data;
+decltype(syncopate::conv_backward_weights) conv_backward_weights;
+decltype(syncopate::linear_forward) linear_forward;
+decltype(syncopate::linear_backward) linear_backward;
+decltype(syncopate::batchnorm_forward) batchnorm_forward;
+decltype(syncopate::batchnorm_inference) batchnorm_inference;
+decltype(syncopate::batchnorm_backward) batchnorm_backward;
+decltype(syncopate::global_average_pool_forward) global_average_pool_forward;
+decltype(syncopate::global_average_pool_backward) global_average_pool_backward;
+decltype(syncopate::max_pool_forward) max_pool_forward;
+decltype(syncopate::max_pool_backward) max_pool_backward;
+decltype(syncopate::softmax_cross_entropy) softmax_cross_entropy;
+decltype(syncopate::add) add;
+decltype(syncopate::reorder) reorder;
+decltype(syncopate::axpy) axpy;
+decltype(syncopate::scale) scale;
+decltype(syncopate::dropout) dropout;
+decltype(syncopate::store_dropout_key) store_dropout_key;
+decltype(syncopate::clip_factor) clip_factor;
+decltype(syncopate::dot) dot;
+decltype(syncopate::first_nonfinite) first_nonfinite;
+decltype(syncopate::sgd_update) sgd_update;
+decltype(syncopate::gather_images) gather_images;
+
+}  // namespace syncopate::cuda

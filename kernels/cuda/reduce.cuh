@@ -1,0 +1,95 @@
+// Reductions over the threads of a warp or block in a fixed order: the same
+// values give the same bits. T is a number for those of warps, any copyable
+// type for the others; combine(a, b) takes the lower thread's value first.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/platform.h"
+
+namespace syncopate::cuda {
+
+inline constexpr unsigned kAllLanes = 0xFFFFFFFFu;
+
+struct Sum {
+  template <typename T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct Max {
+  template <typename T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return a > b ? a : b;
+  }
+};
+
+// Every lane gets the result; all 32 must call. `combine` must commute to the
+// bit, as sums and maxima do.
+template <typename T, typename Combine>
+__device__ __forceinline__ T warp_reduce(T value, const Combine& combine) {
+  for (int distance = kWarpSize / 2; distance > 0; distance /= 2)
+    value = combine(value, __shfl_xor_sync(kAllLanes, value, distance));
+  return value;
+}
+template <typename T>
+__device__ __forceinline__ T warp_sum(T value) {
+  return warp_reduce(value, Sum());
+}
+template <typename T>
+__device__ __forceinline__ T warp_max(T value) {
+  return warp_reduce(value, Max());
+}
+
+// The block is seen as `rows` rows of `columns` threads (thread = row *
+// columns + column; threads behind rows * columns take part and give nothing).
+// Row 0 gets each column's result, the others nothing of meaning. All threads
+// of the block must call. `shared`: rows * columns values of T, of which none
+// is needed any more when this returns.
+template <typename T, typename Combine>
+__device__ __forceinline__ T reduce_columns(T value,
+                                            T* shared,
+                                            int rows,
+                                            int columns,
+                                            const Combine& combine) {
+  const int thread = static_cast<int>(threadIdx.x);
+  while (rows > 1) {
+    const int half = (rows + 1) / 2;
+    if (thread >= half * columns && thread < rows * columns)
+      shared[thread] = value;
+    __syncthreads();
+    if (thread + half * columns < rows * columns)
+      value = combine(value, shared[thread + half * columns]);
+    rows = half;  // written next: below what others may still be reading
+  }
+  __syncthreads();
+  return value;
+}
+
+// Every thread gets the result; all threads of a block (one-dimensional, whole
+// warps) must call. `shared`: one T for each warp, free again afterwards.
+template <typename T, typename Combine>
+__device__ __forceinline__ T block_reduce(T value,
+                                          T* shared,
+                                          const Combine& combine) {
+  value = warp_reduce(value, combine);
+  const int warps = static_cast<int>(blockDim.x) / kWarpSize;
+  if (threadIdx.x % kWarpSize == 0) shared[threadIdx.x / kWarpSize] = value;
+  __syncthreads();
+  T result = shared[0];
+  for (int warp = 1; warp < warps; ++warp)
+    result = combine(result, shared[warp]);
+  __syncthreads();
+  return result;
+}
+template <typename T>
+__device__ __forceinline__ T block_sum(T value, T* shared) {
+  return block_reduce(value, shared, Sum());
+}
+template <typename T>
+__device__ __forceinline__ T block_max(T value, T* shared) {
+  return block_reduce(value, shared, Max());
+}
+
+}  // namespace syncopate::cuda

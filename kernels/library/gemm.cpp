@@ -1,0 +1,214 @@
+#include "library/gemm.h"
+
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+#include <unordered_map>
+
+#include "device/cuda/cuda_stream.h"
+
+namespace syncopate::cuda {
+namespace {
+
+// cuBLAS recommends this much for Hopper.
+constexpr uint64_t kWorkspaceBytes = 32 << 20;
+constexpr int kWorkScratch = 3;
+
+template <typename Handle>
+using Owned =
+    std::unique_ptr<std::remove_pointer_t<Handle>, cublasStatus_t (*)(Handle)>;
+using Layout = Owned<cublasLtMatrixLayout_t>;
+using Operation = Owned<cublasLtMatmulDesc_t>;
+using Preference = Owned<cublasLtMatmulPreference_t>;
+
+// cuBLAS is column-major: what lies in memory as a row-major (rows, columns)
+// is its matrix of `columns` rows and `rows` columns, leading dimension
+// `columns`.
+Layout make_layout(int64_t rows, int64_t columns) {
+  cublasLtMatrixLayout_t raw = nullptr;
+  check_cublaslt(cublaslt().MatrixLayoutCreate(
+                     &raw, CUDA_R_32F, static_cast<uint64_t>(columns),
+                     static_cast<uint64_t>(rows), columns),
+                 "cublasLtMatrixLayoutCreate");
+  return Layout(raw, cublaslt().MatrixLayoutDestroy);
+}
+
+template <typename T>
+void set(const Operation& operation,
+         cublasLtMatmulDescAttributes_t name,
+         const T& value) {
+  check_cublaslt(cublaslt().MatmulDescSetAttribute(operation.get(), name,
+                                                   &value, sizeof value),
+                 "cublasLtMatmulDescSetAttribute");
+}
+
+template <typename T>
+void set(const Preference& preference,
+         cublasLtMatmulPreferenceAttributes_t name,
+         const T& value) {
+  check_cublaslt(cublaslt().MatmulPreferenceSetAttribute(preference.get(), name,
+                                                         &value, sizeof value),
+                 "cublasLtMatmulPreferenceSetAttribute");
+}
+
+cublasOperation_t operation_of(Transpose transpose) {
+  return transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
+
+// Largest power of two, up to 256, that divides the address.
+uint32_t alignment_of(const void* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory) | 256;
+  return static_cast<uint32_t>(address & (~address + 1));
+}
+
+// All that the choice of an algorithm depends on.
+struct GemmKey {
+  int64_t M, N, D;
+  Transpose transpose_a, transpose_b;
+  Accumulate accumulate;
+  bool has_bias;
+  uint32_t a_alignment, b_alignment, c_alignment, bias_alignment;
+  bool operator==(const GemmKey&) const = default;
+};
+
+struct GemmKeyHash {
+  size_t operator()(const GemmKey& key) const {
+    uint64_t hash = 0;
+    for (const int64_t value :
+         {key.M, key.N, key.D, static_cast<int64_t>(key.transpose_a),
+          static_cast<int64_t>(key.transpose_b),
+          static_cast<int64_t>(key.accumulate),
+          static_cast<int64_t>(key.has_bias)})
+      hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15;
+    return hash ^ (hash >> 32);
+  }
+};
+
+// cuBLAS sees X^T where row-major X lies. What it shall write is therefore
+//
+//   c^T = (op(a) op(b))^T = op(b)^T op(a)^T
+//
+// and it finds op(b)^T = b^T as it lies if b is not transposed here, and as
+// the transpose of what lies if it is; likewise a. So b is its first matrix, a
+// its second, each transposed or not just as here, and its result has N rows
+// and M columns. Its bias has one value a row: one for each of our columns.
+struct Plan {
+  Layout a, b, c;
+  Operation operation;
+  cublasLtMatmulAlgo_t algorithm{};
+  uint64_t workspace_bytes = 0;
+};
+
+Operation make_operation(const GemmKey& key, const float* bias) {
+  cublasLtMatmulDesc_t raw = nullptr;
+  check_cublaslt(
+      cublaslt().MatmulDescCreate(&raw, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+      "cublasLtMatmulDescCreate");
+  Operation operation(raw, cublaslt().MatmulDescDestroy);
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSA, operation_of(key.transpose_b));
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSB, operation_of(key.transpose_a));
+  if (key.has_bias) {
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  }
+  return operation;
+}
+
+// Reductions "in place" take their order from the hardware; the others add
+// what lies in the workspace in a fixed one.
+Preference make_preference(const GemmKey& key, Determinism determinism) {
+  cublasLtMatmulPreference_t raw = nullptr;
+  check_cublaslt(cublaslt().MatmulPreferenceCreate(&raw),
+                 "cublasLtMatmulPreferenceCreate");
+  Preference preference(raw, cublaslt().MatmulPreferenceDestroy);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.b_alignment);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.a_alignment);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c_alignment);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.c_alignment);
+  if (determinism == Determinism::kRequired)
+    set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
+                 CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE});
+  return preference;
+}
+
+Plan make_plan(cublasLtHandle_t handle,
+               const GemmKey& key,
+               const float* bias,
+               Determinism determinism) {
+  const bool is_a_turned = key.transpose_a == Transpose::kYes;
+  const bool is_b_turned = key.transpose_b == Transpose::kYes;
+  Plan plan{.a = make_layout(is_a_turned ? key.D : key.M,
+                             is_a_turned ? key.M : key.D),
+            .b = make_layout(is_b_turned ? key.N : key.D,
+                             is_b_turned ? key.D : key.N),
+            .c = make_layout(key.M, key.N),
+            .operation = make_operation(key, bias)};
+  const Preference preference = make_preference(key, determinism);
+  cublasLtMatmulHeuristicResult_t result{};
+  int found = 0;
+  const cublasStatus_t status = cublaslt().MatmulAlgoGetHeuristic(
+      handle, plan.operation.get(), plan.b.get(), plan.a.get(), plan.c.get(),
+      plan.c.get(), preference.get(), 1, &result, &found);
+  if (status == CUBLAS_STATUS_SUCCESS && found == 0)
+    check_cublaslt(CUBLAS_STATUS_NOT_SUPPORTED,
+                   "cublasLtMatmulAlgoGetHeuristic");
+  check_cublaslt(status, "cublasLtMatmulAlgoGetHeuristic");
+  check_cublaslt(result.state, "cublasLtMatmulAlgoGetHeuristic");
+  plan.algorithm = result.algo;
+  plan.workspace_bytes = result.workspaceSize;
+  return plan;
+}
+
+// What a context keeps.
+struct GemmLibrary {
+  CublasLtHandle handle;
+  std::unordered_map<GemmKey, Plan, GemmKeyHash> plans;
+};
+
+}  // namespace
+
+void gemm(Context& context,
+          float* c,
+          const float* a,
+          const float* b,
+          const float* bias,
+          const Gemm& product) {
+  if (product.M == 0 || product.N == 0) return;
+  const bool has_bias = bias != nullptr;
+  const bool accumulates = product.accumulate == Accumulate::kYes;
+  CHECK(!(has_bias && accumulates));
+  auto& library = context.cache<GemmLibrary>();
+  cublasLtHandle_t handle = library.handle.of(context);
+  const GemmKey key{product.M,
+                    product.N,
+                    product.D,
+                    product.transpose_a,
+                    product.transpose_b,
+                    product.accumulate,
+                    has_bias,
+                    alignment_of(a),
+                    alignment_of(b),
+                    alignment_of(c),
+                    has_bias ? alignment_of(bias) : 0};
+  auto found = library.plans.find(key);
+  if (found == library.plans.end())
+    found =
+        library.plans
+            .emplace(key, make_plan(handle, key, bias, context.determinism()))
+            .first;
+  const Plan& plan = found->second;
+  if (has_bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  void* workspace =
+      context.scratch(static_cast<int64_t>(plan.workspace_bytes), kWorkScratch);
+  const float alpha = 1.0f, beta = accumulates ? 1.0f : 0.0f;
+  check_cublaslt(
+      cublaslt().Matmul(handle, plan.operation.get(), &alpha, b, plan.b.get(),
+                        a, plan.a.get(), &beta, c, plan.c.get(), c,
+                        plan.c.get(), &plan.algorithm, workspace,
+                        plan.workspace_bytes, cuda_stream(context.stream())),
+      "cublasLtMatmul");
+}
+
+}  // namespace syncopate::cuda

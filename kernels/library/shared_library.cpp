@@ -1,0 +1,54 @@
+#include "library/shared_library.h"
+
+#include <dlfcn.h>
+#include <cstdlib>
+#include <vector>
+
+#include "base/error.h"
+
+namespace syncopate::cuda {
+namespace {
+
+// Where the loader does not look by itself and CUDA usually is.
+std::vector<std::string> cuda_folders() {
+  std::vector<std::string> folders;
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (const char* home = std::getenv(variable))
+      folders.push_back(std::string(home) + "/lib64");
+  folders.push_back("/usr/local/cuda/lib64");
+  return folders;
+}
+
+}  // namespace
+
+SharedLibrary::SharedLibrary(const char* product,
+                             std::initializer_list<const char*> sonames)
+    : product_(product) {
+  std::string reasons;
+  for (const char* soname : sonames) {
+    soname_ = soname;
+    handle_ = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+    if (handle_ != nullptr) return;
+    reasons += (reasons.empty() ? "" : "; ") + std::string(dlerror());
+    for (const std::string& folder : cuda_folders()) {
+      handle_ = dlopen((folder + "/" + soname).c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (handle_ != nullptr) return;
+    }
+  }
+  fail(ExitCode::kInputMissing,
+       "run.device: cuda: {} cannot be loaded ({}): load its module, put its "
+       "folder into LD_LIBRARY_PATH, or use run.device = cpu",
+       product_, reasons);
+}
+
+void* SharedLibrary::symbol(const char* name) const {
+  void* address = dlsym(handle_, name);
+  if (address == nullptr)
+    fail(ExitCode::kInputMissing,
+         "run.device: cuda: {} ({}) has no {}: it is too old or too new for "
+         "this executable",
+         product_, soname_, name);
+  return address;
+}
+
+}  // namespace syncopate::cuda

@@ -1,0 +1,455 @@
+// Batch normalisation of activations seen as rows (N, H, W) of C channels.
+// Each way has a reduction over fixed chunks of rows, a small kernel that
+// combines the chunks in order, and an application in one pass. Chunks depend
+// on the shape alone.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "cuda/norm_rows.cuh"
+#include "cuda/ops.h"
+
+namespace syncopate::cuda {
+
+// Mean and sum of squared deviations of each channel in chunk blockIdx.y.
+template <typename T, int V>
+__global__ void __launch_bounds__(kNormThreads)
+    batchnorm_statistics_kernel(NormPair* partials,  // (chunks, C)
+                                const T* x,
+                                NormView view,
+                                int64_t chunk_rows) {
+  const NormPlace place = place_in<V>(view);
+  const int64_t begin = blockIdx.y * chunk_rows;
+  const int64_t end = lesser(begin + chunk_rows, view.rows);
+  const int64_t stride = view.lanes * view.C;
+  NormMoments<V> moments = {};
+  if (place.is_inside)
+    for_rows<kRowsOfOne>(view, place, begin, end, kRowsOfOne * view.lanes,
+                         [&](auto rows, int64_t at) {
+                           constexpr int kRows = decltype(rows)::value;
+                           Pack<T, V> packs[kRows];
+                           for (int row = 0; row < kRows; ++row)
+                             packs[row] =
+                                 Pack<T, V>::load(x + at + row * stride);
+                           moments = MergeMoments()(moments, moments_of(packs));
+                         });
+  moments = reduce_columns(moments, shared_memory<NormMoments<V>>(), view.lanes,
+                           view.columns, MergeMoments());
+  if (place.is_inside && place.lane == 0)
+    for (int index = 0; index < V; ++index)
+      partials[blockIdx.y * view.C + place.channel + index] = {
+          moments.mean[index], moments.squares[index]};
+}
+
+// Statistics of all rows from those of chunks, in double. With e_i the distance
+// of a chunk's mean from the first chunk's,
+//   mean = mean_0 + sum n_i e_i / n
+//   n var = sum (M2_i + n_i e_i^2) - (sum n_i e_i)^2 / n
+__global__ void __launch_bounds__(kNormThreads)
+    batchnorm_finish_statistics_kernel(float* mean,
+                                       float* rstd,
+                                       float* running_mean,
+                                       float* running_var,
+                                       const NormPair* partials,
+                                       NormChunks chunks,
+                                       float epsilon,
+                                       float momentum) {
+  const CombinePlace place = combine_place();
+  const bool is_inside = place.channel < chunks.C;
+  double first_mean = 0;
+  if (is_inside) first_mean = partials[place.channel].first;
+  const NormTotals totals =
+      total_of_chunks(place, chunks, [&](int64_t chunk) -> NormTotals {
+        const NormPair part = partials[chunk * chunks.C + place.channel];
+        const auto n = static_cast<double>(
+            lesser(chunks.chunk_rows, chunks.rows - chunk * chunks.chunk_rows));
+        const double distance = part.first - first_mean;
+        return {n * distance, part.second + n * distance * distance};
+      });
+  if (!is_inside || place.lane != 0) return;
+  const auto n = static_cast<double>(chunks.rows);
+  const double offset = totals.first / n;
+  const double squares = totals.second - totals.first * offset;
+  // Rounding may leave less than nothing; a NaN stays.
+  const double variance = squares < 0 ? 0 : squares / n;
+  const double unbiased = n > 1 ? n / (n - 1) : 1;
+  const int64_t c = place.channel;
+  mean[c] = static_cast<float>(first_mean + offset);
+  rstd[c] = static_cast<float>(1 / sqrt(variance + epsilon));
+  running_mean[c] += momentum * (mean[c] - running_mean[c]);
+  running_var[c] +=
+      momentum * (static_cast<float>(variance * unbiased) - running_var[c]);
+}
+
+// y = act((x - mean) * gamma * rstd + beta [+ z]). `spread` is rstd, or a
+// variance where kIsVariance. y may be x or z.
+template <typename T, int V, bool kHasZ, bool kHasRelu, bool kIsVariance>
+__global__ void __launch_bounds__(kNormThreads)
+    batchnorm_apply_kernel(T* y,
+                           const T* x,
+                           const T* z,
+                           const float* mean,
+                           const float* spread,
+                           const float* gamma,
+                           const float* beta,
+                           NormView view,
+                           float epsilon) {
+  const NormPlace place = place_in<V>(view);
+  if (!place.is_inside) return;
+  float center[V], factor[V], scale[V], shift[V];
+  load_channels(center, mean + place.channel);
+  load_channels(factor, spread + place.channel);
+  load_channels(scale, gamma + place.channel);
+  load_channels(shift, beta + place.channel);
+  for (int index = 0; index < V; ++index) {
+    if constexpr (kIsVariance)
+      factor[index] = 1.0f / sqrtf(factor[index] + epsilon);
+    factor[index] *= scale[index];
+  }
+  const int64_t stride = view.lanes * view.C;
+  const int64_t span = kRowsOfThree * view.lanes;
+  for_rows<kRowsOfThree>(
+      view, place, blockIdx.y * span, view.rows, gridDim.y * span,
+      [&](auto rows, int64_t at) {
+        constexpr int kRows = decltype(rows)::value;
+        Pack<T, V> packs[kRows];
+        [[maybe_unused]] Pack<T, V> residuals[kHasZ ? kRows : 1];
+        for (int row = 0; row < kRows; ++row) {
+          packs[row] = Pack<T, V>::load(x + at + row * stride);
+          if constexpr (kHasZ)
+            residuals[row] = Pack<T, V>::load(z + at + row * stride);
+        }
+        for (int row = 0; row < kRows; ++row) {
+          for (int index = 0; index < V; ++index) {
+            float value =
+                (packs[row].get(index) - center[index]) * factor[index] +
+                shift[index];
+            if constexpr (kHasZ) value += residuals[row].get(index);
+            // A NaN passes: not (NaN < 0).
+            if constexpr (kHasRelu) value = value < 0 ? 0 : value;
+            packs[row].set(index, value);
+          }
+          packs[row].store(y + at + row * stride);
+        }
+      });
+}
+
+// With g = dy where y > 0 (without ReLU: everywhere), else 0: sums of g and of
+// g (x - mean) in chunk blockIdx.y. Stores g as dz on the way, which may be dy.
+template <typename T, int V, bool kHasRelu, bool kStoreDz>
+__global__ void __launch_bounds__(kNormThreads)
+    batchnorm_gradients_kernel(NormPair* partials,  // (chunks, C)
+                               T* dz,
+                               const T* dy,
+                               const T* x,
+                               const T* y,
+                               const float* mean,
+                               NormView view,
+                               int64_t chunk_rows) {
+  const NormPlace place = place_in<V>(view);
+  const int64_t begin = blockIdx.y * chunk_rows;
+  const int64_t end = lesser(begin + chunk_rows, view.rows);
+  const int64_t stride = view.lanes * view.C;
+  NormSums<V> sums = {};
+  if (place.is_inside) {
+    float center[V];
+    load_channels(center, mean + place.channel);
+    for_rows<kRowsOfThree>(view, place, begin, end, kRowsOfThree * view.lanes,
+                           [&](auto rows, int64_t at) {
+                             constexpr int kRows = decltype(rows)::value;
+                             NormUpstream<T, V, kHasRelu, kRows> packs;
+                             packs.load(dy, x, y, at, stride);
+                             for (int row = 0; row < kRows; ++row) {
+                               for (int index = 0; index < V; ++index) {
+                                 const float g = packs.gradient(row, index);
+                                 sums.first[index] += g;
+                                 sums.second[index] +=
+                                     g *
+                                     (packs.x[row].get(index) - center[index]);
+                                 if constexpr (kStoreDz)
+                                   packs.dy[row].set(index, g);
+                               }
+                               if constexpr (kStoreDz)
+                                 packs.dy[row].store(dz + at + row * stride);
+                             }
+                           });
+  }
+  sums = reduce_columns(sums, shared_memory<NormSums<V>>(), view.lanes,
+                        view.columns, AddSums());
+  if (place.is_inside && place.lane == 0)
+    for (int index = 0; index < V; ++index)
+      partials[blockIdx.y * view.C + place.channel + index] = {
+          sums.first[index], sums.second[index]};
+}
+
+// dgamma += rstd sum(g (x - mean)), dbeta += sum(g), and for the input's
+// gradient slopes = (mean(g), rstd^2 mean(g (x - mean))).
+__global__ void __launch_bounds__(kNormThreads)
+    batchnorm_finish_gradients_kernel(float* dgamma,
+                                      float* dbeta,
+                                      NormPair* slopes,
+                                      const NormPair* partials,
+                                      const float* rstd,
+                                      NormChunks chunks) {
+  const CombinePlace place = combine_place();
+  const NormTotals totals =
+      total_of_chunks(place, chunks, [&](int64_t chunk) -> NormTotals {
+        const NormPair part = partials[chunk * chunks.C + place.channel];
+        return {part.first, part.second};
+      });
+  if (place.channel >= chunks.C || place.lane != 0) return;
+  const int64_t c = place.channel;
+  const auto n = static_cast<double>(chunks.rows);
+  const double r = rstd[c];
+  dgamma[c] += static_cast<float>(totals.second * r);
+  dbeta[c] += static_cast<float>(totals.first);
+  slopes[c] = {static_cast<float>(totals.first / n),
+               static_cast<float>(r * r * totals.second / n)};
+}
+
+// dx = gamma rstd (g - slopes.first - (x - mean) slopes.second). dx may be dy.
+template <typename T, int V, bool kHasRelu>
+__global__ void __launch_bounds__(kNormThreads)
+    batchnorm_input_gradient_kernel(T* dx,
+                                    const T* dy,
+                                    const T* x,
+                                    const T* y,
+                                    const float* gamma,
+                                    const float* mean,
+                                    const float* rstd,
+                                    const NormPair* slopes,
+                                    NormView view) {
+  const NormPlace place = place_in<V>(view);
+  if (!place.is_inside) return;
+  float center[V], factor[V], scale[V], mean_g[V], slope[V];
+  load_channels(center, mean + place.channel);
+  load_channels(factor, rstd + place.channel);
+  load_channels(scale, gamma + place.channel);
+  for (int index = 0; index < V; ++index) {
+    factor[index] *= scale[index];
+    const NormPair pair = slopes[place.channel + index];
+    mean_g[index] = pair.first;
+    slope[index] = pair.second;
+  }
+  const int64_t stride = view.lanes * view.C;
+  const int64_t span = kRowsOfThree * view.lanes;
+  for_rows<kRowsOfThree>(
+      view, place, blockIdx.y * span, view.rows, gridDim.y * span,
+      [&](auto rows, int64_t at) {
+        constexpr int kRows = decltype(rows)::value;
+        NormUpstream<T, V, kHasRelu, kRows> packs;
+        packs.load(dy, x, y, at, stride);
+        for (int row = 0; row < kRows; ++row) {
+          for (int index = 0; index < V; ++index) {
+            const float deviation = packs.x[row].get(index) - center[index];
+            packs.dy[row].set(
+                index,
+                factor[index] * (packs.gradient(row, index) - mean_g[index] -
+                                 deviation * slope[index]));
+          }
+          packs.dy[row].store(dx + at + row * stride);
+        }
+      });
+}
+
+namespace {
+
+// (N, C, H, W) in NHWC, or (N, C).
+int64_t rows_of(const ConstTensor& x) {
+  CHECK(x.shape.rank() == 2 ||
+        (x.shape.rank() == 4 && x.layout == Layout::kNhwc));
+  CHECK(x.elems() > 0);
+  return x.elems() / x.shape[1];
+}
+
+// Columns are spread evenly over the groups, so that few threads idle.
+template <int V>
+NormView view_of(const ConstTensor& x) {
+  const int64_t C = x.shape[1], packs = C / V;
+  const int64_t columns = ceil_div(packs, ceil_div(packs, kMaxColumns));
+  return {rows_of(x), C, packs, static_cast<int>(columns),
+          static_cast<int>(kNormThreads / columns)};
+}
+
+unsigned groups_of(const NormView& view) {
+  return static_cast<unsigned>(ceil_div(view.packs, view.columns));
+}
+
+// Whole sweeps of a block, so that only the last chunk is ragged.
+NormChunks chunks_of(const NormView& view, int rows_in_flight) {
+  const int64_t wanted = std::max<int64_t>(1, kWantedBlocks / groups_of(view));
+  const int64_t sweep = int64_t{rows_in_flight} * view.lanes;
+  return {view.rows, view.C,
+          ceil_div(ceil_div(view.rows, wanted), sweep) * sweep};
+}
+
+dim3 reduction_grid(const NormView& view, const NormChunks& chunks) {
+  return dim3(groups_of(view), static_cast<unsigned>(chunks.count()));
+}
+
+dim3 application_grid(const NormView& view) {
+  const int64_t wanted = std::max<int64_t>(1, kWantedBlocks / groups_of(view));
+  const int64_t sweeps =
+      ceil_div(view.rows, int64_t{kRowsOfThree} * view.lanes);
+  return dim3(groups_of(view), static_cast<unsigned>(std::min(wanted, sweeps)));
+}
+
+dim3 combine_grid(const NormChunks& chunks) {
+  return dim3(static_cast<unsigned>(ceil_div(chunks.C, kCombineChannels)));
+}
+
+NormPair* partials_of(Context& context, const NormChunks& chunks) {
+  return static_cast<NormPair*>(
+      context.scratch(chunks.count() * chunks.C * int64_t{sizeof(NormPair)}));
+}
+
+constexpr int64_t kCombineBytes = kNormThreads * int64_t{sizeof(NormTotals)};
+
+// kIsVariance: what `spread` is.
+template <bool kIsVariance>
+void apply(Context& context,
+           const Tensor& y,
+           const ConstTensor& x,
+           const float* mean,
+           const float* spread,
+           const float* gamma,
+           const float* beta,
+           const ConstTensor& z,
+           const BatchNormParams& params) {
+  with_pack(x.dtype, x.shape[1], {y.data, x.data, z.data}, [&](auto pack) {
+    using T = typename decltype(pack)::Elem;
+    constexpr int V = decltype(pack)::kCount;
+    const NormView view = view_of<V>(x);
+    const bool has_relu = params.activation == Activation::kRelu;
+    const auto kernel =
+        z.data != nullptr
+            ? (has_relu
+                   ? batchnorm_apply_kernel<T, V, true, true, kIsVariance>
+                   : batchnorm_apply_kernel<T, V, true, false, kIsVariance>)
+            : (has_relu
+                   ? batchnorm_apply_kernel<T, V, false, true, kIsVariance>
+                   : batchnorm_apply_kernel<T, V, false, false, kIsVariance>);
+    launch(kernel, application_grid(view), dim3(kNormThreads), 0,
+           context.stream(), static_cast<T*>(y.data),
+           static_cast<const T*>(x.data), static_cast<const T*>(z.data), mean,
+           spread, gamma, beta, view, params.epsilon);
+  });
+}
+
+}  // namespace
+
+void batchnorm_forward(Context& context,
+                       Tensor y,
+                       Tensor mean,
+                       Tensor rstd,
+                       Tensor running_mean,
+                       Tensor running_var,
+                       ConstTensor x,
+                       ConstTensor gamma,
+                       ConstTensor beta,
+                       ConstTensor z,
+                       const BatchNormParams& params) {
+  with_pack(x.dtype, x.shape[1], {x.data}, [&](auto pack) {
+    using T = typename decltype(pack)::Elem;
+    constexpr int V = decltype(pack)::kCount;
+    const NormView view = view_of<V>(x);
+    const NormChunks chunks = chunks_of(view, kRowsOfOne);
+    NormPair* partials = partials_of(context, chunks);
+    launch(batchnorm_statistics_kernel<T, V>, reduction_grid(view, chunks),
+           dim3(kNormThreads), kNormThreads * int64_t{sizeof(NormMoments<V>)},
+           context.stream(), partials, static_cast<const T*>(x.data), view,
+           chunks.chunk_rows);
+    launch(batchnorm_finish_statistics_kernel, combine_grid(chunks),
+           dim3(kNormThreads), kCombineBytes, context.stream(), mean.f32(),
+           rstd.f32(), running_mean.f32(), running_var.f32(), partials, chunks,
+           params.epsilon, params.momentum);
+  });
+  apply<false>(context, y, x, mean.f32(), rstd.f32(), gamma.f32(), beta.f32(),
+               z, params);
+}
+
+void batchnorm_inference(Context& context,
+                         Tensor y,
+                         ConstTensor x,
+                         ConstTensor running_mean,
+                         ConstTensor running_var,
+                         ConstTensor gamma,
+                         ConstTensor beta,
+                         ConstTensor z,
+                         const BatchNormParams& params) {
+  apply<true>(context, y, x, running_mean.f32(), running_var.f32(), gamma.f32(),
+              beta.f32(), z, params);
+}
+
+namespace {
+
+// The reduction. dz null or the same as dy without ReLU: g is not stored.
+template <typename T, int V>
+void reduce_gradients(Context& context,
+                      T* dz,
+                      const T* dy,
+                      const T* x,
+                      const T* y,
+                      const float* mean,
+                      NormPair* partials,
+                      const NormView& view,
+                      const NormChunks& chunks,
+                      bool has_relu) {
+  const bool store_dz = dz != nullptr && (has_relu || dz != dy);
+  const auto kernel =
+      has_relu ? (store_dz ? batchnorm_gradients_kernel<T, V, true, true>
+                           : batchnorm_gradients_kernel<T, V, true, false>)
+               : (store_dz ? batchnorm_gradients_kernel<T, V, false, true>
+                           : batchnorm_gradients_kernel<T, V, false, false>);
+  launch(kernel, reduction_grid(view, chunks), dim3(kNormThreads),
+         kNormThreads * int64_t{sizeof(NormSums<V>)}, context.stream(),
+         partials, dz, dy, x, y, mean, view, chunks.chunk_rows);
+}
+
+}  // namespace
+
+void batchnorm_backward(Context& context,
+                        Tensor dx,
+                        Tensor dz,
+                        Tensor dgamma,
+                        Tensor dbeta,
+                        ConstTensor dy,
+                        ConstTensor x,
+                        ConstTensor y,
+                        ConstTensor gamma,
+                        ConstTensor mean,
+                        ConstTensor rstd,
+                        const BatchNormParams& params) {
+  const bool has_relu = params.activation == Activation::kRelu;
+  const void* relu = has_relu ? y.data : nullptr;
+  with_pack(
+      x.dtype, x.shape[1], {dx.data, dz.data, dy.data, x.data, relu},
+      [&](auto pack) {
+        using T = typename decltype(pack)::Elem;
+        constexpr int V = decltype(pack)::kCount;
+        const NormView view = view_of<V>(x);
+        const NormChunks chunks = chunks_of(view, kRowsOfThree);
+        NormPair* partials = partials_of(context, chunks);
+        auto* slopes = static_cast<NormPair*>(
+            context.scratch(chunks.C * int64_t{sizeof(NormPair)}, 1));
+        const auto* upstream = static_cast<const T*>(dy.data);
+        const auto* input = static_cast<const T*>(x.data);
+        const auto* output = static_cast<const T*>(relu);
+        reduce_gradients<T, V>(context, static_cast<T*>(dz.data), upstream,
+                               input, output, mean.f32(), partials, view,
+                               chunks, has_relu);
+        launch(batchnorm_finish_gradients_kernel, combine_grid(chunks),
+               dim3(kNormThreads), kCombineBytes, context.stream(),
+               dgamma.f32(), dbeta.f32(), slopes, partials, rstd.f32(), chunks);
+        // With dz, g is read from there: one tensor less than dy and y.
+        const bool masks = has_relu && dz.data == nullptr;
+        if (dz.data != nullptr) upstream = static_cast<const T*>(dz.data);
+        launch(masks ? batchnorm_input_gradient_kernel<T, V, true>
+                     : batchnorm_input_gradient_kernel<T, V, false>,
+               application_grid(view), dim3(kNormThreads), 0, context.stream(),
+               static_cast<T*>(dx.data), upstream, input, output, gamma.f32(),
+               mean.f32(), rstd.f32(), slopes, view);
+      });
+}
+
+}  // namespace syncopate::cuda

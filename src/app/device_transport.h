@@ -1,0 +1,27 @@
+// How gradients get from device to device in this run.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "app/engine.h"
+#include "comm/device_collectives.h"
+
+namespace syncopate {
+
+struct DeviceTransport {
+  // Null: through host memory, by MPI or within the process.
+  std::unique_ptr<DeviceCollectives> collectives;
+  std::string text;  // for the log; empty where nothing leaves the host
+};
+
+// Collective over MPI ranks. `host`: this rank's. NCCL where every rank has a
+// GPU of its own and the library is there (sync.transport = auto), else MPI
+// through page-locked memory. Errors: AgreedError(kBadInput) where
+// sync.transport = nccl cannot be had.
+DeviceTransport choose_transport(const Engine& engine,
+                                 const std::string& host,
+                                 Endpoint& endpoint);
+
+}  // namespace syncopate

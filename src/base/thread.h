@@ -1,0 +1,15 @@
+// Threads beside the worker.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <thread>
+
+namespace syncopate {
+
+// A thread that gets no signals: those are the worker's. Faults of its own
+// (SIGSEGV and the like) it does get: blocked, they would end the process
+// without a word.
+std::thread start_without_signals(std::function<void()> body);
+
+}  // namespace syncopate

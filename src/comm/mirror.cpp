@@ -1,0 +1,45 @@
+#include "comm/mirror.h"
+
+#include "base/check.h"
+
+namespace syncopate {
+
+Mirror::Mirror(Device& device, std::span<float> range)
+    : device_(device), range_(range) {
+  if (is_on_host()) return;
+  memory_ = HostBuffer(device, static_cast<int64_t>(range.size_bytes()));
+  copies_ = device.make_stream();
+  pushed_ = device.make_event();
+}
+
+std::span<float> Mirror::host(int64_t offset, int64_t elems) const {
+  if (is_on_host()) return range_.subspan(offset, elems);
+  CHECK(offset + elems <= std::ssize(range_));
+  return {memory_.as<float>() + offset, static_cast<size_t>(elems)};
+}
+
+void Mirror::pull(Endpoint& endpoint,
+                  int64_t offset,
+                  int64_t elems,
+                  Event& ready) {
+  if (is_on_host()) return;
+  const std::unique_ptr<Event> arrived = device_.make_event();
+  ready.wait_on(*copies_);
+  device_.copy(host(offset, elems).data(), range_.data() + offset,
+               elems * int64_t{sizeof(float)}, *copies_);
+  arrived->record(*copies_);
+  endpoint.wait_for(*arrived);
+}
+
+void Mirror::push(int64_t offset, int64_t elems) {
+  if (is_on_host()) return;
+  device_.copy(range_.data() + offset, host(offset, elems).data(),
+               elems * int64_t{sizeof(float)}, *copies_);
+  pushed_->record(*copies_);
+}
+
+void Mirror::make_wait(Stream& stream) {
+  if (!is_on_host()) pushed_->wait_on(stream);
+}
+
+}  // namespace syncopate

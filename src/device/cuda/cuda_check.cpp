@@ -1,0 +1,15 @@
+#include "device/cuda/cuda_check.h"
+
+#include "base/error.h"
+
+namespace syncopate {
+
+void cuda_failed(cudaError_t error, const std::string& call) {
+  int device = -1;
+  cudaGetDevice(&device);  // of no help where it fails too
+  cudaGetLastError();      // an error that is thrown is not reported again
+  fail(ExitCode::kInternal, "device {}: {}: {} ({})", device, call,
+       cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+}  // namespace syncopate

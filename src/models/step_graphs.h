@@ -1,0 +1,58 @@
+// A training step as recorded device work: in segments, between which the host
+// acts (a bucket's communication starts, the loss is fetched).
+//
+// The first step of a kind runs as it is, so that memory and plans are made;
+// the second is recorded while it runs; all later ones replay.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/device.h"
+
+namespace syncopate {
+
+// Everything that recorded work depends on: addresses, sizes, constants.
+using StepKey = std::array<uint64_t, 8>;
+
+class StepGraphs {
+ public:
+  // A place in the step; the step ends with place 0, and gives no work to the
+  // stream behind it.
+  using Place = int64_t;
+  using AtPlace = std::function<void(Place)>;
+
+  // Runs `step`, which gives work to `stream` and calls its argument at each
+  // place; `at_place` is then called on the host, in the same order, when the
+  // work before that place has been given to the stream. Recorded segments
+  // end at places for which `ends_segment` holds, and at place 0.
+  void run(Stream& stream,
+           const StepKey& key,
+           const std::function<void(const AtPlace&)>& step,
+           const std::function<bool(Place)>& ends_segment,
+           const AtPlace& at_place);
+
+ private:
+  struct Segment {
+    std::unique_ptr<Graph> graph;
+    std::vector<Place> places;
+  };
+  struct Recording {
+    bool has_run = false;
+    std::vector<Segment> segments;
+  };
+  void record(Stream& stream,
+              Recording& recording,
+              const std::function<void(const AtPlace&)>& step,
+              const std::function<bool(Place)>& ends_segment,
+              const AtPlace& at_place);
+
+  std::map<StepKey, Recording> recordings_;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,53 @@
+// The bodies of all ops on one kind of device. A body has its op's name and
+// type; contracts are in the headers of the ops, shapes are checked there.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/augment.h"
+#include "ops/conv.h"
+#include "ops/elementwise.h"
+#include "ops/loss.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
+#include "ops/optim_update.h"
+#include "ops/pool.h"
+#include "ops/reduce.h"
+
+namespace syncopate {
+
+struct OpBodies {
+  decltype(syncopate::conv_forward)* conv_forward;
+  decltype(syncopate::conv_backward_data)* conv_backward_data;
+  decltype(syncopate::conv_backward_weights)* conv_backward_weights;
+  decltype(syncopate::linear_forward)* linear_forward;
+  decltype(syncopate::linear_backward)* linear_backward;
+  decltype(syncopate::batchnorm_forward)* batchnorm_forward;
+  decltype(syncopate::batchnorm_inference)* batchnorm_inference;
+  decltype(syncopate::batchnorm_backward)* batchnorm_backward;
+  decltype(syncopate::global_average_pool_forward)* global_average_pool_forward;
+  decltype(syncopate::global_average_pool_backward)*
+      global_average_pool_backward;
+  decltype(syncopate::max_pool_forward)* max_pool_forward;
+  decltype(syncopate::max_pool_backward)* max_pool_backward;
+  decltype(syncopate::softmax_cross_entropy)* softmax_cross_entropy;
+  decltype(syncopate::add)* add;
+  decltype(syncopate::reorder)* reorder;
+  decltype(syncopate::axpy)* axpy;
+  decltype(syncopate::scale)* scale;
+  decltype(syncopate::dropout)* dropout;
+  decltype(syncopate::store_dropout_key)* store_dropout_key;
+  decltype(syncopate::clip_factor)* clip_factor;
+  decltype(syncopate::dot)* dot;
+  decltype(syncopate::first_nonfinite)* first_nonfinite;
+  decltype(syncopate::sgd_update)* sgd_update;
+  decltype(syncopate::gather_images)* gather_images;
+};
+
+const OpBodies& cpu_bodies();
+// Null where this executable was built without CUDA.
+const OpBodies* cuda_bodies();
+
+// Of the context's device.
+const OpBodies& bodies_of(const Context& context);
+
+}  // namespace syncopate

@@ -1,0 +1,10 @@
+// The build without CUDA.
+#include "ops/bodies.h"
+
+namespace syncopate {
+
+const OpBodies* cuda_bodies() {
+  return nullptr;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,220 @@
+#include "sync/reducer.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "comm/mirror.h"
+#include "comm/tags.h"
+#include "sync/bucket.h"
+
+namespace syncopate {
+namespace {
+
+CollectiveAlgorithm algorithm_of(const SyncOptions& sync) {
+  return sync.collective == "native" ? CollectiveAlgorithm::kNative
+                                     : CollectiveAlgorithm::kRing;
+}
+
+// Tasks beside the worker; what lies on a GPU goes through its mirror.
+class HostReducer final : public Reducer {
+ public:
+  explicit HostReducer(const SchemeParts& parts)
+      : parts_(parts),
+        world_(parts.endpoint.world_group()),
+        algorithm_(algorithm_of(parts.sync)),
+        task_times_(kMaxBuckets + 1) {}
+
+  void start(std::string name,
+             std::span<float> range,
+             int64_t offset,
+             int64_t elems,
+             Wire wire,
+             Tag tag) override {
+    if (in_flight_.empty()) has_gradients_at_ = 0;
+    const size_t index = in_flight_.size();
+    if (index == ready_.size())
+      ready_.push_back(parts_.context.device().make_event());
+    ready_[index]->record(parts_.context.stream());
+    Mirror& mirror = mirror_of(range);
+    in_flight_.push_back(parts_.endpoint.start(
+        std::move(name),
+        [this, &mirror, offset, elems, wire, tag, index](Endpoint& endpoint) {
+          mirror.pull(endpoint, offset, elems, *ready_[index]);
+          task_times_[index].first = endpoint.now();
+          has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
+          all_reduce_sum(endpoint, world_, mirror.host(offset, elems),
+                         algorithm_, wire, tag, Traffic::kPayload);
+          task_times_[index].second = endpoint.now();
+          mirror.push(offset, elems);
+        }));
+  }
+
+  // Tells the time spent waiting for others from the time that messages take:
+  // a barrier beside the ranges ends once all workers have their gradients.
+  void close() override {
+    arrival_ = parts_.endpoint.start("arrival", [this](Endpoint& endpoint) {
+      barrier(endpoint, world_, tags::kArrival);
+      all_arrived_at_ = endpoint.now();
+    });
+  }
+
+  SyncTimes finish() override {
+    SyncTimes times;
+    const Time entered = parts_.endpoint.now();
+    for (const Task& task : in_flight_) parts_.endpoint.join(task);
+    // A GPU may have been at work on the gradients still.
+    Time begin = entered;
+    if (parts_.context.device().kind() == DeviceKind::kCuda)
+      begin = std::max(entered, has_gradients_at_);
+    times.device_s = begin - entered;
+    times.exposed_s = parts_.endpoint.now() - begin;
+    if (arrival_) {
+      parts_.endpoint.join(arrival_);
+      times.wait_s = std::clamp(all_arrived_at_ - begin, 0.0, times.exposed_s);
+      arrival_ = nullptr;
+    }
+    times.overlapped_s = busy_before(begin);
+    if (!in_flight_.empty())
+      for (auto& [address, mirror] : mirrors_)
+        mirror->make_wait(parts_.context.stream());
+    in_flight_.clear();
+    return times;
+  }
+
+  SyncTimes quiesce() override {
+    CHECK(in_flight_.empty());
+    return {};
+  }
+
+ private:
+  Mirror& mirror_of(std::span<float> range) {
+    std::unique_ptr<Mirror>& mirror = mirrors_[range.data()];
+    if (!mirror)
+      mirror = std::make_unique<Mirror>(parts_.context.device(), range);
+    return *mirror;
+  }
+
+  // How long communication was under way before `until`: tasks run at the
+  // same time, so it is the union of theirs.
+  double busy_before(Time until) {
+    const auto end = task_times_.begin() + std::ssize(in_flight_);
+    std::sort(task_times_.begin(), end);
+    double busy = 0;
+    Time covered = 0;
+    for (auto task = task_times_.begin(); task != end; ++task) {
+      const Time from = std::max(task->first, covered);
+      const Time to = std::min(task->second, until);
+      if (to <= from) continue;
+      busy += to - from;
+      covered = to;
+    }
+    return busy;
+  }
+
+  SchemeParts parts_;
+  Group world_;
+  CollectiveAlgorithm algorithm_;
+  std::map<const float*, std::unique_ptr<Mirror>> mirrors_;
+  // By position in in_flight_: when the range was ready on the device.
+  std::vector<std::unique_ptr<Event>> ready_;
+  std::vector<Task> in_flight_;
+  // Begin and end, by position in in_flight_; written by the tasks, read after
+  // they were joined.
+  std::vector<std::pair<Time, Time>> task_times_;
+  Time has_gradients_at_ = 0;  // the last range was there to be sent
+  Task arrival_;
+  Time all_arrived_at_ = 0;
+};
+
+// From device to device, in the order of the collectives' stream. The host
+// waits for what is a step old only: that there is a limit to waiting for a
+// peer, and that times are known, costs the device nothing.
+class DeviceReducer final : public Reducer {
+ public:
+  explicit DeviceReducer(const SchemeParts& parts)
+      : parts_(parts), collectives_(*parts.collectives) {
+    for (Step& step : steps_)
+      step.gradients_end = parts.context.device().make_event();
+  }
+
+  void start(std::string,
+             std::span<float> range,
+             int64_t offset,
+             int64_t elems,
+             Wire,
+             Tag) override {
+    Device& device = parts_.context.device();
+    Step& step = steps_[now_];
+    if (step.used == step.spans.size())
+      step.spans.push_back(
+          {device.make_event(), device.make_event(), device.make_event()});
+    Span& span = step.spans[step.used++];
+    span.ready->record(parts_.context.stream());
+    span.ready->wait_on(collectives_.stream());
+    span.begin->record(collectives_.stream());
+    collectives_.all_reduce_sum(range.subspan(offset, elems),
+                                collectives_.world());
+    span.end->record(collectives_.stream());
+    // A library's own messages cannot be counted: a ring's would be these.
+    Endpoint& endpoint = parts_.endpoint;
+    endpoint.traffic().is_modelled = true;
+    endpoint.traffic().count(
+        Traffic::kPayload,
+        all_reduce_bytes(endpoint.size(), endpoint.rank(), elems, Wire::kF32),
+        2 * (endpoint.size() - 1));
+  }
+
+  void close() override {}
+
+  SyncTimes finish() override {
+    Step& step = steps_[now_];
+    step.gradients_end->record(parts_.context.stream());
+    if (step.used > 0)
+      step.spans[step.used - 1].end->wait_on(parts_.context.stream());
+    collectives_.check();
+    now_ = 1 - now_;
+    return settle(steps_[now_]);
+  }
+
+  SyncTimes quiesce() override { return settle(steps_[1 - now_]); }
+
+ private:
+  struct Span {
+    std::unique_ptr<Event> ready, begin, end;
+  };
+  struct Step {
+    std::vector<Span> spans;
+    size_t used = 0;
+    std::unique_ptr<Event> gradients_end;
+  };
+
+  SyncTimes settle(Step& step) {
+    SyncTimes times;
+    if (step.used == 0) return times;
+    const Event& last = *step.spans[step.used - 1].end;
+    collectives_.wait(*step.spans[step.used - 1].end);
+    double busy = 0;
+    for (size_t i = 0; i < step.used; ++i)
+      busy += step.spans[i].end->seconds_since(*step.spans[i].begin);
+    times.exposed_s = std::max(0.0, last.seconds_since(*step.gradients_end));
+    times.overlapped_s = std::max(0.0, busy - times.exposed_s);
+    step.used = 0;
+    return times;
+  }
+
+  SchemeParts parts_;
+  DeviceCollectives& collectives_;
+  Step steps_[2];  // this one and the one before, in turn
+  int now_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Reducer> make_reducer(const SchemeParts& parts) {
+  if (parts.collectives != nullptr)
+    return std::make_unique<DeviceReducer>(parts);
+  return std::make_unique<HostReducer>(parts);
+}
+
+}  // namespace syncopate

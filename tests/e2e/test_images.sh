@@ -1,0 +1,203 @@
+#!/usr/bin/env bash
+# A folder of JPEGs, as it is and prepared: it trains, resumes to the same bits,
+# does not depend on threads and workers; prepare leaves nothing half.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# one_line TEXT: exactly one line of error, and it holds TEXT.
+one_line() {
+  (($(wc -l <err) == 1)) || { fail "not one line:"; cat err; }
+  grep -qF -- "$1" err || { fail "no '$1' in:"; cat err; }
+}
+
+python "$here/make_jpegs.py" raw 4 48 16 || { echo "no JPEGs were made"; exit 1; }
+cat >images.ini <<'INI'
+[run]
+steps = 60
+threads = 1
+[model]
+family = resnet
+depth = 8
+[data]
+kind = image_folder
+path = raw
+height = 24
+width = 24
+batch = 16
+augment = resized_crop, flip, rotate
+crop_scale_min = 0.4
+rotate_degrees = 5
+decode_threads = 2
+[optimizer]
+lr = 0.1
+[schedule]
+kind = cosine
+warmup = 5 steps
+[eval]
+every = 30 steps
+batch = 20
+[checkpoint]
+every = 25 steps
+INI
+
+# accuracy_of RUN LEAST: of the last evaluation; and no top-5 of four classes.
+accuracy_of() {
+  python - "$1" "$2" <<'PY' || fail "$1 did not learn"
+import h5py, sys
+with h5py.File(f"runs/{sys.argv[1]}/results.h5") as f:
+    assert "accuracy_top5" not in f["eval"], list(f["eval"])
+    accuracy = f["eval/accuracy"][-1]
+    print(sys.argv[1], "accuracy", accuracy)
+    assert accuracy >= float(sys.argv[2]), f["eval/accuracy"][...]
+PY
+}
+
+# Chance is 0.25.
+expect_code 0 "$SYNCOPATE" validate images.ini
+grep -q "128 of 256 were read and are whole" out || fail "validate: $(cat out)"
+expect_code 0 "$SYNCOPATE" train images.ini --run.name=folder
+accuracy_of folder 0.85
+# Cut, and gone on with other threads: the same bits.
+expect_code 0 "$SYNCOPATE" train images.ini --run.name=folder-cut --run.stop_at=35
+expect_code 0 "$SYNCOPATE" train images.ini --run.name=folder-cut \
+  --data.decode_threads=1 --data.prefetch=0
+python "$here/compare_runs.py" runs/folder runs/folder-cut ||
+  fail "a resumed run on JPEGs differs"
+
+# --- prepared -----------------------------------------------------------------
+expect_code 0 "$SYNCOPATE" prepare images --path=raw -o ready --size=36 --threads=2
+grep -q "192 training and 64 test images of 36 x 36 x 3, 4 classes" out ||
+  fail "prepare says: $(cat out)"
+[[ $(stat -c %s ready/train.images) == $((192 * 36 * 36 * 3)) ]] ||
+  fail "train.images has $(stat -c %s ready/train.images) bytes"
+expect_code 0 "$SYNCOPATE" inspect ready
+grep -q "192 images of 36 x 36 x 3, 4 classes.*whole" out || fail "inspect: $(cat out)"
+sed -e 's/^kind = image_folder/kind = prepared_images/' -e 's/^path = raw/path = ready/' \
+  images.ini >ready.ini
+expect_code 0 "$SYNCOPATE" validate ready.ini
+expect_code 0 "$SYNCOPATE" train ready.ini --run.name=ready
+accuracy_of ready 0.85
+expect_code 0 "$SYNCOPATE" train ready.ini --run.name=ready-cut --run.stop_at=35
+expect_code 0 "$SYNCOPATE" train ready.ini --run.name=ready-cut --data.decode_threads=5
+python "$here/compare_runs.py" runs/ready runs/ready-cut ||
+  fail "a resumed run on prepared images differs"
+# The same model on the same images, through both kinds: rounding to bytes.
+for kind in images ready; do
+  expect_code 0 "$SYNCOPATE" evaluate $kind.ini --data.eval_resize=36 \
+    --checkpoint=runs/ready
+  sed -n 's/.*loss \([0-9.]*\) .*/\1/p' out >"loss-$kind"
+done
+python - <<'PY' || fail "the two kinds evaluate differently"
+a, b = (float(open(f"loss-{kind}").read()) for kind in ("images", "ready"))
+assert 0 < a and abs(a - b) < 0.02 * a + 0.002, (a, b)
+PY
+# In one process and under MPI.
+for ini in images ready; do
+  expect_code 0 "$SYNCOPATE" train $ini.ini --run.name=$ini-inproc --run.workers=2 \
+    --data.batch=8 --run.steps=12
+  # shellcheck disable=SC2046
+  expect_code 0 $(ranks 2) "$SYNCOPATE" train $ini.ini --run.name=$ini-mpi \
+    --data.batch=8 --run.steps=12
+  python "$here/compare_runs.py" --replica-only runs/$ini-inproc runs/$ini-mpi ||
+    fail "$ini: two ranks differ from two workers of a process"
+done
+# Seven classes have a top-5, and it is no less than the top-1.
+python "$here/make_jpegs.py" seven 7 4 4
+expect_code 0 "$SYNCOPATE" train images.ini --run.name=seven --data.path=seven \
+  --run.steps=3 --schedule.warmup=0
+python - <<'PY' || fail "seven classes: no sound top-5"
+import h5py
+with h5py.File("runs/seven/results.h5") as f:
+    assert f["eval/accuracy_top5"][-1] >= f["eval/accuracy"][-1]
+PY
+
+# --- mistakes and faults --------------------------------------------------------
+expect_code 64 "$SYNCOPATE" prepare images --path=raw
+one_line "--output"
+expect_code 64 "$SYNCOPATE" prepare images --path=raw -o more --size=big
+one_line "--size=big: expected 1 to 4096"
+expect_code 64 "$SYNCOPATE" prepare images images.ini -o more.h5
+one_line "expected prepare images --path=raw"
+expect_code 64 "$SYNCOPATE" prepare images --path=raw -o more --data.height=3
+one_line "takes no input keys"
+expect_code 66 "$SYNCOPATE" prepare images --path=nowhere -o more
+one_line "nowhere/train: no such folder"
+expect_code 73 "$SYNCOPATE" prepare images --path=raw -o ready
+one_line "ready: is there already"
+[[ ! -e more && ! -e more.tmp ]] || fail "a refused prepare left something"
+
+cp -r raw bad
+truncate -s 700 bad/train/class2/0007.JPEG
+expect_code 65 "$SYNCOPATE" prepare images --path=bad -o more
+one_line "bad/train/class2/0007.JPEG: not a whole JPEG"
+expect_code 65 "$SYNCOPATE" train images.ini --run.name=bad --data.path=bad \
+  "--data.normalize=0.5 0.5 0.5 / 0.3 0.3 0.3"
+one_line "bad/train/class2/0007.JPEG: not a whole JPEG"
+rm bad/val/class3/*
+expect_code 65 "$SYNCOPATE" train images.ini --run.name=bad --data.path=bad
+one_line "bad/val/class3: a class without an image"
+printf x | dd of=ready/train.images bs=1 seek=99999 conv=notrunc 2>/dev/null
+for words in "inspect ready" "validate ready.ini"; do
+  # shellcheck disable=SC2086
+  expect_code 65 "$SYNCOPATE" $words
+  grep -q "train.images: offset 0: 746496 bytes are not those" out err ||
+    fail "$words: $(cat out err)"
+done
+
+# No room: pixels do not fit, or only the last file does not; one line, and
+# nothing is left.
+for kib in 16 500 800; do
+  rc=0
+  (
+    ulimit -f "$kib"
+    exec "$SYNCOPATE" prepare images --path=raw -o full --size=36
+  ) >out 2>err || rc=$?
+  if ((kib < 700)); then # train.images has 729 KiB
+    ((rc == 74)) || fail "$kib KiB: exit $rc: $(cat err)"
+    one_line "full.tmp/train.images: write: "
+  else
+    ((rc == 0)) || fail "$kib KiB: exit $rc: $(cat err)"
+  fi
+  [[ ! -e full.tmp ]] || fail "$kib KiB: full.tmp is left"
+done
+[[ -e full/images.h5 ]] || fail "800 KiB were not enough"
+if mkdir disk && mount -t tmpfs -o size=1m tmpfs disk 2>/dev/null; then
+  trap 'cd /; umount "$scratch/disk" 2>/dev/null; rm -rf "$scratch"' EXIT
+  for kib in 200 740 760 1000; do
+    umount disk
+    mount -t tmpfs -o "size=${kib}k" tmpfs disk
+    rc=0
+    "$SYNCOPATE" prepare images --path=raw -o disk/full --size=36 >out 2>err || rc=$?
+    if ((rc != 0)); then
+      ((rc == 74 || rc == 73)) || fail "a disk of $kib KiB: exit $rc"
+      one_line "disk/full.tmp"
+      [[ -z $(ls disk) ]] || fail "a disk of $kib KiB: left $(ls disk/*)"
+    else
+      expect_code 0 "$SYNCOPATE" inspect disk/full
+    fi
+  done
+  ((rc == 0)) || fail "1000 KiB were not enough: $(cat err)"
+fi
+
+# Killed at several moments: there is a whole folder or none, and the next
+# attempt succeeds.
+whole=0
+for delay in 0.00 0.01 0.02 0.04 0.08 0.16 0.5; do
+  rm -rf killed
+  "$SYNCOPATE" prepare images --path=raw -o killed --size=300 --threads=1 \
+    >out 2>&1 &
+  pid=$!
+  sleep "$delay"
+  kill -9 "$pid" 2>/dev/null
+  wait "$pid" 2>/dev/null
+  if [[ -e killed ]]; then
+    whole=$((whole + 1))
+    expect_code 0 "$SYNCOPATE" inspect killed
+  fi
+done
+rm -rf killed
+expect_code 0 "$SYNCOPATE" prepare images --path=raw -o killed --size=36
+expect_code 0 "$SYNCOPATE" inspect killed
+[[ ! -e killed.tmp ]] || fail "killed.tmp is left"
+echo "of 7 that were killed $whole had finished"
+finish

@@ -1,0 +1,42 @@
+// The emulated GPU as other test code sees it: its memory is open only inside
+// an Access, and host code can take a kernel's place on a stream.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "device/device.h"
+
+namespace syncopate::emulator {
+
+// While one exists, code of this process may touch emulated device memory;
+// without one, touching it ends the process with one line. Nests, and may be
+// held by several threads at once. System calls do not open it: they are for
+// copies in host memory.
+class Access {
+ public:
+  Access();
+  ~Access();
+  Access(const Access&) = delete;
+  Access& operator=(const Access&) = delete;
+};
+
+// Runs `work` as the next thing on an emulated stream, inside an Access; where
+// the stream is being captured it is kept and runs at each Graph::launch().
+// `name` appears in reports. Throws what `work` throws, and Error(kInternal)
+// where it wrote into the padding around an allocation.
+void run_on(Stream& stream,
+            std::function<void()> work,
+            std::string name = "a library call");
+
+// Whether work given to this stream is kept for a graph instead of run.
+bool is_capturing(const Stream& stream);
+
+// Decides in which order blocks and the threads between two barriers run. The
+// first value is SYNCOPATE_EMULATOR_SEED, or 1. For all threads, from their
+// next launch.
+void set_seed(uint64_t seed);
+
+}  // namespace syncopate::emulator

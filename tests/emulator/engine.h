@@ -1,0 +1,119 @@
+// One host thread's runner of kernels: the lanes of the running block, their
+// fibers, and who waits for whom.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/fiber.h"
+#include "emulator/lanes.h"
+
+namespace syncopate::emulator {
+
+// Pages between two guard pages that hold a block's dynamic shared memory:
+// it ends at the second guard, and what lies before it keeps a pattern.
+class SharedMemory {
+ public:
+  SharedMemory();
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  void poison(int64_t bytes);  // before a block: 0xFF in all of it
+  std::byte* data() const { return data_; }
+  // "" or what was written beside it.
+  std::string damage() const;
+  // "" or which side of it `address` is.
+  std::string guard_hit(const std::byte* address) const;
+
+ private:
+  std::byte* pages_ = nullptr;
+  std::byte* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// As of compute capability 8.0, the least that is built for.
+inline constexpr int64_t kMaxSharedBytes = 163 * 1024;
+
+class Engine {
+ public:
+  Engine();
+  ~Engine();
+  static Engine& of_this_thread();
+
+  void run(const Launch& launch);
+
+  void block_barrier(std::source_location site);
+  uint64_t meet_in_warp(const WarpCall& call);
+  SharedMemory& shared_memory() { return shared_; }
+  std::string running_lane() const;
+  std::string stack_hit(const std::byte* address) const;
+
+ private:
+  struct Worker {
+    std::unique_ptr<Fiber> fiber;
+    const std::byte* frame = nullptr;  // an address near its stack's top
+  };
+  struct Lane {
+    Worker* worker = nullptr;  // whose stack it waits on; null: not started
+    bool has_exited = false;
+    uint64_t value = 0, result = 0;  // of a warp primitive
+    int operand = 0;
+  };
+  // Lanes that wait for each other in one warp primitive.
+  struct Meeting {
+    WarpCall call;
+    uint32_t arrived = 0;
+  };
+  struct Warp {
+    uint32_t exited = 0;  // or beyond the end of the block
+    uint32_t at_barrier = 0;
+    std::vector<Meeting> meetings;
+  };
+  struct Stopped {};  // unwinds the lanes of a launch that failed
+
+  void run_block();
+  void work(Worker& self);
+  void take_lane();  // current_ becomes the next lane to run, or -1
+  void run_lane();
+  void exit_lane(const std::string& thrown);
+  void wait();  // the current lane, until it is taken again
+  void make_runnable(int lane) { runnable_.push_back(lane); }
+  void stop_all();
+  void stop_unless_possible(const WarpCall& call);
+  void finish(const WarpCall& call);
+  std::string waiting_place(int lane) const;
+  std::string lane_name(int lane) const;  // "thread (3,0,0)"
+  Warp& warp_of(int lane) { return warps_[lane / kWarpSize]; }
+  static uint32_t bit_of(int lane) { return 1u << (lane % kWarpSize); }
+  // Ends the launch with Error "emulator: kernel K, block B, WHAT".
+  [[noreturn]] void stop(const std::string& what);
+  void note_failure(const std::string& what);
+
+  FiberStackPool stacks_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Worker*> idle_;
+  Worker* resumed_ = nullptr;
+  SharedMemory shared_;
+  std::vector<std::byte> signal_stack_;
+
+  const Launch* launch_ = nullptr;
+  uint64_t random_ = 0;
+  // Of this block: whether a warp goes on as far as it can before another is
+  // taken. With lanes taken at random from all warps, none gets far ahead.
+  bool lets_warps_run_ahead_ = false;
+  std::vector<uint3> indices_;  // of each lane
+  std::vector<Lane> lanes_;
+  std::vector<Warp> warps_;
+  std::vector<int> runnable_;
+  int current_ = -1;
+  int num_exited_ = 0, last_exited_ = -1;
+  int num_at_barrier_ = 0, first_at_barrier_ = -1;
+  std::source_location barrier_site_;
+  std::string failure_;
+  bool is_stopping_ = false, is_quitting_ = false;
+};
+
+}  // namespace syncopate::emulator

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# The whole program on a GPU, emulated or (GPU=real) not: it learns what the CPU learns, gives
+# the same bits twice, recorded or not, in one process and under MPI, resumes to
+# the bit, and its checkpoints are good on the CPU.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+: "${SYNCOPATE_GPU:?the path of the program with a GPU, emulated or real}"
+if ! "$SYNCOPATE_GPU" doctor | grep -q '^\[ok\] *gpu'; then
+  echo "skipped: no GPU here"
+  exit 77
+fi
+export OMP_NUM_THREADS=1
+gpu() { "$SYNCOPATE_GPU" "$@" --run.device=cuda; }
+digest() { # digest RUN: of the model in the newest checkpoint
+  local newest
+  newest=$(printf '%s\n' "runs/$1"/checkpoints/step-* | sort | tail -n 1)
+  sha256sum <"$newest/replica.h5"
+}
+same() { # same RUN RUN WHAT
+  [[ -d runs/$1/checkpoints && $(digest "$1") == "$(digest "$2")" ]] ||
+    fail "$3: the models differ"
+}
+
+# 1. auto takes the GPU that is there.
+expect_code 0 "$SYNCOPATE_GPU" train tiny.ini --run.name=auto
+grep -q '^device = cuda' runs/auto/input.ini || fail "the echo does not say cuda"
+
+# 2. The CPU's losses, within what other orders of sums make of them.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=cpu --run.device=cpu
+for precision in fp32 bf16; do
+  expect_code 0 gpu train tiny.ini --run.name=$precision \
+    --run.precision=$precision
+done
+same auto fp32 "twice the same run"
+python - <<'PY' || fail "the emulated GPU does not follow the CPU"
+import h5py, numpy as np, sys
+def losses(run):
+    with h5py.File(f"runs/{run}/results.h5") as f:
+        return f["train/loss"][...]
+cpu = losses("cpu")
+for run, tolerance in (("fp32", 2e-3), ("bf16", 0.15)):
+    worst = np.abs(losses(run) / cpu - 1).max()
+    print(f"{run}: largest relative difference of the loss {worst:.1e}")
+    if not 0 < worst < tolerance: sys.exit(1)
+PY
+
+# 3. Recorded steps and others, cut anywhere, lead to the same bits; and so do
+# dropout, accumulation and clipping.
+options=(--model.family=wrn --model.depth=10 --model.form=pre
+  --model.dropout=0.2 --data.accumulate=2 --optimizer.clip_norm=0.5)
+expect_code 0 gpu train tiny.ini --run.name=recorded "${options[@]}"
+expect_code 0 gpu train tiny.ini --run.name=plain --run.cuda_graphs=off \
+  "${options[@]}"
+same recorded plain "recorded and not"
+expect_code 0 gpu train tiny.ini --run.name=cut --run.stop_at=11 "${options[@]}"
+expect_code 0 gpu train tiny.ini --run.name=cut "${options[@]}"
+python "$here/compare_runs.py" runs/recorded runs/cut || fail "resumed run differs"
+
+# 4. Two workers: in one process, and two ranks that share the GPU.
+expect_code 0 gpu train tiny.ini --run.workers=2 --run.name=two \
+  --bsp.batchnorm=averaged --sync.bucket_mb=0.1
+# shellcheck disable=SC2046
+expect_code 0 $(ranks 2) "$SYNCOPATE_GPU" train tiny.ini --run.name=ranks \
+  --run.device=cuda --bsp.batchnorm=averaged --sync.bucket_mb=0.1
+python "$here/compare_runs.py" --replica-only runs/two runs/ranks ||
+  fail "the worlds differ on the GPU"
+grep -q '2 ranks share a GPU' runs/ranks/log.txt ||
+  fail "the log does not say that ranks share a GPU"
+
+# With a GPU for each rank, NCCL's calls carry the gradients: two summands have
+# one sum.
+if [[ ${EMULATES_NCCL:-} == ON ]]; then
+  # shellcheck disable=SC2046
+  SYNCOPATE_GPU_GPUS=2 expect_code 0 $(ranks 2) "$SYNCOPATE_GPU" \
+    train tiny.ini --run.name=nccl --run.device=cuda \
+    --bsp.batchnorm=averaged --sync.bucket_mb=0.1
+  grep -q '^transport NCCL' runs/nccl/log.txt || fail "the transport is not NCCL"
+  python "$here/compare_runs.py" --replica-only runs/two runs/nccl ||
+    fail "NCCL and MPI lead to different models"
+else
+  echo "left out: two GPUs with NCCL (built without its header)"
+fi
+# shellcheck disable=SC2046
+expect_code 65 $(ranks 2) "$SYNCOPATE_GPU" train tiny.ini \
+  --run.name=refused --run.device=cuda --sync.transport=nccl
+grep -q 'sync.transport: nccl: 2 ranks share a GPU' err ||
+  fail "nccl on a shared GPU is not refused in words"
+
+# 5. A checkpoint of the GPU on the CPU, and back.
+for device in cpu cuda; do
+  expect_code 0 "$SYNCOPATE_GPU" evaluate tiny.ini \
+    --checkpoint=runs/fp32 --run.device=$device
+  sed -n 's/.*test samples*: *//p; s/.*samples: //p' out | tail -n 1 >$device.txt
+done
+python - <<'PY' || fail "a checkpoint means other things on CPU and GPU"
+import sys
+cpu, gpu = (dict(zip(w[::2], map(float, w[1::2]))) for w in
+            (open(f"{d}.txt").read().split() for d in ("cpu", "cuda")))
+print("evaluated on cpu", cpu, "and gpu", gpu)
+sys.exit(not (cpu and all(abs(cpu[k] - gpu[k]) < 1e-3 for k in cpu)))
+PY
+expect_code 0 "$SYNCOPATE_GPU" predict tiny.ini --checkpoint=runs/fp32 \
+  --run.device=cuda --output=scores.csv
+[[ $(wc -l <scores.csv) == 41 ]] || fail "predict: not a line a sample"
+finish

@@ -1,0 +1,26 @@
+// Work that a device can record runs from its recording, as a training step
+// does; on the CPU it runs as it is.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "support/test_device.h"
+
+namespace syncopate::test {
+
+// A function that does `work`, which was done once before it was recorded so
+// that it has its scratch memory.
+inline std::function<void()> recorded(TestContext& test,
+                                      const std::function<void()>& work) {
+  if (test.device.kind() == DeviceKind::kCpu) return work;
+  work();
+  test.stream->synchronize();
+  test.stream->begin_capture();
+  work();
+  const std::shared_ptr<Graph> graph = test.stream->end_capture();
+  return [graph, &test] { graph->launch(*test.stream); };
+}
+
+}  // namespace syncopate::test

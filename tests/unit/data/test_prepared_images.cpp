@@ -1,0 +1,306 @@
+// Images prepared once: equal to what the folder gives, verified, committed as
+// a whole or not at all.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+
+#include "data/augment.h"
+#include "data/prepare_images.h"
+#include "data/prepared_images.h"
+#include "jpeg_files.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int64_t kSize = 32;
+constexpr int64_t kImageBytes = kSize * kSize * 3;
+
+struct Prepared {
+  ScratchFolder folder;
+  fs::path from = folder / "raw", to = folder / "ready";
+  int64_t calls = 0, last_total = 0;
+
+  Prepared() { write_image_folder(from); }
+  Dataset run(int threads = 2) {
+    return prepare_images({.from = from,
+                           .to = to,
+                           .size = kSize,
+                           .threads = threads,
+                           .progress = [&](int64_t done, int64_t total) {
+                             ++calls;
+                             EXPECT_LE(done, total);
+                             last_total = total;
+                           }});
+  }
+  DataOptions options(const std::string& kind) const {
+    DataOptions options = options_for(kind, kind == "image_folder" ? from : to);
+    options.height = options.width = 28;
+    options.batch = 6;
+    return options;
+  }
+  // Names left in the scratch folder.
+  std::vector<std::string> left() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder / ""))
+      names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+};
+
+TEST(PreparedImages, HoldTheMiddleOfEachImage) {
+  Prepared prepared;
+  const Dataset raw = prepared.run();
+  EXPECT_EQ(prepared.calls, 2);
+  EXPECT_EQ(prepared.last_total, 36);
+  EXPECT_EQ(prepared.left(), (std::vector<std::string>{"raw", "ready"}));
+  EXPECT_EQ(fs::file_size(prepared.to / "train.images"), 24 * kImageBytes);
+  const Dataset data = load_dataset(prepared.options("prepared_images"));
+  EXPECT_EQ(data.train.labels, raw.train.labels);
+  EXPECT_EQ(data.test.labels, raw.test.labels);
+  EXPECT_EQ(data.train.class_names, raw.train.class_names);
+  EXPECT_EQ(data.train.spec.H, 28);
+  const ImageSet::Resident stored = data.train.resident();
+  EXPECT_EQ(stored.H, kSize);
+  // Against the whole file, read through the same map.
+  const auto& files = std::get<JpegFiles>(raw.train.pixels);
+  JpegDecoder decoder;
+  for (int64_t sample = 0; sample < 24; ++sample) {
+    const JpegDecoder::Image image = decoder.decode(
+        files.path(sample),
+        [](int64_t, int64_t) { return Affine{}.to_map(0, true); });
+    const std::vector<float> zero(3, 0.0F), one(3, 1.0F);
+    std::vector<float> values(static_cast<size_t>(kImageBytes));
+    PixelReader({.C = 3, .H = kSize, .W = kSize, .classes = 3}, {one, zero},
+                {zero, std::vector<float>(3, 1.0F / 255)})
+        .read(image.pixels, image.H, image.W,
+              evaluation_view(image.H, image.W, kSize, kSize, kSize)
+                  .to_map(0, true),
+              values.data());
+    // Rounded; large ones were decoded at half the size.
+    const double tolerance = std::min(image.H, image.W) < 64 ? 0.501 : 6;
+    for (int64_t i = 0; i < kImageBytes; ++i)
+      ASSERT_NEAR(stored.bytes[static_cast<size_t>(sample * kImageBytes + i)],
+                  values[static_cast<size_t>(i)], tolerance);
+  }
+}
+
+TEST(PreparedImages, EvaluateLikeTheFolder) {
+  Prepared prepared;
+  prepared.run();
+  DataOptions options = prepared.options("prepared_images");
+  options.eval_resize = kSize;
+  const Dataset ready = load_dataset(options);
+  options = prepared.options("image_folder");
+  options.eval_resize = kSize;
+  const Dataset raw = load_dataset(options);
+  const Normalization units = {{0.5F, 0.5F, 0.5F}, {0.25F, 0.25F, 0.25F}};
+  std::vector<int64_t> indices(12);
+  for (size_t i = 0; i < 12; ++i) indices[i] = static_cast<int64_t>(i);
+  HostBatch one, two;
+  fill_evaluation_batch(one, ready.test, units, indices);
+  fill_evaluation_batch(two, raw.test, units, indices);
+  EXPECT_EQ(one.labels, two.labels);
+  ASSERT_EQ(one.images.size(), two.images.size());
+  // Half a grey level of rounding: 0.5 / 255 / 0.25.
+  for (size_t i = 0; i < one.images.size(); ++i)
+    ASSERT_NEAR(one.images[i], two.images[i], 0.0081);
+}
+
+TEST(PreparedImages, NormalisationIsExactAndOfTheTrainSet) {
+  Prepared prepared;
+  prepared.run();
+  const DataOptions options = prepared.options("prepared_images");
+  const Dataset data = load_dataset(options);
+  ImageSet memory = data.train;
+  const auto bytes = data.train.resident().bytes;
+  memory.pixels = std::vector<uint8_t>(bytes.begin(), bytes.end());
+  const Normalization a = make_normalization(options, data.train);
+  const Normalization b = make_normalization(options, memory);
+  EXPECT_EQ(a.mean, b.mean);
+  EXPECT_EQ(a.std, b.std);
+}
+
+// Every partition and augmentation that others have; the number of threads
+// changes no bit of the files or the batches.
+TEST(PreparedImages, TrainLikeOtherKinds) {
+  Prepared prepared;
+  prepared.run(1);
+  const std::string one = read_bytes(prepared.to / "train.images") +
+                          read_bytes(prepared.to / "images.h5");
+  fs::remove_all(prepared.to);
+  prepared.run(5);
+  EXPECT_EQ(read_bytes(prepared.to / "train.images") +
+                read_bytes(prepared.to / "images.h5"),
+            one);
+  const Normalization units = {{0, 0, 0}, {1, 1, 1}};
+  for (const char* partition :
+       {"interleaved", "random", "contiguous", "sorted", "by_class"})
+    for (const auto& augment : std::vector<std::vector<std::string>>{
+             {"resized_crop", "flip"}, {"crop", "flip", "rotate"}, {}}) {
+      DataOptions options = prepared.options("prepared_images");
+      options.partition = partition;
+      options.augment = augment;
+      std::vector<std::vector<float>> seen;
+      for (const int64_t threads : {1, 3}) {
+        options.decode_threads = threads;
+        options.prefetch = threads - 1;
+        const Dataset data = load_dataset(options);
+        Loader loader(
+            options, data.train, units,
+            Sampler(options, data.train,
+                    split_validation(options, data.train, 1).train, 2, 3),
+            1, 3, 0);
+        const Augmenter augmenter(options, data.train, units, 3);
+        for (int i = 0; i < 3; ++i) {
+          const Batch batch = loader.next();
+          seen.emplace_back(batch.images.f32(),
+                            batch.images.f32() + batch.images.elems());
+        }
+      }
+      for (size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(seen[i], seen[i + 3]) << partition;
+    }
+}
+
+// A crop's padding shows stored pixels beyond the middle before it shows zeros.
+TEST(PreparedImages, CropMovesOverTheStoredImage) {
+  Prepared prepared;
+  prepared.run();
+  DataOptions options = prepared.options("prepared_images");
+  options.eval_resize = kSize;
+  options.augment = {"crop"};
+  options.crop_pad = 2;  // (32 - 28) / 2
+  const Dataset data = load_dataset(options);
+  const Normalization units = {{0, 0, 0}, {1, 1, 1}};
+  const Augmenter augmenter(options, data.train, units, 1);
+  std::vector<float> out(28 * 28 * 3);
+  const auto bytes = data.train.resident().bytes;
+  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+    augmenter.fill(epoch, 7, out.data());
+    const SampleMap map = augmenter.map(epoch, 7);
+    const auto left = static_cast<int64_t>(map.m[2]);
+    const auto top = static_cast<int64_t>(map.m[5]);
+    EXPECT_TRUE(left >= 0 && left <= 4 && top >= 0 && top <= 4);
+    for (int64_t y = 0; y < 28; ++y)
+      for (int64_t x = 0; x < 84; ++x)
+        ASSERT_EQ(out[static_cast<size_t>(y * 84 + x)],
+                  static_cast<float>(bytes[static_cast<size_t>(
+                      7 * kImageBytes + ((y + top) * kSize + left) * 3 + x)]) /
+                      255);
+  }
+}
+
+TEST(PreparedImages, DamageIsFound) {
+  Prepared prepared;
+  prepared.run();
+  const DataOptions options = prepared.options("prepared_images");
+  const fs::path pixels = prepared.to / "test.images";
+  EXPECT_TRUE(is_prepared_images(prepared.to));
+  EXPECT_FALSE(is_prepared_images(prepared.from));
+  EXPECT_EQ(describe_prepared_images(prepared.to).find("damaged"),
+            std::string::npos);
+  const std::string whole = read_bytes(pixels);
+  std::string bytes = whole;
+  bytes[12345] = static_cast<char>(bytes[12345] ^ 1);
+  write_bytes(pixels, bytes);
+  const Dataset data = load_dataset(options);  // does not read pixels
+  EXPECT_TRUE(check_pixels(data.train, Extent::kAll).faults.empty());
+  for (const Extent extent : {Extent::kAll, Extent::kSample}) {
+    const PixelCheck check = check_pixels(data.test, extent);
+    EXPECT_EQ(check.images, 12);
+    ASSERT_EQ(check.faults.size(), 1u);
+    EXPECT_EQ(check.faults[0],
+              pixels.string() +
+                  ": offset 0: 36864 bytes are not those that were written");
+  }
+  EXPECT_NE(describe_prepared_images(prepared.to).find("\n  damaged: "),
+            std::string::npos);
+  for (const std::string& other :
+       {whole.substr(1), whole + "x", std::string()}) {
+    write_bytes(pixels, other);
+    expect_error(options, ExitCode::kBadInput,
+                 fmt::format("{}: {} bytes, expected 12 images of 3072 bytes",
+                             pixels.string(), other.size()));
+    EXPECT_NE(describe_prepared_images(prepared.to).find("\n  damaged: "),
+              std::string::npos);
+  }
+  fs::remove(pixels);
+  EXPECT_EQ(load_error(options).code(), ExitCode::kInputMissing);
+  write_bytes(pixels, whole);
+  const fs::path header = prepared.to / "images.h5";
+  const std::string good = read_bytes(header);
+  for (const size_t size : {size_t{0}, size_t{100}, good.size() / 2}) {
+    write_bytes(header, good.substr(0, size));
+    EXPECT_EQ(load_error(options).code(), ExitCode::kBadInput);
+  }
+  fs::remove(header);
+  EXPECT_EQ(load_error(options).code(), ExitCode::kInputMissing);
+}
+
+Error prepare_error(Prepared& prepared) {
+  try {
+    prepared.run();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error;
+  }
+  ADD_FAILURE() << "prepared without an error";
+  return Error(ExitCode::kDone, "");
+}
+
+TEST(PrepareImages, LeavesNothingHalf) {
+  Prepared prepared;
+  const std::vector<std::string> untouched = {"raw"};
+  // A damaged file, in the last set.
+  const fs::path file = prepared.from / "val/cow/103.JPEG";
+  const std::string good = read_bytes(file);
+  write_bytes(file, good.substr(0, good.size() / 2));
+  Error error = prepare_error(prepared);
+  EXPECT_EQ(error.code(), ExitCode::kBadInput);
+  EXPECT_EQ(std::string(error.what()).find(file.string()), 0u);
+  EXPECT_EQ(prepared.left(), untouched);
+  write_bytes(file, good);
+  // A file that may not become that large, as on a full disk.
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 5000;
+  setrlimit(RLIMIT_FSIZE, &small);
+  error = prepare_error(prepared);
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(error.code(), ExitCode::kIoError);
+  EXPECT_NE(std::string(error.what()).find("train.images: write: "),
+            std::string::npos)
+      << error.what();
+  EXPECT_EQ(prepared.left(), untouched);
+  // What a kill left is no obstacle; another process at work is one.
+  const fs::path temporary = prepared.folder / "ready.tmp";
+  fs::create_directories(temporary);
+  write_bytes(temporary / "train.images", "half");
+  const int fd = ::open(temporary.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(fd, LOCK_EX | LOCK_NB), 0);
+  error = prepare_error(prepared);
+  EXPECT_EQ(error.code(), ExitCode::kCannotCreate);
+  EXPECT_NE(std::string(error.what()).find("another process is writing it"),
+            std::string::npos);
+  EXPECT_EQ(read_bytes(temporary / "train.images"), "half");
+  ::close(fd);
+  prepared.run();
+  EXPECT_EQ(prepared.left(), (std::vector<std::string>{"raw", "ready"}));
+  // Nor is what is there overwritten.
+  error = prepare_error(prepared);
+  EXPECT_EQ(error.code(), ExitCode::kCannotCreate);
+  EXPECT_EQ(check_pixels(load_dataset(prepared.options("prepared_images")).test,
+                         Extent::kAll)
+                .faults.size(),
+            0u);
+}
+
+}  // namespace
+}  // namespace syncopate
