@@ -24,8 +24,8 @@ for argument in "$@"; do
 done
 
 install_packages build data plot test
-cmake --preset cpu -DSYNCOPATE_TESTS=ON
-cmake --build --preset cpu
+cmake --preset release -DSYNCOPATE_TESTS=ON
+cmake --build --preset release
 # Tests say how many processors they take, so -j only fills what is there.
-exec ctest --test-dir build/cpu -j "${CTEST_PARALLEL_LEVEL:-2}" \
+exec ctest --test-dir build/release -j "${CTEST_PARALLEL_LEVEL:-2}" \
   --output-on-failure "${arguments[@]}"

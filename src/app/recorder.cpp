@@ -112,7 +112,10 @@ void Recorder::declare_tables() {
       "overlapped_s", std::string("communication under computation") + clock,
       workers));
   comm.declare(time_column(
-      "wait_s", std::string("of exposed_s: for others to arrive") + clock,
+      "wait_s",
+      std::string(
+          "of exposed_s: for others to arrive (NCCL does not tell: 0)") +
+          clock,
       workers));
 }
 

@@ -34,9 +34,10 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
            options.model.family, engine.model->parameters().num_elems(),
            engine.model->parameters().num_tensors(),
            human_bytes(static_cast<double>(engine.model->activation_bytes())));
-  log.line("data      {}: {} training, {} held out, {} test samples",
+  log.line("data      {}: {} training, {} held out, {} test samples{}",
            engine.dataset.source, engine.split.train.size(),
-           engine.split.validation.size(), engine.dataset.test.samples);
+           engine.split.validation.size(), engine.dataset.test.samples,
+           engine.resident ? ", training set on the GPU" : "");
   log.line(
       "plan      {} steps of {} x {} samples ({:.2f} epochs), scheme {}, "
       "lr {:.4g}",

@@ -39,6 +39,7 @@ Trainer::Trainer(Session& session,
       engine_(engine),
       directory_(directory),
       endpoint_(endpoint),
+      collectives_(collectives),
       results_(results),
       replica_(*engine.context, *engine.model, engine.options.optimizer),
       schedule_(engine.options.schedule,
@@ -258,6 +259,7 @@ void Trainer::forward_backward() {
   }
   const double waited_s = feed_->wait_s() - waited_before_s;
   compute_s_ = monotonic_s() - begin - waited_s;
+  data_waited_s_ = waited_s;
   recorder_.waited_for_data(waited_s);
   if (is_virtual) replay_in_virtual_time();
 }
@@ -282,19 +284,22 @@ bool Trainer::time_is_short() const {
 
 Trainer::Agreed Trainer::step(const Plan& plan) {
   const double begin = monotonic_s();
-  start_agreement();
-  // The step before this one: the device is done with its forward, and at work
-  // on the rest.
-  const double settling = monotonic_s();
+  // A GPU is done with the forward of the step before, and at work on the rest.
   settle();
-  const double settled_s = monotonic_s() - settling;
+  const double settled_s = monotonic_s() - begin;
+  start_agreement();
   forward_backward();
   if (session_.size() > 1) compute_s_ += settled_s;
   scheme_->update(plan);
   scheme_->end_step(plan);
   if (engine_.device->kind() == DeviceKind::kCpu) settle();
   const SyncTimes times = scheme_->take_times();
-  recorder_.step_done(compute_s_ + times.device_s, times);
+  compute_s_ += times.device_s;
+  // Where the host runs ahead, only a whole step has a time of its own.
+  if (collectives_ != nullptr)
+    compute_s_ =
+        std::max(0.0, monotonic_s() - begin - data_waited_s_ - times.exposed_s);
+  recorder_.step_done(compute_s_, times);
   const Agreed agreed = finish_agreement();
   step_s_ = std::max(step_s_, monotonic_s() - begin);
   return agreed;

@@ -66,6 +66,7 @@ class Trainer {
   Engine& engine_;
   const RunDirectory& directory_;
   Endpoint& endpoint_;
+  DeviceCollectives* collectives_;
   Results* results_;
   Replica replica_;
   Schedule schedule_;
@@ -75,7 +76,7 @@ class Trainer {
   Recorder recorder_;
   int64_t batches_seen_ = 0;  // the sampler's position
   double boundary_s_ = 0;     // the virtual clock at the last boundary
-  double compute_s_ = 0;      // of the step
+  double compute_s_ = 0, data_waited_s_ = 0;  // of the step
   // The sums of the last step's batches, until they are looked at: one step
   // later on a GPU, so that the host never waits for it.
   std::vector<PendingSums> pending_;

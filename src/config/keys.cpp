@@ -143,7 +143,8 @@ std::vector<Key> sync_keys() {
        .choices = {"ring", "native"}},
       {.name = "sync.wire",
        .target = at<kSync, &SyncOptions::wire>,
-       .doc = "Number format of what travels; sums are formed in fp32.",
+       .doc = "Number format of what travels; sums are formed in fp32 (NCCL "
+              "rounds them to bf16 on their way).",
        .choices = {"fp32", "bf16"},
        .used_when = {{"sync.collective", {"ring"}}}},
       {.name = "sync.bucket_mb",

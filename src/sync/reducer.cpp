@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "comm/mirror.h"
 #include "comm/tags.h"
+#include "ops/elementwise.h"
 #include "sync/bucket.h"
 
 namespace syncopate {
@@ -142,7 +144,7 @@ class DeviceReducer final : public Reducer {
              std::span<float> range,
              int64_t offset,
              int64_t elems,
-             Wire,
+             Wire wire,
              Tag) override {
     Device& device = parts_.context.device();
     Step& step = steps_[now_];
@@ -150,18 +152,25 @@ class DeviceReducer final : public Reducer {
       step.spans.push_back(
           {device.make_event(), device.make_event(), device.make_event()});
     Span& span = step.spans[step.used++];
+    void* travels = range.data() + offset;
+    span.rounded.reset();
+    if (wire == Wire::kBf16) {
+      span.rounded = {rounded_of(range, offset, elems),
+                      make_tensor(travels, DType::kF32, Shape{elems})};
+      travels = span.rounded->first.data;
+      reorder(parts_.context, span.rounded->first, span.rounded->second);
+    }
     span.ready->record(parts_.context.stream());
     span.ready->wait_on(collectives_.stream());
     span.begin->record(collectives_.stream());
-    collectives_.all_reduce_sum(range.subspan(offset, elems),
-                                collectives_.world());
+    collectives_.all_reduce_sum(travels, elems, wire, collectives_.world());
     span.end->record(collectives_.stream());
     // A library's own messages cannot be counted: a ring's would be these.
     Endpoint& endpoint = parts_.endpoint;
     endpoint.traffic().is_modelled = true;
     endpoint.traffic().count(
         Traffic::kPayload,
-        all_reduce_bytes(endpoint.size(), endpoint.rank(), elems, Wire::kF32),
+        all_reduce_bytes(endpoint.size(), endpoint.rank(), elems, wire),
         2 * (endpoint.size() - 1));
   }
 
@@ -172,6 +181,9 @@ class DeviceReducer final : public Reducer {
     step.gradients_end->record(parts_.context.stream());
     if (step.used > 0)
       step.spans[step.used - 1].end->wait_on(parts_.context.stream());
+    for (size_t i = 0; i < step.used; ++i)
+      if (const auto& rounded = step.spans[i].rounded)
+        reorder(parts_.context, rounded->second, rounded->first);
     collectives_.check();
     now_ = 1 - now_;
     return settle(steps_[now_]);
@@ -182,12 +194,23 @@ class DeviceReducer final : public Reducer {
  private:
   struct Span {
     std::unique_ptr<Event> ready, begin, end;
+    // Where it travels in bf16: that, and the values it comes from.
+    std::optional<std::pair<Tensor, Tensor>> rounded = {};
   };
   struct Step {
     std::vector<Span> spans;
     size_t used = 0;
     std::unique_ptr<Event> gradients_end;
   };
+
+  // bf16 values of a range lie at the same place in memory of their own.
+  Tensor rounded_of(std::span<float> range, int64_t offset, int64_t elems) {
+    Buffer& memory = rounded_[range.data()];
+    if (memory.data() == nullptr)
+      memory = Buffer(parts_.context.device(),
+                      std::ssize(range) * bytes_of(DType::kBf16));
+    return make_tensor(memory.as<Bf16>() + offset, DType::kBf16, Shape{elems});
+  }
 
   SyncTimes settle(Step& step) {
     SyncTimes times;
@@ -205,6 +228,7 @@ class DeviceReducer final : public Reducer {
 
   SchemeParts parts_;
   DeviceCollectives& collectives_;
+  std::map<const float*, Buffer> rounded_;
   Step steps_[2];  // this one and the one before, in turn
   int now_ = 0;
 };

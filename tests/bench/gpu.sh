@@ -1,0 +1,392 @@
+#!/usr/bin/env bash
+# On a machine with a GPU: does it work there, how fast is it, does it learn.
+#   gpu.sh [tests] [sanitizer] [bench] [profile] [accuracy]    all without a word
+# Figures, versions and commands also go into $OUT/gpu.txt (OUT: the folder it
+# is started in). Environment:
+#   PREFIX      an installed tree (cmake --install; component tests for tests);
+#               else the tree this script lies in, else built from the checkout
+#   NETWORKS    resnet50 wrn50_2 wrn26_10 resnet20      ROUNDS      3
+#   PYTHON      one that has torch (python3)            COMPILE     reduce-overhead
+#   CIFAR       folder of data_batch_1.bin, for accuracy    SEEDS   1 2 3
+#   SYNCOPATE, TESTS, MPIEXEC, PEER_DEVICE, PEAK_TFLOPS    in place of what is
+#               found; BENCH_OPTIONS, ACCURACY_OPTIONS: --section.key=value ...
+# See README.md beside it.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+parts=(tests sanitizer bench profile accuracy)
+
+case ${1:-} in -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+for word in "$@"; do
+  [[ " ${parts[*]} " == *" $word "* ]] ||
+    { echo "$word: not one of ${parts[*]}" >&2; exit 64; }
+done
+(($#)) && parts=("$@")
+
+out=${OUT:-.} rounds=${ROUNDS:-3} python=${PYTHON:-python3}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+# Whatever is printed is in the record too; written to the end before we leave.
+exec 3>&1 4>&2
+exec > >(tee "$out/gpu.txt") 2>&1
+record=$!
+finish() {
+  rm -rf "$scratch"
+  exec 1>&3 2>&4
+  wait "$record" || true
+}
+trap finish EXIT
+failures=0
+title() { printf '\n== %s\n' "$*"; }
+failed() {
+  echo "FAILED: $*"
+  failures=$((failures + 1))
+}
+left_out() { echo "left out: $*"; }
+# run LIMIT_S COMMAND...: the command is shown.
+run() {
+  local limit=$1
+  shift
+  echo "\$ $*"
+  timeout "$limit" "$@"
+}
+median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
+# override --KEY=VALUE...: into `options`, in the place of others of that key.
+override() {
+  local new old kept
+  for new in "$@"; do
+    kept=()
+    for old in "${options[@]}"; do
+      [[ ${old%%=*} == "${new%%=*}" ]] || kept+=("$old")
+    done
+    options=("${kept[@]}" "$new")
+  done
+}
+
+# --- what there is ------------------------------------------------------------
+
+build() {
+  echo "building (log: build/release.log) ..."
+  (cd "$here/../.." && mkdir -p build &&
+    { cmake --preset release -DSYNCOPATE_CUDA=ON -DSYNCOPATE_TESTS=ON &&
+      cmake --build --preset release --target syncopate gpu_ops gpu_kernels \
+        gpu_models unit_library &&
+      cmake --install build/release --prefix build/release/installed &&
+      cmake --install build/release --prefix build/release/installed \
+        --component tests; } >build/release.log 2>&1) ||
+    { tail -n 3 "$here/../../build/release.log"; exit 70; }
+  PREFIX=$here/../../build/release/installed
+}
+
+if [[ -z ${PREFIX:-} && -x $here/../../../bin/syncopate ]]; then
+  PREFIX=$(cd "$here/../../.." && pwd)
+fi
+[[ -n ${PREFIX:-} || -n ${SYNCOPATE:-} ]] || build
+syncopate=${SYNCOPATE:-$PREFIX/bin/syncopate}
+tests=${TESTS:-${PREFIX:-none}/libexec/syncopate/tests}
+mpiexec=${MPIEXEC:-${PREFIX:-none}/bin/mpiexec}
+[[ -x $mpiexec ]] || mpiexec=$(command -v mpiexec || true)
+[[ -x $syncopate ]] || { echo "$syncopate: no such program"; exit 66; }
+"$python" -c 'import torch, numpy' 2>/dev/null || python=''
+
+# cuDNN, cuBLAS and NCCL may be there only as parts of PyTorch.
+torch_folders() {
+  "$python" - <<'PY'
+import glob, importlib.util
+spec = importlib.util.find_spec("nvidia")
+roots = spec.submodule_search_locations if spec else []
+print(":".join(f for root in roots for f in sorted(glob.glob(f"{root}/*/lib"))))
+PY
+}
+if "$syncopate" doctor | grep -q 'cannot be loaded' && [[ -n $python ]]; then
+  folders=$(torch_folders)
+  export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folders
+fi
+
+title "machine"
+date -u +%FT%TZ
+echo "processor: $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
+gpu=''
+if command -v nvidia-smi >/dev/null; then
+  nvidia-smi --query-gpu=name,memory.total,driver_version,clocks.max.sm,power.limit \
+    --format=csv,noheader || true
+fi
+"$syncopate" doctor >"$scratch/doctor" || true
+cat "$scratch/doctor"
+gpu=$(sed -n 's/^\[ok\] *gpu 0 *//p' "$scratch/doctor")
+if [[ -n $python ]]; then
+  "$python" -c 'import torch; print("PyTorch", torch.__version__, "CUDA",
+torch.version.cuda, "cuDNN", torch.backends.cudnn.version())'
+else
+  echo "PyTorch: none (PYTHON names a Python that has torch)"
+fi
+peer_device=${PEER_DEVICE:-cuda}
+[[ -n $gpu ]] || { echo "no GPU here: nothing to measure"; exit 77; }
+
+# Dense bf16 products with fp32 sums, TFLOP/s.
+peak='' peak_source="no peak is known for $gpu: PEAK_TFLOPS=..."
+case $gpu in
+  *H200*NVL* | *H100*NVL* | *H100*PCIe*) ;;
+  *H200*) peak=989 peak_source="989 TFLOP/s dense bf16: NVIDIA H200 data sheet, SXM, 1,979 with sparsity" ;;
+  *H100*) peak=989 peak_source="989 TFLOP/s dense bf16: NVIDIA H100 data sheet, SXM, 1,979 with sparsity" ;;
+  *A100*) peak=312 peak_source="312 TFLOP/s dense bf16: NVIDIA A100 data sheet" ;;
+esac
+[[ -z ${PEAK_TFLOPS:-} ]] || peak=$PEAK_TFLOPS peak_source="$PEAK_TFLOPS TFLOP/s as given"
+
+# --- tests and sanitizer --------------------------------------------------------
+
+test_programs() { # those that are there, and a line for those that are not
+  local name
+  programs=()
+  for name in "$@"; do
+    if [[ -x $tests/$name ]]; then
+      programs+=("$tests/$name")
+    else
+      left_out "$name (no $tests/$name: cmake --install ... --component tests)"
+    fi
+  done
+}
+
+part_tests() {
+  local program code
+  test_programs unit_library gpu_ops gpu_kernels gpu_models
+  local filter='*'
+  if [[ ! -e $here/../reference/fixtures ]]; then
+    filter='-Fixtures.*'
+    left_out "Fixtures.* of gpu_models (they are read from the checkout)"
+  fi
+  for program in "${programs[@]}"; do
+    code=0
+    run 900 "$program" --gtest_brief=1 --gtest_filter="$filter" >"$scratch/log" 2>&1 || code=$?
+    tail -n 25 "$scratch/log"
+    ((code == 0)) || failed "$program: exit code $code"
+  done
+}
+
+part_sanitizer() {
+  local program tool code sanitizer
+  sanitizer=$(command -v compute-sanitizer || true)
+  [[ -n $sanitizer ]] || sanitizer=${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer
+  [[ -x $sanitizer ]] || { left_out "compute-sanitizer is not here (CUDA's package of that name)"; return; }
+  test_programs gpu_ops gpu_kernels gpu_models
+  for tool in memcheck racecheck initcheck synccheck; do
+    for program in "${programs[@]}"; do
+      code=0
+      run "${SANITIZER_LIMIT:-600}" "$sanitizer" --tool "$tool" \
+        --error-exitcode 86 "$program" --gtest_brief=1 >"$scratch/log" 2>&1 ||
+        code=$?
+      tail -n 6 "$scratch/log"
+      ((code == 0)) || failed "$tool, $(basename "$program"): exit code $code (86: found something; 124: too long)"
+    done
+  done
+}
+
+# --- throughput -----------------------------------------------------------------
+
+input_of() { # input_of NETWORK: its file, and `options`
+  local given
+  read -r -a given <<<"${BENCH_OPTIONS:-}"
+  options=(--run.precision=bf16)
+  # The other inputs are made for a GPU; this one is the processors' too.
+  [[ $1 != resnet20 ]] || options+=(--data.batch=1024 --data.samples=32768)
+  override "${given[@]}"
+  input=$here/$1.ini
+  [[ -r $input ]] || { echo "$input: no such input"; exit 66; }
+}
+rate() { sed -n 's|^step: .*, \([0-9.]*\) images/s.*|\1|p' "$@" | tail -n 1; }
+goal_of() {
+  case $1 in
+    resnet50) echo "3079 then 6000" ;;
+    wrn26_10) echo 10000 ;;
+    wrn50_2) echo 2900 ;;
+    *) echo - ;;
+  esac
+}
+size_of() { sed -n 's/.*[ :]\([0-9]* parameters in [0-9]* tensors\).*/\1/p' "$1" | head -n 1; }
+
+start_peer() { # compiled once, then timed in turns with syncopate
+  local line command=("$python" "$here/peer_torch.py" --serve "${PEER_SECONDS:-5}"
+    --device="$peer_device" --compile="${COMPILE:-reduce-overhead}"
+    --torch-threads="$(nproc)" "$input" "${options[@]}")
+  echo "\$ ${command[*]}"
+  rm -f "$scratch/ask" "$scratch/answer"
+  mkfifo "$scratch/ask" "$scratch/answer"
+  "${command[@]}" <"$scratch/ask" >"$scratch/answer" 2>"$scratch/peer-errors" &
+  peer=$!
+  exec {ask}>"$scratch/ask" {answer}<"$scratch/answer"
+  : >"$scratch/peer"
+  while read -r -t 400 -u "$answer" line; do
+    [[ $line != ready ]] || return 0
+    echo "$line" | tee -a "$scratch/peer"
+  done
+  kill "$peer" 2>/dev/null || true
+  stop_peer
+  return 1
+}
+ask_peer() {
+  local line
+  (echo >&"$ask") 2>/dev/null || return 1 # in a shell that SIGPIPE may end
+  read -r -t 120 -u "$answer" line || return 1
+  echo "$line" | rate
+}
+stop_peer() {
+  exec {ask}>&- {answer}<&-
+  wait "$peer" || failed "the PyTorch peer: $(tail -n 1 "$scratch/peer-errors")"
+}
+
+bench_network() { # bench_network NAME: rounds, then a line of the table
+  local name=$1 round ours=() theirs=() has_peer='' value line a b gflops
+  title "bench $name"
+  input_of "$name"
+  run 300 "$syncopate" validate "$input" "${options[@]}" >"$scratch/plan" || {
+    failed "$name: validate"
+    return
+  }
+  grep -E '^(model|memory)' "$scratch/plan"
+  if [[ -z $python ]]; then
+    left_out "PyTorch beside it (no Python with torch)"
+  elif start_peer; then
+    has_peer=yes
+    [[ $(size_of "$scratch/plan") == "$(size_of "$scratch/peer")" ]] ||
+      failed "$name: the peer has $(size_of "$scratch/peer"), syncopate $(size_of "$scratch/plan")"
+  else
+    left_out "$name: PyTorch beside it"
+  fi
+  for ((round = 1; round <= rounds; ++round)); do
+    run 300 "$syncopate" bench step "$input" "${options[@]}" >"$scratch/step" || {
+      tail -n 3 "$scratch/step"
+      failed "$name: bench step"
+      break
+    }
+    value=$(rate "$scratch/step")
+    ours+=("$value")
+    line="round $round: syncopate $value images/s"
+    if [[ -n $has_peer ]]; then
+      if value=$(ask_peer); then
+        theirs+=("$value")
+        line+=", PyTorch $value images/s"
+      else
+        failed "$name: the PyTorch peer gave no figure"
+        kill "$peer" 2>/dev/null || true
+        stop_peer
+        has_peer=''
+      fi
+    fi
+    echo "$line"
+  done
+  [[ -z $has_peer ]] || stop_peer
+  ((${#ours[@]})) || return 0
+  cat "$scratch/step" # the last round by segment
+  # 3 * 2 * forward_macs * images/s, as bench step prints it for its own rate.
+  gflops=$(sed -n 's|^arithmetic *\([0-9.]*\) GFLOP/s.*|\1|p' "$scratch/step")
+  a=$(printf '%s\n' "${ours[@]}" | median)
+  b=''
+  ((${#theirs[@]} == 0)) || b=$(printf '%s\n' "${theirs[@]}" | median)
+  awk -v name="$name" -v a="$a" -v b="$b" -v last="$(rate "$scratch/step")" \
+    -v gflops="$gflops" -v peak="$peak" -v goal="$(goal_of "$name")" 'BEGIN {
+      use = peak == "" ? "-" : sprintf("%.1f%%", gflops * a / last / peak / 10)
+      printf "%-10s %10.0f %10s %7s %8s   %s\n", name, a,
+        b == "" ? "-" : sprintf("%.0f", b),
+        b == "" ? "-" : sprintf("%.2f", a / b), use, goal
+    }' >>"$scratch/table"
+}
+
+part_bench() {
+  local name
+  : >"$scratch/table"
+  for name in ${NETWORKS:-resnet50 wrn50_2 wrn26_10 resnet20}; do
+    bench_network "$name"
+  done
+  title "throughput, images/s, medians of $rounds rounds in turns, bf16, one GPU"
+  echo "$gpu; model FLOP utilisation of $peak_source"
+  printf '%-10s %10s %10s %7s %8s   %s\n' network syncopate PyTorch ratio MFU \
+    "goal on an H200"
+  cat "$scratch/table"
+}
+
+# What the step is made of, from outside: what changes when a thing is left out.
+part_profile() {
+  local variant name=${PROFILE_NETWORK:-resnet50} nsys
+  for variant in --run.cuda_graphs=on --run.cuda_graphs=off \
+    --run.deterministic=off --data.augment=none --run.precision=fp32; do
+    input_of "$name"
+    override "$variant"
+    if run 300 "$syncopate" bench step "$input" "${options[@]}" \
+      >"$scratch/step" 2>&1; then
+      echo "$variant: $(tail -n 1 "$scratch/step")"
+    else
+      tail -n 3 "$scratch/step"
+      failed "$name $variant"
+    fi
+  done
+  input_of "$name"
+  run 300 "$syncopate" bench ops "$input" "${options[@]}" || failed "bench ops"
+  nsys=$(command -v nsys || true)
+  [[ -n $nsys ]] || { left_out "a time line (no nsys here)"; return; }
+  run 300 "$nsys" profile --force-overwrite=true -o "$out/$name" "$syncopate" \
+    bench step "$input" "${options[@]}" >"$scratch/log" 2>&1 ||
+    { tail -n 3 "$scratch/log"; failed "nsys profile"; return; }
+  run 300 "$nsys" stats --report cuda_gpu_kern_sum "$out/$name.nsys-rep" \
+    >"$scratch/log" 2>&1 || failed "nsys stats"
+  head -n 40 "$scratch/log"
+}
+
+# --- accuracy -------------------------------------------------------------------
+
+part_accuracy() {
+  local seed kind command value
+  [[ -n ${CIFAR:-} ]] || { left_out "accuracy (CIFAR=DIR: folder of data_batch_1.bin)"; return; }
+  local given
+  read -r -a given <<<"${ACCURACY_OPTIONS:-}"
+  local common=("$here/cifar10_wrn16_4.ini" --data.path="$CIFAR"
+    --run.directory="$scratch/runs" "${given[@]}")
+  : >"$scratch/accuracies"
+  for seed in ${SEEDS:-1 2 3}; do
+    for kind in one four ranks; do
+      command=("$syncopate" train "${common[@]}" --run.seed="$seed"
+        --run.name="$kind-$seed")
+      case $kind in
+        one) command+=(--run.workers=1) ;;
+        four) command+=(--run.workers=4 --data.batch="${QUARTER:-32}") ;;
+        ranks)
+          [[ -n $mpiexec ]] || { left_out "four ranks (no mpiexec)"; continue; }
+          command=("$mpiexec" -bind-to none -n 4 "${command[@]}"
+            --data.batch="${QUARTER:-32}") ;;
+      esac
+      run 900 "${command[@]}" >"$scratch/log" 2>&1 || {
+        tail -n 3 "$scratch/log"
+        failed "accuracy, $kind, seed $seed"
+        continue
+      }
+      value=$(sed -n 's/^eval .* accuracy \([0-9.]*\).*/\1/p' "$scratch/log" | tail -n 1)
+      echo "$kind, seed $seed: accuracy $value;$(grep -o '[0-9]* samples/s' "$scratch/log" | tail -n 1)"
+      echo "$kind $value" >>"$scratch/accuracies"
+    done
+  done
+  # Means may differ by the larger of the two ranges over seeds.
+  awk '{n[$1]++; s[$1] += $2
+        if (!($1 in lo) || $2 < lo[$1]) lo[$1] = $2
+        if (!($1 in hi) || $2 > hi[$1]) hi[$1] = $2}
+    END {
+      if (!n["one"]) exit 1
+      for (k in n) printf "%-6s mean %.4f, %.4f to %.4f over %d seeds\n", k, s[k] / n[k], lo[k], hi[k], n[k]
+      for (k in n) {
+        d = s[k] / n[k] - s["one"] / n["one"]
+        if (d < 0) d = -d
+        r = hi[k] - lo[k] > hi["one"] - lo["one"] ? hi[k] - lo[k] : hi["one"] - lo["one"]
+        if (d > r) { printf "%s is %.4f from one worker, the range over seeds is %.4f\n", k, d, r; bad = 1 }
+      }
+      exit bad
+    }' "$scratch/accuracies" || failed "accuracy of four workers is not that of one"
+}
+
+for part in "${parts[@]}"; do
+  title "$part"
+  started=$SECONDS
+  "part_$part"
+  echo "($part: $((SECONDS - started)) s)"
+done
+title "end"
+echo "record: $out/gpu.txt"
+((failures == 0)) || { echo "$failures failed"; exit 1; }

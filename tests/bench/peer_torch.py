@@ -4,10 +4,12 @@ input file: what syncopate's speed and accuracy are measured against.
 
     peer_torch.py INPUT.ini [--section.key=value ...]            train, evaluate
     peer_torch.py --throughput SECONDS INPUT.ini [--key=value]   time steps only
+    peer_torch.py --serve SECONDS --device=cuda INPUT.ini        time steps on a
+        GPU, data and augmentation there too: a rate for each line of its input
 
 Workers are emulated as DistributedDataParallel has them: each takes its part
 of the global batch through the network with its own BatchNorm statistics, and
-gradients are averaged. Of the inputs' keys those of a CIFAR-form residual
+gradients are averaged. Of the inputs' keys those of a post-activation residual
 network under bsp are known; any other that would change the run is refused.
 """
 import argparse
@@ -20,7 +22,9 @@ import time
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+
+import peer_device
+from peer_networks import Unknown, is_norm, make_network
 
 # Defaults of the keys that are understood; what is not here is refused unless
 # it says nothing about training.
@@ -28,7 +32,8 @@ DEFAULTS = {
     "run.epochs": "0", "run.steps": "0", "run.workers": "1", "run.seed": "1",
     "run.threads": "0", "run.precision": "fp32",
     "model.family": "resnet", "model.depth": "20", "model.stem": "cifar",
-    "model.block": "auto", "model.version": "1",
+    "model.block": "auto", "model.version": "1", "model.width": "1",
+    "model.form": "post", "model.dropout": "0",
     "data.kind": "idx", "data.path": "", "data.batch": "128",
     "data.augment": "", "data.crop_pad": "4", "data.normalize": "auto",
     "data.validation": "0", "data.accumulate": "1",
@@ -46,9 +51,7 @@ DEFAULTS = {
     "sync.scheme": "bsp", "sync.wire": "fp32", "bsp.batchnorm": "local",
 }
 # Values without which this is another recipe.
-FIXED = {"run.precision": "fp32", "model.family": "resnet",
-         "model.stem": "cifar", "model.version": "1", "data.normalize": "auto",
-         "data.validation": "0", "data.accumulate": "1",
+FIXED = {"model.dropout": "0", "data.normalize": "auto", "data.validation": "0", "data.accumulate": "1",
          "data.partition": "interleaved", "optimizer.kind": "sgd",
          "optimizer.clip_norm": "0", "optimizer.lr_scale": "none",
          "schedule.horizon": "0", "sync.scheme": "bsp", "sync.wire": "fp32",
@@ -56,8 +59,7 @@ FIXED = {"run.precision": "fp32", "model.family": "resnet",
 IRRELEVANT = ("run.", "eval.", "checkpoint.", "compute.", "network.",
               "sync.collective", "sync.bucket_mb", "data.prefetch",
               "data.noise", "data.synthetic_seed", "data.rotate_degrees",
-              "model.width", "model.dropout", "model.form", "optimizer.",
-              "schedule.")
+              "optimizer.", "schedule.")
 
 
 def refuse(line, code=65):
@@ -104,77 +106,6 @@ def steps_of(text, steps_per_epoch):
     return float(number or 0) * scale
 
 
-# --- network ------------------------------------------------------------------
-
-class WorkerBatchNorm(nn.Module):
-    """BatchNorm whose running statistics are one row a worker."""
-
-    def __init__(self, channels, workers):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(channels))
-        self.bias = nn.Parameter(torch.zeros(channels))
-        self.register_buffer("mean", torch.zeros(workers, channels))
-        self.register_buffer("var", torch.ones(workers, channels))
-        self.worker = 0
-
-    def forward(self, x):
-        return F.batch_norm(x, self.mean[self.worker], self.var[self.worker],
-                            self.weight, self.bias, self.training, 0.1, 1e-5)
-
-
-def conv(inputs, outputs, kernel, stride=1):
-    layer = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
-    # He et al. 2015 by fan-out.
-    nn.init.normal_(layer.weight, 0, math.sqrt(2 / (outputs * kernel ** 2)))
-    return layer
-
-
-class BasicBlock(nn.Module):
-    def __init__(self, inputs, outputs, stride, workers):
-        super().__init__()
-        self.conv1 = conv(inputs, outputs, 3, stride)
-        self.bn1 = WorkerBatchNorm(outputs, workers)
-        self.conv2 = conv(outputs, outputs, 3)
-        self.bn2 = WorkerBatchNorm(outputs, workers)
-        self.shortcut = None
-        if stride != 1 or inputs != outputs:
-            self.shortcut = nn.Sequential(conv(inputs, outputs, 1, stride),
-                                          WorkerBatchNorm(outputs, workers))
-
-    def forward(self, x):
-        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        y = self.bn2(self.conv2(y))
-        y += x if self.shortcut is None else self.shortcut(x)
-        return F.relu(y, inplace=True)
-
-
-class CifarResNet(nn.Module):
-    """6n+2 layers, 16-32-64 channels, 1x1 projections where shapes change."""
-
-    def __init__(self, depth, channels, classes, workers):
-        super().__init__()
-        blocks, width = [], 16
-        for outputs in (16, 32, 64):
-            for index in range((depth - 2) // 6):
-                stride = 2 if index == 0 and outputs != 16 else 1
-                blocks.append(BasicBlock(width, outputs, stride, workers))
-                width = outputs
-        self.stem = conv(channels, 16, 3)
-        self.bn = WorkerBatchNorm(16, workers)
-        self.blocks = nn.Sequential(*blocks)
-        self.fc = nn.Linear(width, classes)  # U(-1/sqrt(D), 1/sqrt(D))
-
-    def forward(self, x):
-        y = F.relu(self.bn(self.stem(x)), inplace=True)
-        return self.fc(self.blocks(y).mean((2, 3)))
-
-    def as_worker(self, worker):
-        for module in self.modules():
-            if isinstance(module, WorkerBatchNorm):
-                module.worker = worker
-        return self
-
-
 # --- data ---------------------------------------------------------------------
 
 def read_idx(folder, name):
@@ -209,12 +140,13 @@ def load(values):
                                     for i in range(1, 6)]),
                 read_cifar(folder, ["test_batch.bin"])]
     if kind == "synthetic_images":
-        # Noise of the same shape: good for timing, not for accuracy.
+        # Noise of the same shape, the same labels: good for timing, not for
+        # accuracy.
         generator = np.random.default_rng(7)
         shape = [int(values[f"data.{key}"])
                  for key in ("channels", "height", "width")]
         return [(generator.integers(0, 256, [count] + shape, np.uint8),
-                 generator.integers(0, int(values["data.classes"]), count))
+                 np.arange(count) % int(values["data.classes"]))
                 for count in (int(values["data.samples"]),
                               int(values["data.test_samples"]))]
     return refuse(f"data.kind = {kind}: not known to the PyTorch peer")
@@ -292,18 +224,26 @@ class Schedule:
         return self.lr
 
 
-def make_optimizer(model, values):
+def make_optimizer(model, values, **options):
     decay = float(values["optimizer.weight_decay"])
     norms, others = [], []
     for module in model.modules():
         own = list(module.parameters(recurse=False))
-        (norms if isinstance(module, WorkerBatchNorm) else others).extend(own)
+        (norms if is_norm(module) else others).extend(own)
     exempt = not is_yes(values["optimizer.decay_batchnorm"])
     return torch.optim.SGD(
         [{"params": others, "weight_decay": decay},
          {"params": norms, "weight_decay": 0 if exempt else decay}],
         lr=0.1, momentum=float(values["optimizer.momentum"]),
-        nesterov=is_yes(values["optimizer.nesterov"]))
+        nesterov=is_yes(values["optimizer.nesterov"]), **options)
+
+
+def fused_optimizer(model, values, device):
+    """Where this PyTorch has one for the device."""
+    try:
+        return make_optimizer(model, values, fused=device == "cuda")
+    except TypeError:
+        return make_optimizer(model, values, foreach=True)
 
 
 def train_step(model, optimizer, rate, parts):
@@ -386,35 +326,65 @@ def train(model, optimizer, values, data, augment, workers):
     print(f"final test accuracy: {accuracy:.4f}")
 
 
-def main():
+def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("input")
     parser.add_argument("--throughput", type=float, metavar="SECONDS")
+    parser.add_argument("--serve", type=float, metavar="SECONDS")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu",
+                        help="of --serve")
+    parser.add_argument("--compile", default="reduce-overhead", metavar="MODE",
+                        help="of --serve: torch.compile's mode, or none")
     parser.add_argument("--torch-threads", type=int, default=2)
     options, overrides = parser.parse_known_args()
     values = read_input(options.input, overrides)
+    if options.serve is None:
+        if values["run.precision"] != "fp32":
+            refuse(f"run.precision = {values['run.precision']}: the PyTorch "
+                   "peer has it with --serve only")
+        if options.device != "cpu":
+            refuse("--device: of --serve only", 64)
+    return options, values
+
+
+def serve(options, values, model, augment, data):
+    device = options.device
+    model = model.to(device)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = True
+    steps = peer_device.ResidentSteps(
+        model, fused_optimizer(model, values, device), augment, data, values,
+        device, options.compile)
+    peer_device.serve(steps, options.serve)
+
+
+def main():
+    options, values = read_arguments()
     torch.set_num_threads(options.torch_threads)
     torch.manual_seed(int(values["run.seed"]))
-
     workers = 1 if values["run.workers"] == "auto" else \
         int(values["run.workers"])
-    depth = int(values["model.depth"])
-    if depth % 6 != 2 or depth < 8 or (values["model.block"] == "bottleneck") \
-            or (values["model.block"] == "auto" and depth >= 44):
-        refuse(f"model.depth = {depth}: the PyTorch peer has basic blocks, "
-               "6n+2 layers")
     # Copies: what was read from a file may not be written to, which torch minds.
     data = [(np.array(images), torch.from_numpy(labels.astype(np.int64)))
             for images, labels in load(values)]
     classes = max(int(labels.max()) + 1 for _, labels in data)
-    model = CifarResNet(depth, data[0][0].shape[1], classes, workers)
+    try:
+        model = make_network(values, data[0][0].shape[1], classes, workers)
+    except Unknown as unknown:
+        refuse(f"{unknown} is what the PyTorch peer has")
     model = model.to(memory_format=torch.channels_last).train()
-    optimizer = make_optimizer(model, values)
     augment = Augment(values, data[0][0])
     count = sum(p.numel() for p in model.parameters())
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads: "
-          f"resnet-{depth}, {count} parameters in "
-          f"{len(list(model.parameters()))} tensors, {workers} workers")
+          f"{values['model.family']}-{values['model.depth']}, {count} "
+          f"parameters in {len(list(model.parameters()))} tensors, {workers} "
+          "workers", flush=True)
+    if options.serve is not None:
+        if workers != 1:
+            refuse("run.workers: --serve has one worker")
+        serve(options, values, model, augment, data[0])
+        return
+    optimizer = make_optimizer(model, values)
     if options.throughput:
         batch = int(values["data.batch"])
         images, labels = data[0]
