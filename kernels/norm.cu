@@ -277,7 +277,8 @@ unsigned groups_of(const NormView& view) {
 
 // Whole sweeps of a block, so that only the last chunk is ragged.
 NormChunks chunks_of(const NormView& view, int rows_in_flight) {
-  const int64_t wanted = std::max<int64_t>(1, kWantedBlocks / groups_of(view));
+  const int64_t wanted =
+      std::max<int64_t>(1, kReductionBlocks / groups_of(view));
   const int64_t sweep = int64_t{rows_in_flight} * view.lanes;
   return {view.rows, view.C,
           ceil_div(ceil_div(view.rows, wanted), sweep) * sweep};
@@ -288,7 +289,8 @@ dim3 reduction_grid(const NormView& view, const NormChunks& chunks) {
 }
 
 dim3 application_grid(const NormView& view) {
-  const int64_t wanted = std::max<int64_t>(1, kWantedBlocks / groups_of(view));
+  const int64_t wanted =
+      std::max<int64_t>(1, kApplicationBlocks / groups_of(view));
   const int64_t sweeps =
       ceil_div(view.rows, int64_t{kRowsOfThree} * view.lanes);
   return dim3(groups_of(view), static_cast<unsigned>(std::min(wanted, sweeps)));

@@ -43,8 +43,10 @@ inline constexpr int kMaxColumns = 32;
 // a multiprocessor of an H200 needs to have under way at any time.
 inline constexpr int kRowsOfOne = 8;    // where one tensor is read
 inline constexpr int kRowsOfThree = 4;  // up to three
-// Three resident blocks for each of 132 multiprocessors, three times over.
-inline constexpr int64_t kWantedBlocks = 1188;
+// Three resident blocks for each of the 132 multiprocessors of an H200: once
+// for reductions, whose chunks have to be combined afterwards, three times over
+// where there is nothing to combine.
+inline constexpr int64_t kReductionBlocks = 396, kApplicationBlocks = 1188;
 
 struct NormPlace {
   int column, lane;

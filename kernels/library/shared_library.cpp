@@ -19,7 +19,24 @@ std::vector<std::string> cuda_folders() {
   return folders;
 }
 
+// Null where there is none; `reason` is then appended to.
+void* open(const char* soname, std::string& reason) {
+  constexpr int kMode = RTLD_NOW | RTLD_LOCAL;
+  if (void* handle = dlopen(soname, kMode)) return handle;
+  reason += (reason.empty() ? "" : "; ") + std::string(dlerror());
+  for (const std::string& folder : cuda_folders())
+    if (void* handle = dlopen((folder + "/" + soname).c_str(), kMode))
+      return handle;
+  return nullptr;
+}
+
 }  // namespace
+
+void open_if_there(std::initializer_list<const char*> sonames) {
+  std::string reasons;
+  for (const char* soname : sonames)
+    if (open(soname, reasons) != nullptr) return;
+}
 
 SharedLibrary::SharedLibrary(const char* product,
                              std::initializer_list<const char*> sonames)
@@ -27,13 +44,8 @@ SharedLibrary::SharedLibrary(const char* product,
   std::string reasons;
   for (const char* soname : sonames) {
     soname_ = soname;
-    handle_ = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+    handle_ = open(soname, reasons);
     if (handle_ != nullptr) return;
-    reasons += (reasons.empty() ? "" : "; ") + std::string(dlerror());
-    for (const std::string& folder : cuda_folders()) {
-      handle_ = dlopen((folder + "/" + soname).c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (handle_ != nullptr) return;
-    }
   }
   fail(ExitCode::kInputMissing,
        "run.device: cuda: {} cannot be loaded ({}): load its module, put its "

@@ -14,8 +14,14 @@ StepBench::StepBench(Session& session, Engine& engine, Endpoint& endpoint)
                 engine.scaled_lr,
                 engine.plan.horizon,
                 engine.plan.steps_per_epoch),
-      bucketer_(engine.model->parameters().num_elems(),
-                static_cast<int64_t>(engine.options.sync.bucket_mb * 1e6 / 4)),
+      transport_(session.size() > 1
+                     ? choose_transport(engine,
+                                        session.hosts()[session.rank()],
+                                        endpoint)
+                     : DeviceTransport()),
+      bucketer_(
+          engine.model->parameters().num_elems(),
+          bucket_elems(engine.options.sync, transport_.collectives.get())),
       feed_(Feed::make(engine, endpoint.rank(), 0)) {
   if (session.size() > 1) {
     transport_ =

@@ -32,9 +32,9 @@ class StepBench {
   Session& session_;
   Engine& engine_;
   Endpoint& endpoint_;
-  DeviceTransport transport_;
   Replica replica_;
   Schedule schedule_;
+  DeviceTransport transport_;
   Bucketer bucketer_;
   std::unique_ptr<Scheme> scheme_;
   std::unique_ptr<Feed> feed_;

@@ -73,18 +73,20 @@ std::string gpu_mend() {
 // Libraries without a GPU are no fault: they are only told.
 void check_gpus(Report& report) {
   const std::vector<std::string> gpus = cuda_device_texts();
-  for (size_t i = 0; i < gpus.size(); ++i)
-    report.ok(fmt::format("gpu {}", i), gpus[i]);
   const int usable = cuda_device_count();
+  for (int i = 0; i < std::ssize(gpus); ++i) {
+    const std::string text = fmt::format("{}: {}", i, gpus[i]);
+    if (i < usable)
+      report.ok("gpu", text);
+    else
+      report.note("gpu", text +
+                             ": not used; the first whose compute capability "
+                             "is below 8.0 and those behind it are not (order "
+                             "them in CUDA_VISIBLE_DEVICES)");
+  }
   if (gpus.empty())
     report.note("gpu", cuda_devices_missing() + gpu_mend() +
                            "; run.device = auto takes the processor");
-  else if (usable < std::ssize(gpus))
-    report.note("gpu",
-                fmt::format("{} usable, those in front of the first whose "
-                            "compute capability is below 8.0: name others in "
-                            "CUDA_VISIBLE_DEVICES",
-                            usable));
   for (const LibraryVersion& library : cuda_library_versions())
     if (library.obstacle.empty())
       report.ok("gpu library", library.name);

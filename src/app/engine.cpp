@@ -119,9 +119,12 @@ std::unique_ptr<Engine> build_engine(Session& session,
   if (memory == Memory::kPlanned)
     engine->model->plan(*engine->context, options.data.batch,
                         options.eval.batch);
-  if (memory == Memory::kPlanned)
+  if (memory == Memory::kPlanned) {
+    const int gpus = std::max(1, cuda_device_count());
     engine->resident = ResidentSet::make(
-        *engine->context, engine->dataset.train, engine->normalization);
+        *engine->context, engine->dataset.train, engine->normalization,
+        (session.local_size() + gpus - 1) / gpus);
+  }
   return engine;
 }
 

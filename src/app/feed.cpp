@@ -10,53 +10,69 @@ namespace syncopate {
 // --- staging
 // -------------------------------------------------------------------
 
-Staging::Staging(Device& device, int64_t bytes) {
-  for (int i = 0; i < kPieces; ++i) {
-    memory_[i] = HostBuffer(device, bytes);
-    copied_[i] = device.make_event();
-  }
+Staging::Staging(Device& device, int64_t bytes, int64_t batches_a_step) {
+  for (int64_t i = 0; i < batches_a_step + 2; ++i)
+    pieces_.push_back({HostBuffer(device, bytes), device.make_event()});
 }
 
 void* Staging::next() {
-  piece_ = (piece_ + 1) % kPieces;
-  copied_[piece_]->synchronize();
-  return memory_[piece_].as<void>();
+  piece_ = (piece_ + 1) % pieces_.size();
+  pieces_[piece_].copied->synchronize();
+  return pieces_[piece_].memory.as<void>();
 }
 
 void Staging::sent(Stream& stream) {
-  copied_[piece_]->record(stream);
+  pieces_[piece_].copied->record(stream);
 }
 
 BatchUpload::BatchUpload(Context& context,
                          const ImageSpec& spec,
-                         int64_t max_samples)
-    : context_(context), spec_(spec) {
+                         int64_t max_samples,
+                         int64_t batches_a_step)
+    : context_(context) {
   Device& device = context.device();
   if (device.kind() == DeviceKind::kCpu) return;
-  const int64_t sample_bytes = spec.C * spec.H * spec.W * 4;
-  images_ = Buffer(device, max_samples * sample_bytes);
-  labels_ = Buffer(device, max_samples * 4);
-  staging_ =
-      std::make_unique<Staging>(device, max_samples * (sample_bytes + 4));
+  const int64_t image_bytes = max_samples * spec.C * spec.H * spec.W * 4;
+  const int64_t label_bytes = max_samples * 4;
+  for (Place& place : places_)
+    place = {Buffer(device, image_bytes), Buffer(device, label_bytes),
+             device.make_event(), device.make_event()};
+  copies_ = device.make_stream();
+  staging_ = std::make_unique<Staging>(device, image_bytes + label_bytes,
+                                       batches_a_step);
+}
+
+BatchUpload::~BatchUpload() {
+  if (!staging_) return;
+  copies_->synchronize();
+  context_.stream().synchronize();
 }
 
 Batch BatchUpload::put(const Batch& host) {
   if (!staging_) return host;
   const int64_t image_bytes = host.images.bytes();
   const int64_t label_bytes = host.labels.bytes();
-  CHECK(image_bytes <= images_.bytes() && label_bytes <= labels_.bytes());
   auto* staged = static_cast<char*>(staging_->next());
   std::memcpy(staged, host.images.data, static_cast<size_t>(image_bytes));
   std::memcpy(staged + image_bytes, host.labels.data,
               static_cast<size_t>(label_bytes));
+
+  // All work on the batch before has been given to the stream by now.
+  places_[now_].used->record(context_.stream());
+  now_ = 1 - now_;
+  Place& place = places_[now_];
+  CHECK(image_bytes <= place.images.bytes() &&
+        label_bytes <= place.labels.bytes());
   Device& device = context_.device();
-  Stream& stream = context_.stream();
-  device.copy(images_.data(), staged, image_bytes, stream);
-  device.copy(labels_.data(), staged + image_bytes, label_bytes, stream);
-  staging_->sent(stream);
+  place.used->wait_on(*copies_);
+  device.copy(place.images.data(), staged, image_bytes, *copies_);
+  device.copy(place.labels.data(), staged + image_bytes, label_bytes, *copies_);
+  staging_->sent(*copies_);
+  place.arrived->record(*copies_);
+  place.arrived->wait_on(context_.stream());
   Batch batch = host;
-  batch.images.data = images_.data();
-  batch.labels.data = labels_.data();
+  batch.images.data = place.images.data();
+  batch.labels.data = place.labels.data();
   return batch;
 }
 
@@ -66,14 +82,17 @@ Batch BatchUpload::put(const Batch& host) {
 std::unique_ptr<ResidentSet> ResidentSet::make(
     Context& context,
     const ImageSet& set,
-    const Normalization& normalization) {
+    const Normalization& normalization,
+    int processes_a_device) {
   Device& device = context.device();
   if (device.kind() == DeviceKind::kCpu) return nullptr;
   const ImageSet::Resident stored = set.resident();
   const bool is_bytes = !stored.bytes.empty();
   const auto pixel_bytes = static_cast<int64_t>(
       is_bytes ? stored.bytes.size_bytes() : stored.floats.size_bytes());
-  if (pixel_bytes == 0 || pixel_bytes > device.free_bytes() / 2) return nullptr;
+  if (pixel_bytes == 0 ||
+      pixel_bytes > device.free_bytes() / 2 / processes_a_device)
+    return nullptr;
 
   const int64_t C = set.spec.C;
   const PixelScale scale = pixel_scale(set, normalization);
@@ -117,7 +136,8 @@ class LoaderFeed final : public Feed {
                 first_batch),
         upload_(*engine.context,
                 engine.dataset.train.spec,
-                engine.options.data.batch) {}
+                engine.options.data.batch,
+                engine.options.data.accumulate) {}
   Batch next() override { return upload_.put(loader_.next()); }
   double wait_s() const override { return loader_.wait_s(); }
 
@@ -136,7 +156,7 @@ class ResidentFeed final : public Feed {
                    engine.dataset.train,
                    engine.normalization,
                    static_cast<uint64_t>(engine.options.run.seed)),
-        staging_(*engine.device, list_bytes()),
+        staging_(*engine.device, list_bytes(), engine.options.data.accumulate),
         images_(*engine.device, batch() * spec().C * spec().H * spec().W * 4),
         lists_(*engine.device, list_bytes()) {}
 

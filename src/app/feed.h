@@ -17,42 +17,57 @@ namespace syncopate {
 
 struct Engine;
 
-// Page-locked host memory for what is on its way to the device: a few pieces,
+// Page-locked host memory for what is on its way to the device: pieces that are
 // taken in turn when their last copy is done.
 class Staging {
  public:
-  Staging(Device& device, int64_t bytes);
-  void* next();               // waits for the copy of three calls ago
+  // With two pieces more than a step has batches, waiting for a copy is
+  // waiting for an earlier step.
+  Staging(Device& device, int64_t bytes, int64_t batches_a_step);
+  void* next();
   void sent(Stream& stream);  // its copy was given to the stream
 
  private:
-  static constexpr int kPieces = 3;
-  HostBuffer memory_[kPieces];
-  std::unique_ptr<Event> copied_[kPieces];
-  int piece_ = 0;
+  struct Piece {
+    HostBuffer memory;
+    std::unique_ptr<Event> copied;
+  };
+  std::vector<Piece> pieces_;
+  size_t piece_ = 0;
 };
 
-// Copies batches of the host to fixed places of the device; hands them on as
-// they are where the device is the CPU.
+// Copies batches of the host to two places of the device in turn, beside the
+// work on the batch before; hands them on as they are where the device is the
+// CPU.
 class BatchUpload {
  public:
-  BatchUpload(Context& context, const ImageSpec& spec, int64_t max_samples);
+  BatchUpload(Context& context,
+              const ImageSpec& spec,
+              int64_t max_samples,
+              int64_t batches_a_step = 1);
+  ~BatchUpload();  // waits for what uses the batches
   Batch put(const Batch& host);
 
  private:
+  struct Place {
+    Buffer images, labels;
+    std::unique_ptr<Event> arrived, used;
+  };
   Context& context_;
-  ImageSpec spec_;
   std::unique_ptr<Staging> staging_;
-  Buffer images_, labels_;
+  std::unique_ptr<Stream> copies_;
+  Place places_[2];
+  int now_ = 0;
 };
 
 // A training set in device memory, shared by the workers of a process.
 struct ResidentSet {
   // Null where the device is the CPU, the images have no fixed size, or more
-  // than half of the device's free memory would go.
+  // than this process's share of half of the device's free memory would go.
   static std::unique_ptr<ResidentSet> make(Context& context,
                                            const ImageSet& set,
-                                           const Normalization& normalization);
+                                           const Normalization& normalization,
+                                           int processes_a_device);
   Buffer memory;
   ConstTensor pixels;        // (samples, H, W, C) u8 or fp32
   ConstTensor scale, shift;  // (C) fp32

@@ -26,6 +26,7 @@ class Session {
   bool is_mpi() const { return mpi_ != nullptr; }
   int rank() const { return mpi_ ? mpi_->rank() : 0; }
   int size() const { return mpi_ ? mpi_->size() : 1; }
+  int local_size() const { return mpi_ ? mpi_->local_size() : 1; }
   int local_rank() const { return mpi_ ? mpi_->local_rank() : 0; }
   Log& log() { return log_; }
   double started_s() const { return started_s_; }  // of monotonic_s()

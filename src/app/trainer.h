@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <optional>
 
@@ -82,13 +83,24 @@ class Trainer {
   std::vector<PendingSums> pending_;
   std::vector<int64_t> segment_offsets_;  // where buckets begin
   double checkpoint_s_ = 0;               // the longest so far
-  double step_s_ = 0;                     // the longest so far
-  double evaluation_s_ = 0;               // the longest so far
-  std::vector<int64_t> final_from_;       // backward's reports, in virtual time
-  bool has_diverged_ = false;             // this worker has seen such a loss
-  std::vector<double> verdict_;           // in flight while agreement_ is
+  double step_s_ = 0;                     // the longest but for the first steps
+  int64_t steps_of_process_ = 0;
+  double evaluation_s_ = 0;          // the longest so far
+  std::vector<int64_t> final_from_;  // backward's reports, in virtual time
+  bool has_diverged_ = false;        // this worker has seen such a loss
+  std::vector<double> verdict_;      // in flight while agreement_ is
   Task agreement_;
   std::optional<int64_t> saved_at_;  // worker_steps of the last checkpoint
+
+  // Ends the tasks, which use all of the above, when an exception ends the
+  // trainer.
+  struct TaskGuard {
+    Endpoint& endpoint;
+    int exceptions = std::uncaught_exceptions();
+    ~TaskGuard() {
+      if (std::uncaught_exceptions() > exceptions) endpoint.abandon_tasks();
+    }
+  } task_guard_{endpoint_};
 };
 
 }  // namespace syncopate

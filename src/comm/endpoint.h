@@ -116,6 +116,10 @@ class Endpoint {
   virtual void join(const Task& task) = 0;
   virtual bool done(const Task& task) const = 0;
 
+  // For a worker that fails: its tasks end before what they use does. Nothing
+  // may be started or joined afterwards.
+  virtual void abandon_tasks() noexcept {}
+
   // Runs `body` to its end where its messages cost least, and returns then:
   // MPI: on the communication thread, so that a collective of many messages
   // changes threads once; inproc: right here.

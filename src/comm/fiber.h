@@ -65,8 +65,8 @@ class Fiber {
 };
 
 // Worker stacks carry oneDNN and the master thread of OpenMP; task stacks carry
-// collectives and MPI.
+// collectives, MPI and CUDA's copies.
 inline constexpr size_t kWorkerStackBytes = size_t{8} << 20;
-inline constexpr size_t kTaskStackBytes = size_t{256} << 10;
+inline constexpr size_t kTaskStackBytes = size_t{1} << 20;
 
 }  // namespace syncopate

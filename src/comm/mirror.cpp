@@ -8,7 +8,8 @@ Mirror::Mirror(Device& device, std::span<float> range)
     : device_(device), range_(range) {
   if (is_on_host()) return;
   memory_ = HostBuffer(device, static_cast<int64_t>(range.size_bytes()));
-  copies_ = device.make_stream();
+  pulls_ = device.make_stream();
+  pushes_ = device.make_stream();
   pushed_ = device.make_event();
 }
 
@@ -24,18 +25,18 @@ void Mirror::pull(Endpoint& endpoint,
                   Event& ready) {
   if (is_on_host()) return;
   const std::unique_ptr<Event> arrived = device_.make_event();
-  ready.wait_on(*copies_);
+  ready.wait_on(*pulls_);
   device_.copy(host(offset, elems).data(), range_.data() + offset,
-               elems * int64_t{sizeof(float)}, *copies_);
-  arrived->record(*copies_);
+               elems * int64_t{sizeof(float)}, *pulls_);
+  arrived->record(*pulls_);
   endpoint.wait_for(*arrived);
 }
 
 void Mirror::push(int64_t offset, int64_t elems) {
   if (is_on_host()) return;
   device_.copy(range_.data() + offset, host(offset, elems).data(),
-               elems * int64_t{sizeof(float)}, *copies_);
-  pushed_->record(*copies_);
+               elems * int64_t{sizeof(float)}, *pushes_);
+  pushed_->record(*pushes_);
 }
 
 void Mirror::make_wait(Stream& stream) {

@@ -22,7 +22,8 @@ class Mirror {
   // there at return. For tasks: others go on meanwhile.
   void pull(Endpoint& endpoint, int64_t offset, int64_t elems, Event& ready);
   // Sends elements back to the device; what is given to a stream after
-  // make_wait() comes behind it. host() must stay as it is until then.
+  // make_wait() comes behind it. host() must stay as it is until then, so the
+  // next pull's `ready` is behind a make_wait().
   void push(int64_t offset, int64_t elems);
   void make_wait(Stream& stream);
 
@@ -31,7 +32,8 @@ class Mirror {
   Device& device_;
   std::span<float> range_;
   HostBuffer memory_;  // of the range's size; none if it is on the host
-  std::unique_ptr<Stream> copies_;
+  // One each way: what comes back does not queue behind what is still to go.
+  std::unique_ptr<Stream> pulls_, pushes_;
   std::unique_ptr<Event> pushed_;
 };
 

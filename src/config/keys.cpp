@@ -149,9 +149,11 @@ std::vector<Key> sync_keys() {
        .used_when = {{"sync.collective", {"ring"}}}},
       {.name = "sync.bucket_mb",
        .target = at<kSync, &SyncOptions::bucket_mb>,
-       .doc = "Megabytes of gradients that travel together.",
+       .doc = "Megabytes of gradients that travel together; auto: 4, by NCCL "
+              "32.",
        .low = 0.001,
-       .high = 65536},
+       .high = 65536,
+       .zero_word = "auto"},
       {.name = "bsp.batchnorm",
        .target = at<kSync, &SyncOptions::batchnorm>,
        .doc = "Running statistics of BatchNorm: each worker's own, or "

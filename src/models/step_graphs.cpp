@@ -54,7 +54,11 @@ void StepGraphs::record(Stream& stream,
       is_recording = true;
     });
   } catch (...) {
-    if (is_recording) stream.end_capture();
+    try {
+      if (is_recording) stream.end_capture();
+    } catch (const Error&) {
+      // That the recording is of no use: the first error says why.
+    }
     throw;
   }
   CHECK_MSG(!is_recording, "a step without an end");

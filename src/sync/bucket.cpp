@@ -4,6 +4,15 @@
 
 namespace syncopate {
 
+int64_t bucket_elems(const SyncOptions& options,
+                     const DeviceCollectives* collectives) {
+  constexpr double kThroughHost_mb = 4, kBetweenDevices_mb = 32;
+  double mb = options.bucket_mb;
+  if (mb == 0)
+    mb = collectives != nullptr ? kBetweenDevices_mb : kThroughHost_mb;
+  return static_cast<int64_t>(mb * 1e6 / sizeof(float));
+}
+
 Bucketer::Bucketer(int64_t range_elems, int64_t bucket_elems) {
   CHECK(range_elems > 0 && bucket_elems > 0);
   bucket_elems =

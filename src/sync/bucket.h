@@ -12,6 +12,12 @@ namespace syncopate {
 // Tags are numbered; more, smaller buckets than this make no sense either.
 inline constexpr int kMaxBuckets = 2048;
 
+// Elements of a bucket: sync.bucket_mb, or what suits the transport. A library
+// between GPUs wants few large messages; through host memory, small ones start
+// earlier.
+int64_t bucket_elems(const SyncOptions& options,
+                     const DeviceCollectives* collectives);
+
 class Bucketer {
  public:
   // Buckets of `bucket_elems` (more where that would give over kMaxBuckets)

@@ -40,9 +40,9 @@ class HostReducer final : public Reducer {
     ready_[index]->record(parts_.context.stream());
     Mirror& mirror = mirror_of(range);
     in_flight_.push_back(parts_.endpoint.start(
-        std::move(name),
-        [this, &mirror, offset, elems, wire, tag, index](Endpoint& endpoint) {
-          mirror.pull(endpoint, offset, elems, *ready_[index]);
+        std::move(name), [this, &mirror, &ready = *ready_[index], offset, elems,
+                          wire, tag, index](Endpoint& endpoint) {
+          mirror.pull(endpoint, offset, elems, ready);
           task_times_[index].first = endpoint.now();
           has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
           all_reduce_sum(endpoint, world_, mirror.host(offset, elems),
@@ -135,10 +135,7 @@ class HostReducer final : public Reducer {
 class DeviceReducer final : public Reducer {
  public:
   explicit DeviceReducer(const SchemeParts& parts)
-      : parts_(parts), collectives_(*parts.collectives) {
-    for (Step& step : steps_)
-      step.gradients_end = parts.context.device().make_event();
-  }
+      : parts_(parts), collectives_(*parts.collectives) {}
 
   void start(std::string,
              std::span<float> range,
@@ -178,7 +175,6 @@ class DeviceReducer final : public Reducer {
 
   SyncTimes finish() override {
     Step& step = steps_[now_];
-    step.gradients_end->record(parts_.context.stream());
     if (step.used > 0)
       step.spans[step.used - 1].end->wait_on(parts_.context.stream());
     for (size_t i = 0; i < step.used; ++i)
@@ -200,7 +196,6 @@ class DeviceReducer final : public Reducer {
   struct Step {
     std::vector<Span> spans;
     size_t used = 0;
-    std::unique_ptr<Event> gradients_end;
   };
 
   // bf16 values of a range lie at the same place in memory of their own.
@@ -215,12 +210,13 @@ class DeviceReducer final : public Reducer {
   SyncTimes settle(Step& step) {
     SyncTimes times;
     if (step.used == 0) return times;
-    const Event& last = *step.spans[step.used - 1].end;
-    collectives_.wait(*step.spans[step.used - 1].end);
+    const Span& last = step.spans[step.used - 1];
+    collectives_.wait(*last.end);
     double busy = 0;
     for (size_t i = 0; i < step.used; ++i)
       busy += step.spans[i].end->seconds_since(*step.spans[i].begin);
-    times.exposed_s = std::max(0.0, last.seconds_since(*step.gradients_end));
+    // Backward's end is where the last range was ready.
+    times.exposed_s = std::max(0.0, last.end->seconds_since(*last.ready));
     times.overlapped_s = std::max(0.0, busy - times.exposed_s);
     step.used = 0;
     return times;

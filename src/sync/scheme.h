@@ -23,7 +23,7 @@ struct SyncOptions {
   std::string transport = "auto";   // between GPUs: auto | mpi | nccl
   std::string collective = "ring";  // ring | native
   std::string wire = "fp32";        // fp32 | bf16
-  double bucket_mb = 4;             // gradients travel in ranges of this size
+  double bucket_mb = 0;             // gradients travel in such ranges; 0: auto
   // [bsp]
   std::string batchnorm = "local";  // running statistics: local | averaged
 };

@@ -43,7 +43,7 @@ class ResidentSteps:
         self.order, self.place = None, len(self.labels)
         self.loss_sum = torch.zeros((), device=self.device)
         for group in optimizer.param_groups:
-            group["lr"] = 0.01
+            group["lr"] = float(values["optimizer.lr"])
         self.compiled = ""
         self.fetch, self.loss_of = fetch, self.loss
         self.mark = getattr(getattr(torch, "compiler", None),

@@ -138,6 +138,10 @@ bool MpiEndpoint::done(const Task& task) const {
   return state_of(task).done;
 }
 
+void MpiEndpoint::abandon_tasks() noexcept {
+  progress_.stop(Progress::Stop::kAbandon);
+}
+
 void MpiEndpoint::perform(const std::function<void(Endpoint&)>& body) {
   if (task_ != nullptr) {
     body(*this);

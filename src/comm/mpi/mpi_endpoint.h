@@ -30,6 +30,7 @@ class MpiEndpoint : public Endpoint {
   Task start(std::string name, std::function<void(Endpoint&)> body) override;
   void join(const Task& task) override;
   bool done(const Task& task) const override;
+  void abandon_tasks() noexcept override;
   void perform(const std::function<void(Endpoint&)>& body) override;
   void native_all_reduce(std::span<float> values,
                          const Group& group,

@@ -59,6 +59,7 @@ Progress::~Progress() {
 }
 
 void Progress::stop(Stop how) {
+  if (!thread_.joinable()) return;
   if (how == Stop::kAbandon) is_abandoned_ = true;
   is_stopping_ = true;
   {

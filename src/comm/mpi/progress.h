@@ -22,7 +22,7 @@ class Progress {
   // drain: everything started is brought to its end first. abandon: what is in
   // flight is given up, and waits of tasks throw Error(kPeerLost).
   enum class Stop : uint8_t { kDrain, kAbandon };
-  void stop(Stop how);
+  void stop(Stop how);  // of no effect the second time
   // After stop(): of a task that failed and was never joined.
   std::exception_ptr unjoined_error() const;
 
