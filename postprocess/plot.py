@@ -67,6 +67,7 @@ def time_parts(run):
     wait = run.per_worker("wait_s")
     if not len(wait):
         wait = np.zeros_like(exposed)
+    wait = np.nan_to_num(wait)  # NaN: NCCL, which does not tell the two apart
     return {"compute": compute, "communication": exposed - wait,
             "waiting for others": wait}
 

@@ -15,10 +15,28 @@ struct Place {
   double lacks_nccl;  // 1 or 0
 };
 
-Place my_place(const Engine& engine, const std::string& host) {
+Place my_place(const Engine& engine,
+               const std::string& host,
+               const std::string& asked) {
   const size_t both =
       std::hash<std::string>()(host + '\n' + engine.device->identity());
-  return {static_cast<double>(both >> 11), nccl_missing().empty() ? 0.0 : 1.0};
+  const bool has_nccl = asked != "mpi" && nccl_missing().empty();
+  return {static_cast<double>(both >> 11), has_nccl ? 0.0 : 1.0};
+}
+
+// run.device = auto may have meant something else on another node.
+void refuse_unlike_devices(const Engine& engine, Endpoint& endpoint) {
+  std::vector<double> gpus = {engine.device->kind() == DeviceKind::kCuda ? 1.0
+                                                                         : 0.0};
+  agree(endpoint, endpoint.world_group(), gpus, Combine::kSum,
+        tags::kCollective);
+  const auto count = static_cast<int>(gpus[0]);
+  if (count != 0 && count != endpoint.size())
+    throw AgreedError(Error(
+        ExitCode::kBadInput,
+        fmt::format("run.device: {} of {} ranks have a GPU: say cpu, or start "
+                    "ranks where there are GPUs",
+                    count, endpoint.size())));
 }
 
 std::vector<std::byte> shared_unique_id(Endpoint& endpoint) {
@@ -42,9 +60,10 @@ DeviceTransport choose_transport(const Engine& engine,
                                  const std::string& host,
                                  Endpoint& endpoint) {
   const std::string& asked = engine.options.sync.transport;
-  if (engine.device->kind() == DeviceKind::kCpu || endpoint.size() == 1)
-    return {};
-  const Place mine = my_place(engine, host);
+  if (endpoint.size() == 1) return {};
+  refuse_unlike_devices(engine, endpoint);
+  if (engine.device->kind() == DeviceKind::kCpu) return {};
+  const Place mine = my_place(engine, host, asked);
   const std::vector<double> values = {mine.gpu, mine.lacks_nccl};
   std::map<double, int> ranks_of_gpu;
   int lacking = 0;

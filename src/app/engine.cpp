@@ -57,6 +57,18 @@ std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
   return make_cpu_device();
 }
 
+void plan_model(Engine& engine) {
+  const Options& options = engine.options;
+  try {
+    engine.model->plan(*engine.context, options.data.batch, options.eval.batch);
+  } catch (const OutOfMemory& error) {
+    fail(ExitCode::kBadInput,
+         "data.batch: {}: {}: activations do not fit; make data.batch or "
+         "eval.batch ({}) smaller",
+         options.data.batch, error.what(), options.eval.batch);
+  }
+}
+
 }  // namespace
 
 const ImageSet& Engine::evaluation_set() const {
@@ -116,9 +128,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
   engine->model =
       make_model(options.model, engine->dataset.train.spec,
                  options.run.precision == "bf16" ? DType::kBf16 : DType::kF32);
-  if (memory == Memory::kPlanned)
-    engine->model->plan(*engine->context, options.data.batch,
-                        options.eval.batch);
+  if (memory == Memory::kPlanned) plan_model(*engine);
   if (memory == Memory::kPlanned) {
     const int gpus = std::max(1, cuda_device_count());
     engine->resident = ResidentSet::make(

@@ -91,7 +91,7 @@ std::unique_ptr<ResidentSet> ResidentSet::make(
   const auto pixel_bytes = static_cast<int64_t>(
       is_bytes ? stored.bytes.size_bytes() : stored.floats.size_bytes());
   if (pixel_bytes == 0 ||
-      pixel_bytes > device.free_bytes() / 2 / processes_a_device)
+      pixel_bytes > device.total_bytes() / 4 / processes_a_device)
     return nullptr;
 
   const int64_t C = set.spec.C;
@@ -169,10 +169,7 @@ class ResidentFeed final : public Feed {
     auto* maps = static_cast<ImageMap*>(staged);
     auto* labels = reinterpret_cast<int32_t*>(maps + batch());
     for (int64_t n = 0; n < N; ++n) {
-      const SampleMap map = augmenter_.map(epoch, samples[n]);
-      maps[n] = {{map.m[0], map.m[1], map.m[2], map.m[3], map.m[4], map.m[5]},
-                 map.image,
-                 map.is_clamped};
+      maps[n] = augmenter_.map(epoch, samples[n]);
       labels[n] = engine_.dataset.train.labels[samples[n]];
     }
     Context& context = *engine_.context;

@@ -63,7 +63,8 @@ class BatchUpload {
 // A training set in device memory, shared by the workers of a process.
 struct ResidentSet {
   // Null where the device is the CPU, the images have no fixed size, or more
-  // than this process's share of half of the device's free memory would go.
+  // than a quarter of this process's share of the device's memory would go (of
+  // all of it, so that what is done depends on the machine alone).
   static std::unique_ptr<ResidentSet> make(Context& context,
                                            const ImageSet& set,
                                            const Normalization& normalization,

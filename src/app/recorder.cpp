@@ -114,7 +114,7 @@ void Recorder::declare_tables() {
   comm.declare(time_column(
       "wait_s",
       std::string(
-          "of exposed_s: for others to arrive (NCCL does not tell: 0)") +
+          "of exposed_s: for others to arrive (NCCL does not tell: NaN)") +
           clock,
       workers));
 }

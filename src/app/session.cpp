@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -126,8 +128,12 @@ void Session::leave(ExitCode code) {
 }
 
 void Session::fail_alone(const Error& error) {
-  // Who only lost a peer is silent: the peer that failed has spoken.
-  if (error.code() != ExitCode::kPeerLost || size() == 1) {
+  // Who only lost a peer waits: a peer that failed by itself has spoken, and is
+  // ending everybody; one that was killed has not, and the lowest rank that is
+  // left speaks.
+  if (error.code() == ExitCode::kPeerLost && size() > 1)
+    std::this_thread::sleep_for(std::chrono::milliseconds(500 + 20 * rank()));
+  {
     const std::string who =
         size() > 1 ? fmt::format("[rank {}] ", rank()) : std::string();
     std::fprintf(stderr, "error: %s%s\n", who.c_str(), error.what());

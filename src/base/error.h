@@ -39,6 +39,13 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
+// Of a device; whoever asked may know what would need less.
+class OutOfMemory : public Error {
+ public:
+  explicit OutOfMemory(const std::string& line)
+      : Error(ExitCode::kInternal, line) {}
+};
+
 template <typename... Args>
 [[noreturn]] void fail(ExitCode code,
                        fmt::format_string<Args...> format,

@@ -112,12 +112,10 @@ std::vector<Key> device_keys() {
       {.name = "run.deterministic",
        .target = at<kRun, &RunOptions::deterministic>,
        .doc = "On a GPU: the same bits from the same input, as on a CPU "
-              "always; off may be faster.",
-       .used_when = {{"run.device", {"auto", "cuda"}}}},
+              "always; off may be faster."},
       {.name = "run.cuda_graphs",
        .target = at<kRun, &RunOptions::cuda_graphs>,
        .doc = "On a GPU: training steps are recorded once and replayed.",
-       .used_when = {{"run.device", {"auto", "cuda"}}},
        .on_resume = OnResume::kMayChange},
   };
 }
@@ -134,8 +132,7 @@ std::vector<Key> sync_keys() {
        .doc = "What carries gradients between GPUs of different ranks: NCCL, "
               "or MPI through host memory; auto: NCCL where every rank has "
               "its own GPU and the library is there.",
-       .choices = {"auto", "mpi", "nccl"},
-       .used_when = {{"run.device", {"auto", "cuda"}}}},
+       .choices = {"auto", "mpi", "nccl"}},
       {.name = "sync.collective",
        .target = at<kSync, &SyncOptions::collective>,
        .doc = "Algorithm of the all-reduce through host memory; native: the "

@@ -265,7 +265,8 @@ std::vector<Key> data_keys() {
                 is_normalization}},
       {.name = "data.prefetch",
        .target = at<kData, &DataOptions::prefetch>,
-       .doc = "Mini-batches prepared ahead by a thread; 0: when asked for.",
+       .doc = "Mini-batches prepared ahead by a thread; 0: when asked for. A "
+              "training set that lies on a GPU needs none.",
        .low = 0,
        .high = 1024,  // each holds a batch of images in memory
        .on_resume = OnResume::kMayChange},

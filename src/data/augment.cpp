@@ -48,16 +48,16 @@ Augmenter::Augmenter(const DataOptions& options,
          crop_scale_min_);
 }
 
-SampleMap Augmenter::map(int64_t epoch, int64_t sample) const {
+ImageMap Augmenter::map(int64_t epoch, int64_t sample) const {
   const ImageSet::Resident stored = set_.resident();
   CHECK(stored.H > 0);
   return map(epoch, sample, stored.H, stored.W);
 }
 
-SampleMap Augmenter::map(int64_t epoch,
-                         int64_t sample,
-                         int64_t H,
-                         int64_t W) const {
+ImageMap Augmenter::map(int64_t epoch,
+                        int64_t sample,
+                        int64_t H,
+                        int64_t W) const {
   const ImageSpec& spec = set_.spec;
   Rng rng(seed_, Purpose::kAugment, static_cast<uint64_t>(epoch),
           static_cast<uint64_t>(sample));

@@ -24,9 +24,9 @@ class Augmenter {
 
   // Crop or resized crop, then flip, then rotate, of stored images of one size
   // (not of JPEG files, whose sizes differ).
-  SampleMap map(int64_t epoch, int64_t sample) const;
+  ImageMap map(int64_t epoch, int64_t sample) const;
   // The same for a stored image of H x W.
-  SampleMap map(int64_t epoch, int64_t sample, int64_t H, int64_t W) const;
+  ImageMap map(int64_t epoch, int64_t sample, int64_t H, int64_t W) const;
 
   // The image through that map. out: (H, W, C)
   void fill(int64_t epoch, int64_t sample, float* out) const;

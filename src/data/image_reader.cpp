@@ -12,7 +12,7 @@ namespace {
 struct Source {
   int64_t H, W;  // stored
   const ImageSpec& out;
-  const SampleMap& map;
+  const ImageMap& map;
   const float* scale;
   const float* shift;
 };
@@ -232,7 +232,7 @@ PixelReader::PixelReader(const ImageSpec& out,
 void PixelReader::read(const uint8_t* image,
                        int64_t H,
                        int64_t W,
-                       const SampleMap& map,
+                       const ImageMap& map,
                        float* out) const {
   const float* table = table_.data();
   const int64_t C = out_.C;
@@ -245,7 +245,7 @@ void PixelReader::read(const uint8_t* image,
 void PixelReader::read(const float* image,
                        int64_t H,
                        int64_t W,
-                       const SampleMap& map,
+                       const ImageMap& map,
                        float* out) const {
   const float* mean = normalization_.mean.data();
   const float* deviation = normalization_.std.data();
@@ -274,7 +274,7 @@ void ImageReader::fill(int64_t sample,
     return;
   }
   const ImageSet::Resident stored = set_.resident();
-  const SampleMap map = choose(stored.H, stored.W);
+  const ImageMap map = choose(stored.H, stored.W);
   const int64_t first = sample * stored.H * stored.W * set_.spec.C;
   if (set_.is_bytes())
     reader_.read(stored.bytes.data() + first, stored.H, stored.W, map, out);
@@ -313,10 +313,10 @@ void read_jpeg_bytes(const fs::path& path,
     pixels[i] = static_cast<uint8_t>(values[i] + 0.5F);
 }
 
-SampleMap evaluation_map(const ImageSet& set,
-                         int64_t sample,
-                         int64_t H,
-                         int64_t W) {
+ImageMap evaluation_map(const ImageSet& set,
+                        int64_t sample,
+                        int64_t H,
+                        int64_t W) {
   return evaluation_view(H, W, set.eval_resize, set.spec.H, set.spec.W)
       .to_map(sample, true);
 }

@@ -31,12 +31,12 @@ class PixelReader {
   void read(const uint8_t* image,
             int64_t H,
             int64_t W,
-            const SampleMap& map,
+            const ImageMap& map,
             float* out) const;
   void read(const float* image,
             int64_t H,
             int64_t W,
-            const SampleMap& map,
+            const ImageMap& map,
             float* out) const;
 
  private:
@@ -74,9 +74,9 @@ void read_jpeg_bytes(const fs::path& path,
                      uint8_t* pixels);
 
 // What evaluation sees of an image of H x W of this set.
-SampleMap evaluation_map(const ImageSet& set,
-                         int64_t sample,
-                         int64_t H,
-                         int64_t W);
+ImageMap evaluation_map(const ImageSet& set,
+                        int64_t sample,
+                        int64_t H,
+                        int64_t W);
 
 }  // namespace syncopate

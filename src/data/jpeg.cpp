@@ -18,7 +18,7 @@ constexpr int64_t kPixelLimit = int64_t{1} << 29;
 // The smallest denominator of a scale that keeps a pixel for each one read:
 // what libjpeg-turbo has vector code for. Eighths between them take longer
 // than the whole size (500 x 375: 7/8 1.5 ms, 8/8 0.9 ms, 4/8 0.8 ms).
-int choose_denominator(const SampleMap& map) {
+int choose_denominator(const ImageMap& map) {
   const double across = std::hypot(map.m[0], map.m[3]);
   const double down = std::hypot(map.m[1], map.m[4]);
   constexpr double kSlack = 1e-4;  // of rounding in the map
@@ -29,7 +29,7 @@ int choose_denominator(const SampleMap& map) {
 }
 
 // Pixel centres: u + 1/2 of the whole image is (u' + 1/2) * denominator.
-SampleMap scaled(SampleMap map, int denominator) {
+ImageMap scaled(ImageMap map, int denominator) {
   const float factor = 1.0F / static_cast<float>(denominator);
   for (const int row : {0, 3}) {
     map.m[row] *= factor;
@@ -117,7 +117,7 @@ JpegDecoder::Image JpegDecoder::decode(const fs::path& path,
                                        const ChooseMap& choose) {
   const std::string bytes = read_file(path);
   const Header header = read_header(bytes, path);
-  const SampleMap map = choose(header.height, header.width);
+  const ImageMap map = choose(header.height, header.width);
   const int denominator = choose_denominator(map);
   const int width = (header.width + denominator - 1) / denominator;
   const int height = (header.height + denominator - 1) / denominator;

@@ -13,7 +13,7 @@
 namespace syncopate {
 
 // The map for a stored image of H x W.
-using ChooseMap = std::function<SampleMap(int64_t H, int64_t W)>;
+using ChooseMap = std::function<ImageMap(int64_t H, int64_t W)>;
 
 // Grey images become RGB; CMYK and YCCK ones too, by Adobe's convention (a byte
 // is 255 minus the ink: R = C K / 255). An orientation in EXIF is not applied.
@@ -30,7 +30,7 @@ class JpegDecoder {
   struct Image {
     const uint8_t* pixels;
     int64_t H, W;
-    SampleMap map;
+    ImageMap map;
   };
   // Decodes at 1, 1/2, 1/4 or 1/8 of the size: the smallest that has a pixel
   // for each one that the map reads. Errors: kInputMissing, or kBadInput

@@ -158,7 +158,7 @@ PixelCheck check_files(const ImageSet& set,
     try {
       JpegDecoder decoder;
       decoder.decode(files.path(samples[place]), [](int64_t, int64_t) {
-        return SampleMap{{8, 0, 0, 0, 8, 0}, 0, 1};  // an eighth will do
+        return ImageMap{{8, 0, 0, 0, 8, 0}, 0, 1};  // an eighth will do
       });
     } catch (const Error& error) {
       said[place] = error.what();

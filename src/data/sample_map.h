@@ -7,27 +7,17 @@
 
 #include "base/rng.h"
 #include "data/batch.h"
+#include "tensor/image_map.h"
 
 namespace syncopate {
 
-// Pixel (x, y) of the output is read at
-//   u = m[0] x + m[1] y + m[2]      v = m[3] x + m[4] y + m[5]
-// (u along W) of stored image `image`, bilinearly between the four pixels
-// around it. A pixel outside the image is 0 after normalisation, or where
-// is_clamped the nearest one inside.
-struct SampleMap {
-  float m[6];
-  int32_t image;
-  int32_t is_clamped;
-};
-
-// The same in doubles, for composing.
+// An ImageMap in doubles, for composing.
 struct Affine {
   double m[6] = {1, 0, 0, 0, 1, 0};
 
   // First `inner`, then this: output -> inner -> stored.
   Affine after(const Affine& inner) const;
-  SampleMap to_map(int64_t image, bool is_clamped) const;
+  ImageMap to_map(int64_t image, bool is_clamped) const;
 };
 
 // Reads a box of stored pixels [x, x + w) x [y, y + h) as H x W pixels:

@@ -60,10 +60,11 @@ class Device {
   virtual std::string name() const = 0;  // for the banner: "AMD EPYC ...", ...
   // Equal for two devices of a host exactly if they are the same hardware.
   virtual std::string identity() const = 0;  // "cpu", a PCI address
+  virtual int64_t total_bytes() const = 0;   // memory, free or not
   virtual int64_t free_bytes() const = 0;    // memory left, as of now
 
-  // Uninitialised memory, aligned to 64 bytes (cuda: 256). Throws
-  // Error(kInternal) with the size asked for when there is none.
+  // Uninitialised memory, aligned to 64 bytes (cuda: 256). Throws OutOfMemory
+  // with the size asked for when there is none.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
   // The same in host memory, which copies to and from this device read and

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "device/device.h"
 
 namespace syncopate {
@@ -35,6 +36,7 @@ class DeviceVector {
 
   // Host values, as many as it has; the copy has been made at return.
   void assign(std::span<const T> values) {
+    CHECK(std::ssize(values) == elems_);
     device_->copy(data(), values.data(), memory_.bytes(), *stream_);
     stream_->synchronize();
   }

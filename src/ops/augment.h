@@ -4,22 +4,14 @@
 #pragma once
 
 #include "ops/context.h"
+#include "tensor/image_map.h"
 
 namespace syncopate {
 
-// Pixel (x, y) of the output is read at
-//   u = m[0] x + m[1] y + m[2]      v = m[3] x + m[4] y + m[5]
-// (u along W) of stored image `image`, bilinearly between the four pixels
-// around it. A pixel outside the image is 0 after normalisation, or where
-// is_clamped the nearest one inside.
-struct ImageMap {
-  float m[6];
-  int32_t image;
-  int32_t is_clamped;
-};
-
 // value = pixel * scale[c] + shift[c] of bytes as 0..255 or of floats.
-// `maps` (N of them) lies in the context's memory.
+// `maps` (N of them) lies in the context's memory; one that names an image that
+// is not there gives NaN on a GPU, and is refused on the CPU. (The CPU feeds
+// itself from data/; its body is what kernels are held against.)
 void gather_images(Context& context,
                    Tensor images,       // (N, C, H, W) fp32 NHWC, assigned
                    ConstTensor pixels,  // (S, H', W', C) u8 or fp32, row-major

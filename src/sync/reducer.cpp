@@ -1,6 +1,7 @@
 #include "sync/reducer.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
@@ -215,6 +216,8 @@ class DeviceReducer final : public Reducer {
     double busy = 0;
     for (size_t i = 0; i < step.used; ++i)
       busy += step.spans[i].end->seconds_since(*step.spans[i].begin);
+    // NCCL does not tell waiting for others from sending.
+    times.wait_s = std::numeric_limits<double>::quiet_NaN();
     // Backward's end is where the last range was ready.
     times.exposed_s = std::max(0.0, last.end->seconds_since(*last.ready));
     times.overlapped_s = std::max(0.0, busy - times.exposed_s);

@@ -56,7 +56,7 @@ struct Plan {
 struct SyncTimes {
   double exposed_s = 0;     // the worker waited for communication
   double overlapped_s = 0;  // communication that ran under computation
-  double wait_s = 0;        // of exposed_s: for others to arrive
+  double wait_s = 0;        // of exposed_s: for others to arrive; NaN: unknown
   double device_s = 0;      // the host waited for its own device's gradients
 };
 

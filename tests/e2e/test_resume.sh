@@ -68,6 +68,10 @@ python "$here/compare_runs.py" runs/wrn-whole runs/wrn-cut || fail "wrn-cut diff
 
 # Keys that would change the numbers are refused on resume, and nothing of the
 # run is touched.
+# The echo is an input: the same run again.
+expect_code 0 "$SYNCOPATE" train runs/whole/input.ini --run.directory=echoed
+python "$here/compare_runs.py" runs/whole echoed/whole ||
+  fail "a run from the echoed input differs"
 cp runs/whole/input.ini before.ini
 expect_code 65 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=whole \
   --optimizer.lr=0.5

@@ -114,10 +114,10 @@ void* allocate_device_memory(int index, int64_t bytes) {
   std::byte* begin =
       bytes > kDeviceBytes - used ? nullptr : find_room(state, mapped);
   if (begin == nullptr)
-    fail(ExitCode::kInternal,
-         "out of memory: {} asked for on emulated GPU {}, {} free",
-         human_bytes(static_cast<double>(bytes)), index,
-         human_bytes(static_cast<double>(kDeviceBytes - used)));
+    throw OutOfMemory(
+        fmt::format("out of memory: {} asked for on emulated GPU {}, {} free",
+                    human_bytes(static_cast<double>(bytes)), index,
+                    human_bytes(static_cast<double>(kDeviceBytes - used))));
   const Allocation block{begin + mapped - data_bytes, bytes, mapped, index};
   forget_released(state, begin, mapped);
   const Access access;

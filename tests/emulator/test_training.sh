@@ -50,7 +50,8 @@ expect_code 0 gpu train tiny.ini --run.name=plain --run.cuda_graphs=off \
 same recorded plain "recorded and not"
 expect_code 0 gpu train tiny.ini --run.name=cut --run.stop_at=11 "${options[@]}"
 expect_code 0 gpu train tiny.ini --run.name=cut "${options[@]}"
-python "$here/compare_runs.py" runs/recorded runs/cut || fail "resumed run differs"
+python "$here/compare_runs.py" runs/recorded runs/cut ||
+  fail "resumed run differs"
 
 # 4. Two workers: in one process, and two ranks that share the GPU.
 expect_code 0 gpu train tiny.ini --run.workers=2 --run.name=two \
@@ -95,6 +96,13 @@ expect_code 65 $(ranks 2) "$SYNCOPATE_GPU" train tiny.ini \
   --run.name=refused --run.device=cuda --sync.transport=nccl
 grep -q 'sync.transport: nccl: 2 ranks share a GPU' err ||
   fail "nccl on a shared GPU is not refused in words"
+
+# A rank without a GPU among others with one.
+expect_code 65 "$MPIEXEC" -bind-to none -n 1 -env SYNCOPATE_EMULATED_GPUS 0 \
+  -env CUDA_VISIBLE_DEVICES "" "$SYNCOPATE_GPU" train tiny.ini \
+  --run.name=mixed : -n 1 "$SYNCOPATE_GPU" train tiny.ini --run.name=mixed
+grep -q 'run.device: 1 of 2 ranks have a GPU' err ||
+  fail "ranks with and without a GPU are not refused in words"
 
 # 5. A checkpoint of the GPU on the CPU, and back.
 for device in cpu cuda; do

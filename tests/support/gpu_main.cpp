@@ -1,5 +1,8 @@
-// gtest's main for programs that need a GPU: exit code 77 without one.
+// gtest's main for programs that need a GPU: exit code 77 without one, or 1
+// where REQUIRE_GPU=1 says that there has to be one.
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -9,7 +12,8 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (!testing::GTEST_FLAG(list_tests) && syncopate::cuda_device_count() == 0) {
     std::puts("skipped: no GPU here");
-    return 77;
+    const char* required = std::getenv("REQUIRE_GPU");
+    return required != nullptr && std::string_view(required) == "1" ? 1 : 77;
   }
   return RUN_ALL_TESTS();
 }

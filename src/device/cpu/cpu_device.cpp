@@ -38,6 +38,9 @@ class CpuDevice final : public Device {
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   std::string name() const override { return cpu_features().model; }
   std::string identity() const override { return "cpu"; }
+  int64_t total_bytes() const override {
+    return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  }
   int64_t free_bytes() const override {
     return int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   }
@@ -48,8 +51,8 @@ class CpuDevice final : public Device {
         (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
     void* memory = std::aligned_alloc(kAlignment, rounded ? rounded : 64);
     if (memory == nullptr)
-      fail(ExitCode::kInternal, "out of memory: {} asked for on the CPU",
-           human_bytes(static_cast<double>(bytes)));
+      throw OutOfMemory(fmt::format("out of memory: {} asked for on the CPU",
+                                    human_bytes(static_cast<double>(bytes))));
     return memory;
   }
   void release(void* memory) noexcept override { std::free(memory); }

@@ -162,12 +162,8 @@ class CudaDevice final : public Device {
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override { return name_; }
   std::string identity() const override { return identity_; }
-  int64_t free_bytes() const override {
-    use_cuda_device(index_);
-    size_t left = 0, total = 0;
-    check_cuda(cudaMemGetInfo(&left, &total), "cudaMemGetInfo");
-    return static_cast<int64_t>(left);
-  }
+  int64_t total_bytes() const override { return memory_info().total; }
+  int64_t free_bytes() const override { return memory_info().left; }
   void synchronize() override {
     use_cuda_device(index_);
     check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -179,9 +175,10 @@ class CudaDevice final : public Device {
     const cudaError_t error = cudaMalloc(&memory, at_least_one(bytes));
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      fail(ExitCode::kInternal, "out of memory: {} asked for on {}, {} free",
-           human_bytes(static_cast<double>(bytes)), name_,
-           human_bytes(static_cast<double>(free_bytes())));
+      throw OutOfMemory(
+          fmt::format("out of memory: {} asked for on {}, {} free",
+                      human_bytes(static_cast<double>(bytes)), name_,
+                      human_bytes(static_cast<double>(free_bytes()))));
     }
     check_cuda(error, "cudaMalloc");
     return memory;
@@ -237,6 +234,16 @@ class CudaDevice final : public Device {
   }
 
  private:
+  struct MemoryInfo {
+    int64_t left, total;
+  };
+  MemoryInfo memory_info() const {
+    use_cuda_device(index_);
+    size_t left = 0, total = 0;
+    check_cuda(cudaMemGetInfo(&left, &total), "cudaMemGetInfo");
+    return {static_cast<int64_t>(left), static_cast<int64_t>(total)};
+  }
+
   // An allocation of nothing still has an address of its own.
   static size_t at_least_one(int64_t bytes) {
     CHECK_MSG(bytes >= 0, "{} bytes", bytes);

@@ -199,7 +199,7 @@ TEST(ImageFolder, FillsThroughTheMapOfTheFilesSize) {
       const JpegDecoder::Image image = decoder.decode(
           files.path(sample),
           [](int64_t, int64_t) { return Affine{}.to_map(0, true); });
-      const SampleMap map = augmenter.map(3, sample, image.H, image.W);
+      const ImageMap map = augmenter.map(3, sample, image.H, image.W);
       reader.read(image.pixels, image.H, image.W, map, expected.data());
       double mean = 0;
       for (size_t i = 0; i < out.size(); ++i)

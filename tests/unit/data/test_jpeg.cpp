@@ -8,7 +8,7 @@ namespace syncopate {
 namespace {
 
 // The whole image as it is.
-SampleMap whole(int64_t, int64_t) {
+ImageMap whole(int64_t, int64_t) {
   return Affine{}.to_map(0, true);
 }
 
@@ -93,7 +93,7 @@ TEST(Jpeg, IsDecodedNoLargerThanNeeded) {
                                           {20, 8},
                                           {7, 8}}) {
     const ImageSpec spec = {.C = 3, .H = side, .W = side, .classes = 2};
-    const SampleMap map =
+    const ImageMap map =
         evaluation_view(H, W, side, side, side).to_map(0, true);
     const JpegDecoder::Image image =
         decoder.decode(folder / "a.jpg", [&](int64_t, int64_t) { return map; });

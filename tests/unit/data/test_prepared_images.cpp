@@ -182,7 +182,7 @@ TEST(PreparedImages, CropMovesOverTheStoredImage) {
   const auto bytes = data.train.resident().bytes;
   for (int64_t epoch = 0; epoch < 20; ++epoch) {
     augmenter.fill(epoch, 7, out.data());
-    const SampleMap map = augmenter.map(epoch, 7);
+    const ImageMap map = augmenter.map(epoch, 7);
     const auto left = static_cast<int64_t>(map.m[2]);
     const auto top = static_cast<int64_t>(map.m[5]);
     EXPECT_TRUE(left >= 0 && left <= 4 && top >= 0 && top <= 4);

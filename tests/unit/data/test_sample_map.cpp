@@ -131,9 +131,9 @@ ImageSet make_set(int64_t samples, int64_t H, int64_t W, int64_t C) {
   return set;
 }
 
-// The definition of SampleMap, in doubles.
+// The definition of ImageMap, in doubles.
 std::vector<double> read_by_definition(const ImageSet& set,
-                                       const SampleMap& map,
+                                       const ImageMap& map,
                                        const PixelScale& scale) {
   const auto [H, W, bytes, floats] = set.resident();
   const int64_t C = set.spec.C;
@@ -219,7 +219,7 @@ TEST(Augmenter, FillsWhatItsMapSays) {
         for (int64_t epoch = 0; epoch < 12; ++epoch) {
           const int64_t sample = epoch % 3;
           augmenter.fill(epoch, sample, out.data());
-          const SampleMap map = augmenter.map(epoch, sample);
+          const ImageMap map = augmenter.map(epoch, sample);
           EXPECT_EQ(map.image, sample);
           // Values of up to 3: rounding of the map in fp32 moves a place by
           // 1e-6 pixels of a slope of up to 5 a pixel.
@@ -244,7 +244,7 @@ TEST(Augmenter, ShiftsAndFlipsAreExact) {
   std::vector<float> out(9 * 8 * 3);
   for (int64_t epoch = 0; epoch < 30; ++epoch) {
     augmenter.fill(epoch, 1, out.data());
-    const SampleMap map = augmenter.map(epoch, 1);
+    const ImageMap map = augmenter.map(epoch, 1);
     for (int64_t y = 0; y < 9; ++y)
       for (int64_t x = 0; x < 8; ++x)
         for (int64_t c = 0; c < 3; ++c) {
