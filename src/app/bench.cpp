@@ -30,10 +30,11 @@ void bench_step(Session& session, Engine& engine) {
     log.line("workers {} x {} threads, batch {} each, {}, {} timings",
              endpoint.size(), engine.threads, engine.options.data.batch,
              engine.options.run.precision, times.step_s.size());
-    log.line("data      {:9.3f} ms", 1e3 * median(times.data_s));
-    // On a GPU these two are the host's share: what it gives to the device.
-    log.line("compute   {:9.3f} ms", 1e3 * median(times.compute_s));
-    log.line("update    {:9.3f} ms", 1e3 * median(times.update_s));
+    for (const auto& [what, seconds] : {std::pair("data", &times.data_s),
+                                        {"forward", &times.forward_s},
+                                        {"backward", &times.backward_s},
+                                        {"update", &times.update_s}})
+      log.line("{:<9} {:9.3f} ms", what, 1e3 * median(*seconds));
     // Backward is twice forward.
     log.line("arithmetic {:8.1f} GFLOP/s",
              3 * 2 * engine.model->forward_macs() * samples / step_s * 1e-9);

@@ -47,7 +47,13 @@ StepBench::StepBench(Session& session, Engine& engine, Endpoint& endpoint)
   replica_.buffers.assign(buffers);
 }
 
-std::vector<PendingSums> StepBench::forward_backward() {
+std::unique_ptr<Event> StepBench::mark() {
+  std::unique_ptr<Event> event = engine_.device->make_event();
+  event->record(*engine_.stream);
+  return event;
+}
+
+std::vector<StepBench::Part> StepBench::forward_backward() {
   const auto on_final = [&](int64_t from) {
     bucketer_.final_from(from, [&](const Bucket& bucket) {
       if (session_.size() > 1)
@@ -56,48 +62,43 @@ std::vector<PendingSums> StepBench::forward_backward() {
         ready_.push_back(bucket);
     });
   };
-  std::vector<PendingSums> sums;
+  std::vector<Part> parts;
   const int64_t accumulate = engine_.options.data.accumulate;
-  for (int64_t part = 0; part < accumulate; ++part) {
+  for (int64_t i = 0; i < accumulate; ++i) {
     const Batch batch = feed_->next();
-    sums.push_back(engine_.model->forward_backward(
+    Part& part = parts.emplace_back();
+    part.has_batch = mark();
+    part.sums = engine_.model->forward_backward(
         *engine_.context, replica_.view(), batch,
         {.loss_samples = static_cast<double>(batch.samples * accumulate),
          .records = engine_.records_steps(),
          .segment_offsets = segment_offsets_},
-        part + 1 == accumulate ? GradientListener(on_final)
-                               : GradientListener()));
+        i + 1 == accumulate ? GradientListener(on_final) : GradientListener());
+    part.has_gradients = mark();
   }
-  return sums;
+  return parts;
 }
 
-void StepBench::one_step(StepTimes& times) {
-  const double begin = monotonic_s();
+StepBench::Marks StepBench::one_step() {
+  Marks marks{mark(), nullptr, {}};
   const Plan plan = scheme_->next();
-  const double waited_before = feed_->wait_s();
   engine_.device->fill_zero(replica_.gradients.data(),
                             replica_.gradients.size() * 4, *engine_.stream);
   bucketer_.start();
-  std::vector<PendingSums> sums = forward_backward();
-  const double waited = feed_->wait_s() - waited_before;
+  marks.parts = forward_backward();
   for (const Bucket& bucket : ready_) scheme_->gradient_ready(bucket);
   ready_.clear();
-  const double has_gradient = monotonic_s();
   scheme_->update(plan);
   scheme_->end_step(plan);
-  // The loss of the step before, as the trainer looks at it.
-  for (const PendingSums& batch : pending_) static_cast<void>(batch.get());
-  pending_ = std::move(sums);
-  times.data_s.push_back(waited);
-  times.compute_s.push_back(has_gradient - begin - waited);
-  times.update_s.push_back(monotonic_s() - has_gradient);
+  marks.end = mark();
+  return marks;
 }
 
 StepTimes StepBench::run() {
   constexpr int kWarmup = 3;
-  // The host runs ahead of a GPU: only some steps together have a time.
   const int together = engine_.device->kind() == DeviceKind::kCpu ? 1 : 10;
   StepTimes times;
+  std::vector<Marks> steps;
   const double begin_all = monotonic_s();
   for (int i = 0; i < kWarmup + 200; i += together) {
     std::vector<double> verdict = {
@@ -105,12 +106,32 @@ StepTimes StepBench::run() {
     agree(endpoint_, endpoint_.world_group(), verdict, Combine::kMax,
           tags::kControl);
     if (verdict[0] > 0) break;
-    if (i < kWarmup) times = {};
+    steps.clear();
     const double begin = monotonic_s();
-    for (int step = 0; step < together; ++step) one_step(times);
+    for (int step = 0; step < together; ++step) {
+      steps.push_back(one_step());
+      // The loss of the step before, as the trainer looks at it.
+      if (step > 0)
+        for (const Part& part : steps[step - 1].parts)
+          static_cast<void>(part.sums.get());
+    }
     engine_.stream->synchronize();
-    if (i >= kWarmup)
-      times.step_s.push_back((monotonic_s() - begin) / together);
+    if (i < kWarmup) continue;
+    times.step_s.push_back((monotonic_s() - begin) / together);
+    for (const Marks& step : steps) {
+      double data_s = 0, forward_s = 0, backward_s = 0;
+      const Event* before = step.begin.get();
+      for (const Part& part : step.parts) {
+        data_s += part.has_batch->seconds_since(*before);
+        forward_s += part.sums.arrived().seconds_since(*part.has_batch);
+        backward_s += part.has_gradients->seconds_since(part.sums.arrived());
+        before = part.has_gradients.get();
+      }
+      times.data_s.push_back(data_s);
+      times.forward_s.push_back(forward_s);
+      times.backward_s.push_back(backward_s);
+      times.update_s.push_back(step.end->seconds_since(*before));
+    }
   }
   scheme_->quiesce();
   return times;

@@ -13,10 +13,12 @@
 
 namespace syncopate {
 
-// One worker's figures, a value a step. On a GPU the host runs ahead: data,
-// compute and update are what the host does, and step is a mean over some.
+// One worker's figures, a value a step, but for step_s: on a GPU the host runs
+// ahead, so that only some steps together have a time, and it is their mean.
+// The others are the device's time: getting batches, forward with the loss,
+// backward, and everything until the update is done.
 struct StepTimes {
-  std::vector<double> data_s, compute_s, update_s, step_s;
+  std::vector<double> data_s, forward_s, backward_s, update_s, step_s;
 };
 
 class StepBench {
@@ -26,8 +28,18 @@ class StepBench {
   StepTimes run();
 
  private:
-  void one_step(StepTimes& times);
-  std::vector<PendingSums> forward_backward();
+  // Where the device comes to, of one step; kept until it has.
+  struct Part {
+    std::unique_ptr<Event> has_batch, has_gradients;
+    PendingSums sums;  // at the end of forward
+  };
+  struct Marks {
+    std::unique_ptr<Event> begin, end;
+    std::vector<Part> parts;  // by accumulated batch
+  };
+  Marks one_step();
+  std::vector<Part> forward_backward();
+  std::unique_ptr<Event> mark();
 
   Session& session_;
   Engine& engine_;
@@ -39,8 +51,7 @@ class StepBench {
   std::unique_ptr<Scheme> scheme_;
   std::unique_ptr<Feed> feed_;
   std::vector<int64_t> segment_offsets_;
-  std::vector<Bucket> ready_;         // in one process: after backward
-  std::vector<PendingSums> pending_;  // of the step before
+  std::vector<Bucket> ready_;  // in one process: after backward
 };
 
 }  // namespace syncopate

@@ -30,15 +30,18 @@ MetricSums evaluate_batches(const Engine& engine,
   const ImageSet& set = engine.evaluation_set();
   const std::vector<int64_t> indices = engine.evaluation_indices();
   const int64_t size = engine.options.eval.batch;
-  MetricSums sums{std::vector<double>(engine.model->metrics().size(), 0.0), 0};
+  // A GPU works while the next batch is made: it is waited for at the end.
+  std::vector<PendingSums> pending;
   HostBatch batch;
   BatchUpload upload(*engine.context, set.spec, size);
   for (int64_t i = first; i < num_batches(indices, size); i += stride) {
     fill_evaluation_batch(batch, set, engine.normalization,
                           batch_of(indices, size, i));
-    sums.add(engine.model->evaluate(*engine.context, model,
-                                    upload.put(batch.view(set.spec))));
+    pending.push_back(engine.model->evaluate(*engine.context, model,
+                                             upload.put(batch.view(set.spec))));
   }
+  MetricSums sums{std::vector<double>(engine.model->metrics().size(), 0.0), 0};
+  for (const PendingSums& part : pending) sums.add(part.get());
   return sums;
 }
 

@@ -148,18 +148,17 @@ PendingSums Classifier::forward_backward(Context& context,
   return sums;
 }
 
-MetricSums Classifier::evaluate(Context& context,
-                                const ReplicaView& replica,
-                                const Batch& batch) {
+PendingSums Classifier::evaluate(Context& context,
+                                 const ReplicaView& replica,
+                                 const Batch& batch) {
   const WalkRun run = run_of(context, replica, batch);
   Walk walk(arena_, forward_only_, Pass::kEvaluate, batch.samples, run);
   const Slot logits = forward(walk);  // (N, K)
   ClassificationSums* sums = sums_.data() + 1;
   softmax_cross_entropy(context, sums, Tensor(), walk.in(logits), batch.labels,
                         0);
-  return readback_
-      .start(context.device(), context.stream(), sums, num_metrics())
-      .get();
+  return readback_.start(context.device(), context.stream(), sums,
+                         num_metrics());
 }
 
 void Classifier::recompute_statistics(Context& context,

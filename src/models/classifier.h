@@ -29,9 +29,9 @@ class Classifier : public Model {
                                const Batch& batch,
                                const StepSettings& settings,
                                const GradientListener& final_from) override;
-  MetricSums evaluate(Context& context,
-                      const ReplicaView& replica,
-                      const Batch& batch) override;
+  PendingSums evaluate(Context& context,
+                       const ReplicaView& replica,
+                       const Batch& batch) override;
   void recompute_statistics(Context& context,
                             const ReplicaView& replica,
                             const Batch& batch,

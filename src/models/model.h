@@ -83,10 +83,11 @@ class Model {
                                        const StepSettings& settings,
                                        const GradientListener& final_from) = 0;
 
-  // Metrics of a batch with running statistics and without dropout.
-  virtual MetricSums evaluate(Context& context,
-                              const ReplicaView& replica,
-                              const Batch& batch) = 0;
+  // Metrics of a batch with running statistics and without dropout; nothing
+  // waits for them.
+  virtual PendingSums evaluate(Context& context,
+                               const ReplicaView& replica,
+                               const Batch& batch) = 0;
 
   // Recomputes running statistics: forward in training mode, statistics only,
   // with weight 1/(index+1) for the index-th batch (an exact average).

@@ -32,6 +32,8 @@ class PendingSums {
   PendingSums(std::shared_ptr<Arrival> arrival, int values)
       : arrival_(std::move(arrival)), values_(values) {}
   MetricSums get() const;  // waits for them
+  // Where the device has come to the end of forward.
+  const Event& arrived() const { return *arrival_->event; }
 
  private:
   std::shared_ptr<Arrival> arrival_;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "cuda/platform.h"
 #include "emulator/emulator.h"
+#include "emulator/streams.h"
 
 namespace syncopate::test {
 
@@ -58,7 +59,11 @@ class Emulated : public ::testing::Test {
     return {};
   }
 
-  std::unique_ptr<Device> device = make_cuda_device(0);
+  // Work runs when it is given, so that a launch throws what it found.
+  static constexpr uint64_t kEagerSeed = 2;
+
+  std::unique_ptr<Device> device =
+      emulator::make_emulated_device(0, kEagerSeed);
   std::unique_ptr<Stream> stream = device->make_stream();
 };
 

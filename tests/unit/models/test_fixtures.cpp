@@ -2,6 +2,7 @@
 // double precision (tests/reference/make_model_fixtures.py).
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -63,8 +64,11 @@ struct Recorded {
 };
 
 std::map<std::string, Recorded> read_fixtures() {
-  const auto path = std::filesystem::path(SYNCOPATE_SOURCE_DIR) /
-                    "tests/reference/fixtures/models.txt";
+  const char* source_dir = std::getenv("SOURCE_DIR");
+  const auto path =
+      std::filesystem::path(source_dir != nullptr ? source_dir
+                                                  : SYNCOPATE_SOURCE_DIR) /
+      "tests/reference/fixtures/models.txt";
   std::ifstream file(path);
   std::map<std::string, Recorded> networks;
   Recorded* now = nullptr;

@@ -100,7 +100,7 @@ TEST_P(Step, EvaluationSumsWhatPredictionScores) {
   ModelBench bench(GetParam().options, kSpec, kBatch);
   const Batch batch = bench.batch();
   const MetricSums sums =
-      bench.model().evaluate(bench.context(), bench.view(), batch);
+      bench.model().evaluate(bench.context(), bench.view(), batch).get();
   ASSERT_EQ(sums.values.size(), 3u);
   ASSERT_EQ(bench.model().metrics().size(), 3u);
   const std::vector<float> scores = bench.scores(batch);
