@@ -28,6 +28,8 @@ const OpBodies* cuda_bodies() {
       .first_nonfinite = cuda::first_nonfinite,
       .sgd_update = cuda::sgd_update,
       .gather_images = cuda::gather_images,
+      .can_decode_jpegs = cuda::can_decode_jpegs,
+      .decode_jpegs = cuda::decode_jpegs,
   };
   return &kBodies;
 }

@@ -31,5 +31,7 @@ decltype(syncopate::dot) dot;
 decltype(syncopate::first_nonfinite) first_nonfinite;
 decltype(syncopate::sgd_update) sgd_update;
 decltype(syncopate::gather_images) gather_images;
+decltype(syncopate::can_decode_jpegs) can_decode_jpegs;
+decltype(syncopate::decode_jpegs) decode_jpegs;
 
 }  // namespace syncopate::cuda

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "app/engine.h"
+#include "app/jpeg_feed.h"
 #include "data/augment.h"
 
 namespace syncopate {
@@ -210,6 +211,8 @@ std::unique_ptr<Feed> Feed::make(const Engine& engine,
                                  int64_t first_batch) {
   if (engine.resident)
     return std::make_unique<ResidentFeed>(engine, rank, first_batch);
+  if (decodes_on_device(engine))
+    return make_jpeg_feed(engine, rank, first_batch);
   return std::make_unique<LoaderFeed>(engine, rank, first_batch);
 }
 

@@ -2,8 +2,9 @@
 //
 // On the CPU they are the loader's own. A GPU that has room keeps the whole
 // training set: a batch is then a list of draws, and a kernel reads, augments
-// and normalises. Otherwise the loader's batches are copied through
-// page-locked memory.
+// and normalises. Files of JPEGs it decodes where it can, so that the host only
+// reads them. Otherwise the loader's batches are copied through page-locked
+// memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

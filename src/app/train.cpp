@@ -4,6 +4,7 @@
 #include "app/commands.h"
 #include "app/device_transport.h"
 #include "app/engine.h"
+#include "app/jpeg_feed.h"
 #include "app/run_directory.h"
 #include "app/trainer.h"
 #include "app/version.h"
@@ -37,7 +38,9 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
   log.line("data      {}: {} training, {} held out, {} test samples{}",
            engine.dataset.source, engine.split.train.size(),
            engine.split.validation.size(), engine.dataset.test.samples,
-           engine.resident ? ", training set on the GPU" : "");
+           engine.resident             ? ", training set on the GPU"
+           : decodes_on_device(engine) ? ", decoded on the GPU"
+                                       : "");
   log.line(
       "plan      {} steps of {} x {} samples ({:.2f} epochs), scheme {}, "
       "lr {:.4g}",

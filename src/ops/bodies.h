@@ -6,6 +6,7 @@
 #include "ops/augment.h"
 #include "ops/conv.h"
 #include "ops/elementwise.h"
+#include "ops/jpeg.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
@@ -41,6 +42,9 @@ struct OpBodies {
   decltype(syncopate::first_nonfinite)* first_nonfinite;
   decltype(syncopate::sgd_update)* sgd_update;
   decltype(syncopate::gather_images)* gather_images;
+  // Null on the CPU.
+  decltype(syncopate::can_decode_jpegs)* can_decode_jpegs;
+  decltype(syncopate::decode_jpegs)* decode_jpegs;
 };
 
 const OpBodies& cpu_bodies();

@@ -25,8 +25,10 @@ class Access {
 
 // Runs `work` as the next thing on an emulated stream, inside an Access; where
 // the stream is being captured it is kept and runs at each Graph::launch().
-// `name` appears in reports. Throws what `work` throws, and Error(kInternal)
-// where it wrote into the padding around an allocation.
+// `name` appears in reports. The call that runs it, this one or a later one
+// (streams.h), throws what `work` throws, and Error(kInternal) where it wrote
+// into the padding around an allocation. `work` must not wait for another
+// thread of this process.
 void run_on(Stream& stream,
             std::function<void()> work,
             std::string name = "a library call");

@@ -4,10 +4,12 @@
 //
 // Communicators are non-blocking only. A call leaves an operation behind and
 // returns ncclInProgress; every ncclCommGetAsyncError moves data where it can.
-// Since an emulated stream runs at once, an operation counts as given to its
-// stream when it is done, and one stream's operations go one after the other,
-// over all communicators: used in unlike order, two of them wait for each other
-// here too. A peer whose process has ended is ncclRemoteError; one that has
+// Data moves beside the queue of an emulated stream, once all that was given to
+// the stream before has run; the end of an operation, where sums are formed, is
+// work of the stream. An operation counts as given to its stream when its data
+// has moved, and one stream's operations go one after the other, over all
+// communicators: used in unlike order, two of them wait for each other here
+// too. A peer whose process has ended is ncclRemoteError; one that has
 // aborted is not noticed, as between GPUs of one host. Sums are formed in fp32
 // in the order of the ranks. Members that disagree about an operation, which
 // the library may answer with anything, get ncclInvalidUsage.

@@ -81,14 +81,17 @@ Outcome advance(Operation& operation) {
   return is_done ? Outcome::kDone : Outcome::kWaits;
 }
 
-void complete(Operation& operation) {
+void complete(Operation operation) {
+  --operation.comm->num_pending;
   if (operation.stream == nullptr) {
     operation.finish();
-  } else {
-    auto& stream = *reinterpret_cast<Stream*>(operation.stream);
-    run_on(stream, operation.finish, "NCCL");
+    return;
   }
-  --operation.comm->num_pending;
+  auto& stream = *reinterpret_cast<Stream*>(operation.stream);
+  // The stream may run it late: it keeps what was staged.
+  const auto kept = std::make_shared<Operation>(std::move(operation));
+  run_on(
+      stream, [kept] { kept->finish(); }, "NCCL");
 }
 
 // Whether anything has happened.
@@ -103,8 +106,9 @@ bool advance_all() {
     const Outcome outcome = advance(*current);
     has_moved |= outcome != Outcome::kWaits;
     if (outcome == Outcome::kDone) {
-      complete(*current);
+      Operation done = std::move(*current);
       queue.erase(current);
+      complete(std::move(done));
     } else if (outcome == Outcome::kDisagrees) {
       ncclComm& comm = *current->comm;
       const uint64_t serial = current->parts.front().label.serial;
@@ -183,9 +187,12 @@ ncclResult_t ready(ncclComm* comm) {
 
 ncclResult_t give(Operation operation) {
   ncclComm& comm = *operation.comm;
-  if (operation.stream != nullptr &&
-      is_capturing(*reinterpret_cast<Stream*>(operation.stream))) {
-    return refuse(ncclInvalidUsage, "the shim cannot be recorded");
+  if (operation.stream != nullptr) {
+    auto& stream = *reinterpret_cast<Stream*>(operation.stream);
+    if (is_capturing(stream)) {
+      return refuse(ncclInvalidUsage, "the shim cannot be recorded");
+    }
+    stream.synchronize();  // data moves beside the stream's queue
   }
   ++comm.num_pending;
   comm.num_extra_polls = ++num_launched % 2;

@@ -9,6 +9,10 @@
 namespace syncopate::emulator {
 namespace {
 
+bool is_finished(const Streams::Queue& queue) {
+  return queue.pieces.empty() && !queue.is_running;
+}
+
 bool can_run(const Streams::Queue& queue) {
   if (queue.is_running || queue.pieces.empty()) return false;
   const auto& awaited = queue.pieces.front().awaited;
@@ -51,17 +55,10 @@ void Streams::give(Queue& queue, Piece piece) {
   }
   const std::lock_guard lock(mutex_);
   queue.pieces.push_back(std::move(piece));
-  if (queue.is_prompt) finish(queue);
-}
-
-void Streams::make_prompt(Queue& queue) {
-  const std::lock_guard lock(mutex_);
-  queue.is_prompt = true;
-  finish(queue);
 }
 
 void Streams::finish(const Queue& queue) {
-  run_until([&] { return queue.pieces.empty(); });
+  run_until([&] { return is_finished(queue); });
 }
 
 void Streams::finish(const Mark& mark) {
@@ -72,7 +69,7 @@ void Streams::finish(const Mark& mark) {
 void Streams::finish_all() {
   run_until([this] {
     return std::all_of(queues_.begin(), queues_.end(),
-                       [](const auto& queue) { return queue->pieces.empty(); });
+                       [](const auto& queue) { return is_finished(*queue); });
   });
 }
 

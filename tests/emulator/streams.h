@@ -54,7 +54,6 @@ class Streams {
     std::deque<Piece> pieces;
     bool is_running = false;
     bool is_held_back = false;  // while anything else can run
-    bool is_prompt = false;     // nothing stays in it
   };
 
   explicit Streams(uint64_t seed);
@@ -63,8 +62,6 @@ class Streams {
   void remove(const std::shared_ptr<Queue>& queue);
 
   void give(Queue& queue, Piece piece);
-  // Runs what is in the queue now, and keeps it empty from now on.
-  void make_prompt(Queue& queue);
 
   void finish(const Queue& queue);
   void finish(const Mark& mark);

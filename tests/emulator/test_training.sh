@@ -32,7 +32,7 @@ python - <<'PY' || fail "the emulated GPU does not follow the CPU"
 import h5py, numpy as np, sys
 def losses(run):
     with h5py.File(f"runs/{run}/results.h5") as f:
-        return f["train/loss"][...]
+        return np.concatenate([f["train/loss"][...], f["eval/loss"][...]])
 cpu = losses("cpu")
 for run, tolerance in (("fp32", 2e-3), ("bf16", 0.15)):
     worst = np.abs(losses(run) / cpu - 1).max()

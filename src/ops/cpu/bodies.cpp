@@ -28,6 +28,8 @@ const OpBodies& cpu_bodies() {
       .first_nonfinite = cpu::first_nonfinite,
       .sgd_update = cpu::sgd_update,
       .gather_images = cpu::gather_images,
+      .can_decode_jpegs = nullptr,
+      .decode_jpegs = nullptr,
   };
   return kBodies;
 }

@@ -1,6 +1,8 @@
-// The device's calls, capture and replay, events.
+// The device's calls, capture and replay, events, and when work runs.
 #include <chrono>
 #include <cstdlib>
+#include <set>
+#include <stdexcept>
 #include <thread>
 
 #include "unit/emulator/emulated.h"
@@ -8,14 +10,37 @@
 namespace syncopate::test {
 namespace {
 
-using StreamTest = Emulated;
+// Even seeds run work when it is given, odd ones late.
+constexpr uint64_t kSeeds = 6;
+
+class StreamTest : public Emulated,
+                   public ::testing::WithParamInterface<uint64_t> {
+ protected:
+  StreamTest() {
+    stream.reset();
+    device = emulator::make_emulated_device(0, GetParam());
+    stream = device->make_stream();
+  }
+  bool runs_late() const { return GetParam() % 2 == 1; }
+};
+INSTANTIATE_TEST_SUITE_P(Seeds,
+                         StreamTest,
+                         ::testing::Range<uint64_t>(1, kSeeds + 1));
+
+// What `outcome_of(seed)` is, over so many that every order is among them.
+template <typename Outcome>
+std::set<float> outcomes(const Outcome& outcome_of) {
+  std::set<float> found;
+  for (uint64_t seed = 1; seed <= 60; ++seed) found.insert(outcome_of(seed));
+  return found;
+}
 
 __global__ void add_kernel(float* values, int64_t elems, float amount) {
   const int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (at < elems) values[at] += amount;
 }
 
-TEST_F(StreamTest, SaysWhatItIs) {
+TEST_P(StreamTest, SaysWhatItIs) {
   EXPECT_EQ(device->kind(), DeviceKind::kCuda);
   EXPECT_EQ(device->name(), "emulated GPU");
   EXPECT_EQ(device->identity(), "emulated-0");
@@ -41,7 +66,7 @@ TEST_F(DeviceCountTest, IsOfTheEnvironment) {
   EXPECT_THROW(cuda_device_count(), Error);
 }
 
-TEST_F(StreamTest, CopiesEveryWay) {
+TEST_P(StreamTest, CopiesEveryWay) {
   const auto first = array(std::vector<int>{1, 2, 3, 4});
   const auto second = array<int>(4);
   device->copy(second.data(), first.data(), 16, *stream);
@@ -56,7 +81,7 @@ TEST_F(StreamTest, CopiesEveryWay) {
   EXPECT_EQ(pageable, (std::vector<int>{1, 0, 0, 4}));
 }
 
-TEST_F(StreamTest, ACaptureRunsNothingAndAGraphRunsItAll) {
+TEST_P(StreamTest, ACaptureRunsNothingAndAGraphRunsItAll) {
   const auto memory = array(std::vector<float>{1, 2, 3});
   HostBuffer out(*device, 12);
   std::fill_n(out.as<float>(), 3, -1.0f);
@@ -80,11 +105,12 @@ TEST_F(StreamTest, ACaptureRunsNothingAndAGraphRunsItAll) {
   EXPECT_EQ(out.as<float>()[0], 11.0f);
   const auto other = device->make_stream();
   graph->launch(*other);
+  other->synchronize();
   EXPECT_EQ(values(memory), (std::vector<float>{0, 22, 23}));
   EXPECT_EQ(num_runs, 2);
 }
 
-TEST_F(StreamTest, AGraphMayBePartOfAnother) {
+TEST_P(StreamTest, AGraphMayBePartOfAnother) {
   const auto memory = array(std::vector<float>{0});
   stream->begin_capture();
   launch(add_kernel, 1, 1, 0, *stream, memory.data(), 1, 1);
@@ -99,7 +125,7 @@ TEST_F(StreamTest, AGraphMayBePartOfAnother) {
   EXPECT_EQ(values(memory)[0], 2.0f);
 }
 
-TEST_F(StreamTest, WhatACaptureForbids) {
+TEST_P(StreamTest, WhatACaptureForbids) {
   const auto memory = array<float>(4);
   HostBuffer locked(*device, 16);
   std::vector<float> pageable(4);
@@ -134,7 +160,7 @@ TEST_F(StreamTest, WhatACaptureForbids) {
   Buffer(*device, 4);
 }
 
-TEST_F(StreamTest, ReleaseInACaptureEndsTheProcess) {
+TEST_P(StreamTest, ReleaseInACaptureEndsTheProcess) {
   EXPECT_EXIT(
       {
         const Buffer memory(*device, 4);
@@ -144,17 +170,20 @@ TEST_F(StreamTest, ReleaseInACaptureEndsTheProcess) {
       "a stream of the device is being captured");
 }
 
-TEST_F(StreamTest, MemoryMustBeThereWhenAGraphRuns) {
+TEST_P(StreamTest, MemoryMustBeThereWhenAGraphRuns) {
   auto memory = array<float>(4);
   stream->begin_capture();
   device->fill_zero(memory.data(), 16, *stream);
   const auto graph = stream->end_capture();
   memory.memory = Buffer();
-  EXPECT_TRUE(
-      has(error_of([&] { graph->launch(*stream); }), "is no device memory"));
+  EXPECT_TRUE(has(error_of([&] {
+                    graph->launch(*stream);
+                    stream->synchronize();
+                  }),
+                  "is no device memory"));
 }
 
-TEST_F(StreamTest, EventsAreDone) {
+TEST_P(StreamTest, EventsAreDone) {
   const auto event = device->make_event();
   const auto other = device->make_stream();
   EXPECT_TRUE(event->is_done());
@@ -165,22 +194,25 @@ TEST_F(StreamTest, EventsAreDone) {
   EXPECT_TRUE(event->is_done());
 }
 
-TEST_F(StreamTest, EventsTellTheTimeBetweenThem) {
+TEST_P(StreamTest, EventsTellTheTimeBetweenThem) {
   const auto first = device->make_event(), second = device->make_event();
   const auto again = device->make_event();
   stream->begin_capture();
   again->record(*stream);
   const auto graph = stream->end_capture();
   first->record(*stream);
+  first->synchronize();
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   second->record(*stream);
+  second->synchronize();
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   graph->launch(*stream);
+  again->synchronize();
   EXPECT_GE(second->seconds_since(*first), 0.004);
   EXPECT_GE(again->seconds_since(*second), 0.004);
 }
 
-TEST_F(StreamTest, AnEventOfACaptureHappensWhenItsGraphRuns) {
+TEST_P(StreamTest, AnEventOfACaptureHappensWhenItsGraphRuns) {
   const auto event = device->make_event();
   const auto other = device->make_stream();
   stream->begin_capture();
@@ -191,11 +223,12 @@ TEST_F(StreamTest, AnEventOfACaptureHappensWhenItsGraphRuns) {
   EXPECT_TRUE(has(error_of([&] { event->is_done(); }), "has not run"));
   EXPECT_TRUE(has(error_of([&] { event->synchronize(); }), "has not run"));
   graph->launch(*stream);
+  event->synchronize();
   EXPECT_TRUE(event->is_done());
   event->wait_on(*other);
 }
 
-TEST_F(StreamTest, StreamsOfOtherDevicesAreRefused) {
+TEST_P(StreamTest, StreamsOfOtherDevicesAreRefused) {
   const auto cpu = make_cpu_device();
   const auto foreign = cpu->make_stream();
   EXPECT_THROW(launch(add_kernel, 1, 1, 0, *foreign, nullptr, 0, 0), Error);
@@ -212,12 +245,12 @@ __global__ void barrier_add_kernel(float* values, int rounds) {
   }
 }
 
-TEST_F(StreamTest, SeveralThreadsLaunchAtOnce) {
+TEST_P(StreamTest, SeveralThreadsLaunchAtOnce) {
   std::vector<std::thread> threads;
   std::vector<std::vector<float>> results(4);
   for (auto& result : results)
     threads.emplace_back([&result] {
-      const auto own = make_cuda_device(0);
+      const auto own = emulator::make_emulated_device(0, GetParam());
       const auto order = own->make_stream();
       const Buffer memory(*own, 64 * 4);
       own->fill_zero(memory.data(), 64 * 4, *order);
@@ -230,6 +263,237 @@ TEST_F(StreamTest, SeveralThreadsLaunchAtOnce) {
   for (const auto& result : results)
     for (int at = 0; at < 64; ++at)
       EXPECT_EQ(result[at], static_cast<float>((at + 1) % 64 * 100));
+}
+
+TEST_P(StreamTest, WorkRunsAtOnceOrWhenItIsNeeded) {
+  int num_runs = 0;
+  const auto count = [&] { ++num_runs; };
+  emulator::run_on(*stream, count);
+  EXPECT_EQ(num_runs, runs_late() ? 0 : 1);
+  stream->synchronize();
+  EXPECT_EQ(num_runs, 1);
+  emulator::run_on(*stream, count);
+  device->synchronize();
+  EXPECT_EQ(num_runs, 2);
+  void* const memory = device->allocate(4);
+  emulator::run_on(*stream, count);
+  device->release(memory);
+  EXPECT_EQ(num_runs, 3);
+  void* const host = device->allocate_host(4);
+  emulator::run_on(*stream, count);
+  device->release_host(host);
+  EXPECT_EQ(num_runs, 4);
+  emulator::run_on(*stream, count);
+  stream.reset();
+  EXPECT_EQ(num_runs, 5);
+}
+
+// One stream adds, another copies what is there then.
+float copied_by_another_stream(uint64_t seed, bool is_ordered) {
+  const auto device = emulator::make_emulated_device(0, seed);
+  const auto adds = device->make_stream(), copies = device->make_stream();
+  const auto added = device->make_event();
+  const Buffer memory(*device, 4);
+  const HostBuffer out(*device, 4);
+  device->fill_zero(memory.data(), 4, *adds);
+  adds->synchronize();
+  launch(add_kernel, 1, 1, 0, *adds, memory.as<float>(), 1, 10.0f);
+  added->record(*adds);
+  if (is_ordered) added->wait_on(*copies);
+  device->copy(out.as<float>(), memory.data(), 4, *copies);
+  copies->synchronize();
+  return *out.as<float>();
+}
+
+TEST(StreamOrder, WhatNoEventOrdersComesInEveryOrder) {
+  const auto found = [](bool is_ordered) {
+    return outcomes([is_ordered](uint64_t seed) {
+      return copied_by_another_stream(seed, is_ordered);
+    });
+  };
+  EXPECT_EQ(found(false), (std::set<float>{0, 10}));
+  EXPECT_EQ(found(true), (std::set<float>{10}));
+}
+
+TEST(StreamOrder, ALaterStreamMayRunFarAhead) {
+  const auto furthest = [](bool is_ordered) {
+    return outcomes([is_ordered](uint64_t seed) {
+      const auto device = emulator::make_emulated_device(0, seed);
+      const auto slow = device->make_stream(), fast = device->make_stream();
+      const auto done = device->make_event();
+      bool is_slow_done = false;
+      int num_ahead = 0;
+      emulator::run_on(*slow, [&] { is_slow_done = true; });
+      done->record(*slow);
+      if (is_ordered) done->wait_on(*fast);
+      for (int i = 0; i < 50; ++i)
+        emulator::run_on(*fast, [&] { num_ahead += !is_slow_done; });
+      device->synchronize();
+      return static_cast<float>(num_ahead);
+    });
+  };
+  EXPECT_TRUE(furthest(false).contains(0));
+  EXPECT_TRUE(furthest(false).contains(50));
+  EXPECT_EQ(furthest(true), (std::set<float>{0}));
+}
+
+TEST(StreamOrder, StagingUsedAgainTooEarlyIsSeen) {
+  const auto sent = [](bool waits) {
+    return outcomes([waits](uint64_t seed) {
+      const auto device = emulator::make_emulated_device(0, seed);
+      const auto stream = device->make_stream();
+      const auto copied = device->make_event();
+      const Buffer memory(*device, 4);
+      const HostBuffer staging(*device, 4);
+      *staging.as<float>() = 1;
+      device->copy(memory.data(), staging.as<float>(), 4, *stream);
+      copied->record(*stream);
+      if (waits) copied->synchronize();
+      *staging.as<float>() = 2;
+      float arrived = 0;
+      device->copy(&arrived, memory.data(), 4, *stream);
+      return arrived;
+    });
+  };
+  EXPECT_EQ(sent(false), (std::set<float>{1, 2}));
+  EXPECT_EQ(sent(true), (std::set<float>{1}));
+}
+
+TEST_P(StreamTest, PollingAnEventEnds) {
+  const auto memory = array(std::vector<float>{0});
+  const auto event = device->make_event();
+  for (int i = 0; i < 300; ++i)
+    launch(add_kernel, 1, 1, 0, *stream, memory.data(), 1, 1);
+  event->record(*stream);
+  int num_polls = 1;
+  while (!event->is_done() && num_polls < 10000) ++num_polls;
+  EXPECT_EQ(num_polls > 1, runs_late());
+  EXPECT_EQ(values(memory)[0], 300.0f);
+}
+
+TEST_P(StreamTest, AWaitIsForTheRecordingBeforeIt) {
+  const auto memory = array(std::vector<float>{0});
+  HostBuffer out(*device, 4);
+  const auto other = device->make_stream();
+  const auto event = device->make_event();
+  launch(add_kernel, 1, 1, 0, *stream, memory.data(), 1, 5);
+  event->record(*stream);
+  event->wait_on(*other);
+  // Behind the wait: were it for this one, it would never end.
+  event->record(*other);
+  device->copy(out.as<float>(), memory.data(), 4, *other);
+  other->synchronize();
+  EXPECT_EQ(*out.as<float>(), 5.0f);
+  event->synchronize();
+}
+
+TEST_P(StreamTest, ACircleOfWaitsIsADeadlock) {
+  if (!runs_late()) return;  // there is no behind
+  const auto event = device->make_event(), behind = device->make_event();
+  emulator::run_on(*stream, [&] { event->synchronize(); });
+  event->record(*stream);
+  behind->record(*stream);
+  EXPECT_TRUE(has(error_of([&] { behind->synchronize(); }), "deadlock"));
+  emulator::run_on(*stream, [&] { stream->synchronize(); });
+  EXPECT_TRUE(has(error_of([&] { device->synchronize(); }), "deadlock"));
+  EXPECT_TRUE(event->is_done());  // the device is not stuck
+  EXPECT_EQ(values(array(std::vector<float>{3})), (std::vector<float>{3}));
+}
+
+__global__ void lonely_barrier_kernel() {
+  if (threadIdx.x == 0) __syncthreads();
+}
+
+TEST_P(StreamTest, AnErrorEndsTheCallThatRanTheWork) {
+  const auto other = device->make_stream();
+  const auto event = device->make_event();
+  bool has_run = false;
+  const std::string line = error_of([&] {
+    launch(lonely_barrier_kernel, 1, 64, 0, *other);
+    event->record(*other);
+    event->wait_on(*stream);
+    emulator::run_on(*stream, [&] { has_run = true; });
+    stream->synchronize();
+  });
+  EXPECT_TRUE(has(line, "lonely_barrier_kernel"));
+  EXPECT_FALSE(has_run) << "what was given before an error does not run";
+  device->synchronize();
+  EXPECT_TRUE(event->is_done());
+  emulator::run_on(*stream, [&] { has_run = true; });
+  stream->synchronize();
+  EXPECT_TRUE(has_run);
+}
+
+TEST_P(StreamTest, AnErrorOfLateWorkIsReportedAtARelease) {
+  if (!runs_late()) return;
+  EXPECT_EXIT(
+      {
+        const Buffer memory(*device, 4);
+        launch(lonely_barrier_kernel, 1, 64, 0, *stream);
+      },
+      ::testing::ExitedWithCode(70), "at release: .*lonely_barrier_kernel");
+  // And hides no other.
+  EXPECT_THROW(
+      {
+        const Buffer memory(*device, 4);
+        launch(lonely_barrier_kernel, 1, 64, 0, *stream);
+        throw std::runtime_error("first");
+      },
+      std::runtime_error);
+}
+
+TEST_P(StreamTest, OfAnotherDeviceAnEventIsWaitedForAtOnce) {
+  const auto second = emulator::make_emulated_device(0, GetParam());
+  const auto other = second->make_stream();
+  const auto event = device->make_event();
+  const auto memory = array(std::vector<float>{0});
+  HostBuffer out(*second, 4);
+  launch(add_kernel, 1, 1, 0, *stream, memory.data(), 1, 5);
+  event->record(*stream);
+  event->wait_on(*other);
+  second->copy(out.as<float>(), memory.data(), 4, *other);
+  other->synchronize();
+  EXPECT_EQ(*out.as<float>(), 5.0f);
+}
+
+TEST_P(StreamTest, ACaptureWaitsForNothingOutsideAndTimesAreOfWhatIsDone) {
+  const auto event = device->make_event(), never = device->make_event();
+  event->record(*stream);
+  stream->begin_capture();
+  never->wait_on(*stream);
+  EXPECT_TRUE(has(error_of([&] { event->wait_on(*stream); }), "outside"));
+  stream->end_capture();
+  EXPECT_TRUE(has(error_of([&] { event->seconds_since(*never); }), "not done"));
+}
+
+// A worker gives work; a thread beside it polls, fetches and sends back.
+TEST_P(StreamTest, AThreadBesideTheWorker) {
+  const auto memory = array(std::vector<float>(64));
+  HostBuffer host(*device, 64 * 4);
+  const auto pulls = device->make_stream(), pushes = device->make_stream();
+  const auto ready = device->make_event(), pushed = device->make_event();
+  const auto other = array(std::vector<float>(64));
+  for (int round = 0; round < 20; ++round) {
+    launch(add_kernel, 1, 64, 0, *stream, memory.data(), 64, 1);
+    ready->record(*stream);
+    std::thread beside([&] {
+      const auto arrived = device->make_event();
+      ready->wait_on(*pulls);
+      device->copy(host.as<float>(), memory.data(), 64 * 4, *pulls);
+      arrived->record(*pulls);
+      while (!arrived->is_done()) std::this_thread::yield();
+      for (int at = 0; at < 64; ++at) host.as<float>()[at] *= 2;
+      device->copy(memory.data(), host.as<float>(), 64 * 4, *pushes);
+      pushed->record(*pushes);
+    });
+    for (int i = 0; i < 10; ++i)
+      launch(add_kernel, 1, 64, 0, *stream, other.data(), 64, 1);
+    beside.join();
+    pushed->wait_on(*stream);
+  }
+  // x -> 2 (x + 1), from 0.
+  EXPECT_EQ(values(memory), std::vector<float>(64, 2097150));
+  EXPECT_EQ(values(other), std::vector<float>(64, 200));
 }
 
 }  // namespace

@@ -1,0 +1,68 @@
+// nvJPEG, opened when first used.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nvjpeg.h>
+
+#include <memory>
+
+#include "ops/context.h"
+
+namespace syncopate::cuda {
+
+// The functions in use, under their names without "nvjpeg".
+struct NvJpeg {
+  decltype(&nvjpegCreateEx) CreateEx;
+  decltype(&nvjpegDestroy) Destroy;
+  decltype(&nvjpegJpegStateCreate) JpegStateCreate;
+  decltype(&nvjpegJpegStateDestroy) JpegStateDestroy;
+  decltype(&nvjpegJpegStreamCreate) JpegStreamCreate;
+  decltype(&nvjpegJpegStreamDestroy) JpegStreamDestroy;
+  decltype(&nvjpegJpegStreamParseHeader) JpegStreamParseHeader;
+  decltype(&nvjpegJpegStreamGetFrameDimensions) JpegStreamGetFrameDimensions;
+  decltype(&nvjpegDecodeBatchedSupported) DecodeBatchedSupported;
+  decltype(&nvjpegDecodeBatchedInitialize) DecodeBatchedInitialize;
+  decltype(&nvjpegDecodeBatched) DecodeBatched;
+};
+// Null where the library is not there or too old: images are then decoded by
+// the host.
+const NvJpeg* nvjpeg();
+
+// Throws Error(kInternal) with the call and the status.
+void check_nvjpeg(nvjpegStatus_t status, const char* call);
+
+// Who decodes the entropy-coded data of a batch.
+enum class JpegBackend : uint8_t {
+  kNone,     // the library cannot be used here
+  kEngines,  // the GPU's JPEG engines
+  kKernels,  // kernels, for larger batches; the calling thread for others
+};
+
+// A context's own decoder (Context::cache).
+class NvJpegDecoder {
+ public:
+  NvJpegDecoder() = default;
+  ~NvJpegDecoder();
+  NvJpegDecoder(const NvJpegDecoder&) = delete;
+  NvJpegDecoder& operator=(const NvJpegDecoder&) = delete;
+
+  JpegBackend open(Context& context);
+
+  // Of an open decoder.
+  nvjpegHandle_t handle() const { return handle_; }
+  nvjpegJpegState_t state() const { return state_; }
+  nvjpegJpegStream_t parsed() const { return parsed_; }
+  // Recorded when a batch was given to the stream: the state is one batch's at
+  // a time.
+  Event& given() { return *given_; }
+
+ private:
+  JpegBackend backend_ = JpegBackend::kNone;
+  bool was_tried_ = false;
+  nvjpegHandle_t handle_ = nullptr;
+  nvjpegJpegState_t state_ = nullptr;
+  nvjpegJpegStream_t parsed_ = nullptr;
+  std::unique_ptr<Event> given_;
+};
+
+}  // namespace syncopate::cuda
