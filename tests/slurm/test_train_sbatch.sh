@@ -47,6 +47,14 @@ wait_for() { # wait_for SECONDS COMMAND...
 }
 is_over() { [[ $(state "$1") =~ COMPLETED|FAILED|TIMEOUT|CANCELLED|NODE_FAIL ]]; }
 is_queued_again() { [[ $(field "$1" Restarts) == 1 && $(state "$1") == PENDING ]]; }
+step_has_ended() { # on every node that it was launched on
+  local log launched ended
+  for log in "$cluster"/slurmd-n*.log; do
+    launched=$(grep -c "launch task StepId=$1\.0 " "$log")
+    ended=$(grep -c "\[$1\.0\] done with job" "$log")
+    ((launched == ended)) || return 1
+  done
+}
 # A first row of the log says that training is under way on all ranks.
 is_training() { grep -q '^step ' "$work/$1.out" 2>/dev/null; }
 show() { sed 's/^/    /' "$work/$1.out"; }
@@ -81,9 +89,11 @@ wait_for 60 is_training stopped || failed "stopped: does not train"
 scancel --signal=USR1 "$job"
 wait_for 60 is_queued_again "$job" ||
   failed "stopped: $(state "$job") after the signal, not queued again"
-# slurmd refuses what was queued in the second in which it killed the job (its
-# credentials count whole seconds); by itself Slurm waits longer than that.
+# By itself Slurm waits two minutes. Before that, slurmd refuses what was queued
+# in the second in which it killed the job (its credentials count whole seconds),
+# and a step meets the daemon of its predecessor, which has the same number.
 sleep 2
+wait_for 60 step_has_ended "$job" || failed "stopped: its first step goes on"
 scontrol update jobid="$job" starttime=now
 wait_for 150 is_over "$job" || failed "stopped: still $(state "$job")"
 [[ $(state "$job") == COMPLETED && $(exit_code "$job") == 0 ]] ||
