@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "device/cuda/cuda_stream.h"
-#include "library/shared_library.h"
+#include "device/cuda/shared_library.h"
 
 namespace syncopate::cuda {
 namespace {

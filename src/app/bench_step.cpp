@@ -24,8 +24,6 @@ StepBench::StepBench(Session& session, Engine& engine, Endpoint& endpoint)
           bucket_elems(engine.options.sync, transport_.collectives.get())),
       feed_(Feed::make(engine, endpoint.rank(), 0)) {
   if (session.size() > 1) {
-    transport_ =
-        choose_transport(engine, session.hosts()[session.rank()], endpoint);
     for (const Bucket& bucket : bucketer_.buckets())
       segment_offsets_.push_back(bucket.offset);
   }

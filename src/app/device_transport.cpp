@@ -9,21 +9,6 @@
 namespace syncopate {
 namespace {
 
-// What every rank says of itself, in numbers that a double holds exactly.
-struct Place {
-  double gpu;         // of host and device: equal for ranks that share one
-  double lacks_nccl;  // 1 or 0
-};
-
-Place my_place(const Engine& engine,
-               const std::string& host,
-               const std::string& asked) {
-  const size_t both =
-      std::hash<std::string>()(host + '\n' + engine.device->identity());
-  const bool has_nccl = asked != "mpi" && nccl_missing().empty();
-  return {static_cast<double>(both >> 11), has_nccl ? 0.0 : 1.0};
-}
-
 // run.device = auto may have meant something else on another node.
 void refuse_unlike_devices(const Engine& engine, Endpoint& endpoint) {
   std::vector<double> gpus = {engine.device->kind() == DeviceKind::kCuda ? 1.0
@@ -56,6 +41,35 @@ std::vector<std::byte> shared_unique_id(Endpoint& endpoint) {
 
 }  // namespace
 
+std::string nccl_obstacle(const Device& device,
+                          const std::string& host,
+                          Endpoint& endpoint) {
+  const bool has_gpu = device.kind() == DeviceKind::kCuda;
+  const std::string missing = has_gpu ? nccl_missing() : "";
+  // Equal for ranks that share a GPU, and exact in a double.
+  const size_t place =
+      std::hash<std::string>()(host + '\n' + device.identity()) >> 11;
+  const std::vector<double> mine = {static_cast<double>(place),
+                                    has_gpu ? 0.0 : 1.0,
+                                    missing.empty() ? 0.0 : 1.0};
+  std::map<double, int> ranks_of_gpu;
+  int most = 0, without_gpu = 0, without_nccl = 0;
+  for (const std::vector<double>& rank :
+       all_gather(endpoint, endpoint.world_group(), mine, tags::kCollective,
+                  Traffic::kControl)) {
+    most = std::max(most, ++ranks_of_gpu[rank[0]]);
+    without_gpu += rank[1] > 0;
+    without_nccl += rank[2] > 0;
+  }
+  if (without_gpu > 0)
+    return fmt::format("{} of {} ranks have no GPU", without_gpu,
+                       endpoint.size());
+  if (most > 1) return fmt::format("{} ranks share a GPU", most);
+  if (without_nccl == 0) return "";
+  return missing.empty() ? fmt::format("{} ranks have no NCCL", without_nccl)
+                         : missing;
+}
+
 DeviceTransport choose_transport(const Engine& engine,
                                  const std::string& host,
                                  Endpoint& endpoint) {
@@ -63,32 +77,14 @@ DeviceTransport choose_transport(const Engine& engine,
   if (endpoint.size() == 1) return {};
   refuse_unlike_devices(engine, endpoint);
   if (engine.device->kind() == DeviceKind::kCpu) return {};
-  const Place mine = my_place(engine, host, asked);
-  const std::vector<double> values = {mine.gpu, mine.lacks_nccl};
-  std::map<double, int> ranks_of_gpu;
-  int lacking = 0;
-  for (const std::vector<double>& place :
-       all_gather(endpoint, endpoint.world_group(), values, tags::kCollective,
-                  Traffic::kControl)) {
-    ++ranks_of_gpu[place[0]];
-    lacking += place[1] > 0;
-  }
-  int most = 0;
-  for (const auto& [gpu, ranks] : ranks_of_gpu) most = std::max(most, ranks);
-  std::string obstacle;
-  if (most > 1)
-    obstacle = fmt::format("{} ranks share a GPU", most);
-  else if (lacking > 0)
-    obstacle = mine.lacks_nccl > 0
-                   ? nccl_missing()
-                   : fmt::format("{} ranks have no NCCL", lacking);
+  if (asked == "mpi") return {nullptr, "MPI through page-locked memory"};
+  const std::string obstacle = nccl_obstacle(*engine.device, host, endpoint);
   if (asked == "nccl" && !obstacle.empty())
     throw AgreedError(Error(
         ExitCode::kBadInput,
         fmt::format("sync.transport: nccl: {}; use mpi or auto", obstacle)));
-  if (asked == "mpi" || !obstacle.empty())
-    return {nullptr, fmt::format("MPI through page-locked memory{}{}",
-                                 obstacle.empty() ? "" : ": ", obstacle)};
+  if (!obstacle.empty())
+    return {nullptr, "MPI through page-locked memory: " + obstacle};
   DeviceTransport transport;
   transport.collectives =
       make_nccl(*engine.device, endpoint.rank(), endpoint.size(),

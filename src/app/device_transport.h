@@ -16,6 +16,12 @@ struct DeviceTransport {
   std::string text;  // for the log; empty where nothing leaves the host
 };
 
+// Collective: why NCCL cannot carry gradients between the devices of these
+// ranks, each on its host; empty where it can.
+std::string nccl_obstacle(const Device& device,
+                          const std::string& host,
+                          Endpoint& endpoint);
+
 // Collective over MPI ranks. `host`: this rank's. NCCL where every rank has a
 // GPU of its own and the library is there (sync.transport = auto), else MPI
 // through page-locked memory. Errors: AgreedError(kBadInput) where

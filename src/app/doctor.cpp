@@ -5,6 +5,7 @@
 #include <set>
 
 #include "app/commands.h"
+#include "app/device_transport.h"
 #include "app/median.h"
 #include "app/version.h"
 #include "base/clock.h"
@@ -109,27 +110,19 @@ void check_gpus(Report& report) {
 void check_transport(Report& report,
                      const Session& session,
                      Endpoint& endpoint) {
-  const std::vector<std::string> hosts = session.hosts();  // by rank
-  const auto ranks_here =
-      std::count(hosts.begin(), hosts.end(), hosts[session.rank()]);
   const int gpus = cuda_device_count();
-  std::vector<double> obstacles = {gpus == 0 ? 1.0 : 0.0,
-                                   ranks_here > gpus ? 1.0 : 0.0,
-                                   nccl_missing().empty() ? 0.0 : 1.0};
-  agree(endpoint, endpoint.world_group(), obstacles, Combine::kMax,
-        tags::kControl);
+  const std::unique_ptr<Device> device =
+      gpus > 0 ? make_cuda_device(session.local_rank() % gpus)
+               : make_cpu_device();
+  const std::string obstacle =
+      nccl_obstacle(*device, session.hosts()[session.rank()], endpoint);
   if (endpoint.rank() != 0) return;
-  if (obstacles[0] > 0)
-    report.note("transport", "MPI (NCCL needs a GPU for every rank)");
-  else if (obstacles[1] > 0)
-    report.note("transport",
-                "MPI through page-locked memory: ranks share a GPU (one rank "
-                "a GPU for NCCL)");
-  else if (obstacles[2] > 0)
-    report.note("transport",
-                "MPI through page-locked memory: some ranks cannot use NCCL");
-  else
+  if (obstacle.empty())
     report.ok("transport", "NCCL");
+  else
+    report.note("transport", "MPI: " + obstacle +
+                                 " (NCCL wants a GPU of its own for every "
+                                 "rank)");
 }
 
 void check_slurm(Report& report, const Session& session) {

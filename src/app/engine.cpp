@@ -130,6 +130,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
                  options.run.precision == "bf16" ? DType::kBf16 : DType::kF32);
   if (memory == Memory::kPlanned) plan_model(*engine);
   if (memory == Memory::kPlanned) {
+    // Ranks that see one GPU each may share it: nobody has asked yet.
     const int gpus = std::max(1, cuda_device_count());
     engine->resident = ResidentSet::make(
         *engine->context, engine->dataset.train, engine->normalization,

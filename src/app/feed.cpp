@@ -9,7 +9,6 @@
 namespace syncopate {
 
 // --- staging
-// -------------------------------------------------------------------
 
 Staging::Staging(Device& device, int64_t bytes, int64_t batches_a_step) {
   for (int64_t i = 0; i < batches_a_step + 2; ++i)
@@ -78,7 +77,6 @@ Batch BatchUpload::put(const Batch& host) {
 }
 
 // --- a training set on the device
-// ------------------------------------------------
 
 std::unique_ptr<ResidentSet> ResidentSet::make(
     Context& context,
@@ -121,7 +119,6 @@ std::unique_ptr<ResidentSet> ResidentSet::make(
 }
 
 // --- feeds
-// -----------------------------------------------------------------------
 
 namespace {
 

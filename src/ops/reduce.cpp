@@ -4,10 +4,6 @@
 
 namespace syncopate {
 
-double sum_of_squares(Context& context, std::span<const float> x) {
-  return dot(context, x, x);
-}
-
 double dot(Context& context,
            std::span<const float> x,
            std::span<const float> y) {

@@ -17,8 +17,6 @@ double dot(Context& context,
 // Index of the first NaN or infinity, or -1.
 int64_t first_nonfinite(Context& context, std::span<const float> x);
 
-double sum_of_squares(Context& context, std::span<const float> x);
-
 // *factor = min(1, limit / (scale * |gradient| + 1e-6)), the global-norm
 // clipping of Pascanu et al. 2013 with the constant of the field's frameworks;
 // a norm of NaN gives NaN, an infinite one 0.

@@ -72,6 +72,14 @@ if [[ ${EMULATES_NCCL:-} == ON ]]; then
     train tiny.ini --run.name=nccl --run.device=cuda \
     --bsp.batchnorm=averaged --sync.bucket_mb=0.1
   grep -q '^transport NCCL' runs/nccl/log.txt || fail "the transport is not NCCL"
+  # The other commands that look at the transport.
+  # shellcheck disable=SC2046
+  SYNCOPATE_EMULATED_GPUS=2 expect_code 0 $(ranks 2) "$SYNCOPATE_GPU" \
+    bench step tiny.ini --run.device=cuda
+  grep -q '^transport NCCL' out || fail "bench step does not use NCCL"
+  # shellcheck disable=SC2046
+  SYNCOPATE_EMULATED_GPUS=2 expect_code 0 $(ranks 2) "$SYNCOPATE_GPU" doctor
+  grep -q '^\[ok\] *transport *NCCL$' out || fail "doctor does not say NCCL"
   python "$here/compare_runs.py" --replica-only runs/two runs/nccl ||
     fail "NCCL and MPI lead to different models"
   # shellcheck disable=SC2046

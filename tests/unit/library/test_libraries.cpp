@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/device_collectives.h"
+#include "device/cuda/shared_library.h"
 #include "device/device.h"
 #include "library/cublaslt.h"
 #include "library/cudnn.h"
-#include "library/shared_library.h"
 
 namespace syncopate::cuda {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 TEST(Libraries, HaveEveryFunctionInUse) {
   EXPECT_TRUE(cudnn_version().starts_with("cuDNN 9."));
   EXPECT_TRUE(cublaslt_version().starts_with("cuBLASLt 1"));
+  EXPECT_EQ(nccl_missing(), "");
 }
 
 std::string line_of(const std::function<void()>& act, ExitCode code) {

@@ -37,7 +37,7 @@ TEST(Reduce, SumsInDouble) {
     // A lane adds at most 1024 products, each sum rounded to 53 bits.
     const auto bound = static_cast<double>(squares) * 1024 * 0x1.0p-53;
     const double got = dot(test.context, span_of(d_x), span_of(d_y));
-    EXPECT_NEAR(sum_of_squares(test.context, span_of(d_x)),
+    EXPECT_NEAR(dot(test.context, span_of(d_x), span_of(d_x)),
                 static_cast<double>(squares), bound);
     EXPECT_NEAR(got, static_cast<double>(product), bound);
     EXPECT_EQ(dot(one.context, span_of(d_x), span_of(d_y)), got);
@@ -51,13 +51,13 @@ TEST(Reduce, ASliceHasTheBitsOfTheSameValuesElsewhere) {
   const int64_t n = 20000;
   const auto x = floats(n, 1);
   const DeviceValues<float> d_x(x);
-  const double expected = sum_of_squares(test.context, span_of(d_x));
+  const double expected = dot(test.context, span_of(d_x), span_of(d_x));
   for (const size_t shift : {1, 2, 3}) {
     std::vector<float> shifted(shift, std::nanf(""));
     shifted.insert(shifted.end(), x.begin(), x.end());
     const DeviceValues<float> d_shifted(shifted);
     const auto slice = span_of(d_shifted).subspan(shift);
-    EXPECT_EQ(sum_of_squares(test.context, slice), expected);
+    EXPECT_EQ(dot(test.context, slice, slice), expected);
     EXPECT_EQ(dot(test.context, span_of(d_x), slice), expected);
     EXPECT_EQ(first_nonfinite(test.context, slice), -1);
     EXPECT_EQ(first_nonfinite(test.context, slice.first(16)), -1);
@@ -77,7 +77,7 @@ TEST(Reduce, MoreChunksThanBlocks) {
     expected += static_cast<int64_t>(i % 7 * (i % 7));
   }
   const DeviceValues<float> d_x(x);
-  EXPECT_EQ(sum_of_squares(test.context, span_of(d_x)),
+  EXPECT_EQ(dot(test.context, span_of(d_x), span_of(d_x)),
             static_cast<double>(expected));
 }
 

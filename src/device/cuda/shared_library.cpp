@@ -1,4 +1,4 @@
-#include "library/shared_library.h"
+#include "device/cuda/shared_library.h"
 
 #include <dlfcn.h>
 #include <cstdlib>
@@ -48,8 +48,8 @@ SharedLibrary::SharedLibrary(const char* product,
     if (handle_ != nullptr) return;
   }
   fail(ExitCode::kInputMissing,
-       "run.device: cuda: {} cannot be loaded ({}): load its module, put its "
-       "folder into LD_LIBRARY_PATH, or use run.device = cpu",
+       "{} cannot be loaded ({}): load its module, or put its folder into "
+       "LD_LIBRARY_PATH",
        product_, reasons);
 }
 
@@ -57,7 +57,7 @@ void* SharedLibrary::symbol(const char* name) const {
   void* address = dlsym(handle_, name);
   if (address == nullptr)
     fail(ExitCode::kInputMissing,
-         "run.device: cuda: {} ({}) has no {}: it is too old or too new for "
+         "{} ({}) has no {}: it is too old or too new for "
          "this executable",
          product_, soname_, name);
   return address;

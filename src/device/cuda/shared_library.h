@@ -8,11 +8,11 @@
 
 namespace syncopate::cuda {
 
-// Stays open to the end of the process.
 // Opens the first of `sonames` that there is, for libraries that look for it by
 // that name.
 void open_if_there(std::initializer_list<const char*> sonames);
 
+// Stays open to the end of the process.
 class SharedLibrary {
  public:
   // The first of `sonames` that opens. Where none does: Error(kInputMissing)
