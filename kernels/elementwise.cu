@@ -36,6 +36,16 @@ __global__ void axpy_kernel(float* y,
   });
 }
 
+__global__ void scale_by_kernel(float* y, const float* a, RangeSplit range) {
+  const float factor = *a;
+  for_range<kPackElems<float>>(range, [&](auto width, int64_t first) {
+    using Elems = Pack<float, width()>;
+    Elems ys = Elems::load(y + first);
+    for (int i = 0; i < width(); ++i) ys.elem[i] *= factor;
+    ys.store(y + first);
+  });
+}
+
 __global__ void scale_kernel(float* y, float a, RangeSplit range) {
   for_range<kPackElems<float>>(range, [&](auto width, int64_t first) {
     using Elems = Pack<float, width()>;
@@ -258,6 +268,12 @@ void scale(Context& context, std::span<float> y, float a) {
   constexpr int kPack = kPackElems<float>;
   launch_over<kPack>(context, split_range<kPack>(std::ssize(y), y.data()),
                      scale_kernel, y.data(), a);
+}
+
+void scale_by(Context& context, std::span<float> y, const float* a) {
+  constexpr int kPack = kPackElems<float>;
+  launch_over<kPack>(context, split_range<kPack>(std::ssize(y), y.data()),
+                     scale_by_kernel, y.data(), a);
 }
 
 void dropout(Context& context,

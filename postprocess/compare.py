@@ -3,39 +3,27 @@
 
     postprocess/compare.py runs/bsp-seed* runs/asp-seed*
     postprocess/compare.py RUN... --by optimizer.lr --target accuracy=0.9
+    postprocess/compare.py runs/compare_schemes/final/*/ --by variant --markdown
 Runs on unlike data or evaluation are refused, and so are runs of one value of
 the compared key that differ in more than the seed. Further keys that differ
 between the values are listed: they may explain the difference just as well.
+
+--by variant compares by the runs' names without their seeds, as jobs/sweep.sh
+makes them. A run that diverged counts as such, in no mean, and as one that has
+not reached the target.
 """
 import argparse
 import math
+import os
 from collections import defaultdict
 
 import numpy as np
 
-from run_reader import BAD_INPUT, METRICS, RunError, open_runs, print_table, \
-    run_main
+from groups import NEUTRAL, grouped, interval, metric_of, refuse_unlike
+from run_reader import BAD_INPUT, METRICS, RunError, open_runs, \
+    print_markdown, print_table, run_main
 
-# Two-sided 95% points of Student's t, by degrees of freedom 1..30.
-T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-       2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-       2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042]
-# Keys that name a run, or that a comparison over seeds varies.
-NEUTRAL = {"run.name", "run.directory", "run.seed", "run.log_every",
-           "run.time_limit_s", "checkpoint.every", "checkpoint.keep",
-           "checkpoint.resume", "data.prefetch"}
-EVALUATION = ("eval.on", "eval.model", "data.validation")
-
-
-def interval(values):
-    """Mean and half-width of its 95% interval; no width for one value."""
-    values = np.asarray(values, float)
-    if len(values) < 2:
-        return values.mean() if len(values) else math.nan, math.nan
-    freedom = len(values) - 1
-    # Beyond the table: 1.960 and the first term of the expansion in 1/df.
-    t = T95[freedom - 1] if freedom <= len(T95) else 1.960 + 2.372 / freedom
-    return values.mean(), t * values.std(ddof=1) / math.sqrt(len(values))
+CANNOT_CREATE = 73
 
 
 def text(values, form=".4f"):
@@ -45,71 +33,20 @@ def text(values, form=".4f"):
     return f"{mean:{form}}" + ("" if math.isnan(half) else f" ± {half:{form}}")
 
 
-def refuse_unlike(runs, by):
-    """One line and exit 65 where a comparison would be unfair."""
-    first = runs[0]
-    for run in runs[1:]:
-        mine, theirs = first.data_identity(), run.data_identity()
-        for key in sorted(mine.keys() | theirs.keys()):
-            if mine.get(key) != theirs.get(key) and key != by:
-                raise RunError(BAD_INPUT, f"unlike data: {key} is "
-                               f"{mine.get(key)} in {first.label}, "
-                               f"{theirs.get(key)} in {run.label}")
-        for key in EVALUATION:
-            if first.input.get(key) != run.input.get(key) and key != by:
-                raise RunError(BAD_INPUT, f"unlike evaluation: {key} is "
-                               f"{first.input.get(key)} in {first.label}, "
-                               f"{run.input.get(key)} in {run.label}")
-        if first.metric != run.metric:
-            raise RunError(BAD_INPUT, f"unlike evaluation: {first.label} has "
-                           f"{first.metric}, {run.label} has {run.metric}")
-
-
-def grouped(runs, by):
-    """{value of `by`: its runs}, which are alike in all but the seed."""
-    groups = defaultdict(list)
-    for run in runs:
-        groups[run.input.get(by, "(unset)")].append(run)
-    for first, *others in groups.values():
-        with_seed = {first.input.get("run.seed"): first}
-        for run in others:
-            refuse_pooling(first, run)
-            seed = run.input.get("run.seed")
-            if seed in with_seed:
-                raise RunError(BAD_INPUT, f"repeated seed: run.seed is {seed} "
-                               f"in {with_seed[seed].label} and {run.label}")
-            with_seed[seed] = run
-    return groups
-
-
-def refuse_pooling(first, run):
-    """One line and exit 65 where one interval would cover unlike runs."""
-    differing = [key for key in first.input.keys() | run.input.keys()
-                 if first.input.get(key) != run.input.get(key)
-                 and key not in NEUTRAL]
-    if differing:
-        # A key of one run only follows from one of both, as sync.scheme.
-        key = min(differing, key=lambda key: (
-            key not in first.input or key not in run.input, key))
-        raise RunError(BAD_INPUT, f"unlike runs: {key} is "
-                       f"{first.input.get(key, '(unset)')} in {first.label}, "
-                       f"{run.input.get(key, '(unset)')} in {run.label}: "
-                       f"--by {key} would compare them")
-
-
-def differing_keys(runs, by):
-    """{key: {value: runs}} of keys that differ beside the one compared."""
-    schemes = {run.scheme for run in runs}
+def differing_keys(groups, by):
+    """{key: {value: groups}} of keys that differ beside the one compared. A
+    key that only some runs have goes with another that is listed."""
     found = {}
-    for key in sorted(set().union(*(run.input for run in runs))):
-        # A scheme's own section exists only where the scheme is chosen.
-        if key in NEUTRAL or key == by or (key.split(".")[0] in schemes
-                                           and by == "sync.scheme"):
-            continue
+    every = {key for runs in groups.values() for run in runs
+             for key in run.input}
+    for key in sorted(every - NEUTRAL - {by}):
         values = defaultdict(list)
-        for run in runs:
-            values[run.input.get(key, "(unset)")].append(run.label)
-        if len(values) > 1:
+        for label, runs in groups.items():
+            if key in runs[0].input:
+                values[runs[0].input[key]].append(label)
+        # The scheme of a variant that bears its name needs no words.
+        if len(values) > 1 and any([value] != labels
+                                   for value, labels in values.items()):
             found[key] = values
     return found
 
@@ -129,38 +66,53 @@ def reached_at(run, name, target):
     """The first evaluation that meets the target; None if none does."""
     values = run.column("eval", name)
     hits = values >= target if METRICS[name] else values <= target
-    return int(np.argmax(hits)) if hits.any() else None
+    return int(np.argmax(hits)) if hits.any() and not run.has_diverged else None
 
 
-def target_row(label, runs, name, target):
-    rows = [(run, reached_at(run, name, target)) for run in runs]
-    reached = [(run, row) for run, row in rows if row is not None]
+def target_table(groups, by, name, target):
+    rows = []
+    for label, runs in groups.items():
+        found = [(run, reached_at(run, name, target)) for run in runs]
+        reached = [(run, row) for run, row in found if row is not None]
 
-    def mean_of(column, scale=lambda run: 1):
-        return text([run.column("eval", column)[row] / scale(run)
-                     for run, row in reached
-                     if len(run.column("eval", column))], ".1f")
+        def mean_of(column, reached=reached):
+            return text([run.column("eval", column)[row] for run, row in reached
+                         if len(run.column("eval", column))], ".1f")
 
-    return [label, f"{len(reached)} of {len(runs)}",
-            mean_of("worker_steps", lambda run: run.workers),
-            mean_of("time_s"), mean_of("virtual_s")]
+        steps = [run.column("eval", "worker_steps")[row]
+                 for run, row in reached]
+        rows.append([
+            label, f"{len(reached)} of {len(runs)}",
+            text([step / run.workers
+                  for step, (run, _) in zip(steps, reached)], ".1f"),
+            mean_of("time_s"), mean_of("virtual_s"),
+            text([sent / 1e6 for step, (run, _) in zip(steps, reached)
+                  for sent in run.sent_per_worker([step])], ".1f")])
+    return [by, "reached by", "steps", "time s", "virtual s",
+            "MB a worker"], rows
 
 
 def group_row(label, runs, metric):
-    def last(column):
-        return [run.last("eval", column) for run in runs]
+    whole = [run for run in runs if not run.has_diverged]
+
+    def last(table, column):
+        return [run.last(table, column) for run in whole]
 
     best = max if METRICS[metric] else min
+    evaluated = [run for run in whole if len(run.column("eval", metric))]
     return [label, len(runs),
             " ".join(sorted({run.input.get("run.seed", "?") for run in runs})),
             text([run.last("train", "worker_steps") / run.workers
-                  for run in runs], ".0f"),
-            text(last(metric)),
-            text([best(run.column("eval", metric)) for run in runs]),
-            text(last("loss")), text([run.last("train", "time_s")
-                                      for run in runs], ".1f"),
-            text([run.per_worker("bytes_sent").sum() / 1e6
-                  for run in runs], ".1f")]
+                  for run in whole], ".0f"),
+            text([run.last("eval", metric) for run in evaluated]),
+            text([best(run.column("eval", metric)) for run in evaluated]),
+            text(last("eval", "loss")), len(runs) - len(whole),
+            text(last("train", "time_s"), ".1f"),
+            text([run.last("train", "virtual_s") for run in whole
+                  if run.has_virtual_time()], ".1f"),
+            text([sent.mean() / 1e6 for sent in (
+                run.per_worker("bytes_sent") for run in whole) if len(sent)],
+                 ".1f")]
 
 
 def notes(groups):
@@ -171,47 +123,70 @@ def notes(groups):
         yield "seeds differ between the groups"
     if min(len(runs) for runs in groups.values()) < 2:
         yield "a group of one run has no interval"
-    budgets = {run.last("train", "worker_steps")
-               for runs in groups.values() for run in runs}
+    everyone = [run for runs in groups.values() for run in runs]
+    budgets = {run.last("train", "worker_steps") for run in everyone
+               if not run.has_diverged}
     if len(budgets) > 1:
         yield ("budgets differ: worker_steps "
                + ", ".join(f"{value:.0f}" for value in sorted(budgets)))
+    versions = {str(run.provenance.get("git", "?")) for run in everyone}
+    if len(versions) > 1:
+        yield f"the program differs: git {', '.join(sorted(versions))}"
+    if any(run.summary.get("bytes_are_modelled") for run in everyone):
+        yield "bytes of a native collective are a formula, not counted"
+
+
+def write(groups, by, target, is_markdown, file):
+    show = print_markdown if is_markdown else print_table
+    for key, values in differing_keys(groups, by).items():
+        shown = "; ".join(f"{value}: {', '.join(labels)}"
+                          for value, labels in values.items())
+        print(f"{'- ' * is_markdown}differs too: {key} = {shown}", file=file)
+    for note in notes(groups):
+        print(f"{'- ' * is_markdown}note: {note}", file=file)
+    if is_markdown:
+        print(file=file)
+    metric = metric_of([run for runs in groups.values() for run in runs])
+    show([by, "n", "seeds", "steps", f"final {metric}", f"best {metric}",
+          "eval loss", "diverged", "time s", "virtual s", "MB a worker"],
+         [group_row(label, runs, metric) for label, runs in groups.items()],
+         file=file)
+    if target:
+        name, value = target
+        print(f"\nUntil {name} {'>=' if METRICS[name] else '<='} {value:g} "
+              "(means over the runs that reached it):\n", file=file)
+        header, rows = target_table(groups, by, name, value)
+        show(header, rows, file=file)
+    print("\n± is half of the 95% interval of the mean (Student's t over runs);"
+          "\nMB a worker: payload sent, mean over workers", file=file)
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("--by", default="sync.scheme", metavar="KEY",
-                        help="the key compared (sync.scheme)")
+                        help="the key compared (sync.scheme), or variant")
     parser.add_argument("--target", metavar="METRIC=VALUE",
                         help="also the time to reach it")
+    parser.add_argument("--markdown", action="store_true",
+                        help="tables of Markdown")
+    parser.add_argument("-o", "--output", metavar="FILE",
+                        help="write there, not to standard output")
     options = parser.parse_args(arguments)
     target = parse_target(options.target) if options.target else None
     runs = open_runs(options.runs)
     refuse_unlike(runs, options.by)
-    metric = runs[0].metric
-    if metric is None:
-        raise RunError(BAD_INPUT, f"{runs[0].path}: no evaluations to compare")
-
+    metric_of(runs)
     groups = grouped(runs, options.by)
-    for key, values in differing_keys(runs, options.by).items():
-        shown = "; ".join(f"{value}: {', '.join(labels)}"
-                          for value, labels in values.items())
-        print(f"differs too: {key} = {shown}")
-    for note in notes(groups):
-        print(f"note: {note}")
-    print_table([options.by, "n", "seeds", "steps", f"final {metric}",
-                 f"best {metric}", "eval loss", "time s", "MB sent"],
-                [group_row(label, group, metric)
-                 for label, group in groups.items()])
-    if target:
-        name, value = target
-        print(f"\nuntil {name} {'>=' if METRICS[name] else '<='} {value:g} "
-              "(means over the runs that reached it)")
-        print_table([options.by, "reached by", "steps", "time s", "virtual s"],
-                    [target_row(label, group, name, value)
-                     for label, group in groups.items()])
-    print("± is half of the 95% interval of the mean (Student's t over runs)")
+    if not options.output:
+        write(groups, options.by, target, options.markdown, None)
+        return 0
+    try:
+        with open(options.output, "w", encoding="utf-8") as file:
+            write(groups, options.by, target, options.markdown, file)
+    except OSError as error:
+        raise RunError(CANNOT_CREATE, f"{options.output}: "
+                       f"{os.strerror(error.errno)}") from None
     return 0
 
 

@@ -3,6 +3,11 @@
 
     postprocess/plot.py RUN... -o FILE.png|FILE.pdf|FILE.svg
     postprocess/plot.py RUN... -o FILE.csv --data-only    the points drawn
+    postprocess/plot.py RUN... --by variant -o FILE.png
+        the evaluation over time and over bytes sent: means over seeds with
+        95% bands, a line a variant (or value of a key)
+    postprocess/plot.py RUN... --column sync/phase -o FILE.png
+        any column of results.h5 over steps (or --axis)
 """
 import argparse
 import csv
@@ -10,12 +15,15 @@ import os
 
 import numpy as np
 
+import plot_means
 from run_reader import BAD_INPUT, RunError, open_runs, run_main
 
 CANNOT_CREATE = 73
-# Okabe and Ito's palette: told apart with any kind of colour vision.
+# Okabe and Ito's palette, grey for its yellow: told apart with any kind of
+# colour vision.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
-           "#000000"]
+           "#000000", "#8A8A8A"]
+MARKERS = "os^DvPX<"
 DASHES = ["-", "--", "-.", ":"]
 PARTS = {"compute": "#0072B2", "communication": "#E69F00",
          "waiting for others": "#D55E00"}
@@ -31,9 +39,11 @@ def x_values(run, table, axis):
     if axis == "steps":
         return steps
     values = run.column(table, axis)
+    known = run.column("train", "worker_steps") / run.workers
+    if not len(values) and axis != "samples" and len(known):
+        return np.interp(steps, known, run.column("train", axis))
     if len(values) or axis != "samples":
         return values
-    known = run.column("train", "worker_steps") / run.workers
     samples = run.column("train", "samples")
     if not len(known):
         return values
@@ -103,23 +113,86 @@ def bars_of(runs, per_worker):
     return bars
 
 
-def write_data(runs, path):
+def points_of(runs):
     """Every point and bar as rows: run, figure, x, y."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["run", "y", "x", "x_value", "y_value"])
-        for run in runs:
-            for table, column in series_of(run):
-                y = run.column(table, column)
-                for axis in axes_of([run]):
-                    for x_value, y_value in zip(x_values(run, table, axis), y):
-                        writer.writerow([run.label, f"{table} {column}", axis,
-                                         repr(float(x_value)),
-                                         repr(float(y_value))])
-            for part, values in time_parts(run).items():
-                for worker, value in enumerate(values):
-                    writer.writerow([run.label, part, "worker", worker,
-                                     repr(float(value))])
+    yield ["run", "y", "x", "x_value", "y_value"]
+    for run in runs:
+        for table, column in series_of(run):
+            y = run.column(table, column)
+            for axis in axes_of([run]):
+                for x_value, y_value in zip(x_values(run, table, axis), y):
+                    yield [run.label, f"{table} {column}", axis,
+                           repr(float(x_value)), repr(float(y_value))]
+        for part, values in time_parts(run).items():
+            for worker, value in enumerate(values):
+                yield [run.label, part, "worker", worker, repr(float(value))]
+
+
+def column_lines(runs, table, column, axis):
+    """(label, x, y) of a column: a line a worker (or other part) for a run that
+    is alone, the mean over them for each of several."""
+    lines = []
+    for run in runs:
+        y = run.column(table, column)
+        if not len(y):
+            continue
+        x = x_values(run, table, axis)
+        if y.ndim == 2 and len(runs) == 1 and y.shape[1] <= 32:
+            lines += [(f"[{part}]", x, y[:, part])
+                      for part in range(y.shape[1])]
+        else:
+            lines.append((run.label, x, y.mean(axis=1) if y.ndim == 2 else y))
+    if not lines:
+        known = sorted(f"{group}/{name}" for group, columns in
+                       runs[0].tables.items() for name in columns)
+        raise RunError(BAD_INPUT, f"--column {table}/{column}: no run has it; "
+                       f"{runs[0].label} has {' '.join(known)}")
+    return lines
+
+
+def draw_column(plt, runs, name, axis, path):
+    table, _, column = name.partition("/")
+    lines = column_lines(runs, table, column, axis)
+    figure, panel = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    for (label, x, y), style in zip(lines, styles_of(len(lines))):
+        if len(y) > 60:
+            style["marker"] = None
+        panel.plot(x, y, label=label, **style)
+    unit = next(run.units[name] for run in runs if name in run.units)
+    of_mean = " (mean over workers)" if len(runs) > 1 and any(
+        run.column(table, column).ndim == 2 for run in runs) else ""
+    panel.set_ylabel(f"{column.replace('_', ' ')}"
+                     f"{'' if unit == '1' else f' ({unit})'}{of_mean}")
+    panel.set_xlabel(AXES[axis])
+    panel.grid(alpha=0.3)
+    if len(lines) > 1:
+        panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0),
+                     ncol=8 if len(runs) == 1 else 4, frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+def styles_of(count):
+    """Colours and markers, then dashes."""
+    return [{"color": PALETTE[index % len(PALETTE)],
+             "marker": MARKERS[index % len(MARKERS)], "markersize": 3.5,
+             "linestyle": DASHES[index // len(PALETTE) % 4]}
+            for index in range(count)]
+
+
+def write_data(runs, options):
+    if options.by:
+        rows = plot_means.rows_of(runs, options.by)
+    elif options.column:
+        table, _, column = options.column.partition("/")
+        rows = [["line", options.axis, column]] + [
+            [label, repr(float(x_value)), repr(float(y_value))]
+            for label, x, y in column_lines(runs, table, column, options.axis)
+            for x_value, y_value in zip(x, y)]
+    else:
+        rows = points_of(runs)
+    rows = list(rows)  # refusals come before the file
+    with open(options.output, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def draw_curves(figure, grid, runs, axes):
@@ -139,14 +212,14 @@ def draw_curves(figure, grid, runs, axes):
                 x, y = x_values(run, table, axis), run.column(table, column)
                 if not len(x) or not np.isfinite(x + y).any():
                     continue
-                colour = PALETTE[index % len(PALETTE)]
-                style = {"color": colour, "label": run.label,
-                         "linestyle": DASHES[index // len(PALETTE) % 4]}
+                style = {**styles_of(len(runs))[index], "label": run.label}
+                if row == 0:
+                    style["marker"] = None
                 if row == 1:
-                    line, = panel.plot(x, y, marker="o", markersize=3.5,
-                                       **style)
+                    line, = panel.plot(x, y, **style)
                 elif len(y) > 60:
-                    panel.plot(x, y, color=colour, alpha=0.25, linewidth=0.7)
+                    panel.plot(x, y, color=style["color"], alpha=0.25,
+                               linewidth=0.7)
                     line, = panel.plot(x, smooth(y, len(y) // 30), **style)
                 else:
                     line, = panel.plot(x, y, **style)
@@ -197,13 +270,7 @@ def draw_bars(panel, clock, bars, of_means):
     panel.set_axisbelow(True)
 
 
-def draw(runs, path):
-    import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"font.size": 9, "lines.linewidth": 1.5,
-                         "axes.spines.top": False, "axes.spines.right": False})
+def draw_convergence(plt, runs, path):
     axes, of_means = axes_of(runs), len(runs) > 1
     bars = {clock: bars_of(alike, per_worker=not of_means)
             for clock, alike in by_clock(runs).items()}
@@ -234,12 +301,34 @@ def draw(runs, path):
     figure.savefig(path, dpi=150)
 
 
+def draw(runs, options):
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.size": 9, "lines.linewidth": 1.5,
+                         "axes.spines.top": False, "axes.spines.right": False})
+    if options.by:
+        plot_means.draw(plt, runs, options.by, styles_of(len(runs)),
+                        options.output)
+    elif options.column:
+        draw_column(plt, runs, options.column, options.axis, options.output)
+    else:
+        draw_convergence(plt, runs, options.output)
+
+
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("-o", "--output", required=True, metavar="FILE")
     parser.add_argument("--data-only", action="store_true",
                         help="write the points drawn as csv, draw nothing")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--by", metavar="KEY", help="means over seeds, a line a "
+                      "value of this key, or variant")
+    kind.add_argument("--column", metavar="TABLE/NAME", help="this column")
+    parser.add_argument("--axis", choices=list(AXES), default="steps",
+                        help="of --column (steps)")
     options = parser.parse_args(arguments)
     suffix = os.path.splitext(options.output)[1]
     accepted = [".csv"] if options.data_only else [".png", ".pdf", ".svg"]
@@ -249,9 +338,9 @@ def main(arguments):
     runs = open_runs(options.runs)
     try:
         if options.data_only:
-            write_data(runs, options.output)
+            write_data(runs, options)
         else:
-            draw(runs, options.output)
+            draw(runs, options)
     except OSError as error:
         raise RunError(CANNOT_CREATE, f"{options.output}: {error.strerror}")
     return 0

@@ -71,6 +71,28 @@ class Run:
         values = self.column("comm", name)
         return values.sum(axis=0) if values.ndim == 2 else np.empty(0)
 
+    def sent_per_worker(self, worker_steps):
+        """Payload bytes sent until each of `worker_steps`, mean over workers:
+        the rows of /comm up to there, and a part of the next in proportion."""
+        rows = self.column("comm", "bytes_sent")
+        if rows.ndim != 2:
+            return np.empty(0)
+        return np.interp(
+            worker_steps,
+            np.concatenate([[0], self.column("comm", "worker_steps")]),
+            np.concatenate([[0.0], rows.mean(axis=1).cumsum()]))
+
+    @property
+    def has_diverged(self):
+        """Whether it ended, and not with finite figures."""
+        if "finished" not in self.summary:
+            return False
+        last = [self.last("train", "loss", 0.0)]
+        if self.summary["finished"] == 1 and self.metric:
+            last += [self.last("eval", self.metric),
+                     self.last("eval", "loss", 0.0)]
+        return not np.isfinite(last).all()
+
     def has_virtual_time(self):
         """Whether a virtual clock ran (workers in one process)."""
         return bool(np.nan_to_num(self.last("train", "virtual_s", 0.0)) > 0)
@@ -168,6 +190,12 @@ def print_table(header, rows, file=None):
         line = [row[0].ljust(widths[0])]
         line += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
         print("  ".join(line).rstrip(), file=file)
+
+
+def print_markdown(header, rows, file=None):
+    """The same as a table of Markdown."""
+    for row in [header, ["---"] + ["---:"] * (len(header) - 1), *rows]:
+        print("| " + " | ".join(map(str, row)) + " |", file=file)
 
 
 def run_main(main):

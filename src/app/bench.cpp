@@ -23,9 +23,7 @@ void bench_step(Session& session, Engine& engine) {
     const StepTimes times = StepBench(session, engine, endpoint).run();
     if (endpoint.rank() != 0) return;
     const double step_s = median(times.step_s);
-    const auto samples =
-        static_cast<double>(engine.options.data.batch *
-                            engine.options.data.accumulate * endpoint.size());
+    const auto samples = static_cast<double>(engine.samples_a_step());
     Log& log = session.log();
     log.line("workers {} x {} threads, batch {} each, {}, {} timings",
              endpoint.size(), engine.threads, engine.options.data.batch,
@@ -50,20 +48,19 @@ void bench_comm(Session& session, const Engine& engine) {
                             "run.workers = N, or mpiexec -n N"));
   const auto world = session.make_world(engine.workers, NetworkCost{});
   session.log().line("{}", world->description());
-  session.log().line("{:>12} {:>8} {:>12} {:>14}", "bytes", "by",
+  session.log().line("{:>12} {:>16} {:>12} {:>14}", "bytes", "by",
                      "microseconds", "bus MB/s");
   world->run([&](Endpoint& endpoint) {
     const Group group = endpoint.world_group();
     for (const int64_t bytes : {8, 4 << 10, 256 << 10, 4 << 20, 64 << 20}) {
-      for (const auto algorithm :
-           {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kNative}) {
+      for (const CollectiveInfo& info : collective_table()) {
         std::vector<float> values(bytes / 4, 1.0f);
         std::vector<double> seconds;
         const int repeats = bytes > (1 << 20) ? 7 : 51;
         for (int i = 0; i < repeats; ++i) {
           barrier(endpoint, group, tags::kControl);
           const double begin = monotonic_s();
-          all_reduce_sum(endpoint, group, values, algorithm, Wire::kF32,
+          all_reduce_sum(endpoint, group, values, info.algorithm, Wire::kF32,
                          tags::kCollective, Traffic::kPayload);
           seconds.push_back(monotonic_s() - begin);
         }
@@ -71,8 +68,7 @@ void bench_comm(Session& session, const Engine& engine) {
         const double share = 2.0 * (group.size() - 1) / group.size();
         if (endpoint.rank() == 0)
           session.log().line(
-              "{:>12} {:>8} {:>12.1f} {:>14.1f}", bytes,
-              algorithm == CollectiveAlgorithm::kRing ? "ring" : "native",
+              "{:>12} {:>16} {:>12.1f} {:>14.1f}", bytes, info.keyword,
               1e6 * time_s, share * static_cast<double>(bytes) / time_s * 1e-6);
       }
     }

@@ -6,7 +6,9 @@
 
 #include "app/median.h"
 #include "base/clock.h"
+#include "compress/compressor.h"
 #include "device/device_vector.h"
+#include "ops/combine.h"
 #include "ops/conv.h"
 #include "ops/elementwise.h"
 #include "ops/norm.h"
@@ -115,6 +117,66 @@ void bench_norm(Log& log,
       7 * bytes / backward * 1e-9);
 }
 
+// Of ResNet-50's size and about its number of tensors.
+ParameterTable compressed_range() {
+  constexpr int64_t kTensors = 100, kElemsEach = 250000;
+  ParameterTable table;
+  for (int64_t i = 0; i < kTensors; ++i)
+    table.add(fmt::format("tensor{}", i), Shape{kElemsEach}, Role::kWeight);
+  return table;
+}
+
+// What has to be read and written, as a share of the bandwidth of a copy with
+// the same threads. Encoding reads the range (random_k: what it keeps) and
+// writes the message; blending reads the message, and reads and writes what it
+// holds of the range.
+void bench_compressors(Log& log, Context& context) {
+  const ParameterTable table = compressed_range();
+  const int64_t D = table.num_elems();
+  const Values x(context, Shape{D}), y(context, Shape{D});
+  const double range_bytes = 4.0 * static_cast<double>(D);
+  const double copy = time_of(context, [&] {
+    combine(context, y.single, {{1, x.single}});
+  });
+  const double bandwidth = 2 * range_bytes / copy;
+  log.line("copy of {:.1f} M values: {:8.3f} ms {:5.1f} GB/s", 1e-6 * D,
+           1e3 * copy, bandwidth * 1e-9);
+  const std::pair<const char*, CompressOptions> forms[] = {
+      {"identity", {.kind = "identity"}},
+      {"sign", {.kind = "sign"}},
+      {"top_k 0.9", {.kind = "top_k", .ratio = 0.9}},
+      {"top_k 0.99", {.kind = "top_k", .ratio = 0.99}},
+      {"random_k 0.9", {.kind = "random_k", .ratio = 0.9}},
+      {"random_k 0.99", {.kind = "random_k", .ratio = 0.99}},
+      {"qsgd 4 bits", {.kind = "qsgd", .bits = 4}},
+      {"qsgd 8 bits", {.kind = "qsgd", .bits = 8}},
+  };
+  for (const auto& [name, form] : forms) {
+    const auto compressor = make_compressor(context, form, table);
+    const DeviceVector<uint32_t> message(context.device(), context.stream(),
+                                         compressor->message_words());
+    Draw draw{.seed = 1, .worker = 0, .step = 0};
+    const double encode = time_of(context, [&] {
+      ++draw.step;
+      compressor->encode(context, message, x.single, draw);
+    });
+    const double blend = time_of(context, [&] {
+      compressor->blend(context, y.single, message, 1, 1e-3f);
+    });
+    const auto bytes = static_cast<double>(4 * message.size());
+    const double held = compressor->is_sparse() ? bytes / 2 : range_bytes;
+    const double read = form.kind == "random_k" ? held : range_bytes;
+    const auto figures = [&](double moved, double seconds) {
+      return fmt::format("{:8.3f} ms {:5.1f} GB/s {:3.0f}%", 1e3 * seconds,
+                         moved / seconds * 1e-9,
+                         100 * moved / seconds / bandwidth);
+    };
+    log.line("{:<13} {:5.1f}x smaller: encode {}, blend {}", name,
+             range_bytes / bytes, figures(read + bytes, encode),
+             figures(bytes + 2 * held, blend));
+  }
+}
+
 }  // namespace
 
 void bench_ops(Log& log, Context& context, int64_t batch, DType dtype) {
@@ -147,6 +209,7 @@ void bench_ops(Log& log, Context& context, int64_t batch, DType dtype) {
       context, [&] { clip_factor(context, factor.data(), g.single, 1, 1); });
   log.line("norm for clipping, 16.8 M: {:8.3f} ms {:5.1f} GB/s", 1e3 * sum,
            4.0 * kElems / sum * 1e-9);
+  bench_compressors(log, context);
 }
 
 }  // namespace syncopate

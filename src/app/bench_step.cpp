@@ -10,10 +10,7 @@ StepBench::StepBench(Session& session, Engine& engine, Endpoint& endpoint)
       engine_(engine),
       endpoint_(endpoint),
       replica_(*engine.context, *engine.model, engine.options.optimizer),
-      schedule_(engine.options.schedule,
-                engine.scaled_lr,
-                engine.plan.horizon,
-                engine.plan.steps_per_epoch),
+      schedule_(engine.schedule_of(engine.options, endpoint.rank())),
       transport_(session.size() > 1
                      ? choose_transport(engine,
                                         session.hosts()[session.rank()],
@@ -36,13 +33,17 @@ StepBench::StepBench(Session& session, Engine& engine, Endpoint& endpoint)
                          .sync = engine.options.sync,
                          .optimizer = engine.options.optimizer,
                          .schedule = schedule_,
-                         .stop_at_worker_steps = INT64_MAX,
+                         .total_steps = engine.plan.total_steps,
+                         .steps_per_epoch = engine.plan.steps_per_epoch,
                          .collectives = transport_.collectives.get()});
   std::vector<float> parameters(replica_.parameters.size());
   std::vector<float> buffers(replica_.buffers.size());
   engine.model->initialise(parameters, buffers, 1);
   replica_.parameters.assign(parameters);
   replica_.buffers.assign(buffers);
+  scheme_->enter();
+  constexpr int64_t kFarAway = int64_t{1} << 40;  // more than a bench does
+  scheme_->begin({0, kFarAway, endpoint.now()});
 }
 
 std::unique_ptr<Event> StepBench::mark() {
@@ -77,9 +78,8 @@ std::vector<StepBench::Part> StepBench::forward_backward() {
   return parts;
 }
 
-StepBench::Marks StepBench::one_step() {
+StepBench::Marks StepBench::one_step(const Plan& plan) {
   Marks marks{mark(), nullptr, {}};
-  const Plan plan = scheme_->next();
   engine_.device->fill_zero(replica_.gradients.data(),
                             replica_.gradients.size() * 4, *engine_.stream);
   bucketer_.start();
@@ -107,7 +107,7 @@ StepTimes StepBench::run() {
     steps.clear();
     const double begin = monotonic_s();
     for (int step = 0; step < together; ++step) {
-      steps.push_back(one_step());
+      steps.push_back(one_step(scheme_->next({})));
       // The loss of the step before, as the trainer looks at it.
       if (step > 0)
         for (const Part& part : steps[step - 1].parts)
@@ -131,6 +131,10 @@ StepTimes StepBench::run() {
       times.update_s.push_back(step.end->seconds_since(*before));
     }
   }
+  // All ask for the end; who is given a step more takes it.
+  for (Plan plan = scheme_->next({.stop = 1}); !plan.stop;
+       plan = scheme_->next({.stop = 1}))
+    one_step(plan);
   scheme_->quiesce();
   return times;
 }

@@ -37,7 +37,7 @@ class StepBench {
     std::unique_ptr<Event> begin, end;
     std::vector<Part> parts;  // by accumulated batch
   };
-  Marks one_step();
+  Marks one_step(const Plan& plan);
   std::vector<Part> forward_backward();
   std::unique_ptr<Event> mark();
 

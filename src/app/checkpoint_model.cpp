@@ -28,17 +28,41 @@ void refuse_other_network(const Engine& engine, const FoundCheckpoint& found) {
   }
 }
 
-std::vector<float> load_buffers(const Engine& engine,
-                                const FoundCheckpoint& found,
-                                Owner owner,
-                                int worker) {
-  const ParameterTable& table = engine.model->buffers();
-  std::vector<float> buffers(table.num_elems());
+// A flat range as `worker` had it at the checkpoint, or as all did.
+std::vector<float> load_range(const FoundCheckpoint& found,
+                              const std::string& name,
+                              const ParameterTable& table,
+                              int worker) {
+  std::vector<float> values(table.num_elems());
+  if (values.empty()) return values;
+  const Owner owner = has_state(found, Owner::kShared, worker, name)
+                          ? Owner::kShared
+                          : Owner::kWorker;
   load_some_state(found, worker, [&](StateVisitor& visitor) {
-    visitor.visit_range(owner, "buffers", table, buffers);
+    visitor.visit_range(owner, name, table, values);
   });
-  return buffers;
+  return values;
 }
+
+// Sums, then the mean, of what several workers had.
+class Mean {
+ public:
+  void add(const std::vector<float>& values) {
+    sums_.resize(values.size(), 0.0);
+    for (size_t i = 0; i < values.size(); ++i) sums_[i] += values[i];
+    ++count_;
+  }
+  std::vector<float> get() const {
+    std::vector<float> mean;
+    for (const double sum : sums_)
+      mean.push_back(static_cast<float>(sum / count_));
+    return mean;
+  }
+
+ private:
+  std::vector<double> sums_;
+  int count_ = 0;
+};
 
 }  // namespace
 
@@ -54,22 +78,16 @@ CheckpointModels load_models(const Engine& engine,
                 " was trained on (normalisation may differ too)");
 
   const Model& network = *engine.model;
-  std::vector<float> parameters(network.parameters().num_elems());
-  load_some_state(found, 0, [&](StateVisitor& visitor) {
-    visitor.visit_range(Owner::kShared, "parameters", network.parameters(),
-                        parameters);
-  });
-  const auto batchnorm = found.facts.input.find("bsp.batchnorm");
-  const bool is_shared =
-      batchnorm != found.facts.input.end() && batchnorm->second == "averaged";
-  const Owner owner = is_shared ? Owner::kShared : Owner::kWorker;
   const std::string& which = engine.options.eval.model;
+  const bool wants_each = which == "each" || which == "each_and_average";
+  const bool is_shared = has_state(found, Owner::kShared, 0, "parameters") &&
+                         (network.buffers().num_elems() == 0 ||
+                          has_state(found, Owner::kShared, 0, "buffers"));
   const int files = is_shared || which == "rank0" ? 1 : found.facts.workers;
 
   CheckpointModels all{found.folder.string(), {}};
-  std::vector<double> sums(network.buffers().num_elems(), 0.0);
-  std::vector<float> buffers;
-  const auto add_model = [&] {
+  const auto add_model = [&](const std::vector<float>& parameters,
+                             const std::vector<float>& buffers) {
     Device& device = *engine.device;
     Stream& stream = *engine.stream;
     all.models.push_back({{device, stream, std::ssize(parameters)},
@@ -77,16 +95,20 @@ CheckpointModels load_models(const Engine& engine,
     all.models.back().parameters.assign(parameters);
     all.models.back().buffers.assign(buffers);
   };
+  Mean parameters, buffers;
   for (int worker = 0; worker < files; ++worker) {
-    buffers = load_buffers(engine, found, owner, worker);
-    if (which == "each") add_model();
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += buffers[i];
+    const std::vector<float> own_parameters =
+        load_range(found, "parameters", network.parameters(), worker);
+    const std::vector<float> own_buffers =
+        load_range(found, "buffers", network.buffers(), worker);
+    if (wants_each) {
+      add_model(own_parameters, own_buffers);
+    } else {
+      parameters.add(own_parameters);
+      buffers.add(own_buffers);
+    }
   }
-  if (which != "each") {
-    for (size_t i = 0; i < sums.size(); ++i)
-      buffers[i] = static_cast<float>(sums[i] / files);
-    add_model();
-  }
+  if (!wants_each) add_model(parameters.get(), buffers.get());
   if (engine.options.eval.batchnorm == "recomputed")
     for (CheckpointModel& one : all.models)
       recompute_statistics(engine, one.view());

@@ -21,9 +21,10 @@ struct CheckpointModels {
 };
 
 // `path`: a checkpoint folder, a folder of checkpoints or a run directory (the
-// newest whole one). Parameters are the shared ones; running statistics are
-// averaged over the workers, rank 0's or each worker's own, and recomputed
-// where eval.batchnorm says so. Warns where the data is not what the checkpoint
+// newest whole one). Parameters and running statistics are those that all
+// share, else averaged over the workers, rank 0's or each worker's own (also
+// for each_and_average); statistics are recomputed where eval.batchnorm says
+// so. Warns where the data is not what the checkpoint
 // was trained on. Errors: Error(kBadInput) where it is damaged or of another
 // network, kInputMissing where there is none.
 CheckpointModels load_models(const Engine& engine,

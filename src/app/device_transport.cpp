@@ -77,7 +77,9 @@ DeviceTransport choose_transport(const Engine& engine,
   if (endpoint.size() == 1) return {};
   refuse_unlike_devices(engine, endpoint);
   if (engine.device->kind() == DeviceKind::kCpu) return {};
-  if (asked == "mpi") return {nullptr, "MPI through page-locked memory"};
+  const std::string& scheme = engine.options.sync.scheme;
+  if (asked == "mpi" || !scheme_info(scheme).uses_collectives)
+    return {nullptr, "MPI through page-locked memory"};
   const std::string obstacle = nccl_obstacle(*engine.device, host, endpoint);
   if (asked == "nccl" && !obstacle.empty())
     throw AgreedError(Error(

@@ -69,7 +69,119 @@ void plan_model(Engine& engine) {
   }
 }
 
+// "section.key" of an override of a phase, and whether phases may differ in it.
+bool may_differ_by_phase(const std::string& name) {
+  const std::string section = name.substr(0, name.find('.'));
+  if (name == "sync.scheme" || name == "sync.transport") return false;
+  if (section == "sync_switch" || section == "run") return false;
+  for (const char* whole :
+       {"optimizer", "schedule", "sync", "compress", "topology"})
+    if (section == whole) return true;
+  for (const SchemeInfo& info : scheme_table())
+    if (section == info.keyword) return true;
+  return false;
+}
+
+// What each phase runs by: the input with the phase's own keys.
+std::vector<Options> phase_options(const Engine& engine,
+                                   const std::string& path,
+                                   const std::vector<std::string>& overrides) {
+  const SyncSwitchOptions& options = engine.options.sync.sync_switch;
+  const std::vector<std::string> schemes = phase_schemes(options);
+  std::vector<std::vector<std::string>> of_phase(schemes.size());
+  for (const std::string& text : options.overrides) {
+    const size_t colon = text.find(':'), equals = text.find('=');
+    const auto phase = parse_int(text.substr(0, colon));
+    if (colon == std::string::npos || equals == std::string::npos ||
+        equals < colon || !phase || *phase < 1 || *phase > std::ssize(schemes))
+      fail(ExitCode::kBadInput,
+           "{}: sync_switch.overrides: {}: expected PHASE:section.key=value "
+           "with a phase from 1 to {}",
+           path, text, schemes.size());
+    const std::string name = text.substr(colon + 1, equals - colon - 1);
+    if (!may_differ_by_phase(name))
+      fail(ExitCode::kBadInput,
+           "{}: sync_switch.overrides: {}: phases may differ in keys of "
+           "optimizer, schedule, sync (not scheme and transport), compress, "
+           "topology and of their schemes",
+           path, text);
+    of_phase[*phase - 1].push_back("--" + text.substr(colon + 1));
+  }
+  std::vector<Options> phases;
+  for (size_t phase = 0; phase < schemes.size(); ++phase) {
+    std::vector<std::string> all = overrides;
+    for (const std::string& own : of_phase[phase]) {
+      const std::string key = own.substr(0, own.find('=') + 1);
+      std::erase_if(all, [&](const std::string& earlier) {
+        return earlier.starts_with(key);
+      });
+      all.push_back(own);
+    }
+    ParsedInput input = parse_input(path, all);
+    refuse_errors(input);
+    input.options.data = engine.options.data;
+    input.options.sync.scheme = schemes[phase];
+    phases.push_back(input.options);
+  }
+  return phases;
+}
+
+void plan_scheme(Engine& engine,
+                 const std::string& path,
+                 const std::vector<std::string>& overrides) {
+  const Options& options = engine.options;
+  if (options.sync.scheme == "sync_switch")
+    engine.phases = phase_options(engine, path, overrides);
+  const auto refuse = [&](const std::string& obstacle) {
+    if (obstacle.empty()) return;
+    const std::string key = obstacle.substr(0, obstacle.find(':'));
+    const auto given = engine.input.given.find(key);
+    fail(ExitCode::kBadInput, "{}: {}",
+         given == engine.input.given.end() ? path : given->second, obstacle);
+  };
+  const auto check = [&](const Options& of) {
+    refuse(scheme_obstacle({of.sync, of.optimizer, engine.model->parameters(),
+                            engine.workers, engine.plan.total_steps}));
+    if (engine.topology || !scheme_info(of.sync.scheme).uses_topology) return;
+    engine.topology = make_topology(of.sync.topology, engine.workers);
+  };
+  check(options);
+  for (const Options& phase : engine.phases) check(phase);
+}
+
 }  // namespace
+
+double Engine::scaled_lr(const Options& of, int rank) const {
+  const bool on_topology =
+      topology && scheme_info(of.sync.scheme).uses_topology;
+  return scaled_rate(of.optimizer, options.data.batch_of(rank), workers,
+                     on_topology ? topology->scaling(rank) : workers);
+}
+
+Schedule Engine::schedule_of(const Options& of, int rank) const {
+  return {of.schedule, scaled_lr(of, rank), plan.horizon, plan.steps_per_epoch};
+}
+
+int64_t Engine::samples_a_step() const {
+  int64_t samples = 0;
+  for (int rank = 0; rank < workers; ++rank)
+    samples += options.data.batch_of(rank) * options.data.accumulate;
+  return samples;
+}
+
+double Engine::batch_weight(int rank) const {
+  return static_cast<double>(options.data.batch_of(rank) *
+                             options.data.accumulate * workers) /
+         static_cast<double>(samples_a_step());
+}
+
+double Engine::loss_samples(int rank) const {
+  const auto own = static_cast<double>(options.data.batch_of(rank) *
+                                       options.data.accumulate);
+  return scheme_info(options.sync.scheme).averages_gradients
+             ? own / batch_weight(rank)
+             : own;
+}
 
 const ImageSet& Engine::evaluation_set() const {
   return options.eval.on == "validation" ? dataset.train : dataset.test;
@@ -95,7 +207,11 @@ std::unique_ptr<Engine> build_engine(Session& session,
   check_world(engine->input, session.size());
   refuse_errors(engine->input);
   engine->options = engine->input.options;
-  const Options& options = engine->options;
+  Options& options = engine->options;
+  const std::vector<double>& batches = options.data.batch_by_worker;
+  if (!batches.empty())  // what memory is planned for
+    options.data.batch =
+        static_cast<int64_t>(*std::max_element(batches.begin(), batches.end()));
 
   engine->workers = session.workers(options.run.workers);
   engine->threads = session.threads(options.run.threads);
@@ -121,13 +237,10 @@ std::unique_ptr<Engine> build_engine(Session& session,
       std::make_unique<Sampler>(options.data, engine->dataset.train,
                                 engine->split.train, engine->workers, seed);
   engine->plan = make_plan(options, *engine->sampler);
-  engine->scaled_lr =
-      scaled_rate(options.optimizer, options.data.batch, engine->workers,
-                  engine->workers);  // bsp: everyone is a neighbour
-
   engine->model =
       make_model(options.model, engine->dataset.train.spec,
                  options.run.precision == "bf16" ? DType::kBf16 : DType::kF32);
+  plan_scheme(*engine, input_path, overrides);
   if (memory == Memory::kPlanned) plan_model(*engine);
   if (memory == Memory::kPlanned) {
     // Ranks that see one GPU each may share it: nobody has asked yet.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/feed.h"
@@ -12,6 +13,7 @@
 #include "data/loader.h"
 #include "models/registry.h"
 #include "ops/context.h"
+#include "topology/topology.h"
 
 namespace syncopate {
 
@@ -40,7 +42,19 @@ struct Engine {
   std::unique_ptr<Model> model;
   std::unique_ptr<ResidentSet> resident;  // null: batches come from the host
   RunPlan plan;
-  double scaled_lr = 0;
+  std::optional<Topology> topology;  // where the scheme uses one
+  // Of sync_switch: what each phase runs by, sync.scheme its own.
+  std::vector<Options> phases;
+
+  // The rate of a worker's first step after warm-up: optimizer.lr after
+  // optimizer.lr_scale, by its batch and its neighbours.
+  double scaled_lr(const Options& of, int rank) const;
+  Schedule schedule_of(const Options& of, int rank) const;
+  // A worker's samples of a step over the mean of all workers'.
+  double batch_weight(int rank) const;
+  // What the sum of its sample gradients is divided by.
+  double loss_samples(int rank) const;
+  int64_t samples_a_step() const;  // of all workers
 
   const ImageSet& evaluation_set() const;  // test, or train for validation
   std::vector<int64_t> evaluation_indices() const;

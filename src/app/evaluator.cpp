@@ -1,10 +1,13 @@
 #include "app/evaluator.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/rng.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "ops/combine.h"
+#include "ops/reduce.h"
 
 namespace syncopate {
 namespace {
@@ -65,6 +68,108 @@ void recompute_statistics(const Engine& engine, const ReplicaView& model) {
     engine.model->recompute_statistics(*engine.context, model,
                                        upload.put(batch.view(set.spec)), i);
   }
+}
+
+namespace {
+
+// A model of the scheme, made ready to be evaluated.
+struct EvaluatedModel {
+  DeviceVector<float> parameters, buffers;
+  ReplicaView view() { return {parameters, {}, buffers}; }
+};
+
+EvaluatedModel fetch(const Engine& engine, Scheme& scheme, EvalModel which) {
+  Device& device = *engine.device;
+  Stream& stream = *engine.stream;
+  EvaluatedModel model{{device, stream, engine.model->parameters().num_elems()},
+                       {device, stream, engine.model->buffers().num_elems()}};
+  scheme.evaluation_model(which, model.parameters, model.buffers);
+  return model;
+}
+
+void prepare(const Engine& engine, EvaluatedModel& model) {
+  if (engine.options.eval.batchnorm == "recomputed" && !model.buffers.empty())
+    recompute_statistics(engine, model.view());
+}
+
+// Workers share the batches out: all have the same model.
+MetricSums evaluate_shared(const Engine& engine,
+                           Endpoint& endpoint,
+                           EvaluatedModel& model) {
+  prepare(engine, model);
+  return sum_over_workers(
+      endpoint,
+      evaluate_batches(engine, model.view(), endpoint.rank(), endpoint.size()));
+}
+
+void evaluate_each(const Engine& engine,
+                   Endpoint& endpoint,
+                   EvaluatedModel& own,
+                   Evaluation& result) {
+  prepare(engine, own);
+  const MetricSums mine = evaluate_batches(engine, own.view(), 0, 1);
+  std::vector<double> values = mine.values;
+  values.push_back(mine.samples);
+  result.metrics = {std::vector<double>(mine.values.size(), 0.0), 0};
+  for (std::vector<double>& worker :
+       all_gather(endpoint, endpoint.world_group(), values, tags::kEvaluation,
+                  Traffic::kEvaluation)) {
+    const double samples = worker.back();
+    worker.pop_back();
+    result.by_worker.push_back({worker, samples});
+    result.metrics.add(result.by_worker.back());
+  }
+}
+
+// `own` becomes its difference from the mean.
+double consensus_distance(const Engine& engine,
+                          Endpoint& endpoint,
+                          EvaluatedModel& own,
+                          const EvaluatedModel& mean) {
+  combine(*engine.context, own.parameters,
+          {{1, own.parameters}, {-1, mean.parameters}});
+  double squares = dot(*engine.context, own.parameters, own.parameters);
+  agree(endpoint, endpoint.world_group(), std::span(&squares, 1), Combine::kSum,
+        tags::kEvaluation, Traffic::kEvaluation);
+  return std::sqrt(squares / endpoint.size());
+}
+
+bool keeps_replicas_equal(const SyncOptions& sync) {
+  const std::vector<std::string> schemes = schemes_in_use(sync);
+  return std::all_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
+    return keyword == "sync_switch" ||
+           scheme_info(keyword).keeps_replicas_equal;
+  });
+}
+
+}  // namespace
+
+Evaluation evaluate_scheme(const Engine& engine,
+                           Endpoint& endpoint,
+                           Scheme& scheme) {
+  const std::string& which = engine.options.eval.model;
+  const bool wants_each = which == "each" || which == "each_and_average";
+  const bool wants_distance = !keeps_replicas_equal(engine.options.sync);
+  Evaluation result;
+  if (wants_each) {
+    EvaluatedModel own = fetch(engine, scheme, EvalModel::kEach);
+    evaluate_each(engine, endpoint, own, result);
+  }
+  if (which == "rank0") {
+    EvaluatedModel first = fetch(engine, scheme, EvalModel::kRank0);
+    result.metrics = evaluate_shared(engine, endpoint, first);
+  }
+  if ((which == "each" || which == "rank0") && !wants_distance) return result;
+  EvaluatedModel mean = fetch(engine, scheme, EvalModel::kAverage);
+  if (wants_distance) {
+    EvaluatedModel own = fetch(engine, scheme, EvalModel::kEach);
+    result.consensus_distance = consensus_distance(engine, endpoint, own, mean);
+  }
+  if (which == "average")
+    result.metrics = evaluate_shared(engine, endpoint, mean);
+  if (which == "each_and_average")
+    result.average = evaluate_shared(engine, endpoint, mean);
+  return result;
 }
 
 std::vector<float> predict_all(const Engine& engine, const ReplicaView& model) {

@@ -188,7 +188,7 @@ class ResidentFeed final : public Feed {
 
  private:
   const ImageSpec& spec() const { return engine_.dataset.train.spec; }
-  int64_t batch() const { return engine_.options.data.batch; }
+  int64_t batch() const { return engine_.options.data.batch_of(rank_); }
   int64_t list_bytes() const {
     return batch() * static_cast<int64_t>(sizeof(ImageMap) + sizeof(int32_t));
   }

@@ -168,6 +168,7 @@ class JpegFeed final : public Feed {
  public:
   JpegFeed(const Engine& engine, int rank, int64_t first_batch)
       : engine_(engine),
+        rank_(rank),
         reader_(engine, rank, first_batch),
         stream_(engine.device->make_stream()),
         context_(*engine.device,
@@ -226,7 +227,7 @@ class JpegFeed final : public Feed {
 
   Device& device() const { return *engine_.device; }
   const ImageSpec& spec() const { return engine_.dataset.train.spec; }
-  int64_t batch() const { return engine_.options.data.batch; }
+  int64_t batch() const { return engine_.options.data.batch_of(rank_); }
   int64_t image_bytes() const { return spec().C * spec().H * spec().W * 4; }
   int64_t images_bytes() const { return batch() * image_bytes(); }
   int64_t list_bytes() const {
@@ -317,6 +318,7 @@ class JpegFeed final : public Feed {
   }
 
   const Engine& engine_;
+  int rank_;
   JpegReader reader_;
   std::unique_ptr<Stream> stream_;
   Context context_;

@@ -1,9 +1,11 @@
 // syncopate list WHAT: everything that a key can choose from, and the keys.
 #include "app/commands.h"
 #include "base/text.h"
+#include "compress/compressor.h"
 #include "config/config.h"
 #include "optim/schedule.h"
 #include "sync/scheme.h"
+#include "topology/topology.h"
 
 namespace syncopate {
 namespace {
@@ -51,39 +53,81 @@ Rows collective_rows() {
            "process"}};
 }
 
+constexpr const char* kWhat =
+    "models data schemes compressors topologies optimizers schedules "
+    "collectives keys";
+
+std::string text_of(const Rows& rows) {
+  std::string text;
+  for (const auto& [name, description] : rows)
+    text += fmt::format("{:<18} {}\n", name, description);
+  return text;
+}
+
+// The whole number of option --`name`; Error(kUsage) unless in [1, most].
+int64_t whole_number(const CommandLine& line,
+                     const std::string& name,
+                     int64_t most) {
+  const std::string& text = line.required_option(name);
+  const auto number = parse_int(text);
+  if (!number || *number < 1 || *number > most)
+    fail(ExitCode::kUsage,
+         "list: --{}={}: a whole number from 1 to {} expected", name, text,
+         most);
+  return *number;
+}
+
+// Without --workers the kinds; with it their matrices, or that of --kind.
+std::string topologies_text(const CommandLine& line) {
+  constexpr int64_t kMostWorkers = 1024;  // W is looked at as a full matrix
+  const auto& options = line.options;
+  if (!options.contains("workers")) {
+    if (!options.empty())
+      fail(ExitCode::kUsage, "list: --{} needs --workers=N as well",
+           options.begin()->first);
+    return text_of(topology_table()) +
+           "\nNeighbours, weights and spectral gap: syncopate list topologies "
+           "--workers=N\n[--kind=KIND [--group=G --between=KIND]]\n";
+  }
+  const auto workers =
+      static_cast<int>(whole_number(line, "workers", kMostWorkers));
+  TopologyOptions topology;
+  if (options.contains("kind")) topology.kind = options.at("kind");
+  for (const std::string name : {"group", "between"})
+    if (options.contains(name) && topology.kind != "hierarchical")
+      fail(ExitCode::kUsage, "list: --{} is for --kind=hierarchical", name);
+  if (options.contains("group"))
+    topology.group = whole_number(line, "group", kMostWorkers);
+  if (options.contains("between")) topology.between = options.at("between");
+  return options.contains("kind") ? list_topology(topology, workers)
+                                  : list_topologies(workers);
+}
+
+std::string list_text(const std::string& what, const CommandLine& line) {
+  if (what == "keys") return list_keys();
+  if (what == "topologies") return topologies_text(line);
+  if (what == "models") return text_of(model_rows());
+  if (what == "data") return text_of(data_rows());
+  if (what == "schemes") return text_of(scheme_rows());
+  if (what == "compressors") return text_of(compressor_table());
+  if (what == "optimizers") return text_of(optimizer_table());
+  if (what == "schedules") return text_of(schedule_table());
+  if (what == "collectives") return text_of(collective_rows());
+  fail(ExitCode::kUsage, "list {}: one of {}", what, kWhat);
+}
+
 }  // namespace
 
 ExitCode command_list(Session& session, const CommandLine& line) {
   session.agree_on([&] {
-    line.allow_only({}, CommandLine::Keys::kRefused);
-    const std::string& what = line.only_argument(
-        "what to list (models data schemes optimizers schedules collectives "
-        "keys)");
-    std::string text;
-    if (what == "keys") {
-      text = list_keys();
-    } else {
-      Rows rows;
-      if (what == "models")
-        rows = model_rows();
-      else if (what == "data")
-        rows = data_rows();
-      else if (what == "schemes")
-        rows = scheme_rows();
-      else if (what == "optimizers")
-        rows = optimizer_table();
-      else if (what == "schedules")
-        rows = schedule_table();
-      else if (what == "collectives")
-        rows = collective_rows();
-      else
-        fail(ExitCode::kUsage,
-             "list {}: one of models data schemes optimizers schedules "
-             "collectives keys",
-             what);
-      for (const auto& [name, description] : rows)
-        text += fmt::format("{:<18} {}\n", name, description);
-    }
+    const std::string& what =
+        line.only_argument(fmt::format("what to list ({})", kWhat));
+    line.allow_only(
+        what == "topologies"
+            ? std::vector<std::string>{"workers", "kind", "group", "between"}
+            : std::vector<std::string>{},
+        CommandLine::Keys::kRefused);
+    const std::string text = list_text(what, line);
     if (session.rank() == 0) std::fputs(text.c_str(), stdout);
   });
   return ExitCode::kDone;

@@ -15,108 +15,24 @@ namespace {
 constexpr int kPayload = static_cast<int>(Traffic::kPayload);
 constexpr int kControl = static_cast<int>(Traffic::kControl);
 
-Column real_column(std::string name,
-                   std::string unit,
-                   std::string text,
-                   int64_t width = 0) {
-  Column column;
-  column.name = std::move(name);
-  column.unit = std::move(unit);
-  column.description = std::move(text);
-  column.width = width;
-  return column;
-}
-
-Column integer_column(std::string name, std::string text, int64_t width = 0) {
-  Column column = real_column(std::move(name), "1", std::move(text), width);
-  column.is_integer = true;
-  return column;
-}
-
-Column time_column(std::string name, std::string text, int64_t width = 0) {
-  Column column = real_column(std::move(name), "s", std::move(text), width);
-  column.is_time = true;
-  return column;
-}
-
-void declare_position(Table& table) {
-  table.declare(integer_column("step", "worker_steps / number of workers"));
-  table.declare(
-      integer_column("worker_steps", "steps of all workers together"));
-  table.declare(real_column("epoch", "1", "passes over the training set"));
-}
-
-void declare_clocks(Table& table) {
-  table.declare(time_column(
-      "time_s", "wall time of training, without evaluation and checkpoints"));
-  Column virtual_clock =
-      real_column("virtual_s", "s", "virtual time of rank 0; NaN under MPI");
-  table.declare(virtual_clock);
-}
-
 }  // namespace
 
 Recorder::Recorder(Session& session,
                    const Engine& engine,
                    Endpoint& endpoint,
+                   Scheme& scheme,
                    Results* results)
     : session_(session),
       engine_(engine),
       endpoint_(endpoint),
+      scheme_(scheme),
       results_(results),
-      metrics_(engine.model->metrics()) {
+      metrics_(engine.model->metrics()),
+      series_(scheme.series()) {
   sums_.values.assign(metrics_.size(), 0.0);
-  if (results_) declare_tables();
-}
-
-void Recorder::declare_tables() {
-  const int64_t workers = endpoint_.size();
-  Table& train = results_->table("train");
-  declare_position(train);
-  train.declare(integer_column("samples", "samples seen by all workers"));
-  declare_clocks(train);
-  for (const MetricInfo& metric : metrics_)
-    train.declare(real_column(
-        metric.name, "1",
-        metric.description + ", over the steps since the row before"));
-  train.declare(real_column("lr", "1", "learning rate of the last step"));
-  train.declare(
-      real_column("loss_worker", "1", "loss of each worker", workers));
-
-  Table& eval = results_->table("eval");
-  declare_position(eval);
-  declare_clocks(eval);
-  for (const MetricInfo& metric : metrics_)
-    eval.declare(real_column(metric.name, "1",
-                             metric.description + ", on the set eval.on"));
-  if (engine_.options.eval.model == "each")
-    for (const MetricInfo& metric : metrics_)
-      eval.declare(real_column(metric.name + "_worker", "1",
-                               metric.description + ", of each worker's model",
-                               workers));
-
-  Table& comm = results_->table("comm");
-  declare_position(comm);
-  comm.declare(time_column("time_s", "as in /train"));
-  comm.declare(
-      integer_column("bytes_sent", "payload handed to the transport", workers));
-  comm.declare(integer_column("messages_sent", "payload messages", workers));
-  comm.declare(integer_column("control_bytes",
-                              "agreement, clocks, rows of results", workers));
-  const char* clock = " (virtual in one process, wall under MPI)";
-  comm.declare(time_column(
-      "compute_s", std::string("forward and backward") + clock, workers));
-  comm.declare(time_column(
-      "exposed_s", std::string("waiting for communication") + clock, workers));
-  comm.declare(time_column(
-      "overlapped_s", std::string("communication under computation") + clock,
-      workers));
-  comm.declare(time_column(
-      "wait_s",
-      std::string(
-          "of exposed_s: for others to arrive (NCCL does not tell: NaN)") +
-          clock,
-      workers));
+  if (!results_) return;
+  declare_tables();
+  declare_series();
 }
 
 void Recorder::metrics(const MetricSums& sums) {
@@ -134,22 +50,31 @@ void Recorder::start_clock() {
   clock_started_s_ = monotonic_s();
 }
 
+double Recorder::running_time_s() const {
+  return clock_started_s_ > 0 ? time_s_ + monotonic_s() - clock_started_s_
+                              : time_s_;
+}
+
 void Recorder::stop_clock() {
-  time_s_ += monotonic_s() - clock_started_s_;
+  time_s_ = running_time_s();
+  clock_started_s_ = 0;
   // For a resume: rows tell the clock only at their own steps.
   if (results_)
     results_->provenance("training_ms",
                          static_cast<int64_t>(std::llround(1e3 * time_s_)));
 }
 
-void Recorder::forget_earlier_process() {
+void Recorder::forget_earlier_process(int64_t worker_steps) {
   run_compute_s_ = -compute_s_;
   run_times_ = {-times_.exposed_s, -times_.overlapped_s, -times_.wait_s};
   run_samples_ = -sums_.samples;
+  const int64_t every = engine_.plan.log_every * endpoint_.size();
+  rows_closed_ = every > 0 ? worker_steps / every : 0;
+  last_row_ended_ = rows_closed_ * every;
 }
 
 void Recorder::resume_clock(int64_t step) {
-  last_row_step_ = step;
+  last_log_step_ = step;
   time_s_ = 1e-3 * static_cast<double>(
                        results_->provenance_integer("training_ms").value_or(0));
   resumed_time_s_ = last_row_time_s_ = time_s_;
@@ -174,46 +99,110 @@ enum Figure {
   kBytes,
   kMessages,
   kControlBytes,
+  kVirtual,
   kNumFigures
 };
 
-void Recorder::row(const Position& at) {
-  const TrafficCounters& now = endpoint_.traffic();
+size_t Recorder::num_figures() const {
+  size_t figures = metrics_.size() + kNumFigures;
+  for (const SeriesInfo& info : series_) figures += info.width;
+  return figures;
+}
+
+bool Recorder::is_row_over(int64_t worker_steps) const {
+  const int64_t every = engine_.plan.log_every * endpoint_.size();
+  return every > 0 && worker_steps >= (rows_closed_ + 1) * every;
+}
+
+void Recorder::close_rows(int64_t worker_steps, double rate) {
+  while (is_row_over(worker_steps)) {
+    ++rows_closed_;
+    const int64_t step = rows_closed_ * engine_.plan.log_every;
+    close_row({step, step * endpoint_.size(), rate});
+  }
+}
+
+void Recorder::close_last_row(const Position& at) {
+  if (at.worker_steps > last_row_ended_) close_row(at);
+}
+
+void Recorder::close_row(const Position& at) {
+  if (endpoint_.rank() != 0) write_all_rows();  // they were sent long ago
+  auto row = std::make_unique<OpenRow>();
+  row->at = at;
+  row->time_s = running_time_s();
+  const TrafficCounters now = endpoint_.traffic();
   const auto since = [](int64_t value, int64_t base) {
     return static_cast<double>(value - base);
   };
-  std::vector<double> mine = sums_.values;
-  mine.insert(
-      mine.end(),
+  row->mine = sums_.values;
+  row->mine.insert(
+      row->mine.end(),
       {sums_.samples, compute_s_, times_.exposed_s, times_.overlapped_s,
        times_.wait_s,
        since(now.bytes_sent[kPayload], base_.bytes_sent[kPayload]),
        since(now.messages_sent[kPayload], base_.messages_sent[kPayload]),
-       since(now.bytes_sent[kControl], base_.bytes_sent[kControl])});
+       since(now.bytes_sent[kControl], base_.bytes_sent[kControl]),
+       virtual_s()});
+  const std::vector<double> series = scheme_.take_series();
+  row->mine.insert(row->mine.end(), series.begin(), series.end());
+  CHECK(row->mine.size() == num_figures());
   base_ = now;
   run_compute_s_ += compute_s_;
-  run_times_.exposed_s += times_.exposed_s;
-  run_times_.overlapped_s += times_.overlapped_s;
-  run_times_.wait_s += times_.wait_s;
+  run_times_.add(times_);
   run_samples_ += sums_.samples;
   compute_s_ = 0;
   times_ = {};
   sums_ = {std::vector<double>(metrics_.size(), 0.0), 0.0};
+  last_row_ended_ = at.worker_steps;
 
-  const auto gathered = gather_bytes(endpoint_, endpoint_.world_group(),
-                                     bytes_view(std::span<const double>(mine)),
-                                     0, tags::kResults, Traffic::kControl);
-  if (!results_) return;
+  OpenRow& open = *row;
+  if (endpoint_.rank() == 0)
+    open.others.assign(endpoint_.size() - 1,
+                       std::vector<double>(open.mine.size()));
+  open.task = endpoint_.start("row", [&open](Endpoint& endpoint) {
+    if (endpoint.rank() != 0) {
+      const std::span<const double> values = open.mine;
+      endpoint.wait(endpoint.isend(bytes_view(values), 0, tags::kResults,
+                                   Traffic::kControl));
+      return;
+    }
+    std::vector<Request> arrivals;
+    for (int rank = 1; rank < endpoint.size(); ++rank)
+      arrivals.push_back(
+          endpoint.irecv(bytes_span(std::span<double>(open.others[rank - 1])),
+                         rank, tags::kResults));
+    for (const Request& arrival : arrivals) endpoint.wait(arrival);
+  });
+  open_rows_.push_back(std::move(row));
+}
 
+void Recorder::write_rows() {
+  if (endpoint_.rank() != 0) return;
+  while (!open_rows_.empty() && endpoint_.done(open_rows_.front()->task)) {
+    endpoint_.join(open_rows_.front()->task);
+    if (results_) write(*open_rows_.front());
+    open_rows_.pop_front();
+  }
+}
+
+void Recorder::write_all_rows() {
+  for (const auto& row : open_rows_) {
+    endpoint_.join(row->task);
+    if (results_) write(*row);
+  }
+  open_rows_.clear();
+}
+
+void Recorder::write(const OpenRow& row) {
   const size_t num_metrics = metrics_.size();
-  const auto workers = static_cast<size_t>(endpoint_.size());
+  std::vector<std::vector<double>> by_worker = {row.mine};
+  by_worker.insert(by_worker.end(), row.others.begin(), row.others.end());
   std::vector<double> total(num_metrics + kNumFigures, 0.0);
-  std::vector<std::vector<double>> by_worker(workers, total);
-  for (size_t worker = 0; worker < workers; ++worker) {
-    const auto* values =
-        reinterpret_cast<const double*>(gathered[worker].data());
-    by_worker[worker].assign(values, values + total.size());
-    for (size_t i = 0; i < total.size(); ++i) total[i] += values[i];
+  double virtual_s = by_worker[0][num_metrics + kVirtual];
+  for (const auto& worker : by_worker) {
+    for (size_t i = 0; i < total.size(); ++i) total[i] += worker[i];
+    virtual_s = std::max(virtual_s, worker[num_metrics + kVirtual]);
   }
   const double samples = total[num_metrics + kSamples];
   total_samples_ += samples;
@@ -221,94 +210,64 @@ void Recorder::row(const Position& at) {
   total_messages_ += total[num_metrics + kMessages];
   total_control_ += total[num_metrics + kControlBytes];
 
-  const double epoch =
-      static_cast<double>(at.step) / engine_.plan.steps_per_epoch;
-  const std::vector<double> position = {static_cast<double>(at.step),
-                                        static_cast<double>(at.worker_steps),
-                                        epoch};
+  const std::vector<double> position = {
+      static_cast<double>(row.at.step),
+      static_cast<double>(row.at.worker_steps),
+      static_cast<double>(row.at.step) / engine_.plan.steps_per_epoch};
   std::vector<double> means;
   for (size_t i = 0; i < num_metrics; ++i) means.push_back(total[i] / samples);
 
   std::vector<double> train = position;
-  for (const double value : {total_samples_, time_s_, virtual_s()})
+  for (const double value : {total_samples_, row.time_s, virtual_s})
     train.push_back(value);
   train.insert(train.end(), means.begin(), means.end());
-  train.push_back(at.rate);
+  train.push_back(row.at.rate);
   for (const auto& worker : by_worker)
     train.push_back(worker[0] / worker[num_metrics + kSamples]);
   results_->table("train").append(train);
 
   std::vector<double> comm = position;
-  comm.push_back(time_s_);
+  comm.push_back(row.time_s);
   for (Figure figure : {kBytes, kMessages, kControlBytes, kCompute, kExposed,
                         kOverlapped, kWait})
     for (const auto& worker : by_worker)
       comm.push_back(worker[num_metrics + figure]);
   results_->table("comm").append(comm);
+  write_series(row, position, by_worker);
 
-  log_row(at, means, total[num_metrics + kExposed] / endpoint_.size(),
+  log_row(row.at, means, row, samples,
+          total[num_metrics + kExposed] / endpoint_.size(),
           total[num_metrics + kCompute] / endpoint_.size());
   results_->commit_if_due();
 }
 
-void Recorder::log_row(const Position& at,
-                       const std::vector<double>& means,
-                       double exposed_s,
-                       double compute_s) {
-  const double seconds = time_s_ - last_row_time_s_;
-  const auto steps =
-      static_cast<double>(std::max<int64_t>(1, at.step - last_row_step_));
-  const double samples =
-      steps *
-      static_cast<double>(engine_.options.data.batch *
-                          engine_.options.data.accumulate * endpoint_.size());
-  const double left =
-      static_cast<double>(engine_.plan.stop_at - at.step) * seconds / steps;
-  last_row_time_s_ = time_s_;
-  last_row_step_ = at.step;
-  const std::string clock =
-      session_.size() > 1
-          ? fmt::format("{:.1f} + {:.1f} ms compute + exposed",
-                        1e3 * compute_s / steps, 1e3 * exposed_s / steps)
-          : fmt::format("{:.1f} ms on this machine | virtual {:.1f} s",
-                        1e3 * seconds / steps, endpoint_.now());
-  session_.log().line(
-      "step {:>6}/{} | epoch {:6.2f} | loss {:.4f} | {} {:.4f} | lr {:.4g} | "
-      "{:.0f} samples/s | {} | ETA {}",
-      at.step, engine_.plan.stop_at,
-      static_cast<double>(at.step) / engine_.plan.steps_per_epoch, means[0],
-      metrics_.size() > 1 ? metrics_[1].name : "loss",
-      metrics_.size() > 1 ? means[1] : means[0], at.rate,
-      seconds > 0 ? samples / seconds : 0.0, clock, human_seconds(left));
-}
-
-void Recorder::evaluation(const Position& at,
-                          const MetricSums& all,
-                          const std::vector<MetricSums>& by_worker) {
-  if (!results_) return;
-  if (!std::isfinite(all.values[0]))
-    session_.log().warning(fmt::format(
-        "the loss of the evaluation at step {} is not finite", at.step));
-  std::vector<double> row = {
-      static_cast<double>(at.step), static_cast<double>(at.worker_steps),
-      static_cast<double>(at.step) / engine_.plan.steps_per_epoch, time_s_,
-      virtual_s()};
-  std::string text;
-  for (size_t i = 0; i < metrics_.size(); ++i) {
-    const double value = all.values[i] / all.samples;
-    row.push_back(value);
-    text += fmt::format(" | {} {:.4f}", metrics_[i].name, value);
-    if (i == 1) best_metric_ = std::max(best_metric_, value);
+void Recorder::write_series(const OpenRow&,
+                            const std::vector<double>& position,
+                            const std::vector<std::vector<double>>& by_worker) {
+  if (series_.empty()) return;
+  std::vector<double> values = position;
+  size_t first = metrics_.size() + kNumFigures;
+  for (const SeriesInfo& info : series_) {
+    std::vector<double> combined = {};
+    for (const auto& worker : by_worker) {
+      const auto begin = worker.begin() + static_cast<int64_t>(first);
+      const std::vector<double> own(begin, begin + info.width);
+      if (info.over == SeriesInfo::Over::kWorkers || combined.empty()) {
+        combined.insert(combined.end(), own.begin(), own.end());
+        continue;
+      }
+      for (size_t i = 0; i < own.size(); ++i)
+        combined[i] = info.over == SeriesInfo::Over::kMax
+                          ? std::max(combined[i], own[i])
+                          : combined[i] + own[i];
+    }
+    if (info.over == SeriesInfo::Over::kMean)
+      for (double& value : combined)
+        value /= static_cast<double>(by_worker.size());
+    values.insert(values.end(), combined.begin(), combined.end());
+    first += info.width;
   }
-  for (size_t i = 0; i < metrics_.size() && !by_worker.empty(); ++i)
-    for (const MetricSums& worker : by_worker)
-      row.push_back(worker.values[i] / worker.samples);
-  results_->table("eval").append(row);
-  session_.log().line(
-      "eval {:>6}{} | epoch {:6.2f} | {} set{}", at.step,
-      std::string(std::to_string(engine_.plan.stop_at).size() + 1, ' '),
-      static_cast<double>(at.step) / engine_.plan.steps_per_epoch,
-      engine_.options.eval.on, text);
+  results_->table("sync").append(values);
 }
 
 void Recorder::visit_state(StateVisitor& visitor) {
@@ -389,67 +348,6 @@ void Recorder::finish(const Position& at, const std::string& how) {
                       .control_bytes = total_control_ + sums[8]};
   log_end(at, how, all, totals);
   summarize(how, totals);
-}
-
-void Recorder::log_end(const Position& at,
-                       const std::string& how,
-                       const std::vector<std::vector<double>>& by_worker,
-                       const Totals& totals) {
-  Log& log = session_.log();
-  log.line("");
-  log.line("{}: {} steps, {:.2f} epochs", how, at.step,
-           static_cast<double>(at.step) / engine_.plan.steps_per_epoch);
-  log.line("  {:<28} {:>10} {:>10} {:>10}   {}", "section", "min", "avg", "max",
-           session_.size() > 1 ? "wall seconds since this start, over workers"
-                               : "virtual seconds since this start, over "
-                                 "workers");
-  const char* names[] = {"compute", "communication exposed",
-                         "communication overlapped", "waiting for data (wall)"};
-  for (size_t section = 0; section < std::size(names); ++section) {
-    double low = by_worker[0][section], high = low, sum = 0;
-    for (const auto& worker : by_worker) {
-      low = std::min(low, worker[section]);
-      high = std::max(high, worker[section]);
-      sum += worker[section];
-    }
-    log.line("  {:<28} {:>10.3f} {:>10.3f} {:>10.3f}", names[section], low,
-             sum / static_cast<double>(by_worker.size()), high);
-  }
-  log.line("  training {} of {} on this machine, {:.0f} samples/s",
-           human_seconds(totals.trained_s),
-           human_seconds(monotonic_s() - session_.started_s()),
-           totals.samples_per_s);
-  log.line(
-      "  the whole run sent, all workers: {} in {:.0f} messages, control "
-      "{}{}",
-      human_bytes(totals.bytes), totals.messages,
-      human_bytes(totals.control_bytes),
-      endpoint_.traffic().is_modelled ? " (native: modelled)" : "");
-}
-
-void Recorder::summarize(const std::string& how, const Totals& totals) {
-  results_->summary("samples", totals.samples, "1", "samples seen in all");
-  results_->summary("time_s", time_s_, "s", "wall time of training");
-  results_->summary("samples_per_s", totals.samples_per_s, "s-1",
-                    "samples by wall time of training, since the last start");
-  results_->summary("bytes_sent", totals.bytes, "1",
-                    "payload bytes sent by all workers");
-  results_->summary("messages_sent", totals.messages, "1",
-                    "payload messages sent by all workers");
-  results_->summary("bytes_are_modelled",
-                    endpoint_.traffic().is_modelled ? 1 : 0, "1",
-                    "1: a native collective's bytes are a formula");
-  if (best_metric_ >= 0)
-    results_->summary("best_" + metrics_[1].name, best_metric_, "1",
-                      "best of all evaluations");
-  const Table& eval = results_->table("eval");
-  if (eval.rows() > 0)
-    for (const MetricInfo& metric : metrics_)
-      results_->summary("final_" + metric.name,
-                        eval.column(metric.name).values.back(), "1",
-                        "of the last evaluation");
-  results_->summary("finished", how == "finished" ? 1 : 0, "1",
-                    "1: the run reached its last step");
 }
 
 }  // namespace syncopate

@@ -1,13 +1,17 @@
 // What a worker did since the last row, and how it becomes rows of results.h5
-// and lines of the log. Rank 0 writes; the others send it their figures.
+// and lines of the log. Rank 0 writes; the others send it their figures, each
+// when it gets past the row's end: nobody waits for a row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/engine.h"
+#include "app/evaluator.h"
 #include "app/session.h"
 #include "results/results.h"
 #include "sync/scheme.h"
@@ -27,6 +31,7 @@ class Recorder {
   Recorder(Session& session,
            const Engine& engine,
            Endpoint& endpoint,
+           Scheme& scheme,
            Results* results);
 
   // One step of this worker: the seconds of its forward and backward (virtual
@@ -39,22 +44,30 @@ class Recorder {
   // evaluation and checkpoints are not counted.
   void start_clock();
   void stop_clock();
-  double time_s() const { return time_s_; }
   // On resume: what is pending for the next row was not done by this process.
-  void forget_earlier_process();
+  void forget_earlier_process(int64_t worker_steps);
   // On resume at `step`, rank 0: where the clock stood.
   void resume_clock(int64_t step);
   void waited_for_data(double seconds) { data_wait_s_ += seconds; }
+  double running_time_s() const;
   // The virtual clock now; NaN under MPI.
   double virtual_s() const;
 
-  // Collective. A row of /train and /comm, and a line of the log.
-  void row(const Position& at);
-  // Rank 0's worker: a row of /eval. `by_worker` holds each worker's metrics
-  // where every worker's model was evaluated, else it is empty.
-  void evaluation(const Position& at,
-                  const MetricSums& all,
-                  const std::vector<MetricSums>& by_worker);
+  // Rows of /train, /comm and /sync, and lines of the log, end at multiples of
+  // run.log_every. This worker is past the end of the current one.
+  bool is_row_over(int64_t worker_steps) const;
+  // Sends what was counted for the rows that ended by `worker_steps`; `rate` of
+  // this worker's last step.
+  void close_rows(int64_t worker_steps, double rate);
+  // At a boundary, all workers alike: the last row ends here if anything was
+  // counted since the one before.
+  void close_last_row(const Position& at);
+  // Rank 0 writes the rows for which all figures have come; at a boundary, all
+  // workers: all rows that were closed.
+  void write_rows();
+  void write_all_rows();
+  // Rank 0's worker: a row of /eval.
+  void evaluation(const Position& at, const Evaluation& evaluation);
   // Collective. The table at the end of the log, and /summary.
   void finish(const Position& at, const std::string& how);
 
@@ -80,9 +93,26 @@ class Recorder {
   void forget_traffic();
 
  private:
+  // A row on its way.
+  struct OpenRow {
+    Position at;
+    double time_s;
+    std::vector<double> mine;
+    std::vector<std::vector<double>> others;  // rank 0: by rank - 1
+    Task task;
+  };
   void declare_tables();
+  void declare_series();
+  void close_row(const Position& at);
+  void write(const OpenRow& row);
+  void write_series(const OpenRow& row,
+                    const std::vector<double>& position,
+                    const std::vector<std::vector<double>>& by_worker);
+  size_t num_figures() const;
   void log_row(const Position& at,
                const std::vector<double>& means,
+               const OpenRow& row,
+               double samples,
                double exposed_s,
                double compute_s);
   struct Totals {
@@ -97,8 +127,13 @@ class Recorder {
   Session& session_;
   const Engine& engine_;
   Endpoint& endpoint_;
+  Scheme& scheme_;
   Results* results_;
   std::vector<MetricInfo> metrics_;
+  std::vector<SeriesInfo> series_;
+  std::deque<std::unique_ptr<OpenRow>> open_rows_;
+  int64_t rows_closed_ = 0;     // ends at rows_closed_ * run.log_every
+  int64_t last_row_ended_ = 0;  // worker_steps
 
   // Since the last row.
   MetricSums sums_;
@@ -114,7 +149,7 @@ class Recorder {
   double run_compute_s_ = 0, run_samples_ = 0, data_wait_s_ = 0;
   double clock_started_s_ = 0;
   double time_s_ = 0, last_row_time_s_ = 0, resumed_time_s_ = 0;
-  int64_t last_row_step_ = 0;
+  int64_t last_log_step_ = 0;
   double best_metric_ = -1;
 };
 

@@ -42,12 +42,12 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
            : decodes_on_device(engine) ? ", decoded on the GPU"
                                        : "");
   log.line(
-      "plan      {} steps of {} x {} samples ({:.2f} epochs), scheme {}, "
+      "plan      {} steps of {} workers, {} samples ({:.2f} epochs), scheme "
+      "{}, "
       "lr {:.4g}",
-      engine.plan.stop_at, engine.workers,
-      options.data.batch * options.data.accumulate,
+      engine.plan.stop_at, engine.workers, engine.samples_a_step(),
       static_cast<double>(engine.plan.stop_at) / engine.plan.steps_per_epoch,
-      options.sync.scheme, engine.scaled_lr);
+      options.sync.scheme, engine.scaled_lr(options, 0));
 }
 
 void state_provenance(Session& session,

@@ -12,6 +12,7 @@
 #include "app/run_directory.h"
 #include "app/session.h"
 #include "app/signals.h"
+#include "app/stragglers.h"
 #include "checkpoint/checkpoint.h"
 #include "results/results.h"
 #include "sync/bucket.h"
@@ -35,10 +36,12 @@ class Trainer {
   Ending run();
 
  private:
-  // What all workers agreed on during a step.
-  struct Agreed {
+  // Where all workers stand when nothing is in flight.
+  struct Boundary {
+    int64_t worker_steps = 0;
     StopRequest stop = StopRequest::kNone;
     int diverged_rank = -1;  // lowest rank with a non-finite loss
+    Time earliest = 0;       // of their clocks
   };
 
   void start_or_resume();
@@ -47,17 +50,18 @@ class Trainer {
   std::vector<std::string> conflicts_with(const CheckpointFacts& then) const;
   void load(const FoundCheckpoint& found);
   void resume(const FoundCheckpoint& found);
-  Agreed step(const Plan& plan);
+  void run_segment(const Boundary& from, int64_t until);
+  void step(const Plan& plan);
+  void forward_backward(const Plan& plan);
+  void replay_in_virtual_time(double step_s);
   void settle();
-  void start_agreement();
-  Agreed finish_agreement();
-  Ending end_diverged(const Position& at, const Agreed& agreed);
-  void forward_backward();
-  void replay_in_virtual_time();
-  bool is_due(int64_t every, int64_t step) const;
-  Agreed look_before_boundary();
+  Word word();
+  void close_rows(int64_t worker_steps);
+  Boundary meet();
+  bool is_due(int64_t every, int64_t before, int64_t now) const;
+  int64_t next_boundary(int64_t worker_steps) const;
+  Ending end_diverged(const Position& at, int rank);
   void evaluate(const Position& at);
-  void evaluate_each(const Position& at, const ReplicaView& view);
   void save(const Position& at);
   void visit_state(StateVisitor& visitor);
   std::map<std::string, std::string> facts() const;
@@ -71,12 +75,15 @@ class Trainer {
   Results* results_;
   Replica replica_;
   Schedule schedule_;
+  std::vector<Phase> phases_;  // of sync_switch
   std::unique_ptr<Scheme> scheme_;
   std::unique_ptr<Feed> feed_;
   Bucketer bucketer_;
-  Recorder recorder_;
+  Stragglers stragglers_;
+  std::unique_ptr<Recorder> recorder_;
   int64_t batches_seen_ = 0;  // the sampler's position
-  double boundary_s_ = 0;     // the virtual clock at the last boundary
+  double boundary_s_ = 0;     // the virtual clock when the last step ended
+  double rate_ = 0;           // of the last step
   double compute_s_ = 0, data_waited_s_ = 0;  // of the step
   // The sums of the last step's batches, until they are looked at: one step
   // later on a GPU, so that the host never waits for it.
@@ -88,8 +95,7 @@ class Trainer {
   double evaluation_s_ = 0;          // the longest so far
   std::vector<int64_t> final_from_;  // backward's reports, in virtual time
   bool has_diverged_ = false;        // this worker has seen such a loss
-  std::vector<double> verdict_;      // in flight while agreement_ is
-  Task agreement_;
+  StopRequest stop_ = StopRequest::kNone;  // asked of this worker
   std::optional<int64_t> saved_at_;  // worker_steps of the last checkpoint
 
   // Ends the tasks, which use all of the above, when an exception ends the

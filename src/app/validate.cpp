@@ -35,9 +35,8 @@ void print_plan(Log& log, const Engine& engine) {
       engine.dataset.source, spec.H, spec.W, spec.C, spec.classes,
       engine.split.train.size(), engine.split.validation.size(),
       engine.dataset.test.samples);
-  log.line("workers   {}, {} samples a step each, {} together", engine.workers,
-           options.data.batch * options.data.accumulate,
-           options.data.batch * options.data.accumulate * engine.workers);
+  log.line("workers   {}, {} samples a step together", engine.workers,
+           engine.samples_a_step());
   log.line(
       "steps     {} ({:.2f} epochs of {:.1f}); log every {}, evaluate "
       "every {}, checkpoint every {} (0: at the end)",
@@ -45,7 +44,7 @@ void print_plan(Log& log, const Engine& engine) {
       plan.steps_per_epoch, plan.log_every, plan.eval_every,
       plan.checkpoint_every);
   log.line("rate      {:.5g} after scaling, schedule {} over {:.0f} steps",
-           engine.scaled_lr, options.schedule.kind, plan.horizon);
+           engine.scaled_lr(options, 0), options.schedule.kind, plan.horizon);
   log.line(
       "memory    replica {}{}, activations {}, data {}",
       human_bytes(replica_bytes),
@@ -54,9 +53,13 @@ void print_plan(Log& log, const Engine& engine) {
       human_bytes(static_cast<double>(engine.dataset.train.memory_bytes() +
                                       engine.dataset.test.memory_bytes())));
   const Wire wire = options.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32;
-  int64_t bytes_a_step = all_reduce_bytes(engine.workers, 0, elems, wire);
-  if (options.sync.batchnorm == "averaged")
-    bytes_a_step += all_reduce_bytes(engine.workers, 0, buffers, Wire::kF32);
+  const CollectiveAlgorithm algorithm =
+      collective_algorithm(options.sync.collective);
+  int64_t bytes_a_step =
+      all_reduce_bytes(algorithm, engine.workers, 0, elems, wire);
+  if (options.sync.bsp.batchnorm == "averaged")
+    bytes_a_step +=
+        all_reduce_bytes(algorithm, engine.workers, 0, buffers, Wire::kF32);
   log.line("sent      {} a worker and step by {} ({}, {})",
            human_bytes(static_cast<double>(bytes_a_step)), options.sync.scheme,
            options.sync.collective, options.sync.wire);

@@ -27,6 +27,7 @@ enum class Purpose : uint32_t {
   kDropout = 5,
   kSynthetic = 6,
   kQuantize = 7,
+  kStraggler = 8,
   kTest = 99,
 };
 

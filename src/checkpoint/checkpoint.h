@@ -91,6 +91,13 @@ void load_some_state(const FoundCheckpoint& found,
                      int worker,
                      const StateVisit& visit);
 
+// Whether state of this name, or a range of tensors "NAME/...", was saved by
+// all workers together (kShared) or by `worker`.
+bool has_state(const FoundCheckpoint& found,
+               Owner owner,
+               int worker,
+               const std::string& name);
+
 // For `inspect`: every dataset with shape and type, sizes, digests, facts.
 std::string describe_checkpoint(const fs::path& folder);
 

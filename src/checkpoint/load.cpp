@@ -91,6 +91,12 @@ class StateFile {
     left_.erase(found);
   }
 
+  bool has(const std::string& name) const {
+    const auto next = left_.lower_bound(name);
+    return next != left_.end() &&
+           (next->first == name || next->first.starts_with(name + '/'));
+  }
+
   void require_all_taken() const {
     if (!left_.empty())
       fail(ExitCode::kBadInput, "{}: state '{}' is unknown to this run", path_,
@@ -208,6 +214,18 @@ static std::unique_ptr<StateFile> own_file(const FoundCheckpoint& found,
     if (file.name == worker_file_name(worker))
       return std::make_unique<StateFile>(found.folder / file.name);
   return nullptr;
+}
+
+bool has_state(const FoundCheckpoint& found,
+               Owner owner,
+               int worker,
+               const std::string& name) {
+  std::unique_ptr<StateFile> file;
+  if (owner == Owner::kShared)
+    file = std::make_unique<StateFile>(found.folder / kReplicaFileName);
+  else
+    file = own_file(found, worker);
+  return file && file->has(name);
 }
 
 void load_checkpoint(const FoundCheckpoint& found,

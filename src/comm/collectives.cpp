@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "comm/ring.h"
 
 namespace syncopate {
 namespace {
@@ -95,29 +94,6 @@ void check_group(const Endpoint& endpoint, const Group& group, int root) {
 }
 
 }  // namespace
-
-void all_reduce_sum(Endpoint& endpoint,
-                    const Group& group,
-                    std::span<float> values,
-                    CollectiveAlgorithm algorithm,
-                    Wire wire,
-                    Tag tag,
-                    Traffic kind) {
-  check_group(endpoint, group, 0);
-  if (algorithm == CollectiveAlgorithm::kNative) {
-    if (wire != Wire::kF32) {
-      fail(ExitCode::kBadInput,
-           "the native collective sends fp32 only: bf16 on the wire needs the "
-           "ring");
-    }
-    endpoint.native_all_reduce(values, group, kind);
-    return;
-  }
-  if (group.size() == 1) return;
-  endpoint.perform([&](Endpoint& here) {
-    ring_all_reduce(here, group, values, wire, tag, kind);
-  });
-}
 
 void broadcast(Endpoint& endpoint,
                const Group& group,

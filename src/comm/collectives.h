@@ -9,20 +9,32 @@
 #include <vector>
 
 #include "comm/endpoint.h"
+#include "comm/wire.h"
 
 namespace syncopate {
 
-enum class CollectiveAlgorithm : uint8_t { kRing, kNative };
+enum class CollectiveAlgorithm : uint8_t {
+  kRing,             // ring.h
+  kButterfly,        // butterfly.h
+  kBinaryBlocks,     // binary_blocks.h
+  kParameterServer,  // parameter_server.h
+  kNative,           // Endpoint::native_all_reduce
+};
 
-// What travels: the values as they are, or rounded to bf16 for the wire (sums
-// are still formed in fp32; every member ends with the same values).
-enum class Wire : uint8_t { kF32, kBf16 };
+struct CollectiveInfo {
+  CollectiveAlgorithm algorithm;
+  std::string keyword;
+  std::string description;  // one line
+};
+const std::vector<CollectiveInfo>& collective_table();
+// By keyword; an unknown one is Error(kBadInput) naming those there are.
+CollectiveAlgorithm collective_algorithm(const std::string& keyword);
 
-// In-place sum over the group. Ring: reduce-scatter then all-gather of the
-// range cut into group.size() chunks (sizes differ by at most one element, any
-// count including 0): 2 (N-1)/N of the range's bytes sent by each member,
-// Patarasuk & Yuan 2009. Chunk c is summed along the ring in the fixed order
-// c+1, c+2, ..., c, so all worlds give the same bits.
+// In-place sum over the group; any group size, any count including 0. All but
+// native: sums are formed in fp32 in an order that each header states and that
+// depends on the group's size only, so all worlds give the same bits, and every
+// member ends with the same, with bf16 on the wire too. native sends fp32 only:
+// bf16 is Error(kBadInput).
 void all_reduce_sum(Endpoint& endpoint,
                     const Group& group,
                     std::span<float> values,
@@ -31,9 +43,10 @@ void all_reduce_sum(Endpoint& endpoint,
                     Tag tag,
                     Traffic kind);
 
-// Payload bytes that `rank` at `position` sends in one all_reduce_sum: exactly
-// what the ring's counters will show, and what `native` is modelled as.
-int64_t all_reduce_bytes(int group_size,
+// Payload bytes that the member at `position` sends in one all_reduce_sum:
+// exactly what the counters will show. native is modelled as the ring.
+int64_t all_reduce_bytes(CollectiveAlgorithm algorithm,
+                         int group_size,
                          int position,
                          int64_t elems,
                          Wire wire);

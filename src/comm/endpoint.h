@@ -113,6 +113,11 @@ class Endpoint {
   // started. Under MPI on the communication thread: `body` may not block but
   // in this endpoint's calls.
   virtual Task start(std::string name, std::function<void(Endpoint&)> body) = 0;
+  // The same for a service, which answers others for as long as they ask: a
+  // failure of it is a failure of its worker, at the worker's next wait.
+  virtual Task serve(std::string name, std::function<void(Endpoint&)> body) {
+    return start(std::move(name), std::move(body));
+  }
   virtual void join(const Task& task) = 0;
   virtual bool done(const Task& task) const = 0;
 

@@ -11,30 +11,18 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
-#include <cstring>
+#include <vector>
 
-#include "base/check.h"
+#include "comm/segments.h"
 
 namespace syncopate {
 namespace {
-
-// 256 KiB: measured as the best message of MPICH in shared memory, and both
-// the incoming and the own segment stay in the second-level cache.
-constexpr int64_t kSegmentElems = int64_t{1} << 16;
-constexpr int64_t kAhead = 4;            // receives posted, sends run ahead
-constexpr int64_t kWindow = 2 * kAhead;  // sends under way
 
 // Where chunk `c` of `elems` in `n` chunks starts; the first `elems % n` have
 // one element more.
 int64_t chunk_begin(int64_t elems, int n, int c) {
   return elems / n * c + std::min<int64_t>(elems % n, c);
 }
-
-struct Range {
-  int64_t first, elems;
-};
 
 enum class Phase : uint8_t { kReduceScatter, kAllGather };
 
@@ -57,8 +45,7 @@ class Ring {
         previous_(group.members[(position_ + n_ - 1) % n_]) {
     const auto elems = static_cast<int64_t>(values.size());
     const int64_t largest = (elems + n_ - 1) / n_;
-    segments_ =
-        std::max<int64_t>(1, (largest + kSegmentElems - 1) / kSegmentElems);
+    segments_ = std::max<int64_t>(1, num_segments(largest));
     slot_elems_ = std::min(largest, kSegmentElems);
     staging_.resize(static_cast<size_t>(slot_elems_ * kAhead));
     if (wire_ == Wire::kBf16) {
@@ -95,28 +82,26 @@ class Ring {
   void round_own_chunk() {
     const int64_t first = chunk_begin(size(), n_, position_);
     const int64_t last = chunk_begin(size(), n_, position_ + 1);
-    for (int64_t i = first; i < last; ++i) {
-      values_[i] = from_bf16(bf16_of(values_[i]));
-    }
+    round_to_bf16(values_.data() + first, last - first);
   }
 
  private:
   int64_t size() const { return static_cast<int64_t>(values_.size()); }
 
-  Range segment(int chunk, int64_t k) const {
+  ElemRange segment(int chunk, int64_t k) const {
     const int c = ((chunk % n_) + n_) % n_;
     const int64_t begin = chunk_begin(size(), n_, c);
     const int64_t end = chunk_begin(size(), n_, c + 1);
     const int64_t first = std::min(end, begin + k * kSegmentElems);
     return {first, std::min(end, first + kSegmentElems) - first};
   }
-  Range sent(Phase phase, int64_t i) const {
+  ElemRange sent(Phase phase, int64_t i) const {
     const int s = static_cast<int>(i / segments_);
     const int start =
         phase == Phase::kReduceScatter ? position_ - 1 : position_;
     return segment(start - s, i % segments_);
   }
-  Range received(Phase phase, int64_t i) const {
+  ElemRange received(Phase phase, int64_t i) const {
     const int s = static_cast<int>(i / segments_);
     const int start =
         phase == Phase::kReduceScatter ? position_ - 2 : position_ - 1;
@@ -126,19 +111,19 @@ class Ring {
   void send(Phase phase, int64_t i) {
     Request& slot = sends_[i % kWindow];
     endpoint_.wait(slot);
-    const Range range = sent(phase, i);
+    const ElemRange range = sent(phase, i);
     const float* from = values_.data() + range.first;
     if (wire_ == Wire::kF32) {
       slot = endpoint_.isend({from, range.elems * 4}, next_, tag_, kind_);
       return;
     }
     uint16_t* packed = packed_out_.data() + i % kWindow * slot_elems_;
-    for (int64_t j = 0; j < range.elems; ++j) packed[j] = bf16_of(from[j]);
+    pack_bf16(packed, from, range.elems);
     slot = endpoint_.isend({packed, range.elems * 2}, next_, tag_, kind_);
   }
 
   void receive(Phase phase, int64_t i) {
-    const Range range = received(phase, i);
+    const ElemRange range = received(phase, i);
     Bytes to;
     if (wire_ == Wire::kBf16) {
       to = {packed_in_.data() + i % kAhead * slot_elems_, range.elems * 2};
@@ -151,13 +136,13 @@ class Ring {
   }
 
   void take(Phase phase, int64_t i) {
-    const Range range = received(phase, i);
+    const ElemRange range = received(phase, i);
     float* own = values_.data() + range.first;
     float* staged = staging_.data() + i % kAhead * slot_elems_;
     if (wire_ == Wire::kBf16) {
       const uint16_t* packed = packed_in_.data() + i % kAhead * slot_elems_;
       float* to = phase == Phase::kAllGather ? own : staged;
-      for (int64_t j = 0; j < range.elems; ++j) to[j] = from_bf16(packed[j]);
+      unpack_bf16(to, packed, range.elems);
     }
     if (phase == Phase::kAllGather) return;
     for (int64_t j = 0; j < range.elems; ++j) own[j] = staged[j] + own[j];
@@ -179,19 +164,6 @@ class Ring {
 
 }  // namespace
 
-uint16_t bf16_of(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  // A NaN's payload may be in the low half only: keep it a (quiet) NaN.
-  const uint32_t nan = (bits >> 16) | 0x40u;
-  const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
-  return static_cast<uint16_t>(is_nan ? nan : rounded);
-}
-
-float from_bf16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
 void ring_all_reduce(Endpoint& endpoint,
                      const Group& group,
                      std::span<float> values,
@@ -205,20 +177,13 @@ void ring_all_reduce(Endpoint& endpoint,
   ring.run(Phase::kAllGather);
 }
 
-int64_t all_reduce_bytes(int group_size,
-                         int position,
-                         int64_t elems,
-                         Wire wire) {
-  CHECK(group_size >= 1 && position >= 0 && position < group_size);
-  if (group_size == 1) return 0;
+int64_t ring_elems_sent(int group_size, int position, int64_t elems) {
   const auto chunk = [&](int c) {
     return chunk_begin(elems, group_size, c + 1) -
            chunk_begin(elems, group_size, c);
   };
   // Reduce-scatter: every chunk but its own; all-gather: but its successor's.
-  const int64_t sent =
-      2 * elems - chunk(position) - chunk((position + 1) % group_size);
-  return sent * (wire == Wire::kBf16 ? 2 : 4);
+  return 2 * elems - chunk(position) - chunk((position + 1) % group_size);
 }
 
 }  // namespace syncopate

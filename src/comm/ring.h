@@ -1,8 +1,15 @@
-// The ring all-reduce: reduce-scatter, then all-gather.
+// The ring all-reduce: reduce-scatter, then all-gather, of the range cut into
+// N chunks (sizes differ by at most one element, any count including 0):
+// Patarasuk & Yuan 2009. Chunk c is summed in the order c+1, c+2, ..., c.
+//
+// Bytes sent, of M: 2 (N-1)/N M by each member, in 2 (N-1) steps.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "comm/collectives.h"
+#include <span>
+
+#include "comm/endpoint.h"
+#include "comm/wire.h"
 
 namespace syncopate {
 
@@ -13,8 +20,6 @@ void ring_all_reduce(Endpoint& endpoint,
                      Tag tag,
                      Traffic kind);
 
-// Round to nearest, ties to even; a NaN stays one.
-uint16_t bf16_of(float value);
-float from_bf16(uint16_t bits);
+int64_t ring_elems_sent(int group_size, int position, int64_t elems);
 
 }  // namespace syncopate

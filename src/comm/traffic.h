@@ -23,13 +23,20 @@ struct TrafficCounters {
   // not a count (a library's own messages cannot be seen).
   bool is_modelled = false;
 
-  // Tasks count beside their worker, so additions are atomic. What a task
-  // sent is settled once it has been joined.
+  // Services count beside their worker, so additions are atomic. Under MPI
+  // what a task sent is counted when it is joined, so that what a worker has
+  // counted at a point of its work depends on its work alone.
   void count(Traffic kind, int64_t bytes, int64_t messages = 1) {
     const auto order = std::memory_order_relaxed;
     const auto index = static_cast<size_t>(kind);
     std::atomic_ref<int64_t>(bytes_sent[index]).fetch_add(bytes, order);
     std::atomic_ref<int64_t>(messages_sent[index]).fetch_add(messages, order);
+  }
+  void add(const TrafficCounters& other) {
+    for (int kind = 0; kind < kNumTrafficKinds; ++kind)
+      count(static_cast<Traffic>(kind), other.bytes_sent[kind],
+            other.messages_sent[kind]);
+    is_modelled = is_modelled || other.is_modelled;
   }
 };
 

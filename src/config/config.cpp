@@ -242,15 +242,24 @@ void check_world(ParsedInput& input, int ranks) {
         (place == input.given.end() ? input.path : place->second) + ": " +
         name + ": " + what);
   };
-  if (ranks == 1) {
-    const size_t speeds = options.compute.speed.size();
-    if (options.run.workers == 0 && speeds > 1)
-      complain("compute.speed",
-               fmt::format("has {} numbers for 1 worker (run.workers = auto), "
-                           "expected one, or run.workers = {}",
-                           speeds, speeds));
-    return;
-  }
+  // Numbers by worker where run.workers does not say how many there are.
+  const auto by_worker = [&](const char* name, size_t numbers) {
+    if (options.run.workers != 0 || numbers <= 1 ||
+        static_cast<int>(numbers) == ranks)
+      return;
+    complain(name,
+             ranks == 1
+                 ? fmt::format("has {} numbers for 1 worker (run.workers = "
+                               "auto), expected one, or run.workers = {}",
+                               numbers, numbers)
+                 : fmt::format("has {} numbers for {} MPI ranks, expected one, "
+                               "or one for each",
+                               numbers, ranks));
+  };
+  by_worker("stragglers.factor", options.stragglers.factor.size());
+  by_worker("data.batch_by_worker", options.data.batch_by_worker.size());
+  if (ranks == 1) by_worker("compute.speed", options.compute.speed.size());
+  if (ranks == 1) return;
   if (options.run.workers != 0 && options.run.workers != ranks)
     complain("run.workers",
              fmt::format("is {}, but there are {} MPI ranks, a worker each; "

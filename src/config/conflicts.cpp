@@ -26,14 +26,7 @@ class Judge {
         options_.run.steps == 0)
       complain_("run.epochs",
                 "is missing: give run.epochs or run.steps, greater than 0");
-    const size_t speeds = options_.compute.speed.size();
-    const int64_t workers = options_.run.workers;
-    if (all_sound({"run.workers", "compute.speed"}) && workers > 0 &&
-        speeds > 1 && static_cast<int64_t>(speeds) != workers)
-      complain_("compute.speed",
-                fmt::format("has {} numbers for run.workers = {}, expected {} "
-                            "or one for all",
-                            speeds, workers, workers));
+    by_worker("compute.speed", options_.compute.speed.size());
     const std::string& resume = options_.checkpoint.resume;
     std::error_code ignored;
     if (all_sound({"checkpoint.resume"}) && resume != "auto" &&
@@ -44,8 +37,83 @@ class Judge {
                             in_quotes(resume)));
   }
 
+  // A number for each worker, or one for all.
+  void by_worker(const char* key, size_t numbers) const {
+    const int64_t workers = options_.run.workers;
+    if (all_sound({"run.workers", key}) && workers > 0 && numbers > 1 &&
+        static_cast<int64_t>(numbers) != workers)
+      complain_(key,
+                fmt::format("has {} numbers for run.workers = {}, expected {} "
+                            "or one for all",
+                            numbers, workers, workers));
+  }
+
+  void stragglers() const {
+    const StragglerOptions& stragglers = options_.stragglers;
+    by_worker("stragglers.factor", stragglers.factor.size());
+    if (all_sound({"stragglers.delay_workers"}) && stragglers.delay_ms > 0 &&
+        stragglers.delay_workers.empty())
+      complain_("stragglers.delay_workers",
+                "is missing: name the ranks that stragglers.delay_ms delays");
+    if (all_sound({"stragglers.delay_workers"}))
+      for (const double rank : stragglers.delay_workers)
+        if (rank != std::floor(rank) ||
+            (options_.run.workers > 0 &&
+             rank >= static_cast<double>(options_.run.workers)))
+          complain_("stragglers.delay_workers",
+                    fmt::format("{} is no rank of {} workers, which are "
+                                "counted from 0",
+                                rank, options_.run.workers));
+    if (all_sound({"stragglers.delay_until", "stragglers.delay_from"}) &&
+        stragglers.delay_until > 0 &&
+        stragglers.delay_until <= stragglers.delay_from)
+      complain_("stragglers.delay_until",
+                fmt::format("is {}, expected more than "
+                            "stragglers.delay_from = {}, or 0",
+                            stragglers.delay_until, stragglers.delay_from));
+  }
+
+  void sync() const {
+    const SyncOptions& sync = options_.sync;
+    if (all_sound({"sync.wire", "sync.collective"}) && sync.wire == "bf16" &&
+        sync.collective == "native")
+      complain_("sync.wire",
+                "is bf16, which sync.collective = native cannot send; "
+                "expected fp32 or another collective");
+    if (!all_sound({"sync_switch.order"})) return;
+    const std::vector<std::string> phases = phase_schemes(sync.sync_switch);
+    if (phases.empty())
+      complain_("sync_switch.order",
+                "is missing: expected schemes such as bsp, asp, or 10");
+    for (const std::string& phase : phases) {
+      const auto& all = scheme_table();
+      const bool is_known =
+          std::any_of(all.begin(), all.end(),
+                      [&](const auto& info) { return info.keyword == phase; });
+      if (!is_known || phase == "sync_switch")
+        complain_("sync_switch.order",
+                  fmt::format("{}: expected schemes other than sync_switch, "
+                              "1 (bsp) or 0 (asp)",
+                              in_quotes(phase)));
+    }
+  }
+
   void data() const {
     const DataOptions& data = options_.data;
+    const auto& batches = data.batch_by_worker;
+    if (all_sound({"data.batch_by_worker"}) && batches.size() == 1)
+      complain_("data.batch_by_worker",
+                "has 1 number, expected one for each worker; for all alike "
+                "there is data.batch");
+    by_worker("data.batch_by_worker", batches.size());
+    for (const double batch : batches)
+      if (batch != std::floor(batch))
+        complain_("data.batch_by_worker",
+                  fmt::format("expected whole numbers, found {}", batch));
+    if (!batches.empty() && options_.sync.scheme == "sync_switch")
+      complain_("data.batch_by_worker",
+                "is not for sync.scheme = sync_switch, whose phases weigh "
+                "samples differently; expected data.batch");
     if (all_sound({"data.kind", "data.path"}) && data.path.empty())
       complain_(
           "data.path",
@@ -185,6 +253,8 @@ void find_conflicts(
   judge.data();
   judge.optimizer();
   judge.schedule();
+  judge.sync();
+  judge.stragglers();
 }
 
 }  // namespace syncopate

@@ -20,9 +20,14 @@ std::vector<Key> model_keys();
 std::vector<Key> data_keys();
 std::vector<Key> optimizer_keys();
 std::vector<Key> schedule_keys();
-std::vector<Key> sync_keys();
+std::vector<Key> sync_keys();       // of [sync] and [bsp]
+std::vector<Key> averaging_keys();  // [ds_sync] [local_sgd] [power_sgd]
+std::vector<Key> server_keys();     // [asp] [ssp] [esync]
+std::vector<Key> switching_keys();  // [sync_switch]
+std::vector<Key> gossip_keys();     // [choco] [dgc] [compress] [topology]
 std::vector<Key> eval_keys();
 std::vector<Key> checkpoint_keys();
 std::vector<Key> virtual_keys();  // [compute] and [network]
+std::vector<Key> straggler_keys();
 
 }  // namespace syncopate

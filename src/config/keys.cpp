@@ -23,12 +23,6 @@ bool is_run_name(const std::string& text) {
   return true;
 }
 
-std::vector<std::string> scheme_keywords() {
-  std::vector<std::string> words;
-  for (const SchemeInfo& info : scheme_table()) words.push_back(info.keyword);
-  return words;
-}
-
 }  // namespace
 
 std::vector<Key> run_keys() {
@@ -120,47 +114,6 @@ std::vector<Key> device_keys() {
   };
 }
 
-std::vector<Key> sync_keys() {
-  constexpr auto kSync = &Options::sync;
-  return {
-      {.name = "sync.scheme",
-       .target = at<kSync, &SyncOptions::scheme>,
-       .doc = "The rule that keeps workers in step.",
-       .choices = scheme_keywords()},
-      {.name = "sync.transport",
-       .target = at<kSync, &SyncOptions::transport>,
-       .doc = "What carries gradients between GPUs of different ranks: NCCL, "
-              "or MPI through host memory; auto: NCCL where every rank has "
-              "its own GPU and the library is there.",
-       .choices = {"auto", "mpi", "nccl"}},
-      {.name = "sync.collective",
-       .target = at<kSync, &SyncOptions::collective>,
-       .doc = "Algorithm of the all-reduce through host memory; native: the "
-              "MPI library's own.",
-       .choices = {"ring", "native"}},
-      {.name = "sync.wire",
-       .target = at<kSync, &SyncOptions::wire>,
-       .doc = "Number format of what travels; sums are formed in fp32 (NCCL "
-              "rounds them to bf16 on their way).",
-       .choices = {"fp32", "bf16"},
-       .used_when = {{"sync.collective", {"ring"}}}},
-      {.name = "sync.bucket_mb",
-       .target = at<kSync, &SyncOptions::bucket_mb>,
-       .doc = "Megabytes of gradients that travel together; auto: 4, by NCCL "
-              "32.",
-       .low = 0.001,
-       .high = 65536,
-       .zero_word = "auto"},
-      {.name = "bsp.batchnorm",
-       .target = at<kSync, &SyncOptions::batchnorm>,
-       .doc = "Running statistics of BatchNorm: each worker's own, or "
-              "averaged.",
-       .choices = {"local", "averaged"},
-       .used_when = {{"sync.scheme", {"bsp"}},
-                     {"model.family", {"resnet", "wrn"}}}},
-  };
-}
-
 std::vector<Key> eval_keys() {
   constexpr auto kEval = &Options::eval;
   return {
@@ -172,8 +125,9 @@ std::vector<Key> eval_keys() {
       {.name = "eval.model",
        .target = at<kEval, &EvalOptions::model>,
        .doc = "What is evaluated: each worker's model (the mean of their "
-              "metrics), the average model, or rank 0's.",
-       .choices = {"each", "average", "rank0"}},
+              "metrics), the average model, rank 0's, or each and the "
+              "average.",
+       .choices = {"each", "average", "rank0", "each_and_average"}},
       {.name = "eval.on",
        .target = at<kEval, &EvalOptions::on>,
        .doc = "The samples: the test set, or those that data.validation "
@@ -252,12 +206,68 @@ std::vector<Key> virtual_keys() {
   };
 }
 
+// In one process they cost virtual time, under MPI they sleep.
+std::vector<Key> straggler_keys() {
+  constexpr auto kStragglers = &Options::stragglers;
+  const std::vector<UsedWhen> with_random = {
+      {"stragglers.random", {"uniform", "exponential", "pareto"}}};
+  const std::vector<UsedWhen> with_delay = {{"stragglers.delay_ms", {}}};
+  return {
+      {.name = "stragglers.factor",
+       .target = at<kStragglers, &StragglerOptions::factor>,
+       .doc = "What a step's computing takes on each worker, times what it "
+              "would; or one number for all.",
+       .low = 1,
+       .zero_word = "1"},
+      {.name = "stragglers.delay_ms",
+       .target = at<kStragglers, &StragglerOptions::delay_ms>,
+       .doc = "Milliseconds added to each step of the delayed workers.",
+       .low = 0},
+      {.name = "stragglers.delay_workers",
+       .target = at<kStragglers, &StragglerOptions::delay_workers>,
+       .doc = "Ranks that are delayed; must be given.",
+       .low = 0,
+       .zero_word = "none",
+       .used_when = with_delay},
+      {.name = "stragglers.delay_from",
+       .target = at<kStragglers, &StragglerOptions::delay_from>,
+       .doc = "The worker's own step at which the delay begins.",
+       .low = 0,
+       .used_when = with_delay},
+      {.name = "stragglers.delay_until",
+       .target = at<kStragglers, &StragglerOptions::delay_until>,
+       .doc = "The worker's own step at which the delay is over; 0: never.",
+       .low = 0,
+       .used_when = with_delay},
+      {.name = "stragglers.random",
+       .target = at<kStragglers, &StragglerOptions::random>,
+       .doc = "Distribution of random delays of all workers' steps; pareto: "
+              "with exponent 2.",
+       .choices = {"none", "uniform", "exponential", "pareto"}},
+      {.name = "stragglers.random_ms",
+       .target = at<kStragglers, &StragglerOptions::random_ms>,
+       .doc = "Mean of the random delays in milliseconds.",
+       .low = 0,
+       .is_low_open = true,
+       .used_when = with_random},
+      {.name = "stragglers.random_share",
+       .target = at<kStragglers, &StragglerOptions::random_share>,
+       .doc = "Share of a worker's steps that is delayed at random.",
+       .low = 0,
+       .high = 1,
+       .is_low_open = true,
+       .used_when = with_random},
+  };
+}
+
 const std::vector<Key>& key_table() {
   static const std::vector<Key> table = [] {
     std::vector<Key> all;
     for (const auto section :
          {run_keys, device_keys, model_keys, data_keys, optimizer_keys,
-          schedule_keys, sync_keys, eval_keys, checkpoint_keys, virtual_keys})
+          schedule_keys, sync_keys, averaging_keys, server_keys, switching_keys,
+          gossip_keys, eval_keys, checkpoint_keys, virtual_keys,
+          straggler_keys})
       for (Key& key : section()) all.push_back(std::move(key));
     return all;
   }();

@@ -214,6 +214,12 @@ std::vector<Key> data_keys() {
        .target = at<kData, &DataOptions::batch>,
        .doc = "Samples of a mini-batch of one worker.",
        .low = 1},
+      {.name = "data.batch_by_worker",
+       .target = at<kData, &DataOptions::batch_by_worker>,
+       .doc = "Samples of each worker's mini-batch, instead of data.batch; "
+              "gradients are then averaged by samples.",
+       .low = 1,
+       .zero_word = "none"},
       {.name = "data.accumulate",
        .target = at<kData, &DataOptions::accumulate>,
        .doc = "Mini-batches whose gradients make one step.",

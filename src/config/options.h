@@ -33,7 +33,7 @@ struct RunOptions {
 
 struct EvalOptions {
   Length every{1, true};          // and at the end; 0: at the end only
-  std::string model = "average";  // each average rank0
+  std::string model = "average";  // each average rank0 each_and_average
   std::string on = "test";        // test validation
   int64_t batch = 250;
   // BatchNorm's running statistics as they are, or recomputed over so many
@@ -58,6 +58,17 @@ struct NetworkOptions {
   double mbit_s = 0;  // 0: no limit
 };
 
+// What makes workers unlike: in virtual time, or slept under MPI.
+struct StragglerOptions {
+  std::vector<double> factor;  // of a step's computing; as compute.speed
+  double delay_ms = 0;
+  std::vector<double> delay_workers;
+  int64_t delay_from = 0, delay_until = 0;  // of a worker's steps; 0: no end
+  std::string random = "none";              // none uniform exponential pareto
+  double random_ms = 10;                    // its mean
+  double random_share = 1;                  // of a worker's steps
+};
+
 struct Options {
   RunOptions run;
   ModelOptions model;
@@ -69,6 +80,7 @@ struct Options {
   CheckpointOptions checkpoint;
   ComputeOptions compute;
   NetworkOptions network;
+  StragglerOptions stragglers;
 };
 
 }  // namespace syncopate

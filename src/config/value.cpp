@@ -145,7 +145,8 @@ std::string format_one(const std::vector<T>& values) {
 
 template <typename T>
 bool is_zero(const T& value) {
-  if constexpr (is_list<T>) return value.empty();
+  if constexpr (is_list<T> || std::is_same_v<T, std::string>)
+    return value.empty();
   if constexpr (std::is_arithmetic_v<T>) return value == T{0};
   return false;
 }
@@ -277,7 +278,10 @@ std::optional<std::string> reason_unused(const Key& key,
       if (now != "0") continue;
       return fmt::format("is used only with {} > 0", rule.key);
     }
-    const std::vector<std::string> words = list_items(now);
+    // Under sync_switch, the schemes of its phases count.
+    const std::vector<std::string> words = rule.key == "sync.scheme"
+                                               ? schemes_in_use(options.sync)
+                                               : list_items(now);
     const bool is_used =
         std::any_of(words.begin(), words.end(), [&](const std::string& word) {
           return std::find(rule.values.begin(), rule.values.end(), word) !=

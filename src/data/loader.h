@@ -19,8 +19,10 @@ struct DataOptions {
   // idx cifar10 cifar100 hdf5 image_folder prepared_images synthetic_images
   std::string kind = "idx";
   std::string path;
-  int64_t batch = 128;     // per worker
-  int64_t accumulate = 1;  // batches per optimizer step
+  int64_t batch = 128;                  // per worker
+  std::vector<double> batch_by_worker;  // instead; empty: all alike
+  int64_t accumulate = 1;               // batches per optimizer step
+  int64_t batch_of(int rank) const;
   // interleaved: N workers with batch B see what one worker with batch N*B
   // sees, step by step. The others give each worker a fixed shard, which is
   // shuffled anew each epoch. random: a seeded split. contiguous: equal blocks
@@ -96,6 +98,9 @@ class Sampler {
   // the workers' batches in rank order are one batch of a single worker with
   // batch N*B, and `accumulate` batches are one of batch accumulate*N*B.
   std::vector<int64_t> batch(int rank, int64_t index) const;
+  // The batch's place among all samples that the run draws, in the order of
+  // batches, then ranks.
+  uint64_t first_sample(int rank, int64_t index) const;
 
  private:
   struct Impl;

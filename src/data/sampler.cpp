@@ -78,6 +78,12 @@ std::vector<Indices> make_shards(const std::string& partition,
 
 }  // namespace
 
+int64_t DataOptions::batch_of(int rank) const {
+  return batch_by_worker.empty()
+             ? batch
+             : static_cast<int64_t>(batch_by_worker[static_cast<size_t>(rank)]);
+}
+
 Split split_validation(const DataOptions& options,
                        const ImageSet& train,
                        uint64_t seed) {
@@ -119,7 +125,9 @@ struct Sampler::Impl {
     Indices order;
   };
 
-  int64_t batch = 0, batches_per_epoch = 0;
+  std::vector<int64_t> batch;   // by rank
+  std::vector<int64_t> before;  // samples of lower ranks; behind them of all
+  int64_t batches_per_epoch = 0;
   int ranks = 0;
   uint64_t seed = 0;
   std::vector<Indices> shards;
@@ -140,29 +148,43 @@ Sampler::Sampler(const DataOptions& options,
     fail(ExitCode::kBadInput,
          "data.batch: {}, data.accumulate: {}, expected at least 1",
          options.batch, options.accumulate);
-  impl_->batch = options.batch;
+  for (int rank = 0; rank < ranks; ++rank)
+    impl_->batch.push_back(options.batch_of(rank));
+  impl_->before.assign(1, 0);
+  for (const int64_t batch : impl_->batch)
+    impl_->before.push_back(impl_->before.back() + batch);
   impl_->ranks = ranks;
   impl_->seed = seed;
   impl_->shards = make_shards(options.partition, set, indices, ranks, seed);
   impl_->cached = std::vector<Impl::Cached>(static_cast<size_t>(ranks));
 
   // The batches of a step are drawn together, so whole steps fill an epoch.
-  int64_t smallest = std::ssize(indices);
-  for (const Indices& shard : impl_->shards)
-    smallest = std::min(smallest, std::ssize(shard));
-  const int64_t sharers = impl_->is_interleaved() ? ranks : 1;
-  const double needed = static_cast<double>(options.batch) *
-                        static_cast<double>(options.accumulate) *
-                        static_cast<double>(sharers);
-  if (needed > static_cast<double>(smallest))
-    fail(ExitCode::kBadInput,
-         "data.batch: a step takes {} = {} x {} x {} samples (batch x "
-         "accumulate x workers), but {} has {}",
-         needed, options.batch, options.accumulate, sharers,
-         impl_->is_interleaved() ? "the train set" : "the smallest shard",
-         smallest);
-  const int64_t step = options.batch * options.accumulate * sharers;
-  impl_->batches_per_epoch = smallest / step * options.accumulate;
+  const bool is_interleaved = impl_->is_interleaved();
+  int64_t steps_per_epoch = INT64_MAX;
+  for (int rank = 0; rank < (is_interleaved ? 1 : ranks); ++rank) {
+    const int64_t samples =
+        std::ssize(impl_->shards[static_cast<size_t>(rank)]);
+    const int64_t drawn =
+        is_interleaved ? impl_->before.back() : impl_->batch[rank];
+    const double needed =
+        static_cast<double>(drawn) * static_cast<double>(options.accumulate);
+    if (needed > static_cast<double>(samples))
+      fail(ExitCode::kBadInput,
+           "data.batch: a step takes {} = {} x {} samples ({} x accumulate), "
+           "but {} has {}",
+           needed, drawn, options.accumulate,
+           is_interleaved ? fmt::format("the batches of {} workers", ranks)
+                          : fmt::format("batch of worker {}", rank),
+           is_interleaved ? "the train set" : "its shard", samples);
+    steps_per_epoch =
+        std::min(steps_per_epoch, samples / (drawn * options.accumulate));
+  }
+  impl_->batches_per_epoch = steps_per_epoch * options.accumulate;
+}
+
+uint64_t Sampler::first_sample(int rank, int64_t index) const {
+  return static_cast<uint64_t>(index * impl_->before.back() +
+                               impl_->before[rank]);
 }
 
 int64_t Sampler::batches_per_epoch() const {
@@ -185,11 +207,13 @@ std::vector<int64_t> Sampler::batch(int rank, int64_t index) const {
     cached.epoch = epoch;
   }
   // Interleaved: the workers' batches, in the order of their ranks, are one
-  // batch of a single worker with batch N * B.
-  const int64_t position =
-      impl.is_interleaved() ? within * impl.ranks + rank : within;
-  const auto first = cached.order.begin() + position * impl.batch;
-  return {first, first + impl.batch};
+  // batch of a single worker with all their samples.
+  const int64_t batch = impl.batch[rank];
+  const int64_t position = impl.is_interleaved()
+                               ? within * impl.before.back() + impl.before[rank]
+                               : within * batch;
+  const auto first = cached.order.begin() + position;
+  return {first, first + batch};
 }
 
 }  // namespace syncopate

@@ -28,6 +28,10 @@ void scale(Context& context, std::span<float> y, float a) {
   bodies_of(context).scale(context, y, a);
 }
 
+void scale_by(Context& context, std::span<float> y, const float* a) {
+  bodies_of(context).scale_by(context, y, a);
+}
+
 void dropout(Context& context,
              Tensor y,
              ConstTensor x,

@@ -21,6 +21,8 @@ void axpy(Context& context,
           std::span<const float> x);
 // y *= a
 void scale(Context& context, std::span<float> y, float a);
+// y *= *a, where `a` lies in the context's memory (clip_factor).
+void scale_by(Context& context, std::span<float> y, const float* a);
 
 // Inverted dropout: y = keep ? x / (1 - p) : 0, where keep of element i is
 // drawn from Philox (seed ^ salt, kDropout, first_sample + n, i), n along the

@@ -28,4 +28,13 @@ void sgd_update(Context& context,
                 std::span<const float> gradient,
                 const SgdParams& params);
 
+// The same without the step: direction = what is multiplied by the rate above
+// (params.rate is not used); x stays, m is updated. direction may be gradient.
+void sgd_direction(Context& context,
+                   std::span<float> direction,
+                   std::span<const float> x,
+                   std::span<float> momentum_buffer,
+                   std::span<const float> gradient,
+                   const SgdParams& params);
+
 }  // namespace syncopate

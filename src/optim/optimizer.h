@@ -46,6 +46,18 @@ class Optimizer {
                      std::span<float> x,
                      std::span<const float> gradient,
                      const ApplyParams& params) = 0;
+  // apply() without the step: direction = what apply() would multiply by the
+  // rate (params.rate is not used); state moves on, x stays. `direction` may be
+  // `gradient`.
+  virtual void direction(Context& context,
+                         int64_t offset,
+                         std::span<float> direction,
+                         std::span<const float> x,
+                         std::span<const float> gradient,
+                         const ApplyParams& params) = 0;
+  // The state's ranges, each as long as the optimizer's slice, in its device's
+  // memory; always the same ones in the same order.
+  virtual std::vector<std::span<float>> state() = 0;
   virtual void visit_state(StateVisitor& visitor, Owner owner) = 0;
   virtual int64_t state_elems() const = 0;
 };

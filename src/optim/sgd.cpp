@@ -27,30 +27,61 @@ Sgd::Sgd(Context& context,
   }
 }
 
+template <typename Act>
+void Sgd::for_runs(int64_t offset,
+                   int64_t elems,
+                   const ApplyParams& params,
+                   const Act& act) {
+  for (const Run& run : runs_) {
+    const int64_t first = std::max(run.begin, offset);
+    const int64_t count = std::min(run.end, offset + elems) - first;
+    if (count <= 0) continue;
+    std::span<float> state;
+    if (!momentum_.empty())
+      state = momentum_.span().subspan(first - begin_, count);
+    act(first - offset, count, state,
+        SgdParams{.rate = static_cast<float>(params.rate),
+                  .momentum = momentum_.empty()
+                                  ? 0.0f
+                                  : static_cast<float>(params.momentum),
+                  .weight_decay = run.weight_decay,
+                  .grad_scale = static_cast<float>(params.grad_scale),
+                  .clip_factor = params.clip_factor,
+                  .nesterov = options_.nesterov});
+  }
+}
+
 void Sgd::apply(Context& context,
                 int64_t offset,
                 std::span<float> x,
                 std::span<const float> gradient,
                 const ApplyParams& params) {
-  const int64_t end = offset + std::ssize(x);
-  for (const Run& run : runs_) {
-    const int64_t first = std::max(run.begin, offset);
-    const int64_t count = std::min(run.end, end) - first;
-    if (count <= 0) continue;
-    std::span<float> state;
-    if (!momentum_.empty())
-      state = momentum_.span().subspan(first - begin_, count);
-    sgd_update(
-        context, x.subspan(first - offset, count), state,
-        gradient.subspan(first - offset, count),
-        {.rate = static_cast<float>(params.rate),
-         .momentum =
-             momentum_.empty() ? 0.0f : static_cast<float>(params.momentum),
-         .weight_decay = run.weight_decay,
-         .grad_scale = static_cast<float>(params.grad_scale),
-         .clip_factor = params.clip_factor,
-         .nesterov = options_.nesterov});
-  }
+  for_runs(offset, std::ssize(x), params,
+           [&](int64_t first, int64_t count, std::span<float> state,
+               const SgdParams& sgd) {
+             sgd_update(context, x.subspan(first, count), state,
+                        gradient.subspan(first, count), sgd);
+           });
+}
+
+void Sgd::direction(Context& context,
+                    int64_t offset,
+                    std::span<float> direction,
+                    std::span<const float> x,
+                    std::span<const float> gradient,
+                    const ApplyParams& params) {
+  for_runs(offset, std::ssize(x), params,
+           [&](int64_t first, int64_t count, std::span<float> state,
+               const SgdParams& sgd) {
+             sgd_direction(context, direction.subspan(first, count),
+                           x.subspan(first, count), state,
+                           gradient.subspan(first, count), sgd);
+           });
+}
+
+std::vector<std::span<float>> Sgd::state() {
+  if (momentum_.empty()) return {};
+  return {momentum_.span()};
 }
 
 void Sgd::visit_state(StateVisitor& visitor, Owner owner) {

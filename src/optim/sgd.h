@@ -18,6 +18,13 @@ class Sgd final : public Optimizer {
              std::span<float> x,
              std::span<const float> gradient,
              const ApplyParams& params) override;
+  void direction(Context& context,
+                 int64_t offset,
+                 std::span<float> direction,
+                 std::span<const float> x,
+                 std::span<const float> gradient,
+                 const ApplyParams& params) override;
+  std::vector<std::span<float>> state() override;
   void visit_state(StateVisitor& visitor, Owner owner) override;
   int64_t state_elems() const override { return momentum_.size(); }
 
@@ -27,6 +34,14 @@ class Sgd final : public Optimizer {
     int64_t begin, end;
     float weight_decay;
   };
+  // Calls `act(first, count, state, params)` for each stretch that meets
+  // [offset, offset + elems): `first` from `offset` on, `state` its momentum.
+  template <typename Act>
+  void for_runs(int64_t offset,
+                int64_t elems,
+                const ApplyParams& params,
+                const Act& act);
+
   OptimizerOptions options_;
   int64_t begin_;
   std::vector<Run> runs_;

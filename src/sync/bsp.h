@@ -6,43 +6,31 @@
 // A bucket's all-reduce starts during backward and overlaps with the rest of
 // it. All replicas stay equal to the bit. BatchNorm's running statistics stay
 // each worker's own (local), or are averaged every step as DS-Sync's and
-// ESync's baselines do (averaged).
+// ESync's baselines do (averaged). bsp.clip = local clips each worker's
+// gradient before the reduction, as DS-Sync's SQuAD baseline does; nothing
+// travels then before backward has ended.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
-#include "sync/reducer.h"
+#include "sync/scheme_base.h"
 
 namespace syncopate {
 
-class Bsp final : public Scheme {
+class Bsp final : public SchemeBase {
  public:
-  explicit Bsp(const SchemeParts& parts);
-  Plan next() override;
+  // `group`: the workers that take steps together, all of them or (elastic
+  // switching) some, of which this is one.
+  Bsp(const SchemeParts& parts, Group group);
   void gradient_ready(const Bucket& bucket) override;
   void update(const Plan& plan) override;
-  void end_step(const Plan& plan) override;
   void quiesce() override;
-  void evaluation_model(EvalModel which,
-                        std::span<float> parameters,
-                        std::span<float> buffers) override;
-  void visit_state(StateVisitor& visitor) override;
-  int64_t steps_done() const override { return step_; }
-  int64_t worker_steps_done() const override;
-  SyncTimes take_times() override;
 
  private:
-  void add(const SyncTimes& times);
+  void start(const Bucket& bucket);
 
-  SchemeParts parts_;
-  Group world_;
-  Wire wire_;
-  bool averages_batchnorm_;
-  int64_t step_ = 0;
-  std::unique_ptr<Reducer> reducer_;
-  DeviceVector<float> clip_factor_;  // one
-  SyncTimes times_;
+  Group group_;
+  bool averages_batchnorm_, clips_locally_;
+  std::vector<Bucket> held_back_;  // until the local gradient is clipped
 };
 
 std::unique_ptr<Scheme> make_bsp(const SchemeParts& parts);

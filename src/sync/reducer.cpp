@@ -14,19 +14,19 @@
 namespace syncopate {
 namespace {
 
-CollectiveAlgorithm algorithm_of(const SyncOptions& sync) {
-  return sync.collective == "native" ? CollectiveAlgorithm::kNative
-                                     : CollectiveAlgorithm::kRing;
-}
-
 // Tasks beside the worker; what lies on a GPU goes through its mirror.
 class HostReducer final : public Reducer {
  public:
   explicit HostReducer(const SchemeParts& parts)
       : parts_(parts),
-        world_(parts.endpoint.world_group()),
-        algorithm_(algorithm_of(parts.sync)),
+        group_(parts.endpoint.world_group()),
+        algorithm_(collective_algorithm(parts.sync.collective)),
         task_times_(kMaxBuckets + 1) {}
+
+  void over(const Group& group) override {
+    CHECK(in_flight_.empty() && !arrival_);
+    group_ = group;
+  }
 
   void start(std::string name,
              std::span<float> range,
@@ -46,7 +46,7 @@ class HostReducer final : public Reducer {
           mirror.pull(endpoint, offset, elems, ready);
           task_times_[index].first = endpoint.now();
           has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
-          all_reduce_sum(endpoint, world_, mirror.host(offset, elems),
+          all_reduce_sum(endpoint, group_, mirror.host(offset, elems),
                          algorithm_, wire, tag, Traffic::kPayload);
           task_times_[index].second = endpoint.now();
           mirror.push(offset, elems);
@@ -57,7 +57,7 @@ class HostReducer final : public Reducer {
   // a barrier beside the ranges ends once all workers have their gradients.
   void close() override {
     arrival_ = parts_.endpoint.start("arrival", [this](Endpoint& endpoint) {
-      barrier(endpoint, world_, tags::kArrival);
+      barrier(endpoint, group_, tags::kArrival);
       all_arrived_at_ = endpoint.now();
     });
   }
@@ -116,7 +116,7 @@ class HostReducer final : public Reducer {
   }
 
   SchemeParts parts_;
-  Group world_;
+  Group group_;
   CollectiveAlgorithm algorithm_;
   std::map<const float*, std::unique_ptr<Mirror>> mirrors_;
   // By position in in_flight_: when the range was ready on the device.
@@ -137,6 +137,10 @@ class DeviceReducer final : public Reducer {
  public:
   explicit DeviceReducer(const SchemeParts& parts)
       : parts_(parts), collectives_(*parts.collectives) {}
+
+  void over(const Group& group) override {
+    CHECK(group.size() == parts_.endpoint.size());
+  }
 
   void start(std::string,
              std::span<float> range,
@@ -168,7 +172,8 @@ class DeviceReducer final : public Reducer {
     endpoint.traffic().is_modelled = true;
     endpoint.traffic().count(
         Traffic::kPayload,
-        all_reduce_bytes(endpoint.size(), endpoint.rank(), elems, wire),
+        all_reduce_bytes(CollectiveAlgorithm::kRing, endpoint.size(),
+                         endpoint.rank(), elems, wire),
         2 * (endpoint.size() - 1));
   }
 

@@ -15,8 +15,13 @@ class Reducer {
  public:
   virtual ~Reducer() = default;
 
+  // What is started from here on is summed over `group`, which holds this
+  // worker; at first over all workers. Nothing is in flight. Disjoint groups
+  // sum at the same time. parts.collectives: all workers only.
+  virtual void over(const Group& group) = 0;
+
   // Elements [offset, offset + elems) of `range`, which lies in the memory of
-  // the context's device, become their sum over the workers. They are as the
+  // the context's device, become their sum over the group. They are as the
   // work given to the context's stream so far leaves them, and may not be
   // touched before finish(). `range` must be there as long as the reducer.
   virtual void start(std::string name,

@@ -1,17 +1,169 @@
 // Every scheme by its keyword. An explicit table: self-registration is dropped
 // from static libraries.
+#include <algorithm>
+
+#include "sync/asp.h"
 #include "sync/bsp.h"
+#include "sync/choco.h"
+#include "sync/d_psgd.h"
+#include "sync/dcd_psgd.h"
+#include "sync/deep_squeeze.h"
+#include "sync/dgc.h"
+#include "sync/ds_sync.h"
+#include "sync/ecd_psgd.h"
+#include "sync/ef_sign_sgd.h"
+#include "sync/esync.h"
+#include "sync/local_sgd.h"
+#include "sync/power_sgd.h"
 #include "sync/scheme.h"
+#include "sync/sgp.h"
+#include "sync/ssp.h"
+#include "sync/sync_switch.h"
 
 namespace syncopate {
 
 const std::vector<SchemeInfo>& scheme_table() {
   static const std::vector<SchemeInfo> table = {
-      {"bsp",
-       "bulk-synchronous: gradients averaged over all workers every step",
-       &make_bsp},
+      {.keyword = "bsp",
+       .description =
+           "bulk-synchronous: gradients averaged over all workers every step",
+       .make = &make_bsp,
+       .uses_collectives = true,
+       .keeps_replicas_equal = true,
+       .averages_gradients = true},
+      {.keyword = "d_psgd",
+       .description = "decentralised: a local step, then a weighted average "
+                      "with neighbours",
+       .make = &make_d_psgd,
+       .obstacle = &topology_obstacle,
+       .uses_topology = true},
+      {.keyword = "choco",
+       .description = "gossip of compressed differences to public copies, "
+                      "under the next step",
+       .make = &make_choco,
+       .obstacle = &choco_obstacle,
+       .uses_topology = true,
+       .uses_compressor = true},
+      {.keyword = "dcd_psgd",
+       .description = "gossip with neighbours' copies kept by compressed "
+                      "differences",
+       .make = &make_dcd_psgd,
+       .obstacle = &compression_obstacle,
+       .uses_topology = true,
+       .uses_compressor = true},
+      {.keyword = "ecd_psgd",
+       .description = "gossip with neighbours' copies kept by compressed "
+                      "extrapolations",
+       .make = &make_ecd_psgd,
+       .obstacle = &compression_obstacle,
+       .uses_topology = true,
+       .uses_compressor = true},
+      {.keyword = "deep_squeeze",
+       .description = "gossip of compressed models with error feedback",
+       .make = &make_deep_squeeze,
+       .obstacle = &deep_squeeze_obstacle,
+       .uses_topology = true,
+       .uses_compressor = true},
+      {.keyword = "sgp",
+       .description = "stochastic gradient push: half of a model to one peer a "
+                      "step",
+       .make = &make_sgp},
+      {.keyword = "ds_sync",
+       .description =
+           "divide and shuffle: parameters averaged in changing groups",
+       .make = &make_ds_sync,
+       .obstacle = &ds_sync_obstacle},
+      {.keyword = "local_sgd",
+       .description = "steps of each worker's own, then a mean of parameters",
+       .make = &make_local_sgd,
+       .obstacle = &local_sgd_obstacle,
+       .uses_collectives = true},
+      {.keyword = "ef_sign_sgd",
+       .description = "signs of gradients averaged, with error feedback",
+       .make = &make_ef_sign_sgd,
+       .obstacle = &ef_sign_sgd_obstacle,
+       .keeps_replicas_equal = true,
+       .averages_gradients = true},
+      {.keyword = "dgc",
+       .description =
+           "deep gradient compression: some coordinates averaged, with error "
+           "feedback",
+       .make = &make_dgc,
+       .obstacle = &dgc_obstacle,
+       .uses_compressor = true,
+       .keeps_replicas_equal = true,
+       .averages_gradients = true},
+      {.keyword = "power_sgd",
+       .description = "gradients averaged as matrices of low rank, with error "
+                      "feedback",
+       .make = &make_power_sgd,
+       .obstacle = &power_sgd_obstacle,
+       .uses_collectives = true,
+       .keeps_replicas_equal = true,
+       .averages_gradients = true},
+      {.keyword = "asp",
+       .description = "asynchronous: every worker pushes to and pulls from a "
+                      "sharded parameter server at its own speed",
+       .make = &make_asp,
+       .obstacle = &asp_obstacle,
+       .keeps_replicas_equal = true},
+      {.keyword = "ssp",
+       .description = "asp with a bound on how far a worker may be ahead of "
+                      "the slowest",
+       .make = &make_ssp,
+       .obstacle = &ssp_obstacle,
+       .keeps_replicas_equal = true},
+      {.keyword = "esync",
+       .description = "ESync: as many local steps as fit before the slowest "
+                      "worker, then an average",
+       .make = &make_esync,
+       .uses_collectives = true,
+       .keeps_replicas_equal = true},
+      {.keyword = "sync_switch",
+       .description = "Sync-Switch: schemes one after the other, bsp then asp "
+                      "as published",
+       .make = &make_sync_switch,
+       .obstacle = &sync_switch_obstacle,
+       .uses_collectives = true},
   };
   return table;
+}
+
+const SchemeInfo& scheme_info(const std::string& keyword) {
+  for (const SchemeInfo& info : scheme_table())
+    if (info.keyword == keyword) return info;
+  CHECK_MSG(false, "sync.scheme = {}", keyword);
+}
+
+std::vector<std::string> phase_schemes(const SyncSwitchOptions& options) {
+  std::vector<std::string> phases;
+  for (const std::string& word : options.order) {
+    if (word.find_first_not_of("01") != std::string::npos)
+      phases.push_back(word);
+    else
+      for (const char digit : word)
+        phases.push_back(digit == '1' ? "bsp" : "asp");
+  }
+  return phases;
+}
+
+std::vector<std::string> schemes_in_use(const SyncOptions& sync) {
+  if (sync.scheme != "sync_switch") return {sync.scheme};
+  std::vector<std::string> all = {sync.scheme};
+  for (const std::string& phase : phase_schemes(sync.sync_switch))
+    if (std::find(all.begin(), all.end(), phase) == all.end())
+      all.push_back(phase);
+  return all;
+}
+
+std::string scheme_obstacle(const SchemeRequest& request) {
+  for (const std::string& keyword : schemes_in_use(request.sync)) {
+    const SchemeInfo& info = scheme_info(keyword);
+    if (info.obstacle == nullptr) continue;
+    const std::string obstacle = info.obstacle(request);
+    if (!obstacle.empty()) return obstacle;
+  }
+  return "";
 }
 
 Replica::Replica(Context& context,
@@ -29,9 +181,7 @@ Replica::Replica(Context& context,
                                parameters.size())) {}
 
 std::unique_ptr<Scheme> make_scheme(const SchemeParts& parts) {
-  for (const SchemeInfo& info : scheme_table())
-    if (info.keyword == parts.sync.scheme) return info.make(parts);
-  CHECK_MSG(false, "sync.scheme = {}", parts.sync.scheme);
+  return scheme_info(parts.sync.scheme).make(parts);
 }
 
 }  // namespace syncopate

@@ -15,18 +15,10 @@
 #include "models/model.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "sync/options.h"
+#include "sync/pace.h"
 
 namespace syncopate {
-
-struct SyncOptions {
-  std::string scheme = "bsp";
-  std::string transport = "auto";   // between GPUs: auto | mpi | nccl
-  std::string collective = "ring";  // ring | native
-  std::string wire = "fp32";        // fp32 | bf16
-  double bucket_mb = 0;             // gradients travel in such ranges; 0: auto
-  // [bsp]
-  std::string batchnorm = "local";  // running statistics: local | averaged
-};
 
 // One worker's model and optimizer, owned, in the memory of its device.
 struct Replica {
@@ -34,6 +26,7 @@ struct Replica {
           const Model& model,
           const OptimizerOptions& options);
   DeviceVector<float> parameters, gradients, buffers;
+  // Of the whole range; null while a scheme keeps the optimizer elsewhere.
   std::unique_ptr<Optimizer> optimizer;
   ReplicaView view() { return {parameters, gradients, buffers}; }
 };
@@ -46,10 +39,11 @@ struct Bucket {
 };
 
 struct Plan {
-  bool stop = false;
+  bool stop = false;         // no step for this worker before the boundary
   int64_t step = 0;          // this worker's own count, before the step
   int64_t worker_steps = 0;  // of all workers, before the step
   double rate = 0;           // of the schedule, at worker_steps / N
+  double momentum = 0;
 };
 
 // Where a step's communication time went, on this worker.
@@ -58,9 +52,26 @@ struct SyncTimes {
   double overlapped_s = 0;  // communication that ran under computation
   double wait_s = 0;        // of exposed_s: for others to arrive; NaN: unknown
   double device_s = 0;      // the host waited for its own device's gradients
+  void add(const SyncTimes& other);
 };
 
 enum class EvalModel : uint8_t { kEach, kAverage, kRank0 };
+
+// A series of the scheme's own in /sync of results.h5.
+struct SeriesInfo {
+  // How the workers' values become a row: a column a worker, or combined.
+  enum class Over : uint8_t { kWorkers, kSum, kMean, kMax };
+  std::string name, unit, description;
+  Over over = Over::kWorkers;
+  int64_t width = 1;  // values of a worker: more than 1 for a histogram
+};
+
+// Of sync_switch: what a phase runs by, sync.scheme its own.
+struct Phase {
+  SyncOptions sync;
+  OptimizerOptions optimizer;
+  Schedule schedule;
+};
 
 // What a scheme is built from: its worker's own things.
 struct SchemeParts {
@@ -70,26 +81,59 @@ struct SchemeParts {
   const Model& model;
   const SyncOptions& sync;
   const OptimizerOptions& optimizer;
-  const Schedule& schedule;
-  int64_t stop_at_worker_steps;  // where this run ends
+  const Schedule& schedule;  // of this worker
+  uint64_t seed = 1;
+  int64_t total_steps = 0;     // of the run: worker_steps / N
+  double steps_per_epoch = 1;  // likewise
+  // This worker's samples of a step, over the mean of all workers'.
+  double batch_weight = 1;
   // Between the devices of the workers; null: through host memory.
   DeviceCollectives* collectives = nullptr;
+  std::string directory = {};          // of the run: where asp.record writes
+  std::span<const Phase> phases = {};  // sync_switch; as long as the scheme
 };
 
+// Calls come in this order, from every worker alike:
+//
+//   enter                    replicas hold the first model (or a checkpoint's)
+//   begin                    a segment of work, up to the next boundary
+//     next                   ... of which this worker takes a step
+//     gradient_ready *
+//     update
+//     end_step
+//     next -> stop           ... until there is none left
+//   quiesce
+//   evaluation_model, visit_state *
+//   begin ...
+//   leave                    another scheme goes on
 class Scheme {
  public:
   virtual ~Scheme() = default;
 
-  // Before a step: may wait. Plan::stop when the run's work is done.
-  virtual Plan next() = 0;
+  // Takes over from replicas that are equal on all workers, parameters,
+  // buffers and optimizer. Not called on resume: visit_state restores.
+  virtual void enter() {}
+  virtual void begin(const Segment& segment) = 0;
+  // May wait: for a stale bound, a pull, an average before forward.
+  virtual Plan next(const Word& mine) = 0;
   // During backward, never waits; may start communication.
-  virtual void gradient_ready(const Bucket& bucket) = 0;
+  virtual void gradient_ready(const Bucket&) {}
+  // In virtual time, between two buckets: true ends the step at once, and
+  // update() throws its gradient away.
+  virtual bool abandons_step() { return false; }
   // Finish communication, apply the optimizer.
   virtual void update(const Plan& plan) = 0;
   // After the update: average, gossip, ask the state server.
-  virtual void end_step(const Plan& plan) = 0;
-  // Leave nothing in flight.
+  virtual void end_step(const Plan&) {}
+  // Leave nothing in flight; services end. Every worker has got `stop`.
   virtual void quiesce() = 0;
+  // Quiesced: the replicas become the one model, optimizer and statistics that
+  // another scheme starts from, equal on all workers. Collective.
+  virtual void leave() = 0;
+  // At the end of the run's last segment, quiesced: what the published form
+  // does to the final model. Collective.
+  virtual void finish() {}
+
   // The model that EvalModel names, written to `parameters` and `buffers`
   // (ranges of the model's shape, of the replica's device). Collective, for a
   // quiesced scheme.
@@ -97,18 +141,49 @@ class Scheme {
                                 std::span<float> parameters,
                                 std::span<float> buffers) = 0;
   virtual void visit_state(StateVisitor& visitor) = 0;
-  virtual int64_t steps_done() const = 0;         // of this worker
-  virtual int64_t worker_steps_done() const = 0;  // of all, at a boundary
-  virtual SyncTimes take_times() = 0;             // since the last call
+  virtual int64_t steps_done() const = 0;  // of this worker
+  // As Pace: steps until a stop that was asked for takes effect.
+  virtual int64_t stop_lag() const = 0;
+  virtual SyncTimes take_times() = 0;  // since the last call
+
+  virtual std::vector<SeriesInfo> series() const { return {}; }
+  // This worker's values since the last call, in the order of series().
+  virtual std::vector<double> take_series() { return {}; }
 };
 
-// `list schemes`, and construction. An explicit table.
+// What decides whether a scheme can run, known before anything starts.
+struct SchemeRequest {
+  const SyncOptions& sync;
+  const OptimizerOptions& optimizer;
+  const ParameterTable& parameters;
+  int workers;
+  int64_t total_steps;  // of the run: worker_steps / N
+};
+
+// `list schemes`, construction and checks. An explicit table; being in it
+// enrols a scheme in every contract test.
 struct SchemeInfo {
   std::string keyword;
   std::string description;
   std::unique_ptr<Scheme> (*make)(const SchemeParts&);
+  // What is wrong, "KEY: WHAT, expected WHAT"; empty: nothing.
+  std::string (*obstacle)(const SchemeRequest&) = nullptr;
+  bool uses_topology = false, uses_compressor = false;
+  bool uses_collectives = false;  // parts.collectives, where there are some
+  // All workers hold the same parameters whenever it is quiesced.
+  bool keeps_replicas_equal = false;
+  // Gradients of all workers are averaged by samples: each worker's is divided
+  // by the mean batch of all.
+  bool averages_gradients = false;
 };
 const std::vector<SchemeInfo>& scheme_table();
+const SchemeInfo& scheme_info(const std::string& keyword);
 std::unique_ptr<Scheme> make_scheme(const SchemeParts& parts);
+// The first obstacle, or "". Also for topologies and compressors.
+std::string scheme_obstacle(const SchemeRequest& request);
+// sync.scheme, and under sync_switch the schemes of its phases.
+// (A phase may be written 1 for bsp and 0 for asp.)
+std::vector<std::string> phase_schemes(const SyncSwitchOptions& options);
+std::vector<std::string> schemes_in_use(const SyncOptions& sync);
 
 }  // namespace syncopate

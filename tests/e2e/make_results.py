@@ -1,8 +1,8 @@
 """Writes a results.h5 with known values, laid out as syncopate writes it.
 
 make_results.py FILE KEY=VALUE...: scheme, seed, workers, rows, accuracy
-(final), digest, clock=wall for a run under MPI, plus section.key=value for
-the echoed input.
+(final), digest, clock=wall for a run under MPI, ended=diverged, plus
+section.key=value for the echoed input.
 """
 import sys
 
@@ -26,6 +26,7 @@ def main(path, settings):
     final = float(settings.pop("accuracy", "0.9"))
     digest = settings.pop("digest", "abc")
     virtual = float("nan") if settings.pop("clock", "") == "wall" else 10.0
+    has_diverged = settings.pop("ended", "") == "diverged"
     keys = {"run.name": "x", "run.seed": seed, "run.workers": str(workers),
             "model.family": "resnet", "model.depth": "20",
             "data.kind": "idx", "data.validation": "0",
@@ -47,7 +48,8 @@ def main(path, settings):
     with h5py.File(path, "w", userblock_size=512) as file:
         table(file, "train", {
             **when, "samples": (10 * workers * count * 8, "1"),
-            "loss": (2.0 / count, "1"), "lr": (0.1 * per_worker[:, 0], "1"),
+            "loss": (np.where(has_diverged & (count == rows), np.nan,
+                              2.0 / count), "1"), "lr": (0.1 * per_worker[:, 0], "1"),
             "loss_worker": (per_worker * 2.0 / count[:, None], "1")})
         # The accuracy climbs evenly and ends at `final`.
         table(file, "eval", {**when, "loss": (1.0 / count, "1"),
@@ -60,12 +62,18 @@ def main(path, settings):
             "exposed_s": (0.4 * per_worker, "s"),
             "overlapped_s": (0.2 * per_worker, "s"),
             "wait_s": (0.1 * per_worker * np.arange(workers), "s")})
+        if scheme == "asp":
+            table(file, "sync", {
+                "step": when["step"], "worker_steps": when["worker_steps"],
+                "staleness": (per_worker * np.arange(1, workers + 1), "1"),
+                "phase": (count % 2, "1")})
         provenance = file.create_group("provenance")
         provenance.attrs["input"] = text
         provenance.attrs["workers"] = workers
         provenance.attrs["data_digest"] = digest
         summary = file.create_group("summary")
         summary.create_dataset("final_accuracy", data=final)
+        summary.create_dataset("finished", data=0.0 if has_diverged else 1.0)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,11 @@ make_run local4 scheme=local_sgd seed=2 local_sgd.period=4
 make_run again scheme=bsp seed=2 run.name=again run.log_every=5
 make_run wall scheme=bsp seed=4 clock=wall
 make_run lost scheme=bsp seed=5 accuracy=nan
+make_run nan1 scheme=asp seed=4 ended=diverged
+make_run h4-seed1 scheme=local_sgd seed=1 local_sgd.period=4
+make_run h4-seed2 scheme=local_sgd seed=2 local_sgd.period=4
+make_run h8-seed1 scheme=local_sgd seed=1 local_sgd.period=8 accuracy=0.88
+make_run recomputed eval.batchnorm=recomputed eval.recompute_batches=20
 make_run other digest=xyz
 make_run average eval.model=average
 make_run longer scheme=asp seed=3 rows=8
@@ -72,7 +77,7 @@ expect "reached by" 0 'bsp +2 of 3 +40.0 ± 0.0 +8.0 ± 0.0 +40.0 ± 0.0' \
   post compare bsp1 bsp2 bsp3 --target accuracy=0.905
 expect "reached by none" 0 'asp +0 of 2 +- +- +-' \
   post compare bsp1 asp1 asp2 --target accuracy=0.905
-expect "keys that differ" 0 'differs too: optimizer.lr = 0.1: bsp1, bsp2; 0.2: asp_lr1' \
+expect "keys that differ" 0 'differs too: optimizer.lr = 0.1: bsp; 0.2: asp' \
   post compare bsp1 bsp2 asp_lr1
 expect "by another key" 0 'optimizer.lr +n .*0.1 +2 +1 2 .*0.2 +2 +1 2 ' \
   post compare bsp1 bsp2 lr1 lr2 --by optimizer.lr
@@ -97,6 +102,27 @@ expect "unlike data" 65 \
 expect "unlike evaluation" 65 \
   '^error: unlike evaluation: eval.model is each in bsp1, average in average$' \
   post compare bsp1 average
+expect "unlike statistics" 65 \
+  'eval.batchnorm is running in bsp1, recomputed in recomputed$' \
+  post compare bsp1 recomputed
+expect "one that diverged" 0 \
+  'asp +3 +1 2 4 +40 ± 0 +0.8100 ± 0.1271 .* 1 +8.0 ± 0.0 ' \
+  post compare bsp1 asp1 asp2 nan1
+expect "has not reached" 0 'asp +2 of 3 ' \
+  post compare bsp1 asp1 asp2 nan1 --target accuracy=0.7
+expect "only one that diverged" 0 'asp +1 +4 +- +- .* 1 +- +- +-' \
+  post compare bsp1 nan1
+# 1000 bytes a row and worker: four rows are 0.004 MB, printed as 0.0.
+expect "variants of one scheme" 0 'h4 +2 .*h8 +1 ' \
+  post compare h4-seed1 h4-seed2 h8-seed1 --by variant
+expect "differ in its key" 0 'differs too: local_sgd.period = 4: h4; 8: h8' \
+  post compare h4-seed1 h4-seed2 h8-seed1 --by variant
+expect "markdown" 0 '\| bsp \| 3 \| 1 2 3 \| 40 ± 0 \| 0.9100 ± 0.0248 \|' \
+  post compare bsp1 bsp2 bsp3 --markdown
+expect "markdown's file" 0 '^$' post compare bsp1 bsp2 --markdown -o table.md
+expect "markdown, ruled" 0 '\| --- \| ---: ' cat table.md
+expect "cannot create a table" 73 '^error: no/t.md: No such file' \
+  post compare bsp1 -o no/t.md
 expect "bad target" 65 '^error: --target accuracy=x' \
   post compare bsp1 --target accuracy=x
 
@@ -169,6 +195,32 @@ expect "points" 0 '^$' post plot bsp1 -o out.csv --data-only
 # An evaluation's samples: 80 worker steps of 8 samples in all, half way 320.
 expect "points, exact" 0 'bsp1,eval accuracy,samples,320.0,0.45' cat out.csv
 expect "points of the bars" 0 'bsp1,waiting for others,worker,1,0.4' cat out.csv
+
+# Means over seeds, against time and bytes: at the second of four evaluations
+# 0.9 / 2, 0.91 / 2, 0.92 / 2; half: 0.02484 / 2; two rows of 1000 bytes.
+expect "means" 0 '^$' post plot bsp1 bsp2 bsp3 asp1 nan1 --by sync.scheme \
+  -o means.csv --data-only
+expect "means, exact" 0 'bsp,1,20.0,2000.0,0.455,0.01242' cat means.csv
+expect "means, without those that diverged" 0 \
+  'asp \(1 of 2 diverged\),3,40.0,4000.0,0.8,' cat means.csv
+expect "picture of means" 0 '^$' \
+  post plot bsp1 bsp2 bsp3 asp1 --by sync.scheme -o means.svg
+expect "its two panels" 0 'virtual time.*payload sent' \
+  grep -E 'virtual time|payload' means.svg
+expect "means of unlike data" 65 '^error: unlike data' \
+  post plot bsp1 other --by sync.scheme -o no.png
+# Any column: by worker for one run, means for several, virtual time from /train.
+expect "a column" 0 '^$' post plot asp1 --column sync/staleness \
+  --axis virtual_s -o column.csv --data-only
+expect "a column, exact" 0 '\[1\],30.0,2.0' cat column.csv
+expect "a column of two runs" 0 '^$' post plot asp1 asp2 \
+  --column sync/staleness -o column.csv --data-only
+expect "its mean, exact" 0 'asp2,40.0,1.5' cat column.csv
+expect "picture of a column" 0 '^$' post plot bsp1 asp1 \
+  --column sync/phase -o column.svg
+expect "its axes" 0 'steps of a worker.*phase' grep -E 'of a worker|phase' column.svg
+expect "no such column" 65 '^error: --column sync/phases: no run has it; asp1 has .*sync/phase ' \
+  post plot asp1 --column sync/phases -o no.png
 
 if [[ -x ${SYNCOPATE:-} ]]; then
   expect "a real run" 0 '' "$SYNCOPATE" train "$source_dir/inputs/smoke.ini" \

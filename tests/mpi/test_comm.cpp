@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include "support/mpi_main.h"
-#include "unit/comm/endpoint_contract.h"
+#include "unit/comm/collective_contract.h"
+#include "unit/comm/service_contract.h"
 
 namespace syncopate {
 namespace {
@@ -15,14 +16,14 @@ class MpiContract : public ::testing::Test {
   std::unique_ptr<World> world_ = mpi_session().make_world();
 };
 
-constexpr auto kRing = CollectiveAlgorithm::kRing;
-constexpr auto kNative = CollectiveAlgorithm::kNative;
-
 TEST_F(MpiContract, Order) {
   contract::check_order(*world_);
 }
 TEST_F(MpiContract, ZeroBytes) {
   contract::check_zero_bytes(*world_);
+}
+TEST_F(MpiContract, OwnMessages) {
+  contract::check_own_messages(*world_);
 }
 // Both more than one piece of 64 MiB: with a last piece that is short, and
 // with one that is empty.
@@ -38,6 +39,18 @@ TEST_F(MpiContract, RecvAny) {
 TEST_F(MpiContract, Service) {
   contract::check_service(*world_);
 }
+TEST_F(MpiContract, ServiceBesideComputing) {
+  contract::check_service_beside_computing(*world_);
+}
+TEST_F(MpiContract, ServiceEndsWhenTold) {
+  contract::check_service_ends_when_told(*world_);
+}
+TEST_F(MpiContract, LargeRequests) {
+  contract::check_large_requests(*world_);
+}
+TEST_F(MpiContract, ManyServices) {
+  contract::check_many_services(*world_);
+}
 TEST_F(MpiContract, TasksOverlap) {
   contract::check_tasks_overlap(*world_);
 }
@@ -48,19 +61,8 @@ TEST_F(MpiContract, TaskError) {
 TEST_F(MpiContract, SizeMismatch) {
   contract::check_size_mismatch(*world_);
 }
-TEST_F(MpiContract, RingF32) {
-  contract::check_all_reduce(*world_, kRing, Wire::kF32);
-}
-TEST_F(MpiContract, RingBf16) {
-  contract::check_all_reduce(*world_, kRing, Wire::kBf16);
-  contract::check_bf16_agrees(*world_);
-}
-TEST_F(MpiContract, Native) {
-  contract::check_all_reduce(*world_, kNative, Wire::kF32);
-}
-TEST_F(MpiContract, Groups) {
-  contract::check_groups(*world_, kRing);
-  contract::check_groups(*world_, kNative);
+TEST_F(MpiContract, AlgorithmsAtOnce) {
+  contract::check_algorithms_at_once(*world_);
 }
 TEST_F(MpiContract, BroadcastAndGather) {
   contract::check_broadcast_and_gather(*world_);
@@ -72,18 +74,69 @@ TEST_F(MpiContract, Barrier) {
   contract::check_barrier(*world_);
 }
 
-TEST_F(MpiContract, RingBitsEqualThoseOfOneProcess) {
+class MpiAllReduce : public ::testing::TestWithParam<std::string> {
+ protected:
+  const CollectiveAlgorithm algorithm_ = collective_algorithm(GetParam());
+  std::unique_ptr<World> world_ = mpi_session().make_world();
+};
+
+TEST_P(MpiAllReduce, SumsInF32) {
+  contract::check_all_reduce(*world_, algorithm_, Wire::kF32);
+}
+TEST_P(MpiAllReduce, DisjointGroups) {
+  contract::check_groups(*world_, algorithm_);
+}
+TEST_P(MpiAllReduce, PartialGroups) {
+  contract::check_partial_groups(*world_, algorithm_);
+}
+
+// All but native, which has neither bf16 nor the same bits everywhere.
+class MpiOwnAllReduce : public MpiAllReduce {};
+
+TEST_P(MpiOwnAllReduce, SumsWithBf16OnTheWire) {
+  contract::check_all_reduce(*world_, algorithm_, Wire::kBf16);
+  contract::check_bf16_agrees(*world_, algorithm_);
+}
+TEST_P(MpiOwnAllReduce, BitsEqualThoseOfOneProcess) {
   for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
     for (const int64_t count : {1, 7919, 300007}) {
-      const auto by_ranks = contract::ring_sum(*world_, count, wire);
+      const auto by_ranks =
+          contract::rounded_sum(*world_, algorithm_, count, wire);
       if (mpi_session().rank() != 0) continue;
       const auto inproc = make_inproc_world(world_->size(), {});
-      const auto by_workers = contract::ring_sum(*inproc, count, wire);
+      const auto by_workers =
+          contract::rounded_sum(*inproc, algorithm_, count, wire);
       EXPECT_EQ(by_ranks.size(), static_cast<size_t>(count));
       EXPECT_EQ(0, std::memcmp(by_ranks.data(), by_workers.data(), 4 * count));
     }
   }
 }
+
+enum class Native : uint8_t { kWith, kWithout };
+
+std::vector<std::string> keywords(Native native) {
+  std::vector<std::string> words;
+  for (const CollectiveInfo& info : collective_table()) {
+    if (native == Native::kWith ||
+        info.algorithm != CollectiveAlgorithm::kNative) {
+      words.push_back(info.keyword);
+    }
+  }
+  return words;
+}
+
+std::string keyword_of(const ::testing::TestParamInfo<std::string>& instance) {
+  return instance.param;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks,
+                         MpiAllReduce,
+                         ::testing::ValuesIn(keywords(Native::kWith)),
+                         keyword_of);
+INSTANTIATE_TEST_SUITE_P(Ranks,
+                         MpiOwnAllReduce,
+                         ::testing::ValuesIn(keywords(Native::kWithout)),
+                         keyword_of);
 
 TEST_F(MpiContract, ErrorOfTheWorkerEndsTheRun) {
   // Of all ranks, with receives that nobody answers and a task that waits.
@@ -121,7 +174,8 @@ double cpu_seconds() {
 }
 
 // While the worker computes (here: sleeps), the communication thread leaves
-// the core to it: with nothing in flight nearly all, with something most.
+// the core to it: with nothing in flight nearly all, with something, or a
+// service that listens, most.
 TEST_F(MpiContract, CommunicationThreadLeavesTheCore) {
   world_->run([](Endpoint& endpoint) {
     const Group all = endpoint.world_group();
@@ -139,11 +193,21 @@ TEST_F(MpiContract, CommunicationThreadLeavesTheCore) {
     const Request send = endpoint.isend({&out, 4}, to, 5, contract::kPayload);
     endpoint.wait(receive);
     endpoint.wait(send);
-    // Of 0.3 s; measured 0.001 and 0.01.
+    const Task service = endpoint.start("service", [](Endpoint& own) {
+      own.recv_any({70, 79});
+    });
+    const double served = cpu_seconds();
+    usleep(300'000);
+    const double listening = cpu_seconds() - served;
+    endpoint.wait(endpoint.isend({}, endpoint.rank(), 75, contract::kPayload));
+    endpoint.join(service);
+    // Of 0.3 s; measured 0.001, 0.01 and 0.02.
     EXPECT_LT(idle, 0.03);
     EXPECT_LT(in_flight, 0.10);
+    EXPECT_LT(listening, 0.10);
     if (endpoint.rank() == 0) {
-      std::printf("cpu of 0.3 s: idle %.4f, in flight %.4f\n", idle, in_flight);
+      std::printf("cpu of 0.3 s: idle %.4f, in flight %.4f, listening %.4f\n",
+                  idle, in_flight, listening);
     }
   });
 }

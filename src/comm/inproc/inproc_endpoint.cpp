@@ -47,6 +47,12 @@ void InprocEndpoint::advance(Time seconds) {
   run_.scheduler().sleep_until(strand_.time + seconds);
 }
 
+void InprocEndpoint::set_clock(Time now) {
+  check_here();
+  strand_.time = now;
+  run_.forget_link_use(rank(), now);
+}
+
 void InprocEndpoint::yield() {
   check_here();
   run_.scheduler().yield(run_.next_event(rank()));

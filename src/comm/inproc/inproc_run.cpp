@@ -212,7 +212,8 @@ Request InprocRun::isend(int rank,
   check_tag(tag, tag);
   CHECK(to >= 0 && to < size() && data.bytes >= 0);
   scheduler_.note_progress();
-  traffic_[rank].count(kind, data.bytes);
+  // A message to oneself does not travel.
+  if (to != rank) traffic_[rank].count(kind, data.bytes);
   auto send = std::make_shared<InprocRequest>();
   auto parcel = std::make_unique<Parcel>();
   send->is_send = true;
@@ -221,7 +222,6 @@ Request InprocRun::isend(int rank,
   send->tag = parcel->tag = tag;
   parcel->data = static_cast<const std::byte*>(data.data);
   send->bytes = parcel->bytes = data.bytes;
-  // A message to oneself does not travel.
   const Passage passage = carry(rank, to, data.bytes, kind);
   parcel->arrival = passage.arrival;
   send->completes_at = passage.sent;
@@ -344,9 +344,10 @@ void InprocRun::native_all_reduce(std::span<float> values,
   Strand& self = scheduler_.current();
   const int n = group.size();
   const auto elems = static_cast<int64_t>(values.size());
-  traffic_[self.rank].count(
-      kind, all_reduce_bytes(n, group.position, elems, Wire::kF32),
-      2 * (n - 1));
+  traffic_[self.rank].count(kind,
+                            all_reduce_bytes(CollectiveAlgorithm::kNative, n,
+                                             group.position, elems, Wire::kF32),
+                            2 * (n - 1));
   traffic_[self.rank].is_modelled = true;
   std::deque<Gathering>& open = gatherings_[group.members];
   auto mine = std::find_if(open.begin(), open.end(), [&](const auto& g) {

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <exception>
 #include <map>
@@ -96,6 +97,10 @@ class InprocRun {
   int size() const { return static_cast<int>(mailboxes_.size()); }
   Scheduler& scheduler() { return scheduler_; }
   TrafficCounters& traffic(int rank) { return traffic_[rank]; }
+  // The worker's clock goes back to `now`, with nothing of it in flight.
+  void forget_link_use(int rank, Time now) {
+    link_free_[rank] = std::min(link_free_[rank], now);
+  }
   Time next_event(int rank);  // the soonest that is ahead for a worker
 
  private:

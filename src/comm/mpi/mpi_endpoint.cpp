@@ -49,7 +49,8 @@ std::shared_ptr<Operation> MpiEndpoint::new_operation(
 Request MpiEndpoint::isend(ConstBytes data, int to, Tag tag, Traffic kind) {
   CHECK(to >= 0 && to < size() && data.bytes >= 0);
   CHECK_MSG(tag >= 0 && tag <= tags::kMaxTag, "tag {}", tag);
-  traffic_.count(kind, data.bytes);
+  // A message to oneself does not travel.
+  if (to != rank()) traffic_.count(kind, data.bytes);
   auto operation = new_operation(Operation::Kind::kSend);
   operation->data =
       static_cast<std::byte*>(const_cast<void*>(data.data));  // only read
@@ -113,11 +114,23 @@ void MpiEndpoint::yield() {
 }
 
 Task MpiEndpoint::start(std::string name, std::function<void(Endpoint&)> body) {
+  return post_task(std::move(name), std::move(body), Kind::kTask);
+}
+
+Task MpiEndpoint::serve(std::string name, std::function<void(Endpoint&)> body) {
+  return post_task(std::move(name), std::move(body), Kind::kService);
+}
+
+Task MpiEndpoint::post_task(std::string name,
+                            std::function<void(Endpoint&)> body,
+                            Kind kind) {
   check_here();
   auto task = std::make_shared<TaskOnThread>();
   task->name = std::move(name);
+  task->is_service = kind == Kind::kService;
+  TrafficCounters& traffic = task->is_service ? traffic_ : task->sent;
   task->body = [&progress = progress_, &communicators = communicators_,
-                &traffic = traffic_, &task = *task, body = std::move(body)] {
+                &traffic, &task = *task, body = std::move(body)] {
     MpiEndpoint endpoint(progress, communicators, traffic, &task);
     body(endpoint);
   };
@@ -129,9 +142,10 @@ void MpiEndpoint::join(const Task& handle) {
   check_here();
   TaskOnThread& task = state_of(handle);
   progress_.await(task.done, task_);
-  if (task.is_joined || task.error == nullptr) return;
+  if (task.is_joined) return;
   task.is_joined = true;
-  std::rethrow_exception(task.error);
+  traffic_.add(task.sent);
+  if (task.error != nullptr) std::rethrow_exception(task.error);
 }
 
 bool MpiEndpoint::done(const Task& task) const {
@@ -154,9 +168,10 @@ void MpiEndpoint::native_all_reduce(std::span<float> values,
                                     const Group& group,
                                     Traffic kind) {
   const auto elems = static_cast<int64_t>(values.size());
-  traffic_.count(
-      kind, all_reduce_bytes(group.size(), group.position, elems, Wire::kF32),
-      2 * (group.size() - 1));
+  traffic_.count(kind,
+                 all_reduce_bytes(CollectiveAlgorithm::kNative, group.size(),
+                                  group.position, elems, Wire::kF32),
+                 2 * (group.size() - 1));
   traffic_.is_modelled = true;
   perform([&](Endpoint& here) {
     static_cast<MpiEndpoint&>(here).native_all_reduce_here(values, group);

@@ -28,6 +28,7 @@ class MpiEndpoint : public Endpoint {
   void set_clock(Time) override {}
   void yield() override;
   Task start(std::string name, std::function<void(Endpoint&)> body) override;
+  Task serve(std::string name, std::function<void(Endpoint&)> body) override;
   void join(const Task& task) override;
   bool done(const Task& task) const override;
   void abandon_tasks() noexcept override;
@@ -38,6 +39,10 @@ class MpiEndpoint : public Endpoint {
   TrafficCounters& traffic() override { return traffic_; }
 
  private:
+  enum class Kind : uint8_t { kTask, kService };
+  Task post_task(std::string name,
+                 std::function<void(Endpoint&)> body,
+                 Kind kind);
   std::shared_ptr<Operation> new_operation(Operation::Kind kind) const;
   void check_here() const;
   void native_all_reduce_here(std::span<float> values, const Group& group);

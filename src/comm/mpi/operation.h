@@ -55,6 +55,9 @@ struct TaskOnThread : TaskState {
   const std::atomic<bool>* waits_for = nullptr;  // null: may go on
   bool is_polling = false;                       // has only yielded
 
+  bool is_service = false;
+  TrafficCounters sent;  // no service: counted when it is joined
+
   bool is_joined = false;  // read once all threads but one are gone
   std::exception_ptr error;
   std::atomic<bool> done = false;

@@ -165,7 +165,8 @@ void Progress::thread_main() {
     error = std::current_exception();
   }
   if (error != nullptr) {
-    // MPI itself failed: everything now and later fails with its error.
+    // MPI itself failed, or a service: everything now and later fails with its
+    // error.
     give_up(error);
     while (!is_stopping_) {
       take_posted();
@@ -240,6 +241,11 @@ void Progress::run_tasks() {
     if (task->error != nullptr) failed_tasks_.push_back(task);
     tasks_[i] = nullptr;
     set(task->done);
+    // Who waits for its answers would wait for ever.
+    if (task->error != nullptr && task->is_service && !is_abandoned_) {
+      std::erase(tasks_, nullptr);
+      std::rethrow_exception(task->error);
+    }
   }
   std::erase(tasks_, nullptr);
 }

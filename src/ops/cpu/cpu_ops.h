@@ -23,12 +23,24 @@ decltype(syncopate::add) add;
 decltype(syncopate::reorder) reorder;
 decltype(syncopate::axpy) axpy;
 decltype(syncopate::scale) scale;
+decltype(syncopate::scale_by) scale_by;
 decltype(syncopate::dropout) dropout;
 decltype(syncopate::store_dropout_key) store_dropout_key;
 decltype(syncopate::clip_factor) clip_factor;
 decltype(syncopate::dot) dot;
 decltype(syncopate::first_nonfinite) first_nonfinite;
 decltype(syncopate::sgd_update) sgd_update;
+decltype(syncopate::sgd_direction) sgd_direction;
+decltype(syncopate::combine) combine;
+decltype(syncopate::compensate) compensate;
+decltype(syncopate::orthonormalize) orthonormalize;
+decltype(syncopate::sign_encode) sign_encode;
+decltype(syncopate::sign_blend) sign_blend;
+decltype(syncopate::qsgd_encode) qsgd_encode;
+decltype(syncopate::qsgd_blend) qsgd_blend;
+decltype(syncopate::top_k_encode) top_k_encode;
+decltype(syncopate::random_k_encode) random_k_encode;
+decltype(syncopate::sparse_blend) sparse_blend;
 decltype(syncopate::gather_images) gather_images;
 
 }  // namespace syncopate::cpu

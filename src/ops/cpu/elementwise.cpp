@@ -96,6 +96,10 @@ void scale(Context& context, std::span<float> y, float a) {
   });
 }
 
+void scale_by(Context& context, std::span<float> y, const float* a) {
+  cpu::scale(context, y, *a);
+}
+
 // Element i of sample n takes draw i of Rng(seed, kDropout, first_sample + n).
 void dropout(Context& context,
              Tensor y,

@@ -5,20 +5,22 @@
 namespace syncopate::cpu {
 namespace {
 
-// Vectors and the tail use the same instructions, so a slice of a range gets
-// the bits that the whole range would.
-template <bool kHasMomentum, bool kNesterov>
-void update(Context& context,
-            std::span<float> parameters,
-            float* m,
-            const float* gradient,
-            const SgdParams& params) {
-  const F16 rate = splat(params.rate), momentum = splat(params.momentum);
+// Calls put(lanes, i, x, direction) for all elements, 16 at a time, after the
+// update of the momentum. Vectors and the tail use the same instructions, so a
+// slice of a range gets the bits that the whole range would.
+template <bool kHasMomentum, bool kNesterov, typename Put>
+void for_directions(Context& context,
+                    std::span<const float> parameters,
+                    float* m,
+                    const float* gradient,
+                    const SgdParams& params,
+                    const Put& put) {
+  const F16 momentum = splat(params.momentum);
   const F16 decay = splat(params.weight_decay);
   const F16 grad_scale = splat(params.clip_factor == nullptr
                                    ? params.grad_scale
                                    : params.grad_scale * *params.clip_factor);
-  float* x = parameters.data();
+  const float* x = parameters.data();
   parallel_pieces(
       context, std::ssize(parameters), [&](int64_t begin, int64_t end) {
         for_vectors(begin, end, [&](auto lanes, int64_t i) {
@@ -29,8 +31,37 @@ void update(Context& context,
             lanes.put(m + i, velocity);
             step = kNesterov ? step + momentum * velocity : velocity;
           }
-          lanes.put(x + i, old - rate * step);
+          put(lanes, i, old, step);
         });
+      });
+}
+
+template <bool kHasMomentum, bool kNesterov>
+void update(Context& context,
+            std::span<float> x,
+            float* m,
+            const float* gradient,
+            const SgdParams& params) {
+  const F16 rate = splat(params.rate);
+  float* to = x.data();
+  for_directions<kHasMomentum, kNesterov>(
+      context, x, m, gradient, params,
+      [&](auto lanes, int64_t i, const F16& old, const F16& step) {
+        lanes.put(to + i, old - rate * step);
+      });
+}
+
+template <bool kHasMomentum, bool kNesterov>
+void direct(Context& context,
+            float* direction,
+            std::span<const float> x,
+            float* m,
+            const float* gradient,
+            const SgdParams& params) {
+  for_directions<kHasMomentum, kNesterov>(
+      context, x, m, gradient, params,
+      [&](auto lanes, int64_t i, const F16&, const F16& step) {
+        lanes.put(direction + i, step);
       });
 }
 
@@ -45,6 +76,19 @@ void sgd_update(Context& context,
                     : params.nesterov    ? update<true, true>
                                          : update<true, false>;
   body(context, x, momentum_buffer.data(), gradient.data(), params);
+}
+
+void sgd_direction(Context& context,
+                   std::span<float> direction,
+                   std::span<const float> x,
+                   std::span<float> momentum_buffer,
+                   std::span<const float> gradient,
+                   const SgdParams& params) {
+  const auto body = params.momentum == 0 ? direct<false, false>
+                    : params.nesterov    ? direct<true, true>
+                                         : direct<true, false>;
+  body(context, direction.data(), x, momentum_buffer.data(), gradient.data(),
+       params);
 }
 
 }  // namespace syncopate::cpu

@@ -113,6 +113,68 @@ TEST(VirtualTime, SegmentsDoNotMakeTheRingSlower) {
   });
 }
 
+Time time_of(CollectiveAlgorithm algorithm,
+             int workers,
+             int64_t elems,
+             const NetworkCost& cost) {
+  Time latest = 0;
+  make_inproc_world(workers, cost)->run([&](Endpoint& endpoint) {
+    std::vector<float> values(elems, 1);
+    all_reduce_sum(endpoint, endpoint.world_group(), values, algorithm,
+                   Wire::kF32, tags::kCollective, kPayload);
+    latest = std::max(latest, endpoint.now());
+  });
+  return latest;
+}
+
+// 8 workers, 0.5 s of latency alone: a ring is 14 messages after one another,
+// recursive halving and doubling 6, a server 2.
+TEST(VirtualTime, FewMessagesAreQuickestForTinyOnes) {
+  const NetworkCost latency{0.5, 0};
+  EXPECT_EQ(time_of(CollectiveAlgorithm::kRing, 8, 8, latency), 7);
+  EXPECT_EQ(time_of(CollectiveAlgorithm::kButterfly, 8, 8, latency), 3);
+  EXPECT_EQ(time_of(CollectiveAlgorithm::kBinaryBlocks, 8, 8, latency), 3);
+  EXPECT_EQ(time_of(CollectiveAlgorithm::kParameterServer, 8, 8, latency), 1);
+  // 6: a fold and an unfold beside 2 log2 4; where the block of 2 is ready when
+  // that of 4 is, and spreads its sums meanwhile.
+  EXPECT_EQ(time_of(CollectiveAlgorithm::kButterfly, 6, 8, latency), 3);
+  EXPECT_EQ(time_of(CollectiveAlgorithm::kBinaryBlocks, 6, 8, latency), 2);
+}
+
+// A second's worth of values: the ring's and the butterfly's links carry
+// 2 (N - 1) / N of it whatever N is, the server's N - 1.
+TEST(VirtualTime, LargeOnesCostTheBytesOfTheBusiestLink) {
+  constexpr int64_t kElems = 4 << 20;
+  const NetworkCost bandwidth{0, 4.0 * kElems};
+  const auto seconds = [&](CollectiveAlgorithm algorithm, int workers) {
+    return time_of(algorithm, workers, kElems, bandwidth);
+  };
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::kRing, 8), 1.75, 1e-9);
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::kButterfly, 8), 1.75, 1e-9);
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::kBinaryBlocks, 8), 1.75, 1e-9);
+  // Fold and unfold: 2 more, where the ring needs 5/3.
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::kButterfly, 6), 3.5, 1e-9);
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::kRing, 6), 5.0 / 3, 1e-4);
+  // 1.5 by the block of 4, which waits for a quarter and gives one back.
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::kBinaryBlocks, 6), 2, 1e-9);
+  // The first segment comes in, then 7 answers a segment.
+  const double first = 1.0 / 64;
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::kParameterServer, 8), 7 + first,
+              1e-9);
+}
+
+// With both costs: within the sum of all latencies and of the busiest link.
+TEST(VirtualTime, RingKeepsItsBound) {
+  const NetworkCost cost{1e-3, 4e6};
+  for (const int n : {2, 3, 5, 8}) {
+    for (const int64_t elems : {1000, 1'000'003}) {
+      const double chunk = static_cast<double>((elems + n - 1) / n);
+      EXPECT_LE(time_of(CollectiveAlgorithm::kRing, n, elems, cost),
+                2 * (n - 1) * (1e-3 + chunk * 4 / 4e6) + 1e-9);
+    }
+  }
+}
+
 TEST(VirtualTime, RecvAnyGoesByArrival) {
   make_inproc_world(3, {0, 64})->run([&](Endpoint& endpoint) {
     std::array<char, 512> data{};
@@ -129,6 +191,38 @@ TEST(VirtualTime, RecvAnyGoesByArrival) {
       EXPECT_EQ(endpoint.now(), 8);
     }
   });
+}
+
+// A service beside a worker that computes: by arrival, then by sender, however
+// large; and at the moment they arrive.
+TEST(VirtualTime, AServiceIsGivenMessagesAsTheyArrive) {
+  std::vector<std::pair<int, Time>> served;
+  make_inproc_world(4, {0.5, 1 << 20})->run([&](Endpoint& endpoint) {
+    const int rank = endpoint.rank();
+    if (rank == 0) {
+      const Task service = endpoint.start("service", [&](Endpoint& own) {
+        for (int i = 0; i < 6; ++i) {
+          const Message message = own.recv_any({1, 2});
+          served.emplace_back(message.from, own.now());
+        }
+      });
+      endpoint.advance(100);
+      endpoint.join(service);
+      EXPECT_EQ(endpoint.now(), 100);
+      return;
+    }
+    // Rank 1: 5 MiB, arriving at 5.5; ranks 2 and 3: 2 MiB, at 2.5 both; and
+    // an empty message behind each.
+    std::vector<char> data(rank == 1 ? 5 << 20 : 2 << 20);
+    const ConstBytes large{data.data(), static_cast<int64_t>(data.size())};
+    const Request first = endpoint.isend(large, 0, rank % 2 + 1, kPayload);
+    const Request second = endpoint.isend({}, 0, 1, kPayload);
+    endpoint.wait(first);
+    endpoint.wait(second);
+  });
+  const std::vector<std::pair<int, Time>> expected = {
+      {2, 2.5}, {2, 2.5}, {3, 2.5}, {3, 2.5}, {1, 5.5}, {1, 5.5}};
+  EXPECT_EQ(served, expected);
 }
 
 TEST(VirtualTime, ATaskHasAClockOfItsOwn) {

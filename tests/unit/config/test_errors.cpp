@@ -49,8 +49,10 @@ TEST(Errors, UnknownSectionOnce) {
                 "in.ini:5: [optimiser]: unknown section (did you mean "
                 "[optimizer]?)",
                 "in.ini:8: [gossip]: unknown section; there are run, model, "
-                "data, optimizer, schedule, sync, bsp, eval, checkpoint, "
-                "compute, network",
+                "data, optimizer, schedule, sync, bsp, ds_sync, local_sgd, "
+                "power_sgd, asp, ssp, esync, sync_switch, choco, dgc, "
+                "compress, topology, eval, checkpoint, compute, network, "
+                "stragglers",
             }));
 }
 

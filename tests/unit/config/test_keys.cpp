@@ -32,8 +32,9 @@ std::set<const void*> all_members(const Options& options) {
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
-                 v] = options.data;
-    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v);
+                 v, w] = options.data;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v,
+            w);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j] = options.optimizer;
@@ -43,9 +44,54 @@ std::set<const void*> all_members(const Options& options) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = options.schedule;
     collect(a, b, c, d, e, f, g, h, i, j, k, l);
   }
+  const auto& [scheme, transport, collective, wire, bucket_mb, bsp, ds_sync,
+               asp, ssp, local_sgd, sync_switch, choco, dgc, power_sgd, esync,
+               compress, topology] = options.sync;
+  collect(scheme, transport, collective, wire, bucket_mb, choco.gamma,
+          ssp.bound);
   {
-    const auto& [a, b, c, d, e, f] = options.sync;
+    const auto& [a, b] = bsp;
+    collect(a, b);
+  }
+  {
+    const auto& [a, b, c, d, e, f] = ds_sync;
     collect(a, b, c, d, e, f);
+  }
+  {
+    const auto& [a, b, c, d, e] = asp;
+    collect(a, b, c, d, e);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g] = local_sgd;
+    collect(a, b, c, d, e, f, g);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k] = sync_switch;
+    collect(a, b, c, d, e, f, g, h, i, j, k);
+  }
+  {
+    const auto& [a, b, c] = dgc;
+    collect(a, b, c);
+  }
+  {
+    const auto& [a, b] = power_sgd;
+    collect(a, b);
+  }
+  {
+    const auto& [a, b, c, d, e] = esync;
+    collect(a, b, c, d, e);
+  }
+  {
+    const auto& [a, b, c, d, e] = compress;
+    collect(a, b, c, d, e);
+  }
+  {
+    const auto& [a, b, c] = topology;
+    collect(a, b, c);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g, h] = options.stragglers;
+    collect(a, b, c, d, e, f, g, h);
   }
   {
     const auto& [a, b, c, d, e, f] = options.eval;
@@ -169,11 +215,70 @@ const std::map<std::string, std::string>& other_values() {
       {"schedule.high_lr", "2"},
       {"schedule.cycle", "40 steps"},
       {"schedule.decay_rate", "0.1"},
-      {"sync.scheme", "bsp"},
-      {"sync.collective", "native"},
+      {"data.batch_by_worker", "16 32"},
+      {"sync.scheme", "local_sgd"},
+      {"sync.collective", "butterfly"},
       {"sync.wire", "bf16"},
       {"sync.bucket_mb", "1"},
       {"bsp.batchnorm", "averaged"},
+      {"bsp.clip", "local"},
+      {"ds_sync.radices", "2 3"},
+      {"ds_sync.group", "3"},
+      {"ds_sync.place", "after_update"},
+      {"ds_sync.batchnorm", "local"},
+      {"ds_sync.restart", "never"},
+      {"ds_sync.final_average", "yes"},
+      {"local_sgd.steps", "4"},
+      {"local_sgd.outer", "momentum"},
+      {"local_sgd.outer_lr", "0.7"},
+      {"local_sgd.outer_momentum", "0.8"},
+      {"local_sgd.outer_nesterov", "yes"},
+      {"local_sgd.start", "2 epochs"},
+      {"local_sgd.batchnorm", "local"},
+      {"power_sgd.rank", "4"},
+      {"power_sgd.warm_start", "no"},
+      {"asp.servers", "2"},
+      {"asp.compensation", "per_key"},
+      {"asp.lambda", "0.1"},
+      {"asp.record", "yes"},
+      {"asp.replay", "order.h5"},
+      {"ssp.bound", "5"},
+      {"esync.global_lr", "0.9"},
+      {"esync.epsilon_s", "0.5"},
+      {"esync.epsilon_steps", "0.25"},
+      {"esync.query", "non_blocking"},
+      {"esync.batchnorm", "local"},
+      {"sync_switch.order", "choco bsp"},
+      {"sync_switch.fractions", "0.5 0.5"},
+      {"sync_switch.train_steps", "400 61200"},
+      {"sync_switch.overrides", "2:optimizer.lr=0.05"},
+      {"sync_switch.lr_rule", "none"},
+      {"sync_switch.momentum_rule", "ramp_linear"},
+      {"sync_switch.momentum_ramp", "500 steps"},
+      {"sync_switch.policy", "elastic"},
+      {"sync_switch.window", "16"},
+      {"sync_switch.threshold", "2"},
+      {"sync_switch.consecutive", "3"},
+      {"choco.gamma", "0.25"},
+      {"dgc.warmup_ratios", "0.75 0.9375"},
+      {"dgc.mask_momentum", "no"},
+      {"dgc.clip", "2"},
+      {"compress.kind", "qsgd"},
+      {"compress.ratio", "0.99"},
+      {"compress.bits", "4"},
+      {"compress.levels", "16"},
+      {"compress.biased", "yes"},
+      {"topology.kind", "torus"},
+      {"topology.group", "4"},
+      {"topology.between", "complete"},
+      {"stragglers.factor", "1 4"},
+      {"stragglers.delay_ms", "30"},
+      {"stragglers.delay_workers", "1 2"},
+      {"stragglers.delay_from", "5"},
+      {"stragglers.delay_until", "500"},
+      {"stragglers.random", "pareto"},
+      {"stragglers.random_ms", "25"},
+      {"stragglers.random_share", "0.5"},
       {"eval.every", "100 steps"},
       {"eval.model", "rank0"},
       {"eval.on", "validation"},
@@ -218,6 +323,11 @@ TEST(Keys, EachIsReadWhereItIsUsed) {
     if (settings["schedule.kind"] == "multistep")
       settings.emplace("schedule.milestones", "5");
     if (settings["schedule.kind"].empty()) settings.erase("schedule.kind");
+    if (settings["sync.scheme"] == "sync_switch")
+      settings.emplace("sync_switch.order", "10");
+    if (settings["sync.scheme"].empty()) settings.erase("sync.scheme");
+    if (key.name.starts_with("stragglers.delay"))
+      settings.emplace("stragglers.delay_workers", "0");
     Lines overrides;
     for (const auto& [name, text] : settings)
       overrides.push_back("--" + name + "=" + text);

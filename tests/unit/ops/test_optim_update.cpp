@@ -129,6 +129,79 @@ TEST(OptimUpdate, ClipFactorScalesTheGradient) {
   EXPECT_EQ(v.bytes(), m.bytes());
 }
 
+// With momentum, without, and Nesterov's.
+std::vector<SgdParams> all_kinds() {
+  const SgdParams momentum{.rate = 0.1f,
+                           .momentum = 0.9f,
+                           .weight_decay = 5e-4f,
+                           .grad_scale = 0.25f};
+  SgdParams none = momentum, nesterov = momentum;
+  none.momentum = 0;
+  nesterov.nesterov = true;
+  return {momentum, none, nesterov};
+}
+
+// What the rate multiplies, and the same momentum to the bit.
+TEST(OptimUpdate, DirectionIsTheStepBeforeItsRate) {
+  for (const int64_t n : {1, 15, 16, 17, 8193, 40007})
+    for (const SgdParams& params : all_kinds()) {
+      TestContext test;
+      const GuardedTensor x = flat(n, 1), m = flat(n, 2), g = flat(n, 3);
+      const GuardedTensor moved = flat(n, 1), v = flat(n, 2);
+      const GuardedTensor direction(DType::kF32, Shape{n});
+      sgd_update(test.context, span_of(moved), span_of(v), span_of(g), params);
+      sgd_direction(test.context, span_of(direction), span_of(x), span_of(m),
+                    span_of(g), params);
+      EXPECT_EQ(m.bytes(), v.bytes());
+      EXPECT_EQ(x.bytes(), flat(n, 1).bytes());
+      EXPECT_EQ(g.bytes(), flat(n, 3).bytes());
+      auto expected = x.get();
+      const auto directions = direction.get();
+      for (size_t i = 0; i < expected.size(); ++i)
+        expected[i] -= double{params.rate} * directions[i];
+      // One rounding of values below 2.
+      EXPECT_TRUE(all_near(moved.get(), expected, {2.01 * kEpsilonF32, 0}));
+      EXPECT_TRUE(direction.guards_are_intact() && m.guards_are_intact());
+    }
+}
+
+TEST(OptimUpdate, DirectionMayTakeTheGradientsPlace) {
+  for (const SgdParams& params : all_kinds()) {
+    TestContext test, one(1);
+    const int64_t n = 30011;
+    const GuardedTensor x = flat(n, 1), m = flat(n, 2), g = flat(n, 3);
+    const GuardedTensor in_place = flat(n, 3), v = flat(n, 2);
+    const GuardedTensor direction(DType::kF32, Shape{n});
+    sgd_direction(test.context, span_of(direction), span_of(x), span_of(m),
+                  span_of(g), params);
+    for (const auto& [begin, count] :
+         {std::pair<size_t, size_t>{0, 1}, {1, 9999}, {10000, 20011}})
+      sgd_direction(one.context, span_of(in_place).subspan(begin, count),
+                    span_of(x).subspan(begin, count),
+                    span_of(v).subspan(begin, count),
+                    span_of(in_place).subspan(begin, count), params);
+    EXPECT_EQ(in_place.bytes(), direction.bytes());
+    EXPECT_EQ(v.bytes(), m.bytes());
+  }
+}
+
+TEST(OptimUpdate, DirectionWithoutMomentumIsTheScaledGradient) {
+  TestContext test;
+  const DeviceValues<float> half(0.5f);
+  const GuardedTensor x = flat(77, 1), g = flat(77, 2), direction = flat(77, 3);
+  sgd_direction(test.context, span_of(direction), span_of(x), {}, span_of(g),
+                {.rate = 9,
+                 .momentum = 0,
+                 .weight_decay = 0.25f,
+                 .grad_scale = 0.5f,
+                 .clip_factor = half});
+  auto expected = g.get();
+  const auto xs = x.get();
+  for (size_t i = 0; i < expected.size(); ++i)
+    expected[i] = 0.25 * expected[i] + 0.25 * xs[i];
+  EXPECT_TRUE(all_near(direction.get(), expected, {kEpsilonF32, 0}));
+}
+
 // A step: the norm of this step's gradient, then the update.
 TEST(OptimUpdate, RecordedClippingFollowsTheGradient) {
   TestContext test;

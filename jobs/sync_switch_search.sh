@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Finds when to switch from bsp to asp: Sync-Switch's binary search over runs
+# of INPUT (postprocess/switch_timing.py says how it decides).
+#   jobs/sync_switch_search.sh [-r RUNS] [-m SETTINGS] [-b BETA] [-d DIR]
+#                              INPUT.ini [--section.key=value ...]
+#     -r RUNS      runs of a setting, by seed from 1 (3)
+#     -m SETTINGS  settings to try (4)
+#     -b BETA      accuracy that may be lost to bsp (0.01)
+#     -d DIR       where the runs and search.csv go (runs/sync_switch_search);
+#                  a search that was stopped goes on from there
+# Costs (SETTINGS + 1) * RUNS runs. The schemes of INPUT do not matter; its
+# sync_switch.lr_rule and momentum_rule do.
+# Environment:
+#   SYNCOPATE  the executable (build/release/syncopate or build/cpu/syncopate)
+#   LAUNCHER   words before it, as "srun --ntasks=8" or "mpiexec -n 8"
+# Exit codes: 0 the last line is "use FRACTION", 64 usage, 66 missing; else
+# that of the run that failed. One that diverged (76) counts as accuracy 0.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=env/python.sh
+source "$here/env/python.sh"
+
+usage() { sed -n '2,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+runs=3 settings=4 beta=0.01 dir=runs/sync_switch_search
+while getopts r:m:b:d:h option; do
+  case $option in
+  r) runs=$OPTARG ;;
+  m) settings=$OPTARG ;;
+  b) beta=$OPTARG ;;
+  d) dir=$OPTARG ;;
+  h) usage; exit 0 ;;
+  *) usage >&2; exit 64 ;;
+  esac
+done
+shift $((OPTIND - 1))
+(($# >= 1)) || { usage >&2; exit 64; }
+input=$1
+shift
+[[ -r $input ]] || { echo "error: $input: no such input" >&2; exit 66; }
+syncopate=${SYNCOPATE:-build/release/syncopate}
+[[ -x $syncopate || -n ${SYNCOPATE:-} ]] || syncopate=build/cpu/syncopate
+[[ -x $syncopate ]] || { echo "error: $syncopate: not built" >&2; exit 66; }
+read -ra launcher <<<"${LAUNCHER:-}"
+python=$(find_python "$here/..")
+timing() { "$python" "$here/../postprocess/switch_timing.py" "$@"; }
+
+mkdir -p "$dir"
+log=$dir/search.csv
+[[ -s $log ]] || echo "fraction,seed,accuracy" >"$log"
+
+while true; do
+  action=$(timing next "$log" --runs="$runs" --settings="$settings" --beta="$beta")
+  read -r verb fraction seed <<<"$action"
+  [[ $verb == run ]] || break
+  phases=(--sync_switch.order=bsp --sync_switch.fractions=1)
+  if [[ $fraction != 1 ]]; then
+    rest=$("$python" -c "print(1 - $fraction)")
+    phases=("--sync_switch.order=bsp,asp" "--sync_switch.fractions=$fraction,$rest")
+  fi
+  name=bsp-$fraction-seed$seed code=0
+  "${launcher[@]}" "$syncopate" train "$input" "$@" --sync.scheme=sync_switch \
+    "${phases[@]}" --run.seed="$seed" --run.directory="$dir" \
+    --run.name="$name" >"$dir/$name.log" 2>&1 || code=$?
+  case $code in
+  0) accuracy=$(timing result "$dir/$name") ;;
+  76) accuracy=0 ;;
+  *)
+    tail -n 3 "$dir/$name.log" >&2
+    exit "$code"
+    ;;
+  esac
+  echo "$fraction,$seed,$accuracy" >>"$log"
+  echo "bsp $fraction seed $seed: $accuracy"
+done
+echo "$action"

@@ -1,0 +1,17 @@
+// Additions to memory that threads share. The tests' emulator has its own file
+// of this name (see platform.h).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/platform.h"
+
+namespace syncopate::cuda {
+
+// *to += value: sums of integers, which do not depend on the order.
+__device__ __forceinline__ void add_atomically(uint32_t* to, uint32_t value) {
+  atomicAdd(to, value);
+}
+
+}  // namespace syncopate::cuda

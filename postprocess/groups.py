@@ -1,0 +1,103 @@
+"""Runs that differ in one key, gathered over seeds: who may be compared with
+whom, and the mean with its 95% interval.
+"""
+import math
+import re
+from collections import defaultdict
+
+import numpy as np
+
+from run_reader import BAD_INPUT, RunError
+
+# Two-sided 95% points of Student's t, by degrees of freedom 1..30.
+T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+       2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+       2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042]
+# Keys that name a run, or that a comparison over seeds varies.
+NEUTRAL = {"run.name", "run.directory", "run.seed", "run.log_every",
+           "run.time_limit_s", "checkpoint.every", "checkpoint.keep",
+           "checkpoint.resume", "data.prefetch"}
+# What makes evaluations comparable, and what a run without the key has.
+EVALUATION = {"eval.on": None, "eval.model": None, "data.validation": None,
+              "eval.batchnorm": "running", "eval.recompute_batches": None}
+
+
+def interval(values):
+    """Mean and half-width of its 95% interval; no width for one value."""
+    values = np.asarray(values, float)
+    if len(values) < 2:
+        return values.mean() if len(values) else math.nan, math.nan
+    freedom = len(values) - 1
+    # Beyond the table: 1.960 and the first term of the expansion in 1/df.
+    t = T95[freedom - 1] if freedom <= len(T95) else 1.960 + 2.372 / freedom
+    return values.mean(), t * values.std(ddof=1) / math.sqrt(len(values))
+
+
+def value_of(run, by):
+    """What the run is called in a comparison `by` a key; variant is its name
+    without the seed, as jobs/sweep.sh names runs."""
+    if by == "variant":
+        return re.sub(r"-seed\d+$", "", run.name)
+    return run.input.get(by, "(unset)")
+
+
+def refuse_unlike(runs, by):
+    """One line and exit 65 where a comparison would be unfair."""
+    first = runs[0]
+    for run in runs[1:]:
+        mine, theirs = first.data_identity(), run.data_identity()
+        for key in sorted(mine.keys() | theirs.keys()):
+            if mine.get(key) != theirs.get(key) and key != by:
+                raise RunError(BAD_INPUT, f"unlike data: {key} is "
+                               f"{mine.get(key)} in {first.label}, "
+                               f"{theirs.get(key)} in {run.label}")
+        for key, default in EVALUATION.items():
+            mine, theirs = (one.input.get(key, default) for one in (first, run))
+            if mine != theirs and key != by:
+                raise RunError(BAD_INPUT, f"unlike evaluation: {key} is "
+                               f"{mine} in {first.label}, "
+                               f"{theirs} in {run.label}")
+        if None not in (first.metric, run.metric) and \
+                first.metric != run.metric:
+            raise RunError(BAD_INPUT, f"unlike evaluation: {first.label} has "
+                           f"{first.metric}, {run.label} has {run.metric}")
+
+
+def grouped(runs, by):
+    """{value of `by`: its runs}, which are alike in all but the seed."""
+    groups = defaultdict(list)
+    for run in runs:
+        groups[value_of(run, by)].append(run)
+    for first, *others in groups.values():
+        with_seed = {first.input.get("run.seed"): first}
+        for run in others:
+            refuse_pooling(first, run)
+            seed = run.input.get("run.seed")
+            if seed in with_seed:
+                raise RunError(BAD_INPUT, f"repeated seed: run.seed is {seed} "
+                               f"in {with_seed[seed].label} and {run.label}")
+            with_seed[seed] = run
+    return groups
+
+
+def refuse_pooling(first, run):
+    """One line and exit 65 where one interval would cover unlike runs."""
+    differing = [key for key in first.input.keys() | run.input.keys()
+                 if first.input.get(key) != run.input.get(key)
+                 and key not in NEUTRAL]
+    if differing:
+        # A key of one run only follows from one of both, as sync.scheme.
+        key = min(differing, key=lambda key: (
+            key not in first.input or key not in run.input, key))
+        raise RunError(BAD_INPUT, f"unlike runs: {key} is "
+                       f"{first.input.get(key, '(unset)')} in {first.label}, "
+                       f"{run.input.get(key, '(unset)')} in {run.label}: "
+                       f"--by {key} would compare them")
+
+
+def metric_of(runs):
+    """The name of what their evaluations measure; refuses if there are none."""
+    for run in runs:
+        if run.metric:
+            return run.metric
+    raise RunError(BAD_INPUT, f"{runs[0].path}: no evaluations to compare")

@@ -1,0 +1,249 @@
+// What rank 0 makes of the figures: tables, lines of the log, the summary.
+#include <algorithm>
+#include <cmath>
+
+#include "app/recorder.h"
+#include "base/clock.h"
+#include "base/text.h"
+
+namespace syncopate {
+namespace {
+
+Column real_column(std::string name,
+                   std::string unit,
+                   std::string text,
+                   int64_t width = 0) {
+  Column column;
+  column.name = std::move(name);
+  column.unit = std::move(unit);
+  column.description = std::move(text);
+  column.width = width;
+  return column;
+}
+
+Column integer_column(std::string name, std::string text, int64_t width = 0) {
+  Column column = real_column(std::move(name), "1", std::move(text), width);
+  column.is_integer = true;
+  return column;
+}
+
+Column time_column(std::string name, std::string text, int64_t width = 0) {
+  Column column = real_column(std::move(name), "s", std::move(text), width);
+  column.is_time = true;
+  return column;
+}
+
+void declare_position(Table& table) {
+  table.declare(integer_column("step", "worker_steps / number of workers"));
+  table.declare(
+      integer_column("worker_steps", "steps of all workers together"));
+  table.declare(real_column("epoch", "1", "passes over the training set"));
+}
+
+void declare_clocks(Table& table) {
+  table.declare(time_column(
+      "time_s", "wall time of training, without evaluation and checkpoints"));
+  Column virtual_clock = real_column(
+      "virtual_s", "s", "virtual time of the last worker; NaN under MPI");
+  table.declare(virtual_clock);
+}
+
+}  // namespace
+
+void Recorder::declare_tables() {
+  const int64_t workers = endpoint_.size();
+  Table& train = results_->table("train");
+  declare_position(train);
+  train.declare(integer_column("samples", "samples seen by all workers"));
+  declare_clocks(train);
+  for (const MetricInfo& metric : metrics_)
+    train.declare(real_column(
+        metric.name, "1",
+        metric.description + ", over the steps since the row before"));
+  train.declare(real_column("lr", "1", "learning rate of the last step"));
+  train.declare(
+      real_column("loss_worker", "1", "loss of each worker", workers));
+
+  Table& eval = results_->table("eval");
+  declare_position(eval);
+  declare_clocks(eval);
+  for (const MetricInfo& metric : metrics_)
+    eval.declare(real_column(metric.name, "1",
+                             metric.description + ", on the set eval.on"));
+  const std::string& which = engine_.options.eval.model;
+  if (which == "each" || which == "each_and_average")
+    for (const MetricInfo& metric : metrics_)
+      eval.declare(real_column(metric.name + "_worker", "1",
+                               metric.description + ", of each worker's model",
+                               workers));
+  if (which == "each_and_average")
+    for (const MetricInfo& metric : metrics_)
+      eval.declare(real_column(metric.name + "_average", "1",
+                               metric.description + ", of the average model"));
+  eval.declare(real_column(
+      "consensus_distance", "1",
+      "sqrt(mean over workers of |x_i - mean x|^2); 0: replicas are equal"));
+
+  Table& comm = results_->table("comm");
+  declare_position(comm);
+  comm.declare(time_column("time_s", "as in /train"));
+  comm.declare(
+      integer_column("bytes_sent", "payload handed to the transport", workers));
+  comm.declare(integer_column("messages_sent", "payload messages", workers));
+  comm.declare(integer_column("control_bytes",
+                              "agreement, clocks, rows of results", workers));
+  const char* clock = " (virtual in one process, wall under MPI)";
+  comm.declare(time_column(
+      "compute_s", std::string("forward and backward") + clock, workers));
+  comm.declare(time_column(
+      "exposed_s", std::string("waiting for communication") + clock, workers));
+  comm.declare(time_column(
+      "overlapped_s", std::string("communication under computation") + clock,
+      workers));
+  comm.declare(time_column(
+      "wait_s",
+      std::string(
+          "of exposed_s: for others to arrive (NCCL does not tell: NaN)") +
+          clock,
+      workers));
+}
+
+// A column a worker and value, or the workers' values combined.
+void Recorder::declare_series() {
+  if (series_.empty()) return;
+  Table& sync = results_->table("sync");
+  declare_position(sync);
+  for (const SeriesInfo& info : series_) {
+    const bool by_worker = info.over == SeriesInfo::Over::kWorkers;
+    const int64_t width =
+        by_worker ? info.width * endpoint_.size() : info.width;
+    sync.declare(real_column(info.name, info.unit, info.description,
+                             width == 1 && !by_worker ? 0 : width));
+  }
+}
+
+void Recorder::log_row(const Position& at,
+                       const std::vector<double>& means,
+                       const OpenRow& row,
+                       double samples,
+                       double exposed_s,
+                       double compute_s) {
+  const double seconds = row.time_s - last_row_time_s_;
+  const auto steps =
+      static_cast<double>(std::max<int64_t>(1, at.step - last_log_step_));
+  const double left =
+      static_cast<double>(engine_.plan.stop_at - at.step) * seconds / steps;
+  last_row_time_s_ = row.time_s;
+  last_log_step_ = at.step;
+  const std::string clock =
+      session_.size() > 1
+          ? fmt::format("{:.1f} + {:.1f} ms compute + exposed",
+                        1e3 * compute_s / steps, 1e3 * exposed_s / steps)
+          : fmt::format("{:.1f} ms on this machine | virtual {:.1f} s",
+                        1e3 * seconds / steps, endpoint_.now());
+  session_.log().line(
+      "step {:>6}/{} | epoch {:6.2f} | loss {:.4f} | {} {:.4f} | lr {:.4g} | "
+      "{:.0f} samples/s | {} | ETA {}",
+      at.step, engine_.plan.stop_at,
+      static_cast<double>(at.step) / engine_.plan.steps_per_epoch, means[0],
+      metrics_.size() > 1 ? metrics_[1].name : "loss",
+      metrics_.size() > 1 ? means[1] : means[0], at.rate,
+      seconds > 0 ? samples / seconds : 0.0, clock, human_seconds(left));
+}
+
+void Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
+  if (!results_) return;
+  if (!std::isfinite(evaluation.metrics.values[0]))
+    session_.log().warning(fmt::format(
+        "the loss of the evaluation at step {} is not finite", at.step));
+  std::vector<double> row = {
+      static_cast<double>(at.step), static_cast<double>(at.worker_steps),
+      static_cast<double>(at.step) / engine_.plan.steps_per_epoch, time_s_,
+      virtual_s()};
+  std::string text;
+  const auto append = [&](const MetricSums& sums, const char* suffix) {
+    for (size_t i = 0; i < metrics_.size(); ++i) {
+      const double value = sums.values[i] / sums.samples;
+      row.push_back(value);
+      text += fmt::format(" | {}{} {:.4f}", metrics_[i].name, suffix, value);
+      if (i == 1) best_metric_ = std::max(best_metric_, value);
+    }
+  };
+  append(evaluation.metrics, "");
+  for (size_t i = 0; i < metrics_.size(); ++i)
+    for (const MetricSums& worker : evaluation.by_worker)
+      row.push_back(worker.values[i] / worker.samples);
+  if (evaluation.average) append(*evaluation.average, " of average");
+  row.push_back(evaluation.consensus_distance.value_or(0));
+  if (evaluation.consensus_distance)
+    text += fmt::format(" | consensus {:.3g}", row.back());
+  results_->table("eval").append(row);
+  session_.log().line(
+      "eval {:>6}{} | epoch {:6.2f} | {} set{}", at.step,
+      std::string(std::to_string(engine_.plan.stop_at).size() + 1, ' '),
+      static_cast<double>(at.step) / engine_.plan.steps_per_epoch,
+      engine_.options.eval.on, text);
+}
+
+void Recorder::log_end(const Position& at,
+                       const std::string& how,
+                       const std::vector<std::vector<double>>& by_worker,
+                       const Totals& totals) {
+  Log& log = session_.log();
+  log.line("");
+  log.line("{}: {} steps, {:.2f} epochs", how, at.step,
+           static_cast<double>(at.step) / engine_.plan.steps_per_epoch);
+  log.line("  {:<28} {:>10} {:>10} {:>10}   {}", "section", "min", "avg", "max",
+           session_.size() > 1 ? "wall seconds since this start, over workers"
+                               : "virtual seconds since this start, over "
+                                 "workers");
+  const char* names[] = {"compute", "communication exposed",
+                         "communication overlapped", "waiting for data (wall)"};
+  for (size_t section = 0; section < std::size(names); ++section) {
+    double low = by_worker[0][section], high = low, sum = 0;
+    for (const auto& worker : by_worker) {
+      low = std::min(low, worker[section]);
+      high = std::max(high, worker[section]);
+      sum += worker[section];
+    }
+    log.line("  {:<28} {:>10.3f} {:>10.3f} {:>10.3f}", names[section], low,
+             sum / static_cast<double>(by_worker.size()), high);
+  }
+  log.line("  training {} of {} on this machine, {:.0f} samples/s",
+           human_seconds(totals.trained_s),
+           human_seconds(monotonic_s() - session_.started_s()),
+           totals.samples_per_s);
+  log.line(
+      "  the whole run sent, all workers: {} in {:.0f} messages, control "
+      "{}{}",
+      human_bytes(totals.bytes), totals.messages,
+      human_bytes(totals.control_bytes),
+      endpoint_.traffic().is_modelled ? " (native: modelled)" : "");
+}
+
+void Recorder::summarize(const std::string& how, const Totals& totals) {
+  results_->summary("samples", totals.samples, "1", "samples seen in all");
+  results_->summary("time_s", time_s_, "s", "wall time of training");
+  results_->summary("samples_per_s", totals.samples_per_s, "s-1",
+                    "samples by wall time of training, since the last start");
+  results_->summary("bytes_sent", totals.bytes, "1",
+                    "payload bytes sent by all workers");
+  results_->summary("messages_sent", totals.messages, "1",
+                    "payload messages sent by all workers");
+  results_->summary("bytes_are_modelled",
+                    endpoint_.traffic().is_modelled ? 1 : 0, "1",
+                    "1: a native collective's bytes are a formula");
+  if (best_metric_ >= 0)
+    results_->summary("best_" + metrics_[1].name, best_metric_, "1",
+                      "best of all evaluations");
+  const Table& eval = results_->table("eval");
+  if (eval.rows() > 0)
+    for (const MetricInfo& metric : metrics_)
+      results_->summary("final_" + metric.name,
+                        eval.column(metric.name).values.back(), "1",
+                        "of the last evaluation");
+  results_->summary("finished", how == "finished" ? 1 : 0, "1",
+                    "1: the run reached its last step");
+}
+
+}  // namespace syncopate

@@ -1,0 +1,153 @@
+// Where a run starts, goes on from and is saved.
+#include <algorithm>
+
+#include "app/trainer.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "checkpoint/agreement.h"
+#include "comm/tags.h"
+
+namespace syncopate {
+
+std::map<std::string, std::string> Trainer::facts() const {
+  return {{"data", engine_.data_digest()},
+          {"world", session_.size() > 1 ? "mpi" : "inproc"}};
+}
+
+void Trainer::visit_state(StateVisitor& visitor) {
+  scheme_->visit_state(visitor);
+  visitor.visit(Owner::kWorker, "batches_seen", std::span(&batches_seen_, 1));
+  recorder_->visit_state(visitor);
+  visitor.visit(Owner::kWorker, "virtual_s", std::span(&boundary_s_, 1));
+  if (session_.size() > 1) boundary_s_ = 0;  // of a run in one process
+}
+
+void Trainer::start_or_resume() {
+  const std::optional<FoundCheckpoint> found = find_checkpoint();
+  if (found)
+    resume(*found);
+  else
+    start_fresh();
+  if (results_)
+    write_file_atomically(directory_.input(), echo_input(engine_.input));
+  feed_ = Feed::make(engine_, endpoint_.rank(), batches_seen_);
+}
+
+// A run goes on from its own newest checkpoint; the one that
+// checkpoint.resume names is where a run without any starts.
+std::optional<FoundCheckpoint> Trainer::find_checkpoint() {
+  const std::string& mode = engine_.options.checkpoint.resume;
+  std::optional<FoundCheckpoint> found;
+  try {
+    if (mode != "none")
+      found = agree_on_checkpoint(endpoint_, directory_.checkpoints(), {});
+    if (!found && mode != "none" && mode != "auto")
+      found = agree_on_checkpoint(endpoint_, directory_.checkpoints(),
+                                  fs::path(mode));
+  } catch (const Error& error) {
+    throw AgreedError(error);  // found by all or by none
+  }
+  return found;
+}
+
+void Trainer::start_fresh() {
+  if (results_) {
+    directory_.set_results_aside(session_.log());
+    results_->provenance("restarts", int64_t{0});
+  }
+  std::vector<float> parameters(replica_.parameters.size());
+  std::vector<float> buffers(replica_.buffers.size());
+  engine_.model->initialise(parameters, buffers,
+                            static_cast<uint64_t>(engine_.options.run.seed));
+  // Equal by construction on equal machines; sent all the same, since the
+  // mathematics library of another node may round differently.
+  broadcast(endpoint_, endpoint_.world_group(),
+            bytes_span(std::span(parameters)), 0, tags::kCollective,
+            Traffic::kBroadcast);
+  replica_.parameters.assign(parameters);
+  replica_.buffers.assign(buffers);
+  scheme_->enter();
+  recorder_->forget_traffic();
+}
+
+// What speaks against going on from a checkpoint, one line each. Keys are
+// rank 0's affair; each rank has data of its own.
+std::vector<std::string> Trainer::conflicts_with(
+    const CheckpointFacts& then) const {
+  std::vector<std::string> conflicts;
+  if (endpoint_.rank() == 0)
+    conflicts = resume_conflicts(then.input, engine_.input.resolved);
+  if (then.workers != endpoint_.size())
+    conflicts.push_back(fmt::format(
+        "run.workers: the checkpoint is of {} workers, this run has {}",
+        then.workers, endpoint_.size()));
+  const auto data = then.extra.find("data");
+  if (data != then.extra.end() && data->second != engine_.data_digest())
+    conflicts.push_back("data: not the data that the checkpoint was made on");
+  return conflicts;
+}
+
+void Trainer::load(const FoundCheckpoint& found) {
+  const std::vector<std::string> conflicts = conflicts_with(found.facts);
+  if (!conflicts.empty())
+    fail(ExitCode::kBadInput, "{}: cannot resume: {}", found.folder.string(),
+         join(conflicts, "\nerror: "));
+  load_checkpoint(found, endpoint_.rank(),
+                  [this](StateVisitor& visitor) { visit_state(visitor); });
+  if (!results_ || !fs::exists(directory_.results())) return;
+  // Rows of another run, whose checkpoint this is not, are not gone on from.
+  if (found.folder.parent_path() == directory_.checkpoints())
+    results_->resume(found.facts.worker_steps);
+  else
+    directory_.set_results_aside(session_.log());
+}
+
+void Trainer::resume(const FoundCheckpoint& found) {
+  Outcome may_resume;
+  recorder_->uncounted([&] {
+    may_resume = agree_on_outcome(endpoint_, attempt([&] { load(found); }));
+  });
+  if (!may_resume.ok())
+    throw AgreedError(Error(may_resume.code, may_resume.line));
+  endpoint_.set_clock(boundary_s_);
+  recorder_->forget_earlier_process(found.facts.worker_steps);
+  saved_at_ = found.facts.worker_steps;
+  if (!results_) return;
+  for (const std::string& warning : found.warnings)
+    session_.log().warning(warning);
+  recorder_->resume_clock(found.facts.step);
+  results_->provenance(
+      "restarts", results_->provenance_integer("restarts").value_or(0) + 1);
+  session_.log().line("resumed from {} (step {})", found.folder.string(),
+                      found.facts.step);
+}
+
+void Trainer::save(const Position& at) {
+  if (saved_at_ == at.worker_steps) return;
+  const double begin = monotonic_s();
+  if (results_) results_->commit();
+  scheme_->quiesce();
+  fs::path folder;
+  try {
+    recorder_->uncounted([&] {
+      folder = save_checkpoint(
+          endpoint_, directory_.checkpoints(),
+          {.worker_steps = at.worker_steps,
+           .step = at.step,
+           .workers = endpoint_.size(),
+           .scheme = engine_.options.sync.scheme,
+           .input = engine_.input.resolved,
+           .extra = facts()},
+          [this](StateVisitor& visitor) { visit_state(visitor); },
+          static_cast<int>(engine_.options.checkpoint.keep));
+    });
+  } catch (const Error& error) {
+    throw AgreedError(error);  // save_checkpoint fails on all or on none
+  }
+  if (results_)
+    session_.log().line("checkpoint committed: {}", folder.string());
+  saved_at_ = at.worker_steps;
+  checkpoint_s_ = std::max(checkpoint_s_, monotonic_s() - begin);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,107 @@
+// The all-reduce of collectives.h: which algorithms there are, and what each
+// sends.
+// SPDX-License-Identifier: Apache-2.0
+#include "base/check.h"
+#include "base/text.h"
+#include "comm/binary_blocks.h"
+#include "comm/butterfly.h"
+#include "comm/collectives.h"
+#include "comm/exchange.h"
+#include "comm/parameter_server.h"
+#include "comm/ring.h"
+
+namespace syncopate {
+
+const std::vector<CollectiveInfo>& collective_table() {
+  static const std::vector<CollectiveInfo> table = {
+      {CollectiveAlgorithm::kRing, "ring",
+       "reduce-scatter and all-gather around a ring: least bytes"},
+      {CollectiveAlgorithm::kButterfly, "butterfly",
+       "recursive halving and doubling: few messages; powers of two"},
+      {CollectiveAlgorithm::kBinaryBlocks, "binary_blocks",
+       "recursive halving in blocks of powers of two: any number"},
+      {CollectiveAlgorithm::kParameterServer, "parameter_server",
+       "everyone to the first worker and back: its link carries all"},
+      {CollectiveAlgorithm::kNative, "native",
+       "the MPI library's own; a sum in rank order in one process"},
+  };
+  return table;
+}
+
+CollectiveAlgorithm collective_algorithm(const std::string& keyword) {
+  std::vector<std::string> known;
+  for (const CollectiveInfo& info : collective_table()) {
+    if (info.keyword == keyword) return info.algorithm;
+    known.push_back(info.keyword);
+  }
+  fail(ExitCode::kBadInput, "no collective \"{}\"; there are: {}", keyword,
+       join(known, " "));
+}
+
+void all_reduce_sum(Endpoint& endpoint,
+                    const Group& group,
+                    std::span<float> values,
+                    CollectiveAlgorithm algorithm,
+                    Wire wire,
+                    Tag tag,
+                    Traffic kind) {
+  CHECK(group.position >= 0 && group.position < group.size());
+  CHECK(group.members[group.position] == endpoint.rank());
+  if (algorithm == CollectiveAlgorithm::kNative) {
+    if (wire != Wire::kF32) {
+      fail(ExitCode::kBadInput,
+           "the native collective sends fp32 only: bf16 on the wire needs one "
+           "of ring, butterfly, binary_blocks, parameter_server");
+    }
+    endpoint.native_all_reduce(values, group, kind);
+    return;
+  }
+  const int n = group.size();
+  if (n == 1) return;
+  const auto elems = static_cast<int64_t>(values.size());
+  endpoint.perform([&](Endpoint& here) {
+    const auto exchange = [&](const ReduceSteps& reduce) {
+      Exchange(here, group, values, wire, tag, kind).run(reduce);
+    };
+    switch (algorithm) {
+      case CollectiveAlgorithm::kRing:
+        return ring_all_reduce(here, group, values, wire, tag, kind);
+      case CollectiveAlgorithm::kButterfly:
+        return exchange(butterfly_steps(n, group.position, elems));
+      case CollectiveAlgorithm::kBinaryBlocks:
+        return exchange(binary_blocks_steps(n, group.position, elems));
+      case CollectiveAlgorithm::kParameterServer:
+        return parameter_server_all_reduce(here, group, values, wire, tag,
+                                           kind);
+      case CollectiveAlgorithm::kNative:
+        break;
+    }
+    CHECK_MSG(false, "collective {}", static_cast<int>(algorithm));
+  });
+}
+
+int64_t all_reduce_bytes(CollectiveAlgorithm algorithm,
+                         int group_size,
+                         int position,
+                         int64_t elems,
+                         Wire wire) {
+  CHECK(group_size >= 1 && position >= 0 && position < group_size);
+  if (group_size == 1) return 0;
+  const auto sent = [&] {
+    switch (algorithm) {
+      case CollectiveAlgorithm::kButterfly:
+        return elems_sent(butterfly_steps(group_size, position, elems));
+      case CollectiveAlgorithm::kBinaryBlocks:
+        return elems_sent(binary_blocks_steps(group_size, position, elems));
+      case CollectiveAlgorithm::kParameterServer:
+        return parameter_server_elems_sent(group_size, position, elems);
+      case CollectiveAlgorithm::kRing:
+      case CollectiveAlgorithm::kNative:
+        break;
+    }
+    return ring_elems_sent(group_size, position, elems);
+  };
+  return wire_bytes(wire, sent());
+}
+
+}  // namespace syncopate

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/butterfly.h"
+
+#include <bit>
+
+#include "comm/halving.h"
+
+namespace syncopate {
+
+ReduceSteps butterfly_steps(int group_size, int position, int64_t elems) {
+  const int core =
+      static_cast<int>(std::bit_floor(static_cast<unsigned>(group_size)));
+  const int folded = group_size - core;
+  const ElemRange all{0, elems};
+  if (position < 2 * folded && position % 2 == 1) {
+    return {{{position - 1, all, {}}}, {}};
+  }
+  std::vector<int> positions;  // by place among the core
+  for (int q = 0; q < core; ++q) {
+    positions.push_back(q < folded ? 2 * q : q + folded);
+  }
+  ReduceSteps reduce;
+  int place = position - folded;
+  if (position < 2 * folded) {
+    place = position / 2;
+    reduce.steps.push_back({position + 1, {}, all});
+  }
+  append_halving(reduce.steps, positions, place, elems);
+  reduce.own = nested_chunks(elems, core, place, place + 1);
+  return reduce;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/parameter_server.h"
+
+#include <array>
+#include <vector>
+
+#include "comm/exchange.h"
+
+namespace syncopate {
+namespace {
+
+// Message i of the incoming stream is segment i / (N-1) of position
+// 1 + i % (N-1).
+//
+// No deadlock: a worker at segment k has sent all up to k + kAhead - 1 or
+// waits for one of them to be taken; the server waits for its earliest segment
+// of anyone, or for an answer to be taken that is kWindow segments back.
+class Server {
+ public:
+  Server(Endpoint& endpoint,
+         const Group& group,
+         std::span<float> values,
+         Wire wire,
+         Tag tag,
+         Traffic kind)
+      : endpoint_(endpoint),
+        group_(group),
+        values_(values),
+        all_{0, static_cast<int64_t>(values.size())},
+        wire_(wire),
+        tag_(tag),
+        kind_(kind),
+        slot_elems_(std::min(all_.elems, kSegmentElems)),
+        staged_(static_cast<size_t>(kAhead * slot_elems_)) {
+    if (wire == Wire::kF32) return;
+    packed_in_.resize(static_cast<size_t>(kAhead * slot_elems_));
+    packed_out_.resize(static_cast<size_t>(kWindow * slot_elems_));
+  }
+
+  void run() {
+    const int workers = group_.size() - 1;
+    const int64_t total = num_segments(all_.elems) * workers;
+    for (int64_t i = 0; i < std::min(kAhead, total); ++i) receive(i);
+    for (int64_t i = 0; i < total; ++i) {
+      endpoint_.wait(receives_[i % kAhead]);
+      add(i);
+      if (i + kAhead < total) receive(i + kAhead);
+      if (i % workers == workers - 1) answer(i / workers);
+    }
+    for (auto& answers : answers_) {
+      for (const Request& request : answers) endpoint_.wait(request);
+    }
+  }
+
+ private:
+  ElemRange range(int64_t i) const {
+    return segment_of(all_, i / (group_.size() - 1));
+  }
+
+  void receive(int64_t i) {
+    const int64_t slot = i % kAhead * slot_elems_;
+    void* data = wire_ == Wire::kBf16
+                     ? static_cast<void*>(packed_in_.data() + slot)
+                     : static_cast<void*>(staged_.data() + slot);
+    const auto from = static_cast<size_t>(1 + i % (group_.size() - 1));
+    receives_[i % kAhead] = endpoint_.irecv(
+        {data, wire_bytes(wire_, range(i).elems)}, group_.members[from], tag_);
+  }
+
+  void add(int64_t i) {
+    const ElemRange segment = range(i);
+    const int64_t slot = i % kAhead * slot_elems_;
+    float* staged = staged_.data() + slot;
+    if (wire_ == Wire::kBf16) {
+      unpack_bf16(staged, packed_in_.data() + slot, segment.elems);
+    }
+    float* sum = values_.data() + segment.first;
+    for (int64_t j = 0; j < segment.elems; ++j) sum[j] = sum[j] + staged[j];
+  }
+
+  void answer(int64_t k) {
+    std::vector<Request>& answers = answers_[k % kWindow];
+    for (const Request& request : answers) endpoint_.wait(request);
+    answers.clear();
+    const ElemRange segment = segment_of(all_, k);
+    const void* data = values_.data() + segment.first;
+    if (wire_ == Wire::kBf16) {
+      uint16_t* packed = packed_out_.data() + k % kWindow * slot_elems_;
+      float* sum = values_.data() + segment.first;
+      pack_bf16(packed, sum, segment.elems);
+      unpack_bf16(sum, packed, segment.elems);
+      data = packed;
+    }
+    for (int p = 1; p < group_.size(); ++p) {
+      answers.push_back(
+          endpoint_.isend({data, wire_bytes(wire_, segment.elems)},
+                          group_.members[p], tag_, kind_));
+    }
+  }
+
+  Endpoint& endpoint_;
+  const Group& group_;
+  std::span<float> values_;
+  const ElemRange all_;
+  const Wire wire_;
+  const Tag tag_;
+  const Traffic kind_;
+  const int64_t slot_elems_;
+  std::vector<float> staged_;
+  std::vector<uint16_t> packed_in_, packed_out_;
+  std::array<Request, kAhead> receives_;
+  std::array<std::vector<Request>, kWindow> answers_;
+};
+
+}  // namespace
+
+void parameter_server_all_reduce(Endpoint& endpoint,
+                                 const Group& group,
+                                 std::span<float> values,
+                                 Wire wire,
+                                 Tag tag,
+                                 Traffic kind) {
+  if (group.size() == 1) return;
+  if (group.position == 0) {
+    Server(endpoint, group, values, wire, tag, kind).run();
+    return;
+  }
+  const ElemRange all{0, static_cast<int64_t>(values.size())};
+  Exchange(endpoint, group, values, wire, tag, kind)
+      .run({0, all, all}, Exchange::Take::kReplace);
+}
+
+int64_t parameter_server_elems_sent(int group_size,
+                                    int position,
+                                    int64_t elems) {
+  return position == 0 ? (group_size - 1) * elems : elems;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,37 @@
+// What top_k and random_k share: a choice of coordinates, and messages of
+// their values and places.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compress/compressor.h"
+#include "ops/select.h"
+
+namespace syncopate {
+
+// Message: the kept values of all tensors as floats, then their places.
+class Sparse : public Compressor {
+ public:
+  Sparse(Context& context,
+         const CompressOptions& options,
+         const ParameterTable& table);
+  static int64_t words(const CompressOptions& options,
+                       const ParameterTable& table);
+
+  int64_t elems() const override { return segments_.num_elems(); }
+  int64_t message_words() const override { return 2 * selection_.total(); }
+  void blend(Context& context,
+             std::span<float> y,
+             std::span<const uint32_t> message,
+             float a,
+             float b) override;
+  bool is_sparse() const override { return true; }
+
+ protected:
+  std::span<float> values(std::span<uint32_t> message) const;
+  std::span<uint32_t> places(std::span<uint32_t> message) const;
+
+  const Segments segments_;
+  const Selection selection_;
+};
+
+}  // namespace syncopate

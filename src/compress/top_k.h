@@ -1,0 +1,21 @@
+// The largest elements of each tensor.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compress/sparse.h"
+
+namespace syncopate {
+
+// |q - x|^2 <= (1 - k / d) |x|^2 by tensor of d elements.
+class TopK : public Sparse {
+ public:
+  using Sparse::Sparse;
+  void encode(Context& context,
+              std::span<uint32_t> message,
+              std::span<const float> x,
+              const Draw& draw) override;
+  bool is_contractive() const override { return true; }
+  bool is_unbiased() const override { return false; }
+};
+
+}  // namespace syncopate

@@ -1,0 +1,437 @@
+// The keys of [sync], of each scheme, of [compress] and [topology].
+#include "config/key_sections.h"
+
+namespace syncopate {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr auto kSync = &Options::sync;
+
+// The place &Options::sync -> &SyncOptions::section -> &Section::member.
+template <auto kSection, auto kMember>
+Target at2(Options& options) {
+  return &(options.sync.*kSection.*kMember);
+}
+
+// A key is in use where one of the run's schemes has it; under sync_switch
+// those of its phases count.
+std::vector<UsedWhen> used_by(Words schemes) {
+  return {{"sync.scheme", std::move(schemes)}};
+}
+
+std::vector<UsedWhen> with(std::vector<UsedWhen> rules, UsedWhen rule) {
+  rules.push_back(std::move(rule));
+  return rules;
+}
+
+const Words kReducing = {"bsp", "ds_sync", "local_sgd", "esync", "power_sgd"};
+const Words kOnTopology = {"d_psgd", "choco", "dcd_psgd", "ecd_psgd",
+                           "deep_squeeze"};
+const Words kCompressing = {"choco", "dcd_psgd", "ecd_psgd", "deep_squeeze",
+                            "dgc"};
+
+Words with_words(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+template <typename Table>
+Words keywords(const Table& table) {
+  Words words;
+  for (const auto& entry : table) words.push_back(entry.first);
+  return words;
+}
+
+Words collective_keywords() {
+  Words words;
+  for (const CollectiveInfo& info : collective_table())
+    words.push_back(info.keyword);
+  return words;
+}
+
+Words scheme_keywords() {
+  Words words;
+  for (const SchemeInfo& info : scheme_table()) words.push_back(info.keyword);
+  return words;
+}
+
+// Of the networks that have BatchNorm.
+const UsedWhen kHasBatchNorm = {"model.family", {"resnet", "wrn"}};
+
+}  // namespace
+
+std::vector<Key> sync_keys() {
+  return {
+      {.name = "sync.scheme",
+       .target = at<kSync, &SyncOptions::scheme>,
+       .doc = "The rule that keeps workers in step.",
+       .choices = scheme_keywords()},
+      {.name = "sync.transport",
+       .target = at<kSync, &SyncOptions::transport>,
+       .doc = "What carries gradients between GPUs of different ranks: NCCL, "
+              "or MPI through host memory; auto: NCCL where every rank has "
+              "its own GPU, the library is there and the scheme can use it.",
+       .choices = {"auto", "mpi", "nccl"},
+       .used_when = used_by({"bsp", "local_sgd", "power_sgd"})},
+      {.name = "sync.collective",
+       .target = at<kSync, &SyncOptions::collective>,
+       .doc = "Algorithm of the all-reduce through host memory; native: the "
+              "MPI library's own.",
+       .choices = collective_keywords(),
+       .used_when = used_by(kReducing)},
+      {.name = "sync.wire",
+       .target = at<kSync, &SyncOptions::wire>,
+       .doc = "Number format of what travels uncompressed; sums are formed in "
+              "fp32 (NCCL rounds them to bf16 on their way).",
+       .choices = {"fp32", "bf16"},
+       .used_when = used_by(with_words(kReducing, {"d_psgd", "sgp"}))},
+      {.name = "sync.bucket_mb",
+       .target = at<kSync, &SyncOptions::bucket_mb>,
+       .doc = "Megabytes of gradients or parameters that travel together; "
+              "auto: 4, by NCCL 32.",
+       .low = 0.001,
+       .high = 65536,
+       .zero_word = "auto",
+       .used_when = used_by(kReducing)},
+      {.name = "bsp.batchnorm",
+       .target = at2<&SyncOptions::bsp, &BspOptions::batchnorm>,
+       .doc = "Running statistics of BatchNorm: each worker's own, or "
+              "averaged.",
+       .choices = {"local", "averaged"},
+       .used_when = with(used_by({"bsp"}), kHasBatchNorm)},
+      {.name = "bsp.clip",
+       .target = at2<&SyncOptions::bsp, &BspOptions::clip>,
+       .doc = "What optimizer.clip_norm bounds: the mean gradient, or each "
+              "worker's before the reduction.",
+       .choices = {"reduced", "local"},
+       .used_when = with(used_by({"bsp"}), {"optimizer.clip_norm", {}})},
+  };
+}
+
+std::vector<Key> averaging_keys() {
+  const auto ds_sync = used_by({"ds_sync"});
+  const auto local_sgd = used_by({"local_sgd"});
+  const auto with_momentum = with(local_sgd, {"local_sgd.outer", {"momentum"}});
+  return {
+      {.name = "ds_sync.radices",
+       .target = at2<&SyncOptions::ds_sync, &DsSyncOptions::radices>,
+       .doc = "Digits of a rank, one a phase, whose product is the number of "
+              "workers: group sizes. auto: k, k for k * k workers, else prime "
+              "factors.",
+       .low = 2,
+       .zero_word = "auto",
+       .used_when = ds_sync},
+      {.name = "ds_sync.group",
+       .target = at2<&SyncOptions::ds_sync, &DsSyncOptions::group>,
+       .doc = "Workers of a group where shifted groups are wanted instead of "
+              "digits; 0: digits.",
+       .low = 0,
+       .used_when = ds_sync},
+      {.name = "ds_sync.place",
+       .target = at2<&SyncOptions::ds_sync, &DsSyncOptions::place>,
+       .doc = "Where parameters are averaged: before forward (as published "
+              "for images), or after the update (for text and clicks).",
+       .choices = {"before_forward", "after_update"},
+       .used_when = ds_sync},
+      {.name = "ds_sync.batchnorm",
+       .target = at2<&SyncOptions::ds_sync, &DsSyncOptions::batchnorm>,
+       .doc = "Running statistics of BatchNorm: averaged with the parameters, "
+              "or each worker's own.",
+       .choices = {"averaged", "local"},
+       .used_when = with(ds_sync, kHasBatchNorm)},
+      {.name = "ds_sync.restart",
+       .target = at2<&SyncOptions::ds_sync, &DsSyncOptions::restart>,
+       .doc = "When phases begin again: at each epoch, or never.",
+       .choices = {"epoch", "never"},
+       .used_when = ds_sync},
+      {.name = "ds_sync.final_average",
+       .target = at2<&SyncOptions::ds_sync, &DsSyncOptions::final_average>,
+       .doc = "Whether all replicas are averaged at the end of the run.",
+       .used_when = ds_sync},
+      {.name = "local_sgd.steps",
+       .target = at2<&SyncOptions::local_sgd, &LocalSgdOptions::steps>,
+       .doc = "Local steps between two averages.",
+       .low = 1,
+       .used_when = local_sgd},
+      {.name = "local_sgd.outer",
+       .target = at2<&SyncOptions::local_sgd, &LocalSgdOptions::outer>,
+       .doc = "What is done with the workers' models: their average, or a "
+              "step of an outer optimizer along it.",
+       .choices = {"average", "momentum"},
+       .used_when = local_sgd},
+      {.name = "local_sgd.outer_lr",
+       .target = at2<&SyncOptions::local_sgd, &LocalSgdOptions::outer_lr>,
+       .doc = "Rate of the outer step.",
+       .low = 0,
+       .is_low_open = true,
+       .used_when = with_momentum},
+      {.name = "local_sgd.outer_momentum",
+       .target = at2<&SyncOptions::local_sgd, &LocalSgdOptions::outer_momentum>,
+       .doc = "Momentum of the outer step.",
+       .low = 0,
+       .high = 1,
+       .is_high_open = true,
+       .used_when = with_momentum},
+      {.name = "local_sgd.outer_nesterov",
+       .target = at2<&SyncOptions::local_sgd, &LocalSgdOptions::outer_nesterov>,
+       .doc = "Nesterov's form of the outer momentum.",
+       .used_when = with_momentum},
+      {.name = "local_sgd.start",
+       .target = at2<&SyncOptions::local_sgd, &LocalSgdOptions::start>,
+       .doc = "Before this, gradients are averaged every step (post-local "
+              "SGD).",
+       .low = 0,
+       .used_when = local_sgd},
+      {.name = "local_sgd.batchnorm",
+       .target = at2<&SyncOptions::local_sgd, &LocalSgdOptions::batchnorm>,
+       .doc = "Running statistics of BatchNorm: averaged with the parameters, "
+              "or each worker's own.",
+       .choices = {"averaged", "local"},
+       .used_when = with(local_sgd, kHasBatchNorm)},
+      {.name = "power_sgd.rank",
+       .target = at2<&SyncOptions::power_sgd, &PowerSgdOptions::rank>,
+       .doc = "Rank of a compressed gradient matrix.",
+       .low = 1,
+       .high = 1024,
+       .used_when = used_by({"power_sgd"})},
+      {.name = "power_sgd.warm_start",
+       .target = at2<&SyncOptions::power_sgd, &PowerSgdOptions::warm_start>,
+       .doc = "Whether a step begins from the factor of the step before.",
+       .used_when = used_by({"power_sgd"})},
+  };
+}
+
+std::vector<Key> server_keys() {
+  const auto server = used_by({"asp", "ssp"});
+  const auto esync = used_by({"esync"});
+  return {
+      {.name = "asp.servers",
+       .target = at2<&SyncOptions::asp, &AspOptions::servers>,
+       .doc = "Shards of the parameter server, on the first workers; auto: "
+              "one on each.",
+       .low = 1,
+       .high = 65536,
+       .zero_word = "auto",
+       .used_when = server},
+      {.name = "asp.compensation",
+       .target = at2<&SyncOptions::asp, &AspOptions::compensation>,
+       .doc = "Delay compensation (DC-ASGD) against the parameters that the "
+              "worker had, or those before the last update.",
+       .choices = {"none", "per_worker", "per_key"},
+       .used_when = server},
+      {.name = "asp.lambda",
+       .target = at2<&SyncOptions::asp, &AspOptions::lambda>,
+       .doc = "Factor of the compensation.",
+       .low = 0,
+       .used_when =
+           with(server, {"asp.compensation", {"per_worker", "per_key"}})},
+      {.name = "asp.record",
+       .target = at2<&SyncOptions::asp, &AspOptions::record>,
+       .doc = "Whether the order of arrivals is written to order.h5 of the "
+              "run's folder.",
+       .used_when = server},
+      {.name = "asp.replay",
+       .target = at2<&SyncOptions::asp, &AspOptions::replay>,
+       .doc = "An order.h5 whose order of arrivals is kept; none: as they "
+              "come.",
+       .zero_word = "none",
+       .used_when = server},
+      {.name = "ssp.bound",
+       .target = at2<&SyncOptions::ssp, &SspOptions::bound>,
+       .doc = "Steps that a worker may be ahead of the slowest.",
+       .low = 0,
+       .used_when = used_by({"ssp"})},
+      {.name = "esync.global_lr",
+       .target = at2<&SyncOptions::esync, &EsyncOptions::global_lr>,
+       .doc = "Rate of the mean of the workers' differences.",
+       .low = 0,
+       .is_low_open = true,
+       .used_when = esync},
+      {.name = "esync.epsilon_s",
+       .target = at2<&SyncOptions::esync, &EsyncOptions::epsilon_s>,
+       .doc = "Seconds that a worker stops early, so that it is not late "
+              "(published: 0.5).",
+       .low = 0,
+       .used_when = esync},
+      {.name = "esync.epsilon_steps",
+       .target = at2<&SyncOptions::esync, &EsyncOptions::epsilon_steps>,
+       .doc = "The same in steps of the worker itself; both are added.",
+       .low = 0,
+       .used_when = esync},
+      {.name = "esync.query",
+       .target = at2<&SyncOptions::esync, &EsyncOptions::query>,
+       .doc = "Whether a worker waits for the state server's answer, or goes "
+              "on and abandons the step under way.",
+       .choices = {"blocking", "non_blocking"},
+       .used_when = esync},
+      {.name = "esync.batchnorm",
+       .target = at2<&SyncOptions::esync, &EsyncOptions::batchnorm>,
+       .doc = "Running statistics of BatchNorm: averaged at the end of a "
+              "round, or each worker's own.",
+       .choices = {"averaged", "local"},
+       .used_when = with(esync, kHasBatchNorm)},
+  };
+}
+
+std::vector<Key> switching_keys() {
+  const auto used = used_by({"sync_switch"});
+  const auto on_line =
+      with(used, {"sync_switch.policy", {"greedy", "elastic"}});
+  constexpr auto kSwitch = &SyncOptions::sync_switch;
+  return {
+      {.name = "sync_switch.order",
+       .target = at2<kSwitch, &SyncSwitchOptions::order>,
+       .doc = "Schemes, a phase each; 1 stands for bsp and 0 for asp, so 10 "
+              "is bsp, then asp. Must be given.",
+       .zero_word = "none",
+       .used_when = used},
+      {.name = "sync_switch.fractions",
+       .target = at2<kSwitch, &SyncSwitchOptions::fractions>,
+       .doc = "Share of the run's work of each phase; the sum is 1.",
+       .low = 0,
+       .high = 1,
+       .zero_word = "none",
+       .used_when = used},
+      {.name = "sync_switch.train_steps",
+       .target = at2<kSwitch, &SyncSwitchOptions::train_steps>,
+       .doc = "Instead of fractions: where each phase ends, counted as "
+              "Sync-Switch does (a bulk-synchronous step and an asynchronous "
+              "update are 1 each).",
+       .low = 0,
+       .zero_word = "none",
+       .used_when = used},
+      {.name = "sync_switch.overrides",
+       .target = at2<kSwitch, &SyncSwitchOptions::overrides>,
+       .doc = "Keys that differ in a phase: 2:optimizer.lr=0.05; of "
+              "optimizer, schedule, sync, compress, topology and the schemes.",
+       .zero_word = "none",
+       .used_when = used},
+      {.name = "sync_switch.lr_rule",
+       .target = at2<kSwitch, &SyncSwitchOptions::lr_rule>,
+       .doc = "linear: optimizer.lr is the rate of one mini-batch, and that "
+              "of a phase that averages gradients is workers times it; none: "
+              "as it is.",
+       .choices = {"linear", "none"},
+       .used_when = used},
+      {.name = "sync_switch.momentum_rule",
+       .target = at2<kSwitch, &SyncSwitchOptions::momentum_rule>,
+       .doc = "Momentum in phases behind a switch that do not average "
+              "gradients: kept (published as best), zero, divided by the "
+              "workers, or rising to the whole.",
+       .choices = {"keep", "zero", "scaled", "ramp_linear", "ramp_doubling"},
+       .used_when = used},
+      {.name = "sync_switch.momentum_ramp",
+       .target = at2<kSwitch, &SyncSwitchOptions::momentum_ramp>,
+       .doc = "Length of the rise; must be given.",
+       .low = 0,
+       .used_when = with(used, {"sync_switch.momentum_rule",
+                                {"ramp_linear", "ramp_doubling"}})},
+      {.name = "sync_switch.policy",
+       .target = at2<kSwitch, &SyncSwitchOptions::policy>,
+       .doc = "What is done about stragglers in bulk-synchronous phases: "
+              "nothing, switch to asp while they last, or go on without them.",
+       .choices = {"fixed", "greedy", "elastic"},
+       .used_when = used},
+      {.name = "sync_switch.window",
+       .target = at2<kSwitch, &SyncSwitchOptions::window>,
+       .doc = "Steps over which a worker's throughput is measured.",
+       .low = 1,
+       .used_when = on_line},
+      {.name = "sync_switch.threshold",
+       .target = at2<kSwitch, &SyncSwitchOptions::threshold>,
+       .doc = "A straggler's throughput is below the mean by more than so "
+              "many standard deviations.",
+       .low = 0,
+       .used_when = on_line},
+      {.name = "sync_switch.consecutive",
+       .target = at2<kSwitch, &SyncSwitchOptions::consecutive>,
+       .doc = "Detections in a row after which something is done.",
+       .low = 1,
+       .used_when = on_line},
+  };
+}
+
+std::vector<Key> gossip_keys() {
+  const auto compressing = used_by(kCompressing);
+  const auto sparse =
+      with(compressing, {"compress.kind", {"top_k", "random_k"}});
+  const auto qsgd = with(compressing, {"compress.kind", {"qsgd"}});
+  const auto hierarchical =
+      with(used_by(kOnTopology), {"topology.kind", {"hierarchical"}});
+  constexpr auto kCompress = &SyncOptions::compress;
+  constexpr auto kTopology = &SyncOptions::topology;
+  return {
+      {.name = "choco.gamma",
+       .target = at2<&SyncOptions::choco, &ChocoOptions::gamma>,
+       .doc = "Consensus step size (choco and deep_squeeze).",
+       .low = 0,
+       .high = 1,
+       .is_low_open = true,
+       .used_when = used_by({"choco", "deep_squeeze"})},
+      {.name = "dgc.warmup_ratios",
+       .target = at2<&SyncOptions::dgc, &DgcOptions::warmup_ratios>,
+       .doc = "compress.ratio of the first epochs, one each.",
+       .low = 0,
+       .high = 1,
+       .is_high_open = true,
+       .zero_word = "none",
+       .used_when = used_by({"dgc"})},
+      {.name = "dgc.mask_momentum",
+       .target = at2<&SyncOptions::dgc, &DgcOptions::mask_momentum>,
+       .doc = "Whether the momentum of sent elements is set to zero.",
+       .used_when = used_by({"dgc"})},
+      {.name = "dgc.clip",
+       .target = at2<&SyncOptions::dgc, &DgcOptions::clip>,
+       .doc = "Largest norm of a worker's gradient, times 1 / sqrt(workers); "
+              "0: no clipping.",
+       .low = 0,
+       .used_when = used_by({"dgc"})},
+      {.name = "compress.kind",
+       .target = at2<kCompress, &CompressOptions::kind>,
+       .doc = "The compressor.",
+       .choices = keywords(compressor_table()),
+       .used_when = compressing},
+      {.name = "compress.ratio",
+       .target = at2<kCompress, &CompressOptions::ratio>,
+       .doc = "Share of each tensor's elements that is dropped.",
+       .low = 0,
+       .high = 1,
+       .is_high_open = true,
+       .used_when = sparse},
+      {.name = "compress.bits",
+       .target = at2<kCompress, &CompressOptions::bits>,
+       .doc = "Bits of a quantised value beside its sign: 2^bits - 1 levels.",
+       .low = 1,
+       .high = 16,
+       .used_when = qsgd},
+      {.name = "compress.levels",
+       .target = at2<kCompress, &CompressOptions::levels>,
+       .doc = "Levels, instead of bits; 0: by bits.",
+       .low = 0,
+       .high = 65535,
+       .used_when = qsgd},
+      {.name = "compress.biased",
+       .target = at2<kCompress, &CompressOptions::biased>,
+       .doc = "Whether qsgd is scaled down, and random_k not scaled up, so "
+              "that they are contractions.",
+       .used_when = with(compressing, {"compress.kind", {"random_k", "qsgd"}})},
+      {.name = "topology.kind",
+       .target = at2<kTopology, &TopologyOptions::kind>,
+       .doc = "Who exchanges with whom.",
+       .choices = keywords(topology_table()),
+       .used_when = used_by(kOnTopology)},
+      {.name = "topology.group",
+       .target = at2<kTopology, &TopologyOptions::group>,
+       .doc = "Workers of a group, which average exactly.",
+       .low = 1,
+       .used_when = hierarchical},
+      {.name = "topology.between",
+       .target = at2<kTopology, &TopologyOptions::between>,
+       .doc = "Topology of the groups.",
+       .choices = keywords(topology_table()),
+       .used_when = hierarchical},
+  };
+}
+
+}  // namespace syncopate

@@ -1,0 +1,42 @@
+// Linear combinations of flat ranges in one pass, and what DC-ASGD adds to a
+// gradient.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <initializer_list>
+#include <span>
+
+#include "ops/context.h"
+
+namespace syncopate {
+
+struct Term {
+  float factor;
+  std::span<const float> values;
+};
+
+// y = sum of factor * values, one to four terms, each of y's length; y may be
+// (exactly) any of them. Added in the order given: fma chains, so that every
+// device rounds alike.
+void combine(Context& context,
+             std::span<float> y,
+             std::initializer_list<Term> terms);
+
+// g = g + lambda * g * g * (x - backup), element by element: Zheng et al. 2017
+// (DC-ASGD), eq. 10.
+void compensate(Context& context,
+                std::span<float> g,
+                std::span<const float> x,
+                std::span<const float> backup,
+                float lambda);
+
+// The columns of p (rows, rank), row-major, made orthonormal in place by
+// modified Gram-Schmidt, in the order of columns (Vogels et al. 2019,
+// PowerSGD). A column that is left with a norm below 1e-8 of its first becomes
+// zero. Sums in fixed chunks: the same bits for any number of threads.
+void orthonormalize(Context& context,
+                    std::span<float> p,
+                    int64_t rows,
+                    int64_t rank);
+
+}  // namespace syncopate

@@ -1,0 +1,81 @@
+// Signs with a scale and stochastic quantisation of flat ranges, packed into
+// 32-bit words as they travel; scales and norms are by tensor.
+//
+// Everything lies in the memory of the context's device. Words are zero where
+// no element belongs to a bit.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ops/context.h"
+#include "ops/segments.h"
+
+namespace syncopate {
+
+// Words for `elems` values of `bits` each: groups of 32 elements take exactly
+// `bits` words, element i of a group the bits [i * bits, (i + 1) * bits),
+// lowest first.
+constexpr int64_t packed_words(int64_t elems, int64_t bits) {
+  return (elems + 31) / 32 * bits;
+}
+
+// scale of a tensor = |x|_1 / elements; one bit an element, 1 for negative.
+// (Karimireddy et al. 2019, sign with the l1 mean.) -0.0 and 0 pack as 0.
+//   words   (packed_words(D, 1))     scales  (tensors)     x  (D)
+void sign_encode(Context& context,
+                 std::span<uint32_t> words,
+                 std::span<float> scales,
+                 std::span<const float> x,
+                 const Segments& segments);
+// y = a * y + b * q where q is -scale or +scale; zero bits are +scale. a == 0
+// assigns, whatever y holds.
+void sign_blend(Context& context,
+                std::span<float> y,
+                std::span<const uint32_t> words,
+                std::span<const float> scales,
+                const Segments& segments,
+                float a,
+                float b);
+
+// Alistarh et al. 2017, by tensor of d elements, s levels:
+//   l = s |x| / |x|_2,   xi = floor(l) + [u < l - floor(l)]
+//   q = c sign(x) |x|_2 xi / s,   c = 1, or biased 1 / (1 + min(d / s^2,
+//   sqrt(d) / s))
+// u of element i: 24 bits of Philox(seed, kQuantize, worker, step), counter i.
+// An element takes a sign bit (lowest) and bits_of_level(s) bits of xi. A zero
+// tensor has norm 0 and q = 0.
+struct QsgdParams {
+  int64_t levels;
+  bool is_biased;
+};
+struct Draw {
+  uint64_t seed;
+  uint64_t worker;
+  uint64_t step;
+};
+constexpr int64_t bits_of_level(int64_t levels) {
+  int64_t bits = 0;
+  while (levels >> bits) ++bits;
+  return bits;
+}
+//   words  (packed_words(D, 1 + bits_of_level(levels)))    norms  (tensors)
+void qsgd_encode(Context& context,
+                 std::span<uint32_t> words,
+                 std::span<float> norms,
+                 std::span<const float> x,
+                 const Segments& segments,
+                 const QsgdParams& params,
+                 const Draw& draw);
+// y = a * y + b * q; a == 0 assigns.
+void qsgd_blend(Context& context,
+                std::span<float> y,
+                std::span<const uint32_t> words,
+                std::span<const float> norms,
+                const Segments& segments,
+                const QsgdParams& params,
+                float a,
+                float b);
+
+}  // namespace syncopate

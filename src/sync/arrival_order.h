@@ -1,0 +1,41 @@
+// In which order the messages of an asynchronous run arrived: written at the
+// end of one run, and imposed on another, which then has the same bits.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/state_visitor.h"
+
+namespace syncopate {
+
+struct ArrivalOrder {
+  std::vector<int64_t> tickets;               // the rank that got each step
+  std::vector<std::vector<int64_t>> updates;  // by shard: whose pushes, applied
+  std::vector<int64_t> boundaries;            // worker_steps, ascending
+};
+
+// What decides whether an order fits a run.
+struct OrderShape {
+  int64_t workers, shards, worker_steps;
+  int64_t bound;  // ssp.bound, or Tickets::kNoBound
+};
+
+void write_order(const std::string& path,
+                 const ArrivalOrder& order,
+                 const OrderShape& shape);
+
+// Error(kBadInput), one line that names path and what was expected, for a file
+// of another shape or one that no run can have written.
+ArrivalOrder read_order(const std::string& path, const OrderShape& expected);
+
+// A list that has not reached its last length: stored at `full_length`, which
+// is known when it is loaded.
+void visit_growing(StateVisitor& visitor,
+                   const std::string& name,
+                   std::vector<int64_t>& values,
+                   int64_t full_length);
+
+}  // namespace syncopate

@@ -1,0 +1,150 @@
+#include "sync/asp.h"
+
+#include <algorithm>
+
+#include "comm/tags.h"
+#include "ops/elementwise.h"
+
+namespace syncopate {
+
+Asp::Asp(const SchemeParts& parts, int64_t bound)
+    : SchemeBase(parts,
+                 std::make_unique<Tickets>(parts.endpoint, bound),
+                 {.parameters = Owner::kShared,
+                  .buffers = Owner::kWorker,
+                  .optimizer = Owner::kWorker}),
+      exchange_(parts),
+      stale_(parts.endpoint.size()),
+      order_(parts, exchange_.num_shards(), bound) {
+  if (rank() < exchange_.num_shards()) {
+    const ShardExchange::Slice own = exchange_.slice(rank());
+    shard_ =
+        std::make_unique<ParameterShard>(parts, own.offset, own.elems, bound);
+  }
+  order_.attach(tickets(), shard_.get());
+}
+
+OnHost Asp::own_slice(std::span<float> range) {
+  return {context().device(), context().stream(),
+          range.subspan(shard_->offset(), shard_->elems())};
+}
+
+void Asp::enter() {
+  Replica& mine = replica();
+  if (shard_) {
+    shard_->enter(own_slice(mine.parameters).values());
+    const auto to = shard_->optimizer().state();
+    const auto from = mine.optimizer->state();
+    // What another optimizer kept means nothing here: then it starts anew.
+    if (to.size() == from.size())
+      for (size_t i = 0; i < to.size(); ++i) {
+        OnHost state = own_slice(from[i]);
+        std::copy_n(state.values().begin(), to[i].size(), to[i].begin());
+      }
+  }
+  context().stream().synchronize();
+  mine.optimizer.reset();
+}
+
+// In virtual time workers begin at clocks of their own: nobody goes on before
+// all services are there for the first.
+void Asp::begin(const Segment& segment) {
+  CHECK(!is_open_);
+  order_.check_boundary(segment);
+  is_open_ = true;
+  has_left_ = false;
+  const Time here = endpoint().now();
+  endpoint().set_clock(segment.earliest);
+  SchemeBase::begin(segment);
+  if (shard_)
+    shard_->begin(endpoint(), segment,
+                  own_slice(replica().parameters).values());
+  barrier(endpoint(), world_, tags::kCollective);
+  endpoint().set_clock(here);
+}
+
+// The pull comes before the wish for another step: at the end of a segment no
+// step follows that could depend on when a held-back pull was let go.
+Plan Asp::next(const Word& mine) {
+  if (exchange_.is_in_flight()) {
+    times_.add(exchange_.finish());
+    pulled_at_ = endpoint().now();
+    stale_.note(exchange_.staleness());
+  }
+  await_pulled();
+  const Plan plan = SchemeBase::next(mine);
+  if (plan.stop && !has_left_) exchange_.tell_boundary();
+  has_left_ = plan.stop;
+  return plan;
+}
+
+void Asp::await_pulled() {
+  if (endpoint().now() < pulled_at_)
+    exposed([this] { endpoint().advance(pulled_at_ - endpoint().now()); });
+}
+
+void Asp::update(const Plan& plan) {
+  if (const float* factor = clip(1))
+    scale_by(context(), replica().gradients, factor);
+  exchange_.start(plan.rate, plan.momentum);
+  ++num_pushes_;
+}
+
+void Asp::quiesce() {
+  if (!is_open_) return;
+  CHECK(has_left_ && !exchange_.is_in_flight());
+  SchemeBase::quiesce();
+  if (shard_) shard_->end(endpoint());
+  is_open_ = false;
+  check_counters();
+  exchange_.gather_parameters(shard_ ? shard_->values() : std::span<float>());
+}
+
+// Every push has been applied once, by every shard.
+void Asp::check_counters() {
+  double sums[] = {static_cast<double>(num_pushes_),
+                   static_cast<double>(steps_done())};
+  agree(endpoint(), world_, sums, Combine::kSum, tags::kControl);
+  CHECK_MSG(sums[0] == sums[1], "{} pushes of {} steps", sums[0], sums[1]);
+  const auto pushes = static_cast<int64_t>(sums[0]);
+  if (shard_)
+    CHECK_MSG(shard_->num_updates() == pushes, "{} updates of {} pushes",
+              shard_->num_updates(), pushes);
+  order_.note_boundary(pushes);
+}
+
+void Asp::leave() {
+  SchemeBase::leave();
+  await_pulled();
+  Replica& mine = replica();
+  mine.optimizer =
+      make_optimizer(context(), parts_.optimizer, parts_.model.parameters(), 0,
+                     mine.parameters.size());
+  const auto whole = mine.optimizer->state();
+  for (size_t i = 0; i < whole.size(); ++i) {
+    OnHost state(context().device(), context().stream(), whole[i]);
+    exchange_.gather(state.values(), shard_ ? shard_->optimizer().state()[i]
+                                            : std::span<float>());
+    state.put_back();
+  }
+}
+
+void Asp::visit_state(StateVisitor& visitor) {
+  replica().optimizer.reset();  // of a replica that was just made
+  SchemeBase::visit_state(visitor);
+  visitor.visit(Owner::kWorker, "pushes", std::span(&num_pushes_, 1));
+  visitor.visit(Owner::kWorker, "pulled_at", std::span(&pulled_at_, 1));
+  stale_.visit_state(visitor);
+  if (shard_) shard_->visit_state(visitor);
+  order_.visit_state(visitor);
+}
+
+std::unique_ptr<Scheme> make_asp(const SchemeParts& parts) {
+  return std::make_unique<Asp>(parts);
+}
+
+std::string asp_obstacle(const SchemeRequest& request) {
+  return server_obstacle(request, Tickets::kNoBound);
+}
+
+}  // namespace syncopate

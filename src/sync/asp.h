@@ -1,0 +1,63 @@
+// Asynchronous stochastic gradient descent with a sharded parameter server
+// (Dean et al. 2012, Downpour with a push and a pull every step; the ASP of
+// Sync-Switch). Worker i, at its own speed:
+//
+//   g = gradient of its batch at what it pulled last
+//   push g, and the step's rate and momentum, to every shard
+//   x = what the shards answer: their slices after this update
+//
+// No barrier, no lock. Shards lie with the first asp.servers workers (0: with
+// each); what they do with a push is in parameter_shard.h. The optimizer's
+// state is theirs: replica.optimizer is freed meanwhile. With N equal shards, a
+// step sends 2 (N-1)/N times the model. One worker is sequential SGD.
+//
+// BatchNorm's running statistics stay each worker's own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "sync/order_keeper.h"
+#include "sync/parameter_shard.h"
+#include "sync/scheme_base.h"
+#include "sync/shard_exchange.h"
+#include "sync/staleness.h"
+
+namespace syncopate {
+
+class Asp : public SchemeBase {
+ public:
+  // `bound`: how far a worker may be ahead of another (ssp.h).
+  explicit Asp(const SchemeParts& parts, int64_t bound = Tickets::kNoBound);
+  void enter() override;
+  void begin(const Segment& segment) override;
+  Plan next(const Word& mine) override;
+  void update(const Plan& plan) override;
+  void quiesce() override;
+  void leave() override;
+  void finish() override { order_.write(); }
+  void visit_state(StateVisitor& visitor) override;
+  std::vector<SeriesInfo> series() const override { return stale_.series(); }
+  std::vector<double> take_series() override { return stale_.take(); }
+
+  Tickets& tickets() { return static_cast<Tickets&>(*pace_); }
+
+ private:
+  void check_counters();
+  void await_pulled();
+  // The own shard's slice of a range of the model's length.
+  OnHost own_slice(std::span<float> range);
+
+  ShardExchange exchange_;
+  std::unique_ptr<ParameterShard> shard_;  // of the first workers
+  bool is_open_ = false, has_left_ = false;
+  int64_t num_pushes_ = 0;
+  // When the last pull was complete. At a boundary clocks are set back before
+  // it: the next step still waits for it.
+  double pulled_at_ = 0;
+  Staleness stale_;
+  OrderKeeper order_;
+};
+
+std::unique_ptr<Scheme> make_asp(const SchemeParts& parts);
+std::string asp_obstacle(const SchemeRequest& request);
+
+}  // namespace syncopate

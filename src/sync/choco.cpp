@@ -1,0 +1,72 @@
+#include "sync/choco.h"
+
+#include <cmath>
+
+#include "ops/reduce.h"
+
+namespace syncopate {
+
+Choco::Choco(const SchemeParts& parts)
+    : CompressedGossip(parts),
+      xhat_(parts.context.device(),
+            parts.context.stream(),
+            parts.replica.parameters.size()),
+      s_(parts.context.device(), parts.context.stream(), xhat_.size()) {}
+
+void Choco::enter() {
+  CompressedGossip::enter();
+  for (const std::span<float> copy : {xhat_.span(), s_.span()})
+    context().device().fill_zero(copy.data(),
+                                 static_cast<int64_t>(copy.size_bytes()),
+                                 context().stream());
+}
+
+void Choco::update(const Plan& plan) {
+  const std::span<float> x = replica().parameters;
+  const std::span<float> difference = replica().gradients;  // done with
+  const auto gamma = static_cast<float>(parts_.sync.choco.gamma);
+  step_locally(plan);
+  receive();
+  combine(context(), x, {{1, x}, {gamma, s_}, {-gamma, xhat_}});
+  combine(context(), difference, {{1, x}, {-1, xhat_}});
+  send(difference);
+}
+
+void Choco::take_in() {
+  blend_own(xhat_, 1, 1);
+  blend_own(s_, 1, self_weight_);
+  for (int j = 0; j < degree(); ++j) blend(s_, j, 1, neighbours_[j].weight);
+}
+
+void Choco::visit_state(StateVisitor& visitor) {
+  CompressedGossip::visit_state(visitor);
+  const ParameterTable& table = parts_.model.parameters();
+  visitor.visit_device_range(Owner::kWorker, "xhat", table, xhat_);
+  visitor.visit_device_range(Owner::kWorker, "s", table, s_);
+}
+
+std::vector<SeriesInfo> Choco::series() const {
+  return {{.name = "public_copy_distance",
+           .unit = "",
+           .description = "Euclidean distance between a worker's parameters "
+                          "and what its neighbours know of them, after the "
+                          "last round"}};
+}
+
+std::vector<double> Choco::take_series() {
+  const std::span<float> difference = replica().gradients;
+  combine(context(), difference, {{1, xhat_}});
+  if (is_under_way()) blend_own(difference, 1, 1);
+  combine(context(), difference, {{1, replica().parameters}, {-1, difference}});
+  return {std::sqrt(dot(context(), difference, difference))};
+}
+
+std::unique_ptr<Scheme> make_choco(const SchemeParts& parts) {
+  return std::make_unique<Choco>(parts);
+}
+
+std::string choco_obstacle(const SchemeRequest& request) {
+  return contraction_obstacle(request, "choco");
+}
+
+}  // namespace syncopate

@@ -1,0 +1,78 @@
+#include "sync/compressed_gather.h"
+
+#include <algorithm>
+
+#include "comm/tags.h"
+#include "compress/message.h"
+
+namespace syncopate {
+
+CompressedGather::CompressedGather(const SchemeParts& parts, int64_t max_words)
+    : context_(parts.context),
+      endpoint_(parts.endpoint),
+      world_(parts.endpoint.world_group()),
+      rank_(parts.endpoint.rank()),
+      max_words_(max_words),
+      messages_(context_.device(),
+                context_.stream(),
+                world_.size() * max_words),
+      mirror_(context_.device(), as_floats(messages_.span())),
+      ready_(context_.device().make_event()) {
+  requests_.reserve(2 * world_.size());
+}
+
+SyncTimes CompressedGather::exchange(int64_t words) {
+  SyncTimes times;
+  if (world_.size() == 1) return times;
+  ready_->record(context_.stream());
+  const Time entered = endpoint_.now();
+  // Tells waiting for others from the time that messages take.
+  const Task arrival = endpoint_.start("arrival", [this](Endpoint& endpoint) {
+    barrier(endpoint, world_, tags::kArrival);
+    all_arrived_at_ = endpoint.now();
+  });
+  endpoint_.perform(
+      [&](Endpoint& endpoint) { send_and_receive(endpoint, words); });
+  const Time left = endpoint_.now();
+  endpoint_.join(arrival);
+  mirror_.make_wait(context_.stream());
+  // A GPU may have been at work on the message still.
+  Time begin = entered;
+  if (context_.device().kind() == DeviceKind::kCuda)
+    begin = std::max(entered, has_own_at_);
+  times.device_s = begin - entered;
+  times.exposed_s = left - begin;
+  times.wait_s = std::clamp(all_arrived_at_ - begin, 0.0, times.exposed_s);
+  return times;
+}
+
+// To the next rank first, so that no worker gets all messages at once.
+void CompressedGather::send_and_receive(Endpoint& endpoint, int64_t words) {
+  const int N = world_.size();
+  const auto host = [&](int rank) {
+    return bytes_span(mirror_.host(rank * max_words_, words));
+  };
+  requests_.clear();
+  for (int k = 1; k < N; ++k) {
+    const int from = (rank_ - k + N) % N;
+    requests_.push_back(endpoint.irecv(host(from), from, tags::kAverage));
+  }
+  mirror_.pull(endpoint, rank_ * max_words_, words, *ready_);
+  has_own_at_ = endpoint.now();
+  const Bytes own = host(rank_);
+  for (int k = 1; k < N; ++k)
+    requests_.push_back(endpoint.isend({own.data, own.bytes}, (rank_ + k) % N,
+                                       tags::kAverage, Traffic::kPayload));
+  for (const Request& request : requests_) endpoint.wait(request);
+  for (int rank = 0; rank < N; ++rank)
+    if (rank != rank_) mirror_.push(rank * max_words_, words);
+}
+
+void CompressedGather::sum(Compressor& compressor, std::span<float> q) {
+  const int64_t words = compressor.message_words();
+  compressor.decode(context_, q, of(0, words));
+  for (int rank = 1; rank < world_.size(); ++rank)
+    compressor.blend(context_, q, of(rank, words), 1, 1);
+}
+
+}  // namespace syncopate

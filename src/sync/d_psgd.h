@@ -1,0 +1,29 @@
+// Decentralised parallel SGD, adapt then combine (Lian et al. 2017; the order
+// of steps as in the CHOCO-SGD code):
+//
+//   x_i <- x_i - eta d_i
+//   x_i <- sum_j w_ij x_j               over the neighbours and itself
+//
+// What travels is x_j, or with sync.wire = bf16 b_j, x_j rounded; then
+// x_i <- x_i + sum_j w_ij (b_j - b_i), so that the mean over all workers is
+// kept and no small step is lost to rounding.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "sync/gossip_base.h"
+
+namespace syncopate {
+
+class DPsgd final : public GossipBase {
+ public:
+  explicit DPsgd(const SchemeParts& parts);
+  void update(const Plan& plan) override;
+
+ private:
+  NeighbourExchange exchange_;
+  std::vector<Term> mixing_;  // what is added to x
+};
+
+std::unique_ptr<Scheme> make_d_psgd(const SchemeParts& parts);
+
+}  // namespace syncopate

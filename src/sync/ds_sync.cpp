@@ -1,0 +1,173 @@
+#include "sync/ds_sync.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace syncopate {
+namespace {
+
+// The partition in which ranks of equal `group_of(rank)` are together.
+Partition partition_by(int workers,
+                       int num_groups,
+                       const std::function<int(int)>& group_of) {
+  Partition groups(num_groups);
+  for (int rank = 0; rank < workers; ++rank)
+    groups[group_of(rank)].push_back(rank);
+  return groups;
+}
+
+std::vector<Partition> by_grid(int k) {
+  return {partition_by(k * k, k, [=](int r) { return r / k; }),
+          partition_by(k * k, k, [=](int r) { return (r / k + r % k) % k; })};
+}
+
+std::vector<Partition> by_digits(int workers, const std::vector<int>& radices) {
+  std::vector<Partition> phases;
+  int stride = 1;  // of ranks that differ by one in the phase's digit
+  for (const int radix : radices) {
+    phases.push_back(partition_by(workers, workers / radix, [=](int r) {
+      return r / (stride * radix) * stride + r % stride;
+    }));
+    stride *= radix;
+  }
+  return phases;
+}
+
+std::vector<Partition> by_shifts(int workers, int g) {
+  std::vector<Partition> phases;
+  for (int p = 0; p < g; ++p)
+    phases.push_back(partition_by(
+        workers, workers / g, [=](int r) { return (r + p) % workers / g; }));
+  return phases;
+}
+
+std::vector<int> prime_factors(int n) {
+  if (n == 1) return {1};
+  std::vector<int> factors;
+  for (int factor = 2; n > 1; ++factor)
+    for (; n % factor == 0; n /= factor) factors.push_back(factor);
+  return factors;
+}
+
+std::vector<int> checked_radices(const std::vector<double>& given,
+                                 int workers) {
+  std::vector<int> radices;
+  double product = 1;
+  for (const double radix : given) {
+    product *= radix;
+    if (radix >= 2 && radix <= workers && radix == std::floor(radix))
+      radices.push_back(static_cast<int>(radix));
+  }
+  if (radices.size() != given.size() || product != workers)
+    fail(ExitCode::kBadInput,
+         "ds_sync.radices: do not make {} workers, expected whole numbers of "
+         "2 or more whose product is the number of workers",
+         workers);
+  return radices;
+}
+
+}  // namespace
+
+std::vector<Partition> ds_sync_phases(const DsSyncOptions& options,
+                                      int workers) {
+  if (options.group != 0) {
+    if (!options.radices.empty())
+      fail(ExitCode::kBadInput,
+           "ds_sync.group: {} beside ds_sync.radices, expected one of them",
+           options.group);
+    if (options.group < 2 || workers % options.group != 0)
+      fail(ExitCode::kBadInput,
+           "ds_sync.group: {} of {} workers, expected a divisor of their "
+           "number, 2 or more",
+           options.group, workers);
+    // One group of all is the same in every phase.
+    if (options.group < workers)
+      return by_shifts(workers, static_cast<int>(options.group));
+    return by_digits(workers, {workers});
+  }
+  if (!options.radices.empty())
+    return by_digits(workers, checked_radices(options.radices, workers));
+  const int k = static_cast<int>(std::lround(std::sqrt(workers)));
+  if (k > 1 && k * k == workers) return by_grid(k);
+  return by_digits(workers, prime_factors(workers));
+}
+
+int64_t ds_sync_phase(const DsSyncOptions& options,
+                      int64_t step,
+                      double steps_per_epoch,
+                      int64_t num_phases) {
+  if (options.restart == "never") return step % num_phases;
+  // Epochs may end within a step: the first step of one is the next whole one.
+  constexpr double kRounding = 1e-9;
+  const double epoch =
+      std::floor(static_cast<double>(step) / steps_per_epoch + kRounding);
+  const auto first =
+      static_cast<int64_t>(std::ceil(epoch * steps_per_epoch - kRounding));
+  return std::max<int64_t>(0, step - first) % num_phases;
+}
+
+DsSync::DsSync(const SchemeParts& parts)
+    : SchemeBase(parts,
+                 lockstep(parts, 8),  // waiting in groups bounds it anyway
+                 {.parameters = Owner::kWorker,
+                  .buffers = Owner::kWorker,
+                  .optimizer = Owner::kWorker}),
+      options_(parts.sync.ds_sync) {
+  for (const Partition& phase : ds_sync_phases(options_, size()))
+    for (const std::vector<int>& members : phase)
+      if (std::count(members.begin(), members.end(), rank()) > 0)
+        groups_.push_back(endpoint().group(members));
+  const double phases = static_cast<double>(groups_.size());
+  if (options_.restart == "epoch" && parts.steps_per_epoch < phases)
+    fail(ExitCode::kBadInput,
+         "ds_sync.restart: epoch, of {} steps, is over before the {} phases "
+         "are, expected never",
+         parts.steps_per_epoch, groups_.size());
+}
+
+const Group& DsSync::group_of(const Plan& plan) const {
+  return groups_[ds_sync_phase(options_, plan.worker_steps / size(),
+                               parts_.steps_per_epoch, std::ssize(groups_))];
+}
+
+void DsSync::average_over(const Group& group) {
+  if (options_.batchnorm == "averaged")
+    average(group, {replica().parameters, replica().buffers});
+  else
+    average(group, {replica().parameters});
+}
+
+Plan DsSync::next(const Word& mine) {
+  const Plan plan = SchemeBase::next(mine);
+  if (!plan.stop && size() > 1 && options_.place == "before_forward")
+    average_over(group_of(plan));
+  return plan;
+}
+
+void DsSync::end_step(const Plan& plan) {
+  if (size() > 1 && options_.place == "after_update")
+    average_over(group_of(plan));
+}
+
+void DsSync::finish() {
+  if (options_.final_average) average_over(world_);
+}
+
+std::unique_ptr<Scheme> make_ds_sync(const SchemeParts& parts) {
+  return std::make_unique<DsSync>(parts);
+}
+
+std::string ds_sync_obstacle(const SchemeRequest& request) {
+  // A step changes parameters by less than bf16 resolves.
+  if (request.sync.wire != "fp32")
+    return "sync.wire: " + request.sync.wire +
+           " would round parameters away, expected fp32 with ds_sync";
+  try {
+    ds_sync_phases(request.sync.ds_sync, request.workers);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace syncopate

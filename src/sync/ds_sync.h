@@ -1,0 +1,64 @@
+// Divide-and-shuffle synchronization (DS-Sync, arXiv 2007.03298v2): workers
+// average their parameters in small groups that are shuffled from step to step,
+//
+//   x_i <- mean of x_j over j in group_t(i)
+//   x_i <- optimizer_i(x_i, g_i)          own gradient, own optimizer state
+//
+// with the mean before forward, as the published image classifiers have it, or
+// after the update, as the language model does. t counts steps from the start
+// of the epoch, or of the run. Groups of a step are disjoint, so that a slow
+// worker holds up its group only. BatchNorm's running statistics travel with
+// the parameters, or stay each worker's own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "sync/scheme_base.h"
+
+namespace syncopate {
+
+// Groups of one phase, which hold each rank once.
+using Partition = std::vector<std::vector<int>>;
+
+// The phases m that follow each other and begin again; W_p averages over the
+// groups of phase p.
+//
+// - auto, N = k * k > 1: a grid, rank r = (i, j) = (r div k, r mod k). Phase 0
+//   has groups of equal i, phase 1 of equal (i + j) mod k: for N = 4 the
+//   published {0,1} {2,3} and {0,3} {1,2}.
+// - radices: digits of a rank, the first one changing fastest. A group of
+//   phase p has all ranks that differ in digit p only. auto, other N: the
+//   prime factors, so that a prime N has one group of all.
+// - group = g: rank r is in group ((r + p) mod N) div g of phase p, p < g.
+//
+// W_0 ... W_{m-1} = J / N for the first two: m steps reach exact consensus.
+// Under the third it is approached, since groups of successive phases overlap.
+// Error(kBadInput) for radices or a group that do not fit.
+std::vector<Partition> ds_sync_phases(const DsSyncOptions& options,
+                                      int workers);
+
+// The phase of a step, which counts from the start of the run.
+int64_t ds_sync_phase(const DsSyncOptions& options,
+                      int64_t step,
+                      double steps_per_epoch,
+                      int64_t num_phases);
+
+class DsSync final : public SchemeBase {
+ public:
+  explicit DsSync(const SchemeParts& parts);
+  Plan next(const Word& mine) override;
+  void update(const Plan& plan) override { step_locally(plan); }
+  void end_step(const Plan& plan) override;
+  void finish() override;
+
+ private:
+  void average_over(const Group& group);
+  const Group& group_of(const Plan& plan) const;
+
+  DsSyncOptions options_;
+  std::vector<Group> groups_;  // this worker's, by phase
+};
+
+std::unique_ptr<Scheme> make_ds_sync(const SchemeParts& parts);
+std::string ds_sync_obstacle(const SchemeRequest& request);
+
+}  // namespace syncopate

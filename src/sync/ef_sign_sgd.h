@@ -1,0 +1,35 @@
+// Sign compression with error feedback (Karimireddy et al. 2019, algorithm 2),
+// all workers' messages at every worker:
+//
+//   d_i = direction of the local optimizer     (weight decay, momentum)
+//   p_i = d_i + e_i
+//   q_i = |p_i|_1 / elements * sign(p_i)       by tensor
+//   e_i <- p_i - q_i                           e_i = 0 at first
+//   x   <- x - eta / N * sum_i q_i             in the order of ranks
+//
+// The rate is outside of the memory e. All parameters stay equal to the bit;
+// momentum and BatchNorm's running statistics are each worker's own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "sync/compressed_gather.h"
+#include "sync/scheme_base.h"
+
+namespace syncopate {
+
+class EfSignSgd final : public SchemeBase {
+ public:
+  explicit EfSignSgd(const SchemeParts& parts);
+  void update(const Plan& plan) override;
+  void visit_state(StateVisitor& visitor) override;
+
+ private:
+  std::unique_ptr<Compressor> sign_;
+  CompressedGather gather_;
+  DeviceVector<float> residual_;  // e
+};
+
+std::unique_ptr<Scheme> make_ef_sign_sgd(const SchemeParts& parts);
+std::string ef_sign_sgd_obstacle(const SchemeRequest& request);
+
+}  // namespace syncopate

@@ -1,0 +1,220 @@
+#include "sync/esync.h"
+
+#include <cstring>
+
+#include "comm/tags.h"
+#include "ops/combine.h"
+
+namespace syncopate {
+namespace {
+
+constexpr Tag kToServer = tags::kStateServer;
+constexpr Tag kAnswer = tags::kStateServer + 1;
+constexpr Tag kCount = tags::kStateServer + 2;
+
+enum Kind { kQuery, kReset, kEnd };
+struct Letter {
+  int64_t kind, round, local_steps;
+  double step_s;
+};
+
+}  // namespace
+
+Esync::Esync(const SchemeParts& parts)
+    : SchemeBase(
+          parts,
+          std::make_unique<Tickets>(parts.endpoint),
+          {.parameters = Owner::kShared,
+           .buffers = parts.sync.esync.batchnorm == "averaged" ? Owner::kShared
+                                                               : Owner::kWorker,
+           .optimizer = Owner::kWorker}),
+      averages_batchnorm_(parts.sync.esync.batchnorm == "averaged"),
+      waits_for_answer_(parts.sync.esync.query == "blocking"),
+      server_(parts.endpoint.size(),
+              parts.sync.esync.epsilon_s,
+              parts.sync.esync.epsilon_steps),
+      anchor_(parts.context.device(),
+              parts.context.stream(),
+              parts.replica.parameters.size()) {}
+
+// --- the state server, and talking to it -------------------------------------
+
+void Esync::serve(Endpoint& endpoint) {
+  for (int num_ended = 0; num_ended < endpoint.size();) {
+    const Message message = endpoint.recv_any({kToServer, kToServer});
+    Letter letter;
+    CHECK(message.payload.size() == sizeof letter);
+    std::memcpy(&letter, message.payload.data(), sizeof letter);
+    const Time now = endpoint.now();
+    if (letter.kind == kEnd) ++num_ended;
+    if (letter.kind == kReset) server_.reset(message.from, letter.round, now);
+    if (letter.kind != kQuery) continue;
+    const int64_t answer =
+        server_.query(message.from, letter.local_steps, letter.step_s, now);
+    endpoint.wait(endpoint.isend({&answer, sizeof answer}, message.from,
+                                 kAnswer, Traffic::kControl));
+  }
+}
+
+void Esync::tell(int kind) {
+  const Letter letter{kind, round_, local_steps_, step_s_};
+  endpoint().wait(endpoint().isend({&letter, sizeof letter}, 0, kToServer,
+                                   Traffic::kControl));
+}
+
+void Esync::ask() {
+  question_ = endpoint().irecv({&answer_, sizeof answer_}, 0, kAnswer);
+  tell(kQuery);
+}
+
+bool Esync::has_answer() {
+  if (!question_ || !endpoint().test(question_)) return false;
+  wait_for_answer();
+  return true;
+}
+
+void Esync::wait_for_answer() {
+  if (!question_) return;
+  endpoint().wait(question_);
+  question_ = nullptr;
+  is_ready_ = answer_ == 1;
+}
+
+// --- a round -----------------------------------------------------------------
+
+void Esync::begin(const Segment& segment) {
+  SchemeBase::begin(segment);
+  is_open_ = true;
+  combine(context(), anchor_, {{1, replica().parameters}});
+  has_begun_round_ = false;
+  if (rank() != 0) return;
+  server_.begin();
+  service_ = start_service(endpoint(), segment, "state server",
+                           [this](Endpoint& endpoint) { serve(endpoint); });
+}
+
+void Esync::start_round() {
+  tell(kReset);
+  has_begun_round_ = true;
+}
+
+Plan Esync::next(const Word& mine) {
+  if (!has_begun_round_) {
+    exposed([&] {
+      if (available_at_ > endpoint().now())
+        endpoint().advance(available_at_ - endpoint().now());
+    });
+    start_round();
+  }
+  const Plan plan = SchemeBase::next(mine);
+  step_began_ = endpoint().now();
+  return plan;
+}
+
+bool Esync::abandons_step() {
+  if (has_answer()) is_abandoned_ = is_ready_;
+  return is_abandoned_;
+}
+
+void Esync::update(const Plan& plan) {
+  if (is_abandoned_) return;
+  step_locally(plan);
+  ++local_steps_;
+}
+
+void Esync::end_step(const Plan&) {
+  if (is_abandoned_) {
+    ++abandoned_;
+  } else {
+    step_s_ = endpoint().now() - step_began_;
+    has_answer();
+    // Of the question after the step before, if that has been answered.
+    if (!is_ready_ && !question_) ask();
+    if (waits_for_answer_) exposed([&] { wait_for_answer(); });
+  }
+  if (!is_ready_) return;
+  aggregate(At::kStep);
+  start_round();
+}
+
+bool Esync::aggregate(At at) {
+  const Time begin = endpoint().now();
+  double count[] = {static_cast<double>(local_steps_),
+                    at == At::kBoundary ? 1.0 : 0.0};
+  agree(endpoint(), world_, count, Combine::kSum, kCount);
+  const double waited_s = endpoint().now() - begin;
+  times_.add({.exposed_s = waited_s, .wait_s = waited_s});
+  if (at == At::kStep) waited_s_ += waited_s;
+  if (count[0] > 0) {
+    // The parameters become their difference to w_t for as long as it travels.
+    Replica& mine = replica();
+    combine(context(), mine.parameters, {{1, mine.parameters}, {-1, anchor_}});
+    if (averages_batchnorm_ && !mine.buffers.empty())
+      average(world_, {mine.parameters, mine.buffers});
+    else
+      average(world_, {mine.parameters});
+    const auto rate = static_cast<float>(parts_.sync.esync.global_lr);
+    combine(context(), anchor_, {{1, anchor_}, {rate, mine.parameters}});
+    combine(context(), mine.parameters, {{1, anchor_}});
+    ++round_;
+    last_local_steps_ = local_steps_;
+    local_steps_ = 0;
+    if (at == At::kBoundary) available_at_ = endpoint().now();
+  }
+  is_ready_ = is_abandoned_ = false;
+  return count[1] == size();
+}
+
+void Esync::quiesce() {
+  if (!is_open_) return;
+  is_open_ = false;
+  wait_for_answer();
+  // Clocks are set back at a boundary: what is waited for here counts in
+  // next().
+  const SyncTimes before = times_;
+  while (!aggregate(At::kBoundary)) {
+  }
+  times_ = before;
+  tell(kEnd);
+  SchemeBase::quiesce();
+  if (service_) endpoint().join(service_);
+  service_ = nullptr;
+  times_.add(reducer_->quiesce());
+}
+
+// --- state and series --------------------------------------------------------
+
+void Esync::visit_state(StateVisitor& visitor) {
+  SchemeBase::visit_state(visitor);
+  visitor.visit(Owner::kShared, "esync/round", std::span(&round_, 1));
+  visitor.visit(Owner::kWorker, "esync/local_steps",
+                std::span(&last_local_steps_, 1));
+  double times[] = {available_at_, waited_s_, abandoned_};
+  visitor.visit(Owner::kWorker, "esync/times", std::span(times));
+  available_at_ = times[0];
+  waited_s_ = times[1];
+  abandoned_ = times[2];
+  if (rank() == 0) server_.visit_state(visitor);
+}
+
+std::vector<SeriesInfo> Esync::series() const {
+  using Over = SeriesInfo::Over;
+  return {{"round", "1", "aggregations so far", Over::kMax},
+          {"local_steps", "1", "local steps of the last round, by worker",
+           Over::kWorkers},
+          {"waiting_s", "s", "waited for others to aggregate, by worker",
+           Over::kWorkers},
+          {"abandoned", "1", "steps given up for an aggregation, by worker",
+           Over::kWorkers}};
+}
+
+std::vector<double> Esync::take_series() {
+  return {static_cast<double>(round_), static_cast<double>(last_local_steps_),
+          std::exchange(waited_s_, 0), std::exchange(abandoned_, 0)};
+}
+
+std::unique_ptr<Scheme> make_esync(const SchemeParts& parts) {
+  return std::make_unique<Esync>(parts);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,155 @@
+#include "sync/exchange.h"
+
+#include <algorithm>
+
+#include "comm/tags.h"
+
+namespace syncopate {
+namespace {
+
+constexpr Tag kMessage = tags::kGossip, kNote = tags::kGossip + 1;
+
+// Slots begin where vectors of a GPU may: at multiples of 256 bytes.
+constexpr int64_t stride_of(int64_t elems) {
+  return (elems + 63) / 64 * 64;
+}
+
+}  // namespace
+
+NeighbourExchange::NeighbourExchange(const SchemeParts& parts,
+                                     std::span<float> outgoing,
+                                     int slots,
+                                     Wire wire,
+                                     Traffic notes)
+    : parts_(parts),
+      outgoing_(outgoing),
+      elems_(std::ssize(outgoing)),
+      stride_(stride_of(elems_)),
+      slots_(slots),
+      wire_(wire),
+      note_kind_(notes),
+      incoming_(
+          parts.context.device(),
+          parts.context.stream(),
+          stride_ * (wire == Wire::kBf16 ? slots + 1 : std::max(slots, 1))),
+      outgoing_mirror_(parts.context.device(), outgoing),
+      incoming_mirror_(parts.context.device(), incoming_),
+      ready_(parts.context.device().make_event()),
+      notes_(slots, 0) {
+  if (wire != Wire::kBf16) return;
+  packed_out_.resize(elems_);
+  packed_in_.resize(elems_ * slots);
+}
+
+std::span<const float> NeighbourExchange::incoming(int slot) const {
+  return incoming_.span().subspan(slot * stride_, elems_);
+}
+
+std::span<const float> NeighbourExchange::sent() const {
+  return wire_ == Wire::kBf16 ? incoming(slots_) : outgoing_;
+}
+
+std::span<float> NeighbourExchange::on_host(int slot) const {
+  return incoming_mirror_.host(slot * stride_, elems_);
+}
+
+Bytes NeighbourExchange::receive_buffer(int slot) {
+  if (wire_ == Wire::kF32) return bytes_span(on_host(slot));
+  return bytes_span(std::span(packed_in_).subspan(slot * elems_, elems_));
+}
+
+void NeighbourExchange::start(std::span<const int> to,
+                              std::span<const int> from,
+                              double note) {
+  CHECK(state_ == State::kNone && std::ssize(from) <= slots_);
+  to_.assign(to.begin(), to.end());
+  from_.assign(from.begin(), from.end());
+  own_note_ = note;
+  state_ = State::kUnderWay;
+  ready_->record(parts_.context.stream());
+  task_ = parts_.endpoint.start("exchange",
+                                [this](Endpoint& endpoint) { run(endpoint); });
+}
+
+void NeighbourExchange::run(Endpoint& endpoint) {
+  outgoing_mirror_.pull(endpoint, 0, elems_, *ready_);
+  begun_at_ = endpoint.now();
+  const int receives = static_cast<int>(from_.size());
+  const std::span<float> out = outgoing_mirror_.host(0, elems_);
+  ConstBytes message = bytes_view(std::span<const float>(out));
+  if (wire_ == Wire::kBf16) {
+    pack_bf16(packed_out_.data(), out.data(), elems_);
+    unpack_bf16(on_host(slots_).data(), packed_out_.data(), elems_);
+    incoming_mirror_.push(slots_ * stride_, elems_);
+    message = bytes_view(std::span<const uint16_t>(packed_out_));
+  }
+  requests_.clear();
+  note_requests_.clear();
+  for (int i = 0; i < receives; ++i) {
+    note_requests_.push_back(
+        endpoint.irecv({&notes_[i], sizeof notes_[i]}, from_[i], kNote));
+    requests_.push_back(endpoint.irecv(receive_buffer(i), from_[i], kMessage));
+  }
+  for (const int rank : to_)
+    requests_.push_back(endpoint.isend({&own_note_, sizeof own_note_}, rank,
+                                       kNote, note_kind_));
+  for (const int rank : to_)
+    requests_.push_back(
+        endpoint.isend(message, rank, kMessage, Traffic::kPayload));
+  for (const Request& request : note_requests_) endpoint.wait(request);
+  all_here_at_ = endpoint.now();
+  for (int i = 0; i < receives; ++i) {
+    endpoint.wait(requests_[i]);
+    if (wire_ == Wire::kBf16)
+      unpack_bf16(on_host(i).data(), packed_in_.data() + i * elems_, elems_);
+    incoming_mirror_.push(i * stride_, elems_);
+  }
+  for (const Request& request : requests_) endpoint.wait(request);
+  arrived_at_ = endpoint.now();
+}
+
+void NeighbourExchange::join() {
+  parts_.endpoint.join(task_);
+  task_ = nullptr;
+  incoming_mirror_.make_wait(parts_.context.stream());
+}
+
+SyncTimes NeighbourExchange::finish() {
+  if (state_ == State::kNone) return {};
+  Endpoint& endpoint = parts_.endpoint;
+  const Time entered = endpoint.now();
+  if (state_ == State::kUnderWay)
+    join();
+  else if (arrived_at_ > entered)
+    endpoint.advance(arrived_at_ - entered);
+  state_ = State::kNone;
+  // A GPU may have been at work still on what was to be sent.
+  Time begin = entered;
+  if (parts_.context.device().kind() == DeviceKind::kCuda)
+    begin = std::clamp(begun_at_, entered, endpoint.now());
+  SyncTimes times;
+  times.device_s = begin - entered;
+  times.exposed_s = endpoint.now() - begin;
+  times.wait_s = std::clamp(all_here_at_ - begin, 0.0, times.exposed_s);
+  times.overlapped_s = std::max(0.0, std::min(arrived_at_, begin) - begun_at_);
+  return times;
+}
+
+void NeighbourExchange::settle() {
+  if (state_ != State::kUnderWay) return;
+  join();
+  state_ = State::kSettled;
+}
+
+void NeighbourExchange::visit_state(StateVisitor& visitor) {
+  CHECK(state_ != State::kUnderWay);
+  double values[] = {state_ == State::kSettled ? 1.0 : 0.0, begun_at_,
+                     all_here_at_, arrived_at_};
+  visitor.visit(Owner::kWorker, "exchange", std::span<double>(values));
+  state_ = values[0] > 0 ? State::kSettled : State::kNone;
+  begun_at_ = values[1];
+  all_here_at_ = values[2];
+  arrived_at_ = values[3];
+}
+
+}  // namespace syncopate

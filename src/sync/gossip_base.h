@@ -1,0 +1,74 @@
+// What gossip schemes share: neighbours with their weights, rounds of
+// compressed messages, and what a topology or a compressor refuses.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/combine.h"
+#include "sync/exchange.h"
+#include "sync/scheme_base.h"
+
+namespace syncopate {
+
+// y = own * y + terms, as many as there are, in their order.
+void add_terms(Context& context,
+               std::span<float> y,
+               float own,
+               std::span<const Term> terms);
+
+class GossipBase : public SchemeBase {
+ protected:
+  explicit GossipBase(const SchemeParts& parts);
+
+  // d: what the optimizer makes of the own gradient, in the gradient's place.
+  std::span<float> direction(const Plan& plan);
+  int degree() const { return static_cast<int>(neighbours_.size()); }
+
+  double self_weight_;                 // w_ii
+  std::vector<Neighbour> neighbours_;  // j, w_ij
+  std::vector<int> neighbour_ranks_;
+};
+
+// A round sends q_i = Q(x) to all neighbours and takes in the q_j of all. It
+// may go on under the next step; at a boundary what is under way is taken in,
+// as the next receive() would have it.
+class CompressedGossip : public GossipBase {
+ public:
+  void enter() override { round_ = 0; }
+  void quiesce() override;
+  void visit_state(StateVisitor& visitor) override;
+
+ protected:
+  explicit CompressedGossip(const SchemeParts& parts);
+
+  // Starts round `round()`, from 1.
+  void send(std::span<const float> x);
+  // Waits for the round under way, if there is one: take_in() has run.
+  void receive();
+  virtual void take_in() = 0;
+
+  // y = a * y + b * q, of the own message and of a neighbour's.
+  void blend_own(std::span<float> y, double a, double b);
+  void blend(std::span<float> y, int slot, double a, double b);
+  int64_t round() const { return round_; }
+  bool is_under_way() const { return exchange_.is_under_way(); }
+
+ private:
+  std::unique_ptr<Compressor> compressor_;
+  DeviceVector<float> message_;  // 32-bit words
+  NeighbourExchange exchange_;
+  int64_t round_ = 0;
+};
+
+// For SchemeInfo::obstacle: of the topology; of a compressor besides; and of
+// error feedback, which needs it to be a contraction, for the scheme named.
+std::string topology_obstacle(const SchemeRequest& request);
+std::string compression_obstacle(const SchemeRequest& request);
+std::string contraction_obstacle(const SchemeRequest& request,
+                                 const std::string& scheme);
+
+}  // namespace syncopate

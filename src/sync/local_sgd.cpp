@@ -1,0 +1,123 @@
+#include "sync/local_sgd.h"
+
+#include "comm/tags.h"
+#include "ops/combine.h"
+#include "ops/elementwise.h"
+
+namespace syncopate {
+
+LocalSgd::LocalSgd(const SchemeParts& parts)
+    : SchemeBase(parts,
+                 lockstep(parts, parts.sync.local_sgd.steps),
+                 {.parameters = Owner::kWorker,
+                  .buffers = Owner::kWorker,
+                  .optimizer = Owner::kWorker}),
+      options_(parts.sync.local_sgd),
+      averages_batchnorm_(options_.batchnorm == "averaged" &&
+                          !parts.replica.buffers.empty()),
+      has_outer_(options_.outer == "momentum") {
+  if (!has_outer_) return;
+  const int64_t elems = parts.replica.parameters.size();
+  start_ = {context().device(), context().stream(), elems};
+  velocity_ = {context().device(), context().stream(), elems};
+}
+
+Plan LocalSgd::next(const Word& mine) {
+  const Plan plan = SchemeBase::next(mine);
+  is_together_ = !plan.stop && static_cast<double>(plan.worker_steps / size()) <
+                                   options_.start.steps(parts_.steps_per_epoch);
+  return plan;
+}
+
+void LocalSgd::gradient_ready(const Bucket& bucket) {
+  if (!is_together_ || size() == 1) return;
+  // The mean is by samples, and the gradient the own batch's mean.
+  const DeviceVector<float>& gradients = replica().gradients;
+  if (parts_.batch_weight != 1)
+    scale(context(), gradients.span().subspan(bucket.offset, bucket.elems),
+          static_cast<float>(parts_.batch_weight));
+  reducer_->start("bucket", gradients, bucket.offset, bucket.elems, wire_,
+                  tags::kBucket + bucket.index);
+  if (!bucket.is_last) return;
+  if (averages_batchnorm_)
+    reducer_->start("batchnorm", replica().buffers, 0, replica().buffers.size(),
+                    Wire::kF32, tags::kBucket - 1);
+  reducer_->close();
+}
+
+void LocalSgd::update(const Plan& plan) {
+  if (is_together_) return update_together(plan);
+  const Replica& mine = replica();
+  if (has_outer_ && steps_in_round_ == 0)
+    combine(context(), start_, {{1, mine.parameters}});
+  step_locally(plan);
+  ++steps_in_round_;
+}
+
+void LocalSgd::update_together(const Plan& plan) {
+  if (size() > 1) times_.add(reducer_->finish());
+  const double mean = 1.0 / size();
+  replica().optimizer->apply(context(), 0, replica().parameters,
+                             replica().gradients,
+                             {.rate = plan.rate,
+                              .momentum = plan.momentum,
+                              .grad_scale = mean,
+                              .clip_factor = clip(mean)});
+  if (averages_batchnorm_ && size() > 1)
+    scale(context(), replica().buffers, static_cast<float>(mean));
+}
+
+void LocalSgd::end_step(const Plan&) {
+  if (steps_in_round_ < options_.steps) return;
+  steps_in_round_ = 0;
+  if (averages_batchnorm_)
+    average(world_, {replica().parameters, replica().buffers});
+  else
+    average(world_, {replica().parameters});
+  if (has_outer_) outer_step();
+}
+
+void LocalSgd::outer_step() {
+  const DeviceVector<float>& x = replica().parameters;
+  const DeviceVector<float>& d = replica().gradients;  // no longer needed
+  const auto eta = static_cast<float>(options_.outer_lr);
+  const auto mu = static_cast<float>(options_.outer_momentum);
+  combine(context(), d, {{1, start_}, {-1, x}});
+  combine(context(), velocity_, {{mu, velocity_}, {1, d}});
+  if (options_.outer_nesterov)
+    combine(context(), x, {{1, start_}, {-eta, d}, {-eta * mu, velocity_}});
+  else
+    combine(context(), x, {{1, start_}, {-eta, velocity_}});
+}
+
+void LocalSgd::quiesce() {
+  SchemeBase::quiesce();
+  times_.add(reducer_->quiesce());
+}
+
+void LocalSgd::visit_state(StateVisitor& visitor) {
+  SchemeBase::visit_state(visitor);
+  visitor.visit(Owner::kShared, "steps_in_round",
+                std::span(&steps_in_round_, 1));
+  if (!has_outer_) return;
+  const ParameterTable& table = parts_.model.parameters();
+  visitor.visit_device_range(Owner::kShared, "round_start", table, start_);
+  visitor.visit_device_range(Owner::kShared, "outer_velocity", table,
+                             velocity_);
+}
+
+std::unique_ptr<Scheme> make_local_sgd(const SchemeParts& parts) {
+  return std::make_unique<LocalSgd>(parts);
+}
+
+std::string local_sgd_obstacle(const SchemeRequest& request) {
+  if (request.sync.local_sgd.steps < 1)
+    return "local_sgd.steps: no local steps, expected 1 or more";
+  // The mean of a few steps changes parameters by less than bf16 resolves.
+  if (request.sync.wire != "fp32")
+    return "sync.wire: " + request.sync.wire +
+           " would round parameters away, expected fp32 with local_sgd";
+  return "";
+}
+
+}  // namespace syncopate

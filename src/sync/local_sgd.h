@@ -1,0 +1,45 @@
+// Local SGD: H steps of each worker's own, then a mean.
+//
+//   x_i <- optimizer_i(x_i, g_i)                 H times, own optimizer state
+//   average:   x_i <- mean of x                  (Stich 2019)
+//   momentum:  d = x_start - mean of x           x_start: of the round
+//              v <- mu v + d
+//              x_i <- x_start - eta v            or Nesterov: eta (d + mu v)
+//
+// The second is the outer optimizer of DiLoCo (Douillard et al. 2023, algorithm
+// 1) and, without Nesterov, SlowMo (Wang et al. 2020) at a constant rate of the
+// local steps. Before local_sgd.start gradients are averaged at each step
+// (post-local SGD, Lin et al. 2020). BatchNorm's running statistics are
+// averaged whenever the workers are, or stay each worker's own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "sync/scheme_base.h"
+
+namespace syncopate {
+
+class LocalSgd final : public SchemeBase {
+ public:
+  explicit LocalSgd(const SchemeParts& parts);
+  Plan next(const Word& mine) override;
+  void gradient_ready(const Bucket& bucket) override;
+  void update(const Plan& plan) override;
+  void end_step(const Plan& plan) override;
+  void quiesce() override;
+  void visit_state(StateVisitor& visitor) override;
+
+ private:
+  void update_together(const Plan& plan);
+  void outer_step();
+
+  LocalSgdOptions options_;
+  bool averages_batchnorm_, has_outer_;
+  bool is_together_ = false;    // this step averages gradients
+  int64_t steps_in_round_ = 0;  // taken; a boundary may fall into a round
+  DeviceVector<float> start_, velocity_;  // of the outer optimizer, if any
+};
+
+std::unique_ptr<Scheme> make_local_sgd(const SchemeParts& parts);
+std::string local_sgd_obstacle(const SchemeRequest& request);
+
+}  // namespace syncopate

@@ -1,0 +1,110 @@
+// What the input says about keeping workers in step: [sync] and a section for
+// each scheme that has keys of its own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compress/compressor.h"
+#include "optim/schedule.h"
+#include "topology/topology.h"
+
+namespace syncopate {
+
+struct BspOptions {
+  std::string batchnorm = "local";  // running statistics: local | averaged
+  std::string clip = "reduced";     // optimizer.clip_norm: reduced | local
+};
+
+struct DsSyncOptions {
+  std::vector<double> radices;  // digits of a rank, their product N; empty:
+                                // auto
+  int64_t group = 0;            // N without equal digits: group size; 0: none
+  std::string place = "before_forward";  // before_forward | after_update
+  std::string batchnorm = "averaged";    // averaged | local
+  std::string restart = "epoch";         // epoch | never: when phase 0 returns
+  bool final_average = false;            // of all workers, at the end
+};
+
+// asp and ssp.
+struct AspOptions {
+  int64_t servers = 0;                // shards; 0: one a worker
+  std::string compensation = "none";  // none | per_worker | per_key (DC-ASGD)
+  double lambda = 0.04;               // of the compensation
+  bool record = false;                // write order.h5 of arrivals
+  std::string replay;                 // such a file; empty: as they come
+};
+struct SspOptions {
+  int64_t bound = 3;  // clocks that a worker may be ahead of the slowest
+};
+
+struct LocalSgdOptions {
+  int64_t steps = 8;              // H: local steps between averages
+  std::string outer = "average";  // average | momentum
+  double outer_lr = 1, outer_momentum = 0.9;
+  bool outer_nesterov = false;
+  Length start{};  // bulk-synchronous before (post-local SGD)
+  std::string batchnorm = "averaged";  // averaged | local
+};
+
+struct SyncSwitchOptions {
+  std::vector<std::string> order;   // schemes by phase; "1" bsp, "0" asp
+  std::vector<double> fractions;    // of the run's work, by phase; sum 1
+  std::vector<double> train_steps;  // or cumulative converted steps (spec 2.1)
+  std::vector<std::string> overrides;  // "2:optimizer.lr=0.05"
+  std::string lr_rule = "linear";      // linear | none
+  std::string momentum_rule = "keep";  // keep zero scaled ramp_linear
+                                       // ramp_doubling
+  Length momentum_ramp{};
+  std::string policy = "fixed";  // fixed | greedy | elastic
+  int64_t window = 8;            // steps over which throughput is measured
+  double threshold = 1;          // standard deviations below the mean
+  int64_t consecutive = 5;       // detections in a row
+};
+
+struct ChocoOptions {
+  double gamma = 0.5;  // consensus step size: choco, deep_squeeze
+};
+
+struct DgcOptions {
+  std::vector<double> warmup_ratios;  // dropped shares, an epoch each
+  bool mask_momentum = true;
+  double clip = 0;  // of each worker's gradient, times 1/sqrt(N); 0: none
+};
+
+struct PowerSgdOptions {
+  int64_t rank = 2;
+  bool warm_start = true;
+};
+
+struct EsyncOptions {
+  double global_lr = 1;
+  double epsilon_s = 0;        // seconds
+  double epsilon_steps = 0.1;  // times the worker's own step; the sum counts
+  std::string query = "blocking";      // blocking | non_blocking
+  std::string batchnorm = "averaged";  // averaged | local
+};
+
+struct SyncOptions {
+  std::string scheme = "bsp";
+  std::string transport = "auto";   // between GPUs: auto | mpi | nccl
+  std::string collective = "ring";  // of collective_table()
+  std::string wire = "fp32";        // fp32 | bf16
+  double bucket_mb = 0;             // gradients travel in such ranges; 0: auto
+  BspOptions bsp;
+  DsSyncOptions ds_sync;
+  AspOptions asp;
+  SspOptions ssp;
+  LocalSgdOptions local_sgd;
+  SyncSwitchOptions sync_switch;
+  ChocoOptions choco;
+  DgcOptions dgc;
+  PowerSgdOptions power_sgd;
+  EsyncOptions esync;
+  CompressOptions compress;
+  TopologyOptions topology;
+};
+
+}  // namespace syncopate

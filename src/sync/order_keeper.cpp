@@ -1,0 +1,109 @@
+#include "sync/order_keeper.h"
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "comm/tags.h"
+#include "sync/shard_exchange.h"
+
+namespace syncopate {
+
+OrderKeeper::OrderKeeper(const SchemeParts& parts,
+                         int num_shards,
+                         int64_t bound)
+    : parts_(parts),
+      shape_{.workers = parts.endpoint.size(),
+             .shards = num_shards,
+             .worker_steps = parts.total_steps * parts.endpoint.size(),
+             .bound = bound} {
+  recorded_.updates.resize(1);
+  if (parts.sync.asp.record) {
+    recorded_.tickets.reserve(shape_.worker_steps);
+    recorded_.updates[0].reserve(shape_.worker_steps);
+  }
+  if (!parts.sync.asp.replay.empty())
+    replayed_ = read_order(parts.sync.asp.replay, shape_);
+}
+
+void OrderKeeper::attach(Tickets& tickets, ParameterShard* shard) {
+  if (parts_.sync.asp.record) {
+    tickets.record(&recorded_.tickets);
+    if (shard != nullptr) shard->record(&recorded_.updates[0]);
+  }
+  if (replayed_) {
+    tickets.replay(&replayed_->tickets);
+    if (shard != nullptr)
+      shard->replay(&replayed_->updates[parts_.endpoint.rank()]);
+  }
+}
+
+void OrderKeeper::check_boundary(const Segment& segment) const {
+  if (!replayed_ || segment.until <= segment.from) return;
+  const std::vector<int64_t>& met = replayed_->boundaries;
+  const auto next = std::upper_bound(met.begin(), met.end(), segment.from);
+  const int64_t recorded = next == met.end() ? met.back() : *next;
+  if (recorded != segment.until)
+    fail(ExitCode::kBadInput,
+         "asp.replay: {}: recorded with a boundary at worker step {}, this run "
+         "has one at {}, expected eval.every and checkpoint.every as recorded",
+         parts_.sync.asp.replay, recorded, segment.until);
+}
+
+void OrderKeeper::note_boundary(int64_t worker_steps) {
+  std::vector<int64_t>& met = recorded_.boundaries;
+  if (parts_.sync.asp.record && worker_steps > (met.empty() ? 0 : met.back()))
+    met.push_back(worker_steps);
+}
+
+void OrderKeeper::visit_state(StateVisitor& visitor) {
+  if (!parts_.sync.asp.record) return;
+  const int64_t all = shape_.worker_steps;
+  visit_growing(visitor, "order.tickets", recorded_.tickets, all);
+  visit_growing(visitor, "order.updates", recorded_.updates[0], all);
+  visit_growing(visitor, "order.boundaries", recorded_.boundaries, all);
+}
+
+void OrderKeeper::write() {
+  if (!parts_.sync.asp.record) return;
+  Endpoint& endpoint = parts_.endpoint;
+  const std::span<const int64_t> own(recorded_.updates[0]);
+  const auto updates =
+      gather_bytes(endpoint, endpoint.world_group(), bytes_view(own), 0,
+                   tags::kCollective, Traffic::kControl);
+  if (endpoint.rank() != 0) return;
+  ArrivalOrder order = recorded_;
+  order.updates.clear();
+  for (int64_t shard = 0; shard < shape_.shards; ++shard) {
+    const auto* ranks = reinterpret_cast<const int64_t*>(updates[shard].data());
+    order.updates.emplace_back(ranks,
+                               ranks + updates[shard].size() / sizeof(int64_t));
+  }
+  const fs::path folder = parts_.directory.empty() ? "." : parts_.directory;
+  write_order((folder / "order.h5").string(), order, shape_);
+}
+
+std::string server_obstacle(const SchemeRequest& request, int64_t bound) {
+  const AspOptions& asp = request.sync.asp;
+  if (asp.servers < 0 || asp.servers > request.workers)
+    return fmt::format("asp.servers: {}, expected 0 (one a worker) to {}",
+                       asp.servers, request.workers);
+  if (request.sync.scheme == "sync_switch" &&
+      (asp.record || !asp.replay.empty()))
+    return fmt::format(
+        "asp.{}: set under sync.scheme = sync_switch, expected asp or ssp",
+        asp.record ? "record" : "replay");
+  if (asp.replay.empty()) return "";
+  try {
+    read_order(asp.replay,
+               {.workers = request.workers,
+                .shards = num_shards(request.sync, request.workers,
+                                     request.parameters.num_elems()),
+                .worker_steps = request.total_steps * request.workers,
+                .bound = bound});
+  } catch (const Error& error) {
+    return std::string("asp.replay: ") + error.what();
+  }
+  return "";
+}
+
+}  // namespace syncopate

@@ -1,0 +1,121 @@
+// Who may take the next step: all alike, or whoever is ready.
+//
+// Work is handed out in segments, from one boundary (evaluation, checkpoint,
+// end) to the next, counted in worker_steps, so that a run's work does not
+// depend on its scheme. A worker for which there is no step left waits at the
+// boundary.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "comm/endpoint.h"
+#include "tensor/state_visitor.h"
+
+namespace syncopate {
+
+struct Segment {
+  int64_t from = 0, until = 0;  // worker_steps
+  Time earliest = 0;            // the first worker's clock: services begin here
+};
+
+// What a worker tells the others with its wish for another step.
+struct Word {
+  int stop = 0;  // above 0: a signal or the time asks for an end
+  bool has_diverged = false;
+  double step_s = 0;  // of its last step, computing only
+};
+
+struct Turn {
+  bool stop = false;         // no step for this worker in this segment
+  int64_t step = 0;          // its own count, before the step
+  int64_t worker_steps = 0;  // of all workers, before the step
+};
+
+class Pace {
+ public:
+  virtual ~Pace() = default;
+  virtual void begin(const Segment& segment) = 0;
+  virtual Turn next(const Word& mine) = 0;  // may wait
+  virtual void quiesce() = 0;
+  // Steps of a worker until a stop that it has asked for takes effect.
+  virtual int64_t stop_lag() const = 0;
+  int64_t steps_done() const { return steps_; }
+  void visit_state(StateVisitor& visitor);
+
+ protected:
+  int64_t steps_ = 0;
+};
+
+// Every member of the group takes the same number of steps. What its members
+// have to say is agreed beside the computation, `period` steps at a time: a
+// stop takes effect up to 2 * period steps after it was asked for, and no
+// member gets further than that ahead of another. Schemes that wait for
+// everybody at each step have period 1; others a period beyond what their own
+// waiting allows, so that agreeing slows nobody.
+class Lockstep final : public Pace {
+ public:
+  Lockstep(Endpoint& endpoint, Group group, int64_t period);
+  void begin(const Segment& segment) override;
+  Turn next(const Word& mine) override;
+  void quiesce() override;
+  int64_t stop_lag() const override { return 2 * period_; }
+
+  // By world rank, as last agreed; 0 where nothing is known.
+  std::span<const double> step_seconds() const { return step_seconds_; }
+
+ private:
+  Endpoint& endpoint_;
+  Group group_;
+  int64_t period_;
+  Segment segment_;
+  int64_t taken_ = 0, steps_in_segment_ = 0;  // of the segment
+  std::vector<double> said_;                  // in flight while agreement_ is
+  Task agreement_;
+  std::vector<double> step_seconds_;
+};
+
+// Steps are numbered, and go to whoever asks first: a service on rank 0. With
+// a bound, none to a worker that has taken `bound` steps more than the one
+// with the fewest, of this segment.
+class Tickets final : public Pace {
+ public:
+  static constexpr int64_t kNoBound = -1;
+  explicit Tickets(Endpoint& endpoint, int64_t bound = kNoBound);
+
+  // Rank 0: told of each request (rank, seconds of that worker's last step);
+  // true closes the segment.
+  using EndsEarly = std::function<bool(int rank, double step_s)>;
+  void watch(EndsEarly ends_early) { ends_early_ = std::move(ends_early); }
+  // Rank 0: the ranks that got steps, appended in order; and steps only in
+  // the order of `replay`, which must be there as long as this.
+  void record(std::vector<int64_t>* grants) { record_ = grants; }
+  void replay(const std::vector<int64_t>* grants) { replay_ = grants; }
+
+  void begin(const Segment& segment) override;
+  Turn next(const Word& mine) override;
+  void quiesce() override;
+  int64_t stop_lag() const override { return 2; }
+
+ private:
+  void serve(Endpoint& endpoint);
+
+  Endpoint& endpoint_;
+  int64_t bound_;
+  EndsEarly ends_early_;
+  std::vector<int64_t>* record_ = nullptr;
+  const std::vector<int64_t>* replay_ = nullptr;
+  Segment segment_;
+  int64_t taken_ = 0;  // of the segment
+  bool is_open_ = false, is_over_ = false;
+  Task service_;  // rank 0
+};
+
+// Starts a service at segment.earliest, whatever this worker's clock says.
+Task start_service(Endpoint& endpoint,
+                   const Segment& segment,
+                   std::string name,
+                   std::function<void(Endpoint&)> body);
+
+}  // namespace syncopate

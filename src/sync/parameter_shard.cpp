@@ -1,0 +1,165 @@
+#include "sync/parameter_shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/tags.h"
+#include "ops/combine.h"
+
+namespace syncopate {
+
+ParameterShard::ParameterShard(const SchemeParts& parts,
+                               int64_t offset,
+                               int64_t elems,
+                               int64_t bound)
+    : offset_(offset),
+      elems_(elems),
+      bound_(bound),
+      wire_(parts.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32),
+      compensation_(
+          parts.sync.asp.compensation == "per_worker" ? Compensation::kPerWorker
+          : parts.sync.asp.compensation == "per_key"  ? Compensation::kPerKey
+                                                      : Compensation::kNone),
+      lambda_(static_cast<float>(parts.sync.asp.lambda)),
+      device_(make_cpu_device()),
+      stream_(device_->make_stream()),
+      context_(*device_, *stream_, 1),
+      optimizer_(make_optimizer(context_,
+                                parts.optimizer,
+                                parts.model.parameters(),
+                                offset,
+                                elems)),
+      x_(elems),
+      lanes_(parts.endpoint.size()) {
+  if (wire_ == Wire::kBf16) gradient_.resize(elems);
+  if (compensation_ == Compensation::kPerKey) previous_.resize(elems);
+  for (Lane& lane : lanes_) {
+    lane.travels = Buffer(*device_, wire_bytes(wire_, elems));
+    if (compensation_ == Compensation::kPerWorker) lane.backup.resize(elems);
+  }
+}
+
+void ParameterShard::visit_state(StateVisitor& visitor) {
+  visitor.visit(Owner::kWorker, "updates", std::span(&num_updates_, 1));
+  optimizer_->visit_state(visitor, Owner::kWorker);
+  if (!previous_.empty())
+    visitor.visit(Owner::kWorker, "previous", std::span(previous_));
+}
+
+void ParameterShard::enter(std::span<const float> parameters) {
+  if (!previous_.empty())
+    std::copy(parameters.begin(), parameters.end(), previous_.begin());
+}
+
+void ParameterShard::begin(Endpoint& endpoint,
+                           const Segment& segment,
+                           std::span<const float> parameters) {
+  CHECK(services_.empty() && std::ssize(parameters) == elems_);
+  std::copy(parameters.begin(), parameters.end(), x_.begin());
+  for (Lane& lane : lanes_) {
+    lane.state = Lane::State::kComputes;
+    lane.clock = 0;
+    lane.num_updates = num_updates_;
+    if (!lane.backup.empty()) lane.backup = x_;
+  }
+  for (int rank = 0; rank < endpoint.size(); ++rank)
+    services_.push_back(
+        start_service(endpoint, segment, "parameter shard",
+                      [this, rank](Endpoint& own) { serve(own, rank); }));
+}
+
+void ParameterShard::end(Endpoint& endpoint) {
+  for (const Task& service : services_) endpoint.join(service);
+  services_.clear();
+}
+
+void ParameterShard::serve(Endpoint& endpoint, int rank) {
+  Lane& lane = lanes_[rank];
+  for (;;) {
+    endpoint.wait(
+        endpoint.irecv({&lane.push, sizeof lane.push}, rank, tags::kServer));
+    for (Request& send : lane.sends)
+      endpoint.wait(std::exchange(send, nullptr));
+    if (lane.push.is_at_boundary != 0) break;
+    endpoint.wait(endpoint.irecv({lane.travels.data(), lane.travels.bytes()},
+                                 rank, tags::kServer + 1));
+    lane.state = Lane::State::kPushed;
+    settle(endpoint);
+  }
+  lane.state = Lane::State::kAtBoundary;
+  settle(endpoint);
+}
+
+void ParameterShard::settle(Endpoint& endpoint) {
+  const int workers = static_cast<int>(lanes_.size());
+  for (bool has_moved = true; has_moved;) {
+    // A pull shows no update that came after it was allowed.
+    for (int rank = 0; rank < workers; ++rank)
+      if (lanes_[rank].state == Lane::State::kPulls && may_pull(lanes_[rank]))
+        answer(endpoint, rank);
+    has_moved = false;
+    for (int rank = 0; rank < workers && !has_moved; ++rank) {
+      if (lanes_[rank].state != Lane::State::kPushed || !may_apply(rank))
+        continue;
+      apply(rank, endpoint.now());
+      has_moved = true;
+    }
+  }
+}
+
+bool ParameterShard::may_apply(int rank) const {
+  return replay_ == nullptr || replay_->at(num_updates_) == rank;
+}
+
+bool ParameterShard::may_pull(const Lane& lane) const {
+  if (bound_ < 0) return true;
+  return std::all_of(lanes_.begin(), lanes_.end(), [&](const Lane& other) {
+    return other.state == Lane::State::kAtBoundary ||
+           other.clock >= lane.clock - bound_;
+  });
+}
+
+void ParameterShard::apply(int rank, Time now) {
+  Lane& lane = lanes_[rank];
+  std::span<float> g = gradient_;
+  if (wire_ == Wire::kBf16)
+    unpack_bf16(g.data(), lane.travels.as<uint16_t>(), elems_);
+  else
+    g = {lane.travels.as<float>(), static_cast<size_t>(elems_)};
+  if (compensation_ == Compensation::kPerWorker)
+    compensate(context_, g, x_, lane.backup, lambda_);
+  if (compensation_ == Compensation::kPerKey) {
+    compensate(context_, g, x_, previous_, lambda_);
+    previous_ = x_;
+  }
+  optimizer_->apply(context_, offset_, x_, g,
+                    {.rate = lane.push.rate, .momentum = lane.push.momentum});
+  lane.pull.staleness = num_updates_ - lane.num_updates;
+  lane.applied_at = now;
+  ++lane.clock;
+  ++num_updates_;
+  if (record_ != nullptr) record_->push_back(rank);
+  lane.state = Lane::State::kPulls;
+}
+
+void ParameterShard::answer(Endpoint& endpoint, int rank) {
+  Lane& lane = lanes_[rank];
+  if (wire_ == Wire::kBf16)
+    pack_bf16(lane.travels.as<uint16_t>(), x_.data(), elems_);
+  else
+    std::copy(x_.begin(), x_.end(), lane.travels.as<float>());
+  if (!lane.backup.empty()) {
+    lane.backup = x_;
+    if (wire_ == Wire::kBf16) round_to_bf16(lane.backup.data(), elems_);
+  }
+  lane.pull.held_s = endpoint.now() - lane.applied_at;
+  lane.num_updates = num_updates_;
+  lane.state = Lane::State::kComputes;
+  lane.sends[0] = endpoint.isend({&lane.pull, sizeof lane.pull}, rank,
+                                 tags::kServerAnswer, Traffic::kControl);
+  lane.sends[1] =
+      endpoint.isend({lane.travels.data(), lane.travels.bytes()}, rank,
+                     tags::kServerAnswer + 1, Traffic::kPayload);
+}
+
+}  // namespace syncopate

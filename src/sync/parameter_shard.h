@@ -1,0 +1,110 @@
+// A slice of the parameters and its optimizer, in host memory, which all
+// workers push gradients to and pull values from: what a parameter server is
+// made of.
+//
+// Of a push by worker i, with the rate and momentum of its step:
+//
+//   g <- g + lambda g * g * (x - b)      asp.compensation
+//   x <- optimizer(x, g)                 one momentum, shared by all workers
+//   answer x                             at once, or as `bound` allows (ssp.h)
+//
+// b is what worker i last pulled (per_worker: Zheng et al. 2017, DC-ASGD,
+// algorithm 2), or x before the last update, whoever made it (per_key: MXNet's
+// DCASGD).
+//
+// One service a worker: what it says next comes after its last answer, so its
+// gradient and its answer share memory (of a slice a worker), and no worker's
+// slow message holds up another's.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sync/scheme.h"
+
+namespace syncopate {
+
+// Travels before a slice's gradient (tags::kServer; the gradient + 1), and
+// before a slice's values (tags::kServerAnswer; the values + 1).
+struct PushHeader {
+  int64_t is_at_boundary = 0;  // 1: nothing follows, now or before begin()
+  double rate = 0, momentum = 0;
+};
+struct PullHeader {
+  int64_t staleness = 0;  // updates by others since this worker's last pull
+  double held_s = 0;      // for the bound
+};
+
+class ParameterShard {
+ public:
+  // Elements [offset, offset + elems) of the model's parameters.
+  ParameterShard(const SchemeParts& parts,
+                 int64_t offset,
+                 int64_t elems,
+                 int64_t bound);
+
+  // Between boundaries only.
+  int64_t offset() const { return offset_; }
+  int64_t elems() const { return elems_; }
+  std::span<float> values() { return x_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  int64_t num_updates() const { return num_updates_; }
+  // Pushes are noted in `order`; pushes are applied in that of `replay` only.
+  // Both as long as this.
+  void record(std::vector<int64_t>* order) { record_ = order; }
+  void replay(const std::vector<int64_t>* order) { replay_ = order; }
+  void visit_state(StateVisitor& visitor);
+
+  // A new model: as if this were its state ever since.
+  void enter(std::span<const float> parameters);
+  // All workers hold `parameters` (this slice of them); serves.
+  void begin(Endpoint& endpoint,
+             const Segment& segment,
+             std::span<const float> parameters);
+  // Once all workers are at the boundary.
+  void end(Endpoint& endpoint);
+
+ private:
+  struct Lane {  // what is known of a worker
+    enum class State : uint8_t { kComputes, kPushed, kPulls, kAtBoundary };
+    State state = State::kComputes;
+    int64_t clock = 0;        // updates of this segment
+    int64_t num_updates = 0;  // of all, at its last pull
+    Time applied_at = 0;
+    PushHeader push;
+    PullHeader pull;
+    Buffer travels;             // gradient or values, as on the wire
+    std::vector<float> backup;  // per_worker
+    Request sends[2];
+  };
+  void serve(Endpoint& endpoint, int rank);
+  // Applies and answers what can be. Does not wait: services take turns at
+  // waits only.
+  void settle(Endpoint& endpoint);
+  bool may_apply(int rank) const;
+  bool may_pull(const Lane& lane) const;
+  void apply(int rank, Time now);
+  void answer(Endpoint& endpoint, int rank);
+
+  enum class Compensation : uint8_t { kNone, kPerWorker, kPerKey };
+  int64_t offset_, elems_, bound_;
+  Wire wire_;
+  Compensation compensation_;
+  float lambda_;
+  // Of its own: a service runs beside its worker.
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  Context context_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::vector<float> x_, gradient_;  // gradient_: where it travels as bf16
+  std::vector<float> previous_;      // per_key
+  int64_t num_updates_ = 0;
+  std::vector<Lane> lanes_;  // by rank
+  std::vector<Task> services_;
+  std::vector<int64_t>* record_ = nullptr;
+  const std::vector<int64_t>* replay_ = nullptr;
+};
+
+}  // namespace syncopate

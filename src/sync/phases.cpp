@@ -1,0 +1,190 @@
+#include "sync/phases.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/text.h"
+#include "sync/scheme.h"
+
+namespace syncopate {
+namespace {
+
+bool is_whole(double value) {
+  return value == std::floor(value);
+}
+
+std::string words(const std::vector<std::string>& schemes) {
+  return join(schemes, ", ");
+}
+
+std::string order_mistake(const std::vector<std::string>& phases) {
+  std::vector<std::string> known;
+  for (const SchemeInfo& info : scheme_table())
+    if (info.keyword != "sync_switch") known.push_back(info.keyword);
+  if (phases.empty())
+    return "sync_switch.order: empty, expected the schemes of the phases, as "
+           "bsp, asp or 10";
+  for (const std::string& phase : phases)
+    if (std::find(known.begin(), known.end(), phase) == known.end())
+      return fmt::format(
+          "sync_switch.order: {}, expected 1 (bsp), 0 (asp) or "
+          "of {}",
+          phase, words(known));
+  return "";
+}
+
+std::string fractions_mistake(const SyncSwitchOptions& options,
+                              size_t phases,
+                              int workers,
+                              int64_t total_steps) {
+  const std::vector<double>& fractions = options.fractions;
+  if (fractions.size() != phases)
+    return fmt::format(
+        "sync_switch.fractions: {} of them, expected {}, one a "
+        "phase of sync_switch.order",
+        fractions.size(), phases);
+  const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
+  // What is left of 1 after a few additions of decimal fractions.
+  if (std::abs(sum - 1) > 1e-9)
+    return fmt::format("sync_switch.fractions: their sum is {}, expected 1",
+                       sum);
+  const auto lengths = phase_lengths(options, workers, total_steps);
+  for (size_t i = 0; i < phases; ++i)
+    if (lengths[i] <= 0)
+      return fmt::format(
+          "sync_switch.fractions: {} is no step of {}, expected "
+          "at least one a phase",
+          fractions[i], total_steps);
+  return "";
+}
+
+std::string train_steps_mistake(const SyncSwitchOptions& options,
+                                const std::vector<std::string>& phases,
+                                int workers,
+                                int64_t total_steps) {
+  const std::vector<double>& steps = options.train_steps;
+  if (steps.size() != phases.size())
+    return fmt::format(
+        "sync_switch.train_steps: {} of them, expected {}, one "
+        "a phase of sync_switch.order",
+        steps.size(), phases.size());
+  double before = 0;
+  for (const double step : steps) {
+    if (!is_whole(step) || step <= before)
+      return fmt::format(
+          "sync_switch.train_steps: {} after {}, expected whole "
+          "numbers that increase",
+          step, before);
+    before = step;
+  }
+  const auto lengths = phase_lengths(options, workers, total_steps);
+  const int64_t total = workers * total_steps;
+  const int64_t sum =
+      std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  if (sum == total) return "";
+  const int64_t per_step = steps_together(phases.back()) ? workers : 1;
+  const int64_t missing = total - (sum - lengths.back());
+  std::string fits;
+  if (missing > 0 && missing % per_step == 0)
+    fits = fmt::format(" (the last one {} would fit)",
+                       static_cast<int64_t>(steps.back()) +
+                           (missing - lengths.back()) / per_step);
+  return fmt::format(
+      "sync_switch.train_steps: {} mini-batches, expected the "
+      "run's {} = {} workers * {} steps{}",
+      sum, total, workers, total_steps, fits);
+}
+
+std::string policy_mistake(const SyncSwitchOptions& options,
+                           const std::vector<std::string>& phases) {
+  if (options.policy == "fixed") return "";
+  const auto bsp = std::find(phases.begin(), phases.end(), "bsp");
+  if (bsp == phases.end())
+    return fmt::format(
+        "sync_switch.policy: {} without a bsp phase, in which "
+        "it acts, expected fixed",
+        options.policy);
+  if (options.policy == "greedy" &&
+      std::find(bsp, phases.end(), "asp") == phases.end())
+    return "sync_switch.policy: greedy without an asp phase after the bsp "
+           "phase, expected elastic or fixed";
+  return "";
+}
+
+}  // namespace
+
+bool steps_together(const std::string& scheme) {
+  return scheme != "asp" && scheme != "ssp" && scheme != "esync";
+}
+
+std::vector<int64_t> phase_lengths(const SyncSwitchOptions& options,
+                                   int workers,
+                                   int64_t total_steps) {
+  const std::vector<std::string> phases = phase_schemes(options);
+  std::vector<int64_t> lengths;
+  if (!options.train_steps.empty()) {
+    double before = 0;
+    for (size_t i = 0; i < phases.size(); ++i) {
+      const int64_t steps = std::llround(options.train_steps[i] - before);
+      lengths.push_back(steps_together(phases[i]) ? steps * workers : steps);
+      before = options.train_steps[i];
+    }
+    return lengths;
+  }
+  if (options.fractions.empty()) return {workers * total_steps};
+  double share = 0;
+  int64_t before = 0;
+  for (size_t i = 0; i < phases.size(); ++i) {
+    share += options.fractions[i];
+    const int64_t end =
+        i + 1 == phases.size()
+            ? total_steps
+            : std::llround(share * static_cast<double>(total_steps));
+    lengths.push_back((end - before) * workers);
+    before = end;
+  }
+  return lengths;
+}
+
+std::string phases_mistake(const SyncSwitchOptions& options,
+                           int workers,
+                           int64_t total_steps) {
+  const std::vector<std::string> phases = phase_schemes(options);
+  std::string mistake = order_mistake(phases);
+  if (!mistake.empty()) return mistake;
+  const bool has_steps = !options.train_steps.empty();
+  if (has_steps && !options.fractions.empty())
+    return "sync_switch.train_steps: given beside sync_switch.fractions, "
+           "expected one of the two";
+  if (has_steps)
+    mistake = train_steps_mistake(options, phases, workers, total_steps);
+  else if (phases.size() > 1 || !options.fractions.empty())
+    mistake = fractions_mistake(options, phases.size(), workers, total_steps);
+  if (!mistake.empty()) return mistake;
+  if (options.momentum_rule.starts_with("ramp") &&
+      options.momentum_ramp.value <= 0)
+    return fmt::format(
+        "sync_switch.momentum_ramp: 0 for sync_switch."
+        "momentum_rule = {}, expected the length of the ramp, "
+        "as 2400 steps",
+        options.momentum_rule);
+  return policy_mistake(options, phases);
+}
+
+double momentum_factor(const std::string& rule,
+                       int workers,
+                       double steps,
+                       double ramp_steps) {
+  if (rule == "zero") return 0;
+  if (rule == "keep" || workers == 1) return 1;
+  if (rule == "scaled") return 1.0 / workers;
+  if (steps >= ramp_steps) return 1;
+  const bool doubles = rule == "ramp_doubling";
+  CHECK(doubles || rule == "ramp_linear");
+  const double stages = doubles ? std::ceil(std::log2(workers)) : workers - 1.0;
+  const double stage = std::floor(steps / ramp_steps * stages);
+  return (doubles ? std::exp2(stage) : stage + 1) / workers;
+}
+
+}  // namespace syncopate

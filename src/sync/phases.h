@@ -1,0 +1,47 @@
+// Sync-Switch's arithmetic: how much work each phase has, and what becomes of
+// the momentum after a switch. Pure functions. (Spec 2.1.)
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sync/options.h"
+
+namespace syncopate {
+
+// A step of all workers together is N mini-batches, and counts as one of
+// train_steps; where each worker goes at its own speed (asp), a worker's step
+// is one mini-batch and counts as one.
+bool steps_together(const std::string& scheme);
+
+// Worker_steps of each phase; their sum is workers * total_steps. By fractions,
+// each phase ends after a whole number of steps of all workers:
+//   E_i = N round((f_0 + ... + f_i) S / N)
+// By train_steps T (cumulative, as the published --train-steps):
+//   L_i = (T_i - T_(i-1)) (N where steps are taken together, else 1)
+// A single phase needs neither. For options without mistakes.
+std::vector<int64_t> phase_lengths(const SyncSwitchOptions& options,
+                                   int workers,
+                                   int64_t total_steps);
+
+// What is wrong with order, fractions, train_steps, policy and momentum_ramp,
+// "KEY: WHAT, expected WHAT"; empty: nothing.
+std::string phases_mistake(const SyncSwitchOptions& options,
+                           int workers,
+                           int64_t total_steps);
+
+// What the momentum is multiplied by, `steps` (worker_steps / N) after a switch
+// to a scheme that applies single gradients, for a ramp of that many steps:
+//   keep            1         (the published choice)
+//   zero            0
+//   scaled          1/N
+//   ramp_linear     k/N, k = 1 .. N - 1, equally long; then 1
+//   ramp_doubling   1/N, 2/N, 4/N ... below 1, equally long; then 1
+double momentum_factor(const std::string& rule,
+                       int workers,
+                       double steps,
+                       double ramp_steps);
+
+}  // namespace syncopate

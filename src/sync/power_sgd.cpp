@@ -1,0 +1,175 @@
+#include "sync/power_sgd.h"
+
+#include <algorithm>
+
+#include "base/rng.h"
+#include "ops/combine.h"
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+
+namespace syncopate {
+namespace {
+
+std::span<float> span_of(const Tensor& tensor) {
+  return {tensor.f32(), static_cast<size_t>(tensor.elems())};
+}
+
+std::vector<float> normal_values(int64_t elems, uint64_t seed, uint64_t step) {
+  std::vector<float> values(elems);
+  Rng rng(seed, Purpose::kQuantize, 0, step);
+  for (float& value : values) value = static_cast<float>(rng.normal());
+  return values;
+}
+
+}  // namespace
+
+PowerSgdLayout::PowerSgdLayout(const ParameterTable& table, int64_t rank) {
+  for (const ParameterEntry& entry : table.entries()) {
+    const int64_t rows = entry.shape.rank() > 1 ? entry.shape[0] : 1;
+    const int64_t cols = entry.elems() / std::max<int64_t>(1, rows);
+    if (rank * (rows + cols) < rows * cols) {
+      matrices.push_back({entry.offset, rows, cols, p_elems, q_elems});
+      p_elems += rows * rank;
+      q_elems += rank * cols;
+      continue;
+    }
+    const bool goes_on =
+        !wholes.empty() &&
+        wholes.back().offset + wholes.back().elems == entry.offset;
+    if (goes_on)
+      wholes.back().elems += entry.elems();
+    else
+      wholes.push_back({entry.offset, entry.elems(), p_elems});
+    p_elems += entry.elems();
+  }
+}
+
+PowerSgd::PowerSgd(const SchemeParts& parts)
+    : SchemeBase(parts,
+                 lockstep(parts, 1),
+                 {.parameters = Owner::kShared,
+                  .buffers = Owner::kWorker,
+                  .optimizer = Owner::kShared}),
+      rank_(parts.sync.power_sgd.rank),
+      is_warm_(parts.sync.power_sgd.warm_start),
+      layout_(parts.model.parameters(), rank_),
+      residual_(context().device(),
+                context().stream(),
+                parts.replica.parameters.size()),
+      p_(context().device(), context().stream(), layout_.p_elems),
+      q_(context().device(), context().stream(), layout_.q_elems) {
+  int64_t largest = 0;
+  for (const Matrix& matrix : layout_.matrices)
+    largest = std::max(largest, rank_ * matrix.cols);
+  transposed_ = {context().device(), context().stream(), largest};
+  if (!is_warm_) return;
+  spark_ = {context().device(), context().stream(), layout_.q_elems};
+  spark_.assign(normal_values(layout_.q_elems, parts_.seed, 0));
+  q_.assign(normal_values(layout_.q_elems, parts_.seed, 0));
+}
+
+Tensor PowerSgd::p_of(const Matrix& matrix) {
+  return make_tensor(p_.data() + matrix.p, DType::kF32,
+                     Shape{matrix.rows, rank_});
+}
+Tensor PowerSgd::q_of(const Matrix& matrix) {
+  return make_tensor(q_.data() + matrix.q, DType::kF32,
+                     Shape{rank_, matrix.cols});
+}
+Tensor PowerSgd::residual_of(const Matrix& matrix) {
+  return make_tensor(residual_.data() + matrix.offset, DType::kF32,
+                     Shape{matrix.rows, matrix.cols});
+}
+Tensor PowerSgd::gradient_of(const Matrix& matrix) {
+  return make_tensor(replica().gradients.data() + matrix.offset, DType::kF32,
+                     Shape{matrix.rows, matrix.cols});
+}
+
+// A column of Q that a gradient of low rank (zero at first, behind a layer that
+// starts at zero) has made zero would stay so: it goes on from random values,
+// too small to matter to any other.
+void PowerSgd::prepare_q(int64_t step) {
+  constexpr float kSpark = 1e-8f;
+  if (is_warm_)
+    axpy(context(), q_, kSpark, spark_);
+  else
+    q_.assign(normal_values(layout_.q_elems, parts_.seed,
+                            static_cast<uint64_t>(step)));
+}
+
+// M = g + e, P = M Q
+void PowerSgd::project(const Matrix& matrix) {
+  const Tensor m = residual_of(matrix);
+  axpy(context(), span_of(m), 1, span_of(gradient_of(matrix)));
+  linear_forward(context(), p_of(matrix), m, q_of(matrix), {});
+}
+
+// Q = M^T P, e = M - P Q^T
+void PowerSgd::project_back(const Matrix& matrix) {
+  const Tensor m = residual_of(matrix), p = p_of(matrix), q = q_of(matrix);
+  orthonormalize(context(), span_of(p), matrix.rows, rank_);
+  context().device().fill_zero(q.data, q.bytes(), context().stream());
+  linear_backward(context(), {}, q, {}, p, m, q);
+  decompress(matrix);
+  axpy(context(), span_of(m), -1, span_of(gradient_of(matrix)));
+}
+
+// g = P Q^T
+void PowerSgd::decompress(const Matrix& matrix) {
+  // (rank, cols) to (cols, rank): channels first to channels last.
+  const Shape shape{1, rank_, 1, matrix.cols};
+  reorder(context(),
+          make_tensor(transposed_.data(), DType::kF32, shape, Layout::kNhwc),
+          make_tensor(q_of(matrix).data, DType::kF32, shape));
+  linear_forward(
+      context(), gradient_of(matrix), p_of(matrix),
+      make_tensor(transposed_.data(), DType::kF32, Shape{matrix.cols, rank_}),
+      {});
+}
+
+void PowerSgd::update(const Plan& plan) {
+  const std::span<float> gradients = replica().gradients, p = p_;
+  if (!q_.empty()) prepare_q(plan.worker_steps / size());
+  for (const Matrix& matrix : layout_.matrices) project(matrix);
+  for (const auto& [offset, elems, at] : layout_.wholes)
+    combine(context(), p.subspan(at, elems),
+            {{1, gradients.subspan(offset, elems)}});
+  average(world_, {p_});
+  for (const Matrix& matrix : layout_.matrices) project_back(matrix);
+  if (!q_.empty()) average(world_, {q_});
+  for (const Matrix& matrix : layout_.matrices) decompress(matrix);
+  for (const auto& [offset, elems, at] : layout_.wholes)
+    combine(context(), gradients.subspan(offset, elems),
+            {{1, p.subspan(at, elems)}});
+  replica().optimizer->apply(context(), 0, replica().parameters, gradients,
+                             {.rate = plan.rate,
+                              .momentum = plan.momentum,
+                              .grad_scale = 1,
+                              .clip_factor = clip(1)});
+}
+
+void PowerSgd::quiesce() {
+  SchemeBase::quiesce();
+  times_.add(reducer_->quiesce());
+}
+
+void PowerSgd::visit_state(StateVisitor& visitor) {
+  SchemeBase::visit_state(visitor);
+  visitor.visit_device_range(Owner::kWorker, "residual",
+                             parts_.model.parameters(), residual_);
+  if (is_warm_ && !q_.empty())
+    visitor.visit_device(Owner::kShared, "power_sgd_q", q_);
+}
+
+std::unique_ptr<Scheme> make_power_sgd(const SchemeParts& parts) {
+  return std::make_unique<PowerSgd>(parts);
+}
+
+std::string power_sgd_obstacle(const SchemeRequest& request) {
+  const int64_t rank = request.sync.power_sgd.rank;
+  if (rank < 1)
+    return fmt::format("power_sgd.rank: {}, expected 1 or more", rank);
+  return "";
+}
+
+}  // namespace syncopate

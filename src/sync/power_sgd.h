@@ -1,0 +1,72 @@
+// PowerSGD (Vogels et al. 2019, algorithms 1 and 2): gradients travel as
+// products of thin matrices, found by one step of power iteration.
+//
+//   M_i = g_i + e_i                  (rows, cols), rows: the first dimension
+//   P   = mean of M_i Q              (rows, rank)
+//   P  <- orthonormal columns
+//   Q_i = M_i^T P                    (cols, rank)
+//   e_i <- M_i - P Q_i^T             e_i = 0 at first
+//   Q   = mean of Q_i                where the next step starts (warm start)
+//   x   <- optimizer(x, P Q^T)       momentum behind the mean
+//
+// Tensors that would not get smaller, rank (rows + cols) >= rows cols, vectors
+// among them, travel as they are beside P. Without warm start Q is drawn from
+// N(0, 1) at each step, the same on all workers. All parameters and optimizer
+// states stay equal to the bit; BatchNorm's running statistics are each
+// worker's own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "sync/scheme_base.h"
+
+namespace syncopate {
+
+// How the tensors of a model travel.
+struct PowerSgdLayout {
+  struct Matrix {
+    int64_t offset, rows, cols;  // in the range of gradients
+    int64_t p, q;                // offsets of P (rows, rank), Q^T (rank, cols)
+  };
+  // Tensors that travel as they are, those side by side as one.
+  struct Whole {
+    int64_t offset, elems;  // in the range of gradients
+    int64_t p;              // in the range of P
+  };
+  PowerSgdLayout(const ParameterTable& table, int64_t rank);
+
+  std::vector<Matrix> matrices;
+  std::vector<Whole> wholes;
+  int64_t p_elems = 0, q_elems = 0;  // which travel
+};
+
+class PowerSgd final : public SchemeBase {
+ public:
+  explicit PowerSgd(const SchemeParts& parts);
+  void update(const Plan& plan) override;
+  void quiesce() override;
+  void visit_state(StateVisitor& visitor) override;
+
+ private:
+  using Matrix = PowerSgdLayout::Matrix;
+  void prepare_q(int64_t step);
+  void project(const Matrix& matrix);
+  void project_back(const Matrix& matrix);
+  void decompress(const Matrix& matrix);
+  Tensor p_of(const Matrix& matrix);
+  Tensor q_of(const Matrix& matrix);  // transposed
+  Tensor residual_of(const Matrix& matrix);
+  Tensor gradient_of(const Matrix& matrix);
+
+  int64_t rank_;  // of the matrices
+  bool is_warm_;
+  PowerSgdLayout layout_;
+  DeviceVector<float> residual_;  // e, then M, then e
+  DeviceVector<float> p_, q_;
+  DeviceVector<float> transposed_;  // a Q (cols, rank)
+  DeviceVector<float> spark_;       // what keeps columns of Q alive
+};
+
+std::unique_ptr<Scheme> make_power_sgd(const SchemeParts& parts);
+std::string power_sgd_obstacle(const SchemeRequest& request);
+
+}  // namespace syncopate

@@ -1,0 +1,137 @@
+#include "sync/scheme_base.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/tags.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "sync/bucket.h"
+
+namespace syncopate {
+
+void SyncTimes::add(const SyncTimes& other) {
+  exposed_s += other.exposed_s;
+  overlapped_s += other.overlapped_s;
+  wait_s += other.wait_s;
+  device_s += other.device_s;
+}
+
+std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period) {
+  return std::make_unique<Lockstep>(parts.endpoint,
+                                    parts.endpoint.world_group(), period);
+}
+
+SchemeBase::SchemeBase(const SchemeParts& parts,
+                       std::unique_ptr<Pace> pace,
+                       const ReplicaOwners& owners)
+    : parts_(parts),
+      world_(parts.endpoint.world_group()),
+      wire_(parts.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32),
+      pace_(std::move(pace)),
+      reducer_(make_reducer(parts)),
+      owners_(owners),
+      clip_factor_(parts.context.device(), parts.context.stream(), 1) {}
+
+Plan SchemeBase::next(const Word& mine) {
+  const Turn turn = pace_->next(mine);
+  if (turn.stop) return {.stop = true};
+  return {.stop = false,
+          .step = turn.step,
+          .worker_steps = turn.worker_steps,
+          .rate = parts_.schedule.rate(static_cast<double>(turn.worker_steps) /
+                                       size()),
+          .momentum = parts_.optimizer.momentum};
+}
+
+const float* SchemeBase::clip(double scale) {
+  const double limit = parts_.optimizer.clip_norm;
+  if (limit <= 0) return nullptr;
+  clip_factor(context(), clip_factor_.data(), replica().gradients, scale,
+              limit);
+  return clip_factor_.data();
+}
+
+void SchemeBase::step_locally(const Plan& plan) {
+  replica().optimizer->apply(context(), 0, replica().parameters,
+                             replica().gradients,
+                             {.rate = plan.rate,
+                              .momentum = plan.momentum,
+                              .grad_scale = 1,
+                              .clip_factor = clip(1)});
+}
+
+// In pieces, so that copies from and to a device go on beside messages.
+void SchemeBase::average(const Group& group,
+                         std::initializer_list<std::span<float>> ranges) {
+  if (group.size() == 1) return;
+  int64_t piece = bucket_elems(parts_.sync, parts_.collectives);
+  reducer_->over(group);
+  int64_t total = 0;
+  for (const std::span<float> range : ranges) total += std::ssize(range);
+  piece = std::max(piece, total / (kMaxBuckets / 2) + 1);
+  Tag tag = tags::kBucket;
+  for (const std::span<float> range : ranges)
+    for (int64_t begin = 0; begin < std::ssize(range); begin += piece)
+      reducer_->start("average", range, begin,
+                      std::min(piece, std::ssize(range) - begin), wire_, tag++);
+  reducer_->close();
+  times_.add(reducer_->finish());
+  for (const std::span<float> range : ranges)
+    if (!range.empty())
+      scale(context(), range, 1.0f / static_cast<float>(group.size()));
+}
+
+void SchemeBase::leave() {
+  Replica& mine = replica();
+  if (owners_.parameters == Owner::kWorker) average(world_, {mine.parameters});
+  if (owners_.buffers == Owner::kWorker && !mine.buffers.empty())
+    average(world_, {mine.buffers});
+  if (owners_.optimizer == Owner::kWorker && mine.optimizer)
+    for (const std::span<float> state : mine.optimizer->state())
+      average(world_, {state});
+}
+
+void SchemeBase::evaluation_model(EvalModel which,
+                                  std::span<float> parameters,
+                                  std::span<float> buffers) {
+  Device& device = context().device();
+  Stream& stream = context().stream();
+  const auto fetch = [&](std::span<float> to, std::span<const float> from,
+                         Owner owner) {
+    device.copy(to.data(), from.data(), static_cast<int64_t>(to.size_bytes()),
+                stream);
+    if (which == EvalModel::kEach || size() == 1 || to.empty() ||
+        owner == Owner::kShared)
+      return;
+    OnHost host(device, stream, to);
+    if (which == EvalModel::kRank0)
+      broadcast(endpoint(), world_, bytes_span(host.values()), 0,
+                tags::kEvaluation, Traffic::kEvaluation);
+    else
+      all_reduce_sum(endpoint(), world_, host.values(),
+                     CollectiveAlgorithm::kRing, Wire::kF32, tags::kEvaluation,
+                     Traffic::kEvaluation);
+    host.put_back();
+    if (which == EvalModel::kAverage)
+      scale(context(), to, 1.0f / static_cast<float>(size()));
+  };
+  fetch(parameters, replica().parameters, owners_.parameters);
+  fetch(buffers, replica().buffers, owners_.buffers);
+}
+
+void SchemeBase::visit_state(StateVisitor& visitor) {
+  pace_->visit_state(visitor);
+  visitor.visit_device_range(owners_.parameters, "parameters",
+                             parts_.model.parameters(), replica().parameters);
+  visitor.visit_device_range(owners_.buffers, "buffers", parts_.model.buffers(),
+                             replica().buffers);
+  if (replica().optimizer)
+    replica().optimizer->visit_state(visitor, owners_.optimizer);
+}
+
+SyncTimes SchemeBase::take_times() {
+  return std::exchange(times_, SyncTimes{});
+}
+
+}  // namespace syncopate

@@ -1,0 +1,84 @@
+// What most schemes have in common: a pace, an optimizer step on the own
+// replica, means over a group of workers, evaluation, checkpoints.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+
+#include "sync/reducer.h"
+
+namespace syncopate {
+
+// Who has a replica's parts at a boundary: kShared where they are equal on all
+// workers.
+struct ReplicaOwners {
+  Owner parameters = Owner::kWorker;
+  Owner buffers = Owner::kWorker;
+  Owner optimizer = Owner::kWorker;
+};
+
+class SchemeBase : public Scheme {
+ public:
+  void begin(const Segment& segment) override { pace_->begin(segment); }
+  Plan next(const Word& mine) override;
+  void quiesce() override { pace_->quiesce(); }
+  // Averages what is not shared.
+  void leave() override;
+  void evaluation_model(EvalModel which,
+                        std::span<float> parameters,
+                        std::span<float> buffers) override;
+  // The pace and the replica as its owners say.
+  void visit_state(StateVisitor& visitor) override;
+  int64_t steps_done() const override { return pace_->steps_done(); }
+  int64_t stop_lag() const override { return pace_->stop_lag(); }
+  SyncTimes take_times() override;
+
+ protected:
+  SchemeBase(const SchemeParts& parts,
+             std::unique_ptr<Pace> pace,
+             const ReplicaOwners& owners);
+
+  // A step of the optimizer on the own replica with the own gradient, clipped
+  // by optimizer.clip_norm.
+  void step_locally(const Plan& plan);
+  // optimizer.clip_norm's factor for the gradients times `scale`, in device
+  // memory; null where there is no clipping.
+  const float* clip(double scale);
+
+  // Each range becomes its mean over the group's workers; waits for them. The
+  // ranges must be there as long as the scheme. Members of a group call alike;
+  // disjoint groups at the same time.
+  void average(const Group& group,
+               std::initializer_list<std::span<float>> ranges);
+  // The time of `action`, in which the worker waits for others, is exposed
+  // communication.
+  template <typename Action>
+  void exposed(const Action& action) {
+    const Time begin = parts_.endpoint.now();
+    action();
+    times_.exposed_s += parts_.endpoint.now() - begin;
+  }
+
+  int rank() const { return parts_.endpoint.rank(); }
+  int size() const { return parts_.endpoint.size(); }
+  Replica& replica() { return parts_.replica; }
+  Context& context() { return parts_.context; }
+  Endpoint& endpoint() { return parts_.endpoint; }
+
+  SchemeParts parts_;
+  Group world_;
+  Wire wire_;
+  std::unique_ptr<Pace> pace_;
+  std::unique_ptr<Reducer> reducer_;
+  SyncTimes times_;
+
+ private:
+  ReplicaOwners owners_;
+  DeviceVector<float> clip_factor_;  // one
+};
+
+// Every worker takes the same number of steps: `period` as for Lockstep.
+std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period);
+
+}  // namespace syncopate

@@ -1,0 +1,73 @@
+#include "sync/sgp.h"
+
+#include <bit>
+
+#include "ops/combine.h"
+#include "ops/elementwise.h"
+
+namespace syncopate {
+namespace {
+
+// A worker that goes at others' pace through every step's peer is bound by
+// them, not by agreement on stops.
+constexpr int64_t kPeriod = 8;
+
+// 2^(round mod ceil(log2 workers))
+int distance(int64_t round, int workers) {
+  const int kinds = std::bit_width(static_cast<unsigned>(workers - 1));
+  return 1 << (round % kinds);
+}
+
+}  // namespace
+
+Sgp::Sgp(const SchemeParts& parts)
+    : SchemeBase(parts, lockstep(parts, kPeriod), {}),
+      exchange_(parts, parts.replica.parameters, 1, wire_, Traffic::kPayload) {}
+
+void Sgp::enter() {
+  round_ = 0;
+  weight_ = 1;
+}
+
+void Sgp::update(const Plan& plan) {
+  const std::span<float> x = replica().parameters;
+  const std::span<float> d = replica().gradients;
+  replica().optimizer->direction(context(), 0, d, x, d,
+                                 {.rate = plan.rate,
+                                  .momentum = plan.momentum,
+                                  .grad_scale = 1,
+                                  .clip_factor = clip(1)});
+  if (size() == 1) return axpy(context(), x, static_cast<float>(-plan.rate), d);
+
+  const int hop = distance(round_++, size());
+  const int to = (rank() + hop) % size();
+  const int from = (rank() + size() - hop) % size();
+  // Half of the numerator w z - eta d stays, the other half travels.
+  combine(context(), x,
+          {{static_cast<float>(weight_ / 2), x},
+           {static_cast<float>(-plan.rate / 2), d}});
+  exchange_.start(std::span(&to, 1), std::span(&from, 1), weight_ / 2);
+  times_.add(exchange_.finish());
+  combine(context(), x,
+          {{2, x}, {-1, exchange_.sent()}, {1, exchange_.incoming(0)}});
+  weight_ = weight_ / 2 + exchange_.note(0);
+  if (weight_ != 1) scale(context(), x, static_cast<float>(1 / weight_));
+}
+
+void Sgp::visit_state(StateVisitor& visitor) {
+  SchemeBase::visit_state(visitor);
+  visitor.visit(Owner::kWorker, "round", std::span(&round_, 1));
+  visitor.visit(Owner::kWorker, "weight", std::span(&weight_, 1));
+}
+
+std::vector<SeriesInfo> Sgp::series() const {
+  return {{.name = "push_sum_weight",
+           .unit = "",
+           .description = "what a worker's numerator is divided by"}};
+}
+
+std::unique_ptr<Scheme> make_sgp(const SchemeParts& parts) {
+  return std::make_unique<Sgp>(parts);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,139 @@
+#include "sync/shard_exchange.h"
+
+#include <algorithm>
+
+#include "comm/tags.h"
+
+namespace syncopate {
+
+int num_shards(const SyncOptions& sync, int workers, int64_t elems) {
+  const int64_t wanted = sync.asp.servers > 0 ? sync.asp.servers : workers;
+  return static_cast<int>(std::min(wanted, elems));
+}
+
+ShardExchange::ShardExchange(const SchemeParts& parts)
+    : parts_(parts),
+      world_(parts.endpoint.world_group()),
+      wire_(parts.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32),
+      num_shards_(syncopate::num_shards(parts.sync,
+                                        parts.endpoint.size(),
+                                        parts.replica.parameters.size())),
+      gradients_(parts.context.device(), parts.replica.gradients),
+      parameters_(parts.context.device(), parts.replica.parameters),
+      ready_(parts.context.device().make_event()),
+      pulls_(num_shards_) {
+  if (wire_ == Wire::kF32) return;
+  packed_push_.resize(parts.replica.parameters.size());
+  packed_pull_.resize(parts.replica.parameters.size());
+}
+
+ShardExchange::Slice ShardExchange::slice(int shard) const {
+  const int64_t elems = parts_.replica.parameters.size();
+  const int64_t begin = elems * shard / num_shards_;
+  return {begin, elems * (shard + 1) / num_shards_ - begin};
+}
+
+void ShardExchange::start(double rate, double momentum) {
+  CHECK(!task_);
+  ready_->record(parts_.context.stream());
+  push_ = {.is_at_boundary = 0, .rate = rate, .momentum = momentum};
+  task_ = parts_.endpoint.start("push and pull",
+                                [this](Endpoint& endpoint) { run(endpoint); });
+}
+
+Bytes ShardExchange::on_wire(std::vector<uint16_t>& packed,
+                             Mirror& mirror,
+                             int shard) {
+  const Slice part = slice(shard);
+  void* data = mirror.host(part.offset, part.elems).data();
+  if (wire_ == Wire::kBf16) data = packed.data() + part.offset;
+  return {data, wire_bytes(wire_, part.elems)};
+}
+
+// Begins with the own shard, so that not all workers are at the same one.
+void ShardExchange::run(Endpoint& endpoint) {
+  sends_.clear();
+  receives_.clear();
+  for (int shard = 0; shard < num_shards_; ++shard) {
+    receives_.push_back(endpoint.irecv({&pulls_[shard], sizeof pulls_[shard]},
+                                       shard, tags::kServerAnswer));
+    receives_.push_back(
+        endpoint.irecv(on_wire(packed_pull_, parameters_, shard), shard,
+                       tags::kServerAnswer + 1));
+  }
+  for (int i = 0; i < num_shards_; ++i) {
+    const int shard = (endpoint.rank() + i) % num_shards_;
+    const Slice part = slice(shard);
+    gradients_.pull(endpoint, part.offset, part.elems, *ready_);
+    has_gradients_at_ = endpoint.now();
+    const Bytes gradient = on_wire(packed_push_, gradients_, shard);
+    if (wire_ == Wire::kBf16)
+      pack_bf16(packed_push_.data() + part.offset,
+                gradients_.host(part.offset, part.elems).data(), part.elems);
+    sends_.push_back(endpoint.isend({&push_, sizeof push_}, shard,
+                                    tags::kServer, Traffic::kControl));
+    sends_.push_back(endpoint.isend({gradient.data, gradient.bytes}, shard,
+                                    tags::kServer + 1, Traffic::kPayload));
+  }
+  for (int shard = 0; shard < num_shards_; ++shard) {
+    const Slice part = slice(shard);
+    endpoint.wait(receives_[2 * shard]);
+    endpoint.wait(receives_[2 * shard + 1]);
+    if (wire_ == Wire::kBf16)
+      unpack_bf16(parameters_.host(part.offset, part.elems).data(),
+                  packed_pull_.data() + part.offset, part.elems);
+    parameters_.push(part.offset, part.elems);
+  }
+  for (const Request& send : sends_) endpoint.wait(send);
+}
+
+SyncTimes ShardExchange::finish() {
+  Endpoint& endpoint = parts_.endpoint;
+  const Time entered = endpoint.now();
+  endpoint.join(task_);
+  task_ = nullptr;
+  parameters_.make_wait(parts_.context.stream());
+  // A GPU may have been at work on the gradients still.
+  Time from = entered;
+  if (parts_.context.device().kind() == DeviceKind::kCuda)
+    from = std::max(entered, has_gradients_at_);
+  double held_s = 0;
+  for (const PullHeader& pull : pulls_) held_s = std::max(held_s, pull.held_s);
+  SyncTimes times;
+  times.device_s = from - entered;
+  times.exposed_s = endpoint.now() - from;
+  times.wait_s = std::min(held_s, times.exposed_s);
+  return times;
+}
+
+void ShardExchange::tell_boundary() {
+  CHECK(!task_);
+  push_ = {.is_at_boundary = 1};
+  Endpoint& endpoint = parts_.endpoint;
+  for (int shard = 0; shard < num_shards_; ++shard)
+    endpoint.wait(endpoint.isend({&push_, sizeof push_}, shard, tags::kServer,
+                                 Traffic::kControl));
+}
+
+void ShardExchange::gather(std::span<float> range, std::span<const float> own) {
+  if (!own.empty())
+    std::copy(own.begin(), own.end(),
+              range.begin() + slice(parts_.endpoint.rank()).offset);
+  parts_.endpoint.perform([&](Endpoint& endpoint) {
+    for (int shard = 0; shard < num_shards_; ++shard) {
+      const Slice part = slice(shard);
+      broadcast(endpoint, world_,
+                bytes_span(range.subspan(part.offset, part.elems)), shard,
+                tags::kCollective, Traffic::kControl);
+    }
+  });
+}
+
+void ShardExchange::gather_parameters(std::span<const float> own) {
+  const int64_t elems = parts_.replica.parameters.size();
+  gather(parameters_.host(0, elems), own);
+  parameters_.push(0, elems);
+  parameters_.make_wait(parts_.context.stream());
+}
+
+}  // namespace syncopate

@@ -1,0 +1,59 @@
+// A worker's side of a sharded parameter server: its gradient goes to every
+// shard, and its parameters come back from there, beside the worker.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comm/mirror.h"
+#include "sync/parameter_shard.h"
+
+namespace syncopate {
+
+// sync.asp.servers as it is meant: a shard has at least one element.
+int num_shards(const SyncOptions& sync, int workers, int64_t elems);
+
+class ShardExchange {
+ public:
+  explicit ShardExchange(const SchemeParts& parts);
+
+  struct Slice {
+    int64_t offset, elems;
+  };
+  int num_shards() const { return num_shards_; }
+  Slice slice(int shard) const;  // shard i lies with worker i
+
+  // The replica's gradients, as the work given to the context's stream so far
+  // leaves them. Gradients and parameters are not touched until finish().
+  void start(double rate, double momentum);
+  bool is_in_flight() const { return task_ != nullptr; }
+  // The replica's parameters are those of the shards.
+  SyncTimes finish();
+  int64_t staleness() const { return pulls_[0].staleness; }  // of this push
+  // No push will come before the next boundary.
+  void tell_boundary();
+
+  // Each shard's `own` slice (empty: no shard here) gets to all workers'
+  // `range`, in host memory, of the model's length. Collective.
+  void gather(std::span<float> range, std::span<const float> own);
+  // The same for the replica's parameters.
+  void gather_parameters(std::span<const float> own);
+
+ private:
+  void run(Endpoint& endpoint);
+  Bytes on_wire(std::vector<uint16_t>& packed, Mirror& mirror, int shard);
+
+  SchemeParts parts_;
+  Group world_;
+  Wire wire_;
+  int num_shards_;
+  Mirror gradients_, parameters_;
+  std::unique_ptr<Event> ready_;
+  // The task's while it runs.
+  PushHeader push_;
+  std::vector<PullHeader> pulls_;                    // by shard
+  std::vector<uint16_t> packed_push_, packed_pull_;  // bf16
+  std::vector<Request> sends_, receives_;
+  Time has_gradients_at_ = 0;
+  Task task_;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,30 @@
+// Stale synchronous parallel (Ho et al. 2013): asp, with a limit on how far a
+// worker may be ahead. A worker's clock is the number of its updates since the
+// last boundary, as a shard has seen them. With s = ssp.bound,
+//
+//   the pull after update c of a worker is answered once every other worker
+//   has clock >= c - s, or is at the boundary;
+//   step c + 1 is handed out once no worker has taken fewer than c - s.
+//
+// So a worker at clock c sees all updates of clocks up to c - s and maybe more,
+// and the fastest is never more than s + 1 steps ahead of the slowest. A worker
+// with the lowest clock is never held back: somebody can always go on.
+//
+// With s = 0, updates of a clock are hidden until all workers have made theirs:
+// without momentum, and the rate divided by N, that is bsp but for rounding.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "sync/asp.h"
+
+namespace syncopate {
+
+class Ssp final : public Asp {
+ public:
+  explicit Ssp(const SchemeParts& parts) : Asp(parts, parts.sync.ssp.bound) {}
+};
+
+std::unique_ptr<Scheme> make_ssp(const SchemeParts& parts);
+std::string ssp_obstacle(const SchemeRequest& request);
+
+}  // namespace syncopate

@@ -1,0 +1,57 @@
+#include "sync/state_server.h"
+
+#include <algorithm>
+
+namespace syncopate {
+
+StateServer::StateServer(int workers, double epsilon_s, double epsilon_steps)
+    : epsilon_s_(epsilon_s),
+      epsilon_steps_(epsilon_steps),
+      records_(workers),
+      step_s_(workers, 0.0) {}
+
+void StateServer::begin() {
+  round_ = kNone;
+  std::fill(records_.begin(), records_.end(), Record{});
+}
+
+int StateServer::slowest() const {
+  return static_cast<int>(std::max_element(step_s_.begin(), step_s_.end()) -
+                          step_s_.begin());
+}
+
+bool StateServer::query(int rank,
+                        int64_t local_steps,
+                        double step_s,
+                        Time now) {
+  Record& mine = records_[rank];
+  mine.local_steps = local_steps;
+  mine.finished_at = now;
+  step_s_[rank] = step_s;
+  if (local_steps == 0) return false;
+  const int s = slowest();
+  const Record& last = records_[s];
+  if (last.round != round_) return false;
+  const double rest = last.finished_at + step_s_[s] - now;
+  const double epsilon = epsilon_s_ + epsilon_steps_ * step_s;
+  mine.is_ready = rank == s || last.is_ready || step_s + epsilon > rest;
+  return mine.is_ready;
+}
+
+void StateServer::reset(int rank, int64_t round, Time now) {
+  if (round != round_) {
+    round_ = round;
+    for (Record& record : records_) {
+      record.local_steps = 0;
+      record.is_ready = false;
+    }
+  }
+  records_[rank].round = round;
+  records_[rank].finished_at = now;
+}
+
+void StateServer::visit_state(StateVisitor& visitor) {
+  visitor.visit(Owner::kWorker, "esync/step_s", std::span(step_s_));
+}
+
+}  // namespace syncopate

@@ -1,0 +1,55 @@
+// ESync's state server: who knows how long everybody's step takes, and so says
+// whether another local step still fits before the slowest worker is done.
+//
+//   QUERY(r, k, c):   k_r = k, c_r = c, te_r = now
+//                     k == 0: no;  s = the first with the largest c
+//                     s has not begun this round: no
+//                     rest = te_s + c_s - now
+//                     r == s or ready_s or c_r + epsilon > rest: ready
+//   RESET(r, t'):     t' another round than t: t = t', all k = 0, none ready
+//                     round_r = t', te_r = now
+//   epsilon = epsilon_s + epsilon_steps c_r
+//
+// Li et al., "ESync: Accelerating Intra-Domain Federated Learning in
+// Heterogeneous Data Centers" (IEEE TSC 2020), algorithm of the state server.
+// `now` is the server's clock when a message arrives, since hosts' clocks
+// differ. A worker that has not finished a step yet has c = 0: in the very
+// first round, whoever finishes first is taken for the slowest.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "comm/endpoint.h"
+#include "tensor/state_visitor.h"
+
+namespace syncopate {
+
+class StateServer {
+ public:
+  StateServer(int workers, double epsilon_s, double epsilon_steps);
+
+  // After a boundary: nobody has begun a round. How long steps take is kept.
+  void begin();
+  bool query(int rank, int64_t local_steps, double step_s, Time now);
+  void reset(int rank, int64_t round, Time now);
+  // The records at a boundary: what is not written anew before it is read.
+  void visit_state(StateVisitor& visitor);
+
+ private:
+  static constexpr int64_t kNone = -1;
+  struct Record {
+    int64_t local_steps = 0;
+    Time finished_at = 0;
+    bool is_ready = false;
+    int64_t round = kNone;
+  };
+  int slowest() const;
+
+  double epsilon_s_, epsilon_steps_;
+  int64_t round_ = kNone;
+  std::vector<Record> records_;
+  std::vector<double> step_s_;  // c by rank
+};
+
+}  // namespace syncopate

@@ -1,0 +1,375 @@
+#include "sync/sync_switch.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "comm/tags.h"
+#include "ops/elementwise.h"
+#include "sync/asp.h"
+#include "sync/bsp.h"
+#include "sync/phases.h"
+
+namespace syncopate {
+namespace {
+
+// A scheme keeps its pace to itself and its heirs.
+struct PaceOf : SchemeBase {
+  static Pace& get(Scheme& scheme) {
+    return *(dynamic_cast<SchemeBase&>(scheme).*&PaceOf::pace_);
+  }
+};
+
+bool makes_the_same(const OptimizerOptions& a, const OptimizerOptions& b) {
+  return a.kind == b.kind && (a.momentum > 0) == (b.momentum > 0) &&
+         a.nesterov == b.nesterov && a.weight_decay == b.weight_decay &&
+         a.decay_batchnorm == b.decay_batchnorm;
+}
+
+}  // namespace
+
+SyncSwitch::SyncSwitch(const SchemeParts& parts)
+    : parts_(parts),
+      rank_(parts.endpoint.rank()),
+      size_(parts.endpoint.size()),
+      optimizer_(parts.optimizer),
+      work_left_(phase_lengths(parts.sync.sync_switch,
+                               parts.endpoint.size(),
+                               parts.total_steps)),
+      flagged_(parts.endpoint.size()),
+      detector_(parts.endpoint.size(), parts.sync.sync_switch) {
+  CHECK(parts.phases.size() == work_left_.size());
+  setting_.removed.assign(size_, 0);
+  build();
+}
+
+// --- which scheme is at work -------------------------------------------------
+
+int64_t SyncSwitch::next_asp_phase() const {
+  for (auto i = setting_.phase; i < std::ssize(parts_.phases); ++i)
+    if (parts_.phases[i].sync.scheme == "asp") return i;
+  return -1;
+}
+
+int64_t SyncSwitch::working_phase() const {
+  return setting_.is_episode != 0 ? next_asp_phase() : setting_.phase;
+}
+
+bool SyncSwitch::is_last_phase() const {
+  return setting_.is_episode == 0 &&
+         setting_.phase + 1 == std::ssize(parts_.phases);
+}
+
+int SyncSwitch::num_active() const {
+  return size_ -
+         std::accumulate(setting_.removed.begin(), setting_.removed.end(), 0);
+}
+
+bool SyncSwitch::averages_gradients() const {
+  return scheme_info(phase().sync.scheme).averages_gradients;
+}
+
+void SyncSwitch::build() {
+  inner_.reset();
+  built_ = setting_;
+  const Phase& now = phase();
+  renew_optimizer(now.optimizer);
+  const bool may_use_devices =
+      scheme_info(now.sync.scheme).uses_collectives && num_active() == size_;
+  const SchemeParts parts{
+      .endpoint = parts_.endpoint,
+      .context = parts_.context,
+      .replica = parts_.replica,
+      .model = parts_.model,
+      .sync = now.sync,
+      .optimizer = now.optimizer,
+      .schedule = now.schedule,
+      .seed = parts_.seed,
+      .total_steps = parts_.total_steps,
+      .steps_per_epoch = parts_.steps_per_epoch,
+      .batch_weight = parts_.batch_weight,
+      .collectives = may_use_devices ? parts_.collectives : nullptr,
+      .directory = parts_.directory};
+  if (num_active() == size_) {
+    inner_ = make_scheme(parts);
+    return;
+  }
+  // One that was removed takes no steps, and stands for the model.
+  std::vector<int> members = {rank_};
+  if (!is_removed()) {
+    members.clear();
+    for (int rank = 0; rank < size_; ++rank)
+      if (setting_.removed[rank] == 0) members.push_back(rank);
+  }
+  inner_ = std::make_unique<Bsp>(parts, parts_.endpoint.group(members));
+}
+
+// Momentum goes on where both have one.
+void SyncSwitch::renew_optimizer(const OptimizerOptions& options) {
+  std::unique_ptr<Optimizer>& mine = parts_.replica.optimizer;
+  if (mine && makes_the_same(options, optimizer_)) return;
+  Context& context = parts_.context;
+  std::unique_ptr<Optimizer> renewed =
+      make_optimizer(context, options, parts_.model.parameters(), 0,
+                     parts_.replica.parameters.size());
+  if (mine && mine->state().size() == renewed->state().size()) {
+    const auto from = mine->state(), to = renewed->state();
+    for (size_t i = 0; i < from.size(); ++i)
+      context.device().copy(to[i].data(), from[i].data(),
+                            static_cast<int64_t>(to[i].size_bytes()),
+                            context.stream());
+    context.stream().synchronize();
+  }
+  mine = std::move(renewed);
+  optimizer_ = options;
+}
+
+// --- changes -----------------------------------------------------------------
+
+bool SyncSwitch::is_change_due() const {
+  return wants_change_ != 0 ||
+         (!is_last_phase() && work_left_[working_phase()] <= 0);
+}
+
+// What a phase has taken too much, by less than a step of all workers, the
+// next one has less.
+void SyncSwitch::enter_next_phase() {
+  while (!is_last_phase() && work_left_[setting_.phase] <= 0) {
+    work_left_[setting_.phase + 1] += work_left_[setting_.phase];
+    work_left_[setting_.phase++] = 0;
+  }
+  std::fill(setting_.removed.begin(), setting_.removed.end(), 0);
+}
+
+Time SyncSwitch::change(int64_t done) {
+  inner_->leave();
+  times_.add(inner_->take_times());
+  earlier_steps_ += inner_->steps_done();
+  using Known = StragglerDetector::Known;
+  Known stragglers = Known::kForgotten;
+  if (setting_.is_episode != 0) {
+    setting_.is_episode = 0;
+    if (work_left_[setting_.phase] <= 0) enter_next_phase();
+  } else if (work_left_[setting_.phase] <= 0) {
+    enter_next_phase();
+  } else if (parts_.sync.sync_switch.policy == "greedy") {
+    setting_.is_episode = 1;
+    stragglers = Known::kKept;
+  } else {
+    for (int rank = 0; rank < size_; ++rank)
+      setting_.removed[rank] |= flagged_[rank];
+  }
+  wants_change_ = 0;
+  std::fill(flagged_.begin(), flagged_.end(), 0);
+  detector_.restart(stragglers);
+  began_at_ = done;
+  build();
+  inner_->enter();
+  double earliest = parts_.endpoint.now();
+  agree(parts_.endpoint, parts_.endpoint.world_group(), std::span(&earliest, 1),
+        Combine::kMin, tags::kControl);
+  return earliest;
+}
+
+void SyncSwitch::begin(const Segment& segment) {
+  segment_ = segment;
+  begin_inner(segment.from,
+              is_change_due() ? change(segment.from) : segment.earliest);
+}
+
+void SyncSwitch::begin_inner(int64_t from, Time earliest) {
+  inner_from_ = from;
+  taken_ = 0;
+  if (is_removed()) return;
+  int64_t until = segment_.until;
+  if (!is_last_phase())
+    until = std::min(until, from + work_left_[working_phase()]);
+  if (setting_.is_episode != 0 && rank_ == 0)
+    dynamic_cast<Asp&>(*inner_).tickets().watch([this](int rank, double s) {
+      if (s > 0) {
+        detector_.observe(rank, s);
+        detector_.assess(rank);
+      }
+      return !detector_.any();
+    });
+  inner_->begin({from, until, earliest});
+}
+
+// --- a step ------------------------------------------------------------------
+
+Plan SyncSwitch::next(const Word& mine) {
+  for (;;) {
+    if (!is_removed()) {
+      Word word = mine;
+      if (taken_ == 0) word.step_s = 0;  // of a step before this segment
+      // All have seen the same figures, and ask alike.
+      word.stop = std::max(word.stop, static_cast<int>(wants_change_));
+      inner_plan_ = inner_->next(word);
+      if (!inner_plan_.stop) break;
+      inner_->quiesce();
+    }
+    const Time begin = parts_.endpoint.now();
+    const int64_t done = come_to_rest();
+    if (done >= segment_.until || !is_change_due()) return {.stop = true};
+    const Time earliest = change(done);
+    const Time waited_s = parts_.endpoint.now() - begin;
+    times_.add({.exposed_s = waited_s, .wait_s = waited_s});
+    begin_inner(done, earliest);
+  }
+  if (taken_++ > 0) look_for_stragglers();
+  if (averages_gradients() && parts_.sync.sync_switch.lr_rule == "linear")
+    inner_plan_.rate *= num_active();
+  inner_plan_.momentum *= momentum_scale(inner_plan_.worker_steps);
+  Plan plan = inner_plan_;
+  plan.step += earlier_steps_;
+  return plan;
+}
+
+double SyncSwitch::momentum_scale(int64_t worker_steps) const {
+  const auto averaged = [&](int64_t i) {
+    return scheme_info(parts_.phases[i].sync.scheme).averages_gradients;
+  };
+  const int64_t before =
+      setting_.is_episode != 0 ? setting_.phase : setting_.phase - 1;
+  if (before < 0 || averages_gradients() || !averaged(before)) return 1;
+  const SyncSwitchOptions& options = parts_.sync.sync_switch;
+  return momentum_factor(options.momentum_rule, size_,
+                         static_cast<double>(worker_steps - began_at_) / size_,
+                         options.momentum_ramp.steps(parts_.steps_per_epoch));
+}
+
+// The mean of all samples' gradients, where batches are unlike.
+void SyncSwitch::gradient_ready(const Bucket& bucket) {
+  if (averages_gradients() && parts_.batch_weight != 1)
+    scale(parts_.context,
+          parts_.replica.gradients.span().subspan(bucket.offset, bucket.elems),
+          static_cast<float>(parts_.batch_weight));
+  inner_->gradient_ready(bucket);
+}
+
+// In a bsp phase: all its workers have the same figures and find the same.
+void SyncSwitch::look_for_stragglers() {
+  const std::string& policy = parts_.sync.sync_switch.policy;
+  if (policy == "fixed" || setting_.is_episode != 0 || wants_change_ != 0 ||
+      phase().sync.scheme != "bsp")
+    return;
+  if (policy == "greedy" &&
+      (next_asp_phase() < 0 || work_left_[next_asp_phase()] <= 0))
+    return;
+  const auto seconds =
+      dynamic_cast<const Lockstep&>(PaceOf::get(*inner_)).step_seconds();
+  for (int rank = 0; rank < size_; ++rank)
+    if (setting_.removed[rank] == 0 && seconds[rank] > 0)
+      detector_.observe(rank, seconds[rank]);
+  for (int rank = 0; rank < size_; ++rank) {
+    if (setting_.removed[rank] != 0) continue;
+    detector_.assess(rank);
+    flagged_[rank] = detector_.is_straggler(rank) ? 1 : 0;
+  }
+  wants_change_ = detector_.any() ? 1 : 0;
+}
+
+// --- at rest -----------------------------------------------------------------
+
+int64_t SyncSwitch::come_to_rest() {
+  if (setting_.is_episode != 0 && rank_ == 0)
+    wants_change_ = detector_.any() ? 0 : 1;
+  std::vector<double> said = {static_cast<double>(steps_done()),
+                              static_cast<double>(wants_change_)};
+  said.insert(said.end(), flagged_.begin(), flagged_.end());
+  agree(parts_.endpoint, parts_.endpoint.world_group(), said, Combine::kSum,
+        tags::kControl);
+  const auto done = static_cast<int64_t>(said[0]);
+  wants_change_ = said[1] > 0 ? 1 : 0;
+  for (int rank = 0; rank < size_; ++rank)
+    flagged_[rank] = said[2 + rank] > 0 ? 1 : 0;
+  if (setting_.is_episode == 0)
+    detections_ += std::count(flagged_.begin(), flagged_.end(), 1);
+  work_left_[working_phase()] -= done - inner_from_;
+  if (num_active() < size_) fill_removed();
+  return done;
+}
+
+void SyncSwitch::fill_removed() {
+  const auto first =
+      std::find(setting_.removed.begin(), setting_.removed.end(), 0);
+  const int root = static_cast<int>(first - setting_.removed.begin());
+  Replica& mine = parts_.replica;
+  std::vector<std::span<float>> ranges = mine.optimizer->state();
+  ranges.push_back(mine.parameters);
+  ranges.push_back(mine.buffers);
+  for (const std::span<float> range : ranges) {
+    OnHost host(parts_.context.device(), parts_.context.stream(), range);
+    broadcast(parts_.endpoint, parts_.endpoint.world_group(),
+              bytes_span(host.values()), root, tags::kControl,
+              Traffic::kControl);
+    host.put_back();
+  }
+}
+
+void SyncSwitch::evaluation_model(EvalModel which,
+                                  std::span<float> parameters,
+                                  std::span<float> buffers) {
+  inner_->evaluation_model(which, parameters, buffers);
+}
+
+int64_t SyncSwitch::steps_done() const {
+  return earlier_steps_ + inner_->steps_done();
+}
+
+SyncTimes SyncSwitch::take_times() {
+  times_.add(inner_->take_times());
+  return std::exchange(times_, SyncTimes{});
+}
+
+void SyncSwitch::visit_state(StateVisitor& visitor) {
+  const auto visit = [&](Owner owner, const std::string& name, int64_t& value) {
+    visitor.visit(owner, "sync_switch/" + name, std::span(&value, 1));
+  };
+  visit(Owner::kShared, "phase", setting_.phase);
+  visit(Owner::kShared, "episode", setting_.is_episode);
+  visitor.visit(Owner::kShared, "sync_switch/removed",
+                std::span(setting_.removed));
+  visitor.visit(Owner::kShared, "sync_switch/work_left", std::span(work_left_));
+  visit(Owner::kShared, "began_at", began_at_);
+  visitor.visit(Owner::kShared, "sync_switch/flagged", std::span(flagged_));
+  visit(Owner::kShared, "wants_change", wants_change_);
+  visit(Owner::kShared, "detections", detections_);
+  visit(Owner::kWorker, "earlier_steps", earlier_steps_);
+  detector_.visit_state(visitor);
+  if (setting_ != built_) build();  // they are a checkpoint's
+  inner_->visit_state(visitor);
+}
+
+std::vector<SeriesInfo> SyncSwitch::series() const {
+  using Over = SeriesInfo::Over;
+  return {{"phase", "1", "of sync_switch.order, from 0", Over::kMax},
+          {"scheme", "1", "the phase whose scheme is at work", Over::kMax},
+          {"active_workers", "1", "workers that take steps", Over::kMax},
+          {"detections", "1", "stragglers found so far", Over::kMax}};
+}
+
+std::vector<double> SyncSwitch::take_series() {
+  return {static_cast<double>(setting_.phase),
+          static_cast<double>(working_phase()),
+          static_cast<double>(num_active()), static_cast<double>(detections_)};
+}
+
+std::unique_ptr<Scheme> make_sync_switch(const SchemeParts& parts) {
+  return std::make_unique<SyncSwitch>(parts);
+}
+
+std::string sync_switch_obstacle(const SchemeRequest& request) {
+  const SyncOptions& sync = request.sync;
+  const std::string mistake =
+      phases_mistake(sync.sync_switch, request.workers, request.total_steps);
+  if (!mistake.empty()) return mistake;
+  if (sync.sync_switch.lr_rule == "linear" &&
+      request.optimizer.lr_scale != "none")
+    return fmt::format(
+        "optimizer.lr_scale: {} where sync_switch.lr_rule = linear scales the "
+        "rate, expected none",
+        request.optimizer.lr_scale);
+  return "";
+}
+
+}  // namespace syncopate

@@ -1,0 +1,102 @@
+// Sync-Switch: a run in phases, each by a scheme of its own (published: bsp
+// first, then asp), in one process and without a restart: at a phase's end the
+// scheme comes to rest, the replicas become one model, the next one goes on.
+//
+//   rate      lr_rule linear: times the number of workers whose gradients are
+//             averaged, so that optimizer.lr is that of one mini-batch
+//   momentum  momentum_rule, after a switch from averaged to single gradients
+//
+// Li, Mangoubi, Xu & Guo, "Sync-Switch: Hybrid Parameter Synchronization for
+// Distributed Deep Learning" (ICDCS 2021); spec 2.1. Phases are counted in
+// worker_steps (phases.h). Policies against stragglers (straggler_detector.h)
+// act in bsp phases:
+//   greedy   asp at once, until nobody is a straggler; then bsp until the
+//            phase's own work is done. The episode's work is that of the next
+//            asp phase, which gets shorter by it, and at most all of it.
+//   elastic  bsp goes on without the straggler until the phase's work is done;
+//            then all go on, from the model of those that stayed.
+// Changes happen where no worker has a step in flight, agreed by all.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "sync/scheme.h"
+#include "sync/straggler_detector.h"
+
+namespace syncopate {
+
+class SyncSwitch final : public Scheme {
+ public:
+  explicit SyncSwitch(const SchemeParts& parts);
+  void enter() override { inner_->enter(); }
+  void begin(const Segment& segment) override;
+  Plan next(const Word& mine) override;
+  void gradient_ready(const Bucket& bucket) override;
+  bool abandons_step() override { return inner_->abandons_step(); }
+  void update(const Plan&) override { inner_->update(inner_plan_); }
+  void end_step(const Plan&) override { inner_->end_step(inner_plan_); }
+  void quiesce() override {}  // next() has come to rest before it says stop
+  void leave() override { inner_->leave(); }
+  void finish() override { inner_->finish(); }
+  void evaluation_model(EvalModel which,
+                        std::span<float> parameters,
+                        std::span<float> buffers) override;
+  void visit_state(StateVisitor& visitor) override;
+  int64_t steps_done() const override;
+  int64_t stop_lag() const override { return inner_->stop_lag(); }
+  SyncTimes take_times() override;
+  std::vector<SeriesInfo> series() const override;
+  std::vector<double> take_series() override;
+
+ private:
+  // Which scheme is at work: all of it agreed.
+  struct Setting {
+    int64_t phase = 0;
+    int64_t is_episode = 0;        // greedy: asp for a while
+    std::vector<int64_t> removed;  // elastic: by rank
+    bool operator==(const Setting&) const = default;
+  };
+
+  const Phase& phase() const { return parts_.phases[working_phase()]; }
+  // The phase whose work is being done: in an episode, of the next asp phase.
+  int64_t working_phase() const;
+  int64_t next_asp_phase() const;
+  bool is_last_phase() const;
+  bool is_removed() const { return setting_.removed[rank_] != 0; }
+  int num_active() const;
+  bool averages_gradients() const;
+
+  void build();  // inner_ of the setting
+  void renew_optimizer(const OptimizerOptions& options);
+  void begin_inner(int64_t from, Time earliest);
+  bool is_change_due() const;
+  Time change(int64_t done);  // returns the first worker's clock
+  void enter_next_phase();
+  int64_t come_to_rest();  // returns the worker_steps done
+  void fill_removed();
+  void look_for_stragglers();
+  double momentum_scale(int64_t worker_steps) const;
+
+  SchemeParts parts_;
+  int rank_, size_;
+  Setting setting_, built_;
+  std::unique_ptr<Scheme> inner_;
+  OptimizerOptions optimizer_;  // what replica.optimizer was made of
+
+  std::vector<int64_t> work_left_;  // worker_steps by phase
+  int64_t began_at_ = 0;            // worker_steps at the last change
+  int64_t earlier_steps_ = 0;       // of this worker, by schemes before
+  // Agreed: stragglers that call for a change; in an episode, their absence.
+  std::vector<int64_t> flagged_;
+  int64_t wants_change_ = 0, detections_ = 0;
+  StragglerDetector detector_;
+
+  Segment segment_;
+  int64_t inner_from_ = 0, taken_ = 0;  // of the inner segment
+  Plan inner_plan_;
+  SyncTimes times_;
+};
+
+std::unique_ptr<Scheme> make_sync_switch(const SchemeParts& parts);
+std::string sync_switch_obstacle(const SchemeRequest& request);
+
+}  // namespace syncopate

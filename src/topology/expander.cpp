@@ -1,0 +1,44 @@
+#include "topology/kinds.h"
+
+namespace syncopate {
+namespace {
+
+bool is_prime(int n) {
+  if (n < 2) return false;
+  for (int64_t d = 2; d * d <= n; ++d)
+    if (n % d == 0) return false;
+  return true;
+}
+
+// A chord i to 1/i is an edge of the cycle where i^2 +- i - 1 = 0, which has
+// roots where 5 is a square modulo N: for 5 and primes +-1 modulo 5.
+bool suits(int workers) {
+  const int rest = workers % 5;
+  return workers > 2 && is_prime(workers) && (rest == 2 || rest == 3);
+}
+
+// 1/i modulo a prime, by Fermat: i^(prime - 2); 0 for 0, which has a loop.
+int inverse(int i, int prime) {
+  int64_t power = i, product = 1;
+  for (int exponent = prime - 2; exponent > 0; exponent /= 2) {
+    if (exponent % 2 == 1) product = product * power % prime;
+    power = power * power % prime;
+  }
+  return static_cast<int>(product);
+}
+
+MixingRows rows(int workers) {
+  Adjacency adjacency(workers);
+  for (int i = 0; i < workers; ++i)
+    adjacency[i] = {(i + 1) % workers, (i + workers - 1) % workers,
+                    inverse(i, workers)};
+  return equal_rows(adjacency, 1.0 / 3.0);
+}
+
+}  // namespace
+
+const TopologyKind kExpander{
+    "expander", "a cycle with chords from i to 1/i modulo a prime: 1/3 each",
+    "an odd prime that leaves 2 or 3 when divided by 5", &suits, &rows};
+
+}  // namespace syncopate

@@ -1,0 +1,65 @@
+// Who is whose neighbour, and with which weight: a symmetric, doubly
+// stochastic mixing matrix W.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace syncopate {
+
+struct TopologyOptions {
+  std::string kind = "ring";
+  int64_t group = 2;             // hierarchical: workers that average exactly
+  std::string between = "ring";  // hierarchical: the topology of the groups
+};
+
+struct Neighbour {
+  int rank;
+  double weight;
+};
+
+class Topology {
+ public:
+  // Row by row, each ascending by rank, itself left out; `self` the diagonal.
+  // CHECKs that W is symmetric and doubly stochastic to 1e-12.
+  Topology(std::string kind,
+           std::vector<double> self,
+           std::vector<std::vector<Neighbour>> neighbours);
+
+  const std::string& kind() const { return kind_; }
+  int size() const { return static_cast<int>(self_.size()); }
+  double self_weight(int rank) const { return self_[rank]; }
+  const std::vector<Neighbour>& neighbours(int rank) const {
+    return neighbours_[rank];
+  }
+  // Entries of the rank's neighbourhood with itself: the factor `graph` of
+  // rate scaling.
+  int scaling(int rank) const {
+    return 1 + static_cast<int>(neighbours_[rank].size());
+  }
+  // 1 - the second largest |eigenvalue| of W; 1 for one worker.
+  double spectral_gap() const;
+
+ private:
+  std::string kind_;
+  std::vector<double> self_;
+  std::vector<std::vector<Neighbour>> neighbours_;
+};
+
+// Error(kBadInput), one line, where the construction does not give a doubly
+// stochastic matrix for so many workers; it names numbers near that work.
+Topology make_topology(const TopologyOptions& options, int workers);
+
+// Keyword and one line: `list topologies`, keys, and the contract tests.
+const std::vector<std::pair<std::string, std::string>>& topology_table();
+
+// `list topologies --workers=N`: each kind's neighbours, weights and spectral
+// gap, or why it refuses N.
+std::string list_topologies(int workers);
+// The part of one kind; Error(kBadInput) where it refuses.
+std::string list_topology(const TopologyOptions& options, int workers);
+
+}  // namespace syncopate

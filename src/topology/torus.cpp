@@ -1,0 +1,41 @@
+#include "topology/kinds.h"
+
+namespace syncopate {
+namespace {
+
+// The shorter side of the grid: the largest divisor up to the square root.
+int short_side(int workers) {
+  int side = 1;
+  for (int64_t d = 2; d * d <= workers; ++d)
+    if (workers % d == 0) side = static_cast<int>(d);
+  return side;
+}
+
+// With a side of 1 or 2 two neighbours are one, and rows sum to less than 1.
+bool suits(int workers) {
+  return short_side(workers) >= 3;
+}
+
+MixingRows rows(int workers) {
+  const int height = short_side(workers);
+  const int width = workers / height;
+  Adjacency adjacency(workers);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      const auto at = [&](int dy, int dx) {
+        return (y + dy + height) % height * width + (x + dx + width) % width;
+      };
+      adjacency[at(0, 0)] = {at(0, 0), at(0, 1), at(0, -1), at(1, 0),
+                             at(-1, 0)};
+    }
+  }
+  return equal_rows(adjacency, 1.0 / 5.0);
+}
+
+}  // namespace
+
+const TopologyKind kTorus{
+    "torus", "a periodic grid, as square as N allows: 1/5 each",
+    "sides of at least 3 in its squarest grid", &suits, &rows};
+
+}  // namespace syncopate

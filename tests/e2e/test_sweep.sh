@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# jobs/sweep.sh for real: interrupted and continued, the choice on the validation
+# split checked against the results files, runs and variants that diverge, what
+# it compares and draws, refusals.
+set -uo pipefail
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+source_dir=${SOURCE_DIR:-$(cd "$here/../.." && pwd)}
+# shellcheck source=../../jobs/env/python.sh
+source "$source_dir/jobs/env/python.sh"
+PYTHON=$(find_python "$source_dir") || {
+  echo "skipped: no Python with h5py and matplotlib"
+  exit 77
+}
+export PYTHON
+
+cat >base.ini <<'INI'
+[run]
+steps = 24
+workers = 2
+threads = 1
+log_every = 1
+[model]
+family = resnet
+depth = 8
+[data]
+kind = synthetic_images
+samples = 160
+test_samples = 40
+classes = 4
+height = 8
+width = 8
+batch = 8
+validation = 40
+noise = 2
+[eval]
+every = 6 steps
+batch = 20
+INI
+# With a weight decay of 1e9 parameters grow by -1e7 and more a step, and so
+# they do with a rate of 1e6: out of the range of fp32 in a few steps.
+cat >tiny.sweep <<'END'
+[sweep]
+input = base.ini
+directory = swept
+[tune]
+key = optimizer.lr
+grid = 1e6 0.02 0.1   # out of order
+metric = accuracy
+seeds = 11
+overrides = eval.every=0
+[final]
+seeds = 1 2
+[variants]
+bsp = sync.scheme=bsp
+local = sync.scheme=local_sgd local_sgd.steps=4
+bad = optimizer.weight_decay=1e9
+END
+
+# One thread a run: the tests of a machine run side by side.
+sweep() { "$source_dir/jobs/sweep.sh" --local "$@" --run.threads=1; }
+shows() { grep -Eq -- "$1" "$2" || fail "no $1 in $2: $(cat "$2")"; }
+# refuses CODE PATTERN WORDS...: one line.
+refuses() {
+  local code=$1 pattern=$2
+  shift 2
+  expect_code "$code" python "$source_dir/jobs/sweep.py" "$@"
+  [[ $(wc -l <"$scratch/err") == 1 ]] || fail "more than a line: $*"
+  shows "^error: .*$pattern" "$scratch/err"
+}
+
+# A dry run says what would run, and starts nothing.
+expect_code 0 sweep tiny.sweep --dry-run
+shows '^tune bsp-0.1-seed11: to do$' "$scratch/out"
+shows '--eval.on=validation' "$scratch/out"
+shows 'then final: 6 runs, seeds 1 2' "$scratch/out"
+[[ ! -e swept ]] || fail "a dry run left files"
+
+# Ctrl-C in the middle of the second run: it saves, and resumes.
+"$source_dir/jobs/sweep.sh" --local tiny.sweep --jobs=1 --run.threads=1 \
+  >first.out 2>&1 &
+pid=$!
+for _ in $(seq 3000); do
+  grep -q '^step .* 3/24' swept/tune/bsp-0.02-seed11.out 2>/dev/null && break
+  sleep 0.02
+done
+kill -INT "$pid"
+code=0
+wait "$pid" || code=$?
+((code == 130)) || fail "interrupted: exit $code: $(cat first.out)"
+shows 'tune bsp-1e6-seed11: diverged' first.out
+shows 'tune bsp-0.02-seed11: stopped' first.out
+shows '^stopped: run again to go on$' first.out
+[[ ! -e swept/tuning.txt && ! -e swept/tune/bsp-0.1-seed11 ]] ||
+  fail "it went on after the signal"
+expect_code 0 sweep tiny.sweep --jobs=2
+shows '^tune: 1 of 9 runs are there$' "$scratch/out"
+[[ $(find swept/tune -mindepth 1 -maxdepth 1 -type d | wc -l) == 9 ]] ||
+  fail "not nine tuning runs: $(ls swept/tune)"
+[[ $(find swept/final -mindepth 1 -maxdepth 1 -type d | wc -l) == 4 ]] ||
+  fail "not four final runs: $(ls swept/final)"
+shows '^bad +diverged +diverged +diverged +-$' swept/tuning.txt
+shows '^bad: diverges with every value of the grid$' swept/tuning.txt
+
+# The choice, from the results files; final runs have it, on the test set.
+python - swept >choice.out <<'END' || fail "the choice: $(cat choice.out)"
+import sys
+import h5py
+
+def read(name):
+    with h5py.File(f"{sys.argv[1]}/{name}/results.h5", "r") as file:
+        values = file["eval/accuracy"][()] if "eval" in file else []
+        attrs = dict(file["provenance"].attrs)
+        return attrs["input"], list(values), int(attrs["restarts"])
+
+assert read("tune/bsp-0.02-seed11")[2] == 1, "the stopped run did not resume"
+table = open(f"{sys.argv[1]}/tuning.txt").read()
+for variant in ("bsp", "local"):
+    runs = {value: read(f"tune/{variant}-{value}-seed11")
+            for value in ("0.02", "0.1")}
+    for text, values, _ in runs.values():
+        assert "on = validation" in text and len(values) == 1, text
+    best = max(("0.02", "0.1"), key=lambda value: runs[value][1][-1])
+    row = [line for line in table.splitlines()
+           if line.startswith(variant + " ")][0].split()
+    shown = [f"{runs[value][1][-1]:.4f}" for value in ("0.02", "0.1")]
+    assert row == [variant, "diverged", *shown, best], (row, shown, best)
+    is_edge = f"{variant}: at the edge of the grid" in table
+    assert is_edge == (best == "0.02"), table
+    for seed in "12":
+        text, values, _ = read(f"final/{variant}-seed{seed}")
+        assert f"lr = {best}\n" in text and "on = test" in text, text
+        assert f"seed = {seed}\n" in text and len(values) == 4, values
+END
+
+# What it writes at the end.
+shows '^\| bsp \| 2 \| 1 2 \| 24 ± 0 \| 0\.' swept/comparison.md
+shows '^\| local \| 2 \| 1 2 \|' swept/comparison.md
+[[ $(head -c 4 swept/comparison.png | tail -c 3) == PNG ]] || fail "no picture"
+post() { python "$source_dir/postprocess/$1.py" "${@:2}"; }
+expect_code 0 post plot swept/final/*/ --by variant -o points.csv --data-only
+[[ $(wc -l <points.csv) == 9 ]] || fail "not 2 x 4 points: $(cat points.csv)"
+expect_code 0 post compare swept/final/*/ --by variant --target accuracy=0
+shows '^bsp +2 of 2 +6.0 ± 0.0 ' "$scratch/out"
+
+# Nothing is left to do, with any number of jobs; figures are those of before.
+figures() { cut -d'|' -f1-9 swept/comparison.md; } # all but times
+figures >before.md
+expect_code 0 sweep tiny.sweep --jobs=1
+shows '^final: 4 of 4 runs are there$' "$scratch/out"
+figures | cmp -s before.md || fail "another comparison"
+
+# A run that cannot start fails the sweep and no other run; the next try heals.
+rm -rf swept/final/bsp-seed2
+echo "in the way" >swept/final/bsp-seed2
+expect_code 1 sweep tiny.sweep --jobs=2
+shows '^failed: final bsp-seed2: exit code 7[0-9]: error: ' "$scratch/err"
+rm swept/final/bsp-seed2
+expect_code 0 sweep tiny.sweep --jobs=2
+figures | cmp -s before.md || fail "the run anew gave other figures"
+
+# Runs of another sweep are not taken for its own.
+refuses 65 'run.steps was \(unset\), is 30 now' tiny.sweep --run.threads=1 \
+  --run.steps=30
+sed 's/steps=4/steps=8/' tiny.sweep >other.sweep
+refuses 65 'local-1e6-seed11: local_sgd.steps was 4, is 8' other.sweep --run.threads=1
+echo "" >>base.ini
+refuses 65 'holds runs of an other base.ini' tiny.sweep
+# What would be unfair, and slips.
+refuse_line() { # refuse_line PATTERN SED-COMMAND
+  sed "$2; s/= swept/= elsewhere/" tiny.sweep >wrong.sweep
+  refuses 65 "$1" wrong.sweep --dry-run
+}
+refuse_line 'variants.bsp: run.seed: the sweep sets it' 's/=bsp/=bsp run.seed=3/'
+refuse_line 'variants.bsp: data.batch: must be the same' 's/=bsp/=bsp data.batch=4/'
+refuse_line 'variants.bsp: optimizer.lr is what is tuned' \
+  's/=bsp/=bsp optimizer.lr=1/'
+refuse_line 'variant bsp: .*bspp.*did you mean bsp' 's/=bsp/=bspp/'
+refuse_line 'tune.grid: 1 1.0: different numbers' 's/= 1e6.*/= 1 1.0/'
+refuse_line 'tune.metric: missing' '/^metric/d'
+refuse_line 'tune.grids: expected grid' 's/^grid/grids/'
+sed 's/validation = 40/validation = 0/' base.ini >no_validation.ini
+refuse_line 'eval.on' 's/base.ini/no_validation.ini/'
+refuses 65 'command line: sync.scheme: variant bsp sets it' tiny.sweep \
+  --sync.scheme=bsp
+refuses 66 'nowhere.sweep: No such file' nowhere.sweep
+refuses 64 'at least 1' tiny.sweep --jobs=0
+expect_code 64 "$source_dir/jobs/sweep.sh" tiny.sweep
+finish

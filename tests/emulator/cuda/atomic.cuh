@@ -1,0 +1,16 @@
+// The twin of kernels/cuda/atomic.cuh: lanes take turns and are left only in
+// barriers and warp primitives, so that a plain addition is whole.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/platform.h"
+
+namespace syncopate::cuda {
+
+inline void add_atomically(uint32_t* to, uint32_t value) {
+  *to += value;
+}
+
+}  // namespace syncopate::cuda

@@ -1,0 +1,161 @@
+// ESync and Sync-Switch by MPI ranks: as in one process where step times do not
+// matter, and whole where they do.
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <cmath>
+
+#include "support/mpi_main.h"
+#include "unit/sync/toy_run.h"
+
+namespace syncopate {
+namespace {
+
+using test::ToyRun;
+
+class MpiSwitch : public ::testing::Test {
+ protected:
+  // Steps take real time: a millisecond, times 1 + rank or as given.
+  static void take_time(ToyRun& run, std::vector<int> milliseconds = {}) {
+    run.gradient = [milliseconds](int rank, int64_t step,
+                                  std::span<const float> x,
+                                  std::span<float> gradient) {
+      test::quadratic_gradient(rank, step, x, gradient);
+      usleep(1000 * (milliseconds.empty() ? 1 + rank : milliseconds[rank]));
+    };
+  }
+
+  // All steps were taken, and all workers hold one finite model.
+  void expect_whole(const test::ToyResult& result, const ToyRun& run) {
+    int64_t steps = 0;
+    for (int rank = 0; rank < world_->size(); ++rank) {
+      steps += result.steps[rank];
+      EXPECT_EQ(result.parameters[rank], result.parameters[0]);
+      EXPECT_TRUE(std::isfinite(result.parameters[rank][0]));
+    }
+    EXPECT_EQ(steps, run.steps * world_->size());
+  }
+
+  std::unique_ptr<World> world_ = mpi_session().make_world();
+};
+
+TEST_F(MpiSwitch, EsyncEndsEverySegment) {
+  for (const std::string query : {"blocking", "non_blocking"}) {
+    for (const int64_t every : {1, 3, 20}) {
+      ToyRun run;
+      run.sync.scheme = "esync";
+      run.sync.esync.query = query;
+      run.optimizer.momentum = 0.5;
+      run.steps = 20;
+      run.boundary_every = every;
+      take_time(run);
+      expect_whole(test::train_toy(*world_, run), run);
+    }
+  }
+}
+
+// With sleeps of 2 and 12 ms, 6 local steps to one; the machine is shared, so
+// only that there are clearly more.
+TEST_F(MpiSwitch, EsyncLocalStepsFollowTheSpeeds) {
+  ToyRun run;
+  run.sync.scheme = "esync";
+  run.steps = 40;
+  std::vector<int> milliseconds(world_->size(), 2);
+  milliseconds.back() = 12;
+  take_time(run, milliseconds);
+  const auto result = test::train_toy(*world_, run);
+  expect_whole(result, run);
+  if (world_->size() > 1) {
+    EXPECT_GT(result.steps[0], 2 * result.steps.back());
+  }
+}
+
+TEST_F(MpiSwitch, EsyncGoesOnAfterARestart) {
+  ToyRun run;
+  run.sync.scheme = "esync";
+  run.steps = 12;
+  run.boundary_every = 4;
+  run.restart_at = 8;
+  take_time(run);
+  expect_whole(test::train_toy(*world_, run), run);
+}
+
+TEST_F(MpiSwitch, SwitchesBackAndForth) {
+  for (const std::string order : {"10", "01", "101", "0110"}) {
+    for (const int64_t restart_at : {0, 6}) {
+      ToyRun run;
+      run.sync.scheme = "sync_switch";
+      run.sync.sync_switch.order = {order};
+      run.sync.sync_switch.fractions.assign(order.size(), 1.0 / order.size());
+      run.sync.sync_switch.lr_rule = "none";
+      run.optimizer.momentum = 0.5;
+      run.optimizer.lr = 0.02;
+      run.steps = 12;
+      run.boundary_every = 3;
+      run.restart_at = restart_at;
+      take_time(run);
+      expect_whole(test::train_toy(*world_, run), run);
+    }
+  }
+}
+
+// What the detector is told is the harness's figure, not a measured one: all
+// is decided as in one process, to the bit.
+TEST_F(MpiSwitch, ElasticIsAsInOneProcess) {
+  ToyRun run;
+  run.sync.scheme = "sync_switch";
+  run.sync.sync_switch.order = {"11"};
+  run.sync.sync_switch.fractions = {0.5, 0.5};
+  run.sync.sync_switch.policy = "elastic";
+  run.sync.sync_switch.window = 2;
+  run.sync.sync_switch.consecutive = 2;
+  run.optimizer.momentum = 0.9;
+  run.optimizer.lr = 0.01;
+  run.steps = 30;
+  run.boundary_every = 7;
+  run.num_buffers = 0;
+  // Rank 0 itself, so that another stands for the model.
+  run.step_time = [](int rank, int64_t) { return rank == 0 ? 4.0 : 1.0; };
+  const auto by_ranks = test::train_toy(*world_, run);
+  expect_whole(by_ranks, run);
+  if (world_->size() >= 3) {
+    EXPECT_LT(by_ranks.steps[0], by_ranks.steps[1]);
+  }
+  if (mpi_session().rank() != 0) return;
+  const auto by_workers = test::train_toy(world_->size(), run);
+  EXPECT_EQ(by_ranks.parameters, by_workers.parameters);
+  EXPECT_EQ(by_ranks.steps, by_workers.steps);
+  EXPECT_EQ(by_ranks.payload_bytes, by_workers.payload_bytes);
+}
+
+TEST_F(MpiSwitch, GreedyTakesAllSteps) {
+  ToyRun run;
+  run.sync.scheme = "sync_switch";
+  run.sync.sync_switch.order = {"10"};
+  run.sync.sync_switch.fractions = {0.5, 0.5};
+  run.sync.sync_switch.policy = "greedy";
+  run.sync.sync_switch.window = 1;
+  run.sync.sync_switch.consecutive = 2;
+  run.optimizer.lr = 0.01;
+  run.steps = 60;
+  run.boundary_every = 25;
+  const int last = world_->size() - 1;
+  run.step_time = [last](int rank, int64_t step) {
+    return rank == last && step >= 4 && step < 12 ? 3.0 : 1.0;
+  };
+  take_time(run, std::vector<int>(world_->size(), 1));
+  std::vector<double> phases_at_work;
+  run.after_step = [&](int, const Plan&, Scheme& scheme, Replica&) {
+    const std::vector<double> row = scheme.take_series();
+    if (row[0] == 0) phases_at_work.push_back(row[1]);
+  };
+  expect_whole(test::train_toy(*world_, run), run);
+  // While phase 0 lasts, asp is at work for a while, and bsp at its end.
+  const bool has_switched =
+      std::count(phases_at_work.begin(), phases_at_work.end(), 1.0) > 0;
+  EXPECT_EQ(has_switched, world_->size() >= 3);
+  EXPECT_EQ(phases_at_work.back(), 0);
+}
+
+}  // namespace
+}  // namespace syncopate

@@ -1,0 +1,272 @@
+// What every world promises of collectives, as functions that a test calls
+// with a world.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+
+#include "unit/comm/endpoint_contract.h"
+
+namespace syncopate::contract {
+
+inline std::vector<int64_t> counts_for(int n) {
+  return {0, 1, n - 1, n, n + 1, 7919, 1000003};
+}
+
+inline void check_all_reduce(World& world,
+                             CollectiveAlgorithm algorithm,
+                             Wire wire) {
+  world.run([=](Endpoint& endpoint) {
+    const int n = endpoint.size(), rank = endpoint.rank();
+    const Group all = endpoint.world_group();
+    for (const int64_t count : counts_for(n)) {
+      std::vector<float> values(count);
+      for (int64_t i = 0; i < count; ++i) values[i] = integer_of(rank, i);
+      const TrafficCounters before = endpoint.traffic();
+      all_reduce_sum(endpoint, all, values, algorithm, wire, tags::kCollective,
+                     kPayload);
+      int64_t wrong = 0;
+      for (int64_t i = 0; i < count; ++i) {
+        float sum = 0;
+        for (int r = 0; r < n; ++r) sum += integer_of(r, i);
+        wrong += values[i] != sum;
+      }
+      EXPECT_EQ(wrong, 0) << "of " << count;
+      EXPECT_EQ(endpoint.traffic().bytes_sent[0] - before.bytes_sent[0],
+                all_reduce_bytes(algorithm, n, rank, count, wire))
+          << "of " << count;
+      EXPECT_EQ(endpoint.traffic().is_modelled,
+                algorithm == CollectiveAlgorithm::kNative);
+    }
+  });
+}
+
+// Wire bf16 with values that it must round: all members end with the same
+// bits, near the sum.
+inline void check_bf16_agrees(World& world, CollectiveAlgorithm algorithm) {
+  world.run([=](Endpoint& endpoint) {
+    const int n = endpoint.size(), rank = endpoint.rank();
+    const Group all = endpoint.world_group();
+    constexpr int64_t kCount = 1001;
+    std::vector<float> values(kCount);
+    for (int64_t i = 0; i < kCount; ++i) values[i] = value_of(rank, i);
+    all_reduce_sum(endpoint, all, values, algorithm, Wire::kBf16,
+                   tags::kCollective, kPayload);
+    for (int64_t i = 0; i < kCount; ++i) {
+      double sum = 0, size = 0;
+      for (int r = 0; r < n; ++r) {
+        sum += value_of(r, i);
+        size += std::abs(value_of(r, i));
+      }
+      // Each of n roundings to 8 bits of a partial sum of at most `size`.
+      EXPECT_LE(std::abs(values[i] - sum), n * size / 256) << i;
+    }
+    const auto parts = gather_bytes(endpoint, all, view(values), 0,
+                                    tags::kCollective, kPayload);
+    for (size_t p = 0; p < parts.size(); ++p) {
+      EXPECT_TRUE(parts[p] == parts[0]) << "member " << p;
+    }
+  });
+}
+
+// Two disjoint groups at once, in an order that is not that of the ranks.
+inline void check_groups(World& world, CollectiveAlgorithm algorithm) {
+  world.run([=](Endpoint& endpoint) {
+    const int n = endpoint.size(), rank = endpoint.rank();
+    std::vector<int> members;
+    for (int r = n - 1; r >= 0; --r) {
+      if (r % 2 == rank % 2) members.push_back(r);
+    }
+    const Group half = endpoint.group(members);
+    EXPECT_EQ(half.members[half.position], rank);
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      std::vector<float> values(1009);
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = integer_of(rank, i + repeat);
+      }
+      all_reduce_sum(endpoint, half, values, algorithm, Wire::kF32,
+                     tags::kCollective, kPayload);
+      int wrong = 0;
+      for (size_t i = 0; i < values.size(); ++i) {
+        float sum = 0;
+        for (const int r : members) sum += integer_of(r, i + repeat);
+        wrong += values[i] != sum;
+      }
+      EXPECT_EQ(wrong, 0);
+    }
+  });
+}
+
+inline void check_broadcast_and_gather(World& world) {
+  world.run([](Endpoint& endpoint) {
+    const int n = endpoint.size(), rank = endpoint.rank();
+    const Group all = endpoint.world_group();
+    for (int root = 0; root < n; ++root) {
+      std::vector<int> data(3001, -1);
+      if (rank == root) std::iota(data.begin(), data.end(), root);
+      broadcast(endpoint, all, span_of(data), root, tags::kCollective,
+                Traffic::kBroadcast);
+      EXPECT_EQ(data.front(), root);
+      EXPECT_EQ(data.back(), root + 3000);
+
+      std::vector<int> own(rank, 7 * rank);  // worker 0 brings nothing
+      const auto parts = gather_bytes(endpoint, all, view(own), root,
+                                      tags::kCollective, kPayload);
+      EXPECT_EQ(parts.size(), rank == root ? static_cast<size_t>(n) : 0u);
+      for (size_t p = 0; p < parts.size(); ++p) {
+        std::vector<int> got(parts[p].size() / 4);
+        if (p > 0) std::memcpy(got.data(), parts[p].data(), parts[p].size());
+        EXPECT_EQ(got, std::vector<int>(p, 7 * static_cast<int>(p)));
+      }
+    }
+    std::vector<double> mine(rank + 1, 0.5 * rank);
+    const auto everyone =
+        all_gather(endpoint, all, mine, tags::kCollective, kPayload);
+    EXPECT_EQ(everyone.size(), static_cast<size_t>(n));
+    for (int p = 0; p < n; ++p) {
+      EXPECT_EQ(everyone[p], std::vector<double>(p + 1, 0.5 * p));
+    }
+  });
+}
+
+inline void check_agree(World& world) {
+  world.run([](Endpoint& endpoint) {
+    const int n = endpoint.size();
+    const Group all = endpoint.world_group();
+    const double x = endpoint.rank() + 1.0;
+    const auto agreed = [&](Combine combine) {
+      std::vector<double> values = {x, -x, 0.1 * x};
+      agree(endpoint, all, values, combine, tags::kControl);
+      return values;
+    };
+    double tenths = 0.1;
+    for (int r = 1; r < n; ++r) tenths += 0.1 * (r + 1.0);
+    const double sum = n * (n + 1) / 2.0;
+    EXPECT_EQ(agreed(Combine::kSum), (std::vector<double>{sum, -sum, tenths}));
+    EXPECT_EQ(agreed(Combine::kMin),
+              (std::vector<double>{1, -1.0 * n, 0.1 * 1.0}));
+    EXPECT_EQ(agreed(Combine::kMax),
+              (std::vector<double>{1.0 * n, -1, 0.1 * n}));
+  });
+}
+
+// Nobody leaves a barrier before the last one has come.
+inline void check_barrier(World& world) {
+  world.run([](Endpoint& endpoint) {
+    const int n = endpoint.size();
+    const Group all = endpoint.world_group();
+    for (int last = 0; last < n; ++last) {
+      const double slept = endpoint.rank() == last ? 0.02 : 0;
+      const Time start = endpoint.now();
+      if (slept > 0) {
+        endpoint.advance(slept);
+        // A virtual clock may stop a rounding short of it.
+        while (endpoint.now() - start < 0.99 * slept) endpoint.yield();
+      }
+      const Time came = endpoint.now();
+      barrier(endpoint, all, tags::kControl);
+      std::vector<double> times = {came, -endpoint.now()};
+      agree(endpoint, all, times, Combine::kMax, tags::kControl);
+      EXPECT_LE(times[0], -times[1]);
+    }
+  });
+}
+
+// What values whose sums do round become at every member (which all end with
+// the same bits): to compare between worlds.
+inline std::vector<float> rounded_sum(World& world,
+                                      CollectiveAlgorithm algorithm,
+                                      int64_t count,
+                                      Wire wire) {
+  std::vector<float> of_rank_0;
+  world.run([&](Endpoint& endpoint) {
+    const Group all = endpoint.world_group();
+    std::vector<float> values(count);
+    for (int64_t i = 0; i < count; ++i)
+      values[i] = value_of(endpoint.rank(), i);
+    all_reduce_sum(endpoint, all, values, algorithm, wire, tags::kCollective,
+                   kPayload);
+    const auto parts = gather_bytes(endpoint, all, view(values), 0,
+                                    tags::kCollective, Traffic::kControl);
+    for (size_t p = 0; p < parts.size(); ++p) {
+      EXPECT_TRUE(parts[p] == parts[0]) << "member " << p;
+    }
+    if (endpoint.rank() == 0) of_rank_0 = values;
+  });
+  return of_rank_0;
+}
+
+// A group of all but one, then one of the first and the last: the others go on
+// meanwhile, and meet the group's members again.
+inline void check_partial_groups(World& world, CollectiveAlgorithm algorithm) {
+  world.run([=](Endpoint& endpoint) {
+    const int n = endpoint.size(), rank = endpoint.rank();
+    for (int out = -1; out < n; ++out) {
+      std::vector<int> members;
+      for (int r = 0; r < n; ++r) {
+        if (out < 0 ? r == 0 || r == n - 1 : r != out) members.push_back(r);
+      }
+      const bool is_in = std::count(members.begin(), members.end(), rank) > 0;
+      std::vector<float> values(70'001);
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = integer_of(rank, static_cast<int64_t>(i));
+      }
+      if (is_in) {
+        all_reduce_sum(endpoint, endpoint.group(members), values, algorithm,
+                       Wire::kF32, tags::kCollective, kPayload);
+      }
+      int64_t wrong = 0;
+      for (size_t i = 0; i < values.size(); ++i) {
+        float sum = 0;
+        for (const int r : members) {
+          sum += integer_of(r, static_cast<int64_t>(i));
+        }
+        if (!is_in) sum = integer_of(rank, static_cast<int64_t>(i));
+        wrong += values[i] != sum;
+      }
+      EXPECT_EQ(wrong, 0) << "without " << out;
+    }
+    barrier(endpoint, endpoint.world_group(), tags::kControl);
+  });
+}
+
+// Of every algorithm at once, in tasks with tags of their own, started in
+// another order by every worker.
+inline void check_algorithms_at_once(World& world) {
+  world.run([](Endpoint& endpoint) {
+    const int n = endpoint.size(), rank = endpoint.rank();
+    const Group all = endpoint.world_group();
+    constexpr auto kAlgorithms = std::to_array(
+        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kButterfly,
+         CollectiveAlgorithm::kBinaryBlocks,
+         CollectiveAlgorithm::kParameterServer});
+    constexpr size_t kTasks = 2 * kAlgorithms.size();
+    std::vector<std::vector<float>> values(kTasks, std::vector<float>(150'001));
+    std::vector<Task> tasks(kTasks);
+    for (size_t k = 0; k < kTasks; ++k) {
+      const size_t t = (k + static_cast<size_t>(rank)) % kTasks;
+      for (size_t i = 0; i < values[t].size(); ++i) {
+        values[t][i] = integer_of(rank, static_cast<int64_t>(i + t));
+      }
+      tasks[t] = endpoint.start("collective", [&, t](Endpoint& own) {
+        all_reduce_sum(own, all, values[t], kAlgorithms[t / 2],
+                       t % 2 == 0 ? Wire::kF32 : Wire::kBf16,
+                       tags::kBucket + static_cast<Tag>(t), kPayload);
+      });
+    }
+    for (const Task& task : tasks) endpoint.join(task);
+    for (size_t t = 0; t < kTasks; ++t) {
+      int64_t wrong = 0;
+      for (size_t i = 0; i < values[t].size(); ++i) {
+        float sum = 0;
+        for (int r = 0; r < n; ++r) {
+          sum += integer_of(r, static_cast<int64_t>(i + t));
+        }
+        wrong += values[t][i] != sum;
+      }
+      EXPECT_EQ(wrong, 0) << "task " << t;
+    }
+  });
+}
+
+}  // namespace syncopate::contract

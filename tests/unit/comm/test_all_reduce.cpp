@@ -1,0 +1,221 @@
+// The arithmetic of all-reduce algorithms: who sends what to whom, the order of
+// summation, bytes; and the table of keywords.
+// SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <deque>
+#include <map>
+
+#include "comm/binary_blocks.h"
+#include "comm/butterfly.h"
+#include "comm/parameter_server.h"
+#include "unit/comm/collective_contract.h"
+
+namespace syncopate {
+namespace {
+
+constexpr auto kButterfly = CollectiveAlgorithm::kButterfly;
+constexpr auto kBinaryBlocks = CollectiveAlgorithm::kBinaryBlocks;
+constexpr auto kParameterServer = CollectiveAlgorithm::kParameterServer;
+
+using StepsOf = ReduceSteps (*)(int group_size, int position, int64_t elems);
+
+// Every range sent is one that its receiver takes, in the order sent, at a time
+// when no member waits for one who waits for it; and the owned ranges are the
+// whole, once.
+void check_steps(StepsOf steps_of, int n, int64_t elems) {
+  std::vector<ReduceSteps> members;
+  for (int p = 0; p < n; ++p) members.push_back(steps_of(n, p, elems));
+  std::map<std::pair<int, int>, std::deque<ElemRange>> under_way;
+  std::vector<size_t> next(n, 0);
+  std::vector<bool> has_sent(n, false);
+  bool has_moved = true;
+  while (has_moved) {
+    has_moved = false;
+    for (int p = 0; p < n; ++p) {
+      if (next[p] == members[p].steps.size()) continue;
+      const ExchangeStep& step = members[p].steps[next[p]];
+      ASSERT_TRUE(step.peer >= 0 && step.peer < n && step.peer != p);
+      if (!has_sent[p] && step.out.elems > 0) {
+        under_way[{p, step.peer}].push_back(step.out);
+      }
+      has_moved = has_moved || !has_sent[p];
+      has_sent[p] = true;
+      if (step.in.elems > 0) {
+        auto& queue = under_way[{step.peer, p}];
+        if (queue.empty()) continue;
+        EXPECT_EQ(queue.front().first, step.in.first);
+        EXPECT_EQ(queue.front().elems, step.in.elems);
+        queue.pop_front();
+      }
+      ++next[p];
+      has_sent[p] = false;
+      has_moved = true;
+    }
+  }
+  std::map<int64_t, int64_t> owned;  // first -> elems
+  for (int p = 0; p < n; ++p) {
+    EXPECT_EQ(next[p], members[p].steps.size()) << p << " of " << n << " waits";
+    if (members[p].own.elems == 0) continue;
+    EXPECT_TRUE(
+        owned.emplace(members[p].own.first, members[p].own.elems).second);
+  }
+  for (const auto& [pair, queue] : under_way) {
+    EXPECT_TRUE(queue.empty()) << pair.first << " to " << pair.second;
+  }
+  int64_t end = 0;
+  for (const auto& [first, length] : owned) {
+    EXPECT_EQ(first, end);
+    end += length;
+  }
+  EXPECT_EQ(end, elems);
+}
+
+TEST(AllReduce, StepsFitTogetherForAnyGroup) {
+  for (int n = 1; n <= 40; ++n) {
+    for (const int64_t elems : {0, 1, 2, 7, 1000, 65'537}) {
+      check_steps(butterfly_steps, n, elems);
+      check_steps(binary_blocks_steps, n, elems);
+    }
+  }
+}
+
+// Of each element N - 1 values travel to be summed and N - 1 sums to be known,
+// whoever sends them: 2 (N-1) M.
+TEST(AllReduce, TogetherAllSendTheSame) {
+  for (const CollectiveInfo& info : collective_table()) {
+    for (const int n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 100}) {
+      for (const int64_t elems : {0, 1, 2, 6, 1000003}) {
+        int64_t total = 0;
+        for (int p = 0; p < n; ++p) {
+          const int64_t bytes =
+              all_reduce_bytes(info.algorithm, n, p, elems, Wire::kF32);
+          EXPECT_EQ(
+              2 * all_reduce_bytes(info.algorithm, n, p, elems, Wire::kBf16),
+              bytes);
+          total += bytes;
+        }
+        EXPECT_EQ(total, 4 * 2 * (n - 1) * elems)
+            << info.keyword << " " << n << " " << elems;
+      }
+    }
+  }
+}
+
+// The formulas of the headers, by position, where chunks are equal.
+TEST(AllReduce, BytesOfEachMember) {
+  constexpr int64_t kElems = 64;
+  const auto sent = [&](CollectiveAlgorithm algorithm, int n) {
+    std::vector<int64_t> elems;
+    for (int p = 0; p < n; ++p) {
+      elems.push_back(all_reduce_bytes(algorithm, n, p, kElems, Wire::kF32) /
+                      4);
+    }
+    return elems;
+  };
+  using Elems = std::vector<int64_t>;
+  EXPECT_EQ(sent(kButterfly, 8), Elems(8, 112));
+  EXPECT_EQ(sent(kBinaryBlocks, 8), Elems(8, 112));
+  EXPECT_EQ(sent(kButterfly, 6), (Elems{160, 64, 160, 64, 96, 96}));
+  // Blocks of 4 and 2; of 4, 2 and 1.
+  EXPECT_EQ(sent(kBinaryBlocks, 6), (Elems{112, 112, 112, 112, 96, 96}));
+  EXPECT_EQ(sent(kBinaryBlocks, 7), (Elems{112, 112, 112, 112, 128, 128, 64}));
+  EXPECT_EQ(sent(kParameterServer, 4), (Elems{192, 64, 64, 64}));
+}
+
+// Like the headers' words, written as a recursion over sets of members.
+float tree_sum(std::span<const float> leaves) {
+  const size_t n = leaves.size();
+  if (n == 1) return leaves[0];
+  std::vector<float> sums(n / 2);
+  for (size_t q = 0; q < n / 2; ++q) sums[q] = leaves[q] + leaves[q + n / 2];
+  return tree_sum(sums);
+}
+
+float butterfly_order(std::span<const float> x) {
+  const size_t core = std::bit_floor(x.size()), folded = x.size() - core;
+  std::vector<float> leaves;
+  for (size_t p = 0; p < x.size(); ++p) {
+    if (p >= 2 * folded) {
+      leaves.push_back(x[p]);
+    } else if (p % 2 == 0) {
+      leaves.push_back(x[p] + x[p + 1]);
+    }
+  }
+  return tree_sum(leaves);
+}
+
+float binary_blocks_order(std::span<const float> x) {
+  const size_t block = std::bit_floor(x.size());
+  const float sum = tree_sum(x.first(block));
+  if (block == x.size()) return sum;
+  return sum + binary_blocks_order(x.subspan(block));
+}
+
+float server_order(std::span<const float> x) {
+  float sum = x[0];
+  for (size_t p = 1; p < x.size(); ++p) sum += x[p];
+  return sum;
+}
+
+TEST(AllReduce, SumsInTheDocumentedOrder) {
+  const std::vector<
+      std::pair<CollectiveAlgorithm, float (*)(std::span<const float>)>>
+      orders = {{kButterfly, butterfly_order},
+                {kBinaryBlocks, binary_blocks_order},
+                {kParameterServer, server_order}};
+  for (const auto& [algorithm, order] : orders) {
+    for (const int n : {2, 3, 5, 6, 7, 8}) {
+      constexpr int64_t kCount = 200'003;
+      const auto world = make_inproc_world(n, {});
+      const auto sums =
+          contract::rounded_sum(*world, algorithm, kCount, Wire::kF32);
+      int64_t wrong = 0, differs = 0;
+      for (int64_t i = 0; i < kCount; ++i) {
+        std::vector<float> x(n);
+        for (int p = 0; p < n; ++p) x[p] = contract::value_of(p, i);
+        wrong += sums[i] != order(x);
+        std::reverse(x.begin(), x.end());
+        differs += sums[i] != order(x);
+      }
+      EXPECT_EQ(wrong, 0) << static_cast<int>(algorithm) << " by " << n;
+      if (n > 2 && n != 4 && n != 8) {
+        EXPECT_GT(differs, kCount / 100) << "the data would show no order";
+      }
+    }
+  }
+}
+
+// A value that bf16 cannot hold travels rounded, and the sum itself is formed
+// in fp32: 256 + 1 + 1 at a server is 258, where bf16 sums would stay at 256.
+TEST(AllReduce, SumsOfBf16AreFormedInF32) {
+  make_inproc_world(3, {})->run([](Endpoint& endpoint) {
+    std::vector<float> values = {endpoint.rank() == 0 ? 256.0f : 1.0f,
+                                 1.0f + 0x1p-9f};
+    all_reduce_sum(endpoint, endpoint.world_group(), values, kParameterServer,
+                   Wire::kBf16, tags::kCollective, Traffic::kPayload);
+    EXPECT_EQ(values[0], 258.0f);
+    // The server's own is not rounded before the sum (3 + 2^-9), the sum is.
+    EXPECT_EQ(values[1], 3.0f);
+  });
+}
+
+TEST(AllReduce, KeywordsAndBack) {
+  EXPECT_EQ(collective_table().size(), 5u);
+  for (const CollectiveInfo& info : collective_table()) {
+    EXPECT_EQ(collective_algorithm(info.keyword), info.algorithm);
+    EXPECT_FALSE(info.description.empty());
+  }
+  EXPECT_EQ(collective_algorithm("binary_blocks"), kBinaryBlocks);
+  try {
+    collective_algorithm("tree");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_STREQ(error.what(),
+                 "no collective \"tree\"; there are: ring butterfly "
+                 "binary_blocks parameter_server native");
+  }
+}
+
+}  // namespace
+}  // namespace syncopate

@@ -1,0 +1,38 @@
+// What a scheme's checkpoint holds, by name, for tests that look inside.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sync/scheme.h"
+
+namespace syncopate::test {
+
+class CapturedState final : public StateVisitor {
+ public:
+  explicit CapturedState(Scheme& scheme) { scheme.visit_state(*this); }
+  void visit(Owner, std::string_view name, std::span<float> v) override {
+    values_[std::string(name)].assign(v.begin(), v.end());
+  }
+  void visit(Owner, std::string_view name, std::span<int64_t> v) override {
+    values_[std::string(name)].assign(v.begin(), v.end());
+  }
+  void visit(Owner, std::string_view name, std::span<double> v) override {
+    values_[std::string(name)].assign(v.begin(), v.end());
+  }
+  // Of a value, or of all tensors of a range in the order of their names.
+  std::vector<double> operator[](const std::string& name) const {
+    std::vector<double> all;
+    for (const auto& [key, values] : values_)
+      if (key == name || key.starts_with(name + "/"))
+        all.insert(all.end(), values.begin(), values.end());
+    return all;
+  }
+
+ private:
+  std::map<std::string, std::vector<double>> values_;
+};
+
+}  // namespace syncopate::test

@@ -1,0 +1,487 @@
+// Asynchronous SGD: nobody waits, every push is applied once by every shard,
+// and what a shard computes is the published formula.
+#include <cmath>
+#include <queue>
+
+#include "base/file.h"
+#include "comm/wire.h"
+#include "unit/sync/server_toy.h"
+
+namespace syncopate {
+namespace {
+
+using test::ToyResult;
+using test::ToyRun;
+
+ToyRun asp_run() {
+  ToyRun run;
+  run.sync.scheme = "asp";
+  return run;
+}
+
+TEST(Asp, OfOneWorkerIsSequentialSgd) {
+  for (const double momentum : {0.0, 0.9})
+    for (const bool nesterov : {false, true}) {
+      ToyRun run;
+      run.optimizer.momentum = momentum;
+      run.optimizer.nesterov = nesterov;
+      run.optimizer.weight_decay = 0.01;
+      run.boundary_every = 4;
+      const auto bsp = test::train_toy(1, run);
+      run.sync.scheme = "asp";
+      EXPECT_EQ(test::train_toy(1, run).parameters, bsp.parameters);
+    }
+}
+
+TEST(Asp, StepsGoToWhoIsReady) {
+  ToyRun run = asp_run();
+  run.steps = 25;
+  run.step_s = {1, 4};
+  const auto result = test::train_toy(2, run);
+  EXPECT_EQ(result.steps, (std::vector<int64_t>{40, 10}));
+  EXPECT_EQ(result.clock, (std::vector<double>{40, 40}));
+}
+
+// Whatever the others do, a worker's clock is that of its own steps.
+TEST(Asp, NobodyWaits) {
+  for (const int workers : {1, 2, 3, 4, 6, 8, 9})
+    for (const int64_t boundary_every : {0, 1, 3}) {
+      ToyRun run = asp_run();
+      run.boundary_every = boundary_every;
+      for (int rank = 0; rank < workers; ++rank)
+        run.step_s.push_back(1 << (rank % 4));
+      const auto result = test::train_toy(workers, run);
+      for (int rank = 0; rank < workers; ++rank)
+        EXPECT_EQ(result.clock[rank],
+                  static_cast<double>(result.steps[rank]) * run.step_s[rank]);
+    }
+}
+
+// What a single shard does, in double, with pushes in the order of their times.
+struct Reference {
+  std::vector<double> x;
+  std::vector<int64_t> staleness;
+};
+Reference trained_by_formula(const ToyRun& run, int workers) {
+  int64_t elems = 0;
+  for (const int64_t tensor : run.tensors) elems += tensor;
+  Reference server;
+  std::vector<double>& x = server.x;
+  for (int64_t i = 0; i < elems; ++i)
+    x.push_back(static_cast<double>(run.start(0, i)));
+  std::vector<double> m(elems, 0.0), previous = x;
+  std::vector<std::vector<double>> pulled(workers, x);
+  std::vector<int64_t> seen(workers, 0), step(workers, 0), ticket(workers);
+  const Schedule schedule(run.schedule, run.optimizer.lr,
+                          static_cast<double>(run.steps), run.steps_per_epoch);
+  std::priority_queue<std::pair<double, int>> arrivals;  // -time, rank
+  int64_t given = 0;
+  const auto give = [&](int rank, double now) {
+    if (given == run.steps * workers) return;
+    ticket[rank] = given++;
+    arrivals.push({-(now + run.step_s[rank]), rank});
+  };
+  for (int rank = 0; rank < workers; ++rank) give(rank, 0);
+  int64_t updates = 0;
+  while (!arrivals.empty()) {
+    const auto [time, rank] = arrivals.top();
+    arrivals.pop();
+    std::vector<float> at(pulled[rank].begin(), pulled[rank].end());
+    std::vector<float> gradient(elems);
+    test::quadratic_gradient(rank, step[rank]++, at, gradient);
+    server.staleness.push_back(updates++ - seen[rank]);
+    const double rate =
+        schedule.rate(static_cast<double>(ticket[rank]) / workers);
+    const OptimizerOptions& opt = run.optimizer;
+    for (int64_t i = 0; i < elems; ++i) {
+      double g = gradient[i];
+      const double before = x[i];
+      if (run.sync.asp.compensation == "per_worker")
+        g += run.sync.asp.lambda * g * g * (x[i] - pulled[rank][i]);
+      if (run.sync.asp.compensation == "per_key")
+        g += run.sync.asp.lambda * g * g * (x[i] - previous[i]);
+      g += opt.weight_decay * x[i];
+      m[i] = opt.momentum * m[i] + g;
+      x[i] -= rate * (opt.nesterov ? g + opt.momentum * m[i] : m[i]);
+      previous[i] = before;
+    }
+    pulled[rank] = x;
+    seen[rank] = updates;
+    give(rank, -time);
+  }
+  return server;
+}
+
+// Momentum that all workers share, rates of the step that was handed out,
+// compensation by what a worker pulled or by what the key was before.
+TEST(Asp, FollowsTheFormula) {
+  for (const char* compensation : {"none", "per_worker", "per_key"})
+    for (const double momentum : {0.0, 0.8})
+      for (const int64_t servers : {0, 1, 2}) {
+        ToyRun run = asp_run();
+        run.steps = 12;
+        run.step_s = {1, 1.3, 0.57, 3.1};
+        run.sync.asp.servers = servers;
+        run.sync.asp.compensation = compensation;
+        run.sync.asp.lambda = 3;
+        run.optimizer.momentum = momentum;
+        run.optimizer.weight_decay = 0.02;
+        run.schedule.kind = "multistep";
+        run.schedule.milestones = {{.value = 6}};
+        run.schedule.gamma = 0.5;
+        const std::vector<double> expected = trained_by_formula(run, 4).x;
+        const auto result = test::train_toy(4, run);
+        test::expect_equal_replicas(result);
+        for (size_t i = 0; i < expected.size(); ++i)
+          EXPECT_NEAR(result.parameters[0][i], expected[i], 1e-5)
+              << compensation << " " << momentum << " " << servers;
+      }
+}
+
+// The three rules are not one another.
+TEST(Asp, CompensationMatters) {
+  ToyRun run = asp_run();
+  run.step_s = {1, 1.3, 0.57, 3.1};
+  run.sync.asp.lambda = 20;
+  std::vector<double> last;
+  for (const char* compensation : {"none", "per_worker", "per_key"}) {
+    run.sync.asp.compensation = compensation;
+    const auto x = test::train_toy(4, run).parameters[0];
+    double most = 0;
+    for (size_t i = 0; i < last.size(); ++i)
+      most = std::max(most, std::abs(x[i] - last[i]));
+    EXPECT_TRUE(last.empty() || most > 5e-4) << most;
+    last = x;
+  }
+}
+
+TEST(Asp, TellsStaleness) {
+  ToyRun run = asp_run();
+  run.steps = 20;
+  run.step_s = {1, 1.3, 0.57, 3.1};
+  const auto expected = trained_by_formula(run, 4).staleness;
+  std::vector<double> histogram(4 * 4 + 1, 0.0);
+  double most = 0, sum = 0;
+  for (const int64_t staleness : expected) {
+    ++histogram[std::min<int64_t>(staleness, 16)];
+    most = std::max(most, static_cast<double>(staleness));
+    sum += static_cast<double>(staleness);
+  }
+  std::vector<double> total(histogram.size(), 0.0);
+  double found_most = 0, found_sum = 0;
+  run.at_boundary = [&](int, int64_t, Scheme& scheme, Replica&) {
+    const auto series = scheme.series();
+    ASSERT_EQ(series.size(), 3u);
+    EXPECT_EQ(series[2].width, std::ssize(histogram));
+    const std::vector<double> values = scheme.take_series();
+    ASSERT_EQ(values.size(), 2 + histogram.size());
+    found_most = std::max(found_most, values[1]);
+    double own = 0;
+    for (size_t i = 0; i < total.size(); ++i) {
+      total[i] += values[2 + i];
+      own += values[2 + i];
+    }
+    found_sum += values[0] * own;
+    const auto again = scheme.take_series();
+    EXPECT_TRUE(std::isnan(again[0]));
+    EXPECT_EQ(again[1], 0);
+  };
+  test::train_toy(4, run);
+  EXPECT_EQ(total, histogram);
+  EXPECT_EQ(found_most, most);
+  EXPECT_NEAR(found_sum, sum, 1e-9);
+}
+
+// Pushes of all slices but the own one, and answers to the others' pushes.
+TEST(Asp, SendsWhatTheFormulaSays) {
+  for (const int workers : {1, 2, 3, 4, 6, 8, 9})
+    for (const int servers : {0, 1, 2})
+      for (const char* wire : {"fp32", "bf16"}) {
+        if (servers > workers) continue;
+        ToyRun run = asp_run();
+        run.sync.asp.servers = servers;
+        run.sync.wire = wire;
+        run.boundary_every = 3;
+        run.step_time = [](int rank, int64_t step) {
+          return test::uneven_step_s(1, rank, step);
+        };
+        const auto result = test::train_toy(workers, run);
+        const int64_t elems = 48, bytes = run.sync.wire == "bf16" ? 2 : 4;
+        const int shards = servers > 0 ? servers : workers;
+        const int64_t all = run.steps * workers;
+        for (int rank = 0; rank < workers; ++rank) {
+          const int64_t own = rank < shards ? elems * (rank + 1) / shards -
+                                                  elems * rank / shards
+                                            : 0;
+          const int64_t steps = result.steps[rank];
+          EXPECT_EQ(result.payload_bytes[rank],
+                    bytes * (steps * (elems - own) + (all - steps) * own));
+        }
+      }
+  // N equal shards: 2 (N-1)/N of the model a step.
+  const auto result = test::train_toy(4, asp_run());
+  int64_t total = 0;
+  for (const int64_t sent : result.payload_bytes) total += sent;
+  EXPECT_EQ(total, 40 * 2 * 4 * 48 * 3 / 4);
+}
+
+TEST(Asp, LosesNothingAtBoundaries) {
+  for (const int workers : {1, 2, 3, 4, 6, 8, 9})
+    for (const int64_t servers : {0, 1, 2})
+      for (const int64_t every : {0, 1, 3, 7})
+        for (const uint64_t seed : {1, 2, 3}) {
+          if (servers > workers) continue;
+          ToyRun run = test::counting_run("asp", workers);
+          run.sync.asp.servers = servers;
+          run.boundary_every = every;
+          run.step_time = [seed](int rank, int64_t step) {
+            return test::uneven_step_s(seed, rank, step);
+          };
+          // A worker sees all its own updates.
+          run.gradient = [](int rank, int64_t step, std::span<const float> x,
+                            std::span<float> g) {
+            EXPECT_EQ(x[rank], static_cast<float>(step));
+            g[rank] = -1;
+          };
+          run.at_boundary = [](int, int64_t worker_steps, Scheme&,
+                               Replica& replica) {
+            double updates = 0;
+            for (const float x : OnHost(replica.parameters).values())
+              updates += static_cast<double>(x);
+            EXPECT_EQ(updates, static_cast<double>(worker_steps));
+          };
+          const NetworkCost cost{.latency_s = seed == 2 ? 0.3 : 0,
+                                 .bytes_per_s = seed == 3 ? 100.0 : 0};
+          test::expect_all_counted(test::train_toy(workers, run, cost),
+                                   run.steps * workers);
+        }
+}
+
+// More shards than elements would be: an element each.
+TEST(Asp, TakesMoreWorkersThanElements) {
+  ToyRun run = asp_run();
+  run.tensors = {2};
+  run.optimizer.momentum = 0.5;
+  const auto result = test::train_toy(5, run);
+  test::expect_equal_replicas(result);
+  EXPECT_NE(result.parameters[0][1], static_cast<double>(run.start(0, 1)));
+}
+
+TEST(Asp, GoesOnToTheBit) {
+  for (const int workers : {1, 2, 3, 4, 6, 8, 9})
+    for (const char* compensation : {"none", "per_worker", "per_key"}) {
+      ToyRun run = asp_run();
+      run.sync.asp.compensation = compensation;
+      run.sync.asp.lambda = 0.5;
+      run.optimizer.lr = 0.01;
+      if (workers == 3) run.sync.wire = "bf16";
+      if (workers == 4) run.sync.asp.servers = 3;
+      run.optimizer.momentum = 0.9;
+      run.boundary_every = 3;
+      run.step_time = [](int rank, int64_t step) {
+        return test::uneven_step_s(5, rank, step);
+      };
+      const NetworkCost cost{.latency_s = 0.2, .bytes_per_s = 1000};
+      const auto straight = test::train_toy(workers, run, cost);
+      run.restart_at = 6;
+      const auto resumed = test::train_toy(workers, run, cost);
+      EXPECT_LT(std::abs(straight.parameters[0][0]), 10);
+      EXPECT_EQ(resumed.parameters, straight.parameters);
+      EXPECT_EQ(resumed.steps, straight.steps);
+      EXPECT_EQ(resumed.clock, straight.clock);
+    }
+}
+
+// Half a second to the only shard and half back: a boundary makes no pull free.
+TEST(Asp, WaitsForItsPullsAlsoOverABoundary) {
+  for (const int64_t every : {0, 1, 2, 5}) {
+    ToyRun run = asp_run();
+    run.sync.asp.servers = 1;
+    run.boundary_every = every;
+    const auto result = test::train_toy(2, run, {.latency_s = 0.5});
+    EXPECT_EQ(result.clock[0], static_cast<double>(result.steps[0]));
+    EXPECT_EQ(result.clock[1], 2 * static_cast<double>(result.steps[1]) - 1);
+  }
+}
+
+// Momentum goes to the shards and comes back whole.
+TEST(Asp, HandsOverTheOptimizer) {
+  ToyRun run = asp_run();
+  run.optimizer.momentum = 0.9;
+  run.boundary_every = 5;
+  const auto straight = test::train_toy(3, run);
+  std::vector<std::vector<float>> momenta;
+  run.at_boundary = [&](int, int64_t, Scheme& scheme, Replica& replica) {
+    EXPECT_EQ(replica.optimizer, nullptr);
+    scheme.leave();
+    ASSERT_NE(replica.optimizer, nullptr);
+    const auto m = replica.optimizer->state()[0];
+    momenta.emplace_back(m.begin(), m.end());
+    scheme.enter();
+  };
+  EXPECT_EQ(test::train_toy(3, run).parameters, straight.parameters);
+  ASSERT_EQ(momenta.size(), 6u);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(momenta[rank], momenta[0]);
+  for (const float m : momenta[0]) EXPECT_NE(m, 0);
+}
+
+TEST(Asp, TakesOverMomentum) {
+  ToyRun run = asp_run();
+  run.optimizer.momentum = 0.9;
+  run.at_boundary = [&](int, int64_t, Scheme& scheme, Replica& replica) {
+    const auto momentum = [&] {
+      return OnHost(replica.parameters.device(), replica.parameters.stream(),
+                    replica.optimizer->state()[0]);
+    };
+    scheme.leave();
+    {
+      OnHost m = momentum();
+      for (size_t i = 0; i < m.values().size(); ++i)
+        m.values()[i] = static_cast<float>(i);
+      m.put_back();
+    }
+    scheme.enter();
+    scheme.leave();
+    OnHost m = momentum();
+    for (size_t i = 0; i < m.values().size(); ++i)
+      EXPECT_EQ(m.values()[i], static_cast<float>(i));
+    scheme.enter();
+  };
+  test::train_toy(4, run);
+}
+
+TEST(Asp, ClipsEachPush) {
+  ToyRun run = asp_run();
+  run.steps = 1;
+  run.optimizer.lr = 1;
+  run.optimizer.clip_norm = 1;
+  run.start = [](int, int64_t) { return 0.0f; };
+  run.gradient = [](int rank, int64_t, std::span<const float>,
+                    std::span<float> g) { g[0] = rank == 0 ? 10.0f : -0.5f; };
+  EXPECT_NEAR(test::train_toy(2, run).parameters[0][0], -0.5, 1e-4);
+}
+
+// Workers compute at rounded values; the shards keep all digits.
+TEST(Asp, TravelsInBf16) {
+  ToyRun run = asp_run();
+  run.optimizer.lr = 0.01;
+  run.start = [](int, int64_t i) { return from_bf16(bf16_of(0.1f * i)); };
+  const auto full = test::train_toy(3, run);
+  run.gradient = [](int rank, int64_t step, std::span<const float> x,
+                    std::span<float> g) {
+    for (size_t i = 0; i < x.size(); ++i)
+      EXPECT_EQ(x[i], from_bf16(bf16_of(x[i])));
+    test::quadratic_gradient(rank, step, x, g);
+  };
+  run.sync.wire = "bf16";
+  const auto result = test::train_toy(3, run);
+  int64_t kept = 0;
+  for (size_t i = 0; i < full.parameters[0].size(); ++i) {
+    const auto x = static_cast<float>(result.parameters[0][i]);
+    kept += x != from_bf16(bf16_of(x));
+    // bf16 resolves 2^-9, of values up to 5; gradients of lr 0.01 and 10 steps.
+    EXPECT_NEAR(result.parameters[0][i], full.parameters[0][i], 0.02);
+  }
+  EXPECT_GT(kept, 20);
+}
+
+TEST(Asp, ReplaysARecordedOrder) {
+  const test::OwnFolder folder("asp_replays");
+  for (const int workers : {1, 2, 3, 4, 6}) {
+    ToyRun run = asp_run();
+    run.optimizer.momentum = 0.9;
+    run.sync.asp.compensation = "per_worker";
+    run.sync.asp.record = true;
+    run.boundary_every = 5;
+    run.step_time = [](int rank, int64_t step) {
+      return test::uneven_step_s(9, rank, step);
+    };
+    const auto recorded = test::train_toy(workers, run);
+    const std::string digest = digest_of_file(folder / "order.h5");
+    // A run that was resumed has recorded all of it.
+    run.restart_at = 5;
+    EXPECT_EQ(test::train_toy(workers, run).parameters, recorded.parameters);
+    EXPECT_EQ(digest_of_file(folder / "order.h5"), digest);
+
+    run.sync.asp.record = false;
+    run.step_time = [](int rank, int64_t step) {
+      return test::uneven_step_s(10, rank, step);
+    };
+    const auto other = test::train_toy(workers, run);
+    EXPECT_TRUE(workers == 1 || other.parameters != recorded.parameters);
+    run.sync.asp.replay = folder / "order.h5";
+    for (const int64_t restart_at : {0, 5}) {
+      run.restart_at = restart_at;
+      const auto replayed = test::train_toy(workers, run);
+      EXPECT_EQ(replayed.parameters, recorded.parameters);
+      EXPECT_EQ(replayed.steps, recorded.steps);
+    }
+  }
+}
+
+std::string error_of(const ToyRun& run, int workers) {
+  try {
+    test::train_toy(workers, run);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Asp, RefusesAnOrderThatDoesNotFit) {
+  const test::OwnFolder folder("asp_refuses");
+  ToyRun run = asp_run();
+  run.sync.asp.record = true;
+  run.boundary_every = 5;
+  test::train_toy(3, run);
+  run.sync.asp.record = false;
+  const std::string path = run.sync.asp.replay = folder / "order.h5";
+  EXPECT_EQ(error_of(run, 3), "");
+  EXPECT_EQ(error_of(run, 4), path + ": recorded with workers = 3, expected 4");
+  ToyRun other = run;
+  other.sync.asp.servers = 2;
+  EXPECT_EQ(error_of(other, 3),
+            path + ": recorded with shards = 3, expected 2");
+  other = run;
+  other.steps = 9;
+  EXPECT_EQ(error_of(other, 3),
+            path + ": recorded with worker_steps = 30, expected 27");
+  other = run;
+  other.sync.scheme = "ssp";
+  EXPECT_EQ(error_of(other, 3),
+            path + ": recorded with bound (-1: asp) = -1, expected 3");
+  other = run;
+  other.boundary_every = 4;
+  EXPECT_EQ(error_of(other, 3),
+            "asp.replay: " + path +
+                ": recorded with a boundary at worker step 15, this run has "
+                "one at 12, expected eval.every and checkpoint.every as "
+                "recorded");
+}
+
+std::string obstacle(const SyncOptions& sync, int workers) {
+  ParameterTable table;
+  table.add("w", Shape{48}, Role::kWeight);
+  return scheme_obstacle({.sync = sync,
+                          .optimizer = {},
+                          .parameters = table,
+                          .workers = workers,
+                          .total_steps = 10});
+}
+
+TEST(Asp, SaysWhatCannotRun) {
+  SyncOptions sync;
+  sync.scheme = "asp";
+  EXPECT_EQ(obstacle(sync, 4), "");
+  sync.asp.servers = 4;
+  EXPECT_EQ(obstacle(sync, 4), "");
+  EXPECT_EQ(obstacle(sync, 3),
+            "asp.servers: 4, expected 0 (one a worker) to 3");
+  sync.asp.servers = 0;
+  sync.asp.replay = "/nowhere/order.h5";
+  EXPECT_EQ(obstacle(sync, 4).rfind("asp.replay: /nowhere/order.h5", 0), 0u);
+}
+
+}  // namespace
+}  // namespace syncopate

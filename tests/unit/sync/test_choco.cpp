@@ -1,0 +1,246 @@
+// CHOCO-SGD against its recursion written with matrices, and what it promises.
+#include "unit/sync/gossip_toy.h"
+
+namespace syncopate {
+namespace {
+
+using test::Matrix;
+using test::ToyRun;
+
+ToyRun choco_run() {
+  ToyRun run = test::gossip_run("choco");
+  run.sync.choco.gamma = 0.4;
+  run.start = test::unlike_start;
+  return run;
+}
+
+TEST(Choco, FollowsTheRecursion) {
+  for (const char* kind : {"identity", "top_k"}) {
+    for (const auto& [topology, workers] : test::all_topologies()) {
+      SCOPED_TRACE(std::string(kind) + ", " + topology.kind + " of " +
+                   std::to_string(workers));
+      ToyRun run = choco_run();
+      run.sync.topology = topology;
+      run.sync.compress.kind = kind;
+      const Matrix w = test::mixing_matrix(topology, workers);
+      Matrix x = test::start_of(run, workers);
+      Matrix xhat = test::sum(x, -1, x);
+      for (int64_t step = 0; step < run.steps; ++step) {
+        x = test::sum(x, -run.optimizer.lr, test::gradients_at(run, step, x));
+        x = test::sum(x, run.sync.choco.gamma,
+                      test::sum(test::multiply(w, xhat), -1, xhat));
+        xhat = test::sum(xhat, 1, test::compress(run, test::sum(x, -1, xhat)));
+      }
+      test::expect_near(test::train_toy(workers, run).parameters, x, 1e-5);
+      test::expect_near(
+          test::range_of(test::states_after(workers, run), "xhat"), xhat, 1e-5);
+    }
+  }
+}
+
+// x after r rounds is W^(r - 1) x_0.
+TEST(Choco, UncompressedIsMixingDelayedByOneStep) {
+  for (const int workers : {2, 3, 4, 8, 9}) {
+    ToyRun run = choco_run();
+    run.sync.compress.kind = "identity";
+    run.sync.choco.gamma = 1;
+    run.optimizer.lr = 0;
+    const Matrix w = test::mixing_matrix(run.sync.topology, workers);
+    Matrix x = test::start_of(run, workers);
+    for (run.steps = 1; run.steps < 6; ++run.steps) {
+      test::expect_near(test::train_toy(workers, run).parameters, x, 1e-5);
+      x = test::multiply(w, x);
+    }
+  }
+}
+
+TEST(Choco, KeepsTheMean) {
+  for (const auto& [topology, workers] : test::all_topologies()) {
+    for (const CompressOptions& compress : test::contractive_compressors()) {
+      SCOPED_TRACE(compress.kind + ", " + topology.kind + " of " +
+                   std::to_string(workers));
+      ToyRun run = choco_run();
+      run.sync.topology = topology;
+      run.sync.compress = compress;
+      run.optimizer.lr = 0;
+      const auto result = test::train_toy(workers, run);
+      test::expect_near({test::mean_of(result.parameters)},
+                        {test::mean_of(test::start_of(run, workers))}, 1e-6);
+    }
+  }
+}
+
+// Without gradients the workers' disagreement shrinks by a factor a round, as
+// long as fp32 resolves it: as much over the second half as over the first.
+TEST(Choco, AgreesLinearly) {
+  // By compressor: a gamma that suits it, and rounds.
+  const std::pair<double, int64_t> pace[] = {
+      {0.9, 10}, {0.3, 40}, {0.2, 60}, {0.1, 120}, {0.5, 30}};
+  size_t which = 0;
+  for (const CompressOptions& compress : test::contractive_compressors()) {
+    SCOPED_TRACE(compress.kind);
+    ToyRun run = choco_run();
+    run.sync.compress = compress;
+    run.sync.choco.gamma = pace[which].first;
+    run.optimizer.lr = 0;
+    run.tensors = {100, 60, 1};
+    const int64_t rounds = pace[which++].second;
+    const auto error_after = [&](int64_t steps) {
+      run.steps = steps;
+      return test::consensus_error(test::train_toy(8, run).parameters);
+    };
+    const double first = error_after(rounds) / error_after(2 * rounds);
+    const double second = error_after(2 * rounds) / error_after(3 * rounds);
+    EXPECT_GT(first, 4);
+    EXPECT_GT(second, 4);
+    EXPECT_LT(std::abs(std::log(first / second)), 0.5 * std::log(first));
+  }
+}
+
+// s_i = sum_j w_ij xhat_j after every round.
+TEST(Choco, KnowsTheWeightedSumOfPublicCopies) {
+  for (const CompressOptions& compress : test::contractive_compressors()) {
+    for (const char* kind : {"ring", "complete", "hierarchical"}) {
+      SCOPED_TRACE(compress.kind + ", " + kind);
+      ToyRun run = choco_run();
+      run.sync.topology.kind = kind;
+      run.sync.compress = compress;
+      const Matrix w = test::mixing_matrix(run.sync.topology, 6);
+      for (run.steps = 1; run.steps < 8; ++run.steps) {
+        const auto states = test::states_after(6, run);
+        test::expect_near(test::range_of(states, "s"),
+                          test::multiply(w, test::range_of(states, "xhat")),
+                          1e-5);
+      }
+    }
+  }
+}
+
+TEST(Choco, GoesOnToTheBit) {
+  for (const CompressOptions& compress : test::contractive_compressors()) {
+    SCOPED_TRACE(compress.kind);
+    ToyRun run = choco_run();
+    run.sync.compress = compress;
+    run.step_s = {1, 1.5, 1, 2};
+    test::expect_resumes(4, run, {.latency_s = 2.75, .bytes_per_s = 100});
+  }
+}
+
+TEST(Choco, SendsAMessageToEachNeighbour) {
+  for (const CompressOptions& compress : test::contractive_compressors()) {
+    ToyRun run = choco_run();
+    run.sync.compress = compress;
+    test::expect_bytes(run, test::toy_message_bytes(run));
+  }
+}
+
+// A step of 1 s hides a round of 0.75 s, and all but 1.5 s of one of 2.5 s.
+TEST(Choco, HidesMessagesUnderTheNextStep) {
+  ToyRun run = choco_run();
+  run.steps = 8;
+  EXPECT_EQ(test::train_toy(4, run, {.latency_s = 0.75}).clock,
+            std::vector<double>(4, 8));
+  EXPECT_EQ(test::train_toy(4, run, {.latency_s = 2.5}).clock,
+            std::vector<double>(4, 1 + 7 * 2.5));
+  double exposed = 0, overlapped = 0;
+  run.after_step = [&](int rank, const Plan&, Scheme& scheme, Replica&) {
+    const SyncTimes times = scheme.take_times();
+    if (rank > 0) return;
+    exposed += times.exposed_s;
+    overlapped += times.overlapped_s;
+  };
+  test::train_toy(4, run, {.latency_s = 2.5});
+  EXPECT_EQ(exposed, 7 * 1.5);
+  EXPECT_EQ(overlapped, 7 * 1.0);
+}
+
+// One slow step of worker 0 is met a step later than without overlap.
+TEST(Choco, ASlowWorkerDelaysOnlyAsTheGraphSays) {
+  ToyRun run = choco_run();
+  run.step_time = test::one_slow_step();
+  run.steps = 4;
+  EXPECT_EQ(test::train_toy(9, run).clock,
+            (std::vector<double>{11, 10, 9, 8, 4, 4, 8, 9, 10}));
+}
+
+// Each worker its own coordinates, and others in the next round.
+TEST(Choco, DrawsDifferByWorkerAndRound) {
+  ToyRun run = choco_run();
+  run.sync.compress = {.kind = "random_k", .ratio = 0.9, .biased = true};
+  run.tensors = {1000};
+  run.optimizer.lr = 0;
+  const auto known_after = [&](int64_t steps) {
+    run.steps = steps;
+    Matrix known = test::range_of(test::states_after(3, run), "xhat");
+    for (auto& row : known)
+      for (double& value : row) value = value != 0 ? 1 : 0;
+    return known;
+  };
+  const Matrix first = known_after(1), second = known_after(2);
+  EXPECT_NE(first[0], first[1]);
+  EXPECT_NE(first[1], first[2]);
+  EXPECT_NE(first[0], second[0]);
+}
+
+// In the middle of a segment and at its end alike.
+TEST(Choco, TellsHowFarPublicCopiesAreOff) {
+  ToyRun run = choco_run();
+  std::vector<double> told, expected;
+  run.after_step = [&](int rank, const Plan& plan, Scheme& scheme, Replica&) {
+    if (rank == 0 && plan.step == 4) told.push_back(scheme.take_series().at(0));
+  };
+  run.at_boundary = [&](int rank, int64_t, Scheme& scheme, Replica&) {
+    if (rank != 0) return;
+    told.push_back(scheme.take_series().at(0));
+    test::StateReader state;
+    scheme.visit_state(state);
+    double sum = 0;
+    for (size_t e = 0; e < state.ranges["xhat"].size(); ++e)
+      sum +=
+          std::pow(state.ranges["parameters"][e] - state.ranges["xhat"][e], 2);
+    expected.assign(2, std::sqrt(sum));
+    EXPECT_EQ(scheme.series().size(), 1u);
+  };
+  test::train_toy(3, run);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0], told[1]);
+  EXPECT_GT(told[0], 0.01);
+  EXPECT_NEAR(told[0], expected[0], 1e-5);
+}
+
+TEST(Choco, NamesWhatCannotRun) {
+  const test::ToyModel model({1000}, 0);
+  ToyRun run = choco_run();
+  const auto obstacle = [&] {
+    return scheme_obstacle({.sync = run.sync,
+                            .optimizer = run.optimizer,
+                            .parameters = model.parameters(),
+                            .workers = 4,
+                            .total_steps = 1});
+  };
+  EXPECT_EQ(obstacle(), "");
+  run.sync.compress = {.kind = "random_k", .ratio = 0.9};
+  EXPECT_EQ(obstacle(),
+            "compress.biased: false: choco diverges with unbiased random_k "
+            "that drops half of a tensor or more, expected true, or "
+            "compress.ratio below 0.5");
+  run.sync.compress.biased = true;
+  EXPECT_EQ(obstacle(), "");
+  // Of 1000 elements the first keeps 499, the second 501.
+  run.sync.compress = {.kind = "random_k", .ratio = 0.501};
+  EXPECT_NE(obstacle(), "");
+  run.sync.compress.ratio = 0.499;
+  EXPECT_EQ(obstacle(), "");
+  run.sync.compress = {.kind = "qsgd", .bits = 2};
+  EXPECT_EQ(obstacle(), "");
+  run.sync.wire = "bf16";
+  EXPECT_EQ(obstacle(),
+            "sync.wire: bf16 with a compressor, whose messages have a format "
+            "of their own, expected fp32");
+  run.sync.wire = "fp32";
+  run.sync.compress.bits = 99;
+  EXPECT_NE(obstacle().find("compress.bits"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace syncopate

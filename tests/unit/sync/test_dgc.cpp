@@ -1,0 +1,199 @@
+// Deep gradient compression against the formulas in double.
+#include <algorithm>
+
+#include "compress/compressor.h"
+#include "unit/sync/compressed_reference.h"
+
+namespace syncopate {
+namespace {
+
+using test::CompressedReference;
+using test::ToyRun;
+
+ToyRun dgc_run(double ratio = 0.75) {
+  ToyRun run;
+  run.sync.scheme = "dgc";
+  run.sync.compress.kind = "top_k";
+  run.sync.compress.ratio = ratio;
+  run.optimizer.momentum = 0.9;
+  // Magnitudes that differ by more than rounding, so that both choose alike.
+  run.start = [](int, int64_t i) {
+    return 0.5f + 0.3f * std::sin(static_cast<float>(1 + i * i));
+  };
+  return run;
+}
+
+// The largest max(1, int(elems (1 - ratio))) values.
+CompressedReference::Compress top_k(
+    const std::function<double(int64_t step)>& ratio) {
+  return [=](int64_t step, std::span<const double> p, std::span<double> q) {
+    const auto elems = static_cast<double>(p.size());
+    const auto kept =
+        std::max<int64_t>(1, static_cast<int64_t>(elems * (1 - ratio(step))));
+    std::vector<size_t> order(p.size());
+    for (size_t i = 0; i < p.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::abs(p[a]) > std::abs(p[b]);
+    });
+    for (int64_t i = 0; i < kept; ++i) q[order[i]] = p[order[i]];
+  };
+}
+
+void expect_follows(int N, ToyRun run, CompressedReference& expected) {
+  expected.run(run);
+  run.at_boundary = [&](int rank, int64_t, Scheme& scheme, Replica&) {
+    const test::CapturedState state(scheme);
+    for (size_t i = 0; i < 48; ++i) {
+      EXPECT_NEAR(state["residual"][i], expected.residual[rank][i], 1e-5);
+      EXPECT_NEAR(state["momentum"][i], expected.momentum[rank][i], 1e-5);
+    }
+  };
+  const auto result = test::train_toy(N, run);
+  for (const auto& worker : result.parameters) {
+    EXPECT_EQ(worker, result.parameters[0]);
+    for (size_t i = 0; i < worker.size(); ++i)
+      EXPECT_NEAR(worker[i], expected.x[i], 1e-5);
+  }
+}
+
+TEST(Dgc, FollowsItsFormula) {
+  for (const int N : {1, 2, 3, 4, 6, 8, 9})
+    for (const bool masks : {false, true}) {
+      ToyRun run = dgc_run();
+      run.steps = 5;
+      run.optimizer.weight_decay = 0.01;
+      run.sync.dgc.mask_momentum = masks;
+      CompressedReference expected(N, run);
+      expected.compress = top_k([](int64_t) { return 0.75; });
+      expected.masks_momentum = masks;
+      expect_follows(N, run, expected);
+    }
+}
+
+TEST(Dgc, ClipsByTheShareOfAWorker) {
+  ToyRun run = dgc_run();
+  run.steps = 5;
+  run.sync.dgc.clip = 0.8;
+  CompressedReference expected(4, run);
+  expected.compress = top_k([](int64_t) { return 0.75; });
+  expected.masks_momentum = true;
+  expected.clip = 0.8 / std::sqrt(4);
+  expect_follows(4, run, expected);
+}
+
+TEST(Dgc, DropsMoreFromEpochToEpoch) {
+  ToyRun run = dgc_run(0.9);
+  run.steps = 6;
+  run.steps_per_epoch = 2;
+  run.sync.dgc.warmup_ratios = {0.25, 0.5};
+  const auto ratio = [](int64_t step) {
+    return step < 2 ? 0.25 : step < 4 ? 0.5 : 0.9;
+  };
+  CompressedReference expected(3, run);
+  expected.compress = top_k(ratio);
+  expected.masks_momentum = true;
+  expect_follows(3, run, expected);
+  // Values and places of 7, 1 and 40 elements to each of the two others.
+  const int64_t kept = 2 * (5 + 1 + 30) + 2 * (3 + 1 + 20) + 2 * (1 + 1 + 3);
+  EXPECT_EQ(test::train_toy(3, run).payload_bytes,
+            std::vector<int64_t>(3, 2 * 8 * kept));
+}
+
+TEST(Dgc, LosesNothing) {
+  for (const char* kind : {"top_k", "random_k"})
+    for (const int N : {1, 3, 4}) {
+      ToyRun run = dgc_run();
+      run.optimizer.momentum = 0;
+      run.sync.compress.kind = kind;
+      run.sync.compress.biased = true;
+      EXPECT_LT(test::feedback_error(N, run), 2e-4);
+    }
+}
+
+// The memory is exactly zero where values were sent and exactly what was not
+// sent elsewhere; so is the masked momentum.
+TEST(Dgc, KeepsExactlyWhatIsNotSent) {
+  for (const char* kind : {"top_k", "random_k"}) {
+    ToyRun run = dgc_run();
+    run.steps = 1;
+    run.sync.compress.kind = kind;
+    run.sync.compress.biased = true;
+    run.at_boundary = [&](int rank, int64_t, Scheme& scheme, Replica&) {
+      std::vector<float> x(48), gradient(48);
+      for (int i = 0; i < 48; ++i) x[i] = run.start(rank, i);
+      test::quadratic_gradient(rank, 0, x, gradient);
+      const test::CapturedState state(scheme);
+      const auto residual = state["residual"], momentum = state["momentum"];
+      int sent = 0;
+      for (int i = 0; i < 48; ++i) {
+        EXPECT_EQ(residual[i], momentum[i]);
+        if (residual[i] != 0)
+          EXPECT_EQ(residual[i], gradient[i]);
+        else
+          ++sent;
+      }
+      EXPECT_EQ(sent, 1 + 1 + 10);
+    };
+    test::train_toy(3, run);
+  }
+}
+
+TEST(Dgc, GoesOnToTheBit) {
+  for (const char* kind : {"top_k", "random_k"}) {
+    ToyRun run = dgc_run();
+    run.sync.compress.kind = kind;
+    run.sync.compress.biased = true;
+    run.sync.dgc.warmup_ratios = {0.5};
+    const auto straight = test::train_toy(3, run);
+    for (const auto& worker : straight.parameters)
+      EXPECT_EQ(worker, straight.parameters[0]);
+    run.boundary_every = 3;
+    for (const int64_t at : {0, 3, 9}) {
+      run.restart_at = at;
+      EXPECT_EQ(test::train_toy(3, run).parameters, straight.parameters);
+    }
+    run.seed = 2;
+    EXPECT_EQ(test::train_toy(3, run).parameters == straight.parameters,
+              run.sync.compress.kind == "top_k");
+  }
+}
+
+TEST(Dgc, WaitsForTheSlowest) {
+  ToyRun run = dgc_run();
+  run.step_s = {1, 4};
+  EXPECT_EQ(test::train_toy(2, run).clock, std::vector<double>(2, 40));
+}
+
+TEST(Dgc, OrderOfBucketsDoesNotMatter) {
+  ToyRun run = dgc_run();
+  const auto whole = test::train_toy(2, run).parameters;
+  run.bucket_elems = 7;
+  EXPECT_EQ(test::train_toy(2, run).parameters, whole);
+}
+
+TEST(Dgc, RefusesWhatDoesNotFit) {
+  ToyRun run = dgc_run();
+  const test::ToyModel model({4}, 0);
+  const auto obstacle = [&] {
+    return scheme_obstacle(
+        {run.sync, run.optimizer, model.parameters(), 2, 10});
+  };
+  EXPECT_EQ(obstacle(), "");
+  run.sync.compress.kind = "sign";
+  EXPECT_TRUE(obstacle().starts_with("compress.kind: sign"));
+  run.sync.compress.kind = "random_k";
+  EXPECT_TRUE(obstacle().starts_with("compress.biased: "));
+  run.sync.compress.biased = true;
+  EXPECT_EQ(obstacle(), "");
+  run.sync.compress.ratio = 1;
+  EXPECT_TRUE(obstacle().starts_with("compress.ratio"));
+  run.sync.compress.ratio = 0.9;
+  run.sync.dgc.warmup_ratios = {0.5, 1};
+  EXPECT_TRUE(obstacle().starts_with("dgc.warmup_ratios: 1"));
+  run.sync.dgc.warmup_ratios = {};
+  run.sync.dgc.clip = run.optimizer.clip_norm = 1;
+  EXPECT_TRUE(obstacle().starts_with("dgc.clip: "));
+}
+
+}  // namespace
+}  // namespace syncopate

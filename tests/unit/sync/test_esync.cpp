@@ -1,0 +1,347 @@
+// ESync: the state server by its rules, and what rounds, boundaries and step
+// times do to training.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "sync/state_server.h"
+#include "unit/sync/toy_run.h"
+
+namespace syncopate {
+namespace {
+
+using test::ToyRun;
+
+// --- the state server --------------------------------------------------------
+
+// Two workers; worker 1 takes 4 s a step. Both have begun round 0 at 0.
+StateServer known_server(double epsilon_s, double epsilon_steps) {
+  StateServer server(2, epsilon_s, epsilon_steps);
+  server.begin();
+  for (const int rank : {0, 1}) server.reset(rank, 0, 0.0);
+  server.query(0, 0, 1, 0.0);
+  server.query(1, 0, 4, 0.0);
+  return server;
+}
+
+TEST(StateServer, AtLeastOneLocalStep) {
+  StateServer server = known_server(100, 0);
+  EXPECT_FALSE(server.query(0, 0, 1, 1.0));
+  EXPECT_TRUE(server.query(0, 1, 1, 1.0));
+}
+
+TEST(StateServer, AsManyStepsAsFit) {
+  StateServer server = known_server(0, 0);
+  for (const double now : {1.0, 2.0, 3.0})
+    EXPECT_FALSE(server.query(0, 1, 1, now));  // another ends at 4 at the most
+  EXPECT_TRUE(server.query(0, 4, 1, 4.0));
+}
+
+// 0.1 of a step, or 0.1 s, more than fits.
+TEST(StateServer, BothFormsOfEpsilonAdd) {
+  EXPECT_FALSE(known_server(0, 0).query(0, 3, 1, 3.0));
+  EXPECT_TRUE(known_server(0, 0.1).query(0, 3, 1, 3.0));
+  EXPECT_TRUE(known_server(0.1, 0).query(0, 3, 1, 3.0));
+  EXPECT_FALSE(known_server(0.25, 0).query(0, 2, 1, 2.5));
+  EXPECT_FALSE(known_server(0, 0.25).query(0, 2, 1, 2.5));
+  EXPECT_FALSE(known_server(0.25, 0.25).query(0, 2, 1, 2.5));
+  EXPECT_TRUE(known_server(0.25, 0.3).query(0, 2, 1, 2.5));
+}
+
+TEST(StateServer, SlowestIsReadyAndThenAllAre) {
+  StateServer server = known_server(0, 0);
+  EXPECT_TRUE(server.query(1, 1, 4, 1.0));
+  EXPECT_TRUE(server.query(0, 1, 1, 1.0));
+}
+
+// The first of the largest: worker 0 is ready at once, though a step of worker
+// 1's would still fit.
+TEST(StateServer, TiesGoToTheLowestRank) {
+  StateServer server = known_server(0, 0);
+  server.query(0, 0, 4, 0.0);
+  EXPECT_FALSE(server.query(1, 1, 4, -1.0));
+  EXPECT_TRUE(server.query(0, 1, 4, -1.0));
+}
+
+TEST(StateServer, SlowestMustHaveBegunTheRound) {
+  StateServer server = known_server(0, 0);
+  server.reset(0, 1, 10.0);
+  EXPECT_FALSE(server.query(0, 1, 1, 99.0));
+  server.reset(1, 1, 12.0);
+  EXPECT_FALSE(server.query(0, 2, 1, 12.0));  // 4 s of worker 1 from here
+  EXPECT_TRUE(server.query(0, 6, 1, 15.5));
+}
+
+TEST(StateServer, FirstResetOfARoundClearsReady) {
+  StateServer server = known_server(0, 0);
+  ASSERT_TRUE(server.query(1, 1, 4, 0.0));
+  server.reset(1, 1, 0.0);
+  server.reset(0, 1, 0.0);  // of the same round: nothing else changes
+  EXPECT_FALSE(server.query(0, 1, 1, 1.0));
+}
+
+// --- rounds ------------------------------------------------------------------
+
+// Local steps of each round, by worker: a round of a worker ends where its
+// series counts one.
+struct Rounds {
+  std::vector<std::vector<int64_t>> local_steps;
+  std::vector<std::vector<double>> waited_s;
+  std::vector<double> abandoned;
+  void watch(ToyRun& run, int workers) {
+    local_steps.assign(workers, {});
+    waited_s.assign(workers, {});
+    abandoned.assign(workers, 0);
+    run.after_step = [this](int rank, const Plan&, Scheme& scheme, Replica&) {
+      const std::vector<double> row = scheme.take_series();
+      abandoned[rank] += row[3];
+      if (static_cast<size_t>(row[0]) == local_steps[rank].size()) return;
+      local_steps[rank].push_back(static_cast<int64_t>(row[1]));
+      waited_s[rank].push_back(row[2]);
+    };
+  }
+};
+
+ToyRun esync() {
+  ToyRun run;
+  run.sync.scheme = "esync";
+  return run;
+}
+
+TEST(Esync, LocalStepsFollowTheSpeeds) {
+  for (const int ratio : {4, 117}) {
+    ToyRun run = esync();
+    run.sync.esync.epsilon_steps = 0;
+    run.step_s = {1, static_cast<double>(ratio)};
+    run.steps = 1 + 4 * (ratio + 1) / 2;
+    Rounds rounds;
+    rounds.watch(run, 2);
+    const auto result = test::train_toy(2, run);
+    ASSERT_GE(rounds.local_steps[0].size(), 4u);
+    // In the first, nobody knew.
+    for (size_t round = 1; round < 4; ++round) {
+      EXPECT_EQ(rounds.local_steps[0][round], ratio);
+      EXPECT_EQ(rounds.local_steps[1][round], 1);
+    }
+    EXPECT_EQ(result.steps[0] + result.steps[1], 2 * run.steps);
+  }
+}
+
+// Whoever is not the slowest waits for less than a step of its own and epsilon;
+// the slowest for nobody.
+TEST(Esync, WaitsForLessThanAStep) {
+  const std::vector<std::vector<double>> patterns = {
+      {1, 4}, {4, 1}, {1, 1.5, 3.7}, {3, 0.4, 1.1, 2.9}, {2, 2, 2, 2, 7, 1}};
+  for (const double epsilon_steps : {0.0, 0.1, 0.5}) {
+    for (const std::vector<double>& step_s : patterns) {
+      const int workers = static_cast<int>(step_s.size());
+      const double longest = *std::max_element(step_s.begin(), step_s.end());
+      ToyRun run = esync();
+      run.steps = 60;
+      run.step_s = step_s;
+      run.sync.esync.epsilon_steps = epsilon_steps;
+      Rounds rounds;
+      rounds.watch(run, workers);
+      test::train_toy(workers, run);
+      for (int rank = 0; rank < workers; ++rank) {
+        const double bound =
+            step_s[rank] < longest ? (1 + epsilon_steps) * step_s[rank] : 0;
+        ASSERT_GE(rounds.waited_s[rank].size(), 5u);
+        // In the first round nobody knows, and the last one is cut short.
+        for (size_t round = 1; round + 1 < rounds.waited_s[rank].size();
+             ++round)
+          EXPECT_LE(rounds.waited_s[rank][round], bound + 1e-9)
+              << rank << " of " << workers << ", round " << round;
+      }
+    }
+  }
+}
+
+// One local step a round is synchronous SGD: a large epsilon lets no second one
+// begin.
+TEST(Esync, OneLocalStepIsBsp) {
+  for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
+    ToyRun run = esync();
+    run.sync.esync.epsilon_s = 100;
+    run.num_buffers = 0;
+    const auto rounds = test::train_toy(workers, run);
+    run.sync.scheme = "bsp";
+    const auto bsp = test::train_toy(workers, run);
+    for (int rank = 0; rank < workers; ++rank) {
+      EXPECT_EQ(rounds.steps[rank], run.steps);
+      EXPECT_EQ(rounds.parameters[rank], rounds.parameters[0]);
+      for (size_t i = 0; i < bsp.parameters[0].size(); ++i)
+        EXPECT_NEAR(rounds.parameters[rank][i], bsp.parameters[rank][i], 2e-6);
+    }
+  }
+}
+
+TEST(Esync, GlobalRateScalesTheMeanDifference) {
+  ToyRun run = esync();
+  run.steps = 1;
+  run.sync.esync.epsilon_s = 100;
+  run.sync.esync.global_lr = 0.5;
+  const auto half = test::train_toy(3, run);
+  run.sync.esync.global_lr = 1;
+  const auto whole = test::train_toy(3, run);
+  for (size_t i = 0; i < half.parameters[0].size(); ++i) {
+    const double start = run.start(0, static_cast<int64_t>(i));
+    EXPECT_NEAR(half.parameters[0][i] - start,
+                0.5 * (whole.parameters[0][i] - start), 1e-6);
+  }
+}
+
+TEST(Esync, StatisticsAreAveragedOrNot) {
+  ToyRun run = esync();
+  run.sync.esync.epsilon_s = 100;
+  const auto averaged = test::train_toy(3, run);
+  run.sync.esync.batchnorm = "local";
+  const auto local = test::train_toy(3, run);
+  for (const int rank : {0, 1, 2}) {
+    EXPECT_NEAR(averaged.buffers[rank][0], 1 + 0.5 * 9, 1e-5);
+    EXPECT_NEAR(local.buffers[rank][0], rank + 0.5 * 9, 1e-5);
+  }
+}
+
+TEST(Esync, SendsAnAllReduceARound) {
+  for (const int workers : {2, 3, 4}) {
+    ToyRun run = esync();
+    run.sync.esync.epsilon_s = 100;
+    const auto result = test::train_toy(workers, run);
+    for (int rank = 0; rank < workers; ++rank) {
+      int64_t bytes = 0;
+      for (const int64_t elems : {int64_t{48}, run.num_buffers})
+        bytes += all_reduce_bytes(CollectiveAlgorithm::kRing, workers, rank,
+                                  elems, Wire::kF32);
+      EXPECT_EQ(result.payload_bytes[rank], run.steps * bytes);
+    }
+  }
+}
+
+// --- boundaries --------------------------------------------------------------
+
+// No interleaving of steps that end, aggregations and boundaries is a deadlock,
+// loses a step or leaves replicas unlike.
+TEST(Esync, EndsEverySegmentTogether) {
+  for (const std::string query : {"blocking", "non_blocking"}) {
+    for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
+      for (int pattern = 0; pattern < 6; ++pattern) {
+        ToyRun run = esync();
+        run.steps = 12;
+        run.optimizer.momentum = 0.5;
+        run.sync.esync.query = query;
+        run.sync.esync.epsilon_steps = pattern % 2 == 0 ? 0.1 : 0;
+        run.boundary_every = 1 + pattern % 5;
+        run.step_time = [pattern](int rank, int64_t step) {
+          const uint64_t mixed = (rank + 1) * 2654435761u + step * 40503u +
+                                 static_cast<uint64_t>(pattern) * 97u;
+          return pattern == 0 ? 1.0 : 0.25 * (1 + mixed / 7 % 29);
+        };
+        run.at_boundary = [&](int rank, int64_t worker_steps, Scheme& scheme,
+                              Replica&) {
+          scheme.quiesce();  // once or more
+          EXPECT_TRUE(worker_steps % (run.boundary_every * workers) == 0 ||
+                      worker_steps == run.steps * workers)
+              << rank;
+        };
+        const auto result = test::train_toy(workers, run);
+        int64_t steps = 0;
+        for (int rank = 0; rank < workers; ++rank) {
+          steps += result.steps[rank];
+          EXPECT_EQ(result.parameters[rank], result.parameters[0]);
+          EXPECT_TRUE(std::isfinite(result.parameters[rank][0]));
+        }
+        EXPECT_EQ(steps, run.steps * workers);
+      }
+    }
+  }
+}
+
+TEST(Esync, GoesOnToTheBit) {
+  for (const std::string query : {"blocking", "non_blocking"}) {
+    for (const std::string batchnorm : {"averaged", "local"}) {
+      ToyRun run = esync();
+      run.steps = 24;
+      run.optimizer.momentum = 0.9;
+      run.optimizer.lr = 0.02;
+      run.step_s = {1, 2.7, 0.6};
+      run.boundary_every = 4;
+      run.sync.esync.query = query;
+      run.sync.esync.batchnorm = batchnorm;
+      std::map<int, std::vector<double>> rows, resumed_rows;
+      run.after_step = [&](int rank, const Plan&, Scheme& scheme, Replica&) {
+        resumed_rows[rank] = scheme.take_series();
+      };
+      const auto straight = test::train_toy(3, run, {.latency_s = 0.3});
+      rows.swap(resumed_rows);
+      for (const int64_t at : {4, 8, 20}) {
+        run.restart_at = at;
+        const auto resumed = test::train_toy(3, run, {.latency_s = 0.3});
+        EXPECT_EQ(resumed.parameters, straight.parameters) << at;
+        EXPECT_EQ(resumed.buffers, straight.buffers) << at;
+        EXPECT_EQ(resumed.steps, straight.steps) << at;
+        EXPECT_EQ(resumed.clock, straight.clock) << at;
+        EXPECT_EQ(resumed_rows, rows) << at;
+      }
+    }
+  }
+}
+
+// A ring of two workers takes two messages of 0.5 s. Round 0 ends at 5, is
+// averaged at 6. In round 1 worker 0 takes 3 steps, to 9, where the segment's
+// work is over; worker 1 ends at 11. The average is there at 12: worker 0 goes
+// on from there though its clock was set back to 9, and ends at 13.
+TEST(Esync, AverageAtABoundaryIsNotFree) {
+  ToyRun run = esync();
+  run.steps = 4;
+  run.boundary_every = 3;
+  run.sync.esync.epsilon_steps = 0;
+  run.step_s = {1, 5};
+  const auto result = test::train_toy(2, run, {.latency_s = 0.5});
+  EXPECT_EQ(result.steps, (std::vector<int64_t>{5, 3}));
+  EXPECT_DOUBLE_EQ(result.clock[0], 13);
+  EXPECT_DOUBLE_EQ(result.clock[1], 18);
+}
+
+TEST(Esync, AbandonsTheStepThatReadyOvertakes) {
+  ToyRun run = esync();
+  run.sync.esync.query = "non_blocking";
+  run.steps = 20;
+  run.step_s = {1, 4};
+  Rounds rounds;
+  rounds.watch(run, 2);
+  const auto result = test::train_toy(2, run);
+  EXPECT_GT(rounds.abandoned[0] + rounds.abandoned[1], 0);
+  int64_t applied = 0;
+  for (const auto& worker : rounds.local_steps)
+    for (const int64_t steps : worker) applied += steps;
+  // Every ticket was a local step or an abandoned one.
+  EXPECT_LE(applied + rounds.abandoned[0] + rounds.abandoned[1],
+            result.steps[0] + result.steps[1]);
+  run.sync.esync.query = "blocking";
+  rounds.watch(run, 2);
+  test::train_toy(2, run);
+  EXPECT_EQ(rounds.abandoned, (std::vector<double>{0, 0}));
+}
+
+// A gradient that is thrown away leaves no trace.
+TEST(Esync, ThrowsTheAbandonedGradientAway) {
+  ToyRun run = esync();
+  run.sync.esync.query = "non_blocking";
+  run.steps = 3;
+  run.sync.esync.epsilon_s = 100;  // ready after each step
+  int64_t calls = 0;
+  run.gradient = [&](int, int64_t step, std::span<const float>,
+                     std::span<float> g) {
+    ++calls;
+    // Odd steps are abandoned.
+    std::fill(g.begin(), g.end(), step % 2 == 0 ? 1.0f : NAN);
+  };
+  const auto result = test::train_toy(1, run);
+  EXPECT_EQ(calls, 3);
+  for (size_t i = 0; i < result.parameters[0].size(); ++i)
+    EXPECT_NEAR(result.parameters[0][i],
+                run.start(0, static_cast<int64_t>(i)) - 0.2, 1e-6);
+}
+
+}  // namespace
+}  // namespace syncopate

@@ -1,0 +1,228 @@
+// Local SGD against its recursion in double, and its identities.
+#include <utility>
+
+#include "unit/sync/toy_run.h"
+
+namespace syncopate {
+namespace {
+
+using test::ToyRun;
+using Values = std::vector<std::vector<double>>;
+
+ToyRun local_run(int64_t steps) {
+  ToyRun run;
+  run.sync.scheme = "local_sgd";
+  run.sync.local_sgd.steps = steps;
+  return run;
+}
+
+// The formulas of the header.
+Values by_hand(int N, const ToyRun& run) {
+  const LocalSgdOptions& options = run.sync.local_sgd;
+  const bool has_outer = options.outer == "momentum";
+  const double mu = options.outer_momentum, eta = options.outer_lr;
+  const std::vector<double> zeros(48, 0.0);
+  Values x(N, zeros), m = x;
+  std::vector<double> v = zeros;
+  for (int rank = 0; rank < N; ++rank)
+    for (int i = 0; i < 48; ++i) x[rank][i] = run.start(rank, i);
+  std::vector<double> start = x[0];
+  for (int64_t step = 0; step < run.steps; ++step) {
+    for (int rank = 0; rank < N; ++rank) {
+      const std::vector<float> now(x[rank].begin(), x[rank].end());
+      std::vector<float> gradient(48);
+      test::quadratic_gradient(rank, step, now, gradient);
+      for (int i = 0; i < 48; ++i) {
+        m[rank][i] = run.optimizer.momentum * m[rank][i] + gradient[i];
+        x[rank][i] -= run.optimizer.lr * m[rank][i];
+      }
+    }
+    if ((step + 1) % options.steps != 0) continue;
+    for (int i = 0; i < 48; ++i) {
+      double mean = 0;
+      for (int rank = 0; rank < N; ++rank) mean += x[rank][i] / N;
+      const double d = start[i] - mean;
+      v[i] = mu * v[i] + d;
+      if (has_outer)
+        mean = start[i] - eta * (options.outer_nesterov ? d + mu * v[i] : v[i]);
+      for (int rank = 0; rank < N; ++rank) x[rank][i] = mean;
+      start[i] = mean;
+    }
+  }
+  return x;
+}
+
+void expect_near(const Values& actual, const Values& expected, double bound) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t rank = 0; rank < actual.size(); ++rank)
+    for (size_t i = 0; i < expected[rank].size(); ++i)
+      ASSERT_NEAR(actual[rank][i], expected[rank][i], bound) << rank;
+}
+
+TEST(LocalSgd, FollowsItsRecursion) {
+  for (const int N : {1, 2, 3, 4, 6, 8, 9})
+    for (const int64_t H : {1, 3, 4}) {
+      ToyRun run = local_run(H);
+      run.optimizer.momentum = 0.9;
+      expect_near(test::train_toy(N, run).parameters, by_hand(N, run), 2e-5);
+    }
+}
+
+TEST(LocalSgd, HasAnOuterOptimizer) {
+  for (const int N : {1, 3, 4})
+    for (const bool nesterov : {false, true}) {
+      ToyRun run = local_run(3);
+      run.sync.local_sgd.outer = "momentum";
+      run.sync.local_sgd.outer_lr = 0.7;
+      run.sync.local_sgd.outer_momentum = 0.8;
+      run.sync.local_sgd.outer_nesterov = nesterov;
+      expect_near(test::train_toy(N, run).parameters, by_hand(N, run), 2e-5);
+    }
+}
+
+// x_start - (x_start - mean of x)
+TEST(LocalSgd, OuterRateOneWithoutMomentumIsTheMean) {
+  ToyRun run = local_run(3);
+  const auto mean = test::train_toy(4, run).parameters;
+  run.sync.local_sgd.outer = "momentum";
+  run.sync.local_sgd.outer_momentum = 0;
+  expect_near(test::train_toy(4, run).parameters, mean, 1e-6);
+}
+
+TEST(LocalSgd, OfOneStepIsBulkSynchronous) {
+  const auto result = test::train_toy(4, local_run(1));
+  const auto bsp = test::train_toy(4, ToyRun{});
+  expect_near(result.parameters, bsp.parameters, 1e-6);
+}
+
+TEST(LocalSgd, StartsBulkSynchronously) {
+  for (const bool in_epochs : {false, true}) {
+    ToyRun run = local_run(3);
+    run.optimizer.momentum = 0.9;
+    run.optimizer.clip_norm = 0.5;
+    run.sync.local_sgd.start = {in_epochs ? 1.0 : 5.0, in_epochs};
+    ToyRun bsp = run;
+    bsp.sync.scheme = "bsp";
+    bsp.steps = run.steps = 5;
+    const auto together = test::train_toy(3, run);
+    EXPECT_EQ(together.parameters, test::train_toy(3, bsp).parameters);
+    EXPECT_EQ(together.buffers[2][0], 1 + 0.5 * 4);  // statistics averaged
+    run.steps = 6;  // the sixth is the first local one
+    const auto apart = test::train_toy(3, run).parameters;
+    EXPECT_NE(apart[0], apart[1]);
+    run.steps = 8;  // and the eighth the last of the round
+    EXPECT_EQ(test::train_toy(3, run).parameters[1],
+              test::train_toy(3, run).parameters[0]);
+  }
+}
+
+TEST(LocalSgd, WeighsGradientsBySamples) {
+  ToyRun run = local_run(3);
+  run.sync.local_sgd.start = {10, false};
+  run.batch_weight = {0.5, 1.5};
+  ToyRun bsp;
+  bsp.gradient = [](int rank, int64_t step, std::span<const float> x,
+                    std::span<float> gradient) {
+    test::quadratic_gradient(rank, step, x, gradient);
+    for (float& value : gradient) value *= rank == 0 ? 0.5f : 1.5f;
+  };
+  EXPECT_EQ(test::train_toy(2, run).parameters,
+            test::train_toy(2, bsp).parameters);
+}
+
+TEST(LocalSgd, AveragesStatisticsWithTheParameters) {
+  ToyRun run = local_run(2);
+  run.steps = 2;
+  EXPECT_EQ(test::train_toy(3, run).buffers, Values(3, {1.5, 1.5, 1.5}));
+  run.sync.local_sgd.batchnorm = "local";
+  EXPECT_EQ(test::train_toy(3, run).buffers[2][0], 2.5);
+}
+
+// Boundaries and resumption within a round, and between synchronous steps.
+TEST(LocalSgd, GoesOnToTheBit) {
+  for (const char* outer : {"average", "momentum"}) {
+    ToyRun run = local_run(4);
+    run.steps = 14;
+    run.optimizer.momentum = 0.9;
+    run.sync.local_sgd.outer = outer;
+    run.sync.local_sgd.outer_nesterov = true;
+    run.sync.local_sgd.start = {3, false};
+    const auto straight = test::train_toy(3, run);
+    run.boundary_every = 2;
+    for (const int64_t at : {0, 2, 4, 6, 8, 12}) {
+      run.restart_at = at;
+      const auto resumed = test::train_toy(3, run);
+      EXPECT_EQ(resumed.parameters, straight.parameters) << outer << at;
+      EXPECT_EQ(resumed.buffers, straight.buffers);
+    }
+  }
+}
+
+TEST(LocalSgd, SendsWhatTheFormulaSays) {
+  for (const int N : {1, 2, 3, 4, 8}) {
+    ToyRun run = local_run(4);
+    run.sync.local_sgd.start = {2, false};
+    run.steps = 11;  // two together, two rounds, one more
+    const auto result = test::train_toy(N, run);
+    for (int rank = 0; rank < N; ++rank) {
+      const auto bytes = [&](int64_t elems) {
+        return all_reduce_bytes(CollectiveAlgorithm::kRing, N, rank, elems,
+                                Wire::kF32);
+      };
+      EXPECT_EQ(result.payload_bytes[rank],
+                2 * (3 * bytes(16) + bytes(3)) + 2 * (bytes(48) + bytes(3)));
+    }
+  }
+}
+
+// A round takes what the slowest needs for all of it.
+TEST(LocalSgd, WaitsOnceARound) {
+  ToyRun run = local_run(2);
+  std::vector<int64_t> taken(2);
+  run.step_time = [&](int rank, int64_t) {
+    return taken[rank]++ % 2 == rank ? 4.0 : 1.0;
+  };
+  run.steps = 4;
+  EXPECT_EQ(test::train_toy(2, run).clock, (std::vector<double>{10, 10}));
+  taken = {0, 0};
+  run.steps = 5;  // the last one is not followed by a mean
+  EXPECT_EQ(test::train_toy(2, run).clock, (std::vector<double>{14, 11}));
+  taken = {0, 0};
+  run.sync.scheme = "bsp";
+  EXPECT_EQ(test::train_toy(2, run).clock, (std::vector<double>{20, 20}));
+}
+
+// Within a round nobody waits, for agreeing about the end either.
+TEST(LocalSgd, GoesAheadWithinARound) {
+  ToyRun run = local_run(4);
+  bool is_first = true;
+  run.step_time = [&](int rank, int64_t) {
+    return rank == 1 && std::exchange(is_first, false) ? 40.0 : 1.0;
+  };
+  run.steps = 3;
+  EXPECT_EQ(test::train_toy(2, run).clock, (std::vector<double>{3, 42}));
+}
+
+TEST(LocalSgd, OrderOfBucketsDoesNotMatter) {
+  ToyRun run = local_run(4);
+  run.sync.local_sgd.start = {4, false};
+  const auto whole = test::train_toy(2, run).parameters;
+  run.bucket_elems = 7;
+  EXPECT_EQ(test::train_toy(2, run).parameters, whole);
+}
+
+TEST(LocalSgd, RefusesRoundedParameters) {
+  SyncOptions sync = local_run(4).sync;
+  const OptimizerOptions optimizer;
+  const test::ToyModel model({4}, 0);
+  const SchemeRequest request{sync, optimizer, model.parameters(), 2, 10};
+  EXPECT_EQ(scheme_obstacle(request), "");
+  sync.wire = "bf16";
+  EXPECT_TRUE(scheme_obstacle(request).starts_with("sync.wire: "));
+  sync.wire = "fp32";
+  sync.local_sgd.steps = 0;
+  EXPECT_TRUE(scheme_obstacle(request).starts_with("local_sgd.steps: "));
+}
+
+}  // namespace
+}  // namespace syncopate

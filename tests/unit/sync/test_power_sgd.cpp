@@ -1,0 +1,368 @@
+// PowerSGD against its algorithm in double, and its identities.
+#include <cmath>
+
+#include "sync/power_sgd.h"
+#include "unit/sync/captured_state.h"
+#include "unit/sync/toy_run.h"
+
+namespace syncopate {
+namespace {
+
+using test::CapturedState;
+using test::ToyRun;
+
+// A matrix and two tensors that travel as they are.
+ToyRun power_run(int64_t rank = 2) {
+  ToyRun run;
+  run.sync.scheme = "power_sgd";
+  run.sync.power_sgd.rank = rank;
+  run.shapes = {Shape{12, 10}, Shape{5}, Shape{2, 2}};
+  return run;
+}
+constexpr int kRows = 12, kCols = 10, kElems = 129;
+
+TEST(PowerSgdLayout, SendsSmallTensorsWhole) {
+  ParameterTable table;
+  table.add("bias", Shape{7}, Role::kBias);
+  table.add("filter", Shape{8, 4, 3, 3}, Role::kWeight);  // (8, 36)
+  table.add("scale", Shape{}, Role::kWeight);
+  table.add("square", Shape{4, 4}, Role::kWeight);  // 2 (4 + 4) = 16
+  table.add("matrix", Shape{12, 10}, Role::kWeight);
+  const PowerSgdLayout layout(table, 2);
+  ASSERT_EQ(layout.matrices.size(), 2u);
+  EXPECT_EQ(layout.matrices[0].rows, 8);
+  EXPECT_EQ(layout.matrices[0].cols, 36);
+  EXPECT_EQ(layout.matrices[0].offset, 7);
+  EXPECT_EQ(layout.matrices[1].offset, 7 + 288 + 1 + 16);
+  ASSERT_EQ(layout.wholes.size(), 2u);
+  EXPECT_EQ(layout.wholes[1].elems, 17);  // scale and square as one
+  EXPECT_EQ(layout.p_elems, 7 + 8 * 2 + 17 + 12 * 2);
+  EXPECT_EQ(layout.q_elems, 2 * 36 + 2 * 10);
+}
+
+// Workers' gradients a_i b_i^T with two different b: of rank 2 together.
+void low_rank_gradient(int rank,
+                       int64_t step,
+                       std::span<const float>,
+                       std::span<float> gradient) {
+  for (int i = 0; i < kElems; ++i)
+    gradient[i] = std::sin(static_cast<float>(i + 3 * rank + step));
+  for (int row = 0; row < kRows; ++row)
+    for (int col = 0; col < kCols; ++col)
+      gradient[row * kCols + col] =
+          std::cos(static_cast<float>(row * (rank + 1) + 1)) *
+          (rank % 2 == 0 ? 1.0f + 0.1f * static_cast<float>(col)
+                         : std::sin(static_cast<float>(col)));
+}
+
+TEST(PowerSgd, ReproducesGradientsOfItsRank) {
+  for (const int N : {1, 2, 3, 4, 6, 8, 9}) {
+    ToyRun run = power_run();
+    run.gradient = low_rank_gradient;
+    run.optimizer.momentum = 0.9;
+    run.optimizer.nesterov = true;
+    ToyRun bsp = run;
+    bsp.sync.scheme = "bsp";
+    const auto result = test::train_toy(N, run);
+    const auto expected = test::train_toy(N, bsp);
+    for (const auto& worker : result.parameters) {
+      EXPECT_EQ(worker, result.parameters[0]);
+      for (int i = 0; i < kElems; ++i)
+        EXPECT_NEAR(worker[i], expected.parameters[0][i], 5e-5);
+    }
+  }
+}
+
+// A gradient of zeros leaves a Q of zeros: the next one is found all the same.
+TEST(PowerSgd, WakesUpAfterAGradientOfZeros) {
+  ToyRun run = power_run();
+  run.steps = 2;
+  run.gradient = [](int rank, int64_t step, std::span<const float> x,
+                    std::span<float> gradient) {
+    if (step > 0) low_rank_gradient(rank, step, x, gradient);
+  };
+  ToyRun bsp = run;
+  bsp.sync.scheme = "bsp";
+  const auto result = test::train_toy(2, run).parameters[0];
+  const auto expected = test::train_toy(2, bsp).parameters[0];
+  for (int i = 0; i < kElems; ++i) EXPECT_NEAR(result[i], expected[i], 1e-5);
+}
+
+// --- The algorithm in double -------------------------------------------------
+
+using Values = std::vector<double>;
+
+void orthonormalize(Values& p, int64_t rank) {
+  for (int64_t k = 0; k < rank; ++k) {
+    for (int64_t j = 0; j < k; ++j) {
+      double along = 0;
+      for (int i = 0; i < kRows; ++i)
+        along += p[i * rank + j] * p[i * rank + k];
+      for (int i = 0; i < kRows; ++i)
+        p[i * rank + k] -= along * p[i * rank + j];
+    }
+    double norm = 0;
+    for (int i = 0; i < kRows; ++i) norm += p[i * rank + k] * p[i * rank + k];
+    for (int i = 0; i < kRows; ++i) p[i * rank + k] /= std::sqrt(norm);
+  }
+}
+
+struct Reference {
+  Values x, q;                   // q: (rank, cols)
+  std::vector<Values> residual;  // by worker
+
+  void take_step(const ToyRun& run, int64_t step) {
+    const int64_t rank = run.sync.power_sgd.rank, N = std::ssize(residual);
+    const std::vector<float> now(x.begin(), x.end());
+    Values mean(kElems, 0.0), p(kRows * rank, 0.0), next(rank * kCols, 0.0);
+    for (int64_t worker = 0; worker < N; ++worker) {
+      std::vector<float> gradient(kElems);
+      test::quadratic_gradient(static_cast<int>(worker), step, now, gradient);
+      for (int i = 0; i < kElems; ++i) mean[i] += gradient[i] / double(N);
+      for (int i = 0; i < kRows * kCols; ++i)
+        residual[worker][i] += gradient[i];
+      for (int i = 0; i < kRows; ++i)
+        for (int k = 0; k < rank; ++k)
+          for (int j = 0; j < kCols; ++j)
+            p[i * rank + k] +=
+                residual[worker][i * kCols + j] * q[k * kCols + j];
+    }
+    orthonormalize(p, rank);
+    for (Values& m : residual) {
+      Values own(rank * kCols, 0.0);
+      for (int k = 0; k < rank; ++k)
+        for (int j = 0; j < kCols; ++j)
+          for (int i = 0; i < kRows; ++i)
+            own[k * kCols + j] += m[i * kCols + j] * p[i * rank + k];
+      for (int i = 0; i < kRows; ++i)
+        for (int j = 0; j < kCols; ++j)
+          for (int k = 0; k < rank; ++k)
+            m[i * kCols + j] -= p[i * rank + k] * own[k * kCols + j];
+      for (size_t i = 0; i < own.size(); ++i) next[i] += own[i] / double(N);
+    }
+    q = next;
+    for (int i = 0; i < kRows; ++i)
+      for (int j = 0; j < kCols; ++j) {
+        mean[i * kCols + j] = 0;
+        for (int k = 0; k < rank; ++k)
+          mean[i * kCols + j] += p[i * rank + k] * q[k * kCols + j];
+      }
+    for (int i = 0; i < kElems; ++i) x[i] -= run.optimizer.lr * mean[i];
+  }
+};
+
+// From the state after the first step on, four more.
+TEST(PowerSgd, FollowsItsAlgorithm) {
+  for (const int N : {1, 2, 3, 4, 8})
+    for (const int64_t rank : {1, 2}) {
+      ToyRun run = power_run(rank);
+      run.start = [](int, int64_t i) {
+        return std::sin(static_cast<float>(1 + i * i));
+      };
+      run.steps = 5;
+      int64_t next = 1;
+      Reference expected;
+      expected.residual.resize(N);
+      run.after_step = [&](int worker, const Plan& plan, Scheme& scheme,
+                           Replica&) {
+        if (plan.step != 0) return;
+        const CapturedState state(scheme);
+        expected.x = state["parameters"];
+        expected.q = state["power_sgd_q"];
+        expected.residual[worker] = state["residual"];
+      };
+      run.at_boundary = [&](int worker, int64_t, Scheme& scheme, Replica&) {
+        for (; next < run.steps; ++next) expected.take_step(run, next);
+        const CapturedState state(scheme);
+        for (int i = 0; i < kElems; ++i) {
+          EXPECT_NEAR(state["parameters"][i], expected.x[i], 2e-5);
+          EXPECT_NEAR(state["residual"][i], expected.residual[worker][i], 2e-4);
+        }
+      };
+      test::train_toy(N, run);
+    }
+}
+
+// N (x_0 - x) / eta + sum of e = sum of g
+TEST(PowerSgd, LosesNothing) {
+  for (const int N : {1, 3, 4})
+    for (const bool is_warm : {false, true}) {
+      ToyRun run = power_run(1);
+      run.sync.power_sgd.warm_start = is_warm;
+      Values given(kElems, 0.0), kept(kElems, 0.0);
+      run.gradient = [&](int rank, int64_t step, std::span<const float> x,
+                         std::span<float> gradient) {
+        test::quadratic_gradient(rank, step, x, gradient);
+        gradient[step] += 1;  // of full rank in time
+        for (int i = 0; i < kElems; ++i) given[i] += gradient[i];
+      };
+      double largest = 0;
+      run.at_boundary = [&](int, int64_t, Scheme& scheme, Replica&) {
+        const auto residual = CapturedState(scheme)["residual"];
+        for (int i = 0; i < kElems; ++i) {
+          kept[i] += residual[i];
+          largest = std::max(largest, std::abs(residual[i]));
+        }
+      };
+      const auto result = test::train_toy(N, run);
+      EXPECT_GT(largest, 0.01);  // there is something to keep
+      for (int i = 0; i < kElems; ++i) {
+        const double moved = run.start(0, i) - result.parameters[0][i];
+        EXPECT_NEAR(N * moved / run.optimizer.lr + kept[i], given[i], 2e-4);
+      }
+    }
+}
+
+// The same gradient at another step is seen along another direction.
+TEST(PowerSgd, DrawsAnewWithoutWarmStart) {
+  ToyRun run = power_run(1);
+  run.sync.power_sgd.warm_start = false;
+  int64_t at = 0;
+  run.gradient = [&](int, int64_t step, std::span<const float>,
+                     std::span<float> gradient) {
+    if (step != at) return;
+    for (int i = 0; i < kElems; ++i)
+      gradient[i] = std::sin(static_cast<float>(1 + i * i));
+  };
+  run.steps = 1;
+  const auto first = test::train_toy(2, run).parameters[0];
+  run.steps = 2;
+  at = 1;
+  const auto second = test::train_toy(2, run).parameters[0];
+  double difference = 0;
+  for (int i = 0; i < kRows * kCols; ++i)
+    difference = std::max(difference, std::abs(first[i] - second[i]));
+  EXPECT_GT(difference, 1e-3);
+  for (int i = kRows * kCols; i < kElems; ++i) EXPECT_EQ(first[i], second[i]);
+}
+
+TEST(PowerSgd, SendsWhatTheFormulaSays) {
+  for (const int N : {1, 2, 3, 4, 8}) {
+    const auto result = test::train_toy(N, power_run());
+    for (int rank = 0; rank < N; ++rank) {
+      const auto bytes = [&](int64_t elems) {
+        return all_reduce_bytes(CollectiveAlgorithm::kRing, N, rank, elems,
+                                Wire::kF32);
+      };
+      EXPECT_EQ(result.payload_bytes[rank],
+                10 * (bytes(2 * kRows + 9) + bytes(2 * kCols)));
+    }
+  }
+}
+
+TEST(PowerSgd, GoesOnToTheBit) {
+  for (const bool is_warm : {false, true}) {
+    ToyRun run = power_run(1);
+    run.sync.power_sgd.warm_start = is_warm;
+    run.optimizer.momentum = 0.9;
+    run.start = [](int, int64_t i) {
+      return std::sin(static_cast<float>(1 + i * i));
+    };
+    const auto straight = test::train_toy(3, run);
+    run.boundary_every = 3;
+    for (const int64_t at : {0, 3, 9}) {
+      run.restart_at = at;
+      EXPECT_EQ(test::train_toy(3, run).parameters, straight.parameters);
+    }
+  }
+}
+
+TEST(PowerSgd, WaitsForTheSlowest) {
+  ToyRun run = power_run();
+  run.step_s = {1, 4};
+  EXPECT_EQ(test::train_toy(2, run).clock, std::vector<double>(2, 40));
+}
+
+TEST(PowerSgd, ClipsTheMean) {
+  ToyRun run = power_run();
+  run.gradient = low_rank_gradient;
+  run.optimizer.clip_norm = 0.5;
+  ToyRun bsp = run;
+  bsp.sync.scheme = "bsp";
+  const auto result = test::train_toy(3, run).parameters[0];
+  const auto expected = test::train_toy(3, bsp).parameters[0];
+  for (int i = 0; i < kElems; ++i) EXPECT_NEAR(result[i], expected[i], 1e-5);
+}
+
+TEST(PowerSgd, OrderOfBucketsDoesNotMatter) {
+  ToyRun run = power_run();
+  const auto whole = test::train_toy(2, run).parameters;
+  run.bucket_elems = 7;
+  EXPECT_EQ(test::train_toy(2, run).parameters, whole);
+}
+
+// A large component of rank 1 that changes its sign from step to step hides
+// the way to the optimum from a projection of rank 1; what it leaves over adds
+// up in the memory until it is seen.
+class Hidden {
+ public:
+  static double noise(int64_t step, int row, int col) {
+    return (step % 2 == 0 ? 4.0 : -4.0) * std::cos(row) * std::sin(1.0 + col);
+  }
+  static double target(int row, int col) {
+    return 0.3 * std::sin(1.0 + row * row + 3 * col);
+  }
+  // Of the part that noise does not touch: its columns' sum along cos(row).
+  static double distance(const Values& x) {
+    double square = 0, length = 0;
+    for (int row = 0; row < kRows; ++row)
+      length += std::cos(row) * std::cos(row);
+    for (int col = 0; col < kCols; ++col) {
+      double along = 0;
+      for (int row = 0; row < kRows; ++row)
+        along += (x[row * kCols + col] - target(row, col)) * std::cos(row);
+      for (int row = 0; row < kRows; ++row) {
+        const double rest = x[row * kCols + col] - target(row, col) -
+                            along / length * std::cos(row);
+        square += rest * rest;
+      }
+    }
+    return std::sqrt(square);
+  }
+};
+
+TEST(PowerSgd, FeedbackFindsWhatARankHides) {
+  ToyRun run = power_run(1);
+  run.steps = 3000;
+  run.optimizer.lr = 0.01;
+  run.start = [](int, int64_t) { return 0.0f; };
+  run.gradient = [](int, int64_t step, std::span<const float> x,
+                    std::span<float> gradient) {
+    for (int i = 0; i < kRows * kCols; ++i)
+      gradient[i] =
+          static_cast<float>(x[i] - Hidden::target(i / kCols, i % kCols) +
+                             Hidden::noise(step, i / kCols, i % kCols));
+  };
+  const double at_first = Hidden::distance(Values(kElems, 0.0));
+  const double fed_back =
+      Hidden::distance(test::train_toy(2, run).parameters[0]);
+  // The same without memory, in double.
+  Reference plain{
+      .x = Values(kElems, 0.0), .q = Values(kCols, 1.0), .residual = {}};
+  for (int64_t step = 0; step < run.steps; ++step) {
+    std::vector<float> x(plain.x.begin(), plain.x.end()), gradient(kElems);
+    run.gradient(0, step, x, gradient);
+    Values p(kRows, 0.0), q(kCols, 0.0);
+    for (int i = 0; i < kRows * kCols; ++i)
+      p[i / kCols] += gradient[i] * plain.q[i % kCols];
+    orthonormalize(p, 1);
+    for (int i = 0; i < kRows * kCols; ++i)
+      q[i % kCols] += gradient[i] * p[i / kCols];
+    for (int i = 0; i < kRows * kCols; ++i)
+      plain.x[i] -= run.optimizer.lr * p[i / kCols] * q[i % kCols];
+    plain.q = q;
+  }
+  EXPECT_GT(Hidden::distance(plain.x), 0.9 * at_first);
+  EXPECT_LT(fed_back, 0.05 * at_first);
+}
+
+TEST(PowerSgd, RefusesNoRank) {
+  ToyRun run = power_run(0);
+  const test::ToyModel model({4}, 0);
+  EXPECT_TRUE(
+      scheme_obstacle({run.sync, run.optimizer, model.parameters(), 2, 10})
+          .starts_with("power_sgd.rank: 0"));
+}
+
+}  // namespace
+}  // namespace syncopate

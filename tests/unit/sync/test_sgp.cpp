@@ -1,0 +1,137 @@
+// Stochastic gradient push against its recursion, and what it promises.
+#include "unit/sync/gossip_toy.h"
+
+namespace syncopate {
+namespace {
+
+using test::Matrix;
+using test::ToyRun;
+using test::Vector;
+
+// Column j of a step: half stays, half goes 2^(t mod ceil(log2 N)) on.
+Matrix push_matrix(int64_t step, int workers) {
+  int kinds = 0;
+  while ((1 << kinds) < workers) ++kinds;
+  const int hop = kinds == 0 ? 0 : 1 << (step % kinds);
+  Matrix p(workers, Vector(workers, 0.0));
+  for (int j = 0; j < workers; ++j) {
+    p[j][j] += 0.5;
+    p[(j + hop) % workers][j] += 0.5;
+  }
+  return p;
+}
+
+ToyRun push_run() {
+  ToyRun run = test::gossip_run("sgp");
+  run.start = test::unlike_start;
+  return run;
+}
+
+TEST(Sgp, FollowsTheRecursion) {
+  for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
+    ToyRun run = push_run();
+    run.steps = 7;
+    Matrix x = test::start_of(run, workers), z = x;
+    Matrix weight(workers, Vector(1, 1.0));
+    for (int64_t step = 0; step < run.steps; ++step) {
+      const Matrix p = push_matrix(step, workers);
+      x = test::multiply(
+          p, test::sum(x, -run.optimizer.lr, test::gradients_at(run, step, z)));
+      weight = test::multiply(p, weight);
+      for (int i = 0; i < workers; ++i)
+        for (size_t e = 0; e < x[i].size(); ++e)
+          z[i][e] = x[i][e] / weight[i][0];
+    }
+    test::expect_near(test::train_toy(workers, run).parameters, z, 1e-5);
+  }
+}
+
+// Numerators and weights are handed on whole, whatever the wire.
+TEST(Sgp, KeepsTheMeanAndTheSumOfWeights) {
+  for (const char* wire : {"fp32", "bf16"}) {
+    for (const int workers : {2, 3, 4, 6, 8, 9}) {
+      ToyRun run = push_run();
+      run.sync.wire = wire;
+      run.optimizer.lr = 0;
+      const auto states = test::states_after(workers, run);
+      double weights = 0;
+      for (const auto& state : states) weights += state.numbers.at("weight")[0];
+      EXPECT_EQ(weights, workers);
+      test::expect_near({test::mean_of(test::range_of(states, "parameters"))},
+                        {test::mean_of(test::start_of(run, workers))}, 1e-6);
+    }
+  }
+}
+
+// A power of two: exact after log2 N steps. Others: by a factor a round.
+TEST(Sgp, ConvergesToTheMean) {
+  for (const int workers : {2, 4, 8}) {
+    ToyRun run = push_run();
+    run.optimizer.lr = 0;
+    run.steps = workers == 8 ? 3 : workers / 2;
+    const Matrix start = test::start_of(run, workers);
+    test::expect_near(test::train_toy(workers, run).parameters,
+                      Matrix(workers, test::mean_of(start)), 1e-6);
+    --run.steps;
+    if (run.steps == 0) continue;
+    EXPECT_GT(test::consensus_error(test::train_toy(workers, run).parameters),
+              1);
+  }
+  for (const int workers : {3, 6, 9}) {
+    ToyRun run = push_run();
+    run.optimizer.lr = 0;
+    run.steps = 40;
+    test::expect_near(
+        test::train_toy(workers, run).parameters,
+        Matrix(workers, test::mean_of(test::start_of(run, workers))), 1e-5);
+  }
+}
+
+TEST(Sgp, GoesOnToTheBit) {
+  for (const char* wire : {"fp32", "bf16"}) {
+    ToyRun run = push_run();
+    run.sync.wire = wire;
+    run.step_s = {1, 1.5, 1, 2};
+    test::expect_resumes(4, run, {.latency_s = 0.25, .bytes_per_s = 400});
+  }
+}
+
+// A model and its weight to one peer a step.
+TEST(Sgp, SendsOneMessageAStep) {
+  ToyRun run = push_run();
+  for (const int workers : {1, 2, 5}) {
+    for (const auto& [wire, bytes] : {std::pair{"fp32", 4}, {"bf16", 2}}) {
+      run.sync.wire = wire;
+      const auto result = test::train_toy(workers, run);
+      const int64_t message = bytes * test::elems_of(run) + 8;
+      EXPECT_EQ(result.payload_bytes,
+                std::vector<int64_t>(workers,
+                                     workers == 1 ? 0 : run.steps * message));
+    }
+  }
+}
+
+// One slow step of worker 0 reaches 1 by the first push, 2 and 3 by the second,
+// 4 to 7 by the third, and others not yet.
+TEST(Sgp, ASlowWorkerDelaysOnlyWhomItsPushesReach) {
+  ToyRun run = push_run();
+  run.step_time = test::one_slow_step();
+  for (run.steps = 1; run.steps <= 3; ++run.steps) {
+    std::vector<double> expected(16, static_cast<double>(run.steps));
+    std::fill_n(expected.begin(), 1 << run.steps,
+                static_cast<double>(run.steps + 7));
+    EXPECT_EQ(test::train_toy(16, run).clock, expected);
+  }
+}
+
+TEST(Sgp, TellsItsWeight) {
+  ToyRun run = push_run();
+  run.at_boundary = [](int, int64_t, Scheme& scheme, Replica&) {
+    EXPECT_EQ(scheme.series().at(0).name, "push_sum_weight");
+    EXPECT_EQ(scheme.take_series(), std::vector<double>{1});
+  };
+  test::train_toy(3, run);
+}
+
+}  // namespace
+}  // namespace syncopate

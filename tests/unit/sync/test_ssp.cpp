@@ -1,0 +1,195 @@
+// Stale synchronous parallel: what a worker sees, how far it may be ahead, and
+// that nobody ever waits for a worker that waits.
+#include <algorithm>
+
+#include "unit/sync/server_toy.h"
+
+namespace syncopate {
+namespace {
+
+using test::ToyRun;
+
+ToyRun ssp_run(int64_t bound, uint64_t seed) {
+  ToyRun run;
+  run.sync.scheme = "ssp";
+  run.sync.ssp.bound = bound;
+  run.step_time = [seed](int rank, int64_t step) {
+    return test::uneven_step_s(seed, rank, step);
+  };
+  return run;
+}
+
+TEST(Ssp, WithBoundZeroIsBsp) {
+  for (const int workers : {1, 2, 3, 4, 6, 8, 9})
+    for (const int64_t every : {0, 3}) {
+      ToyRun run = ssp_run(0, 4);
+      run.boundary_every = every;
+      run.optimizer.lr = 0.2;
+      run.sync.scheme = "bsp";
+      const auto bsp = test::train_toy(workers, run);
+      run.sync.scheme = "ssp";
+      run.optimizer.lr = 0.2 / workers;
+      const auto ssp = test::train_toy(workers, run);
+      EXPECT_EQ(ssp.steps, bsp.steps);
+      for (size_t i = 0; i < bsp.parameters[0].size(); ++i)
+        EXPECT_NEAR(ssp.parameters[0][i], bsp.parameters[0][i], 1e-6);
+    }
+}
+
+// Also with momentum: the same x for all, whoever came first.
+TEST(Ssp, WithBoundZeroHidesTheCurrentClock) {
+  for (const int workers : {2, 3, 4, 9}) {
+    ToyRun run = ssp_run(0, 6);
+    run.optimizer.momentum = 0.9;
+    std::map<int64_t, std::vector<float>> seen;
+    run.gradient = [&](int rank, int64_t step, std::span<const float> x,
+                       std::span<float> g) {
+      const std::vector<float> values(x.begin(), x.end());
+      EXPECT_EQ(seen.try_emplace(step, values).first->second, values);
+      test::quadratic_gradient(rank, step, x, g);
+    };
+    test::train_toy(workers, run);
+    EXPECT_EQ(seen.size(), 10u);
+  }
+}
+
+// At clock c, the first c - s updates of everybody, and all its own.
+TEST(Ssp, SeesWhatTheBoundPromises) {
+  for (const int workers : {2, 3, 4, 6, 8, 9})
+    for (const int64_t bound : {0, 1, 3}) {
+      ToyRun run = test::counting_run("ssp", workers);
+      run.sync.ssp.bound = bound;
+      run.steps = 20;
+      for (int rank = 0; rank < workers; ++rank)
+        run.step_s.push_back(rank == 0 ? 1 : 5 + rank);
+      int64_t farthest = 0;
+      run.gradient = [&](int rank, int64_t step, std::span<const float> x,
+                         std::span<float> g) {
+        for (int other = 0; other < workers; ++other)
+          EXPECT_GE(x[other], static_cast<float>(step - bound));
+        EXPECT_EQ(x[rank], static_cast<float>(step));
+        const auto slowest = *std::min_element(x.begin(), x.begin() + workers);
+        farthest = std::max(farthest, step - static_cast<int64_t>(slowest));
+        g[rank] = -1;
+      };
+      test::expect_all_counted(test::train_toy(workers, run), 20 * workers);
+      EXPECT_EQ(farthest, bound);
+    }
+}
+
+TEST(Ssp, TheSlowestSetsThePace) {
+  ToyRun run = ssp_run(2, 1);
+  run.step_time = nullptr;
+  run.step_s = {1, 10};
+  run.steps = 10;
+  const auto result = test::train_toy(2, run);
+  // The fast one may start its step c at 10 (c - 2): 3 steps ahead at the end.
+  EXPECT_EQ(result.steps, (std::vector<int64_t>{11, 9}));
+  EXPECT_EQ(result.clock[1], 90);
+  EXPECT_GE(result.clock[0], 80);
+}
+
+TEST(Ssp, WithALargeBoundIsAsp) {
+  for (const int workers : {1, 2, 4, 9}) {
+    ToyRun run = ssp_run(1000, 8);
+    run.optimizer.momentum = 0.9;
+    run.boundary_every = 4;
+    const auto ssp = test::train_toy(workers, run);
+    run.sync.scheme = "asp";
+    const auto asp = test::train_toy(workers, run);
+    EXPECT_EQ(ssp.parameters, asp.parameters);
+    EXPECT_EQ(ssp.clock, asp.clock);
+  }
+}
+
+// The one process would report who waits for whom.
+TEST(Ssp, NeverLocksUp) {
+  for (const int workers : {1, 2, 3, 4, 6, 8, 9})
+    for (const int64_t bound : {0, 1, 2, 5})
+      for (const int64_t servers : {0, 1, 2})
+        for (const int64_t every : {0, 1, 2, 5})
+          for (const uint64_t seed : {1, 2, 3}) {
+            if (servers > workers) continue;
+            ToyRun run = test::counting_run("ssp", workers);
+            run.sync.ssp.bound = bound;
+            run.sync.asp.servers = servers;
+            run.boundary_every = every;
+            run.steps = 7;
+            run.step_time = [seed](int rank, int64_t step) {
+              return test::uneven_step_s(seed, rank, step);
+            };
+            const NetworkCost cost{.latency_s = seed == 2 ? 0.7 : 0,
+                                   .bytes_per_s = seed == 3 ? 50.0 : 0};
+            test::expect_all_counted(test::train_toy(workers, run, cost),
+                                     7 * workers);
+          }
+}
+
+TEST(Ssp, GoesOnToTheBit) {
+  for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
+    ToyRun run = ssp_run(1, 5);
+    run.optimizer.momentum = 0.9;
+    run.boundary_every = 3;
+    const NetworkCost cost{.latency_s = 0.2, .bytes_per_s = 1000};
+    const auto straight = test::train_toy(workers, run, cost);
+    run.restart_at = 6;
+    const auto resumed = test::train_toy(workers, run, cost);
+    EXPECT_EQ(resumed.parameters, straight.parameters);
+    EXPECT_EQ(resumed.clock, straight.clock);
+  }
+}
+
+TEST(Ssp, ReplaysARecordedOrder) {
+  const test::OwnFolder folder("ssp_replays");
+  for (const int workers : {2, 3, 4})
+    for (const int64_t bound : {0, 1, 3}) {
+      ToyRun run = ssp_run(bound, 11);
+      run.optimizer.momentum = 0.9;
+      run.boundary_every = 4;
+      run.sync.asp.record = true;
+      const auto recorded = test::train_toy(workers, run);
+      run.sync.asp.record = false;
+      run.sync.asp.replay = folder / "order.h5";
+      run.step_time = [](int rank, int64_t step) {
+        return test::uneven_step_s(12, rank, step);
+      };
+      EXPECT_EQ(test::train_toy(workers, run).parameters, recorded.parameters);
+    }
+}
+
+// How long the bound held a worker is told as waiting for others.
+TEST(Ssp, TellsHowLongItWaited) {
+  ToyRun run = ssp_run(0, 1);
+  run.step_time = nullptr;
+  run.step_s = {1, 3};
+  double waited[2] = {0, 0};
+  run.at_boundary = [&](int rank, int64_t, Scheme& scheme, Replica&) {
+    const SyncTimes times = scheme.take_times();
+    waited[rank] = times.wait_s;
+    EXPECT_EQ(times.exposed_s, times.wait_s);
+  };
+  test::train_toy(2, run);
+  EXPECT_EQ(waited[0], 20);
+  EXPECT_EQ(waited[1], 0);
+}
+
+TEST(Ssp, SaysWhatCannotRun) {
+  ParameterTable table;
+  table.add("w", Shape{48}, Role::kWeight);
+  SyncOptions sync;
+  sync.scheme = "ssp";
+  sync.ssp.bound = -1;
+  const auto obstacle = [&] {
+    return scheme_obstacle({.sync = sync,
+                            .optimizer = {},
+                            .parameters = table,
+                            .workers = 2,
+                            .total_steps = 10});
+  };
+  EXPECT_EQ(obstacle(), "ssp.bound: -1, expected 0 or more");
+  sync.ssp.bound = 0;
+  EXPECT_EQ(obstacle(), "");
+}
+
+}  // namespace
+}  // namespace syncopate

@@ -1,0 +1,465 @@
+// Sync-Switch: phases are the schemes they name, carry everything over, and
+// policies act where step times say so.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "unit/sync/toy_run.h"
+
+namespace syncopate {
+namespace {
+
+using test::ToyRun;
+
+ToyRun switching(std::vector<std::string> order,
+                 std::vector<double> fractions) {
+  ToyRun run;
+  run.sync.scheme = "sync_switch";
+  run.sync.sync_switch.order = std::move(order);
+  run.sync.sync_switch.fractions = std::move(fractions);
+  run.sync.sync_switch.lr_rule = "none";
+  return run;
+}
+
+ToyRun plain(ToyRun run, const std::string& scheme) {
+  run.sync.scheme = scheme;
+  return run;
+}
+
+// What was seen of each step, by worker.
+struct Seen {
+  std::vector<std::vector<Plan>> plans;
+  std::vector<std::vector<std::vector<double>>> series;
+  void watch(ToyRun& run, int workers) {
+    plans.assign(workers, {});
+    series.assign(workers, {});
+    run.after_step = [this](int rank, const Plan& plan, Scheme& scheme,
+                            Replica&) {
+      plans[rank].push_back(plan);
+      series[rank].push_back(scheme.take_series());
+    };
+  }
+  enum Column { kPhase, kAtWork, kActive, kDetections };
+  // worker_steps taken while phase `at_work` was (of all workers).
+  int64_t work(double phase, double at_work) const {
+    int64_t steps = 0;
+    for (const auto& worker : series)
+      for (const auto& row : worker)
+        steps += row[kPhase] == phase && row[kAtWork] == at_work ? 1 : 0;
+    return steps;
+  }
+};
+
+int64_t sum(const std::vector<int64_t>& values) {
+  int64_t total = 0;
+  for (const int64_t value : values) total += value;
+  return total;
+}
+
+TEST(SyncSwitch, OnePhaseIsItsScheme) {
+  for (const auto& [order, scheme] :
+       {std::pair{"1", "bsp"}, {"0", "asp"}, {"esync", "esync"}}) {
+    for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
+      ToyRun run = switching({order}, {});
+      run.optimizer.momentum = 0.9;
+      run.optimizer.lr = 0.02;
+      run.boundary_every = 4;
+      run.step_time = [](int rank, int64_t step) {
+        return 1 + 0.3 * ((rank * 5 + step) % 7);
+      };
+      const NetworkCost cost{.latency_s = 0.1};
+      const auto switched = test::train_toy(workers, run, cost);
+      const auto alone = test::train_toy(workers, plain(run, scheme), cost);
+      EXPECT_EQ(switched.parameters, alone.parameters) << order << workers;
+      EXPECT_EQ(switched.buffers, alone.buffers) << order << workers;
+      EXPECT_EQ(switched.steps, alone.steps) << order << workers;
+      EXPECT_EQ(switched.clock, alone.clock) << order << workers;
+      EXPECT_EQ(switched.payload_bytes, alone.payload_bytes) << order;
+    }
+  }
+}
+
+TEST(SyncSwitch, KeepsTheBudget) {
+  for (const std::string order : {"10", "01", "101", "0110"}) {
+    for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
+      const std::vector<double> fractions(order.size(), 1.0 / order.size());
+      ToyRun run = switching({order}, fractions);
+      run.steps = 12;
+      run.boundary_every = 5;
+      run.step_time = [](int rank, int64_t step) {
+        return 0.5 + (rank * 3 + step * 5) % 11;
+      };
+      Seen seen;
+      seen.watch(run, workers);
+      const auto result = test::train_toy(workers, run);
+      EXPECT_EQ(sum(result.steps), 12 * workers);
+      const auto share = static_cast<int64_t>(12 * workers / order.size());
+      for (size_t i = 0; i < order.size(); ++i) {
+        const auto phase = static_cast<double>(i);
+        EXPECT_EQ(seen.work(phase, phase), share) << order << " " << workers;
+      }
+      for (int rank = 0; rank < workers; ++rank) {
+        const auto& plans = seen.plans[rank];
+        for (size_t i = 0; i < plans.size(); ++i)
+          EXPECT_EQ(plans[i].step, static_cast<int64_t>(i));
+      }
+    }
+  }
+}
+
+// Published runs' two steps: 3 of bsp with 4 workers, then 12 of asp.
+TEST(SyncSwitch, TrainStepsEndPhases) {
+  ToyRun run = switching({"10"}, {});
+  run.steps = 6;
+  run.sync.sync_switch.train_steps = {3, 15};
+  Seen seen;
+  seen.watch(run, 4);
+  test::train_toy(4, run);
+  EXPECT_EQ(seen.work(0, 0), 12);
+  EXPECT_EQ(seen.work(1, 1), 12);
+}
+
+// With one worker all schemes are sequential SGD: a switch may change nothing,
+// momentum included.
+TEST(SyncSwitch, CarriesMomentumOver) {
+  for (const std::string order : {"10", "01", "101", "010"}) {
+    ToyRun run = switching(
+        {order}, std::vector<double>(order.size(), 1.0 / order.size()));
+    run.steps = 12;
+    run.optimizer.momentum = 0.9;
+    run.optimizer.nesterov = true;
+    run.optimizer.weight_decay = 0.01;
+    run.optimizer.lr = 0.05;
+    EXPECT_EQ(test::train_toy(1, run).parameters,
+              test::train_toy(1, plain(run, "bsp")).parameters)
+        << order;
+  }
+}
+
+// Several workers with one gradient: N asp steps are N of one worker.
+TEST(SyncSwitch, CarriesMomentumOfAllWorkersOver) {
+  const int workers = 3;
+  ToyRun run = switching({"101"}, {1.0 / 3, 1.0 / 3, 1.0 / 3});
+  run.steps = 6;
+  run.optimizer.momentum = 0.5;
+  run.num_buffers = 0;
+  run.gradient = [](int, int64_t, std::span<const float>, std::span<float> g) {
+    std::fill(g.begin(), g.end(), 1);
+  };
+  const auto result = test::train_toy(workers, run);
+  double x = run.start(0, 0), momentum = 0;
+  for (int step = 0; step < 2 + 2 * workers + 2; ++step) {
+    momentum = 0.5 * momentum + 1;
+    x -= 0.1 * momentum;
+  }
+  for (int rank = 0; rank < workers; ++rank)
+    EXPECT_NEAR(result.parameters[rank][0], x, 1e-5);
+}
+
+TEST(SyncSwitch, RateIsOfAMiniBatch) {
+  ToyRun run = switching({"10"}, {0.5, 0.5});
+  run.schedule.kind = "multistep";
+  run.schedule.milestones = {{.value = 8}};
+  Seen seen;
+  for (const std::string rule : {"linear", "none"}) {
+    run.sync.sync_switch.lr_rule = rule;
+    seen.watch(run, 4);
+    test::train_toy(4, run);
+    for (size_t i = 0; i < seen.plans[1].size(); ++i) {
+      const Plan& plan = seen.plans[1][i];
+      const bool is_bsp = seen.series[1][i][Seen::kPhase] == 0;
+      EXPECT_DOUBLE_EQ(plan.rate, (plan.worker_steps < 32 ? 0.1 : 0.01) *
+                                      (is_bsp && rule == "linear" ? 4 : 1));
+      EXPECT_EQ(is_bsp, plan.worker_steps < 20);
+    }
+  }
+  // And it is the rate that is applied.
+  run.sync.sync_switch.lr_rule = "linear";
+  run.sync.sync_switch.order = {"1"};
+  run.sync.sync_switch.fractions = {};
+  ToyRun scaled = plain(run, "bsp");
+  scaled.optimizer.lr = 0.4;
+  const auto a = test::train_toy(4, run), b = test::train_toy(4, scaled);
+  for (size_t i = 0; i < a.parameters[0].size(); ++i)
+    EXPECT_NEAR(a.parameters[0][i], b.parameters[0][i], 1e-6);
+}
+
+TEST(SyncSwitch, MomentumRulesActAfterTheSwitch) {
+  ToyRun run = switching({"10"}, {0.5, 0.5});
+  run.steps = 16;
+  run.optimizer.momentum = 0.8;
+  run.optimizer.lr = 0.01;
+  run.sync.sync_switch.momentum_ramp = {.value = 6};
+  const std::map<std::string, std::vector<double>> factors = {
+      // Of worker 0's steps 8 to 15, a worker_steps of 4 apart.
+      {"keep", {1, 1, 1, 1, 1, 1, 1, 1}},
+      {"zero", {0, 0, 0, 0, 0, 0, 0, 0}},
+      {"scaled", {.25, .25, .25, .25, .25, .25, .25, .25}},
+      {"ramp_linear", {.25, .25, .5, .5, .75, .75, 1, 1}},
+      {"ramp_doubling", {.25, .25, .25, .5, .5, .5, 1, 1}}};
+  for (const auto& [rule, expected] : factors) {
+    run.sync.sync_switch.momentum_rule = rule;
+    Seen seen;
+    seen.watch(run, 4);
+    test::train_toy(4, run);
+    for (size_t i = 0; i < 8; ++i) {
+      EXPECT_DOUBLE_EQ(seen.plans[0][i].momentum, 0.8);
+      EXPECT_DOUBLE_EQ(seen.plans[0][8 + i].momentum, 0.8 * expected[i])
+          << rule << " " << i;
+    }
+  }
+}
+
+// Phases may have options of their own, those of the optimizer too.
+TEST(SyncSwitch, PhasesHaveTheirOwnOptions) {
+  ToyRun run = switching({"11"}, {0.5, 0.5});
+  run.optimizer.momentum = 0.9;
+  run.phase_sync = {run.sync, run.sync};
+  run.phase_optimizer = {run.optimizer, run.optimizer};
+  run.phase_optimizer[1].lr = 0.01;
+  run.phase_optimizer[1].weight_decay = 0.5;
+  const auto result = test::train_toy(1, run);
+  std::vector<double> x, m;
+  for (int64_t i = 0; i < 48; ++i) x.push_back(run.start(0, i));
+  m.assign(48, 0.0);
+  for (int64_t step = 0; step < 10; ++step) {
+    std::vector<float> now(x.begin(), x.end()), gradient(48);
+    test::quadratic_gradient(0, step, now, gradient);
+    for (size_t i = 0; i < 48; ++i) {
+      m[i] = 0.9 * m[i] + gradient[i] + (step < 5 ? 0 : 0.5) * x[i];
+      x[i] -= (step < 5 ? 0.1 : 0.01) * m[i];
+    }
+  }
+  for (size_t i = 0; i < 48; ++i)
+    EXPECT_NEAR(result.parameters[0][i], x[i], 1e-5);
+}
+
+// A mean over all samples where workers' batches are unlike.
+TEST(SyncSwitch, WeighsUnlikeBatches) {
+  ToyRun run = switching({"1"}, {});
+  run.steps = 1;
+  run.optimizer.lr = 1;
+  run.start = [](int, int64_t) { return 0.0f; };
+  run.batch_weight = {1.5, 0.5};
+  run.gradient = [](int rank, int64_t, std::span<const float>,
+                    std::span<float> g) {
+    std::fill(g.begin(), g.end(), rank == 0 ? 1.0f : 3.0f);
+  };
+  const auto result = test::train_toy(2, run);
+  for (const double x : result.parameters[1])
+    EXPECT_NEAR(x, -(1.5 * 1 + 0.5 * 3) / 2, 1e-6);
+}
+
+// --- policies ----------------------------------------------------------------
+
+// Worker 2 of 4 is slow for its steps 3 to 10 (the harness counts the step
+// under way).
+double step_of_a_straggler(int rank, int64_t step) {
+  return rank == 2 && step >= 4 && step < 12 ? 3 : 1;
+}
+
+ToyRun with_policy(const std::string& policy) {
+  ToyRun run = switching({"10"}, {0.5, 0.5});
+  run.steps = 40;
+  run.optimizer.lr = 0.02;
+  run.optimizer.momentum = 0.5;
+  run.sync.sync_switch.policy = policy;
+  run.sync.sync_switch.window = 1;
+  run.sync.sync_switch.consecutive = 3;
+  run.step_time = step_of_a_straggler;
+  return run;
+}
+
+TEST(SyncSwitch, GreedyGoesToAspAndBack) {
+  ToyRun run = with_policy("greedy");
+  Seen seen;
+  seen.watch(run, 4);
+  const auto result = test::train_toy(4, run);
+  EXPECT_EQ(sum(result.steps), 160);
+  // The quota of bsp is what it was; the episode is part of asp's work.
+  EXPECT_EQ(seen.work(0, 0), 80);
+  EXPECT_EQ(seen.work(0, 1) + seen.work(1, 1), 80);
+  // What step 3 took is agreed beside step 4; three such in a row are known
+  // before step 7, all ask for an end before step 8 and get it after it.
+  const auto& rows = seen.series[2];
+  for (size_t i = 0; i < 9; ++i) EXPECT_EQ(rows[i][Seen::kAtWork], 0) << i;
+  EXPECT_EQ(rows[9][Seen::kAtWork], 1);
+  // Steps 11, 12, 13 at full speed, and bsp goes on.
+  size_t back = 9;
+  while (rows[back][Seen::kAtWork] == 1) ++back;
+  EXPECT_EQ(back, 14u);
+  EXPECT_EQ(rows[back][Seen::kPhase], 0);
+  EXPECT_EQ(rows.back()[Seen::kDetections], 1);
+  // During the episode nobody waits for worker 2.
+  EXPECT_GT(result.steps[0], result.steps[2]);
+}
+
+// A change that is due at a boundary is made before another step.
+TEST(SyncSwitch, ChangesAtOnceAfterABoundary) {
+  for (const std::string policy : {"greedy", "elastic"}) {
+    ToyRun run = with_policy(policy);
+    run.boundary_every = 8;  // after three detections in a row, before they act
+    Seen seen;
+    seen.watch(run, 4);
+    test::train_toy(4, run);
+    EXPECT_EQ(seen.series[0][7][Seen::kAtWork], 0);
+    EXPECT_EQ(seen.series[0][7][Seen::kActive], 4);
+    EXPECT_EQ(seen.series[0][8][Seen::kAtWork], policy == "greedy" ? 1 : 0);
+    EXPECT_EQ(seen.series[0][8][Seen::kActive], policy == "elastic" ? 3 : 4);
+  }
+}
+
+TEST(SyncSwitch, GreedyTakesNoMoreThanAspHas) {
+  ToyRun run = with_policy("greedy");
+  run.sync.sync_switch.fractions = {0.9, 0.1};
+  run.step_time = [](int rank, int64_t) { return rank == 2 ? 3.0 : 1.0; };
+  Seen seen;
+  seen.watch(run, 4);
+  const auto result = test::train_toy(4, run);
+  EXPECT_EQ(sum(result.steps), 160);
+  EXPECT_EQ(seen.work(0, 0), 144);
+  EXPECT_EQ(seen.work(0, 1), 16);
+  EXPECT_EQ(seen.work(1, 1), 0);
+}
+
+TEST(SyncSwitch, ElasticGoesOnWithoutTheStraggler) {
+  ToyRun run = with_policy("elastic");
+  Seen seen;
+  seen.watch(run, 4);
+  const auto result = test::train_toy(4, run);
+  EXPECT_EQ(sum(result.steps), 160);
+  // 9 steps of all four, and the rest of 80 by three.
+  const auto& rows = seen.series[0];
+  for (size_t i = 0; i < 9; ++i) EXPECT_EQ(rows[i][Seen::kActive], 4);
+  EXPECT_EQ(rows[9][Seen::kActive], 3);
+  size_t asp = 9;
+  while (rows[asp][Seen::kPhase] == 0) ++asp;
+  EXPECT_EQ(static_cast<int64_t>(asp), 9 + (80 - 36 + 2) / 3);
+  EXPECT_EQ(rows[asp][Seen::kActive], 4);
+  // Worker 2 takes nine steps of bsp and is there again for asp.
+  const auto& removed = seen.series[2];
+  EXPECT_EQ(removed[8][Seen::kPhase], 0);
+  EXPECT_EQ(removed[9][Seen::kPhase], 1);
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(result.parameters[rank], result.parameters[0]);
+}
+
+// Three workers take 45 worker steps where 44 were left: asp has one less.
+TEST(SyncSwitch, NextPhaseHasLessByWhatWasTooMuch) {
+  ToyRun run = with_policy("elastic");
+  run.sync.sync_switch.order = {"101"};
+  run.sync.sync_switch.fractions = {0.5, 0.25, 0.25};
+  Seen seen;
+  seen.watch(run, 4);
+  test::train_toy(4, run);
+  EXPECT_EQ(seen.work(0, 0), 81);
+  EXPECT_EQ(seen.work(1, 1), 39);
+  EXPECT_EQ(seen.work(2, 2), 40);
+}
+
+TEST(SyncSwitch, ElasticScalesTheRateByThoseThatAreLeft) {
+  ToyRun run = with_policy("elastic");
+  run.sync.sync_switch.lr_rule = "linear";
+  Seen seen;
+  seen.watch(run, 4);
+  test::train_toy(4, run);
+  EXPECT_DOUBLE_EQ(seen.plans[0][8].rate, 4 * 0.02);
+  EXPECT_DOUBLE_EQ(seen.plans[0][9].rate, 3 * 0.02);
+  EXPECT_DOUBLE_EQ(seen.plans[0].back().rate, 0.02);
+}
+
+// Whoever is removed, rank 0 too, has the others' model at each boundary.
+TEST(SyncSwitch, RemovedWorkersHaveTheModel) {
+  for (const int slow : {0, 1, 3}) {
+    ToyRun run = with_policy("elastic");
+    run.boundary_every = 3;
+    run.step_time = [slow](int rank, int64_t) {
+      return rank == slow ? 3.0 : 1.0;
+    };
+    std::map<int64_t, std::vector<std::vector<float>>> models;
+    run.at_boundary = [&](int, int64_t worker_steps, Scheme& scheme,
+                          Replica& replica) {
+      DeviceVector<float> x(replica.parameters.device(),
+                            replica.parameters.stream(),
+                            replica.parameters.size());
+      DeviceVector<float> statistics(x.device(), x.stream(),
+                                     replica.buffers.size());
+      scheme.evaluation_model(EvalModel::kEach, x, statistics);
+      OnHost host(x);
+      models[worker_steps].emplace_back(host.values().begin(),
+                                        host.values().end());
+    };
+    Seen seen;
+    seen.watch(run, 4);
+    const auto result = test::train_toy(4, run);
+    EXPECT_EQ(sum(result.steps), 160);
+    EXPECT_EQ(seen.series[(slow + 1) % 4][15][Seen::kActive], 3);
+    for (const auto& [worker_steps, model] : models)
+      for (const auto& replica : model)
+        EXPECT_EQ(replica, model[0]) << worker_steps;
+  }
+}
+
+TEST(SyncSwitch, EqualSpeedsChangeNothing) {
+  ToyRun run = with_policy("fixed");
+  run.step_time = nullptr;
+  const auto fixed = test::train_toy(4, run);
+  for (const std::string policy : {"greedy", "elastic"}) {
+    run.sync.sync_switch.policy = policy;
+    EXPECT_EQ(test::train_toy(4, run).parameters, fixed.parameters);
+  }
+}
+
+// Inside bsp, asp, an episode, with workers removed, at a phase's end, while a
+// ramp is under way.
+TEST(SyncSwitch, GoesOnToTheBit) {
+  for (const std::string policy : {"fixed", "greedy", "elastic"}) {
+    for (const int64_t every : {2, 5}) {
+      ToyRun run = with_policy(policy);
+      run.boundary_every = every;
+      run.sync.sync_switch.momentum_rule = "ramp_linear";
+      run.sync.sync_switch.momentum_ramp = {.value = 12};
+      run.step_time = [](int rank, int64_t step) {
+        return step_of_a_straggler(rank, step) + 0.01 * rank;
+      };
+      const NetworkCost cost{.latency_s = 0.05};
+      Seen seen, resumed_seen;
+      seen.watch(run, 4);
+      const auto straight = test::train_toy(4, run, cost);
+      resumed_seen.watch(run, 4);
+      for (int64_t at = every; at < run.steps; at += every) {
+        run.restart_at = at;
+        const auto resumed = test::train_toy(4, run, cost);
+        EXPECT_EQ(resumed.parameters, straight.parameters) << policy << at;
+        EXPECT_EQ(resumed.buffers, straight.buffers) << policy << at;
+        EXPECT_EQ(resumed.steps, straight.steps) << policy << at;
+        EXPECT_EQ(resumed.clock, straight.clock) << policy << at;
+        for (int rank = 0; rank < 4; ++rank)
+          EXPECT_EQ(resumed_seen.series[rank].back(), seen.series[rank].back());
+      }
+    }
+  }
+}
+
+TEST(SyncSwitch, SaysWhatCannotRun) {
+  ToyRun run = switching({"10"}, {0.5, 0.5});
+  const test::ToyModel model({4}, 0);
+  const auto obstacle = [&] {
+    return scheme_obstacle({.sync = run.sync,
+                            .optimizer = run.optimizer,
+                            .parameters = model.parameters(),
+                            .workers = 4,
+                            .total_steps = run.steps});
+  };
+  EXPECT_EQ(obstacle(), "");
+  run.optimizer.lr_scale = "linear";
+  EXPECT_EQ(obstacle(), "");
+  run.sync.sync_switch.lr_rule = "linear";
+  EXPECT_EQ(obstacle(),
+            "optimizer.lr_scale: linear where sync_switch.lr_rule = linear "
+            "scales the rate, expected none");
+  run.sync.sync_switch.order = {"1", "nothing"};
+  EXPECT_TRUE(obstacle().starts_with("sync_switch.order: nothing, expected "));
+}
+
+}  // namespace
+}  // namespace syncopate

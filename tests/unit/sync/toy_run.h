@@ -1,0 +1,361 @@
+// Runs a scheme as the training loop does, on a network that is a function:
+// identities and properties are seen without images. The same source in one
+// process and over MPI.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "comm/tags.h"
+#include "comm/world.h"
+#include "support/test_device.h"
+#include "sync/bucket.h"
+#include "sync/scheme.h"
+#include "topology/topology.h"
+
+namespace syncopate::test {
+
+// Tables of tensors, and nothing to compute.
+class ToyModel final : public Model {
+ public:
+  ToyModel(const std::vector<int64_t>& tensors, int64_t num_buffers) {
+    for (size_t i = 0; i < tensors.size(); ++i)
+      parameters_.add("tensor" + std::to_string(i), Shape{tensors[i]},
+                      Role::kWeight);
+    if (num_buffers > 0)
+      buffers_.add("statistics", Shape{num_buffers}, Role::kStatistic);
+  }
+  // For tensors that are matrices.
+  explicit ToyModel(const std::vector<Shape>& shapes) {
+    for (size_t i = 0; i < shapes.size(); ++i)
+      parameters_.add("tensor" + std::to_string(i), shapes[i], Role::kWeight);
+  }
+  std::vector<MetricInfo> metrics() const override { return {{"loss", ""}}; }
+  void initialise(std::span<float>, std::span<float>, uint64_t) const override {
+  }
+  void plan(Context&, int64_t, int64_t) override {}
+  int64_t activation_bytes() const override { return 0; }
+  PendingSums forward_backward(Context&,
+                               const ReplicaView&,
+                               const Batch&,
+                               const StepSettings&,
+                               const GradientListener&) override {
+    CHECK(false);
+  }
+  PendingSums evaluate(Context&, const ReplicaView&, const Batch&) override {
+    CHECK(false);
+  }
+  void recompute_statistics(Context&,
+                            const ReplicaView&,
+                            const Batch&,
+                            int64_t) override {}
+  void predict(Context&,
+               const ReplicaView&,
+               const Batch&,
+               std::vector<float>&) override {}
+  double forward_macs() const override { return 0; }
+};
+
+// A worker's state as a checkpoint would hold it, in memory.
+class StateInMemory final : public StateVisitor {
+ public:
+  enum class Way { kSave, kLoad };
+  explicit StateInMemory(Way way) : way_(way) {}
+  void turn(Way way) {
+    way_ = way;
+    visited_ = 0;
+  }
+  void visit(Owner owner, std::string_view name, std::span<float> v) override {
+    take(owner, name, v.data(), v.size_bytes());
+  }
+  void visit(Owner owner,
+             std::string_view name,
+             std::span<int64_t> v) override {
+    take(owner, name, v.data(), v.size_bytes());
+  }
+  void visit(Owner owner, std::string_view name, std::span<double> v) override {
+    take(owner, name, v.data(), v.size_bytes());
+  }
+  void check_all_loaded() const { EXPECT_EQ(visited_, values_.size()); }
+
+ private:
+  void take(Owner owner, std::string_view name, void* data, size_t bytes) {
+    const std::string key =
+        (owner == Owner::kShared ? "shared/" : "worker/") + std::string(name);
+    if (way_ == Way::kSave) {
+      EXPECT_EQ(values_.count(key), 0u) << key << " is visited twice";
+      values_[key].assign(static_cast<char*>(data), bytes);
+      return;
+    }
+    ++visited_;
+    EXPECT_EQ(values_.count(key), 1u) << key << " was not saved";
+    EXPECT_EQ(values_[key].size(), bytes) << key;
+    if (values_[key].size() == bytes && bytes > 0)
+      std::memcpy(data, values_[key].data(), bytes);
+  }
+  Way way_;
+  size_t visited_ = 0;
+  std::map<std::string, std::string> values_;
+};
+
+struct ToyRun {
+  SyncOptions sync;
+  OptimizerOptions optimizer{.lr = 0.1, .momentum = 0, .weight_decay = 0};
+  ScheduleOptions schedule;
+  std::vector<int64_t> tensors = {7, 1, 40};
+  std::vector<Shape> shapes;  // instead of tensors
+  int64_t num_buffers = 3;
+  int64_t steps = 10;          // worker_steps / N
+  int64_t boundary_every = 0;  // steps; 0: at the end only
+  int64_t restart_at = 0;      // save, build anew and load at this boundary
+  int64_t bucket_elems = 16;
+  double steps_per_epoch = 5;
+  uint64_t seed = 1;
+  // Virtual seconds: by worker (empty: 1), or of a worker's step.
+  std::vector<double> step_s;
+  std::function<double(int rank, int64_t step)> step_time;
+  std::vector<double> batch_weight;  // by worker; empty: 1
+  // sync_switch: of each phase; empty: sync and optimizer as they are.
+  std::vector<SyncOptions> phase_sync;
+  std::vector<OptimizerOptions> phase_optimizer;
+  // First values. Schemes that promise equal replicas get equal ones.
+  std::function<float(int rank, int64_t i)> start = [](int, int64_t i) {
+    return 0.01f * static_cast<float>(i % 13) - 0.05f;
+  };
+  // The gradient at x of a worker's step (its own count).
+  std::function<void(int rank,
+                     int64_t step,
+                     std::span<const float> x,
+                     std::span<float> gradient)>
+      gradient;
+  // In one process: called on each worker. Values through OnHost.
+  std::function<void(int rank, const Plan&, Scheme&, Replica&)> after_step;
+  std::function<void(int rank, int64_t worker_steps, Scheme&, Replica&)>
+      at_boundary;
+};
+
+// By worker, known to all.
+struct ToyResult {
+  std::vector<std::vector<double>> parameters, buffers;
+  std::vector<int64_t> steps;
+  std::vector<double> clock;  // virtual, when its last step ended
+  std::vector<int64_t> payload_bytes, payload_messages;
+};
+
+// A strongly convex sum: worker i's gradient of 1/2 |x - c_i|^2, with c_i
+// depending on rank and element, and a little on the step.
+inline void quadratic_gradient(int rank,
+                               int64_t step,
+                               std::span<const float> x,
+                               std::span<float> gradient) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float target = static_cast<float>(rank + 1) *
+                             (0.1f + 0.01f * static_cast<float>(i % 7)) +
+                         0.001f * static_cast<float>(step % 3);
+    gradient[i] = x[i] - target;
+  }
+}
+
+class ToyWorker {
+ public:
+  ToyWorker(const ToyRun& run, Endpoint& endpoint)
+      : run_(run),
+        endpoint_(endpoint),
+        model_(run.shapes.empty() ? ToyModel(run.tensors, run.num_buffers)
+                                  : ToyModel(run.shapes)),
+        schedule_(run.schedule,
+                  run.optimizer.lr,
+                  static_cast<double>(run.steps),
+                  run.steps_per_epoch),
+        bucketer_(model_.parameters().num_elems(), run.bucket_elems) {
+    build();
+    const int rank = endpoint.rank();
+    std::vector<float> x(replica_->parameters.size());
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = run.start(rank, static_cast<int64_t>(i));
+    replica_->parameters.assign(x);
+    scheme_->enter();
+  }
+
+  ToyResult train() {
+    const int64_t N = endpoint_.size(), total = run_.steps * N;
+    const int64_t every =
+        run_.boundary_every > 0 ? run_.boundary_every * N : total;
+    int64_t done = 0;
+    std::vector<double> clock = {endpoint_.now()};
+    while (done < total) {
+      const int64_t until = std::min(total, (done / every + 1) * every);
+      double earliest = endpoint_.now();
+      agree(endpoint_, endpoint_.world_group(), std::span(&earliest, 1),
+            Combine::kMin, tags::kControl);
+      endpoint_.set_clock(earliest);
+      scheme_->begin({done, until, earliest});
+      endpoint_.set_clock(clock[0]);
+      for (;;) {
+        const Plan plan = scheme_->next({.step_s = last_step_s_});
+        if (plan.stop) break;
+        step(plan);
+        clock[0] = endpoint_.now();
+      }
+      scheme_->quiesce();
+      double steps = static_cast<double>(scheme_->steps_done());
+      agree(endpoint_, endpoint_.world_group(), std::span(&steps, 1),
+            Combine::kSum, tags::kControl);
+      EXPECT_GT(static_cast<int64_t>(steps), done);
+      done = static_cast<int64_t>(steps);
+      if (run_.at_boundary)
+        run_.at_boundary(endpoint_.rank(), done, *scheme_, *replica_);
+      if (done == run_.restart_at * N) restart();
+      if (done >= total) scheme_->finish();
+      endpoint_.set_clock(clock[0]);
+    }
+    return gather(clock[0]);
+  }
+
+ private:
+  double step_s() const {
+    if (run_.step_time)
+      return run_.step_time(endpoint_.rank(), scheme_->steps_done());
+    return run_.step_s.empty() ? 1 : run_.step_s[endpoint_.rank()];
+  }
+
+  void build_phases() {
+    phases_.clear();
+    for (const std::string& scheme : phase_schemes(run_.sync.sync_switch)) {
+      const size_t phase = phases_.size();
+      Phase built{run_.sync, run_.optimizer, schedule_};
+      if (!run_.phase_sync.empty()) built.sync = run_.phase_sync[phase];
+      if (!run_.phase_optimizer.empty())
+        built.optimizer = run_.phase_optimizer[phase];
+      built.schedule =
+          Schedule(run_.schedule, built.optimizer.lr,
+                   static_cast<double>(run_.steps), run_.steps_per_epoch);
+      built.sync.scheme = scheme;
+      phases_.push_back(built);
+    }
+  }
+
+  void build() {
+    build_phases();
+    replica_ = std::make_unique<Replica>(test_.context, model_, run_.optimizer);
+    const auto rank = static_cast<size_t>(endpoint_.rank());
+    scheme_ = make_scheme({.endpoint = endpoint_,
+                           .context = test_.context,
+                           .replica = *replica_,
+                           .model = model_,
+                           .sync = run_.sync,
+                           .optimizer = run_.optimizer,
+                           .schedule = schedule_,
+                           .seed = run_.seed,
+                           .total_steps = run_.steps,
+                           .steps_per_epoch = run_.steps_per_epoch,
+                           .batch_weight = run_.batch_weight.empty()
+                                               ? 1
+                                               : run_.batch_weight[rank],
+                           .phases = phases_});
+  }
+
+  void restart() {
+    StateInMemory state(StateInMemory::Way::kSave);
+    scheme_->visit_state(state);
+    scheme_.reset();
+    replica_.reset();
+    build();
+    state.turn(StateInMemory::Way::kLoad);
+    scheme_->visit_state(state);
+    state.check_all_loaded();
+  }
+
+  // Forward and backward at once, then the time that they take.
+  void step(const Plan& plan) {
+    {
+      OnHost x(replica_->parameters);
+      std::vector<float> gradient(x.values().size(), 0.0f);
+      run_.gradient(endpoint_.rank(), plan.step, x.values(), gradient);
+      replica_->gradients.assign(gradient);
+      std::vector<float> statistics(replica_->buffers.size());
+      for (size_t i = 0; i < statistics.size(); ++i)
+        statistics[i] = static_cast<float>(endpoint_.rank()) +
+                        0.5f * static_cast<float>(plan.step);
+      if (!statistics.empty()) replica_->buffers.assign(statistics);
+    }
+    bucketer_.start();
+    last_step_s_ = step_s();
+    const int64_t elems = replica_->parameters.size();
+    for (int part = 1; part <= 4; ++part) {
+      endpoint_.advance(last_step_s_ / 4);
+      bucketer_.final_from(
+          elems - elems * part / 4,
+          [this](const Bucket& bucket) { scheme_->gradient_ready(bucket); });
+      if (scheme_->abandons_step()) break;
+    }
+    scheme_->update(plan);
+    scheme_->end_step(plan);
+    if (run_.after_step)
+      run_.after_step(endpoint_.rank(), plan, *scheme_, *replica_);
+  }
+
+  std::vector<std::vector<double>> gather_values(const std::vector<double>& v) {
+    return all_gather(endpoint_, endpoint_.world_group(), v, tags::kEvaluation,
+                      Traffic::kEvaluation);
+  }
+  std::vector<std::vector<double>> gather_range(const DeviceVector<float>& v) {
+    if (v.empty()) return {};
+    OnHost host(v);
+    return gather_values({host.values().begin(), host.values().end()});
+  }
+  ToyResult gather(double clock) {
+    ToyResult result;
+    result.parameters = gather_range(replica_->parameters);
+    result.buffers = gather_range(replica_->buffers);
+    const auto payload = static_cast<size_t>(Traffic::kPayload);
+    const TrafficCounters& sent = endpoint_.traffic();
+    const auto own =
+        gather_values({static_cast<double>(scheme_->steps_done()), clock,
+                       static_cast<double>(sent.bytes_sent[payload]),
+                       static_cast<double>(sent.messages_sent[payload])});
+    for (const auto& worker : own) {
+      result.steps.push_back(static_cast<int64_t>(worker[0]));
+      result.clock.push_back(worker[1]);
+      result.payload_bytes.push_back(static_cast<int64_t>(worker[2]));
+      result.payload_messages.push_back(static_cast<int64_t>(worker[3]));
+    }
+    return result;
+  }
+
+  const ToyRun& run_;
+  Endpoint& endpoint_;
+  TestContext test_{1};
+  ToyModel model_;
+  Schedule schedule_;
+  std::vector<Phase> phases_;
+  Bucketer bucketer_;
+  double last_step_s_ = 0;
+  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<Scheme> scheme_;
+};
+
+inline ToyResult train_toy(World& world, ToyRun run) {
+  if (!run.gradient) run.gradient = quadratic_gradient;
+  ToyResult result;
+  world.run([&](Endpoint& endpoint) {
+    ToyWorker worker(run, endpoint);
+    const ToyResult mine = worker.train();
+    if (endpoint.rank() == 0 || !world.is_inproc()) result = mine;
+  });
+  return result;
+}
+
+// In one process; free messages unless said otherwise.
+inline ToyResult train_toy(int workers,
+                           ToyRun run,
+                           const NetworkCost& cost = {}) {
+  return train_toy(*make_inproc_world(workers, cost), std::move(run));
+}
+
+}  // namespace syncopate::test
