@@ -30,7 +30,7 @@ const std::vector<Command>& command_table() {
        &command_inspect},
       {"bench", "bench ops|comm|step INPUT.ini",
        "repeatable throughput of this machine", &command_bench},
-      {"list", "list models|data|schemes|optimizers|schedules|collectives|keys",
+      {"list", "list models|data|schemes|compressors|topologies|optimizers|...",
        "what there is to choose from", &command_list},
       {"doctor", "doctor",
        "what this machine gives, what is wrong, how to mend it",

@@ -3,8 +3,8 @@
 #include "app/engine.h"
 #include "app/run_directory.h"
 #include "base/text.h"
-#include "comm/collectives.h"
 #include "data/prepared_images.h"
+#include "sync/planned_bytes.h"
 
 namespace syncopate {
 namespace {
@@ -52,17 +52,13 @@ void print_plan(Log& log, const Engine& engine) {
       human_bytes(activation_bytes),
       human_bytes(static_cast<double>(engine.dataset.train.memory_bytes() +
                                       engine.dataset.test.memory_bytes())));
-  const Wire wire = options.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32;
-  const CollectiveAlgorithm algorithm =
-      collective_algorithm(options.sync.collective);
-  int64_t bytes_a_step =
-      all_reduce_bytes(algorithm, engine.workers, 0, elems, wire);
-  if (options.sync.bsp.batchnorm == "averaged")
-    bytes_a_step +=
-        all_reduce_bytes(algorithm, engine.workers, 0, buffers, Wire::kF32);
-  log.line("sent      {} a worker and step by {} ({}, {})",
-           human_bytes(static_cast<double>(bytes_a_step)), options.sync.scheme,
-           options.sync.collective, options.sync.wire);
+  const auto sent = planned_bytes({options.sync, options.optimizer, parameters,
+                                   engine.workers, plan.total_steps},
+                                  buffers);
+  log.line("sent      {} by {}",
+           sent ? human_bytes(*sent) + " a worker and step"
+                : std::string("as much as the run makes of it"),
+           options.sync.scheme);
   log.line("directory {}", RunDirectory(options).path().string());
 }
 

@@ -110,10 +110,6 @@ class Judge {
       if (batch != std::floor(batch))
         complain_("data.batch_by_worker",
                   fmt::format("expected whole numbers, found {}", batch));
-    if (!batches.empty() && options_.sync.scheme == "sync_switch")
-      complain_("data.batch_by_worker",
-                "is not for sync.scheme = sync_switch, whose phases weigh "
-                "samples differently; expected data.batch");
     if (all_sound({"data.kind", "data.path"}) && data.path.empty())
       complain_(
           "data.path",

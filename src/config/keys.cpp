@@ -265,9 +265,9 @@ const std::vector<Key>& key_table() {
     std::vector<Key> all;
     for (const auto section :
          {run_keys, device_keys, model_keys, data_keys, optimizer_keys,
-          schedule_keys, sync_keys, averaging_keys, server_keys, switching_keys,
-          gossip_keys, eval_keys, checkpoint_keys, virtual_keys,
-          straggler_keys})
+          schedule_keys, sync_keys, ds_sync_keys, local_keys, server_keys,
+          switching_keys, gossip_keys, message_keys, eval_keys, checkpoint_keys,
+          virtual_keys, straggler_keys})
       for (Key& key : section()) all.push_back(std::move(key));
     return all;
   }();

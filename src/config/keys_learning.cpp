@@ -198,18 +198,11 @@ std::vector<Key> model_keys() {
   };
 }
 
-std::vector<Key> data_keys() {
+namespace {
+
+std::vector<Key> batch_keys() {
   constexpr auto kData = &Options::data;
-  std::vector<Key> keys = {
-      {.name = "data.kind",
-       .target = at<kData, &DataOptions::kind>,
-       .doc = "Format of the data; synthetic_images makes them.",
-       .choices = data_kinds()},
-      {.name = "data.path",
-       .target = at<kData, &DataOptions::path>,
-       .doc = "Folder of the files, or the file of kind hdf5; must be given.",
-       .used_when = {{"data.kind", without(data_kinds(), "synthetic_images")}},
-       .on_resume = OnResume::kMayChange},
+  return {
       {.name = "data.batch",
        .target = at<kData, &DataOptions::batch>,
        .doc = "Samples of a mini-batch of one worker.",
@@ -224,6 +217,23 @@ std::vector<Key> data_keys() {
        .target = at<kData, &DataOptions::accumulate>,
        .doc = "Mini-batches whose gradients make one step.",
        .low = 1},
+  };
+}
+
+}  // namespace
+
+std::vector<Key> data_keys() {
+  constexpr auto kData = &Options::data;
+  std::vector<Key> keys = {
+      {.name = "data.kind",
+       .target = at<kData, &DataOptions::kind>,
+       .doc = "Format of the data; synthetic_images makes them.",
+       .choices = data_kinds()},
+      {.name = "data.path",
+       .target = at<kData, &DataOptions::path>,
+       .doc = "Folder of the files, or the file of kind hdf5; must be given.",
+       .used_when = {{"data.kind", without(data_kinds(), "synthetic_images")}},
+       .on_resume = OnResume::kMayChange},
       {.name = "data.partition",
        .target = at<kData, &DataOptions::partition>,
        .doc = "What a worker sees: interleaved, N workers with batch B see "
@@ -277,7 +287,7 @@ std::vector<Key> data_keys() {
        .high = 1024,  // each holds a batch of images in memory
        .on_resume = OnResume::kMayChange},
   };
-  for (const auto part : {image_file_keys, synthetic_keys})
+  for (const auto part : {batch_keys, image_file_keys, synthetic_keys})
     for (Key& key : part()) keys.push_back(std::move(key));
   return keys;
 }

@@ -25,16 +25,12 @@ std::vector<UsedWhen> with(std::vector<UsedWhen> rules, UsedWhen rule) {
   return rules;
 }
 
-const Words kReducing = {"bsp", "ds_sync", "local_sgd", "esync", "power_sgd"};
+const Words kReducing = {"bsp",   "ds_sync", "local_sgd",
+                         "easgd", "esync",   "power_sgd"};
 const Words kOnTopology = {"d_psgd", "choco", "dcd_psgd", "ecd_psgd",
                            "deep_squeeze"};
 const Words kCompressing = {"choco", "dcd_psgd", "ecd_psgd", "deep_squeeze",
                             "dgc"};
-
-Words with_words(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 template <typename Table>
 Words keywords(const Table& table) {
@@ -73,7 +69,8 @@ std::vector<Key> sync_keys() {
               "or MPI through host memory; auto: NCCL where every rank has "
               "its own GPU, the library is there and the scheme can use it.",
        .choices = {"auto", "mpi", "nccl"},
-       .used_when = used_by({"bsp", "local_sgd", "power_sgd"})},
+       .used_when =
+           used_by({"bsp", "local_sgd", "easgd", "power_sgd", "esync"})},
       {.name = "sync.collective",
        .target = at<kSync, &SyncOptions::collective>,
        .doc = "Algorithm of the all-reduce through host memory; native: the "
@@ -85,7 +82,8 @@ std::vector<Key> sync_keys() {
        .doc = "Number format of what travels uncompressed; sums are formed in "
               "fp32 (NCCL rounds them to bf16 on their way).",
        .choices = {"fp32", "bf16"},
-       .used_when = used_by(with_words(kReducing, {"d_psgd", "sgp"}))},
+       .used_when = used_by(
+           {"bsp", "esync", "power_sgd", "d_psgd", "sgp", "asp", "ssp"})},
       {.name = "sync.bucket_mb",
        .target = at<kSync, &SyncOptions::bucket_mb>,
        .doc = "Megabytes of gradients or parameters that travel together; "
@@ -109,10 +107,8 @@ std::vector<Key> sync_keys() {
   };
 }
 
-std::vector<Key> averaging_keys() {
+std::vector<Key> ds_sync_keys() {
   const auto ds_sync = used_by({"ds_sync"});
-  const auto local_sgd = used_by({"local_sgd"});
-  const auto with_momentum = with(local_sgd, {"local_sgd.outer", {"momentum"}});
   return {
       {.name = "ds_sync.radices",
        .target = at2<&SyncOptions::ds_sync, &DsSyncOptions::radices>,
@@ -149,6 +145,13 @@ std::vector<Key> averaging_keys() {
        .target = at2<&SyncOptions::ds_sync, &DsSyncOptions::final_average>,
        .doc = "Whether all replicas are averaged at the end of the run.",
        .used_when = ds_sync},
+  };
+}
+
+std::vector<Key> local_keys() {
+  const auto local_sgd = used_by({"local_sgd"});
+  const auto with_momentum = with(local_sgd, {"local_sgd.outer", {"momentum"}});
+  return {
       {.name = "local_sgd.steps",
        .target = at2<&SyncOptions::local_sgd, &LocalSgdOptions::steps>,
        .doc = "Local steps between two averages.",
@@ -189,6 +192,18 @@ std::vector<Key> averaging_keys() {
               "or each worker's own.",
        .choices = {"averaged", "local"},
        .used_when = with(local_sgd, kHasBatchNorm)},
+      {.name = "easgd.steps",
+       .target = at2<&SyncOptions::easgd, &EasgdOptions::steps>,
+       .doc = "Local steps between two exchanges with the centre.",
+       .low = 1,
+       .used_when = used_by({"easgd"})},
+      {.name = "easgd.beta",
+       .target = at2<&SyncOptions::easgd, &EasgdOptions::beta>,
+       .doc = "How far the centre goes to the mean of the workers.",
+       .low = 0,
+       .high = 1,
+       .is_low_open = true,
+       .used_when = used_by({"easgd"})},
       {.name = "power_sgd.rank",
        .target = at2<&SyncOptions::power_sgd, &PowerSgdOptions::rank>,
        .doc = "Rank of a compressed gradient matrix.",
@@ -353,14 +368,6 @@ std::vector<Key> switching_keys() {
 }
 
 std::vector<Key> gossip_keys() {
-  const auto compressing = used_by(kCompressing);
-  const auto sparse =
-      with(compressing, {"compress.kind", {"top_k", "random_k"}});
-  const auto qsgd = with(compressing, {"compress.kind", {"qsgd"}});
-  const auto hierarchical =
-      with(used_by(kOnTopology), {"topology.kind", {"hierarchical"}});
-  constexpr auto kCompress = &SyncOptions::compress;
-  constexpr auto kTopology = &SyncOptions::topology;
   return {
       {.name = "choco.gamma",
        .target = at2<&SyncOptions::choco, &ChocoOptions::gamma>,
@@ -387,6 +394,19 @@ std::vector<Key> gossip_keys() {
               "0: no clipping.",
        .low = 0,
        .used_when = used_by({"dgc"})},
+  };
+}
+
+std::vector<Key> message_keys() {
+  const auto compressing = used_by(kCompressing);
+  const auto sparse =
+      with(compressing, {"compress.kind", {"top_k", "random_k"}});
+  const auto qsgd = with(compressing, {"compress.kind", {"qsgd"}});
+  const auto hierarchical =
+      with(used_by(kOnTopology), {"topology.kind", {"hierarchical"}});
+  constexpr auto kCompress = &SyncOptions::compress;
+  constexpr auto kTopology = &SyncOptions::topology;
+  return {
       {.name = "compress.kind",
        .target = at2<kCompress, &CompressOptions::kind>,
        .doc = "The compressor.",

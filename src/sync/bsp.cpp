@@ -60,6 +60,10 @@ void Bsp::update(const Plan& plan) {
     scale(context(), replica().buffers, static_cast<float>(mean));
 }
 
+std::span<const double> Bsp::step_seconds() const {
+  return dynamic_cast<const Lockstep&>(*pace_).step_seconds();
+}
+
 void Bsp::quiesce() {
   SchemeBase::quiesce();
   times_.add(reducer_->quiesce());

@@ -24,6 +24,8 @@ class Bsp final : public SchemeBase {
   void gradient_ready(const Bucket& bucket) override;
   void update(const Plan& plan) override;
   void quiesce() override;
+  // Of each worker's last step, by rank, as last agreed; 0: unknown.
+  std::span<const double> step_seconds() const;
 
  private:
   void start(const Bucket& bucket);

@@ -47,7 +47,7 @@ void Choco::visit_state(StateVisitor& visitor) {
 
 std::vector<SeriesInfo> Choco::series() const {
   return {{.name = "public_copy_distance",
-           .unit = "",
+           .unit = "1",
            .description = "Euclidean distance between a worker's parameters "
                           "and what its neighbours know of them, after the "
                           "last round"}};

@@ -49,6 +49,11 @@ struct LocalSgdOptions {
   std::string batchnorm = "averaged";  // averaged | local
 };
 
+struct EasgdOptions {
+  int64_t steps = 4;  // H: local steps between exchanges
+  double beta = 0.9;  // of the centre; workers are drawn by beta / N
+};
+
 struct SyncSwitchOptions {
   std::vector<std::string> order;   // schemes by phase; "1" bsp, "0" asp
   std::vector<double> fractions;    // of the run's work, by phase; sum 1
@@ -98,6 +103,7 @@ struct SyncOptions {
   AspOptions asp;
   SspOptions ssp;
   LocalSgdOptions local_sgd;
+  EasgdOptions easgd;
   SyncSwitchOptions sync_switch;
   ChocoOptions choco;
   DgcOptions dgc;

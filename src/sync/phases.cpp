@@ -115,7 +115,7 @@ std::string policy_mistake(const SyncSwitchOptions& options,
 }  // namespace
 
 bool steps_together(const std::string& scheme) {
-  return scheme != "asp" && scheme != "ssp" && scheme != "esync";
+  return !scheme_info(scheme).is_free_running;
 }
 
 std::vector<int64_t> phase_lengths(const SyncSwitchOptions& options,

@@ -10,6 +10,7 @@
 #include "sync/deep_squeeze.h"
 #include "sync/dgc.h"
 #include "sync/ds_sync.h"
+#include "sync/easgd.h"
 #include "sync/ecd_psgd.h"
 #include "sync/ef_sign_sgd.h"
 #include "sync/esync.h"
@@ -22,8 +23,11 @@
 
 namespace syncopate {
 
-const std::vector<SchemeInfo>& scheme_table() {
-  static const std::vector<SchemeInfo> table = {
+namespace {
+
+// Everybody with everybody, and its relatives.
+std::vector<SchemeInfo> averaging_schemes() {
+  return {
       {.keyword = "bsp",
        .description =
            "bulk-synchronous: gradients averaged over all workers every step",
@@ -31,6 +35,83 @@ const std::vector<SchemeInfo>& scheme_table() {
        .uses_collectives = true,
        .keeps_replicas_equal = true,
        .averages_gradients = true},
+      {.keyword = "ds_sync",
+       .description =
+           "divide and shuffle: parameters averaged in changing groups",
+       .make = &make_ds_sync,
+       .obstacle = &ds_sync_obstacle},
+      {.keyword = "local_sgd",
+       .description = "steps of each worker's own, then a mean of parameters",
+       .make = &make_local_sgd,
+       .obstacle = &local_sgd_obstacle,
+       .uses_collectives = true},
+      {.keyword = "easgd",
+       .description = "elastic averaging: parameters drawn towards a common "
+                      "centre",
+       .make = &make_easgd,
+       .uses_collectives = true},
+      {.keyword = "ef_sign_sgd",
+       .description = "signs of gradients averaged, with error feedback",
+       .make = &make_ef_sign_sgd,
+       .obstacle = &ef_sign_sgd_obstacle,
+       .keeps_replicas_equal = true,
+       .averages_gradients = true},
+      {.keyword = "dgc",
+       .description =
+           "deep gradient compression: some coordinates averaged, with error "
+           "feedback",
+       .make = &make_dgc,
+       .obstacle = &dgc_obstacle,
+       .uses_compressor = true,
+       .keeps_replicas_equal = true,
+       .averages_gradients = true},
+      {.keyword = "power_sgd",
+       .description = "gradients averaged as matrices of low rank, with error "
+                      "feedback",
+       .make = &make_power_sgd,
+       .obstacle = &power_sgd_obstacle,
+       .uses_collectives = true,
+       .keeps_replicas_equal = true,
+       .averages_gradients = true},
+  };
+}
+
+// At one's own speed.
+std::vector<SchemeInfo> free_schemes() {
+  return {
+      {.keyword = "asp",
+       .description = "asynchronous: every worker pushes to and pulls from a "
+                      "sharded parameter server at its own speed",
+       .make = &make_asp,
+       .obstacle = &asp_obstacle,
+       .keeps_replicas_equal = true,
+       .is_free_running = true},
+      {.keyword = "ssp",
+       .description = "asp with a bound on how far a worker may be ahead of "
+                      "the slowest",
+       .make = &make_ssp,
+       .obstacle = &ssp_obstacle,
+       .keeps_replicas_equal = true,
+       .is_free_running = true},
+      {.keyword = "esync",
+       .description = "ESync: as many local steps as fit before the slowest "
+                      "worker, then an average",
+       .make = &make_esync,
+       .uses_collectives = true,
+       .keeps_replicas_equal = true,
+       .is_free_running = true},
+      {.keyword = "sync_switch",
+       .description = "Sync-Switch: schemes one after the other, bsp then asp "
+                      "as published",
+       .make = &make_sync_switch,
+       .obstacle = &sync_switch_obstacle,
+       .uses_collectives = true},
+  };
+}
+
+// With neighbours.
+std::vector<SchemeInfo> gossip_schemes() {
+  return {
       {.keyword = "d_psgd",
        .description = "decentralised: a local step, then a weighted average "
                       "with neighbours",
@@ -68,64 +149,18 @@ const std::vector<SchemeInfo>& scheme_table() {
        .description = "stochastic gradient push: half of a model to one peer a "
                       "step",
        .make = &make_sgp},
-      {.keyword = "ds_sync",
-       .description =
-           "divide and shuffle: parameters averaged in changing groups",
-       .make = &make_ds_sync,
-       .obstacle = &ds_sync_obstacle},
-      {.keyword = "local_sgd",
-       .description = "steps of each worker's own, then a mean of parameters",
-       .make = &make_local_sgd,
-       .obstacle = &local_sgd_obstacle,
-       .uses_collectives = true},
-      {.keyword = "ef_sign_sgd",
-       .description = "signs of gradients averaged, with error feedback",
-       .make = &make_ef_sign_sgd,
-       .obstacle = &ef_sign_sgd_obstacle,
-       .keeps_replicas_equal = true,
-       .averages_gradients = true},
-      {.keyword = "dgc",
-       .description =
-           "deep gradient compression: some coordinates averaged, with error "
-           "feedback",
-       .make = &make_dgc,
-       .obstacle = &dgc_obstacle,
-       .uses_compressor = true,
-       .keeps_replicas_equal = true,
-       .averages_gradients = true},
-      {.keyword = "power_sgd",
-       .description = "gradients averaged as matrices of low rank, with error "
-                      "feedback",
-       .make = &make_power_sgd,
-       .obstacle = &power_sgd_obstacle,
-       .uses_collectives = true,
-       .keeps_replicas_equal = true,
-       .averages_gradients = true},
-      {.keyword = "asp",
-       .description = "asynchronous: every worker pushes to and pulls from a "
-                      "sharded parameter server at its own speed",
-       .make = &make_asp,
-       .obstacle = &asp_obstacle,
-       .keeps_replicas_equal = true},
-      {.keyword = "ssp",
-       .description = "asp with a bound on how far a worker may be ahead of "
-                      "the slowest",
-       .make = &make_ssp,
-       .obstacle = &ssp_obstacle,
-       .keeps_replicas_equal = true},
-      {.keyword = "esync",
-       .description = "ESync: as many local steps as fit before the slowest "
-                      "worker, then an average",
-       .make = &make_esync,
-       .uses_collectives = true,
-       .keeps_replicas_equal = true},
-      {.keyword = "sync_switch",
-       .description = "Sync-Switch: schemes one after the other, bsp then asp "
-                      "as published",
-       .make = &make_sync_switch,
-       .obstacle = &sync_switch_obstacle,
-       .uses_collectives = true},
   };
+}
+
+}  // namespace
+
+const std::vector<SchemeInfo>& scheme_table() {
+  static const std::vector<SchemeInfo> table = [] {
+    std::vector<SchemeInfo> all;
+    for (const auto part : {averaging_schemes, free_schemes, gossip_schemes})
+      for (SchemeInfo& info : part()) all.push_back(std::move(info));
+    return all;
+  }();
   return table;
 }
 

@@ -172,6 +172,8 @@ struct SchemeInfo {
   bool uses_collectives = false;  // parts.collectives, where there are some
   // All workers hold the same parameters whenever it is quiesced.
   bool keeps_replicas_equal = false;
+  // Workers take steps at their own speed, not all alike.
+  bool is_free_running = false;
   // Gradients of all workers are averaged by samples: each worker's is divided
   // by the mean batch of all.
   bool averages_gradients = false;

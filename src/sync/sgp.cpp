@@ -62,7 +62,7 @@ void Sgp::visit_state(StateVisitor& visitor) {
 
 std::vector<SeriesInfo> Sgp::series() const {
   return {{.name = "push_sum_weight",
-           .unit = "",
+           .unit = "1",
            .description = "what a worker's numerator is divided by"}};
 }
 

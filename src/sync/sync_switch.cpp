@@ -12,13 +12,6 @@
 namespace syncopate {
 namespace {
 
-// A scheme keeps its pace to itself and its heirs.
-struct PaceOf : SchemeBase {
-  static Pace& get(Scheme& scheme) {
-    return *(dynamic_cast<SchemeBase&>(scheme).*&PaceOf::pace_);
-  }
-};
-
 bool makes_the_same(const OptimizerOptions& a, const OptimizerOptions& b) {
   return a.kind == b.kind && (a.momentum > 0) == (b.momentum > 0) &&
          a.nesterov == b.nesterov && a.weight_decay == b.weight_decay &&
@@ -255,8 +248,7 @@ void SyncSwitch::look_for_stragglers() {
   if (policy == "greedy" &&
       (next_asp_phase() < 0 || work_left_[next_asp_phase()] <= 0))
     return;
-  const auto seconds =
-      dynamic_cast<const Lockstep&>(PaceOf::get(*inner_)).step_seconds();
+  const auto seconds = dynamic_cast<const Bsp&>(*inner_).step_seconds();
   for (int rank = 0; rank < size_; ++rank)
     if (setting_.removed[rank] == 0 && seconds[rank] > 0)
       detector_.observe(rank, seconds[rank]);

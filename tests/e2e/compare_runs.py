@@ -2,6 +2,8 @@
 and recorded the same rows, times apart; otherwise says where they differ.
 
 --replica-only compares what all workers share (runs of different worlds).
+--virtual compares the seconds of computing and waiting too: in one process they
+are virtual.
 """
 import json
 import pathlib
@@ -22,6 +24,7 @@ def newest(run):
 
 def main():
     replica_only = "--replica-only" in sys.argv
+    times = {"time_s"} if "--virtual" in sys.argv else TIMES
     a, b = (pathlib.Path(p) for p in sys.argv[1:] if not p.startswith("--"))
     differences = []
     manifests = [json.loads((newest(r) / "manifest.json").read_text())
@@ -35,12 +38,16 @@ def main():
         differences.append("checkpoints of different steps")
     compared = 0
     with h5py.File(a / "results.h5") as fa, h5py.File(b / "results.h5") as fb:
-        for group in ("train", "eval") if replica_only else (
-                "train", "eval", "comm"):
-            if set(fa[group]) != set(fb[group]):
+        groups = ["train", "eval"] if replica_only else ["train", "eval", "comm"]
+        if not replica_only and ("sync" in fa or "sync" in fb):
+            groups.append("sync")
+        for group in groups:
+            if group not in fa or group not in fb or \
+                    set(fa[group]) != set(fb[group]):
                 differences.append(f"/{group}: unlike columns")
+                continue
             for name in set(fa[group]) & set(fb[group]):
-                if name in TIMES or (replica_only and name == "virtual_s"):
+                if name in times or (replica_only and name == "virtual_s"):
                     continue
                 x, y = fa[group][name][...], fb[group][name][...]
                 compared += x.size

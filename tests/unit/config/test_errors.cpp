@@ -50,7 +50,7 @@ TEST(Errors, UnknownSectionOnce) {
                 "[optimizer]?)",
                 "in.ini:8: [gossip]: unknown section; there are run, model, "
                 "data, optimizer, schedule, sync, bsp, ds_sync, local_sgd, "
-                "power_sgd, asp, ssp, esync, sync_switch, choco, dgc, "
+                "easgd, power_sgd, asp, ssp, esync, sync_switch, choco, dgc, "
                 "compress, topology, eval, checkpoint, compute, network, "
                 "stragglers",
             }));

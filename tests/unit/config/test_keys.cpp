@@ -45,10 +45,10 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g, h, i, j, k, l);
   }
   const auto& [scheme, transport, collective, wire, bucket_mb, bsp, ds_sync,
-               asp, ssp, local_sgd, sync_switch, choco, dgc, power_sgd, esync,
-               compress, topology] = options.sync;
+               asp, ssp, local_sgd, easgd, sync_switch, choco, dgc, power_sgd,
+               esync, compress, topology] = options.sync;
   collect(scheme, transport, collective, wire, bucket_mb, choco.gamma,
-          ssp.bound);
+          ssp.bound, easgd.steps, easgd.beta);
   {
     const auto& [a, b] = bsp;
     collect(a, b);
@@ -235,6 +235,8 @@ const std::map<std::string, std::string>& other_values() {
       {"local_sgd.outer_nesterov", "yes"},
       {"local_sgd.start", "2 epochs"},
       {"local_sgd.batchnorm", "local"},
+      {"easgd.steps", "3"},
+      {"easgd.beta", "0.5"},
       {"power_sgd.rank", "4"},
       {"power_sgd.warm_start", "no"},
       {"asp.servers", "2"},

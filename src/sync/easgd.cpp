@@ -1,0 +1,41 @@
+#include "sync/easgd.h"
+
+#include "ops/combine.h"
+
+namespace syncopate {
+
+Easgd::Easgd(const SchemeParts& parts)
+    : SchemeBase(parts, lockstep(parts, parts.sync.easgd.steps), {}),
+      centre_(parts.context.device(),
+              parts.context.stream(),
+              parts.replica.parameters.size()),
+      mean_(parts.context.device(),
+            parts.context.stream(),
+            parts.replica.parameters.size()) {}
+
+void Easgd::enter() {
+  combine(context(), centre_, {{1, replica().parameters}});
+}
+
+void Easgd::end_step(const Plan& plan) {
+  if ((plan.step + 1) % parts_.sync.easgd.steps != 0) return;
+  const std::span<float> x = replica().parameters;
+  combine(context(), mean_, {{1, x}});
+  average(world_, {mean_});
+  const auto beta = static_cast<float>(parts_.sync.easgd.beta);
+  const float alpha = beta / static_cast<float>(size());
+  combine(context(), x, {{1 - alpha, x}, {alpha, centre_}});
+  combine(context(), centre_, {{1 - beta, centre_}, {beta, mean_}});
+}
+
+void Easgd::visit_state(StateVisitor& visitor) {
+  SchemeBase::visit_state(visitor);
+  visitor.visit_device_range(Owner::kShared, "centre",
+                             parts_.model.parameters(), centre_);
+}
+
+std::unique_ptr<Scheme> make_easgd(const SchemeParts& parts) {
+  return std::make_unique<Easgd>(parts);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,30 @@
+// Elastic averaging SGD (Zhang, Choromanska & LeCun 2015), synchronous form:
+//
+//   x_i <- optimizer_i(x_i, g_i)                H times, own optimizer state
+//   d_i  = beta/N (x_i - c)                     c: the centre, x_0 at first
+//   x_i <- x_i - d_i
+//   c   <- c + sum_i d_i = c + beta (mean of x - c)
+//
+// BatchNorm's running statistics stay each worker's own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "sync/scheme_base.h"
+
+namespace syncopate {
+
+class Easgd final : public SchemeBase {
+ public:
+  explicit Easgd(const SchemeParts& parts);
+  void enter() override;
+  void update(const Plan& plan) override { step_locally(plan); }
+  void end_step(const Plan& plan) override;
+  void visit_state(StateVisitor& visitor) override;
+
+ private:
+  DeviceVector<float> centre_, mean_;
+};
+
+std::unique_ptr<Scheme> make_easgd(const SchemeParts& parts);
+
+}  // namespace syncopate

@@ -1,0 +1,17 @@
+// How much a scheme sends, before anything runs: what `validate` prints.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "sync/scheme.h"
+
+namespace syncopate {
+
+// Payload bytes that worker 0 sends in a step, averaged over a long run;
+// `buffer_elems` are BatchNorm's running statistics. nullopt where it depends
+// on how the run goes: esync's rounds, sync_switch's phases.
+std::optional<double> planned_bytes(const SchemeRequest& request,
+                                    int64_t buffer_elems);
+
+}  // namespace syncopate

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Two real steps of every published input and of each of its "# try:" variants,
+# on data of the true shape, with the published number of workers in one
+# process. What is not as published, so that two cores and 8 GB do in time:
+#
+#   data     random images, fewer of them (make_published_data.py); the input of
+#            ESync itself runs on Fashion-MNIST where that is installed, with its
+#            batch of 64
+#   batch    1 to 4 a worker otherwise
+#   network  variants of an input with a large one have a small one: the input
+#            itself has trained the large one
+#   workers  4 or 8 instead of 16 and 32 on ImageNet, whose replicas alone would
+#            take 13 GB and more
+#
+# A row that is changed in its network or its workers is validated without that
+# change first.
+#
+# Needs numpy and cjpeg.
+export TMPDIR=${TMPDIR:-/tmp}
+# Checkpoints of large networks go to memory where there is room.
+room_kb=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)
+if ((${room_kb:-0} > 6000000)); then TMPDIR=/dev/shm; fi
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+: "${SOURCE_DIR:=$(cd "$here/../.." && pwd)}"
+inputs=$SOURCE_DIR/inputs
+data=$scratch/data
+python "$here/make_published_data.py" data || { echo "no data were made"; exit 1; }
+fashion=/usr/share/datasets/fashion-mnist
+[[ -r $fashion/train-images-idx3-ubyte.gz ]] || fashion=$data/fashion
+
+# merge WORDS...: into ${merged[@]}, where of one key's words the last counts.
+merge() {
+  local word earlier kept
+  merged=()
+  for word in "$@"; do
+    kept=()
+    for earlier in "${merged[@]}"; do
+      [[ ${earlier%%=*} == "${word%%=*}" ]] || kept+=("$earlier")
+    done
+    merged=("${kept[@]}" "$word")
+  done
+}
+
+# changes INPUT VARIANT: what is not as published, ${small[@]} of the data and
+# ${smaller[@]} of the network and the workers.
+changes() {
+  smaller=()
+  case $1 in
+    *_cifar10_*) small=(--data.path="$data/cifar10" --data.batch=4) ;;
+    *_cifar100_*) small=(--data.path="$data/cifar100" --data.batch=2) ;;
+    *_imagenet_*)
+      small=(--data.kind=image_folder --data.path="$data/imagenet" --data.batch=1)
+      smaller=(--run.workers=4)
+      ;;
+    esync_fashion_*)
+      small=(--data.path="$fashion")
+      [[ -z $2 ]] || small=(--data.path="$data/fashion" --data.batch=4)
+      ;;
+    *) fail "$1: this test does not know the input" ;;
+  esac
+  [[ -n $2 ]] || return
+  case $1 in
+    ds_sync_cifar*) smaller+=(--model.width=1) ;;
+    ds_sync_imagenet_*) smaller+=(--model.width=1 --data.height=64 --data.width=64) ;;
+    choco_imagenet_*)
+      smaller+=(--model.depth=18 --data.height=64 --data.width=64 --run.workers=8)
+      ;;
+    sync_switch_cifar100_*) smaller+=(--model.depth=20) ;;
+  esac
+}
+
+# two_steps INPUT WORDS...: trains it so.
+two_steps() {
+  local name=$1
+  shift
+  merge --run.stop_at=2 --run.threads=1 --eval.batch=4 "$@"
+  rows=$((rows + 1))
+  TIMEFORMAT="%U+%S u+s %R real $name $*"; time expect_code 0 "$SYNCOPATE" train "$inputs/$name.ini" "${merged[@]}"
+  grep -qE "^(finished|stopped): 2 steps" out || fail "no 2 steps: $name $*"
+  rm -rf runs
+}
+
+# all_of INPUT: itself and its variants.
+all_of() {
+  local name=$1 variant words
+  while read -r variant; do
+    read -ra words <<<"$variant"
+    changes "$name" "$variant"
+    if ((${#smaller[@]})); then
+      merge "${words[@]}" "${small[@]}" --eval.batch=4
+      expect_code 0 "$SYNCOPATE" validate "$inputs/$name.ini" "${merged[@]}"
+    fi
+    two_steps "$name" "${words[@]}" "${small[@]}" "${smaller[@]}"
+  done < <(echo && sed -n 's/^# try: *//p' "$inputs/$name.ini")
+}
+
+# lane INPUTS...: one after the other, in a folder of their own. Two lanes share
+# the cores; only one has networks of gigabytes.
+lane() (
+  scratch=$scratch/$1
+  mkdir "$scratch" && cd "$scratch" || exit 1
+  rows=0
+  for name in "$@"; do all_of "$name"; done
+  # From bsp to asp within the two steps: 16 mini-batches, 8 of each.
+  if [[ $1 == sync_switch* ]]; then
+    changes "$1" ""
+    two_steps "$1" "${small[@]}" --run.steps=2 --sync_switch.train_steps=1,9
+  fi
+  echo "$rows rows of $*"
+  finish
+)
+
+mapfile -t all < <(cd "$inputs" && grep -l '^# try: ' -- *.ini | sed 's/\.ini$//')
+large=() others=(sync_switch_cifar10_resnet32)
+for name in "${all[@]}"; do
+  case $name in
+    ds_sync_* | choco_imagenet_*) large+=("$name") ;;
+    sync_switch_cifar10_resnet32) ;;
+    *) others+=("$name") ;;
+  esac
+done
+((${#all[@]} >= 9)) || fail "only ${#all[@]} published inputs in $inputs"
+lane "${large[@]}" >large.log 2>&1 &
+lane_of_large=$!
+lane "${others[@]}" || fail "see above"
+wait "$lane_of_large" || fail "see below"
+cat large.log
+finish

@@ -1,0 +1,81 @@
+"""compare_states.py A B: exit 0 if two runs ended with the same numbers of the
+model and of the scheme (parameters, statistics, momentum, residuals, copies) to
+the bit on all workers. Clocks, and what was counted for rows, may differ.
+
+--parameters compares nothing but them; --tolerance=X allows a difference of X
+of the largest value.
+compare_states.py --unlike RUNS: exit 0 if no two of them ended in the same mean
+of the workers' parameters, but for rounding.
+"""
+import itertools
+import pathlib
+import sys
+
+import h5py
+import numpy as np
+
+
+def read(run, wanted):
+    """float32 datasets of the newest checkpoint by file and name."""
+    folders = sorted((run / "checkpoints").glob("step-????????"))
+    if not folders:
+        sys.exit(f"{run}: no checkpoint")
+    found = {}
+    for path in sorted(folders[-1].glob("*.h5")):
+        with h5py.File(path) as file:
+            def add(name, item, stem=path.stem):
+                if isinstance(item, h5py.Dataset) and \
+                        item.dtype == np.float32 and name.startswith(wanted):
+                    found[stem + "/" + name] = item[...]
+            file.visititems(add)
+    if not found:
+        sys.exit(f"{run}: nothing to compare")
+    return found
+
+
+def mean_of_workers(found):
+    sums = {}
+    for name, values in found.items():
+        sums.setdefault(name.split("/", 1)[1], []).append(
+            values.astype(np.float64))
+    return np.concatenate(
+        [np.mean(values, axis=0).ravel() for _, values in sorted(sums.items())])
+
+
+def are_unlike(runs):
+    means = {run: mean_of_workers(read(run, "parameters")) for run in runs}
+    distance, pair = min(
+        (np.abs(means[a] - means[b]).max() / np.abs(means[a]).max(), (a, b))
+        for a, b in itertools.combinations(runs, 2))
+    print(f"nearest: {pair[0]} and {pair[1]}, by {distance:.1e} of the largest "
+          "parameter")
+    return distance > 1e-5
+
+
+def main():
+    options = [a for a in sys.argv[1:] if a.startswith("--")]
+    runs = [pathlib.Path(a) for a in sys.argv[1:] if not a.startswith("--")]
+    if "--unlike" in options:
+        sys.exit(not are_unlike(runs))
+    wanted = "parameters" if "--parameters" in options else ""
+    tolerance = 0.0
+    for option in options:
+        if option.startswith("--tolerance="):
+            tolerance = float(option.split("=")[1])
+    a, b = (read(run, wanted) for run in runs)
+    differences = [f"{name} in one of them only" for name in set(a) ^ set(b)]
+    for name in sorted(set(a) & set(b)):
+        if a[name].shape != b[name].shape:
+            differences.append(f"{name}: other shapes")
+            continue
+        if a[name].size == 0:
+            continue
+        worst = np.abs(a[name].astype(np.float64) - b[name]).max()
+        if not worst <= tolerance * max(np.abs(a[name]).max(), 1e-30):
+            differences.append(f"{name}: differs by {worst}")
+    for line in differences[:5]:
+        print(f"{runs[0]} and {runs[1]}: {line}")
+    sys.exit(1 if differences else 0)
+
+
+main()

@@ -1,0 +1,29 @@
+# The schemes' tests share this: which keys a scheme needs, and what a run
+# ended with. Source it behind lib.sh.
+
+# A scheme that is not named here runs by its defaults: being in `list schemes`
+# enrols it.
+scheme_keys() { # scheme_keys SCHEME: keys with which 20 steps show what it does
+  case $1 in
+    d_psgd) echo --topology.kind=ring ;;
+    choco) echo --topology.kind=ring --compress.kind=sign --choco.gamma=0.3 ;;
+    dcd_psgd | ecd_psgd)
+      echo --topology.kind=ring --compress.kind=qsgd --compress.bits=8 ;;
+    deep_squeeze)
+      echo --topology.kind=ring --compress.kind=top_k --compress.ratio=0.5 \
+        --choco.gamma=0.2 ;;
+    local_sgd) echo --local_sgd.steps=3 ;;
+    easgd) echo --easgd.steps=3 ;;
+    dgc) echo --compress.kind=top_k --compress.ratio=0.9 ;;
+    ssp) echo --ssp.bound=1 ;;
+    sync_switch)
+      echo --sync_switch.order=10 --sync_switch.fractions=0.4,0.6 ;;
+  esac
+}
+
+all_schemes() { "$SYNCOPATE" list schemes | awk '{ print $1 }'; }
+
+# same_states RUN RUN: all that is common to the newest checkpoints' models.
+same_states() {
+  python "$here/compare_states.py" "runs/$1" "runs/$2"
+}
