@@ -118,6 +118,13 @@ std::vector<Options> phase_options(const Engine& engine,
       all.push_back(own);
     }
     ParsedInput input = parse_input(path, all);
+    // What the whole input has no mistake in is one of the phase's own keys.
+    for (std::string& error : input.errors) {
+      const std::string from = "command line: ";
+      if (error.starts_with(from)) error = error.substr(from.size());
+      error = fmt::format("{}: sync_switch.overrides: phase {}: {}", path,
+                          phase + 1, error);
+    }
     refuse_errors(input);
     input.options.data = engine.options.data;
     input.options.sync.scheme = schemes[phase];
@@ -142,8 +149,6 @@ void plan_scheme(Engine& engine,
   const auto check = [&](const Options& of) {
     refuse(scheme_obstacle({of.sync, of.optimizer, engine.model->parameters(),
                             engine.workers, engine.plan.total_steps}));
-    if (engine.topology || !scheme_info(of.sync.scheme).uses_topology) return;
-    engine.topology = make_topology(of.sync.topology, engine.workers);
   };
   check(options);
   for (const Options& phase : engine.phases) check(phase);
@@ -152,10 +157,12 @@ void plan_scheme(Engine& engine,
 }  // namespace
 
 double Engine::scaled_lr(const Options& of, int rank) const {
-  const bool on_topology =
-      topology && scheme_info(of.sync.scheme).uses_topology;
+  int neighbours = workers;  // phases may have topologies of their own
+  if (of.optimizer.lr_factor == "graph" &&
+      scheme_info(of.sync.scheme).uses_topology)
+    neighbours = make_topology(of.sync.topology, workers).scaling(rank);
   return scaled_rate(of.optimizer, options.data.batch_of(rank), workers,
-                     on_topology ? topology->scaling(rank) : workers);
+                     neighbours);
 }
 
 Schedule Engine::schedule_of(const Options& of, int rank) const {

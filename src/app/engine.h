@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "app/feed.h"
@@ -13,7 +12,6 @@
 #include "data/loader.h"
 #include "models/registry.h"
 #include "ops/context.h"
-#include "topology/topology.h"
 
 namespace syncopate {
 
@@ -42,7 +40,6 @@ struct Engine {
   std::unique_ptr<Model> model;
   std::unique_ptr<ResidentSet> resident;  // null: batches come from the host
   RunPlan plan;
-  std::optional<Topology> topology;  // where the scheme uses one
   // Of sync_switch: what each phase runs by, sync.scheme its own.
   std::vector<Options> phases;
 

@@ -235,7 +235,7 @@ void Recorder::write(const OpenRow& row) {
   results_->table("comm").append(comm);
   write_series(row, position, by_worker);
 
-  log_row(row.at, means, row, samples,
+  log_row(row.at, means, row, samples, virtual_s,
           total[num_metrics + kExposed] / endpoint_.size(),
           total[num_metrics + kCompute] / endpoint_.size());
   results_->commit_if_due();
@@ -323,6 +323,7 @@ void Recorder::finish(const Position& at, const std::string& how) {
   const std::vector<double> mine = {
       run_compute_s_ + compute_s_,
       run_times_.exposed_s + times_.exposed_s,
+      run_times_.wait_s + times_.wait_s,
       run_times_.overlapped_s + times_.overlapped_s,
       data_wait_s_,
       run_samples_ + sums_.samples,
@@ -340,12 +341,12 @@ void Recorder::finish(const Position& at, const std::string& how) {
   for (const auto& worker : all)
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += worker[i];
   const double trained_s = time_s_ - resumed_time_s_;
-  const Totals totals{.samples = total_samples_ + sums[5],
-                      .samples_per_s = trained_s > 0 ? sums[4] / trained_s : 0,
+  const Totals totals{.samples = total_samples_ + sums[6],
+                      .samples_per_s = trained_s > 0 ? sums[5] / trained_s : 0,
                       .trained_s = trained_s,
-                      .bytes = total_bytes_ + sums[6],
-                      .messages = total_messages_ + sums[7],
-                      .control_bytes = total_control_ + sums[8]};
+                      .bytes = total_bytes_ + sums[7],
+                      .messages = total_messages_ + sums[8],
+                      .control_bytes = total_control_ + sums[9]};
   log_end(at, how, all, totals);
   summarize(how, totals);
 }

@@ -109,10 +109,13 @@ class Recorder {
                     const std::vector<double>& position,
                     const std::vector<std::vector<double>>& by_worker);
   size_t num_figures() const;
+  // Rank 0: virtual_s of the last row of /train; none under MPI.
+  std::optional<double> last_virtual_s() const;
   void log_row(const Position& at,
                const std::vector<double>& means,
                const OpenRow& row,
                double samples,
+               double virtual_s,
                double exposed_s,
                double compute_s);
   struct Totals {

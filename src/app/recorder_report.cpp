@@ -27,6 +27,12 @@ Column integer_column(std::string name, std::string text, int64_t width = 0) {
   return column;
 }
 
+Column byte_column(std::string name, std::string text, int64_t width = 0) {
+  Column column = integer_column(std::move(name), std::move(text), width);
+  column.unit = "byte";
+  return column;
+}
+
 Column time_column(std::string name, std::string text, int64_t width = 0) {
   Column column = real_column(std::move(name), "s", std::move(text), width);
   column.is_time = true;
@@ -88,15 +94,19 @@ void Recorder::declare_tables() {
   declare_position(comm);
   comm.declare(time_column("time_s", "as in /train"));
   comm.declare(
-      integer_column("bytes_sent", "payload handed to the transport", workers));
+      byte_column("bytes_sent", "payload handed to the transport", workers));
   comm.declare(integer_column("messages_sent", "payload messages", workers));
-  comm.declare(integer_column("control_bytes",
-                              "agreement, clocks, rows of results", workers));
+  comm.declare(byte_column("control_bytes",
+                           "agreement, clocks, rows of results; models that a "
+                           "server hands out at a boundary",
+                           workers));
   const char* clock = " (virtual in one process, wall under MPI)";
   comm.declare(time_column(
       "compute_s", std::string("forward and backward") + clock, workers));
   comm.declare(time_column(
-      "exposed_s", std::string("waiting for communication") + clock, workers));
+      "exposed_s",
+      std::string("the worker stood still for messages and for others") + clock,
+      workers));
   comm.declare(time_column(
       "overlapped_s", std::string("communication under computation") + clock,
       workers));
@@ -126,6 +136,7 @@ void Recorder::log_row(const Position& at,
                        const std::vector<double>& means,
                        const OpenRow& row,
                        double samples,
+                       double virtual_s,
                        double exposed_s,
                        double compute_s) {
   const double seconds = row.time_s - last_row_time_s_;
@@ -140,7 +151,7 @@ void Recorder::log_row(const Position& at,
           ? fmt::format("{:.1f} + {:.1f} ms compute + exposed",
                         1e3 * compute_s / steps, 1e3 * exposed_s / steps)
           : fmt::format("{:.1f} ms on this machine | virtual {:.1f} s",
-                        1e3 * seconds / steps, endpoint_.now());
+                        1e3 * seconds / steps, virtual_s);
   session_.log().line(
       "step {:>6}/{} | epoch {:6.2f} | loss {:.4f} | {} {:.4f} | lr {:.4g} | "
       "{:.0f} samples/s | {} | ETA {}",
@@ -185,6 +196,12 @@ void Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
       engine_.options.eval.on, text);
 }
 
+std::optional<double> Recorder::last_virtual_s() const {
+  const Table& train = results_->table("train");
+  if (session_.size() > 1 || train.rows() == 0) return std::nullopt;
+  return train.column("virtual_s").values.back();
+}
+
 void Recorder::log_end(const Position& at,
                        const std::string& how,
                        const std::vector<std::vector<double>>& by_worker,
@@ -198,9 +215,11 @@ void Recorder::log_end(const Position& at,
                                : "virtual seconds since this start, over "
                                  "workers");
   const char* names[] = {"compute", "communication exposed",
+                         "  of it, for others to come",
                          "communication overlapped", "waiting for data (wall)"};
   for (size_t section = 0; section < std::size(names); ++section) {
     double low = by_worker[0][section], high = low, sum = 0;
+    if (std::isnan(low)) continue;  // NCCL does not tell
     for (const auto& worker : by_worker) {
       low = std::min(low, worker[section]);
       high = std::max(high, worker[section]);
@@ -209,10 +228,13 @@ void Recorder::log_end(const Position& at,
     log.line("  {:<28} {:>10.3f} {:>10.3f} {:>10.3f}", names[section], low,
              sum / static_cast<double>(by_worker.size()), high);
   }
-  log.line("  training {} of {} on this machine, {:.0f} samples/s",
+  const std::optional<double> took = last_virtual_s();
+  log.line("  training {} of {} on this machine, {:.0f} samples/s{}",
            human_seconds(totals.trained_s),
            human_seconds(monotonic_s() - session_.started_s()),
-           totals.samples_per_s);
+           totals.samples_per_s,
+           took ? fmt::format("; the whole run took virtual {:.1f} s", *took)
+                : std::string());
   log.line(
       "  the whole run sent, all workers: {} in {:.0f} messages, control "
       "{}{}",
@@ -226,7 +248,10 @@ void Recorder::summarize(const std::string& how, const Totals& totals) {
   results_->summary("time_s", time_s_, "s", "wall time of training");
   results_->summary("samples_per_s", totals.samples_per_s, "s-1",
                     "samples by wall time of training, since the last start");
-  results_->summary("bytes_sent", totals.bytes, "1",
+  if (const std::optional<double> took = last_virtual_s())
+    results_->summary("virtual_s", *took, "s",
+                      "virtual time of the last worker");
+  results_->summary("bytes_sent", totals.bytes, "byte",
                     "payload bytes sent by all workers");
   results_->summary("messages_sent", totals.messages, "1",
                     "payload messages sent by all workers");

@@ -67,23 +67,28 @@ Trainer::Trainer(Session& session,
 // reports are replayed at the virtual moments at which they would have come,
 // so that a bucket's messages start when its gradients are ready.
 void Trainer::replay_in_virtual_time(double step_s) {
+  const Time begin = endpoint_.now();
+  compute_s_ = step_s;
   endpoint_.advance(step_s * kForwardShare);
   const double backward_s = step_s * (1 - kForwardShare);
   const auto reports = static_cast<double>(final_from_.size());
   for (const int64_t from : final_from_) {
-    if (scheme_->abandons_step()) break;
+    if (scheme_->abandons_step()) {
+      compute_s_ = endpoint_.now() - begin;
+      break;
+    }
     endpoint_.advance(backward_s / reports);
     bucketer_.final_from(
         from, [this](const Bucket& b) { scheme_->gradient_ready(b); });
   }
-  compute_s_ = step_s;
 }
 
 void Trainer::forward_backward(const Plan& plan) {
   const bool is_virtual = session_.size() == 1;
   const int64_t accumulate = engine_.options.data.accumulate;
   const double begin = monotonic_s();
-  if (!is_virtual) stragglers_.sleep(plan.step, compute_s_);
+  if (!is_virtual) stragglers_.sleep(plan.step, compute_s_ - slept_s_);
+  slept_s_ = monotonic_s() - begin;
   const double waited_before_s = feed_->wait_s();
   engine_.device->fill_zero(replica_.gradients.data(),
                             replica_.gradients.size() * 4, *engine_.stream);
@@ -149,6 +154,7 @@ Word Trainer::word() {
 }
 
 void Trainer::step(const Plan& plan) {
+  const SyncTimes in_next = scheme_->take_times();
   const double begin = monotonic_s();
   // A GPU is done with the forward of the step before, and at work on the rest.
   settle();
@@ -158,12 +164,13 @@ void Trainer::step(const Plan& plan) {
   scheme_->update(plan);
   scheme_->end_step(plan);
   if (engine_.device->kind() == DeviceKind::kCpu) settle();
-  const SyncTimes times = scheme_->take_times();
-  compute_s_ += times.device_s;
+  SyncTimes times = scheme_->take_times();
+  compute_s_ += in_next.device_s + times.device_s;
   // Where the host runs ahead, only a whole step has a time of its own.
   if (collectives_ != nullptr)
     compute_s_ =
         std::max(0.0, monotonic_s() - begin - data_waited_s_ - times.exposed_s);
+  times.add(in_next);
   recorder_->step_done(compute_s_, times);
   rate_ = plan.rate;
   boundary_s_ = endpoint_.now();
@@ -184,8 +191,13 @@ void Trainer::close_rows(int64_t worker_steps) {
 // Steps of this worker, until there are none left before the boundary.
 void Trainer::run_segment(const Boundary& from, int64_t until) {
   recorder_->start_clock();
-  // Services begin with the first worker; each worker where it stopped.
+  // Services begin with the first worker; each worker where it stopped. In
+  // virtual time nobody goes on while another's clock is still the boundary's.
   endpoint_.set_clock(from.earliest);
+  if (session_.size() == 1)
+    recorder_->uncounted([this] {
+      barrier(endpoint_, endpoint_.world_group(), tags::kControl);
+    });
   scheme_->begin({from.worker_steps, until, from.earliest});
   endpoint_.set_clock(boundary_s_);
   for (;;) {

@@ -85,6 +85,7 @@ class Trainer {
   double boundary_s_ = 0;     // the virtual clock when the last step ended
   double rate_ = 0;           // of the last step
   double compute_s_ = 0, data_waited_s_ = 0;  // of the step
+  double slept_s_ = 0;                        // of compute_s_
   // The sums of the last step's batches, until they are looked at: one step
   // later on a GPU, so that the host never waits for it.
   std::vector<PendingSums> pending_;

@@ -15,13 +15,16 @@ std::map<std::string, std::string> Trainer::facts() const {
 }
 
 void Trainer::visit_state(StateVisitor& visitor) {
+  endpoint_.set_clock(boundary_s_);  // what schemes tell times to come by
   scheme_->visit_state(visitor);
   visitor.visit(Owner::kWorker, "batches_seen", std::span(&batches_seen_, 1));
   // A row may end before the first step after this.
   visitor.visit(Owner::kWorker, "rate", std::span(&rate_, 1));
   recorder_->visit_state(visitor);
-  visitor.visit(Owner::kWorker, "virtual_s", std::span(&boundary_s_, 1));
-  if (session_.size() > 1) boundary_s_ = 0;  // of a run in one process
+  // Wall clocks are no part of the state, saved or loaded.
+  double virtual_s = session_.size() == 1 ? boundary_s_ : 0;
+  visitor.visit(Owner::kWorker, "virtual_s", std::span(&virtual_s, 1));
+  boundary_s_ = session_.size() == 1 ? virtual_s : 0;
 }
 
 void Trainer::start_or_resume() {

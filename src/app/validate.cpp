@@ -46,7 +46,8 @@ void print_plan(Log& log, const Engine& engine) {
   log.line("rate      {:.5g} after scaling, schedule {} over {:.0f} steps",
            engine.scaled_lr(options, 0), options.schedule.kind, plan.horizon);
   log.line(
-      "memory    replica {}{}, activations {}, data {}",
+      "memory    replica {}{} and what the scheme keeps beside it, activations "
+      "{}, data {}",
       human_bytes(replica_bytes),
       engine.workers > 1 ? fmt::format(" x {}", engine.workers) : "",
       human_bytes(activation_bytes),
@@ -55,10 +56,9 @@ void print_plan(Log& log, const Engine& engine) {
   const auto sent = planned_bytes({options.sync, options.optimizer, parameters,
                                    engine.workers, plan.total_steps},
                                   buffers);
-  log.line("sent      {} by {}",
+  log.line("sent      {}, {}", options.sync.scheme,
            sent ? human_bytes(*sent) + " a worker and step"
-                : std::string("as much as the run makes of it"),
-           options.sync.scheme);
+                : std::string("depends on how the run goes"));
   log.line("directory {}", RunDirectory(options).path().string());
 }
 

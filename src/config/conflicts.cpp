@@ -37,15 +37,16 @@ class Judge {
                             in_quotes(resume)));
   }
 
-  // A number for each worker, or one for all.
-  void by_worker(const char* key, size_t numbers) const {
+  // A number for each worker, or, where the key allows it, one for all.
+  void by_worker(const char* key,
+                 size_t numbers,
+                 const char* or_one = " or one for all") const {
     const int64_t workers = options_.run.workers;
     if (all_sound({"run.workers", key}) && workers > 0 && numbers > 1 &&
         static_cast<int64_t>(numbers) != workers)
-      complain_(key,
-                fmt::format("has {} numbers for run.workers = {}, expected {} "
-                            "or one for all",
-                            numbers, workers, workers));
+      complain_(
+          key, fmt::format("has {} numbers for run.workers = {}, expected {}{}",
+                           numbers, workers, workers, or_one));
   }
 
   void stragglers() const {
@@ -105,7 +106,7 @@ class Judge {
       complain_("data.batch_by_worker",
                 "has 1 number, expected one for each worker; for all alike "
                 "there is data.batch");
-    by_worker("data.batch_by_worker", batches.size());
+    by_worker("data.batch_by_worker", batches.size(), "");
     for (const double batch : batches)
       if (batch != std::floor(batch))
         complain_("data.batch_by_worker",

@@ -234,6 +234,8 @@ std::vector<Key> data_keys() {
        .doc = "Folder of the files, or the file of kind hdf5; must be given.",
        .used_when = {{"data.kind", without(data_kinds(), "synthetic_images")}},
        .on_resume = OnResume::kMayChange},
+  };
+  const std::vector<Key> more = {
       {.name = "data.partition",
        .target = at<kData, &DataOptions::partition>,
        .doc = "What a worker sees: interleaved, N workers with batch B see "
@@ -287,8 +289,9 @@ std::vector<Key> data_keys() {
        .high = 1024,  // each holds a batch of images in memory
        .on_resume = OnResume::kMayChange},
   };
-  for (const auto part : {batch_keys, image_file_keys, synthetic_keys})
-    for (Key& key : part()) keys.push_back(std::move(key));
+  for (const auto& part :
+       {batch_keys(), more, image_file_keys(), synthetic_keys()})
+    keys.insert(keys.end(), part.begin(), part.end());
   return keys;
 }
 

@@ -27,10 +27,13 @@ std::vector<UsedWhen> with(std::vector<UsedWhen> rules, UsedWhen rule) {
 
 const Words kReducing = {"bsp",   "ds_sync", "local_sgd",
                          "easgd", "esync",   "power_sgd"};
-const Words kOnTopology = {"d_psgd", "choco", "dcd_psgd", "ecd_psgd",
-                           "deep_squeeze"};
-const Words kCompressing = {"choco", "dcd_psgd", "ecd_psgd", "deep_squeeze",
-                            "dgc"};
+// The schemes with a property, as their table says.
+Words schemes_that(bool SchemeInfo::*property) {
+  Words words;
+  for (const SchemeInfo& info : scheme_table())
+    if (info.*property) words.push_back(info.keyword);
+  return words;
+}
 
 template <typename Table>
 Words keywords(const Table& table) {
@@ -65,7 +68,7 @@ std::vector<Key> sync_keys() {
        .choices = scheme_keywords()},
       {.name = "sync.transport",
        .target = at<kSync, &SyncOptions::transport>,
-       .doc = "What carries gradients between GPUs of different ranks: NCCL, "
+       .doc = "What carries sums between GPUs of different ranks: NCCL, "
               "or MPI through host memory; auto: NCCL where every rank has "
               "its own GPU, the library is there and the scheme can use it.",
        .choices = {"auto", "mpi", "nccl"},
@@ -196,7 +199,7 @@ std::vector<Key> local_keys() {
        .target = at2<&SyncOptions::easgd, &EasgdOptions::steps>,
        .doc = "Local steps between two exchanges with the centre.",
        .low = 1,
-       .used_when = used_by({"easgd"})},
+       .used_when = used_by(schemes_that(&SchemeInfo::uses_collectives))},
       {.name = "easgd.beta",
        .target = at2<&SyncOptions::easgd, &EasgdOptions::beta>,
        .doc = "How far the centre goes to the mean of the workers.",
@@ -398,12 +401,13 @@ std::vector<Key> gossip_keys() {
 }
 
 std::vector<Key> message_keys() {
-  const auto compressing = used_by(kCompressing);
+  const auto compressing = used_by(schemes_that(&SchemeInfo::uses_compressor));
   const auto sparse =
       with(compressing, {"compress.kind", {"top_k", "random_k"}});
   const auto qsgd = with(compressing, {"compress.kind", {"qsgd"}});
   const auto hierarchical =
-      with(used_by(kOnTopology), {"topology.kind", {"hierarchical"}});
+      with(used_by(schemes_that(&SchemeInfo::uses_topology)),
+           {"topology.kind", {"hierarchical"}});
   constexpr auto kCompress = &SyncOptions::compress;
   constexpr auto kTopology = &SyncOptions::topology;
   return {
@@ -440,7 +444,7 @@ std::vector<Key> message_keys() {
        .target = at2<kTopology, &TopologyOptions::kind>,
        .doc = "Who exchanges with whom.",
        .choices = keywords(topology_table()),
-       .used_when = used_by(kOnTopology)},
+       .used_when = used_by(schemes_that(&SchemeInfo::uses_topology))},
       {.name = "topology.group",
        .target = at2<kTopology, &TopologyOptions::group>,
        .doc = "Workers of a group, which average exactly.",

@@ -116,7 +116,8 @@ bool parse_one(const Key& key, std::string_view text, std::vector<T>& out) {
     if (item.empty() || !parse_one(key, item, values.emplace_back()))
       return false;
     if constexpr (std::is_same_v<T, std::string>)
-      if (std::count(values.begin(), values.end(), values.back()) > 1)
+      if (!key.choices.empty() &&
+          std::count(values.begin(), values.end(), values.back()) > 1)
         return false;
   }
   out = std::move(values);
@@ -181,8 +182,9 @@ std::string accepted_by_type(const Key& key) {
   else if constexpr (std::is_same_v<T, std::vector<double>>)
     return bounded(key, "a list of numbers");
   else if constexpr (std::is_same_v<T, std::vector<std::string>>)
-    return fmt::format("a list of {}, each at most once",
-                       in_words(key.choices));
+    return key.choices.empty() ? "a list of words"
+                               : fmt::format("a list of {}, each at most once",
+                                             in_words(key.choices));
   else
     return key.form.matches != nullptr ? std::string(key.form.accepts)
            : key.choices.empty()       ? std::string("a text")
@@ -289,7 +291,10 @@ std::optional<std::string> reason_unused(const Key& key,
         });
     if (is_used) continue;
     return fmt::format("is used by {} = {}, not by {}", rule.key,
-                       in_words(rule.values), now);
+                       in_words(rule.values),
+                       words.size() > 1 && words[0] == "sync_switch"
+                           ? "a phase of sync_switch.order"
+                           : now);
   }
   return std::nullopt;
 }

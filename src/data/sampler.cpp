@@ -164,18 +164,23 @@ Sampler::Sampler(const DataOptions& options,
   for (int rank = 0; rank < (is_interleaved ? 1 : ranks); ++rank) {
     const int64_t samples =
         std::ssize(impl_->shards[static_cast<size_t>(rank)]);
-    const int64_t drawn =
-        is_interleaved ? impl_->before.back() : impl_->batch[rank];
-    const double needed =
-        static_cast<double>(drawn) * static_cast<double>(options.accumulate);
+    double needed = 0;
+    for (int other = 0; other < ranks; ++other)
+      if (is_interleaved || other == rank)
+        needed += static_cast<double>(impl_->batch[other]) *
+                  static_cast<double>(options.accumulate);
     if (needed > static_cast<double>(samples))
       fail(ExitCode::kBadInput,
-           "data.batch: a step takes {} = {} x {} samples ({} x accumulate), "
-           "but {} has {}",
-           needed, drawn, options.accumulate,
-           is_interleaved ? fmt::format("the batches of {} workers", ranks)
-                          : fmt::format("batch of worker {}", rank),
-           is_interleaved ? "the train set" : "its shard", samples);
+           "data.batch: a step takes {} samples ({} x accumulate {}), but {} "
+           "has {}",
+           needed,
+           is_interleaved ? "the batches of all workers" : "a worker's batch",
+           options.accumulate,
+           is_interleaved ? "the train set"
+                          : fmt::format("the shard of worker {}", rank),
+           samples);
+    const int64_t drawn =
+        is_interleaved ? impl_->before.back() : impl_->batch[rank];
     steps_per_epoch =
         std::min(steps_per_epoch, samples / (drawn * options.accumulate));
   }

@@ -78,9 +78,10 @@ Plan Asp::next(const Word& mine) {
   return plan;
 }
 
+// What finish() has told is not told again.
 void Asp::await_pulled() {
   if (endpoint().now() < pulled_at_)
-    exposed([this] { endpoint().advance(pulled_at_ - endpoint().now()); });
+    endpoint().advance(pulled_at_ - endpoint().now());
 }
 
 void Asp::update(const Plan& plan) {
@@ -133,6 +134,8 @@ void Asp::visit_state(StateVisitor& visitor) {
   replica().optimizer.reset();  // of a replica that was just made
   SchemeBase::visit_state(visitor);
   visitor.visit(Owner::kWorker, "pushes", std::span(&num_pushes_, 1));
+  // Past times mean nothing to the clock of another process or world.
+  if (pulled_at_ <= endpoint().now()) pulled_at_ = 0;
   visitor.visit(Owner::kWorker, "pulled_at", std::span(&pulled_at_, 1));
   stale_.visit_state(visitor);
   if (shard_) shard_->visit_state(visitor);

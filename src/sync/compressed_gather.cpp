@@ -53,12 +53,13 @@ void CompressedGather::send_and_receive(Endpoint& endpoint, int64_t words) {
     return bytes_span(mirror_.host(rank * max_words_, words));
   };
   requests_.clear();
+  // First: what came the last time is on the device then.
+  mirror_.pull(endpoint, rank_ * max_words_, words, *ready_);
+  has_own_at_ = endpoint.now();
   for (int k = 1; k < N; ++k) {
     const int from = (rank_ - k + N) % N;
     requests_.push_back(endpoint.irecv(host(from), from, tags::kAverage));
   }
-  mirror_.pull(endpoint, rank_ * max_words_, words, *ready_);
-  has_own_at_ = endpoint.now();
   const Bytes own = host(rank_);
   for (int k = 1; k < N; ++k)
     requests_.push_back(endpoint.isend({own.data, own.bytes}, (rank_ + k) % N,

@@ -132,9 +132,9 @@ const Group& DsSync::group_of(const Plan& plan) const {
 
 void DsSync::average_over(const Group& group) {
   if (options_.batchnorm == "averaged")
-    average(group, {replica().parameters, replica().buffers});
+    average(group, {{replica().parameters}, {replica().buffers}});
   else
-    average(group, {replica().parameters});
+    average(group, {{replica().parameters}});
 }
 
 Plan DsSync::next(const Word& mine) {

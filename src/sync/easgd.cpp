@@ -21,7 +21,7 @@ void Easgd::end_step(const Plan& plan) {
   if ((plan.step + 1) % parts_.sync.easgd.steps != 0) return;
   const std::span<float> x = replica().parameters;
   combine(context(), mean_, {{1, x}});
-  average(world_, {mean_});
+  average(world_, {{mean_}});
   const auto beta = static_cast<float>(parts_.sync.easgd.beta);
   const float alpha = beta / static_cast<float>(size());
   combine(context(), x, {{1 - alpha, x}, {alpha, centre_}});

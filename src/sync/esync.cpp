@@ -150,9 +150,9 @@ bool Esync::aggregate(At at) {
     Replica& mine = replica();
     combine(context(), mine.parameters, {{1, mine.parameters}, {-1, anchor_}});
     if (averages_batchnorm_ && !mine.buffers.empty())
-      average(world_, {mine.parameters, mine.buffers});
+      average(world_, {{mine.parameters, wire_}, {mine.buffers}});
     else
-      average(world_, {mine.parameters});
+      average(world_, {{mine.parameters, wire_}});
     const auto rate = static_cast<float>(parts_.sync.esync.global_lr);
     combine(context(), anchor_, {{1, anchor_}, {rate, mine.parameters}});
     combine(context(), mine.parameters, {{1, anchor_}});
@@ -189,6 +189,8 @@ void Esync::visit_state(StateVisitor& visitor) {
   visitor.visit(Owner::kShared, "esync/round", std::span(&round_, 1));
   visitor.visit(Owner::kWorker, "esync/local_steps",
                 std::span(&last_local_steps_, 1));
+  // Past times mean nothing to the clock of another process or world.
+  if (available_at_ <= endpoint().now()) available_at_ = 0;
   double times[] = {available_at_, waited_s_, abandoned_};
   visitor.visit(Owner::kWorker, "esync/times", std::span(times));
   available_at_ = times[0];

@@ -143,6 +143,12 @@ void NeighbourExchange::settle() {
 
 void NeighbourExchange::visit_state(StateVisitor& visitor) {
   CHECK(state_ != State::kUnderWay);
+  // Past times mean nothing to the clock of another process or world: how long
+  // the round took is enough.
+  if (arrived_at_ <= parts_.endpoint.now()) {
+    begun_at_ -= arrived_at_;
+    all_here_at_ = arrived_at_ = 0;
+  }
   double values[] = {state_ == State::kSettled ? 1.0 : 0.0, begun_at_,
                      all_here_at_, arrived_at_};
   visitor.visit(Owner::kWorker, "exchange", std::span<double>(values));

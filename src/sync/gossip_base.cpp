@@ -109,7 +109,10 @@ std::string topology_obstacle(const SchemeRequest& request) {
   try {
     make_topology(request.sync.topology, request.workers);
   } catch (const Error& error) {
-    return error.what();
+    // "topology torus: ...", as `list topologies` says it.
+    const std::string what = error.what(), word = "topology ";
+    return what.starts_with(word) ? "topology.kind: " + what.substr(word.size())
+                                  : what;
   }
   return "";
 }

@@ -71,9 +71,9 @@ void LocalSgd::end_step(const Plan&) {
   if (steps_in_round_ < options_.steps) return;
   steps_in_round_ = 0;
   if (averages_batchnorm_)
-    average(world_, {replica().parameters, replica().buffers});
+    average(world_, {{replica().parameters}, {replica().buffers}});
   else
-    average(world_, {replica().parameters});
+    average(world_, {{replica().parameters}});
   if (has_outer_) outer_step();
 }
 

@@ -85,13 +85,17 @@ void OrderKeeper::write() {
 std::string server_obstacle(const SchemeRequest& request, int64_t bound) {
   const AspOptions& asp = request.sync.asp;
   if (asp.servers < 0 || asp.servers > request.workers)
-    return fmt::format("asp.servers: {}, expected 0 (one a worker) to {}",
-                       asp.servers, request.workers);
+    return fmt::format(
+        "asp.servers: {}, expected auto (one a worker) or 1 to {}", asp.servers,
+        request.workers);
   if (request.sync.scheme == "sync_switch" &&
       (asp.record || !asp.replay.empty()))
     return fmt::format(
-        "asp.{}: set under sync.scheme = sync_switch, expected asp or ssp",
-        asp.record ? "record" : "replay");
+        "asp.{}: {}, but sync.scheme = sync_switch keeps no order, expected "
+        "{}, "
+        "or sync.scheme = asp or ssp",
+        asp.record ? "record" : "replay", asp.record ? "yes" : asp.replay,
+        asp.record ? "no" : "none");
   if (asp.replay.empty()) return "";
   try {
     read_order(asp.replay,
@@ -101,6 +105,10 @@ std::string server_obstacle(const SchemeRequest& request, int64_t bound) {
                 .worker_steps = request.total_steps * request.workers,
                 .bound = bound});
   } catch (const Error& error) {
+    if (error.code() == ExitCode::kInputMissing)
+      fail(error.code(),
+           "asp.replay: {}, expected none or an order.h5 that asp.record wrote",
+           error.what());
     return std::string("asp.replay: ") + error.what();
   }
   return "";

@@ -31,7 +31,10 @@ struct Formulas {
         message_bytes(request.sync.compress, request.parameters));
   }
   double neighbours() const {
-    return make_topology(request.sync.topology, N).scaling(0) - 1;
+    const Topology topology = make_topology(request.sync.topology, N);
+    double sum = 0;
+    for (int rank = 0; rank < N; ++rank) sum += topology.scaling(rank) - 1;
+    return sum / N;
   }
   double value_bytes() const { return wire == Wire::kBf16 ? 2 : 4; }
 
@@ -66,13 +69,10 @@ struct Formulas {
     return all_reduce(N, layout.p_elems, wire) +
            all_reduce(N, layout.q_elems, wire);
   }
-  // Pushes to the shards of others, and answers from the own one. A shard a
-  // worker; with fewer, those who have one send more, the others less.
+  // Pushes to the shards of others, and answers from the own one: of the whole
+  // model all but what stays with its worker, 1/N, wherever the shards are.
   double server() const {
-    const int64_t asked = request.sync.asp.servers;
-    const double shards = asked == 0 ? N : static_cast<double>(asked);
-    const double slice = static_cast<double>(D) / shards * value_bytes();
-    return slice * (shards - 1) + slice * (N - 1);
+    return 2.0 * static_cast<double>(D) * value_bytes() * (N - 1) / N;
   }
 };
 
@@ -81,6 +81,9 @@ struct Formulas {
 std::optional<double> planned_bytes(const SchemeRequest& request,
                                     int64_t buffer_elems) {
   if (request.workers == 1) return 0;
+  if (request.sync.scheme == "local_sgd" &&
+      request.sync.local_sgd.start.value > 0)
+    return std::nullopt;
   const Formulas plan{request, buffer_elems};
   const double others = request.workers - 1;
   const std::map<std::string, std::function<double()>> formulas = {

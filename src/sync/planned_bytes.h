@@ -8,9 +8,10 @@
 
 namespace syncopate {
 
-// Payload bytes that worker 0 sends in a step, averaged over a long run;
-// `buffer_elems` are BatchNorm's running statistics. nullopt where it depends
-// on how the run goes: esync's rounds, sync_switch's phases.
+// Payload bytes that a worker sends in a step, the mean over the workers and
+// over a long run; `buffer_elems` are BatchNorm's running statistics. nullopt
+// where it depends on how the run goes: esync's rounds, sync_switch's phases,
+// local_sgd.start; of dgc after its warm-up.
 std::optional<double> planned_bytes(const SchemeRequest& request,
                                     int64_t buffer_elems);
 

@@ -134,9 +134,9 @@ void PowerSgd::update(const Plan& plan) {
   for (const auto& [offset, elems, at] : layout_.wholes)
     combine(context(), p.subspan(at, elems),
             {{1, gradients.subspan(offset, elems)}});
-  average(world_, {p_});
+  average(world_, {{p_, wire_}});
   for (const Matrix& matrix : layout_.matrices) project_back(matrix);
-  if (!q_.empty()) average(world_, {q_});
+  if (!q_.empty()) average(world_, {{q_, wire_}});
   for (const Matrix& matrix : layout_.matrices) decompress(matrix);
   for (const auto& [offset, elems, at] : layout_.wholes)
     combine(context(), gradients.subspan(offset, elems),

@@ -140,6 +140,7 @@ class Scheme {
   virtual void evaluation_model(EvalModel which,
                                 std::span<float> parameters,
                                 std::span<float> buffers) = 0;
+  // The worker's clock stands where its last step ended.
   virtual void visit_state(StateVisitor& visitor) = 0;
   virtual int64_t steps_done() const = 0;  // of this worker
   // As Pace: steps until a stop that was asked for takes effect.

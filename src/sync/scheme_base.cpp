@@ -34,8 +34,11 @@ SchemeBase::SchemeBase(const SchemeParts& parts,
       clip_factor_(parts.context.device(), parts.context.stream(), 1) {}
 
 Plan SchemeBase::next(const Word& mine) {
+  const Time begin = parts_.endpoint.now();
   const Turn turn = pace_->next(mine);
-  if (turn.stop) return {.stop = true};
+  if (turn.stop) return {.stop = true};  // clocks are set back at a boundary
+  const Time waited_s = parts_.endpoint.now() - begin;
+  times_.add({.exposed_s = waited_s, .wait_s = waited_s});
   return {.stop = false,
           .step = turn.step,
           .worker_steps = turn.worker_steps,
@@ -63,33 +66,34 @@ void SchemeBase::step_locally(const Plan& plan) {
 
 // In pieces, so that copies from and to a device go on beside messages.
 void SchemeBase::average(const Group& group,
-                         std::initializer_list<std::span<float>> ranges) {
+                         std::initializer_list<Averaged> ranges) {
   if (group.size() == 1) return;
   int64_t piece = bucket_elems(parts_.sync, parts_.collectives);
   reducer_->over(group);
   int64_t total = 0;
-  for (const std::span<float> range : ranges) total += std::ssize(range);
+  for (const auto& [range, wire] : ranges) total += std::ssize(range);
   piece = std::max(piece, total / (kMaxBuckets / 2) + 1);
   Tag tag = tags::kBucket;
-  for (const std::span<float> range : ranges)
+  for (const auto& [range, wire] : ranges)
     for (int64_t begin = 0; begin < std::ssize(range); begin += piece)
       reducer_->start("average", range, begin,
-                      std::min(piece, std::ssize(range) - begin), wire_, tag++);
+                      std::min(piece, std::ssize(range) - begin), wire, tag++);
   reducer_->close();
   times_.add(reducer_->finish());
-  for (const std::span<float> range : ranges)
+  for (const auto& [range, wire] : ranges)
     if (!range.empty())
       scale(context(), range, 1.0f / static_cast<float>(group.size()));
 }
 
 void SchemeBase::leave() {
   Replica& mine = replica();
-  if (owners_.parameters == Owner::kWorker) average(world_, {mine.parameters});
+  if (owners_.parameters == Owner::kWorker)
+    average(world_, {{mine.parameters}});
   if (owners_.buffers == Owner::kWorker && !mine.buffers.empty())
-    average(world_, {mine.buffers});
+    average(world_, {{mine.buffers}});
   if (owners_.optimizer == Owner::kWorker && mine.optimizer)
     for (const std::span<float> state : mine.optimizer->state())
-      average(world_, {state});
+      average(world_, {{state}});
 }
 
 void SchemeBase::evaluation_model(EvalModel which,

@@ -49,8 +49,11 @@ class SchemeBase : public Scheme {
   // Each range becomes its mean over the group's workers; waits for them. The
   // ranges must be there as long as the scheme. Members of a group call alike;
   // disjoint groups at the same time.
-  void average(const Group& group,
-               std::initializer_list<std::span<float>> ranges);
+  struct Averaged {
+    std::span<float> range;
+    Wire wire = Wire::kF32;  // bf16 is for gradients and differences
+  };
+  void average(const Group& group, std::initializer_list<Averaged> ranges);
   // The time of `action`, in which the worker waits for others, is exposed
   // communication.
   template <typename Action>

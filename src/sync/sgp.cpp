@@ -8,8 +8,7 @@
 namespace syncopate {
 namespace {
 
-// A worker that goes at others' pace through every step's peer is bound by
-// them, not by agreement on stops.
+// Agreement on stops must not bind workers more closely than peers do.
 constexpr int64_t kPeriod = 8;
 
 // 2^(round mod ceil(log2 workers))

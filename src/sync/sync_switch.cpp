@@ -134,8 +134,8 @@ void SyncSwitch::enter_next_phase() {
 }
 
 Time SyncSwitch::change(int64_t done) {
-  inner_->leave();
   times_.add(inner_->take_times());
+  inner_->leave();  // a part of the change, which next() takes the time of
   earlier_steps_ += inner_->steps_done();
   using Known = StragglerDetector::Known;
   Known stragglers = Known::kForgotten;
@@ -198,9 +198,9 @@ Plan SyncSwitch::next(const Word& mine) {
       word.stop = std::max(word.stop, static_cast<int>(wants_change_));
       inner_plan_ = inner_->next(word);
       if (!inner_plan_.stop) break;
-      inner_->quiesce();
     }
     const Time begin = parts_.endpoint.now();
+    if (!is_removed()) inner_->quiesce();
     const int64_t done = come_to_rest();
     if (done >= segment_.until || !is_change_due()) return {.stop = true};
     const Time earliest = change(done);
@@ -334,8 +334,11 @@ void SyncSwitch::visit_state(StateVisitor& visitor) {
 
 std::vector<SeriesInfo> SyncSwitch::series() const {
   using Over = SeriesInfo::Over;
-  return {{"phase", "1", "of sync_switch.order, from 0", Over::kMax},
-          {"scheme", "1", "the phase whose scheme is at work", Over::kMax},
+  return {{"phase", "1", "place in sync_switch.order, from 0", Over::kMax},
+          {"scheme", "1",
+           "place in sync_switch.order of the scheme at work: the phase's, or "
+           "in greedy's episodes a later asp",
+           Over::kMax},
           {"active_workers", "1", "workers that take steps", Over::kMax},
           {"detections", "1", "stragglers found so far", Over::kMax}};
 }

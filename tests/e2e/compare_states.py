@@ -1,6 +1,6 @@
-"""compare_states.py A B: exit 0 if two runs ended with the same numbers of the
-model and of the scheme (parameters, statistics, momentum, residuals, copies) to
-the bit on all workers. Clocks, and what was counted for rows, may differ.
+"""compare_states.py A B...: exit 0 if all runs ended with the same numbers of
+the model and of the scheme (parameters, statistics, momentum, residuals, copies)
+to the bit on all workers. Clocks, and what was counted for rows, may differ.
 
 --parameters compares nothing but them; --tolerance=X allows a difference of X
 of the largest value.
@@ -62,7 +62,13 @@ def main():
     for option in options:
         if option.startswith("--tolerance="):
             tolerance = float(option.split("=")[1])
-    a, b = (read(run, wanted) for run in runs)
+    first = read(runs[0], wanted)
+    alike = [is_alike(runs[0], first, run, read(run, wanted), tolerance)
+             for run in runs[1:]]
+    sys.exit(not (alike and all(alike)))
+
+
+def is_alike(run_a, a, run_b, b, tolerance):
     differences = [f"{name} in one of them only" for name in set(a) ^ set(b)]
     for name in sorted(set(a) & set(b)):
         if a[name].shape != b[name].shape:
@@ -74,8 +80,8 @@ def main():
         if not worst <= tolerance * max(np.abs(a[name]).max(), 1e-30):
             differences.append(f"{name}: differs by {worst}")
     for line in differences[:5]:
-        print(f"{runs[0]} and {runs[1]}: {line}")
-    sys.exit(1 if differences else 0)
+        print(f"{run_a} and {run_b}: {line}")
+    return not differences
 
 
 main()

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # The schemes' tests share this: which keys a scheme needs, and what a run
 # ended with. Source it behind lib.sh.
 
@@ -23,7 +24,5 @@ scheme_keys() { # scheme_keys SCHEME: keys with which 20 steps show what it does
 
 all_schemes() { "$SYNCOPATE" list schemes | awk '{ print $1 }'; }
 
-# same_states RUN RUN: all that is common to the newest checkpoints' models.
-same_states() {
-  python "$here/compare_states.py" "runs/$1" "runs/$2"
-}
+# same_states RUN RUN...: the newest checkpoints hold the same models and states.
+same_states() { python "${here:?}/compare_states.py" "${@/#/runs/}"; }

@@ -47,6 +47,7 @@ merge() {
 changes() {
   smaller=()
   case $1 in
+    ds_sync_cifar10_*) small=(--data.path="$data/cifar10" --data.batch=2) ;;
     *_cifar10_*) small=(--data.path="$data/cifar10" --data.batch=4) ;;
     *_cifar100_*) small=(--data.path="$data/cifar100" --data.batch=2) ;;
     *_imagenet_*)

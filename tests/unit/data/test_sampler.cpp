@@ -231,12 +231,12 @@ TEST(Sampler, RefusesTooFewSamples) {
       make_sampler(make_options("interleaved", 5), set, 4).batches_per_epoch(),
       1);
   expect_refused(
-      "data.batch: a step takes 24 = 6 x 1 x 4 samples (batch x accumulate x "
-      "workers), but the train set has 20",
+      "data.batch: a step takes 24 samples (the batches of all workers x "
+      "accumulate 1), but the train set has 20",
       [&] { make_sampler(make_options("interleaved", 6), set, 4); });
   expect_refused(
-      "data.batch: a step takes 12 = 6 x 2 x 1 samples (batch x accumulate x "
-      "workers), but the smallest shard has 10",
+      "data.batch: a step takes 12 samples (a worker's batch x accumulate 2), "
+      "but the shard of worker 0 has 10",
       [&] { make_sampler(make_options("sorted", 6, 2), set, 2); });
   expect_refused(
       "data.partition: by_class deals 3 classes, expected at least one for "

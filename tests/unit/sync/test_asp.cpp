@@ -477,10 +477,16 @@ TEST(Asp, SaysWhatCannotRun) {
   sync.asp.servers = 4;
   EXPECT_EQ(obstacle(sync, 4), "");
   EXPECT_EQ(obstacle(sync, 3),
-            "asp.servers: 4, expected 0 (one a worker) to 3");
+            "asp.servers: 4, expected auto (one a worker) or 1 to 3");
   sync.asp.servers = 0;
   sync.asp.replay = "/nowhere/order.h5";
-  EXPECT_EQ(obstacle(sync, 4).rfind("asp.replay: /nowhere/order.h5", 0), 0u);
+  try {
+    FAIL() << obstacle(sync, 4);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kInputMissing);
+    EXPECT_EQ(std::string(error.what()).rfind("asp.replay: /nowhere/order.h5"),
+              0u);
+  }
 }
 
 }  // namespace

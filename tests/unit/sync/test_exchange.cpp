@@ -133,6 +133,7 @@ TEST(NeighbourExchange, SettlesWithoutTakingTime) {
       party->exchange.settle();
       EXPECT_EQ(party->values(party->exchange.incoming(0))[0],
                 static_cast<float>(1 - endpoint.rank()));
+      endpoint.set_clock(4);
       if (restarts) {
         test::StateInMemory state(test::StateInMemory::Way::kSave);
         party->exchange.visit_state(state);
@@ -140,7 +141,6 @@ TEST(NeighbourExchange, SettlesWithoutTakingTime) {
         state.turn(test::StateInMemory::Way::kLoad);
         party->exchange.visit_state(state);
       }
-      endpoint.set_clock(4);
       endpoint.advance(1);
       const SyncTimes times = party->exchange.finish();
       EXPECT_EQ(endpoint.now(), 7);
@@ -149,6 +149,30 @@ TEST(NeighbourExchange, SettlesWithoutTakingTime) {
       EXPECT_EQ(party->exchange.finish().exposed_s, 0);
     });
   }
+}
+
+// The clock of the process that goes on may be another's (MPI: since its host
+// was started): a round that was over takes no time of it.
+TEST(NeighbourExchange, IsOverByAnyClock) {
+  make_inproc_world(2, kLink)->run([&](Endpoint& endpoint) {
+    test::StateInMemory state(test::StateInMemory::Way::kSave);
+    {
+      Party party(endpoint, Wire::kF32);
+      endpoint.advance(1e6);
+      party.start_to_right();
+      party.exchange.settle();
+      endpoint.advance(1);
+      party.exchange.visit_state(state);
+    }
+    endpoint.set_clock(0);
+    Party party(endpoint, Wire::kF32);
+    state.turn(test::StateInMemory::Way::kLoad);
+    party.exchange.visit_state(state);
+    const SyncTimes times = party.exchange.finish();
+    EXPECT_EQ(endpoint.now(), 0);
+    EXPECT_EQ(times.exposed_s, 0);
+    EXPECT_EQ(times.overlapped_s, 3);
+  });
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 // What `validate` says a step sends is what the counters count.
 #include "sync/planned_bytes.h"
+
+#include <algorithm>
+
 #include "unit/sync/toy_run.h"
 
 namespace syncopate {
@@ -19,6 +22,13 @@ ToyRun run_of(const std::string& scheme) {
   return run;
 }
 
+double mean_sent(const test::ToyResult& result, const ToyRun& run) {
+  double sum = 0;
+  for (const auto bytes : result.payload_bytes)
+    sum += static_cast<double>(bytes);
+  return sum / static_cast<double>(result.payload_bytes.size() * run.steps);
+}
+
 TEST(PlannedBytes, AreThoseThatAreCounted) {
   for (const SchemeInfo& info : scheme_table())
     for (const int workers : {1, 3, 4, 6, 9}) {
@@ -32,11 +42,28 @@ TEST(PlannedBytes, AreThoseThatAreCounted) {
       const auto result = test::train_toy(workers, run);
       // A shard of the server has a whole number of elements, a bucket's
       // chunks too: some elements a message.
-      EXPECT_NEAR(*planned,
-                  static_cast<double>(result.payload_bytes[0]) / run.steps,
-                  0.02 * *planned + 40)
+      EXPECT_NEAR(*planned, mean_sent(result, run), 0.02 * *planned + 40)
           << info.keyword << ", " << workers << " workers";
     }
+}
+
+// Where workers send unlike amounts.
+TEST(PlannedBytes, AreMeansOverTheWorkers) {
+  ToyRun one_server = run_of("asp");
+  one_server.sync.asp.servers = 1;
+  ToyRun margulis = run_of("d_psgd");
+  margulis.sync.topology.kind = "margulis";
+  const test::ToyModel model(margulis.shapes);
+  for (const ToyRun& run : {one_server, margulis}) {
+    const auto planned = planned_bytes(
+        {run.sync, run.optimizer, model.parameters(), 16, run.steps}, 0);
+    const auto result = test::train_toy(16, run);
+    EXPECT_GT(*std::max_element(result.payload_bytes.begin(),
+                                result.payload_bytes.end()),
+              1.1 * mean_sent(result, run) * run.steps);
+    EXPECT_NEAR(*planned, mean_sent(result, run), 0.02 * *planned + 40)
+        << run.sync.scheme;
+  }
 }
 
 }  // namespace

@@ -210,6 +210,7 @@ class ToyWorker {
       done = static_cast<int64_t>(steps);
       if (run_.at_boundary)
         run_.at_boundary(endpoint_.rank(), done, *scheme_, *replica_);
+      endpoint_.set_clock(clock[0]);
       if (done == run_.restart_at * N) restart();
       if (done >= total) scheme_->finish();
       endpoint_.set_clock(clock[0]);

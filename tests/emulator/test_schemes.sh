@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Every scheme of `list schemes` on a GPU, emulated or real: it learns what the
+# CPU learns, gives the same bits twice, resumes to the bit, and is the same in
+# one process and on ranks that share the GPU.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+# shellcheck source=tests/e2e/scheme_keys.sh
+source "$here/scheme_keys.sh"
+: "${SYNCOPATE_GPU:?the path of the program with a GPU, emulated or real}"
+export OMP_NUM_THREADS=1
+# Six steps, the last ones behind the end of an epoch of 48 samples.
+short=(--run.steps=6 --run.log_every=1 --data.samples=48 --data.batch=4
+  --data.test_samples=8 --schedule.warmup=0 --eval.every=4 --eval.batch=8
+  --checkpoint.every=3 --optimizer.lr=0.02)
+# A step's update is late by one under asp: workers of unlike speed.
+# shellcheck disable=SC2054  # commas within a key's list
+pace=(--run.workers=2 --compute.speed=1,2 --network.latency_us=50000)
+
+gpu() { # gpu NAME KEYS...
+  expect_code 0 "$SYNCOPATE_GPU" train tiny.ini "${short[@]}" --run.device=cuda \
+    --run.name="$1" "${@:2}"
+}
+
+schemes=()
+for scheme in $(all_schemes); do
+  schemes+=("$scheme")
+  # shellcheck disable=SC2207
+  keys=("${pace[@]}" --sync.scheme="$scheme" $(scheme_keys "$scheme"))
+  expect_code 0 "$SYNCOPATE" train tiny.ini "${short[@]}" "${keys[@]}" \
+    --run.device=cpu --run.name="$scheme-cpu"
+  gpu "$scheme" "${keys[@]}"
+  gpu "$scheme-cut" "${keys[@]}" --run.stop_at=3
+  gpu "$scheme-cut" "${keys[@]}"
+  grep -q "resumed from .*(step 3)" "runs/$scheme-cut/log.txt" ||
+    fail "$scheme did not resume at step 3"
+  # The same bits twice, and over a resume.
+  python "$here/compare_runs.py" --virtual "runs/$scheme" "runs/$scheme-cut" ||
+    fail "$scheme: a resumed run differs"
+done
+
+# On two ranks: schemes whose bits do not depend on who is first.
+for scheme in bsp choco dgc power_sgd ds_sync; do
+  # shellcheck disable=SC2207
+  keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
+  # shellcheck disable=SC2046
+  expect_code 0 $(ranks 2) "$SYNCOPATE_GPU" train tiny.ini "${short[@]}" \
+    --run.device=cuda --run.name="$scheme-ranks" "${keys[@]}"
+  same_states "$scheme" "$scheme-ranks" || fail "$scheme: the worlds differ"
+done
+for scheme in asp esync; do
+  # shellcheck disable=SC2046
+  expect_code 0 $(ranks 2) "$SYNCOPATE_GPU" train tiny.ini "${short[@]}" \
+    --run.device=cuda --run.name="$scheme-ranks" --sync.scheme="$scheme"
+done
+
+# A GPU for each rank: NCCL's calls carry what schemes reduce, and two summands
+# have one sum.
+carried=()
+if [[ ${EMULATES_NCCL:-} == ON ]]; then
+  for scheme in local_sgd easgd power_sgd esync sync_switch; do
+    # shellcheck disable=SC2207
+    keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
+    # shellcheck disable=SC2046
+    SYNCOPATE_EMULATED_GPUS=2 expect_code 0 $(ranks 2) "$SYNCOPATE_GPU" train \
+      tiny.ini "${short[@]}" --run.device=cuda --run.name="$scheme-nccl" \
+      "${keys[@]}"
+    grep -q '^transport NCCL' "runs/$scheme-nccl/log.txt" ||
+      fail "$scheme: the transport is not NCCL"
+    carried+=("$scheme-nccl")
+    [[ $scheme == esync || $scheme == sync_switch ]] ||
+      same_states "$scheme" "$scheme-nccl" ||
+      fail "$scheme: NCCL leads elsewhere"
+  done
+else
+  echo "left out: two GPUs with NCCL (built without its header)"
+fi
+
+# The CPU's losses, but for rounding: sums have other orders. What is chosen
+# by size or rounded to few values (top_k, signs, levels) differs where two
+# values are nearly equal, by as much as a value is worth.
+python - "${schemes[@]}" / "${carried[@]}" <<'PY' || fail "the GPU does not follow the CPU"
+import h5py, numpy as np, sys
+choosing = {"choco", "dcd_psgd", "ecd_psgd", "deep_squeeze", "ef_sign_sgd", "dgc"}
+def losses(run):
+    with h5py.File(f"runs/{run}/results.h5") as f:
+        return np.concatenate([f["train/loss"][...], f["eval/loss"][...]])
+wrong = False
+split = sys.argv.index("/")
+for scheme in sys.argv[1:split]:
+    cpu, gpu = losses(scheme + "-cpu"), losses(scheme)
+    worst = np.abs(gpu / cpu - 1).max()
+    print(f"{scheme}: largest relative difference of the loss {worst:.1e}")
+    wrong |= not worst < (1e-3 if scheme in choosing else 1e-4)
+    wrong |= not np.isfinite(gpu).all() or len(gpu) != 8
+for run in ["asp-ranks", "esync-ranks"] + sys.argv[split + 1:]:
+    wrong |= not np.isfinite(losses(run)).all()
+sys.exit(wrong)
+PY
+finish

@@ -1,0 +1,64 @@
+// Where time goes is told once: in virtual time a worker computes or waits,
+// whatever the scheme, and whether or not there are boundaries.
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/sync/toy_run.h"
+
+namespace syncopate {
+namespace {
+
+SyncOptions options_of(const std::string& scheme) {
+  SyncOptions sync;
+  sync.scheme = scheme;
+  sync.topology.kind = "ring";
+  sync.compress.kind = scheme == "dgc" ? "top_k" : "sign";
+  sync.ssp.bound = 1;
+  sync.local_sgd.steps = 3;
+  sync.sync_switch.order = {"bsp", "asp", "local_sgd"};
+  sync.sync_switch.fractions = {0.3, 0.3, 0.4};
+  return sync;
+}
+
+class Times : public testing::TestWithParam<std::string> {};
+
+TEST_P(Times, OfComputingAndWaitingAreTheClocks) {
+  constexpr int kWorkers = 5;
+  // A boundary is free: also for the pull under way when an asp phase ends at
+  // one, which has been told.
+  const double tolerance_s = GetParam() == "sync_switch" ? 0.2 : 1e-9;
+  for (const int64_t boundary_every : {0, 1, 4}) {
+    std::vector<double> spent(kWorkers);
+    test::ToyRun run;
+    run.sync = options_of(GetParam());
+    run.steps = 20;
+    run.boundary_every = boundary_every;
+    run.step_time = [&](int rank, int64_t step) {
+      const double step_s = 1 + 0.3 * rank + 0.7 * ((rank + step) % 3 == 0);
+      spent[rank] += step_s;
+      return step_s;
+    };
+    run.after_step = [&](int rank, const Plan&, Scheme& scheme, Replica&) {
+      const SyncTimes times = scheme.take_times();
+      EXPECT_LE(times.wait_s, times.exposed_s + 1e-9);
+      spent[rank] += times.exposed_s + times.device_s;
+    };
+    const test::ToyResult result =
+        test::train_toy(kWorkers, run, {.latency_s = 0.05, .bytes_per_s = 2e3});
+    for (int rank = 0; rank < kWorkers; ++rank)
+      EXPECT_NEAR(spent[rank], result.clock[rank], tolerance_s)
+          << "worker " << rank << ", boundaries every " << boundary_every;
+  }
+}
+
+std::vector<std::string> all_schemes() {
+  std::vector<std::string> names;
+  for (const SchemeInfo& info : scheme_table()) names.push_back(info.keyword);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllSchemes,
+                         Times,
+                         testing::ValuesIn(all_schemes()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace syncopate
