@@ -76,7 +76,7 @@ bad compress.bits "expected" "$(s choco)" "$(w 3)" --compress.kind=qsgd \
 bad choco.gamma "expected" "$(s choco)" "$(w 3)" --choco.gamma=0
 bad choco.gamma "expected" "$(s deep_squeeze)" "$(w 3)" --choco.gamma=1.5
 bad power_sgd.rank "expected" "$(s power_sgd)" "$(w 3)" --power_sgd.rank=0
-for scheme in ds_sync local_sgd dgc ef_sign_sgd choco; do
+for scheme in ds_sync local_sgd easgd dgc ef_sign_sgd choco; do
   bad sync.wire "$scheme" "$(s $scheme)" "$(w 3)" --sync.wire=bf16
 done
 bad sync.wire "expected" "$(s bsp)" "$(w 3)" --sync.wire=bf16 \
