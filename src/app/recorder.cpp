@@ -233,7 +233,7 @@ void Recorder::write(const OpenRow& row) {
     for (const auto& worker : by_worker)
       comm.push_back(worker[num_metrics + figure]);
   results_->table("comm").append(comm);
-  write_series(row, position, by_worker);
+  write_series(position, by_worker);
 
   log_row(row.at, means, row, samples, virtual_s,
           total[num_metrics + kExposed] / endpoint_.size(),
@@ -241,8 +241,7 @@ void Recorder::write(const OpenRow& row) {
   results_->commit_if_due();
 }
 
-void Recorder::write_series(const OpenRow&,
-                            const std::vector<double>& position,
+void Recorder::write_series(const std::vector<double>& position,
                             const std::vector<std::vector<double>>& by_worker) {
   if (series_.empty()) return;
   std::vector<double> values = position;

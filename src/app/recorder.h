@@ -105,8 +105,7 @@ class Recorder {
   void declare_series();
   void close_row(const Position& at);
   void write(const OpenRow& row);
-  void write_series(const OpenRow& row,
-                    const std::vector<double>& position,
+  void write_series(const std::vector<double>& position,
                     const std::vector<std::vector<double>>& by_worker);
   size_t num_figures() const;
   // Rank 0: virtual_s of the last row of /train; none under MPI.
