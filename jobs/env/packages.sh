@@ -7,7 +7,7 @@ packages_of() { # packages_of GROUP
     build)
       echo g++ cmake ninja-build mpich libmpich-dev libhdf5-dev \
         libboost-context-dev libdnnl-dev \
-        libfmt-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev \
+        libfmt-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev libutf8proc-dev \
         libturbojpeg0-dev
       ;;
     data) echo dataset-fashion-mnist ;;

@@ -16,7 +16,8 @@
 namespace syncopate {
 
 struct DataOptions {
-  // idx cifar10 cifar100 hdf5 image_folder prepared_images synthetic_images
+  // idx cifar10 cifar100 hdf5 image_folder prepared_images synthetic_images;
+  // squad synthetic_squad; criteo synthetic_criteo
   std::string kind = "idx";
   std::string path;
   int64_t batch = 128;                  // per worker
@@ -41,11 +42,26 @@ struct DataOptions {
   int64_t eval_resize = 0;     // of the shorter side; 0: 256/224 of the size
   int64_t decode_threads = 0;  // that fill a batch; 0: the cores there are
   // synthetic_images; the size of image_folder and prepared_images too
+  // synthetic_*
   int64_t samples = 2048, test_samples = 512, classes = 10;
   int64_t channels = 3;
   int64_t height = 0, width = 0;  // 0: 32 of synthetic_images, else 224
   double noise = 0.5;  // of a class's pattern, in its standard deviations
   uint64_t synthetic_seed = 7;
+  // squad: path is the folder of train-v1.1.json and dev-v1.1.json, either of
+  // them also as .json.gz
+  std::string vocabulary;     // WordPiece vocabulary, one token a line
+  bool lower_case = true;     // and strip accents: the uncased vocabularies
+  int64_t max_length = 384;   // tokens of a sample, [CLS] and [SEP] with them
+  int64_t stride = 128;       // of a long context's windows, tokens
+  int64_t max_question = 64;  // tokens of a question, the rest is cut off
+  // none: samples in any order; length: those of a step have like lengths, so
+  // that workers have like work
+  std::string bucketing = "length";
+  // synthetic_squad
+  int64_t context_words = 60;
+  // synthetic_criteo
+  int64_t field_rows = 1000;  // of each category's table
 };
 
 // Reads train and test. Errors: Error(kInputMissing), or Error(kBadInput)

@@ -47,7 +47,11 @@ void initialise_parameters(std::span<float> parameters,
         fill_uniform(values, dense_bound, rng);
         break;
       case Role::kBatchNorm:
+      case Role::kLayerNorm:
         std::ranges::fill(values, entry.name.ends_with(".weight") ? 1.f : 0.f);
+        break;
+      case Role::kEmbedding:
+        fill_normal(values, 0.02, rng);
         break;
       case Role::kStatistic:
         CHECK_MSG(false, "{} is no parameter", entry.name);

@@ -10,7 +10,8 @@ namespace syncopate {
 
 // Filters (K, C, R, S): N(0, sqrt(2 / (R S K))), He et al. 2015 by fan-out.
 // Matrices (K, D) and the bias after them: U(-1/sqrt(D), 1/sqrt(D)).
-// BatchNorm: gamma ("*.weight") 1, beta 0. Draws depend on the seed and the
+// BatchNorm and LayerNorm: gamma ("*.weight") 1, beta 0. Embedding tables:
+// N(0, 0.02). Draws depend on the seed and the
 // tensor's index only.
 void initialise_parameters(std::span<float> parameters,
                            const ParameterTable& table,

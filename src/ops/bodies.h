@@ -3,11 +3,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ops/activation.h"
+#include "ops/attention.h"
 #include "ops/augment.h"
 #include "ops/combine.h"
 #include "ops/conv.h"
 #include "ops/elementwise.h"
+#include "ops/embedding.h"
+#include "ops/interaction.h"
 #include "ops/jpeg.h"
+#include "ops/layernorm.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
@@ -16,6 +21,7 @@
 #include "ops/quantize.h"
 #include "ops/reduce.h"
 #include "ops/select.h"
+#include "ops/sequences.h"
 
 namespace syncopate {
 
@@ -56,6 +62,21 @@ struct OpBodies {
   decltype(syncopate::top_k_encode)* top_k_encode;
   decltype(syncopate::random_k_encode)* random_k_encode;
   decltype(syncopate::sparse_blend)* sparse_blend;
+  decltype(syncopate::token_dropout)* token_dropout;
+  decltype(syncopate::attention_forward)* attention_forward;
+  decltype(syncopate::attention_backward)* attention_backward;
+  decltype(syncopate::layernorm_forward)* layernorm_forward;
+  decltype(syncopate::layernorm_backward)* layernorm_backward;
+  decltype(syncopate::gelu_forward)* gelu_forward;
+  decltype(syncopate::gelu_backward)* gelu_backward;
+  decltype(syncopate::embedding_forward)* embedding_forward;
+  decltype(syncopate::embedding_backward)* embedding_backward;
+  decltype(syncopate::interaction_forward)* interaction_forward;
+  decltype(syncopate::interaction_backward)* interaction_backward;
+  decltype(syncopate::binary_cross_entropy)* binary_cross_entropy;
+  decltype(syncopate::span_cross_entropy)* span_cross_entropy;
+  decltype(syncopate::adam_update)* adam_update;
+  decltype(syncopate::adam_direction)* adam_direction;
   decltype(syncopate::gather_images)* gather_images;
   // Null on the CPU.
   decltype(syncopate::can_decode_jpegs)* can_decode_jpegs;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/context.h"
+#include "ops/sequences.h"
 
 namespace syncopate {
 
@@ -27,5 +28,27 @@ void softmax_cross_entropy(Context& context,
                            ConstTensor logits,  // (N, K) fp32
                            ConstTensor labels,  // (N) i32
                            float scale);
+
+// Log loss of a click, z = logit: loss_n = log(1 + exp(-|z|)) + max(z, 0)
+// - z label; dlogits[n] = scale * (1 / (1 + exp(-z)) - label). Counted as
+// correct where z > 0 says label 1. Aliasing, `sums`, bad labels: as above.
+void binary_cross_entropy(Context& context,
+                          ClassificationSums* sums,
+                          Tensor dlogits,      // (N, 1) fp32, or data null
+                          ConstTensor logits,  // (N, 1) fp32
+                          ConstTensor labels,  // (N) i32, 0 or 1
+                          float scale);
+
+// The first and the last token of an answer, each the softmax over the tokens
+// of its sequence: loss_n = mean of the two cross-entropies. Counted as correct
+// where both have the highest logit (a tie goes to the first). labels[n, .] are
+// positions in sequence n. samples = N. Aliasing, `sums`, bad labels: as above.
+void span_cross_entropy(Context& context,
+                        ClassificationSums* sums,
+                        Tensor dlogits,      // (T, 2) fp32, or data null
+                        ConstTensor logits,  // (T, 2) fp32: first, last
+                        ConstTensor labels,  // (N, 2) i32
+                        const Sequences& sequences,
+                        float scale);
 
 }  // namespace syncopate

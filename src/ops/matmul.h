@@ -1,4 +1,6 @@
-// Dense layers as matrix products, fp32 row-major.
+// Dense layers as matrix products, row-major: activations fp32 or bf16,
+// parameters and their gradients fp32 (rounded to bf16 for a product with
+// bf16 activations, which is summed in fp32).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +10,8 @@ namespace syncopate {
 
 // y = x w^T + b
 void linear_forward(Context& context,
-                    Tensor y,        // (N, K) fp32
-                    ConstTensor x,   // (N, D) fp32
+                    Tensor y,        // (N, K) fp32 or bf16
+                    ConstTensor x,   // (N, D) as y
                     ConstTensor w,   // (K, D) fp32
                     ConstTensor b);  // (K) fp32, or data null
 

@@ -16,8 +16,14 @@ namespace syncopate {
 struct OptimizerOptions {
   std::string kind = "sgd";
   double lr = 0.1;
-  double momentum = 0.9;
-  bool nesterov = false;
+  double momentum = 0.9;                          // sgd
+  bool nesterov = false;                          // sgd
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // adam, adamw
+  // What adam and adamw do with rows of an embedding table that no sample of a
+  // step touched. dense: as with every other parameter, moments decay and
+  // weight decay acts; lazy: nothing (their bias correction still counts all
+  // steps), which costs time by rows touched, and is another optimizer.
+  std::string embedding = "dense";
   double weight_decay = 1e-4;
   bool decay_batchnorm = true;  // false: gamma and beta are exempt
   double clip_norm = 0;         // global norm of the gradient; 0: no clipping
@@ -58,6 +64,11 @@ class Optimizer {
   // The state's ranges, each as long as the optimizer's slice, in its device's
   // memory; always the same ones in the same order.
   virtual std::vector<std::span<float>> state() = 0;
+  // Calls of apply() or direction() so far, where the arithmetic depends on
+  // them (bias correction); handed over together with state(). One call a step
+  // takes the whole slice.
+  virtual int64_t steps() const { return 0; }
+  virtual void set_steps(int64_t) {}
   virtual void visit_state(StateVisitor& visitor, Owner owner) = 0;
   virtual int64_t state_elems() const = 0;
 };

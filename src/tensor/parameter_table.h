@@ -16,9 +16,11 @@
 namespace syncopate {
 
 enum class Role : uint8_t {
-  kWeight,     // convolution filters, matrices, embeddings
+  kWeight,     // convolution filters, matrices
   kBias,       // of a convolution or a matrix
   kBatchNorm,  // gamma and beta
+  kLayerNorm,  // gamma and beta
+  kEmbedding,  // (rows, D): a table of which a batch touches few rows
   kStatistic,  // buffers: running mean and variance
 };
 

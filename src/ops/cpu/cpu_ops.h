@@ -41,6 +41,21 @@ decltype(syncopate::qsgd_blend) qsgd_blend;
 decltype(syncopate::top_k_encode) top_k_encode;
 decltype(syncopate::random_k_encode) random_k_encode;
 decltype(syncopate::sparse_blend) sparse_blend;
+decltype(syncopate::token_dropout) token_dropout;
+decltype(syncopate::attention_forward) attention_forward;
+decltype(syncopate::attention_backward) attention_backward;
+decltype(syncopate::layernorm_forward) layernorm_forward;
+decltype(syncopate::layernorm_backward) layernorm_backward;
+decltype(syncopate::gelu_forward) gelu_forward;
+decltype(syncopate::gelu_backward) gelu_backward;
+decltype(syncopate::embedding_forward) embedding_forward;
+decltype(syncopate::embedding_backward) embedding_backward;
+decltype(syncopate::interaction_forward) interaction_forward;
+decltype(syncopate::interaction_backward) interaction_backward;
+decltype(syncopate::binary_cross_entropy) binary_cross_entropy;
+decltype(syncopate::span_cross_entropy) span_cross_entropy;
+decltype(syncopate::adam_update) adam_update;
+decltype(syncopate::adam_direction) adam_direction;
 decltype(syncopate::gather_images) gather_images;
 
 }  // namespace syncopate::cpu

@@ -1,0 +1,52 @@
+// The area under the receiver operating characteristic, exactly.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace syncopate {
+
+// The probability that a positive sample scores higher than a negative one,
+// ties counted half (Mann-Whitney): for scores in any order, NaN without both
+// kinds of samples. A score of NaN gives NaN.
+double area_under_curve(std::span<const float> scores,
+                        std::span<const uint8_t> positive);
+
+// The same over samples that lie on several workers, in memory that does not
+// grow with all of them: each sorts its own, and ranges of scores are merged
+// from the lowest up.
+class SortedScores {
+ public:
+  SortedScores(std::vector<float> scores, std::vector<uint8_t> positive);
+  // How many samples have a score whose ordered bits (monotone in the score)
+  // lie in part [i] of `parts` equal parts of the 32-bit range.
+  std::vector<int64_t> histogram(int parts) const;
+  // Of the samples in ordered bits [begin, end): distinct values, rising, with
+  // how many negative and positive samples have it.
+  struct Entry {
+    uint32_t ordered;
+    uint32_t negative, positive;
+  };
+  std::vector<Entry> entries(uint64_t begin, uint64_t end) const;
+  bool has_nan() const { return has_nan_; }
+
+ private:
+  std::vector<Entry> entries_;
+  bool has_nan_ = false;
+};
+
+// Adds entries in rising order, of all workers together.
+class AucSum {
+ public:
+  // Entries of one range, of any number of workers, in any order.
+  void add(std::vector<SortedScores::Entry> entries);
+  double value() const;
+
+ private:
+  double below_ = 0;  // negative samples so far
+  double positive_ = 0, wins_ = 0;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,18 @@
+// Activations that stand alone, element by element.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/context.h"
+
+namespace syncopate {
+
+// y = x Phi(x), Phi the normal distribution function through erf (Hendrycks
+// and Gimpel 2016; BERT's form, not the approximation by tanh). y may alias x.
+void gelu_forward(Context& context,
+                  Tensor y,        // any shape, fp32 or bf16
+                  ConstTensor x);  // alike
+
+// dx = dy (Phi(x) + x phi(x)); dx may alias dy or x.
+void gelu_backward(Context& context, Tensor dx, ConstTensor dy, ConstTensor x);
+
+}  // namespace syncopate

@@ -1,0 +1,38 @@
+// Scaled dot-product attention within sequences of unlike length, block by
+// block: no matrix of probabilities is ever whole in memory.
+//
+//   S = Q K^T / sqrt(D),  P = softmax(S) by row,  out = dropout(P) V
+//
+// for each sequence and head (Vaswani et al. 2017, section 3.2.1; blocked as
+// Dao et al. 2022, "FlashAttention": backward recomputes P from S and its
+// log-sum-exp).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/sequences.h"
+
+namespace syncopate {
+
+// H = heads * D. Head a of a token is columns a * D to (a + 1) * D of each of
+// the three parts. Dropout draws element (query position, key position) of
+// head a of sequence n from Philox (seed ^ salt, kDropout, first_sample + n,
+// (a * max_position + query) * max_position + key) with max_position = 65536.
+void attention_forward(Context& context,
+                       Tensor out,       // (T, H) fp32 or bf16
+                       Tensor lse,       // (T, heads) fp32: log sum exp of S
+                       ConstTensor qkv,  // (T, 3 H): queries, keys, values
+                       const Sequences& sequences,
+                       int64_t heads,
+                       const TokenDropout& dropout);
+
+void attention_backward(Context& context,
+                        Tensor dqkv,       // (T, 3 H), assigned
+                        ConstTensor dout,  // (T, H)
+                        ConstTensor qkv,
+                        ConstTensor out,  // as forward left it
+                        ConstTensor lse,  // as forward left it
+                        const Sequences& sequences,
+                        int64_t heads,
+                        const TokenDropout& dropout);
+
+}  // namespace syncopate

@@ -1,0 +1,28 @@
+// Rows of tables, looked up and summed; backward adds up what came to each row
+// in the order of the tokens, so that the sum depends on nothing else.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "ops/context.h"
+
+namespace syncopate {
+
+struct EmbeddingInput {
+  ConstTensor table;  // (V, D) fp32
+  ConstTensor ids;    // (T) i32, in [0, V): the CPU checks, a GPU reads NaN
+};
+
+// y[t] = sum over inputs of table[ids[t]], in their order.
+void embedding_forward(Context& context,
+                       Tensor y,  // (T, D) fp32 or bf16
+                       std::span<const EmbeddingInput> inputs);  // 1 to 3
+
+// dtable[v] += sum over t with ids[t] == v of dy[t], in order of t.
+void embedding_backward(Context& context,
+                        Tensor dtable,     // (V, D) fp32, accumulated
+                        ConstTensor dy,    // (T, D) fp32 or bf16
+                        ConstTensor ids);  // (T) i32
+
+}  // namespace syncopate

@@ -1,0 +1,36 @@
+// Factorisation machine over looked-up rows (Rendle 2010), with the first-order
+// term and the rows themselves for a network beside it (Guo et al. 2017,
+// "DeepFM"): one pass over the rows of a batch.
+//
+//   v_f = embedding[rows[n, f]]
+//   score[n] = bias + sum_f first[rows[n, f]]
+//              + 1/2 sum_d ((sum_f v_f)^2 - sum_f v_f^2)
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/context.h"
+
+namespace syncopate {
+
+// Rows lie in [0, R): the CPU checks, a GPU reads NaN.
+void interaction_forward(Context& context,
+                         Tensor x,          // (N, F * D) fp32: v_f side by side
+                         Tensor score,      // (N, 1) fp32
+                         ConstTensor rows,  // (N, F) i32
+                         ConstTensor embedding,  // (R, D) fp32
+                         ConstTensor first,      // (R, 1) fp32
+                         ConstTensor bias);      // (1) fp32
+
+// dv[n, f] = dx[n, f] + dscore[n] (sum_g v_g - v_f)
+// dembedding[r] += sum of dv[n, f], dfirst[r] += sum of dscore[n], over (n, f)
+// with rows[n, f] == r, in order of (n, f); dbias += sum of dscore.
+void interaction_backward(Context& context,
+                          Tensor dembedding,   // (R, D) accumulated
+                          Tensor dfirst,       // (R, 1) accumulated
+                          Tensor dbias,        // (1) accumulated
+                          ConstTensor dx,      // (N, F * D)
+                          ConstTensor dscore,  // (N, 1)
+                          ConstTensor rows,
+                          ConstTensor x);  // as forward left it
+
+}  // namespace syncopate

@@ -1,0 +1,41 @@
+// Layer normalisation with what stands before it in a post-norm transformer:
+// dropout of a sub-layer's result and the residual sum.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/sequences.h"
+
+namespace syncopate {
+
+// z = dropout(x) + residual
+// y = gamma * (z - mean(z)) * rstd + beta, rstd = 1 / sqrt(var(z) + eps)
+// by row, with the biased variance (Ba et al. 2016).
+void layernorm_forward(Context& context,
+                       Tensor y,       // (T, H) fp32 or bf16; not z, not x
+                       Tensor z,       // (T, H) alike; may alias x; data null
+                                       // where backward is not to follow
+                       Tensor mean,    // (T) fp32
+                       Tensor rstd,    // (T) fp32
+                       ConstTensor x,  // (T, H)
+                       ConstTensor residual,  // (T, H), or data null
+                       ConstTensor gamma,     // (H) fp32
+                       ConstTensor beta,      // (H) fp32
+                       float eps,
+                       const Sequences& sequences,
+                       const TokenDropout& dropout);
+
+void layernorm_backward(Context& context,
+                        Tensor dx,         // (T, H) assigned; may alias dy
+                        Tensor dresidual,  // (T, H) assigned; data null if
+                                           // there was none; not dy, not dx
+                        Tensor dgamma,     // (H) fp32, accumulated
+                        Tensor dbeta,      // (H) fp32, accumulated
+                        ConstTensor dy,
+                        ConstTensor z,  // as forward left it
+                        ConstTensor mean,
+                        ConstTensor rstd,
+                        ConstTensor gamma,
+                        const Sequences& sequences,
+                        const TokenDropout& dropout);
+
+}  // namespace syncopate
