@@ -39,7 +39,6 @@ const OpBodies* cuda_bodies() {
       .top_k_encode = cuda::top_k_encode,
       .random_k_encode = cuda::random_k_encode,
       .sparse_blend = cuda::sparse_blend,
-      .gather_images = cuda::gather_images,
       .token_dropout = nullptr,
       .attention_forward = nullptr,
       .attention_backward = nullptr,
@@ -55,6 +54,7 @@ const OpBodies* cuda_bodies() {
       .span_cross_entropy = nullptr,
       .adam_update = nullptr,
       .adam_direction = nullptr,
+      .gather_images = cuda::gather_images,
       .can_decode_jpegs = cuda::can_decode_jpegs,
       .decode_jpegs = cuda::decode_jpegs,
   };
