@@ -39,20 +39,21 @@ struct Batch {
   // (N) i32: class, or 1 for a click. (N, 2) i32: positions of the first and
   // the last token of the answer in the sequence; 0, 0 ([CLS]) where the
   // sequence does not hold it.
-  ConstTensor labels;
+  ConstTensor labels = {};
 
-  ConstTensor images;  // (N, C, H, W) fp32 NHWC, normalised
+  ConstTensor images = {};  // (N, C, H, W) fp32 NHWC, normalised
 
   // Questions: T tokens, all samples end to end (ops/sequences.h).
-  ConstTensor tokens;      // (T) i32
-  ConstTensor segments;    // (T) i32: 0 question, 1 context
-  ConstTensor positions;   // (T) i32: place in the sequence
-  ConstTensor sequences;   // (T) i32: which sample
-  ConstTensor offsets;     // (N + 1) i32
-  int64_t max_length = 0;  // tokens of the longest
+  ConstTensor tokens = {};     // (T) i32
+  ConstTensor segments = {};   // (T) i32: 0 question, 1 context
+  ConstTensor positions = {};  // (T) i32: place in the sequence
+  ConstTensor sequences = {};  // (T) i32: which sample
+  ConstTensor offsets = {};    // (N + 1) i32
+  int64_t max_length = 0;      // tokens of the longest
 
   // Clicks.
-  ConstTensor rows;  // (N, F) i32: of the tables, field f behind field f - 1
+  ConstTensor rows =
+      {};  // (N, F) i32: of the tables, field f behind field f - 1
 
   // All of them, for copying a batch as a whole.
   std::array<ConstTensor*, 8> tensors() {

@@ -45,7 +45,8 @@ enum class Pass : uint8_t {
 struct WalkPlan {
   DType dtype = DType::kF32;      // of image activations
   Layout layout = Layout::kNhwc;  // of image activations
-  int64_t samples = 0;            // the largest N
+  // The largest number of rows: of samples, or of the tokens of all samples.
+  int64_t samples = 0;
   std::vector<Slot> taken;
 };
 

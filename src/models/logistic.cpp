@@ -27,11 +27,12 @@ Slot Logistic::pixels(const Walk& walk) const {
   return x;
 }
 
-Slot Logistic::forward(Walk& walk) {
+Slot Logistic::forward(Walk& walk, const Batch&) {
   return fc_.forward(walk, pixels(walk));
 }
 
 void Logistic::backward(Walk& walk,
+                        const Batch&,
                         const Slot& dlogits,
                         const GradientListener& final_from) {
   fc_.backward_parameters(walk, dlogits, pixels(walk));

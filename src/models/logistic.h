@@ -15,8 +15,9 @@ class Logistic : public Classifier {
   double forward_macs() const override;
 
  protected:
-  Slot forward(Walk& walk) override;
+  Slot forward(Walk& walk, const Batch& batch) override;
   void backward(Walk& walk,
+                const Batch& batch,
                 const Slot& dlogits,
                 const GradientListener& final_from) override;
   Layout body_layout(const Device&) const override { return Layout::kNhwc; }

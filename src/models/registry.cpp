@@ -23,15 +23,38 @@ const std::vector<ModelInfo>& model_table() {
   return table;
 }
 
+namespace {
+
+// The spec that a family's networks are made for.
+template <typename Spec>
+const Spec& spec_for(const ModelOptions& options,
+                     const SampleSpec& spec,
+                     const char* kinds) {
+  const Spec* found = std::get_if<Spec>(&spec);
+  if (found == nullptr)
+    fail(ExitCode::kBadInput,
+         "model.family: {} is a network for {}, and data.kind is of another "
+         "kind of samples",
+         options.family, kinds);
+  return *found;
+}
+
+}  // namespace
+
 std::unique_ptr<Model> make_model(const ModelOptions& options,
-                                  const ImageSpec& spec,
+                                  const SampleSpec& spec,
                                   DType compute) {
-  if (options.family == "logistic")
-    return std::make_unique<Logistic>(spec, compute);
-  if (options.family == "resnet")
-    return std::make_unique<ResidualNet>(spec, compute, resnet_shape(options));
-  if (options.family == "wrn")
-    return std::make_unique<ResidualNet>(spec, compute, wrn_shape(options));
+  const std::string& family = options.family;
+  const auto images = [&]() -> const ImageSpec& {
+    return spec_for<ImageSpec>(options, spec, "images");
+  };
+  if (family == "logistic")
+    return std::make_unique<Logistic>(images(), compute);
+  if (family == "resnet")
+    return std::make_unique<ResidualNet>(images(), compute,
+                                         resnet_shape(options));
+  if (family == "wrn")
+    return std::make_unique<ResidualNet>(images(), compute, wrn_shape(options));
   std::vector<std::string> families;
   for (const ModelInfo& info : model_table()) families.push_back(info.family);
   const auto meant = nearest(options.family, families);

@@ -11,7 +11,7 @@
 namespace syncopate {
 
 struct ModelOptions {
-  std::string family = "resnet";  // logistic resnet wrn
+  std::string family = "resnet";  // logistic resnet wrn bert deepfm
   int64_t depth = 20;             // resnet, wrn: layers by the field's count
   int64_t width = 1;              // wrn: widening factor k
   std::string stem = "cifar";     // resnet, wrn: cifar | imagenet
@@ -19,6 +19,17 @@ struct ModelOptions {
   int64_t version = 1;            // resnet: 1 post-, 2 pre-activation
   std::string form = "post";      // wrn: post (DS-Sync) | pre (Zagoruyko)
   double dropout = 0;             // wrn, pre form: inside the block
+  // bert: sizes of an encoder, of BERT base at first
+  int64_t layers = 12, hidden = 768, heads = 12;
+  int64_t intermediate = 0;  // 0: 4 * hidden
+  int64_t positions = 512;   // the longest sequence that has a place
+  double hidden_dropout = 0.1, attention_dropout = 0.1;
+  std::string weights;     // safetensors to start from; empty: random
+  bool recompute = false;  // keep a layer's input only, compute it twice
+  // deepfm
+  int64_t embedding = 10;                  // width of an embedding
+  std::vector<double> mlp{400, 400, 400};  // widths of the hidden layers
+  double mlp_dropout = 0.5;
 };
 
 struct ModelInfo {
@@ -29,9 +40,10 @@ struct ModelInfo {
 const std::vector<ModelInfo>& model_table();
 
 // `compute` is kF32 or kBf16 (activations). A combination that has no network
-// (resnet of depth 21) is Error(kBadInput) naming near ones that have.
+// (resnet of depth 21) is Error(kBadInput) naming near ones that have, as is a
+// network for samples of another kind.
 std::unique_ptr<Model> make_model(const ModelOptions& options,
-                                  const ImageSpec& spec,
+                                  const SampleSpec& spec,
                                   DType compute);
 
 }  // namespace syncopate

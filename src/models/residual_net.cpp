@@ -124,7 +124,7 @@ void ResidualNet::stem_backward(Walk& walk, const Slot& dy) {
   if (walk.dtype() == DType::kBf16) walk.give_back(stem_.x);
 }
 
-Slot ResidualNet::forward(Walk& walk) {
+Slot ResidualNet::forward(Walk& walk, const Batch&) {
   h_ = stem_forward(walk);
   for (PlacedBlock& placed : blocks_) {
     const Slot y = placed.block->forward(walk, h_);
@@ -146,6 +146,7 @@ Slot ResidualNet::forward(Walk& walk) {
 }
 
 void ResidualNet::backward(Walk& walk,
+                           const Batch&,
                            const Slot& dlogits,
                            const GradientListener& final_from) {
   const Slot dpooled = fc_->backward(walk, dlogits, pooled_);  // (N, C)

@@ -43,8 +43,9 @@ class ResidualNet : public Classifier {
   double forward_macs() const override;
 
  protected:
-  Slot forward(Walk& walk) override;
+  Slot forward(Walk& walk, const Batch& batch) override;
   void backward(Walk& walk,
+                const Batch& batch,
                 const Slot& dlogits,
                 const GradientListener& final_from) override;
   Layout body_layout(const Device& device) const override;

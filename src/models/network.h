@@ -1,0 +1,98 @@
+// What every network shares: planning, the step around its forward and
+// backward, recording on a GPU, and the way of its sums to the host.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/device_vector.h"
+#include "layers/walk.h"
+#include "models/model.h"
+#include "models/step_graphs.h"
+#include "ops/loss.h"
+
+namespace syncopate {
+
+class Network : public Model {
+ public:
+  explicit Network(DType compute);
+
+  void initialise(std::span<float> parameters,
+                  std::span<float> buffers,
+                  uint64_t seed) const override;
+  void plan(Context& context, int64_t batch, int64_t eval_batch) override;
+  int64_t activation_bytes() const override { return arena_.peak_bytes(); }
+  PendingSums forward_backward(Context& context,
+                               const ReplicaView& replica,
+                               const Batch& batch,
+                               const StepSettings& settings,
+                               const GradientListener& final_from) override;
+  PendingSums evaluate(Context& context,
+                       const ReplicaView& replica,
+                       const Batch& batch) override;
+  void recompute_statistics(Context& context,
+                            const ReplicaView& replica,
+                            const Batch& batch,
+                            int64_t index) override;
+  void predict(Context& context,
+               const ReplicaView& replica,
+               const Batch& batch,
+               std::vector<float>& scores) override;
+
+ protected:
+  // The batch of a planning walk has sizes and no data.
+  //
+  // Logits fp32, newly taken. With Pass::kStatistics a network may stop after
+  // its last BatchNorm.
+  virtual Slot forward(Walk& walk, const Batch& batch) = 0;
+  // Gives back dlogits and everything forward took; reports finished
+  // gradients with falling offsets, the last one 0.
+  virtual void backward(Walk& walk,
+                        const Batch& batch,
+                        const Slot& dlogits,
+                        const GradientListener& final_from) = 0;
+  // Assigns sums and, unless dlogits has no data, scale times the gradient of
+  // the sum of the samples' losses; dlogits may alias logits.
+  virtual void loss(Context& context,
+                    ClassificationSums* sums,
+                    Tensor dlogits,
+                    ConstTensor logits,
+                    const Batch& batch,
+                    float scale) = 0;
+  // The rows of a walk (Walk::samples) for a batch: its samples, or the tokens
+  // of all of them; `largest` is one of N samples that needs the most of them.
+  virtual int64_t rows_of(const Batch& batch) const { return batch.samples; }
+  virtual Batch largest(int64_t N) const = 0;
+  // Whether batches of N samples are alike in shape: recorded steps can be
+  // replayed then.
+  virtual bool has_one_shape() const { return true; }
+  // That a batch is what the network was made for.
+  virtual void check(const Batch& batch) const = 0;
+  // The layout of image activations on this device.
+  virtual Layout body_layout(const Device&) const { return Layout::kRowMajor; }
+  // Refuses (Error(kBadInput)) batches that the network cannot train on.
+  virtual void check_batch(int64_t) const {}
+
+  DType compute() const { return compute_; }
+
+ private:
+  WalkRun run_of(Context& context,
+                 const ReplicaView& replica,
+                 const Batch& batch) const;
+  int num_metrics() const { return static_cast<int>(metrics().size()); }
+
+  DType compute_;
+  Arena arena_;
+  WalkPlan training_, forward_only_;
+  // In device memory: the sums of a training batch, and of any other.
+  DeviceVector<ClassificationSums> sums_;
+  DeviceVector<DropoutKey> dropout_key_;
+  Readback readback_;
+  StepGraphs graphs_;
+};
+
+// Calls a listener that may be empty.
+void report(const GradientListener& final_from, int64_t offset);
+
+}  // namespace syncopate
