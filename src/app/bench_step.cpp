@@ -16,10 +16,10 @@ StepBench::StepBench(Session& session, Engine& engine, Endpoint& endpoint)
                                         session.hosts()[session.rank()],
                                         endpoint)
                      : DeviceTransport()),
-      bucketer_(
-          engine.model->parameters().num_elems(),
-          bucket_elems(engine.options.sync, transport_.collectives.get())),
-      feed_(Feed::make(engine, endpoint.rank(), 0)) {
+      bucketer_(engine.model->parameters(),
+                engine.options.sync,
+                transport_.collectives.get()),
+      feed_(engine.problem->make_feed(engine, endpoint.rank(), 0)) {
   if (session.size() > 1) {
     for (const Bucket& bucket : bucketer_.buckets())
       segment_offsets_.push_back(bucket.offset);

@@ -73,7 +73,7 @@ CheckpointModels load_models(const Engine& engine,
   for (const std::string& warning : found.warnings) log.warning(warning);
   refuse_other_network(engine, found);
   const auto data = found.facts.extra.find("data");
-  if (data != found.facts.extra.end() && data->second != engine.data_digest())
+  if (data != found.facts.extra.end() && data->second != engine.problem->digest())
     log.warning("not the data that " + found.folder.string() +
                 " was trained on (normalisation may differ too)");
 

@@ -190,19 +190,11 @@ double Engine::loss_samples(int rank) const {
              : own;
 }
 
-const ImageSet& Engine::evaluation_set() const {
-  return options.eval.on == "validation" ? dataset.train : dataset.test;
-}
-
 std::vector<int64_t> Engine::evaluation_indices() const {
   if (options.eval.on == "validation") return split.validation;
-  std::vector<int64_t> all(dataset.test.samples);
+  std::vector<int64_t> all(problem->test_samples().samples);
   std::iota(all.begin(), all.end(), int64_t{0});
   return all;
-}
-
-std::string Engine::data_digest() const {
-  return dataset.train.digest + dataset.test.digest;
 }
 
 std::unique_ptr<Engine> build_engine(Session& session,
@@ -233,28 +225,21 @@ std::unique_ptr<Engine> build_engine(Session& session,
       options.run.deterministic ? Determinism::kRequired : Determinism::kOff);
 
   const auto seed = static_cast<uint64_t>(options.run.seed);
-  DataOptions data_options = options.data;
-  if (data_options.decode_threads == 0)
-    data_options.decode_threads = engine->threads;
-  engine->dataset = load_dataset(data_options);
-  engine->normalization =
-      make_normalization(options.data, engine->dataset.train);
-  engine->split = split_validation(options.data, engine->dataset.train, seed);
-  engine->sampler =
-      std::make_unique<Sampler>(options.data, engine->dataset.train,
-                                engine->split.train, engine->workers, seed);
+  engine->problem = make_problem(options, engine->threads);
+  const SampleTable training = engine->problem->training_samples();
+  engine->split = split_validation(options.data, training, seed);
+  engine->sampler = std::make_unique<Sampler>(
+      options.data, training, engine->split.train, engine->workers, seed);
   engine->plan = make_plan(options, *engine->sampler);
   engine->model =
-      make_model(options.model, engine->dataset.train.spec,
+      make_model(options.model, engine->problem->spec(),
                  options.run.precision == "bf16" ? DType::kBf16 : DType::kF32);
   plan_scheme(*engine, input_path, overrides);
-  if (memory == Memory::kPlanned) plan_model(*engine);
   if (memory == Memory::kPlanned) {
+    plan_model(*engine);
     // Ranks that see one GPU each may share it: nobody has asked yet.
     const int gpus = std::max(1, cuda_device_count());
-    engine->resident = ResidentSet::make(
-        *engine->context, engine->dataset.train, engine->normalization,
-        (session.local_size() + gpus - 1) / gpus);
+    engine->problem->settle(*engine, (session.local_size() + gpus - 1) / gpus);
   }
   return engine;
 }

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "app/feed.h"
+#include "app/problem.h"
 #include "app/session.h"
 #include "config/config.h"
 #include "data/loader.h"
@@ -33,12 +33,10 @@ struct Engine {
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Context> context;
-  Dataset dataset;
-  Normalization normalization;
+  std::unique_ptr<Problem> problem;
   Split split;
   std::unique_ptr<Sampler> sampler;
   std::unique_ptr<Model> model;
-  std::unique_ptr<ResidentSet> resident;  // null: batches come from the host
   RunPlan plan;
   // Of sync_switch: what each phase runs by, sync.scheme its own.
   std::vector<Options> phases;
@@ -53,9 +51,8 @@ struct Engine {
   double loss_samples(int rank) const;
   int64_t samples_a_step() const;  // of all workers
 
-  const ImageSet& evaluation_set() const;  // test, or train for validation
+  // Of the test set, or of the training set's samples that are held out.
   std::vector<int64_t> evaluation_indices() const;
-  std::string data_digest() const;
   // Whether training steps are recorded and replayed (CUDA graphs).
   bool records_steps() const {
     return device->kind() == DeviceKind::kCuda && options.run.cuda_graphs;

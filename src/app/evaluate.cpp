@@ -1,33 +1,72 @@
 // syncopate evaluate INPUT.ini --checkpoint=PATH
+// syncopate evaluate INPUT.ini --predictions=FILE
+#include <algorithm>
+
 #include "app/checkpoint_model.h"
 #include "app/commands.h"
 #include "app/evaluator.h"
+#include "base/text.h"
+#include "data/answers.h"
 
 namespace syncopate {
+namespace {
+
+// Answers of any origin against the right ones; there is no network.
+void judge_predictions(Session& session, const CommandLine& line) {
+  ParsedInput input =
+      parse_input(line.only_argument("INPUT.ini"), line.overrides);
+  refuse_errors(input);
+  const auto kinds = question_kinds();
+  const Options& options = input.options;
+  if (std::count(kinds.begin(), kinds.end(), options.data.kind) == 0)
+    fail(ExitCode::kUsage,
+         "--predictions: data.kind = {}: expected one of questions: {}",
+         options.data.kind, join(kinds, ", "));
+  if (options.eval.on != "test")
+    fail(ExitCode::kUsage, "--predictions: expected eval.on = test");
+  const fs::path file = line.required_option("predictions");
+  const auto predictions = read_predictions(file);
+  const SquadScore score = score_predictions(
+      load_questions(options.data, usable_cores()).test, predictions);
+  session.log().line(
+      "{}: test set, {} questions, {} of them unanswered: exact_match {} f1 {}",
+      file.string(), score.questions, score.unanswered, score.exact_match,
+      score.f1);
+}
+
+}  // namespace
 
 ExitCode command_evaluate(Session& session, const CommandLine& line) {
+  if (line.options.contains("predictions")) {
+    session.agree_on([&] {
+      line.allow_only({"predictions"}, CommandLine::Keys::kTaken);
+      if (session.rank() == 0) judge_predictions(session, line);
+    });
+    return ExitCode::kDone;
+  }
   std::unique_ptr<Engine> engine;
   CheckpointModels found;
   session.agree_on([&] {
-    line.allow_only({"checkpoint"}, CommandLine::Keys::kTaken);
+    line.allow_only({"checkpoint", "predictions"}, CommandLine::Keys::kTaken);
     const std::string& path = line.required_option("checkpoint");
     engine =
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
     found = load_models(*engine, path, session.log());
   });
-  const auto metrics = engine->model->metrics();
+  const auto metrics = engine->problem->metrics();
   const std::unique_ptr<World> world =
       session.make_world(session.size(), NetworkCost{});
   world->run([&](Endpoint& endpoint) {
-    MetricSums mine{std::vector<double>(metrics.size(), 0.0), 0};
+    std::vector<std::vector<double>> by_model;
     for (CheckpointModel& model : found.models)
-      mine.add(evaluate_batches(*engine, model.view(), endpoint.rank(),
-                                endpoint.size()));
-    const MetricSums sums = sum_over_workers(endpoint, mine);
+      by_model.push_back(evaluate_batches(*engine, model.view(),
+                                          endpoint.rank(), endpoint.size())
+                             ->metrics(&endpoint));
+    const std::vector<double> means = mean_of(by_model);
     std::string text;
     for (size_t i = 0; i < metrics.size(); ++i)
-      text += fmt::format("{}{} {:.6f}", i ? "  " : "", metrics[i].name,
-                          sums.values[i] / sums.samples);
+      text +=
+          fmt::format("{}{} {:.6f}", i ? "  " : "", metrics[i].name, means[i]);
     session.log().line("{}: {} set, {} samples: {}", found.folder,
                        engine->options.eval.on,
                        engine->evaluation_indices().size(), text);

@@ -12,44 +12,57 @@
 namespace syncopate {
 namespace {
 
-std::span<const int64_t> batch_of(const std::vector<int64_t>& indices,
-                                  int64_t size,
-                                  int64_t index) {
-  const int64_t begin = index * size;
-  const int64_t count = std::min(size, std::ssize(indices) - begin);
-  return std::span(indices).subspan(begin, count);
-}
-
-int64_t num_batches(const std::vector<int64_t>& indices, int64_t size) {
-  return (std::ssize(indices) + size - 1) / size;
+// Calls `act` on the pieces of `indices` that an evaluation takes at a time:
+// as many whole groups of samples as `size` has room for.
+template <typename Act>
+void for_batches(const std::vector<int64_t>& indices,
+                 const std::vector<int64_t>& groups,
+                 int64_t size,
+                 const Act& act) {
+  const std::span all = indices;
+  size_t begin = 0, end = 0, group = 0;
+  while (begin < all.size()) {
+    for (size_t next = end; next < all.size(); end = next) {
+      ++next;
+      if (!groups.empty()) {
+        while (groups[group + 1] <= all[end]) ++group;
+        while (next < all.size() && all[next] < groups[group + 1]) ++next;
+      }
+      if (end > begin && static_cast<int64_t>(next - begin) > size) break;
+      CHECK_MSG(static_cast<int64_t>(next - begin) <= size,
+                "a group of {} samples, eval.batch {}", next - begin, size);
+    }
+    act(all.subspan(begin, end - begin));
+    begin = end;
+  }
 }
 
 }  // namespace
 
-MetricSums evaluate_batches(const Engine& engine,
-                            const ReplicaView& model,
-                            int64_t first,
-                            int64_t stride) {
-  const ImageSet& set = engine.evaluation_set();
-  const std::vector<int64_t> indices = engine.evaluation_indices();
-  const int64_t size = engine.options.eval.batch;
-  // A GPU works while the next batch is made: it is waited for at the end.
-  std::vector<PendingSums> pending;
-  HostBatch batch;
-  BatchUpload upload(*engine.context, set.spec, size);
-  for (int64_t i = first; i < num_batches(indices, size); i += stride) {
-    fill_evaluation_batch(batch, set, engine.normalization,
-                          batch_of(indices, size, i));
-    pending.push_back(engine.model->evaluate(*engine.context, model,
-                                             upload.put(batch.view(set.spec))));
-  }
-  MetricSums sums{std::vector<double>(engine.model->metrics().size(), 0.0), 0};
-  for (const PendingSums& part : pending) sums.add(part.get());
-  return sums;
+std::vector<std::vector<int64_t>> evaluation_batches(const Engine& engine) {
+  const bool is_test = engine.options.eval.on == "test";
+  const SampleTable table = is_test ? engine.problem->test_samples()
+                                    : engine.problem->training_samples();
+  std::vector<std::vector<int64_t>> batches;
+  for_batches(engine.evaluation_indices(), table.groups,
+              engine.options.eval.batch, [&](std::span<const int64_t> batch) {
+                batches.emplace_back(batch.begin(), batch.end());
+              });
+  return batches;
+}
+
+std::unique_ptr<Judge> evaluate_batches(const Engine& engine,
+                                        const ReplicaView& model,
+                                        int64_t first,
+                                        int64_t stride) {
+  std::unique_ptr<Judge> judge = engine.problem->make_judge(engine);
+  const auto batches = evaluation_batches(engine);
+  for (int64_t i = first; i < std::ssize(batches); i += stride)
+    judge->add(model, batches[static_cast<size_t>(i)]);
+  return judge;
 }
 
 void recompute_statistics(const Engine& engine, const ReplicaView& model) {
-  const ImageSet& set = engine.dataset.train;
   const int64_t size = engine.options.data.batch;
   const int64_t count = std::min(engine.options.eval.recompute_batches,
                                  std::ssize(engine.split.train) / size);
@@ -60,14 +73,12 @@ void recompute_statistics(const Engine& engine, const ReplicaView& model) {
           UINT64_MAX));  // no epoch has this number
   std::vector<int64_t> order;
   for (const int64_t place : places) order.push_back(engine.split.train[place]);
-  HostBatch batch;
-  BatchUpload upload(*engine.context, set.spec, size);
-  for (int64_t i = 0; i < count; ++i) {
-    fill_evaluation_batch(batch, set, engine.normalization,
-                          batch_of(order, size, i));
-    engine.model->recompute_statistics(*engine.context, model,
-                                       upload.put(batch.view(set.spec)), i);
-  }
+  const auto batches =
+      engine.problem->make_batches(engine, SetPart::kTraining, size);
+  for (int64_t i = 0; i < count; ++i)
+    engine.model->recompute_statistics(
+        *engine.context, model,
+        batches->get(std::span(order).subspan(i * size, size)), i);
 }
 
 namespace {
@@ -93,13 +104,13 @@ void prepare(const Engine& engine, EvaluatedModel& model) {
 }
 
 // Workers share the batches out: all have the same model.
-MetricSums evaluate_shared(const Engine& engine,
-                           Endpoint& endpoint,
-                           EvaluatedModel& model) {
+std::vector<double> evaluate_shared(const Engine& engine,
+                                    Endpoint& endpoint,
+                                    EvaluatedModel& model) {
   prepare(engine, model);
-  return sum_over_workers(
-      endpoint,
-      evaluate_batches(engine, model.view(), endpoint.rank(), endpoint.size()));
+  return evaluate_batches(engine, model.view(), endpoint.rank(),
+                          endpoint.size())
+      ->metrics(&endpoint);
 }
 
 void evaluate_each(const Engine& engine,
@@ -107,18 +118,11 @@ void evaluate_each(const Engine& engine,
                    EvaluatedModel& own,
                    Evaluation& result) {
   prepare(engine, own);
-  const MetricSums mine = evaluate_batches(engine, own.view(), 0, 1);
-  std::vector<double> values = mine.values;
-  values.push_back(mine.samples);
-  result.metrics = {std::vector<double>(mine.values.size(), 0.0), 0};
-  for (std::vector<double>& worker :
-       all_gather(endpoint, endpoint.world_group(), values, tags::kEvaluation,
-                  Traffic::kEvaluation)) {
-    const double samples = worker.back();
-    worker.pop_back();
-    result.by_worker.push_back({worker, samples});
-    result.metrics.add(result.by_worker.back());
-  }
+  result.by_worker =
+      all_gather(endpoint, endpoint.world_group(),
+                 evaluate_batches(engine, own.view(), 0, 1)->metrics(nullptr),
+                 tags::kEvaluation, Traffic::kEvaluation);
+  result.metrics = mean_of(result.by_worker);
 }
 
 // `own` becomes its difference from the mean.
@@ -172,20 +176,12 @@ Evaluation evaluate_scheme(const Engine& engine,
   return result;
 }
 
-std::vector<float> predict_all(const Engine& engine, const ReplicaView& model) {
-  const ImageSet& set = engine.evaluation_set();
-  const std::vector<int64_t> indices = engine.evaluation_indices();
-  const int64_t size = engine.options.eval.batch;
-  std::vector<float> scores;
-  HostBatch batch;
-  BatchUpload upload(*engine.context, set.spec, size);
-  for (int64_t i = 0; i < num_batches(indices, size); ++i) {
-    fill_evaluation_batch(batch, set, engine.normalization,
-                          batch_of(indices, size, i));
-    engine.model->predict(*engine.context, model,
-                          upload.put(batch.view(set.spec)), scores);
-  }
-  return scores;
+std::vector<double> mean_of(const std::vector<std::vector<double>>& metrics) {
+  std::vector<double> mean(metrics[0].size(), 0.0);
+  for (const std::vector<double>& one : metrics)
+    for (size_t i = 0; i < mean.size(); ++i)
+      mean[i] += one[i] / static_cast<double>(metrics.size());
+  return mean;
 }
 
 MetricSums sum_over_workers(Endpoint& endpoint, const MetricSums& mine) {

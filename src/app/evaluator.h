@@ -13,12 +13,15 @@
 
 namespace syncopate {
 
-// Metric sums of `model` over batches first, first + stride, first + 2 stride
-// ... of the evaluation set.
-MetricSums evaluate_batches(const Engine& engine,
-                            const ReplicaView& model,
-                            int64_t first,
-                            int64_t stride);
+// The evaluation set as it is looked at: batches of up to eval.batch samples,
+// in its order, no group divided.
+std::vector<std::vector<int64_t>> evaluation_batches(const Engine& engine);
+
+// A judge that was given batches first, first + stride, first + 2 stride ...
+std::unique_ptr<Judge> evaluate_batches(const Engine& engine,
+                                        const ReplicaView& model,
+                                        int64_t first,
+                                        int64_t stride);
 
 // Replaces running statistics by the exact average over
 // eval.recompute_batches batches of the training set, without augmentation.
@@ -26,9 +29,12 @@ void recompute_statistics(const Engine& engine, const ReplicaView& model);
 
 // What an evaluation says.
 struct Evaluation {
-  MetricSums metrics;                 // of the model that eval.model names
-  std::vector<MetricSums> by_worker;  // each, each_and_average
-  std::optional<MetricSums> average;  // each_and_average
+  // Of Problem::metrics(): of the model that eval.model names, of several
+  // models the mean over them; each, each_and_average: of every worker's;
+  // each_and_average: of the average.
+  std::vector<double> metrics;
+  std::vector<std::vector<double>> by_worker;
+  std::optional<std::vector<double>> average;
   // sqrt(mean over workers of |x_i - mean x|^2); nullopt: the scheme keeps
   // replicas equal.
   std::optional<double> consensus_distance;
@@ -39,8 +45,8 @@ Evaluation evaluate_scheme(const Engine& engine,
                            Endpoint& endpoint,
                            Scheme& scheme);
 
-// Class scores (samples, classes) of the whole evaluation set.
-std::vector<float> predict_all(const Engine& engine, const ReplicaView& model);
+// Metrics of several models, averaged.
+std::vector<double> mean_of(const std::vector<std::vector<double>>& metrics);
 
 // Collective: sums over all workers, the same at each.
 MetricSums sum_over_workers(Endpoint& endpoint, const MetricSums& mine);

@@ -1,22 +1,16 @@
-// A worker's training batches in the memory of its device.
-//
-// On the CPU they are the loader's own. A GPU that has room keeps the whole
-// training set: a batch is then a list of draws, and a kernel reads, augments
-// and normalises. Files of JPEGs it decodes where it can, so that the host only
-// reads them. Otherwise the loader's batches are copied through page-locked
-// memory.
+// The way of a batch from the host to the device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
-#include "data/loader.h"
-#include "ops/augment.h"
+#include "app/problem.h"
+#include "device/device.h"
+#include "ops/context.h"
 
 namespace syncopate {
-
-struct Engine;
 
 // Page-locked host memory for what is on its way to the device: pieces that are
 // taken in turn when their last copy is done.
@@ -37,21 +31,22 @@ class Staging {
   size_t piece_ = 0;
 };
 
+// Memory of all tensors of a batch together; they need no data.
+int64_t packed_bytes(Batch batch);
+
 // Copies batches of the host to two places of the device in turn, beside the
 // work on the batch before; hands them on as they are where the device is the
 // CPU.
 class BatchUpload {
  public:
-  BatchUpload(Context& context,
-              const ImageSpec& spec,
-              int64_t max_samples,
-              int64_t batches_a_step = 1);
+  // `max_bytes`: packed_bytes of the largest batch.
+  BatchUpload(Context& context, int64_t max_bytes, int64_t batches_a_step = 1);
   ~BatchUpload();  // waits for what uses the batches
   Batch put(const Batch& host);
 
  private:
   struct Place {
-    Buffer images, labels;
+    Buffer memory;
     std::unique_ptr<Event> arrived, used;
   };
   Context& context_;
@@ -61,31 +56,44 @@ class BatchUpload {
   int now_ = 0;
 };
 
-// A training set in device memory, shared by the workers of a process.
-struct ResidentSet {
-  // Null where the device is the CPU, the images have no fixed size, or more
-  // than a quarter of this process's share of the device's memory would go (of
-  // all of it, so that what is done depends on the machine alone).
-  static std::unique_ptr<ResidentSet> make(Context& context,
-                                           const ImageSet& set,
-                                           const Normalization& normalization,
-                                           int processes_a_device);
-  Buffer memory;
-  ConstTensor pixels;        // (samples, H, W, C) u8 or fp32
-  ConstTensor scale, shift;  // (C) fp32
+// Of kinds whose batches are made in no time: `Host` has
+// Batch fill(std::span<const int64_t> samples), valid until the next call.
+template <typename Host>
+class HostBatches final : public BatchSource {
+ public:
+  HostBatches(Context& context,
+              Host host,
+              int64_t max_bytes,
+              int64_t batches_a_step = 1)
+      : host_(std::move(host)), upload_(context, max_bytes, batches_a_step) {}
+  Batch get(std::span<const int64_t> samples) override {
+    return upload_.put(host_.fill(samples));
+  }
+
+ private:
+  Host host_;
+  BatchUpload upload_;
 };
 
-class Feed {
+// A worker's training batches from a source of any.
+class SourceFeed final : public Feed {
  public:
-  virtual ~Feed() = default;
-  // The view is valid until the next call, for work of the context's stream.
-  virtual Batch next() = 0;
-  virtual double wait_s() const = 0;  // time next() had to wait, in all
+  SourceFeed(std::unique_ptr<BatchSource> source,
+             const Sampler& sampler,
+             int rank,
+             int64_t first_batch)
+      : source_(std::move(source)),
+        sampler_(sampler),
+        rank_(rank),
+        next_(first_batch) {}
+  Batch next() override { return source_->get(sampler_.batch(rank_, next_++)); }
+  double wait_s() const override { return 0; }
 
-  // Worker `rank`, from batch `first_batch` of the run on.
-  static std::unique_ptr<Feed> make(const Engine& engine,
-                                    int rank,
-                                    int64_t first_batch);
+ private:
+  std::unique_ptr<BatchSource> source_;
+  const Sampler& sampler_;
+  int rank_;
+  int64_t next_;
 };
 
 }  // namespace syncopate

@@ -10,9 +10,11 @@
 #include <thread>
 
 #include "app/engine.h"
+#include "app/feed.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "data/augment.h"
+#include "ops/augment.h"
 #include "ops/jpeg.h"
 
 namespace syncopate {
@@ -46,13 +48,16 @@ bool is_seen_reduced(const ImageMap& map) {
 // own threads.
 class JpegReader {
  public:
-  JpegReader(const Engine& engine, int rank, int64_t first_batch)
-      : set_(engine.dataset.train),
+  JpegReader(const Engine& engine,
+             const ImageProblem& problem,
+             int rank,
+             int64_t first_batch)
+      : set_(problem.train()),
         files_(std::get<JpegFiles>(set_.pixels)),
         sampler_(*engine.sampler),
         augmenter_(engine.options.data,
                    set_,
-                   engine.normalization,
+                   problem.normalization(),
                    static_cast<uint64_t>(engine.options.run.seed)),
         rank_(rank),
         next_(first_batch),
@@ -166,10 +171,14 @@ class JpegReader {
 // batch before.
 class JpegFeed final : public Feed {
  public:
-  JpegFeed(const Engine& engine, int rank, int64_t first_batch)
+  JpegFeed(const Engine& engine,
+           const ImageProblem& problem,
+           int rank,
+           int64_t first_batch)
       : engine_(engine),
+        problem_(problem),
         rank_(rank),
-        reader_(engine, rank, first_batch),
+        reader_(engine, problem, rank, first_batch),
         stream_(engine.device->make_stream()),
         context_(*engine.device,
                  *stream_,
@@ -186,7 +195,7 @@ class JpegFeed final : public Feed {
                .used = device().make_event(),
                .files = {}};
     const PixelScale scale =
-        pixel_scale(engine.dataset.train, engine.normalization);
+        pixel_scale(problem.train(), problem.normalization());
     float* values = normalization_.as<float>();
     device().copy(values, scale.scale.data(), spec().C * 4, *stream_);
     device().copy(values + spec().C, scale.shift.data(), spec().C * 4,
@@ -226,7 +235,7 @@ class JpegFeed final : public Feed {
   };
 
   Device& device() const { return *engine_.device; }
-  const ImageSpec& spec() const { return engine_.dataset.train.spec; }
+  const ImageSpec& spec() const { return problem_.train().spec; }
   int64_t batch() const { return engine_.options.data.batch_of(rank_); }
   int64_t image_bytes() const { return spec().C * spec().H * spec().W * 4; }
   int64_t images_bytes() const { return batch() * image_bytes(); }
@@ -289,7 +298,7 @@ class JpegFeed final : public Feed {
     for (size_t i = 0; i < images.size(); ++i) {
       maps[i] = images[i].map;
       labels[i] =
-          engine_.dataset.train.labels[static_cast<size_t>(images[i].sample)];
+          problem_.train().labels[static_cast<size_t>(images[i].sample)];
     }
     device().copy(place.list.data(), staged, list_bytes(), *stream_);
     const float* values = normalization_.as<float>();
@@ -318,6 +327,7 @@ class JpegFeed final : public Feed {
   }
 
   const Engine& engine_;
+  const ImageProblem& problem_;
   int rank_;
   JpegReader reader_;
   std::unique_ptr<Stream> stream_;
@@ -332,16 +342,17 @@ class JpegFeed final : public Feed {
 
 }  // namespace
 
-bool decodes_on_device(const Engine& engine) {
+bool decodes_on_device(const Engine& engine, const ImageProblem& problem) {
   return engine.device->kind() == DeviceKind::kCuda &&
-         std::holds_alternative<JpegFiles>(engine.dataset.train.pixels) &&
+         std::holds_alternative<JpegFiles>(problem.train().pixels) &&
          can_decode_jpegs(*engine.context, engine.options.data.batch);
 }
 
 std::unique_ptr<Feed> make_jpeg_feed(const Engine& engine,
+                                     const ImageProblem& problem,
                                      int rank,
                                      int64_t first_batch) {
-  return std::make_unique<JpegFeed>(engine, rank, first_batch);
+  return std::make_unique<JpegFeed>(engine, problem, rank, first_batch);
 }
 
 }  // namespace syncopate

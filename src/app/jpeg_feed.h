@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "app/feed.h"
+#include "app/image_problem.h"
 
 namespace syncopate {
 
@@ -10,10 +10,11 @@ namespace syncopate {
 // can, without being asked to. Files that are not plain (ops/jpeg.h) and images
 // that are seen at half their size or less are decoded by the host all the
 // same.
-bool decodes_on_device(const Engine& engine);
+bool decodes_on_device(const Engine& engine, const ImageProblem& problem);
 
 // Worker `rank`, from batch `first_batch` of the run on.
 std::unique_ptr<Feed> make_jpeg_feed(const Engine& engine,
+                                     const ImageProblem& problem,
                                      int rank,
                                      int64_t first_batch);
 

@@ -39,6 +39,10 @@ Rows data_rows() {
       {"image_folder", "train/CLASS/*.jpg and val/CLASS/*.jpg, as ImageNet"},
       {"prepared_images", "what prepare images made of such a folder"},
       {"synthetic_images", "procedural classes of any size, seeded"},
+      {"squad", "SQuAD 1.1 (train-v1.1.json, dev-v1.1.json, also .gz)"},
+      {"synthetic_squad", "made texts and questions, seeded"},
+      {"criteo", "what prepare criteo makes of the challenge's TSV"},
+      {"synthetic_criteo", "click records of a known model, seeded"},
   };
   Rows rows;
   for (const std::string& kind : data_kinds())

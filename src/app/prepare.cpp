@@ -1,10 +1,12 @@
 // syncopate prepare images: a folder of JPEGs to large files that training
 // maps, or what [data] of an input names as one file of kind hdf5.
+// syncopate prepare criteo: a TSV of click records to what training maps.
 #include "app/commands.h"
 #include "base/clock.h"
 #include "base/hdf5_file.h"
 #include "base/text.h"
 #include "config/config.h"
+#include "data/click_set.h"
 #include "data/loader.h"
 #include "data/prepare_images.h"
 
@@ -120,19 +122,80 @@ void prepare_folder(Session& session, const CommandLine& line) {
       human_seconds(seconds), images / seconds, wanted.to.string());
 }
 
+void prepare_clicks(Session& session, const CommandLine& line) {
+  PrepareCriteo wanted;
+  wanted.from = line.positional[1];
+  wanted.to = line.required_option("output");
+  wanted.threshold = number_option(line, "threshold", 1, 1 << 30, 10);
+  wanted.seed =
+      static_cast<uint64_t>(number_option(line, "seed", 0, INT64_MAX, 42));
+  wanted.threads =
+      static_cast<int>(number_option(line, "threads", 1, 1024, usable_cores()));
+  if (const auto share = line.options.find("test-share");
+      share != line.options.end()) {
+    const auto value = parse_double(share->second);
+    if (!value || !(*value > 0 && *value < 1))
+      fail(ExitCode::kUsage, "--test-share={}: expected more than 0, below 1",
+           share->second);
+    wanted.test_share = *value;
+  }
+  if (const auto bad = line.options.find("on-bad-line");
+      bad != line.options.end()) {
+    if (bad->second != "fail" && bad->second != "skip")
+      fail(ExitCode::kUsage, "--on-bad-line={}: expected fail or skip",
+           bad->second);
+    wanted.skips_bad_lines = bad->second == "skip";
+  }
+  wanted.progress = [&](int64_t done, int64_t total) {
+    session.log().progress(done, total);
+  };
+  const double begin_s = monotonic_s();
+  const PreparedCriteo done = prepare_criteo(wanted);
+  const double seconds = monotonic_s() - begin_s;
+  session.log().line(
+      "{}: {} training and {} test records{}, {} fields of {} rows together, "
+      "in {} ({:.0f} MB/s); use data.kind = criteo, data.path = {}",
+      wanted.to.string(), done.train, done.test,
+      done.skipped > 0 ? fmt::format(", {} bad lines skipped", done.skipped)
+                       : "",
+      done.spec.fields(), done.spec.total_rows(), human_seconds(seconds),
+      static_cast<double>(done.bytes) * 1e-6 / seconds, wanted.to.string());
+}
+
+void refuse_options(const CommandLine& line,
+                    std::initializer_list<const char*> names,
+                    const char* of) {
+  for (const char* name : names)
+    if (line.options.contains(name))
+      fail(ExitCode::kUsage, "--{} belongs to prepare {}", name, of);
+}
+
 }  // namespace
 
 ExitCode command_prepare(Session& session, const CommandLine& line) {
   session.agree_on([&] {
-    line.allow_only({"output", "path", "size", "threads"},
+    line.allow_only({"output", "path", "size", "threads", "threshold", "seed",
+                     "test-share", "on-bad-line"},
                     CommandLine::Keys::kTaken);
     const auto& words = line.positional;
+    const std::string what = words.empty() ? "" : words[0];
+    if (what == "criteo" && words.size() == 2) {
+      refuse_options(line, {"path", "size"}, "images");
+      if (!line.overrides.empty())
+        fail(ExitCode::kUsage, "prepare criteo takes no input keys, given: {}",
+             line.overrides[0]);
+      if (session.rank() == 0) prepare_clicks(session, line);
+      return;
+    }
     const bool is_folder = words.size() == 1 && line.options.contains("path");
-    if (words.empty() || words[0] != "images" ||
-        (words.size() != 2 && !is_folder))
+    if (what != "images" || (words.size() != 2 && !is_folder))
       fail(ExitCode::kUsage,
            "prepare: expected: prepare images --path=DIR -o DIR [--size=256] "
-           "[--threads=N], or prepare images INPUT.ini -o FILE.h5");
+           "[--threads=N], prepare images INPUT.ini -o FILE.h5, or prepare "
+           "criteo FILE.tsv -o DIR [--threshold=10] [--test-share=0.1] "
+           "[--seed=42] [--on-bad-line=fail|skip] [--threads=N]");
+    refuse_options(line, {"threshold", "seed", "test-share", "on-bad-line"},
+                   "criteo");
     if (session.rank() != 0) return;
     if (is_folder)
       prepare_folder(session, line);

@@ -13,13 +13,18 @@ const std::vector<Command>& command_table() {
   static const std::vector<Command> table = {
       {"train", "train INPUT.ini [--section.key=value ...]",
        "train a network: the main job", &command_train},
-      {"evaluate", "evaluate INPUT.ini --checkpoint=PATH",
-       "metrics of a checkpoint's model", &command_evaluate},
+      {"evaluate",
+       "evaluate INPUT.ini --checkpoint=PATH\n"
+       "  syncopate evaluate INPUT.ini --predictions=FILE",
+       "metrics of a checkpoint's model, or of answers to questions",
+       &command_evaluate},
       {"predict", "predict INPUT.ini --checkpoint=PATH --output=FILE",
        "a label and scores for each sample (.csv, .h5)", &command_predict},
       {"prepare",
        "prepare images --path=DIR -o DIR [--size=256] [--threads=N]\n"
-       "  syncopate prepare images INPUT.ini -o FILE.h5",
+       "  syncopate prepare images INPUT.ini -o FILE.h5\n"
+       "  syncopate prepare criteo FILE.tsv -o DIR [--threshold=10]\n"
+       "            [--test-share=0.1] [--seed=42] [--on-bad-line=fail|skip]",
        "a folder of JPEGs as large files that training maps; any other image "
        "data as one HDF5 file",
        &command_prepare},

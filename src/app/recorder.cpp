@@ -28,6 +28,7 @@ Recorder::Recorder(Session& session,
       scheme_(scheme),
       results_(results),
       metrics_(engine.model->metrics()),
+      eval_metrics_(engine.problem->metrics()),
       series_(scheme.series()) {
   sums_.values.assign(metrics_.size(), 0.0);
   if (!results_) return;

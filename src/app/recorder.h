@@ -131,7 +131,8 @@ class Recorder {
   Endpoint& endpoint_;
   Scheme& scheme_;
   Results* results_;
-  std::vector<MetricInfo> metrics_;
+  std::vector<MetricInfo> metrics_;       // of training
+  std::vector<MetricInfo> eval_metrics_;  // of evaluations
   std::vector<SeriesInfo> series_;
   std::deque<std::unique_ptr<OpenRow>> open_rows_;
   int64_t rows_closed_ = 0;     // ends at rows_closed_ * run.log_every

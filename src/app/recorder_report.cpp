@@ -73,17 +73,17 @@ void Recorder::declare_tables() {
   Table& eval = results_->table("eval");
   declare_position(eval);
   declare_clocks(eval);
-  for (const MetricInfo& metric : metrics_)
+  for (const MetricInfo& metric : eval_metrics_)
     eval.declare(real_column(metric.name, "1",
                              metric.description + ", on the set eval.on"));
   const std::string& which = engine_.options.eval.model;
   if (which == "each" || which == "each_and_average")
-    for (const MetricInfo& metric : metrics_)
+    for (const MetricInfo& metric : eval_metrics_)
       eval.declare(real_column(metric.name + "_worker", "1",
                                metric.description + ", of each worker's model",
                                workers));
   if (which == "each_and_average")
-    for (const MetricInfo& metric : metrics_)
+    for (const MetricInfo& metric : eval_metrics_)
       eval.declare(real_column(metric.name + "_average", "1",
                                metric.description + ", of the average model"));
   eval.declare(real_column(
@@ -164,7 +164,7 @@ void Recorder::log_row(const Position& at,
 
 void Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
   if (!results_) return;
-  if (!std::isfinite(evaluation.metrics.values[0]))
+  if (!std::isfinite(evaluation.metrics[0]))
     session_.log().warning(fmt::format(
         "the loss of the evaluation at step {} is not finite", at.step));
   std::vector<double> row = {
@@ -172,18 +172,20 @@ void Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
       static_cast<double>(at.step) / engine_.plan.steps_per_epoch, time_s_,
       virtual_s()};
   std::string text;
-  const auto append = [&](const MetricSums& sums, const char* suffix) {
-    for (size_t i = 0; i < metrics_.size(); ++i) {
-      const double value = sums.values[i] / sums.samples;
+  const auto append = [&](const std::vector<double>& values,
+                          const char* suffix) {
+    for (size_t i = 0; i < eval_metrics_.size(); ++i) {
+      const double value = values[i];
       row.push_back(value);
-      text += fmt::format(" | {}{} {:.4f}", metrics_[i].name, suffix, value);
+      text +=
+          fmt::format(" | {}{} {:.4f}", eval_metrics_[i].name, suffix, value);
       if (i == 1) best_metric_ = std::max(best_metric_, value);
     }
   };
   append(evaluation.metrics, "");
-  for (size_t i = 0; i < metrics_.size(); ++i)
-    for (const MetricSums& worker : evaluation.by_worker)
-      row.push_back(worker.values[i] / worker.samples);
+  for (size_t i = 0; i < eval_metrics_.size(); ++i)
+    for (const std::vector<double>& worker : evaluation.by_worker)
+      row.push_back(worker[i]);
   if (evaluation.average) append(*evaluation.average, " of average");
   row.push_back(evaluation.consensus_distance.value_or(0));
   if (evaluation.consensus_distance)
@@ -259,11 +261,11 @@ void Recorder::summarize(const std::string& how, const Totals& totals) {
                     endpoint_.traffic().is_modelled ? 1 : 0, "1",
                     "1: a native collective's bytes are a formula");
   if (best_metric_ >= 0)
-    results_->summary("best_" + metrics_[1].name, best_metric_, "1",
+    results_->summary("best_" + eval_metrics_[1].name, best_metric_, "1",
                       "best of all evaluations");
   const Table& eval = results_->table("eval");
   if (eval.rows() > 0)
-    for (const MetricInfo& metric : metrics_)
+    for (const MetricInfo& metric : eval_metrics_)
       results_->summary("final_" + metric.name,
                         eval.column(metric.name).values.back(), "1",
                         "of the last evaluation");

@@ -4,7 +4,6 @@
 #include "app/commands.h"
 #include "app/device_transport.h"
 #include "app/engine.h"
-#include "app/jpeg_feed.h"
 #include "app/run_directory.h"
 #include "app/trainer.h"
 #include "app/version.h"
@@ -36,11 +35,10 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
            engine.model->parameters().num_tensors(),
            human_bytes(static_cast<double>(engine.model->activation_bytes())));
   log.line("data      {}: {} training, {} held out, {} test samples{}",
-           engine.dataset.source, engine.split.train.size(),
-           engine.split.validation.size(), engine.dataset.test.samples,
-           engine.resident             ? ", training set on the GPU"
-           : decodes_on_device(engine) ? ", decoded on the GPU"
-                                       : "");
+           engine.problem->source(), engine.split.train.size(),
+           engine.split.validation.size(),
+           engine.problem->test_samples().samples,
+           engine.problem->note(engine));
   log.line(
       "plan      {} steps of {} workers, {} samples ({:.2f} epochs), scheme "
       "{}, "
@@ -61,8 +59,8 @@ void state_provenance(Session& session,
   results.provenance("hosts", join(session.hosts(), " "));
   results.provenance("device", engine.device->name());
   results.provenance("started_utc", utc_now());
-  results.provenance("data", engine.dataset.source);
-  results.provenance("data_digest", engine.data_digest());
+  results.provenance("data", engine.problem->source());
+  results.provenance("data_digest", engine.problem->digest());
   results.provenance("scheme", options.sync.scheme);
   results.provenance("model", options.model.family);
   results.provenance("world", session.size() > 1 ? "mpi" : "inproc");

@@ -33,8 +33,7 @@ Trainer::Trainer(Session& session,
       results_(results),
       replica_(*engine.context, *engine.model, engine.options.optimizer),
       schedule_(engine.schedule_of(engine.options, endpoint.rank())),
-      bucketer_(engine.model->parameters().num_elems(),
-                bucket_elems(engine.options.sync, collectives)),
+      bucketer_(engine.model->parameters(), engine.options.sync, collectives),
       stragglers_(engine.options, endpoint.rank()) {
   // In virtual time, messages start after backward in any case.
   if (session.size() > 1)

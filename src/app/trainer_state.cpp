@@ -10,7 +10,7 @@
 namespace syncopate {
 
 std::map<std::string, std::string> Trainer::facts() const {
-  return {{"data", engine_.data_digest()},
+  return {{"data", engine_.problem->digest()},
           {"world", session_.size() > 1 ? "mpi" : "inproc"}};
 }
 
@@ -35,7 +35,7 @@ void Trainer::start_or_resume() {
     start_fresh();
   if (results_)
     write_file_atomically(directory_.input(), echo_input(engine_.input));
-  feed_ = Feed::make(engine_, endpoint_.rank(), batches_seen_);
+  feed_ = engine_.problem->make_feed(engine_, endpoint_.rank(), batches_seen_);
 }
 
 // A run goes on from its own newest checkpoint; the one that
@@ -87,7 +87,7 @@ std::vector<std::string> Trainer::conflicts_with(
         "run.workers: the checkpoint is of {} workers, this run has {}",
         then.workers, endpoint_.size()));
   const auto data = then.extra.find("data");
-  if (data != then.extra.end() && data->second != engine_.data_digest())
+  if (data != then.extra.end() && data->second != engine_.problem->digest())
     conflicts.push_back("data: not the data that the checkpoint was made on");
   return conflicts;
 }

@@ -3,7 +3,6 @@
 #include "app/engine.h"
 #include "app/run_directory.h"
 #include "base/text.h"
-#include "data/prepared_images.h"
 #include "sync/planned_bytes.h"
 
 namespace syncopate {
@@ -13,7 +12,6 @@ void print_plan(Log& log, const Engine& engine) {
   const Options& options = engine.options;
   const ParameterTable& parameters = engine.model->parameters();
   const RunPlan& plan = engine.plan;
-  const ImageSpec& spec = engine.dataset.train.spec;
   const int64_t elems = parameters.num_elems();
   const int64_t buffers = engine.model->buffers().num_elems();
   const int64_t state =
@@ -29,12 +27,10 @@ void print_plan(Log& log, const Engine& engine) {
       "a sample forward",
       options.model.family, elems, parameters.num_tensors(),
       engine.model->forward_macs() * 1e-6);
-  log.line(
-      "data      {}: {} x {} x {}, {} classes; {} training, {} held out, "
-      "{} test samples",
-      engine.dataset.source, spec.H, spec.W, spec.C, spec.classes,
-      engine.split.train.size(), engine.split.validation.size(),
-      engine.dataset.test.samples);
+  log.line("data      {}: {}; {} training, {} held out, {} test samples",
+           engine.problem->source(), engine.problem->describe(),
+           engine.split.train.size(), engine.split.validation.size(),
+           engine.problem->test_samples().samples);
   log.line("workers   {}, {} samples a step together", engine.workers,
            engine.samples_a_step());
   log.line(
@@ -51,8 +47,7 @@ void print_plan(Log& log, const Engine& engine) {
       human_bytes(replica_bytes),
       engine.workers > 1 ? fmt::format(" x {}", engine.workers) : "",
       human_bytes(activation_bytes),
-      human_bytes(static_cast<double>(engine.dataset.train.memory_bytes() +
-                                      engine.dataset.test.memory_bytes())));
+      human_bytes(static_cast<double>(engine.problem->memory_bytes())));
   const auto sent = planned_bytes({options.sync, options.optimizer, parameters,
                                    engine.workers, plan.total_steps},
                                   buffers);
@@ -62,19 +57,6 @@ void print_plan(Log& log, const Engine& engine) {
   log.line("directory {}", RunDirectory(options).path().string());
 }
 
-// Pixels that loading leaves unread: a sample of them.
-void check_images(Log& log, const Dataset& data) {
-  int64_t read = 0;
-  for (const ImageSet* set : {&data.train, &data.test}) {
-    const PixelCheck check = check_pixels(*set, Extent::kSample);
-    read += check.images;
-    if (!check.faults.empty())
-      fail(ExitCode::kBadInput, "{}", join(check.faults, "\nerror: "));
-  }
-  log.line("images    {} of {} were read and are whole", read,
-           data.train.samples + data.test.samples);
-}
-
 }  // namespace
 
 ExitCode command_validate(Session& session, const CommandLine& line) {
@@ -82,7 +64,9 @@ ExitCode command_validate(Session& session, const CommandLine& line) {
     line.allow_only({}, CommandLine::Keys::kTaken);
     const auto engine =
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
-    if (session.rank() == 0) check_images(session.log(), engine->dataset);
+    if (session.rank() == 0)
+      if (const std::string read = engine->problem->check(); !read.empty())
+        session.log().line("{}", read);
     print_plan(session.log(), *engine);
     session.log().line("ok        {}", line.positional[0]);
   });

@@ -117,6 +117,29 @@ class Judge {
           fmt::format("is missing: data.kind = {} reads files, expected "
                       "the path of {}",
                       data.kind, data.kind == "hdf5" ? "a file" : "a folder"));
+    if (all_sound({"data.kind", "data.vocabulary"}) && data.kind == "squad" &&
+        data.vocabulary.empty())
+      complain_("data.vocabulary",
+                "is missing: expected the path of a WordPiece vocabulary such "
+                "as bert-base-uncased's vocab.txt");
+    if (all_sound({"data.max_length", "data.max_question", "data.stride"}) &&
+        is_question() && data.max_length < data.max_question + 3 + 1)
+      complain_(
+          "data.max_question",
+          fmt::format("is {}, which leaves no room for a context in "
+                      "data.max_length = {}, expected at most {}",
+                      data.max_question, data.max_length, data.max_length - 4));
+    const ModelOptions& model = options_.model;
+    if (all_sound({"model.hidden", "model.heads"}) && model.family == "bert" &&
+        model.hidden % model.heads != 0)
+      complain_("model.heads",
+                fmt::format("is {}, which does not divide model.hidden = {}",
+                            model.heads, model.hidden));
+    if (all_sound({"model.positions", "data.max_length"}) && is_question() &&
+        model.family == "bert" && model.positions < data.max_length)
+      complain_("model.positions",
+                fmt::format("is {}, expected at least data.max_length = {}",
+                            model.positions, data.max_length));
     if (data.validation >= 1 && data.validation != std::floor(data.validation))
       complain_("data.validation",
                 fmt::format("expected a fraction below 1 or a whole number of "
@@ -156,6 +179,11 @@ class Judge {
     std::string name;
     Length length;
   };
+
+  bool is_question() const {
+    const auto kinds = question_kinds();
+    return std::count(kinds.begin(), kinds.end(), options_.data.kind) > 0;
+  }
 
   bool all_sound(std::initializer_list<const char*> keys) const {
     return std::all_of(keys.begin(), keys.end(),

@@ -142,12 +142,22 @@ std::vector<Key> eval_keys() {
        .doc = "BatchNorm's statistics: as training left them, or recomputed "
               "over training batches before each evaluation.",
        .choices = {"running", "recomputed"},
-       .used_when = {{"model.family", {"resnet", "wrn"}}}},
+       .used_when = {{"model.family", {"resnet", "wrn", "deepfm"}}}},
       {.name = "eval.recompute_batches",
        .target = at<kEval, &EvalOptions::recompute_batches>,
        .doc = "Training batches over which the statistics are recomputed.",
        .low = 1,
        .used_when = {{"eval.batchnorm", {"recomputed"}}}},
+      {.name = "eval.n_best",
+       .target = at<kEval, &EvalOptions::n_best>,
+       .doc = "Candidates for an answer that are kept of a question.",
+       .low = 1,
+       .used_when = {{"data.kind", question_kinds()}}},
+      {.name = "eval.max_answer_length",
+       .target = at<kEval, &EvalOptions::max_answer_length>,
+       .doc = "Tokens of the longest answer that is considered.",
+       .low = 1,
+       .used_when = {{"data.kind", question_kinds()}}},
   };
 }
 

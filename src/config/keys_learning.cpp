@@ -1,4 +1,4 @@
-// What is learnt and how: [model] [data] [optimizer] [schedule].
+// How it is learnt: [optimizer] [schedule].
 #include <algorithm>
 
 #include "base/check.h"
@@ -21,279 +21,12 @@ Words without(Words words, const std::string& word) {
   return words;
 }
 
-Words model_families() {
-  Words words;
-  for (const ModelInfo& info : model_table()) words.push_back(info.family);
-  return words;
-}
-
-// The families whose table entry lists the key; no rule where all do.
-std::vector<UsedWhen> families_with(const std::string& option) {
-  Words families;
-  for (const ModelInfo& info : model_table())
-    if (std::count(info.options.begin(), info.options.end(), option) > 0)
-      families.push_back(info.family);
-  if (families.size() == model_table().size()) return {};
-  CHECK_MSG(!families.empty(), "model.{}: no family uses it", option);
-  return {{"model.family", families}};
-}
-
-// auto, none, or "0.5 0.5 0.5 / 0.2 0.2 0.2": as many deviations > 0 as means.
-bool is_normalization(const std::string& text) {
-  if (text == "auto" || text == "none") return true;
-  const std::vector<std::string> halves = split(text, '/');
-  if (halves.size() != 2) return false;
-  size_t counts[2] = {};
-  for (int half = 0; half < 2; ++half)
-    for (const std::string& item : split(halves[half], ' ')) {
-      if (item.empty()) continue;
-      const auto value = parse_double(item);
-      if (!value || (half == 1 && *value <= 0)) return false;
-      ++counts[half];
-    }
-  return counts[0] == counts[1] && counts[0] > 0;
-}
-
 bool is_lr_factor(const std::string& text) {
   return text == "world" || text == "graph" ||
          parse_double(text).value_or(0) > 0;
 }
 
-std::vector<Key> synthetic_keys() {
-  constexpr auto kData = &Options::data;
-  const std::vector<UsedWhen> synthetic = {{"data.kind", {"synthetic_images"}}};
-  const std::vector<UsedWhen> sized = {
-      {"data.kind", {"synthetic_images", "image_folder", "prepared_images"}}};
-  return {
-      {.name = "data.samples",
-       .target = at<kData, &DataOptions::samples>,
-       .doc = "Training samples that are made.",
-       .low = 1,
-       .used_when = synthetic},
-      {.name = "data.test_samples",
-       .target = at<kData, &DataOptions::test_samples>,
-       .doc = "Test samples that are made.",
-       .low = 1,
-       .used_when = synthetic},
-      {.name = "data.classes",
-       .target = at<kData, &DataOptions::classes>,
-       .doc = "Classes of the made images.",
-       .low = 2,
-       .used_when = synthetic},
-      {.name = "data.channels",
-       .target = at<kData, &DataOptions::channels>,
-       .doc = "Channels of the made images.",
-       .low = 1,
-       .used_when = synthetic},
-      {.name = "data.height",
-       .target = at<kData, &DataOptions::height>,
-       .doc = "Height in pixels of what the network is fed; auto: 32 of made "
-              "images, else 224.",
-       .low = 1,
-       .zero_word = "auto",
-       .used_when = sized},
-      {.name = "data.width",
-       .target = at<kData, &DataOptions::width>,
-       .doc = "Width in pixels of what the network is fed; auto: 32 of made "
-              "images, else 224.",
-       .low = 1,
-       .zero_word = "auto",
-       .used_when = sized},
-      {.name = "data.noise",
-       .target = at<kData, &DataOptions::noise>,
-       .doc = "Noise on a class's pattern, in the pattern's standard "
-              "deviations.",
-       .low = 0,
-       .used_when = synthetic},
-      {.name = "data.synthetic_seed",
-       .target = at<kData, &DataOptions::synthetic_seed>,
-       .doc = "Seed of the made images, apart from run.seed.",
-       .low = 0,
-       .used_when = synthetic},
-  };
-}
-
-// Of images that are read when they are needed.
-std::vector<Key> image_file_keys() {
-  constexpr auto kData = &Options::data;
-  const std::vector<UsedWhen> read_late = {
-      {"data.kind", {"image_folder", "prepared_images"}}};
-  return {
-      {.name = "data.eval_resize",
-       .target = at<kData, &DataOptions::eval_resize>,
-       .doc = "Evaluation resizes the shorter side to so many pixels and cuts "
-              "out the middle; auto: 256/224 of the larger of height and "
-              "width.",
-       .low = 1,
-       .zero_word = "auto",
-       .used_when = read_late},
-      {.name = "data.decode_threads",
-       .target = at<kData, &DataOptions::decode_threads>,
-       .doc = "Threads of a process that decode and resize images; auto: as "
-              "many as run.threads.",
-       .low = 1,
-       .high = 1024,  // more cores than a node has
-       .zero_word = "auto",
-       .used_when = read_late,
-       .on_resume = OnResume::kMayChange},
-  };
-}
-
 }  // namespace
-
-std::vector<Key> model_keys() {
-  constexpr auto kModel = &Options::model;
-  auto dropout_use = families_with("dropout");
-  dropout_use.push_back({"model.form", {"pre"}});
-  return {
-      {.name = "model.family",
-       .target = at<kModel, &ModelOptions::family>,
-       .doc = "The network.",
-       .choices = model_families()},
-      {.name = "model.depth",
-       .target = at<kModel, &ModelOptions::depth>,
-       .doc = "Layers, by the field's count: resnet 6n+2 (stem cifar) or 18, "
-              "34, 50, 101 (ImageNet form, which 50 is under either stem); "
-              "wrn 6n+2 (post), 6n+4 (pre), or "
-              "50, 101 (stem imagenet).",
-       .low = 1,
-       .used_when = families_with("depth")},
-      {.name = "model.width",
-       .target = at<kModel, &ModelOptions::width>,
-       .doc = "Widening factor k of WRN-d-k.",
-       .low = 1,
-       .high = 64,  // as models/wrn.cpp
-       .used_when = families_with("width")},
-      {.name = "model.stem",
-       .target = at<kModel, &ModelOptions::stem>,
-       .doc = "First layers: cifar is a 3x3 convolution, imagenet a 7x7 one "
-              "of stride 2 with max-pooling.",
-       .choices = {"cifar", "imagenet"},
-       .used_when = families_with("stem")},
-      {.name = "model.block",
-       .target = at<kModel, &ModelOptions::block>,
-       .doc = "Residual block; auto: basic below 44 layers, bottleneck from "
-              "there on.",
-       .choices = {"auto", "basic", "bottleneck"},
-       .used_when = families_with("block")},
-      {.name = "model.version",
-       .target = at<kModel, &ModelOptions::version>,
-       .doc = "1: activation after the addition; 2: before the convolutions.",
-       .low = 1,
-       .high = 2,
-       .used_when = families_with("version")},
-      {.name = "model.form",
-       .target = at<kModel, &ModelOptions::form>,
-       .doc = "Post-activation blocks (DS-Sync) or pre-activation blocks "
-              "(Zagoruyko and Komodakis).",
-       .choices = {"post", "pre"},
-       .used_when = families_with("form")},
-      {.name = "model.dropout",
-       .target = at<kModel, &ModelOptions::dropout>,
-       .doc = "Probability of dropping an activation inside a block.",
-       .low = 0,
-       .high = 1,
-       .is_high_open = true,
-       .used_when = dropout_use},
-  };
-}
-
-namespace {
-
-std::vector<Key> batch_keys() {
-  constexpr auto kData = &Options::data;
-  return {
-      {.name = "data.batch",
-       .target = at<kData, &DataOptions::batch>,
-       .doc = "Samples of a mini-batch of one worker.",
-       .low = 1},
-      {.name = "data.batch_by_worker",
-       .target = at<kData, &DataOptions::batch_by_worker>,
-       .doc = "Samples of each worker's mini-batch, instead of data.batch; "
-              "gradients are then averaged by samples.",
-       .low = 1,
-       .zero_word = "none"},
-      {.name = "data.accumulate",
-       .target = at<kData, &DataOptions::accumulate>,
-       .doc = "Mini-batches whose gradients make one step.",
-       .low = 1},
-  };
-}
-
-}  // namespace
-
-std::vector<Key> data_keys() {
-  constexpr auto kData = &Options::data;
-  std::vector<Key> keys = {
-      {.name = "data.kind",
-       .target = at<kData, &DataOptions::kind>,
-       .doc = "Format of the data; synthetic_images makes them.",
-       .choices = data_kinds()},
-      {.name = "data.path",
-       .target = at<kData, &DataOptions::path>,
-       .doc = "Folder of the files, or the file of kind hdf5; must be given.",
-       .used_when = {{"data.kind", without(data_kinds(), "synthetic_images")}},
-       .on_resume = OnResume::kMayChange},
-  };
-  const std::vector<Key> more = {
-      {.name = "data.partition",
-       .target = at<kData, &DataOptions::partition>,
-       .doc = "What a worker sees: interleaved, N workers with batch B see "
-              "what one with N*B sees; random, contiguous: a share; sorted, "
-              "by_class: a share of the labels.",
-       .choices = {"interleaved", "random", "contiguous", "sorted",
-                   "by_class"}},
-      {.name = "data.validation",
-       .target = at<kData, &DataOptions::validation>,
-       .doc = "Training samples held out: below 1 a fraction, from 1 on their "
-              "number.",
-       .low = 0},
-      {.name = "data.augment",
-       .target = at<kData, &DataOptions::augment>,
-       .doc = "Random changes of training images.",
-       .choices = {"crop", "flip", "rotate", "resized_crop"},
-       .zero_word = "none"},
-      {.name = "data.crop_pad",
-       .target = at<kData, &DataOptions::crop_pad>,
-       .doc = "Pixels of zeros on each side before the crop back to size.",
-       .low = 1,
-       .used_when = {{"data.augment", {"crop"}}}},
-      {.name = "data.rotate_degrees",
-       .target = at<kData, &DataOptions::rotate_degrees>,
-       .doc = "Largest rotation to either side, in degrees.",
-       .low = 0,
-       .high = 180,
-       .is_low_open = true,
-       .used_when = {{"data.augment", {"rotate"}}}},
-      {.name = "data.crop_scale_min",
-       .target = at<kData, &DataOptions::crop_scale_min>,
-       .doc = "Least area of a random-resized crop, as a share of the image; "
-              "the largest is 1.",
-       .low = 0,
-       .high = 1,
-       .is_low_open = true,
-       .used_when = {{"data.augment", {"resized_crop"}}}},
-      {.name = "data.normalize",
-       .target = at<kData, &DataOptions::normalize>,
-       .doc = "auto: mean and deviation by channel of the training set (of "
-              "image_folder: of 256 of its images); none: pixels / 255; or "
-              "means / deviations by channel, of pixels in 0..1.",
-       .form = {"auto, none or means / deviations such as 0.5 0.5 0.5 / 0.2 "
-                "0.2 0.2",
-                is_normalization}},
-      {.name = "data.prefetch",
-       .target = at<kData, &DataOptions::prefetch>,
-       .doc = "Mini-batches prepared ahead by a thread; 0: when asked for. A "
-              "training set that lies on a GPU needs none.",
-       .low = 0,
-       .high = 1024,  // each holds a batch of images in memory
-       .on_resume = OnResume::kMayChange},
-  };
-  for (const auto& part :
-       {batch_keys(), more, image_file_keys(), synthetic_keys()})
-    keys.insert(keys.end(), part.begin(), part.end());
-  return keys;
-}
 
 std::vector<Key> optimizer_keys() {
   constexpr auto kOptimizer = &Options::optimizer;
@@ -302,6 +35,8 @@ std::vector<Key> optimizer_keys() {
       {"schedule.kind", without(keywords(schedule_table()), "one_cycle")}};
   const std::vector<UsedWhen> with_scale = {
       {"optimizer.lr_scale", {"linear", "sqrt"}}};
+  const std::vector<UsedWhen> of_sgd = {{"optimizer.kind", {"sgd"}}};
+  const std::vector<UsedWhen> of_adam = {{"optimizer.kind", {"adam", "adamw"}}};
   return {
       {.name = "optimizer.kind",
        .target = at<kOptimizer, &OptimizerOptions::kind>,
@@ -317,17 +52,53 @@ std::vector<Key> optimizer_keys() {
        .doc = "Momentum factor.",
        .low = 0,
        .high = 1,
-       .is_high_open = true},
+       .is_high_open = true,
+       .used_when = of_sgd},
       {.name = "optimizer.nesterov",
        .target = at<kOptimizer, &OptimizerOptions::nesterov>,
-       .doc = "Nesterov's form of the momentum."},
+       .doc = "Nesterov's form of the momentum.",
+       .used_when = of_sgd},
+      {.name = "optimizer.beta1",
+       .target = at<kOptimizer, &OptimizerOptions::beta1>,
+       .doc = "Decay of the gradient's running mean.",
+       .low = 0,
+       .high = 1,
+       .is_high_open = true,
+       .used_when = of_adam},
+      {.name = "optimizer.beta2",
+       .target = at<kOptimizer, &OptimizerOptions::beta2>,
+       .doc = "Decay of the running mean of the gradient's square.",
+       .low = 0,
+       .high = 1,
+       .is_high_open = true,
+       .used_when = of_adam},
+      {.name = "optimizer.eps",
+       .target = at<kOptimizer, &OptimizerOptions::eps>,
+       .doc = "Added to the root of the mean square, after bias correction.",
+       .low = 0,
+       .is_low_open = true,
+       .used_when = of_adam},
+      {.name = "optimizer.embedding",
+       .target = at<kOptimizer, &OptimizerOptions::embedding>,
+       .doc = "Rows of embedding tables that no sample of a step touched. "
+              "dense: as published, moments decay, move the row on and weight "
+              "decay acts; lazy: left as they are, which takes time by rows "
+              "touched, is another optimizer, and counts all steps in the bias "
+              "correction.",
+       .choices = {"dense", "lazy"},
+       .used_when = of_adam},
       {.name = "optimizer.weight_decay",
        .target = at<kOptimizer, &OptimizerOptions::weight_decay>,
-       .doc = "Factor of the parameters that is added to the gradient.",
+       .doc = "Factor of the parameters that is added to the gradient, or with "
+              "adamw to what the rate is multiplied by.",
        .low = 0},
       {.name = "optimizer.decay_batchnorm",
        .target = at<kOptimizer, &OptimizerOptions::decay_batchnorm>,
-       .doc = "Whether weight decay acts on gamma and beta of BatchNorm too."},
+       .doc = "Whether weight decay acts on gamma and beta of BatchNorm and "
+              "LayerNorm too."},
+      {.name = "optimizer.decay_bias",
+       .target = at<kOptimizer, &OptimizerOptions::decay_bias>,
+       .doc = "Whether weight decay acts on biases too."},
       {.name = "optimizer.clip_norm",
        .target = at<kOptimizer, &OptimizerOptions::clip_norm>,
        .doc = "Largest global norm of the gradient; 0: no clipping.",

@@ -95,6 +95,13 @@ std::vector<Key> sync_keys() {
        .high = 65536,
        .zero_word = "auto",
        .used_when = used_by(kReducing)},
+      {.name = "sync.tables",
+       .target = at<kSync, &SyncOptions::tables>,
+       .doc = "What travels of the gradients of tables of embeddings: the "
+              "rows that some worker touched, or whole tables (always, "
+              "between GPUs by NCCL).",
+       .choices = {"rows", "dense"},
+       .used_when = used_by({"bsp"})},
       {.name = "bsp.batchnorm",
        .target = at2<&SyncOptions::bsp, &BspOptions::batchnorm>,
        .doc = "Running statistics of BatchNorm: each worker's own, or "

@@ -40,6 +40,9 @@ struct EvalOptions {
   // training batches before each evaluation.
   std::string batchnorm = "running";  // running recomputed
   int64_t recompute_batches = 20;
+  // Of answers to questions.
+  int64_t n_best = 20;             // candidates that are kept
+  int64_t max_answer_length = 30;  // tokens
 };
 
 struct CheckpointOptions {

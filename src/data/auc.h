@@ -23,6 +23,8 @@ class SortedScores {
   // How many samples have a score whose ordered bits (monotone in the score)
   // lie in part [i] of `parts` equal parts of the 32-bit range.
   std::vector<int64_t> histogram(int parts) const;
+  // The first ordered bits of a part; of part [parts]: 2^32.
+  static uint64_t part_begin(int part, int parts);
   // Of the samples in ordered bits [begin, end): distinct values, rising, with
   // how many negative and positive samples have it.
   struct Entry {
@@ -30,6 +32,7 @@ class SortedScores {
     uint32_t negative, positive;
   };
   std::vector<Entry> entries(uint64_t begin, uint64_t end) const;
+  // Whether there are such scores, which are in no entry.
   bool has_nan() const { return has_nan_; }
 
  private:
@@ -40,13 +43,20 @@ class SortedScores {
 // Adds entries in rising order, of all workers together.
 class AucSum {
  public:
-  // Entries of one range, of any number of workers, in any order.
+  // Entries of one range, of any number of workers, in any order. All of them
+  // are above those of the ranges before.
   void add(std::vector<SortedScores::Entry> entries);
   double value() const;
 
  private:
   double below_ = 0;  // negative samples so far
   double positive_ = 0, wins_ = 0;
+  uint64_t next_ = 0;  // the least that may follow
 };
+
+// The mean of -log(p) of positive samples and -log(1 - p) of negative ones,
+// p = sigmoid(logit), without ever rounding p to 0 or 1. At least one sample.
+double log_loss(std::span<const float> logits,
+                std::span<const uint8_t> positive);
 
 }  // namespace syncopate

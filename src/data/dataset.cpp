@@ -119,16 +119,35 @@ std::optional<LabelFault> check_labels(std::span<const int32_t> labels,
   return std::nullopt;
 }
 
-ImageSize image_size(const DataOptions& options) {
+PixelSize image_size(const DataOptions& options) {
   const int64_t side = options.kind == "synthetic_images" ? 32 : 224;
   return {options.height > 0 ? options.height : side,
           options.width > 0 ? options.width : side};
 }
 
-std::vector<std::string> data_kinds() {
+std::vector<std::string> image_kinds() {
   std::vector<std::string> names;
   for (const Kind& kind : kKinds) names.emplace_back(kind.name);
   return names;
+}
+
+std::vector<std::string> question_kinds() {
+  return {"squad", "synthetic_squad"};
+}
+
+std::vector<std::string> click_kinds() {
+  return {"criteo", "synthetic_criteo"};
+}
+
+std::vector<std::string> data_kinds() {
+  std::vector<std::string> names = image_kinds();
+  for (const auto& more : {question_kinds(), click_kinds()})
+    names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
+
+bool is_synthetic(const std::string& kind) {
+  return kind.starts_with("synthetic_");
 }
 
 Dataset load_dataset(const DataOptions& options) {
@@ -137,7 +156,7 @@ Dataset load_dataset(const DataOptions& options) {
                    [&](const Kind& k) { return options.kind == k.name; });
   if (kind == kKinds.end())
     fail(ExitCode::kBadInput, "data.kind: {}, expected one of: {}",
-         options.kind, join(data_kinds(), " "));
+         options.kind, join(image_kinds(), " "));
   if (options.path.empty() && options.kind != "synthetic_images")
     fail(ExitCode::kBadInput, "data.path: empty, expected where the {} data is",
          options.kind);

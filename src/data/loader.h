@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -68,14 +69,20 @@ struct DataOptions {
 // "FILE: offset N: what, expected, found".
 Dataset load_dataset(const DataOptions& options);
 
-// Kinds, for `list data` and for validation.
+// Kinds, for `list data` and for validation: of images (load_dataset), of
+// questions (question_set.h), of clicks (click_set.h), and all of them.
+std::vector<std::string> image_kinds();
+std::vector<std::string> question_kinds();
+std::vector<std::string> click_kinds();
 std::vector<std::string> data_kinds();
+// Whether the samples are made, and data.path is not used.
+bool is_synthetic(const std::string& kind);
 
 // height and width with their defaults filled in.
-struct ImageSize {
+struct PixelSize {
   int64_t H, W;
 };
-ImageSize image_size(const DataOptions& options);
+PixelSize image_size(const DataOptions& options);
 
 // Per channel, in units of stored pixels / 255 (bytes) or as stored (floats).
 struct Normalization {
@@ -86,22 +93,41 @@ struct Normalization {
 Normalization make_normalization(const DataOptions& options,
                                  const ImageSet& train);
 
+// What the order and the shares of a training set go by.
+struct SampleTable {
+  int64_t samples = 0;
+  // The class of a sample, for partitions by label; empty: there is none.
+  std::function<int32_t(int64_t)> label_of = {};
+  int64_t classes = 0;
+  // (samples) how long each is, for bucketing; empty: all alike.
+  std::vector<int32_t> lengths = {};
+  // Samples [groups[i], groups[i + 1]) are held out, and evaluated, together;
+  // empty: each is a group.
+  std::vector<int64_t> groups = {};
+
+  SampleTable() = default;
+  SampleTable(const ImageSet& set);  // NOLINT: a view of a set
+};
+
 // Which samples of the train set are trained on and which are held out: the
 // last `validation` of a seeded permutation; both in the file's order.
 struct Split {
   std::vector<int64_t> train, validation;
 };
 Split split_validation(const DataOptions& options,
-                       const ImageSet& train,
+                       const SampleTable& train,
                        uint64_t seed);
 
-// The order in which worker `rank` of `ranks` sees the split's samples. A copy
-// shares its tables with the original; safe to use from several threads.
+// The order in which worker `rank` of `ranks` sees the split's samples. With
+// data.bucketing = length, samples of like lengths come together: an epoch's
+// order is cut into windows of 64 steps, each is sorted by length (in place of
+// chance among equals), and the epoch's steps are then drawn in a random order.
+// A copy shares its tables with the original; safe to use from several threads.
 class Sampler {
  public:
   // Errors: kBadInput if one step of all workers takes more than there is.
   Sampler(const DataOptions& options,
-          const ImageSet& set,
+          const SampleTable& set,
           std::vector<int64_t> indices,
           int ranks,
           uint64_t seed);

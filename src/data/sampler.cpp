@@ -11,6 +11,8 @@ namespace {
 
 // Streams of Rng(seed, kPartition, stream).
 constexpr uint64_t kValidationStream = 1, kShardStream = 2;
+// Of Rng(seed, kDataOrder, epoch, stream), above all ranks.
+constexpr uint64_t kStepStream = uint64_t{1} << 32;
 
 using Indices = std::vector<int64_t>;
 
@@ -38,13 +40,11 @@ Indices reordered(const Indices& indices, const Indices& order) {
 // The samples each stream draws from: one stream for interleaved, else one a
 // worker.
 std::vector<Indices> make_shards(const std::string& partition,
-                                 const ImageSet& set,
+                                 const SampleTable& set,
                                  const Indices& indices,
                                  int ranks,
                                  uint64_t seed) {
-  const auto label_of = [&](int64_t sample) {
-    return set.labels[static_cast<size_t>(sample)];
-  };
+  const auto& label_of = set.label_of;
   if (partition == "interleaved") return {indices};
   if (partition == "contiguous") return blocks(indices, ranks);
   if (partition == "random") {
@@ -52,6 +52,11 @@ std::vector<Indices> make_shards(const std::string& partition,
     return blocks(reordered(indices, permutation(std::ssize(indices), rng)),
                   ranks);
   }
+  if ((partition == "sorted" || partition == "by_class") && !label_of)
+    fail(ExitCode::kBadInput,
+         "data.partition: {}: these samples have no classes; expected "
+         "interleaved, random or contiguous",
+         partition);
   if (partition == "sorted") {
     Indices sorted = indices;
     std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) {
@@ -60,11 +65,11 @@ std::vector<Indices> make_shards(const std::string& partition,
     return blocks(sorted, ranks);
   }
   if (partition == "by_class") {
-    if (set.spec.classes < ranks)
+    if (set.classes < ranks)
       fail(ExitCode::kBadInput,
            "data.partition: by_class deals {} classes, expected at least one "
            "for each of {} workers",
-           set.spec.classes, ranks);
+           set.classes, ranks);
     std::vector<Indices> shards(static_cast<size_t>(ranks));
     for (const int64_t sample : indices)
       shards[static_cast<size_t>(label_of(sample) % ranks)].push_back(sample);
@@ -84,8 +89,15 @@ int64_t DataOptions::batch_of(int rank) const {
              : static_cast<int64_t>(batch_by_worker[static_cast<size_t>(rank)]);
 }
 
+SampleTable::SampleTable(const ImageSet& set)
+    : samples(set.samples),
+      label_of([labels = std::span(set.labels)](int64_t sample) {
+        return labels[static_cast<size_t>(sample)];
+      }),
+      classes(set.spec.classes) {}
+
 Split split_validation(const DataOptions& options,
-                       const ImageSet& train,
+                       const SampleTable& train,
                        uint64_t seed) {
   const double wanted = options.validation;
   if (!(wanted >= 0) || (wanted >= 1 && wanted != std::floor(wanted)))
@@ -104,16 +116,55 @@ Split split_validation(const DataOptions& options,
          "data.validation: {} holds out {} of {} samples, expected to leave "
          "some to train on",
          wanted, held_out, train.samples);
-  const auto num_train = train.samples - static_cast<int64_t>(held_out);
   const Rng rng(seed, Purpose::kPartition, kValidationStream);
-  const Indices order = permutation(train.samples, rng);
+  const int64_t groups =
+      train.groups.empty() ? train.samples : std::ssize(train.groups) - 1;
+  const auto first_of = [&](int64_t group) {
+    return train.groups.empty() ? group
+                                : train.groups[static_cast<size_t>(group)];
+  };
+  const Indices order = permutation(groups, rng);
+  // From the end of the order: whole groups, until there are enough.
   Split split;
-  split.train.assign(order.begin(), order.begin() + num_train);
-  split.validation.assign(order.begin() + num_train, order.end());
+  for (auto group = order.rbegin(); group != order.rend(); ++group) {
+    Indices& part = std::ssize(split.validation) < held_out ? split.validation
+                                                            : split.train;
+    for (int64_t i = first_of(*group); i < first_of(*group + 1); ++i)
+      part.push_back(i);
+  }
+  if (split.train.empty())
+    fail(ExitCode::kBadInput,
+         "data.validation: {} holds out everything, expected to leave some to "
+         "train on",
+         wanted);
   // The file's order: what the contiguous partition goes by.
   std::sort(split.train.begin(), split.train.end());
   std::sort(split.validation.begin(), split.validation.end());
   return split;
+}
+
+// An epoch's random order with like lengths together (Sampler).
+static Indices bucketed(const Indices& order,
+                        const std::vector<int32_t>& lengths,
+                        int64_t drawn,
+                        const Rng& rng) {
+  constexpr int64_t kWindow = 64;  // steps
+  Indices sorted = order;
+  const int64_t steps = std::ssize(order) / drawn;
+  for (int64_t step = 0; step < steps; step += kWindow)
+    std::stable_sort(sorted.begin() + step * drawn,
+                     sorted.begin() + std::min(steps, step + kWindow) * drawn,
+                     [&](int64_t a, int64_t b) {
+                       return lengths[static_cast<size_t>(a)] <
+                              lengths[static_cast<size_t>(b)];
+                     });
+  Indices result;
+  result.reserve(order.size());
+  for (const int64_t step : permutation(steps, rng))
+    result.insert(result.end(), sorted.begin() + step * drawn,
+                  sorted.begin() + (step + 1) * drawn);
+  result.insert(result.end(), sorted.begin() + steps * drawn, sorted.end());
+  return result;
 }
 
 struct Sampler::Impl {
@@ -131,14 +182,16 @@ struct Sampler::Impl {
   int ranks = 0;
   uint64_t seed = 0;
   std::vector<Indices> shards;
-  std::vector<Cached> cached;  // by rank
+  std::vector<int32_t> lengths;  // by sample; empty: no bucketing
+  std::vector<int64_t> drawn;    // by shard: samples of a step
+  std::vector<Cached> cached;    // by rank
 
   bool is_interleaved() const { return shards.size() == 1; }
 };
 
 // With one worker every partition is one shard, the whole set.
 Sampler::Sampler(const DataOptions& options,
-                 const ImageSet& set,
+                 const SampleTable& set,
                  std::vector<int64_t> indices,
                  int ranks,
                  uint64_t seed)
@@ -157,6 +210,7 @@ Sampler::Sampler(const DataOptions& options,
   impl_->seed = seed;
   impl_->shards = make_shards(options.partition, set, indices, ranks, seed);
   impl_->cached = std::vector<Impl::Cached>(static_cast<size_t>(ranks));
+  if (options.bucketing == "length") impl_->lengths = set.lengths;
 
   // The batches of a step are drawn together, so whole steps fill an epoch.
   const bool is_interleaved = impl_->is_interleaved();
@@ -181,8 +235,8 @@ Sampler::Sampler(const DataOptions& options,
            samples);
     const int64_t drawn =
         is_interleaved ? impl_->before.back() : impl_->batch[rank];
-    steps_per_epoch =
-        std::min(steps_per_epoch, samples / (drawn * options.accumulate));
+    impl_->drawn.push_back(drawn * options.accumulate);
+    steps_per_epoch = std::min(steps_per_epoch, samples / impl_->drawn.back());
   }
   impl_->batches_per_epoch = steps_per_epoch * options.accumulate;
 }
@@ -209,6 +263,11 @@ std::vector<int64_t> Sampler::batch(int rank, int64_t index) const {
     const Rng rng(impl.seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),
                   static_cast<uint64_t>(stream));
     cached.order = reordered(shard, permutation(std::ssize(shard), rng));
+    if (!impl.lengths.empty())
+      cached.order = bucketed(
+          cached.order, impl.lengths, impl.drawn[static_cast<size_t>(stream)],
+          Rng(impl.seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),
+              kStepStream + static_cast<uint64_t>(stream)));
     cached.epoch = epoch;
   }
   // Interleaved: the workers' batches, in the order of their ranks, are one

@@ -8,12 +8,27 @@ Linear::Linear(Registrar& registrar,
                const std::string& name,
                int64_t D,
                int64_t K)
-    : weight_(registrar.parameter(name + ".weight", {K, D}, Role::kWeight)),
-      bias_(registrar.parameter(name + ".bias", {K}, Role::kBias)) {}
+    : Linear(registrar, std::span(&name, 1), D, K) {}
+
+Linear::Linear(Registrar& registrar,
+               std::span<const std::string> names,
+               int64_t D,
+               int64_t K) {
+  const auto side_by_side = [&](const char* what, const Shape& shape,
+                                Role role) {
+    const ParameterRef first =
+        registrar.parameter(names.front() + what, shape, role);
+    for (const std::string& name : names.subspan(1))
+      registrar.parameter(name + what, shape, role);
+    return first.offset;
+  };
+  const int64_t outputs = std::ssize(names) * K;
+  weight_ = {side_by_side(".weight", {K, D}, Role::kWeight), {outputs, D}};
+  bias_ = {side_by_side(".bias", {K}, Role::kBias), {outputs}};
+}
 
 Slot Linear::forward(Walk& walk, const Slot& x) const {
-  const Slot y =
-      walk.take(DType::kF32, {walk.samples(), bias_.shape[0]});  // (N, K)
+  const Slot y = walk.take(x.dtype, {x.shape[0], bias_.shape[0]});  // (N, K)
   if (walk.is_running())
     linear_forward(walk.context(), walk.out(y), walk.in(x),
                    walk.parameter(weight_), walk.parameter(bias_));

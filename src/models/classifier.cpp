@@ -11,11 +11,11 @@ Classifier::Classifier(const ImageSpec& spec, DType compute)
          spec.C, spec.H, spec.W, spec.classes);
 }
 
-std::vector<MetricInfo> Classifier::metrics() const {
+std::vector<MetricInfo> classification_metrics(int64_t classes) {
   std::vector<MetricInfo> list{
       {"loss", "mean cross-entropy of the softmax, nats a sample"},
       {"accuracy", "fraction of samples whose class has the highest score"}};
-  if (spec_.classes > 5)
+  if (classes > 5)
     list.push_back({"accuracy_top5",
                     "fraction of samples whose class is among the five "
                     "highest scores"});
@@ -24,10 +24,10 @@ std::vector<MetricInfo> Classifier::metrics() const {
 
 Batch Classifier::largest(int64_t N) const {
   return {.samples = N,
-          .labels = make_const_tensor(nullptr, DType::kI32, Shape{N}),
           .images = make_const_tensor(nullptr, DType::kF32,
                                       Shape{N, spec_.C, spec_.H, spec_.W},
-                                      Layout::kNhwc)};
+                                      Layout::kNhwc),
+          .labels = make_const_tensor(nullptr, DType::kI32, Shape{N})};
 }
 
 void Classifier::check(const Batch& batch) const {

@@ -9,10 +9,15 @@
 
 namespace syncopate {
 
+// Loss, accuracy and, of more than five classes, top-5 accuracy.
+std::vector<MetricInfo> classification_metrics(int64_t classes);
+
 class Classifier : public Network {
  public:
   Classifier(const ImageSpec& spec, DType compute);
-  std::vector<MetricInfo> metrics() const override;
+  std::vector<MetricInfo> metrics() const override {
+    return classification_metrics(spec_.classes);
+  }
 
  protected:
   // Logits are (N, classes).

@@ -1,6 +1,8 @@
 #include "models/registry.h"
 
 #include "base/text.h"
+#include "models/bert.h"
+#include "models/deepfm.h"
 #include "models/logistic.h"
 #include "models/residual_net.h"
 #include "models/resnet.h"
@@ -19,6 +21,15 @@ const std::vector<ModelInfo>& model_table() {
        "wide residual networks WRN-depth-width: DS-Sync's (form post, depth "
        "6n+2), Zagoruyko's (form pre, depth 6n+4), WRN-50-2 (stem imagenet)",
        {"depth", "width", "stem", "form", "dropout"}},
+      {"bert",
+       "BERT with a span head for extractive question answering, of any size; "
+       "from published weights or random ones",
+       {"layers", "hidden", "heads", "intermediate", "positions",
+        "hidden_dropout", "attention_dropout", "weights", "recompute"}},
+      {"deepfm",
+       "DeepFM: first order, factorisation machine and an MLP over the "
+       "embeddings of click records",
+       {"embedding", "mlp", "mlp_dropout"}},
   };
   return table;
 }
@@ -55,6 +66,17 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
                                          resnet_shape(options));
   if (family == "wrn")
     return std::make_unique<ResidualNet>(images(), compute, wrn_shape(options));
+  if (family == "bert")
+    return std::make_unique<Bert>(
+        options, spec_for<QuestionSpec>(options, spec, "questions"), compute);
+  if (family == "deepfm") {
+    DeepFmShape shape;
+    shape.embedding = options.embedding;
+    shape.mlp.assign(options.mlp.begin(), options.mlp.end());
+    shape.dropout = static_cast<float>(options.mlp_dropout);
+    return std::make_unique<DeepFm>(
+        spec_for<ClickSpec>(options, spec, "clicks"), compute, shape);
+  }
   std::vector<std::string> families;
   for (const ModelInfo& info : model_table()) families.push_back(info.family);
   const auto meant = nearest(options.family, families);

@@ -24,8 +24,8 @@ struct ModelOptions {
   int64_t intermediate = 0;  // 0: 4 * hidden
   int64_t positions = 512;   // the longest sequence that has a place
   double hidden_dropout = 0.1, attention_dropout = 0.1;
-  std::string weights;     // safetensors to start from; empty: random
-  bool recompute = false;  // keep a layer's input only, compute it twice
+  std::string weights = "none";  // safetensors to start from; none: random
+  bool recompute = false;        // keep a layer's input only, compute it twice
   // deepfm
   int64_t embedding = 10;                  // width of an embedding
   std::vector<double> mlp{400, 400, 400};  // widths of the hidden layers

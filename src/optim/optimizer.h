@@ -25,7 +25,8 @@ struct OptimizerOptions {
   // steps), which costs time by rows touched, and is another optimizer.
   std::string embedding = "dense";
   double weight_decay = 1e-4;
-  bool decay_batchnorm = true;  // false: gamma and beta are exempt
+  bool decay_batchnorm = true;  // false: gamma and beta of norms are exempt
+  bool decay_bias = true;       // false: biases are exempt
   double clip_norm = 0;         // global norm of the gradient; 0: no clipping
   // The rate and how it grows with batch and workers (spec 3.4):
   // lr_eff = lr / base_batch * batch * factor, or lr * sqrt(factor * batch /
@@ -65,8 +66,8 @@ class Optimizer {
   // memory; always the same ones in the same order.
   virtual std::vector<std::span<float>> state() = 0;
   // Calls of apply() or direction() so far, where the arithmetic depends on
-  // them (bias correction); handed over together with state(). One call a step
-  // takes the whole slice.
+  // them (bias correction), else 0; handed over together with state(). One call
+  // a step takes the whole slice.
   virtual int64_t steps() const { return 0; }
   virtual void set_steps(int64_t) {}
   virtual void visit_state(StateVisitor& visitor, Owner owner) = 0;

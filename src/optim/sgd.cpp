@@ -1,7 +1,5 @@
 #include "optim/sgd.h"
 
-#include <algorithm>
-
 #include "ops/optim_update.h"
 
 namespace syncopate {
@@ -11,44 +9,33 @@ Sgd::Sgd(Context& context,
          const ParameterTable& table,
          int64_t begin,
          int64_t elems)
-    : options_(options), begin_(begin) {
+    : options_(options),
+      begin_(begin),
+      runs_(decay_runs(options, table, false)) {
   if (options.momentum > 0)
     momentum_ = {context.device(), context.stream(), elems};
-  for (const ParameterEntry& entry : table.entries()) {
-    const bool exempt =
-        entry.role == Role::kBatchNorm && !options.decay_batchnorm;
-    const float decay =
-        exempt ? 0.0f : static_cast<float>(options.weight_decay);
-    const int64_t end = entry.offset + entry.elems();
-    if (!runs_.empty() && runs_.back().weight_decay == decay)
-      runs_.back().end = end;
-    else
-      runs_.push_back({entry.offset, end, decay});
-  }
 }
 
 template <typename Act>
-void Sgd::for_runs(int64_t offset,
-                   int64_t elems,
-                   const ApplyParams& params,
-                   const Act& act) {
-  for (const Run& run : runs_) {
-    const int64_t first = std::max(run.begin, offset);
-    const int64_t count = std::min(run.end, offset + elems) - first;
-    if (count <= 0) continue;
-    std::span<float> state;
-    if (!momentum_.empty())
-      state = momentum_.span().subspan(first - begin_, count);
-    act(first - offset, count, state,
-        SgdParams{.rate = static_cast<float>(params.rate),
-                  .momentum = momentum_.empty()
-                                  ? 0.0f
-                                  : static_cast<float>(params.momentum),
-                  .weight_decay = run.weight_decay,
-                  .grad_scale = static_cast<float>(params.grad_scale),
-                  .clip_factor = params.clip_factor,
-                  .nesterov = options_.nesterov});
-  }
+void Sgd::for_stretches(int64_t offset,
+                        int64_t elems,
+                        const ApplyParams& params,
+                        const Act& act) {
+  for_runs(runs_, offset, elems,
+           [&](const DecayRun& run, int64_t first, int64_t count) {
+             std::span<float> state;
+             if (!momentum_.empty())
+               state = momentum_.span().subspan(offset + first - begin_, count);
+             act(first, count, state,
+                 SgdParams{.rate = static_cast<float>(params.rate),
+                           .momentum = momentum_.empty() ? 0.0f
+                                                         : static_cast<float>(
+                                                               params.momentum),
+                           .weight_decay = run.weight_decay,
+                           .grad_scale = static_cast<float>(params.grad_scale),
+                           .clip_factor = params.clip_factor,
+                           .nesterov = options_.nesterov});
+           });
 }
 
 void Sgd::apply(Context& context,
@@ -56,12 +43,12 @@ void Sgd::apply(Context& context,
                 std::span<float> x,
                 std::span<const float> gradient,
                 const ApplyParams& params) {
-  for_runs(offset, std::ssize(x), params,
-           [&](int64_t first, int64_t count, std::span<float> state,
-               const SgdParams& sgd) {
-             sgd_update(context, x.subspan(first, count), state,
-                        gradient.subspan(first, count), sgd);
-           });
+  for_stretches(offset, std::ssize(x), params,
+                [&](int64_t first, int64_t count, std::span<float> state,
+                    const SgdParams& sgd) {
+                  sgd_update(context, x.subspan(first, count), state,
+                             gradient.subspan(first, count), sgd);
+                });
 }
 
 void Sgd::direction(Context& context,
@@ -70,13 +57,13 @@ void Sgd::direction(Context& context,
                     std::span<const float> x,
                     std::span<const float> gradient,
                     const ApplyParams& params) {
-  for_runs(offset, std::ssize(x), params,
-           [&](int64_t first, int64_t count, std::span<float> state,
-               const SgdParams& sgd) {
-             sgd_direction(context, direction.subspan(first, count),
-                           x.subspan(first, count), state,
-                           gradient.subspan(first, count), sgd);
-           });
+  for_stretches(offset, std::ssize(x), params,
+                [&](int64_t first, int64_t count, std::span<float> state,
+                    const SgdParams& sgd) {
+                  sgd_direction(context, direction.subspan(first, count),
+                                x.subspan(first, count), state,
+                                gradient.subspan(first, count), sgd);
+                });
 }
 
 std::vector<std::span<float>> Sgd::state() {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "optim/decay_runs.h"
 #include "optim/optimizer.h"
 
 namespace syncopate {
@@ -29,22 +30,18 @@ class Sgd final : public Optimizer {
   int64_t state_elems() const override { return momentum_.size(); }
 
  private:
-  // A stretch of the range with one weight decay.
-  struct Run {
-    int64_t begin, end;
-    float weight_decay;
-  };
-  // Calls `act(first, count, state, params)` for each stretch that meets
-  // [offset, offset + elems): `first` from `offset` on, `state` its momentum.
+  // Calls `act(first, count, state, params)` for each stretch of one weight
+  // decay in [offset, offset + elems): `first` from `offset` on, `state` its
+  // momentum.
   template <typename Act>
-  void for_runs(int64_t offset,
-                int64_t elems,
-                const ApplyParams& params,
-                const Act& act);
+  void for_stretches(int64_t offset,
+                     int64_t elems,
+                     const ApplyParams& params,
+                     const Act& act);
 
   OptimizerOptions options_;
   int64_t begin_;
-  std::vector<Run> runs_;
+  std::vector<DecayRun> runs_;
   DeviceVector<float> momentum_;  // empty where the momentum is 0
 };
 

@@ -36,11 +36,13 @@ void Asp::enter() {
     const auto to = shard_->optimizer().state();
     const auto from = mine.optimizer->state();
     // What another optimizer kept means nothing here: then it starts anew.
-    if (to.size() == from.size())
+    if (to.size() == from.size()) {
       for (size_t i = 0; i < to.size(); ++i) {
         OnHost state = own_slice(from[i]);
         std::copy_n(state.values().begin(), to[i].size(), to[i].begin());
       }
+      shard_->optimizer().set_steps(mine.optimizer->steps());
+    }
   }
   context().stream().synchronize();
   mine.optimizer.reset();
@@ -128,6 +130,12 @@ void Asp::leave() {
                                             : std::span<float>());
     state.put_back();
   }
+  // All shards have seen every push; not all workers have a shard.
+  double steps =
+      shard_ ? static_cast<double>(shard_->optimizer().steps()) : 0.0;
+  agree(endpoint(), world_, std::span(&steps, 1), Combine::kMax,
+        tags::kControl);
+  mine.optimizer->set_steps(static_cast<int64_t>(steps));
 }
 
 void Asp::visit_state(StateVisitor& visitor) {

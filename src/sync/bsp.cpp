@@ -17,13 +17,16 @@ Bsp::Bsp(const SchemeParts& parts, Group group)
       group_(std::move(group)),
       averages_batchnorm_(parts.sync.bsp.batchnorm == "averaged"),
       clips_locally_(parts.sync.bsp.clip == "local" &&
-                     parts.optimizer.clip_norm > 0) {
+                     parts.optimizer.clip_norm > 0),
+      exchanges_rows_(parts.sync.tables == "rows") {
   reducer_->over(group_);
 }
 
 void Bsp::start(const Bucket& bucket) {
-  reducer_->start("bucket", replica().gradients, bucket.offset, bucket.elems,
-                  wire_, tags::kBucket + bucket.index);
+  const auto start = bucket.is_table && exchanges_rows_ ? &Reducer::start_rows
+                                                        : &Reducer::start;
+  ((*reducer_).*start)("bucket", replica().gradients, bucket.offset,
+                       bucket.elems, wire_, tags::kBucket + bucket.index);
 }
 
 void Bsp::gradient_ready(const Bucket& bucket) {

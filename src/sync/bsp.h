@@ -9,6 +9,9 @@
 // ESync's baselines do (averaged). bsp.clip = local clips each worker's
 // gradient before the reduction, as DS-Sync's SQuAD baseline does; nothing
 // travels then before backward has ended.
+//
+// Of tables of embeddings the rows travel that some worker touched
+// (sync.tables = rows, comm/row_exchange.h), or all of them (dense).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,7 +34,7 @@ class Bsp final : public SchemeBase {
   void start(const Bucket& bucket);
 
   Group group_;
-  bool averages_batchnorm_, clips_locally_;
+  bool averages_batchnorm_, clips_locally_, exchanges_rows_;
   std::vector<Bucket> held_back_;  // until the local gradient is clipped
 };
 

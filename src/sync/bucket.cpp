@@ -3,6 +3,27 @@
 #include <algorithm>
 
 namespace syncopate {
+namespace {
+
+// Successive tensors that are all tables, or none of them.
+struct Run {
+  int64_t begin, end;
+  bool is_table;
+};
+
+std::vector<Run> runs_of(const ParameterTable& parameters, Tables tables) {
+  std::vector<Run> runs;
+  for (const ParameterEntry& entry : parameters.entries()) {
+    const bool is_table =
+        tables == Tables::kWhole && entry.role == Role::kEmbedding;
+    if (runs.empty() || runs.back().is_table != is_table)
+      runs.push_back({entry.offset, entry.offset, is_table});
+    runs.back().end = entry.offset + entry.elems();
+  }
+  return runs;
+}
+
+}  // namespace
 
 int64_t bucket_elems(const SyncOptions& options,
                      const DeviceCollectives* collectives) {
@@ -13,16 +34,37 @@ int64_t bucket_elems(const SyncOptions& options,
   return static_cast<int64_t>(mb * 1e6 / sizeof(float));
 }
 
-Bucketer::Bucketer(int64_t range_elems, int64_t bucket_elems) {
+Tables tables_of(const SyncOptions& options,
+                 const DeviceCollectives* collectives) {
+  const std::vector<std::string> schemes = schemes_in_use(options);
+  const bool has_rows =
+      options.tables == "rows" && collectives == nullptr &&
+      std::find(schemes.begin(), schemes.end(), "bsp") != schemes.end();
+  return has_rows ? Tables::kWhole : Tables::kCut;
+}
+
+Bucketer::Bucketer(const ParameterTable& parameters,
+                   int64_t bucket_elems,
+                   Tables tables) {
+  const int64_t range_elems = parameters.num_elems();
   CHECK(range_elems > 0 && bucket_elems > 0);
+  const std::vector<Run> runs = runs_of(parameters, tables);
+  // Every run may end in a bucket that is not full.
+  const int64_t full_buckets = kMaxBuckets - std::ssize(runs);
+  CHECK_MSG(full_buckets > 0, "{} runs of tensors", runs.size());
   bucket_elems =
-      std::max(bucket_elems, (range_elems + kMaxBuckets - 1) / kMaxBuckets);
-  for (int64_t end = range_elems; end > 0;) {
-    const int64_t begin = std::max<int64_t>(0, end - bucket_elems);
-    buckets_.push_back(
-        {static_cast<int>(buckets_.size()), begin, end - begin, begin == 0});
-    end = begin;
-  }
+      std::max(bucket_elems, (range_elems + full_buckets - 1) / full_buckets);
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run)
+    for (int64_t end = run->end; end > run->begin;) {
+      const int64_t begin =
+          run->is_table ? run->begin : std::max(run->begin, end - bucket_elems);
+      buckets_.push_back({.index = static_cast<int>(buckets_.size()),
+                          .offset = begin,
+                          .elems = end - begin,
+                          .is_last = begin == 0,
+                          .is_table = run->is_table});
+      end = begin;
+    }
 }
 
 }  // namespace syncopate

@@ -18,11 +18,29 @@ inline constexpr int kMaxBuckets = 2048;
 int64_t bucket_elems(const SyncOptions& options,
                      const DeviceCollectives* collectives);
 
+// Successive tensors of Role::kEmbedding: a bucket by themselves, however many
+// elements that is, or cut like all others.
+enum class Tables : uint8_t { kWhole, kCut };
+
+// Whole where a scheme of the run exchanges rows (sync.tables) and they go
+// through host memory.
+Tables tables_of(const SyncOptions& options,
+                 const DeviceCollectives* collectives);
+
 class Bucketer {
  public:
   // Buckets of `bucket_elems` (more where that would give over kMaxBuckets)
-  // from the end of the range; the one at the start takes what is left.
-  Bucketer(int64_t range_elems, int64_t bucket_elems);
+  // from the end of the range, or of what lies between tables; the one at the
+  // start takes what is left.
+  Bucketer(const ParameterTable& parameters,
+           int64_t bucket_elems,
+           Tables tables);
+  Bucketer(const ParameterTable& parameters,
+           const SyncOptions& options,
+           const DeviceCollectives* collectives)
+      : Bucketer(parameters,
+                 syncopate::bucket_elems(options, collectives),
+                 tables_of(options, collectives)) {}
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
 

@@ -98,6 +98,7 @@ struct SyncOptions {
   std::string collective = "ring";  // of collective_table()
   std::string wire = "fp32";        // fp32 | bf16
   double bucket_mb = 0;             // gradients travel in such ranges; 0: auto
+  std::string tables = "rows";      // of embeddings, under bsp: rows | dense
   BspOptions bsp;
   DsSyncOptions ds_sync;
   AspOptions asp;

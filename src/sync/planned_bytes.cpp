@@ -76,6 +76,13 @@ struct Formulas {
   }
 };
 
+bool has_tables(const ParameterTable& parameters) {
+  const auto& entries = parameters.entries();
+  return std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
+    return entry.role == Role::kEmbedding;
+  });
+}
+
 }  // namespace
 
 std::optional<double> planned_bytes(const SchemeRequest& request,
@@ -83,6 +90,9 @@ std::optional<double> planned_bytes(const SchemeRequest& request,
   if (request.workers == 1) return 0;
   if (request.sync.scheme == "local_sgd" &&
       request.sync.local_sgd.start.value > 0)
+    return std::nullopt;
+  if (request.sync.scheme == "bsp" && request.sync.tables == "rows" &&
+      has_tables(request.parameters))
     return std::nullopt;
   const Formulas plan{request, buffer_elems};
   const double others = request.workers - 1;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/mirror.h"
+#include "comm/row_exchange.h"
 #include "comm/tags.h"
 #include "ops/elementwise.h"
 #include "sync/bucket.h"
@@ -34,23 +35,25 @@ class HostReducer final : public Reducer {
              int64_t elems,
              Wire wire,
              Tag tag) override {
-    if (in_flight_.empty()) has_gradients_at_ = 0;
-    const size_t index = in_flight_.size();
-    if (index == ready_.size())
-      ready_.push_back(parts_.context.device().make_event());
-    ready_[index]->record(parts_.context.stream());
-    Mirror& mirror = mirror_of(range);
-    in_flight_.push_back(parts_.endpoint.start(
-        std::move(name), [this, &mirror, &ready = *ready_[index], offset, elems,
-                          wire, tag, index](Endpoint& endpoint) {
-          mirror.pull(endpoint, offset, elems, ready);
-          task_times_[index].first = endpoint.now();
-          has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
-          all_reduce_sum(endpoint, group_, mirror.host(offset, elems),
-                         algorithm_, wire, tag, Traffic::kPayload);
-          task_times_[index].second = endpoint.now();
-          mirror.push(offset, elems);
-        }));
+    begin(std::move(name), range, offset, elems,
+          [this, wire, tag](Endpoint& endpoint, std::span<float> values) {
+            all_reduce_sum(endpoint, group_, values, algorithm_, wire, tag,
+                           Traffic::kPayload);
+          });
+  }
+
+  void start_rows(std::string name,
+                  std::span<float> range,
+                  int64_t offset,
+                  int64_t elems,
+                  Wire wire,
+                  Tag tag) override {
+    begin(
+        std::move(name), range, offset, elems,
+        [this, offset, wire, tag](Endpoint& endpoint, std::span<float> values) {
+          all_reduce_rows(endpoint, group_, tables_in(offset, values), wire,
+                          tag, Traffic::kPayload);
+        });
   }
 
   // Tells the time spent waiting for others from the time that messages take:
@@ -91,6 +94,49 @@ class HostReducer final : public Reducer {
   }
 
  private:
+  // A task that makes of a range on the host what `sum` makes of it.
+  template <typename SumUp>
+  void begin(std::string name,
+             std::span<float> range,
+             int64_t offset,
+             int64_t elems,
+             const SumUp& sum_up) {
+    if (in_flight_.empty()) has_gradients_at_ = 0;
+    const size_t index = in_flight_.size();
+    if (index == ready_.size())
+      ready_.push_back(parts_.context.device().make_event());
+    ready_[index]->record(parts_.context.stream());
+    Mirror& mirror = mirror_of(range);
+    in_flight_.push_back(parts_.endpoint.start(
+        std::move(name), [this, &mirror, &ready = *ready_[index], offset, elems,
+                          sum_up, index](Endpoint& endpoint) {
+          mirror.pull(endpoint, offset, elems, ready);
+          task_times_[index].first = endpoint.now();
+          has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
+          sum_up(endpoint, mirror.host(offset, elems));
+          task_times_[index].second = endpoint.now();
+          mirror.push(offset, elems);
+        }));
+  }
+
+  // The tensors of which `values`, the range from `offset`, is made.
+  std::vector<RowTable> tables_in(int64_t offset,
+                                  std::span<float> values) const {
+    std::vector<RowTable> tables;
+    int64_t covered = 0;
+    for (const ParameterEntry& entry : parts_.model.parameters().entries()) {
+      const int64_t begin = entry.offset - offset;
+      if (begin < 0 || begin >= std::ssize(values)) continue;
+      CHECK(entry.role == Role::kEmbedding && entry.shape.rank() == 2);
+      tables.push_back({values.subspan(static_cast<size_t>(begin),
+                                       static_cast<size_t>(entry.elems())),
+                        entry.shape[1]});
+      covered += entry.elems();
+    }
+    CHECK(covered == std::ssize(values));
+    return tables;
+  }
+
   Mirror& mirror_of(std::span<float> range) {
     std::unique_ptr<Mirror>& mirror = mirrors_[range.data()];
     if (!mirror)
@@ -175,6 +221,16 @@ class DeviceReducer final : public Reducer {
         all_reduce_bytes(CollectiveAlgorithm::kRing, endpoint.size(),
                          endpoint.rank(), elems, wire),
         2 * (endpoint.size() - 1));
+  }
+
+  // Disjoint rows of every worker are nothing that a library sums.
+  void start_rows(std::string name,
+                  std::span<float> range,
+                  int64_t offset,
+                  int64_t elems,
+                  Wire wire,
+                  Tag tag) override {
+    start(std::move(name), range, offset, elems, wire, tag);
   }
 
   void close() override {}

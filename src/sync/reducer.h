@@ -31,6 +31,18 @@ class Reducer {
                      Wire wire,
                      Tag tag) = 0;
 
+  // The same for a range of the model's gradients that is whole tables of
+  // embeddings, of which each worker touched few rows: through host memory
+  // the rows travel (comm/row_exchange.h), whatever sync.collective is.
+  // Libraries between devices sum ranges only: by parts.collectives all of it
+  // travels.
+  virtual void start_rows(std::string name,
+                          std::span<float> range,
+                          int64_t offset,
+                          int64_t elems,
+                          Wire wire,
+                          Tag tag) = 0;
+
   // The step's last range has been started.
   virtual void close() = 0;
 

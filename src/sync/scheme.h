@@ -35,7 +35,8 @@ struct Replica {
 struct Bucket {
   int index;
   int64_t offset, elems;
-  bool is_last;  // of this step
+  bool is_last;           // of this step
+  bool is_table = false;  // whole tables of embeddings, and nothing else
 };
 
 struct Plan {

@@ -1,6 +1,7 @@
 #include "sync/scheme_base.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "comm/tags.h"
@@ -91,9 +92,14 @@ void SchemeBase::leave() {
     average(world_, {{mine.parameters}});
   if (owners_.buffers == Owner::kWorker && !mine.buffers.empty())
     average(world_, {{mine.buffers}});
-  if (owners_.optimizer == Owner::kWorker && mine.optimizer)
-    for (const std::span<float> state : mine.optimizer->state())
-      average(world_, {{state}});
+  if (owners_.optimizer != Owner::kWorker || !mine.optimizer) return;
+  for (const std::span<float> state : mine.optimizer->state())
+    average(world_, {{state}});
+  // Workers at their own speed have counted differently.
+  double steps = static_cast<double>(mine.optimizer->steps());
+  agree(endpoint(), world_, std::span(&steps, 1), Combine::kSum,
+        tags::kControl);
+  mine.optimizer->set_steps(std::llround(steps / size()));
 }
 
 void SchemeBase::evaluation_model(EvalModel which,

@@ -14,8 +14,10 @@ namespace {
 
 bool makes_the_same(const OptimizerOptions& a, const OptimizerOptions& b) {
   return a.kind == b.kind && (a.momentum > 0) == (b.momentum > 0) &&
-         a.nesterov == b.nesterov && a.weight_decay == b.weight_decay &&
-         a.decay_batchnorm == b.decay_batchnorm;
+         a.nesterov == b.nesterov && a.beta1 == b.beta1 && a.beta2 == b.beta2 &&
+         a.eps == b.eps && a.embedding == b.embedding &&
+         a.weight_decay == b.weight_decay &&
+         a.decay_batchnorm == b.decay_batchnorm && a.decay_bias == b.decay_bias;
 }
 
 }  // namespace
@@ -96,7 +98,7 @@ void SyncSwitch::build() {
   inner_ = std::make_unique<Bsp>(parts, parts_.endpoint.group(members));
 }
 
-// Momentum goes on where both have one.
+// What both keep (momentum; moments and their count of steps) goes on.
 void SyncSwitch::renew_optimizer(const OptimizerOptions& options) {
   std::unique_ptr<Optimizer>& mine = parts_.replica.optimizer;
   if (mine && makes_the_same(options, optimizer_)) return;
@@ -111,6 +113,7 @@ void SyncSwitch::renew_optimizer(const OptimizerOptions& options) {
                             static_cast<int64_t>(to[i].size_bytes()),
                             context.stream());
     context.stream().synchronize();
+    renewed->set_steps(mine->steps());
   }
   mine = std::move(renewed);
   optimizer_ = options;
@@ -296,6 +299,11 @@ void SyncSwitch::fill_removed() {
               Traffic::kControl);
     host.put_back();
   }
+  int64_t steps = mine.optimizer->steps();
+  broadcast(parts_.endpoint, parts_.endpoint.world_group(),
+            bytes_span(std::span(&steps, 1)), root, tags::kControl,
+            Traffic::kControl);
+  mine.optimizer->set_steps(steps);
 }
 
 void SyncSwitch::evaluation_model(EvalModel which,
@@ -364,6 +372,12 @@ std::string sync_switch_obstacle(const SchemeRequest& request) {
         "optimizer.lr_scale: {} where sync_switch.lr_rule = linear scales the "
         "rate, expected none",
         request.optimizer.lr_scale);
+  if (sync.sync_switch.momentum_rule != "keep" &&
+      request.optimizer.kind != "sgd")
+    return fmt::format(
+        "sync_switch.momentum_rule: {}, but {} has no momentum factor, "
+        "expected keep or optimizer.kind = sgd",
+        sync.sync_switch.momentum_rule, request.optimizer.kind);
   return "";
 }
 

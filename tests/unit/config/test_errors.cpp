@@ -39,7 +39,7 @@ TEST(Errors, UnknownKeys) {
           "in.ini:8: optimizer.batch_size: unknown key (did you mean "
           "data.batch or eval.batch?)",
           "in.ini:10: sync.xyzzy: unknown key; [sync] has scheme, transport, "
-          "collective, wire, bucket_mb",
+          "collective, wire, bucket_mb, tables",
       }));
 }
 

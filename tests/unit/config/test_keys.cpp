@@ -27,27 +27,29 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h] = options.model;
-    collect(a, b, c, d, e, f, g, h);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] =
+        options.model;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
-                 v, w] = options.data;
-    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v,
-            w);
+                 v, w, x, y, z, aa, bb, cc, dd, ee] = options.data;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w,
+            x, y, z, aa, bb, cc, dd, ee);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j] = options.optimizer;
-    collect(a, b, c, d, e, f, g, h, i, j);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] =
+        options.optimizer;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = options.schedule;
     collect(a, b, c, d, e, f, g, h, i, j, k, l);
   }
-  const auto& [scheme, transport, collective, wire, bucket_mb, bsp, ds_sync,
-               asp, ssp, local_sgd, easgd, sync_switch, choco, dgc, power_sgd,
-               esync, compress, topology] = options.sync;
-  collect(scheme, transport, collective, wire, bucket_mb, choco.gamma,
+  const auto& [scheme, transport, collective, wire, bucket_mb, tables, bsp,
+               ds_sync, asp, ssp, local_sgd, easgd, sync_switch, choco, dgc,
+               power_sgd, esync, compress, topology] = options.sync;
+  collect(scheme, transport, collective, wire, bucket_mb, tables, choco.gamma,
           ssp.bound, easgd.steps, easgd.beta);
   {
     const auto& [a, b] = bsp;
@@ -94,8 +96,8 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g, h);
   }
   {
-    const auto& [a, b, c, d, e, f] = options.eval;
-    collect(a, b, c, d, e, f);
+    const auto& [a, b, c, d, e, f, g, h] = options.eval;
+    collect(a, b, c, d, e, f, g, h);
   }
   {
     const auto& [a, b, c] = options.checkpoint;
@@ -193,12 +195,39 @@ const std::map<std::string, std::string>& other_values() {
       {"data.width", "24"},
       {"data.noise", "0.25"},
       {"data.synthetic_seed", "11"},
+      {"data.vocabulary", "words.txt"},
+      {"data.lower_case", "no"},
+      {"data.max_length", "256"},
+      {"data.stride", "64"},
+      {"data.max_question", "32"},
+      {"data.bucketing", "none"},
+      {"data.context_words", "30"},
+      {"data.field_rows", "50"},
+      {"model.layers", "4"},
+      {"model.hidden", "252"},
+      {"model.heads", "4"},
+      {"model.intermediate", "512"},
+      {"model.positions", "600"},
+      {"model.hidden_dropout", "0.2"},
+      {"model.attention_dropout", "0.3"},
+      {"model.weights", "bert.safetensors"},
+      {"model.recompute", "yes"},
+      {"model.embedding", "16"},
+      {"model.mlp", "64 32"},
+      {"model.mlp_dropout", "0.25"},
+      {"eval.n_best", "5"},
+      {"eval.max_answer_length", "12"},
       {"optimizer.kind", "sgd"},
       {"optimizer.lr", "0.025"},
       {"optimizer.momentum", "0.5"},
       {"optimizer.nesterov", "yes"},
+      {"optimizer.beta1", "0.8"},
+      {"optimizer.beta2", "0.99"},
+      {"optimizer.eps", "1e-06"},
+      {"optimizer.embedding", "lazy"},
       {"optimizer.weight_decay", "0.0005"},
       {"optimizer.decay_batchnorm", "no"},
+      {"optimizer.decay_bias", "no"},
       {"optimizer.clip_norm", "1"},
       {"optimizer.lr_scale", "sqrt"},
       {"optimizer.lr_factor", "2.5"},
@@ -220,6 +249,7 @@ const std::map<std::string, std::string>& other_values() {
       {"sync.collective", "butterfly"},
       {"sync.wire", "bf16"},
       {"sync.bucket_mb", "1"},
+      {"sync.tables", "dense"},
       {"bsp.batchnorm", "averaged"},
       {"bsp.clip", "local"},
       {"ds_sync.radices", "2 3"},
@@ -321,7 +351,8 @@ TEST(Keys, EachIsReadWhereItIsUsed) {
     settings.emplace("run.steps", "1000");
     if (key.name == "eval.on") settings.emplace("data.validation", "0.5");
     const std::string kind = settings.emplace("data.kind", "idx").first->second;
-    if (kind != "synthetic_images") settings.emplace("data.path", "/data");
+    if (!is_synthetic(kind)) settings.emplace("data.path", "/data");
+    if (kind == "squad") settings.emplace("data.vocabulary", "/vocab.txt");
     if (settings["schedule.kind"] == "multistep")
       settings.emplace("schedule.milestones", "5");
     if (settings["schedule.kind"].empty()) settings.erase("schedule.kind");

@@ -30,10 +30,11 @@ class ToyModel final : public Model {
     if (num_buffers > 0)
       buffers_.add("statistics", Shape{num_buffers}, Role::kStatistic);
   }
-  // For tensors that are matrices.
-  explicit ToyModel(const std::vector<Shape>& shapes) {
+  // For tensors that are matrices; the first of them tables of embeddings.
+  explicit ToyModel(const std::vector<Shape>& shapes, size_t num_tables = 0) {
     for (size_t i = 0; i < shapes.size(); ++i)
-      parameters_.add("tensor" + std::to_string(i), shapes[i], Role::kWeight);
+      parameters_.add("tensor" + std::to_string(i), shapes[i],
+                      i < num_tables ? Role::kEmbedding : Role::kWeight);
   }
   std::vector<MetricInfo> metrics() const override { return {{"loss", ""}}; }
   void initialise(std::span<float>, std::span<float>, uint64_t) const override {
@@ -109,6 +110,7 @@ struct ToyRun {
   ScheduleOptions schedule;
   std::vector<int64_t> tensors = {7, 1, 40};
   std::vector<Shape> shapes;  // instead of tensors
+  size_t num_tables = 0;      // of shapes, the first
   int64_t num_buffers = 3;
   int64_t steps = 10;          // worker_steps / N
   int64_t boundary_every = 0;  // steps; 0: at the end only
@@ -167,12 +169,14 @@ class ToyWorker {
       : run_(run),
         endpoint_(endpoint),
         model_(run.shapes.empty() ? ToyModel(run.tensors, run.num_buffers)
-                                  : ToyModel(run.shapes)),
+                                  : ToyModel(run.shapes, run.num_tables)),
         schedule_(run.schedule,
                   run.optimizer.lr,
                   static_cast<double>(run.steps),
                   run.steps_per_epoch),
-        bucketer_(model_.parameters().num_elems(), run.bucket_elems) {
+        bucketer_(model_.parameters(),
+                  run.bucket_elems,
+                  tables_of(run.sync, nullptr)) {
     build();
     const int rank = endpoint.rank();
     std::vector<float> x(replica_->parameters.size());

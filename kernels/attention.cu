@@ -1,0 +1,466 @@
+// Blocked attention: a block of threads has one tile of queries (of keys, for
+// their gradients) of one head of one sequence and walks over the tiles of the
+// other side. Products are made in fp32 from tiles in shared memory.
+#include <cfloat>
+#include <cmath>
+
+#include "cuda/attention_tile.cuh"
+#include "cuda/draws.cuh"
+#include "cuda/ops.h"
+
+namespace syncopate::cuda {
+
+struct AttentionSizes {
+  int64_t heads, D, tiles;  // of the longest sequence
+  float scale;
+  __host__ __device__ int64_t H() const { return heads * D; }
+};
+
+struct AttentionDropout {
+  uint32_t threshold;  // smaller draws drop; 0: none do
+  float kept_scale;
+  const DropoutKey* key;
+  uint64_t salt;
+};
+
+// What a block works on.
+struct AttentionPlace {
+  int64_t first_token, length, n, head, first_row;
+
+  __device__ AttentionPlace(const AttentionSizes& sizes,
+                            const int32_t* offsets,
+                            int side) {
+    const int64_t tile = blockIdx.x % sizes.tiles;
+    const int64_t above = blockIdx.x / sizes.tiles;
+    head = above % sizes.heads;
+    n = above / sizes.heads;
+    first_token = offsets[n];
+    length = offsets[n + 1] - first_token;
+    first_row = tile * side;
+  }
+  // Of row `row` of the sequence in (T, H), and in part 0 (queries), 1 (keys)
+  // or 2 (values) of (T, 3 H).
+  __device__ int64_t narrow(const AttentionSizes& sizes, int64_t row) const {
+    return (first_token + row) * sizes.H() + head * sizes.D;
+  }
+  __device__ int64_t wide(const AttentionSizes& sizes,
+                          int part,
+                          int64_t row) const {
+    return ((first_token + row) * 3 + part) * sizes.H() + head * sizes.D;
+  }
+  __device__ int64_t stats(const AttentionSizes& sizes, int64_t row) const {
+    return (first_token + row) * sizes.heads + head;
+  }
+};
+
+// Which of a thread's scores dropout keeps: bit i * kColumns + j for row i and
+// column j.
+class KeptScores {
+ public:
+  __device__ KeptScores(const AttentionDropout& dropout,
+                        const AttentionPlace& place)
+      : threshold_(dropout.threshold), head_(place.head) {
+    if (threshold_ == 0) return;
+    // Seed and purpose are mixed by xor; draws_of() has the other one.
+    constexpr uint64_t kOther = static_cast<uint64_t>(Purpose::kQuantize) ^
+                                static_cast<uint64_t>(Purpose::kDropout);
+    seed_ = dropout.key->seed ^ dropout.salt ^ (kOther << 56);
+    sample_ = dropout.key->first_sample + static_cast<uint64_t>(place.n);
+  }
+
+  // Rows are queries from `query`, columns dealt keys from `key`.
+  template <typename Tile>
+  __device__ uint32_t in_query_rows(int64_t query, int64_t key) const {
+    if (threshold_ == 0) return ~0u;
+    constexpr uint32_t kMask = (1u << Tile::kColumns) - 1;
+    const int64_t first_key = key + team_thread() * Tile::kColumns;
+    uint32_t kept = 0;
+    for (int i = 0; i < Tile::kRows; ++i) {
+      const int64_t row = query + team() * Tile::kRows + i;
+      kept |= (four_keys(row, first_key) >> (first_key % 4) & kMask)
+              << (i * Tile::kColumns);
+    }
+    return kept;
+  }
+  // Rows are keys from `key`, columns plain queries from `query`.
+  template <typename Tile>
+  __device__ uint32_t in_key_rows(int64_t query, int64_t key) const {
+    if (threshold_ == 0) return ~0u;
+    const int64_t first_key = key + team() * Tile::kRows;
+    uint32_t kept = 0;
+    for (int j = 0; j < Tile::kColumns; ++j) {
+      const int64_t column = query + j * kTeamThreads + team_thread();
+      for (int i = 0; i < Tile::kRows; i += 4) {
+        const uint32_t four = four_keys(column, first_key + i);
+        for (int k = 0; k < 4; ++k)
+          kept |= (four >> k & 1) << ((i + k) * Tile::kColumns + j);
+      }
+    }
+    return kept;
+  }
+
+ private:
+  // Bit k: key - key % 4 + k is kept. The number of its draw is
+  // (head * 2^16 + query) * 2^16 + key; the high word of a block, that number
+  // / 4, goes where a sequence's second number does.
+  __device__ uint32_t four_keys(int64_t query, int64_t key) const {
+    const int64_t block = (head_ * 65536 + query) * 16384 + key / 4;
+    const Draws draws = draws_of({.seed = seed_,
+                                  .worker = sample_,
+                                  .step = static_cast<uint64_t>(block >> 32)},
+                                 block);
+    uint32_t kept = 0;
+    for (int k = 0; k < 4; ++k)
+      kept |= static_cast<uint32_t>(draws.word[k] >= threshold_) << k;
+    return kept;
+  }
+
+  uint32_t threshold_;
+  int64_t head_;
+  uint64_t seed_ = 0, sample_ = 0;
+};
+
+template <typename Tile>
+__device__ __forceinline__ bool is_kept(uint32_t kept, int row, int column) {
+  return (kept >> (row * Tile::kColumns + column) & 1) != 0;
+}
+
+// --- forward ----------------------------------------------------------------
+
+template <typename Tile, int kPack, typename T>
+__global__ void __launch_bounds__(kAttentionThreads)
+    attention_forward_kernel(T* out,        // (T, H)
+                             float* lse,    // (T, heads)
+                             const T* qkv,  // (T, 3 H)
+                             const int32_t* offsets,
+                             AttentionSizes sizes,
+                             AttentionDropout dropout) {
+  const AttentionPlace place(sizes, offsets, Tile::kSide);
+  if (place.first_row >= place.length) return;
+  const int64_t D = sizes.D, stride = 3 * sizes.H();
+  const int64_t rows = place.length - place.first_row;
+  float* queries = shared_memory<float>();
+  float* others = queries + Tile::kSide * Tile::kStride;  // keys, then values
+  float* shares = others + Tile::kSide * Tile::kStride;
+  load_tile<Tile, RowOrder::kPlain, kPack>(
+      queries, qkv + place.wide(sizes, 0, place.first_row), stride, rows, D,
+      sizes.scale);
+  const KeptScores kept(dropout, place);
+  Outputs<Tile> sum{};
+  float highest[Tile::kRows], total[Tile::kRows];
+  for (int i = 0; i < Tile::kRows; ++i) {
+    highest[i] = -FLT_MAX;
+    total[i] = 0;
+  }
+  for (int64_t key = 0; key < place.length; key += Tile::kSide) {
+    const int64_t keys = place.length - key;
+    load_tile<Tile, RowOrder::kDealt, kPack>(
+        others, qkv + place.wide(sizes, 1, key), stride, keys, D, 1);
+    __syncthreads();
+    Scores<Tile> scores =
+        multiply_rows<Tile>(queries, others, static_cast<int>(D));
+    __syncthreads();
+    load_tile<Tile, RowOrder::kDealt, kPack>(
+        others, qkv + place.wide(sizes, 2, key), stride, keys, D, 1);
+    for (int i = 0; i < Tile::kRows; ++i) {
+      float top = highest[i];
+      for (int j = 0; j < Tile::kColumns; ++j) {
+        if (team_thread() * Tile::kColumns + j >= keys)
+          scores.at[i][j] = -INFINITY;
+        top = fmaxf(top, scores.at[i][j]);
+      }
+      top = team_max(top);
+      const float rescale = expf(highest[i] - top);
+      highest[i] = top;
+      float part = 0;
+      for (int j = 0; j < Tile::kColumns; ++j) {
+        scores.at[i][j] = expf(scores.at[i][j] - top);
+        part += scores.at[i][j];
+      }
+      total[i] = total[i] * rescale + team_sum(part);
+      for (int c = 0; c < Tile::kOutputs; ++c) sum.at[i][c] *= rescale;
+    }
+    const uint32_t keep =
+        kept.template in_query_rows<Tile>(place.first_row, key);
+    for (int i = 0; i < Tile::kRows; ++i)
+      for (int j = 0; j < Tile::kColumns; ++j)
+        if (!is_kept<Tile>(keep, i, j)) scores.at[i][j] = 0;
+    share_scores<Tile>(shares, scores);
+    __syncthreads();
+    accumulate<Tile>(sum, shares, others);
+    __syncthreads();
+  }
+  float factor[Tile::kRows];
+  for (int i = 0; i < Tile::kRows; ++i) {
+    factor[i] = dropout.kept_scale / total[i];
+    const int64_t row = team() * Tile::kRows + i;
+    if (team_thread() == 0 && row < rows)
+      lse[place.stats(sizes, place.first_row + row)] =
+          highest[i] + logf(total[i]);
+  }
+  store_outputs<Tile>(out + place.narrow(sizes, place.first_row), sizes.H(),
+                      sum, rows, D, factor);
+}
+
+// --- backward ---------------------------------------------------------------
+//
+// P = exp(S - lse),  dP = keep(dout V^T) / (1 - p),  delta = sum_d dout out
+// dS = P (dP - delta),  dQ = dS K / sqrt(D),  dK = dS^T Q / sqrt(D),
+// dV = (keep(P) / (1 - p))^T dout
+
+// A warp for each token and head.
+template <typename T>
+__global__ void attention_delta_kernel(float* delta,   // (T, heads)
+                                       const T* dout,  // (T, H)
+                                       const T* out,   // (T, H)
+                                       int64_t rows,   // T * heads
+                                       int64_t D) {
+  const int64_t lane = threadIdx.x % kWarpSize;
+  const int64_t warps = int64_t{gridDim.x} * (blockDim.x / kWarpSize);
+  for (int64_t row = int64_t{blockIdx.x} * (blockDim.x / kWarpSize) +
+                     threadIdx.x / kWarpSize;
+       row < rows; row += warps) {
+    float sum = 0;
+    for (int64_t d = lane; d < D; d += kWarpSize)
+      sum = fmaf(to_f32(dout[row * D + d]), to_f32(out[row * D + d]), sum);
+    sum = warp_sum(sum);
+    if (lane == 0) delta[row] = sum;
+  }
+}
+
+// dQ: rows are queries.
+template <typename Tile, int kPack, typename T>
+__global__ void __launch_bounds__(kAttentionThreads)
+    attention_dqueries_kernel(T* dqkv,             // (T, 3 H)
+                              const T* dout,       // (T, H)
+                              const T* qkv,        // (T, 3 H)
+                              const float* lse,    // (T, heads)
+                              const float* delta,  // (T, heads)
+                              const int32_t* offsets,
+                              AttentionSizes sizes,
+                              AttentionDropout dropout) {
+  const AttentionPlace place(sizes, offsets, Tile::kSide);
+  if (place.first_row >= place.length) return;
+  const int64_t D = sizes.D, stride = 3 * sizes.H();
+  const int64_t rows = place.length - place.first_row;
+  constexpr int kTileElems = Tile::kSide * Tile::kStride;
+  float* queries = shared_memory<float>();
+  float* douts = queries + kTileElems;
+  float* keys = douts + kTileElems;
+  float* values = keys + kTileElems;
+  float* dscores = values + kTileElems;
+  load_tile<Tile, RowOrder::kPlain, kPack>(
+      queries, qkv + place.wide(sizes, 0, place.first_row), stride, rows, D,
+      sizes.scale);
+  load_tile<Tile, RowOrder::kPlain, kPack>(
+      douts, dout + place.narrow(sizes, place.first_row), sizes.H(), rows, D,
+      dropout.kept_scale);
+  const KeptScores kept(dropout, place);
+  Outputs<Tile> sum{};
+  float row_lse[Tile::kRows], row_delta[Tile::kRows], factor[Tile::kRows];
+  for (int i = 0; i < Tile::kRows; ++i) {
+    const int64_t row = team() * Tile::kRows + i;
+    const int64_t at = place.stats(sizes, place.first_row + row);
+    row_lse[i] = row < rows ? lse[at] : 0;
+    row_delta[i] = row < rows ? delta[at] : 0;
+    factor[i] = sizes.scale;
+  }
+  for (int64_t key = 0; key < place.length; key += Tile::kSide) {
+    const int64_t count = place.length - key;
+    load_tile<Tile, RowOrder::kDealt, kPack>(
+        keys, qkv + place.wide(sizes, 1, key), stride, count, D, 1);
+    load_tile<Tile, RowOrder::kDealt, kPack>(
+        values, qkv + place.wide(sizes, 2, key), stride, count, D, 1);
+    __syncthreads();
+    Scores<Tile> scores =
+        multiply_rows<Tile>(queries, keys, static_cast<int>(D));
+    const Scores<Tile> dshares =
+        multiply_rows<Tile>(douts, values, static_cast<int>(D));
+    const uint32_t keep =
+        kept.template in_query_rows<Tile>(place.first_row, key);
+    for (int i = 0; i < Tile::kRows; ++i)
+      for (int j = 0; j < Tile::kColumns; ++j) {
+        const float share = expf(scores.at[i][j] - row_lse[i]);
+        const float dshare = is_kept<Tile>(keep, i, j) ? dshares.at[i][j] : 0;
+        // Keys behind the last one are zero, and so is what they give.
+        scores.at[i][j] = share * (dshare - row_delta[i]);
+      }
+    share_scores<Tile>(dscores, scores);
+    accumulate<Tile>(sum, dscores, keys);
+    __syncthreads();
+  }
+  store_outputs<Tile>(dqkv + place.wide(sizes, 0, place.first_row), stride, sum,
+                      rows, D, factor);
+}
+
+// dK and dV: rows are keys.
+template <typename Tile, int kPack, typename T>
+__global__ void __launch_bounds__(kAttentionThreads)
+    attention_dkeys_kernel(T* dqkv,             // (T, 3 H)
+                           const T* dout,       // (T, H)
+                           const T* qkv,        // (T, 3 H)
+                           const float* lse,    // (T, heads)
+                           const float* delta,  // (T, heads)
+                           const int32_t* offsets,
+                           AttentionSizes sizes,
+                           AttentionDropout dropout) {
+  const AttentionPlace place(sizes, offsets, Tile::kSide);
+  if (place.first_row >= place.length) return;
+  const int64_t D = sizes.D, stride = 3 * sizes.H();
+  const int64_t rows = place.length - place.first_row;
+  constexpr int kTileElems = Tile::kSide * Tile::kStride;
+  float* keys = shared_memory<float>();
+  float* values = keys + kTileElems;
+  float* queries = values + kTileElems;
+  float* douts = queries + kTileElems;
+  float* shared_scores = douts + kTileElems;
+  load_tile<Tile, RowOrder::kPlain, kPack>(
+      keys, qkv + place.wide(sizes, 1, place.first_row), stride, rows, D, 1);
+  load_tile<Tile, RowOrder::kPlain, kPack>(
+      values, qkv + place.wide(sizes, 2, place.first_row), stride, rows, D, 1);
+  const KeptScores kept(dropout, place);
+  Outputs<Tile> dkeys{}, dvalues{};
+  for (int64_t query = 0; query < place.length; query += Tile::kSide) {
+    const int64_t count = place.length - query;
+    load_tile<Tile, RowOrder::kPlain, kPack>(queries,
+                                             qkv + place.wide(sizes, 0, query),
+                                             stride, count, D, sizes.scale);
+    load_tile<Tile, RowOrder::kPlain, kPack>(
+        douts, dout + place.narrow(sizes, query), sizes.H(), count, D,
+        dropout.kept_scale);
+    __syncthreads();
+    Scores<Tile> shares =
+        multiply_rows<Tile>(keys, queries, static_cast<int>(D));
+    Scores<Tile> dscores =
+        multiply_rows<Tile>(values, douts, static_cast<int>(D));
+    float column_lse[Tile::kColumns], column_delta[Tile::kColumns];
+    for (int j = 0; j < Tile::kColumns; ++j) {
+      const int64_t column = j * kTeamThreads + team_thread();
+      const int64_t at = place.stats(sizes, query + column);
+      // Queries behind the last one get shares of zero.
+      column_lse[j] = column < count ? lse[at] : INFINITY;
+      column_delta[j] = column < count ? delta[at] : 0;
+    }
+    const uint32_t keep =
+        kept.template in_key_rows<Tile>(query, place.first_row);
+    for (int i = 0; i < Tile::kRows; ++i)
+      for (int j = 0; j < Tile::kColumns; ++j) {
+        const bool is_in = is_kept<Tile>(keep, i, j);
+        const float share = expf(shares.at[i][j] - column_lse[j]);
+        const float dshare = is_in ? dscores.at[i][j] : 0;
+        shares.at[i][j] = is_in ? share : 0;
+        dscores.at[i][j] = share * (dshare - column_delta[j]);
+      }
+    share_scores<Tile>(shared_scores, shares);
+    accumulate<Tile>(dvalues, shared_scores, douts);
+    share_scores<Tile>(shared_scores, dscores);
+    accumulate<Tile>(dkeys, shared_scores, queries);
+    __syncthreads();
+  }
+  float factor[Tile::kRows];
+  for (int i = 0; i < Tile::kRows; ++i) factor[i] = 1;
+  store_outputs<Tile>(dqkv + place.wide(sizes, 1, place.first_row), stride,
+                      dkeys, rows, D, factor);
+  store_outputs<Tile>(dqkv + place.wide(sizes, 2, place.first_row), stride,
+                      dvalues, rows, D, factor);
+}
+
+namespace {
+
+AttentionSizes sizes_of(const ConstTensor& out, int64_t heads) {
+  const int64_t D = out.shape[1] / heads;
+  return {heads, D, 0, 1.0f / std::sqrt(static_cast<float>(D))};
+}
+
+AttentionDropout dropout_of(const TokenDropout& dropout) {
+  // p < 1 is at most 1 - 2^-24, so that this fits.
+  return {static_cast<uint32_t>(
+              std::ceil(static_cast<double>(dropout.p) * 0x1.0p32)),
+          1.0f / (1.0f - dropout.p), dropout.key, dropout.salt};
+}
+
+// body(tile) with the tile that fits D; its type counts. Two tiles of 128 and
+// two others are more than a block has, so those are shorter.
+template <int kLongSide, typename Body>
+void with_tile(int64_t D, const Body& body) {
+  CHECK_MSG(D <= 128, "heads of {} columns: up to 128 have a kernel", D);
+  if (D <= 32)
+    body(AttentionTile<64, 32>());
+  else if (D <= 64)
+    body(AttentionTile<64, 64>());
+  else
+    body(AttentionTile<kLongSide, 128>());
+}
+
+unsigned grid_of(AttentionSizes& sizes, const Sequences& sequences, int side) {
+  sizes.tiles = ceil_div(sequences.max_length, side);
+  const int64_t blocks = sequences.count * sizes.heads * sizes.tiles;
+  CHECK(blocks <= INT32_MAX);
+  return static_cast<unsigned>(blocks);
+}
+
+}  // namespace
+
+void attention_forward(Context& context,
+                       Tensor out,
+                       Tensor lse,
+                       ConstTensor qkv,
+                       const Sequences& sequences,
+                       int64_t heads,
+                       const TokenDropout& dropout) {
+  AttentionSizes sizes = sizes_of(out, heads);
+  if (sequences.tokens == 0) return;
+  with_pack(out.dtype, sizes.D, {out.data, qkv.data}, [&](auto pack) {
+    using T = typename decltype(pack)::Elem;
+    constexpr int kPack = decltype(pack)::kCount;
+    with_tile<64>(sizes.D, [&](auto tile) {
+      using Tile = decltype(tile);
+      const unsigned blocks = grid_of(sizes, sequences, Tile::kSide);
+      launch(attention_forward_kernel<Tile, kPack, T>, dim3(blocks),
+             dim3(kAttentionThreads), 2 * Tile::kBytes + Tile::kScoreBytes,
+             context.stream(), static_cast<T*>(out.data), lse.f32(),
+             static_cast<const T*>(qkv.data), sequences.offsets, sizes,
+             dropout_of(dropout));
+    });
+  });
+}
+
+void attention_backward(Context& context,
+                        Tensor dqkv,
+                        ConstTensor dout,
+                        ConstTensor qkv,
+                        ConstTensor out,
+                        ConstTensor lse,
+                        const Sequences& sequences,
+                        int64_t heads,
+                        const TokenDropout& dropout) {
+  AttentionSizes sizes = sizes_of(dout, heads);
+  if (sequences.tokens == 0) return;
+  const int64_t rows = sequences.tokens * heads;
+  auto* delta =
+      static_cast<float*>(context.scratch(rows * int64_t{sizeof(float)}));
+  with_pack(
+      out.dtype, sizes.D, {dqkv.data, dout.data, qkv.data}, [&](auto pack) {
+        using T = typename decltype(pack)::Elem;
+        constexpr int kPack = decltype(pack)::kCount;
+        const auto* upstream = static_cast<const T*>(dout.data);
+        const auto* parts = static_cast<const T*>(qkv.data);
+        launch(attention_delta_kernel<T>,
+               dim3(grid_for(rows, kAttentionThreads / kWarpSize)),
+               dim3(kAttentionThreads), 0, context.stream(), delta, upstream,
+               static_cast<const T*>(out.data), rows, sizes.D);
+        with_tile<32>(sizes.D, [&](auto tile) {
+          using Tile = decltype(tile);
+          const unsigned blocks = grid_of(sizes, sequences, Tile::kSide);
+          for (const auto kernel : {attention_dqueries_kernel<Tile, kPack, T>,
+                                    attention_dkeys_kernel<Tile, kPack, T>})
+            launch(kernel, dim3(blocks), dim3(kAttentionThreads),
+                   4 * Tile::kBytes + Tile::kScoreBytes, context.stream(),
+                   static_cast<T*>(dqkv.data), upstream, parts, lse.f32(),
+                   static_cast<const float*>(delta), sequences.offsets, sizes,
+                   dropout_of(dropout));
+        });
+      });
+}
+
+}  // namespace syncopate::cuda

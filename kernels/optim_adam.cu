@@ -1,0 +1,160 @@
+#include "cuda/ops.h"
+#include "cuda/pack.cuh"
+#include "cuda/range.cuh"
+#include "cuda/reduce.cuh"
+
+namespace syncopate::cuda {
+
+constexpr int kAdamPack = kPackElems<float>;
+constexpr unsigned kThreads = 256;
+
+// What a step of the rate is multiplied by; updates the moments.
+// Multiplications and additions are joined by hand, so that an element gets
+// the same bits in a pack and alone.
+__device__ __forceinline__ float adam_direction_of(float x,
+                                                   float* m,
+                                                   float* v,
+                                                   float gradient,
+                                                   float grad_scale,
+                                                   const AdamParams& params) {
+  const float decay = params.weight_decay * x;
+  const float g = params.is_decoupled ? grad_scale * gradient
+                                      : fmaf(grad_scale, gradient, decay);
+  *m = fmaf(params.beta1, *m, (1 - params.beta1) * g);
+  *v = fmaf(params.beta2, *v, (1 - params.beta2) * g * g);
+  const float d =
+      (*m / params.correction1) / (sqrtf(*v / params.correction2) + params.eps);
+  return params.is_decoupled ? d + decay : d;
+}
+
+__device__ __forceinline__ float grad_scale_of(const AdamParams& params) {
+  return params.clip_factor == nullptr
+             ? params.grad_scale
+             : params.grad_scale * *params.clip_factor;
+}
+
+// `to`: the parameters themselves (a step), or their direction.
+template <bool kSteps>
+__device__ __forceinline__ float result_of(float x,
+                                           float d,
+                                           const AdamParams& params) {
+  return kSteps ? fmaf(-params.rate, d, x) : d;
+}
+
+template <bool kSteps>
+__global__ void adam_kernel(float* to,
+                            const float* x,
+                            float* m,
+                            float* v,
+                            const float* gradient,
+                            AdamParams params,
+                            RangeSplit range) {
+  const float grad_scale = grad_scale_of(params);
+  for_range<kAdamPack>(range, [&](auto width, int64_t first) {
+    using Elems = Pack<float, width()>;
+    const Elems xs = Elems::load(x + first);
+    const Elems gs = Elems::load(gradient + first);
+    Elems ms = Elems::load(m + first), vs = Elems::load(v + first), results;
+    for (int i = 0; i < width(); ++i)
+      results.elem[i] = result_of<kSteps>(
+          xs.elem[i],
+          adam_direction_of(xs.elem[i], &ms.elem[i], &vs.elem[i], gs.elem[i],
+                            grad_scale, params),
+          params);
+    ms.store(m + first);
+    vs.store(v + first);
+    results.store(to + first);
+  });
+}
+
+// A row is a `group` of lanes' (a power of two up to a warp), which look
+// through its gradient and then pass over it once more, where it has any.
+template <bool kSteps>
+__global__ void adam_rows_kernel(float* to,
+                                 const float* x,
+                                 float* m,
+                                 float* v,
+                                 const float* gradient,
+                                 AdamParams params,
+                                 int64_t rows,
+                                 int group) {
+  const float grad_scale = grad_scale_of(params);
+  const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t threads = int64_t{gridDim.x} * blockDim.x;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int member = lane % group;
+  const unsigned lanes_of_group =
+      (group == kWarpSize ? kAllLanes : (1u << group) - 1) << (lane - member);
+  // All lanes of a warp go round alike, and so vote together.
+  const int64_t rounds = ceil_div(rows * group, threads);
+  for (int64_t round = 0; round < rounds; ++round) {
+    const int64_t row = (round * threads + thread) / group;
+    const int64_t begin = row * params.lazy_row;
+    bool has_any = false;
+    if (row < rows)
+      for (int64_t d = member; d < params.lazy_row; d += group)
+        has_any = has_any || gradient[begin + d] != 0;
+    const unsigned votes = __ballot_sync(kAllLanes, has_any);
+    if (row >= rows) continue;
+    const bool is_touched = (votes & lanes_of_group) != 0;
+    if (!is_touched && kSteps) continue;
+    for (int64_t d = member; d < params.lazy_row; d += group) {
+      const int64_t i = begin + d;
+      to[i] = is_touched
+                  ? result_of<kSteps>(
+                        x[i],
+                        adam_direction_of(x[i], m + i, v + i, gradient[i],
+                                          grad_scale, params),
+                        params)
+                  : 0.0f;
+    }
+  }
+}
+
+template <bool kSteps>
+void launch_adam(Context& context,
+                 std::span<float> to,
+                 std::span<const float> x,
+                 std::span<float> m,
+                 std::span<float> v,
+                 std::span<const float> gradient,
+                 const AdamParams& params) {
+  const int64_t elems = std::ssize(x);
+  if (elems == 0) return;
+  if (params.lazy_row == 0) {
+    const RangeSplit range = split_range<kAdamPack>(
+        elems, to.data(), x.data(), m.data(), v.data(), gradient.data());
+    launch(adam_kernel<kSteps>,
+           dim3(grid_for(range.items(kAdamPack), kThreads)), dim3(kThreads), 0,
+           context.stream(), to.data(), x.data(), m.data(), v.data(),
+           gradient.data(), params, range);
+    return;
+  }
+  int group = 1;
+  while (group < kWarpSize && group < params.lazy_row) group *= 2;
+  const int64_t rows = elems / params.lazy_row;
+  launch(adam_rows_kernel<kSteps>, dim3(grid_for(rows * group, kThreads)),
+         dim3(kThreads), 0, context.stream(), to.data(), x.data(), m.data(),
+         v.data(), gradient.data(), params, rows, group);
+}
+
+void adam_update(Context& context,
+                 std::span<float> x,
+                 std::span<float> m,
+                 std::span<float> v,
+                 std::span<const float> gradient,
+                 const AdamParams& params) {
+  launch_adam<true>(context, x, x, m, v, gradient, params);
+}
+
+void adam_direction(Context& context,
+                    std::span<float> direction,
+                    std::span<const float> x,
+                    std::span<float> m,
+                    std::span<float> v,
+                    std::span<const float> gradient,
+                    const AdamParams& params) {
+  launch_adam<false>(context, direction, x, m, v, gradient, params);
+}
+
+}  // namespace syncopate::cuda

@@ -1,0 +1,21 @@
+#include "app/problem.h"
+
+#include <algorithm>
+
+#include "app/click_problem.h"
+#include "app/image_problem.h"
+#include "app/question_problem.h"
+
+namespace syncopate {
+
+std::unique_ptr<Problem> make_problem(const Options& options, int threads) {
+  const auto is_of = [&](const std::vector<std::string>& kinds) {
+    return std::count(kinds.begin(), kinds.end(), options.data.kind) > 0;
+  };
+  if (is_of(question_kinds()))
+    return std::make_unique<QuestionProblem>(options, threads);
+  if (is_of(click_kinds())) return std::make_unique<ClickProblem>(options);
+  return std::make_unique<ImageProblem>(options, threads);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,266 @@
+#include "app/question_problem.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/engine.h"
+#include "app/evaluator.h"
+#include "app/feed.h"
+#include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
+
+namespace syncopate {
+namespace {
+
+SampleTable table_of(const QuestionSet& set) {
+  SampleTable table;
+  table.samples = set.samples();
+  for (const Window& window : set.windows)
+    table.lengths.push_back(window.length);
+  table.groups = set.first_window;
+  return table;
+}
+
+// The windows of one question that are evaluated together.
+int64_t most_windows(const QuestionSet& set) {
+  int64_t most = 0;
+  for (size_t question = 0; question + 1 < set.first_window.size(); ++question)
+    most = std::max(
+        most, set.first_window[question + 1] - set.first_window[question]);
+  return most;
+}
+
+int64_t batch_bytes(int64_t samples, int64_t max_length) {
+  const int64_t tokens = samples * max_length;
+  Batch batch;
+  batch.labels = make_const_tensor(nullptr, DType::kI32, Shape{samples, 2});
+  batch.offsets = make_const_tensor(nullptr, DType::kI32, Shape{samples + 1});
+  for (ConstTensor* tensor :
+       {&batch.tokens, &batch.segments, &batch.positions, &batch.sequences})
+    *tensor = make_const_tensor(nullptr, DType::kI32, Shape{tokens});
+  return packed_bytes(batch);
+}
+
+struct HostQuestions {
+  const QuestionSet& set;
+  QuestionBatch batch = {};
+  Batch fill(std::span<const int64_t> samples) {
+    batch.fill(set, samples);
+    return batch.view();
+  }
+};
+
+}  // namespace
+
+QuestionProblem::QuestionProblem(const Options& options, int threads)
+    : data_(load_questions(options.data, threads)),
+      answers_{options.eval.n_best, options.eval.max_answer_length} {
+  const QuestionSet& evaluated =
+      options.eval.on == "validation" ? data_.train : data_.test;
+  if (const int64_t most = most_windows(evaluated); most > options.eval.batch)
+    fail(ExitCode::kBadInput,
+         "eval.batch: {}: the windows of a question are evaluated together, "
+         "and one has {} of them",
+         options.eval.batch, most);
+}
+
+SampleSpec QuestionProblem::spec() const {
+  return QuestionSpec{data_.vocabulary,
+                      std::max(data_.train.longest(), data_.test.longest())};
+}
+
+SampleTable QuestionProblem::training_samples() const {
+  return table_of(data_.train);
+}
+
+SampleTable QuestionProblem::test_samples() const {
+  return table_of(data_.test);
+}
+
+int64_t QuestionProblem::memory_bytes() const {
+  return data_.train.memory_bytes() + data_.test.memory_bytes();
+}
+
+std::string QuestionProblem::describe() const {
+  return fmt::format(
+      "{} training questions{} in windows of up to {} tokens (mean {:.1f}), "
+      "{} test questions, vocabulary {}",
+      data_.train.questions.size(),
+      data_.left_out > 0
+          ? fmt::format(" ({} left out: no such answer)", data_.left_out)
+          : "",
+      data_.train.longest(), data_.train.mean_length(),
+      data_.test.questions.size(), data_.vocabulary);
+}
+
+const QuestionSet& QuestionProblem::set(const Engine& engine,
+                                        SetPart part) const {
+  return part == SetPart::kTraining || engine.options.eval.on == "validation"
+             ? data_.train
+             : data_.test;
+}
+
+std::unique_ptr<BatchSource> QuestionProblem::make_batches(
+    const Engine& engine,
+    SetPart part,
+    int64_t max_samples) const {
+  const QuestionSet& from = set(engine, part);
+  return std::make_unique<HostBatches<HostQuestions>>(
+      *engine.context, HostQuestions{from},
+      batch_bytes(max_samples, from.longest()),
+      part == SetPart::kTraining ? engine.options.data.accumulate : 1);
+}
+
+std::unique_ptr<Feed> QuestionProblem::make_feed(const Engine& engine,
+                                                 int rank,
+                                                 int64_t first_batch) const {
+  return std::make_unique<SourceFeed>(
+      make_batches(engine, SetPart::kTraining,
+                   engine.options.data.batch_of(rank)),
+      *engine.sampler, rank, first_batch);
+}
+
+std::vector<MetricInfo> QuestionProblem::metrics() const {
+  return {{"loss",
+           "mean cross-entropy of the first and the last token of the answer, "
+           "nats a window"},
+          {"f1",
+           "percent: words shared with the nearest right answer (SQuAD 1.1), "
+           "mean over questions"},
+          {"exact_match",
+           "percent of questions whose answer is a right one (SQuAD 1.1)"}};
+}
+
+namespace {
+
+// The loss of a window from its logits (length, 2) of first and last.
+double window_loss(const Window& window, std::span<const float> scores) {
+  double loss = 0;
+  for (const int which : {0, 1}) {
+    double largest = -INFINITY, sum = 0;
+    for (size_t t = which; t < scores.size(); t += 2)
+      largest = std::max(largest, static_cast<double>(scores[t]));
+    for (size_t t = which; t < scores.size(); t += 2)
+      sum += std::exp(scores[t] - largest);
+    const int32_t answer =
+        which == 0 ? window.answer_first : window.answer_last;
+    loss += std::log(sum) + largest - scores[2 * answer + which];
+  }
+  return loss / 2;
+}
+
+class QuestionJudge final : public Judge {
+ public:
+  QuestionJudge(const Engine& engine,
+                const QuestionSet& set,
+                const AnswerOptions& options,
+                std::unique_ptr<BatchSource> batches)
+      : engine_(engine),
+        set_(set),
+        options_(options),
+        batches_(std::move(batches)) {}
+
+  void add(const ReplicaView& model,
+           std::span<const int64_t> samples) override {
+    scores_.clear();
+    engine_.model->predict(*engine_.context, model, batches_->get(samples),
+                           scores_);
+    size_t at = 0;  // in scores_
+    for (size_t i = 0; i < samples.size();) {
+      const int64_t question =
+          set_.windows[static_cast<size_t>(samples[i])].question;
+      const std::span<const Window> windows = set_.windows_of(question);
+      const size_t first = at;
+      for (const Window& window : windows) {
+        CHECK(samples[i] == &window - set_.windows.data());
+        const size_t values = 2 * static_cast<size_t>(window.length);
+        loss_ += window_loss(window, std::span(scores_).subspan(at, values));
+        at += values;
+        ++i;
+      }
+      windows_ += static_cast<double>(windows.size());
+      judge(question, std::span(scores_).subspan(first, at - first));
+    }
+  }
+
+  std::vector<double> metrics(Endpoint* all) override {
+    std::vector<double> sums = {loss_, f1_, exact_, windows_, questions_};
+    if (all)
+      agree(*all, all->world_group(), sums, Combine::kSum, tags::kEvaluation,
+            Traffic::kEvaluation);
+    return {sums[0] / sums[3], 100 * sums[1] / sums[4],
+            100 * sums[2] / sums[4]};
+  }
+
+ private:
+  void judge(int64_t question, std::span<const float> scores) {
+    const std::string said =
+        best_answers(set_, question, scores, options_)[0].text;
+    const auto& right = set_.questions[static_cast<size_t>(question)].answers;
+    f1_ += f1_score(said, right);
+    exact_ += exact_match(said, right);
+    ++questions_;
+  }
+
+  const Engine& engine_;
+  const QuestionSet& set_;
+  AnswerOptions options_;
+  std::unique_ptr<BatchSource> batches_;
+  std::vector<float> scores_;
+  double loss_ = 0, f1_ = 0, exact_ = 0, windows_ = 0, questions_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Judge> QuestionProblem::make_judge(const Engine& engine) const {
+  return std::make_unique<QuestionJudge>(
+      engine, set(engine, SetPart::kEvaluation), answers_,
+      make_batches(engine, SetPart::kEvaluation, engine.options.eval.batch));
+}
+
+void QuestionProblem::check_output(const fs::path& output) const {
+  if (output.extension() != ".json")
+    fail(ExitCode::kUsage,
+         "--output={}: a name ending in .json; the n-best answers go to "
+         "NAME.n_best.json beside it",
+         output.string());
+}
+
+std::string QuestionProblem::predict(const Engine& engine,
+                                     const ReplicaView& model,
+                                     const fs::path& output) const {
+  const QuestionSet& from = set(engine, SetPart::kEvaluation);
+  const auto batches =
+      make_batches(engine, SetPart::kEvaluation, engine.options.eval.batch);
+  std::vector<QuestionAnswers> all;
+  std::map<std::string, std::string> said;
+  std::vector<float> scores;
+  for (const auto& batch : evaluation_batches(engine)) {
+    scores.clear();
+    engine.model->predict(*engine.context, model, batches->get(batch), scores);
+    size_t at = 0;
+    for (size_t i = 0; i < batch.size();) {
+      const int64_t question =
+          from.windows[static_cast<size_t>(batch[i])].question;
+      size_t values = 0;
+      for (const Window& window : from.windows_of(question)) {
+        values += 2 * static_cast<size_t>(window.length);
+        ++i;
+      }
+      all.push_back(
+          {from.questions[static_cast<size_t>(question)].id,
+           best_answers(from, question, std::span(scores).subspan(at, values),
+                        answers_)});
+      said[all.back().id] = all.back().answers[0].text;
+      at += values;
+    }
+  }
+  fs::path n_best = output;
+  n_best.replace_extension(".n_best.json");
+  write_predictions(output, all);
+  write_n_best(n_best, all);
+  return fmt::format("{} answers (n-best in {})", all.size(), n_best.string());
+}
+
+}  // namespace syncopate

@@ -1,0 +1,182 @@
+// What is learnt: [model].
+#include <algorithm>
+
+#include "base/check.h"
+#include "config/key_sections.h"
+
+namespace syncopate {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words model_families() {
+  Words words;
+  for (const ModelInfo& info : model_table()) words.push_back(info.family);
+  return words;
+}
+
+// The families whose table entry lists the key; no rule where all do.
+std::vector<UsedWhen> families_with(const std::string& option) {
+  Words families;
+  for (const ModelInfo& info : model_table())
+    if (std::count(info.options.begin(), info.options.end(), option) > 0)
+      families.push_back(info.family);
+  if (families.size() == model_table().size()) return {};
+  CHECK_MSG(!families.empty(), "model.{}: no family uses it", option);
+  return {{"model.family", families}};
+}
+
+}  // namespace
+
+namespace {
+
+std::vector<Key> encoder_keys() {
+  constexpr auto kModel = &Options::model;
+  return {
+      {.name = "model.layers",
+       .target = at<kModel, &ModelOptions::layers>,
+       .doc = "Layers of the encoder: BERT tiny 2, mini 4, base 12, large 24.",
+       .low = 1,
+       .high = 1024,  // a mistake
+       .used_when = families_with("layers")},
+      {.name = "model.hidden",
+       .target = at<kModel, &ModelOptions::hidden>,
+       .doc = "Width of a token: BERT tiny 128, mini 256, base 768, large "
+              "1024.",
+       .low = 1,
+       .used_when = families_with("hidden")},
+      {.name = "model.heads",
+       .target = at<kModel, &ModelOptions::heads>,
+       .doc = "Heads of attention, which divide model.hidden.",
+       .low = 1,
+       .used_when = families_with("heads")},
+      {.name = "model.intermediate",
+       .target = at<kModel, &ModelOptions::intermediate>,
+       .doc = "Width between the two products of a feed-forward part; auto: 4 "
+              "model.hidden.",
+       .low = 1,
+       .zero_word = "auto",
+       .used_when = families_with("intermediate")},
+      {.name = "model.positions",
+       .target = at<kModel, &ModelOptions::positions>,
+       .doc = "Learned positions: at least data.max_length.",
+       .low = 1,
+       .used_when = families_with("positions")},
+      {.name = "model.hidden_dropout",
+       .target = at<kModel, &ModelOptions::hidden_dropout>,
+       .doc = "Probability of dropping an element behind the embeddings and in "
+              "front of each residual sum.",
+       .low = 0,
+       .high = 1,
+       .is_high_open = true,
+       .used_when = families_with("hidden_dropout")},
+      {.name = "model.attention_dropout",
+       .target = at<kModel, &ModelOptions::attention_dropout>,
+       .doc = "Probability of dropping a probability of attention.",
+       .low = 0,
+       .high = 1,
+       .is_high_open = true,
+       .used_when = families_with("attention_dropout")},
+      {.name = "model.weights",
+       .target = at<kModel, &ModelOptions::weights>,
+       .doc = "File of safetensors with Hugging Face's names to start from "
+              "(postprocess/import_bert.py makes it of other formats); none: "
+              "random ones.",
+       .used_when = families_with("weights")},
+      {.name = "model.recompute",
+       .target = at<kModel, &ModelOptions::recompute>,
+       .doc = "Whether backward computes a layer's activations again instead "
+              "of keeping them: less memory, more time, the same bits.",
+       .used_when = families_with("recompute"),
+       .on_resume = OnResume::kMayChange},
+  };
+}
+
+std::vector<Key> click_keys() {
+  constexpr auto kModel = &Options::model;
+  return {
+      {.name = "model.embedding",
+       .target = at<kModel, &ModelOptions::embedding>,
+       .doc = "Width of an embedding.",
+       .low = 1,
+       .high = 4096,  // a mistake
+       .used_when = families_with("embedding")},
+      {.name = "model.mlp",
+       .target = at<kModel, &ModelOptions::mlp>,
+       .doc = "Widths of the hidden layers.",
+       .low = 1,
+       .zero_word = "none",
+       .used_when = families_with("mlp")},
+      {.name = "model.mlp_dropout",
+       .target = at<kModel, &ModelOptions::mlp_dropout>,
+       .doc = "Probability of dropping an element behind each hidden layer.",
+       .low = 0,
+       .high = 1,
+       .is_high_open = true,
+       .used_when = families_with("mlp_dropout")},
+  };
+}
+
+}  // namespace
+
+std::vector<Key> model_keys() {
+  constexpr auto kModel = &Options::model;
+  auto dropout_use = families_with("dropout");
+  dropout_use.push_back({"model.form", {"pre"}});
+  std::vector<Key> keys = {
+      {.name = "model.family",
+       .target = at<kModel, &ModelOptions::family>,
+       .doc = "The network.",
+       .choices = model_families()},
+      {.name = "model.depth",
+       .target = at<kModel, &ModelOptions::depth>,
+       .doc = "Layers, by the field's count: resnet 6n+2 (stem cifar) or 18, "
+              "34, 50, 101 (ImageNet form, which 50 is under either stem); "
+              "wrn 6n+2 (post), 6n+4 (pre), or "
+              "50, 101 (stem imagenet).",
+       .low = 1,
+       .used_when = families_with("depth")},
+      {.name = "model.width",
+       .target = at<kModel, &ModelOptions::width>,
+       .doc = "Widening factor k of WRN-d-k.",
+       .low = 1,
+       .high = 64,  // as models/wrn.cpp
+       .used_when = families_with("width")},
+      {.name = "model.stem",
+       .target = at<kModel, &ModelOptions::stem>,
+       .doc = "First layers: cifar is a 3x3 convolution, imagenet a 7x7 one "
+              "of stride 2 with max-pooling.",
+       .choices = {"cifar", "imagenet"},
+       .used_when = families_with("stem")},
+      {.name = "model.block",
+       .target = at<kModel, &ModelOptions::block>,
+       .doc = "Residual block; auto: basic below 44 layers, bottleneck from "
+              "there on.",
+       .choices = {"auto", "basic", "bottleneck"},
+       .used_when = families_with("block")},
+      {.name = "model.version",
+       .target = at<kModel, &ModelOptions::version>,
+       .doc = "1: activation after the addition; 2: before the convolutions.",
+       .low = 1,
+       .high = 2,
+       .used_when = families_with("version")},
+      {.name = "model.form",
+       .target = at<kModel, &ModelOptions::form>,
+       .doc = "Post-activation blocks (DS-Sync) or pre-activation blocks "
+              "(Zagoruyko and Komodakis).",
+       .choices = {"post", "pre"},
+       .used_when = families_with("form")},
+      {.name = "model.dropout",
+       .target = at<kModel, &ModelOptions::dropout>,
+       .doc = "Probability of dropping an activation inside a block.",
+       .low = 0,
+       .high = 1,
+       .is_high_open = true,
+       .used_when = dropout_use},
+  };
+  for (const auto& part : {encoder_keys(), click_keys()})
+    keys.insert(keys.end(), part.begin(), part.end());
+  return keys;
+}
+
+}  // namespace syncopate

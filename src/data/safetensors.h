@@ -1,0 +1,60 @@
+// Weights in the safetensors format: 8 bytes of little-endian header length, a
+// JSON header {"name": {"dtype", "shape", "data_offsets"}}, then the values.
+// https://github.com/huggingface/safetensors#format
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/mapped_file.h"
+
+namespace syncopate {
+
+class SafeTensors {
+ public:
+  struct Tensor {
+    std::string name;
+    std::string dtype;           // "F32", "BF16", ...
+    std::vector<int64_t> shape;  // empty: one value
+    int64_t elems = 0;
+    int64_t first_byte = 0, end_byte = 0;  // of the file
+  };
+
+  // Maps the file and checks all of its header; the values are read when they
+  // are asked for. Errors: kInputMissing; kBadInput, one line that names the
+  // file and the tensor, where anything is not as the format demands: names
+  // unique, dtype known, offsets equal to shape times dtype, values end to end
+  // from the header to the end of the file.
+  explicit SafeTensors(const fs::path& path);
+
+  const std::string& path() const { return file_.path(); }
+  // In the order of their bytes.
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  std::vector<std::string> names() const;
+  bool has(const std::string& name) const { return places_.contains(name); }
+  // "__metadata__"
+  const std::map<std::string, std::string>& metadata() const {
+    return metadata_;
+  }
+
+  // Error(kBadInput) where there is no such tensor.
+  const Tensor& tensor(const std::string& name) const;
+  const std::vector<int64_t>& shape(const std::string& name) const {
+    return tensor(name).shape;
+  }
+  // All values in row-major order, from F32, F64, F16 or BF16; any other dtype
+  // is Error(kBadInput). `out` has exactly as many.
+  void read(const std::string& name, std::span<float> out) const;
+
+ private:
+  MappedFile file_;
+  std::vector<Tensor> tensors_;
+  std::map<std::string, size_t> places_;  // in tensors_
+  std::map<std::string, std::string> metadata_;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,148 @@
+// Made questions. A context is words without meaning, among which facts stand:
+// a key, then one to three values and a full stop. A question names a key of
+// its context, and its values are the answer. Every key has values of its own,
+// so that a small model finds the answer by kind before it learns order. A
+// value is a stem and an ending, two pieces of the vocabulary.
+#include <algorithm>
+#include <array>
+
+#include "base/rng.h"
+#include "data/byte_reader.h"
+#include "data/squad.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int64_t kKeys = 16, kFillers = 96, kStemsOfKey = 8, kEndings = 8;
+constexpr int64_t kMostFacts = 4, kMostValues = 3;
+constexpr int64_t kWordsOfFact = 8;  // context words there are for each fact
+constexpr std::string_view kConsonants = "bdfgklmnprstvz", kVowels = "aeiou";
+constexpr int64_t kSyllables =
+    std::ssize(kConsonants) * std::ssize(kVowels);  // 70
+
+std::string syllable(int64_t number) {
+  const int64_t vowels = std::ssize(kVowels);
+  return {kConsonants[static_cast<size_t>(number / vowels)],
+          kVowels[static_cast<size_t>(number % vowels)]};
+}
+
+// Two syllables, different for every number below kSyllables^2.
+std::string made_word(int64_t number) {
+  constexpr int64_t kStep = 11;  // spreads the second syllables
+  const int64_t first = number % kSyllables;
+  return syllable(first) +
+         syllable((number / kSyllables + kStep * first) % kSyllables);
+}
+std::string key_word(int64_t key) {
+  return made_word(key);
+}
+std::string filler_word(int64_t filler) {
+  return made_word(kKeys + filler);
+}
+std::string stem(int64_t key, int64_t number) {
+  return made_word(kKeys + kFillers + key * kStemsOfKey + number);
+}
+std::string ending(int64_t number) {
+  return syllable(number * 7 + 3);
+}
+
+int64_t draw(Rng& rng, int64_t bound) {
+  return static_cast<int64_t>(rng.below(static_cast<uint64_t>(bound)));
+}
+
+struct Fact {
+  int64_t key = 0;
+  std::string values;
+};
+
+Fact draw_fact(int64_t key, Rng& rng) {
+  Fact fact = {.key = key, .values = ""};
+  const int64_t count = 1 + draw(rng, kMostValues);
+  for (int64_t i = 0; i < count; ++i) {
+    if (i > 0) fact.values += ' ';
+    fact.values += stem(key, draw(rng, kStemsOfKey));
+    fact.values += ending(draw(rng, kEndings));
+  }
+  return fact;
+}
+
+void add_question(const DataOptions& options, Rng rng, SquadText& text) {
+  const int64_t words =
+      options.context_words / 2 + draw(rng, options.context_words + 1);
+  const int64_t facts =
+      std::clamp<int64_t>(words / kWordsOfFact, 1, kMostFacts);
+  std::array<int64_t, kKeys> keys{};
+  for (int64_t i = 0; i < kKeys; ++i) keys[static_cast<size_t>(i)] = i;
+  for (int64_t i = 0; i < facts; ++i)
+    std::swap(keys[static_cast<size_t>(i)],
+              keys[static_cast<size_t>(i + draw(rng, kKeys - i))]);
+  // Fact f stands before filler number place[f].
+  const int64_t fillers = std::max<int64_t>(0, words - 3 * facts);
+  std::array<int64_t, kMostFacts> place{};
+  for (int64_t f = 0; f < facts; ++f)
+    place[static_cast<size_t>(f)] = draw(rng, fillers + 1);
+  std::sort(place.begin(), place.begin() + facts);
+  const int64_t asked = draw(rng, facts);
+
+  Question question;
+  std::string context;
+  int64_t begin = 0, fact = 0;
+  for (int64_t i = 0; i <= fillers; ++i) {
+    for (; fact < facts && place[static_cast<size_t>(fact)] == i; ++fact) {
+      const Fact said = draw_fact(keys[static_cast<size_t>(fact)], rng);
+      context += key_word(said.key) + " ";
+      if (fact == asked) {
+        begin = std::ssize(context);
+        question.text = "what is " + key_word(said.key) + "?";
+        question.answers = {said.values};
+      }
+      context += said.values + ". ";
+    }
+    if (i < fillers) context += filler_word(draw(rng, kFillers)) + " ";
+  }
+  context.pop_back();
+  question.id = fmt::format("made-{}", text.questions.size());
+  question.context = std::ssize(text.contexts);
+  text.contexts.push_back(std::move(context));
+  text.questions.push_back(std::move(question));
+  text.answer_begins.push_back({begin});
+}
+
+}  // namespace
+
+std::string synthetic_squad_vocabulary() {
+  std::string lines = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n?\nwhat\nis\n";
+  for (int64_t i = 0; i < kKeys + kFillers + kKeys * kStemsOfKey; ++i)
+    lines += made_word(i) + "\n";
+  for (int64_t i = 0; i < kEndings; ++i) lines += "##" + ending(i) + "\n";
+  return lines;
+}
+
+SquadText make_synthetic_squad(const DataOptions& options,
+                               int64_t questions,
+                               uint64_t stream) {
+  constexpr int64_t kMostWords = 1'000'000;
+  if (questions < 1)
+    fail(ExitCode::kBadInput,
+         "data.samples and data.test_samples: {}, expected at least 1",
+         questions);
+  if (options.context_words < kWordsOfFact ||
+      options.context_words > kMostWords)
+    fail(ExitCode::kBadInput, "data.context_words: {}, expected {} to {}",
+         options.context_words, kWordsOfFact, kMostWords);
+  constexpr int64_t kBytesOfWord = 32;  // as text, tokens and ranges
+  const std::array<int64_t, 2> factors = {questions, options.context_words};
+  check_memory("synthetic_squad", factors, kBytesOfWord);
+  SquadText text;
+  for (int64_t i = 0; i < questions; ++i)
+    add_question(options,
+                 Rng(options.synthetic_seed, Purpose::kSynthetic,
+                     static_cast<uint64_t>(i), stream),
+                 text);
+  text.digest = digest_of(fmt::format(
+      "made 1, seed {}, stream {}, {} of {} words", options.synthetic_seed,
+      stream, questions, options.context_words));
+  return text;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,95 @@
+#include "data/work_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace syncopate {
+namespace {
+
+fs::path without_slash(const fs::path& path) {
+  const fs::path normal = path.lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+fs::path beside(const fs::path& to) {
+  fs::path temporary = to;
+  temporary += ".tmp";
+  return temporary;
+}
+
+}  // namespace
+
+WorkFolder::WorkFolder(const fs::path& to, std::span<const char* const> names)
+    : to_(without_slash(to)),
+      path_(beside(to_)),
+      names_(names.begin(), names.end()) {
+  std::error_code ignored;
+  if (fs::exists(to_, ignored) &&
+      !(fs::is_directory(to_, ignored) && fs::is_empty(to_, ignored)))
+    fail(ExitCode::kCannotCreate,
+         "{}: is there already, expected a new name or an empty folder",
+         to_.string());
+  syncopate::create_directories(path_);
+  lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ < 0) fail_errno(ExitCode::kCannotCreate, path_, "open");
+  // File systems without locks are taken at their word.
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(lock_);
+    fail(ExitCode::kCannotCreate, "{}: another process is writing it",
+         path_.string());
+  }
+  remove_files();
+}
+
+WorkFolder::~WorkFolder() {
+  if (!is_committed_) {
+    remove_files();
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  ::close(lock_);
+}
+
+void WorkFolder::commit() {
+  fsync_path(path_);
+  rename_durably(path_, to_);
+  is_committed_ = true;
+}
+
+void WorkFolder::remove_files() {
+  std::error_code ignored;
+  for (const std::string& name : names_) fs::remove(path_ / name, ignored);
+}
+
+OutputFile::OutputFile(const fs::path& path)
+    : path_(path.string()),
+      fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  if (fd_ < 0) fail_errno(ExitCode::kCannotCreate, path_, "create");
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void OutputFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_errno(ExitCode::kIoError, path_, "write");
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+void OutputFile::finish() {
+  if (::fsync(fd_) != 0) fail_errno(ExitCode::kIoError, path_, "fsync");
+  const int fd = fd_;
+  fd_ = -1;
+  if (::close(fd) != 0) fail_errno(ExitCode::kIoError, path_, "close");
+}
+
+}  // namespace syncopate

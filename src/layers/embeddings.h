@@ -1,0 +1,47 @@
+// BERT's first layer: what a token is, where it stands and of which segment.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "layers/layer_norm.h"
+
+namespace syncopate {
+
+struct EmbeddingsShape {
+  int64_t hidden;      // H
+  int64_t vocabulary;  // V
+  int64_t positions;
+  float dropout;
+};
+
+// The tokens of a batch, each tensor (T) i32.
+struct TokenIds {
+  ConstTensor tokens, segments, positions;
+};
+
+class Embeddings {
+ public:
+  // Registers NAME.word_embeddings.weight (V, H), .position_embeddings.weight
+  // (positions, H), .token_type_embeddings.weight (2, H), NAME.LayerNorm.
+  Embeddings(Registrar& registrar,
+             const std::string& name,
+             const EmbeddingsShape& shape,
+             uint64_t place);
+
+  // dropout(norm(word + segment + position)) (T, H), newly taken.
+  Slot forward(Walk& walk, const TokenIds& ids, const Sequences& sequences);
+  // Gives back dy and everything else forward took.
+  void backward(Walk& walk,
+                const Slot& dy,
+                const TokenIds& ids,
+                const Sequences& sequences);
+
+ private:
+  // In place, on the result and on its gradient.
+  void drop_tokens(Walk& walk, const Slot& x, const Sequences& sequences) const;
+  EmbeddingsShape shape_;
+  uint64_t place_;
+  ParameterRef words_, positions_, segments_;
+  LayerNorm norm_;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,97 @@
+#include "layers/layer_norm.h"
+
+#include "ops/layernorm.h"
+
+namespace syncopate {
+namespace {
+
+constexpr float kEpsilon = 1e-12f;  // BERT's
+
+}  // namespace
+
+TokenDropout token_dropout_of(const Walk& walk, float p, uint64_t place) {
+  if (walk.pass() != Pass::kTrain) return {};
+  // An odd multiplier spreads the place over the seed's bits: no two places of
+  // a network share a mask.
+  constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
+  return {p, walk.run().dropout_key, (place + 1) * kSpread};
+}
+
+LayerNorm::LayerNorm(Registrar& registrar, const std::string& name, int64_t H)
+    : LayerNorm(registrar, name, H, 0, 0) {}
+
+LayerNorm::LayerNorm(Registrar& registrar,
+                     const std::string& name,
+                     int64_t H,
+                     float dropout,
+                     uint64_t place)
+    : p_(dropout),
+      place_(place),
+      gamma_(registrar.parameter(name + ".weight", {H}, Role::kLayerNorm)),
+      beta_(registrar.parameter(name + ".bias", {H}, Role::kLayerNorm)) {}
+
+Slot LayerNorm::forward(Walk& walk, const Slot& x, const Sequences& sequences) {
+  return forward_with(walk, x, nullptr, sequences);
+}
+
+Slot LayerNorm::forward_residual(Walk& walk,
+                                 const Slot& x,
+                                 const Slot& residual,
+                                 const Sequences& sequences) {
+  return forward_with(walk, x, &residual, sequences);
+}
+
+Slot LayerNorm::forward_with(Walk& walk,
+                             const Slot& x,
+                             const Slot* residual,
+                             const Sequences& sequences) {
+  const Slot y = walk.take(x.dtype, x.shape);  // (T, H)
+  mean_ = walk.take(DType::kF32, {x.shape[0]});
+  rstd_ = walk.take(DType::kF32, {x.shape[0]});
+  z_ = x;
+  if (walk.is_running())
+    layernorm_forward(walk.context(), walk.out(y),
+                      walk.pass() == Pass::kTrain ? walk.out(z_) : Tensor(),
+                      walk.out(mean_), walk.out(rstd_), walk.in(x),
+                      residual != nullptr ? walk.in(*residual) : ConstTensor(),
+                      walk.parameter(gamma_), walk.parameter(beta_), kEpsilon,
+                      sequences, token_dropout_of(walk, p_, place_));
+  if (walk.pass() != Pass::kTrain) forget(walk);
+  return y;
+}
+
+void LayerNorm::backward(Walk& walk,
+                         const Slot& dy,
+                         const Sequences& sequences) {
+  backward_with(walk, dy, nullptr, sequences);
+}
+
+Slot LayerNorm::backward_residual(Walk& walk,
+                                  const Slot& dy,
+                                  const Sequences& sequences) {
+  const Slot dresidual = walk.take(dy.dtype, dy.shape);  // (T, H)
+  backward_with(walk, dy, &dresidual, sequences);
+  return dresidual;
+}
+
+void LayerNorm::backward_with(Walk& walk,
+                              const Slot& dy,
+                              const Slot* dresidual,
+                              const Sequences& sequences) {
+  if (walk.is_running())
+    layernorm_backward(walk.context(), walk.out(dy),
+                       dresidual != nullptr ? walk.out(*dresidual) : Tensor(),
+                       walk.gradient(gamma_), walk.gradient(beta_), walk.in(dy),
+                       walk.in(z_), walk.in(mean_), walk.in(rstd_),
+                       walk.parameter(gamma_), sequences,
+                       token_dropout_of(walk, p_, place_));
+  forget(walk);
+}
+
+void LayerNorm::forget(Walk& walk) {
+  walk.give_back(mean_);
+  walk.give_back(rstd_);
+  walk.give_back(z_);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,86 @@
+#include "layers/self_attention.h"
+
+#include <array>
+
+#include "ops/attention.h"
+
+namespace syncopate {
+namespace {
+
+std::array<std::string, 3> names_of_parts(const std::string& name) {
+  return {name + ".self.query", name + ".self.key", name + ".self.value"};
+}
+
+}  // namespace
+
+SelfAttention::SelfAttention(Registrar& registrar,
+                             const std::string& name,
+                             const SelfAttentionShape& shape,
+                             uint64_t place)
+    : shape_(shape),
+      place_(place),
+      qkv_(registrar, names_of_parts(name), shape.hidden, shape.hidden),
+      dense_(registrar, name + ".output.dense", shape.hidden, shape.hidden),
+      norm_(registrar,
+            name + ".output.LayerNorm",
+            shape.hidden,
+            shape.hidden_dropout,
+            place + 1) {}
+
+int64_t SelfAttention::macs(int64_t length) const {
+  // Q K^T and P V besides the dense layers.
+  return length * (qkv_.macs() + dense_.macs()) +
+         2 * length * length * shape_.hidden;
+}
+
+Slot SelfAttention::forward(Walk& walk,
+                            const Slot& x,
+                            const Sequences& sequences) {
+  const int64_t T = x.shape[0];
+  parts_ = qkv_.forward(walk, x);
+  seen_ = walk.take(x.dtype, x.shape);
+  lse_ = walk.take(DType::kF32, {T, shape_.heads});
+  if (walk.is_running())
+    attention_forward(walk.context(), walk.out(seen_), walk.out(lse_),
+                      walk.in(parts_), sequences, shape_.heads,
+                      token_dropout_of(walk, shape_.attention_dropout, place_));
+  walk.drop(parts_);
+  walk.drop(lse_);
+  const Slot out = dense_.forward(walk, seen_);
+  walk.drop(seen_);
+  return norm_.forward_residual(walk, out, x, sequences);
+}
+
+Slot SelfAttention::backward(Walk& walk,
+                             const Slot& dy,
+                             const Slot& x,
+                             const Sequences& sequences) {
+  const Slot dresidual = norm_.backward_residual(walk, dy, sequences);
+  const Slot dseen = dense_.backward(walk, dy, seen_);
+  walk.give_back(dy);
+  const Slot dparts = walk.take(parts_.dtype, parts_.shape);  // (T, 3 H)
+  if (walk.is_running())
+    attention_backward(
+        walk.context(), walk.out(dparts), walk.in(dseen), walk.in(parts_),
+        walk.in(seen_), walk.in(lse_), sequences, shape_.heads,
+        token_dropout_of(walk, shape_.attention_dropout, place_));
+  walk.give_back(dseen);
+  walk.give_back(seen_);
+  walk.give_back(lse_);
+  walk.give_back(parts_);
+  const Slot dx = qkv_.backward(walk, dparts, x);
+  walk.give_back(dparts);
+  if (walk.is_running())
+    add(walk.context(), walk.out(dx), walk.in(dx), walk.in(dresidual));
+  walk.give_back(dresidual);
+  return dx;
+}
+
+void SelfAttention::forget(Walk& walk) {
+  walk.give_back(parts_);
+  walk.give_back(seen_);
+  walk.give_back(lse_);
+  norm_.forget(walk);
+}
+
+}  // namespace syncopate

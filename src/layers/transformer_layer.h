@@ -1,0 +1,50 @@
+// One layer of a post-norm transformer encoder (Vaswani et al. 2017; Devlin et
+// al. 2019): self-attention, then the feed-forward network.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "layers/feed_forward.h"
+#include "layers/self_attention.h"
+
+namespace syncopate {
+
+// What is kept from forward to backward.
+enum class Keep : uint8_t {
+  kAll,    // what backward reads
+  kInput,  // x alone: backward begins with forward, to the same bits
+};
+
+class TransformerLayer {
+ public:
+  // Places where this layer drops something: `place` and the next two.
+  static constexpr uint64_t kPlaces = 3;
+
+  // Registers NAME.attention..., NAME.intermediate..., NAME.output...
+  TransformerLayer(Registrar& registrar,
+                   const std::string& name,
+                   const SelfAttentionShape& attention,
+                   const FeedForwardShape& feed_forward,
+                   Keep keep,
+                   uint64_t place);
+
+  int64_t first_offset() const { return attention_.first_offset(); }
+  int64_t macs(int64_t length) const;  // of a sequence
+
+  // y (T, H), newly taken. x stays the caller's, and in Pass::kTrain must stay
+  // alive until backward.
+  Slot forward(Walk& walk, const Slot& x, const Sequences& sequences);
+  // Gives back dy and everything else forward took; dx, newly taken.
+  Slot backward(Walk& walk,
+                const Slot& dy,
+                const Slot& x,
+                const Sequences& sequences);
+
+ private:
+  Slot forward_keeping(Walk& walk, const Slot& x, const Sequences& sequences);
+  SelfAttention attention_;
+  FeedForward feed_forward_;
+  Keep keep_;
+  Slot middle_;  // (T, H) between the halves, until backward
+};
+
+}  // namespace syncopate

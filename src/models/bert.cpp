@@ -1,0 +1,217 @@
+#include "models/bert.h"
+
+#include <algorithm>
+
+#include "base/rng.h"
+
+namespace syncopate {
+namespace {
+
+// Sizes that a network can have; the bounds keep products of them in int64_t.
+void refuse_bad_sizes(const ModelOptions& options) {
+  const auto within = [](const char* key, int64_t value, int64_t most) {
+    if (value < 1 || value > most)
+      fail(ExitCode::kBadInput, "model.{}: {}: must lie in 1 .. {}", key, value,
+           most);
+  };
+  within("layers", options.layers, 1000);
+  within("hidden", options.hidden, 65536);
+  within("heads", options.heads, options.hidden);
+  within("positions", options.positions, 65536);
+  if (options.intermediate != 0)
+    within("intermediate", options.intermediate, 1 << 20);
+  if (options.hidden % options.heads != 0)
+    fail(ExitCode::kBadInput,
+         "model.hidden: {}: must be a multiple of model.heads = {} (near: {})",
+         options.hidden, options.heads,
+         (options.hidden / options.heads + 1) * options.heads);
+  const auto is_probability = [](const char* key, double p) {
+    if (!(p >= 0 && p < 1))
+      fail(ExitCode::kBadInput, "model.{}: {}: must lie in [0, 1)", key, p);
+  };
+  is_probability("hidden_dropout", options.hidden_dropout);
+  is_probability("attention_dropout", options.attention_dropout);
+}
+
+void refuse_bad_data(const ModelOptions& options, const QuestionSpec& spec) {
+  CHECK(spec.vocabulary >= 1 && spec.max_length >= 1);
+  if (spec.max_length > options.positions)
+    fail(ExitCode::kBadInput,
+         "model.positions: {}: sequences of the data have up to {} tokens, and "
+         "each needs a position",
+         options.positions, spec.max_length);
+}
+
+Sequences sequences_of(const Batch& batch) {
+  const auto i32 = [](const ConstTensor& tensor) {
+    return static_cast<const int32_t*>(tensor.data);
+  };
+  return {batch.samples,      batch.tokens.shape[0], batch.max_length,
+          i32(batch.offsets), i32(batch.sequences),  i32(batch.positions)};
+}
+
+TokenIds ids_of(const Batch& batch) {
+  return {batch.tokens, batch.segments, batch.positions};
+}
+
+}  // namespace
+
+Bert::Bert(const ModelOptions& options, const QuestionSpec& spec, DType compute)
+    : Network(compute), spec_(spec) {
+  refuse_bad_sizes(options);
+  refuse_bad_data(options, spec);
+  Registrar registrar{parameters_, buffers_};
+  const int64_t H = options.hidden;
+  const auto dropout = static_cast<float>(options.hidden_dropout);
+  uint64_t place = 0;
+  embeddings_.emplace(
+      registrar, "bert.embeddings",
+      EmbeddingsShape{H, spec.vocabulary, options.positions, dropout}, place++);
+  const SelfAttentionShape attention{
+      H, options.heads, static_cast<float>(options.attention_dropout), dropout};
+  const FeedForwardShape feed_forward{
+      H, options.intermediate > 0 ? options.intermediate : 4 * H, dropout};
+  const Keep keep = options.recompute ? Keep::kInput : Keep::kAll;
+  for (int64_t l = 0; l < options.layers; ++l) {
+    layers_.emplace_back(registrar, "bert.encoder.layer." + std::to_string(l),
+                         attention, feed_forward, keep, place);
+    place += TransformerLayer::kPlaces;
+  }
+  head_.emplace(registrar, "qa_outputs", H, 2);
+  if (options.weights != "none") weights_.emplace(options.weights, parameters_);
+}
+
+std::vector<MetricInfo> Bert::metrics() const {
+  return {{"loss",
+           "mean of the cross-entropies of an answer's first and last token, "
+           "nats a sample"},
+          {"accuracy",
+           "fraction of samples whose answer's first and last token both have "
+           "the highest score"}};
+}
+
+void Bert::initialise(std::span<float> parameters,
+                      std::span<float> buffers,
+                      uint64_t seed) const {
+  CHECK(std::ssize(parameters) == parameters_.num_elems() && buffers.empty());
+  constexpr double kDeviation = 0.02;
+  for (int index = 0; index < parameters_.num_tensors(); ++index) {
+    if (weights_ && weights_->has(index)) continue;
+    const ParameterEntry& entry = parameters_[index];
+    const auto values = parameters.subspan(entry.offset, entry.elems());
+    if (entry.role == Role::kBias || entry.role == Role::kLayerNorm) {
+      const bool is_gamma =
+          entry.role == Role::kLayerNorm && entry.name.ends_with(".weight");
+      std::ranges::fill(values, is_gamma ? 1.f : 0.f);
+      continue;
+    }
+    Rng rng(seed, Purpose::kInit, static_cast<uint64_t>(index));
+    for (float& value : values)
+      value = static_cast<float>(kDeviation * rng.normal());
+  }
+  if (weights_) weights_->read(parameters, parameters_);
+}
+
+std::string Bert::describe_start() const {
+  return weights_ ? weights_->description()
+                  : "starts from random weights (model.weights = FILE starts "
+                    "from published ones)";
+}
+
+double Bert::forward_macs() const {
+  const int64_t L = spec_.max_length;
+  int64_t macs = L * head_->macs();
+  for (const TransformerLayer& layer : layers_) macs += layer.macs(L);
+  return static_cast<double>(macs);
+}
+
+int64_t Bert::rows_of(const Batch& batch) const {
+  return batch.tokens.shape[0];
+}
+
+Batch Bert::largest(int64_t N) const {
+  const int64_t T = N * spec_.max_length;
+  const auto i32 = [](const Shape& shape) {
+    return make_const_tensor(nullptr, DType::kI32, shape);
+  };
+  return {.samples = N,
+          .labels = i32({N, 2}),
+          .tokens = i32({T}),
+          .segments = i32({T}),
+          .positions = i32({T}),
+          .sequences = i32({T}),
+          .offsets = i32({N + 1}),
+          .max_length = spec_.max_length};
+}
+
+void Bert::check(const Batch& batch) const {
+  const auto is_i32 = [](const ConstTensor& tensor, const Shape& shape) {
+    return tensor.dtype == DType::kI32 && tensor.shape == shape;
+  };
+  const int64_t N = batch.samples, T = batch.tokens.shape[0];
+  CHECK(batch.max_length >= 1 && batch.max_length <= spec_.max_length);
+  CHECK(T >= N && T <= N * batch.max_length);
+  for (const ConstTensor* tensor :
+       {&batch.tokens, &batch.segments, &batch.positions, &batch.sequences})
+    CHECK(tensor->data != nullptr && is_i32(*tensor, {T}));
+  CHECK(is_i32(batch.offsets, {N + 1}) && is_i32(batch.labels, {N, 2}));
+}
+
+Slot Bert::forward(Walk& walk, const Batch& batch) {
+  const Sequences sequences = sequences_of(batch);
+  inputs_.clear();
+  Slot x = embeddings_->forward(walk, ids_of(batch), sequences);
+  for (TransformerLayer& layer : layers_) {
+    inputs_.push_back(x);
+    x = layer.forward(walk, x, sequences);
+    walk.drop(inputs_.back());
+  }
+  head_input_ = x;
+  if (walk.dtype() != DType::kF32) {
+    // The scores are not rounded to bf16: few, and softmax follows.
+    head_input_ = walk.take(DType::kF32, x.shape);
+    if (walk.is_running())
+      reorder(walk.context(), walk.out(head_input_), walk.in(x));
+    walk.give_back(x);
+  }
+  const Slot logits = head_->forward(walk, head_input_);
+  walk.drop(head_input_);
+  return logits;
+}
+
+void Bert::backward(Walk& walk,
+                    const Batch& batch,
+                    const Slot& dlogits,
+                    const GradientListener& final_from) {
+  const Sequences sequences = sequences_of(batch);
+  Slot dx = head_->backward(walk, dlogits, head_input_);
+  walk.give_back(dlogits);
+  walk.give_back(head_input_);
+  report(final_from, head_->first_offset());
+  if (walk.dtype() != DType::kF32) {
+    const Slot narrow = walk.take(walk.dtype(), dx.shape);
+    if (walk.is_running())
+      reorder(walk.context(), walk.out(narrow), walk.in(dx));
+    walk.give_back(dx);
+    dx = narrow;
+  }
+  for (size_t l = layers_.size(); l-- > 0;) {
+    dx = layers_[l].backward(walk, dx, inputs_[l], sequences);
+    walk.give_back(inputs_[l]);
+    report(final_from, layers_[l].first_offset());
+  }
+  embeddings_->backward(walk, dx, ids_of(batch), sequences);
+  report(final_from, 0);
+}
+
+void Bert::loss(Context& context,
+                ClassificationSums* sums,
+                Tensor dlogits,
+                ConstTensor logits,
+                const Batch& batch,
+                float scale) {
+  span_cross_entropy(context, sums, dlogits, logits, batch.labels,
+                     sequences_of(batch), scale);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,70 @@
+// BERT with a span head, for extractive question answering (Devlin et al.
+// 2019, "BERT: pre-training of deep bidirectional transformers"): which tokens
+// of a sequence begin and end the answer. Names and shapes are those of the
+// published checkpoints; sequences are packed, so nothing is padded.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layers/embeddings.h"
+#include "layers/transformer_layer.h"
+#include "models/bert_weights.h"
+#include "models/network.h"
+#include "models/registry.h"
+
+namespace syncopate {
+
+class Bert : public Network {
+ public:
+  Bert(const ModelOptions& options, const QuestionSpec& spec, DType compute);
+
+  std::vector<MetricInfo> metrics() const override;
+  // Matrices and tables N(0, 0.02), biases 0, LayerNorms 1 and 0; then what
+  // options.weights has.
+  void initialise(std::span<float> parameters,
+                  std::span<float> buffers,
+                  uint64_t seed) const override;
+  // Where the first values come from: a line for the user.
+  std::string describe_start() const;
+  // There are none.
+  void recompute_statistics(Context&,
+                            const ReplicaView&,
+                            const Batch&,
+                            int64_t) override {}
+  // Of a sequence of the greatest length.
+  double forward_macs() const override;
+
+ protected:
+  // Logits (T, 2).
+  Slot forward(Walk& walk, const Batch& batch) override;
+  void backward(Walk& walk,
+                const Batch& batch,
+                const Slot& dlogits,
+                const GradientListener& final_from) override;
+  void loss(Context& context,
+            ClassificationSums* sums,
+            Tensor dlogits,
+            ConstTensor logits,
+            const Batch& batch,
+            float scale) override;
+  int64_t rows_of(const Batch& batch) const override;
+  Batch largest(int64_t N) const override;
+  bool has_one_shape() const override { return false; }
+  void check(const Batch& batch) const override;
+
+ private:
+  QuestionSpec spec_;
+  std::optional<Embeddings> embeddings_;
+  std::vector<TransformerLayer> layers_;
+  std::optional<Linear> head_;
+  std::optional<BertWeights> weights_;
+  // From forward to backward: the input of each layer, and of the head in
+  // fp32.
+  std::vector<Slot> inputs_;
+  Slot head_input_;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,200 @@
+#include "models/deepfm.h"
+
+#include <cmath>
+
+#include "base/rng.h"
+#include "layers/initialise.h"
+#include "ops/interaction.h"
+#include "ops/loss.h"
+
+namespace syncopate {
+namespace {
+
+// Rows (N, K) as images of a pixel, and back: the same values in memory.
+Slot as_pixels(Slot rows) {
+  rows.shape = {rows.shape[0], rows.shape[1], 1, 1};
+  rows.layout = Layout::kNhwc;
+  return rows;
+}
+
+Slot as_rows(Slot pixels) {
+  pixels.shape = {pixels.shape[0], pixels.shape[1]};
+  pixels.layout = Layout::kRowMajor;
+  return pixels;
+}
+
+}  // namespace
+
+DeepFm::DeepFm(const ClickSpec& spec, DType compute, const DeepFmShape& shape)
+    : Network(compute), spec_(spec), width_(spec.fields() * shape.embedding) {
+  Registrar registrar{parameters_, buffers_};
+  const int64_t rows = spec.total_rows();
+  CHECK(spec.fields() > 0 && rows > 0 && shape.embedding > 0);
+  if (rows > INT32_MAX)
+    fail(ExitCode::kBadInput,
+         "model.family: deepfm: {} rows in all fields, expected at most {}: "
+         "prepare the data with a larger threshold",
+         rows, INT32_MAX);
+  embedding_ = registrar.parameter("embedding.weight", {rows, shape.embedding},
+                                   Role::kEmbedding);
+  first_ = registrar.parameter("linear.weight", {rows, 1}, Role::kEmbedding);
+  bias_ = registrar.parameter("linear.bias", {1}, Role::kBias);
+  int64_t width = width_;
+  for (const int64_t next : shape.mlp) {
+    const std::string name = fmt::format("mlp.{}", hidden_.size());
+    hidden_.push_back(
+        {Linear(registrar, name + ".linear", width, next),
+         BatchNorm(registrar, name + ".bn", next, Activation::kRelu),
+         Dropout(shape.dropout, hidden_.size()),
+         {},
+         {},
+         {}});
+    width = next;
+  }
+  last_.emplace(registrar, "mlp.last", width, 1);
+}
+
+std::vector<MetricInfo> DeepFm::metrics() const {
+  return {{"loss", "mean log loss, nats a sample"},
+          {"accuracy",
+           "fraction of samples whose probability is on the right side of "
+           "1/2"}};
+}
+
+void DeepFm::initialise(std::span<float> parameters,
+                        std::span<float> buffers,
+                        uint64_t seed) const {
+  // The bias of the first order stands behind no matrix.
+  ParameterTable behind;
+  const int64_t begin = bias_.offset + 1;
+  for (const ParameterEntry& entry : parameters_.entries())
+    if (entry.offset >= begin) behind.add(entry.name, entry.shape, entry.role);
+  initialise_parameters(parameters.subspan(begin), behind, seed);
+  initialise_buffers(buffers, buffers_);
+  parameters[bias_.offset] = 0;
+  uint64_t stream = uint64_t{1} << 32;  // above all indices of tensors
+  for (const ParameterRef& table : {embedding_, first_}) {
+    Rng rng(seed, Purpose::kInit, stream++);
+    const double bound =
+        std::sqrt(6.0 / static_cast<double>(table.shape[0] + table.shape[1]));
+    for (float& value : parameters.subspan(table.offset, table.shape.elems()))
+      value = static_cast<float>(bound * (2 * rng.uniform() - 1));
+  }
+}
+
+double DeepFm::forward_macs() const {
+  int64_t sum = 2 * width_ + last_->macs();
+  for (const Hidden& hidden : hidden_) sum += hidden.linear.macs();
+  return static_cast<double>(sum);
+}
+
+Batch DeepFm::largest(int64_t N) const {
+  Batch batch;
+  batch.samples = N;
+  batch.labels = make_const_tensor(nullptr, DType::kI32, Shape{N});
+  batch.rows =
+      make_const_tensor(nullptr, DType::kI32, Shape{N, spec_.fields()});
+  return batch;
+}
+
+void DeepFm::check(const Batch& batch) const {
+  CHECK(batch.rows.dtype == DType::kI32 &&
+        batch.rows.shape == Shape({batch.samples, spec_.fields()}));
+  CHECK(batch.labels.dtype == DType::kI32 &&
+        batch.labels.shape == Shape({batch.samples}));
+}
+
+void DeepFm::check_batch(int64_t batch) const {
+  if (batch < 2 && !hidden_.empty())
+    fail(ExitCode::kBadInput,
+         "data.batch: 1: BatchNorm needs two values a channel (data.batch >= "
+         "2)");
+}
+
+Slot DeepFm::in_compute(Walk& walk, const Slot& x) const {
+  if (compute() == DType::kF32) return x;
+  const Slot y = walk.take(compute(), x.shape);
+  if (walk.is_running()) reorder(walk.context(), walk.out(y), walk.in(x));
+  return y;
+}
+
+// x itself, or a newly taken copy in the place of x, which is given back.
+Slot DeepFm::in_fp32(Walk& walk, const Slot& x) const {
+  if (x.dtype == DType::kF32) return x;
+  const Slot y = walk.take(DType::kF32, x.shape);
+  if (walk.is_running()) reorder(walk.context(), walk.out(y), walk.in(x));
+  walk.give_back(x);
+  return y;
+}
+
+Slot DeepFm::forward(Walk& walk, const Batch& batch) {
+  const int64_t N = walk.samples();
+  v_ = walk.take(DType::kF32, {N, width_});
+  const Slot score = walk.take(DType::kF32, {N, 1});
+  if (walk.is_running())
+    interaction_forward(walk.context(), walk.out(v_), walk.out(score),
+                        batch.rows, walk.parameter(embedding_),
+                        walk.parameter(first_), walk.parameter(bias_));
+  v_compute_ = in_compute(walk, v_);
+  if (compute() != DType::kF32) walk.drop(v_);
+  Slot x = v_compute_;
+  for (Hidden& hidden : hidden_) {
+    hidden.x = x;
+    hidden.c = as_pixels(hidden.linear.forward(walk, x));
+    walk.drop(x);
+    hidden.y = hidden.norm.forward(walk, hidden.c);
+    walk.drop(hidden.c);
+    hidden.dropout.apply(walk, hidden.y);
+    x = as_rows(hidden.y);
+  }
+  last_x_ = x;
+  const Slot logits = in_fp32(walk, last_->forward(walk, x));
+  walk.drop(x);
+  if (walk.is_running())
+    add(walk.context(), walk.out(logits), walk.in(logits), walk.in(score));
+  walk.give_back(score);
+  return logits;
+}
+
+void DeepFm::backward(Walk& walk,
+                      const Batch& batch,
+                      const Slot& dlogits,
+                      const GradientListener& final_from) {
+  const Slot dlast = in_compute(walk, dlogits);
+  Slot dy = last_->backward(walk, dlast, last_x_);
+  if (compute() != DType::kF32) walk.give_back(dlast);
+  report(final_from, last_->first_offset());
+  for (auto hidden = hidden_.rbegin(); hidden != hidden_.rend(); ++hidden) {
+    // dy is of the layer's y; its place becomes that of dc.
+    const Slot dc = as_pixels(dy);
+    hidden->dropout.backward(walk, dc);
+    hidden->norm.backward(walk, dc, hidden->c, hidden->y);
+    walk.give_back(hidden->y);
+    walk.give_back(hidden->c);
+    dy = hidden->linear.backward(walk, as_rows(dc), hidden->x);
+    walk.give_back(dc);
+    report(final_from, hidden->linear.first_offset());
+  }
+  if (compute() != DType::kF32) walk.give_back(v_compute_);
+  const Slot dv = in_fp32(walk, dy);  // (N, F D)
+  if (walk.is_running())
+    interaction_backward(walk.context(), walk.gradient(embedding_),
+                         walk.gradient(first_), walk.gradient(bias_),
+                         walk.in(dv), walk.in(dlogits), batch.rows,
+                         walk.in(v_));
+  walk.give_back(dv);
+  walk.give_back(dlogits);
+  walk.give_back(v_);
+  report(final_from, 0);
+}
+
+void DeepFm::loss(Context& context,
+                  ClassificationSums* sums,
+                  Tensor dlogits,
+                  ConstTensor logits,
+                  const Batch& batch,
+                  float scale) {
+  binary_cross_entropy(context, sums, dlogits, logits, batch.labels, scale);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,74 @@
+// DeepFM (Guo et al. 2017) in DS-Sync's form: first-order weights, a
+// factorisation machine and a network beside it over the same embeddings.
+//
+//   logit = b + sum_f w_f + FM(v) + MLP(v)
+//
+// v_f is the embedding of field f's value. A hidden layer of the MLP is
+// Linear, BatchNorm, ReLU, dropout; the last one has one output.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "layers/batch_norm.h"
+#include "layers/dropout.h"
+#include "layers/linear.h"
+#include "models/network.h"
+
+namespace syncopate {
+
+struct DeepFmShape {
+  int64_t embedding = 10;                   // width of v_f
+  std::vector<int64_t> mlp{400, 400, 400};  // widths of hidden layers
+  float dropout = 0.5f;
+};
+
+class DeepFm final : public Network {
+ public:
+  DeepFm(const ClickSpec& spec, DType compute, const DeepFmShape& shape);
+
+  std::vector<MetricInfo> metrics() const override;
+  // Both tables Xavier-uniform (Glorot and Bengio 2010) over their two
+  // dimensions, bias 0, the MLP as layers/initialise.h has it.
+  void initialise(std::span<float> parameters,
+                  std::span<float> buffers,
+                  uint64_t seed) const override;
+  double forward_macs() const override;
+
+ protected:
+  Slot forward(Walk& walk, const Batch& batch) override;
+  void backward(Walk& walk,
+                const Batch& batch,
+                const Slot& dlogits,
+                const GradientListener& final_from) override;
+  void loss(Context& context,
+            ClassificationSums* sums,
+            Tensor dlogits,
+            ConstTensor logits,
+            const Batch& batch,
+            float scale) override;
+  Batch largest(int64_t N) const override;
+  void check(const Batch& batch) const override;
+  void check_batch(int64_t batch) const override;
+
+ private:
+  struct Hidden {
+    Linear linear;
+    BatchNorm norm;
+    Dropout dropout;
+    Slot x, c, y;  // c = linear(x), y = dropout(relu(norm(c)))
+  };
+  Slot in_compute(Walk& walk, const Slot& x) const;
+  Slot in_fp32(Walk& walk, const Slot& x) const;
+
+  ClickSpec spec_;
+  int64_t width_;                          // of v: fields * embedding
+  ParameterRef embedding_, first_, bias_;  // (R, D), (R, 1), (1)
+  std::deque<Hidden> hidden_;
+  std::optional<Linear> last_;
+  Slot v_, v_compute_, last_x_;  // from forward to backward
+};
+
+}  // namespace syncopate

@@ -1,0 +1,46 @@
+#include "ops/activation.h"
+
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/vector_math.h"
+
+namespace syncopate::cpu {
+
+void gelu_forward(Context& context, Tensor y, ConstTensor x) {
+  with_float_type(y.dtype, [&](auto element) {
+    using T = decltype(element);
+    T* to = static_cast<T*>(y.data);
+    const T* from = static_cast<const T*>(x.data);
+    parallel_pieces(context, y.elems(), [&](int64_t begin, int64_t end) {
+      for_vectors(begin, end, [&](auto lanes, int64_t i) {
+        const F16 value = lanes.get(from + i);
+        const NormalTail tail = normal_tail(value);
+        lanes.put(to + i, (value > 0 ? value : F16{}) -
+                              tail.distance * tail.probability);
+      });
+    });
+  });
+}
+
+void gelu_backward(Context& context, Tensor dx, ConstTensor dy, ConstTensor x) {
+  constexpr float kDensityAtMean = 0x1.988454p-2f;  // 1 / sqrt(2 pi)
+  with_float_type(dx.dtype, [&](auto element) {
+    using T = decltype(element);
+    T* to = static_cast<T*>(dx.data);
+    const T* upstream = static_cast<const T*>(dy.data);
+    const T* from = static_cast<const T*>(x.data);
+    parallel_pieces(context, dx.elems(), [&](int64_t begin, int64_t end) {
+      for_vectors(begin, end, [&](auto lanes, int64_t i) {
+        const F16 value = lanes.get(from + i);
+        const NormalTail tail = normal_tail(value);
+        // For x and -x alike: what Phi(x) + x phi(x) lacks to 1, or has.
+        const F16 rest =
+            tail.probability - tail.distance * tail.bell * kDensityAtMean;
+        lanes.put(to + i,
+                  lanes.get(upstream + i) * (value > 0 ? 1.0f - rest : rest));
+      });
+    });
+  });
+}
+
+}  // namespace syncopate::cpu

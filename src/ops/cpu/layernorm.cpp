@@ -1,0 +1,216 @@
+#include "ops/layernorm.h"
+
+#include <cmath>
+
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/token_draws.h"
+
+namespace syncopate::cpu {
+namespace {
+
+template <typename T>
+struct Forward {
+  T *y, *z;  // z: null if it is not kept
+  float *mean, *rstd;
+  const T *x, *residual;  // residual: or null
+  const float *gamma, *beta;
+  float eps;
+  int64_t H;
+};
+
+template <typename T>
+struct Backward {
+  T *dx, *dresidual;  // dresidual: or null
+  const T *dy, *z;
+  const float *mean, *rstd, *gamma;
+  int64_t H;
+};
+
+double sum_of_lanes(F16 value) {
+  float lane[kLanes];
+  store(lane, value);
+  double sum = 0;
+  for (const float one : lane) sum += static_cast<double>(one);
+  return sum;
+}
+
+// Zero in the lanes that a group does not have.
+[[gnu::always_inline]] inline F16 only(const AllLanes&, F16 value) {
+  return value;
+}
+[[gnu::always_inline]] inline F16 only(const SomeLanes& some, F16 value) {
+  constexpr U16 kPlaces = {0, 1, 2,  3,  4,  5,  6,  7,
+                           8, 9, 10, 11, 12, 13, 14, 15};
+  return kPlaces < static_cast<uint32_t>(some.lanes) ? value : F16{};
+}
+
+// z is kept in y until the row's moments are known if it is kept nowhere else;
+// they are those of z as its type holds it, which backward sees.
+template <typename T>
+void forward_row(const Forward<T>& pass, const TokenDraws& draws, int64_t t) {
+  const int64_t H = pass.H, row = t * H;
+  T* z = (pass.z != nullptr ? pass.z : pass.y) + row;
+  const T* x = pass.x + row;
+  const T* residual = pass.residual != nullptr ? pass.residual + row : nullptr;
+  F16 sums = {};
+  draws.for_row(t, [&](auto lanes, int64_t h, auto keep) {
+    F16 value = keep(lanes.get(x + h));
+    if (residual != nullptr) value += lanes.get(residual + h);
+    lanes.put(z + h, value);
+    sums += lanes.get(z + h);
+  });
+  const F16 mean =
+      splat(static_cast<float>(sum_of_lanes(sums) / static_cast<double>(H)));
+  F16 squares = {};
+  for_vectors(0, H, [&](auto lanes, int64_t h) {
+    const F16 deviation = only(lanes, lanes.get(z + h) - mean);
+    squares += deviation * deviation;
+  });
+  const double variance = sum_of_lanes(squares) / static_cast<double>(H);
+  const auto rstd = static_cast<float>(
+      1 / std::sqrt(variance + static_cast<double>(pass.eps)));
+  pass.mean[t] = mean[0];
+  pass.rstd[t] = rstd;
+  T* y = pass.y + row;
+  for_vectors(0, H, [&](auto lanes, int64_t h) {
+    const F16 normal = (lanes.get(z + h) - mean) * rstd;
+    lanes.put(y + h,
+              normal * lanes.get(pass.gamma + h) + lanes.get(pass.beta + h));
+  });
+}
+
+// With g = gamma dy and n = (z - mean) rstd, means by row:
+//   dz = rstd (g - mean(g) - n mean(g n))
+// Adds dy n to dgamma and dy to dbeta.
+template <typename T>
+void backward_row(float* dgamma,
+                  float* dbeta,
+                  const Backward<T>& pass,
+                  const TokenDraws& draws,
+                  int64_t t) {
+  const int64_t H = pass.H, row = t * H;
+  const T *dy = pass.dy + row, *z = pass.z + row;
+  const F16 mean = splat(pass.mean[t]), rstd = splat(pass.rstd[t]);
+  F16 sums = {}, products = {};
+  for_vectors(0, H, [&](auto lanes, int64_t h) {
+    const F16 upstream = lanes.get(dy + h);
+    const F16 normal = only(lanes, (lanes.get(z + h) - mean) * rstd);
+    const F16 g = upstream * lanes.get(pass.gamma + h);
+    lanes.put(dgamma + h, lanes.get(dgamma + h) + upstream * normal);
+    lanes.put(dbeta + h, lanes.get(dbeta + h) + upstream);
+    sums += g;
+    products += g * normal;
+  });
+  const auto share = 1 / static_cast<double>(H);
+  const F16 mean_g = splat(static_cast<float>(sum_of_lanes(sums) * share));
+  const F16 mean_gn = splat(static_cast<float>(sum_of_lanes(products) * share));
+  T* dx = pass.dx + row;
+  T* dresidual = pass.dresidual != nullptr ? pass.dresidual + row : nullptr;
+  draws.for_row(t, [&](auto lanes, int64_t h, auto keep) {
+    const F16 g = lanes.get(dy + h) * lanes.get(pass.gamma + h);
+    const F16 normal = (lanes.get(z + h) - mean) * rstd;
+    const F16 dz = rstd * (g - mean_g - normal * mean_gn);
+    if (dresidual != nullptr) lanes.put(dresidual + h, dz);
+    lanes.put(dx + h, keep(dz));
+  });
+}
+
+// to[h] += sum of partial[chunk * stride + h], in order of the chunks.
+void add_partials(Context& context,
+                  float* to,
+                  const float* partial,
+                  int64_t chunks,
+                  int64_t stride,
+                  int64_t H) {
+  constexpr int64_t kColumns = 64;  // a cache line at a time is too little
+  parallel_for(context, ceil_div(H, kColumns), chunks * H, [&](int64_t task) {
+    const int64_t begin = task * kColumns;
+    for_vectors(
+        begin, std::min(begin + kColumns, H), [&](auto lanes, int64_t h) {
+          D16 sum = {};
+          for (int64_t chunk = 0; chunk < chunks; ++chunk)
+            sum += to_double(lanes.get(partial + chunk * stride + h));
+          lanes.put(to + h,
+                    lanes.get(to + h) + __builtin_convertvector(sum, F16));
+        });
+  });
+}
+
+}  // namespace
+
+void layernorm_forward(Context& context,
+                       Tensor y,
+                       Tensor z,
+                       Tensor mean,
+                       Tensor rstd,
+                       ConstTensor x,
+                       ConstTensor residual,
+                       ConstTensor gamma,
+                       ConstTensor beta,
+                       float eps,
+                       const Sequences& sequences,
+                       const TokenDropout& dropout) {
+  const int64_t rows = x.shape[0], H = x.shape[1];
+  const TokenDraws draws(sequences, dropout, H);
+  with_float_type(x.dtype, [&](auto element) {
+    using T = decltype(element);
+    const Forward<T> pass{.y = static_cast<T*>(y.data),
+                          .z = static_cast<T*>(z.data),
+                          .mean = mean.f32(),
+                          .rstd = rstd.f32(),
+                          .x = static_cast<const T*>(x.data),
+                          .residual = static_cast<const T*>(residual.data),
+                          .gamma = gamma.f32(),
+                          .beta = beta.f32(),
+                          .eps = eps,
+                          .H = H};
+    parallel_for(context, rows, rows * H,
+                 [&](int64_t t) { forward_row(pass, draws, t); });
+  });
+}
+
+void layernorm_backward(Context& context,
+                        Tensor dx,
+                        Tensor dresidual,
+                        Tensor dgamma,
+                        Tensor dbeta,
+                        ConstTensor dy,
+                        ConstTensor z,
+                        ConstTensor mean,
+                        ConstTensor rstd,
+                        ConstTensor gamma,
+                        const Sequences& sequences,
+                        const TokenDropout& dropout) {
+  const int64_t rows = dy.shape[0], H = dy.shape[1];
+  const TokenDraws draws(sequences, dropout, H);
+  // Each chunk of rows has sums of its own; so many that every core has work,
+  // so few that the sums are little beside the rows.
+  constexpr int64_t kMaxChunks = 256, kMinRows = 16;
+  const int64_t chunk_rows = std::max(kMinRows, ceil_div(rows, kMaxChunks));
+  const int64_t chunks = ceil_div(rows, chunk_rows);
+  auto* partial = static_cast<float*>(
+      context.scratch(chunks * 2 * H * int64_t{sizeof(float)}));
+  with_float_type(dy.dtype, [&](auto element) {
+    using T = decltype(element);
+    const Backward<T> pass{.dx = static_cast<T*>(dx.data),
+                           .dresidual = static_cast<T*>(dresidual.data),
+                           .dy = static_cast<const T*>(dy.data),
+                           .z = static_cast<const T*>(z.data),
+                           .mean = mean.f32(),
+                           .rstd = rstd.f32(),
+                           .gamma = gamma.f32(),
+                           .H = H};
+    parallel_for(context, chunks, rows * H, [&](int64_t chunk) {
+      float* sums = partial + chunk * 2 * H;
+      std::fill(sums, sums + 2 * H, 0.0f);
+      const int64_t end = std::min(rows, (chunk + 1) * chunk_rows);
+      for (int64_t t = chunk * chunk_rows; t < end; ++t)
+        backward_row(sums, sums + H, pass, draws, t);
+    });
+  });
+  add_partials(context, dgamma.f32(), partial, chunks, 2 * H, H);
+  add_partials(context, dbeta.f32(), partial + H, chunks, 2 * H, H);
+}
+
+}  // namespace syncopate::cpu

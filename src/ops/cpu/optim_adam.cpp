@@ -1,0 +1,175 @@
+// Adam in one pass over parameters, moments and gradient; on tables that a
+// batch touches few rows of, in one pass over the gradient and those rows.
+#include <cmath>
+
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/simd.h"
+
+namespace syncopate::cpu {
+namespace {
+
+[[gnu::always_inline]] inline F16 square_root(F16 value) {
+  float lane[kLanes];
+  store(lane, value);
+  for (float& of : lane) of = std::sqrt(of);
+  return load(lane);
+}
+
+// The first `lanes` of sixteen elements that may all be read and, with the
+// values they have, written.
+struct FirstLanes {
+  int lanes;
+  [[gnu::always_inline]] F16 get(const float* from) const { return load(from); }
+  [[gnu::always_inline]] void put(float* to, F16 value) const {
+    using I16 = int32_t __attribute__((vector_size(64)));
+    constexpr I16 kLane = {0, 1, 2,  3,  4,  5,  6,  7,
+                           8, 9, 10, 11, 12, 13, 14, 15};
+    store(to, kLane < lanes ? value : load(to));
+  }
+};
+
+// Calls to `direction` for sixteen elements of all ranges; multiplications by
+// what the formula divides by.
+class Adam {
+ public:
+  Adam(float* m, float* v, const float* gradient, const AdamParams& params)
+      : m_(m),
+        v_(v),
+        gradient_(gradient),
+        beta1_(params.beta1),
+        beta2_(params.beta2),
+        eps_(params.eps),
+        grad_scale_(params.clip_factor == nullptr
+                        ? params.grad_scale
+                        : params.grad_scale * *params.clip_factor),
+        coupled_(params.is_decoupled ? 0 : params.weight_decay),
+        decoupled_(params.is_decoupled ? params.weight_decay : 0),
+        per_correction1_(1 / params.correction1),
+        per_correction2_(1 / params.correction2) {}
+
+  // d at i, where the parameters are x; writes the moments.
+  template <typename Lanes>
+  [[gnu::always_inline]] F16 direction(const Lanes& lanes,
+                                       int64_t i,
+                                       const F16& x) const {
+    const F16 g = grad_scale_ * lanes.get(gradient_ + i) + coupled_ * x;
+    const F16 m = beta1_ * lanes.get(m_ + i) + (1 - beta1_) * g;
+    const F16 v = beta2_ * lanes.get(v_ + i) + (1 - beta2_) * g * g;
+    lanes.put(m_ + i, m);
+    lanes.put(v_ + i, v);
+    return m * per_correction1_ / (square_root(v * per_correction2_) + eps_) +
+           decoupled_ * x;
+  }
+
+  const float* gradient() const { return gradient_; }
+
+ private:
+  float *m_, *v_;
+  const float* gradient_;
+  float beta1_, beta2_, eps_, grad_scale_, coupled_, decoupled_;
+  float per_correction1_, per_correction2_;
+};
+
+// The first element of [begin, end) that is not zero, or end.
+int64_t first_nonzero(const float* values, int64_t begin, int64_t end) {
+  constexpr int64_t kStride = 8 * kLanes;
+  const auto has_any = [values](int64_t from, int64_t elems) {
+    U16 bits{};
+    for (int64_t i = from; i < from + elems; i += kLanes)
+      bits |= reinterpret_cast<U16>(load(values + i));
+    uint32_t any = 0;
+    for (int lane = 0; lane < kLanes; ++lane) any |= bits[lane];
+    return (any & 0x7FFFFFFF) != 0;  // -0 is zero
+  };
+  int64_t at = begin;
+  while (at + kStride <= end && !has_any(at, kStride)) at += kStride;
+  while (at + kLanes <= end && !has_any(at, kLanes)) at += kLanes;
+  while (at < end && values[at] == 0) ++at;
+  return at;
+}
+
+// step(lanes, i) for all of [begin, end), sixteen at a time; `limit`: up to
+// where memory may be read and written.
+template <typename Step>
+void for_row(int64_t begin, int64_t end, int64_t limit, const Step& step) {
+  int64_t i = begin;
+  for (; i + kLanes <= end; i += kLanes) step(AllLanes{}, i);
+  if (i == end) return;
+  const int rest = static_cast<int>(end - i);
+  if (i + kLanes <= limit)
+    step(FirstLanes{rest}, i);
+  else
+    step(SomeLanes{rest, 1}, i);
+}
+
+// step(lanes, i) for all elements, or those of rows that have a gradient;
+// skip(begin, end) for the others.
+template <typename Step, typename Skip>
+void for_elements(Context& context,
+                  int64_t elems,
+                  const AdamParams& params,
+                  const float* gradient,
+                  const Step& step,
+                  const Skip& skip) {
+  if (params.lazy_row == 0) {
+    parallel_pieces(context, elems, [&](int64_t begin, int64_t end) {
+      for_vectors(begin, end, step);
+    });
+    return;
+  }
+  constexpr int64_t kPieceElems = 8192;
+  const int64_t row = params.lazy_row;
+  const int64_t piece = std::max<int64_t>(1, kPieceElems / row) * row;
+  parallel_for(context, ceil_div(elems, piece), elems, [&](int64_t task) {
+    const int64_t end = std::min(elems, (task + 1) * piece);
+    for (int64_t at = task * piece; at < end;) {
+      const int64_t found = first_nonzero(gradient, at, end);
+      const int64_t touched = found == end ? end : found / row * row;
+      skip(at, touched);
+      if (touched == end) break;
+      at = touched + row;
+      for_row(touched, at, end, step);
+    }
+  });
+}
+
+}  // namespace
+
+void adam_update(Context& context,
+                 std::span<float> x,
+                 std::span<float> m,
+                 std::span<float> v,
+                 std::span<const float> gradient,
+                 const AdamParams& params) {
+  const Adam adam(m.data(), v.data(), gradient.data(), params);
+  float* to = x.data();
+  const float rate = params.rate;
+  for_elements(
+      context, std::ssize(x), params, gradient.data(),
+      [&](auto lanes, int64_t i) {
+        const F16 old = lanes.get(to + i);
+        lanes.put(to + i, old - rate * adam.direction(lanes, i, old));
+      },
+      [](int64_t, int64_t) {});
+}
+
+void adam_direction(Context& context,
+                    std::span<float> direction,
+                    std::span<const float> x,
+                    std::span<float> m,
+                    std::span<float> v,
+                    std::span<const float> gradient,
+                    const AdamParams& params) {
+  const Adam adam(m.data(), v.data(), gradient.data(), params);
+  float* to = direction.data();
+  const float* from = x.data();
+  for_elements(
+      context, std::ssize(x), params, gradient.data(),
+      [&](auto lanes, int64_t i) {
+        lanes.put(to + i, adam.direction(lanes, i, lanes.get(from + i)));
+      },
+      [&](int64_t begin, int64_t end) { std::fill(to + begin, to + end, 0); });
+}
+
+}  // namespace syncopate::cpu

@@ -1,0 +1,89 @@
+#include "optim/adam.h"
+
+#include <cmath>
+
+#include "ops/optim_update.h"
+
+namespace syncopate {
+
+Adam::Adam(Context& context,
+           const OptimizerOptions& options,
+           const ParameterTable& table,
+           int64_t begin,
+           int64_t elems)
+    : options_(options),
+      begin_(begin),
+      runs_(decay_runs(options, table, options.embedding == "lazy")),
+      m_(context.device(), context.stream(), elems),
+      v_(context.device(), context.stream(), elems) {}
+
+template <typename Act>
+void Adam::step(int64_t offset,
+                int64_t elems,
+                const ApplyParams& params,
+                const Act& act) {
+  CHECK_MSG(offset == begin_ && elems == m_.size(),
+            "elements {} to {} of {} to {}", offset, offset + elems, begin_,
+            begin_ + m_.size());
+  ++steps_;
+  const auto correction = [this](double beta) {
+    return static_cast<float>(1 - std::pow(beta, steps_));
+  };
+  AdamParams adam{.rate = static_cast<float>(params.rate),
+                  .beta1 = static_cast<float>(options_.beta1),
+                  .beta2 = static_cast<float>(options_.beta2),
+                  .eps = static_cast<float>(options_.eps),
+                  .weight_decay = 0,
+                  .is_decoupled = options_.kind == "adamw",
+                  .correction1 = correction(options_.beta1),
+                  .correction2 = correction(options_.beta2),
+                  .grad_scale = static_cast<float>(params.grad_scale),
+                  .clip_factor = params.clip_factor};
+  for_runs(runs_, offset, elems,
+           [&](const DecayRun& run, int64_t first, int64_t count) {
+             adam.weight_decay = run.weight_decay;
+             adam.lazy_row = run.row;
+             act(first, count, m_.span().subspan(first, count),
+                 v_.span().subspan(first, count), adam);
+           });
+}
+
+void Adam::apply(Context& context,
+                 int64_t offset,
+                 std::span<float> x,
+                 std::span<const float> gradient,
+                 const ApplyParams& params) {
+  step(offset, std::ssize(x), params,
+       [&](int64_t first, int64_t count, std::span<float> m, std::span<float> v,
+           const AdamParams& adam) {
+         adam_update(context, x.subspan(first, count), m, v,
+                     gradient.subspan(first, count), adam);
+       });
+}
+
+void Adam::direction(Context& context,
+                     int64_t offset,
+                     std::span<float> direction,
+                     std::span<const float> x,
+                     std::span<const float> gradient,
+                     const ApplyParams& params) {
+  step(offset, std::ssize(x), params,
+       [&](int64_t first, int64_t count, std::span<float> m, std::span<float> v,
+           const AdamParams& adam) {
+         adam_direction(context, direction.subspan(first, count),
+                        x.subspan(first, count), m, v,
+                        gradient.subspan(first, count), adam);
+       });
+}
+
+std::vector<std::span<float>> Adam::state() {
+  return {m_.span(), v_.span()};
+}
+
+void Adam::visit_state(StateVisitor& visitor, Owner owner) {
+  visitor.visit(owner, "adam_steps", std::span(&steps_, 1));
+  visitor.visit_device(owner, "m", m_);
+  visitor.visit_device(owner, "v", v_);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,54 @@
+// Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019); formula in
+// ops/optim_update.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "optim/decay_runs.h"
+#include "optim/optimizer.h"
+
+namespace syncopate {
+
+// A call takes the whole slice, since every call is a step of the bias
+// correction. ApplyParams::momentum has no meaning here.
+class Adam final : public Optimizer {
+ public:
+  Adam(Context& context,
+       const OptimizerOptions& options,
+       const ParameterTable& table,
+       int64_t begin,
+       int64_t elems);
+  void apply(Context& context,
+             int64_t offset,
+             std::span<float> x,
+             std::span<const float> gradient,
+             const ApplyParams& params) override;
+  void direction(Context& context,
+                 int64_t offset,
+                 std::span<float> direction,
+                 std::span<const float> x,
+                 std::span<const float> gradient,
+                 const ApplyParams& params) override;
+  // The moments m and v.
+  std::vector<std::span<float>> state() override;
+  int64_t steps() const override { return steps_; }
+  void set_steps(int64_t steps) override { steps_ = steps; }
+  void visit_state(StateVisitor& visitor, Owner owner) override;
+  int64_t state_elems() const override { return m_.size() + v_.size(); }
+
+ private:
+  // Counts a step and calls `act(first, count, m, v, params)` for each stretch
+  // that is treated alike.
+  template <typename Act>
+  void step(int64_t offset,
+            int64_t elems,
+            const ApplyParams& params,
+            const Act& act);
+
+  OptimizerOptions options_;
+  int64_t begin_;
+  std::vector<DecayRun> runs_;
+  DeviceVector<float> m_, v_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,35 @@
+// Attention once more, naively and in double, a whole matrix of probabilities
+// at a time.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "reference/reference.h"
+
+namespace syncopate::reference {
+
+struct Attention {
+  std::vector<int64_t> lengths;  // of the sequences
+  int64_t heads, D;
+  // What element (sequence, head, query, key) of P is multiplied by.
+  std::function<double(int64_t, int64_t, int64_t, int64_t)> mask;
+
+  int64_t H() const { return heads * D; }
+  int64_t tokens() const;
+};
+
+struct AttentionResult {
+  Values out;  // (T, H)
+  Values lse;  // (T, heads)
+};
+AttentionResult attention_forward(const Attention& attention,
+                                  const Values& qkv);  // (T, 3 H)
+
+// (T, 3 H); `out` is what the sums of dout * out are taken of.
+Values attention_backward(const Attention& attention,
+                          const Values& dout,
+                          const Values& qkv,
+                          const Values& out);
+
+}  // namespace syncopate::reference

@@ -1,0 +1,88 @@
+// Tables of which few rows were touched, summed by their rows.
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "unit/comm/row_exchange_contract.h"
+
+namespace syncopate {
+namespace {
+
+class RowExchange : public ::testing::TestWithParam<int> {
+ protected:
+  std::unique_ptr<World> world_ = make_inproc_world(GetParam(), {});
+};
+
+TEST_P(RowExchange, SumsRowsAndCountsBytes) {
+  contract::check_rows(*world_);
+}
+TEST_P(RowExchange, Groups) {
+  contract::check_rows_in_groups(*world_);
+}
+TEST_P(RowExchange, AtOnce) {
+  contract::check_rows_at_once(*world_);
+}
+TEST_P(RowExchange, OrderIsThatOfPositions) {
+  contract::check_order_of_rows(*world_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers,
+                         RowExchange,
+                         ::testing::Values(1, 2, 3, 4, 5, 8, 9));
+
+// Counts of 8 bytes to each of the others; a row is 4 bytes and its values.
+TEST(RowExchangeBytes, FollowTheFormula) {
+  const TouchedRows few{1000 * 10, 10, {3, 0, 7}};
+  EXPECT_EQ(all_reduce_rows_bytes({&few, 1}, 0, Wire::kF32),
+            2 * (8 + 3 * (4 + 40)));
+  EXPECT_EQ(all_reduce_rows_bytes({&few, 1}, 1, Wire::kF32), 2 * 8);
+  EXPECT_EQ(all_reduce_rows_bytes({&few, 1}, 2, Wire::kBf16),
+            2 * (8 + 7 * (4 + 20)));
+  const TouchedRows alone{1000 * 10, 10, {500}};
+  EXPECT_EQ(all_reduce_rows_bytes({&alone, 1}, 0, Wire::kF32), 0);
+  const TouchedRows empty{0, 10, {0, 0}};
+  EXPECT_EQ(all_reduce_rows_bytes({&empty, 1}, 1, Wire::kF32), 8);
+}
+
+// 600 rows of 4 elements: a ring of N sends 2 (N-1) * 9600 bytes in all, rows
+// (N-1) * 20 bytes each.
+TEST(RowExchangeBytes, ManyRowsGoByTheRing) {
+  const TouchedRows under{600 * 4, 4, {500, 460}};
+  EXPECT_TRUE(travels_as_rows(under, Wire::kF32));
+  const TouchedRows over{600 * 4, 4, {500, 461}};
+  EXPECT_FALSE(travels_as_rows(over, Wire::kF32));
+  EXPECT_EQ(all_reduce_rows_bytes({&over, 1}, 0, Wire::kF32), 8 + 9600);
+  // Numbers weigh more beside values of two bytes: 12 a row, of 4800.
+  EXPECT_FALSE(travels_as_rows(under, Wire::kBf16));
+  EXPECT_TRUE(travels_as_rows({600 * 4, 4, {400, 400}}, Wire::kBf16));
+}
+
+// A value of -0 or NaN is one that travels: all members get the same.
+TEST(RowExchangeValues, NegativeZeroAndNan) {
+  make_inproc_world(2, {})->run([](Endpoint& endpoint) {
+    std::vector<float> values(100, 0.0f);
+    if (endpoint.rank() == 1) {
+      values[7] = -0.0f;
+      values[50] = std::numeric_limits<float>::quiet_NaN();
+    }
+    const RowTable table{values, 5};
+    all_reduce_rows(endpoint, endpoint.world_group(), {&table, 1}, Wire::kF32,
+                    tags::kCollective, Traffic::kPayload);
+    EXPECT_FALSE(std::signbit(values[7]));
+    EXPECT_TRUE(std::isnan(values[50]));
+    EXPECT_EQ(std::count(values.begin(), values.end(), 0.0f), 99);
+  });
+}
+
+TEST(RowExchangeValues, PartsOfRowsAreRefused) {
+  make_inproc_world(2, {})->run([](Endpoint& endpoint) {
+    std::vector<float> values(11);
+    const RowTable table{values, 5};
+    EXPECT_THROW(
+        all_reduce_rows(endpoint, endpoint.world_group(), {&table, 1},
+                        Wire::kF32, tags::kCollective, Traffic::kPayload),
+        Error);
+  });
+}
+
+}  // namespace
+}  // namespace syncopate

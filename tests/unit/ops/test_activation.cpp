@@ -1,0 +1,156 @@
+#include "ops/activation.h"
+
+#include <cmath>
+#include <limits>
+
+#include "reference/activation.h"
+#include "support/guarded_tensor.h"
+#include "support/recorded.h"
+#include "support/test_device.h"
+#include "support/tolerance.h"
+
+namespace syncopate {
+namespace {
+
+using namespace test;
+
+constexpr double kLeastNormal = 0x1.0p-126;
+
+GuardedTensor flat(const std::vector<double>& values,
+                   DType dtype = DType::kF32) {
+  return {dtype, Shape{std::ssize(values)}, Layout::kRowMajor, values};
+}
+
+// From far out on one side to far out on the other, and around 0.
+std::vector<double> abscissas() {
+  std::vector<double> values = {0, -0.0};
+  for (double x = -16; x <= 16; x += 0.0037) values.push_back(x);
+  for (double x = 1e-30; x < 1; x *= 7) {
+    values.push_back(x);
+    values.push_back(-x);
+  }
+  return values;
+}
+
+TEST(Gelu, ForwardFollowsTheFormula) {
+  TestContext test;
+  const GuardedTensor x = flat(abscissas());
+  const GuardedTensor y(DType::kF32, x.tensor().shape);
+  gelu_forward(test.context, y, x);
+  const auto xs = x.get(), ys = y.get();
+  // The CPU's body carries the square's rounding. That of an argument of erfc
+  // in fp32 counts x^2 times.
+  const double carried = test_device().kind() == DeviceKind::kCpu ? 0 : 2;
+  for (size_t i = 0; i < xs.size(); ++i)
+    EXPECT_TRUE(
+        is_within(ys[i], reference::gelu(xs[i]),
+                  {kLeastNormal, (8 + carried * xs[i] * xs[i]) * kEpsilonF32}))
+        << xs[i] << ": " << ys[i] << ", not " << reference::gelu(xs[i]);
+  EXPECT_TRUE(y.guards_are_intact());
+}
+
+TEST(Gelu, BackwardFollowsTheFormula) {
+  TestContext test;
+  const GuardedTensor x = flat(abscissas());
+  const GuardedTensor dy = flat(random_values(x.tensor().elems(), 1));
+  const GuardedTensor dx(DType::kF32, x.tensor().shape);
+  gelu_backward(test.context, dx, dy, x);
+  auto expected = x.get();
+  const auto upstream = dy.get();
+  for (size_t i = 0; i < expected.size(); ++i)
+    expected[i] = upstream[i] * reference::gelu_derivative(expected[i]);
+  // Terms below 1 cancel near x = -0.75.
+  EXPECT_TRUE(all_near(dx.get(), expected, {4 * kEpsilonF32, 8 * kEpsilonF32}));
+  EXPECT_TRUE(dx.guards_are_intact());
+}
+
+TEST(Gelu, ReferenceDerivativeIsThatOfTheFunction) {
+  constexpr double kStep = 1e-5;
+  for (const double x : random_values(100, 5)) {
+    const double difference =
+        reference::gelu(4 * x + kStep) - reference::gelu(4 * x - kStep);
+    EXPECT_NEAR(reference::gelu_derivative(4 * x), difference / (2 * kStep),
+                1e-9);
+  }
+}
+
+// Any number of elements, beginning anywhere, in place, with any threads.
+TEST(Gelu, AllSizesAndAliases) {
+  for (const DType dtype : {DType::kF32, DType::kBf16})
+    for (const int64_t n : {0, 1, 15, 17, 8191, 50001}) {
+      TestContext test, one(1);
+      auto values = random_values(n, 2);
+      for (double& value : values) value *= 4;
+      const GuardedTensor x = flat(values, dtype);
+      const GuardedTensor dy = flat(random_values(n, 3), dtype);
+      const GuardedTensor y(dtype, {n}), dx(dtype, {n}), again(dtype, {n});
+      gelu_forward(test.context, y, x);
+      gelu_backward(test.context, dx, dy, x);
+      auto forward = x.get(), backward = dy.get();
+      for (size_t i = 0; i < forward.size(); ++i) {
+        backward[i] *= reference::gelu_derivative(forward[i]);
+        forward[i] = reference::gelu(forward[i]);
+      }
+      const double rounding =
+          dtype == DType::kBf16 ? kEpsilonBf16 * 1.001 : 40 * kEpsilonF32;
+      EXPECT_TRUE(all_near(y.get(), forward, {kLeastNormal, rounding}));
+      EXPECT_TRUE(all_near(dx.get(), backward, {4 * kEpsilonF32, rounding}));
+      EXPECT_TRUE(y.guards_are_intact() && dx.guards_are_intact());
+
+      gelu_backward(one.context, again, dy, x);
+      EXPECT_EQ(again.bytes(), dx.bytes());
+      gelu_backward(one.context, dy, dy, x);
+      EXPECT_EQ(dy.bytes(), dx.bytes());
+      const GuardedTensor upstream = flat(random_values(n, 3), dtype);
+      const GuardedTensor copy = flat(values, dtype);
+      gelu_backward(one.context, copy, upstream, copy);
+      EXPECT_EQ(copy.bytes(), dx.bytes());
+      gelu_forward(one.context, x, x);
+      EXPECT_EQ(x.bytes(), y.bytes());
+    }
+}
+
+TEST(Gelu, SpecialValues) {
+  TestContext test;
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const GuardedTensor x = flat({kInf, -kInf, std::nan(""), 1e30, -1e30, -20});
+  const GuardedTensor ones = flat(std::vector<double>(6, 1));
+  const GuardedTensor y(DType::kF32, {6}), dx(DType::kF32, {6});
+  gelu_forward(test.context, y, x);
+  gelu_backward(test.context, dx, ones, x);
+  const auto ys = y.get(), dxs = dx.get();
+  EXPECT_EQ(ys[0], kInf);
+  EXPECT_EQ(ys[1], 0);
+  EXPECT_TRUE(std::isnan(ys[2]) && std::isnan(dxs[2]));
+  EXPECT_NEAR(ys[3], 1e30, 1e23);
+  EXPECT_EQ(ys[4], 0);
+  EXPECT_EQ(ys[5], 0);
+  EXPECT_EQ(dxs[0], 1);
+  EXPECT_EQ(dxs[1], 0);
+  EXPECT_EQ(dxs[3], 1);
+  EXPECT_EQ(dxs[4], 0);
+}
+
+TEST(Gelu, RecordedIsTheSame) {
+  TestContext test;
+  GuardedTensor x = flat(random_values(1000, 1));
+  const GuardedTensor y(DType::kF32, {1000}), dx(DType::kF32, {1000});
+  const auto step = recorded(test, [&] {
+    gelu_forward(test.context, y, x);
+    gelu_backward(test.context, dx, y, x);
+  });
+  for (const uint64_t seed : {2, 3}) {
+    const GuardedTensor source = flat(random_values(1000, seed));
+    x.set(source.get());
+    step();
+    const GuardedTensor forward(DType::kF32, {1000}),
+        backward(DType::kF32, {1000});
+    gelu_forward(test.context, forward, source);
+    gelu_backward(test.context, backward, forward, source);
+    EXPECT_EQ(y.bytes(), forward.bytes());
+    EXPECT_EQ(dx.bytes(), backward.bytes());
+  }
+}
+
+}  // namespace
+}  // namespace syncopate

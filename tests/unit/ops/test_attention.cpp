@@ -1,0 +1,332 @@
+#include "ops/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/rng.h"
+#include "reference/attention.h"
+#include "support/gradient_check.h"
+#include "support/guarded_tensor.h"
+#include "support/recorded.h"
+#include "support/test_device.h"
+#include "support/tolerance.h"
+
+namespace syncopate {
+namespace {
+
+using namespace test;
+
+constexpr DropoutKey kKey{0x1234567800000077, 0xFFFFFFFFFF};
+constexpr uint64_t kSalt = 0xABCDEF0123456789;
+
+// Sequences in the memory of the test device.
+struct Batch {
+  std::vector<int32_t> offsets = {0}, sequence, position;
+  int32_t max_length = 0;
+  std::optional<DeviceValues<int32_t>> d_offsets, d_sequence, d_position;
+
+  explicit Batch(const std::vector<int64_t>& lengths) {
+    for (size_t n = 0; n < lengths.size(); ++n) {
+      const auto length = static_cast<int32_t>(lengths[n]);
+      offsets.push_back(offsets.back() + length);
+      max_length = std::max(max_length, length);
+      for (int32_t i = 0; i < length; ++i) {
+        sequence.push_back(static_cast<int32_t>(n));
+        position.push_back(i);
+      }
+    }
+    d_offsets.emplace(offsets);
+    d_sequence.emplace(sequence);
+    d_position.emplace(position);
+  }
+  Sequences view() const {
+    return {.count = std::ssize(offsets) - 1,
+            .tokens = offsets.back(),
+            .max_length = max_length,
+            .offsets = *d_offsets,
+            .sequence = *d_sequence,
+            .position = *d_position};
+  }
+};
+
+// What the contract says an element of P is multiplied by: the draw's number
+// is counted in 64 bits, the low 32 of its block in the counter's first word
+// and the high ones in its second.
+double drawn_mask(const DropoutKey& key,
+                  float p,
+                  int64_t n,
+                  int64_t head,
+                  int64_t query,
+                  int64_t at) {
+  if (p == 0) return 1;
+  const uint64_t number =
+      static_cast<uint64_t>((head * 65536 + query) * 65536 + at);
+  const uint64_t block = number / 4;
+  const uint64_t sample = key.first_sample + static_cast<uint64_t>(n);
+  const uint64_t seed = key.seed ^ kSalt;
+  const Philox4 words = philox4x32(
+      {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+       static_cast<uint32_t>(sample), static_cast<uint32_t>(sample >> 32)},
+      {static_cast<uint32_t>(seed),
+       static_cast<uint32_t>(seed >> 32) ^
+           (static_cast<uint32_t>(Purpose::kDropout) << 24)});
+  return words[number % 4] < static_cast<double>(p) * 0x1.0p32
+             ? 0
+             : static_cast<double>(1.0f / (1.0f - p));
+}
+
+struct AttentionCase {
+  std::vector<int64_t> lengths;
+  int64_t heads, D;
+  DType dtype;
+  float p;
+};
+
+struct AttentionRun {
+  AttentionCase c;
+  Batch batch{c.lengths};
+  int64_t T = batch.offsets.back(), H = c.heads * c.D;
+  GuardedTensor qkv{c.dtype, {T, 3 * H}}, out{c.dtype, {T, H}};
+  GuardedTensor lse{DType::kF32, {T, c.heads}};
+  GuardedTensor dout{c.dtype, {T, H}}, dqkv{c.dtype, {T, 3 * H}};
+  DeviceValues<DropoutKey> key{kKey};
+  TokenDropout dropout{c.p, key, kSalt};
+
+  explicit AttentionRun(const AttentionCase& of) : c(of) {
+    // Scores of a deviation near 1.3: neither flat nor one-hot.
+    auto values = random_values(T * 3 * H, 21);
+    for (double& value : values) value *= 2;
+    qkv.set(values);
+    dout.set(random_values(T * H, 22));
+  }
+  void forward(Context& context) {
+    attention_forward(context, out, lse, qkv, batch.view(), c.heads, dropout);
+  }
+  void backward(Context& context) {
+    attention_backward(context, dqkv, dout, qkv, out, lse, batch.view(),
+                       c.heads, dropout);
+  }
+  reference::Attention formula() const {
+    return {c.lengths, c.heads, c.D,
+            [p = c.p](int64_t n, int64_t head, int64_t query, int64_t at) {
+              return drawn_mask(kKey, p, n, head, query, at);
+            }};
+  }
+  // Stored results are rounded once.
+  double storage() const {
+    return c.dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
+  }
+  double longest() const { return static_cast<double>(batch.max_length); }
+  bool guards_are_intact() const {
+    return out.guards_are_intact() && lse.guards_are_intact() &&
+           dqkv.guards_are_intact() && qkv.guards_are_intact();
+  }
+};
+
+struct AttentionShape {
+  const char* name;
+  std::vector<int64_t> lengths;
+  int64_t heads, D;
+};
+
+class AttentionTest : public testing::TestWithParam<AttentionShape> {
+ protected:
+  TestContext test;
+  // body(case) with each element type, with and without dropout.
+  template <typename Body>
+  void for_cases(const Body& body) {
+    const AttentionShape& s = GetParam();
+    for (const DType dtype : {DType::kF32, DType::kBf16})
+      for (const float p : {0.0f, 0.3f}) {
+        SCOPED_TRACE(fmt::format("{} p {}", name_of(dtype), p));
+        body(AttentionCase{s.lengths, s.heads, s.D, dtype, p});
+      }
+  }
+};
+
+TEST_P(AttentionTest, FollowsTheFormula) {
+  for_cases([&](const AttentionCase& c) {
+    AttentionRun run(c);
+    run.forward(test.context);
+    const auto attention = run.formula();
+    const auto expected =
+        reference::attention_forward(attention, run.qkv.get());
+    // A score is a sum of D products of up to 4; where it is off by e, so are
+    // the logarithm and, relatively, each share.
+    const double score_error =
+        (8 + 4 * std::sqrt(static_cast<double>(c.D))) * kEpsilonF32;
+    EXPECT_TRUE(all_near(run.lse.get(), expected.lse, {4 * score_error, 0}));
+    // Shares add up to 1, kept ones to 1 / 0.7; values are up to 2.
+    const double share_error =
+        score_error + 2 * std::sqrt(run.longest()) * kEpsilonF32;
+    EXPECT_TRUE(all_near(run.out.get(), expected.out,
+                         {4 * share_error, 2 * run.storage()}));
+
+    run.backward(test.context);
+    const auto dqkv = reference::attention_backward(
+        attention, run.dout.get(), run.qkv.get(), run.out.get());
+    // dP and delta are sums of D products of up to 2 / 0.7; dK and dV of as
+    // many terms as there are queries. Shares are small where sequences are
+    // long, so the largest gradient stands for the terms that cancel.
+    const double largest = std::max(1.0, largest_magnitude(dqkv));
+    EXPECT_TRUE(all_near(run.dqkv.get(), dqkv,
+                         {16 * share_error * largest, 2 * run.storage()}));
+    EXPECT_TRUE(run.guards_are_intact());
+  });
+}
+
+// Nor, on a GPU, on the order in which blocks happen to run.
+TEST_P(AttentionTest, BitsDoNotDependOnThreads) {
+  for_cases([&](const AttentionCase& c) {
+    AttentionRun run(c);
+    run.forward(test.context);
+    run.backward(test.context);
+    for (const int threads : {1, 3}) {
+      TestContext others(threads);
+      AttentionRun again(c);
+      again.forward(others.context);
+      again.backward(others.context);
+      EXPECT_EQ(again.out.bytes(), run.out.bytes());
+      EXPECT_EQ(again.lse.bytes(), run.lse.bytes());
+      EXPECT_EQ(again.dqkv.bytes(), run.dqkv.bytes());
+    }
+  });
+}
+
+// The last two have several blocks of queries and keys; five heads are more
+// than the low word of a dropout draw counts.
+INSTANTIATE_TEST_SUITE_P(
+    Shapes,
+    AttentionTest,
+    testing::Values(AttentionShape{"one", {1}, 1, 1},
+                    AttentionShape{"odd", {3, 1, 7}, 2, 3},
+                    AttentionShape{"with_an_empty_one", {2, 0, 5}, 1, 16},
+                    AttentionShape{"narrow", {33, 16, 17}, 1, 20},
+                    AttentionShape{"five_heads", {5, 18}, 5, 17},
+                    AttentionShape{"d32", {31, 49, 64}, 2, 32},
+                    AttentionShape{"d64", {65, 2, 130}, 2, 64},
+                    AttentionShape{"d128", {80, 9}, 1, 128}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Attention, ASequenceDoesNotDependOnItsBatch) {
+  TestContext test;
+  AttentionRun whole({{5, 40, 3}, 2, 8, DType::kF32, 0.4f});
+  whole.forward(test.context);
+  whole.backward(test.context);
+  const auto rows = [](const GuardedTensor& of, size_t first, size_t count) {
+    const auto values = of.get();
+    const size_t width =
+        values.size() / static_cast<size_t>(of.tensor().shape[0]);
+    return std::vector<double>(
+        values.begin() + static_cast<std::ptrdiff_t>(first * width),
+        values.begin() + static_cast<std::ptrdiff_t>((first + count) * width));
+  };
+  AttentionRun part({{40}, 2, 8, DType::kF32, 0.4f});
+  store_dropout_key(test.context, part.key, {kKey.seed, kKey.first_sample + 1});
+  part.qkv.set(rows(whole.qkv, 5, 40));
+  part.dout.set(rows(whole.dout, 5, 40));
+  part.forward(test.context);
+  part.backward(test.context);
+  EXPECT_EQ(part.out.get(), rows(whole.out, 5, 40));
+  EXPECT_EQ(part.lse.get(), rows(whole.lse, 5, 40));
+  EXPECT_EQ(part.dqkv.get(), rows(whole.dqkv, 5, 40));
+}
+
+TEST(Attention, GradientIsThatOfForward) {
+  TestContext test;
+  for (const float p : {0.0f, 0.3f}) {
+    AttentionRun run({{6, 19}, 2, 8, DType::kF32, p});
+    run.forward(test.context);
+    run.backward(test.context);
+    const auto gradient = run.dqkv.get(), dout = run.dout.get();
+    const auto start = run.qkv.get();
+    std::vector<float> values(start.begin(), start.end());
+    const std::vector<float> dqkv(gradient.begin(), gradient.end());
+    const auto objective = [&] {
+      run.qkv.set({values.begin(), values.end()});
+      run.forward(test.context);
+      const auto out = run.out.get();
+      double sum = 0;
+      for (size_t i = 0; i < out.size(); ++i) sum += out[i] * dout[i];
+      return sum;
+    };
+    EXPECT_LT(directional_error(values, dqkv, objective, 4), 1e-3);
+    EXPECT_LT(elementwise_error(values, dqkv, objective, 60), 1e-3);
+  }
+}
+
+TEST(Attention, RecordedDrawsAnew) {
+  TestContext test;
+  AttentionRun run({{9, 4}, 2, 4, DType::kF32, 0.5f});
+  const auto step = recorded(test, [&] {
+    run.forward(test.context);
+    run.backward(test.context);
+  });
+  for (const DropoutKey& key : {DropoutKey{1, 0}, {1, 2}, {2, 0}}) {
+    store_dropout_key(test.context, run.key, key);
+    step();
+    const auto expected = reference::attention_forward(
+        {run.c.lengths, 2, 4,
+         [&](int64_t n, int64_t head, int64_t query, int64_t at) {
+           return drawn_mask(key, 0.5f, n, head, query, at);
+         }},
+        run.qkv.get());
+    EXPECT_TRUE(all_near(run.out.get(), expected.out, {1e-5, 0}));
+  }
+}
+
+// A key that is as far above the others as fp32 reaches takes all.
+TEST(Attention, LargeScoresDoNotOverflow) {
+  TestContext test;
+  AttentionRun run({{70}, 1, 1, DType::kF32, 0.0f});
+  auto values = std::vector<double>(70 * 3, 1.0);
+  for (size_t token = 0; token < 70; ++token) {
+    values[token * 3] = 1e10;
+    values[token * 3 + 1] = token == 68 ? 1e20 : -1e20;
+    values[token * 3 + 2] = static_cast<double>(token);
+  }
+  run.qkv.set(values);
+  run.forward(test.context);
+  run.backward(test.context);
+  for (const double value : run.out.get()) EXPECT_EQ(value, 68);
+  for (const double value : run.lse.get()) EXPECT_NEAR(value, 1e30, 1e24);
+  // All of dout goes to the value that was taken.
+  double sum = 0;
+  for (const double value : run.dout.get()) sum += value;
+  const auto dqkv = run.dqkv.get();
+  EXPECT_NEAR(dqkv[68 * 3 + 2], sum, 70 * kEpsilonF32);
+  EXPECT_EQ(dqkv[67 * 3 + 2], 0);
+}
+
+// In its own sequence and head, and nowhere else.
+TEST(Attention, NanGoesThrough) {
+  TestContext test;
+  AttentionRun run({{20, 3}, 2, 4, DType::kF32, 0.0f});
+  auto values = run.qkv.get();
+  values[7 * 24 + 8] = std::nan("");  // key 7, head 0, of sequence 0
+  run.qkv.set(values);
+  run.forward(test.context);
+  const auto out = run.out.get();
+  for (size_t i = 0; i < out.size(); ++i)
+    EXPECT_EQ(std::isnan(out[i]), i < 20 * 8 && i % 8 < 4) << i;
+}
+
+TEST(Attention, UnlikeShapesAreRefused) {
+  TestContext test;
+  AttentionRun run({{4}, 2, 4, DType::kF32, 0.0f});
+  const GuardedTensor narrow(DType::kF32, {4, 6});
+  EXPECT_THROW(attention_forward(test.context, run.out, run.lse, run.qkv,
+                                 run.batch.view(), 3, run.dropout),
+               Error);
+  EXPECT_THROW(attention_forward(test.context, narrow, run.lse, run.qkv,
+                                 run.batch.view(), 2, run.dropout),
+               Error);
+  EXPECT_THROW(
+      attention_backward(test.context, run.qkv, run.dout, run.qkv, run.out,
+                         run.lse, run.batch.view(), 2, run.dropout),
+      Error);
+}
+
+}  // namespace
+}  // namespace syncopate

@@ -1,0 +1,259 @@
+#include "ops/layernorm.h"
+
+#include <cmath>
+
+#include "reference/layernorm.h"
+#include "reference/sequences.h"
+#include "support/guarded_tensor.h"
+#include "support/recorded.h"
+#include "support/token_batch.h"
+#include "support/tolerance.h"
+
+namespace syncopate {
+namespace {
+
+using namespace test;
+
+constexpr float kEps = 1e-12f;  // BERT's
+constexpr DropoutKey kKey{0x123456789, 41};
+constexpr uint64_t kSalt = 77;
+
+struct Case {
+  std::vector<int64_t> lengths;
+  int64_t H;
+  DType dtype;
+  bool has_residual;
+  float p;
+};
+
+struct LayernormRun {
+  explicit LayernormRun(const Case& c)
+      : c(c),
+        batch(c.lengths),
+        key(kKey),
+        T(batch.tokens()),
+        x(matrix(1)),
+        residual(matrix(2)),
+        dy(matrix(3)),
+        gamma(vector(4)),
+        beta(vector(5)),
+        dgamma(vector(6)),
+        dbeta(vector(7)) {
+    // A mean that is large beside the deviation.
+    auto values = x.get();
+    for (double& value : values) value += 3;
+    x.set(values);
+  }
+  Case c;
+  TokenBatch batch;
+  DeviceValues<DropoutKey> key;
+  int64_t T;
+  GuardedTensor x, residual, dy, gamma, beta, dgamma, dbeta;
+  GuardedTensor y{c.dtype, {T, c.H}}, z{c.dtype, {T, c.H}};
+  GuardedTensor dx{c.dtype, {T, c.H}}, dresidual{c.dtype, {T, c.H}};
+  GuardedTensor mean{DType::kF32, {T}}, rstd{DType::kF32, {T}};
+
+  GuardedTensor matrix(uint64_t seed) const {
+    return {c.dtype, Shape{T, c.H}, Layout::kRowMajor,
+            random_values(T * c.H, seed)};
+  }
+  GuardedTensor vector(uint64_t seed) const {
+    return {DType::kF32, Shape{c.H}, Layout::kRowMajor,
+            random_values(c.H, seed)};
+  }
+  TokenDropout dropout() const {
+    return {c.p, c.p == 0 ? nullptr : key.data(), kSalt};
+  }
+  ConstTensor residual_or_none() const {
+    return c.has_residual ? ConstTensor(residual) : ConstTensor();
+  }
+  Tensor dresidual_or_none() const {
+    return c.has_residual ? dresidual.tensor() : Tensor();
+  }
+  void forward(Context& context) { forward(context, y, z, x); }
+  void forward(Context& context, Tensor to, Tensor z_to, ConstTensor from) {
+    layernorm_forward(context, to, z_to, mean, rstd, from, residual_or_none(),
+                      gamma, beta, kEps, batch, dropout());
+  }
+  void backward(Context& context) { backward(context, dx, dy); }
+  void backward(Context& context, Tensor to, ConstTensor from) {
+    layernorm_backward(context, to, dresidual_or_none(), dgamma, dbeta, from, z,
+                       mean, rstd, gamma, batch, dropout());
+  }
+  std::vector<double> dropped(const std::vector<double>& values) const {
+    return reference::token_dropout(
+        values, c.lengths, c.H,
+        {static_cast<double>(c.p), kKey.seed ^ kSalt, kKey.first_sample});
+  }
+  bool guards_are_intact() const {
+    for (const GuardedTensor* t :
+         {&y, &z, &dx, &dresidual, &mean, &rstd, &dgamma, &dbeta, &x, &dy})
+      if (!t->guards_are_intact()) return false;
+    return true;
+  }
+  double storage() const {
+    return c.dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
+  }
+};
+
+// body(case): widths around vectors and packs, of several pieces of draws, of
+// more packs than few threads hold; batches of several chunks of rows.
+template <typename Body>
+void for_cases(const Body& body) {
+  const std::vector<int64_t> some = {5, 1, 13};
+  const std::vector<int64_t> many = std::vector<int64_t>(40, 9);
+  for (const DType dtype : {DType::kF32, DType::kBf16})
+    for (const float p : {0.0f, 0.25f})
+      for (const bool has_residual : {false, true})
+        for (const auto& [lengths, H] : {std::pair{some, int64_t{2}},
+                                         {some, 3},
+                                         {some, 16},
+                                         {some, 37},
+                                         {some, 768},
+                                         {some, 1024},
+                                         {{3}, 2051},
+                                         {many, 24}}) {
+          SCOPED_TRACE(fmt::format("{} H {} rows {} p {} residual {}",
+                                   name_of(dtype), H, lengths.size(), p,
+                                   has_residual));
+          body(Case{lengths, H, dtype, has_residual, p});
+        }
+}
+
+TEST(Layernorm, ForwardFollowsTheFormula) {
+  for_cases([](const Case& c) {
+    TestContext test;
+    LayernormRun run(c);
+    run.forward(test.context);
+    auto z = run.dropped(run.x.get());
+    const auto residual = run.residual.get();
+    for (size_t i = 0; i < z.size() && c.has_residual; ++i) z[i] += residual[i];
+    EXPECT_TRUE(
+        all_near(run.z.get(), z, {16 * kEpsilonF32, run.storage() * 1.001}));
+    // What follows is of z as it is stored.
+    const auto expected =
+        reference::layernorm_forward(run.T, c.H, run.z.get(), run.gamma.get(),
+                                     run.beta.get(), static_cast<double>(kEps));
+    // A mean of 4 with an error of some units, divided by the deviation.
+    const double rstd = largest_magnitude(expected.rstd);
+    const double z_error = 4 * 8 * kEpsilonF32;
+    EXPECT_TRUE(all_near(run.mean.get(), expected.mean, {z_error, 0}));
+    EXPECT_TRUE(
+        all_near(run.rstd.get(), expected.rstd, {0, z_error * rstd + 1e-6}));
+    EXPECT_TRUE(
+        all_near(run.y.get(), expected.y,
+                 {z_error * rstd + 4 * kEpsilonF32, 2 * run.storage()}));
+    EXPECT_TRUE(run.guards_are_intact());
+  });
+}
+
+TEST(Layernorm, BackwardFollowsTheFormula) {
+  for_cases([](const Case& c) {
+    TestContext test;
+    LayernormRun run(c);
+    run.forward(test.context);
+    const auto expected = reference::layernorm_backward(
+        run.T, c.H, run.dy.get(), run.z.get(), run.gamma.get(),
+        static_cast<double>(kEps));
+    auto dgamma = run.dgamma.get(), dbeta = run.dbeta.get();
+    for (size_t h = 0; h < dgamma.size(); ++h) {
+      dgamma[h] += expected.dgamma[h];
+      dbeta[h] += expected.dbeta[h];
+    }
+    run.backward(test.context);
+    const double rstd = largest_magnitude(run.rstd.get());
+    // Normalised values, at most sqrt(H) and off by what forward allows.
+    const double error =
+        (1 + rstd) * 64 * kEpsilonF32 * std::sqrt(static_cast<double>(c.H));
+    const Tolerance tolerance{rstd * error, 2 * run.storage()};
+    EXPECT_TRUE(all_near(run.dx.get(), run.dropped(expected.dz), tolerance));
+    if (c.has_residual) {
+      EXPECT_TRUE(all_near(run.dresidual.get(), expected.dz, tolerance));
+    }
+    const double rows = std::sqrt(static_cast<double>(run.T));
+    EXPECT_TRUE(all_near(run.dgamma.get(), dgamma, {rows * error, 1e-6}));
+    EXPECT_TRUE(all_near(run.dbeta.get(), dbeta, {rows * 1e-6, 1e-6}));
+    EXPECT_TRUE(run.guards_are_intact());
+  });
+}
+
+TEST(Layernorm, ReferenceGradientIsThatOfTheFunction) {
+  constexpr int64_t kRows = 3, kH = 7;
+  auto z = random_values(kRows * kH, 1), gamma = random_values(kH, 2),
+       beta = random_values(kH, 3);
+  const auto dy = random_values(kRows * kH, 4);
+  const auto objective = [&] {
+    const auto y =
+        reference::layernorm_forward(kRows, kH, z, gamma, beta, 1e-12).y;
+    double sum = 0;
+    for (size_t i = 0; i < y.size(); ++i) sum += y[i] * dy[i];
+    return sum;
+  };
+  const auto gradients =
+      reference::layernorm_backward(kRows, kH, dy, z, gamma, 1e-12);
+  constexpr double kStep = 1e-6;
+  for (const auto& [values, gradient] : {std::pair{&z, &gradients.dz},
+                                         {&gamma, &gradients.dgamma},
+                                         {&beta, &gradients.dbeta}})
+    for (size_t i = 0; i < values->size(); ++i) {
+      const double at = (*values)[i];
+      (*values)[i] = at + kStep;
+      const double above = objective();
+      (*values)[i] = at - kStep;
+      const double below = objective();
+      (*values)[i] = at;
+      EXPECT_NEAR((*gradient)[i], (above - below) / (2 * kStep), 1e-6);
+    }
+}
+
+// Where z is not kept, with x as z, in place of dy, with one thread.
+TEST(Layernorm, AliasesAndThreadsDoNotMatter) {
+  for_cases([](const Case& c) {
+    TestContext test, one(1);
+    LayernormRun run(c), other(c);
+    run.forward(test.context);
+    run.backward(test.context);
+    other.forward(one.context, other.y, Tensor(), other.x);
+    EXPECT_EQ(other.y.bytes(), run.y.bytes());
+    other.forward(one.context, other.y, other.x, other.x);
+    EXPECT_EQ(other.y.bytes(), run.y.bytes());
+    EXPECT_EQ(other.x.bytes(), run.z.bytes());
+    EXPECT_EQ(other.mean.bytes(), run.mean.bytes());
+    EXPECT_EQ(other.rstd.bytes(), run.rstd.bytes());
+    other.z.set(run.z.get());
+    other.backward(one.context, other.dy, other.dy);
+    EXPECT_EQ(other.dy.bytes(), run.dx.bytes());
+    EXPECT_EQ(other.dgamma.bytes(), run.dgamma.bytes());
+    EXPECT_EQ(other.dbeta.bytes(), run.dbeta.bytes());
+    EXPECT_TRUE(other.guards_are_intact() && run.guards_are_intact());
+    if (c.has_residual) {
+      EXPECT_EQ(other.dresidual.bytes(), run.dresidual.bytes());
+    }
+  });
+}
+
+TEST(Layernorm, RecordedDrawsAnew) {
+  TestContext test;
+  const Case c{{5, 4}, 40, DType::kF32, true, 0.5f};
+  LayernormRun run(c), other(c);
+  const auto step = recorded(test, [&] {
+    run.forward(test.context);
+    run.backward(test.context);
+  });
+  for (const uint64_t first : {3, 5}) {
+    for (LayernormRun* r : {&run, &other}) {
+      r->dgamma.set(std::vector<double>(40));
+      r->dbeta.set(std::vector<double>(40));
+      store_dropout_key(test.context, r->key, {9, first});
+    }
+    step();
+    other.forward(test.context);
+    other.backward(test.context);
+    EXPECT_EQ(run.y.bytes(), other.y.bytes());
+    EXPECT_EQ(run.dx.bytes(), other.dx.bytes());
+    EXPECT_EQ(run.dgamma.bytes(), other.dgamma.bytes());
+  }
+}
+
+}  // namespace
+}  // namespace syncopate
