@@ -56,7 +56,7 @@ Words scheme_keywords() {
 }
 
 // Of the networks that have BatchNorm.
-const UsedWhen kHasBatchNorm = {"model.family", {"resnet", "wrn"}};
+const UsedWhen kHasBatchNorm = {"model.family", {"resnet", "wrn", "deepfm"}};
 
 }  // namespace
 

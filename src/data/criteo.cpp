@@ -95,7 +95,7 @@ class HeaderReader {
     if (!file_.has(name)) fail_in(path_, "no dataset " + name);
     const Hdf5Dataset found = file_.dataset(name);
     if (found.type != element_type_of<T>() || found.dims != dims)
-      fail_in(path_, describe(found));
+      fail_in(path_, name + ": " + describe(found));
     std::vector<T> result(static_cast<size_t>(found.elems()));
     file_.read<T>(name, result);
     return result;

@@ -1,8 +1,8 @@
 // Clicks drawn from a known model. A row's popularity falls with its number as
 // a word's with its rank (Zipf), in steps: octave e of a field is its rows
 // 2^e - 1 ... 2^(e+1) - 2, each of them as likely as the others, and octave
-// e + 1 has about 0.6 of the probability of octave e. The log odds of a click
-// are
+// e + 1 has about 0.6 of the probability of octave e; rows that do not fill an
+// octave belong to the last one. The log odds of a click are
 //
 //   bias + scale (sum_f w_f[row_f] + sum_pairs <u_f[row_f], u_g[row_g]>)
 //
@@ -48,22 +48,20 @@ class RowDraw {
  public:
   explicit RowDraw(int64_t rows) {
     constexpr double kRatio = 0.6;  // of neighbouring octaves' shares
-    const int octaves = std::bit_width(static_cast<uint64_t>(rows));
+    const int octaves = octave_of(rows);
     double total = 0;
     for (int e = 0; e < octaves; ++e) total += std::pow(kRatio, e);
     size_t left = octave_.size();
     for (int e = octaves - 1; e >= 0; --e) {
       const int64_t first = (int64_t{1} << e) - 1;
-      const int64_t count = std::min(int64_t{1} << e, rows - first);
+      const int64_t end = e == octaves - 1 ? rows : 2 * first + 1;
       octaves_.push_back(
-          {static_cast<uint32_t>(first), static_cast<uint32_t>(count)});
-      // The last octave may lack rows; octave 0 takes what rounding leaves.
-      const double share = std::pow(kRatio, e) / total *
-                           static_cast<double>(count) /
-                           static_cast<double>(int64_t{1} << e);
-      size_t slots = std::max<size_t>(
-          1, static_cast<size_t>(share * static_cast<double>(octave_.size())));
-      if (e == 0) slots = left;
+          {static_cast<uint32_t>(first), static_cast<uint32_t>(end - first)});
+      const double share =
+          std::pow(kRatio, e) / total * static_cast<double>(octave_.size());
+      // Octave 0 takes what rounding leaves.
+      size_t slots =
+          e == 0 ? left : std::max<size_t>(1, static_cast<size_t>(share));
       for (; slots > 0; --slots)
         octave_[--left] = static_cast<uint8_t>(octaves_.size() - 1);
     }

@@ -4,8 +4,9 @@
 // The rules are those of the published run_squad: BasicTokenizer, then
 // WordPiece (Wu et al. 2016; Devlin et al. 2019, google-research/bert
 // tokenization.py), where control characters are all of the Unicode categories
-// C*. Nothing in a text becomes a special token: "[SEP]" is read as "[", "sep",
-// "]", since punctuation is always split off.
+// C*. A capital sigma that ends a word becomes a final one; tokenizers that
+// lower letter by letter miss that. Nothing in a text becomes a special token:
+// "[SEP]" is read as "[", "sep", "]", since punctuation is always split off.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -8,7 +8,8 @@
 #            batch of 64
 #   batch    1 to 4 a worker otherwise
 #   network  variants of an input with a large one have a small one: the input
-#            itself has trained the large one
+#            itself has trained the large one; of BERT-Large, whose four replicas
+#            alone would take 21 GB, all rows have a small one
 #   workers  4 or 8 instead of 16 and 32 on ImageNet, whose replicas alone would
 #            take 13 GB and more
 #
@@ -26,6 +27,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 inputs=$SOURCE_DIR/inputs
 data=$scratch/data
 python "$here/make_published_data.py" data || { echo "no data were made"; exit 1; }
+python "$here/make_records.py" squad data/squad 60 || { echo "no texts"; exit 1; }
+python "$here/make_records.py" criteo data/criteo.tsv 2000 || { echo "no records"; exit 1; }
+expect_code 0 "$SYNCOPATE" prepare criteo data/criteo.tsv -o data/criteo --threshold=2
 fashion=/usr/share/datasets/fashion-mnist
 [[ -r $fashion/train-images-idx3-ubyte.gz ]] || fashion=$data/fashion
 
@@ -54,6 +58,12 @@ changes() {
       small=(--data.kind=image_folder --data.path="$data/imagenet" --data.batch=1)
       smaller=(--run.workers=4)
       ;;
+    ds_sync_squad_*)
+      small=(--data.path="$data/squad" --data.vocabulary="$data/squad/vocab.txt"
+        --data.batch=2)
+      smaller=(--model.layers=2 --model.hidden=64 --model.heads=4)
+      ;;
+    ds_sync_criteo_*) small=(--data.path="$data/criteo" --data.batch=16) ;;
     esync_fashion_*)
       small=(--data.path="$fashion")
       [[ -z $2 ]] || small=(--data.path="$data/fashion" --data.batch=4)
@@ -116,12 +126,12 @@ mapfile -t all < <(cd "$inputs" && grep -l '^# try: ' -- *.ini | sed 's/\.ini$//
 large=() others=(sync_switch_cifar10_resnet32)
 for name in "${all[@]}"; do
   case $name in
-    ds_sync_* | choco_imagenet_*) large+=("$name") ;;
+    ds_sync_cifar* | ds_sync_imagenet_* | choco_imagenet_*) large+=("$name") ;;
     sync_switch_cifar10_resnet32) ;;
     *) others+=("$name") ;;
   esac
 done
-((${#all[@]} >= 9)) || fail "only ${#all[@]} published inputs in $inputs"
+((${#all[@]} >= 11)) || fail "only ${#all[@]} published inputs in $inputs"
 lane "${large[@]}" >large.log 2>&1 &
 lane_of_large=$!
 lane "${others[@]}" || fail "see above"

@@ -195,7 +195,7 @@ TEST(Clicks, OtherHeadersAreRefused) {
   expect_said({.kind = "x"}, "something else");
   expect_said({.version = 2}, "another version");
   expect_said({.block_records = 1}, "another block_records");
-  expect_said({.rows = std::vector<int64_t>(38, 2)}, "int64 rows (38)");
+  expect_said({.rows = std::vector<int64_t>(38, 2)}, "rows: int64 (38)");
   Header zero;
   zero.rows[7] = 0;
   expect_said(zero, "a field of 0 rows");

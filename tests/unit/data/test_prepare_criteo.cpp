@@ -100,8 +100,9 @@ std::vector<Fault> faults() {
   return {
       {"\n", ": 1 tab-separated field" + shape},
       {"\r\n", ": 1 tab-separated field" + shape},
-      {"1" + tabs.substr(1) + "\n", ": 39 tab-separated fields" + shape},
-      {"1" + tabs + "\t\n", ": 41 tab-separated fields" + shape},
+      {fmt::format("1{}\n", tabs.substr(1)),
+       ": 39 tab-separated fields" + shape},
+      {fmt::format("1{}\t\n", tabs), ": 41 tab-separated fields" + shape},
       {good.substr(2), ": 39 tab-separated fields" + shape},
       {line_with(0, "2"), ", field 1 (label): '2', expected 0 or 1"},
       {line_with(0, ""), ", field 1 (label): '', expected 0 or 1"},
@@ -305,7 +306,7 @@ TEST(PrepareCriteo, KeepsLargeVocabularies) {
   std::vector<ClickRow> rows;
   for (uint64_t i = 0; i < 80000; ++i) {
     ClickRow row(40);
-    row[0] = i % 3 == 0 ? "1" : "0";
+    row[0] = std::string(1, i % 3 == 0 ? '1' : '0');
     row[14] = fmt::format("{:x}", i * 7919);
     row[39] = fmt::format("{:x}", i % 1000);
     rows.push_back(row);
@@ -404,10 +405,11 @@ TEST(PrepareCriteo, StopsAtABadLineOrSkipsIt) {
     EXPECT_EQ(done.skipped, 4);
     EXPECT_EQ(done.train + done.test, 20000);
     for (const char* name : CriteoFiles::kNames)
-      if (std::string(name) != "clicks.h5")  // says how many were skipped
+      if (std::string(name) != "clicks.h5") {  // says how many were skipped
         EXPECT_TRUE(read_bytes(folders.to / name) ==
                     read_bytes(clean.to / name))
             << name;
+      }
   }
 }
 

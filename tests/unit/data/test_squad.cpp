@@ -58,11 +58,10 @@ TEST(Squad, ReadsPackedFilesAlikeAndSaysWhatIsMissing) {
 TEST(Squad, ReadsMoreThanOneChunkOfPackedBytes) {
   std::string paragraphs;
   for (int i = 0; i < 3000; ++i) {
-    const std::string number = std::to_string(i);
-    paragraphs += (i > 0 ? "," : "") + std::string(R"({"context": ")") +
-                  std::string(500, 'x') + R"(", "qas": [{"id": ")" + number +
-                  R"(", "question": "?", "answers": [)" +
-                  R"({"text": "x", "answer_start": 499}]}]})";
+    paragraphs += fmt::format(
+        R"({}{{"context": "{}", "qas": [{{"id": "{}", "question": "?",
+           "answers": [{{"text": "x", "answer_start": 499}}]}}]}})",
+        i > 0 ? "," : "", std::string(500, 'x'), i);
   }
   const ScratchFolder folder;
   write_gz(folder / "long.json.gz", file_of(paragraphs));
@@ -151,7 +150,7 @@ TEST(Squad, SaysWhereAFileIsOfAnotherForm) {
                      ".qas[1].answers[0]: \"answer_start\" is 1.5, "
                      "expected a whole number of letters");
   expect_refused(changed("Where?", "\xff"),
-                 "FILE: not JSON at byte 310, expected a SQuAD file");
+                 "FILE: not JSON at byte 300, expected a SQuAD file");
 }
 
 TEST(Squad, AnAnswerOutsideTheContextHasNoPlace) {

@@ -217,7 +217,8 @@ TEST(Statistics, TrainingMovesThemByATenth) {
 }
 
 TEST(Initialise, IsSeededAndScaledAsPublished) {
-  const auto model = make_model({.depth = 20}, {3, 32, 32, 10}, DType::kF32);
+  const auto model =
+      make_model({.depth = 20}, ImageSpec{3, 32, 32, 10}, DType::kF32);
   const ParameterTable& table = model->parameters();
   const auto draw = [&](uint64_t seed) {
     std::vector<float> parameters(table.num_elems());
@@ -258,7 +259,8 @@ TEST(Refusals, BatchThatBatchNormCannotTrain) {
   auto device = make_cpu_device();
   auto stream = device->make_stream();
   Context context(*device, *stream, 1);
-  const auto model = make_model({.depth = 8}, {1, 4, 4, 10}, DType::kF32);
+  const auto model =
+      make_model({.depth = 8}, ImageSpec{1, 4, 4, 10}, DType::kF32);
   EXPECT_THROW(model->plan(context, 1, 1), Error);
   model->plan(context, 2, 1);
 }
@@ -269,7 +271,8 @@ TEST(Memory, ResnetPeakIsWhatBackwardReads) {
   auto device = make_cpu_device();
   auto stream = device->make_stream();
   Context context(*device, *stream, 1);
-  const auto model = make_model({.depth = 20}, {3, 32, 32, 10}, DType::kF32);
+  const auto model =
+      make_model({.depth = 20}, ImageSpec{3, 32, 32, 10}, DType::kF32);
   model->plan(context, 128, 128);
   EXPECT_LT(model->activation_bytes(), 205e6);
 }

@@ -130,7 +130,7 @@ TEST(Tables, PlannedBytesAreKnownForWholeTables) {
     return planned_bytes(
         {run.sync, run.optimizer, model.parameters(), workers, run.steps}, 0);
   };
-  const test::ToyModel with_tables(run.shapes, 2), without(run.shapes);
+  const test::ToyModel with_tables(2, run.shapes), without(run.shapes);
   EXPECT_FALSE(planned(with_tables, 4).has_value());
   EXPECT_EQ(planned(with_tables, 1), 0);
   EXPECT_TRUE(planned(without, 4).has_value());

@@ -31,7 +31,8 @@ class ToyModel final : public Model {
       buffers_.add("statistics", Shape{num_buffers}, Role::kStatistic);
   }
   // For tensors that are matrices; the first of them tables of embeddings.
-  explicit ToyModel(const std::vector<Shape>& shapes, size_t num_tables = 0) {
+  explicit ToyModel(const std::vector<Shape>& shapes) : ToyModel(0, shapes) {}
+  ToyModel(size_t num_tables, const std::vector<Shape>& shapes) {
     for (size_t i = 0; i < shapes.size(); ++i)
       parameters_.add("tensor" + std::to_string(i), shapes[i],
                       i < num_tables ? Role::kEmbedding : Role::kWeight);
@@ -169,7 +170,7 @@ class ToyWorker {
       : run_(run),
         endpoint_(endpoint),
         model_(run.shapes.empty() ? ToyModel(run.tensors, run.num_buffers)
-                                  : ToyModel(run.shapes, run.num_tables)),
+                                  : ToyModel(run.num_tables, run.shapes)),
         schedule_(run.schedule,
                   run.optimizer.lr,
                   static_cast<double>(run.steps),

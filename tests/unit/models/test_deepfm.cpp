@@ -1,0 +1,190 @@
+// DeepFM against values recorded from PyTorch in double precision
+// (tests/reference/make_deepfm_fixtures.py), and what it promises.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "data/safetensors.h"
+#include "gradient/deepfm_bench.h"
+
+namespace syncopate {
+namespace {
+
+constexpr double kTolerance = 1e-5;  // of a tensor's norm
+
+const ClickSpec kSpec{{3, 7, 4, 11, 2}};
+constexpr int64_t kBatch = 7;
+
+DeepFmShape shape(float dropout = 0) {
+  return {4, {8, 6}, dropout};
+}
+
+// The same formula as in the scripts.
+float uniform(uint64_t tensor, uint64_t i) {
+  uint64_t x = i + 1000003 * tensor;
+  x *= 0x9E3779B97F4A7C15;
+  x ^= x >> 32;
+  x *= 0xD6E8FEB86659FD93;
+  x ^= x >> 32;
+  return static_cast<float>(static_cast<double>(x >> 40) / (1 << 24) - 0.5);
+}
+
+void fill(DeepFmBench& bench) {
+  for (const ParameterEntry& entry : bench.model().parameters().entries()) {
+    const auto number =
+        std::accumulate(entry.name.begin(), entry.name.end(), uint64_t{0});
+    const bool is_gamma =
+        entry.role == Role::kBatchNorm && entry.name.ends_with(".weight");
+    for (int64_t i = 0; i < entry.elems(); ++i)
+      bench.parameters_[entry.offset + i] =
+          (is_gamma ? 1.f : 0.f) + uniform(number, i);
+  }
+}
+
+SafeTensors fixtures() {
+  return SafeTensors(std::string(SYNCOPATE_SOURCE_DIR) +
+                     "/tests/reference/fixtures/deepfm.safetensors");
+}
+
+// Euclidean distance over the norm of what is wanted.
+double distance(std::span<const float> got, const std::vector<float>& want) {
+  CHECK(got.size() == want.size());
+  double squares = 0, norm = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    squares += std::pow(double{got[i]} - want[i], 2);
+    norm += double{want[i]} * want[i];
+  }
+  return std::sqrt(squares / std::max(norm, 1e-12));
+}
+
+std::vector<float> wanted(const SafeTensors& file, const std::string& name) {
+  std::vector<float> values(static_cast<size_t>(file.tensor(name).elems));
+  file.read(name, values);
+  return values;
+}
+
+void compare_step(DType compute, double tolerance) {
+  const SafeTensors recorded = fixtures();
+  DeepFmBench bench(kSpec, shape(), kBatch, compute);
+  fill(bench);
+  EXPECT_NEAR(bench.step(), wanted(recorded, "loss")[0], tolerance);
+  for (const ParameterEntry& entry : bench.model().parameters().entries()) {
+    // In front of a BatchNorm a bias has no gradient but rounding.
+    if (entry.name.ends_with(".linear.bias")) continue;
+    EXPECT_LT(
+        distance(
+            std::span(bench.gradients_).subspan(entry.offset, entry.elems()),
+            wanted(recorded, "gradient." + entry.name)),
+        tolerance)
+        << entry.name;
+  }
+  for (const ParameterEntry& entry : bench.model().buffers().entries())
+    EXPECT_LT(
+        distance(std::span(bench.buffers_).subspan(entry.offset, entry.elems()),
+                 wanted(recorded, "buffer." + entry.name)),
+        tolerance)
+        << entry.name;
+  // With the statistics that the step has left.
+  EXPECT_LT(
+      distance(bench.scores(bench.batch()), wanted(recorded, "evaluated")),
+      tolerance);
+}
+
+TEST(DeepFm, StepEqualsPyTorch) {
+  compare_step(DType::kF32, kTolerance);
+}
+
+TEST(DeepFm, StepInBf16IsNear) {
+  if (test::test_device().kind() == DeviceKind::kCpu &&
+      !cpu_features().has_bf16)
+    GTEST_SKIP() << "this processor has no bf16 instructions";
+  compare_step(DType::kBf16, 0.1);
+}
+
+TEST(DeepFm, ReportsFallingOffsets) {
+  DeepFmBench bench(kSpec, shape(), kBatch);
+  std::vector<int64_t> offsets;
+  bench.step([&](int64_t from) { offsets.push_back(from); });
+  ASSERT_EQ(offsets.size(), 4u);
+  EXPECT_TRUE(std::is_sorted(offsets.rbegin(), offsets.rend()));
+  EXPECT_EQ(offsets.back(), 0);
+}
+
+TEST(DeepFm, TablesComeFirstAndBatchesTouchFewOfTheirRows) {
+  DeepFmBench bench(kSpec, shape(), 2);
+  const auto& entries = bench.model().parameters().entries();
+  EXPECT_EQ(entries[0].role, Role::kEmbedding);
+  EXPECT_EQ(entries[0].shape, Shape({27, 4}));
+  EXPECT_EQ(entries[1].role, Role::kEmbedding);
+  EXPECT_EQ(entries[1].shape, Shape({27, 1}));
+  bench.step();
+  int touched = 0;
+  for (int64_t row = 0; row < 27; ++row) {
+    const auto gradient = std::span(bench.gradients_).subspan(row * 4, 4);
+    touched += std::ranges::any_of(gradient, [](float g) { return g != 0; });
+  }
+  EXPECT_GE(touched, 5);
+  EXPECT_LE(touched, 10);
+}
+
+TEST(DeepFm, EvaluationIsThatOfItsSamplesOneByOne) {
+  DeepFmBench bench(kSpec, shape(0.5f), kBatch);
+  fill(bench);
+  const std::vector<float> together = bench.scores(bench.batch());
+  ASSERT_EQ(together.size(), size_t{kBatch});
+  for (int64_t n = 0; n < kBatch; ++n)
+    EXPECT_NEAR(bench.scores(bench.batch(n, 1))[0], together[n], 1e-5);
+  const MetricSums sums = bench.evaluate();
+  double loss = 0, correct = 0;
+  for (int64_t n = 0; n < kBatch; ++n) {
+    const double z = together[n];
+    const bool clicked = bench.records_.labels[n] == 1;
+    loss += std::log1p(std::exp(clicked ? -z : z));
+    correct += (z > 0) == clicked;
+  }
+  EXPECT_NEAR(sums.values[0], loss, 1e-5);
+  EXPECT_EQ(sums.values[1], correct);
+}
+
+TEST(DeepFm, DropoutDrops) {
+  DeepFmBench with(kSpec, shape(0.5f), kBatch), without(kSpec, shape(), kBatch);
+  fill(with), fill(without);
+  EXPECT_NE(with.step(), without.step());
+  EXPECT_EQ(with.step(), with.step());
+}
+
+TEST(DeepFm, WithoutHiddenLayers) {
+  DeepFmBench bench(kSpec, {4, {}, 0}, 1);
+  EXPECT_GT(bench.step(), 0);
+}
+
+TEST(DeepFm, InitialisesTablesXavierUniform) {
+  DeepFmBench bench({{500, 500}}, {8, {16}, 0}, 4);
+  const double bound = std::sqrt(6.0 / (1000 + 8));
+  double largest = 0, sum = 0;
+  for (int64_t i = 0; i < 8000; ++i) {
+    largest = std::max(largest, std::abs(double{bench.parameters_[i]}));
+    sum += bench.parameters_[i];
+  }
+  EXPECT_LE(largest, bound);
+  EXPECT_GT(largest, 0.99 * bound);
+  EXPECT_NEAR(sum / 8000, 0, 4 * bound / std::sqrt(3.0 * 8000));
+}
+
+TEST(DeepFm, RefusesABatchOfOne) {
+  try {
+    DeepFmBench bench(kSpec, shape(), 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find("data.batch: 1"),
+              std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace syncopate
