@@ -191,7 +191,10 @@ void load_rows(float* to,
                int64_t D,
                float factor) {
   const bool is_padded = to_stride >= (D + kLanes - 1) / kLanes * kLanes;
-  for (int64_t row = 0; row < rows; ++row)
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* ahead = from + (row + 8) * from_stride;
+    for (int64_t d = 0; d < D; d += 64 / sizeof(T)) __builtin_prefetch(ahead + d);
+
     for_vectors(0, D, [&](auto lanes, int64_t d) {
       const F16 value = lanes.get(from + row * from_stride + d) * factor;
       if (is_padded)
@@ -199,6 +202,7 @@ void load_rows(float* to,
       else
         lanes.put(to + row * to_stride + d, value);
     });
+  }
 }
 
 // to (rows, D) = from (rows, D)

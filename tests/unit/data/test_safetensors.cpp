@@ -38,6 +38,10 @@ std::string entry(const std::string& name,
       name, dtype, shape, begin, end);
 }
 
+std::string object(const std::string& entries) {
+  return fmt::format("{{{}}}", entries);
+}
+
 // b: 2 x 3 F32, a: one I64, c: nothing, d: 3 BF16. Not in the order of bytes.
 const std::vector<float> kB = {1, -2, 0.5f, 1e30f, -0.0f, 7};
 std::string small_file() {
@@ -80,7 +84,7 @@ TEST(SafeTensors, WithoutTensorsAndAtOddAddresses) {
   EXPECT_TRUE(SafeTensors(folder / "none").names().empty());
   // The header's length moves the values to any address.
   for (int pad = 0; pad < 8; ++pad) {
-    const std::string header = "{" + entry("x", "F64", "2", 0, 16) + "}";
+    const std::string header = object(entry("x", "F64", "2", 0, 16));
     write_bytes(folder / "x",
                 file_of(header + std::string(static_cast<size_t>(pad), ' '),
                         bytes_of<double>({0.1, -3})));
@@ -104,9 +108,9 @@ TEST(SafeTensors, EveryHalfPrecisionValue) {
   const ScratchFolder folder;
   std::vector<uint16_t> all(1 << 16);
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
-  write_bytes(folder / "h",
-              file_of("{" + entry("h", "F16", "65536", 0, 1 << 17) + "}",
-                      bytes_of(all)));
+  write_bytes(
+      folder / "h",
+      file_of(object(entry("h", "F16", "65536", 0, 1 << 17)), bytes_of(all)));
   std::vector<float> out(all.size());
   SafeTensors(folder / "h").read("h", out);
   for (unsigned i = 0; i < out.size(); ++i) {
@@ -207,14 +211,14 @@ TEST(SafeTensors, OtherHeadersAreRefused) {
   for (int i = 0; i < 1 << 16; ++i) deep += "{\"a\":";
   expect_refused(with_header(deep), "found the field \"a\"");
   const std::string x = entry("x", "F32", "6", 0, 24);
-  expect_refused(with_header("{" + x + "," + x + "}"),
+  expect_refused(with_header(object(x + "," + x)),
                  "\"x\": found this name for the second time");
-  expect_refused(with_header("{" + x + "} x"), "not JSON at byte");
+  expect_refused(with_header(object(x) + " x"), "not JSON at byte");
 }
 
 TEST(SafeTensors, OffsetsThatDoNotFitAreRefused) {
   const auto file = [](const std::string& entries) {
-    return with_header("{" + entries + "}");  // 24 bytes of values
+    return with_header(object(entries));  // 24 bytes of values
   };
   EXPECT_EQ(refusal(file(entry("x", "F32", "6", 0, 24))), "");
   expect_refused(file(entry("x", "F32", "5", 0, 24)), "expected 20 bytes");
@@ -245,14 +249,12 @@ TEST(SafeTensors, ShapesBeyondAnyFileAreRefused) {
                                            "3037000500,3037000500",
                                            huge + "," + huge + "," + huge};
   for (const std::string& shape : shapes)
-    expect_refused(with_header("{" + entry("x", "F32", shape, 0, 24) + "}"),
+    expect_refused(with_header(object(entry("x", "F32", shape, 0, 24))),
                    "is beyond any file");
   // 2^62 bytes fit in a number and not in the file.
-  expect_refused(
-      with_header(
-          "{" + entry("x", "F32", "1152921504606846976", 0, int64_t{1} << 62) +
-          "}"),
-      "at most 24");
+  expect_refused(with_header(object(entry("x", "F32", "1152921504606846976", 0,
+                                          int64_t{1} << 62))),
+                 "at most 24");
 }
 
 TEST(SafeTensors, WhatIsNotThereOrNoFloatIsOneLine) {

@@ -1,0 +1,225 @@
+#!/usr/bin/env bash
+# BERT and DeepFM through the whole program: files in the published forms are
+# prepared, trained on, evaluated and predicted from; every scheme trains both,
+# and stopped and resumed it ends in the same bits; over MPI as in one process.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/e2e/scheme_keys.sh
+source "$here/scheme_keys.sh"
+export OMP_NUM_THREADS=1
+
+cat >bert.ini <<'INI'
+[run]
+steps = 7
+threads = 1
+log_every = 2
+[model]
+family = bert
+layers = 2
+hidden = 24
+heads = 3
+intermediate = 40
+positions = 64
+[data]
+kind = synthetic_squad
+samples = 60
+test_samples = 12
+batch = 2
+max_length = 40
+stride = 16
+max_question = 12
+context_words = 20
+[optimizer]
+kind = adamw
+lr = 1e-3
+weight_decay = 0.01
+decay_bias = no
+clip_norm = 1
+[schedule]
+kind = polynomial
+[eval]
+every = 4 steps
+batch = 16
+[checkpoint]
+every = 4 steps
+INI
+cat >deepfm.ini <<'INI'
+[run]
+steps = 7
+threads = 1
+log_every = 2
+[model]
+family = deepfm
+embedding = 5
+mlp = 12, 8
+[data]
+kind = synthetic_criteo
+samples = 400
+test_samples = 100
+batch = 12
+field_rows = 9
+[optimizer]
+kind = adam
+lr = 1e-3
+weight_decay = 1e-5
+[eval]
+every = 4 steps
+batch = 50
+[checkpoint]
+every = 4 steps
+INI
+
+train() { # train NETWORK NAME KEYS...
+  expect_code 0 "$SYNCOPATE" train "$1.ini" --run.name="$2" "${@:3}"
+}
+
+# --- every scheme, stopped and resumed
+for network in bert deepfm; do
+  for scheme in $(all_schemes); do
+    # shellcheck disable=SC2046
+    set -- --sync.scheme="$scheme" --run.workers=4 $(scheme_keys "$scheme")
+    # Adam's moments are no momentum that could be masked.
+    [[ $scheme != dgc ]] || set -- "$@" --dgc.mask_momentum=no
+    name=$network-$scheme
+    train $network "$name" "$@"
+    train $network "$name-cut" "$@" --run.stop_at=4
+    train $network "$name-cut" "$@"
+    same_states "$name" "$name-cut" || fail "$name: resumed differs"
+  done
+done
+
+# --- MPI and one process
+for network in bert deepfm; do
+  for keys in "--sync.scheme=bsp" "--sync.scheme=ds_sync" \
+    "--sync.scheme=choco $(scheme_keys choco)"; do
+    read -ra words <<<"$keys"
+    rm -rf runs/one runs/mpi
+    train $network one "${words[@]}" --run.workers=3
+    # shellcheck disable=SC2046
+    expect_code 0 $(ranks 3) "$SYNCOPATE" train $network.ini --run.name=mpi \
+      "${words[@]}"
+    same_states one mpi || fail "$network $keys: MPI differs from one process"
+  done
+done
+
+# --- what does not decide the numbers
+train bert kept --model.recompute=yes --run.workers=4
+same_states bert-bsp kept || fail "model.recompute changes the bits"
+# By SGD: Adam makes steps of the rounding where a gradient is 0 by nature.
+sed 's/^kind = adam$/kind = sgd/' deepfm.ini >sgd.ini
+train sgd rows --run.workers=4
+train sgd dense --run.workers=4 --sync.tables=dense
+python "$here/compare_states.py" --tolerance=1e-5 runs/rows runs/dense ||
+  fail "sync.tables = dense: other parameters"
+sent() { python -c "
+import h5py, sys
+print(int(h5py.File(sys.argv[1])['comm/bytes_sent'][...].sum()))" "runs/$1/results.h5"; }
+train deepfm few --run.workers=4 --data.field_rows=5000
+train deepfm whole --run.workers=4 --data.field_rows=5000 --sync.tables=dense
+(($(sent few) * 5 < $(sent whole))) ||
+  fail "rows: $(sent few) bytes, whole tables: $(sent whole)"
+train deepfm lazy --run.workers=4 --optimizer.embedding=lazy
+train deepfm lazy-cut --run.workers=4 --optimizer.embedding=lazy --run.stop_at=3
+train deepfm lazy-cut --run.workers=4 --optimizer.embedding=lazy
+same_states lazy lazy-cut || fail "lazy: resumed differs"
+
+# --- texts in the published form
+python "$here/make_records.py" squad squad 48 || fail "no texts"
+sed -i '/^\(samples\|test_samples\|context_words\) =/d' bert.ini
+sed 's/^batch = 16$/batch = 1/; s/^stride = .*/stride = 1/
+     s/^max_length = .*/max_length = 24/' bert.ini >narrow.ini
+texts_in() { texts=(--data.kind=squad --data.vocabulary=squad/vocab.txt --data.path="$1"); }
+texts_in squad
+train bert texts "${texts[@]}" --run.steps=20 --optimizer.lr=5e-3
+expect_code 0 "$SYNCOPATE" evaluate bert.ini "${texts[@]}" \
+  --checkpoint=runs/texts
+evaluated=$(grep -o 'f1 [0-9.]*  exact_match [0-9.]*' out)
+expect_code 0 "$SYNCOPATE" predict bert.ini "${texts[@]}" \
+  --checkpoint=runs/texts --output=predictions.json
+expect_code 0 "$SYNCOPATE" evaluate bert.ini "${texts[@]}" \
+  --predictions=predictions.json
+python - "$evaluated" "$(cat out)" <<'PY' || fail "evaluate: $evaluated, of predictions: $(cat out)"
+import json, re, sys
+f1, exact = (float(x) for x in re.findall(r"[0-9.]+", sys.argv[1].replace("f1 ", "")))
+said = sys.argv[2].split(":")[-1]
+got = dict(zip(said.split()[::2], map(float, said.split()[1::2])))
+assert abs(got["f1"] - f1) < 1e-5 and abs(got["exact_match"] - exact) < 1e-5
+answers = json.load(open("predictions.json"))
+questions = [q["id"] for a in json.load(open("squad/dev-v1.1.json"))["data"]
+             for p in a["paragraphs"] for q in p["qas"]]
+assert list(answers) == questions
+best = json.load(open("predictions.n_best.json"))
+assert all(best[i][0]["text"] == answers[i] for i in questions)
+assert all(abs(sum(c["probability"] for c in best[i]) - 1) < 1e-6 for i in questions)
+PY
+echo '{"no such": "id"}' >other.json
+expect_code 0 "$SYNCOPATE" evaluate bert.ini "${texts[@]}" --predictions=other.json
+grep -q "exact_match 0 f1 0" out || fail "answers to no question: $(cat out)"
+
+# --- records in the published form
+python "$here/make_records.py" criteo records.tsv 3000 || fail "no records"
+expect_code 0 "$SYNCOPATE" prepare criteo records.tsv -o records --threshold=3
+records=(--data.kind=criteo --data.path=records)
+sed -i '/^\(samples\|test_samples\|field_rows\) =/d' deepfm.ini
+train deepfm records "${records[@]}" --run.steps=60 --run.workers=2
+expect_code 0 "$SYNCOPATE" evaluate deepfm.ini "${records[@]}" \
+  --checkpoint=runs/records
+area=$(grep -o 'auc [0-9.]*' out)
+# shellcheck disable=SC2046
+expect_code 0 $(ranks 3) "$SYNCOPATE" evaluate deepfm.ini "${records[@]}" \
+  --checkpoint=runs/records
+[[ $(grep -o 'auc [0-9.]*' out) == "$area" ]] || fail "3 ranks: not $area"
+expect_code 0 "$SYNCOPATE" predict deepfm.ini "${records[@]}" \
+  --checkpoint=runs/records --output=clicks.csv
+python - "$area" <<'PY' || fail "clicks.csv does not have the AUC of evaluate: $area"
+import csv, sys
+rows = list(csv.DictReader(open("clicks.csv")))
+yes = [float(r["probability"]) for r in rows if r["label"] == "1"]
+no = [float(r["probability"]) for r in rows if r["label"] == "0"]
+area = sum((y > n) + (y == n) / 2 for y in yes for n in no) / len(yes) / len(no)
+assert len(rows) > 200 and abs(area - float(sys.argv[1].split()[1])) < 1e-6, area
+PY
+expect_code 0 "$SYNCOPATE" validate deepfm.ini "${records[@]}"
+grep -q "all 3000 were read and are whole" out || fail "validate: $(cat out)"
+
+# --- wrong input: one line, the right code
+refuse() { # refuse CODE TEXT WORDS...: of syncopate
+  local code=$1 text=$2
+  shift 2
+  expect_code "$code" "$SYNCOPATE" "$@"
+  grep -qF -- "$text" err || fail "$*: $(cat err), expected $text"
+  (($(wc -l <err) == 1)) || fail "$*: not one line: $(cat err)"
+}
+refuse 65 "model.heads: is 5, which does not divide" \
+  train bert.ini "${texts[@]}" --model.heads=5
+refuse 65 "model.positions: is 32, expected at least" \
+  train bert.ini "${texts[@]}" --model.positions=32
+refuse 65 "data.vocabulary: is missing" \
+  train bert.ini --data.kind=squad --data.path=squad
+texts_in nowhere
+refuse 66 "nowhere" train bert.ini "${texts[@]}"
+texts_in squad
+refuse 66 "nothing.safetensors" \
+  train bert.ini "${texts[@]}" --model.weights=nothing.safetensors
+refuse 65 "is a network for clicks" train deepfm.ini --data.kind=synthetic_images
+refuse 65 "data.partition: by_class" \
+  train bert.ini "${texts[@]}" --data.partition=by_class
+refuse 65 "data.augment" train deepfm.ini "${records[@]}" --data.augment=flip
+refuse 65 "optimizer.momentum" \
+  train deepfm.ini "${records[@]}" --optimizer.momentum=0.9
+refuse 65 "windows of a question" train narrow.ini "${texts[@]}"
+refuse 64 "ending in .json" predict bert.ini "${texts[@]}" \
+  --checkpoint=runs/texts --output=answers.csv
+refuse 64 "expected one of questions" \
+  evaluate deepfm.ini "${records[@]}" --predictions=other.json
+echo "not json" >bad.json
+refuse 65 "bad.json" evaluate bert.ini "${texts[@]}" --predictions=bad.json
+sed -i '17s/\t/;/' records.tsv
+refuse 65 "records.tsv: line 17" prepare criteo records.tsv -o again
+expect_code 0 "$SYNCOPATE" prepare criteo records.tsv -o again --on-bad-line=skip
+grep -q "1 bad line" out || fail "the skipped line is not told: $(cat out)"
+refuse 64 "--size belongs to prepare images" prepare criteo records.tsv -o x --size=3
+printf 'x' | dd of=records/train.records bs=1 seek=200 conv=notrunc 2>/dev/null ||
+  fail "no records/train.records: $(ls records)"
+expect_code 65 "$SYNCOPATE" validate deepfm.ini "${records[@]}"
+finish
