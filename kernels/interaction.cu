@@ -137,7 +137,10 @@ struct Upstream {
   __device__ __forceinline__ RowSum of(int64_t place,
                                        int64_t column,
                                        const Lookups& lookups) const {
-    const int64_t n = place / lookups.F, D = lookups.D;
+    // In 32 bits, where a division is cheap: kMaxSortedKeys is less.
+    const int64_t n =
+        static_cast<uint32_t>(place) / static_cast<uint32_t>(lookups.F);
+    const int64_t D = lookups.D;
     const float ds = dscore[n];
     const float others = sums[n * D + column] - x[place * D + column];
     return {dx[place * D + column] + ds * others, ds};

@@ -131,7 +131,7 @@ for name in "${all[@]}"; do
     *) others+=("$name") ;;
   esac
 done
-((${#all[@]} >= 11)) || fail "only ${#all[@]} published inputs in $inputs"
+((${#all[@]} >= 13)) || fail "only ${#all[@]} published inputs in $inputs"
 lane "${large[@]}" >large.log 2>&1 &
 lane_of_large=$!
 lane "${others[@]}" || fail "see above"

@@ -130,6 +130,16 @@ template <int kDistance>
   transpose_step<8>(rows);
 }
 
+// Starts to fetch (rows, D), rows `stride` apart; no more than a hint, so that
+// rows behind the last one do no harm.
+template <typename T>
+void prefetch_rows(const T* from, int64_t stride, int64_t rows, int64_t D) {
+  constexpr int64_t kLine = 64 / sizeof(T);  // of the cache
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t d = 0; d < D; d += kLine)
+      __builtin_prefetch(from + row * stride + d);
+}
+
 // to (D, width) = factor * transposed from (rows, D), whose rows lie `stride`
 // apart; zero behind the last row. rows <= width, a multiple of 16.
 template <typename T>
@@ -191,9 +201,10 @@ void load_rows(float* to,
                int64_t D,
                float factor) {
   const bool is_padded = to_stride >= (D + kLanes - 1) / kLanes * kLanes;
+  constexpr int64_t kAhead = 8;  // rows, too far apart for the hardware's own
+  prefetch_rows(from, from_stride, std::min(kAhead, rows), D);
   for (int64_t row = 0; row < rows; ++row) {
-    const T* ahead = from + (row + 8) * from_stride;
-    for (int64_t d = 0; d < D; d += 64 / sizeof(T)) __builtin_prefetch(ahead + d);
+    prefetch_rows(from + (row + kAhead) * from_stride, from_stride, 1, D);
 
     for_vectors(0, D, [&](auto lanes, int64_t d) {
       const F16 value = lanes.get(from + row * from_stride + d) * factor;
