@@ -10,11 +10,11 @@ namespace syncopate::cuda {
 
 constexpr unsigned kActivationThreads = 256;
 
-// |x|, at most 14: what the normal distribution has beyond is 0 in fp32, and
+// |x|, at most 15: what the normal distribution has beyond is 0 in fp32, and
 // infinity times 0 would be NaN.
 __device__ __forceinline__ float bounded_distance(float x) {
   const float a = fabsf(x);
-  return a > 14.0f ? 14.0f : a;  // NaN stays
+  return a > 15.0f ? 15.0f : a;  // NaN stays
 }
 
 // The probability of lying further out on one side.

@@ -1,8 +1,11 @@
 // syncopate bench ops|comm|step INPUT.ini: repeatable throughput. Medians over
 // repetitions after a warm-up; one line a figure, the last one the headline.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <variant>
 
 #include "app/bench_ops.h"
 #include "app/bench_step.h"
@@ -17,12 +20,26 @@
 namespace syncopate {
 namespace {
 
+// Of this process, resident.
+double peak_memory_mb() {
+  rusage usage{};
+  CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+  return static_cast<double>(usage.ru_maxrss) * 1024e-6;
+}
+
 void bench_step(Session& session, Engine& engine) {
   const auto world = session.make_world(engine.workers, NetworkCost{});
   world->run([&](Endpoint& endpoint) {
     const StepTimes times = StepBench(session, engine, endpoint).run();
     if (endpoint.rank() != 0) return;
-    const double step_s = median(times.step_s);
+    // Questions make steps of unlike length: their mean is what an epoch takes.
+    const bool has_one_shape =
+        !std::holds_alternative<QuestionSpec>(engine.problem->spec());
+    const double step_s =
+        has_one_shape
+            ? median(times.step_s)
+            : std::accumulate(times.step_s.begin(), times.step_s.end(), 0.0) /
+                  static_cast<double>(times.step_s.size());
     const auto samples = static_cast<double>(engine.samples_a_step());
     Log& log = session.log();
     log.line("workers {} x {} threads, batch {} each, {}, {} timings",
@@ -36,7 +53,8 @@ void bench_step(Session& session, Engine& engine) {
     // Backward is twice forward.
     log.line("arithmetic {:8.1f} GFLOP/s",
              3 * 2 * engine.model->forward_macs() * samples / step_s * 1e-9);
-    log.line("step: {:.3f} ms, {:.1f} images/s", 1e3 * step_s,
+    log.line("memory    {:.0f} MB at most, resident", peak_memory_mb());
+    log.line("step: {:.3f} ms, {:.1f} samples/s", 1e3 * step_s,
              samples / step_s);
   });
 }

@@ -2,6 +2,7 @@
 // maps, or what [data] of an input names as one file of kind hdf5.
 // syncopate prepare criteo: a TSV of click records to what training maps.
 #include "app/commands.h"
+#include "app/prepare_samples.h"
 #include "base/clock.h"
 #include "base/hdf5_file.h"
 #include "base/text.h"
@@ -179,6 +180,18 @@ ExitCode command_prepare(Session& session, const CommandLine& line) {
                     CommandLine::Keys::kTaken);
     const auto& words = line.positional;
     const std::string what = words.empty() ? "" : words[0];
+    const bool is_input = words.size() == 2 && words[1].ends_with(".ini");
+    if (what == "squad" || (what == "criteo" && is_input)) {
+      if (!is_input)
+        fail(ExitCode::kUsage,
+             "prepare squad: expected: prepare squad INPUT.ini -o FILE.h5");
+      refuse_options(line,
+                     {"path", "size", "threads", "threshold", "seed",
+                      "test-share", "on-bad-line"},
+                     "images, or criteo of a TSV");
+      if (session.rank() == 0) prepare_samples(session, line);
+      return;
+    }
     if (what == "criteo" && words.size() == 2) {
       refuse_options(line, {"path", "size"}, "images");
       if (!line.overrides.empty())
@@ -191,8 +204,9 @@ ExitCode command_prepare(Session& session, const CommandLine& line) {
     if (what != "images" || (words.size() != 2 && !is_folder))
       fail(ExitCode::kUsage,
            "prepare: expected: prepare images --path=DIR -o DIR [--size=256] "
-           "[--threads=N], prepare images INPUT.ini -o FILE.h5, or prepare "
-           "criteo FILE.tsv -o DIR [--threshold=10] [--test-share=0.1] "
+           "[--threads=N], prepare images|squad|criteo INPUT.ini -o FILE.h5, "
+           "or prepare criteo FILE.tsv -o DIR [--threshold=10] "
+           "[--test-share=0.1] "
            "[--seed=42] [--on-bad-line=fail|skip] [--threads=N]");
     refuse_options(line, {"threshold", "seed", "test-share", "on-bad-line"},
                    "criteo");

@@ -22,11 +22,11 @@ const std::vector<Command>& command_table() {
        "a label and scores for each sample (.csv, .h5)", &command_predict},
       {"prepare",
        "prepare images --path=DIR -o DIR [--size=256] [--threads=N]\n"
-       "  syncopate prepare images INPUT.ini -o FILE.h5\n"
+       "  syncopate prepare images|squad|criteo INPUT.ini -o FILE.h5\n"
        "  syncopate prepare criteo FILE.tsv -o DIR [--threshold=10]\n"
        "            [--test-share=0.1] [--seed=42] [--on-bad-line=fail|skip]",
-       "a folder of JPEGs as large files that training maps; any other image "
-       "data as one HDF5 file",
+       "a folder of JPEGs, or click records, as files that training maps; what "
+       "a network is fed as one HDF5 file",
        &command_prepare},
       {"validate", "validate INPUT.ini",
        "check input and data, print the plan, run nothing", &command_validate},

@@ -7,8 +7,8 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <numeric>
+#include <type_traits>
 
 #include "base/check.h"
 #include "comm/collectives.h"
@@ -20,7 +20,15 @@ int64_t row_bytes(int64_t row_elems, Wire wire) {
   return int64_t{sizeof(uint32_t)} + wire_bytes(wire, row_elems);
 }
 
-// kElems: of a row where that is known when compiled, else 0.
+// body(kElems): the elements of a row where the compiler is to know them (as
+// published, and a weight a row), else 0.
+template <typename Body>
+void with_width(int64_t row_elems, const Body& body) {
+  if (row_elems == 1) return body(std::integral_constant<int, 1>());
+  if (row_elems == 10) return body(std::integral_constant<int, 10>());
+  body(std::integral_constant<int, 0>());
+}
+
 template <int kElems>
 bool has_value(const float* row, int64_t row_elems) {
   const int64_t elems = kElems > 0 ? kElems : row_elems;
@@ -38,49 +46,70 @@ bool has_value(const float* row, int64_t row_elems) {
   return bits != 0;
 }
 
-template <int kElems>
-std::vector<uint32_t> touched_rows(const RowTable& table) {
-  const int64_t rows = std::ssize(table.values) / table.row_elems;
-  std::vector<uint32_t> touched;
+void find_touched(std::vector<uint32_t>& touched, const RowTable& table) {
+  const auto& [values, elems] = table;
+  CHECK(elems > 0 && std::ssize(values) % elems == 0);
+  const int64_t rows = std::ssize(values) / elems;
+  CHECK(rows <= std::numeric_limits<uint32_t>::max());
+  touched.clear();
   constexpr int64_t kBlock = 1024;
   std::array<uint32_t, kBlock> found;  // without a branch: rows come at random
-  for (int64_t begin = 0; begin < rows; begin += kBlock) {
-    size_t count = 0;
-    const int64_t end = std::min(rows, begin + kBlock);
-    for (int64_t row = begin; row < end; ++row) {
-      found[count] = static_cast<uint32_t>(row);
-      count += has_value<kElems>(table.values.data() + row * table.row_elems,
-                                 table.row_elems);
+  with_width(elems, [&]<int kElems>(std::integral_constant<int, kElems>) {
+    for (int64_t begin = 0; begin < rows; begin += kBlock) {
+      int64_t count = 0;
+      const int64_t end = std::min(rows, begin + kBlock);
+      for (int64_t row = begin; row < end; ++row) {
+        found[static_cast<size_t>(count)] = static_cast<uint32_t>(row);
+        count += has_value<kElems>(values.data() + row * elems, elems);
+      }
+      touched.insert(touched.end(), found.begin(), found.begin() + count);
     }
-    touched.insert(touched.end(), found.begin(), found.begin() + count);
-  }
-  return touched;
+  });
 }
 
-std::vector<uint32_t> touched_rows(const RowTable& table) {
-  CHECK(table.row_elems > 0 && table.values.size() % table.row_elems == 0);
-  CHECK(std::ssize(table.values) / table.row_elems <=
-        std::numeric_limits<uint32_t>::max());
-  if (table.row_elems == 1) return touched_rows<1>(table);
-  if (table.row_elems == 10) return touched_rows<10>(table);  // as published
-  return touched_rows<0>(table);
+// Rows lie apart: the cache is asked for them some rows before.
+void ask_for_next(const float* values,
+                  std::span<const uint32_t> rows,
+                  size_t i,
+                  int64_t elems) {
+  constexpr size_t kAhead = 24;
+  if (i + kAhead < rows.size())
+    __builtin_prefetch(values + rows[i + kAhead] * elems, 1);
 }
 
-// Memory that what comes in overwrites.
-class Message {
- public:
-  Message() = default;
-  explicit Message(int64_t bytes)
-      : bytes_(bytes),
-        memory_(std::make_unique_for_overwrite<std::byte[]>(
-            static_cast<size_t>(bytes))) {}
-  Bytes bytes() { return {memory_.get(), bytes_}; }
-  std::byte* at(int64_t byte) { return memory_.get() + byte; }
+// Rows that lie side by side in `to`; the table's become 0.
+void take_rows(float* __restrict to,
+               const RowTable& table,
+               std::span<const uint32_t> rows) {
+  float* __restrict values = table.values.data();
+  with_width(table.row_elems,
+             [&]<int kElems>(std::integral_constant<int, kElems>) {
+               const int64_t elems = kElems > 0 ? kElems : table.row_elems;
+               for (size_t i = 0; i < rows.size(); ++i) {
+                 ask_for_next(values, rows, i, elems);
+                 float* from = values + rows[i] * elems;
+                 for (int64_t j = 0; j < elems; ++j) to[j] = from[j];
+                 for (int64_t j = 0; j < elems; ++j) from[j] = 0;
+                 to += elems;
+               }
+             });
+}
 
- private:
-  int64_t bytes_ = 0;
-  std::unique_ptr<std::byte[]> memory_;
-};
+void add_rows(const RowTable& table,
+              std::span<const uint32_t> rows,
+              const float* __restrict from) {
+  float* __restrict values = table.values.data();
+  with_width(table.row_elems,
+             [&]<int kElems>(std::integral_constant<int, kElems>) {
+               const int64_t elems = kElems > 0 ? kElems : table.row_elems;
+               for (size_t i = 0; i < rows.size(); ++i) {
+                 ask_for_next(values, rows, i, elems);
+                 float* to = values + rows[i] * elems;
+                 for (int64_t j = 0; j < elems; ++j) to[j] += from[j];
+                 from += elems;
+               }
+             });
+}
 
 class RowExchange {
  public:
@@ -89,40 +118,34 @@ class RowExchange {
               std::span<const RowTable> tables,
               Wire wire,
               Tag tag,
-              Traffic kind)
+              Traffic kind,
+              RowMemory& memory)
       : endpoint_(endpoint),
         group_(group),
         tables_(tables),
         wire_(wire),
         tag_(tag),
-        kind_(kind) {}
+        kind_(kind),
+        memory_(memory) {}
 
-  // `touched`: this member's rows, by table.
-  void run(const std::vector<std::vector<uint32_t>>& touched) {
-    tell_counts(touched);
-    Message own = pack(touched);
-    std::vector<Message> messages(group_.size());
-    std::vector<Request> sends, receives(group_.size());
+  void run() {
+    tell_counts();
+    std::vector<Request> requests;
     // To the next position first, so that no member gets all at once.
     for (int k = 1; k < group_.size(); ++k) {
       const int from = (group_.position + group_.size() - k) % group_.size();
-      messages[from] = Message(message_bytes(from));
-      receives[from] =
-          endpoint_.irecv(messages[from].bytes(), group_.members[from], tag_);
+      requests.push_back(
+          endpoint_.irecv(message(from), group_.members[from], tag_));
     }
+    pack();
+    const Bytes own = message(group_.position);
     for (int k = 1; k < group_.size(); ++k) {
       const int to = (group_.position + k) % group_.size();
-      const Bytes all = own.bytes();
-      sends.push_back(endpoint_.isend({all.data, all.bytes}, group_.members[to],
-                                      tag_, kind_));
+      requests.push_back(endpoint_.isend({own.data, own.bytes},
+                                         group_.members[to], tag_, kind_));
     }
-    for (size_t t = 0; t < tables_.size(); ++t)
-      if (is_sparse_[t]) clear(tables_[t], touched[t]);
-    for (int p = 0; p < group_.size(); ++p) {
-      if (p != group_.position) endpoint_.wait(receives[p]);
-      add(p == group_.position ? own : messages[p], p);
-    }
-    for (const Request& send : sends) endpoint_.wait(send);
+    for (const Request& request : requests) endpoint_.wait(request);
+    add_up();
     for (size_t t = 0; t < tables_.size(); ++t)
       if (!is_sparse_[t])
         all_reduce_sum(endpoint_, group_, tables_[t].values,
@@ -130,10 +153,10 @@ class RowExchange {
   }
 
  private:
-  void tell_counts(const std::vector<std::vector<uint32_t>>& touched) {
+  void tell_counts() {
     const size_t T = tables_.size();
     std::vector<int64_t> own(T), counts(T * group_.size());
-    for (size_t t = 0; t < T; ++t) own[t] = std::ssize(touched[t]);
+    for (size_t t = 0; t < T; ++t) own[t] = std::ssize(memory_.touched[t]);
     std::vector<Request> requests;
     for (int p = 0; p < group_.size(); ++p) {
       const std::span<int64_t> theirs(counts.data() + p * T, T);
@@ -154,85 +177,106 @@ class RowExchange {
         rows.rows.push_back(counts[p * T + t]);
       is_sparse_.push_back(travels_as_rows(rows, wire_));
       counts_.push_back(std::move(rows.rows));
+      if (!is_sparse_.back()) counts_.back().assign(group_.size(), 0);
     }
   }
 
-  int64_t message_bytes(int position) const {
-    int64_t bytes = 0;
-    for (size_t t = 0; t < tables_.size(); ++t)
-      if (is_sparse_[t])
-        bytes += counts_[t][position] * row_bytes(tables_[t].row_elems, wire_);
-    return bytes;
-  }
-  int64_t number_bytes(int position) const {
-    int64_t bytes = 0;
-    for (size_t t = 0; t < tables_.size(); ++t)
-      if (is_sparse_[t])
-        bytes += counts_[t][position] * int64_t{sizeof(uint32_t)};
-    return bytes;
-  }
-
-  Message pack(const std::vector<std::vector<uint32_t>>& touched) const {
-    Message message(message_bytes(group_.position));
-    std::byte* number = message.at(0);
-    std::byte* value = message.at(number_bytes(group_.position));
-    for (size_t t = 0; t < tables_.size(); ++t) {
-      if (!is_sparse_[t] || touched[t].empty()) continue;
-      const auto& [values, elems] = tables_[t];
-      const size_t bytes = touched[t].size() * sizeof(uint32_t);
-      std::memcpy(number, touched[t].data(), bytes);
-      number += bytes;
-      for (const uint32_t row : touched[t]) {
-        const float* from = values.data() + row * elems;
-        if (wire_ == Wire::kBf16)
-          pack_bf16(reinterpret_cast<uint16_t*>(value), from, elems);
-        else
-          std::memcpy(value, from,
-                      static_cast<size_t>(wire_bytes(wire_, elems)));
-        value += wire_bytes(wire_, elems);
-      }
+  // Of the tables before `table`: where its part of a member's message begins,
+  // counted in rows' numbers and in bytes of values.
+  struct Place {
+    int64_t numbers = 0, bytes = 0;
+  };
+  Place place_of(size_t table, int position) const {
+    Place place;
+    for (size_t t = 0; t < table; ++t) {
+      place.numbers += counts_[t][position];
+      place.bytes +=
+          wire_bytes(wire_, counts_[t][position] * tables_[t].row_elems);
     }
-    return message;
+    return place;
   }
 
-  static void clear(const RowTable& table, const std::vector<uint32_t>& rows) {
-    for (const uint32_t row : rows)
-      std::fill_n(table.values.data() + row * table.row_elems, table.row_elems,
-                  0.0f);
+  Bytes message(int position) {
+    const Place end = place_of(tables_.size(), position);
+    const int64_t bytes = end.numbers * int64_t{sizeof(uint32_t)} + end.bytes;
+    return {memory_.message(position, bytes), bytes};
   }
 
-  void add(Message& message, int position) const {
-    const auto* number = reinterpret_cast<const uint32_t*>(message.at(0));
-    const std::byte* value = message.at(number_bytes(position));
+  struct Rows {
+    std::span<uint32_t> numbers;
+    std::byte* values;
+  };
+  Rows rows_of(size_t table, int position) {
+    auto* numbers = static_cast<uint32_t*>(message(position).data);
+    const Place place = place_of(table, position);
+    const Place end = place_of(tables_.size(), position);
+    return {{numbers + place.numbers,
+             static_cast<size_t>(counts_[table][position])},
+            reinterpret_cast<std::byte*>(numbers + end.numbers) + place.bytes};
+  }
+
+  // Room for the values of so many rows.
+  float* values_of(int64_t rows, const RowTable& table) {
+    const auto elems = static_cast<size_t>(rows * table.row_elems);
+    if (memory_.values.size() < elems) memory_.values.resize(elems);
+    return memory_.values.data();
+  }
+
+  // The own message; its rows become 0 in the tables.
+  void pack() {
+    constexpr size_t kBlock = 256;  // rows that are rounded together
     for (size_t t = 0; t < tables_.size(); ++t) {
       if (!is_sparse_[t]) continue;
-      const int64_t rows = counts_[t][position];
-      if (wire_ == Wire::kBf16)
-        add_rows(tables_[t], {number, static_cast<size_t>(rows)},
-                 reinterpret_cast<const uint16_t*>(value));
-      else
-        add_rows(tables_[t], {number, static_cast<size_t>(rows)},
-                 reinterpret_cast<const float*>(value));
-      number += rows;
-      value += wire_bytes(wire_, rows * tables_[t].row_elems);
+      const std::span<const uint32_t> touched = memory_.touched[t];
+      auto [numbers, values] = rows_of(t, group_.position);
+      std::copy(touched.begin(), touched.end(), numbers.begin());
+      if (wire_ == Wire::kF32) {
+        take_rows(reinterpret_cast<float*>(values), tables_[t], touched);
+        continue;
+      }
+      for (size_t i = 0; i < touched.size(); i += kBlock) {
+        const auto block =
+            touched.subspan(i, std::min(kBlock, touched.size() - i));
+        const int64_t elems = std::ssize(block) * tables_[t].row_elems;
+        float* wide = values_of(kBlock, tables_[t]);
+        take_rows(wide, tables_[t], block);
+        pack_bf16(reinterpret_cast<uint16_t*>(values), wide, elems);
+        values += wire_bytes(wire_, elems);
+      }
     }
   }
 
-  static float wide(float value) { return value; }
-  static float wide(uint16_t bits) { return from_bf16(bits); }
-
-  template <typename Value>
-  static void add_rows(const RowTable& table,
-                       std::span<const uint32_t> rows,
-                       const Value* from) {
-    constexpr size_t kAhead = 16;  // rows lie far apart: asked for beforehand
-    const int64_t elems = table.row_elems;
-    for (size_t i = 0; i < rows.size(); ++i, from += elems) {
-      const int64_t soon = rows[std::min(i + kAhead, rows.size() - 1)];
-      __builtin_prefetch(table.values.data() + soon * elems, 1);
-      float* to = table.values.data() + rows[i] * elems;
-      for (int64_t j = 0; j < elems; ++j) to[j] += wide(from[j]);
+  // Range after range of a table, which then stays in the cache while the
+  // rows of all positions are added.
+  void add_up() {
+    constexpr int64_t kRangeElems = int64_t{1} << 16;
+    for (size_t t = 0; t < tables_.size(); ++t) {
+      const int64_t elems = tables_[t].row_elems;
+      const int64_t rows = std::ssize(tables_[t].values) / elems;
+      const int64_t range = std::max<int64_t>(1, kRangeElems / elems);
+      std::vector<Rows> left;
+      for (int p = 0; p < group_.size(); ++p) left.push_back(rows_of(t, p));
+      for (int64_t end = range; is_sparse_[t] && end < rows + range;
+           end += range)
+        for (Rows& of_member : left) add_range(of_member, tables_[t], end);
     }
+  }
+
+  // Those of `rows` below `end`.
+  void add_range(Rows& rows, const RowTable& table, int64_t end) {
+    const auto last =
+        std::lower_bound(rows.numbers.begin(), rows.numbers.end(), end);
+    const auto count = static_cast<size_t>(last - rows.numbers.begin());
+    const auto elems = static_cast<int64_t>(count) * table.row_elems;
+    const float* from = reinterpret_cast<const float*>(rows.values);
+    if (wire_ == Wire::kBf16) {
+      float* wide = values_of(static_cast<int64_t>(count), table);
+      unpack_bf16(wide, reinterpret_cast<const uint16_t*>(rows.values), elems);
+      from = wide;
+    }
+    add_rows(table, rows.numbers.first(count), from);
+    rows.numbers = rows.numbers.subspan(count);
+    rows.values += wire_bytes(wire_, elems);
   }
 
   Endpoint& endpoint_;
@@ -241,11 +285,24 @@ class RowExchange {
   const Wire wire_;
   const Tag tag_;
   const Traffic kind_;
-  std::vector<std::vector<int64_t>> counts_;  // by table, by position
-  std::vector<bool> is_sparse_;               // by table
+  RowMemory& memory_;
+  std::vector<bool> is_sparse_;  // by table
+  // By table, by position: rows in the messages, none of a table that goes by
+  // the ring.
+  std::vector<std::vector<int64_t>> counts_;
 };
 
 }  // namespace
+
+std::byte* RowMemory::message(int position, int64_t bytes) {
+  if (std::ssize(messages_) <= position) messages_.resize(position + 1);
+  Block& block = messages_[position];
+  if (block.bytes < bytes || !block.data) {
+    const int64_t room = bytes + bytes / 8;  // counts differ a little
+    block = {room, std::make_unique_for_overwrite<std::byte[]>(room)};
+  }
+  return block.data.get();
+}
 
 bool travels_as_rows(const TouchedRows& table, Wire wire) {
   const int64_t touched =
@@ -276,14 +333,16 @@ void all_reduce_rows(Endpoint& endpoint,
                      std::span<const RowTable> tables,
                      Wire wire,
                      Tag tag,
-                     Traffic kind) {
+                     Traffic kind,
+                     RowMemory& memory) {
   CHECK(group.position >= 0 && group.position < group.size());
   CHECK(group.members[group.position] == endpoint.rank());
   if (group.size() == 1) return;
-  std::vector<std::vector<uint32_t>> touched;
-  for (const RowTable& table : tables) touched.push_back(touched_rows(table));
+  memory.touched.resize(tables.size());
+  for (size_t t = 0; t < tables.size(); ++t)
+    find_touched(memory.touched[t], tables[t]);
   endpoint.perform([&](Endpoint& here) {
-    RowExchange(here, group, tables, wire, tag, kind).run(touched);
+    RowExchange(here, group, tables, wire, tag, kind, memory).run();
   });
 }
 

@@ -13,6 +13,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,23 @@ struct RowTable {
   int64_t row_elems = 1;
 };
 
+// Memory of one exchange at a time, kept from one to the next: what comes in
+// is megabytes, which cost as much to get from the system as to add up.
+class RowMemory {
+ public:
+  // Room for `bytes`, which are not set, as the message of a position.
+  std::byte* message(int position, int64_t bytes);
+  std::vector<std::vector<uint32_t>> touched;  // rows, by table
+  std::vector<float> values;                   // of a range of rows
+
+ private:
+  struct Block {
+    int64_t bytes = 0;
+    std::unique_ptr<std::byte[]> data;
+  };
+  std::vector<Block> messages_;
+};
+
 // In place, over the group. All members call with tables of the same sizes;
 // the tag belongs to the call until it returns. Values are rounded to the wire
 // once, before they are added in fp32 (by the ring: see there).
@@ -34,7 +52,17 @@ void all_reduce_rows(Endpoint& endpoint,
                      std::span<const RowTable> tables,
                      Wire wire,
                      Tag tag,
-                     Traffic kind);
+                     Traffic kind,
+                     RowMemory& memory);
+inline void all_reduce_rows(Endpoint& endpoint,
+                            const Group& group,
+                            std::span<const RowTable> tables,
+                            Wire wire,
+                            Tag tag,
+                            Traffic kind) {
+  RowMemory memory;
+  all_reduce_rows(endpoint, group, tables, wire, tag, kind, memory);
+}
 
 // What decides how a table travels.
 struct TouchedRows {

@@ -28,7 +28,8 @@ struct Answer {
 // logits of first and last for the tokens of all windows of the question, end
 // to end. Candidates begin and end in the context, the first token is one of
 // its maximum context, and at most options.max_answer_length long; equal texts
-// are kept once.
+// are kept once. Scores that are not finite make none; without a candidate the
+// answer is "empty", as run_squad has it.
 std::vector<Answer> best_answers(const QuestionSet& set,
                                  int64_t question,
                                  std::span<const float> scores,

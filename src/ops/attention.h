@@ -16,7 +16,9 @@ namespace syncopate {
 // H = heads * D. Head a of a token is columns a * D to (a + 1) * D of each of
 // the three parts. Dropout draws element (query position, key position) of
 // head a of sequence n from Philox (seed ^ salt, kDropout, first_sample + n,
-// (a * max_position + query) * max_position + key) with max_position = 65536.
+// (a * max_position + query) * max_position + key) with max_position = 65536;
+// what a block of draws (base/rng.h) is numbered beyond 2^32 is the sequence's
+// second number. On a GPU D is at most 128.
 void attention_forward(Context& context,
                        Tensor out,       // (T, H) fp32 or bf16
                        Tensor lse,       // (T, heads) fp32: log sum exp of S

@@ -48,12 +48,12 @@ class HostReducer final : public Reducer {
                   int64_t elems,
                   Wire wire,
                   Tag tag) override {
-    begin(
-        std::move(name), range, offset, elems,
-        [this, offset, wire, tag](Endpoint& endpoint, std::span<float> values) {
-          all_reduce_rows(endpoint, group_, tables_in(offset, values), wire,
-                          tag, Traffic::kPayload);
-        });
+    begin(std::move(name), range, offset, elems,
+          [this, &memory = row_memory_[range.data() + offset], offset, wire,
+           tag](Endpoint& endpoint, std::span<float> values) {
+            all_reduce_rows(endpoint, group_, tables_in(offset, values), wire,
+                            tag, Traffic::kPayload, memory);
+          });
   }
 
   // Tells the time spent waiting for others from the time that messages take:
@@ -94,7 +94,7 @@ class HostReducer final : public Reducer {
   }
 
  private:
-  // A task that makes of a range on the host what `sum` makes of it.
+  // A task that makes of a range on the host what `sum_up` makes of it.
   template <typename SumUp>
   void begin(std::string name,
              std::span<float> range,
@@ -165,6 +165,7 @@ class HostReducer final : public Reducer {
   Group group_;
   CollectiveAlgorithm algorithm_;
   std::map<const float*, std::unique_ptr<Mirror>> mirrors_;
+  std::map<const float*, RowMemory> row_memory_;  // by where a range begins
   // By position in in_flight_: when the range was ready on the device.
   std::vector<std::unique_ptr<Event>> ready_;
   std::vector<Task> in_flight_;

@@ -195,7 +195,7 @@ input_of() { # input_of NETWORK: its file, and `options`
   input=$here/$1.ini
   [[ -r $input ]] || { echo "$input: no such input"; exit 66; }
 }
-rate() { sed -n 's|^step: .*, \([0-9.]*\) images/s.*|\1|p' "$@" | tail -n 1; }
+rate() { sed -n 's|^step: .*, \([0-9.]*\) [a-z]*/s.*|\1|p' "$@" | tail -n 1; }
 goal_of() {
   case $1 in
     resnet50) echo "3079 then 6000" ;;

@@ -19,7 +19,7 @@ for candidate in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
 done
 [[ -n $peer ]] || echo "no Python with torch (apt install python3-torch): syncopate alone"
 
-rate() { sed -n 's|^step: .*, \([0-9.]*\) images/s.*|\1|p' | tail -n 1; }
+rate() { sed -n 's|^step: .*, \([0-9.]*\) [a-z]*/s.*|\1|p' | tail -n 1; }
 median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 
 echo "machine: $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)," \

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kBlockVectors = 4;                       // of queries
 constexpr int kBlockQueries = kBlockVectors * kLanes;  // 64
-constexpr int64_t kBlockKeys = 64;
+constexpr int64_t kBlockKeys = 128;
 
 // One head of one sequence, and the places of its first token.
 struct Head {
@@ -243,8 +243,6 @@ void forward_head(T* out,
   load_rows(memory.values, D, qkv + head.wide(2), stride, head.length, D, 1);
   for (int64_t query = 0; query < head.length; query += kBlockQueries) {
     const int64_t count = std::min<int64_t>(kBlockQueries, head.length - query);
-    prefetch_rows(qkv + head.wide(0) + (query + kBlockQueries) * stride, stride,
-                  kBlockQueries, D);
     with_vectors(count, [&](auto vectors) {
       forward_block<vectors()>(out + head.narrow() + query * head.H(),
                                lse + head.stats() + query * head.heads,
@@ -385,16 +383,13 @@ void backward_head(T* dqkv,
   for (int64_t query = 0; query < head.length; query += kBlockQueries) {
     const int64_t count = std::min<int64_t>(kBlockQueries, head.length - query);
     const int64_t narrow = head.narrow() + query * H;
-    const int64_t wide = head.wide(0) + query * 3 * H;
-    prefetch_rows(qkv + wide + kBlockQueries * 3 * H, 3 * H, kBlockQueries, D);
-    prefetch_rows(dout + narrow + kBlockQueries * H, H, kBlockQueries, D);
-    prefetch_rows(out + narrow + kBlockQueries * H, H, kBlockQueries, D);
     QueryStats stats;
     for (int64_t i = 0; i < count; ++i) {
       stats.lse[i] = lse[head.stats() + (query + i) * head.heads];
       stats.delta[i] = dot_row(dout + narrow + i * H, out + narrow + i * H, D);
     }
     with_vectors(count, [&](auto vectors) {
+      const int64_t wide = head.wide(0) + query * 3 * H;
       backward_block<vectors()>(dqkv + wide, qkv + wide, dout + narrow, stats,
                                 memory, head, mask, query, count);
     });

@@ -27,7 +27,7 @@ struct Backward {
   int64_t H;
 };
 
-double sum_of_lanes(F16 value) {
+[[gnu::always_inline]] inline double sum_of_lanes(F16 value) {
   float lane[kLanes];
   store(lane, value);
   double sum = 0;

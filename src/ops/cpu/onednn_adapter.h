@@ -29,4 +29,21 @@ ConvChoice choose_conv_backward_data(const dnnl::engine& engine,
 ConvChoice choose_conv_backward_weights(const dnnl::engine& engine,
                                         const ConvDescription& conv);
 
+// c (M, N) = a (M, D) b (D, N) [+ bias (1, N)] [+ c]. Dimensions may be
+// DNNL_RUNTIME_DIM_VAL.
+struct MatmulDescription {
+  dnnl::memory::desc a, b, c;
+  dnnl::memory::desc bias;  // of no elements: none
+  bool accumulates;
+};
+
+struct MatmulChoice {
+  dnnl::primitive primitive;  // empty: no implementation of this description
+  dnnl::memory::desc b, scratchpad;  // b: where the format was left open
+  explicit operator bool() const { return static_cast<bool>(primitive); }
+};
+
+MatmulChoice choose_matmul(const dnnl::engine& engine,
+                           const MatmulDescription& product);
+
 }  // namespace syncopate::cpu

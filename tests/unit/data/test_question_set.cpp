@@ -147,6 +147,11 @@ TEST_F(Questions, TheTestSetKeepsAllOfThem) {
   EXPECT_EQ(data.source, "squad " + options_.path);
 }
 
+std::string without_spaces(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  return text;
+}
+
 TEST_F(Questions, LabelsAndWordsAreBytesOfTheAnswer) {
   const QuestionData data = load_questions(options_, 1);
   int64_t held = 0, exact = 0;
@@ -169,13 +174,16 @@ TEST_F(Questions, LabelsAndWordsAreBytesOfTheAnswer) {
     ++held;
     const int32_t begin = word(window.answer_first).begin;
     const int32_t end = word(window.answer_last).end;
-    exact +=
-        context.substr(static_cast<size_t>(begin),
-                       static_cast<size_t>(end - begin)) == question.answers[0];
+    const std::string text = context.substr(static_cast<size_t>(begin),
+                                            static_cast<size_t>(end - begin));
+    // Some answers begin or end within a word, or have other spaces.
+    EXPECT_NE(without_spaces(text).find(without_spaces(question.answers[0])),
+              std::string::npos)
+        << text << " | " << question.answers[0];
+    exact += text == question.answers[0];
   }
-  // The others begin or end within a word.
   EXPECT_GT(held, 20);
-  EXPECT_GT(2 * exact, held);
+  EXPECT_GT(exact, 0);
 }
 
 TEST_F(Questions, ATestQuestionIsLabelledByTheFirstAnswerThatStands) {

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "base/rng.h"
 #include "support/recorded.h"
 #include "support/test_device.h"
@@ -51,11 +53,9 @@ void expect_sorted(TestContext& test,
 // Around warps, chunks of 2,048 and digits of 8 bits; with 1,000 chunks a
 // thread adds up more than one.
 TEST(Sort, FollowsAStableSort) {
-  for (const int64_t n : {1, 31, 33, 255, 2047, 2048, 2049, 20000})
-    for (const int64_t R :
-         {int64_t{1}, int64_t{2}, int64_t{255}, int64_t{256}, int64_t{257},
-          int64_t{65536}, int64_t{30522}, int64_t{1} << 24, int64_t{33762577},
-          (int64_t{1} << 31) - 1}) {
+  for (const int64_t n : {1, 33, 2048, 2049, 20000})
+    for (const int64_t R : {int64_t{1}, int64_t{255}, int64_t{256},
+                            int64_t{65536}, (int64_t{1} << 31) - 1}) {
       SCOPED_TRACE(fmt::format("n {} R {}", n, R));
       TestContext test;
       const auto keys = random_keys(n, R, 1);

@@ -81,7 +81,7 @@ TEST(Embedding, BackwardAddsUpToTheTable) {
                                   {97, 300, 128},
                                   {2500, 1300, 24},
                                   {4600, 30522, 8},
-                                  {700, 3000000, 3},
+                                  {700, 70000, 3},
                                   {65, 2, 1024}}) {
       SCOPED_TRACE(fmt::format("{} n {} V {} D {}", name_of(dtype), n, V, D));
       TestContext test, one(1);
@@ -106,8 +106,8 @@ TEST(Embedding, BackwardAddsUpToTheTable) {
 // ids lie across the chunks of the sorted tokens.
 TEST(Embedding, BackwardCountsEachTokenOnce) {
   TestContext test;
-  for (const int64_t V : {1, 2, 3, 5, 40})
-    for (const int64_t n : {31, 32, 33, 64, 127, 129, 500}) {
+  for (const int64_t V : {1, 3, 40})
+    for (const int64_t n : {31, 33, 64, 129, 500}) {
       const GuardedTensor dtable(DType::kF32, {V, 4}, Layout::kRowMajor,
                                  std::vector<double>(V * 4, 1));
       std::vector<double> dy(static_cast<size_t>(n * 4));

@@ -1,0 +1,48 @@
+// What the fuzz targets share: what may become of an input, and where an input
+// lies that a reader wants as a file.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/file.h"
+
+// One a program. Whatever it lets out but a return of 0 is a finding.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace syncopate::fuzz {
+
+struct Counts {
+  int64_t accepted = 0, refused = 0;
+};
+inline Counts counts;
+
+// Ends the program with a line: something does not hold of what was accepted.
+[[noreturn]] void found(std::string_view what);
+
+// Runs `read`, which returns, or throws Error(kBadInput) or
+// Error(kInputMissing) of one line that begins with `origin`; any other
+// exception passes through.
+void refused_or_not(std::string_view origin, const Error& error);
+template <typename Read>
+void accept_or_refuse(std::string_view origin, const Read& read) {
+  try {
+    read();
+    ++counts.accepted;
+  } catch (const Error& error) {
+    refused_or_not(origin, error);
+    ++counts.refused;
+  }
+}
+
+// A folder in memory where there is one (/dev/shm), removed when the program
+// ends.
+const fs::path& scratch_folder();
+// Replaces a file of the folder and says where it lies.
+fs::path scratch_file(const std::string& name, std::string_view content);
+
+}  // namespace syncopate::fuzz
