@@ -6,6 +6,7 @@ namespace {
 using Forward = dnnl::convolution_forward;
 using BackwardData = dnnl::convolution_backward_data;
 using BackwardWeights = dnnl::convolution_backward_weights;
+using Matmul = dnnl::matmul;
 
 dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attributes;
@@ -43,7 +44,21 @@ BackwardWeights::primitive_desc backward_weights_desc(
       c.padding_after, hint, user_scratchpad(), kAllowEmpty);
 }
 
+Matmul::primitive_desc matmul_desc(const dnnl::engine& engine,
+                                   const MatmulDescription& m,
+                                   const dnnl::primitive_attr& attributes) {
+  return Matmul::primitive_desc(engine, m.a, m.b, m.bias, m.c, attributes,
+                                kAllowEmpty);
+}
+
 #else
+
+Matmul::primitive_desc matmul_desc(const dnnl::engine& engine,
+                                   const MatmulDescription& m,
+                                   const dnnl::primitive_attr& attributes) {
+  const Matmul::desc operation(m.a, m.b, m.bias, m.c);
+  return Matmul::primitive_desc(operation, attributes, engine, kAllowEmpty);
+}
 
 Forward::primitive_desc forward_desc(const dnnl::engine& engine,
                                      const ConvDescription& c) {
@@ -136,6 +151,19 @@ ConvChoice choose_conv_backward_weights(const dnnl::engine& engine,
   if (!pd) return {};
   return {BackwardWeights(pd), pd.src_desc(), pd.diff_weights_desc(),
           pd.diff_dst_desc(), pd.scratchpad_desc()};
+}
+
+MatmulChoice choose_matmul(const dnnl::engine& engine,
+                           const MatmulDescription& product) {
+  dnnl::primitive_attr attributes = user_scratchpad();
+  if (product.accumulates) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attributes.set_post_ops(sum);
+  }
+  const auto pd = matmul_desc(engine, product, attributes);
+  if (!pd) return {};
+  return {Matmul(pd), pd.weights_desc(), pd.scratchpad_desc()};
 }
 
 }  // namespace syncopate::cpu

@@ -1,0 +1,211 @@
+#include "ops/cpu/row_products.h"
+
+#include <omp.h>
+
+#include <unordered_map>
+
+#include "ops/cpu/onednn_adapter.h"
+
+namespace syncopate::cpu {
+namespace {
+
+using Desc = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+using Tag = dnnl::memory::format_tag;
+using Type = dnnl::memory::data_type;
+
+constexpr int kScratchpad = 0, kPacked = 1;
+
+// Rows of one call of a primitive: 256 are as fast as more, if there are one or
+// two threads; 1024 keep more of them busy.
+constexpr int64_t kRowsOfCall[] = {1024, 256, 64, 16};
+constexpr int64_t kFewestRows = 16;
+
+struct RowProductHash {
+  size_t operator()(const RowProduct& p) const {
+    uint64_t hash = 0;
+    for (const int64_t value :
+         {p.inner, p.columns, static_cast<int64_t>(p.dtype),
+          static_cast<int64_t>(p.form), int64_t{p.has_bias}})
+      hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15;
+    return hash ^ (hash >> 32);
+  }
+};
+
+Type type_of(DType dtype) {
+  return dtype == DType::kF32 ? Type::f32 : Type::bf16;
+}
+
+Desc row_major(int64_t rows, int64_t columns, Type type) {
+  return {{rows, columns}, type, Dims{columns, 1}};
+}
+
+// w as the primitive takes it, (inner, columns).
+Desc matrix(const RowProduct& p, Type type) {
+  return {{p.inner, p.columns},
+          type,
+          p.form == MatrixForm::kColumnsByInner ? Dims{1, p.inner}
+                                                : Dims{p.columns, 1}};
+}
+
+// What a context keeps of one product.
+struct RowPlan {
+  Desc packed_format;  // of w
+  dnnl::reorder pack;
+  std::unordered_map<int64_t, MatmulChoice> by_rows;
+};
+
+struct ProductCache {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::unordered_map<RowProduct, RowPlan, RowProductHash> plans;
+  std::unordered_map<int64_t, MatmulChoice> outer;  // by K * 2^32 + D
+};
+
+MatmulChoice choose_rows(const dnnl::engine& engine,
+                         const RowProduct& p,
+                         int64_t rows,
+                         const Desc& w) {
+  const Type type = type_of(p.dtype);
+  const MatmulChoice choice = choose_matmul(
+      engine,
+      {.a = row_major(rows, p.inner, type),
+       .b = w,
+       .c = row_major(rows, p.columns, type),
+       .bias = p.has_bias ? row_major(1, p.columns, Type::f32) : Desc(),
+       .accumulates = false});
+  CHECK_MSG(choice, "oneDNN has no {} product of ({}, {}) and ({}, {})",
+            p.dtype == DType::kF32 ? "fp32" : "bf16", rows, p.inner, p.inner,
+            p.columns);
+  return choice;
+}
+
+// The library's own format of w is the fastest; but oneDNN 2.6 takes longer to
+// turn fp32 into it across than the products gain by it in bf16.
+RowPlan make_plan(const dnnl::engine& engine, const RowProduct& p) {
+  const Type type = type_of(p.dtype);
+  const bool is_plain =
+      p.dtype == DType::kBf16 && p.form == MatrixForm::kColumnsByInner;
+  const Desc wanted = is_plain ? matrix(p, type)
+                               : Desc({p.inner, p.columns}, type, Tag::any);
+  RowPlan plan;
+  plan.packed_format = choose_rows(engine, p, kRowsOfCall[1], wanted).b;
+  plan.pack =
+      dnnl::reorder(dnnl::memory(matrix(p, Type::f32), engine, nullptr),
+                    dnnl::memory(plan.packed_format, engine, nullptr));
+  return plan;
+}
+
+const MatmulChoice& primitive_for(ProductCache& cache,
+                                  const RowProduct& p,
+                                  RowPlan& plan,
+                                  int64_t rows) {
+  auto found = plan.by_rows.find(rows);
+  if (found == plan.by_rows.end())
+    found =
+        plan.by_rows
+            .emplace(rows, choose_rows(cache.engine, p, rows,
+                                       plan.packed_format))
+            .first;
+  return found->second;
+}
+
+dnnl::memory at(const dnnl::engine& engine, const Desc& desc, const void* data) {
+  return {desc, engine, const_cast<void*>(data)};
+}
+
+dnnl::memory scratchpad_of(Context& context,
+                           const dnnl::engine& engine,
+                           const MatmulChoice& choice) {
+  const auto bytes = static_cast<int64_t>(choice.scratchpad.get_size());
+  return at(engine, choice.scratchpad, context.scratch(bytes, kScratchpad));
+}
+
+}  // namespace
+
+void multiply_rows(Context& context,
+                   const RowProduct& product,
+                   void* y,
+                   const void* x,
+                   const float* w,
+                   const float* bias,
+                   int64_t N) {
+  omp_set_num_threads(context.threads());
+  auto& cache = context.cache<ProductCache>();
+  const dnnl::engine& engine = cache.engine;
+  auto found = cache.plans.find(product);
+  if (found == cache.plans.end())
+    found = cache.plans.emplace(product, make_plan(engine, product)).first;
+  RowPlan& plan = found->second;
+
+  const auto packed_bytes = static_cast<int64_t>(plan.packed_format.get_size());
+  const dnnl::memory packed = at(engine, plan.packed_format,
+                                 context.scratch(packed_bytes, kPacked));
+  dnnl::memory from = at(engine, matrix(product, Type::f32), w);
+  dnnl::memory to = packed;
+  plan.pack.execute(cache.stream, from, to);
+
+  const Type type = type_of(product.dtype);
+  const auto rows_at = [&](const void* base, int64_t row, int64_t rows,
+                           int64_t columns) {
+    return at(engine, row_major(rows, columns, type),
+              static_cast<const char*>(base) +
+                  row * columns * bytes_of(product.dtype));
+  };
+  const auto call = [&](int64_t row, int64_t rows) {
+    const MatmulChoice& choice = primitive_for(cache, product, plan, rows);
+    std::unordered_map<int, dnnl::memory> arguments = {
+        {DNNL_ARG_SRC, rows_at(x, row, rows, product.inner)},
+        {DNNL_ARG_WEIGHTS, packed},
+        {DNNL_ARG_DST, rows_at(y, row, rows, product.columns)},
+        {DNNL_ARG_SCRATCHPAD, scratchpad_of(context, engine, choice)}};
+    if (product.has_bias)
+      arguments.emplace(
+          DNNL_ARG_BIAS,
+          at(engine, row_major(1, product.columns, Type::f32), bias));
+    choice.primitive.execute(cache.stream, arguments);
+  };
+  int64_t row = 0;
+  for (const int64_t rows : kRowsOfCall)
+    for (; row + rows <= N; row += rows) call(row, rows);
+  // The last rows together with some that are there already: the same values
+  // once more.
+  if (row < N) N < kFewestRows ? call(0, N) : call(N - kFewestRows, kFewestRows);
+}
+
+// Any number of rows by one primitive: its inner dimension stays open.
+void accumulate_products(Context& context,
+                         float* dw,
+                         const Bf16* dy,
+                         const Bf16* x,
+                         int64_t N,
+                         int64_t K,
+                         int64_t D) {
+  omp_set_num_threads(context.threads());
+  auto& cache = context.cache<ProductCache>();
+  const dnnl::engine& engine = cache.engine;
+  const Desc dw_desc = row_major(K, D, Type::f32);
+  const auto dy_desc = [K](int64_t rows) {
+    return Desc({K, rows}, Type::bf16, Dims{1, K});
+  };
+  const auto x_desc = [D](int64_t rows) {
+    return row_major(rows, D, Type::bf16);
+  };
+  MatmulChoice& choice = cache.outer[(K << 32) + D];
+  if (!choice) {
+    choice = choose_matmul(engine, {.a = dy_desc(DNNL_RUNTIME_DIM_VAL),
+                                    .b = x_desc(DNNL_RUNTIME_DIM_VAL),
+                                    .c = dw_desc,
+                                    .bias = {},
+                                    .accumulates = true});
+    CHECK_MSG(choice, "oneDNN has no bf16 product for ({}, {})", K, D);
+  }
+  choice.primitive.execute(
+      cache.stream,
+      {{DNNL_ARG_SRC, at(engine, dy_desc(N), dy)},
+       {DNNL_ARG_WEIGHTS, at(engine, x_desc(N), x)},
+       {DNNL_ARG_DST, at(engine, dw_desc, dw)},
+       {DNNL_ARG_SCRATCHPAD, scratchpad_of(context, engine, choice)}});
+}
+
+}  // namespace syncopate::cpu

@@ -1,0 +1,42 @@
+// Products of many rows with one matrix by oneDNN. Primitives are made for a
+// few numbers of rows and kept, so that any number of rows runs at the speed of
+// shapes that are known beforehand.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/context.h"
+
+namespace syncopate::cpu {
+
+enum class MatrixForm : uint8_t { kInnerByColumns, kColumnsByInner };
+
+// Of y (N, columns) = x (N, inner) w [+ bias], N > 0.
+struct RowProduct {
+  DType dtype;  // of x and y
+  int64_t inner, columns;
+  MatrixForm form;  // how w lies
+  bool has_bias;
+  bool operator==(const RowProduct&) const = default;
+};
+
+// w is rounded to the type of x and y, sums are formed in fp32. Uses scratch 0
+// and 1.
+void multiply_rows(Context& context,
+                   const RowProduct& product,
+                   void* y,
+                   const void* x,
+                   const float* w,
+                   const float* bias,  // (columns) or null
+                   int64_t N);
+
+// dw (K, D) += dy^T x of dy (N, K) and x (N, D) in bf16, summed in fp32. Uses
+// scratch 0.
+void accumulate_products(Context& context,
+                         float* dw,
+                         const Bf16* dy,
+                         const Bf16* x,
+                         int64_t N,
+                         int64_t K,
+                         int64_t D);
+
+}  // namespace syncopate::cpu
