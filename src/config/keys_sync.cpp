@@ -101,7 +101,8 @@ std::vector<Key> sync_keys() {
               "rows that some worker touched, or whole tables (always, "
               "between GPUs by NCCL).",
        .choices = {"rows", "dense"},
-       .used_when = used_by({"bsp"})},
+       .used_when = {used_by({"bsp"})[0],
+                     {"model.family", {"bert", "deepfm"}}}},
       {.name = "bsp.batchnorm",
        .target = at2<&SyncOptions::bsp, &BspOptions::batchnorm>,
        .doc = "Running statistics of BatchNorm: each worker's own, or "

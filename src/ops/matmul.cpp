@@ -8,6 +8,7 @@ namespace syncopate {
 static void check_shapes(const ConstTensor& x,
                          const ConstTensor& y,
                          const ConstTensor& w) {
+  CHECK(x.dtype == y.dtype && w.dtype == DType::kF32);
   CHECK(x.shape.rank() == 2 && y.shape.rank() == 2 && w.shape.rank() == 2);
   CHECK_MSG(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[1] &&
                 y.shape[1] == w.shape[0],
@@ -20,7 +21,8 @@ void linear_forward(Context& context,
                     ConstTensor w,
                     ConstTensor b) {
   check_shapes(x, y, w);
-  CHECK(b.data == nullptr || b.elems() == y.shape[1]);
+  CHECK(b.data == nullptr ||
+        (b.elems() == y.shape[1] && b.dtype == DType::kF32));
   bodies_of(context).linear_forward(context, y, x, w, b);
 }
 
@@ -32,9 +34,10 @@ void linear_backward(Context& context,
                      ConstTensor x,
                      ConstTensor w) {
   check_shapes(x, dy, w);
-  CHECK(dx.data == nullptr || dx.shape == x.shape);
-  CHECK(dw.shape == w.shape);
-  CHECK(db.data == nullptr || db.elems() == dy.shape[1]);
+  CHECK(dx.data == nullptr || (dx.shape == x.shape && dx.dtype == x.dtype));
+  CHECK(dw.shape == w.shape && dw.dtype == DType::kF32);
+  CHECK(db.data == nullptr ||
+        (db.elems() == dy.shape[1] && db.dtype == DType::kF32));
   bodies_of(context).linear_backward(context, dx, dw, db, dy, x, w);
 }
 

@@ -1,10 +1,13 @@
-// Products by oneDNN's sgemm: row-major, any sizes, nothing to keep per shape,
-// and beta = 1 accumulates.
+// Products by oneDNN: its blocked form where rows are many, its plain one for
+// what is small, whose operands are not worth a copy, and for the gradients of
+// weights in fp32, where it is faster and accumulates.
 #include <omp.h>
 
+#include "ops/cpu/column_sums.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/few_outputs.h"
 #include "ops/cpu/onednn_adapter.h"
-#include "ops/cpu/parallel.h"
+#include "ops/cpu/row_products.h"
 
 namespace syncopate::cpu {
 namespace {
@@ -20,12 +23,16 @@ void gemm(Context& context,
           const float* b,
           float beta,
           float* c) {
-  if (M == 0 || N == 0) return;
   omp_set_num_threads(context.threads());
   const auto status = dnnl::sgemm(transpose_a, transpose_b, M, N, D, 1.0f, a,
                                   transpose_a == 'N' ? D : M, b,
                                   transpose_b == 'N' ? N : D, beta, c, N);
   CHECK(status == dnnl::status::success);
+}
+
+// Measured: where the copy of w that the blocked form needs has paid.
+bool is_worth_blocks(DType dtype, int64_t N, int64_t D, int64_t K) {
+  return dtype == DType::kBf16 || (N >= 64 && D >= 16 && K >= 16);
 }
 
 }  // namespace
@@ -36,11 +43,21 @@ void linear_forward(Context& context,
                     ConstTensor w,
                     ConstTensor b) {
   const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
-  const bool has_bias = b.data != nullptr;
-  if (has_bias)
-    for (int64_t n = 0; n < N; ++n) std::copy_n(b.f32(), K, y.f32() + n * K);
-  gemm(context, 'N', 'T', N, K, D, x.f32(), w.f32(), has_bias ? 1.0f : 0.0f,
-       y.f32());
+  if (N == 0 || K == 0) return;
+  if (K <= kMostFewOutputs) return few_outputs_forward(context, y, x, w, b);
+  const float* bias = b.data == nullptr ? nullptr : b.f32();
+  if (is_worth_blocks(x.dtype, N, D, K))
+    return multiply_rows(context,
+                         {.dtype = x.dtype,
+                          .inner = D,
+                          .columns = K,
+                          .form = MatrixForm::kColumnsByInner,
+                          .has_bias = bias != nullptr},
+                         y.data, x.data, w.f32(), bias, N);
+  if (bias != nullptr)
+    for (int64_t n = 0; n < N; ++n) std::copy_n(bias, K, y.f32() + n * K);
+  gemm(context, 'N', 'T', N, K, D, x.f32(), w.f32(),
+       bias != nullptr ? 1.0f : 0.0f, y.f32());
 }
 
 void linear_backward(Context& context,
@@ -51,16 +68,29 @@ void linear_backward(Context& context,
                      ConstTensor x,
                      ConstTensor w) {
   const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
-  if (dx.data != nullptr)
+  if (N == 0 || K == 0) return;
+  if (db.data != nullptr)
+    with_float_type(dy.dtype, [&](auto type) {
+      add_column_sums(context, db.f32(),
+                      static_cast<const decltype(type)*>(dy.data), N, K);
+    });
+  if (K <= kMostFewOutputs)
+    return few_outputs_backward(context, dx, dw, dy, x, w);
+  if (dx.data != nullptr && is_worth_blocks(x.dtype, N, K, D))
+    multiply_rows(context,
+                  {.dtype = x.dtype,
+                   .inner = K,
+                   .columns = D,
+                   .form = MatrixForm::kInnerByColumns,
+                   .has_bias = false},
+                  dx.data, dy.data, w.f32(), nullptr, N);
+  else if (dx.data != nullptr)
     gemm(context, 'N', 'N', N, D, K, dy.f32(), w.f32(), 0.0f, dx.f32());
-  gemm(context, 'T', 'N', K, D, N, dy.f32(), x.f32(), 1.0f, dw.f32());
-  if (db.data == nullptr) return;
-  // Columns side by side, rows in order.
-  auto* sum = static_cast<float*>(context.scratch(K * int64_t{sizeof(float)}));
-  std::fill_n(sum, K, 0.0f);
-  for (int64_t n = 0; n < N; ++n)
-    for (int64_t k = 0; k < K; ++k) sum[k] += dy.f32()[n * K + k];
-  for (int64_t k = 0; k < K; ++k) db.f32()[k] += sum[k];
+  if (x.dtype == DType::kBf16)
+    accumulate_products(context, dw.f32(), static_cast<const Bf16*>(dy.data),
+                        static_cast<const Bf16*>(x.data), N, K, D);
+  else
+    gemm(context, 'T', 'N', K, D, N, dy.f32(), x.f32(), 1.0f, dw.f32());
 }
 
 }  // namespace syncopate::cpu

@@ -68,12 +68,11 @@ MatmulChoice choose_rows(const dnnl::engine& engine,
                          const Desc& w) {
   const Type type = type_of(p.dtype);
   const MatmulChoice choice = choose_matmul(
-      engine,
-      {.a = row_major(rows, p.inner, type),
-       .b = w,
-       .c = row_major(rows, p.columns, type),
-       .bias = p.has_bias ? row_major(1, p.columns, Type::f32) : Desc(),
-       .accumulates = false});
+      engine, {.a = row_major(rows, p.inner, type),
+               .b = w,
+               .c = row_major(rows, p.columns, type),
+               .bias = p.has_bias ? row_major(1, p.columns, Type::f32) : Desc(),
+               .accumulates = false});
   CHECK_MSG(choice, "oneDNN has no {} product of ({}, {}) and ({}, {})",
             p.dtype == DType::kF32 ? "fp32" : "bf16", rows, p.inner, p.inner,
             p.columns);
@@ -86,13 +85,12 @@ RowPlan make_plan(const dnnl::engine& engine, const RowProduct& p) {
   const Type type = type_of(p.dtype);
   const bool is_plain =
       p.dtype == DType::kBf16 && p.form == MatrixForm::kColumnsByInner;
-  const Desc wanted = is_plain ? matrix(p, type)
-                               : Desc({p.inner, p.columns}, type, Tag::any);
+  const Desc wanted =
+      is_plain ? matrix(p, type) : Desc({p.inner, p.columns}, type, Tag::any);
   RowPlan plan;
   plan.packed_format = choose_rows(engine, p, kRowsOfCall[1], wanted).b;
-  plan.pack =
-      dnnl::reorder(dnnl::memory(matrix(p, Type::f32), engine, nullptr),
-                    dnnl::memory(plan.packed_format, engine, nullptr));
+  plan.pack = dnnl::reorder(dnnl::memory(matrix(p, Type::f32), engine, nullptr),
+                            dnnl::memory(plan.packed_format, engine, nullptr));
   return plan;
 }
 
@@ -102,15 +100,16 @@ const MatmulChoice& primitive_for(ProductCache& cache,
                                   int64_t rows) {
   auto found = plan.by_rows.find(rows);
   if (found == plan.by_rows.end())
-    found =
-        plan.by_rows
-            .emplace(rows, choose_rows(cache.engine, p, rows,
-                                       plan.packed_format))
-            .first;
+    found = plan.by_rows
+                .emplace(rows,
+                         choose_rows(cache.engine, p, rows, plan.packed_format))
+                .first;
   return found->second;
 }
 
-dnnl::memory at(const dnnl::engine& engine, const Desc& desc, const void* data) {
+dnnl::memory at(const dnnl::engine& engine,
+                const Desc& desc,
+                const void* data) {
   return {desc, engine, const_cast<void*>(data)};
 }
 
@@ -139,8 +138,8 @@ void multiply_rows(Context& context,
   RowPlan& plan = found->second;
 
   const auto packed_bytes = static_cast<int64_t>(plan.packed_format.get_size());
-  const dnnl::memory packed = at(engine, plan.packed_format,
-                                 context.scratch(packed_bytes, kPacked));
+  const dnnl::memory packed =
+      at(engine, plan.packed_format, context.scratch(packed_bytes, kPacked));
   dnnl::memory from = at(engine, matrix(product, Type::f32), w);
   dnnl::memory to = packed;
   plan.pack.execute(cache.stream, from, to);
@@ -170,7 +169,8 @@ void multiply_rows(Context& context,
     for (; row + rows <= N; row += rows) call(row, rows);
   // The last rows together with some that are there already: the same values
   // once more.
-  if (row < N) N < kFewestRows ? call(0, N) : call(N - kFewestRows, kFewestRows);
+  if (row < N)
+    N < kFewestRows ? call(0, N) : call(N - kFewestRows, kFewestRows);
 }
 
 // Any number of rows by one primitive: its inner dimension stays open.

@@ -6,7 +6,6 @@
 
 namespace syncopate::cpu {
 
-using I16 = int32_t __attribute__((vector_size(64)));
 
 // exp(high + low), |low| < 0.1: carries what rounding took
 // from a product. Within 2 units in the last place; 0 where high is below -87
@@ -32,7 +31,7 @@ using I16 = int32_t __attribute__((vector_size(64)));
   p = p * (r * r) + r + 1.0f;
   // 2^n into the exponent; p <= 1 where n = 128.
   const F16 scaled = reinterpret_cast<F16>(
-      reinterpret_cast<I16>(p) + (reinterpret_cast<I16>(shifted) << 23));
+      reinterpret_cast<U16>(p) + (reinterpret_cast<U16>(shifted) << 23));
   const F16 bounded =
       high <= 88.72283f ? scaled : high * __builtin_inff();  // NaN stays
   return high < -87.0f ? F16{} : bounded;

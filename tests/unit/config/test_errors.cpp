@@ -75,7 +75,8 @@ TEST(Errors, WrongTypes) {
           "in.ini:7: data.augment: expected none or a list of crop, flip, "
           "rotate or resized_crop, each at most once, found \"crop, crop\"",
           "in.ini:9: optimizer.nesterov: expected yes or no, found \"ja\"",
-          "in.ini:11: model.family: expected logistic, resnet or wrn, found "
+          "in.ini:11: model.family: expected logistic, resnet, wrn, bert or "
+          "deepfm, found "
           "\"reznet\" (did you mean resnet?)",
           "in.ini:13: eval.every: expected a length such as 500, 500 steps or "
           "2.5 epochs, found \"2.5\"",
@@ -158,8 +159,8 @@ TEST(Errors, KeysThatTheChosenKindsDoNotUse) {
           "in.ini:5: data.crop_pad: is used by data.augment = crop, not by "
           "none",
           "in.ini:6: data.path: is used by data.kind = idx, cifar10, "
-          "cifar100, hdf5, image_folder or prepared_images, not by "
-          "synthetic_images",
+          "cifar100, hdf5, image_folder, prepared_images, squad or criteo, not "
+          "by synthetic_images",
           "in.ini:9: schedule.power: is used by schedule.kind = polynomial, "
           "not by cosine",
           "in.ini:10: schedule.warmup_from: is used only with "
@@ -289,7 +290,8 @@ TEST(Errors, FileLinesComeFirstThenCommandLineThenMissingKeys) {
                 "in.ini:2: data.batch: expected a whole number >= 1, found "
                 "\"0\"",
                 "in.ini:3: data.samples: is used by data.kind = "
-                "synthetic_images, not by idx",
+                "synthetic_images, synthetic_squad or synthetic_criteo, not by "
+                "idx",
                 "command line: run.seed: expected a whole number >= 0, found "
                 "\"x\"",
                 "in.ini: run.epochs: is missing: give run.epochs or run.steps, "
