@@ -80,8 +80,7 @@ class HeaderReader : public StrictJson {
       metadata[field_] = std::move(text);
       state_ = State::kTextNames;
     } else if (state_ == State::kDtype) {
-      if (value_bytes(text) == 0)
-        refuse("the unknown dtype " + as_json(text));
+      if (value_bytes(text) == 0) refuse("the unknown dtype " + as_json(text));
       tensor_.dtype = std::move(text);
       state_ = State::kFieldNames;
     } else {
@@ -211,8 +210,7 @@ void place_tensors(std::vector<Listed>& tensors,
       fail(ExitCode::kBadInput,
            "{}: {}: data_offsets [{}, {}], expected {} as first since values "
            "lie end to end",
-           path, as_json(tensor.name), tensor.first_byte, tensor.end_byte,
-           end);
+           path, as_json(tensor.name), tensor.first_byte, tensor.end_byte, end);
     if (tensor.end_byte < tensor.first_byte ||
         tensor.end_byte - tensor.first_byte != tensor.elems * bytes)
       fail(ExitCode::kBadInput,

@@ -13,8 +13,12 @@
 namespace syncopate {
 namespace {
 
-constexpr int64_t kKeys = 16, kFillers = 96, kStemsOfKey = 8, kEndings = 8;
-constexpr int64_t kMostFacts = 4, kMostValues = 3;
+constexpr int64_t kKeys = 4, kFillers = 96, kStemsOfKey = 16, kEndings = 8;
+constexpr int64_t kAskingWords = 8;                 // of a key, for questions
+constexpr int64_t kLeastAsked = 4, kMostAsked = 8;  // of them in a question
+constexpr int64_t kMadeWords =
+    kKeys + kFillers + kKeys * (kStemsOfKey + kAskingWords);
+constexpr int64_t kMostFacts = 3, kMostValues = 3;
 constexpr int64_t kWordsOfFact = 8;  // context words there are for each fact
 constexpr std::string_view kConsonants = "bdfgklmnprstvz", kVowels = "aeiou";
 constexpr int64_t kSyllables =
@@ -42,6 +46,10 @@ std::string filler_word(int64_t filler) {
 std::string stem(int64_t key, int64_t number) {
   return made_word(kKeys + kFillers + key * kStemsOfKey + number);
 }
+std::string asking_word(int64_t key, int64_t number) {
+  return made_word(kKeys + kFillers + kKeys * kStemsOfKey + key * kAskingWords +
+                   number);
+}
 std::string ending(int64_t number) {
   return syllable(number * 7 + 3);
 }
@@ -64,6 +72,14 @@ Fact draw_fact(int64_t key, Rng& rng) {
     fact.values += ending(draw(rng, kEndings));
   }
   return fact;
+}
+
+std::string draw_question(int64_t key, Rng& rng) {
+  std::string text;
+  const int64_t words = kLeastAsked + draw(rng, kMostAsked - kLeastAsked + 1);
+  for (int64_t i = 0; i < words; ++i)
+    text += asking_word(key, draw(rng, kAskingWords)) + " ";
+  return text + key_word(key) + "?";
 }
 
 void add_question(const DataOptions& options, Rng rng, SquadText& text) {
@@ -93,7 +109,7 @@ void add_question(const DataOptions& options, Rng rng, SquadText& text) {
       context += key_word(said.key) + " ";
       if (fact == asked) {
         begin = std::ssize(context);
-        question.text = "what is " + key_word(said.key) + "?";
+        question.text = draw_question(said.key, rng);
         question.answers = {said.values};
       }
       context += said.values + ". ";
@@ -111,9 +127,8 @@ void add_question(const DataOptions& options, Rng rng, SquadText& text) {
 }  // namespace
 
 std::string synthetic_squad_vocabulary() {
-  std::string lines = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n?\nwhat\nis\n";
-  for (int64_t i = 0; i < kKeys + kFillers + kKeys * kStemsOfKey; ++i)
-    lines += made_word(i) + "\n";
+  std::string lines = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n?\n";
+  for (int64_t i = 0; i < kMadeWords; ++i) lines += made_word(i) + "\n";
   for (int64_t i = 0; i < kEndings; ++i) lines += "##" + ending(i) + "\n";
   return lines;
 }

@@ -1,5 +1,5 @@
-#include "base/rng.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/dropout_draws.h"
 #include "ops/cpu/image_view.h"
 #include "ops/cpu/parallel.h"
 
@@ -107,21 +107,18 @@ void dropout(Context& context,
              float p,
              const DropoutKey* key,
              uint64_t salt) {
-  const float kept_scale = 1.0f / (1.0f - p);
-  const double threshold = static_cast<double>(p) * 0x1.0p32;
+  const DropoutDraws draws(*key, salt, p);
   const int64_t N = y.shape[0];
   const int64_t sample_elems = y.elems() / N;
   with_float_type(y.dtype, [&](auto element) {
     using T = decltype(element);
     parallel_for(context, N, y.elems(), [&](int64_t n) {
-      Rng rng(key->seed ^ salt, Purpose::kDropout,
-              key->first_sample + static_cast<uint64_t>(n));
       T* to = static_cast<T*>(y.data) + n * sample_elems;
       const T* from = static_cast<const T*>(x.data) + n * sample_elems;
-      for (int64_t i = 0; i < sample_elems; ++i) {
-        const bool keep = static_cast<double>(rng.next_u32()) >= threshold;
-        assign(to[i], keep ? to_float(from[i]) * kept_scale : 0.0f);
-      }
+      draws.for_elements(n, 0, sample_elems,
+                         [&](auto lanes, int64_t i, auto keep) {
+                           lanes.put(to + i, keep(lanes.get(from + i)));
+                         });
     });
   });
 }

@@ -2,7 +2,7 @@
 
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/parallel.h"
-#include "ops/cpu/token_draws.h"
+#include "ops/cpu/dropout_draws.h"
 
 namespace syncopate::cpu {
 

@@ -6,6 +6,7 @@
 
 namespace syncopate::cpu {
 
+using I16 = int32_t __attribute__((vector_size(64)));
 
 // exp(high + low), |low| < 0.1: carries what rounding took
 // from a product. Within 2 units in the last place; 0 where high is below -87

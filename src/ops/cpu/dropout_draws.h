@@ -1,4 +1,4 @@
-// Which elements of a row of tokens a dropout keeps (ops/sequences.h), sixteen
+// Which elements a dropout keeps (ops/elementwise.h, ops/sequences.h), sixteen
 // at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -61,43 +61,32 @@ struct KeepDrawn {
   }
 };
 
-class TokenDraws {
+// One dropout's draws for elements of samples.
+class DropoutDraws {
  public:
-  TokenDraws(const Sequences& sequences, const TokenDropout& dropout, int64_t H)
-      : sequences_(sequences), H_(H) {
-    if (dropout.p == 0) return;
-    is_dropping_ = true;
-    seed_ = dropout.key->seed ^ dropout.salt;
-    first_sample_ = dropout.key->first_sample;
-    scale_ = 1.0f / (1.0f - dropout.p);
-    // Draws below p * 2^32 drop; p < 1 is at most 1 - 2^-24, so that fits.
-    threshold_ = static_cast<uint32_t>(
-        std::ceil(static_cast<double>(dropout.p) * 0x1.0p32));
-  }
+  DropoutDraws() = default;
+  DropoutDraws(const DropoutKey& key, uint64_t salt, float p)
+      : seed_(key.seed ^ salt),
+        first_sample_(key.first_sample),
+        scale_(1.0f / (1.0f - p)),
+        // Draws below p * 2^32 drop; p < 1 is at most 1 - 2^-24, so that fits.
+        threshold_(static_cast<uint32_t>(
+            std::ceil(static_cast<double>(p) * 0x1.0p32))) {}
 
-  // body(lanes, h, keep) for h = 0, 16, ... of token t's row: keep(value) is
-  // what dropout makes of its elements from h on.
+  // body(lanes, h, keep) for h = 0, 16, ... below `count`, for elements
+  // first + h of sample n: keep(value) is what dropout makes of them.
   template <typename Body>
-  void for_row(int64_t t, const Body& body) const {
-    if (is_dropping_)
-      for_drawn_row(t, body);
-    else
-      for_vectors(0, H_,
-                  [&](auto lanes, int64_t h) { body(lanes, h, KeepAll()); });
-  }
-
- private:
-  template <typename Body>
-  void for_drawn_row(int64_t t, const Body& body) const {
+  void for_elements(int64_t n,
+                    int64_t first,
+                    int64_t count,
+                    const Body& body) const {
     constexpr int64_t kPiece = 1024;  // elements: words in the first cache
     // Before them up to three words of the same block; behind them up to 31
     // of the last eight blocks.
     uint32_t words[kPiece + 3 + 31];
-    const uint64_t sample =
-        first_sample_ + static_cast<uint64_t>(sequences_.sequence[t]);
-    const int64_t first = int64_t{sequences_.position[t]} * H_;
-    for (int64_t begin = 0; begin < H_; begin += kPiece) {
-      const int64_t end = std::min(begin + kPiece, H_);
+    const uint64_t sample = first_sample_ + static_cast<uint64_t>(n);
+    for (int64_t begin = 0; begin < count; begin += kPiece) {
+      const int64_t end = std::min(begin + kPiece, count);
       const int64_t block = (first + begin) / 4;
       const int64_t before = (first + begin) % 4;
       for (int64_t i = 0; i < before + end - begin; i += 32)
@@ -109,12 +98,36 @@ class TokenDraws {
     }
   }
 
-  Sequences sequences_;
-  int64_t H_;
-  bool is_dropping_ = false;
+ private:
   uint64_t seed_ = 0, first_sample_ = 0;
   float scale_ = 1;
   uint32_t threshold_ = 0;
+};
+
+class TokenDraws {
+ public:
+  TokenDraws(const Sequences& sequences, const TokenDropout& dropout, int64_t H)
+      : sequences_(sequences), H_(H), is_dropping_(dropout.p != 0) {
+    if (is_dropping_) draws_ = {*dropout.key, dropout.salt, dropout.p};
+  }
+
+  // body(lanes, h, keep) for h = 0, 16, ... of token t's row: keep(value) is
+  // what dropout makes of its elements from h on.
+  template <typename Body>
+  void for_row(int64_t t, const Body& body) const {
+    if (is_dropping_)
+      draws_.for_elements(sequences_.sequence[t],
+                          int64_t{sequences_.position[t]} * H_, H_, body);
+    else
+      for_vectors(0, H_,
+                  [&](auto lanes, int64_t h) { body(lanes, h, KeepAll()); });
+  }
+
+ private:
+  Sequences sequences_;
+  int64_t H_;
+  bool is_dropping_;
+  DropoutDraws draws_;
 };
 
 }  // namespace syncopate::cpu
