@@ -34,6 +34,8 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
            options.model.family, engine.model->parameters().num_elems(),
            engine.model->parameters().num_tensors(),
            human_bytes(static_cast<double>(engine.model->activation_bytes())));
+  if (const std::string start = engine.model->describe_start(); !start.empty())
+    log.line("start     {}", start);
   log.line("data      {}: {} training, {} held out, {} test samples{}",
            engine.problem->source(), engine.split.train.size(),
            engine.split.validation.size(),

@@ -1,8 +1,10 @@
 // Made questions. A context is words without meaning, among which facts stand:
-// a key, then one to three values and a full stop. A question names a key of
-// its context, and its values are the answer. Every key has values of its own,
-// so that a small model finds the answer by kind before it learns order. A
-// value is a stem and an ending, two pieces of the vocabulary.
+// a key, then one to three values and a full stop. A question is asking words
+// of a key of its context, then the key; the key's values are the answer. A
+// value is a stem and an ending, two pieces of the vocabulary. Asking words,
+// the first value's stem and the last value's ending belong to one key each, so
+// that a small model learns to answer from what a token is, before it learns
+// what stands beside what.
 #include <algorithm>
 #include <array>
 
@@ -13,11 +15,11 @@
 namespace syncopate {
 namespace {
 
-constexpr int64_t kKeys = 4, kFillers = 96, kStemsOfKey = 16, kEndings = 8;
+constexpr int64_t kKeys = 4, kFillers = 192, kStemsOfKey = 8, kEndings = 4;
 constexpr int64_t kAskingWords = 8;                 // of a key, for questions
 constexpr int64_t kLeastAsked = 4, kMostAsked = 8;  // of them in a question
 constexpr int64_t kMadeWords =
-    kKeys + kFillers + kKeys * (kStemsOfKey + kAskingWords);
+    kKeys + kFillers + kStemsOfKey * (kKeys + 1) + kKeys * kAskingWords;
 constexpr int64_t kMostFacts = 3, kMostValues = 3;
 constexpr int64_t kWordsOfFact = 8;  // context words there are for each fact
 constexpr std::string_view kConsonants = "bdfgklmnprstvz", kVowels = "aeiou";
@@ -43,15 +45,17 @@ std::string key_word(int64_t key) {
 std::string filler_word(int64_t filler) {
   return made_word(kKeys + filler);
 }
+// Of keys; number kKeys has those of values within an answer.
 std::string stem(int64_t key, int64_t number) {
   return made_word(kKeys + kFillers + key * kStemsOfKey + number);
 }
 std::string asking_word(int64_t key, int64_t number) {
-  return made_word(kKeys + kFillers + kKeys * kStemsOfKey + key * kAskingWords +
-                   number);
+  return made_word(kKeys + kFillers + kStemsOfKey * (kKeys + 1) +
+                   key * kAskingWords + number);
 }
-std::string ending(int64_t number) {
-  return syllable(number * 7 + 3);
+std::string ending(int64_t key, int64_t number) {
+  constexpr int64_t kStep = 3;  // spreads them over the syllables
+  return syllable((key * kEndings + number) * kStep);
 }
 
 int64_t draw(Rng& rng, int64_t bound) {
@@ -68,8 +72,8 @@ Fact draw_fact(int64_t key, Rng& rng) {
   const int64_t count = 1 + draw(rng, kMostValues);
   for (int64_t i = 0; i < count; ++i) {
     if (i > 0) fact.values += ' ';
-    fact.values += stem(key, draw(rng, kStemsOfKey));
-    fact.values += ending(draw(rng, kEndings));
+    fact.values += stem(i == 0 ? key : kKeys, draw(rng, kStemsOfKey));
+    fact.values += ending(i == count - 1 ? key : kKeys, draw(rng, kEndings));
   }
   return fact;
 }
@@ -129,7 +133,9 @@ void add_question(const DataOptions& options, Rng rng, SquadText& text) {
 std::string synthetic_squad_vocabulary() {
   std::string lines = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n?\n";
   for (int64_t i = 0; i < kMadeWords; ++i) lines += made_word(i) + "\n";
-  for (int64_t i = 0; i < kEndings; ++i) lines += "##" + ending(i) + "\n";
+  for (int64_t key = 0; key <= kKeys; ++key)
+    for (int64_t i = 0; i < kEndings; ++i)
+      lines += "##" + ending(key, i) + "\n";
   return lines;
 }
 

@@ -114,7 +114,7 @@ void Bert::initialise(std::span<float> parameters,
 
 std::string Bert::describe_start() const {
   return weights_ ? weights_->description()
-                  : "starts from random weights (model.weights = FILE starts "
+                  : "random weights (model.weights = FILE starts "
                     "from published ones)";
 }
 

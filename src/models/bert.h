@@ -28,7 +28,7 @@ class Bert : public Network {
                   std::span<float> buffers,
                   uint64_t seed) const override;
   // Where the first values come from: a line for the user.
-  std::string describe_start() const;
+  std::string describe_start() const override;
   // There are none.
   void recompute_statistics(Context&,
                             const ReplicaView&,

@@ -68,6 +68,9 @@ class Model {
                           std::span<float> buffers,
                           uint64_t seed) const = 0;
 
+  // What the first values are, for the log: "" where there is but one way.
+  virtual std::string describe_start() const { return ""; }
+
   // Plans activations for training batches of up to `batch` samples and
   // evaluation batches of up to `eval_batch`, allocates them once.
   virtual void plan(Context& context, int64_t batch, int64_t eval_batch) = 0;

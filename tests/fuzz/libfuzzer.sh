@@ -1,29 +1,47 @@
 #!/usr/bin/env bash
 # Builds one fuzz target with libFuzzer, AddressSanitizer and
-# UndefinedBehaviorSanitizer in build/fuzz/FORMAT, and runs it.
+# UndefinedBehaviorSanitizer below build/fuzz, and runs it.
 #   tests/fuzz/libfuzzer.sh FORMAT [LIBFUZZER'S ARGUMENTS]
-#   CLANG=clang++-14 tests/fuzz/libfuzzer.sh safetensors -max_total_time=60
+#   CLANG=clang++-16 tests/fuzz/libfuzzer.sh safetensors -max_total_time=60
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 format=${1:?a format: safetensors predictions squad vocabulary criteo}
 shift
-target=$root/tests/fuzz/fuzz_$format.cpp
-[[ -e $target ]] || { echo "error: no target $format" >&2; exit 64; }
-clang=${CLANG:-clang++}
+[[ -e $root/tests/fuzz/fuzz_$format.cpp ]] ||
+  { echo "error: no target $format" >&2; exit 64; }
+objects=$root/build/fuzz/objects
 work=$root/build/fuzz/$format
-mkdir -p "$work/corpus"
+mkdir -p "$objects" "$work/corpus"
+export root objects
 
-# HDF5 lies in folders of its own where there are several of it.
-hdf5=$(pkg-config --cflags --libs hdf5 2>/dev/null ||
-  pkg-config --cflags --libs hdf5-serial)
-mapfile -t sources < <(find "$root/src/base" "$root/src/data" \
-  "$root/src/tensor" "$root/src/device" -maxdepth 1 -name '*.cpp' | sort)
-# shellcheck disable=SC2086
-"$clang" -std=c++20 -O1 -g -fno-omit-frame-pointer \
-  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-  -I"$root/src" -I"$root/tests/fuzz" "$target" "$root/tests/fuzz/fuzz.cpp" \
-  "${sources[@]}" "$root"/src/device/cpu/*.cpp \
-  "$root"/src/device/no_cuda/*.cpp -o "$work/fuzz_$format" \
-  -lfmt -lutf8proc -lxxhash -lz -lturbojpeg -lpthread $hdf5
+compiler=("${CLANG:-clang++}")
+if command -v ccache >/dev/null; then compiler=(ccache "${compiler[@]}"); fi
+checks=address,undefined
+# HDF5 may lie in a folder of its own.
+read -ra hdf5_flags <<<"$(pkg-config --cflags hdf5)"
+read -ra hdf5 <<<"$(pkg-config --libs hdf5)"
+flags=(-std=c++20 -O1 -g -fno-omit-frame-pointer -I"$root/src"
+  -I"$root/tests/fuzz" -fsanitize="fuzzer-no-link,$checks"
+  -fno-sanitize-recover=undefined)
+"${compiler[@]}" -std=c++20 -fsyntax-only -x c++ - 2>/dev/null \
+  <<<$'#include <source_location>\nstd::source_location here;' ||
+  flags+=(-include "$root/tests/fuzz/source_location.h")
+
+compile() { # compile SOURCE COMPILER FLAG...
+  local object
+  object=$objects/$(tr / _ <<<"${1#"$root"/}").o
+  "${@:2}" -c "$1" -o "$object"
+}
+export -f compile
+rm -f "$objects"/*.o # of sources that are no more
+{
+  find "$root"/src/{base,data,tensor} "$root"/src/device/{cpu,no_cuda} \
+    -maxdepth 1 -name '*.cpp'
+  printf '%s\n' "$root/tests/fuzz/fuzz.cpp" "$root/tests/fuzz/fuzz_$format.cpp"
+} | xargs -P "$(nproc)" -I{} bash -c 'compile "$@"' _ {} "${compiler[@]}" \
+  "${flags[@]}" "${hdf5_flags[@]}"
+"${compiler[@]}" -fsanitize="fuzzer,$checks" "$objects"/*.o \
+  -o "$work/fuzz_$format" -lfmt -lutf8proc -lxxhash -lz -lturbojpeg -lpthread \
+  "${hdf5[@]}"
 cd "$work"
 exec "./fuzz_$format" -timeout=10 "$@" corpus "$root/tests/fuzz/corpus/$format"

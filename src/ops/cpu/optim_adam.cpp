@@ -1,6 +1,7 @@
 // Adam in one pass over parameters, moments and gradient; on tables that a
 // batch touches few rows of, in one pass over the gradient and those rows.
 #include <cmath>
+#include <limits>
 
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/parallel.h"
@@ -14,6 +15,13 @@ namespace {
   store(lane, value);
   for (float& of : lane) of = std::sqrt(of);
   return load(lane);
+}
+
+// Moments of what has no gradient any more would end as subnormal numbers that
+// no decay makes smaller, on which processors take up to many times as long.
+[[gnu::always_inline]] inline F16 zero_if_subnormal(F16 value) {
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  return (value < kLeast) & (value > -kLeast) ? F16{} : value;
 }
 
 // The first `lanes` of sixteen elements that may all be read and, with the
@@ -54,8 +62,10 @@ class Adam {
                                        int64_t i,
                                        const F16& x) const {
     const F16 g = grad_scale_ * lanes.get(gradient_ + i) + coupled_ * x;
-    const F16 m = beta1_ * lanes.get(m_ + i) + (1 - beta1_) * g;
-    const F16 v = beta2_ * lanes.get(v_ + i) + (1 - beta2_) * g * g;
+    const F16 m =
+        zero_if_subnormal(beta1_ * lanes.get(m_ + i) + (1 - beta1_) * g);
+    const F16 v =
+        zero_if_subnormal(beta2_ * lanes.get(v_ + i) + (1 - beta2_) * g * g);
     lanes.put(m_ + i, m);
     lanes.put(v_ + i, v);
     return m * per_correction1_ / (square_root(v * per_correction2_) + eps_) +

@@ -4,15 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <map>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include "data/safetensors.h"
 #include "gradient/bert_bench.h"
-#include "models/registry.h"
 #include "ops/conv.h"
 
 namespace syncopate {
@@ -237,8 +232,8 @@ TEST(Bert, RecomputationGivesTheSameBitsInLessMemory) {
             0.5 * double(kept.model().activation_bytes()));
 }
 
-// 12 H values a token and layer (feed_forward.h), as backward reads them, and
-// what the last layer has at once: 1.1 times is seen.
+// 12 H values a token and layer, as backward reads them, and what the last
+// layer has at once.
 TEST(Bert, PeakIsWhatBackwardReads) {
   auto device = make_cpu_device();
   auto stream = device->make_stream();
@@ -251,7 +246,7 @@ TEST(Bert, PeakIsWhatBackwardReads) {
              .positions = 128},
             spec, DType::kF32);
   bert.plan(context, 4, 1);
-  EXPECT_LT(bert.activation_bytes(), 1.2 * 12 * 12 * 64 * 4 * 128 * 4);
+  EXPECT_LT(bert.activation_bytes(), 1.15 * 12 * 12 * 64 * 4 * 128 * 4);
 }
 
 TEST(Bert, Bf16IsCloseToFp32) {
@@ -260,8 +255,9 @@ TEST(Bert, Bf16IsCloseToFp32) {
   BertBench fp32(small(), kSpec, questions());
   BertBench bf16(small(), kSpec, questions(), DType::kBf16);
   const double loss = fp32.step();
-  EXPECT_NEAR(bf16.step(), loss, 0.01 * loss);
-  EXPECT_LT(norm_of_difference(bf16.gradients_, fp32.gradients_), 0.05);
+  EXPECT_NEAR(bf16.step(), loss, 1e-3 * loss);
+  EXPECT_LT(norm_of_difference(bf16.gradients_, fp32.gradients_),
+            0.02);  // 0.006 seen
   EXPECT_LT(bf16.model().activation_bytes(),
             0.65 * double(fp32.model().activation_bytes()));
 }

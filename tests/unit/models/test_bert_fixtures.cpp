@@ -13,7 +13,7 @@
 namespace syncopate {
 namespace {
 
-// fp32 against double, by the norm of a tensor.
+// fp32 against double, by the norm of a tensor; 4e-7 is seen.
 constexpr double kTolerance = 1e-5;
 
 constexpr int64_t kHidden = 32, kHeads = 4, kIntermediate = 48;

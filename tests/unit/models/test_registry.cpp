@@ -17,10 +17,12 @@ const ImageSpec kImagenet{3, 224, 224, 1000};
 struct Count {
   std::string name;
   ModelOptions options;
-  ImageSpec spec;
+  SampleSpec spec;
   int64_t parameters;
   int64_t tensors;  // 0: not published
 };
+
+const QuestionSpec kQuestions{30522, 384};
 
 const Count kCounts[] = {
     {"logistic", {.family = "logistic"}, kCifar10, 30730, 2},
@@ -69,6 +71,19 @@ const Count kCounts[] = {
      kCifar10,
      25557032 - 3 * 64 * (49 - 9) - 990 * 2049,
      161},
+    // Without the pooler, with the span head, as Hugging Face counts them.
+    {"bert base", {.family = "bert"}, kQuestions, 108893186, 199},
+    {"bert large",
+     {.family = "bert", .layers = 24, .hidden = 1024, .heads = 16},
+     kQuestions,
+     334094338,
+     391},
+    // 39 fields of 100 rows: tables, bias, 390-400-400-400-1 with BatchNorm.
+    {"deepfm",
+     {.family = "deepfm"},
+     ClickSpec{std::vector<int64_t>(39, 100)},
+     3900 * 11 + 1 + 391 * 400 + 2 * 401 * 400 + 3 * 800 + 401,
+     17},
 };
 
 TEST(Registry, PublishedParameterCounts) {
@@ -158,8 +173,11 @@ TEST(Registry, RefusesWhatHasNoNetwork) {
             "model.depth: -3: no wrn of that depth with stem cifar, form pre "
             "(near: 10)");
   EXPECT_EQ(refusal({.family = "rezznet"}),
-            "model.family: rezznet: not one of logistic, resnet, wrn (did you "
-            "mean resnet?)");
+            "model.family: rezznet: not one of logistic, resnet, wrn, bert, "
+            "deepfm (did you mean resnet?)");
+  EXPECT_EQ(refusal({.family = "bert"}),
+            "model.family: bert is a network for questions, and data.kind is "
+            "of another kind of samples");
   EXPECT_EQ(refusal({.stem = "mnist"}),
             "model.stem: mnist: not one of cifar, imagenet");
   EXPECT_EQ(refusal({.depth = 50, .block = "basic"}),
@@ -179,7 +197,10 @@ TEST(Registry, TableListsEveryFamilyOnce) {
     ModelOptions options;
     options.family = info.family;
     options.depth = 20;
-    EXPECT_NE(make_model(options, kCifar10, DType::kF32), nullptr);
+    SampleSpec spec = kCifar10;
+    if (info.family == "bert") spec = kQuestions;
+    if (info.family == "deepfm") spec = ClickSpec{{3, 4}};
+    EXPECT_NE(make_model(options, spec, DType::kF32), nullptr);
   }
 }
 

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# BERT and DeepFM on a GPU, emulated or real: they learn what the CPU learns, give
+# the same bits twice and over a resume, in one process and on ranks that share
+# the GPU; in bf16 too. Dropout is drawn alike on both devices, so it may stay.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+# shellcheck source=tests/e2e/scheme_keys.sh
+source "$here/scheme_keys.sh"
+# shellcheck source=tests/e2e/question_click_inputs.sh
+source "$here/question_click_inputs.sh"
+: "${SYNCOPATE_GPU:?the path of the program with a GPU, emulated or real}"
+export OMP_NUM_THREADS=1
+short=(--run.steps=4 --run.log_every=1 --eval.every=2 --checkpoint.every=2)
+
+gpu() { # gpu NETWORK NAME KEYS...
+  expect_code 0 "$SYNCOPATE_GPU" train "$1.ini" "${short[@]}" \
+    --run.device=cuda --run.name="$2" "${@:3}"
+}
+
+for network in bert deepfm; do
+  expect_code 0 "$SYNCOPATE" train $network.ini "${short[@]}" --run.device=cpu \
+    --run.workers=2 --run.name=$network-cpu
+  gpu $network $network --run.workers=2
+  gpu $network $network-cut --run.workers=2 --run.stop_at=2
+  gpu $network $network-cut --run.workers=2
+  same_states $network $network-cut || fail "$network: resumed differs"
+  gpu $network $network-choco --run.workers=3 --sync.scheme=choco \
+    --topology.kind=ring --compress.kind=sign --choco.gamma=0.3
+  # shellcheck disable=SC2046
+  expect_code 0 $(ranks 2) "$SYNCOPATE_GPU" train $network.ini "${short[@]}" \
+    --run.device=cuda --run.name=$network-ranks
+  same_states $network $network-ranks || fail "$network: the worlds differ"
+  python - $network <<'PY' || fail "$network: other losses than on the CPU"
+import sys
+import h5py
+import numpy as np
+name = sys.argv[1]
+cpu, gpu = (h5py.File(f"runs/{run}/results.h5") for run in (name + "-cpu", name))
+for part in ("train/loss", "eval/loss"):
+    a, b = cpu[part][...], gpu[part][...]
+    assert len(a) == len(b) and np.abs(a - b).max() < 2e-4, (part, a, b)
+    assert len(set(a)) > 1
+PY
+  gpu $network $network-bf16 --run.workers=2 --run.precision=bf16
+  python - $network <<'PY' || fail "$network: bf16 is far from fp32"
+import sys
+import h5py
+import numpy as np
+runs = [h5py.File(f"runs/{sys.argv[1]}{end}/results.h5")["train/loss"][...]
+        for end in ("", "-bf16")]
+assert 0 < np.abs(runs[0] - runs[1]).max() < 0.1, runs
+PY
+done
+gpu bert recomputed --run.workers=2 --model.recompute=yes
+same_states bert recomputed || fail "model.recompute changes the bits"
+gpu deepfm lazy --run.workers=2 --optimizer.embedding=lazy
+
+# A GPU for each rank: tables travel whole by NCCL, and two summands have one sum.
+if [[ ${EMULATES_NCCL:-} == ON ]]; then
+  for network in bert deepfm; do
+    # shellcheck disable=SC2046
+    SYNCOPATE_EMULATED_GPUS=2 expect_code 0 $(ranks 2) "$SYNCOPATE_GPU" train \
+      $network.ini "${short[@]}" --run.device=cuda --run.name=$network-nccl
+    grep -q '^transport NCCL' runs/$network-nccl/log.txt ||
+      fail "$network: the transport is not NCCL"
+    same_states $network $network-nccl || fail "$network: NCCL leads elsewhere"
+  done
+else
+  echo "left out: two GPUs with NCCL (built without its header)"
+fi
+finish
