@@ -102,7 +102,7 @@ std::vector<Key> device_keys() {
        .doc = "Arithmetic of activations; parameters are fp32 always. bf16 "
               "needs a processor or GPU that has it.",
        .choices = {"fp32", "bf16"},
-       .used_when = {{"model.family", {"resnet", "wrn"}}}},
+       .used_when = {{"model.family", {"resnet", "wrn", "bert", "deepfm"}}}},
       {.name = "run.deterministic",
        .target = at<kRun, &RunOptions::deterministic>,
        .doc = "On a GPU: the same bits from the same input, as on a CPU "

@@ -145,7 +145,7 @@ void change_number(std::string& input, Random& random) {
 void change(std::string& input,
             const std::vector<std::string>& corpus,
             Random& random) {
-  if (input.empty()) input = "0";
+  if (input.empty()) input.push_back('0');
   const size_t at = random.below(input.size());
   const size_t length = 1 + random.below(1 + random.below(input.size() - at));
   switch (random.below(9)) {
@@ -206,8 +206,8 @@ std::vector<std::string> read_corpus(const fs::path& folder) {
 
 Options parse(int argc, char** argv) {
   Options options;
-  options.finding =
-      "finding-" + fs::path(argv[0]).filename().string().substr(5);
+  options.finding = fmt::format(
+      "finding-{}", fs::path(argv[0]).filename().string().substr(5));
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     const size_t equals = std::min(word.find('='), word.size());
