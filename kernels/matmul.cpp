@@ -1,23 +1,49 @@
 // Dense layers by cuBLASLt, the bias fused into the forward product.
 #include "cuda/bias.h"
+#include "cuda/filters.h"
 #include "cuda/ops.h"
 #include "library/gemm.h"
 
 namespace syncopate::cuda {
+namespace {
 
+constexpr int kMatrixScratch = 0, kBiasScratch = 1;
+
+// A parameter as a product of `dtype` takes it: rounded by a kernel, or itself.
+const void* operand(Context& context,
+                    const ConstTensor& parameter,
+                    DType dtype,
+                    int scratch_index) {
+  if (parameter.data == nullptr || dtype == DType::kF32) return parameter.data;
+  void* rounded =
+      context.scratch(parameter.elems() * bytes_of(dtype), scratch_index);
+  const int64_t columns = parameter.shape[parameter.shape.rank() - 1];
+  pack_filters(context.stream(), rounded, parameter.f32(),
+               {parameter.elems() / columns, columns, 1, 1}, dtype);
+  return rounded;
+}
+
+}  // namespace
+
+// cuBLASLt's bias has the type of y.
 void linear_forward(Context& context,
                     Tensor y,
                     ConstTensor x,
                     ConstTensor w,
                     ConstTensor b) {
   const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
-  gemm(context, y.f32(), x.f32(), w.f32(), b.data ? b.f32() : nullptr,
+  if (N == 0 || K == 0) return;
+  const void* matrix = operand(context, w, x.dtype, kMatrixScratch);
+  const void* bias = operand(context, b, x.dtype, kBiasScratch);
+  gemm(context, y.data, x.data, matrix, bias,
        {.M = N,
         .N = K,
         .D = D,
         .transpose_a = Transpose::kNo,
         .transpose_b = Transpose::kYes,
-        .accumulate = Accumulate::kNo});
+        .accumulate = Accumulate::kNo,
+        .input = x.dtype,
+        .output = x.dtype});
 }
 
 // The library's epilogue for the bias gradient overwrites where this contract
@@ -30,23 +56,29 @@ void linear_backward(Context& context,
                      ConstTensor x,
                      ConstTensor w) {
   const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
+  if (N == 0 || K == 0) return;
   if (dx.data != nullptr)
-    gemm(context, dx.f32(), dy.f32(), w.f32(), nullptr,
+    gemm(context, dx.data, dy.data,
+         operand(context, w, x.dtype, kMatrixScratch), nullptr,
          {.M = N,
           .N = D,
           .D = K,
           .transpose_a = Transpose::kNo,
           .transpose_b = Transpose::kNo,
-          .accumulate = Accumulate::kNo});
-  gemm(context, dw.f32(), dy.f32(), x.f32(), nullptr,
+          .accumulate = Accumulate::kNo,
+          .input = x.dtype,
+          .output = x.dtype});
+  gemm(context, dw.data, dy.data, x.data, nullptr,
        {.M = K,
         .N = D,
         .D = N,
         .transpose_a = Transpose::kYes,
         .transpose_b = Transpose::kNo,
-        .accumulate = Accumulate::kYes});
+        .accumulate = Accumulate::kYes,
+        .input = x.dtype,
+        .output = DType::kF32});
   if (db.data != nullptr)
-    accumulate_bias(context.stream(), db.f32(), dy.f32(), N, K);
+    accumulate_bias(context, db.f32(), dy.data, dy.dtype, N, K);
 }
 
 }  // namespace syncopate::cuda

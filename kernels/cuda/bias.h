@@ -6,10 +6,11 @@
 
 namespace syncopate::cuda {
 
-// db[k] += sum_n dy[n,k]
-void accumulate_bias(Stream& stream,
-                     float* db,        // (K)
-                     const float* dy,  // (N, K)
+// db[k] += sum_n dy[n,k]. Uses scratch 2.
+void accumulate_bias(Context& context,
+                     float* db,       // (K)
+                     const void* dy,  // (N, K) dtype, fp32 or bf16
+                     DType dtype,
                      int64_t N,
                      int64_t K);
 

@@ -24,12 +24,13 @@ using Preference = Owned<cublasLtMatmulPreference_t>;
 // cuBLAS is column-major: what lies in memory as a row-major (rows, columns)
 // is its matrix of `columns` rows and `rows` columns, leading dimension
 // `columns`.
-Layout make_layout(int64_t rows, int64_t columns) {
+Layout make_layout(int64_t rows, int64_t columns, DType dtype) {
   cublasLtMatrixLayout_t raw = nullptr;
-  check_cublaslt(cublaslt().MatrixLayoutCreate(
-                     &raw, CUDA_R_32F, static_cast<uint64_t>(columns),
-                     static_cast<uint64_t>(rows), columns),
-                 "cublasLtMatrixLayoutCreate");
+  check_cublaslt(
+      cublaslt().MatrixLayoutCreate(
+          &raw, dtype == DType::kBf16 ? CUDA_R_16BF : CUDA_R_32F,
+          static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), columns),
+      "cublasLtMatrixLayoutCreate");
   return Layout(raw, cublaslt().MatrixLayoutDestroy);
 }
 
@@ -66,6 +67,7 @@ struct GemmKey {
   int64_t M, N, D;
   Transpose transpose_a, transpose_b;
   Accumulate accumulate;
+  DType input, output;
   bool has_bias;
   uint32_t a_alignment, b_alignment, c_alignment, bias_alignment;
   bool operator==(const GemmKey&) const = default;
@@ -77,8 +79,8 @@ struct GemmKeyHash {
     for (const int64_t value :
          {key.M, key.N, key.D, static_cast<int64_t>(key.transpose_a),
           static_cast<int64_t>(key.transpose_b),
-          static_cast<int64_t>(key.accumulate),
-          static_cast<int64_t>(key.has_bias)})
+          static_cast<int64_t>(key.accumulate), static_cast<int64_t>(key.input),
+          static_cast<int64_t>(key.output), static_cast<int64_t>(key.has_bias)})
       hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15;
     return hash ^ (hash >> 32);
   }
@@ -99,7 +101,7 @@ struct Plan {
   uint64_t workspace_bytes = 0;
 };
 
-Operation make_operation(const GemmKey& key, const float* bias) {
+Operation make_operation(const GemmKey& key, const void* bias) {
   cublasLtMatmulDesc_t raw = nullptr;
   check_cublaslt(
       cublaslt().MatmulDescCreate(&raw, CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -135,15 +137,15 @@ Preference make_preference(const GemmKey& key, Determinism determinism) {
 
 Plan make_plan(cublasLtHandle_t handle,
                const GemmKey& key,
-               const float* bias,
+               const void* bias,
                Determinism determinism) {
   const bool is_a_turned = key.transpose_a == Transpose::kYes;
   const bool is_b_turned = key.transpose_b == Transpose::kYes;
   Plan plan{.a = make_layout(is_a_turned ? key.D : key.M,
-                             is_a_turned ? key.M : key.D),
+                             is_a_turned ? key.M : key.D, key.input),
             .b = make_layout(is_b_turned ? key.N : key.D,
-                             is_b_turned ? key.D : key.N),
-            .c = make_layout(key.M, key.N),
+                             is_b_turned ? key.D : key.N, key.input),
+            .c = make_layout(key.M, key.N, key.output),
             .operation = make_operation(key, bias)};
   const Preference preference = make_preference(key, determinism);
   cublasLtMatmulHeuristicResult_t result{};
@@ -170,10 +172,10 @@ struct GemmLibrary {
 }  // namespace
 
 void gemm(Context& context,
-          float* c,
-          const float* a,
-          const float* b,
-          const float* bias,
+          void* c,
+          const void* a,
+          const void* b,
+          const void* bias,
           const Gemm& product) {
   if (product.M == 0 || product.N == 0) return;
   const bool has_bias = bias != nullptr;
@@ -187,6 +189,8 @@ void gemm(Context& context,
                     product.transpose_a,
                     product.transpose_b,
                     product.accumulate,
+                    product.input,
+                    product.output,
                     has_bias,
                     alignment_of(a),
                     alignment_of(b),

@@ -1,4 +1,4 @@
-// Row-major fp32 matrix products by cuBLASLt.
+// Row-major matrix products by cuBLASLt, in fp32 or of bf16.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,18 +12,20 @@ enum class Accumulate : uint8_t { kNo, kYes };
 // c (M, N) = op(a) op(b) [+ c] [+ bias of each column]
 //   op(a) is (M, D): `a` is (M, D), or (D, M) if transposed;
 //   op(b) is (D, N): `b` is (D, N), or (N, D) if transposed.
-// fp32 products and sums (no TF32). The algorithm is the first of cuBLASLt's
-// heuristics that keeps the context's determinism.
+// Sums are formed in fp32, and products of fp32 too (no TF32). The algorithm is
+// the first of cuBLASLt's heuristics that keeps the context's determinism.
 struct Gemm {
   int64_t M, N, D;
   Transpose transpose_a, transpose_b;
-  Accumulate accumulate;  // not together with a bias
+  Accumulate accumulate;       // not together with a bias
+  DType input = DType::kF32;   // of a and b
+  DType output = DType::kF32;  // of c and the bias
 };
 void gemm(Context& context,
-          float* c,
-          const float* a,
-          const float* b,
-          const float* bias,  // (N) or null
+          void* c,
+          const void* a,
+          const void* b,
+          const void* bias,  // (N) or null
           const Gemm& product);
 
 }  // namespace syncopate::cuda

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: does it work there, how fast is it, does it learn.
-#   gpu.sh [tests] [sanitizer] [bench] [profile] [accuracy]    all without a word
+#   gpu.sh [tests] [sanitizer] [bench] [samples] [profile] [accuracy]    all without
+#   a word
 # Figures, versions and commands also go into $OUT/gpu.txt (OUT: the folder it
 # is started in). Environment:
 #   PREFIX      an installed tree (cmake --install; component tests for tests);
@@ -13,9 +14,9 @@
 # See README.md beside it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-parts=(tests sanitizer bench profile accuracy)
+parts=(tests sanitizer bench samples profile accuracy)
 
-case ${1:-} in -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 for word in "$@"; do
   [[ " ${parts[*]} " == *" $word "* ]] ||
     { echo "$word: not one of ${parts[*]}" >&2; exit 64; }
@@ -307,6 +308,18 @@ part_bench() {
 }
 
 # What the step is made of, from outside: what changes when a thing is left out.
+part_samples() { # BERT and DeepFM
+  title "BERT-Large and DeepFM beside PyTorch, bf16, one GPU"
+  local code=0
+  DEVICE=cuda SYNCOPATE=$syncopate PYTHON=$python ROUNDS=$rounds \
+    run 1800 "$here/samples.sh" || code=$?
+  case $code in
+    0) ;;
+    77) left_out "samples: $python has no torch or no h5py" ;;
+    *) failed "samples.sh ended with $code" ;;
+  esac
+}
+
 part_profile() {
   local variant name=${PROFILE_NETWORK:-resnet50} nsys
   for variant in --run.cuda_graphs=on --run.cuda_graphs=off \

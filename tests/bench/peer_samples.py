@@ -81,13 +81,13 @@ class Bert(nn.Module):
 
     def forward(self, tokens, segments, lengths):
         T = tokens.shape[1]
-        place = torch.arange(T)
+        place = torch.arange(T, device=tokens.device)
         x = self.words(tokens) + self.places(place) + self.segments(segments)
         x = self.dropout(self.norm(x))
         padded = place >= lengths[:, None]
         mask = None
         if padded.any():
-            mask = torch.zeros(padded.shape).masked_fill_(padded, -1e9)
+            mask = torch.zeros(padded.shape, device=x.device).masked_fill_(padded, -1e9)
             mask = mask[:, None, None, :].to(x.dtype)
         for layer in self.layers:
             x = layer(x, mask)
@@ -169,7 +169,8 @@ def adam(kind, parameters, **options):
 class Questions:
     def __init__(self, file, section, batch, args, rng):
         self.batches = question_batches(file["train"], batch, args.bucket, rng)
-        self.net = Bert(section("model"), int(file.attrs["vocabulary"]))
+        self.device = args.device
+        self.net = Bert(section("model"), int(file.attrs["vocabulary"])).to(args.device)
         get = section("optimizer")
         self.optimizers = [adam(torch.optim.AdamW, self.net.parameters(),
                                 lr=float(get("lr", 0.1)),
@@ -184,13 +185,14 @@ class Questions:
 
 
 class Clicks:
-    def __init__(self, file, section, batch, _, rng):
+    def __init__(self, file, section, batch, args, rng):
         get = section("optimizer")
         sparse = get("embedding", "dense") == "lazy"
         rows = int(file["field_rows"][...].sum())
         fields = file["train/rows"].shape[1]
         self.batches = click_batches(file["train"], batch, rng)
-        self.net = DeepFm(section("model"), rows, fields, sparse)
+        self.device = args.device
+        self.net = DeepFm(section("model"), rows, fields, sparse).to(args.device)
         lr, decay = float(get("lr", 0.1)), float(get("weight_decay", 1e-4))
         tables = [self.net.embedding.weight, self.net.first.weight] if sparse else []
         rest = [p for p in self.net.parameters() if not any(p is t for t in tables)]
@@ -207,8 +209,8 @@ class Clicks:
 def step(work, autocast):
     for optimizer in work.optimizers:
         optimizer.zero_grad(set_to_none=True)
-    batch = next(work.batches)
-    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+    batch = [tensor.to(work.device, non_blocking=True) for tensor in next(work.batches)]
+    with torch.autocast(work.device, torch.bfloat16, enabled=autocast):
         loss = work.loss(batch)
     loss.backward()
     if work.clip:
@@ -226,6 +228,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--torch-threads", type=int, default=2)
     parser.add_argument("--bucket", action="store_true")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     args, keys = parser.parse_known_args()
     ini = configparser.ConfigParser(inline_comment_prefixes=("#",))
     ini.read(args.input)
@@ -249,10 +252,13 @@ def main():
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, "
           f"{sum(p.numel() for p in work.net.parameters())} parameters")
     losses = [step(work, autocast).item() for _ in range(3)]
+    wait = torch.cuda.synchronize if args.device == "cuda" else lambda: None
+    wait()
     steps, begin = 0, time.perf_counter()
     while time.perf_counter() - begin < args.seconds or steps < 20:
         last = step(work, autocast)
         steps += 1
+    wait()
     seconds = (time.perf_counter() - begin) / steps
     print("loss " + " ".join(f"{x:.4f}" for x in [*losses, last.item()]))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024e-6

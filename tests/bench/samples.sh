@@ -4,13 +4,14 @@
 #   tests/bench/samples.sh [INPUT.ini [--bucket] [--section.key=value ...]]
 #   tests/bench/samples.sh        everything; SQUAD=DIR VOCABULARY=FILE for the
 #                                 part on SQuAD's lengths
-# Environment: ROUNDS (3), THREADS (2), SYNCOPATE (the newest build), PYTHON (one
-# that has torch and h5py). See tests/bench/README.md.
+# Environment: DEVICE (cpu, or cuda: larger networks in bf16), ROUNDS (3), THREADS
+# (2), SYNCOPATE (the newest build), PYTHON (one that has torch and h5py). See
+# README.md beside it.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
-case ${1:-} in -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
-rounds=${ROUNDS:-3} threads=${THREADS:-2}
-syncopate=${SYNCOPATE:-build/release/syncopate}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+case ${1:-} in -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+rounds=${ROUNDS:-3} threads=${THREADS:-2} device=${DEVICE:-cpu}
+syncopate=${SYNCOPATE:-$here/../../build/release/syncopate}
 [[ -x $syncopate ]] || { echo "$syncopate: not built" >&2; exit 66; }
 peer=''
 for candidate in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
@@ -32,12 +33,13 @@ compare() {
   local what=squad
   [[ $family == bert ]] || what=criteo
   "$syncopate" prepare $what "$input" -o "$scratch/samples.h5" "$@" >/dev/null
-  echo "== $name: $input $*"
+  echo "== $name: $(basename "$input") $*"
   for ((round = 1; round <= rounds; ++round)); do
-    "$syncopate" bench step "$input" --run.threads="$threads" "$@" >"$scratch/a"
+    "$syncopate" bench step "$input" --run.threads="$threads" \
+      --run.device="$device" "$@" >"$scratch/a"
     # shellcheck disable=SC2086
-    "$peer" tests/bench/peer_samples.py "$scratch/samples.h5" "$input" $options \
-      --torch-threads "$threads" "$@" >"$scratch/b"
+    "$peer" "$here/peer_samples.py" "$scratch/samples.h5" "$input" $options \
+      --torch-threads "$threads" --device "$device" "$@" >"$scratch/b"
     a+=("$(rate "$scratch/a")") b+=("$(rate "$scratch/b")")
     ma+=("$(memory "$scratch/a")") mb+=("$(memory "$scratch/b")")
     echo "round $round: syncopate ${a[-1]}, PyTorch ${b[-1]} samples/s"
@@ -58,13 +60,23 @@ if (($#)); then
   compare "$(basename "$input" .ini)" "$input" "$options" "$@"
   exit
 fi
-compare "DeepFM dense" tests/bench/deepfm.ini ""
-compare "DeepFM lazy" tests/bench/deepfm.ini "" --optimizer.embedding=lazy
-compare "BERT mini" tests/bench/bert_mini.ini ""
-compare "BERT mini bf16" tests/bench/bert_mini.ini "" --run.precision=bf16
-if [[ -n ${SQUAD:-} ]]; then
-  compare "BERT mini on SQuAD" tests/bench/bert_mini_squad.ini --bucket \
-    --data.path="$SQUAD" --data.vocabulary="${VOCABULARY:?a file}"
+if [[ $device == cuda ]]; then
+  # shellcheck disable=SC2054  # commas within a key's list
+  large=(--model.layers=24 --model.hidden=1024 --model.heads=16
+    --run.precision=bf16 --data.batch=32)
+  compare "DeepFM" "$here/deepfm.ini" "" --data.batch=20480 --run.precision=bf16
+  compare "BERT-Large, 384 tokens" "$here/bert_mini.ini" "" "${large[@]}" \
+    --data.max_length=384 --data.stride=256 --data.context_words=4000
 else
-  echo "BERT mini on SQuAD: left out (SQUAD=DIR VOCABULARY=FILE)"
+  large=()
+  compare "DeepFM dense" "$here/deepfm.ini" ""
+  compare "DeepFM lazy" "$here/deepfm.ini" "" --optimizer.embedding=lazy
+  compare "BERT mini" "$here/bert_mini.ini" ""
+  compare "BERT mini bf16" "$here/bert_mini.ini" "" --run.precision=bf16
+fi
+if [[ -n ${SQUAD:-} ]]; then
+  compare "BERT on SQuAD's lengths" "$here/bert_mini_squad.ini" --bucket \
+    --data.path="$SQUAD" --data.vocabulary="${VOCABULARY:?a file}" "${large[@]}"
+else
+  echo "BERT on SQuAD's lengths: left out (SQUAD=DIR VOCABULARY=FILE)"
 fi
