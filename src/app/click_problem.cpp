@@ -40,12 +40,6 @@ struct HostClicks {
   }
 };
 
-// log(1 + exp(-z)) of a click, log(1 + exp(z)) of none.
-double log_loss(double logit, bool is_clicked) {
-  const double z = is_clicked ? -logit : logit;
-  return std::max(z, 0.0) + std::log1p(std::exp(-std::abs(z)));
-}
-
 }  // namespace
 
 ClickProblem::ClickProblem(const Options& options)
@@ -130,7 +124,6 @@ double area_of_all(Endpoint& endpoint, const SortedScores& mine) {
         tags::kEvaluation, Traffic::kEvaluation);
   if (counts[kParts] > 0) return NAN;
   AucSum sum;
-  constexpr uint64_t kWidth = (uint64_t{1} << 32) / kParts;
   for (int begin = 0; begin < kParts;) {
     int end = begin + 1;
     double samples = counts[begin];
@@ -138,7 +131,8 @@ double area_of_all(Endpoint& endpoint, const SortedScores& mine) {
       samples += counts[end++];
     std::vector<double> packed;
     for (const SortedScores::Entry& entry :
-         mine.entries(begin * kWidth, end * kWidth)) {
+         mine.entries(SortedScores::part_begin(begin, kParts),
+                      SortedScores::part_begin(end, kParts))) {
       CHECK(entry.negative < kShift && entry.positive < kShift);
       packed.push_back(entry.ordered);
       packed.push_back(entry.negative + kShift * entry.positive);
@@ -173,14 +167,14 @@ class ClickJudge final : public Judge {
     engine_.model->predict(*engine_.context, model, batches_->get(samples),
                            logits_);
     CHECK(logits_.size() == before + samples.size());
-    for (size_t n = 0; n < samples.size(); ++n) {
-      clicked_.push_back(set_.clicked()[static_cast<size_t>(samples[n])]);
-      loss_ += log_loss(logits_[before + n], clicked_.back() != 0);
-    }
+    for (const int64_t sample : samples)
+      clicked_.push_back(set_.clicked()[static_cast<size_t>(sample)]);
   }
 
   std::vector<double> metrics(Endpoint* all) override {
-    std::vector<double> sums = {loss_, static_cast<double>(logits_.size())};
+    const auto own = static_cast<double>(logits_.size());
+    std::vector<double> sums = {
+        logits_.empty() ? 0 : own * log_loss(logits_, clicked_), own};
     if (!all) return {sums[0] / sums[1], area_under_curve(logits_, clicked_)};
     agree(*all, all->world_group(), sums, Combine::kSum, tags::kEvaluation,
           Traffic::kEvaluation);
@@ -194,7 +188,6 @@ class ClickJudge final : public Judge {
   std::unique_ptr<BatchSource> batches_;
   std::vector<float> logits_;
   std::vector<uint8_t> clicked_;
-  double loss_ = 0;
 };
 
 }  // namespace
