@@ -26,38 +26,10 @@ bool is_lr_factor(const std::string& text) {
          parse_double(text).value_or(0) > 0;
 }
 
-}  // namespace
-
-std::vector<Key> optimizer_keys() {
+std::vector<Key> adam_keys() {
   constexpr auto kOptimizer = &Options::optimizer;
-  // one_cycle names its rates itself.
-  const std::vector<UsedWhen> with_lr = {
-      {"schedule.kind", without(keywords(schedule_table()), "one_cycle")}};
-  const std::vector<UsedWhen> with_scale = {
-      {"optimizer.lr_scale", {"linear", "sqrt"}}};
-  const std::vector<UsedWhen> of_sgd = {{"optimizer.kind", {"sgd"}}};
   const std::vector<UsedWhen> of_adam = {{"optimizer.kind", {"adam", "adamw"}}};
   return {
-      {.name = "optimizer.kind",
-       .target = at<kOptimizer, &OptimizerOptions::kind>,
-       .doc = "The optimizer.",
-       .choices = keywords(optimizer_table())},
-      {.name = "optimizer.lr",
-       .target = at<kOptimizer, &OptimizerOptions::lr>,
-       .doc = "Learning rate, before optimizer.lr_scale.",
-       .low = 0,
-       .used_when = with_lr},
-      {.name = "optimizer.momentum",
-       .target = at<kOptimizer, &OptimizerOptions::momentum>,
-       .doc = "Momentum factor.",
-       .low = 0,
-       .high = 1,
-       .is_high_open = true,
-       .used_when = of_sgd},
-      {.name = "optimizer.nesterov",
-       .target = at<kOptimizer, &OptimizerOptions::nesterov>,
-       .doc = "Nesterov's form of the momentum.",
-       .used_when = of_sgd},
       {.name = "optimizer.beta1",
        .target = at<kOptimizer, &OptimizerOptions::beta1>,
        .doc = "Decay of the gradient's running mean.",
@@ -86,7 +58,41 @@ std::vector<Key> optimizer_keys() {
               "touched, is another optimizer, and counts all steps in the bias "
               "correction.",
        .choices = {"dense", "lazy"},
-       .used_when = of_adam},
+       .used_when = {of_adam[0], {"model.family", {"bert", "deepfm"}}}},
+  };
+}
+
+}  // namespace
+
+std::vector<Key> optimizer_keys() {
+  constexpr auto kOptimizer = &Options::optimizer;
+  // one_cycle names its rates itself.
+  const std::vector<UsedWhen> with_lr = {
+      {"schedule.kind", without(keywords(schedule_table()), "one_cycle")}};
+  const std::vector<UsedWhen> with_scale = {
+      {"optimizer.lr_scale", {"linear", "sqrt"}}};
+  const std::vector<UsedWhen> of_sgd = {{"optimizer.kind", {"sgd"}}};
+  std::vector<Key> keys = {
+      {.name = "optimizer.kind",
+       .target = at<kOptimizer, &OptimizerOptions::kind>,
+       .doc = "The optimizer.",
+       .choices = keywords(optimizer_table())},
+      {.name = "optimizer.lr",
+       .target = at<kOptimizer, &OptimizerOptions::lr>,
+       .doc = "Learning rate, before optimizer.lr_scale.",
+       .low = 0,
+       .used_when = with_lr},
+      {.name = "optimizer.momentum",
+       .target = at<kOptimizer, &OptimizerOptions::momentum>,
+       .doc = "Momentum factor.",
+       .low = 0,
+       .high = 1,
+       .is_high_open = true,
+       .used_when = of_sgd},
+      {.name = "optimizer.nesterov",
+       .target = at<kOptimizer, &OptimizerOptions::nesterov>,
+       .doc = "Nesterov's form of the momentum.",
+       .used_when = of_sgd},
       {.name = "optimizer.weight_decay",
        .target = at<kOptimizer, &OptimizerOptions::weight_decay>,
        .doc = "Factor of the parameters that is added to the gradient, or with "
@@ -121,6 +127,12 @@ std::vector<Key> optimizer_keys() {
        .low = 0,
        .used_when = with_scale},
   };
+  const std::vector<Key> adam = adam_keys();
+  const auto behind = std::find_if(
+      keys.begin(), keys.end(),
+      [](const Key& key) { return key.name == "optimizer.weight_decay"; });
+  keys.insert(behind, adam.begin(), adam.end());
+  return keys;
 }
 
 std::vector<Key> schedule_keys() {
