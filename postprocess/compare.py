@@ -146,14 +146,17 @@ def write(groups, by, target, is_markdown, file):
         print(f"{'- ' * is_markdown}note: {note}", file=file)
     if is_markdown:
         print(file=file)
-    metric = metric_of([run for runs in groups.values() for run in runs])
-    show([by, "n", "seeds", "steps", f"final {metric}", f"best {metric}",
+    everyone = [run for runs in groups.values() for run in runs]
+    metric = metric_of(everyone)
+    shown = everyone[0].with_unit(metric)
+    show([by, "n", "seeds", "steps", f"final {shown}", f"best {shown}",
           "eval loss", "diverged", "time s", "virtual s", "MB a worker"],
          [group_row(label, runs, metric) for label, runs in groups.items()],
          file=file)
     if target:
         name, value = target
-        print(f"\nUntil {name} {'>=' if METRICS[name] else '<='} {value:g} "
+        print(f"\nUntil {everyone[0].with_unit(name)} "
+              f"{'>=' if METRICS[name] else '<='} {value:g} "
               "(means over the runs that reached it):\n", file=file)
         header, rows = target_table(groups, by, name, value)
         show(header, rows, file=file)

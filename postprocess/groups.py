@@ -16,10 +16,11 @@ T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
 # Keys that name a run, or that a comparison over seeds varies.
 NEUTRAL = {"run.name", "run.directory", "run.seed", "run.log_every",
            "run.time_limit_s", "checkpoint.every", "checkpoint.keep",
-           "checkpoint.resume", "data.prefetch"}
+           "checkpoint.resume", "data.prefetch", "model.recompute"}
 # What makes evaluations comparable, and what a run without the key has.
 EVALUATION = {"eval.on": None, "eval.model": None, "data.validation": None,
-              "eval.batchnorm": "running", "eval.recompute_batches": None}
+              "eval.batchnorm": "running", "eval.recompute_batches": None,
+              "eval.n_best": None, "eval.max_answer_length": None}
 
 
 def interval(values):

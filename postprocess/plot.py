@@ -229,9 +229,11 @@ def draw_curves(figure, grid, runs, axes):
                            transform=panel.transAxes)
             panel.grid(alpha=0.3)
             if place == 0:
-                metric = runs[0].metric or "metric"
+                names = {run.with_unit(run.metric) for run in runs
+                         if run.metric} or {"metric"}
                 panel.set_ylabel("training loss" if row == 0 else
-                                 f"evaluation {metric}".replace("_", " "))
+                                 "evaluation " + ", ".join(
+                                     sorted(names)).replace("_", " "))
             else:
                 panel.tick_params(labelleft=False)
             if row == 1:

@@ -76,7 +76,8 @@ def draw(plt, runs, by, styles, path):
         panel.margins(x=0.02)
     panels[0].set_xlim(left=0)
     panels[0].set_xlabel(TIMES[clock])
-    panels[0].set_ylabel(f"evaluation {metric}".replace("_", " "))
+    panels[0].set_ylabel(
+        f"evaluation {runs[0].with_unit(metric)}".replace("_", " "))
     panels[1].set_xlabel("payload sent by a worker (MB)")
     # Schemes differ by powers of ten in what they send.
     if len(sent) and sent.max() > 20 * sent.min():

@@ -11,9 +11,11 @@ import h5py
 import numpy as np
 
 BAD_INPUT, INPUT_MISSING = 65, 66  # exit codes, as syncopate's own
-# What /eval may hold, best known first; True: larger is better.
-METRICS = {"accuracy": True, "exact_match": True, "f1": True, "auc": True,
-           "log_loss": False, "loss": False}
+# What /eval may hold, the one by which a run is judged first, as the program's
+# log has them; True: larger is better. f1 and exact_match are percent, accuracy
+# and auc lie between 0 and 1.
+METRICS = {"accuracy": True, "f1": True, "exact_match": True, "auc": True,
+           "loss": False}
 
 
 class RunError(Exception):
@@ -61,6 +63,14 @@ class Run:
     def column(self, table, name):
         """A column, empty where the run has none."""
         return self.tables.get(table, {}).get(name, np.empty(0))
+
+    def with_unit(self, name):
+        """An /eval column's name, and its unit where it has one: f1 (%)."""
+        unit = self.units.get(f"eval/{name}", "1")
+        # Some results say it in the description alone.
+        if self.descriptions.get(f"eval/{name}", "").startswith("percent"):
+            unit = "%"
+        return name if unit == "1" else f"{name} ({unit})"
 
     def last(self, table, name, default=float("nan")):
         values = self.column(table, name)

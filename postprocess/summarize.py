@@ -11,14 +11,14 @@ from run_reader import METRICS, open_runs, print_table, run_main
 
 
 def model_name(run):
-    """resnet-20, wrn-16-4, logistic: family and the sizes it has."""
+    """resnet-20, wrn-16-4, bert-24-1024, deepfm-10, logistic: family and the
+    sizes it has."""
     family = run.input.get("model.family", "?")
-    parts = [family]
-    if family != "logistic" and "model.depth" in run.input:
-        parts.append(run.input["model.depth"])
-    if family.startswith("wrn") and "model.width" in run.input:
-        parts.append(run.input["model.width"])
-    return "-".join(parts)
+    sizes = {"resnet": ["depth"], "wrn": ["depth", "width"],
+             "bert": ["layers", "hidden"], "deepfm": ["embedding"]}
+    return "-".join([family] + [
+        run.input[f"model.{size}"] for size in sizes.get(family, [])
+        if f"model.{size}" in run.input])
 
 
 def bytes_text(count):
@@ -52,7 +52,8 @@ def row(run):
         run.label, run.scheme, model_name(run), run.input.get("data.kind", "?"),
         run.workers,
         number(run.last("train", "worker_steps") / run.workers, ".0f"),
-        number(run.last("train", "loss"), ".4f"), run.metric or "-",
+        number(run.last("train", "loss"), ".4f"),
+        run.with_unit(run.metric).replace(" ", "") if run.metric else "-",
         number(final, ".4f"), number(best, ".4f"), number(seconds, ".1f"),
         number(run.last("train", "virtual_s") if run.has_virtual_time()
                else None, ".1f"),

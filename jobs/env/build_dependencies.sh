@@ -3,8 +3,8 @@
 # whose SHA-256 is checked, for machines without apt or the right modules.
 #   jobs/env/build_dependencies.sh PREFIX [--only NAME,NAME...] [--dry-run]
 #                                  [--sources DIR]   where archives are, or go
-# NAME: zlib mpich hdf5 boost onednn fmt nlohmann_json xxhash turbojpeg googletest
-# (googletest is for the tests alone; leave out mpich where the site has an
+# NAME: zlib mpich hdf5 boost onednn fmt nlohmann_json xxhash utf8proc turbojpeg
+# googletest (which is for the tests alone; leave out mpich where the site has an
 # MPICH or one of its ABI). Needs a C++20 compiler, CMake, make, curl, xz.
 # Afterwards:  export SYNCOPATE_PACKAGES=skip CMAKE_PREFIX_PATH=PREFIX
 #              export PATH=PREFIX/bin:$PATH
@@ -24,6 +24,7 @@ onednn oneDNN-2.7.3 a50993aa6265b799b040fe745e0010502f9f7103cc53a9525d59646aef00
 fmt fmtlib-9.1.0+ds1 84ce1c2d0be3a9863935137969dcec6970125caac032f82474640bfc81463583 $debian/f/fmtlib/fmtlib_9.1.0+ds1.orig.tar.gz
 nlohmann_json json-3.11.2 d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273 $debian/n/nlohmann-json3/nlohmann-json3_3.11.2.orig.tar.gz
 xxhash xxHash-0.8.1 3bb6b7d6f30c591dd65aaaff1c8b7a5b94d81687998ca9400082c739a690436c $debian/x/xxhash/xxhash_0.8.1.orig.tar.gz
+utf8proc utf8proc-2.8.0 a0a60a79fe6f6d54e7d411facbfcc867a6e198608f2cd992490e46f04b1bcecc $debian/u/utf8proc/utf8proc_2.8.0.orig.tar.gz
 turbojpeg libjpeg-turbo-2.1.5 254f3642b04e309fee775123133c6464181addc150499561020312ec61c1bf7c $debian/libj/libjpeg-turbo/libjpeg-turbo_2.1.5.orig.tar.gz
 googletest googletest-release-1.12.1 81964fe578e9bd7c94dfdb09c8e4d6e6759e19967e397dbea48d1c10e45d0df2 $debian/g/googletest/googletest_1.12.1.orig.tar.gz
 END
@@ -75,6 +76,7 @@ build_onednn() {
 build_fmt() { with_cmake -DFMT_TEST=OFF -DFMT_DOC=OFF; }
 build_nlohmann_json() { with_cmake -DJSON_BuildTests=OFF; }
 build_xxhash() { make -j "$jobs" prefix="$prefix" install; }
+build_utf8proc() { with_cmake -DBUILD_SHARED_LIBS=ON; }
 build_turbojpeg() { # with vector code where nasm is there; it knows no "lib"
   with_cmake -DENABLE_STATIC=OFF -DCMAKE_INSTALL_LIBDIR="$prefix/lib"
 }

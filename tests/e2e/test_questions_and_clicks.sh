@@ -124,6 +124,20 @@ PY
 expect_code 0 "$SYNCOPATE" validate deepfm.ini "${records[@]}"
 grep -q "all 3000 were read and are whole" out || fail "validate: $(cat out)"
 
+# --- what postprocess/ makes of them: judged by F1 in percent, and by AUC
+: "${SOURCE_DIR:=$(cd "$here/../.." && pwd)}"
+post() { expect_code 0 python "$SOURCE_DIR/postprocess/$1.py" "${@:2}"; }
+post summarize runs/texts runs/records
+said() { grep -qE "$1" out || fail "no '$1' in $(cat out)"; }
+post summarize runs/texts runs/records
+said '^texts +bsp +bert-2-24 .* f1\(%\) '
+said '^records +bsp +deepfm-5 .* auc '
+post compare runs/texts --target=f1=0
+said 'final f1 \(%\)'
+said '^bsp +1 of 1 '
+post export runs/records -o - --format=csv --table=eval
+said '^step,.*,auc,'
+
 # --- wrong input: one line, the right code
 refuse() { # refuse CODE TEXT WORDS...: of syncopate
   local code=$1 text=$2

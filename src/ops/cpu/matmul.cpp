@@ -34,7 +34,7 @@ void gemm(Context& context,
 // w that the blocked form needs, and w is not so large that the plain one is as
 // fast. In bf16 there is no other.
 bool is_worth_blocks(DType dtype, int64_t N, int64_t D, int64_t K) {
-  constexpr int64_t kManyRows = 512, kWide = 16, kLargeMatrix = 1 << 19;
+  constexpr int64_t kManyRows = 1024, kWide = 16, kLargeMatrix = 1 << 19;
   return dtype == DType::kBf16 ||
          (N >= kManyRows && std::min(D, K) >= kWide && D * K <= kLargeMatrix);
 }

@@ -2,7 +2,9 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <unordered_map>
+#include <vector>
 
 #include "ops/cpu/onednn_adapter.h"
 
@@ -16,10 +18,8 @@ using Type = dnnl::memory::data_type;
 
 constexpr int kScratchpad = 0, kPacked = 1;
 
-// Rows of one call of a primitive: 256 are as fast as more, if there are one or
-// two threads; 1024 keep more of them busy.
-constexpr int64_t kRowsOfCall[] = {1024, 256, 64, 16};
-constexpr int64_t kFewestRows = 16;
+// Rows of one call of a primitive: 256 are as fast as more.
+constexpr int64_t kManyRows = 256, kSomeRows = 64, kFewestRows = 16;
 
 struct RowProductHash {
   size_t operator()(const RowProduct& p) const {
@@ -58,6 +58,7 @@ struct RowPlan {
 struct ProductCache {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
+  std::vector<dnnl::stream> stream_of_thread;
   std::unordered_map<RowProduct, RowPlan, RowProductHash> plans;
   std::unordered_map<int64_t, MatmulChoice> outer;  // by K * 2^32 + D
 };
@@ -88,23 +89,44 @@ RowPlan make_plan(const dnnl::engine& engine, const RowProduct& p) {
   const Desc wanted =
       is_plain ? matrix(p, type) : Desc({p.inner, p.columns}, type, Tag::any);
   RowPlan plan;
-  plan.packed_format = choose_rows(engine, p, kRowsOfCall[1], wanted).b;
+  plan.packed_format = choose_rows(engine, p, kManyRows, wanted).b;
   plan.pack = dnnl::reorder(dnnl::memory(matrix(p, Type::f32), engine, nullptr),
                             dnnl::memory(plan.packed_format, engine, nullptr));
   return plan;
 }
 
-const MatmulChoice& primitive_for(ProductCache& cache,
-                                  const RowProduct& p,
-                                  RowPlan& plan,
-                                  int64_t rows) {
-  auto found = plan.by_rows.find(rows);
-  if (found == plan.by_rows.end())
-    found = plan.by_rows
-                .emplace(rows,
-                         choose_rows(cache.engine, p, rows, plan.packed_format))
-                .first;
-  return found->second;
+// Consecutive rows, or at the end some that another task has too: the same
+// values once more.
+struct RowTask {
+  int64_t row;
+  const MatmulChoice* choice;
+  int64_t rows;
+};
+
+// Enough for all threads, the largest first. Primitives are made for one
+// thread: each runs within a task.
+std::vector<RowTask> split_rows(const dnnl::engine& engine,
+                                const RowProduct& p,
+                                RowPlan& plan,
+                                int64_t N,
+                                int threads) {
+  std::vector<RowTask> tasks;
+  const auto add = [&](int64_t row, int64_t rows) {
+    MatmulChoice& choice = plan.by_rows[rows];
+    if (!choice) choice = choose_rows(engine, p, rows, plan.packed_format);
+    tasks.push_back({row, &choice, rows});
+  };
+  if (N < kFewestRows) {
+    add(0, N);
+    return tasks;
+  }
+  int64_t row = 0;
+  if (N >= 2 * threads * kManyRows)
+    for (; row + kManyRows <= N; row += kManyRows) add(row, kManyRows);
+  for (; row + kSomeRows <= N; row += kSomeRows) add(row, kSomeRows);
+  for (; row + kFewestRows <= N; row += kFewestRows) add(row, kFewestRows);
+  if (row < N) add(N - kFewestRows, kFewestRows);
+  return tasks;
 }
 
 dnnl::memory at(const dnnl::engine& engine,
@@ -113,11 +135,24 @@ dnnl::memory at(const dnnl::engine& engine,
   return {desc, engine, const_cast<void*>(data)};
 }
 
-dnnl::memory scratchpad_of(Context& context,
-                           const dnnl::engine& engine,
-                           const MatmulChoice& choice) {
-  const auto bytes = static_cast<int64_t>(choice.scratchpad.get_size());
-  return at(engine, choice.scratchpad, context.scratch(bytes, kScratchpad));
+int64_t bytes_of(const Desc& desc) {
+  constexpr int64_t kAlignment = 64;
+  const auto bytes = static_cast<int64_t>(desc.get_size());
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// w in the format of the plan, in scratch.
+dnnl::memory packed_matrix(Context& context,
+                           ProductCache& cache,
+                           const RowProduct& p,
+                           RowPlan& plan,
+                           const float* w) {
+  omp_set_num_threads(context.threads());
+  dnnl::memory from = at(cache.engine, matrix(p, Type::f32), w);
+  dnnl::memory to = at(cache.engine, plan.packed_format,
+                       context.scratch(bytes_of(plan.packed_format), kPacked));
+  plan.pack.execute(cache.stream, from, to);
+  return to;
 }
 
 }  // namespace
@@ -129,48 +164,48 @@ void multiply_rows(Context& context,
                    const float* w,
                    const float* bias,
                    int64_t N) {
-  omp_set_num_threads(context.threads());
   auto& cache = context.cache<ProductCache>();
   const dnnl::engine& engine = cache.engine;
+  const int threads = context.threads();
+  while (std::ssize(cache.stream_of_thread) < threads)
+    cache.stream_of_thread.emplace_back(engine);
+  omp_set_num_threads(1);
   auto found = cache.plans.find(product);
   if (found == cache.plans.end())
     found = cache.plans.emplace(product, make_plan(engine, product)).first;
   RowPlan& plan = found->second;
+  const auto tasks = split_rows(engine, product, plan, N, threads);
+  const dnnl::memory packed = packed_matrix(context, cache, product, plan, w);
 
-  const auto packed_bytes = static_cast<int64_t>(plan.packed_format.get_size());
-  const dnnl::memory packed =
-      at(engine, plan.packed_format, context.scratch(packed_bytes, kPacked));
-  dnnl::memory from = at(engine, matrix(product, Type::f32), w);
-  dnnl::memory to = packed;
-  plan.pack.execute(cache.stream, from, to);
-
+  int64_t pad_bytes = 0;
+  for (const RowTask& task : tasks)
+    pad_bytes = std::max(pad_bytes, bytes_of(task.choice->scratchpad));
+  auto* pads =
+      static_cast<char*>(context.scratch(threads * pad_bytes, kScratchpad));
   const Type type = type_of(product.dtype);
-  const auto rows_at = [&](const void* base, int64_t row, int64_t rows,
+  const auto rows_at = [&](const void* base, const RowTask& task,
                            int64_t columns) {
-    return at(engine, row_major(rows, columns, type),
+    return at(engine, row_major(task.rows, columns, type),
               static_cast<const char*>(base) +
-                  row * columns * bytes_of(product.dtype));
+                  task.row * columns * syncopate::bytes_of(product.dtype));
   };
-  const auto call = [&](int64_t row, int64_t rows) {
-    const MatmulChoice& choice = primitive_for(cache, product, plan, rows);
+  const auto run = [&](const RowTask& task, int thread) {
     std::unordered_map<int, dnnl::memory> arguments = {
-        {DNNL_ARG_SRC, rows_at(x, row, rows, product.inner)},
+        {DNNL_ARG_SRC, rows_at(x, task, product.inner)},
         {DNNL_ARG_WEIGHTS, packed},
-        {DNNL_ARG_DST, rows_at(y, row, rows, product.columns)},
-        {DNNL_ARG_SCRATCHPAD, scratchpad_of(context, engine, choice)}};
+        {DNNL_ARG_DST, rows_at(y, task, product.columns)},
+        {DNNL_ARG_SCRATCHPAD,
+         at(engine, task.choice->scratchpad, pads + thread * pad_bytes)}};
     if (product.has_bias)
       arguments.emplace(
           DNNL_ARG_BIAS,
           at(engine, row_major(1, product.columns, Type::f32), bias));
-    choice.primitive.execute(cache.stream, arguments);
+    task.choice->primitive.execute(cache.stream_of_thread[thread], arguments);
   };
-  int64_t row = 0;
-  for (const int64_t rows : kRowsOfCall)
-    for (; row + rows <= N; row += rows) call(row, rows);
-  // The last rows together with some that are there already: the same values
-  // once more.
-  if (row < N)
-    N < kFewestRows ? call(0, N) : call(N - kFewestRows, kFewestRows);
+#pragma omp parallel for num_threads(threads) \
+    schedule(dynamic, 1) if (std::ssize(tasks) > 1)
+  for (int64_t task = 0; task < std::ssize(tasks); ++task)
+    run(tasks[task], omp_get_thread_num());
 }
 
 // Any number of rows by one primitive: its inner dimension stays open.
@@ -205,7 +240,9 @@ void accumulate_products(Context& context,
       {{DNNL_ARG_SRC, at(engine, dy_desc(N), dy)},
        {DNNL_ARG_WEIGHTS, at(engine, x_desc(N), x)},
        {DNNL_ARG_DST, at(engine, dw_desc, dw)},
-       {DNNL_ARG_SCRATCHPAD, scratchpad_of(context, engine, choice)}});
+       {DNNL_ARG_SCRATCHPAD,
+        at(engine, choice.scratchpad,
+           context.scratch(bytes_of(choice.scratchpad), kScratchpad))}});
 }
 
 }  // namespace syncopate::cpu
