@@ -29,7 +29,8 @@ void judge_predictions(Session& session, const CommandLine& line) {
   const SquadScore score = score_predictions(
       load_questions(options.data, usable_cores()).test, predictions);
   session.log().line(
-      "{}: test set, {} questions, {} of them unanswered: exact_match {} f1 {}",
+      "{}: test set, {} questions, {} of them unanswered, in percent: "
+      "exact_match {} f1 {}",
       file.string(), score.questions, score.unanswered, score.exact_match,
       score.f1);
 }
@@ -37,17 +38,22 @@ void judge_predictions(Session& session, const CommandLine& line) {
 }  // namespace
 
 ExitCode command_evaluate(Session& session, const CommandLine& line) {
-  if (line.options.contains("predictions")) {
-    session.agree_on([&] {
-      line.allow_only({"predictions"}, CommandLine::Keys::kTaken);
-      if (session.rank() == 0) judge_predictions(session, line);
-    });
-    return ExitCode::kDone;
-  }
+  const bool has_predictions = line.options.contains("predictions");
+  session.agree_on([&] {
+    line.allow_only({"checkpoint", "predictions"}, CommandLine::Keys::kTaken);
+    const bool has_checkpoint = line.options.contains("checkpoint");
+    if (has_predictions == has_checkpoint)
+      fail(ExitCode::kUsage,
+           "evaluate: {}, expected --checkpoint=PATH or --predictions=FILE "
+           "(syncopate --help)",
+           has_checkpoint ? "both are given" : "nothing to evaluate");
+    if (has_predictions && session.rank() == 0)
+      judge_predictions(session, line);
+  });
+  if (has_predictions) return ExitCode::kDone;
   std::unique_ptr<Engine> engine;
   CheckpointModels found;
   session.agree_on([&] {
-    line.allow_only({"checkpoint", "predictions"}, CommandLine::Keys::kTaken);
     const std::string& path = line.required_option("checkpoint");
     engine =
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides);

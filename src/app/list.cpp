@@ -1,6 +1,7 @@
 // syncopate list WHAT: everything that a key can choose from, and the keys.
 #include "app/commands.h"
 #include "base/text.h"
+#include "comm/collectives.h"
 #include "compress/compressor.h"
 #include "config/config.h"
 #include "optim/schedule.h"
@@ -51,10 +52,10 @@ Rows data_rows() {
 }
 
 Rows collective_rows() {
-  return {{"ring", "reduce-scatter and all-gather; the same bits everywhere"},
-          {"native",
-           "the MPI library's own; a sum in rank order in one "
-           "process"}};
+  Rows rows;
+  for (const CollectiveInfo& info : collective_table())
+    rows.emplace_back(info.keyword, info.description);
+  return rows;
 }
 
 constexpr const char* kWhat =

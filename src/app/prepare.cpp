@@ -1,6 +1,8 @@
 // syncopate prepare images: a folder of JPEGs to large files that training
 // maps, or what [data] of an input names as one file of kind hdf5.
 // syncopate prepare criteo: a TSV of click records to what training maps.
+#include <algorithm>
+
 #include "app/commands.h"
 #include "app/prepare_samples.h"
 #include "base/clock.h"
@@ -56,7 +58,14 @@ void prepare_hdf5(Session& session, const CommandLine& line) {
   const fs::path output = line.required_option("output");
   const ParsedInput input = parse_input(line.positional[1], line.overrides);
   refuse_errors(input);
-  if (input.options.data.kind == "image_folder")
+  const std::string& kind = input.options.data.kind;
+  for (const auto& [what, kinds] :
+       {std::pair("squad", question_kinds()), {"criteo", click_kinds()}})
+    if (std::count(kinds.begin(), kinds.end(), kind) > 0)
+      fail(ExitCode::kUsage,
+           "prepare images: {}: data.kind = {}: no images, expected prepare {}",
+           line.positional[1], kind, what);
+  if (kind == "image_folder")
     fail(ExitCode::kUsage,
          "{}: data.kind = image_folder: expected prepare images --path={} "
          "-o DIR",

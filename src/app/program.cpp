@@ -19,12 +19,15 @@ const std::vector<Command>& command_table() {
        "metrics of a checkpoint's model, or of answers to questions",
        &command_evaluate},
       {"predict", "predict INPUT.ini --checkpoint=PATH --output=FILE",
-       "a label and scores for each sample (.csv, .h5)", &command_predict},
+       "label and scores of images (.csv, .h5), answers to questions (.json), "
+       "click probabilities (.csv)",
+       &command_predict},
       {"prepare",
        "prepare images --path=DIR -o DIR [--size=256] [--threads=N]\n"
        "  syncopate prepare images|squad|criteo INPUT.ini -o FILE.h5\n"
        "  syncopate prepare criteo FILE.tsv -o DIR [--threshold=10]\n"
-       "            [--test-share=0.1] [--seed=42] [--on-bad-line=fail|skip]",
+       "            [--test-share=0.1] [--seed=42] [--on-bad-line=fail|skip]\n"
+       "            [--threads=N]",
        "a folder of JPEGs, or click records, as files that training maps; what "
        "a network is fed as one HDF5 file",
        &command_prepare},

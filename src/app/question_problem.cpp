@@ -234,7 +234,7 @@ std::string QuestionProblem::predict(const Engine& engine,
   const auto batches =
       make_batches(engine, SetPart::kEvaluation, engine.options.eval.batch);
   std::vector<QuestionAnswers> all;
-  std::map<std::string, std::string> said;
+  double f1 = 0, exact = 0;
   std::vector<float> scores;
   for (const auto& batch : evaluation_batches(engine)) {
     scores.clear();
@@ -248,11 +248,14 @@ std::string QuestionProblem::predict(const Engine& engine,
         values += 2 * static_cast<size_t>(window.length);
         ++i;
       }
+      const Question& asked = from.questions[static_cast<size_t>(question)];
       all.push_back(
-          {from.questions[static_cast<size_t>(question)].id,
+          {asked.id,
            best_answers(from, question, std::span(scores).subspan(at, values),
                         answers_)});
-      said[all.back().id] = all.back().answers[0].text;
+      const std::string& said = all.back().answers[0].text;
+      f1 += f1_score(said, asked.answers);
+      exact += exact_match(said, asked.answers);
       at += values;
     }
   }
@@ -260,7 +263,12 @@ std::string QuestionProblem::predict(const Engine& engine,
   n_best.replace_extension(".n_best.json");
   write_predictions(output, all);
   write_n_best(n_best, all);
-  return fmt::format("{} answers (n-best in {})", all.size(), n_best.string());
+  const auto percent = 100 / static_cast<double>(all.size());
+  return fmt::format(
+      "{} answers to the {} set (n-best in {}), in percent: f1 {:.4f}, "
+      "exact_match {:.4f}",
+      all.size(), engine.options.eval.on, n_best.string(), percent * f1,
+      percent * exact);
 }
 
 }  // namespace syncopate

@@ -135,7 +135,8 @@ std::vector<Key> eval_keys() {
        .choices = {"test", "validation"}},
       {.name = "eval.batch",
        .target = at<kEval, &EvalOptions::batch>,
-       .doc = "Samples of an evaluation batch.",
+       .doc = "Samples of an evaluation batch; of questions at least the "
+              "windows of any one.",
        .low = 1},
       {.name = "eval.batchnorm",
        .target = at<kEval, &EvalOptions::batchnorm>,

@@ -214,13 +214,13 @@ std::vector<Key> data_keys() {
        .target = at<kData, &DataOptions::partition>,
        .doc = "What a worker sees: interleaved, N workers with batch B see "
               "what one with N*B sees; random, contiguous: a share; sorted, "
-              "by_class: a share of the labels.",
+              "by_class: a share of the labels (questions have none).",
        .choices = {"interleaved", "random", "contiguous", "sorted",
                    "by_class"}},
       {.name = "data.validation",
        .target = at<kData, &DataOptions::validation>,
        .doc = "Training samples held out: below 1 a fraction, from 1 on their "
-              "number.",
+              "number; of questions about so many windows, by whole questions.",
        .low = 0},
       {.name = "data.augment",
        .target = at<kData, &DataOptions::augment>,

@@ -34,12 +34,17 @@ compare() {
   [[ $family == bert ]] || what=criteo
   "$syncopate" prepare $what "$input" -o "$scratch/samples.h5" "$@" >/dev/null
   echo "== $name: $(basename "$input") $*"
+  # The same network: as many parameters.
+  local ours theirs
+  ours=$("$syncopate" validate "$input" "$@" | sed -n 's/^model.*: \([0-9]*\) parameters.*/\1/p')
   for ((round = 1; round <= rounds; ++round)); do
     "$syncopate" bench step "$input" --run.threads="$threads" \
       --run.device="$device" "$@" >"$scratch/a"
     # shellcheck disable=SC2086
     "$peer" "$here/peer_samples.py" "$scratch/samples.h5" "$input" $options \
       --torch-threads "$threads" --device "$device" "$@" >"$scratch/b"
+    theirs=$(sed -n 's/.*, \([0-9]*\) parameters$/\1/p' "$scratch/b")
+    [[ $ours == "$theirs" ]] || { echo "$ours parameters, PyTorch $theirs" >&2; exit 70; }
     a+=("$(rate "$scratch/a")") b+=("$(rate "$scratch/b")")
     ma+=("$(memory "$scratch/a")") mb+=("$(memory "$scratch/b")")
     echo "round $round: syncopate ${a[-1]}, PyTorch ${b[-1]} samples/s"

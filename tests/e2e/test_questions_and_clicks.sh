@@ -78,6 +78,12 @@ expect_code 0 "$SYNCOPATE" evaluate bert.ini "${texts[@]}" \
 evaluated=$(grep -o 'f1 [0-9.]*  exact_match [0-9.]*' out)
 expect_code 0 "$SYNCOPATE" predict bert.ini "${texts[@]}" \
   --checkpoint=runs/texts --output=predictions.json
+for figure in "f1 [0-9.]*" "exact_match [0-9.]*"; do
+  awk -v a="$(grep -o "$figure" <<<"$evaluated")" \
+    -v b="$(grep -o "$figure" out)" 'BEGIN { split(a, x, " "); split(b, y, " ")
+      exit !(x[2] != "" && y[2] != "" && (x[2] - y[2]) ^ 2 < 1e-8) }' ||
+    fail "predict: $(cat out), evaluate: $evaluated"
+done
 expect_code 0 "$SYNCOPATE" evaluate bert.ini "${texts[@]}" \
   --predictions=predictions.json
 python - "$evaluated" "$(cat out)" <<'PY' || fail "evaluate: $evaluated, of predictions: $(cat out)"
@@ -168,6 +174,11 @@ refuse 64 "ending in .json" predict bert.ini "${texts[@]}" \
   --checkpoint=runs/texts --output=answers.csv
 refuse 64 "expected one of questions" \
   evaluate deepfm.ini "${records[@]}" --predictions=other.json
+refuse 64 "both are given" evaluate bert.ini "${texts[@]}" \
+  --checkpoint=runs/texts --predictions=other.json
+refuse 64 "nothing to evaluate" evaluate bert.ini "${texts[@]}"
+refuse 64 "no images, expected prepare squad" \
+  prepare images bert.ini "${texts[@]}" -o x.h5
 echo "not json" >bad.json
 refuse 65 "bad.json" evaluate bert.ini "${texts[@]}" --predictions=bad.json
 sed -i '17s/\t/;/' records.tsv
