@@ -280,9 +280,11 @@ __global__ void __launch_bounds__(kAttentionThreads)
         kept.template in_query_rows<Tile>(place.first_row, key);
     for (int i = 0; i < Tile::kRows; ++i)
       for (int j = 0; j < Tile::kColumns; ++j) {
-        const float share = expf(scores.at[i][j] - row_lse[i]);
+        // Keys behind the last one have no share: theirs would be infinite
+        // where all scores are far below zero.
+        const bool is_key = team_thread() * Tile::kColumns + j < count;
+        const float share = is_key ? expf(scores.at[i][j] - row_lse[i]) : 0;
         const float dshare = is_kept<Tile>(keep, i, j) ? dshares.at[i][j] : 0;
-        // Keys behind the last one are zero, and so is what they give.
         scores.at[i][j] = share * (dshare - row_delta[i]);
       }
     share_scores<Tile>(dscores, scores);

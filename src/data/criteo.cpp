@@ -112,13 +112,14 @@ MappedBlocks map_blocks(const HeaderReader& header,
                         int64_t record_bytes) {
   MappedBlocks blocks;
   blocks.block_bytes = CriteoFiles::kBlockRecords * record_bytes;
-  blocks.digests =
-      header.digests(name, (samples - 1) / CriteoFiles::kBlockRecords + 1);
+  // The file first: its size bounds what is read of the header.
   blocks.file = std::make_shared<MappedFile>(path);
   const int64_t bytes = std::ssize(blocks.file->bytes());
   if (bytes / record_bytes != samples || bytes % record_bytes != 0)
     fail(ExitCode::kBadInput, "{}: {} bytes, expected {} records of {}",
          path.string(), bytes, samples, record_bytes);
+  blocks.digests =
+      header.digests(name, (samples - 1) / CriteoFiles::kBlockRecords + 1);
   return blocks;
 }
 

@@ -285,6 +285,11 @@ const SafeTensors::Tensor& SafeTensors::tensor(const std::string& name) const {
   return tensors_[found->second];
 }
 
+bool SafeTensors::can_read(const std::string& name) const {
+  const std::string& dtype = tensor(name).dtype;
+  return dtype == "F32" || dtype == "F64" || dtype == "F16" || dtype == "BF16";
+}
+
 void SafeTensors::read(const std::string& name, std::span<float> out) const {
   const Listed& wanted = tensor(name);
   CHECK(std::ssize(out) == wanted.elems);

@@ -46,9 +46,10 @@ class SafeTensors {
   const std::vector<int64_t>& shape(const std::string& name) const {
     return tensor(name).shape;
   }
-  // All values in row-major order, from F32, F64, F16 or BF16; any other dtype
-  // is Error(kBadInput). `out` has exactly as many.
+  // All values in row-major order, from F32, F64, F16 or BF16 (can_read); any
+  // other dtype is Error(kBadInput). `out` has exactly as many.
   void read(const std::string& name, std::span<float> out) const;
+  bool can_read(const std::string& name) const;
 
  private:
   MappedFile file_;

@@ -143,14 +143,15 @@ Split split_validation(const DataOptions& options,
   return split;
 }
 
-// An epoch's random order with like lengths together (Sampler).
+// An epoch's random order with like lengths together (Sampler): `steps` of
+// `drawn` samples each, and what is left over.
 static Indices bucketed(const Indices& order,
                         const std::vector<int32_t>& lengths,
+                        int64_t steps,
                         int64_t drawn,
                         const Rng& rng) {
   constexpr int64_t kWindow = 64;  // steps
   Indices sorted = order;
-  const int64_t steps = std::ssize(order) / drawn;
   for (int64_t step = 0; step < steps; step += kWindow)
     std::stable_sort(sorted.begin() + step * drawn,
                      sorted.begin() + std::min(steps, step + kWindow) * drawn,
@@ -178,7 +179,7 @@ struct Sampler::Impl {
 
   std::vector<int64_t> batch;   // by rank
   std::vector<int64_t> before;  // samples of lower ranks; behind them of all
-  int64_t batches_per_epoch = 0;
+  int64_t steps_per_epoch = 0, batches_per_epoch = 0;
   int ranks = 0;
   uint64_t seed = 0;
   std::vector<Indices> shards;
@@ -238,6 +239,7 @@ Sampler::Sampler(const DataOptions& options,
     impl_->drawn.push_back(drawn * options.accumulate);
     steps_per_epoch = std::min(steps_per_epoch, samples / impl_->drawn.back());
   }
+  impl_->steps_per_epoch = steps_per_epoch;
   impl_->batches_per_epoch = steps_per_epoch * options.accumulate;
 }
 
@@ -263,11 +265,13 @@ std::vector<int64_t> Sampler::batch(int rank, int64_t index) const {
     const Rng rng(impl.seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),
                   static_cast<uint64_t>(stream));
     cached.order = reordered(shard, permutation(std::ssize(shard), rng));
+    // Steps come in one order for all: then workers with shares of their own
+    // have samples of like lengths in a step, too.
     if (!impl.lengths.empty())
-      cached.order = bucketed(
-          cached.order, impl.lengths, impl.drawn[static_cast<size_t>(stream)],
-          Rng(impl.seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),
-              kStepStream + static_cast<uint64_t>(stream)));
+      cached.order = bucketed(cached.order, impl.lengths, impl.steps_per_epoch,
+                              impl.drawn[static_cast<size_t>(stream)],
+                              Rng(impl.seed, Purpose::kDataOrder,
+                                  static_cast<uint64_t>(epoch), kStepStream));
     cached.epoch = epoch;
   }
   // Interleaved: the workers' batches, in the order of their ranks, are one

@@ -63,6 +63,11 @@ BertWeights::BertWeights(const std::string& path, const ParameterTable& table)
     }
     sources_.push_back(*found);
     used.insert(*found);
+    if (!file.can_read(*found))
+      errors.push_back(
+          fmt::format("{}: {} is of {}, expected F32, F64, F16 or "
+                      "BF16",
+                      path, *found, file.tensor(*found).dtype));
     const std::string shape = text_of(file.shape(*found));
     if (shape != entry.shape.text())
       errors.push_back(fmt::format("{}: {} is {}, and the network's is {}{}",

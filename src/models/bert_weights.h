@@ -16,7 +16,8 @@ class BertWeights {
   // Finds every tensor of the table in a safetensors file, by its name with or
   // without "bert." in front, LayerNorms by the old names gamma and beta too.
   // The span head ("qa_outputs.") may be missing as a whole. Error(kBadInput)
-  // has a line for every other tensor that is missing or of another shape.
+  // has a line for every other tensor that is missing, of another shape or not
+  // of floating-point numbers.
   BertWeights(const std::string& path, const ParameterTable& table);
 
   // Whether the file has the tensor of this index.

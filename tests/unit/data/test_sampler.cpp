@@ -253,6 +253,137 @@ TEST(Sampler, RefusesTooFewSamples) {
       Error);
 }
 
+// Lengths of a seeded order, many of them alike.
+SampleTable make_lengths(int64_t samples) {
+  SampleTable table;
+  table.samples = samples;
+  for (int64_t i = 0; i < samples; ++i)
+    table.lengths.push_back(static_cast<int32_t>(20 + i * 7919 % 173));
+  return table;
+}
+
+Sampler make_bucketing(const std::string& bucketing,
+                       const SampleTable& table,
+                       const std::string& partition,
+                       int ranks,
+                       int64_t batch,
+                       int64_t accumulate = 1) {
+  DataOptions options = make_options(partition, batch, accumulate);
+  options.bucketing = bucketing;
+  std::vector<int64_t> all(static_cast<size_t>(table.samples));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return {options, table, all, ranks, kSeed};
+}
+
+// What a step of all workers has: the longest less the shortest.
+int32_t spread_of_step(const Sampler& sampler,
+                       const SampleTable& table,
+                       int ranks,
+                       int64_t accumulate,
+                       int64_t step) {
+  int32_t shortest = INT32_MAX, longest = 0;
+  for (int64_t i = 0; i < accumulate; ++i)
+    for (const int64_t sample :
+         global_batch(sampler, ranks, step * accumulate + i)) {
+      shortest = std::min(shortest, table.lengths[sample]);
+      longest = std::max(longest, table.lengths[sample]);
+    }
+  return longest - shortest;
+}
+
+TEST(Bucketing, StepsHaveSamplesOfLikeLength) {
+  const SampleTable table = make_lengths(4000);
+  for (const char* partition : {"interleaved", "random", "contiguous"})
+    for (const int ranks : {1, 4})
+      for (const int64_t accumulate : {1, 2}) {
+        const int64_t batch = 16 / ranks / accumulate;
+        const auto make = [&](const char* bucketing) {
+          return make_bucketing(bucketing, table, partition, ranks, batch,
+                                accumulate);
+        };
+        const Sampler sampler = make("length"), plain = make("none");
+        const int64_t steps = sampler.batches_per_epoch() / accumulate;
+        ASSERT_EQ(plain.batches_per_epoch(), sampler.batches_per_epoch());
+        ASSERT_GE(steps, 248);
+        // Of 173 lengths a step has a 64th, and a sample's share of chance.
+        int64_t sum = 0, plain_sum = 0;
+        for (int64_t step = 0; step < 2 * steps; ++step) {
+          sum += spread_of_step(sampler, table, ranks, accumulate, step);
+          plain_sum += spread_of_step(plain, table, ranks, accumulate, step);
+        }
+        EXPECT_LT(sum, 2 * steps * (ranks == 1 ? 8 : 24)) << partition;
+        EXPECT_GT(plain_sum, 2 * steps * 120) << partition;
+      }
+}
+
+TEST(Bucketing, AnEpochHasEachSampleOnceInStepsOfRandomLengths) {
+  const SampleTable table = make_lengths(2000);
+  const Sampler sampler = make_bucketing("length", table, "interleaved", 2, 5);
+  ASSERT_EQ(sampler.batches_per_epoch(), 200);
+  std::vector<int64_t> first;
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    std::vector<int64_t> seen;
+    int64_t rises = 0;
+    int32_t before = 0;
+    for (int64_t i = 0; i < 200; ++i) {
+      const auto step = global_batch(sampler, 2, epoch * 200 + i);
+      rises += table.lengths[step[0]] > before;
+      before = table.lengths[step[0]];
+      seen.insert(seen.end(), step.begin(), step.end());
+    }
+    EXPECT_NE(seen, first);
+    first = seen;
+    EXPECT_GT(rises, 60);
+    EXPECT_LT(rises, 140);
+    std::sort(seen.begin(), seen.end());
+    for (int64_t i = 0; i < 2000; ++i) ASSERT_EQ(seen[i], i);
+  }
+}
+
+TEST(Bucketing, InterleavedWorkersSeeWhatOneWorkerSees) {
+  const SampleTable table = make_lengths(500);
+  for (const int64_t accumulate : {1, 3}) {
+    const Sampler many =
+        make_bucketing("length", table, "interleaved", 3, 2, accumulate);
+    const Sampler one =
+        make_bucketing("length", table, "interleaved", 1, 6, accumulate);
+    for (int64_t i = 0; i < 2 * many.batches_per_epoch(); ++i)
+      ASSERT_EQ(global_batch(many, 3, i), one.batch(0, i));
+  }
+}
+
+TEST(Validation, HoldsOutWholeGroups) {
+  SampleTable table;
+  table.groups = {0, 1, 4, 4, 9, 10, 16, 20};  // one of them is empty
+  table.samples = 20;
+  DataOptions options;
+  for (const double wanted : {1.0, 3.0, 7.0, 13.0})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      options.validation = wanted;
+      Split split;
+      try {
+        split = split_validation(options, table, seed);
+      } catch (const Error& error) {  // the last group was too long
+        EXPECT_EQ(error.code(), ExitCode::kBadInput);
+        continue;
+      }
+      EXPECT_GE(std::ssize(split.validation), wanted);
+      EXPECT_LT(std::ssize(split.validation), wanted + 6);
+      std::vector<int64_t> all = split.train;
+      all.insert(all.end(), split.validation.begin(), split.validation.end());
+      std::sort(all.begin(), all.end());
+      ASSERT_EQ(std::ssize(all), 20);
+      for (int64_t i = 0; i < 20; ++i) ASSERT_EQ(all[i], i);
+      const auto is_held_out = [&](int64_t sample) {
+        return std::binary_search(split.validation.begin(),
+                                  split.validation.end(), sample);
+      };
+      for (size_t group = 0; group + 1 < table.groups.size(); ++group)
+        for (int64_t i = table.groups[group]; i < table.groups[group + 1]; ++i)
+          EXPECT_EQ(is_held_out(i), is_held_out(table.groups[group]));
+    }
+}
+
 TEST(Validation, IsDisjointCompleteAndSeeded) {
   const ImageSet set = make_set(50, 5);
   DataOptions options;

@@ -29,6 +29,7 @@ ModelOptions small(const std::string& weights = "none") {
 struct FileTensor {
   Shape shape;
   std::vector<float> values;
+  std::string dtype = "F32";  // of as many bytes
 };
 using FileTensors = std::map<std::string, FileTensor>;
 
@@ -41,8 +42,8 @@ class WeightsFile {
     std::string header = "{", data;
     for (const auto& [name, tensor] : tensors) {
       const std::string shape = tensor.shape.text();
-      header += (header.size() > 1 ? ",\"" : "\"") + name +
-                "\":{\"dtype\":\"F32\",\"shape\":[" +
+      header += (header.size() > 1 ? ",\"" : "\"") + name + "\":{\"dtype\":\"" +
+                tensor.dtype + "\",\"shape\":[" +
                 shape.substr(1, shape.size() - 2) + "],\"data_offsets\":[" +
                 std::to_string(data.size()) + ",";
       data.append(reinterpret_cast<const char*>(tensor.values.data()),
@@ -185,6 +186,15 @@ TEST(BertWeights, EveryMissingOrMisshapenTensorHasALine) {
           "weights\nerror: " +
           start +
           "qa_outputs.bias is missing; the rest of the span head is there");
+}
+
+TEST(BertWeights, OtherTypesAreRefusedAtOnce) {
+  FileTensors tensors = published(same);
+  tensors["qa_outputs.bias"].dtype = "I32";
+  const WeightsFile file(tensors);
+  EXPECT_EQ(refusal(small(file.path())),
+            "model.weights: " + file.path() +
+                ": qa_outputs.bias is of I32, expected F32, F64, F16 or BF16");
 }
 
 TEST(BertWeights, MissingFile) {

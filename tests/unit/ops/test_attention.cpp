@@ -299,6 +299,27 @@ TEST(Attention, LargeScoresDoNotOverflow) {
   EXPECT_EQ(dqkv[67 * 3 + 2], 0);
 }
 
+// Shares do not depend on where scores lie; exp(0) is above all of theirs.
+TEST(Attention, ScoresFarBelowZero) {
+  TestContext test;
+  AttentionRun run({{70}, 1, 4, DType::kF32, 0.0f});
+  auto values = run.qkv.get();
+  for (size_t token = 0; token < 70; ++token) {
+    values[token * 12] = 40;       // of the query
+    values[token * 12 + 4] = -10;  // of the key: scores near -200
+  }
+  run.qkv.set(values);
+  run.forward(test.context);
+  run.backward(test.context);
+  for (const double lse : run.lse.get()) EXPECT_LT(lse, -150);
+  const auto expected = reference::attention_backward(
+      run.formula(), run.dout.get(), run.qkv.get(), run.out.get());
+  // Scores of 200 are off by their roundings, and shares by as much,
+  // relatively.
+  EXPECT_TRUE(all_near(run.dqkv.get(), expected,
+                       {1000 * kEpsilonF32 * largest_magnitude(expected), 0}));
+}
+
 // In its own sequence and head, and nowhere else.
 TEST(Attention, NanGoesThrough) {
   TestContext test;
