@@ -32,11 +32,10 @@ void bench_step(Session& session, Engine& engine) {
   world->run([&](Endpoint& endpoint) {
     const StepTimes times = StepBench(session, engine, endpoint).run();
     if (endpoint.rank() != 0) return;
-    // Questions make steps of unlike length: their mean is what an epoch takes.
-    const bool has_one_shape =
-        !std::holds_alternative<QuestionSpec>(engine.problem->spec());
+    // Images: the median, as of the peer. Others: the mean, as of theirs, since
+    // steps of questions are of unlike length.
     const double step_s =
-        has_one_shape
+        std::holds_alternative<ImageSpec>(engine.problem->spec())
             ? median(times.step_s)
             : std::accumulate(times.step_s.begin(), times.step_s.end(), 0.0) /
                   static_cast<double>(times.step_s.size());

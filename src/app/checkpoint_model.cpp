@@ -2,6 +2,7 @@
 
 #include "app/evaluator.h"
 #include "checkpoint/checkpoint.h"
+#include "config/keys.h"
 
 namespace syncopate {
 namespace {
@@ -19,7 +20,10 @@ FoundCheckpoint find(const fs::path& path) {
 // The keys that make a network must be those that it was trained with.
 void refuse_other_network(const Engine& engine, const FoundCheckpoint& found) {
   for (const auto& [key, value] : found.facts.input) {
-    if (!key.starts_with("model.")) continue;
+    const Key* known = find_key(key);
+    if (!key.starts_with("model.") ||
+        (known != nullptr && known->on_resume == OnResume::kMayChange))
+      continue;
     const auto mine = engine.input.resolved.find(key);
     if (mine == engine.input.resolved.end() || mine->second != value)
       fail(ExitCode::kBadInput, "{}: {}: the checkpoint has {}, the input {}",
@@ -73,7 +77,8 @@ CheckpointModels load_models(const Engine& engine,
   for (const std::string& warning : found.warnings) log.warning(warning);
   refuse_other_network(engine, found);
   const auto data = found.facts.extra.find("data");
-  if (data != found.facts.extra.end() && data->second != engine.problem->digest())
+  if (data != found.facts.extra.end() &&
+      data->second != engine.problem->digest())
     log.warning("not the data that " + found.folder.string() +
                 " was trained on (normalisation may differ too)");
 

@@ -27,7 +27,8 @@ void judge_predictions(Session& session, const CommandLine& line) {
   const fs::path file = line.required_option("predictions");
   const auto predictions = read_predictions(file);
   const SquadScore score = score_predictions(
-      load_questions(options.data, usable_cores()).test, predictions);
+      load_questions(options.data, usable_cores(), QuestionParts::kTest).test,
+      predictions);
   session.log().line(
       "{}: test set, {} questions, {} of them unanswered, in percent: "
       "exact_match {} f1 {}",

@@ -1,12 +1,30 @@
-// syncopate inspect PATH: a checkpoint, a results file, a run directory, or
-// prepared images.
+// syncopate inspect PATH: a checkpoint, a results file, a run directory,
+// prepared images or click records.
 #include "app/commands.h"
 #include "checkpoint/checkpoint.h"
+#include "data/click_set.h"
 #include "data/prepared_images.h"
 #include "results/results.h"
 
 namespace syncopate {
 namespace {
+
+std::string describe_clicks(const fs::path& folder) {
+  std::string text =
+      fmt::format("prepared click records {}\n", folder.string());
+  const std::vector<std::string> faults = check_clicks(folder);
+  for (const std::string& fault : faults) text += "  damaged: " + fault + "\n";
+  if (!faults.empty()) return text;
+  DataOptions options;
+  options.kind = "criteo";
+  options.path = folder.string();
+  const ClickData data = load_clicks(options);
+  return text + fmt::format(
+                    "  {} training and {} test records, {} fields of {} rows "
+                    "together; all digests are right\n",
+                    data.train->samples(), data.test->samples(),
+                    data.spec.fields(), data.spec.total_rows());
+}
 
 std::string describe(const fs::path& path) {
   if (!fs::exists(path))
@@ -14,6 +32,7 @@ std::string describe(const fs::path& path) {
   if (fs::exists(path / "manifest.json")) return describe_checkpoint(path);
   if (!fs::is_directory(path)) return describe_results(path);
   if (is_prepared_images(path)) return describe_prepared_images(path);
+  if (fs::exists(path / "clicks.h5")) return describe_clicks(path);
   std::string text;
   if (fs::exists(path / "results.h5"))
     text += describe_results(path / "results.h5");
@@ -31,7 +50,8 @@ std::string describe(const fs::path& path) {
                         error.what());
   }
   if (text.empty())
-    fail(ExitCode::kBadInput, "{}: holds neither results.h5 nor a checkpoint",
+    fail(ExitCode::kBadInput,
+         "{}: holds neither results.h5 nor a checkpoint nor prepared data",
          path.string());
   return text;
 }

@@ -122,14 +122,16 @@ std::unique_ptr<Feed> QuestionProblem::make_feed(const Engine& engine,
 }
 
 std::vector<MetricInfo> QuestionProblem::metrics() const {
-  return {{"loss",
-           "mean cross-entropy of the first and the last token of the answer, "
-           "nats a window"},
-          {"f1",
-           "percent: words shared with the nearest right answer (SQuAD 1.1), "
-           "mean over questions"},
-          {"exact_match",
-           "percent of questions whose answer is a right one (SQuAD 1.1)"}};
+  return {
+      {"loss",
+       "mean cross-entropy of the first and the last token of the answer, "
+       "nats a window"},
+      {"f1",
+       "words shared with the nearest right answer (SQuAD 1.1), mean over "
+       "questions, in percent",
+       "%"},
+      {"exact_match",
+       "questions whose answer is a right one (SQuAD 1.1), in percent", "%"}};
 }
 
 namespace {

@@ -64,7 +64,7 @@ void Recorder::declare_tables() {
   declare_clocks(train);
   for (const MetricInfo& metric : metrics_)
     train.declare(real_column(
-        metric.name, "1",
+        metric.name, metric.unit,
         metric.description + ", over the steps since the row before"));
   train.declare(real_column("lr", "1", "learning rate of the last step"));
   train.declare(
@@ -74,17 +74,17 @@ void Recorder::declare_tables() {
   declare_position(eval);
   declare_clocks(eval);
   for (const MetricInfo& metric : eval_metrics_)
-    eval.declare(real_column(metric.name, "1",
+    eval.declare(real_column(metric.name, metric.unit,
                              metric.description + ", on the set eval.on"));
   const std::string& which = engine_.options.eval.model;
   if (which == "each" || which == "each_and_average")
     for (const MetricInfo& metric : eval_metrics_)
-      eval.declare(real_column(metric.name + "_worker", "1",
+      eval.declare(real_column(metric.name + "_worker", metric.unit,
                                metric.description + ", of each worker's model",
                                workers));
   if (which == "each_and_average")
     for (const MetricInfo& metric : eval_metrics_)
-      eval.declare(real_column(metric.name + "_average", "1",
+      eval.declare(real_column(metric.name + "_average", metric.unit,
                                metric.description + ", of the average model"));
   eval.declare(real_column(
       "consensus_distance", "1",
@@ -177,8 +177,9 @@ void Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
     for (size_t i = 0; i < eval_metrics_.size(); ++i) {
       const double value = values[i];
       row.push_back(value);
-      text +=
-          fmt::format(" | {}{} {:.4f}", eval_metrics_[i].name, suffix, value);
+      const MetricInfo& metric = eval_metrics_[i];
+      text += fmt::format(" | {}{} {:.4f}{}", metric.name, suffix, value,
+                          metric.unit == "%" ? " %" : "");
       if (i == 1) best_metric_ = std::max(best_metric_, value);
     }
   };
@@ -261,13 +262,13 @@ void Recorder::summarize(const std::string& how, const Totals& totals) {
                     endpoint_.traffic().is_modelled ? 1 : 0, "1",
                     "1: a native collective's bytes are a formula");
   if (best_metric_ >= 0)
-    results_->summary("best_" + eval_metrics_[1].name, best_metric_, "1",
-                      "best of all evaluations");
+    results_->summary("best_" + eval_metrics_[1].name, best_metric_,
+                      eval_metrics_[1].unit, "best of all evaluations");
   const Table& eval = results_->table("eval");
   if (eval.rows() > 0)
     for (const MetricInfo& metric : eval_metrics_)
       results_->summary("final_" + metric.name,
-                        eval.column(metric.name).values.back(), "1",
+                        eval.column(metric.name).values.back(), metric.unit,
                         "of the last evaluation");
   results_->summary("finished", how == "finished" ? 1 : 0, "1",
                     "1: the run reached its last step");

@@ -34,8 +34,6 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
            options.model.family, engine.model->parameters().num_elems(),
            engine.model->parameters().num_tensors(),
            human_bytes(static_cast<double>(engine.model->activation_bytes())));
-  if (const std::string start = engine.model->describe_start(); !start.empty())
-    log.line("start     {}", start);
   log.line("data      {}: {} training, {} held out, {} test samples{}",
            engine.problem->source(), engine.split.train.size(),
            engine.split.validation.size(),
@@ -102,6 +100,10 @@ ExitCode command_train(Session& session, const CommandLine& line) {
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
     directory = std::make_unique<RunDirectory>(engine->options);
     open_run(session, *engine, *directory);
+    std::error_code ignored;
+    if (engine->options.checkpoint.resume == "none" ||
+        fs::is_empty(directory->checkpoints(), ignored))
+      engine->model->open_start();
     if (session.rank() == 0) {
       results = std::make_unique<Results>(directory->results());
       state_provenance(session, *engine, *results);

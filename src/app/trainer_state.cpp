@@ -64,6 +64,12 @@ void Trainer::start_fresh() {
   std::vector<float> buffers(replica_.buffers.size());
   engine_.model->initialise(parameters, buffers,
                             static_cast<uint64_t>(engine_.options.run.seed));
+  if (results_)
+    if (const std::string start = engine_.model->describe_start();
+        !start.empty()) {
+      session_.log().line("start     {}", start);
+      results_->provenance("start", start);
+    }
   // Equal by construction on equal machines; sent all the same, since the
   // mathematics library of another node may round differently.
   broadcast(endpoint_, endpoint_.world_group(),

@@ -23,7 +23,7 @@ void print_plan(Log& log, const Engine& engine) {
       static_cast<double>(engine.model->activation_bytes());
 
   log.line(
-      "model     {}: {} parameters in {} tensors, {:.1f} M multiply-adds "
+      "model     {}: {} parameters in {} tensors, {:.4g} M multiply-adds "
       "a sample forward",
       options.model.family, elems, parameters.num_tensors(),
       engine.model->forward_macs() * 1e-6);
@@ -31,6 +31,8 @@ void print_plan(Log& log, const Engine& engine) {
            engine.problem->source(), engine.problem->describe(),
            engine.split.train.size(), engine.split.validation.size(),
            engine.problem->test_samples().samples);
+  if (const std::string start = engine.model->describe_start(); !start.empty())
+    log.line("start     {}", start);
   log.line("workers   {}, {} samples a step together", engine.workers,
            engine.samples_a_step());
   log.line(
@@ -67,6 +69,7 @@ ExitCode command_validate(Session& session, const CommandLine& line) {
     if (session.rank() == 0)
       if (const std::string read = engine->problem->check(); !read.empty())
         session.log().line("{}", read);
+    engine->model->open_start();
     print_plan(session.log(), *engine);
     session.log().line("ok        {}", line.positional[0]);
   });

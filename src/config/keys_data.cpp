@@ -98,7 +98,8 @@ std::vector<Key> question_keys() {
       {.name = "data.vocabulary",
        .target = at<kData, &DataOptions::vocabulary>,
        .doc = "WordPiece vocabulary of BERT, one token a line; must be given.",
-       .used_when = squad},
+       .used_when = squad,
+       .on_resume = OnResume::kMayChange},
       {.name = "data.lower_case",
        .target = at<kData, &DataOptions::lower_case>,
        .doc = "Whether text is lower-cased and stripped of accents, as uncased "
@@ -167,10 +168,6 @@ std::vector<Key> image_file_keys() {
        .on_resume = OnResume::kMayChange},
   };
 }
-
-}  // namespace
-
-namespace {
 
 std::vector<Key> batch_keys() {
   constexpr auto kData = &Options::data;

@@ -26,10 +26,6 @@ std::vector<UsedWhen> families_with(const std::string& option) {
   return {{"model.family", families}};
 }
 
-}  // namespace
-
-namespace {
-
 std::vector<Key> encoder_keys() {
   constexpr auto kModel = &Options::model;
   return {
@@ -82,7 +78,8 @@ std::vector<Key> encoder_keys() {
        .doc = "File of safetensors with Hugging Face's names to start from "
               "(postprocess/import_bert.py makes it of other formats); none: "
               "random ones.",
-       .used_when = families_with("weights")},
+       .used_when = families_with("weights"),
+       .on_resume = OnResume::kMayChange},
       {.name = "model.recompute",
        .target = at<kModel, &ModelOptions::recompute>,
        .doc = "Whether backward computes a layer's activations again instead "

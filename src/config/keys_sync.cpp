@@ -72,8 +72,7 @@ std::vector<Key> sync_keys() {
               "or MPI through host memory; auto: NCCL where every rank has "
               "its own GPU, the library is there and the scheme can use it.",
        .choices = {"auto", "mpi", "nccl"},
-       .used_when =
-           used_by({"bsp", "local_sgd", "easgd", "power_sgd", "esync"})},
+       .used_when = used_by(schemes_that(&SchemeInfo::uses_collectives))},
       {.name = "sync.collective",
        .target = at<kSync, &SyncOptions::collective>,
        .doc = "Algorithm of the all-reduce through host memory; native: the "
@@ -207,7 +206,7 @@ std::vector<Key> local_keys() {
        .target = at2<&SyncOptions::easgd, &EasgdOptions::steps>,
        .doc = "Local steps between two exchanges with the centre.",
        .low = 1,
-       .used_when = used_by(schemes_that(&SchemeInfo::uses_collectives))},
+       .used_when = used_by({"easgd"})},
       {.name = "easgd.beta",
        .target = at2<&SyncOptions::easgd, &EasgdOptions::beta>,
        .doc = "How far the centre goes to the mean of the workers.",

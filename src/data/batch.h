@@ -35,7 +35,7 @@ using SampleSpec = std::variant<ImageSpec, QuestionSpec, ClickSpec>;
 
 // Which members are used depends on what a sample is; the others have no data.
 struct Batch {
-  int64_t samples = 0;  // N, may be less than planned at the end of a pass
+  int64_t samples = 0;      // N, may be less than planned at the end of a pass
   ConstTensor images = {};  // (N, C, H, W) fp32 NHWC, normalised
   // (N) i32: class, or 1 for a click. (N, 2) i32: positions of the first and
   // the last token of the answer in the sequence; 0, 0 ([CLS]) where the

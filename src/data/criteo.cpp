@@ -112,14 +112,13 @@ MappedBlocks map_blocks(const HeaderReader& header,
                         int64_t record_bytes) {
   MappedBlocks blocks;
   blocks.block_bytes = CriteoFiles::kBlockRecords * record_bytes;
-  // The file first: its size bounds what is read of the header.
+  blocks.digests =
+      header.digests(name, (samples - 1) / CriteoFiles::kBlockRecords + 1);
   blocks.file = std::make_shared<MappedFile>(path);
   const int64_t bytes = std::ssize(blocks.file->bytes());
   if (bytes / record_bytes != samples || bytes % record_bytes != 0)
     fail(ExitCode::kBadInput, "{}: {} bytes, expected {} records of {}",
          path.string(), bytes, samples, record_bytes);
-  blocks.digests =
-      header.digests(name, (samples - 1) / CriteoFiles::kBlockRecords + 1);
   return blocks;
 }
 
@@ -130,6 +129,10 @@ CriteoFolder open_folder(const fs::path& folder) {
     fail(ExitCode::kBadInput,
          "{}: a file, expected a folder that prepare criteo wrote",
          folder.string());
+  if (fs::is_directory(folder, ignored) && !fs::exists(files.header, ignored))
+    fail(ExitCode::kInputMissing,
+         "{}: no {}, expected a folder that prepare criteo wrote",
+         folder.string(), CriteoFiles::kNames[0]);
   check_seal(files.header);
   const HeaderReader header(files.header);
   CriteoFolder found;

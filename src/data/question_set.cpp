@@ -426,7 +426,9 @@ QuestionSet finish(const std::string& origin,
 
 }  // namespace
 
-QuestionData load_questions(const DataOptions& options, int threads) {
+QuestionData load_questions(const DataOptions& options,
+                            int threads,
+                            QuestionParts parts) {
   check_options(options);
   const bool is_squad = options.kind == "squad";
   CHECK(is_squad || options.kind == "synthetic_squad");
@@ -460,8 +462,9 @@ QuestionData load_questions(const DataOptions& options, int threads) {
                   left_out);
   };
   int64_t none = 0;
-  data.train = load(train_name, kTrain, options.samples, SquadUse::kTrain,
-                    &data.left_out);
+  if (parts == QuestionParts::kBoth)
+    data.train = load(train_name, kTrain, options.samples, SquadUse::kTrain,
+                      &data.left_out);
   data.test =
       load(test_name, kTest, options.test_samples, SquadUse::kTest, &none);
   data.vocabulary = tokenizer.size();

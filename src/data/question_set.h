@@ -69,10 +69,15 @@ struct QuestionData {
   std::string digest;  // XXH3-128 of what the samples were made of, and how
 };
 
-// Reads and tokenizes (squad), or makes (synthetic_squad). Errors:
+enum class QuestionParts : uint8_t { kBoth, kTest };
+
+// Reads and tokenizes (squad), or makes (synthetic_squad); kTest leaves `train`
+// empty. Errors:
 // Error(kInputMissing), or Error(kBadInput) "FILE: where: what, expected".
 // `threads` share the work; the result does not depend on them.
-QuestionData load_questions(const DataOptions& options, int threads);
+QuestionData load_questions(const DataOptions& options,
+                            int threads,
+                            QuestionParts parts = QuestionParts::kBoth);
 
 // A batch of windows on the host: `samples` are indices of windows.
 struct QuestionBatch {

@@ -78,7 +78,7 @@ Bert::Bert(const ModelOptions& options, const QuestionSpec& spec, DType compute)
     place += TransformerLayer::kPlaces;
   }
   head_.emplace(registrar, "qa_outputs", H, 2);
-  if (options.weights != "none") weights_.emplace(options.weights, parameters_);
+  weights_path_ = options.weights;
 }
 
 std::vector<MetricInfo> Bert::metrics() const {
@@ -93,6 +93,7 @@ std::vector<MetricInfo> Bert::metrics() const {
 void Bert::initialise(std::span<float> parameters,
                       std::span<float> buffers,
                       uint64_t seed) const {
+  open_start();
   CHECK(std::ssize(parameters) == parameters_.num_elems() && buffers.empty());
   constexpr double kDeviation = 0.02;
   for (int index = 0; index < parameters_.num_tensors(); ++index) {
@@ -110,6 +111,11 @@ void Bert::initialise(std::span<float> parameters,
       value = static_cast<float>(kDeviation * rng.normal());
   }
   if (weights_) weights_->read(parameters, parameters_);
+}
+
+void Bert::open_start() const {
+  if (weights_path_ != "none" && !weights_)
+    weights_.emplace(weights_path_, parameters_);
 }
 
 std::string Bert::describe_start() const {

@@ -27,6 +27,7 @@ class Bert : public Network {
   void initialise(std::span<float> parameters,
                   std::span<float> buffers,
                   uint64_t seed) const override;
+  void open_start() const override;
   // Where the first values come from: a line for the user.
   std::string describe_start() const override;
   // There are none.
@@ -60,7 +61,8 @@ class Bert : public Network {
   std::optional<Embeddings> embeddings_;
   std::vector<TransformerLayer> layers_;
   std::optional<Linear> head_;
-  std::optional<BertWeights> weights_;
+  std::string weights_path_;                    // "none": random values
+  mutable std::optional<BertWeights> weights_;  // once they are opened
   // From forward to backward: the input of each layer, and of the head in
   // fp32.
   std::vector<Slot> inputs_;

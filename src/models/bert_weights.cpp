@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "data/safetensors.h"
 
@@ -104,8 +105,9 @@ std::string BertWeights::description() const {
     return join(std::span(names).first(shown), ", ") +
            (names.size() > shown ? ", ..." : "");
   };
-  std::string line = fmt::format("starts from {}: {} tensors", path_,
-                                 sources_.size() - missing_.size());
+  std::string line =
+      fmt::format("{} (XXH3-128 {}): {} tensors", path_, digest_of_file(path_),
+                  sources_.size() - missing_.size());
   if (!missing_.empty())
     line += fmt::format("; random, since the file has them not: {}",
                         listed(missing_));

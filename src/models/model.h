@@ -36,6 +36,7 @@ using GradientListener = std::function<void(int64_t from)>;
 struct MetricInfo {
   std::string name;         // "loss", "accuracy", "accuracy_top5"
   std::string description;  // for results.h5
+  std::string unit = "1";   // or "%"
 };
 
 struct StepSettings {
@@ -68,7 +69,12 @@ class Model {
                           std::span<float> buffers,
                           uint64_t seed) const = 0;
 
-  // What the first values are, for the log: "" where there is but one way.
+  // Opens the file that initialise() reads, if there is one, so that a mistake
+  // is told before anything starts: Error(kBadInput), Error(kInputMissing).
+  // Without it initialise() does so.
+  virtual void open_start() const {}
+  // What the first values are, once that is open: "" where there is but one
+  // way.
   virtual std::string describe_start() const { return ""; }
 
   // Plans activations for training batches of up to `batch` samples and
@@ -99,7 +105,9 @@ class Model {
                                     const Batch& batch,
                                     int64_t index) = 0;
 
-  // Class scores (N, K) of a batch, row-major, appended to `scores` (host).
+  // What a batch is judged by, row-major, appended to `scores` (host): class
+  // scores (N, K), logits of first and last token (T, 2), logits of a click
+  // (N).
   virtual void predict(Context& context,
                        const ReplicaView& replica,
                        const Batch& batch,

@@ -60,7 +60,7 @@ changes() {
       ;;
     ds_sync_squad_*)
       small=(--data.path="$data/squad" --data.vocabulary="$data/squad/vocab.txt"
-        --data.batch=2)
+        --data.batch=2 --model.weights=none)
       smaller=(--model.layers=2 --model.hidden=64 --model.heads=4)
       ;;
     ds_sync_criteo_*) small=(--data.path="$data/criteo" --data.batch=16) ;;

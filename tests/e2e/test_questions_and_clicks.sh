@@ -15,6 +15,14 @@ train() { # train NETWORK NAME KEYS...
   expect_code 0 "$SYNCOPATE" train "$1.ini" --run.name="$2" "${@:3}"
 }
 
+refuse() { # refuse CODE TEXT WORDS...: of syncopate
+  local code=$1 text=$2
+  shift 2
+  expect_code "$code" "$SYNCOPATE" "$@"
+  grep -qF -- "$text" err || fail "$*: $(cat err), expected $text"
+  (($(wc -l <err) == 1)) || fail "$*: not one line: $(cat err)"
+}
+
 # --- every scheme, stopped and resumed
 for network in bert deepfm; do
   for scheme in $(all_schemes); do
@@ -104,6 +112,34 @@ echo '{"no such": "id"}' >other.json
 expect_code 0 "$SYNCOPATE" evaluate bert.ini "${texts[@]}" --predictions=other.json
 grep -q "exact_match 0 f1 0" out || fail "answers to no question: $(cat out)"
 
+# --- weights are read where a run starts, and nowhere else
+python - <<'PY' || fail "no weights were written"
+import glob, json, struct
+import h5py
+import numpy as np
+found, data = {}, b""
+path = sorted(glob.glob("runs/texts/checkpoints/step-*/replica.h5"))[-1]
+with h5py.File(path) as file:
+    def add(name, item):
+        global data
+        if isinstance(item, h5py.Dataset) and name.startswith("parameters/"):
+            values = np.asarray(item, "<f4").tobytes()
+            found[name[11:]] = {"dtype": "F32", "shape": list(item.shape),
+                                "data_offsets": [len(data), len(data) + len(values)]}
+            data += values
+    file.visititems(add)
+head = json.dumps(found).encode()
+open("own.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + data)
+PY
+tuned=("${texts[@]}" --model.weights=own.safetensors --run.steps=6)
+train bert tuned "${tuned[@]}" --run.stop_at=3
+grep -q "^start     own.safetensors (XXH3-128 [0-9a-f]*): 39 tensors" \
+  runs/tuned/log.txt || fail "what it starts from: $(cat runs/tuned/log.txt)"
+rm own.safetensors
+train bert tuned "${tuned[@]}"
+expect_code 0 "$SYNCOPATE" evaluate bert.ini "${texts[@]}" --checkpoint=runs/tuned
+refuse 66 "own.safetensors" train bert.ini "${tuned[@]}" --run.name=other
+
 # --- records in the published form
 python "$here/make_records.py" criteo records.tsv 3000 || fail "no records"
 expect_code 0 "$SYNCOPATE" prepare criteo records.tsv -o records --threshold=3
@@ -145,13 +181,6 @@ post export runs/records -o - --format=csv --table=eval
 said '^step,.*,auc,'
 
 # --- wrong input: one line, the right code
-refuse() { # refuse CODE TEXT WORDS...: of syncopate
-  local code=$1 text=$2
-  shift 2
-  expect_code "$code" "$SYNCOPATE" "$@"
-  grep -qF -- "$text" err || fail "$*: $(cat err), expected $text"
-  (($(wc -l <err) == 1)) || fail "$*: not one line: $(cat err)"
-}
 refuse 65 "model.heads: is 5, which does not divide" \
   train bert.ini "${texts[@]}" --model.heads=5
 refuse 65 "model.positions: is 32, expected at least" \

@@ -54,9 +54,9 @@ struct Questions {
 };
 
 // Questions in device memory.
-class QuestionBatch {
+class DeviceQuestions {
  public:
-  QuestionBatch(test::TestContext& on, const Questions& questions) {
+  DeviceQuestions(test::TestContext& on, const Questions& questions) {
     const int64_t N = questions.samples();
     std::vector<int32_t> positions, sequences, offsets{0};
     for (int64_t n = 0; n < N; ++n) {
@@ -162,7 +162,7 @@ class BertBench {
   test::TestContext on_;
   Bert model_;
   Questions questions_;
-  QuestionBatch all_;
+  DeviceQuestions all_;
 
  public:
   std::vector<float> parameters_, gradients_;

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "ops/cpu/cpu_ops.h"
-#include "ops/cpu/parallel.h"
 #include "ops/cpu/dropout_draws.h"
+#include "ops/cpu/parallel.h"
 
 namespace syncopate::cpu {
 namespace {

@@ -1,8 +1,8 @@
 #include "ops/sequences.h"
 
 #include "ops/cpu/cpu_ops.h"
-#include "ops/cpu/parallel.h"
 #include "ops/cpu/dropout_draws.h"
+#include "ops/cpu/parallel.h"
 
 namespace syncopate::cpu {
 

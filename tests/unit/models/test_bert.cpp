@@ -159,8 +159,8 @@ TEST(Bert, SequencesDoNotSeeEachOther) {
   double parts = 0;
   std::vector<float> parts_of_scores;
   const auto add_part = [&](int64_t first, int64_t samples) {
-    const QuestionBatch part(bench.on(),
-                             bench.questions().part(first, samples));
+    const DeviceQuestions part(bench.on(),
+                               bench.questions().part(first, samples));
     parts += bench.accumulate(part.batch(), static_cast<uint64_t>(first));
     for (const float score : bench.scores(part.batch()))
       parts_of_scores.push_back(score);
@@ -180,7 +180,7 @@ TEST(Bert, OtherSequencesAreOfNoInfluence) {
   const std::vector<float> before = bench.scores(bench.batch());
   Questions changed = questions();
   std::swap(changed.tokens[12], changed.tokens[14]);  // of the second
-  const QuestionBatch batch(bench.on(), changed);
+  const DeviceQuestions batch(bench.on(), changed);
   const std::vector<float> after = bench.scores(batch.batch());
   for (int64_t t = 0; t < std::ssize(changed.tokens); ++t) {
     const bool is_second = t >= 11 && t < 35;

@@ -121,7 +121,7 @@ class PartBench {
   void expect_as_recorded(const std::string& part,
                           const Forward& forward,
                           const Backward& backward) {
-    const QuestionBatch questions_batch(on_, questions());
+    const DeviceQuestions questions_batch(on_, questions());
     const Batch& batch = questions_batch.batch();
     const int64_t T = batch.tokens.shape[0];
     WalkPlan plan{DType::kF32, Layout::kRowMajor, T, {}};
