@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "models/bert.h"
 
 namespace syncopate {
@@ -58,6 +59,9 @@ class WeightsFile {
   }
   ~WeightsFile() { std::filesystem::remove(path_); }
   std::string path() const { return path_.string(); }
+  std::string described() const {
+    return path() + " (XXH3-128 " + digest_of_file(path_) + ")";
+  }
 
  private:
   std::filesystem::path path_;
@@ -108,7 +112,7 @@ void expect_values_of(const FileTensors& tensors, const WeightsFile& file) {
 std::string refusal(const ModelOptions& options,
                     const QuestionSpec& spec = kSpec) {
   try {
-    Bert(options, spec, DType::kF32);
+    Bert(options, spec, DType::kF32).open_start();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
     return error.what();
@@ -120,8 +124,9 @@ TEST(BertWeights, RoundTrip) {
   const FileTensors tensors = published(same);
   const WeightsFile file(tensors);
   expect_values_of(tensors, file);
-  EXPECT_EQ(Bert(small(file.path()), kSpec, DType::kF32).describe_start(),
-            "starts from " + file.path() + ": 23 tensors");
+  const Bert bert(small(file.path()), kSpec, DType::kF32);
+  bert.open_start();
+  EXPECT_EQ(bert.describe_start(), file.described() + ": 23 tensors");
 }
 
 TEST(BertWeights, NamesWithoutPrefixAndOldOnesOfLayerNorm) {
@@ -144,8 +149,9 @@ TEST(BertWeights, MissingHeadIsRandomAndSaidSo) {
   tensors["bert.pooler.dense.bias"] = {{8}, std::vector<float>(8)};
   const WeightsFile file(tensors);
   const Bert bert(small(file.path()), kSpec, DType::kF32);
+  bert.open_start();
   EXPECT_EQ(bert.describe_start(),
-            "starts from " + file.path() +
+            file.described() +
                 ": 21 tensors; random, since the file has them not: "
                 "qa_outputs.weight, qa_outputs.bias; 1 of the file not used: "
                 "bert.pooler.dense.bias");
@@ -199,11 +205,17 @@ TEST(BertWeights, OtherTypesAreRefusedAtOnce) {
 
 TEST(BertWeights, MissingFile) {
   try {
-    Bert(small("/nowhere/model.safetensors"), kSpec, DType::kF32);
+    Bert(small("/nowhere/model.safetensors"), kSpec, DType::kF32).open_start();
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kInputMissing);
   }
+}
+
+// Who has a checkpoint needs them no more.
+TEST(BertWeights, AreNotReadBeforeTheStart) {
+  const Bert bert(small("/nowhere/model.safetensors"), kSpec, DType::kF32);
+  EXPECT_THROW(first_values(bert), Error);
 }
 
 TEST(BertRefusals, SizesThatHaveNoNetwork) {
