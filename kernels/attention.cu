@@ -385,7 +385,7 @@ AttentionDropout dropout_of(const TokenDropout& dropout) {
 // two others are more than a block has, so those are shorter.
 template <int kLongSide, typename Body>
 void with_tile(int64_t D, const Body& body) {
-  CHECK_MSG(D <= 128, "heads of {} columns: up to 128 have a kernel", D);
+  CHECK_MSG(D <= kMostHeadColumnsOnGpu, "heads of {} columns", D);
   if (D <= 32)
     body(AttentionTile<64, 32>());
   else if (D <= 64)

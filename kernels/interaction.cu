@@ -270,6 +270,7 @@ void interaction_backward(Context& context,
   const int64_t N = rows.shape[0], F = rows.shape[1];
   const int64_t R = dembedding.shape[0], D = dembedding.shape[1];
   Stream& stream = context.stream();
+  static_assert(kMostLookupsOnGpu <= kMaxSortedKeys);
   const SortedKeys sorted =
       sort_by_key(context, static_cast<const int32_t*>(rows.data), N * F, R);
   const Lookups lookups{sorted.keys, sorted.places, N * F, F, R, D};

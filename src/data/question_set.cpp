@@ -290,7 +290,6 @@ SquadWindows make_windows(SquadText text,
 }
 
 // --- the set
-// ------------------------------------------------------------------
 
 int64_t QuestionSet::longest() const {
   int64_t longest = 0;
@@ -328,7 +327,6 @@ std::span<const Window> QuestionSet::windows_of(int64_t question) const {
 }
 
 // --- a batch
-// ------------------------------------------------------------------
 
 void QuestionBatch::fill(const QuestionSet& set,
                          std::span<const int64_t> samples) {
@@ -375,7 +373,6 @@ Batch QuestionBatch::view() const {
 }
 
 // --- reading
-// ------------------------------------------------------------------
 
 namespace {
 

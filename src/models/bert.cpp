@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/rng.h"
+#include "ops/attention.h"
 
 namespace syncopate {
 namespace {
@@ -59,6 +60,7 @@ TokenIds ids_of(const Batch& batch) {
 Bert::Bert(const ModelOptions& options, const QuestionSpec& spec, DType compute)
     : Network(compute), spec_(spec) {
   refuse_bad_sizes(options);
+  head_columns_ = options.hidden / options.heads;
   refuse_bad_data(options, spec);
   Registrar registrar{parameters_, buffers_};
   const int64_t H = options.hidden;
@@ -116,6 +118,16 @@ void Bert::initialise(std::span<float> parameters,
 void Bert::open_start() const {
   if (weights_path_ != "none" && !weights_)
     weights_.emplace(weights_path_, parameters_);
+}
+
+void Bert::plan(Context& context, int64_t batch, int64_t eval_batch) {
+  if (context.device().kind() == DeviceKind::kCuda &&
+      head_columns_ > kMostHeadColumnsOnGpu)
+    fail(ExitCode::kBadInput,
+         "model.heads: makes heads of {} columns of model.hidden; on a GPU "
+         "expected at most {}",
+         head_columns_, kMostHeadColumnsOnGpu);
+  Network::plan(context, batch, eval_batch);
 }
 
 std::string Bert::describe_start() const {

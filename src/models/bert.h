@@ -28,6 +28,7 @@ class Bert : public Network {
                   std::span<float> buffers,
                   uint64_t seed) const override;
   void open_start() const override;
+  void plan(Context& context, int64_t batch, int64_t eval_batch) override;
   // Where the first values come from: a line for the user.
   std::string describe_start() const override;
   // There are none.
@@ -58,6 +59,7 @@ class Bert : public Network {
 
  private:
   QuestionSpec spec_;
+  int64_t head_columns_;
   std::optional<Embeddings> embeddings_;
   std::vector<TransformerLayer> layers_;
   std::optional<Linear> head_;

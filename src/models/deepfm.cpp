@@ -88,6 +88,15 @@ double DeepFm::forward_macs() const {
   return static_cast<double>(sum);
 }
 
+void DeepFm::plan(Context& context, int64_t batch, int64_t eval_batch) {
+  if (context.device().kind() == DeviceKind::kCuda &&
+      batch > kMostLookupsOnGpu / spec_.fields())
+    fail(ExitCode::kBadInput,
+         "data.batch: {}: with {} fields, on a GPU expected at most {}", batch,
+         spec_.fields(), kMostLookupsOnGpu / spec_.fields());
+  Network::plan(context, batch, eval_batch);
+}
+
 Batch DeepFm::largest(int64_t N) const {
   Batch batch;
   batch.samples = N;

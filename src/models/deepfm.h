@@ -36,6 +36,7 @@ class DeepFm final : public Network {
                   std::span<float> buffers,
                   uint64_t seed) const override;
   double forward_macs() const override;
+  void plan(Context& context, int64_t batch, int64_t eval_batch) override;
 
  protected:
   Slot forward(Walk& walk, const Batch& batch) override;

@@ -13,12 +13,14 @@
 
 namespace syncopate {
 
+inline constexpr int64_t kMostHeadColumnsOnGpu = 128;
+
 // H = heads * D. Head a of a token is columns a * D to (a + 1) * D of each of
 // the three parts. Dropout draws element (query position, key position) of
 // head a of sequence n from Philox (seed ^ salt, kDropout, first_sample + n,
 // (a * max_position + query) * max_position + key) with max_position = 65536;
 // what a block of draws (base/rng.h) is numbered beyond 2^32 is the sequence's
-// second number. On a GPU D is at most 128.
+// second number. On a GPU D is at most kMostHeadColumnsOnGpu.
 void attention_forward(Context& context,
                        Tensor out,       // (T, H) fp32 or bf16
                        Tensor lse,       // (T, heads) fp32: log sum exp of S

@@ -12,6 +12,9 @@
 
 namespace syncopate {
 
+// N F on a GPU.
+inline constexpr int64_t kMostLookupsOnGpu = int64_t{1} << 24;
+
 // Rows lie in [0, R): the CPU checks, a GPU reads NaN.
 void interaction_forward(Context& context,
                          Tensor x,          // (N, F * D) fp32: v_f side by side

@@ -307,7 +307,6 @@ part_bench() {
   cat "$scratch/table"
 }
 
-# What the step is made of, from outside: what changes when a thing is left out.
 part_samples() { # BERT and DeepFM
   title "BERT-Large and DeepFM beside PyTorch, bf16, one GPU"
   local code=0
@@ -320,6 +319,7 @@ part_samples() { # BERT and DeepFM
   esac
 }
 
+# What the step is made of, from outside: what changes when a thing is left out.
 part_profile() {
   local variant name=${PROFILE_NETWORK:-resnet50} nsys
   for variant in --run.cuda_graphs=on --run.cuda_graphs=off \

@@ -5,13 +5,14 @@
 #   tests/bench/samples.sh        everything; SQUAD=DIR VOCABULARY=FILE for the
 #                                 part on SQuAD's lengths
 # Environment: DEVICE (cpu, or cuda: larger networks in bf16), ROUNDS (3), THREADS
-# (2), SYNCOPATE (the newest build), PYTHON (one that has torch and h5py). See
+# (2), SYNCOPATE (build/release, else build/cpu), PYTHON (one that has torch and h5py). See
 # README.md beside it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 case ${1:-} in -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 rounds=${ROUNDS:-3} threads=${THREADS:-2} device=${DEVICE:-cpu}
 syncopate=${SYNCOPATE:-$here/../../build/release/syncopate}
+[[ -x $syncopate ]] || syncopate=$here/../../build/cpu/syncopate
 [[ -x $syncopate ]] || { echo "$syncopate: not built" >&2; exit 66; }
 peer=''
 for candidate in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do

@@ -124,7 +124,12 @@ with h5py.File(path) as file:
         global data
         if isinstance(item, h5py.Dataset) and name.startswith("parameters/"):
             values = np.asarray(item, "<f4").tobytes()
-            found[name[11:]] = {"dtype": "F32", "shape": list(item.shape),
+            elems = int(item.size)
+            shape = [elems]  # checkpoints hold flat ranges
+            if name.endswith("weight") and "LayerNorm" not in name:
+                wide = name.endswith("output.dense.weight") and "attention" not in name
+                shape = [elems // (40 if wide else 24), 40 if wide else 24]
+            found[name[11:]] = {"dtype": "F32", "shape": shape,
                                 "data_offsets": [len(data), len(data) + len(values)]}
             data += values
     file.visititems(add)

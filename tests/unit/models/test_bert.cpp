@@ -262,6 +262,27 @@ TEST(Bert, Bf16IsCloseToFp32) {
             0.65 * double(fp32.model().activation_bytes()));
 }
 
+TEST(Bert, AGpuRefusesWideHeads) {
+  ModelOptions options = small();
+  options.hidden = 129;
+  options.heads = 1;
+  test::TestContext on(1);
+  Bert bert(options, kSpec, DType::kF32);
+  if (on.device.kind() == DeviceKind::kCpu) {
+    bert.plan(on.context, 1, 1);
+    return;
+  }
+  try {
+    bert.plan(on.context, 1, 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_STREQ(error.what(),
+                 "model.heads: makes heads of 129 columns of model.hidden; on "
+                 "a GPU expected at most 128");
+  }
+}
+
 TEST(Bert, ReplanningKeepsTheResult) {
   BertBench bench(small(), kSpec, questions());
   const double loss = bench.step();

@@ -175,6 +175,21 @@ TEST(DeepFm, InitialisesTablesXavierUniform) {
   EXPECT_NEAR(sum / 8000, 0, 4 * bound / std::sqrt(3.0 * 8000));
 }
 
+TEST(DeepFm, AGpuRefusesMoreLookupsThanItSorts) {
+  test::TestContext on(1);
+  if (on.device.kind() == DeviceKind::kCpu) return;
+  DeepFm model(kSpec, DType::kF32, shape());
+  try {
+    model.plan(on.context, (int64_t{1} << 24) / 5 + 1, 4);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_STREQ(error.what(),
+                 "data.batch: 3355444: with 5 fields, on a GPU expected at "
+                 "most 3355443");
+  }
+}
+
 TEST(DeepFm, RefusesABatchOfOne) {
   try {
     DeepFmBench bench(kSpec, shape(), 1);
