@@ -152,6 +152,27 @@ double window_loss(const Window& window, std::span<const float> scores) {
   return loss / 2;
 }
 
+// act(question, scores of its windows end to end) for every question of a
+// batch, whose windows lie together. `scores`: (T, 2) of the batch.
+template <typename Act>
+void for_questions(const QuestionSet& set,
+                   std::span<const int64_t> samples,
+                   std::span<const float> scores,
+                   const Act& act) {
+  for (size_t i = 0; i < samples.size();) {
+    const int64_t question =
+        set.windows[static_cast<size_t>(samples[i])].question;
+    size_t values = 0;
+    for (const Window& window : set.windows_of(question)) {
+      CHECK(samples[i] == &window - set.windows.data());
+      values += 2 * static_cast<size_t>(window.length);
+      ++i;
+    }
+    act(question, scores.first(values));
+    scores = scores.subspan(values);
+  }
+}
+
 class QuestionJudge final : public Judge {
  public:
   QuestionJudge(const Engine& engine,
@@ -168,22 +189,10 @@ class QuestionJudge final : public Judge {
     scores_.clear();
     engine_.model->predict(*engine_.context, model, batches_->get(samples),
                            scores_);
-    size_t at = 0;  // in scores_
-    for (size_t i = 0; i < samples.size();) {
-      const int64_t question =
-          set_.windows[static_cast<size_t>(samples[i])].question;
-      const std::span<const Window> windows = set_.windows_of(question);
-      const size_t first = at;
-      for (const Window& window : windows) {
-        CHECK(samples[i] == &window - set_.windows.data());
-        const size_t values = 2 * static_cast<size_t>(window.length);
-        loss_ += window_loss(window, std::span(scores_).subspan(at, values));
-        at += values;
-        ++i;
-      }
-      windows_ += static_cast<double>(windows.size());
-      judge(question, std::span(scores_).subspan(first, at - first));
-    }
+    for_questions(set_, samples, scores_,
+                  [&](int64_t question, std::span<const float> scores) {
+                    judge(question, scores);
+                  });
   }
 
   std::vector<double> metrics(Endpoint* all) override {
@@ -191,12 +200,23 @@ class QuestionJudge final : public Judge {
     if (all)
       agree(*all, all->world_group(), sums, Combine::kSum, tags::kEvaluation,
             Traffic::kEvaluation);
-    return {sums[0] / sums[3], 100 * sums[1] / sums[4],
-            100 * sums[2] / sums[4]};
+    // A question about an empty text has no window, and no right answer.
+    const double questions = engine_.options.eval.on == "test"
+                                 ? static_cast<double>(set_.questions.size())
+                                 : sums[4];
+    return {sums[0] / sums[3], 100 * sums[1] / questions,
+            100 * sums[2] / questions};
   }
 
  private:
   void judge(int64_t question, std::span<const float> scores) {
+    size_t at = 0;
+    for (const Window& window : set_.windows_of(question)) {
+      const size_t values = 2 * static_cast<size_t>(window.length);
+      loss_ += window_loss(window, scores.subspan(at, values));
+      at += values;
+      ++windows_;
+    }
     const std::string said =
         best_answers(set_, question, scores, options_)[0].text;
     const auto& right = set_.questions[static_cast<size_t>(question)].answers;
@@ -237,30 +257,24 @@ std::string QuestionProblem::predict(const Engine& engine,
       make_batches(engine, SetPart::kEvaluation, engine.options.eval.batch);
   std::vector<QuestionAnswers> all;
   double f1 = 0, exact = 0;
+  const auto answer = [&](int64_t question, std::span<const float> of_it) {
+    const Question& asked = from.questions[static_cast<size_t>(question)];
+    all.push_back({asked.id, best_answers(from, question, of_it, answers_)});
+    const std::string& said = all.back().answers[0].text;
+    f1 += f1_score(said, asked.answers);
+    exact += exact_match(said, asked.answers);
+  };
   std::vector<float> scores;
   for (const auto& batch : evaluation_batches(engine)) {
     scores.clear();
     engine.model->predict(*engine.context, model, batches->get(batch), scores);
-    size_t at = 0;
-    for (size_t i = 0; i < batch.size();) {
-      const int64_t question =
-          from.windows[static_cast<size_t>(batch[i])].question;
-      size_t values = 0;
-      for (const Window& window : from.windows_of(question)) {
-        values += 2 * static_cast<size_t>(window.length);
-        ++i;
-      }
-      const Question& asked = from.questions[static_cast<size_t>(question)];
-      all.push_back(
-          {asked.id,
-           best_answers(from, question, std::span(scores).subspan(at, values),
-                        answers_)});
-      const std::string& said = all.back().answers[0].text;
-      f1 += f1_score(said, asked.answers);
-      exact += exact_match(said, asked.answers);
-      at += values;
-    }
+    for_questions(from, batch, scores, answer);
   }
+  // Of an empty text there is no window.
+  if (engine.options.eval.on == "test")
+    for (size_t question = 0; question < from.questions.size(); ++question)
+      if (from.windows_of(static_cast<int64_t>(question)).empty())
+        answer(static_cast<int64_t>(question), {});
   fs::path n_best = output;
   n_best.replace_extension(".n_best.json");
   write_predictions(output, all);

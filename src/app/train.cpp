@@ -101,8 +101,9 @@ ExitCode command_train(Session& session, const CommandLine& line) {
     directory = std::make_unique<RunDirectory>(engine->options);
     open_run(session, *engine, *directory);
     std::error_code ignored;
-    if (engine->options.checkpoint.resume == "none" ||
-        fs::is_empty(directory->checkpoints(), ignored))
+    const std::string& resume = engine->options.checkpoint.resume;
+    if (resume == "none" ||
+        (resume == "auto" && fs::is_empty(directory->checkpoints(), ignored)))
       engine->model->open_start();
     if (session.rank() == 0) {
       results = std::make_unique<Results>(directory->results());

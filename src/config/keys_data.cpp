@@ -138,7 +138,7 @@ std::vector<Key> question_keys() {
        .target = at<kData, &DataOptions::field_rows>,
        .doc = "Values that a made categorical field has.",
        .low = 2,
-       .high = 1e8,  // rows of a table are counted in 32 bits
+       .high = 1 << 24,
        .used_when = {{"data.kind", {"synthetic_criteo"}}}},
   };
 }

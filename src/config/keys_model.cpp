@@ -63,15 +63,13 @@ std::vector<Key> encoder_keys() {
        .doc = "Probability of dropping an element behind the embeddings and in "
               "front of each residual sum.",
        .low = 0,
-       .high = 1,
-       .is_high_open = true,
+       .high = 0.999,
        .used_when = families_with("hidden_dropout")},
       {.name = "model.attention_dropout",
        .target = at<kModel, &ModelOptions::attention_dropout>,
        .doc = "Probability of dropping a probability of attention.",
        .low = 0,
-       .high = 1,
-       .is_high_open = true,
+       .high = 0.999,
        .used_when = families_with("attention_dropout")},
       {.name = "model.weights",
        .target = at<kModel, &ModelOptions::weights>,
@@ -108,8 +106,7 @@ std::vector<Key> click_keys() {
        .target = at<kModel, &ModelOptions::mlp_dropout>,
        .doc = "Probability of dropping an element behind each hidden layer.",
        .low = 0,
-       .high = 1,
-       .is_high_open = true,
+       .high = 0.999,
        .used_when = families_with("mlp_dropout")},
   };
 }
@@ -167,8 +164,7 @@ std::vector<Key> model_keys() {
        .target = at<kModel, &ModelOptions::dropout>,
        .doc = "Probability of dropping an activation inside a block.",
        .low = 0,
-       .high = 1,
-       .is_high_open = true,
+       .high = 0.999,
        .used_when = dropout_use},
   };
   for (const auto& part : {encoder_keys(), click_keys()})

@@ -146,13 +146,13 @@ def question_batches(part, batch, bucket, rng):
 
 
 def click_batches(part, batch, rng):
-    rows = torch.from_numpy(part["rows"][...].astype(np.int64))
+    rows = torch.from_numpy(part["rows"][...])  # int32
     labels = torch.from_numpy(part["labels"][...].astype(np.float32))
     while True:
         order = torch.from_numpy(rng.permutation(len(labels)))
         for i in range(0, len(order) - batch + 1, batch):
             chosen = order[i:i + batch]
-            yield rows[chosen], labels[chosen]
+            yield rows[chosen].long(), labels[chosen]
 
 
 def adam(kind, parameters, **options):
