@@ -91,15 +91,6 @@ std::unique_ptr<BatchSource> ClickProblem::make_batches(
       part == SetPart::kTraining ? engine.options.data.accumulate : 1);
 }
 
-std::unique_ptr<Feed> ClickProblem::make_feed(const Engine& engine,
-                                              int rank,
-                                              int64_t first_batch) const {
-  return std::make_unique<SourceFeed>(
-      make_batches(engine, SetPart::kTraining,
-                   engine.options.data.batch_of(rank)),
-      *engine.sampler, rank, first_batch);
-}
-
 std::vector<MetricInfo> ClickProblem::metrics() const {
   return {{"loss", "mean log loss, nats a sample"},
           {"auc",

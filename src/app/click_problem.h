@@ -20,9 +20,6 @@ class ClickProblem final : public Problem {
   int64_t memory_bytes() const override;
   std::string describe() const override;
   std::string check() const override;
-  std::unique_ptr<Feed> make_feed(const Engine& engine,
-                                  int rank,
-                                  int64_t first_batch) const override;
   std::unique_ptr<BatchSource> make_batches(const Engine& engine,
                                             SetPart part,
                                             int64_t max_samples) const override;

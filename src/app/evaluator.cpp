@@ -10,44 +10,29 @@
 #include "ops/reduce.h"
 
 namespace syncopate {
-namespace {
-
-// Calls `act` on the pieces of `indices` that an evaluation takes at a time:
-// as many whole groups of samples as `size` has room for.
-template <typename Act>
-void for_batches(const std::vector<int64_t>& indices,
-                 const std::vector<int64_t>& groups,
-                 int64_t size,
-                 const Act& act) {
-  const std::span all = indices;
-  size_t begin = 0, end = 0, group = 0;
-  while (begin < all.size()) {
-    for (size_t next = end; next < all.size(); end = next) {
-      ++next;
-      if (!groups.empty()) {
-        while (groups[group + 1] <= all[end]) ++group;
-        while (next < all.size() && all[next] < groups[group + 1]) ++next;
-      }
-      if (end > begin && static_cast<int64_t>(next - begin) > size) break;
-      CHECK_MSG(static_cast<int64_t>(next - begin) <= size,
-                "a group of {} samples, eval.batch {}", next - begin, size);
-    }
-    act(all.subspan(begin, end - begin));
-    begin = end;
-  }
-}
-
-}  // namespace
 
 std::vector<std::vector<int64_t>> evaluation_batches(const Engine& engine) {
-  const bool is_test = engine.options.eval.on == "test";
-  const SampleTable table = is_test ? engine.problem->test_samples()
-                                    : engine.problem->training_samples();
+  const std::vector<int64_t> all = engine.evaluation_indices();
+  const std::vector<int64_t> groups =
+      engine.options.eval.on == "test"
+          ? engine.problem->test_samples().groups
+          : engine.problem->training_samples().groups;
+  const auto size = static_cast<size_t>(engine.options.eval.batch);
   std::vector<std::vector<int64_t>> batches;
-  for_batches(engine.evaluation_indices(), table.groups,
-              engine.options.eval.batch, [&](std::span<const int64_t> batch) {
-                batches.emplace_back(batch.begin(), batch.end());
-              });
+  for (size_t begin = 0, group = 0; begin < all.size();) {
+    size_t end = begin + 1;  // of the next group
+    if (!groups.empty()) {
+      while (groups[group + 1] <= all[begin]) ++group;
+      while (end < all.size() && all[end] < groups[group + 1]) ++end;
+    }
+    CHECK_MSG(end - begin <= size, "a group of {} samples, eval.batch {}",
+              end - begin, size);
+    if (batches.empty() || batches.back().size() + end - begin > size)
+      batches.emplace_back();
+    batches.back().insert(batches.back().end(), all.begin() + begin,
+                          all.begin() + end);
+    begin = end;
+  }
   return batches;
 }
 

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "app/problem.h"
+#include "base/clock.h"
 #include "device/device.h"
 #include "ops/context.h"
 
@@ -75,7 +75,8 @@ class HostBatches final : public BatchSource {
   BatchUpload upload_;
 };
 
-// A worker's training batches from a source of any.
+// A worker's training batches from a source of any, made when they are asked
+// for: all of that is time waited.
 class SourceFeed final : public Feed {
  public:
   SourceFeed(std::unique_ptr<BatchSource> source,
@@ -86,14 +87,20 @@ class SourceFeed final : public Feed {
         sampler_(sampler),
         rank_(rank),
         next_(first_batch) {}
-  Batch next() override { return source_->get(sampler_.batch(rank_, next_++)); }
-  double wait_s() const override { return 0; }
+  Batch next() override {
+    const double begin_s = monotonic_s();
+    const Batch batch = source_->get(sampler_.batch(rank_, next_++));
+    wait_s_ += monotonic_s() - begin_s;
+    return batch;
+  }
+  double wait_s() const override { return wait_s_; }
 
  private:
   std::unique_ptr<BatchSource> source_;
   const Sampler& sampler_;
   int rank_;
   int64_t next_;
+  double wait_s_ = 0;
 };
 
 }  // namespace syncopate

@@ -73,10 +73,11 @@ class Problem {
   // The network and its memory are there: what depends on the device.
   virtual void settle(Engine&, int /*processes_a_device*/) {}
 
-  // Worker `rank`, from batch `first_batch` of the run on.
+  // Worker `rank`, from batch `first_batch` of the run on: by make_batches,
+  // where nothing is done ahead.
   virtual std::unique_ptr<Feed> make_feed(const Engine& engine,
                                           int rank,
-                                          int64_t first_batch) const = 0;
+                                          int64_t first_batch) const;
   virtual std::unique_ptr<BatchSource> make_batches(
       const Engine& engine,
       SetPart part,

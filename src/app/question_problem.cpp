@@ -112,15 +112,6 @@ std::unique_ptr<BatchSource> QuestionProblem::make_batches(
       part == SetPart::kTraining ? engine.options.data.accumulate : 1);
 }
 
-std::unique_ptr<Feed> QuestionProblem::make_feed(const Engine& engine,
-                                                 int rank,
-                                                 int64_t first_batch) const {
-  return std::make_unique<SourceFeed>(
-      make_batches(engine, SetPart::kTraining,
-                   engine.options.data.batch_of(rank)),
-      *engine.sampler, rank, first_batch);
-}
-
 std::vector<MetricInfo> QuestionProblem::metrics() const {
   return {
       {"loss",

@@ -102,8 +102,9 @@ ExitCode command_train(Session& session, const CommandLine& line) {
     open_run(session, *engine, *directory);
     std::error_code ignored;
     const std::string& resume = engine->options.checkpoint.resume;
-    if (resume == "none" ||
-        (resume == "auto" && fs::is_empty(directory->checkpoints(), ignored)))
+    if (session.rank() == 0 &&
+        (resume == "none" ||
+         (resume == "auto" && fs::is_empty(directory->checkpoints(), ignored))))
       engine->model->open_start();
     if (session.rank() == 0) {
       results = std::make_unique<Results>(directory->results());

@@ -62,19 +62,22 @@ void Trainer::start_fresh() {
   }
   std::vector<float> parameters(replica_.parameters.size());
   std::vector<float> buffers(replica_.buffers.size());
-  engine_.model->initialise(parameters, buffers,
-                            static_cast<uint64_t>(engine_.options.run.seed));
+  // One worker draws or reads the first values and sends them: it takes time,
+  // and the mathematics library of another node may round differently.
+  if (endpoint_.rank() == 0)
+    engine_.model->initialise(parameters, buffers,
+                              static_cast<uint64_t>(engine_.options.run.seed));
   if (results_)
     if (const std::string start = engine_.model->describe_start();
         !start.empty()) {
       session_.log().line("start     {}", start);
       results_->provenance("start", start);
     }
-  // Equal by construction on equal machines; sent all the same, since the
-  // mathematics library of another node may round differently.
-  broadcast(endpoint_, endpoint_.world_group(),
-            bytes_span(std::span(parameters)), 0, tags::kCollective,
-            Traffic::kBroadcast);
+  for (std::vector<float>* range : {&parameters, &buffers})
+    if (!range->empty())
+      broadcast(endpoint_, endpoint_.world_group(),
+                bytes_span(std::span(*range)), 0, tags::kCollective,
+                Traffic::kBroadcast);
   replica_.parameters.assign(parameters);
   replica_.buffers.assign(buffers);
   scheme_->enter();
