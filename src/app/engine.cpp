@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "app/audit.h"
 #include "base/text.h"
 
 namespace syncopate {
@@ -41,6 +42,8 @@ RunPlan make_plan(const Options& options, const Sampler& sampler) {
   plan.log_every = period_steps(options.run.log_every, per_epoch);
   plan.eval_every = period_steps(options.eval.every, per_epoch);
   plan.checkpoint_every = period_steps(options.checkpoint.every, per_epoch);
+  if (keeps_replicas_equal(options.sync))
+    plan.audit_every = period_steps(options.run.audit, per_epoch);
   return plan;
 }
 

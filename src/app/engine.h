@@ -23,6 +23,7 @@ struct RunPlan {
   int64_t stop_at = 0;      // <= total_steps
   double horizon = 0;
   int64_t log_every = 0, eval_every = 0, checkpoint_every = 0;  // 0: at the end
+  int64_t audit_every = 0;                                      // 0: never
 };
 
 struct Engine {

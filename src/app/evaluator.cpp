@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/audit.h"
 #include "base/rng.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
@@ -121,14 +122,6 @@ double consensus_distance(const Engine& engine,
   agree(endpoint, endpoint.world_group(), std::span(&squares, 1), Combine::kSum,
         tags::kEvaluation, Traffic::kEvaluation);
   return std::sqrt(squares / endpoint.size());
-}
-
-bool keeps_replicas_equal(const SyncOptions& sync) {
-  const std::vector<std::string> schemes = schemes_in_use(sync);
-  return std::all_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
-    return keyword == "sync_switch" ||
-           scheme_info(keyword).keeps_replicas_equal;
-  });
 }
 
 }  // namespace

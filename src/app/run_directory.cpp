@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -46,6 +47,21 @@ void RunDirectory::acquire() {
   if (::ftruncate(lock_, 0) != 0 ||
       ::write(lock_, owner.data(), owner.size()) != std::ssize(owner))
     fail_errno(ExitCode::kIoError, path, "write");
+}
+
+StopRequest RunDirectory::requested() const {
+  constexpr double kInterval = 0.5;
+  if (monotonic_s() - looked_at_s_ < kInterval) return StopRequest::kNone;
+  looked_at_s_ = monotonic_s();
+  std::error_code ignored;
+  if (fs::exists(path_ / "STOP", ignored)) return StopRequest::kStopFile;
+  return fs::exists(path_ / "SAVE", ignored) ? StopRequest::kSave
+                                             : StopRequest::kNone;
+}
+
+void RunDirectory::granted() const {
+  std::error_code ignored;
+  for (const char* name : {"STOP", "SAVE"}) fs::remove(path_ / name, ignored);
 }
 
 bool RunDirectory::holds_a_run() const {

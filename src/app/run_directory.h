@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "app/signals.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "config/options.h"
@@ -27,6 +28,11 @@ class RunDirectory {
   // system knows no locks, nothing is guarded.
   void acquire();
 
+  // What a file named STOP or SAVE in the folder asks for; looked at twice a
+  // second at most. granted() takes both away.
+  StopRequest requested() const;
+  void granted() const;
+
   bool holds_a_run() const;
   // Error(kCannotCreate) if it holds a run and checkpoint.resume is none.
   void refuse_if_taken(const Options& options) const;
@@ -37,6 +43,7 @@ class RunDirectory {
  private:
   fs::path path_;
   int lock_ = -1;  // a descriptor, kept open
+  mutable double looked_at_s_ = 0;
 };
 
 }  // namespace syncopate

@@ -7,9 +7,11 @@ namespace syncopate {
 // What a worker was asked; greater wins when workers agree.
 enum class StopRequest : int {
   kNone = 0,
-  kTimeLimit = 1,  // run.time_limit_s is near
-  kSignal = 2,     // SIGTERM, SIGUSR1, SIGHUP: checkpoint, exit 75
-  kInterrupt = 3,  // SIGINT: checkpoint, exit 130
+  kSave = 1,       // a file SAVE in the run's folder: checkpoint, and go on
+  kTimeLimit = 2,  // run.time_limit_s or the end of the job is near
+  kStopFile = 3,   // a file STOP in the run's folder: checkpoint, exit 75
+  kSignal = 4,     // SIGTERM, SIGUSR1, SIGHUP: checkpoint, exit 75
+  kInterrupt = 5,  // SIGINT: checkpoint, exit 130
 };
 
 // After MPI_Init: some MPI libraries install handlers of their own. A second

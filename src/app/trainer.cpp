@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "app/audit.h"
 #include "app/evaluator.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -34,7 +36,10 @@ Trainer::Trainer(Session& session,
       replica_(*engine.context, *engine.model, engine.options.optimizer),
       schedule_(engine.schedule_of(engine.options, endpoint.rank())),
       bucketer_(engine.model->parameters(), engine.options.sync, collectives),
-      stragglers_(engine.options, endpoint.rank()) {
+      stragglers_(engine.options, endpoint.rank()),
+      faults_(engine.options.faults, endpoint.rank()),
+      time_limit_(session, engine.options.run.time_limit_s),
+      guard_(engine, replica_) {
   // In virtual time, messages start after backward in any case.
   if (session.size() > 1)
     for (const Bucket& bucket : bucketer_.buckets())
@@ -62,6 +67,17 @@ Trainer::Trainer(Session& session,
 
 // --- a step ------------------------------------------------------------------
 
+void Trainer::enter(Stage stage, int64_t step) {
+  faults_.strike(stage, step);
+  activity().enter(stage, step);
+}
+
+void Trainer::bucket_ready(const Bucket& bucket) {
+  if (faults_.spoils("nan", scheme_->steps_done())) spoil_gradient(bucket);
+  guard_.check(bucket);
+  scheme_->gradient_ready(bucket);
+}
+
 // In one process a step takes virtual time only. Backward has run at once; its
 // reports are replayed at the virtual moments at which they would have come,
 // so that a bucket's messages start when its gradients are ready.
@@ -77,9 +93,15 @@ void Trainer::replay_in_virtual_time(double step_s) {
       break;
     }
     endpoint_.advance(backward_s / reports);
-    bucketer_.final_from(
-        from, [this](const Bucket& b) { scheme_->gradient_ready(b); });
+    bucketer_.final_from(from, [this](const Bucket& b) { bucket_ready(b); });
   }
+}
+
+// A NaN where a fault is asked for, before anything looks at the gradient.
+void Trainer::spoil_gradient(const Bucket& bucket) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  engine_.device->copy(replica_.gradients.data() + bucket.offset, &nan,
+                       sizeof nan, *engine_.stream);
 }
 
 void Trainer::forward_backward(const Plan& plan) {
@@ -92,13 +114,13 @@ void Trainer::forward_backward(const Plan& plan) {
   engine_.device->fill_zero(replica_.gradients.data(),
                             replica_.gradients.size() * 4, *engine_.stream);
   bucketer_.start();
+  guard_.start();
   final_from_.clear();
   const auto on_final = [&](int64_t from) {
     if (is_virtual)
       final_from_.push_back(from);
     else
-      bucketer_.final_from(
-          from, [this](const Bucket& b) { scheme_->gradient_ready(b); });
+      bucketer_.final_from(from, [this](const Bucket& b) { bucket_ready(b); });
   };
   for (int64_t i = 0; i < accumulate; ++i) {
     const Batch batch = feed_->next();
@@ -131,28 +153,27 @@ void Trainer::settle() {
   recorder_->metrics(sums);
 }
 
-bool Trainer::time_is_short() const {
-  const double limit = engine_.options.run.time_limit_s;
-  // The steps until a stop takes effect, an evaluation and a checkpoint of
-  // twice their longest so far.
-  const double lag = static_cast<double>(scheme_->stop_lag());
-  const double needed = 2 * (lag * step_s_ + evaluation_s_ + checkpoint_s_);
-  return limit > 0 && monotonic_s() - session_.started_s() + needed >= limit;
+// The steps until a stop takes effect, an evaluation and a checkpoint of twice
+// their longest so far.
+double Trainer::needed_to_stop_s() const {
+  const auto lag = static_cast<double>(scheme_->stop_lag());
+  return 2 * (lag * step_s_ + evaluation_s_ + checkpoint_s_);
 }
 
 // What this worker tells the others before it takes another step. What was
 // once asked for stays.
 Word Trainer::word() {
-  const StopRequest now =
-      std::max(requested_stop(),
-               time_is_short() ? StopRequest::kTimeLimit : StopRequest::kNone);
-  stop_ = std::max(stop_, now);
+  stop_ = std::max(stop_, requested_stop());
+  if (results_) stop_ = std::max(stop_, directory_.requested());
+  if (time_limit_.is_near(needed_to_stop_s()))
+    stop_ = std::max(stop_, StopRequest::kTimeLimit);
   return {.stop = static_cast<int>(stop_),
           .has_diverged = has_diverged_,
           .step_s = compute_s_};
 }
 
 void Trainer::step(const Plan& plan) {
+  enter(Stage::kStep, plan.step);
   const SyncTimes in_next = scheme_->take_times();
   const double begin = monotonic_s();
   // A GPU is done with the forward of the step before, and at work on the rest.
@@ -160,6 +181,7 @@ void Trainer::step(const Plan& plan) {
   const double settled_s = monotonic_s() - begin;
   forward_backward(plan);
   if (session_.size() > 1) compute_s_ += settled_s;
+  enter(Stage::kCollective, plan.step);
   scheme_->update(plan);
   scheme_->end_step(plan);
   if (engine_.device->kind() == DeviceKind::kCpu) settle();
@@ -222,6 +244,7 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
 // saved or called the end. Messages at a boundary count in no row and take no
 // virtual time, so that a run may have one boundary more than another.
 Trainer::Boundary Trainer::meet() {
+  enter(Stage::kBoundary, scheme_->steps_done());
   has_diverged_ |= first_nonfinite(*engine_.context, replica_.parameters) >= 0;
   const Word mine = word();
   Boundary here;
@@ -255,19 +278,31 @@ int64_t Trainer::next_boundary(int64_t worker_steps) const {
   const int64_t N = endpoint_.size();
   int64_t until = engine_.plan.stop_at * N;
   for (const int64_t every :
-       {engine_.plan.eval_every, engine_.plan.checkpoint_every})
+       {engine_.plan.eval_every, engine_.plan.checkpoint_every,
+        engine_.plan.audit_every})
     if (every > 0)
       until = std::min(until, (worker_steps / (every * N) + 1) * every * N);
   return until;
 }
 
+void Trainer::audit(const Position& at) {
+  recorder_->uncounted([&] {
+    const std::string difference =
+        audit_replicas(engine_, endpoint_, replica_, at.step);
+    if (!difference.empty())
+      throw AgreedError(Error(ExitCode::kInternal, difference));
+  });
+}
+
 void Trainer::evaluate(const Position& at) {
+  enter(Stage::kEvaluation, scheme_->steps_done());
   const double begin = monotonic_s();
   recorder_->evaluation(at, evaluate_scheme(engine_, endpoint_, *scheme_));
   evaluation_s_ = std::max(evaluation_s_, monotonic_s() - begin);
 }
 
 Ending Trainer::run() {
+  enter(Stage::kStart, 0);
   start_or_resume();
   Boundary here = meet();
   const int64_t N = endpoint_.size();
@@ -281,7 +316,7 @@ Ending Trainer::run() {
     return Ending::kFinished;
   }
   here.stop = StopRequest::kNone;  // a step at least
-  while (here.stop == StopRequest::kNone &&
+  while (here.stop <= StopRequest::kSave &&
          position().step < engine_.plan.stop_at) {
     const int64_t before = position().step;
     run_segment(here, next_boundary(here.worker_steps));
@@ -292,14 +327,18 @@ Ending Trainer::run() {
     if (is_end || here.diverged_rank >= 0) recorder_->close_last_row(at);
     recorder_->write_all_rows();
     if (here.diverged_rank >= 0) return end_diverged(at, here.diverged_rank);
+    if (is_due(engine_.plan.audit_every, before, at.step)) audit(at);
     if (is_end) scheme_->finish();
     if (is_end || is_due(engine_.plan.eval_every, before, at.step))
       evaluate(at);
     if (at.step >= engine_.plan.stop_at || here.stop != StopRequest::kNone ||
         is_due(engine_.plan.checkpoint_every, before, at.step))
       save(at);
+    if (here.stop == StopRequest::kSave) stop_ = StopRequest::kNone;
+    if (results_ && here.stop != StopRequest::kNone) directory_.granted();
   }
   const Position at = position();
+  enter(Stage::kEnd, scheme_->steps_done());
   const bool is_finished = at.step >= engine_.plan.total_steps;
   recorder_->finish(at, is_finished ? "finished" : "stopped");
   if (results_) results_->commit();

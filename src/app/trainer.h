@@ -8,11 +8,14 @@
 #include <optional>
 
 #include "app/engine.h"
+#include "app/faults.h"
+#include "app/gradient_guard.h"
 #include "app/recorder.h"
 #include "app/run_directory.h"
 #include "app/session.h"
 #include "app/signals.h"
 #include "app/stragglers.h"
+#include "app/time_limit.h"
 #include "checkpoint/checkpoint.h"
 #include "results/results.h"
 #include "sync/bucket.h"
@@ -44,6 +47,9 @@ class Trainer {
     Time earliest = 0;       // of their clocks
   };
 
+  void enter(Stage stage, int64_t step);  // what the watchdog is told
+  void bucket_ready(const Bucket& bucket);
+  void spoil_gradient(const Bucket& bucket);
   void start_or_resume();
   void start_fresh();
   std::optional<FoundCheckpoint> find_checkpoint();
@@ -61,11 +67,12 @@ class Trainer {
   bool is_due(int64_t every, int64_t before, int64_t now) const;
   int64_t next_boundary(int64_t worker_steps) const;
   Ending end_diverged(const Position& at, int rank);
+  void audit(const Position& at);
   void evaluate(const Position& at);
   void save(const Position& at);
   void visit_state(StateVisitor& visitor);
   std::map<std::string, std::string> facts() const;
-  bool time_is_short() const;
+  double needed_to_stop_s() const;
 
   Session& session_;
   Engine& engine_;
@@ -80,6 +87,9 @@ class Trainer {
   std::unique_ptr<Feed> feed_;
   Bucketer bucketer_;
   Stragglers stragglers_;
+  Faults faults_;
+  TimeLimit time_limit_;
+  GradientGuard guard_;
   std::unique_ptr<Recorder> recorder_;
   int64_t batches_seen_ = 0;  // the sampler's position
   double boundary_s_ = 0;     // the virtual clock when the last step ended

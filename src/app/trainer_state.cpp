@@ -138,6 +138,7 @@ void Trainer::resume(const FoundCheckpoint& found) {
 
 void Trainer::save(const Position& at) {
   if (saved_at_ == at.worker_steps) return;
+  enter(Stage::kCheckpoint, scheme_->steps_done());
   const double begin = monotonic_s();
   if (results_) results_->commit();
   scheme_->quiesce();

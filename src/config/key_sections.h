@@ -16,6 +16,7 @@ Target at(Options& options) {
 
 std::vector<Key> run_keys();
 std::vector<Key> device_keys();  // of [run]: what it is computed on
+std::vector<Key> watch_keys();   // of [run]: what is watched for
 std::vector<Key> model_keys();
 std::vector<Key> data_keys();
 std::vector<Key> optimizer_keys();
@@ -31,5 +32,6 @@ std::vector<Key> eval_keys();
 std::vector<Key> checkpoint_keys();
 std::vector<Key> virtual_keys();  // [compute] and [network]
 std::vector<Key> straggler_keys();
+std::vector<Key> fault_keys();
 
 }  // namespace syncopate

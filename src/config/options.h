@@ -29,6 +29,11 @@ struct RunOptions {
   bool cuda_graphs = true;
   Length log_every{50, false};
   double time_limit_s = 0;  // checkpoint and exit 75 before it; 0: none
+  bool watchdog = true;
+  double step_timeout_s = 0;  // 0: from the median
+  double io_timeout_s = 600;
+  std::string on_nonfinite = "stop";  // stop skip
+  Length audit{100, false};           // 0: never
 };
 
 struct EvalOptions {
@@ -72,6 +77,14 @@ struct StragglerOptions {
   double random_share = 1;                  // of a worker's steps
 };
 
+// A fault to try, for tests of a machine and of its jobs.
+struct FaultOptions {
+  std::string kind = "none";  // none kill stop hang nan flip
+  int64_t rank = 0;
+  std::string stage = "step";  // as name_of(Stage)
+  int64_t step = 0;
+};
+
 struct Options {
   RunOptions run;
   ModelOptions model;
@@ -84,6 +97,7 @@ struct Options {
   ComputeOptions compute;
   NetworkOptions network;
   StragglerOptions stragglers;
+  FaultOptions faults;
 };
 
 }  // namespace syncopate

@@ -52,7 +52,7 @@ TEST(Errors, UnknownSectionOnce) {
                 "data, optimizer, schedule, sync, bsp, ds_sync, local_sgd, "
                 "easgd, power_sgd, asp, ssp, esync, sync_switch, choco, dgc, "
                 "compress, topology, eval, checkpoint, compute, network, "
-                "stragglers",
+                "stragglers, faults",
             }));
 }
 

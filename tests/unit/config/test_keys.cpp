@@ -23,8 +23,9 @@ std::set<const void*> all_members(const Options& options) {
   std::set<const void*> places;
   const auto collect = [&](const auto&... member) { add(places, member...); };
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = options.run;
-    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] =
+        options.run;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] =
@@ -103,6 +104,10 @@ std::set<const void*> all_members(const Options& options) {
     const auto& [a, b, c] = options.checkpoint;
     collect(a, b, c);
   }
+  {
+    const auto& [a, b, c, d] = options.faults;
+    collect(a, b, c, d);
+  }
   const auto& [step_s, speed] = options.compute;
   const auto& [latency_us, mbit_s] = options.network;
   collect(step_s, speed, latency_us, mbit_s);
@@ -166,6 +171,11 @@ const std::map<std::string, std::string>& other_values() {
       {"sync.transport", "mpi"},
       {"run.log_every", "1 epoch"},
       {"run.time_limit_s", "90.5"},
+      {"run.watchdog", "no"},
+      {"run.step_timeout_s", "45"},
+      {"run.io_timeout_s", "120"},
+      {"run.on_nonfinite", "skip"},
+      {"run.audit", "1 epoch"},
       {"model.family", "wrn"},
       {"model.depth", "26"},
       {"model.width", "10"},
@@ -312,6 +322,10 @@ const std::map<std::string, std::string>& other_values() {
       {"stragglers.random", "pareto"},
       {"stragglers.random_ms", "25"},
       {"stragglers.random_share", "0.5"},
+      {"faults.kind", "flip"},
+      {"faults.rank", "2"},
+      {"faults.stage", "checkpoint"},
+      {"faults.step", "40"},
       {"eval.every", "100 steps"},
       {"eval.model", "rank0"},
       {"eval.on", "validation"},

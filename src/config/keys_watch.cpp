@@ -1,0 +1,77 @@
+// What a run watches for, and the faults with which that is tried.
+#include "config/key_sections.h"
+
+namespace syncopate {
+
+std::vector<Key> watch_keys() {
+  constexpr auto kRun = &Options::run;
+  return {
+      {.name = "run.watchdog",
+       .target = at<kRun, &RunOptions::watchdog>,
+       .doc = "Under MPI: ranks watch over each other, and one that died, is "
+              "stopped or hangs ends the run with code 71.",
+       .on_resume = OnResume::kMayChange},
+      {.name = "run.step_timeout_s",
+       .target = at<kRun, &RunOptions::step_timeout_s>,
+       .doc = "Seconds without progress of a step that count as a hang; 0: "
+              "ten times the median step, 30 at least.",
+       .low = 0,
+       .on_resume = OnResume::kMayChange},
+      {.name = "run.io_timeout_s",
+       .target = at<kRun, &RunOptions::io_timeout_s>,
+       .doc = "The same of reading data, an evaluation, a checkpoint or the "
+              "end.",
+       .low = 0,
+       .is_low_open = true,
+       .on_resume = OnResume::kMayChange},
+      {.name = "run.on_nonfinite",
+       .target = at<kRun, &RunOptions::on_nonfinite>,
+       .doc = "A gradient or loss that is NaN or infinite: end with code 76, "
+              "or leave that worker's gradient out of its step and count it.",
+       .choices = {"stop", "skip"},
+       .on_resume = OnResume::kMayChange},
+      {.name = "run.audit",
+       .target = at<kRun, &RunOptions::audit>,
+       .doc = "Distance of audits: replicas that the scheme keeps equal are "
+              "compared by a hash; 0: none.",
+       .low = 0,
+       .on_resume = OnResume::kMayChange},
+  };
+}
+
+std::vector<Key> fault_keys() {
+  constexpr auto kFaults = &Options::faults;
+  const std::vector<UsedWhen> with_fault = {
+      {"faults.kind", {"kill", "stop", "hang", "nan", "flip"}}};
+  return {
+      {.name = "faults.kind",
+       .target = at<kFaults, &FaultOptions::kind>,
+       .doc = "A fault to try this machine and its jobs with: SIGKILL, "
+              "SIGSTOP or an endless wait of one rank, NaN in a gradient, a "
+              "flipped bit in a parameter.",
+       .choices = {"none", "kill", "stop", "hang", "nan", "flip"},
+       .on_resume = OnResume::kMayChange},
+      {.name = "faults.rank",
+       .target = at<kFaults, &FaultOptions::rank>,
+       .doc = "The worker to which it happens.",
+       .low = 0,
+       .used_when = with_fault,
+       .on_resume = OnResume::kMayChange},
+      {.name = "faults.stage",
+       .target = at<kFaults, &FaultOptions::stage>,
+       .doc = "What that worker is about to begin when it happens.",
+       .choices = {"start", "step", "collective", "boundary", "evaluation",
+                   "checkpoint", "end"},
+       .used_when = {{"faults.kind", {"kill", "stop", "hang"}}},
+       .on_resume = OnResume::kMayChange},
+      {.name = "faults.step",
+       .target = at<kFaults, &FaultOptions::step>,
+       .doc = "The worker's own step at which it happens, or the first time "
+              "after it.",
+       .low = 0,
+       .used_when = with_fault,
+       .on_resume = OnResume::kMayChange},
+  };
+}
+
+}  // namespace syncopate
