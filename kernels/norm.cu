@@ -419,6 +419,7 @@ void batchnorm_backward(Context& context,
                         ConstTensor x,
                         ConstTensor y,
                         ConstTensor gamma,
+                        ConstTensor,
                         ConstTensor mean,
                         ConstTensor rstd,
                         const BatchNormParams& params) {

@@ -1,6 +1,7 @@
 #include "ops/reduce.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "cuda/ops.h"
@@ -101,6 +102,37 @@ __global__ void first_nonfinite_kernel(int64_t* first_of,  // of each chunk
   }
 }
 
+__device__ __forceinline__ uint64_t scrambled(float value, int64_t place) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  uint64_t word = static_cast<uint64_t>(place) << 32 | bits;
+  word ^= word >> 32;
+  word *= kDigestFactor;
+  word ^= word >> 29;
+  word *= kDigestFactor;
+  return word ^ (word >> 32);
+}
+
+__global__ void digest_kernel(uint64_t* partial,  // of each chunk
+                              const float* x,
+                              int64_t n,
+                              bool is_aligned) {
+  for (int64_t chunk = blockIdx.x; chunk * kChunk < n; chunk += gridDim.x) {
+    uint64_t sum = 0;
+    const auto add = [&](int64_t first, auto load) {
+      const Pack<float> values = load(x);
+      for (int e = 0; e < kLoadElems; ++e)
+        if (first + e < n) sum += scrambled(values.elem[e], first + e);
+    };
+    if (is_aligned && (chunk + 1) * kChunk <= n)
+      visit_chunk<true>(chunk, n, add);
+    else
+      visit_chunk<false>(chunk, n, add);
+    const uint64_t total = block_sum(sum, shared_memory<uint64_t>());
+    if (threadIdx.x == 0) partial[chunk] = total;
+  }
+}
+
 // Of all chunks, by one block: each thread takes successive ones. Every thread
 // gets the result.
 template <typename T, typename Combine>
@@ -120,6 +152,13 @@ __global__ void combine_sums_kernel(double* result,
                                     const double* partial,
                                     int64_t chunks) {
   const double sum = combine_chunks(partial, chunks, 0.0, Sum());
+  if (threadIdx.x == 0) *result = sum;
+}
+
+__global__ void combine_digests_kernel(uint64_t* result,
+                                       const uint64_t* partial,
+                                       int64_t chunks) {
+  const uint64_t sum = combine_chunks(partial, chunks, uint64_t{0}, Sum());
   if (threadIdx.x == 0) *result = sum;
 }
 
@@ -199,6 +238,18 @@ int64_t first_nonfinite(Context& context, std::span<const float> x) {
          dim3(kReduceThreads), kReduceShared, context.stream(), result + 1,
          x.data(), std::ssize(x), is_pack_aligned(x.data()));
   launch(combine_indices_kernel, dim3(1), dim3(kReduceThreads), kReduceShared,
+         context.stream(), result, result + 1, chunks);
+  return fetch(context, result);
+}
+
+uint64_t digest(Context& context, std::span<const float> x) {
+  if (x.empty()) return 0;
+  const int64_t chunks = ceil_div(std::ssize(x), kChunk);
+  auto* result = result_scratch<uint64_t>(context, chunks);
+  launch(digest_kernel, dim3(grid_for(std::ssize(x), kChunk)),
+         dim3(kReduceThreads), kReduceShared, context.stream(), result + 1,
+         x.data(), std::ssize(x), is_pack_aligned(x.data()));
+  launch(combine_digests_kernel, dim3(1), dim3(kReduceThreads), kReduceShared,
          context.stream(), result, result + 1, chunks);
   return fetch(context, result);
 }

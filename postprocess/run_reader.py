@@ -33,6 +33,7 @@ class Run:
         self.path = path
         self.tables, self.units, self.descriptions = {}, {}, {}
         self.provenance, self.summary, self.input = {}, {}, {}
+        self.ended = ""  # finished, stopped or diverged, where the file says
 
     @property
     def name(self):
@@ -94,7 +95,10 @@ class Run:
 
     @property
     def has_diverged(self):
-        """Whether it ended, and not with finite figures."""
+        """Whether it ended, and not with finite figures. A gradient that is
+        not finite ends a run whose last figures still are."""
+        if self.ended == "diverged":
+            return True
         if "finished" not in self.summary:
             return False
         last = [self.last("train", "loss", 0.0)]
@@ -157,6 +161,7 @@ def _read(run, file):
             columns[name] = dataset[()]
         if group_name == "summary":
             run.summary = {k: _plain(v) for k, v in columns.items()}
+            run.ended = str(_plain(group.attrs.get("ended", "")))
         elif columns:
             run.tables[group_name] = columns
     run.input = parse_ini(str(run.provenance.get("input", "")))

@@ -1,9 +1,13 @@
 # shellcheck shell=bash disable=SC2034
-# What one cluster needs beside jobs/train.sbatch. Copy to jobs/sites/NAME.sh,
-# edit, and submit with   SITE=jobs/sites/NAME.sh sbatch jobs/train.sbatch ...
-#
-# Account and partition are options of sbatch, which reads its environment:
-#   export SBATCH_ACCOUNT=my_project SBATCH_PARTITION=compute
+# What one cluster needs, and the one file to edit: copy it to jobs/sites/site.sh
+# (or anywhere, and export SITE=FILE). jobs/submit.sh and jobs/sweep.sh --slurm
+# read it where they are called, every job reads it again on its node.
+
+# Options of sbatch that the site wants: it reads them from SBATCH_...; they
+# count for more than #SBATCH lines, and less than the command line. Several
+# partitions, as cpu,gpu, mean the first that can run the job.
+export SBATCH_ACCOUNT=my_project
+export SBATCH_PARTITION=compute
 
 # Modules of the MPI that syncopate was linked to (MPICH or one of its ABI).
 if command -v module >/dev/null; then
@@ -13,4 +17,4 @@ fi
 
 mpi=pmi2                      # srun --mpi=list shows what this Slurm has
 srun_options=(--cpu-bind=cores)
-syncopate=build/release/syncopate
+# syncopate=/path/to/syncopate  # else $SYNCOPATE, or the build of this checkout

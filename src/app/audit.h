@@ -3,8 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "app/engine.h"
-#include "sync/scheme.h"
+#include <functional>
+#include <string>
+
+#include "comm/endpoint.h"
+#include "ops/context.h"
+#include "sync/options.h"
+#include "tensor/state_visitor.h"
 
 namespace syncopate {
 
@@ -12,11 +17,17 @@ namespace syncopate {
 // quiesced.
 bool keeps_replicas_equal(const SyncOptions& sync);
 
-// For a quiesced scheme: what is wrong, one line that names the workers and
-// the first tensor; empty: nothing. The same on all workers. Collective.
-std::string audit_replicas(const Engine& engine,
+// Whether workers may meet for an audit alone without a bit of the run being
+// another: not where they take steps at their own speed, since whoever waits
+// then sees newer parameters. Such runs are audited where they meet anyhow.
+bool audits_have_boundaries(const SyncOptions& sync);
+
+// Compares, by hashes of 64 bits, what `visit` calls shared (Owner::kShared):
+// all that a checkpoint holds once for all workers. What is wrong: which
+// workers differ from the others, and in which tensor first; empty: nothing.
+// The same on all workers. Collective.
+std::string audit_replicas(Context& context,
                            Endpoint& endpoint,
-                           const Replica& replica,
-                           int64_t step);
+                           const std::function<void(StateVisitor&)>& visit);
 
 }  // namespace syncopate

@@ -7,13 +7,12 @@
 #include <numeric>
 #include <variant>
 
+#include "app/bench_comm.h"
 #include "app/bench_ops.h"
 #include "app/bench_step.h"
 #include "app/commands.h"
 #include "app/engine.h"
 #include "app/median.h"
-#include "base/clock.h"
-#include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
 
@@ -31,6 +30,9 @@ void bench_step(Session& session, Engine& engine) {
   const auto world = session.make_world(engine.workers, NetworkCost{});
   world->run([&](Endpoint& endpoint) {
     const StepTimes times = StepBench(session, engine, endpoint).run();
+    std::vector<double> memory_mb = {peak_memory_mb()};  // the largest process
+    agree(endpoint, endpoint.world_group(), memory_mb, Combine::kMax,
+          tags::kControl);
     if (endpoint.rank() != 0) return;
     // Images: the median, as of the peer. Others: the mean, as of theirs, since
     // steps of questions are of unlike length.
@@ -52,43 +54,11 @@ void bench_step(Session& session, Engine& engine) {
     // Backward is twice forward.
     log.line("arithmetic {:8.1f} GFLOP/s",
              3 * 2 * engine.model->forward_macs() * samples / step_s * 1e-9);
-    log.line("memory    {:.0f} MB at most, resident", peak_memory_mb());
+    log.line("replica   {:.3f} MB: parameters, gradients, optimizer, buffers",
+             1e-6 * static_cast<double>(times.replica_bytes));
+    log.line("memory    {:.0f} MB at most, resident", memory_mb[0]);
     log.line("step: {:.3f} ms, {:.1f} samples/s", 1e3 * step_s,
              samples / step_s);
-  });
-}
-
-void bench_comm(Session& session, const Engine& engine) {
-  if (engine.workers == 1)
-    throw AgreedError(Error(ExitCode::kUsage,
-                            "bench comm: one worker has nobody to talk to: "
-                            "run.workers = N, or mpiexec -n N"));
-  const auto world = session.make_world(engine.workers, NetworkCost{});
-  session.log().line("{}", world->description());
-  session.log().line("{:>12} {:>16} {:>12} {:>14}", "bytes", "by",
-                     "microseconds", "bus MB/s");
-  world->run([&](Endpoint& endpoint) {
-    const Group group = endpoint.world_group();
-    for (const int64_t bytes : {8, 4 << 10, 256 << 10, 4 << 20, 64 << 20}) {
-      for (const CollectiveInfo& info : collective_table()) {
-        std::vector<float> values(bytes / 4, 1.0f);
-        std::vector<double> seconds;
-        const int repeats = bytes > (1 << 20) ? 7 : 51;
-        for (int i = 0; i < repeats; ++i) {
-          barrier(endpoint, group, tags::kControl);
-          const double begin = monotonic_s();
-          all_reduce_sum(endpoint, group, values, info.algorithm, Wire::kF32,
-                         tags::kCollective, Traffic::kPayload);
-          seconds.push_back(monotonic_s() - begin);
-        }
-        const double time_s = median(seconds);
-        const double share = 2.0 * (group.size() - 1) / group.size();
-        if (endpoint.rank() == 0)
-          session.log().line(
-              "{:>12} {:>16} {:>12.1f} {:>14.1f}", bytes, info.keyword,
-              1e6 * time_s, share * static_cast<double>(bytes) / time_s * 1e-6);
-      }
-    }
   });
 }
 
@@ -96,16 +66,21 @@ void bench_comm(Session& session, const Engine& engine) {
 
 ExitCode command_bench(Session& session, const CommandLine& line) {
   std::unique_ptr<Engine> engine;
+  CommBench comm;
   session.agree_on([&] {
-    line.allow_only({}, CommandLine::Keys::kTaken);
     const auto& words = line.positional;
+    const bool is_comm = words.size() == 2 && words[0] == "comm";
+    line.allow_only(is_comm ? std::vector<std::string>{"bytes", "by", "repeats"}
+                            : std::vector<std::string>{},
+                    CommandLine::Keys::kTaken);
     if (words.size() != 2 ||
         (words[0] != "ops" && words[0] != "comm" && words[0] != "step"))
       fail(ExitCode::kUsage, "bench: expected: bench ops|comm|step INPUT.ini");
+    if (is_comm) comm = comm_bench(line);
     engine = build_engine(session, words[1], line.overrides);
   });
   if (line.positional[0] == "step") bench_step(session, *engine);
-  if (line.positional[0] == "comm") bench_comm(session, *engine);
+  if (line.positional[0] == "comm") run_comm_bench(session, *engine, comm);
   if (line.positional[0] == "ops" && session.rank() == 0)
     bench_ops(
         session.log(), *engine->context, engine->options.data.batch,

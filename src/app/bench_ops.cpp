@@ -60,7 +60,7 @@ struct Image : Values {
       : Values(context,
                Shape{N, C, H, H},
                dtype,
-               preferred_layout(context.device(), C)) {}
+               preferred_layout(context.device(), dtype, C)) {}
 };
 
 void bench_conv(Log& log, Context& context, const ConvSize& size, DType dtype) {
@@ -107,14 +107,15 @@ void bench_norm(Log& log,
   });
   const double backward = time_of(context, [&] {
     batchnorm_backward(context, z.tensor, Tensor{}, part(6), part(7), y.tensor,
-                       x.tensor, y.tensor, part(4), part(0), part(1), params);
+                       x.tensor, y.tensor, part(4), part(5), part(0), part(1),
+                       params);
   });
-  // Passes over a tensor: forward x, x, z, y; backward dy, x, y twice and dx.
+  // Passes over a tensor: forward x, x, z, y; backward dy, x twice and dx.
   log.line(
       "batchnorm + add + relu {:>3} at {:>3}: forward {:8.3f} ms {:5.1f} "
       "GB/s, backward {:8.3f} ms {:5.1f} GB/s",
       C, H, 1e3 * forward, 4 * bytes / forward * 1e-9, 1e3 * backward,
-      7 * bytes / backward * 1e-9);
+      5 * bytes / backward * 1e-9);
 }
 
 // Of ResNet-50's size and about its number of tensors.

@@ -136,6 +136,11 @@ StepTimes StepBench::run() {
        plan = scheme_->next({.stop = 1}))
     one_step(plan);
   scheme_->quiesce();
+  const int64_t state =
+      replica_.optimizer ? replica_.optimizer->state_elems() : 0;
+  times.replica_bytes =
+      4 * (replica_.parameters.size() + replica_.gradients.size() +
+           replica_.buffers.size() + state);
   return times;
 }
 

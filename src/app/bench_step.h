@@ -19,6 +19,8 @@ namespace syncopate {
 // backward, and everything until the update is done.
 struct StepTimes {
   std::vector<double> data_s, forward_s, backward_s, update_s, step_s;
+  // Parameters, gradients, optimizer state and buffers.
+  int64_t replica_bytes = 0;
 };
 
 class StepBench {

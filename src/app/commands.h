@@ -23,6 +23,7 @@ ExitCode command_evaluate(Session& session, const CommandLine& line);
 ExitCode command_predict(Session& session, const CommandLine& line);
 ExitCode command_prepare(Session& session, const CommandLine& line);
 ExitCode command_validate(Session& session, const CommandLine& line);
+ExitCode command_status(Session& session, const CommandLine& line);
 ExitCode command_inspect(Session& session, const CommandLine& line);
 ExitCode command_list(Session& session, const CommandLine& line);
 ExitCode command_doctor(Session& session, const CommandLine& line);

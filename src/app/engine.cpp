@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "app/audit.h"
+#include "app/memory_plan.h"
 #include "base/text.h"
 
 namespace syncopate {
@@ -58,18 +59,6 @@ std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
          "(avx512_bf16); use fp32",
          cpu_features().model);
   return make_cpu_device();
-}
-
-void plan_model(Engine& engine) {
-  const Options& options = engine.options;
-  try {
-    engine.model->plan(*engine.context, options.data.batch, options.eval.batch);
-  } catch (const OutOfMemory& error) {
-    fail(ExitCode::kBadInput,
-         "data.batch: {}: {}: activations do not fit; make data.batch or "
-         "eval.batch ({}) smaller",
-         options.data.batch, error.what(), options.eval.batch);
-  }
 }
 
 // "section.key" of an override of a phase, and whether phases may differ in it.
@@ -155,6 +144,11 @@ void plan_scheme(Engine& engine,
   };
   check(options);
   for (const Options& phase : engine.phases) check(phase);
+  if (engine.input.given.contains("run.audit") && options.run.audit.value > 0 &&
+      !keeps_replicas_equal(options.sync))
+    refuse(
+        "run.audit: sync_switch.order has a scheme under which replicas are "
+        "not equal, expected 0");
 }
 
 }  // namespace
@@ -210,6 +204,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
   refuse_errors(engine->input);
   engine->options = engine->input.options;
   Options& options = engine->options;
+  session.watch(options.run, "");
   const std::vector<double>& batches = options.data.batch_by_worker;
   if (!batches.empty())  // what memory is planned for
     options.data.batch =
@@ -239,7 +234,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
                  options.run.precision == "bf16" ? DType::kBf16 : DType::kF32);
   plan_scheme(*engine, input_path, overrides);
   if (memory == Memory::kPlanned) {
-    plan_model(*engine);
+    plan_memory(session, *engine);
     // Ranks that see one GPU each may share it: nobody has asked yet.
     const int gpus = std::max(1, cuda_device_count());
     engine->problem->settle(*engine, (session.local_size() + gpus - 1) / gpus);

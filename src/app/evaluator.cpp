@@ -9,6 +9,7 @@
 #include "comm/tags.h"
 #include "ops/combine.h"
 #include "ops/reduce.h"
+#include "watch/activity.h"
 
 namespace syncopate {
 
@@ -43,8 +44,10 @@ std::unique_ptr<Judge> evaluate_batches(const Engine& engine,
                                         int64_t stride) {
   std::unique_ptr<Judge> judge = engine.problem->make_judge(engine);
   const auto batches = evaluation_batches(engine);
-  for (int64_t i = first; i < std::ssize(batches); i += stride)
+  for (int64_t i = first; i < std::ssize(batches); i += stride) {
     judge->add(model, batches[static_cast<size_t>(i)]);
+    activity().progress();
+  }
   return judge;
 }
 

@@ -14,8 +14,11 @@ bool Faults::is_due(int64_t step) const {
 void Faults::strike(Stage stage, int64_t step) {
   if (!is_due(step) || options_.stage != name_of(stage)) return;
   const bool is_hang = options_.kind == "hang";
-  if (options_.kind == "kill") raise(SIGKILL);
-  if (options_.kind != "stop" && !is_hang) return;
+  const bool is_kill = options_.kind == "kill";
+  if (options_.kind != "stop" && !is_kill && !is_hang) return;
+  // Long enough for the other ranks to hear where this one is.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  if (is_kill) raise(SIGKILL);
   has_struck_ = true;
   if (options_.kind == "stop") raise(SIGSTOP);
   while (is_hang) std::this_thread::sleep_for(std::chrono::seconds(1));

@@ -15,7 +15,7 @@ class Faults {
   Faults(const FaultOptions& options, int rank)
       : options_(options), is_mine_(options.rank == rank) {}
 
-  // Comes before this worker enters `stage` at its step `step`: kills (KILL),
+  // Comes when this worker enters `stage` at its step `step`: kills (KILL),
   // stops (STOP) or holds up this process for ever, once.
   void strike(Stage stage, int64_t step);
   // What `kind` (nan, flip) spoils, once: before the gradients of `step` are

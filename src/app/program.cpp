@@ -6,6 +6,7 @@
 #include "app/version.h"
 #include "base/hdf5_file.h"
 #include "base/text.h"
+#include "watch/guardian.h"
 
 namespace syncopate {
 
@@ -33,10 +34,20 @@ const std::vector<Command>& command_table() {
        &command_prepare},
       {"validate", "validate INPUT.ini",
        "check input and data, print the plan, run nothing", &command_validate},
+      {"status", "status INPUT.ini [--section.key=value ...]",
+       "where a run stands, a fact a line, name and value: directory; step\n"
+       "      of the newest whole checkpoint (0: none); logged, the last step\n"
+       "      in results.h5; owner, who trains there now; ended (finished,\n"
+       "      stopped, diverged); stopped_by (signal, time limit, STOP file);\n"
+       "      request (STOP, SAVE); none where there is none",
+       &command_status},
       {"inspect", "inspect PATH",
        "what is in a checkpoint or results file, and is it whole",
        &command_inspect},
-      {"bench", "bench ops|comm|step INPUT.ini",
+      {"bench",
+       "bench ops|step INPUT.ini\n"
+       "  syncopate bench comm INPUT.ini [--bytes=N,N] [--by=ring,native]\n"
+       "            [--repeats=N]",
        "repeatable throughput of this machine", &command_bench},
       {"list", "list models|data|schemes|compressors|topologies|optimizers|...",
        "what there is to choose from", &command_list},
@@ -60,6 +71,8 @@ std::string help_text() {
                         command.description);
   text +=
       "  syncopate --help | --version\n\n"
+      "In the folder of a run, touch STOP: checkpoint, then exit 75;\n"
+      "touch SAVE: checkpoint, and go on.\n\n"
       "Exit codes: 0 done, 64 usage, 65 bad input or data, 66 input missing,\n"
       "70 internal, 71 a peer died or hung, 73/74 cannot create / write "
       "output,\n75 stopped with a checkpoint (run again to resume), 76 "
@@ -89,6 +102,7 @@ ExitCode run_line(Session& session, const CommandLine& line) {
 }  // namespace
 
 void run_program(int argc, char** argv) {
+  if (launched_by_mpi()) go_on_under_guardian();
   std::unique_ptr<Session> session;
   try {
     initialise_hdf5();  // sets a variable of the environment: before threads

@@ -303,6 +303,8 @@ void Recorder::visit_state(StateVisitor& visitor) {
     base_.messages_sent[kind] =
         now.messages_sent[kind] - since.messages_sent[kind];
   }
+  visitor.visit(Owner::kWorker, "since_start/skipped_steps",
+                std::span(&skipped_steps_, 1));
   std::vector<double> totals = {total_samples_, total_bytes_, total_messages_,
                                 total_control_, best_metric_};
   visitor.visit(Owner::kWorker, "since_start/totals",
@@ -314,7 +316,9 @@ void Recorder::visit_state(StateVisitor& visitor) {
   best_metric_ = totals[4];
 }
 
-void Recorder::finish(const Position& at, const std::string& how) {
+void Recorder::finish(const Position& at,
+                      const std::string& how,
+                      const std::string& stopped_by) {
   // With what came after the last row.
   const TrafficCounters& now = endpoint_.traffic();
   const auto since = [](int64_t value, int64_t base) {
@@ -330,7 +334,8 @@ void Recorder::finish(const Position& at, const std::string& how) {
       sums_.samples,
       since(now.bytes_sent[kPayload], base_.bytes_sent[kPayload]),
       since(now.messages_sent[kPayload], base_.messages_sent[kPayload]),
-      since(now.bytes_sent[kControl], base_.bytes_sent[kControl])};
+      since(now.bytes_sent[kControl], base_.bytes_sent[kControl]),
+      static_cast<double>(skipped_steps_)};
   std::vector<std::vector<double>> all;
   uncounted([&] {
     all = all_gather(endpoint_, endpoint_.world_group(), mine, tags::kResults,
@@ -346,9 +351,11 @@ void Recorder::finish(const Position& at, const std::string& how) {
                       .trained_s = trained_s,
                       .bytes = total_bytes_ + sums[7],
                       .messages = total_messages_ + sums[8],
-                      .control_bytes = total_control_ + sums[9]};
-  log_end(at, how, all, totals);
-  summarize(how, totals);
+                      .control_bytes = total_control_ + sums[9],
+                      .skipped = sums[10]};
+  log_end(at, stopped_by == "none" ? how : how + " by " + stopped_by, all,
+          totals);
+  summarize(how, stopped_by, totals);
 }
 
 }  // namespace syncopate

@@ -39,6 +39,8 @@ class Recorder {
   void step_done(double compute_s, const SyncTimes& times);
   // The sums of a step, in the order of steps; before the row that counts it.
   void metrics(const MetricSums& sums);
+  // A step whose gradient is left out (run.on_nonfinite = skip).
+  void skipped_step() { ++skipped_steps_; }
 
   // The wall clock of training stands still outside start..stop, so that
   // evaluation and checkpoints are not counted.
@@ -68,8 +70,11 @@ class Recorder {
   void write_all_rows();
   // Rank 0's worker: a row of /eval.
   void evaluation(const Position& at, const Evaluation& evaluation);
-  // Collective. The table at the end of the log, and /summary.
-  void finish(const Position& at, const std::string& how);
+  // Collective. The table at the end of the log, and /summary: how the run
+  // ended and, where it was stopped, by what (name_of).
+  void finish(const Position& at,
+              const std::string& how,
+              const std::string& stopped_by = "none");
 
   // Messages sent by `action` count in no row (checkpoints: a run that saved
   // one more must not differ in its columns).
@@ -119,12 +124,15 @@ class Recorder {
                double compute_s);
   struct Totals {
     double samples, samples_per_s, trained_s, bytes, messages, control_bytes;
+    double skipped;
   };
   void log_end(const Position& at,
                const std::string& how,
                const std::vector<std::vector<double>>& by_worker,
                const Totals& totals);
-  void summarize(const std::string& how, const Totals& totals);
+  void summarize(const std::string& how,
+                 const std::string& stopped_by,
+                 const Totals& totals);
 
   Session& session_;
   const Engine& engine_;
@@ -147,6 +155,7 @@ class Recorder {
   // Since the start of the run.
   double total_samples_ = 0;
   double total_bytes_ = 0, total_messages_ = 0, total_control_ = 0;
+  int64_t skipped_steps_ = 0;  // of this worker
   // This process only.
   SyncTimes run_times_;
   double run_compute_s_ = 0, run_samples_ = 0, data_wait_s_ = 0;

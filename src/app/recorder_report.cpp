@@ -244,9 +244,17 @@ void Recorder::log_end(const Position& at,
       human_bytes(totals.bytes), totals.messages,
       human_bytes(totals.control_bytes),
       endpoint_.traffic().is_modelled ? " (native: modelled)" : "");
+  if (totals.skipped > 0)
+    log.line(
+        "  steps of a worker whose gradient was not finite, and left out: "
+        "{:.0f}",
+        totals.skipped);
 }
 
-void Recorder::summarize(const std::string& how, const Totals& totals) {
+void Recorder::summarize(const std::string& how,
+                         const std::string& stopped_by,
+                         const Totals& totals) {
+  results_->ended(how, stopped_by);
   results_->summary("samples", totals.samples, "1", "samples seen in all");
   results_->summary("time_s", time_s_, "s", "wall time of training");
   results_->summary("samples_per_s", totals.samples_per_s, "s-1",
@@ -261,6 +269,9 @@ void Recorder::summarize(const std::string& how, const Totals& totals) {
   results_->summary("bytes_are_modelled",
                     endpoint_.traffic().is_modelled ? 1 : 0, "1",
                     "1: a native collective's bytes are a formula");
+  results_->summary("skipped_gradients", totals.skipped, "1",
+                    "steps of a worker whose gradient was not finite, and left "
+                    "out (run.on_nonfinite = skip)");
   if (best_metric_ >= 0)
     results_->summary("best_" + eval_metrics_[1].name, best_metric_,
                       eval_metrics_[1].unit, "best of all evaluations");

@@ -1,13 +1,10 @@
 #include "app/run_directory.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -35,33 +32,41 @@ RunDirectory::RunDirectory(const Options& options) {
 
 void RunDirectory::acquire() {
   syncopate::create_directories(path_);
-  const fs::path path = path_ / "lock";
-  lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_ < 0) fail_errno(ExitCode::kCannotCreate, path, "open");
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    fail(ExitCode::kCannotCreate, "{}: in use by {}", path_.string(),
-         trim(read_file(path)));
-  char host[256] = "localhost";
-  gethostname(host, sizeof host - 1);
-  const std::string owner = fmt::format("process {} on {}\n", getpid(), host);
-  if (::ftruncate(lock_, 0) != 0 ||
-      ::write(lock_, owner.data(), owner.size()) != std::ssize(owner))
-    fail_errno(ExitCode::kIoError, path, "write");
+  lock_ = std::make_shared<RunLock>(path_);
+  watch_ = std::make_unique<RequestWatch>(path_, [lock = lock_, path = path_] {
+    if (lock->beat()) return true;
+    std::fprintf(stderr,
+                 "error: %s: taken over while this process stood still: %s\n",
+                 path.c_str(), owner_of(path).c_str());
+    _exit(static_cast<int>(ExitCode::kCannotCreate));
+  });
 }
 
 StopRequest RunDirectory::requested() const {
-  constexpr double kInterval = 0.5;
-  if (monotonic_s() - looked_at_s_ < kInterval) return StopRequest::kNone;
-  looked_at_s_ = monotonic_s();
-  std::error_code ignored;
-  if (fs::exists(path_ / "STOP", ignored)) return StopRequest::kStopFile;
-  return fs::exists(path_ / "SAVE", ignored) ? StopRequest::kSave
-                                             : StopRequest::kNone;
+  return watch_ ? watch_->seen() : StopRequest::kNone;
 }
 
-void RunDirectory::granted() const {
-  std::error_code ignored;
-  for (const char* name : {"STOP", "SAVE"}) fs::remove(path_ / name, ignored);
+void RunDirectory::remove_request(StopRequest granted,
+                                  const char* why,
+                                  Log& log) const {
+  for (const auto& [file, is_gone] : watch_->remove(granted))
+    if (is_gone)
+      log.line("{}: {}; file removed", file, why);
+    else
+      log.warning(
+          fmt::format("{}: {}, but the file cannot be removed; it "
+                      "counts again once it is touched",
+                      (path_ / file).string(), why));
+}
+
+void RunDirectory::granted(StopRequest request, Log& log) const {
+  if (watch_) remove_request(request, "checkpoint written", log);
+}
+
+void RunDirectory::discard_requests(Log& log) const {
+  if (watch_)
+    remove_request(StopRequest::kStopFile, "too late, the run is finished",
+                   log);
 }
 
 bool RunDirectory::holds_a_run() const {

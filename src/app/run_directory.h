@@ -1,9 +1,13 @@
-// The folder of a run: its name, what is in it, and whether to go on from it.
+// The folder of a run: its name, what is in it, whose it is, what is asked for
+// in it, and whether to go on from it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "app/request_files.h"
+#include "app/run_lock.h"
 #include "app/signals.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -24,14 +28,19 @@ class RunDirectory {
   fs::path checkpoints() const { return path_ / "checkpoints"; }
 
   // Makes the directory this process's own until it ends: Error(kCannotCreate)
-  // names who has it. The kernel lets go of it with the process; where a file
-  // system knows no locks, nothing is guarded.
+  // names who has it. From then on files named STOP and SAVE are looked for.
+  // A process that loses a directory without locks, because it stood still for
+  // minutes, ends with kCannotCreate.
   void acquire();
 
-  // What a file named STOP or SAVE in the folder asks for; looked at twice a
-  // second at most. granted() takes both away.
+  // What STOP or SAVE asked for half a second ago. Never waits for storage.
   StopRequest requested() const;
-  void granted() const;
+  // A checkpoint was written because of `request`: takes its file away, and
+  // SAVE in any case, and says so in the log. STOP stays where something else
+  // ended the run: the next start is then stopped by it.
+  void granted(StopRequest request, Log& log) const;
+  // The run reached its end: nobody is left to stop.
+  void discard_requests(Log& log) const;
 
   bool holds_a_run() const;
   // Error(kCannotCreate) if it holds a run and checkpoint.resume is none.
@@ -41,9 +50,11 @@ class RunDirectory {
   void set_results_aside(Log& log) const;
 
  private:
+  void remove_request(StopRequest granted, const char* why, Log& log) const;
+
   fs::path path_;
-  int lock_ = -1;  // a descriptor, kept open
-  mutable double looked_at_s_ = 0;
+  std::shared_ptr<RunLock> lock_;        // the watch's too
+  std::unique_ptr<RequestWatch> watch_;  // of the owner
 };
 
 }  // namespace syncopate

@@ -14,7 +14,10 @@
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "config/options.h"
 #include "device/device.h"
+#include "watch/guardian.h"
+#include "watch/watchdog.h"
 
 namespace syncopate {
 namespace {
@@ -118,6 +121,17 @@ void Session::agree_on(const std::function<void()>& setup) {
   if (agreed) throw AgreedError(*agreed);
 }
 
+void Session::watch(const RunOptions& options, const std::string& report) {
+  Watchdog* const watchdog = mpi_ ? mpi_->watchdog() : nullptr;
+  if (watchdog == nullptr) return;
+  if (!report.empty()) watchdog->report_to(report);
+  watchdog->set_limits({.gives_verdicts = options.watchdog,
+                        .judges_hangs = !report.empty(),
+                        .step_timeout_s = options.step_timeout_s,
+                        .io_timeout_s = options.io_timeout_s});
+  tell_guardian(options.watchdog);
+}
+
 void Session::leave(ExitCode code) {
   std::fflush(stdout);
   std::fflush(stderr);
@@ -128,19 +142,22 @@ void Session::leave(ExitCode code) {
 }
 
 void Session::fail_alone(const Error& error) {
-  // Who only lost a peer waits: a peer that failed by itself has spoken, and is
-  // ending everybody; one that was killed has not, and the lowest rank that is
-  // left speaks.
-  if (error.code() == ExitCode::kPeerLost && size() > 1)
-    std::this_thread::sleep_for(std::chrono::milliseconds(500 + 20 * rank()));
-  {
-    const std::string who =
-        size() > 1 ? fmt::format("[rank {}] ", rank()) : std::string();
-    std::fprintf(stderr, "error: %s%s\n", who.c_str(), error.what());
+  const auto code = static_cast<int>(error.code());
+  Watchdog* const watchdog = mpi_ ? mpi_->watchdog() : nullptr;
+  if (watchdog != nullptr) {
+    // Who only lost a peer cannot say why: the watchdogs find out, and end
+    // this process.
+    constexpr double kVerdictS = 10;
+    if (error.code() == ExitCode::kPeerLost) watchdog->await_verdict(kVerdictS);
+    // Another rank has the word.
+    if (!watchdog->may_leave(code)) watchdog->await_verdict(kVerdictS);
   }
+  const std::string who =
+      size() > 1 ? fmt::format("[rank {}] ", rank()) : std::string();
+  std::fprintf(stderr, "error: %s%s\n", who.c_str(), error.what());
   std::fflush(stdout);
   std::fflush(stderr);
-  if (mpi_ && size() > 1) mpi_->abort(static_cast<int>(error.code()));
+  if (watchdog != nullptr) watchdog->left(code);
   leave(error.code());
 }
 

@@ -13,6 +13,8 @@
 
 namespace syncopate {
 
+struct RunOptions;
+
 // An error that every process has thrown alike, so that rank 0 speaks for all.
 class AgreedError : public Error {
  public:
@@ -46,6 +48,11 @@ class Session {
   // Runs `setup` and lets all processes agree on how it went: if it threw on
   // any, all throw the AgreedError of the lowest such rank.
   void agree_on(const std::function<void()>& setup);
+
+  // From here on this rank is watched as [run] says, and what was under way
+  // when a run ended so is written to `report`. Nothing where there is one
+  // rank.
+  void watch(const RunOptions& options, const std::string& report);
 
   // Every process ends here: an agreed end, or one that fails alone.
   [[noreturn]] void leave(ExitCode code);

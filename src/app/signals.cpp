@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include "base/check.h"
 
 namespace syncopate {
 namespace {
@@ -20,6 +20,22 @@ void on_signal(int number) {
 }
 
 }  // namespace
+
+const char* name_of(StopRequest request) {
+  switch (request) {
+    case StopRequest::kNone:
+    case StopRequest::kSave:
+      return "none";
+    case StopRequest::kTimeLimit:
+      return "time limit";
+    case StopRequest::kStopFile:
+      return "STOP file";
+    case StopRequest::kSignal:
+    case StopRequest::kInterrupt:
+      return "signal";
+  }
+  CHECK(false);
+}
 
 void install_signal_handlers() {
   struct sigaction action {};

@@ -1,14 +1,72 @@
 #include "app/time_limit.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "app/slurm.h"
 #include "base/clock.h"
+#include "base/text.h"
 
 namespace syncopate {
+namespace {
 
-TimeLimit::TimeLimit(const Session& session, double limit_s)
-    : end_s_(limit_s > 0 ? session.started_s() + limit_s : 0) {}
+// MPI's end, the launcher's and the script's, before Slurm kills them.
+constexpr double kLauncher_s = 5;
+// Between SIGTERM and SIGKILL, unless KillWait says otherwise: all that a run
+// has that nobody warned earlier.
+constexpr double kKillWait_s = 30;
+
+}  // namespace
+
+TimeLimit::TimeLimit(const Session& session, double limit_s) {
+  if (limit_s > 0) {
+    end_s_ = session.started_s() + limit_s;
+    description_ = fmt::format("run.time_limit_s ends this run in {}",
+                               human_seconds(left_s()));
+  }
+  if (session.rank() != 0 || slurm_job().empty()) return;
+  const SlurmTimeLeft slurm = slurm_time_left();
+  if (!slurm.seconds) {
+    if (limit_s > 0) return;
+    is_blind_ = slurm.from != kNoSlurmLimit;
+    description_ = is_blind_
+                       ? fmt::format(
+                             "when Slurm ends this job is not known ({}): "
+                             "only its signal stops this run in time",
+                             slurm.from)
+                       : kNoSlurmLimit;
+    return;
+  }
+  const double end_s = monotonic_s() + *slurm.seconds - kLauncher_s;
+  if (end_s >= end_s_) return;
+  end_s_ = end_s;
+  description_ = fmt::format("Slurm ends this job in {} ({})",
+                             human_seconds(*slurm.seconds), slurm.from);
+}
+
+double TimeLimit::left_s() const {
+  return end_s_ - monotonic_s();
+}
 
 bool TimeLimit::is_near(double needed_s) const {
-  return end_s_ > 0 && monotonic_s() + needed_s >= end_s_;
+  return left_s() <= needed_s;
+}
+
+std::string TimeLimit::complaint(double needed_s) {
+  if (has_complained_) return {};
+  std::string text;
+  if (left_s() < needed_s)
+    text = fmt::format(
+        "a checkpoint in time may not be possible: stopping takes about {}, "
+        "{} are left",
+        human_seconds(needed_s), human_seconds(std::max(0.0, left_s())));
+  else if (is_blind_ && needed_s > kKillWait_s)
+    text = fmt::format(
+        "stopping takes about {}, and the end of this job is not known here: "
+        "ask for a signal that long before it (sbatch --signal=USR1@{:.0f})",
+        human_seconds(needed_s), std::ceil(needed_s + kLauncher_s));
+  has_complained_ = !text.empty();
+  return text;
 }
 
 }  // namespace syncopate

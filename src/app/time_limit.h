@@ -1,8 +1,9 @@
 // When this process will be ended from outside: run.time_limit_s, and what
-// Slurm has left for the job.
+// Slurm has left for the job; the nearer one counts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
 #include <string>
 
 #include "app/session.h"
@@ -11,17 +12,30 @@ namespace syncopate {
 
 class TimeLimit {
  public:
-  // `limit_s` after the process's start; 0: none. Slurm is asked once, by rank
-  // 0, and only inside a job; the time is counted from then on.
+  // `limit_s` after the process's start; 0: none. Slurm is asked here, by rank
+  // 0 and inside a job only, which may take 5 s; its time is counted from then
+  // on. One a process, which its workers share.
   TimeLimit(const Session& session, double limit_s);
 
-  // Less than `needed_s` is left.
+  // Less than `needed_s` is left, and what a launcher needs after a run's end.
   bool is_near(double needed_s) const;
-  // "Slurm ends this job in 3540 s"; empty without a limit.
+
+  // For the log: "Slurm ends this job in 59:00 (squeue)", or why that is not
+  // known; empty where nothing ends this process.
   const std::string& description() const { return description_; }
 
+  // What is wrong if stopping takes `needed_s`, most of it a checkpoint: there
+  // will be no time for one, or only a signal can tell when it is time. Empty:
+  // nothing. Said once, by rank 0.
+  std::string complaint(double needed_s);
+
  private:
-  double end_s_ = 0;  // of monotonic_s(); 0: none
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  double left_s() const;
+
+  double end_s_ = kNever;  // of monotonic_s(): all must be over by then
+  bool is_blind_ = false;  // in a job whose end nobody tells
+  bool has_complained_ = false;
   std::string description_;
 };
 

@@ -1,9 +1,11 @@
 // syncopate train INPUT.ini [--section.key=value ...]
 #include <cstdlib>
+#include <new>
 
 #include "app/commands.h"
 #include "app/device_transport.h"
 #include "app/engine.h"
+#include "app/memory_plan.h"
 #include "app/run_directory.h"
 #include "app/trainer.h"
 #include "app/version.h"
@@ -12,6 +14,14 @@
 
 namespace syncopate {
 namespace {
+
+// Before data is read, which may take long. Mistakes are told by build_engine.
+void refuse_if_owned(const std::string& input,
+                     const std::vector<std::string>& overrides) {
+  const ParsedInput parsed = parse_input(input, overrides);
+  if (parsed.errors.empty())
+    syncopate::refuse_if_owned(RunDirectory(parsed.options).path());
+}
 
 void open_run(Session& session, const Engine& engine, RunDirectory& run) {
   if (session.rank() != 0) return;
@@ -96,6 +106,8 @@ ExitCode command_train(Session& session, const CommandLine& line) {
   std::unique_ptr<Results> results;
   session.agree_on([&] {
     line.allow_only({}, CommandLine::Keys::kTaken);
+    if (session.rank() == 0)
+      refuse_if_owned(line.only_argument("INPUT.ini"), line.overrides);
     engine =
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
     directory = std::make_unique<RunDirectory>(engine->options);
@@ -111,14 +123,19 @@ ExitCode command_train(Session& session, const CommandLine& line) {
       state_provenance(session, *engine, *results);
     }
   });
+  session.watch(engine->options.run,
+                (directory->path() / "hang-report.txt").string());
   const NetworkOptions& network = engine->options.network;
   const std::unique_ptr<World> world = session.make_world(
       engine->workers, {.latency_s = network.latency_us * 1e-6,
                         .bytes_per_s = network.mbit_s * 1e6 / 8});
   print_banner(session, *engine, *world);
+  TimeLimit time_limit(session, engine->options.run.time_limit_s);
+  if (!time_limit.description().empty())
+    session.log().line("limit     {}", time_limit.description());
 
   Ending ending = Ending::kFinished;
-  world->run([&](Endpoint& endpoint) {
+  const auto work = [&](Endpoint& endpoint) {
     DeviceTransport transport;
     if (session.size() > 1)
       transport =
@@ -127,12 +144,19 @@ ExitCode command_train(Session& session, const CommandLine& line) {
       session.log().line("transport {}", transport.text);
       results->provenance("transport", transport.text);
     }
-    Trainer trainer(session, *engine, *directory, endpoint,
+    Trainer trainer(session, *engine, *directory, time_limit, endpoint,
                     transport.collectives.get(),
                     endpoint.rank() == 0 ? results.get() : nullptr);
     const Ending mine = trainer.run();
     if (endpoint.rank() == 0 || session.size() > 1) ending = mine;
-  });
+  };
+  try {
+    world->run(work);
+  } catch (const OutOfMemory&) {
+    fail(ExitCode::kInternal, "{}", out_of_memory_line(session, *engine));
+  } catch (const std::bad_alloc&) {
+    fail(ExitCode::kInternal, "{}", out_of_memory_line(session, *engine));
+  }
   session.log().line("results   {}", directory->results().string());
   if (ending == Ending::kStopped)
     session.log().line("stopped: run the same command again to resume");

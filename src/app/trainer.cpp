@@ -1,6 +1,7 @@
 #include "app/trainer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -24,12 +25,14 @@ constexpr double kForwardShare = 1.0 / 3;
 Trainer::Trainer(Session& session,
                  Engine& engine,
                  const RunDirectory& directory,
+                 TimeLimit& time_limit,
                  Endpoint& endpoint,
                  DeviceCollectives* collectives,
                  Results* results)
     : session_(session),
       engine_(engine),
       directory_(directory),
+      time_limit_(time_limit),
       endpoint_(endpoint),
       collectives_(collectives),
       results_(results),
@@ -38,8 +41,9 @@ Trainer::Trainer(Session& session,
       bucketer_(engine.model->parameters(), engine.options.sync, collectives),
       stragglers_(engine.options, endpoint.rank()),
       faults_(engine.options.faults, endpoint.rank()),
-      time_limit_(session, engine.options.run.time_limit_s),
-      guard_(engine, replica_) {
+      guard_(engine, replica_),
+      skips_nonfinite_(engine.options.run.on_nonfinite == "skip"),
+      checks_whole_gradient_(session.size() == 1 || skips_nonfinite_) {
   // In virtual time, messages start after backward in any case.
   if (session.size() > 1)
     for (const Bucket& bucket : bucketer_.buckets())
@@ -68,13 +72,15 @@ Trainer::Trainer(Session& session,
 // --- a step ------------------------------------------------------------------
 
 void Trainer::enter(Stage stage, int64_t step) {
-  faults_.strike(stage, step);
   activity().enter(stage, step);
+  faults_.strike(stage, step);
 }
 
 void Trainer::bucket_ready(const Bucket& bucket) {
-  if (faults_.spoils("nan", scheme_->steps_done())) spoil_gradient(bucket);
-  guard_.check(bucket);
+  if (!checks_whole_gradient_) {
+    check_gradient(bucket.offset, bucket.elems);
+    if (bucket.is_last) guard_.finish();
+  }
   scheme_->gradient_ready(bucket);
 }
 
@@ -97,11 +103,34 @@ void Trainer::replay_in_virtual_time(double step_s) {
   }
 }
 
-// A NaN where a fault is asked for, before anything looks at the gradient.
-void Trainer::spoil_gradient(const Bucket& bucket) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  engine_.device->copy(replica_.gradients.data() + bucket.offset, &nan,
-                       sizeof nan, *engine_.stream);
+// The tensor that faults strike: in the middle, and not of zeros.
+const ParameterEntry& Trainer::struck() const {
+  const auto& entries = engine_.model->parameters().entries();
+  for (size_t i = entries.size() / 2; i < entries.size(); ++i)
+    if (entries[i].role == Role::kWeight) return entries[i];
+  return entries[0];
+}
+
+// A NaN where a fault is asked for comes before anything looks at the gradient.
+void Trainer::check_gradient(int64_t offset, int64_t elems) {
+  const int64_t place = struck().offset;
+  if (place >= offset && place < offset + elems &&
+      faults_.spoils("nan", scheme_->steps_done())) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    engine_.device->copy(replica_.gradients.data() + place, &nan, sizeof nan,
+                         *engine_.stream);
+  }
+  guard_.check(offset, elems);
+}
+
+// Of the mantissa: what a fault of memory does to one parameter.
+void Trainer::flip_bit() {
+  OnHost parameter(*engine_.device, *engine_.stream,
+                   replica_.parameters.span().subspan(
+                       static_cast<size_t>(struck().offset), 1));
+  float& value = parameter.values()[0];
+  value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ 1u << 20);
+  parameter.put_back();
 }
 
 void Trainer::forward_backward(const Plan& plan) {
@@ -114,10 +143,11 @@ void Trainer::forward_backward(const Plan& plan) {
   engine_.device->fill_zero(replica_.gradients.data(),
                             replica_.gradients.size() * 4, *engine_.stream);
   bucketer_.start();
-  guard_.start();
+  guard_.start(scheme_->steps_done());
+  pending_step_ = scheme_->steps_done();
   final_from_.clear();
   const auto on_final = [&](int64_t from) {
-    if (is_virtual)
+    if (checks_whole_gradient_)
       final_from_.push_back(from);
     else
       bucketer_.final_from(from, [this](const Bucket& b) { bucket_ready(b); });
@@ -136,6 +166,12 @@ void Trainer::forward_backward(const Plan& plan) {
         i + 1 == accumulate ? GradientListener(on_final) : GradientListener()));
     ++batches_seen_;
   }
+  if (checks_whole_gradient_) {
+    check_gradient(0, replica_.gradients.size());
+    guard_.finish();
+    if (!is_virtual)
+      bucketer_.final_from(0, [this](const Bucket& b) { bucket_ready(b); });
+  }
   const double waited_s = feed_->wait_s() - waited_before_s;
   compute_s_ = monotonic_s() - begin - waited_s;
   data_waited_s_ = waited_s;
@@ -144,20 +180,57 @@ void Trainer::forward_backward(const Plan& plan) {
 }
 
 // Looks at the sums of the step whose batches are pending.
-void Trainer::settle() {
+void Trainer::settle_loss() {
   if (pending_.empty()) return;
   MetricSums sums{std::vector<double>(engine_.model->metrics().size(), 0.0), 0};
   for (const PendingSums& batch : pending_) sums.add(batch.get());
   pending_.clear();
-  has_diverged_ |= !std::isfinite(sums.values[0]);
-  recorder_->metrics(sums);
+  const bool is_finite = std::isfinite(sums.values[0]);
+  if (!is_finite)
+    not_finite({.rank = endpoint_.rank(),
+                .step = pending_step_,
+                .what = Divergence::kLoss});
+  if (is_finite || !skips_nonfinite_) recorder_->metrics(sums);
+}
+
+// Findings come in the order of steps; a step's loss before its gradient, or
+// at the same time.
+void Trainer::settle(Settle which) {
+  while (const auto finding = guard_.settle(which == Settle::kAll))
+    not_finite({.rank = endpoint_.rank(),
+                .step = finding->step,
+                .what = Divergence::kGradient,
+                .tensor = engine_.model->parameters().find(finding->offset)});
+  settle_loss();
+}
+
+// A step that is left out counts once.
+void Trainer::not_finite(const Divergence& divergence) {
+  if (!skips_nonfinite_) {
+    diverged_ = first_of(diverged_, divergence);
+  } else if (divergence.step > skipped_at_) {
+    skipped_at_ = divergence.step;
+    recorder_->skipped_step();
+  }
 }
 
 // The steps until a stop takes effect, an evaluation and a checkpoint of twice
-// their longest so far.
+// their longest so far; of a checkpoint that none has timed yet, its bytes at
+// the speed of a busy file system.
 double Trainer::needed_to_stop_s() const {
+  constexpr double kBytesPerSecond = 100e6;
   const auto lag = static_cast<double>(scheme_->stop_lag());
-  return 2 * (lag * step_s_ + evaluation_s_ + checkpoint_s_);
+  const double checkpoint_s =
+      checkpoint_s_ > 0 ? checkpoint_s_ : checkpoint_bytes() / kBytesPerSecond;
+  return 2 * (lag * step_s_ + evaluation_s_ + checkpoint_s);
+}
+
+double Trainer::checkpoint_bytes() const {
+  const int64_t state =
+      replica_.optimizer ? replica_.optimizer->state_elems() : 0;
+  return 4.0 * static_cast<double>(endpoint_.size()) *
+         static_cast<double>(replica_.parameters.size() +
+                             replica_.buffers.size() + state);
 }
 
 // What this worker tells the others before it takes another step. What was
@@ -168,7 +241,7 @@ Word Trainer::word() {
   if (time_limit_.is_near(needed_to_stop_s()))
     stop_ = std::max(stop_, StopRequest::kTimeLimit);
   return {.stop = static_cast<int>(stop_),
-          .has_diverged = has_diverged_,
+          .has_diverged = diverged_.has_value(),
           .step_s = compute_s_};
 }
 
@@ -177,14 +250,15 @@ void Trainer::step(const Plan& plan) {
   const SyncTimes in_next = scheme_->take_times();
   const double begin = monotonic_s();
   // A GPU is done with the forward of the step before, and at work on the rest.
-  settle();
+  settle(Settle::kWithoutWaiting);
   const double settled_s = monotonic_s() - begin;
+  if (faults_.spoils("flip", scheme_->steps_done())) flip_bit();
   forward_backward(plan);
   if (session_.size() > 1) compute_s_ += settled_s;
   enter(Stage::kCollective, plan.step);
   scheme_->update(plan);
   scheme_->end_step(plan);
-  if (engine_.device->kind() == DeviceKind::kCpu) settle();
+  if (engine_.device->kind() == DeviceKind::kCpu) settle(Settle::kAll);
   SyncTimes times = scheme_->take_times();
   compute_s_ += in_next.device_s + times.device_s;
   // Where the host runs ahead, only a whole step has a time of its own.
@@ -204,7 +278,7 @@ void Trainer::step(const Plan& plan) {
 // own next step is behind it.
 void Trainer::close_rows(int64_t worker_steps) {
   if (!recorder_->is_row_over(worker_steps)) return;
-  settle();
+  settle(Settle::kWithoutWaiting);
   recorder_->step_done(0, scheme_->take_times());
   recorder_->close_rows(worker_steps, rate_);
 }
@@ -231,7 +305,7 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
                               engine_.plan.stop_at);
     recorder_->write_rows();
   }
-  settle();
+  settle(Settle::kAll);
   scheme_->quiesce();
   recorder_->step_done(0, scheme_->take_times());
   engine_.stream->synchronize();
@@ -245,24 +319,33 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
 // virtual time, so that a run may have one boundary more than another.
 Trainer::Boundary Trainer::meet() {
   enter(Stage::kBoundary, scheme_->steps_done());
-  has_diverged_ |= first_nonfinite(*engine_.context, replica_.parameters) >= 0;
+  const int64_t bad =
+      first_nonfinite(*engine_.context, replica_.parameters.span());
+  if (bad >= 0) {
+    if (!diverged_)
+      diverged_ = {.rank = endpoint_.rank(),
+                   .step = scheme_->steps_done(),
+                   .what = Divergence::kParameters};
+    diverged_->parameter = engine_.model->parameters().find(bad);
+  }
   const Word mine = word();
+  std::vector<double> said = {static_cast<double>(scheme_->steps_done()),
+                              static_cast<double>(mine.stop), boundary_s_};
+  const size_t num_facts = said.size();
+  const std::vector<double> seen = to_numbers(diverged_);
+  said.insert(said.end(), seen.begin(), seen.end());
   Boundary here;
   recorder_->uncounted([&] {
-    const auto all = all_gather(
-        endpoint_, endpoint_.world_group(),
-        std::vector<double>{static_cast<double>(scheme_->steps_done()),
-                            static_cast<double>(mine.stop),
-                            mine.has_diverged ? 1.0 : 0.0, boundary_s_},
-        tags::kControl, Traffic::kControl);
-    here.earliest = all[0][3];
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-      here.worker_steps += static_cast<int64_t>(all[rank][0]);
+    const auto all = all_gather(endpoint_, endpoint_.world_group(), said,
+                                tags::kControl, Traffic::kControl);
+    here.earliest = all[0][2];
+    for (const std::vector<double>& worker : all) {
+      here.worker_steps += static_cast<int64_t>(worker[0]);
       here.stop = std::max(
-          here.stop, static_cast<StopRequest>(static_cast<int>(all[rank][1])));
-      if (all[rank][2] > 0 && here.diverged_rank < 0)
-        here.diverged_rank = static_cast<int>(rank);
-      here.earliest = std::min(here.earliest, all[rank][3]);
+          here.stop, static_cast<StopRequest>(static_cast<int>(worker[1])));
+      here.earliest = std::min(here.earliest, worker[2]);
+      here.diverged =
+          first_of(here.diverged, divergence_from(worker.data() + num_facts));
     }
   });
   return here;
@@ -277,21 +360,32 @@ bool Trainer::is_due(int64_t every, int64_t before, int64_t now) const {
 int64_t Trainer::next_boundary(int64_t worker_steps) const {
   const int64_t N = endpoint_.size();
   int64_t until = engine_.plan.stop_at * N;
+  const int64_t audit_every = audits_have_boundaries(engine_.options.sync)
+                                  ? engine_.plan.audit_every
+                                  : 0;
   for (const int64_t every :
-       {engine_.plan.eval_every, engine_.plan.checkpoint_every,
-        engine_.plan.audit_every})
+       {engine_.plan.eval_every, engine_.plan.checkpoint_every, audit_every})
     if (every > 0)
       until = std::min(until, (worker_steps / (every * N) + 1) * every * N);
   return until;
 }
 
 void Trainer::audit(const Position& at) {
+  std::string difference;
   recorder_->uncounted([&] {
-    const std::string difference =
-        audit_replicas(engine_, endpoint_, replica_, at.step);
-    if (!difference.empty())
-      throw AgreedError(Error(ExitCode::kInternal, difference));
+    difference = audit_replicas(
+        *engine_.context, endpoint_,
+        [this](StateVisitor& visitor) { scheme_->visit_state(visitor); });
   });
+  if (difference.empty()) return;
+  recorder_->finish(at, "replicas differ", "none");
+  if (results_) results_->commit();
+  throw AgreedError(Error(
+      ExitCode::kInternal,
+      fmt::format("replicas, which {} keeps equal, are not after step {}: {} "
+                  "(a fault of memory or network; results kept, this state is "
+                  "not saved: run again to go on from the last checkpoint)",
+                  engine_.options.sync.scheme, at.step, difference)));
 }
 
 void Trainer::evaluate(const Position& at) {
@@ -313,6 +407,8 @@ Ending Trainer::run() {
     if (results_)
       session_.log().line("step {} of {}: nothing left to do", position().step,
                           engine_.plan.stop_at);
+    if (results_ && here.worker_steps >= engine_.plan.total_steps * N)
+      directory_.discard_requests(session_.log());
     return Ending::kFinished;
   }
   here.stop = StopRequest::kNone;  // a step at least
@@ -324,38 +420,43 @@ Ending Trainer::run() {
     const Position at = position();
     const bool is_end = at.step >= engine_.plan.total_steps;
     recorder_->close_rows(at.worker_steps, rate_);
-    if (is_end || here.diverged_rank >= 0) recorder_->close_last_row(at);
+    if (is_end || here.diverged) recorder_->close_last_row(at);
     recorder_->write_all_rows();
-    if (here.diverged_rank >= 0) return end_diverged(at, here.diverged_rank);
-    if (is_due(engine_.plan.audit_every, before, at.step)) audit(at);
+    if (here.diverged) return end_diverged(at, *here.diverged);
+    const bool saves = at.step >= engine_.plan.stop_at ||
+                       here.stop != StopRequest::kNone ||
+                       is_due(engine_.plan.checkpoint_every, before, at.step);
+    // Wherever all meet, so that what is evaluated or saved was audited.
+    if (engine_.plan.audit_every > 0) audit(at);
     if (is_end) scheme_->finish();
     if (is_end || is_due(engine_.plan.eval_every, before, at.step))
       evaluate(at);
-    if (at.step >= engine_.plan.stop_at || here.stop != StopRequest::kNone ||
-        is_due(engine_.plan.checkpoint_every, before, at.step))
-      save(at);
+    if (saves) save(at);
     if (here.stop == StopRequest::kSave) stop_ = StopRequest::kNone;
-    if (results_ && here.stop != StopRequest::kNone) directory_.granted();
+    if (results_ && here.stop != StopRequest::kNone)
+      directory_.granted(here.stop, session_.log());
   }
   const Position at = position();
   enter(Stage::kEnd, scheme_->steps_done());
   const bool is_finished = at.step >= engine_.plan.total_steps;
-  recorder_->finish(at, is_finished ? "finished" : "stopped");
+  const bool is_cut_short = at.step < engine_.plan.stop_at;
+  recorder_->finish(at, is_finished ? "finished" : "stopped",
+                    name_of(is_cut_short ? here.stop : StopRequest::kNone));
   if (results_) results_->commit();
-  if (at.step >= engine_.plan.stop_at) return Ending::kFinished;
+  if (results_ && is_finished) directory_.discard_requests(session_.log());
+  if (!is_cut_short) return Ending::kFinished;
   return here.stop == StopRequest::kInterrupt ? Ending::kInterrupted
                                               : Ending::kStopped;
 }
 
-Ending Trainer::end_diverged(const Position& at, int rank) {
+Ending Trainer::end_diverged(const Position& at, const Divergence& divergence) {
   recorder_->finish(at, "diverged");
   if (results_) {
     results_->commit();
     std::fprintf(stderr,
-                 "error: diverged: the loss of worker %d is not finite at step "
-                 "%lld or the one before (results kept, this state is not "
+                 "error: diverged: %s (results kept, this state is not "
                  "saved)\n",
-                 rank, static_cast<long long>(at.step));
+                 divergence.text(engine_.model->parameters()).c_str());
   }
   return Ending::kDiverged;
 }

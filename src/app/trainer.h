@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "app/divergence.h"
 #include "app/engine.h"
 #include "app/faults.h"
 #include "app/gradient_guard.h"
@@ -27,10 +28,12 @@ enum class Ending { kFinished, kStopped, kInterrupted, kDiverged };
 
 class Trainer {
  public:
-  // `collectives`: of choose_transport. `results` is null on all ranks but 0.
+  // `time_limit`: of the process. `collectives`: of choose_transport. `results`
+  // is null on all ranks but 0.
   Trainer(Session& session,
           Engine& engine,
           const RunDirectory& directory,
+          TimeLimit& time_limit,
           Endpoint& endpoint,
           DeviceCollectives* collectives,
           Results* results);
@@ -43,13 +46,15 @@ class Trainer {
   struct Boundary {
     int64_t worker_steps = 0;
     StopRequest stop = StopRequest::kNone;
-    int diverged_rank = -1;  // lowest rank with a non-finite loss
-    Time earliest = 0;       // of their clocks
+    Time earliest = 0;                   // of their clocks
+    std::optional<Divergence> diverged;  // the first of all
   };
 
   void enter(Stage stage, int64_t step);  // what the watchdog is told
   void bucket_ready(const Bucket& bucket);
-  void spoil_gradient(const Bucket& bucket);
+  void check_gradient(int64_t offset, int64_t elems);
+  const ParameterEntry& struck() const;
+  void flip_bit();
   void start_or_resume();
   void start_fresh();
   std::optional<FoundCheckpoint> find_checkpoint();
@@ -60,23 +65,29 @@ class Trainer {
   void step(const Plan& plan);
   void forward_backward(const Plan& plan);
   void replay_in_virtual_time(double step_s);
-  void settle();
+  // What happens to a step when its numbers are looked at.
+  enum class Settle : uint8_t { kWithoutWaiting, kAll };
+  void settle(Settle which);
+  void settle_loss();
+  void not_finite(const Divergence& divergence);
   Word word();
   void close_rows(int64_t worker_steps);
   Boundary meet();
   bool is_due(int64_t every, int64_t before, int64_t now) const;
   int64_t next_boundary(int64_t worker_steps) const;
-  Ending end_diverged(const Position& at, int rank);
+  Ending end_diverged(const Position& at, const Divergence& divergence);
   void audit(const Position& at);
   void evaluate(const Position& at);
   void save(const Position& at);
   void visit_state(StateVisitor& visitor);
   std::map<std::string, std::string> facts() const;
   double needed_to_stop_s() const;
+  double checkpoint_bytes() const;  // of all workers, about
 
   Session& session_;
   Engine& engine_;
   const RunDirectory& directory_;
+  TimeLimit& time_limit_;
   Endpoint& endpoint_;
   DeviceCollectives* collectives_;
   Results* results_;
@@ -88,8 +99,11 @@ class Trainer {
   Bucketer bucketer_;
   Stragglers stragglers_;
   Faults faults_;
-  TimeLimit time_limit_;
   GradientGuard guard_;
+  bool skips_nonfinite_;  // run.on_nonfinite
+  // Before any of it is sent: in virtual time, where all of it is there, and
+  // where all of it may have to be left out.
+  bool checks_whole_gradient_;
   std::unique_ptr<Recorder> recorder_;
   int64_t batches_seen_ = 0;  // the sampler's position
   double boundary_s_ = 0;     // the virtual clock when the last step ended
@@ -99,13 +113,15 @@ class Trainer {
   // The sums of the last step's batches, until they are looked at: one step
   // later on a GPU, so that the host never waits for it.
   std::vector<PendingSums> pending_;
+  int64_t pending_step_ = 0;
   std::vector<int64_t> segment_offsets_;  // where buckets begin
   double checkpoint_s_ = 0;               // the longest so far
   double step_s_ = 0;                     // the longest but for the first steps
   int64_t steps_of_process_ = 0;
-  double evaluation_s_ = 0;          // the longest so far
-  std::vector<int64_t> final_from_;  // backward's reports, in virtual time
-  bool has_diverged_ = false;        // this worker has seen such a loss
+  double evaluation_s_ = 0;             // the longest so far
+  std::vector<int64_t> final_from_;     // backward's reports, in virtual time
+  int64_t skipped_at_ = 0;              // the last step of which that was so
+  std::optional<Divergence> diverged_;  // the first that this worker saw
   StopRequest stop_ = StopRequest::kNone;  // asked of this worker
   std::optional<int64_t> saved_at_;  // worker_steps of the last checkpoint
 

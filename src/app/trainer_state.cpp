@@ -163,6 +163,9 @@ void Trainer::save(const Position& at) {
     session_.log().line("checkpoint committed: {}", folder.string());
   saved_at_ = at.worker_steps;
   checkpoint_s_ = std::max(checkpoint_s_, monotonic_s() - begin);
+  if (!results_) return;
+  const std::string complaint = time_limit_.complaint(needed_to_stop_s());
+  if (!complaint.empty()) session_.log().warning(complaint);
 }
 
 }  // namespace syncopate

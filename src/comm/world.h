@@ -11,6 +11,8 @@
 
 namespace syncopate {
 
+class Watchdog;
+
 // What a message of the scheme (Traffic::kPayload) costs in virtual time
 // (inproc; all others are free): delivered `latency_s +
 // bytes / bytes_per_s` after it was sent; messages out of one worker leave one
@@ -53,6 +55,7 @@ class MpiSession {
   virtual std::string library_version() const = 0;
   virtual std::vector<std::string> hosts() const = 0;  // by rank
   virtual std::unique_ptr<World> make_world() = 0;
+  virtual Watchdog* watchdog() = 0;  // null where there is one rank
   [[noreturn]] virtual void finish(int exit_code) = 0;
   [[noreturn]] virtual void abort(int exit_code) = 0;  // one rank alone fails
 };

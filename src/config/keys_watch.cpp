@@ -3,6 +3,19 @@
 
 namespace syncopate {
 
+namespace {
+
+// And sync_switch, whose phases decide.
+std::vector<std::string> schemes_that_keep_replicas_equal() {
+  std::vector<std::string> keywords;
+  for (const SchemeInfo& info : scheme_table())
+    if (info.keeps_replicas_equal || info.keyword == "sync_switch")
+      keywords.push_back(info.keyword);
+  return keywords;
+}
+
+}  // namespace
+
 std::vector<Key> watch_keys() {
   constexpr auto kRun = &Options::run;
   return {
@@ -27,14 +40,18 @@ std::vector<Key> watch_keys() {
       {.name = "run.on_nonfinite",
        .target = at<kRun, &RunOptions::on_nonfinite>,
        .doc = "A gradient or loss that is NaN or infinite: end with code 76, "
-              "or leave that worker's gradient out of its step and count it.",
+              "or leave that worker's gradient out of its step and count it "
+              "(nothing is then sent before backward has ended).",
        .choices = {"stop", "skip"},
        .on_resume = OnResume::kMayChange},
       {.name = "run.audit",
        .target = at<kRun, &RunOptions::audit>,
-       .doc = "Distance of audits: replicas that the scheme keeps equal are "
-              "compared by a hash; 0: none.",
+       .doc = "Distance of audits: replicas are compared by a hash, and one "
+              "that differs ends the run with code 70; also at evaluations "
+              "and checkpoints, and under asp, ssp, esync and sync_switch "
+              "only there. 0: none.",
        .low = 0,
+       .used_when = {{"sync.scheme", schemes_that_keep_replicas_equal()}},
        .on_resume = OnResume::kMayChange},
   };
 }
@@ -67,7 +84,7 @@ std::vector<Key> fault_keys() {
       {.name = "faults.step",
        .target = at<kFaults, &FaultOptions::step>,
        .doc = "The worker's own step at which it happens, or the first time "
-              "after it.",
+              "after it; for nan and flip, steps count from 1.",
        .low = 0,
        .used_when = with_fault,
        .on_resume = OnResume::kMayChange},

@@ -1,5 +1,6 @@
 // CIFAR-10 and CIFAR-100, binary version (https://www.cs.toronto.edu/~kriz/
 // cifar.html): records of label bytes and 3 planes of 32 x 32 bytes.
+#include <algorithm>
 #include <span>
 
 #include "base/file.h"
@@ -55,6 +56,21 @@ void append_file(const fs::path& path, const Format& format, ImageSet& set) {
                    fault->what);
 }
 
+// Room for all files at once: growing by one after the other would copy what is
+// there, and hold it twice. What is wrong with a file is said when it is read.
+void reserve_pixels(const fs::path& folder,
+                    const std::vector<std::string>& files,
+                    ImageSet& set) {
+  uintmax_t bytes = 0;
+  for (const std::string& name : files) {
+    std::error_code error;
+    const uintmax_t size = fs::file_size(folder / name, error);
+    if (!error) bytes += size;
+  }
+  constexpr uintmax_t kMost = uintmax_t{1} << 28;  // CIFAR's are 154 MB
+  std::get<std::vector<uint8_t>>(set.pixels).reserve(std::min(bytes, kMost));
+}
+
 std::vector<std::string> read_names(const fs::path& path, int64_t classes) {
   std::vector<std::string> names;
   if (!fs::exists(path)) return names;
@@ -76,6 +92,7 @@ Dataset read_cifar(const DataOptions& options, const Format& format) {
   const ImageSpec spec = {
       .C = kChannels, .H = kSide, .W = kSide, .classes = format.classes};
   data.train.spec = data.test.spec = spec;
+  reserve_pixels(folder, format.train_files, data.train);
   for (const auto& name : format.train_files)
     append_file(folder / name, format, data.train);
   for (const auto& name : format.test_files)

@@ -122,6 +122,21 @@ MappedBlocks map_blocks(const HeaderReader& header,
   return blocks;
 }
 
+// Each row has its line in the vocabulary: a header that claims more would have
+// a network allocate what no file accounts for.
+void check_rows(const ClickSpec& spec, const CriteoFiles& files) {
+  constexpr int64_t kLeastLineBytes = 8;  // FIELD, row, value, records
+  std::error_code error;
+  const auto bytes = fs::file_size(files.vocabulary, error);
+  if (error)
+    fail(ExitCode::kInputMissing, "{}: {}", files.vocabulary.string(),
+         error.message());
+  if (spec.total_rows() > static_cast<int64_t>(bytes) / kLeastLineBytes)
+    fail_in(files.header,
+            fmt::format("{} rows, more than {} has lines", spec.total_rows(),
+                        files.vocabulary.string()));
+}
+
 CriteoFolder open_folder(const fs::path& folder) {
   const CriteoFiles files(folder);
   std::error_code ignored;
@@ -138,6 +153,7 @@ CriteoFolder open_folder(const fs::path& folder) {
   CriteoFolder found;
   found.spec = header.spec();
   found.vocabulary_digest = header.vocabulary_digest();
+  check_rows(found.spec, files);
   const RecordLayout layout(found.spec);
   for (const auto& [name, set] :
        {std::pair("train", &found.train), std::pair("test", &found.test)}) {

@@ -2,7 +2,7 @@
 // test/images, test/labels. The layout is in inputs/data_formats.md.
 #include <cmath>
 
-#include "base/hdf5_file.h"
+#include "base/hdf5_foreign.h"
 #include "base/text.h"
 #include "data/byte_reader.h"
 #include "data/readers.h"
@@ -17,11 +17,10 @@ namespace {
   fail(ExitCode::kBadInput, "{}: {}: {}", path, dataset, what);
 }
 
-Hdf5Dataset find_dataset(const Hdf5Reader& file,
+Hdf5Dataset find_dataset(const ForeignHdf5& file,
                          const std::string& path,
                          const std::string& name) {
-  for (const Hdf5Dataset& dataset : file.datasets())
-    if (dataset.name == name) return dataset;
+  if (const auto dataset = file.find(name)) return *dataset;
   fail_in(path, name,
           "no such dataset, expected train/images, train/labels, test/images "
           "and test/labels");
@@ -37,7 +36,7 @@ void check_finite(const std::string& path,
                           values[i]));
 }
 
-void read_pixels(const Hdf5Reader& file,
+void read_pixels(const ForeignHdf5& file,
                  const std::string& path,
                  const std::string& name,
                  ImageSet& set) {
@@ -58,18 +57,18 @@ void read_pixels(const Hdf5Reader& file,
   set.spec = {.C = dims.size() == 4 ? dims[3] : 1, .H = dims[1], .W = dims[2]};
   if (is_bytes) {
     std::vector<uint8_t> pixels(static_cast<size_t>(images.elems()));
-    file.read<uint8_t>(name, pixels);
+    file.read<uint8_t>(images, pixels);
     set.pixels = std::move(pixels);
   } else {
     std::vector<float> pixels(static_cast<size_t>(images.elems()));
-    file.read<float>(name, pixels);
+    file.read<float>(images, pixels);
     check_finite(path, name, pixels);
     set.pixels = std::move(pixels);
   }
 }
 
 // `classes` is given, or counted where it is 0.
-void read_labels(const Hdf5Reader& file,
+void read_labels(const ForeignHdf5& file,
                  const std::string& path,
                  const std::string& name,
                  ImageSet& set,
@@ -83,7 +82,7 @@ void read_labels(const Hdf5Reader& file,
       labels.type == ElementType::kFloat64)
     fail_in(path, name, describe(labels) + ", expected integers");
   std::vector<int64_t> wide(static_cast<size_t>(set.samples));
-  file.read<int64_t>(name, wide);
+  file.read<int64_t>(labels, wide);
   for (size_t i = 0; i < wide.size(); ++i) {
     if (wide[i] < 0 || wide[i] > INT32_MAX)
       fail_in(
@@ -100,7 +99,7 @@ void read_labels(const Hdf5Reader& file,
 }
 
 // One a line, or separated by commas; empty if the file does not say.
-std::vector<std::string> read_class_names(const Hdf5Reader& file,
+std::vector<std::string> read_class_names(const ForeignHdf5& file,
                                           const std::string& path) {
   std::vector<std::string> names;
   const auto text = file.text_attribute("/", "class_names");
@@ -119,7 +118,7 @@ std::vector<std::string> read_class_names(const Hdf5Reader& file,
 
 Dataset read_hdf5_images(const DataOptions& options) {
   const std::string& path = options.path;
-  const Hdf5Reader file(path);
+  const ForeignHdf5 file(path);
   Dataset data;
   data.train.class_names = read_class_names(file, path);
   data.test.class_names = data.train.class_names;

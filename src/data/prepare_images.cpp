@@ -165,7 +165,7 @@ void write_header(const fs::path& path,
                   const Dataset& data,
                   const Written& train,
                   const Written& test) {
-  Hdf5Writer file(path);
+  Hdf5Writer file(path, Seal::kDigest);
   write_labels(file, "train", data.train, train.digests);
   write_labels(file, "test", data.test, test.digests);
   std::vector<int64_t> counts;

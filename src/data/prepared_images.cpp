@@ -103,6 +103,7 @@ ImageSet read_set(const Hdf5Reader& file,
 
 Dataset read_folder(const fs::path& folder) {
   const PreparedFiles paths(folder);
+  check_seal(paths.header);
   const Hdf5Reader file(paths.header);
   if (file.text_attribute("/", "kind") != PreparedFiles::kKind)
     fail_in(paths.header, "something else");

@@ -74,7 +74,8 @@ void BatchNorm::backward_into(Walk& walk,
         walk.context(), walk.out(dx), dz != nullptr ? walk.out(*dz) : Tensor(),
         walk.gradient(gamma_), walk.gradient(beta_), walk.in(dy), walk.in(x),
         activation_ == Activation::kRelu ? walk.in(y) : ConstTensor(),
-        walk.parameter(gamma_), walk.in(mean_), walk.in(rstd_), params);
+        walk.parameter(gamma_), walk.parameter(beta_), walk.in(mean_),
+        walk.in(rstd_), params);
   }
   walk.give_back(mean_);
   walk.give_back(rstd_);

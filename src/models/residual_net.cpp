@@ -66,7 +66,8 @@ double ResidualNet::forward_macs() const {
 Layout ResidualNet::body_layout(const Device& device) const {
   const bool is_blocked =
       std::ranges::all_of(body_channels_, [&](int64_t channels) {
-        return preferred_layout(device, channels) == Layout::kNchw16c;
+        return preferred_layout(device, compute(), channels) ==
+               Layout::kNchw16c;
       });
   return is_blocked ? Layout::kNchw16c : Layout::kNhwc;
 }

@@ -15,6 +15,7 @@
 #include "ops/layernorm.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
+#include "ops/nonfinite.h"
 #include "ops/norm.h"
 #include "ops/optim_update.h"
 #include "ops/pool.h"
@@ -50,6 +51,9 @@ struct OpBodies {
   decltype(syncopate::clip_factor)* clip_factor;
   decltype(syncopate::dot)* dot;
   decltype(syncopate::first_nonfinite)* first_nonfinite;
+  decltype(syncopate::digest)* digest;
+  decltype(syncopate::withhold_nonfinite)* withhold_nonfinite;
+  decltype(syncopate::restore_withheld)* restore_withheld;
   decltype(syncopate::sgd_update)* sgd_update;
   decltype(syncopate::sgd_direction)* sgd_direction;
   decltype(syncopate::combine)* combine;

@@ -1,6 +1,7 @@
 #include "ops/conv.h"
 
 #include "ops/bodies.h"
+#include "ops/library.h"
 
 namespace syncopate {
 
@@ -45,9 +46,11 @@ void conv_backward_weights(Context& context,
   bodies_of(context).conv_backward_weights(context, dw, x, dy, size);
 }
 
-Layout preferred_layout(const Device& device, int64_t C) {
-  return device.kind() == DeviceKind::kCpu && C % 16 == 0 ? Layout::kNchw16c
-                                                          : Layout::kNhwc;
+Layout preferred_layout(const Device& device, DType dtype, int64_t C) {
+  const bool has_tiles = dtype == DType::kBf16 && cpu_has_bf16_tiles();
+  return device.kind() == DeviceKind::kCpu && C % 16 == 0 && !has_tiles
+             ? Layout::kNchw16c
+             : Layout::kNhwc;
 }
 
 }  // namespace syncopate

@@ -41,7 +41,8 @@ void conv_backward_weights(Context& context,
 
 // The layout in which activations of C channels are best kept between the
 // convolutions of one network on this device: NCHW16C on the CPU where C is a
-// multiple of 16 (Winograd exists only there), NHWC otherwise.
-Layout preferred_layout(const Device& device, int64_t C);
+// multiple of 16 (Winograd exists only there), NHWC otherwise. In bf16 also
+// NHWC where the CPU multiplies tiles (those convolutions exist only there).
+Layout preferred_layout(const Device& device, DType dtype, int64_t C);
 
 }  // namespace syncopate

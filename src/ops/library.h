@@ -9,6 +9,9 @@ namespace syncopate {
 
 std::string cpu_library_version();  // of the one in use: "oneDNN 2.6.3"
 
+// Whether the library multiplies tiles of bf16 (Intel's AMX) on this processor.
+bool cpu_has_bf16_tiles();
+
 struct LibraryVersion {
   std::string name;      // "cuDNN 9.19.0"; where it cannot be used: "cuDNN"
   std::string obstacle;  // why it cannot be used, and the mend; else empty

@@ -54,6 +54,7 @@ void batchnorm_backward(Context& context,
                         ConstTensor x,
                         ConstTensor y,
                         ConstTensor gamma,
+                        ConstTensor beta,
                         ConstTensor mean,
                         ConstTensor rstd,
                         const BatchNormParams& params) {
@@ -65,7 +66,7 @@ void batchnorm_backward(Context& context,
   }
   if (params.activation == Activation::kRelu) check_alike(y, x);
   bodies_of(context).batchnorm_backward(context, dx, dz, dgamma, dbeta, dy, x,
-                                        y, gamma, mean, rstd, params);
+                                        y, gamma, beta, mean, rstd, params);
 }
 
 }  // namespace syncopate

@@ -46,8 +46,9 @@ void batchnorm_inference(Context& context,
                          ConstTensor z,  // or data null
                          const BatchNormParams& params);
 
-// Where the activation is ReLU, y tells where it was positive. dz is the
-// gradient of the residual input: dy through the activation alone.
+// Where the activation is ReLU, y tells where it was positive; where there was
+// no z, so does x, which spares the CPU reading y. dz is the gradient of the
+// residual input: dy through the activation alone.
 void batchnorm_backward(Context& context,
                         Tensor dx,      // (N, C, H, W), assigned; may alias dy
                         Tensor dz,      // (N, C, H, W), assigned; data null if
@@ -58,6 +59,7 @@ void batchnorm_backward(Context& context,
                         ConstTensor x,  // as in forward
                         ConstTensor y,  // as in forward; unused without ReLU
                         ConstTensor gamma,
+                        ConstTensor beta,
                         ConstTensor mean,
                         ConstTensor rstd,
                         const BatchNormParams& params);

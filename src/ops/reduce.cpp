@@ -15,6 +15,10 @@ int64_t first_nonfinite(Context& context, std::span<const float> x) {
   return bodies_of(context).first_nonfinite(context, x);
 }
 
+uint64_t digest(Context& context, std::span<const float> x) {
+  return bodies_of(context).digest(context, x);
+}
+
 void clip_factor(Context& context,
                  float* factor,
                  std::span<const float> gradient,

@@ -110,6 +110,11 @@ void Results::summary(const std::string& name,
   summary_[name] = {value, unit, description};
 }
 
+void Results::ended(const std::string& how, const std::string& stopped_by) {
+  summary_text_["ended"] = how;
+  summary_text_["stopped_by"] = stopped_by;
+}
+
 void Results::resume(int64_t worker_steps) {
   try {
     require_whole(path_);
@@ -154,6 +159,8 @@ void Results::write(const fs::path& temporary) const {
   for (const auto& [name, value] : provenance_int_)
     file.attribute("provenance", name, value);
   file.make_group("summary");
+  for (const auto& [name, text] : summary_text_)
+    file.attribute("summary", name, text);
   for (const auto& [name, scalar] : summary_) {
     const std::string path = "summary/" + name;
     file.write(path, {}, std::span<const double>(&scalar.value, 1));
@@ -187,6 +194,24 @@ void Results::commit_if_due() {
     commit();
 }
 
+RunOutcome read_outcome(const fs::path& path) {
+  require_whole(path);
+  const Hdf5Reader file(path);
+  RunOutcome outcome;
+  if (file.has("train/step")) {
+    std::vector<int64_t> steps(
+        static_cast<size_t>(file.dataset("train/step").elems()));
+    file.read("train/step", std::span<int64_t>(steps));
+    if (!steps.empty()) outcome.step = steps.back();
+  }
+  if (!file.has("summary")) return outcome;
+  outcome.ended =
+      file.text_attribute("summary", "ended").value_or(outcome.ended);
+  outcome.stopped_by =
+      file.text_attribute("summary", "stopped_by").value_or(outcome.stopped_by);
+  return outcome;
+}
+
 std::string describe_results(const fs::path& path) {
   try {
     require_whole(path);
@@ -209,6 +234,9 @@ std::string describe_results(const fs::path& path) {
     file.read(dataset.name, std::span<double>(&value, 1));
     text += fmt::format("    = {}\n", value);
   }
+  for (const std::string& name : file.attribute_names("summary"))
+    text += fmt::format("  summary {} = {}\n", name,
+                        file.text_attribute("summary", name).value_or("?"));
   text += "provenance\n";
   for (const std::string& name : file.attribute_names("provenance")) {
     const auto number = file.int_attribute("provenance", name);

@@ -60,6 +60,9 @@ class Results {
                double value,
                const std::string& unit,
                const std::string& description);
+  // How the run ended and, where it was stopped, by what: attributes "ended"
+  // ("finished", ...) and "stopped_by" of /summary.
+  void ended(const std::string& how, const std::string& stopped_by);
 
   // nullopt if it was not set.
   std::optional<int64_t> provenance_integer(const std::string& name) const;
@@ -88,8 +91,17 @@ class Results {
     std::string unit, description;
   };
   std::map<std::string, Scalar> summary_;
+  std::map<std::string, std::string> summary_text_;
   double created_s_, last_commit_s_, spent_s_ = 0;
 };
+
+// For `status`: the last row's step; the attributes of Results::ended, "none"
+// where the run has not ended or was killed. Errors as Results::resume.
+struct RunOutcome {
+  int64_t step = 0;
+  std::string ended = "none", stopped_by = "none";
+};
+RunOutcome read_outcome(const fs::path& path);
 
 // For `inspect`: tables, columns, rows, provenance.
 std::string describe_results(const fs::path& path);

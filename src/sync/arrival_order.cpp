@@ -54,7 +54,7 @@ void write_order(const std::string& path,
                  const OrderShape& shape) {
   CHECK(is_complete(order, shape));
   replace_file(path, [&](const fs::path& temporary) {
-    Hdf5Writer file(temporary);
+    Hdf5Writer file(temporary, Seal::kDigest);
     file.attribute("/", "content", "arrival order of an asynchronous run");
     file.attribute("/", "workers", shape.workers);
     file.attribute("/", "shards", shape.shards);
@@ -78,6 +78,7 @@ void write_order(const std::string& path,
 }
 
 ArrivalOrder read_order(const std::string& path, const OrderShape& expected) {
+  check_seal(path);
   const Hdf5Reader file(path);
   const auto attribute = [&](const char* name) {
     const auto value = file.int_attribute("/", name);

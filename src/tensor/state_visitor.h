@@ -40,14 +40,14 @@ class StateVisitor {
                    const ParameterTable& table,
                    std::span<float> range);
 
-  // The same for values in a device's memory.
-  void visit_device(Owner owner,
-                    std::string_view name,
-                    const DeviceVector<float>& values);
-  void visit_device_range(Owner owner,
-                          std::string_view name,
-                          const ParameterTable& table,
-                          const DeviceVector<float>& range);
+  // The same for values in a device's memory, of which the host sees a copy.
+  virtual void visit_device(Owner owner,
+                            std::string_view name,
+                            const DeviceVector<float>& values);
+  virtual void visit_device_range(Owner owner,
+                                  std::string_view name,
+                                  const ParameterTable& table,
+                                  const DeviceVector<float>& range);
 };
 
 }  // namespace syncopate

@@ -71,27 +71,80 @@ class Block(nn.Module):
         return F.relu(y, inplace=True)
 
 
-class ResidualNet(nn.Module):
-    """Stem (channels, kernel, stride, whether pooled), then stages: lists of
-    blocks' convolutions."""
+class PreBlock(nn.Module):
+    """The same with BatchNorm and ReLU before each convolution (He et al.
+    2016b); a projection reads the first of them."""
 
-    def __init__(self, stem, stages, channels, classes, workers):
+    def __init__(self, inputs, convolutions, workers):
         super().__init__()
-        width, kernel, stride, self.is_pooled = stem
-        self.stem = conv(channels, width, kernel, stride)
-        self.bn = norm(width, workers)
-        blocks = []
-        for convolutions in (block for stage in stages for block in stage):
-            blocks.append(Block(width, convolutions, workers))
-            width = convolutions[-1][0]
-        self.blocks = nn.Sequential(*blocks)
-        self.fc = nn.Linear(width, classes)  # U(-1/sqrt(D), 1/sqrt(D))
+        self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
+        width, stride = inputs, 1
+        for outputs, kernel, step in convolutions:
+            self.norms.append(norm(width, workers))
+            self.convs.append(conv(width, outputs, kernel, step))
+            width, stride = outputs, stride * step
+        self.shortcut = None
+        if stride != 1 or inputs != width:
+            self.shortcut = nn.Sequential(conv(inputs, width, 1, stride))
 
     def forward(self, x):
-        y = F.relu(self.bn(self.stem(x)), inplace=True)
+        first = F.relu(self.norms[0](x), inplace=True)
+        y = self.convs[0](first)
+        for layer, bn in zip(self.convs[1:], self.norms[1:]):
+            y = layer(F.relu(bn(y), inplace=True))
+        y += x if self.shortcut is None else self.shortcut(first)
+        return y
+
+
+class ResidualNet(nn.Module):
+    """Stem (channels, kernel, stride, whether pooled), then stages: lists of
+    blocks' convolutions. Pre-activation blocks have their first BatchNorm
+    behind them instead of in the stem."""
+
+    def __init__(self, stem, stages, channels, classes, workers, is_pre=False):
+        super().__init__()
+        width, kernel, stride, self.is_pooled = stem
+        self.is_pre = is_pre
+        self.stem = conv(channels, width, kernel, stride)
+        blocks, self.names = [], []
+        inputs = width
+        for number, stage in enumerate(stages, 1):
+            for index, convolutions in enumerate(stage):
+                blocks.append((PreBlock if is_pre else Block)(
+                    inputs, convolutions, workers))
+                self.names.append(f"stage{number}.block{index}")
+                inputs = convolutions[-1][0]
+        self.bn = norm(inputs if is_pre else width, workers)
+        self.blocks = nn.Sequential(*blocks)
+        self.fc = nn.Linear(inputs, classes)  # U(-1/sqrt(D), 1/sqrt(D))
+
+    def forward(self, x):
+        y = self.stem(x)
+        if not self.is_pre:
+            y = F.relu(self.bn(y), inplace=True)
         if self.is_pooled:
             y = F.max_pool2d(y, 3, 2, 1)
-        return self.fc(self.blocks(y).mean((2, 3)))
+        y = self.blocks(y)
+        if self.is_pre:
+            y = F.relu(self.bn(y), inplace=True)
+        return self.fc(y.mean((2, 3)))
+
+    def tensors(self):
+        """(name, parameter) of each, as src/models names them."""
+        modules = [("stem.conv", self.stem),
+                   ("final.bn" if self.is_pre else "stem.bn", self.bn)]
+        for name, block in zip(self.names, self.blocks):
+            for number, layer in enumerate(block.convs, 1):
+                modules.append((f"{name}.conv{number}", layer))
+            for number, layer in enumerate(block.norms, 1):
+                modules.append((f"{name}.bn{number}", layer))
+            for layer in block.shortcut or ():
+                kind = "bn" if is_norm(layer) else "conv"
+                modules.append((f"{name}.shortcut.{kind}", layer))
+        modules.append(("fc", self.fc))
+        for name, module in modules:
+            for word, value in module.named_parameters(recurse=False):
+                yield f"{name}.{word}", value
 
     def as_worker(self, worker):
         for module in self.modules():
@@ -151,29 +204,29 @@ def resnet(depth, stem, block):
             cifar_stages(bottleneck if is_deep else basic, (depth - 2) // 6, 1))
 
 
-def wrn(depth, stem, width):
+def wrn(depth, stem, width, is_pre):
     if stem == "imagenet":
-        if depth not in (50, 101):
-            raise Unknown(f"model.depth = {depth}: 50 or 101")
+        if depth not in (50, 101) or is_pre:
+            raise Unknown(f"model.depth = {depth}: 50 or 101, form post")
         return IMAGENET_STEM, imagenet_stages(depth, width)
-    if depth < 8 or depth % 6 != 2:
-        raise Unknown(f"model.depth = {depth}: 6n+2 layers (form post)")
-    return (16, 3, 1, False), cifar_stages(basic, (depth - 2) // 6, width)
+    others = 4 if is_pre else 2  # layers outside of blocks
+    if depth <= others or depth % 6 != others:
+        raise Unknown(f"model.depth = {depth}: 6n+{others} layers")
+    return (16, 3, 1, False), cifar_stages(basic, depth // 6, width)
 
 
 def make_network(values, channels, classes, workers):
     """The network of an input's [model] section; else Unknown."""
     family, depth = values["model.family"], int(values["model.depth"])
+    is_pre = family == "wrn" and values["model.form"] == "pre"
     if family == "resnet":
         if values["model.version"] != "1":
             raise Unknown("model.version = 2: only 1 (post-activation)")
         stem, stages = resnet(depth, values["model.stem"],
                               values["model.block"])
     elif family == "wrn":
-        if values["model.form"] != "post":
-            raise Unknown("model.form = pre: only post")
         stem, stages = wrn(depth, values["model.stem"],
-                           int(values["model.width"]))
+                           int(values["model.width"]), is_pre)
     else:
         raise Unknown(f"model.family = {family}: resnet or wrn")
-    return ResidualNet(stem, stages, channels, classes, workers)
+    return ResidualNet(stem, stages, channels, classes, workers, is_pre)

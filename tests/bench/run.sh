@@ -1,49 +1,101 @@
 #!/usr/bin/env bash
-# Times a training step of syncopate and of PyTorch in turns (A B A B ...) and
-# prints the medians and their ratio. See tests/bench/README.md.
+# A training step of syncopate and of PyTorch: the same training (curves.sh
+# steps; no figures if not), then both timed in turns (A B A B ...): medians,
+# ratios, peak memory, time from start to first step. See README.md beside it.
 #   tests/bench/run.sh [INPUT.ini [--section.key=value ...]]
-# Environment: ROUNDS (5), THREADS (2), SYNCOPATE (the newest build),
-# PYTHON (one that has torch).
+#   tests/bench/run.sh all      ResNet-20 in fp32 and bf16, WRN-16-4; 10 minutes
+# Environment: ROUNDS (5), SECONDS_EACH (10) of the peer, THREADS (2), SYNCOPATE,
+# PYTHON (one that has torch and h5py; empty: syncopate alone), SETTINGS of the
+# peer ("channels_last eager"; default: the fastest that is found).
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+case ${1:-} in -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+# shellcheck source=lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-10}
+peer=$(find_python "torch, h5py")
+[[ -n $peer ]] || echo "no Python with torch and h5py (apt install python3-torch python3-h5py): syncopate alone"
 
-case ${1:-} in -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
-if (($#)); then input=$1 && shift; else input=tests/bench/resnet20.ini; fi
-rounds=${ROUNDS:-5} threads=${THREADS:-2}
-syncopate=${SYNCOPATE:-build/release/syncopate}
-[[ -x $syncopate ]] || syncopate=build/cpu/syncopate
-[[ -x $syncopate ]] || { echo "$syncopate: not built" >&2; exit 66; }
-peer=''
-for candidate in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
-  "$candidate" -c 'import torch, numpy' 2>/dev/null && peer=$candidate && break
-done
-[[ -n $peer ]] || echo "no Python with torch (apt install python3-torch): syncopate alone"
+# first_step COMMAND...: seconds from its start until it prints of step 1.
+first_step() {
+  local begin=$EPOCHREALTIME line end=''
+  while read -r line; do
+    [[ $line != step* || -n $end ]] || end=$EPOCHREALTIME
+  done < <("$@" 2>/dev/null)
+  [[ -z $end ]] || awk -v a="$begin" -v b="$end" 'BEGIN {printf "%.2f\n", b - a}'
+}
 
-rate() { sed -n 's|^step: .*, \([0-9.]*\) [a-z]*/s.*|\1|p' | tail -n 1; }
-median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
+ours_first_step() {
+  first_step "$SYNCOPATE" train "$input" "$@" --run.threads="$threads" \
+    --run.steps=2 --run.log_every=1 --eval.every=0 --checkpoint.every=0 \
+    --run.name="first$round" --run.directory="$scratch"
+}
 
-echo "machine: $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)," \
-  "$(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg); $threads threads"
-echo "input: $input $*"
-ours=() theirs=()
-for ((round = 1; round <= rounds; ++round)); do
-  value=$("$syncopate" bench step "$input" --run.threads="$threads" "$@" | rate)
-  [[ -n $value ]] || { echo "syncopate printed no rate" >&2; exit 70; }
-  ours+=("$value")
-  line="round $round: syncopate $value images/s"
+theirs_first_step() {
+  first_step peer_torch --torch-threads "$threads" --losses "$scratch/losses" \
+    "$input" "$@" --run.steps=1
+}
+
+# compare INPUT KEYS...
+compare() {
+  local input=$1 round settings='' a=() b=() ma=() mb=() fa=() fb=() base
+  shift
+  echo "== $(basename "$input") $*"
   if [[ -n $peer ]]; then
-    value=$("$peer" tests/bench/peer_torch.py --throughput 10 \
-      --torch-threads "$threads" "$input" "$@" | rate)
-    [[ -n $value ]] || { echo "the PyTorch peer printed no rate" >&2; exit 70; }
-    theirs+=("$value")
-    line+=", PyTorch $value images/s"
+    PYTHON=$peer "$here/curves.sh" steps "$input" "$@" || {
+      echo "no ratio: PyTorch does not train the same"
+      exit 1
+    }
+    settings=${SETTINGS:-}
+    if [[ -z $settings ]]; then
+      peer_torch --torch-threads "$threads" --find "$(awk -v s="$seconds" 'BEGIN {print s / 4}')" \
+        "$input" "$@" 2>/dev/null | tee "$scratch/find" | grep '^PyTorch [cn][^ ]* '
+      settings=$(sed -n 's/^fastest: //p' "$scratch/find")
+      have "setting of the PyTorch peer" "$settings"
+    fi
   fi
-  echo "$line"
-done
-a=$(printf '%s\n' "${ours[@]}" | median)
-echo "median: syncopate $a images/s"
-if [[ -n $peer ]]; then
-  b=$(printf '%s\n' "${theirs[@]}" | median)
-  echo "median: PyTorch $("$peer" -c 'import torch; print(torch.__version__)') $b images/s"
-  awk -v a="$a" -v b="$b" 'BEGIN {printf "ratio: %.2f\n", a / b}'
+  for ((round = 1; round <= rounds; ++round)); do
+    "$SYNCOPATE" bench step "$input" --run.threads="$threads" "$@" >"$scratch/a"
+    a+=("$(rate "$scratch/a")") ma+=("$(memory "$scratch/a")")
+    fa+=("$(ours_first_step "$@")")
+    have "rate of syncopate" "${a[-1]}"
+    have "first step of syncopate" "${fa[-1]}"
+    local line="round $round: syncopate ${a[-1]} images/s, ${ma[-1]} MB, first step ${fa[-1]} s"
+    if [[ -n $peer ]]; then
+      peer_torch --throughput "$seconds" --torch-threads "$threads" \
+        --settings "$settings" "$input" "$@" >"$scratch/b" 2>"$scratch/errors"
+      b+=("$(rate "$scratch/b")") mb+=("$(memory "$scratch/b")")
+      fb+=("$(theirs_first_step "$@")")
+      have "rate of the PyTorch peer" "${b[-1]}"
+      have "first step of the PyTorch peer" "${fb[-1]}"
+      line+="; PyTorch ${b[-1]} images/s, ${mb[-1]} MB, first step ${fb[-1]} s"
+    fi
+    echo "$line"
+  done
+  report "$@"
+}
+
+# report KEYS...: of what compare has gathered.
+report() {
+  local ours theirs
+  echo "median: syncopate $(median "${a[@]}") images/s, $(median "${ma[@]}") MB, first step $(median "${fa[@]}") s"
+  [[ -n $peer ]] || return 0
+  "$SYNCOPATE" validate "$input" "$@" >"$scratch/c"
+  ours=$(parameters "$scratch/c") theirs=$(parameters "$scratch/b")
+  [[ $ours == "$theirs" ]] || { echo "$ours parameters, PyTorch $theirs" >&2; exit 70; }
+  base=$(sed -n 's/.*resident; \([0-9]*\) MB before.*/\1/p' "$scratch/b")
+  echo "median: PyTorch $(median "${b[@]}") images/s, $(median "${mb[@]}") MB ($base of them before the first step), first step $(median "${fb[@]}") s;" \
+    "$("$peer" -c 'import torch; print(torch.__version__)'), $settings; the first step eager"
+  echo "ratio: $(ratio "$(median "${a[@]}")" "$(median "${b[@]}")") by images/s (above 1: syncopate is faster)," \
+    "$(ratio "$(median "${ma[@]}")" "$(median "${mb[@]}")") by memory (below 1: it needs less); $ours parameters each"
+}
+
+machine_line
+if [[ ${1:-} == all ]]; then
+  compare "$here/resnet20.ini"
+  compare "$here/resnet20.ini" --run.precision=bf16
+  compare "$here/wrn16_4.ini"
+elif (($#)); then
+  compare "$@"
+else
+  compare "$here/resnet20.ini"
 fi

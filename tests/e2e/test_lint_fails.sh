@@ -62,7 +62,7 @@ refused "unknown folder" src/extra/a.cpp 'int x;\n' \
 refused "foreign header mpi" src/ops/a.cpp '#include <mpi.h>\n' \
   'src/ops/a.cpp:1: <mpi.h> belongs in src/comm/mpi/'
 refused "foreign header hdf5" src/base/a.cpp '#include <hdf5.h>\n' \
-  '<hdf5.h> belongs in src/base/hdf5_file.cpp'
+  '<hdf5.h> belongs in src/base/hdf5_'
 refused "foreign header dnnl" src/base/a.cpp '#include <dnnl.hpp>\n' \
   '<dnnl.hpp> belongs'
 refused "foreign header cuda" src/ops/a.cpp '#include <cuda_runtime.h>\n' \

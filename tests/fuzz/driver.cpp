@@ -2,11 +2,14 @@
 // seed is the same, without any library of fuzzing:
 //   fuzz_FORMAT CORPUS [--runs=N | --seconds=S] [--seed=N] [--finding=FILE]
 //   fuzz_FORMAT FILE          that input once
-// With EXHAUSTIVE=1 in the environment, --runs counts fiftyfold. A crash, a
-// sanitizer's report, an exception or 10 s without an end is a finding: the
+//   fuzz_FORMAT CORPUS --runs=N --write=FOLDER     them as files, 0 ... N - 1
+// With EXHAUSTIVE=1 in the environment, --runs counts fiftyfold and --seconds
+// tenfold. A crash, a
+// sanitizer's report, an exception or 10 s at work on it is a finding: the
 // input is written to FILE (finding-FORMAT) and the program ends by SIGABRT.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "base/check.h"
@@ -34,12 +38,13 @@ namespace syncopate::fuzz {
 namespace {
 
 constexpr size_t kMaxBytes = 1 << 16;  // of an input
-constexpr unsigned kHangs_s = 10;      // thousands of times what one needs
+constexpr time_t kHangs_s = 10;        // thousands of times what one needs
 
 struct Options {
   fs::path corpus;
   int64_t runs = 0, seconds = 0, seed = 1;
   std::string finding;
+  fs::path write_to;  // empty: inputs are run
 };
 
 // The input at work, and where it would be written.
@@ -54,7 +59,7 @@ void write_finding(int signal) {
       fd >= 0 && ::write(fd, current.data(), current.size()) ==
                      static_cast<ssize_t>(current.size());
   const char* const kind =
-      signal == SIGALRM ? "finding: does not end: " : "finding: ";
+      signal == SIGPROF ? "finding: does not end: " : "finding: ";
   for (const char* text :
        {kind, is_written ? finding_path.c_str() : "not written", "\n"})
     if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
@@ -182,14 +187,19 @@ void change(std::string& input,
   }
 }
 
+// By the time at work, so that a busy machine makes no findings; 0: no limit.
+void limit_work(time_t seconds) {
+  const itimerval timer = {.it_interval = {}, .it_value = {seconds, 0}};
+  ::setitimer(ITIMER_PROF, &timer, nullptr);
+}
+
 void run_one(std::string input) {
   current = std::move(input);
-  if (current.size() > kMaxBytes) current.resize(kMaxBytes);
-  ::alarm(kHangs_s);
+  limit_work(kHangs_s);
   // A copy of the exact size: reading beyond it is seen.
   const std::vector<uint8_t> data(current.begin(), current.end());
   LLVMFuzzerTestOneInput(data.data(), data.size());
-  ::alarm(0);
+  limit_work(0);
 }
 
 std::vector<std::string> read_corpus(const fs::path& folder) {
@@ -216,6 +226,8 @@ Options parse(int argc, char** argv) {
     const std::string_view name = word.substr(0, equals);
     if (name == "--finding") {
       options.finding = word.substr(std::min(equals + 1, word.size()));
+    } else if (name == "--write") {
+      options.write_to = word.substr(std::min(equals + 1, word.size()));
     } else if (!word.starts_with("--") && options.corpus.empty()) {
       options.corpus = word;
     } else if (number && *number > 0 && name == "--runs") {
@@ -227,16 +239,44 @@ Options parse(int argc, char** argv) {
     } else {
       fail(ExitCode::kUsage,
            "{}: expected CORPUS [--runs=N | --seconds=S] "
-           "[--seed=N] [--finding=FILE]",
+           "[--seed=N] [--finding=FILE] [--write=FOLDER]",
            word);
     }
   }
   if (options.corpus.empty())
     fail(ExitCode::kUsage, "expected the folder of a corpus, or an input");
   const char* const exhaustive = std::getenv("EXHAUSTIVE");
-  if (exhaustive != nullptr && std::string_view(exhaustive) == "1")
+  if (exhaustive != nullptr && std::string_view(exhaustive) == "1" &&
+      options.write_to.empty()) {
     options.runs *= 50;
+    options.seconds *= 10;
+  }
   return options;
+}
+
+// By its number: a finding comes back without those before it.
+std::string make_input(const std::vector<std::string>& corpus,
+                       int64_t seed,
+                       int64_t number) {
+  Random random(static_cast<uint64_t>(seed) << 40 ^
+                static_cast<uint64_t>(number));
+  std::string input = corpus[random.below(corpus.size())];
+  for (size_t left = 1 + random.below(4); left > 0; --left)
+    change(input, corpus, random);
+  if (input.size() > kMaxBytes) input.resize(kMaxBytes);
+  return input;
+}
+
+void write_all(const Options& options) {
+  const std::vector<std::string> corpus = read_corpus(options.corpus);
+  for (int64_t i = 0; i < options.runs; ++i) {
+    const std::string input = make_input(corpus, options.seed, i);
+    std::ofstream file(options.write_to / std::to_string(i), std::ios::binary);
+    file.write(input.data(), std::ssize(input));
+    file.close();
+    if (!file)
+      fail_errno(ExitCode::kCannotCreate, options.write_to, "write an input");
+  }
 }
 
 void run_all(const Options& options) {
@@ -251,19 +291,14 @@ void run_all(const Options& options) {
   int64_t run = 0;
   while (run < options.runs ||
          (options.seconds > 0 && std::chrono::steady_clock::now() < end)) {
-    // By its number: a finding comes back without those before it.
-    Random random(static_cast<uint64_t>(options.seed) << 40 ^
-                  static_cast<uint64_t>(run++));
-    std::string input = corpus[random.below(corpus.size())];
-    for (size_t left = 1 + random.below(4); left > 0; --left)
-      change(input, corpus, random);
-    run_one(std::move(input));
+    run_one(make_input(corpus, options.seed, run++));
   }
   const std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - start;
-  std::printf("%" PRId64 " inputs and %zu of the corpus: %" PRId64
-              " accepted, %" PRId64 " refused, %.1f s\n",
-              run, corpus.size(), counts.accepted, counts.refused,
+  std::printf("seed %" PRId64 ": %" PRId64
+              " inputs and %zu of the corpus: %" PRId64 " accepted, %" PRId64
+              " refused, %.1f s\n",
+              options.seed, run, corpus.size(), counts.accepted, counts.refused,
               seconds.count());
   // A target that sees one kind only has lost its corpus.
   if (counts.accepted == 0 || (run > 100 && counts.refused == 0))
@@ -278,9 +313,12 @@ int main(int argc, char** argv) {
   try {
     const fuzz::Options options = fuzz::parse(argc, argv);
     fuzz::finding_path = options.finding;
-    for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM})
+    for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF})
       ::signal(signal, fuzz::write_finding);
-    fuzz::run_all(options);
+    if (options.write_to.empty())
+      fuzz::run_all(options);
+    else
+      fuzz::write_all(options);
     return 0;
   } catch (const Error& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

@@ -18,7 +18,7 @@ FOREIGN = [
     (r"(cuda|cudnn|cublas|curand|cub/|nvtx)\w*.*",
      ["src/device/cuda/", "src/comm/nccl/", "kernels/"]),
     (r"(oneapi/dnnl/)?dnnl\w*\.h(pp)?", ["src/ops/cpu/"]),
-    (r"hdf5\w*\.h", ["src/base/hdf5_file.cpp"]),
+    (r"hdf5\w*\.h", ["src/base/hdf5_"]),
     (r"turbojpeg\.h", ["src/data/"]),
     (r"utf8proc\.h", ["src/data/"]),
     (r"boost/context.*", ["src/comm/"]),

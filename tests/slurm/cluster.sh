@@ -2,11 +2,11 @@
 # A private Slurm of four nodes on this one host, for tests.
 #   tests/slurm/cluster.sh start DIR     then: export SLURM_CONF=DIR/slurm.conf
 #   tests/slurm/cluster.sh stop DIR
-# Everything is in DIR, the munge key and socket too; ports are free ones, so
-# clusters do not meet. Needs root, and the packages that jobs/env/packages.sh
+# n3 and n4 have two GPUs each, which are files. Everything is in DIR, the munge
+# key and socket too; ports are free ones, so clusters do not meet. Needs root, and the packages that jobs/env/packages.sh
 # lists for tests. Exit 77: this machine cannot run one, and why.
 set -euo pipefail
-(($# == 2)) || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 64; }
+(($# == 2)) || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 64; }
 dir=$(realpath -m "$2")
 export SLURM_CONF=$dir/slurm.conf
 
@@ -23,7 +23,7 @@ END
 }
 
 write_configuration() {
-  local host ports node
+  local host ports node gpus
   host=$(hostname)
   read -r -a ports < <(free_ports 5)
   cat >"$SLURM_CONF" <<END
@@ -46,7 +46,8 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerParameters=sched_interval=2,batch_sched_delay=0
+# Heterogeneous jobs are started by the backfill scheduler alone.
+SchedulerParameters=sched_interval=2,batch_sched_delay=0,bf_interval=2
 MpiDefault=pmi2
 ReturnToService=2
 # Each node says it has four processors, whatever the host has.
@@ -57,18 +58,25 @@ KillWait=5
 MinJobAge=300
 JobRequeue=1
 PropagateResourceLimits=NONE
+GresTypes=gpu
 END
+  echo "NodeName=n[3-4] Name=gpu File=$dir/gpu[0-1]" >"$dir/gres.conf"
   for node in 1 2 3 4; do
+    gpus=''
+    ((node < 3)) || gpus='Gres=gpu:2'
     echo "NodeName=n$node NodeHostname=$host NodeAddr=127.0.0.1" \
       "Port=${ports[$node]} CPUs=4 Sockets=1 CoresPerSocket=4" \
-      "ThreadsPerCore=1 RealMemory=1000 State=UNKNOWN" >>"$SLURM_CONF"
+      "ThreadsPerCore=1 RealMemory=1000 $gpus State=UNKNOWN" >>"$SLURM_CONF"
   done
-  echo "PartitionName=main Nodes=n[1-4] Default=YES MaxTime=60 State=UP" \
-    >>"$SLURM_CONF"
+  {
+    echo "PartitionName=main Nodes=n[1-4] Default=YES MaxTime=60 State=UP"
+    echo "PartitionName=cpu Nodes=n[1-2] MaxTime=60 State=UP"
+    echo "PartitionName=gpu Nodes=n[3-4] MaxTime=60 State=UP"
+  } >>"$SLURM_CONF"
 }
 
 start() {
-  local program node
+  local program node gpu
   ((EUID == 0)) || cannot "slurmd must be root"
   for program in slurmctld slurmd sbatch munged; do
     command -v "$program" >/dev/null || cannot "$program is not installed"
@@ -77,6 +85,10 @@ start() {
     cannot "/sys/fs/cgroup is not mounted"
   mkdir -p "$dir"/{state,munge}
   chmod 0755 "$dir" "$dir/munge"
+  for gpu in 0 1; do
+    [[ -e $dir/gpu$gpu ]] || mknod "$dir/gpu$gpu" c 1 3 2>/dev/null ||
+      cannot "no device files can be made for its GPUs"
+  done
   write_configuration
 
   head -c 128 /dev/urandom >"$dir/munge/key"
@@ -90,20 +102,21 @@ start() {
     mkdir -p "$dir/spool-$node"
     slurmd -f "$SLURM_CONF" -N "$node" || cannot "slurmd does not start"
   done
-  for _ in {1..60}; do
-    if [[ $(timeout 5 sinfo -h -o '%T %D' 2>/dev/null) == "idle 4" ]]; then
+  local end=$((SECONDS + 40))
+  while ((SECONDS < end)); do
+    if [[ $(timeout 5 sinfo -h -p main -o '%T %D' 2>/dev/null) == "idle 4" ]]; then
       return 0
     fi
     sleep 0.5
   done
   tail -n 3 "$dir"/*.log
   stop
-  cannot "its nodes are not idle after 30 s"
+  cannot "its nodes are not idle after 40 s"
 }
 
 stop() {
   local file pid pids=()
-  timeout 10 scancel --partition=main 2>/dev/null || true
+  timeout 10 scancel --user=root 2>/dev/null || true
   for file in "$dir"/slurmd-n*.pid "$dir/slurmctld.pid" "$dir/munge/pid"; do
     [[ -f $file ]] && pids+=("$(<"$file")")
   done

@@ -1,118 +1,124 @@
 #!/usr/bin/env bash
-# jobs/train.sbatch, submitted for real to a private Slurm: two nodes with two
-# ranks each; a job that is told to stop queues again, resumes, and ends with
-# the same model; a job that used up its restarts ends with code 75.
+# jobs/train.sbatch, submitted for real: two nodes with two ranks each; a job that
+# is told to stop at random moments queues again, resumes and learns the same
+# model; one that gets nowhere, or that a file STOP ended, stays ended; the time
+# limit; a node that fails.
+# SEED=N repeats the moments of an earlier test; EXHAUSTIVE=1: more of them.
 set -uo pipefail
-source_dir=${SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
-export SYNCOPATE=${SYNCOPATE:-$source_dir/build/cpu/syncopate}
-[[ -x $SYNCOPATE ]] || { echo "$SYNCOPATE: not built" >&2; exit 66; }
-cd "$source_dir" || exit 66
-work=$(mktemp -d)
-cluster=$work/cluster
-failures=0
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+start_cluster
+moments=2
+[[ -z ${EXHAUSTIVE:-} ]] || moments=12
+RANDOM=${SEED:=$((RANDOM + 1))}
+echo "SEED=$SEED"
+steps=(--run.steps=300 --run.log_every=5 --checkpoint.every=50)
 
-cleanup() {
-  "$source_dir/tests/slurm/cluster.sh" stop "$cluster" >/dev/null 2>&1
-  rm -rf "$work"
-}
-trap cleanup EXIT
+# Meets its limit while the others run: Slurm looks every 30 s, signals 30 s
+# before the end of the minute, so the first part trains for 1 to 30 s.
+limited=$(submit limited --time=1 --signal=USR1@40 --nodes=1 jobs/train.sbatch \
+  --run.steps=1000000 --run.log_every=100 --checkpoint.every=0)
 
-reason=$(tests/slurm/cluster.sh start "$cluster")
-rc=$?
-((rc == 0)) || { echo "$reason"; exit "$rc"; }
-export SLURM_CONF=$cluster/slurm.conf
-srun --mpi=list 2>&1 | grep -q pmi2 || { echo "no Slurm here: no pmi2 plugin"; exit 77; }
+# The same without a signal: the program asks Slurm for the time that is left.
+if [[ -n ${EXHAUSTIVE:-} ]]; then
+  unsignalled=$(submit unsignalled --time=1 --signal=CONT@1 --nodes=1 \
+    jobs/train.sbatch --run.steps=1000000 --run.log_every=100 \
+    --checkpoint.every=0)
+fi
 
-failed() {
-  echo "FAILED: $*"
-  failures=$((failures + 1))
-}
-submit() { # submit NAME ARGUMENT...: the job's number
-  local name=$1
-  shift
-  sbatch --parsable --output="$work/$name.out" --job-name="$name" \
-    jobs/train.sbatch inputs/smoke.ini --run.directory="$work/runs" \
-    --run.name="$name" --run.workers=auto --run.threads=1 "$@"
-}
-state() { scontrol show job "$1" | sed -n 's/.*JobState=\([A-Z]*\).*/\1/p'; }
-exit_code() { scontrol show job "$1" | sed -n 's/.* ExitCode=\([0-9]*\):.*/\1/p'; }
-field() { sed -n "s/.* $2=\([0-9]*\).*/\1/p" < <(scontrol show job "$1"); }
-wait_for() { # wait_for SECONDS COMMAND...
-  local end=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    ((SECONDS < end)) || return 1
-    sleep 0.2
-  done
-}
-is_over() { [[ $(state "$1") =~ COMPLETED|FAILED|TIMEOUT|CANCELLED|NODE_FAIL ]]; }
-is_queued_again() { [[ $(field "$1" Restarts) == 1 && $(state "$1") == PENDING ]]; }
-step_has_ended() { # on every node that it was launched on
-  local log launched ended
-  for log in "$cluster"/slurmd-n*.log; do
-    launched=$(grep -c "launch task StepId=$1\.0 " "$log")
-    ended=$(grep -c "\[$1\.0\] done with job" "$log")
-    ((launched == ended)) || return 1
-  done
-}
-# A first row of the log says that training is under way on all ranks.
-is_training() { grep -q '^step ' "$work/$1.out" 2>/dev/null; }
-show() { sed 's/^/    /' "$work/$1.out"; }
-conclude() { # conclude NAME FAILURES-BEFORE TEXT
-  if ((failures == $2)); then echo "ok: $3"; else show "$1"; fi
-}
-newest_digest() { # of the model in the newest checkpoint
-  local newest
-  newest=$(printf '%s\n' "$work/runs/$1"/checkpoints/step-* | sort | tail -n 1)
-  [[ -f $newest/replica.h5 ]] && sha256sum <"$newest/replica.h5"
-}
-
-# 1. Four ranks on two nodes, to the end.
-job=$(submit plain)
-wait_for 120 is_over "$job" || failed "plain: still $(state "$job")"
-[[ $(state "$job") == COMPLETED && $(exit_code "$job") == 0 ]] ||
-  failed "plain: $(state "$job"), exit $(exit_code "$job")"
-[[ $(field "$job" NumNodes) == 2 ]] || failed "plain: not on two nodes"
-grep -q '4 MPI ranks' "$work/plain.out" ||
-  failed "plain: the log does not say 4 MPI ranks"
-"$SYNCOPATE" inspect "$work/runs/plain/results.h5" >"$work/inspect" 2>&1 ||
-  failed "plain: results: $(<"$work/inspect")"
-"$SYNCOPATE" inspect "$work/runs/plain/checkpoints/step-00000040" \
-  >"$work/inspect" 2>&1 || failed "plain: checkpoint: $(<"$work/inspect")"
-conclude plain 0 "two nodes with two ranks each"
-
-# 2. Told to stop, as two minutes before its time limit.
-steps=(--run.steps=400 --run.log_every=5 --checkpoint.every=100)
+# Four ranks on two nodes, to the end. What follows is compared with it.
 before=$failures
-job=$(submit stopped "${steps[@]}")
-wait_for 60 is_training stopped || failed "stopped: does not train"
-scancel --signal=USR1 "$job"
-wait_for 60 is_queued_again "$job" ||
-  failed "stopped: $(state "$job") after the signal, not queued again"
-# By itself Slurm waits two minutes. Before that, slurmd refuses what was queued
-# in the second in which it killed the job (its credentials count whole seconds),
-# and a step meets the daemon of its predecessor, which has the same number.
-sleep 2
-wait_for 60 step_has_ended "$job" || failed "stopped: its first step goes on"
-scontrol update jobid="$job" starttime=now
-wait_for 150 is_over "$job" || failed "stopped: still $(state "$job")"
-[[ $(state "$job") == COMPLETED && $(exit_code "$job") == 0 ]] ||
-  failed "stopped: $(state "$job"), exit $(exit_code "$job")"
-grep -q 'restart 1' "$work/stopped.out" || failed "stopped: did not restart"
-job=$(submit straight "${steps[@]}")
-wait_for 120 is_over "$job" || failed "straight: still $(state "$job")"
-digest=$(newest_digest straight)
-[[ -n $digest && $digest == "$(newest_digest stopped)" ]] ||
-  failed "the model of the stopped and resumed job is another one"
-conclude stopped "$before" "stopped, queued again, resumed, same model"
+job=$(submit straight jobs/train.sbatch "${steps[@]}")
+expect_end straight "$job" COMPLETED 0
+[[ $(field "$job" NumNodes) == 2 ]] || failed "straight: not on two nodes"
+expect_shown straight '4 MPI ranks'
+for file in results.h5 checkpoints/step-00000300; do
+  "$SYNCOPATE" inspect "$work/runs/straight/$file" >"$work/inspect" 2>&1 ||
+    failed "straight: $file: $(<"$work/inspect")"
+done
+conclude straight "$before" "two nodes with two ranks each"
 
-# 3. No restarts left.
+# Told to stop, as before a time limit, at any moment of each start.
 before=$failures
-job=$(MAX_RESTARTS=0 submit last "${steps[@]}")
-wait_for 60 is_training last || failed "last: does not train"
-scancel --signal=USR1 "$job"
-wait_for 60 is_over "$job" || failed "last: still $(state "$job")"
-[[ $(exit_code "$job") == 75 ]] || failed "last: exit $(exit_code "$job"), not 75"
-conclude last "$before" "without restarts left the code is 75"
+job=$(submit stopped jobs/train.sbatch "${steps[@]}")
+for ((restart = 0; restart < moments; restart++)); do
+  wait_for 60 is_training stopped "$restart" || failed "stopped: does not train"
+  delay=$(printf '0.%03d' $((RANDOM % 1000)))
+  sleep "$delay"
+  send_usr1 "$job"
+  # The last rows may have been there already when the signal came.
+  wait_for 90 is_queued_for "$job" $((restart + 1))
+  [[ $(state "$job") == COMPLETED ]] && break
+  expect_requeue stopped "$job" $((restart + 1))
+done
+((restart > 0)) || failed "stopped: was never stopped"
+expect_end stopped "$job" COMPLETED 0
+expect_same_model stopped straight
+conclude stopped "$before" "stopped $restart times, resumed, same model"
 
-((failures == 0))
+# Stopped before any checkpoint can be newer than the last: queued again three
+# times, then no more.
+before=$failures
+export RESTARTS_WITHOUT_PROGRESS=1 # three take longer and show no more
+[[ -z ${EXHAUSTIVE:-} ]] || RESTARTS_WITHOUT_PROGRESS=3
+cat >"$work/stuck" <<'STUCK'
+#!/usr/bin/env bash
+# The program, but its training stops before it begins.
+[[ $1 == train ]] || exec "$REAL" "$@"
+exit 75
+STUCK
+chmod +x "$work/stuck"
+export REAL=$SYNCOPATE
+job=$(SYNCOPATE=$work/stuck submit stuck --nodes=1 jobs/train.sbatch \
+  "${steps[@]}")
+for ((restart = 1; restart <= RESTARTS_WITHOUT_PROGRESS; restart++)); do
+  expect_requeue stuck "$job" "$restart"
+done
+expect_end stuck "$job" FAILED 75
+expect_shown stuck 'no checkpoint beyond step 0 after'
+unset RESTARTS_WITHOUT_PROGRESS
+conclude stuck "$before" "restarts without progress come to an end"
+
+# Stopped by hand.
+before=$failures
+job=$(submit by_hand --nodes=1 jobs/train.sbatch --run.steps=1000000 \
+  --run.log_every=10 --checkpoint.every=0)
+wait_for 60 is_training by_hand 0 || failed "by_hand: does not train"
+touch "$work/runs/by_hand/STOP"
+expect_end by_hand "$job" FAILED 75
+[[ $(field "$job" Restarts) == 0 ]] || failed "by_hand: was queued again"
+expect_shown by_hand '^stopped by a file STOP at step [1-9]'
+conclude by_hand "$before" "a file STOP ends the job"
+
+# A node fails: Slurm queues the job again, and it resumes on another.
+before=$failures
+job=$(submit node_fails --nodelist=n2 --nodes=2 jobs/train.sbatch "${steps[@]}")
+wait_for 60 is_training node_fails 0 || failed "node_fails: does not train"
+wait_for 60 shows node_fails '^checkpoint committed' ||
+  failed "node_fails: no checkpoint"
+scontrol update nodename=n2 state=down reason=test
+scontrol update jobid="$job" reqnodelist= # it is asked for no more
+expect_requeue node_fails "$job" 1
+expect_end node_fails "$job" COMPLETED 0
+expect_shown node_fails '^resumed from .*step-00000[0-9]*'
+expect_same_model node_fails straight
+conclude node_fails "$before" "a failed node: resumed on others, same model"
+
+# The one that was submitted first; by now Slurm may have started it again.
+before=$failures
+wait_for 120 shows limited '^code 75, checkpoint of step [1-9][0-9]*: queueing' ||
+  failed "limited: not queued again"
+[[ $(state "$limited") != PENDING ]] || start_again "$limited"
+wait_for 150 shows limited '^resumed from ' || failed "limited: does not resume"
+touch "$work/runs/limited/STOP"
+expect_end limited "$limited" FAILED 75
+conclude limited "$before" "a limit of a minute: saved in time, queued again"
+if [[ -n ${EXHAUSTIVE:-} ]]; then
+  before=$failures
+  wait_for 120 is_queued_for "$unsignalled" 1
+  scancel "$unsignalled"
+  expect_shown unsignalled '^stopped by time limit: '
+  expect_shown unsignalled '^code 75, checkpoint of step [1-9][0-9]*: queueing'
+  conclude unsignalled "$before" "a limit of a minute, no signal: saved in time"
+fi
+finish

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "watch/operations.h"
 
 namespace syncopate::mpi {
 namespace {
@@ -57,6 +58,8 @@ Request MpiEndpoint::isend(ConstBytes data, int to, Tag tag, Traffic kind) {
   operation->bytes = data.bytes;
   operation->peer = to;
   operation->tag = tag;
+  operation->record =
+      operations().begin(OperationLog::Kind::kSend, to, tag, data.bytes);
   progress_.post(operation);
   return operation;
 }
@@ -69,6 +72,8 @@ Request MpiEndpoint::irecv(Bytes data, int from, Tag tag) {
   operation->bytes = data.bytes;
   operation->peer = from;
   operation->tag = tag;
+  operation->record =
+      operations().begin(OperationLog::Kind::kReceive, from, tag, data.bytes);
   progress_.post(operation);
   return operation;
 }
@@ -79,6 +84,8 @@ Message MpiEndpoint::recv_any(TagRange tags) {
       "tags {}..{}", tags.first, tags.last);
   auto operation = new_operation(Operation::Kind::kReceiveAny);
   operation->tags = tags;
+  operation->record =
+      operations().begin(OperationLog::Kind::kReceiveAny, -1, tags.first, 0);
   progress_.post(operation);
   wait(operation);
   return std::move(operation->message);
@@ -127,6 +134,7 @@ Task MpiEndpoint::post_task(std::string name,
   check_here();
   auto task = std::make_shared<TaskOnThread>();
   task->name = std::move(name);
+  task->record = operations().begin_task(task->name);
   task->is_service = kind == Kind::kService;
   TrafficCounters& traffic = task->is_service ? traffic_ : task->sent;
   task->body = [&progress = progress_, &communicators = communicators_,
@@ -184,6 +192,8 @@ void MpiEndpoint::native_all_reduce_here(std::span<float> values,
   operation->comm = progress_.native_communicator(group, task_);
   operation->data = reinterpret_cast<std::byte*>(values.data());
   operation->bytes = static_cast<int64_t>(values.size_bytes());
+  operation->record = operations().begin(OperationLog::Kind::kAllReduce, -1, 0,
+                                         operation->bytes);
   progress_.post(operation);
   wait(operation);
 }

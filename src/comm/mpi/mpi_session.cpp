@@ -11,9 +11,15 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/text.h"
+#include "base/thread.h"
 #include "comm/mpi/mpi_check.h"
 #include "comm/mpi/mpi_endpoint.h"
+#include "comm/tag_names.h"
 #include "comm/world.h"
+#include "watch/guardian.h"
+#include "watch/operations.h"
+#include "watch/watchdog.h"
 
 namespace syncopate {
 
@@ -58,12 +64,47 @@ void tell_hydra(int code) {
   std::this_thread::sleep_for(std::chrono::seconds(1));  // it ends this one too
 }
 
+// MPI_Init waits for ranks that may have died before it.
+constexpr int64_t kInitLimitS = 120;
+
+class InitGuard {
+ public:
+  InitGuard() {
+    const char* text = std::getenv("SYNCOPATE_START_TIMEOUT_S");
+    const int64_t limit_s =
+        text != nullptr ? parse_int(text).value_or(kInitLimitS) : kInitLimitS;
+    start_without_signals([limit_s, is_over = is_over_] {
+      for (const double end_s = monotonic_s() + static_cast<double>(limit_s);
+           monotonic_s() < end_s;) {
+        if (*is_over) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      }
+      if (*is_over) return;
+      std::fprintf(stderr,
+                   "error: MPI has not started within %lld s: another rank "
+                   "died before it, or cannot be reached "
+                   "(SYNCOPATE_START_TIMEOUT_S)\n",
+                   static_cast<long long>(limit_s));
+      _exit(static_cast<int>(ExitCode::kPeerLost));
+    }).detach();
+  }
+  ~InitGuard() { *is_over_ = true; }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> is_over_ =
+      std::make_shared<std::atomic<bool>>(false);
+};
+
 // Leaves with `code` if the process is still there after the limit. `tells`:
 // and says so for all.
 enum class Tells : uint8_t { kNobody, kLauncher };
-void leave_after(std::chrono::milliseconds limit, int code, Tells tells) {
+void leave_after(std::chrono::milliseconds limit,
+                 int code,
+                 Tells tells,
+                 Watchdog* watchdog) {
   std::thread([=] {
     std::this_thread::sleep_for(limit);
+    if (watchdog != nullptr) watchdog->say_goodbye();
     if (tells == Tells::kLauncher) tell_hydra(code);
     _exit(code);
   }).detach();
@@ -106,6 +147,7 @@ class MpiWorld : public World {
 class ProcessSession : public MpiSession {
  public:
   ProcessSession(int* argc, char*** argv) {
+    const InitGuard guard;
     int provided = MPI_THREAD_SINGLE;
     CHECK_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided));
     CHECK_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -132,6 +174,7 @@ class ProcessSession : public MpiSession {
     CHECK_MPI(MPI_Comm_size(node, &local_size_));
     CHECK_MPI(MPI_Comm_free(&node));
     gather_hosts();
+    if (all.size > 1) start_watchdog();
   }
 
   ~ProcessSession() override { abort(static_cast<int>(ExitCode::kInternal)); }
@@ -154,6 +197,8 @@ class ProcessSession : public MpiSession {
     return line;
   }
 
+  Watchdog* watchdog() override { return watchdog_; }
+
   std::unique_ptr<World> make_world() override {
     const std::set<std::string> distinct(hosts_.begin(), hosts_.end());
     return std::make_unique<MpiWorld>(communicators_,
@@ -163,20 +208,23 @@ class ProcessSession : public MpiSession {
   [[noreturn]] void finish(int exit_code) override {
     const int own_code = rank() == 0 ? exit_code : 0;
     flush_output();
+    activity().wait_begins();
     meet_at_end();
     if (rank() == 0) {
-      leave_after(kFinalizeLimit, own_code, Tells::kLauncher);
+      leave_after(kFinalizeLimit, own_code, Tells::kLauncher, watchdog_);
     } else {
-      leave_after(kFinalizeLimit + kOthersDelay, own_code, Tells::kNobody);
+      leave_after(kFinalizeLimit + kOthersDelay, own_code, Tells::kNobody,
+                  watchdog_);
     }
     MPI_Finalize();
+    if (watchdog_ != nullptr) watchdog_->say_goodbye();
     if (own_code != 0) std::this_thread::sleep_for(kLastDelay);
     _exit(own_code);
   }
 
   [[noreturn]] void abort(int exit_code) override {
     flush_output();
-    leave_after(kFinalizeLimit, exit_code, Tells::kLauncher);
+    leave_after(kFinalizeLimit, exit_code, Tells::kLauncher, nullptr);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
     _exit(exit_code);
   }
@@ -195,13 +243,28 @@ class ProcessSession : public MpiSession {
     }
   }
 
-  // A barrier that gives up: an end must come, whoever is missing.
+  void start_watchdog() {
+    Doorbell bell = make_doorbell(local_size_ == size());
+    std::vector<RankCard> cards(static_cast<size_t>(size()));
+    CHECK_MPI(MPI_Allgather(&bell.card, sizeof bell.card, MPI_BYTE,
+                            cards.data(), sizeof bell.card, MPI_BYTE,
+                            communicators_.internal));
+    operations().name_tags(&tags::name_of);
+    tell_before_exit(&tell_hydra);
+    // Never deleted: it watches until the process ends.
+    watchdog_ = new Watchdog(rank(), std::move(cards), bell.listener);
+    tell_guardian(true);
+  }
+
+  // A barrier that gives up where nobody judges who is missing: an end must
+  // come.
   void meet_at_end() const {
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Ibarrier(communicators_.internal, &request) != MPI_SUCCESS) return;
     int done = 0;
     const double start = monotonic_s();
-    while (!done && monotonic_s() - start < kBarrierLimitS) {
+    const bool has_judge = watchdog_ != nullptr && watchdog_->judges_hangs();
+    while (!done && (has_judge || monotonic_s() - start < kBarrierLimitS)) {
       if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
       sched_yield();
     }
@@ -210,6 +273,7 @@ class ProcessSession : public MpiSession {
   mpi::Communicators communicators_;
   int local_rank_ = 0, local_size_ = 1;
   std::vector<std::string> hosts_;
+  Watchdog* watchdog_ = nullptr;  // of two ranks or more
 };
 
 }  // namespace

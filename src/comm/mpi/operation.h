@@ -34,6 +34,7 @@ struct Operation : RequestState {
   int64_t pieces_left = 0;
   bool is_started = false;  // kReceiveAny: has its first piece
 
+  uint64_t record = 0;  // of operations(); 0: none
   std::exception_ptr error;
   std::atomic<bool> done = false;
 };
@@ -58,6 +59,7 @@ struct TaskOnThread : TaskState {
   bool is_service = false;
   TrafficCounters sent;  // no service: counted when it is joined
 
+  uint64_t record = 0;     // of operations()
   bool is_joined = false;  // read once all threads but one are gone
   std::exception_ptr error;
   std::atomic<bool> done = false;

@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "comm/mpi/mpi_check.h"
+#include "watch/activity.h"
+#include "watch/operations.h"
 
 namespace syncopate::mpi {
 namespace {
@@ -117,6 +119,8 @@ void Progress::await(const std::atomic<bool>& flag, TaskOnThread* task) {
     check_alive();
     return;
   }
+  if (flag) return;
+  activity().wait_begins();
   worker_waits_for_ = &flag;
   if (is_resting_) {
     const std::lock_guard lock(mutex_);
@@ -131,6 +135,7 @@ void Progress::await(const std::atomic<bool>& flag, TaskOnThread* task) {
     done_signal_.wait(lock, [&] { return flag.load(); });
   }
   worker_waits_for_ = nullptr;
+  activity().wait_ends();
 }
 
 void Progress::set(std::atomic<bool>& flag) {
@@ -238,6 +243,7 @@ void Progress::run_tasks() {
     if (has_ended || !task->is_polling) has_moved_ = true;
     if (!has_ended) continue;
     task->fiber.reset();
+    operations().end(task->record);
     if (task->error != nullptr) failed_tasks_.push_back(task);
     tasks_[i] = nullptr;
     set(task->done);

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "comm/mpi/mpi_check.h"
+#include "watch/operations.h"
 
 namespace syncopate::mpi {
 namespace {
@@ -200,6 +201,7 @@ void Transfers::end_piece(Operation& operation) {
 }
 
 void Transfers::end(Operation& operation) {
+  operations().end(operation.record);
   ended_(operation);
 }
 

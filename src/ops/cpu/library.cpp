@@ -11,4 +11,14 @@ std::string cpu_library_version() {
                      version->patch);
 }
 
+bool cpu_has_bf16_tiles() {
+  // An instruction set has the bits of all that it contains.
+  const auto bits = [](dnnl::cpu_isa isa) {
+    return static_cast<unsigned>(isa);
+  };
+  constexpr auto kTiles = dnnl::cpu_isa::avx512_core_amx;
+  static const unsigned kEffective = bits(dnnl::get_effective_cpu_isa());
+  return (kEffective & bits(kTiles)) == bits(kTiles);
+}
+
 }  // namespace syncopate

@@ -122,14 +122,15 @@ Moments combine(const ImageView& view, int64_t group, const Partial* partials) {
 
 // Per-channel constants of an application pass, padded to whole groups.
 struct Constants {
-  float *a, *b, *c, *d;
+  float *a, *b, *c, *d, *e;
   Constants(Context& context, const ImageView& view) {
     const int64_t n = view.padded_channels();
-    a = static_cast<float*>(context.scratch(4 * n * int64_t{sizeof(float)}, 1));
+    a = static_cast<float*>(context.scratch(5 * n * int64_t{sizeof(float)}, 1));
     b = a + n;
     c = b + n;
     d = c + n;
-    std::fill_n(a, 4 * n, 0.0f);
+    e = d + n;
+    std::fill_n(a, 5 * n, 0.0f);
   }
 };
 
@@ -256,25 +257,41 @@ void batchnorm_inference(Context& context,
 
 namespace {
 
-// The three activations that tell the gradient behind the activation,
+// What tells where the activation was positive: nothing to tell, y, or x.
+enum class Mask : uint8_t { kNone, kOutput, kInput };
+
+// The gradient behind the activation,
 //   g = dy where y > 0 (without ReLU: everywhere), else 0.
-template <typename T, bool kHasRelu>
+template <typename T, Mask kMask>
 struct Upstream {
   const T *dy, *y;
-  template <typename Lanes>
-  [[gnu::always_inline]] F16 get(Lanes lanes, int64_t at) const {
-    const F16 value = lanes.get(dy + at);
-    if constexpr (!kHasRelu) return value;
-    return lanes.get(y + at) > 0.0f ? value : F16{};
+
+  // For one group; the deviation is x - mean.
+  struct Group {
+    const T *dy, *y;
+    F16 factor, shift;
+    template <typename Lanes>
+    [[gnu::always_inline]] F16 get(Lanes lanes,
+                                   int64_t at,
+                                   F16 deviation) const {
+      const F16 value = lanes.get(dy + at);
+      if constexpr (kMask == Mask::kNone) return value;
+      if constexpr (kMask == Mask::kOutput)
+        return lanes.get(y + at) > 0.0f ? value : F16{};
+      return deviation * factor + shift > 0.0f ? value : F16{};
+    }
+  };
+  [[gnu::always_inline]] Group of(int64_t group, const Constants& k) const {
+    return {dy, y, load(k.b + group * kLanes), load(k.e + group * kLanes)};
   }
 };
 
 // Sums of g and of g (x - mean) of every chunk; stores g as dz on the way.
-template <typename T, bool kHasRelu, bool kStoreDz>
+template <typename T, Mask kMask, bool kStoreDz>
 void chunk_gradients(Context& context,
                      const ImageView& view,
                      T* dz,
-                     Upstream<T, kHasRelu> upstream,
+                     const Upstream<T, kMask>& upstream,
                      const T* x,
                      const Constants& k,
                      Partial* partials) {
@@ -282,14 +299,16 @@ void chunk_gradients(Context& context,
              [&](int64_t group, int64_t chunk, int64_t begin, int64_t end) {
                with_lanes(view, group, [&](auto lanes) {
                  const F16 mean = load(k.a + group * kLanes);
-                 const RowSums sums =
-                     sum_rows(view, group, begin, end,
-                              [&](int64_t at, F16& sum, F16& product) {
-                                const F16 g = upstream.get(lanes, at);
-                                sum += g;
-                                product += g * (lanes.get(x + at) - mean);
-                                if constexpr (kStoreDz) lanes.put(dz + at, g);
-                              });
+                 const auto gradient = upstream.of(group, k);
+                 const RowSums sums = sum_rows(
+                     view, group, begin, end,
+                     [&](int64_t at, F16& sum, F16& product) {
+                       const F16 deviation = lanes.get(x + at) - mean;
+                       const F16 g = gradient.get(lanes, at, deviation);
+                       sum += g;
+                       product += g * deviation;
+                       if constexpr (kStoreDz) lanes.put(dz + at, g);
+                     });
                  Partial& partial = partials[chunk * view.groups + group];
                  store(partial.first, sums.first);
                  store(partial.second, sums.second);
@@ -298,11 +317,11 @@ void chunk_gradients(Context& context,
 }
 
 // dx = a' (g - mean(g) - (x - mean) rstd^2 mean(g (x - mean))), a' = gamma rstd
-template <typename T, bool kHasRelu>
+template <typename T, Mask kMask>
 void apply_backward(Context& context,
                     const ImageView& view,
                     T* dx,
-                    Upstream<T, kHasRelu> upstream,
+                    const Upstream<T, kMask>& upstream,
                     const T* x,
                     const Constants& k) {
   for_rows(context, view, [&](auto lanes, int64_t group) {
@@ -310,9 +329,10 @@ void apply_backward(Context& context,
     const F16 factor = load(k.b + group * kLanes);
     const F16 mean_g = load(k.c + group * kLanes);
     const F16 slope = load(k.d + group * kLanes);
+    const auto gradient = upstream.of(group, k);
     return [=](int64_t at) {
-      const F16 g = upstream.get(lanes, at);
       const F16 deviation = lanes.get(x + at) - mean;
+      const F16 g = gradient.get(lanes, at, deviation);
       lanes.put(dx + at, factor * (g - mean_g - deviation * slope));
     };
   });
@@ -340,9 +360,9 @@ GradientSums combine_gradients(const ImageView& view,
   return sums;
 }
 
-// One element type and activation. With dz the second pass reads g from there,
-// which is one tensor less than dy and y.
-template <typename T, bool kHasRelu>
+// One element type and mask. With dz the second pass reads g from there, which
+// is one tensor less than dy and y.
+template <typename T, Mask kMask>
 void backward(Context& context,
               const ImageView& view,
               T* dx,
@@ -353,16 +373,19 @@ void backward(Context& context,
               const T* x,
               const T* y,
               const float* gamma,
+              const float* beta,
               const float* mean,
               const float* rstd) {
   auto* partials = static_cast<Partial*>(context.scratch(
       num_chunks(view) * view.groups * int64_t{sizeof(Partial)}));
   const Constants k(context, view);
   std::copy_n(mean, view.C, k.a);
-  const Upstream<T, kHasRelu> upstream{dy, y};
-  const bool store_dz = dz != nullptr && (kHasRelu || dz != dy);
-  const auto reduce = store_dz ? chunk_gradients<T, kHasRelu, true>
-                               : chunk_gradients<T, kHasRelu, false>;
+  for (int64_t c = 0; c < view.C; ++c) k.b[c] = gamma[c] * rstd[c];
+  std::copy_n(beta, view.C, k.e);
+  const Upstream<T, kMask> upstream{dy, y};
+  const bool store_dz = dz != nullptr && (kMask != Mask::kNone || dz != dy);
+  const auto reduce = store_dz ? chunk_gradients<T, kMask, true>
+                               : chunk_gradients<T, kMask, false>;
   reduce(context, view, dz, upstream, x, k, partials);
 
   const auto n = static_cast<double>(view.rows());
@@ -373,13 +396,13 @@ void backward(Context& context,
       const double r = rstd[c];
       dgamma[c] += static_cast<float>(sums.product[lane] * r);
       dbeta[c] += static_cast<float>(sums.g[lane]);
-      k.b[c] = gamma[c] * rstd[c];
       k.c[c] = static_cast<float>(sums.g[lane] / n);
       k.d[c] = static_cast<float>(r * r * sums.product[lane] / n);
     }
   }
   if (dz != nullptr)
-    apply_backward(context, view, dx, Upstream<T, false>{dz, nullptr}, x, k);
+    apply_backward(context, view, dx, Upstream<T, Mask::kNone>{dz, nullptr}, x,
+                   k);
   else
     apply_backward(context, view, dx, upstream, x, k);
 }
@@ -395,18 +418,21 @@ void batchnorm_backward(Context& context,
                         ConstTensor x,
                         ConstTensor y,
                         ConstTensor gamma,
+                        ConstTensor beta,
                         ConstTensor mean,
                         ConstTensor rstd,
                         const BatchNormParams& params) {
   with_float_type(x.dtype, [&](auto element) {
     using T = decltype(element);
-    const auto body = params.activation == Activation::kRelu
-                          ? backward<T, true>
-                          : backward<T, false>;
+    const auto body = params.activation != Activation::kRelu
+                          ? backward<T, Mask::kNone>
+                      : dz.data != nullptr ? backward<T, Mask::kOutput>
+                                           : backward<T, Mask::kInput>;
     body(context, view_of(x), static_cast<T*>(dx.data),
          static_cast<T*>(dz.data), dgamma.f32(), dbeta.f32(),
          static_cast<const T*>(dy.data), static_cast<const T*>(x.data),
-         static_cast<const T*>(y.data), gamma.f32(), mean.f32(), rstd.f32());
+         static_cast<const T*>(y.data), gamma.f32(), beta.f32(), mean.f32(),
+         rstd.f32());
   });
 }
 

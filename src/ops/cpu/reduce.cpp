@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 
 #include "ops/cpu/cpu_ops.h"
@@ -56,6 +57,47 @@ int64_t first_nonfinite(Context& context, std::span<const float> x) {
   for (int64_t chunk = 0; chunk < chunks; ++chunk)
     if (first[chunk] >= 0) return first[chunk];
   return -1;
+}
+
+// A sum of words, each a bijection of a value's bits and place: no order, and
+// any one value that changes changes it.
+template <typename Word>
+[[gnu::always_inline]] inline Word scramble(Word word) {
+  word ^= word >> 32;
+  word *= kDigestFactor;
+  word ^= word >> 29;
+  word *= kDigestFactor;
+  return word ^ (word >> 32);
+}
+
+uint64_t digest(Context& context, std::span<const float> x) {
+  using U64x16 = uint64_t __attribute__((vector_size(128)));
+  const int64_t n = std::ssize(x);
+  const int64_t chunks = ceil_div(n, kChunk);
+  auto* partial = static_cast<uint64_t*>(
+      context.scratch(chunks * int64_t{sizeof(uint64_t)}));
+  const float* from = x.data();
+  parallel_for(context, chunks, n, [&](int64_t chunk) {
+    const int64_t end = std::min(n, (chunk + 1) * kChunk);
+    int64_t i = chunk * kChunk;
+    U64x16 sums = {}, places = {};
+    for (int lane = 0; lane < kLanes; ++lane)
+      places[lane] = static_cast<uint64_t>(i + lane) << 32;
+    for (; i + kLanes <= end; i += kLanes) {
+      const U16 bits = reinterpret_cast<U16>(load(from + i));
+      sums += scramble(places | __builtin_convertvector(bits, U64x16));
+      places += uint64_t{kLanes} << 32;
+    }
+    uint64_t sum = 0;
+    for (int lane = 0; lane < kLanes; ++lane) sum += sums[lane];
+    for (; i < end; ++i)
+      sum += scramble(static_cast<uint64_t>(i) << 32 |
+                      std::bit_cast<uint32_t>(from[i]));
+    partial[chunk] = sum;
+  });
+  uint64_t total = 0;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) total += partial[chunk];
+  return total;
 }
 
 void clip_factor(Context& context,

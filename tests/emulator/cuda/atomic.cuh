@@ -13,4 +13,8 @@ inline void add_atomically(uint32_t* to, uint32_t value) {
   *to += value;
 }
 
+inline void raise_atomically(int64_t* to, int64_t value) {
+  if (value > *to) *to = value;
+}
+
 }  // namespace syncopate::cuda

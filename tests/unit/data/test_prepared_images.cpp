@@ -238,6 +238,12 @@ TEST(PreparedImages, DamageIsFound) {
     write_bytes(header, good.substr(0, size));
     EXPECT_EQ(load_error(options).code(), ExitCode::kBadInput);
   }
+  for (size_t at = 0; at < good.size(); at += 997) {
+    std::string changed = good;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    write_bytes(header, changed);
+    EXPECT_EQ(load_error(options).code(), ExitCode::kBadInput) << at;
+  }
   fs::remove(header);
   EXPECT_EQ(load_error(options).code(), ExitCode::kInputMissing);
 }

@@ -3,6 +3,7 @@
 
 #include "device/device.h"
 #include "ops/conv.h"
+#include "ops/library.h"
 #include "reference/reference.h"
 #include "support/guarded_tensor.h"
 #include "support/test_device.h"
@@ -183,12 +184,23 @@ TEST(Conv, ShapesThatDisagreeAreRefused) {
       Error);
 }
 
+Layout layout_of(DType dtype, int64_t C) {
+  return preferred_layout(test_device(), dtype, C);
+}
+
 TEST(Conv, BlockedOnTheCpuWhereChannelsFillBlocks) {
   const Layout blocked = is_on_cpu() ? Layout::kNchw16c : Layout::kNhwc;
-  EXPECT_EQ(preferred_layout(test_device(), 16), blocked);
-  EXPECT_EQ(preferred_layout(test_device(), 48), blocked);
-  EXPECT_EQ(preferred_layout(test_device(), 3), Layout::kNhwc);
-  EXPECT_EQ(preferred_layout(test_device(), 17), Layout::kNhwc);
+  EXPECT_EQ(layout_of(DType::kF32, 16), blocked);
+  EXPECT_EQ(layout_of(DType::kF32, 48), blocked);
+  EXPECT_EQ(layout_of(DType::kF32, 3), Layout::kNhwc);
+  EXPECT_EQ(layout_of(DType::kF32, 17), Layout::kNhwc);
+  EXPECT_EQ(layout_of(DType::kBf16, 3), Layout::kNhwc);
+}
+
+TEST(Conv, Bf16IsNotBlockedWhereTheProcessorHasTiles) {
+  const bool is_blocked = is_on_cpu() && !cpu_has_bf16_tiles();
+  EXPECT_EQ(layout_of(DType::kBf16, 32),
+            is_blocked ? Layout::kNchw16c : Layout::kNhwc);
 }
 
 }  // namespace

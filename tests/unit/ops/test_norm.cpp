@@ -64,7 +64,7 @@ struct NormRun {
   }
   void backward(Context& context) {
     batchnorm_backward(context, dx, has_z ? dz.tensor() : Tensor(), dgamma,
-                       dbeta, dy, x, y, gamma, mean, rstd, params);
+                       dbeta, dy, x, y, gamma, beta, mean, rstd, params);
   }
   reference::BatchNorm formula() const {
     return {s.N, s.C, s.H * s.W, static_cast<double>(params.epsilon),
@@ -215,11 +215,11 @@ TEST_P(NormTest, InPlaceGradientsAreTheSame) {
     if (other.has_z)
       batchnorm_backward(test.context, other.dx, other.dy, other.dgamma,
                          other.dbeta, other.dy, other.x, other.y, other.gamma,
-                         other.mean, other.rstd, other.params);
+                         other.beta, other.mean, other.rstd, other.params);
     else
       batchnorm_backward(test.context, other.dy, Tensor(), other.dgamma,
                          other.dbeta, other.dy, other.x, other.y, other.gamma,
-                         other.mean, other.rstd, other.params);
+                         other.beta, other.mean, other.rstd, other.params);
     EXPECT_EQ((other.has_z ? other.dx : other.dy).bytes(), run.dx.bytes());
     if (run.has_z) {
       EXPECT_EQ(other.dy.bytes(), run.dz.bytes());
@@ -315,7 +315,8 @@ TEST(Norm, AnyElementMayBeTheFirst) {
                      other.y.tensor().bytes(), *test.stream);
     batchnorm_backward(test.context, shifted(dx), Tensor(), other.dgamma,
                        other.dbeta, other.dy, shifted(x), shifted(y),
-                       other.gamma, other.mean, other.rstd, other.params);
+                       other.gamma, other.beta, other.mean, other.rstd,
+                       other.params);
     test.device.copy(other.dx.tensor().data, shifted(dx).data,
                      other.dx.tensor().bytes(), *test.stream);
     // Sums in another order; where that flips a rounding, one unit of storage.
@@ -356,7 +357,7 @@ TEST(Norm, ManyRowsAndChannels) {
 TEST(Norm, LargeMeanKeepsTheVariance) {
   TestContext test;
   NormRun run({{8, 16, 32, 32},
-               preferred_layout(test.device, 16),
+               preferred_layout(test.device, DType::kF32, 16),
                DType::kF32,
                Activation::kNone,
                false});
@@ -374,7 +375,7 @@ TEST(Norm, LargeMeanKeepsTheVariance) {
 TEST(Norm, ReluLetsNanThrough) {
   TestContext test;
   NormRun run({{1, 16, 3, 3},
-               preferred_layout(test.device, 16),
+               preferred_layout(test.device, DType::kF32, 16),
                DType::kF32,
                Activation::kRelu,
                false});

@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Pool, NanWins) {
   TestContext test;
-  const Layout layout = preferred_layout(test.device, 16);
+  const Layout layout = preferred_layout(test.device, DType::kF32, 16);
   GuardedTensor x(DType::kF32, {1, 16, 2, 2}, layout);
   auto values = random_values(64, 1);
   values[2] = std::nan("");
@@ -127,7 +127,7 @@ TEST(Pool, NanWins) {
 // A window of nothing but -infinity chooses its first position in the image.
 TEST(Pool, MinusInfinityIsAValue) {
   TestContext test;
-  const Layout layout = preferred_layout(test.device, 16);
+  const Layout layout = preferred_layout(test.device, DType::kF32, 16);
   GuardedTensor x(DType::kF32, {1, 16, 3, 3}, layout,
                   std::vector<double>(16 * 9, -HUGE_VAL));
   GuardedTensor y(DType::kF32, {1, 16, 2, 2}, layout);

@@ -1,8 +1,10 @@
 #include "ops/reduce.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
+#include "base/rng.h"
 #include "support/guarded_tensor.h"
 #include "support/test_device.h"
 #include "support/tolerance.h"
@@ -111,6 +113,57 @@ TEST(Reduce, FirstNonfinite) {
     x[0] = inf;
     EXPECT_EQ(first_of(x), 0);
   }
+}
+
+// By its definition, one value after the other.
+uint64_t naive_digest(const std::vector<float>& x) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    uint64_t word = uint64_t{i} << 32 | std::bit_cast<uint32_t>(x[i]);
+    for (const int shift : {32, 29}) {
+      word ^= word >> shift;
+      word *= kDigestFactor;
+    }
+    sum += word ^ (word >> 32);
+  }
+  return sum;
+}
+
+TEST(Reduce, DigestIsTheSameForAllThreadsAndSlices) {
+  TestContext test, one(1), three(3);
+  for (const int64_t n : kSizes)
+    for (const int64_t shift : {0, 1, 3}) {
+      const auto x = floats(n, 7);
+      std::vector<float> shifted(static_cast<size_t>(shift), 1.0f);
+      shifted.insert(shifted.end(), x.begin(), x.end());
+      const DeviceValues<float> d_x(shifted);
+      const auto slice = span_of(d_x).subspan(static_cast<size_t>(shift));
+      for (TestContext* context : {&test, &one, &three})
+        EXPECT_EQ(digest(context->context, slice), naive_digest(x)) << n;
+    }
+}
+
+// Of one bit of one value, whichever; and of places, not of values alone.
+TEST(Reduce, DigestTellsFlippedBitsAndSwappedValues) {
+  TestContext test;
+  const auto x = floats(16401, 8);
+  const DeviceValues<float> d_x(x);
+  const uint64_t whole = digest(test.context, span_of(d_x));
+  const auto digest_of = [&](const std::vector<float>& values) {
+    const DeviceValues<float> d_values(values);
+    return digest(test.context, span_of(d_values));
+  };
+  Rng rng(1, Purpose::kTest, 0);
+  for (int trial = 0; trial < 100; ++trial) {
+    auto flipped = x;
+    float& value = flipped[rng.next_u32() % x.size()];
+    value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^
+                                 1u << rng.next_u32() % 32);
+    EXPECT_NE(digest_of(flipped), whole);
+  }
+  auto swapped = x;
+  std::swap(swapped[3], swapped[16400]);
+  EXPECT_NE(digest_of(swapped), whole);
 }
 
 float clip(TestContext& test,

@@ -458,6 +458,13 @@ TEST(Asp, RefusesAnOrderThatDoesNotFit) {
                 ": recorded with a boundary at worker step 15, this run has "
                 "one at 12, expected eval.every and checkpoint.every as "
                 "recorded");
+  std::string bytes = read_file(path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_file_atomically(path, bytes);
+  EXPECT_EQ(error_of(run, 3),
+            path +
+                ": damaged or altered: its digest is not that of its "
+                "content");
 }
 
 std::string obstacle(const SyncOptions& sync, int workers) {

@@ -1,0 +1,105 @@
+"""What a sweep concludes from its runs: each variant's best value (tuning.txt),
+and comparison.md and comparison.png over the final runs.
+"""
+import math
+import os
+import subprocess
+import sys
+
+from sweep_file import ROOT  # also puts postprocess/ on the path
+from run_reader import METRICS, RunError, print_table
+from sweep_runs import outcome
+
+
+def mean_of(sweep, results, variant, value):
+    """The mean over the tuning seeds; None if one diverged or is missing."""
+    found = [results[variant, value, seed] for seed in sweep.tune_seeds]
+    if all(state == "finished" for state, _ in found):
+        return sum(metric for _, metric in found) / len(found)
+    return None
+
+
+def cell(sweep, results, variant, value):
+    mean = mean_of(sweep, results, variant, value)
+    if mean is not None:
+        return f"{mean:.4f}"
+    states = [results[variant, value, seed][0] for seed in sweep.tune_seeds]
+    if "to do" in states:
+        return "missing"
+    if len(states) == 1:
+        return "diverged"
+    return f"diverged {states.count('diverged')} of {len(states)}"
+
+
+def choose(sweep, results):
+    """{variant: best value, or None}, and a remark on each."""
+    sign = 1 if METRICS[sweep.metric] else -1
+    best, remarks = {}, {}
+    ordered = sorted(sweep.grid, key=float)
+    for variant in sweep.variants:
+        best[variant], remarks[variant] = None, ""
+        cells = {value: cell(sweep, results, variant, value)
+                 for value in ordered}
+        means = {value: mean_of(sweep, results, variant, value)
+                 for value in ordered if not cells[value] == "missing"}
+        whole = {value: mean for value, mean in means.items()
+                 if mean is not None}
+        if "missing" in cells.values():
+            remarks[variant] = "not chosen: runs are missing"
+        elif not whole:
+            remarks[variant] = "diverges with every value of the grid"
+        else:
+            # Of equal ones the smallest value.
+            best[variant] = max(ordered, key=lambda value: (
+                sign * whole[value] if value in whole else -math.inf))
+            if len(ordered) > 1 and best[variant] in (ordered[0], ordered[-1]):
+                remarks[variant] = "at the edge of the grid"
+    return best, remarks
+
+
+def write_choice(sweep, results, best, remarks, file):
+    print(f"{sweep.key} for each variant: {sweep.metric} at the end of the run "
+          f"on the validation split,\nmean over seeds "
+          f"{' '.join(sweep.tune_seeds)} (jobs/sweep.sh, "
+          f"{os.path.basename(sweep.path)})\n", file=file)
+    rows = []
+    for variant in sweep.variants:
+        row = [cell(sweep, results, variant, value) for value in sweep.grid]
+        rows.append([variant, *row, best[variant] or "-"])
+    print_table(["variant", *sweep.grid, "best"], rows, file=file)
+    told = [f"{variant}: {remark}" for variant, remark in remarks.items()
+            if remark]
+    if told:
+        print("\n" + "\n".join(told), file=file)
+
+
+def write_tuning(sweep, results, best, remarks):
+    """tuning.txt, and the same on standard output."""
+    path = os.path.join(sweep.directory, "tuning.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        write_choice(sweep, results, best, remarks, file)
+    write_choice(sweep, results, best, remarks, sys.stdout)
+
+
+def conclude(sweep, jobs):
+    """comparison.md and comparison.png over the final runs that are there."""
+    runs = [os.path.join(sweep.directory, job.phase, job.name) for job in jobs
+            if outcome(sweep, job)[0] != "to do"]
+    measured = [job for job in jobs if outcome(sweep, job)[0] == "finished"]
+    if not measured:
+        print("no final run has finished: nothing to compare")
+        return
+    folder = os.path.join(ROOT, "postprocess")
+    table = os.path.join(sweep.directory, "comparison.md")
+    picture = os.path.join(sweep.directory, "comparison.png")
+    for command in (["compare.py", *runs, "--by", "variant"],
+                    ["compare.py", *runs, "--by", "variant", "--markdown",
+                     "-o", table],
+                    ["plot.py", *runs, "--by", "variant", "-o", picture]):
+        done = subprocess.run(
+            [sys.executable, os.path.join(folder, command[0]), *command[1:]],
+            check=False)
+        if done.returncode:
+            raise RunError(done.returncode, f"postprocess/{command[0]}: exit "
+                           f"code {done.returncode}")
+    print(f"written: {table} {picture}")

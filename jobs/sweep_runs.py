@@ -1,0 +1,176 @@
+"""The runs of a sweep: what each is started with, how it ended, and the file
+sweep.json in the sweep's directory, which says what each run there was started
+with, so that another sweep cannot take its runs for its own.
+"""
+import json
+import math
+import os
+import subprocess
+from dataclasses import dataclass, field
+
+from sweep_file import ROOT  # noqa: F401, puts postprocess/ on the path
+from run_reader import BAD_INPUT, RunError, open_run
+
+CANNOT_CREATE = 73
+# Of a sweep's earlier start, these may differ: they do not change a result.
+MAY_CHANGE = {"run.directory", "data.path", "data.prefetch"}
+
+
+@dataclass
+class Job:
+    """One run: where it lies and how it differs from the base input."""
+    phase: str
+    variant: str
+    value: str
+    seed: str
+    name: str
+    overrides: dict = field(default_factory=dict)
+
+    @property
+    def title(self):
+        return f"{self.phase} {self.name}"
+
+
+def job_of(sweep, phase, variant, value, seed):
+    """`value` is None where it is not chosen yet."""
+    is_tuning = phase == "tune"
+    name = f"{variant}-{value}-seed{seed}" if is_tuning else \
+        f"{variant}-seed{seed}"
+    own = {"run.directory": os.path.join(sweep.directory, phase),
+           "run.name": name, "run.seed": seed, sweep.key: value,
+           "eval.on": "validation" if is_tuning else "test"}
+    shared = sweep.tune_overrides if is_tuning else sweep.final_overrides
+    return Job(phase, variant, value, seed, name,
+               {"run.threads": str(sweep.threads), **shared,
+                **sweep.variants[variant], **sweep.extra, **own})
+
+
+def tune_jobs(sweep):
+    return [job_of(sweep, "tune", variant, value, seed)
+            for variant in sweep.variants for value in sweep.grid
+            for seed in sweep.tune_seeds]
+
+
+def final_jobs(sweep, best):
+    return [job_of(sweep, "final", variant, best[variant], seed)
+            for seed in sweep.final_seeds for variant in sweep.variants
+            if best.get(variant) is not None]
+
+
+def results_of(sweep, jobs):
+    """{(variant, value, seed): (state, metric)} of runs as they are now."""
+    return {(job.variant, job.value, job.seed): outcome(sweep, job)
+            for job in jobs}
+
+
+def command_of(sweep, job, what="train"):
+    return [os.environ["SYNCOPATE"], what, sweep.input] + [
+        f"--{key}={value}" for key, value in job.overrides.items()]
+
+
+def outcome(sweep, job):
+    """("finished", metric), ("diverged", None) or ("to do", None)."""
+    folder = os.path.join(sweep.directory, job.phase, job.name)
+    try:
+        run = open_run(folder)
+    except RunError:
+        return "to do", None  # none yet, or damaged: the program decides
+    if run.has_diverged:
+        return "diverged", None
+    if run.summary.get("finished") != 1:
+        return "to do", None
+    value = run.last("eval", sweep.metric)
+    if math.isfinite(value):
+        return "finished", float(value)
+    raise RunError(BAD_INPUT, f"{run.path}: no {sweep.metric} at the end of "
+                   "/eval: tune.metric must be what the runs measure")
+
+
+def earlier(sweep):
+    """What sweep.json says of the runs that are there."""
+    path = os.path.join(sweep.directory, "sweep.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            known = json.load(file)
+        known["runs"] = {name: keys for name, keys in known["runs"].items()
+                         if os.path.exists(os.path.join(sweep.directory, name))}
+        if known["runs"]:
+            return known
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(BAD_INPUT, f"{path}: not readable: remove "
+                       f"{sweep.directory} to begin anew") from None
+    with open(sweep.input, encoding="utf-8") as file:
+        return {"input": file.read(), "threads": sweep.threads, "runs": {}}
+
+
+def take_up(sweep):
+    """Goes on with what sweep.json says, or refuses. Threads stay those of the
+    first start: bits depend on them."""
+    known = earlier(sweep)
+    with open(sweep.input, encoding="utf-8") as file:
+        if known["input"] != file.read():
+            raise RunError(BAD_INPUT, f"{sweep.directory}: holds runs of an "
+                           f"other {os.path.basename(sweep.input)}: remove it, "
+                           "or give this sweep another directory")
+    sweep.threads = known["threads"]
+    return known
+
+
+def remember(sweep, known, jobs):
+    """Refuses to take runs for these jobs that were started with other keys;
+    then `known` has these jobs too."""
+    for job in jobs:
+        mine = {key: value for key, value in job.overrides.items()
+                if key not in MAY_CHANGE}
+        theirs = known["runs"].setdefault(f"{job.phase}/{job.name}", mine)
+        for key in sorted(mine.keys() | theirs.keys()):
+            if mine.get(key) != theirs.get(key):
+                raise RunError(
+                    BAD_INPUT, f"{sweep.directory}/{job.phase}/{job.name}: "
+                    f"{key} was {theirs.get(key, '(unset)')}, is "
+                    f"{mine.get(key, '(unset)')} now: remove that run, or give "
+                    "this sweep another directory")
+
+
+def write_down(sweep, known):
+    path = os.path.join(sweep.directory, "sweep.json")
+    try:
+        os.makedirs(sweep.directory, exist_ok=True)
+        with open(path + ".tmp", "w", encoding="utf-8") as file:
+            json.dump(known, file, indent=1)
+        os.replace(path + ".tmp", path)
+    except OSError as error:
+        raise RunError(CANNOT_CREATE, f"{path}: {error.strerror}") from None
+
+
+def validate(sweep, jobs):
+    """The program's own lines for what it would refuse, before hours of work:
+    one run of each variant is asked about."""
+    asked = set()
+    for job in jobs:
+        if job.variant in asked:
+            continue
+        asked.add(job.variant)
+        done = subprocess.run(command_of(sweep, job, "validate"), text=True,
+                              capture_output=True, check=False)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or ["no message"]
+            raise RunError(done.returncode if done.returncode > 0 else 70,
+                           f"variant {job.variant}: "
+                           + lines[0].removeprefix("error: "))
+
+
+def output_of(sweep, job):
+    """The file that takes what the run prints."""
+    return os.path.join(sweep.directory, job.phase, job.name + ".out")
+
+
+def last_line(sweep, job):
+    """What the run said last, its last error if it told one."""
+    with open(output_of(sweep, job), encoding="utf-8",
+              errors="replace") as file:
+        lines = [line.strip() for line in file if line.strip()]
+    errors = [line for line in lines if line.startswith("error: ")]
+    return (errors or lines or ["printed nothing"])[-1]

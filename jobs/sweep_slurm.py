@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""jobs/sweep.sh --slurm: the runs of a sweep as tasks of array jobs.
+
+    sweep_slurm.py submit SWEEP ...       what jobs/sweep.sh --slurm does
+    sweep_slurm.py task STAGE SWEEP ...   in jobs/sweep.sbatch: STAGE is choose,
+                                          compare, tune:INDEX or final:INDEX
+
+Jobs: the tuning runs, the choice, the final runs, the comparison; each waits
+for the end of the one before, however that ended. A task works out from SWEEP
+and from what has been measured what its run is, and prints it.
+"""
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+
+from sweep_file import ROOT, read_sweep  # also puts postprocess/ on the path
+from run_reader import BAD_INPUT, RunError, run_main
+from sweep_choice import choose, conclude, write_tuning
+from sweep_runs import CANNOT_CREATE, command_of, job_of, last_line, outcome, \
+    output_of, remember, results_of, take_up, tune_jobs, validate, write_down
+
+USAGE, UNAVAILABLE = 64, 69
+
+
+def final_slots(sweep, best):
+    """All final runs, whether they have a value yet or not: a task's index in
+    its array must not depend on the choice."""
+    return [job_of(sweep, "final", variant, best.get(variant), seed)
+            for seed in sweep.final_seeds for variant in sweep.variants]
+
+
+def waiting(sweep, jobs):
+    return [job for job in jobs if outcome(sweep, job)[0] == "to do"]
+
+
+def text_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+# --- submission --------------------------------------------------------------
+
+def array_of(indices, at_a_time):
+    """0,2-5%J"""
+    ranges = []
+    for index in indices:
+        if ranges and ranges[-1][1] == index - 1:
+            ranges[-1][1] = index
+        else:
+            ranges.append([index, index])
+    words = [str(first) if first == last else f"{first}-{last}"
+             for first, last in ranges]
+    return ",".join(words) + (f"%{at_a_time}" if at_a_time else "")
+
+
+def cores_of(jobs):
+    threads = [job.overrides["run.threads"] for job in jobs]
+    return max([int(word) for word in threads if word.isdigit()] + [1])
+
+
+def ids_file(sweep):
+    return os.path.join(sweep.directory, "jobs", "submitted.txt")
+
+
+def copy_file(sweep):
+    """SWEEP as it was submitted."""
+    return os.path.join(sweep.directory, "jobs", "submitted.sweep")
+
+
+def refuse_if_active(sweep):
+    """Jobs of an earlier submission would write the same runs."""
+    if not os.path.exists(ids_file(sweep)):
+        return
+    ids = text_of(ids_file(sweep)).split()
+    asked = subprocess.run(["squeue", "-h", "--me", "-o", "%F"], text=True,
+                           capture_output=True, check=False)
+    if asked.returncode:
+        raise RunError(UNAVAILABLE, f"squeue: {asked.stderr.strip()}")
+    active = [job for job in ids if job in asked.stdout.split()]
+    if active:
+        told = " ".join(active)
+        raise RunError(CANNOT_CREATE, f"{sweep.directory}: jobs {told} of this "
+                       f"sweep are queued or running: wait, or scancel {told}")
+
+
+class Chain:
+    """Jobs of which each waits for the one before."""
+
+    def __init__(self, sweep, options, extra):
+        self.sweep, self.options = sweep, options
+        self.arguments = [options.sweep, *extra]
+        self.ids = []
+
+    def add(self, stage, words, told):
+        output = "%x-%A_%a.out" if any(word.startswith("--array=")
+                                       for word in words) else "%x-%j.out"
+        command = ["sbatch", "--parsable", f"--job-name=sweep-{stage}",
+                   "--output=" + os.path.join(self.sweep.directory, "jobs",
+                                              output)]
+        if self.ids:
+            command.append(f"--dependency=afterany:{self.ids[-1]}")
+        command += [*words, os.path.join(ROOT, "jobs", "sweep.sbatch"), stage,
+                    *self.arguments]
+        if self.options.dry_run:
+            self.ids.append(f"JOB{len(self.ids) + 1}")
+            print(shlex.join(command))
+            return
+        done = subprocess.run(command, text=True, capture_output=True,
+                              check=False)
+        if done.returncode:
+            if self.ids:
+                subprocess.run(["scancel", *self.ids], check=False)
+            raise RunError(UNAVAILABLE, " ".join(done.stderr.split()))
+        self.ids.append(done.stdout.strip().split(";")[0])
+        print(f"job {self.ids[-1]}: {told}")
+
+    def add_runs(self, stage, jobs, to_do):
+        if not to_do:
+            return
+        indices = [index for index, job in enumerate(jobs) if job in to_do]
+        self.add(stage, [f"--array={array_of(indices, self.options.jobs)}",
+                         f"--cpus-per-task={cores_of(to_do)}",
+                         *shlex.split(self.options.sbatch)],
+                 f"{len(to_do)} {stage} runs")
+
+
+def submit(arguments):
+    parser = Parser(prog="jobs/sweep.sh --slurm", allow_abbrev=False)
+    parser.add_argument("sweep", metavar="SWEEP")
+    parser.add_argument("--jobs", type=int, metavar="J")
+    parser.add_argument("--sbatch", default="", metavar="WORDS")
+    parser.add_argument("--dry-run", action="store_true")
+    options, extra = parser.parse_known_args(arguments)
+    if options.jobs is not None and options.jobs < 1:
+        raise RunError(USAGE, f"--jobs={options.jobs}: at least 1 expected")
+    sweep = read_sweep(options.sweep, extra)
+    known = take_up(sweep)
+    tuning = tune_jobs(sweep)
+    remember(sweep, known, tuning)
+    to_tune = waiting(sweep, tuning)
+    validate(sweep, to_tune)
+    refuse_if_active(sweep)
+    best = {}
+    if not to_tune:
+        best = choice(sweep, known, tuning)
+    finals = final_slots(sweep, best)
+    to_run = [job for job in waiting(sweep, finals)
+              if to_tune or job.value is not None]
+    if not to_tune and not to_run:
+        return 0 if options.dry_run else compare(sweep, known)
+    if not options.dry_run:
+        write_down(sweep, known)
+        os.makedirs(os.path.join(sweep.directory, "jobs"), exist_ok=True)
+        write(copy_file(sweep), text_of(sweep.path))
+    chain = Chain(sweep, options, extra)
+    chain.add_runs("tune", tuning, to_tune)
+    if to_tune:
+        chain.add("choose", [], "the choice")
+    chain.add_runs("final", finals, to_run)
+    chain.add("compare", [], "the comparison")
+    if not options.dry_run:
+        write(ids_file(sweep), "\n".join(chain.ids) + "\n")
+        print(f"results will be in {sweep.directory}; run again to go on with "
+              "what is missing then")
+    return 0
+
+
+# --- inside a job ------------------------------------------------------------
+
+def choice(sweep, known, tuning):
+    """The chosen values, also into tuning.txt; `known` has the final runs."""
+    results = results_of(sweep, tuning)
+    best, remarks = choose(sweep, results)
+    remember(sweep, known, [job for job in final_slots(sweep, best)
+                            if job.value is not None])
+    if os.path.isdir(sweep.directory):
+        write_tuning(sweep, results, best, remarks)
+    return best
+
+
+def compare(sweep, known):
+    tuning = tune_jobs(sweep)
+    best = choice(sweep, known, tuning)
+    finals = final_slots(sweep, best)
+    conclude(sweep, [job for job in finals if job.value is not None])
+    missing = waiting(sweep, tuning) + [
+        job for job in waiting(sweep, finals)
+        if job.value is not None]
+    for job in missing:
+        said = last_line(sweep, job) if os.path.exists(
+            output_of(sweep, job)) else "not started"
+        print(f"failed: {job.title}: {said}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+def run_of(sweep, known, stage, index):
+    """Prints the run's output file and its words, a line each; nothing if it
+    has ended already, or cannot be: then the code is 1."""
+    tuning = tune_jobs(sweep)
+    if stage == "tune":
+        job = tuning[index]
+    else:
+        best, remarks = choose(sweep, results_of(sweep, tuning))
+        job = final_slots(sweep, best)[index]
+        if job.value is None:
+            print(f"{job.variant}: {remarks[job.variant]}", file=sys.stderr)
+            return 1 if waiting(sweep, tuning) else 0
+    remember(sweep, known, [job])
+    if waiting(sweep, [job]):
+        os.makedirs(os.path.join(sweep.directory, job.phase), exist_ok=True)
+        print("\n".join([output_of(sweep, job), *command_of(sweep, job)[2:]]))
+    return 0
+
+
+def task(arguments):
+    stage, _, index = arguments[0].partition(":")
+    sweep = read_sweep(arguments[1], arguments[2:])
+    known = take_up(sweep)
+    if text_of(copy_file(sweep)) != text_of(sweep.path):
+        raise RunError(BAD_INPUT, f"{sweep.path}: has changed since it was "
+                       "submitted: run jobs/sweep.sh --slurm again")
+    if stage == "choose":
+        choice(sweep, known, tune_jobs(sweep))
+        write_down(sweep, known)
+        return 0
+    if stage == "compare":
+        return compare(sweep, known)
+    return run_of(sweep, known, stage, int(index))
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise RunError(USAGE, f"{message} (jobs/sweep.sh --help)")
+
+
+def main(arguments):
+    act = {"submit": submit, "task": task}[arguments[0]]
+    return act(arguments[1:])
+
+
+if __name__ == "__main__":
+    run_main(main)

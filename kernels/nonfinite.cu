@@ -1,0 +1,80 @@
+#include "ops/nonfinite.h"
+
+#include <cuda/atomic.cuh>
+#include "cuda/ops.h"
+#include "cuda/range.cuh"
+#include "cuda/reduce.cuh"
+
+namespace syncopate::cuda {
+
+constexpr int kNonfiniteThreads = 256;
+constexpr int kNonfinitePack = kPackElems<float>;
+constexpr int64_t kNonfiniteShared =
+    kNonfiniteThreads / kWarpSize * int64_t{sizeof(int64_t)};
+
+// The largest place of all blocks, whatever order they come in.
+__global__ void find_nonfinite_kernel(int64_t* found,
+                                      const float* values,
+                                      int64_t offset,
+                                      RangeSplit range) {
+  int64_t last = -1;
+  for_range<kNonfinitePack>(range, [&](auto width, int64_t first) {
+    const auto pack = Pack<float, width()>::load(values + first);
+    for (int e = 0; e < width(); ++e)
+      if (!std::isfinite(pack.elem[e])) last = Max()(last, offset + first + e);
+  });
+  last = block_reduce(last, shared_memory<int64_t>(), Max());
+  if (threadIdx.x == 0 && last >= 0) raise_atomically(found, last);
+}
+
+__global__ void zero_withheld_kernel(const int64_t* found,
+                                     float* values,
+                                     RangeSplit range) {
+  if (*found < 0) return;
+  for_range<kNonfinitePack>(range, [&](auto width, int64_t first) {
+    Pack<float, width()>{}.store(values + first);
+  });
+}
+
+__global__ void restore_withheld_kernel(const int64_t* found,
+                                        float* values,
+                                        const float* saved,
+                                        RangeSplit range) {
+  if (*found < 0) return;
+  for_range<kNonfinitePack>(range, [&](auto width, int64_t first) {
+    Pack<float, width()>::load(saved + first).store(values + first);
+  });
+}
+
+namespace {
+
+dim3 grid_of(const RangeSplit& range) {
+  return dim3(grid_for(range.items(kNonfinitePack), kNonfiniteThreads));
+}
+
+}  // namespace
+
+void withhold_nonfinite(Context& context,
+                        std::span<float> values,
+                        int64_t* found,
+                        int64_t offset) {
+  const RangeSplit range =
+      split_range<kNonfinitePack>(std::ssize(values), values.data());
+  launch(find_nonfinite_kernel, grid_of(range), dim3(kNonfiniteThreads),
+         kNonfiniteShared, context.stream(), found, values.data(), offset,
+         range);
+  launch(zero_withheld_kernel, grid_of(range), dim3(kNonfiniteThreads), 0,
+         context.stream(), found, values.data(), range);
+}
+
+void restore_withheld(Context& context,
+                      std::span<float> values,
+                      std::span<const float> saved,
+                      const int64_t* found) {
+  const RangeSplit range = split_range<kNonfinitePack>(
+      std::ssize(values), values.data(), saved.data());
+  launch(restore_withheld_kernel, grid_of(range), dim3(kNonfiniteThreads), 0,
+         context.stream(), found, values.data(), saved.data(), range);
+}
+
+}  // namespace syncopate::cuda

@@ -1,0 +1,123 @@
+#include "app/bench_comm.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "app/median.h"
+#include "base/text.h"
+#include "comm/tags.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{1} << 40;
+
+int64_t whole_number(const std::string& option, const std::string& text) {
+  const auto number = parse_int(text);
+  if (!number || *number < 1 || *number > kMostBytes)
+    fail(ExitCode::kUsage, "bench: --{}={}: a whole number from 1 expected",
+         option, text);
+  return *number;
+}
+
+// Of the slowest worker, median over the repeats; the same at every worker.
+double seconds_of(Endpoint& endpoint,
+                  int64_t repeats,
+                  const std::function<void()>& body) {
+  const Group all = endpoint.world_group();
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < repeats + 1; ++i) {
+    barrier(endpoint, all, tags::kControl);
+    const Time begin = endpoint.now();
+    body();
+    double taken = endpoint.now() - begin;
+    agree(endpoint, all, {&taken, 1}, Combine::kMax, tags::kControl);
+    if (i > 0) seconds.push_back(taken);  // the first makes connections
+  }
+  return median(seconds);
+}
+
+void there_and_back(Endpoint& endpoint, Bytes data) {
+  const int rank = endpoint.rank();
+  if (rank > 1) return;
+  const auto send = [&] {
+    endpoint.wait(endpoint.isend({data.data, data.bytes}, 1 - rank,
+                                 tags::kCollective, Traffic::kPayload));
+  };
+  if (rank == 0) send();
+  endpoint.wait(endpoint.irecv(data, 1 - rank, tags::kCollective));
+  if (rank == 1) send();
+}
+
+}  // namespace
+
+CommBench comm_bench(const CommandLine& line) {
+  CommBench bench;
+  const auto given = [&](const char* name) -> std::vector<std::string> {
+    const auto found = line.options.find(name);
+    if (found == line.options.end()) return {};
+    return split(found->second, ',');
+  };
+  if (const auto words = given("bytes"); !words.empty()) {
+    bench.bytes.clear();
+    for (const std::string& word : words) {
+      bench.bytes.push_back(whole_number("bytes", word));
+      if (bench.bytes.back() % 4 != 0)
+        fail(ExitCode::kUsage, "bench: --bytes={}: values have 4 bytes each",
+             word);
+    }
+  }
+  if (const auto words = given("by"); !words.empty()) {
+    bench.collectives.clear();
+    for (const std::string& word : words) {
+      const CollectiveAlgorithm algorithm = collective_algorithm(word);
+      for (const CollectiveInfo& info : collective_table())
+        if (info.algorithm == algorithm) bench.collectives.push_back(info);
+    }
+  }
+  if (const auto words = given("repeats"); !words.empty())
+    bench.repeats = whole_number("repeats", line.options.at("repeats"));
+  return bench;
+}
+
+void run_comm_bench(Session& session,
+                    const Engine& engine,
+                    const CommBench& bench) {
+  if (engine.workers == 1)
+    throw AgreedError(Error(ExitCode::kUsage,
+                            "bench comm: one worker has nobody to talk to: "
+                            "run.workers = N, or mpiexec -n N"));
+  const auto world = session.make_world(engine.workers, NetworkCost{});
+  Log& log = session.log();
+  log.line("{}", world->description());
+  log.line("{:>12} {:>16} {:>12} {:>14}", "bytes", "by", "microseconds",
+           "bus MB/s");
+  world->run([&](Endpoint& endpoint) {
+    const Group all = endpoint.world_group();
+    const auto row = [&](int64_t bytes, const std::string& by, double carried,
+                         double seconds) {
+      if (endpoint.rank() == 0)
+        log.line("{:>12} {:>16} {:>12.1f} {:>14.1f}", bytes, by, 1e6 * seconds,
+                 carried / seconds * 1e-6);
+    };
+    for (const int64_t bytes : bench.bytes) {
+      std::vector<float> values(static_cast<size_t>(bytes / 4), 1.0f);
+      const int64_t repeats =
+          bench.repeats.value_or(bytes > (1 << 20) ? 7 : 51);
+      const auto carried = static_cast<double>(bytes);
+      row(bytes, "point_to_point", carried,
+          seconds_of(endpoint, repeats, [&] {
+            there_and_back(endpoint, {values.data(), bytes});
+          }) / 2);
+      const double share = 2.0 * (all.size() - 1) / all.size();
+      for (const CollectiveInfo& info : bench.collectives)
+        row(bytes, info.keyword, share * carried,
+            seconds_of(endpoint, repeats, [&] {
+              all_reduce_sum(endpoint, all, values, info.algorithm, Wire::kF32,
+                             tags::kCollective, Traffic::kPayload);
+            }));
+    }
+  });
+}
+
+}  // namespace syncopate

@@ -1,0 +1,33 @@
+// Times messages and collectives between the workers of a run.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "app/command_line.h"
+#include "app/engine.h"
+#include "app/session.h"
+#include "comm/collectives.h"
+
+namespace syncopate {
+
+struct CommBench {
+  std::vector<int64_t> bytes = {8, 4 << 10, 256 << 10, 4 << 20, 64 << 20};
+  std::vector<CollectiveInfo> collectives = collective_table();
+  std::optional<int64_t> repeats;  // absent: 51, above 1 MiB 7
+};
+
+// From --bytes=N,N,... (multiples of 4), --by=KEYWORD,... and --repeats=N:
+// Error(kUsage), or Error(kBadInput) for an unknown collective.
+CommBench comm_bench(const CommandLine& line);
+
+// A row for each size and way: seconds are the median over repeats of the
+// slowest worker's, from a barrier on. Point to point, between the first two
+// workers: half of there and back. Bus MB/s: what a worker's link would carry
+// if the collective sent the least that any can, 2 (N-1)/N of its bytes.
+void run_comm_bench(Session& session,
+                    const Engine& engine,
+                    const CommBench& bench);
+
+}  // namespace syncopate

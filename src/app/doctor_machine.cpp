@@ -1,0 +1,80 @@
+// Of `doctor`: processor and GPUs of this process.
+#include <cstdlib>
+
+#include "app/doctor.h"
+#include "base/file.h"
+#include "comm/device_collectives.h"
+#include "device/device.h"
+#include "ops/library.h"
+
+namespace syncopate {
+namespace {
+
+bool is_set(const char* variable) {
+  return std::getenv(variable) != nullptr;
+}
+
+// Where there are devices for the machine and none for this process.
+std::string gpu_mend() {
+  if (is_set("SLURM_JOB_ID") && !is_set("SLURM_JOB_GPUS") &&
+      !is_set("SLURM_STEP_GPUS") && !is_set("CUDA_VISIBLE_DEVICES"))
+    return "; the job asked for none: sbatch --gpus-per-task=1";
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"))
+    return fmt::format("; CUDA_VISIBLE_DEVICES is \"{}\"", visible);
+  std::error_code ignored;
+  return fs::exists("/proc/driver/nvidia/version", ignored)
+             ? "; a driver is loaded: see whether nvidia-smi works, and "
+               "whether it is new enough"
+             : "";
+}
+
+}  // namespace
+
+void check_processor(DoctorReport& report, const Session& session) {
+  const CpuFeatures cpu = cpu_features();
+  report.ok("processor", fmt::format("{}, {} cores here, {} threads a worker",
+                                     cpu.model, cpu.cores, session.threads(0)));
+  if (!cpu.has_avx512)
+    report.note("processor",
+                "no AVX-512: convolutions take another path, and "
+                "bits differ from machines that have it");
+  report.note("precision", cpu.has_bf16
+                               ? "bf16 instructions: run.precision = bf16 works"
+                               : "no bf16 instructions: run.precision = fp32");
+}
+
+// Libraries without a GPU are no fault: they are only told.
+void check_gpus(DoctorReport& report) {
+  const std::vector<std::string> gpus = cuda_device_texts();
+  const int usable = cuda_device_count();
+  for (int i = 0; i < std::ssize(gpus); ++i) {
+    const std::string text = fmt::format("{}: {}", i, gpus[i]);
+    if (i < usable)
+      report.ok("gpu", text);
+    else
+      report.note("gpu", text +
+                             ": not used; the first whose compute capability "
+                             "is below 8.0 and those behind it are not (order "
+                             "them in CUDA_VISIBLE_DEVICES)");
+  }
+  if (gpus.empty())
+    report.note("gpu", cuda_devices_missing() + gpu_mend() +
+                           "; run.device = auto takes the processor");
+  for (const LibraryVersion& library : cuda_library_versions())
+    if (library.obstacle.empty())
+      report.ok("gpu library", library.name);
+    else if (usable == 0)
+      report.note("gpu library", library.name + ": " + library.obstacle);
+    else
+      report.bad(ExitCode::kInputMissing, "gpu library",
+                 library.name + ": " + library.obstacle);
+  if (usable == 0 && gpus.empty()) return;
+  const std::string missing = nccl_missing();
+  if (missing.empty())
+    report.ok("gpu library", "NCCL can be used");
+  else
+    report.note("gpu library",
+                "NCCL: " + missing + "; gradients then go through the host");
+}
+
+}  // namespace syncopate

@@ -1,0 +1,303 @@
+// Of `doctor`: where each rank is, and what ranks do to each other.
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <map>
+#include <set>
+
+#include "app/device_transport.h"
+#include "app/doctor.h"
+#include "app/median.h"
+#include "app/run_lock.h"
+#include "app/signals.h"
+#include "app/slurm.h"
+#include "base/child.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
+#include "device/device.h"
+
+namespace syncopate {
+namespace {
+
+// --- where each rank is ------------------------------------------------------
+
+struct Place {
+  std::string host;
+  std::set<int> cores;  // that it may run on
+  int threads = 1;
+  std::string gpu;  // identity; empty: none
+};
+
+std::set<int> own_cores() {
+  std::set<int> cores;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &mask)) cores.insert(core);
+  return cores;
+}
+
+// "0-3,8"
+std::string ranges(const std::set<int>& cores) {
+  std::string text;
+  for (auto first = cores.begin(); first != cores.end();) {
+    auto last = first;
+    while (std::next(last) != cores.end() && *std::next(last) == *last + 1)
+      ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", *first);
+    if (last != first) text += fmt::format("-{}", *last);
+    first = std::next(last);
+  }
+  return text;
+}
+
+std::string to_text(const Place& place) {
+  std::string text =
+      fmt::format("{}\n{}\n{}\n", place.host, place.threads, place.gpu);
+  for (const int core : place.cores) text += fmt::format("{} ", core);
+  return text;
+}
+
+Place place_from(const std::vector<std::byte>& bytes) {
+  const std::vector<std::string> lines =
+      split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, '\n');
+  Place place{lines.at(0), {}, 1, lines.at(2)};
+  place.threads = static_cast<int>(parse_int(lines[1]).value_or(1));
+  for (const std::string& core : split(lines.at(3), ' '))
+    if (const auto number = parse_int(core))
+      place.cores.insert(static_cast<int>(*number));
+  return place;
+}
+
+void warn_of_crowds(DoctorReport& report, const std::vector<Place>& places) {
+  struct Host {
+    std::set<int> cores;
+    int threads = 0, ranks = 0;
+  };
+  std::map<std::string, Host> hosts;
+  std::map<std::pair<std::string, std::string>, int> ranks_of_gpu;
+  for (const Place& place : places) {
+    Host& host = hosts[place.host];
+    host.cores.insert(place.cores.begin(), place.cores.end());
+    host.threads += place.threads;
+    ++host.ranks;
+    if (!place.gpu.empty()) ++ranks_of_gpu[{place.host, place.gpu}];
+  }
+  bool is_crowded = false;
+  for (const auto& [name, host] : hosts) {
+    if (host.threads <= std::ssize(host.cores)) continue;
+    is_crowded = true;
+    report.note("cores",
+                fmt::format("{}: {} ranks with {} threads together on {} "
+                            "cores: fewer ranks, run.threads, or srun "
+                            "--cpus-per-task (mpiexec -bind-to none)",
+                            name, host.ranks, host.threads, host.cores.size()));
+  }
+  if (!is_crowded) report.ok("cores", "enough for every rank's threads");
+  for (const auto& [gpu, ranks] : ranks_of_gpu)
+    if (ranks > 1)
+      report.note("gpu", fmt::format("{}: {} ranks share the one at {}: one "
+                                     "rank a GPU (srun --gpus-per-task=1)",
+                                     gpu.first, ranks, gpu.second));
+}
+
+void report_places(DoctorReport& report,
+                   const Session& session,
+                   const Device& device,
+                   Endpoint& endpoint) {
+  constexpr size_t kMostLines = 32;
+  const Place mine{session.hosts()[static_cast<size_t>(session.rank())],
+                   own_cores(), session.threads(0),
+                   device.kind() == DeviceKind::kCpu ? "" : device.identity()};
+  const std::string text = to_text(mine);
+  const auto all = gather_bytes(endpoint, endpoint.world_group(),
+                                {text.data(), std::ssize(text)}, 0,
+                                tags::kControl, Traffic::kControl);
+  if (endpoint.rank() != 0) return;
+  std::vector<Place> places;
+  for (const auto& bytes : all) places.push_back(place_from(bytes));
+  for (size_t rank = 0; rank < std::min(places.size(), kMostLines); ++rank) {
+    const Place& place = places[rank];
+    report.ok(fmt::format("rank {}", rank),
+              fmt::format("on {}, cores {}, {} threads, {}", place.host,
+                          ranges(place.cores), place.threads,
+                          place.gpu.empty() ? "no GPU" : "GPU " + place.gpu));
+  }
+  if (places.size() > kMostLines)
+    report.ok("ranks", fmt::format("{} more", places.size() - kMostLines));
+  warn_of_crowds(report, places);
+}
+
+// --- signals -----------------------------------------------------------------
+
+// Slurm signals all tasks of this step, as before the job's end; without Slurm
+// every rank signals itself, so that a library's handler would be found out.
+void check_signals(DoctorReport& report, Endpoint& endpoint) {
+  constexpr double kPatience_s = 5;
+  const char* step = std::getenv("SLURM_STEP_ID");
+  const bool by_slurm = !slurm_job().empty() && step && endpoint.size() > 1;
+  std::string obstacle;
+  barrier(endpoint, endpoint.world_group(), tags::kControl);
+  if (!by_slurm)
+    ::raise(SIGUSR1);
+  else if (endpoint.rank() == 0)
+    obstacle = run_child({"scancel", "--signal=USR1",
+                          fmt::format("{}.{}", slurm_job(), step)},
+                         kPatience_s)
+                   .obstacle;
+  const double until_s = monotonic_s() + kPatience_s;
+  while (requested_stop() != StopRequest::kSignal && monotonic_s() < until_s)
+    usleep(10000);
+  const double mine = requested_stop() == StopRequest::kSignal ? 1 : 0;
+  const auto all = all_gather(endpoint, endpoint.world_group(), {&mine, 1},
+                              tags::kControl, Traffic::kControl);
+  if (endpoint.rank() != 0) return;
+  std::vector<std::string> deaf;
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank][0] == 0) deaf.push_back(std::to_string(rank));
+  // scancel is a process of this step too, and may die of what it sends.
+  if (!obstacle.empty() && deaf.size() == all.size())
+    report.note("signals", "not tried: " + obstacle);
+  else if (!deaf.empty())
+    report.bad(ExitCode::kInternal, "signals",
+               fmt::format("SIGUSR1 did not reach rank {}", join(deaf, ", ")));
+  else
+    report.ok("signals", by_slurm
+                             ? "Slurm's SIGUSR1 reached every rank"
+                             : "SIGUSR1 asks for a checkpoint, in every rank");
+}
+
+// --- locks between hosts -----------------------------------------------------
+
+// Whether the others are kept out of a folder that rank 0 owns, on one rank a
+// host: some file systems lock within a node only.
+void check_lock_between_hosts(DoctorReport& report,
+                              const std::vector<std::string>& hosts,
+                              Endpoint& endpoint) {
+  const auto rank = static_cast<size_t>(endpoint.rank());
+  bool is_first = true;
+  for (size_t i = 0; i < rank; ++i) is_first &= hosts[i] != hosts[rank];
+  double pid = rank == 0 ? static_cast<double>(::getpid()) : 0;
+  agree(endpoint, endpoint.world_group(), {&pid, 1}, Combine::kMax,
+        tags::kControl);
+  const fs::path folder = fmt::format("syncopate-doctor-{:.0f}", pid);
+  std::optional<RunLock> owned;
+  if (rank == 0) {
+    syncopate::create_directories(folder);
+    owned.emplace(folder);
+  }
+  barrier(endpoint, endpoint.world_group(), tags::kControl);
+  constexpr double kKeptOut = 0, kNotShared = 1, kLetIn = 2;
+  double mine = kKeptOut;
+  if (rank != 0 && is_first) {
+    std::error_code ignored;
+    try {
+      if (!fs::exists(folder / "lock", ignored)) {
+        mine = kNotShared;
+      } else {
+        const RunLock second(folder);
+        mine = kLetIn;
+      }
+    } catch (const Error&) {  // refused
+    }
+  }
+  const auto all = all_gather(endpoint, endpoint.world_group(), {&mine, 1},
+                              tags::kControl, Traffic::kControl);
+  if (rank != 0) return;
+  owned.reset();
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i][0] == kNotShared)
+      return report.note("lock",
+                         fmt::format("{} does not see the folder this was "
+                                     "started in: start runs in one that all "
+                                     "hosts share",
+                                     hosts[i]));
+    if (all[i][0] == kLetIn)
+      return report.note(
+          "lock", fmt::format("holds within a host only, not for {}: take "
+                              "care that no two jobs use one run directory",
+                              hosts[i]));
+  }
+  report.ok("lock", "holds between all hosts");
+}
+
+// --- messages ----------------------------------------------------------------
+
+size_t num_hosts(const std::vector<std::string>& hosts) {  // by rank
+  return std::set<std::string>(hosts.begin(), hosts.end()).size();
+}
+
+// How gradients would travel between the GPUs of this job's ranks, as
+// sync.transport = auto chooses.
+void check_transport(DoctorReport& report,
+                     const Session& session,
+                     const Device& device,
+                     Endpoint& endpoint) {
+  const std::string obstacle =
+      nccl_obstacle(device, session.hosts()[session.rank()], endpoint);
+  if (endpoint.rank() != 0) return;
+  if (obstacle.empty())
+    report.ok("transport", "NCCL");
+  else
+    report.note("transport", "MPI: " + obstacle +
+                                 " (NCCL wants a GPU of its own for every "
+                                 "rank)");
+}
+
+void check_messages(DoctorReport& report,
+                    const std::vector<std::string>& hosts,
+                    Endpoint& endpoint) {
+  const Group group = endpoint.world_group();
+  std::vector<double> seconds;
+  bool is_right = true;
+  for (int i = 0; i < 20; ++i) {
+    std::vector<float> values(1 << 18, static_cast<float>(endpoint.rank()));
+    barrier(endpoint, group, tags::kControl);
+    const double begin = monotonic_s();
+    all_reduce_sum(endpoint, group, values, CollectiveAlgorithm::kRing,
+                   Wire::kF32, tags::kCollective, Traffic::kPayload);
+    seconds.push_back(monotonic_s() - begin);
+    const auto expected =
+        static_cast<float>(group.size() * (group.size() - 1) / 2);
+    for (const float value : values) is_right &= value == expected;
+  }
+  if (endpoint.rank() != 0) return;
+  if (!is_right)
+    report.bad(ExitCode::kInternal, "messages", "a sum came out wrong");
+  else
+    report.ok(
+        "messages",
+        fmt::format("{} ranks on {} hosts, 1 MiB all-reduce {:.2f} ms",
+                    group.size(), num_hosts(hosts), 1e3 * median(seconds)));
+}
+
+}  // namespace
+
+void check_ranks(DoctorReport& report, Session& session) {
+  if (!session.is_mpi())
+    report.note("mpi",
+                "not under a launcher: one process (mpiexec -n 2 "
+                "syncopate doctor tries messages)");
+  const int gpus = cuda_device_count();
+  const std::unique_ptr<Device> device =
+      gpus > 0 ? make_cuda_device(session.local_rank() % gpus)
+               : make_cpu_device();
+  const std::vector<std::string> hosts = session.hosts();
+  const auto world = session.make_world(session.size(), NetworkCost{});
+  world->run([&](Endpoint& endpoint) {
+    report_places(report, session, *device, endpoint);
+    check_signals(report, endpoint);
+    if (num_hosts(hosts) > 1) check_lock_between_hosts(report, hosts, endpoint);
+    if (!session.is_mpi()) return;
+    check_transport(report, session, *device, endpoint);
+    check_messages(report, hosts, endpoint);
+  });
+}
+
+}  // namespace syncopate

@@ -1,0 +1,96 @@
+// Of `doctor`: the job this process is in, and what Slurm will do to it.
+#include <cstdlib>
+
+#include "app/doctor.h"
+#include "app/slurm.h"
+#include "base/child.h"
+#include "base/text.h"
+
+namespace syncopate {
+namespace {
+
+constexpr double kPatience_s = 5;
+
+// The value of " NAME=value" or "NAME   = value" in what scontrol prints.
+std::string value_of(const std::string& text, const std::string& name) {
+  for (size_t at = text.find(name); at != std::string::npos;
+       at = text.find(name, at + 1)) {
+    if (at > 0 && text[at - 1] != ' ' && text[at - 1] != '\n') continue;
+    const size_t sign = text.find_first_not_of(' ', at + name.size());
+    if (sign == std::string::npos || text[sign] != '=') continue;
+    const size_t first = text.find_first_not_of(' ', sign + 1);
+    if (first == std::string::npos) return {};
+    return text.substr(first, text.find_first_of(" \n", first) - first);
+  }
+  return {};
+}
+
+void check_time_left(DoctorReport& report) {
+  const SlurmTimeLeft left = slurm_time_left();
+  if (left.seconds)
+    report.ok("time left",
+              fmt::format("{} ({}): a run writes its checkpoint "
+                          "before",
+                          human_seconds(*left.seconds), left.from));
+  else if (left.from == kNoSlurmLimit)
+    report.ok("time left", left.from);
+  else
+    report.note("time left",
+                fmt::format("not known ({}): only a signal stops a run in "
+                            "time: sbatch --signal=USR1@120, or "
+                            "run.time_limit_s",
+                            left.from));
+}
+
+void check_requeue(DoctorReport& report) {
+  const ChildAnswer job =
+      run_child({"scontrol", "-o", "show", "job", slurm_job()}, kPatience_s);
+  if (!job.obstacle.empty())
+    return report.note("requeue", "not known: " + job.obstacle);
+  if (value_of(job.output, "Requeue") == "1")
+    report.ok("requeue", fmt::format("allowed, {} so far", slurm_restarts()));
+  else
+    report.note("requeue",
+                "not allowed: sbatch --requeue lets Slurm start this job "
+                "again after a node failed");
+}
+
+void check_endings(DoctorReport& report) {
+  const ChildAnswer cluster =
+      run_child({"scontrol", "show", "config"}, kPatience_s);
+  if (!cluster.obstacle.empty())
+    return report.note("slurm", "settings not known: " + cluster.obstacle);
+  // srun does not tell its tasks whether it was given the option.
+  const char* asked = std::getenv("SLURM_KILL_BAD_EXIT");
+  if (value_of(cluster.output, "KillOnBadExit") == "1" ||
+      (asked && std::string(asked) != "0"))
+    report.ok("bad exit", "Slurm ends the others when a rank dies");
+  else
+    report.note("bad exit",
+                "this cluster lets the others go on when a rank dies: give "
+                "srun --kill-on-bad-exit=1, as jobs/ do");
+  report.ok("kill wait",
+            fmt::format("{} s between SIGTERM (preemption, scancel) and "
+                        "SIGKILL: a checkpoint should take less",
+                        value_of(cluster.output, "KillWait")));
+}
+
+}  // namespace
+
+void check_slurm(DoctorReport& report, const Session& session) {
+  if (slurm_job().empty()) return report.note("slurm", "not inside a job");
+  const char* nodes = std::getenv("SLURM_JOB_NUM_NODES");
+  report.ok("slurm",
+            fmt::format("job {}, {} nodes", slurm_job(), nodes ? nodes : "?"));
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  if (tasks && parse_int(tasks).value_or(1) > 1 && session.size() == 1)
+    report.bad(ExitCode::kUsage, "pmi",
+               fmt::format("srun started {} tasks, each sees a world of 1: "
+                           "srun --mpi=pmi2 (srun --mpi=list)",
+                           tasks));
+  check_time_left(report);
+  check_requeue(report);
+  check_endings(report);
+}
+
+}  // namespace syncopate

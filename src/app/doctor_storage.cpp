@@ -1,0 +1,158 @@
+// Of `doctor`: the folder it was started in, where a run would write.
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "app/doctor.h"
+#include "app/request_files.h"
+#include "app/run_lock.h"
+#include "base/clock.h"
+#include "base/hdf5_file.h"
+
+namespace syncopate {
+namespace {
+
+// A folder as a run's, gone with this object.
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_(fmt::format("syncopate-doctor-{}", getpid())) {
+    syncopate::create_directories(path_);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// A reader who looks all the time finds a whole file, old or new.
+void check_commits(DoctorReport& report, const fs::path& folder) {
+  constexpr int kCommits = 20;
+  const fs::path path = folder / "committed";
+  const std::string contents[] = {std::string(1 << 16, 'a'),
+                                  std::string(1 << 17, 'b')};
+  write_file_atomically(path, contents[0]);
+  std::atomic<bool> is_over = false;
+  int64_t reads = 0, torn = 0;
+  std::thread reader([&] {
+    for (; !is_over; ++reads) {
+      std::string found;
+      try {
+        found = read_file(path);
+      } catch (const Error&) {  // not there: as bad as torn
+      }
+      torn += found != contents[0] && found != contents[1];
+    }
+  });
+  const double begin = monotonic_s();
+  std::string obstacle;
+  try {
+    for (int i = 0; i < kCommits; ++i)
+      write_file_atomically(path, contents[i % 2]);
+  } catch (const Error& error) {
+    obstacle = error.what();
+  }
+  const double seconds = monotonic_s() - begin;
+  is_over = true;
+  reader.join();
+  if (!obstacle.empty())
+    report.bad(ExitCode::kIoError, "commit", obstacle);
+  else if (torn > 0)
+    report.bad(ExitCode::kIoError, "commit",
+               fmt::format("renaming is not one act here: {} of {} reads "
+                           "found half a file; use another file system for "
+                           "run.directory",
+                           torn, reads));
+  else
+    report.ok("commit", fmt::format("fsync and rename in {:.1f} ms; {} reads "
+                                    "meanwhile found whole files",
+                                    1e3 * seconds / kCommits, reads));
+}
+
+void check_lock(DoctorReport& report, const fs::path& folder) {
+  const RunLock mine(folder);
+  const double begin = monotonic_s();
+  try {
+    const RunLock second(folder);
+    report.bad(ExitCode::kCannotCreate, "lock",
+               "two owners of one run directory: take care that no two jobs "
+               "use the same one");
+    return;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kCannotCreate) throw;
+  }
+  const std::string refused =
+      fmt::format("a second run is refused in {:.1f} s", monotonic_s() - begin);
+  if (mine.is_fallback())
+    report.note("lock", refused +
+                            ", by a file only: this file system knows no "
+                            "locks, and a crashed run's is taken over within "
+                            "five minutes");
+  else
+    report.ok("lock", refused);
+}
+
+void check_requests(DoctorReport& report, const fs::path& folder) {
+  const RequestWatch watch(folder, nullptr);
+  const double begin = monotonic_s();
+  std::ofstream(folder / "STOP").close();
+  while (watch.seen() != StopRequest::kStopFile) {
+    if (monotonic_s() - begin > 10)
+      return report.bad(ExitCode::kIoError, "STOP file",
+                        "not seen in 10 s: end runs by a signal");
+    usleep(1000);
+  }
+  report.ok("STOP file",
+            fmt::format("seen after {:.1f} s", monotonic_s() - begin));
+}
+
+}  // namespace
+
+void check_storage(DoctorReport& report) {
+  const fs::path path = fmt::format("syncopate-doctor-{}.h5", getpid());
+  try {
+    const std::vector<float> values(1 << 20, 1.5f);
+    const std::vector<int64_t> dims = {std::ssize(values)};
+    const double begin = monotonic_s();
+    {
+      Hdf5Writer file(path);
+      file.write<float>("values", dims, values);
+      file.close();
+    }
+    fsync_path(path);
+    const double seconds = monotonic_s() - begin;
+    std::vector<float> back(values.size());
+    Hdf5Reader(path).read<float>("values", back);
+    if (back != values)
+      report.bad(ExitCode::kIoError, "storage", "read back other values");
+    else
+      report.ok("storage",
+                fmt::format("HDF5 {}: 4 MiB written, synced and read back "
+                            "here in {:.0f} ms",
+                            hdf5_version(), 1e3 * seconds));
+  } catch (const Error& error) {
+    report.bad(error.code(), "storage", error.what());
+  }
+  std::error_code ignored;
+  fs::remove(path, ignored);
+}
+
+void check_run_directory(DoctorReport& report) {
+  try {
+    const ScratchFolder folder;
+    check_commits(report, folder.path());
+    check_lock(report, folder.path());
+    check_requests(report, folder.path());
+  } catch (const Error& error) {
+    report.bad(error.code(), "directory", error.what());
+  }
+}
+
+}  // namespace syncopate

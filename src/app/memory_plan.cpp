@@ -1,0 +1,168 @@
+#include "app/memory_plan.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "app/memory_left.h"
+#include "base/text.h"
+
+namespace syncopate {
+namespace {
+
+std::string bytes_text(int64_t bytes) {
+  return human_bytes(static_cast<double>(bytes));
+}
+
+int64_t sample_bytes(const SampleSpec& spec) {
+  struct Bytes {
+    int64_t operator()(const ImageSpec& image) const {
+      return 4 * image.C * image.H * image.W;
+    }
+    int64_t operator()(const QuestionSpec& question) const {
+      return 4 * 4 * question.max_length;
+    }
+    int64_t operator()(const ClickSpec& clicks) const {
+      return 4 * clicks.fields();
+    }
+  };
+  return std::visit(Bytes(), spec);
+}
+
+// What the run will take, in bytes.
+struct MemoryPlan {
+  int64_t batch, eval_batch;
+  int64_t activations = 0, replicas = 0, batches = 0;
+  int64_t total() const { return activations + replicas + batches; }
+};
+
+class Planner {
+ public:
+  Planner(const Session& session, Engine& engine)
+      : engine_(engine), workers_(session.size() > 1 ? 1 : engine.workers) {
+    const ParameterTable& table = engine.model->parameters();
+    const int64_t elems = table.num_elems();
+    const int64_t state =
+        elems *
+        make_optimizer(*engine.context, engine.options.optimizer, table, 0, 1)
+            ->state_elems();
+    // Parameters, gradients and, where there are others, what is sent of them;
+    // an evaluation has a model of its own.
+    const int64_t ranges = engine.workers > 1 ? 3 : 2;
+    replicas_ = 4 * (workers_ * (ranges * elems + state) + elems +
+                     (workers_ + 1) * engine.model->buffers().num_elems());
+  }
+
+  // Allocates the activations; where that fails, `is_there` is false.
+  MemoryPlan plan(int64_t batch, int64_t eval_batch, bool* is_there = nullptr) {
+    bool has_planned = true;
+    try {
+      engine_.model->plan(*engine_.context, batch, eval_batch);
+    } catch (const OutOfMemory&) {
+      has_planned = false;
+    }
+    if (is_there != nullptr) *is_there = has_planned;
+    constexpr int64_t kBatchesAWorker = 4;  // used, waiting, being made
+    const int64_t samples = workers_ * kBatchesAWorker * batch + 2 * eval_batch;
+    return {.batch = batch,
+            .eval_batch = eval_batch,
+            .activations = engine_.model->activation_bytes(),
+            .replicas = replicas_,
+            .batches = samples * sample_bytes(engine_.problem->spec())};
+  }
+
+  // The largest number up to `most` for which fits(number), which is so for
+  // all below; 0: none.
+  template <typename Fits>
+  static int64_t largest(int64_t most, const Fits& fits) {
+    int64_t low = 0;
+    while (low < most) {
+      const int64_t middle = low + (most - low + 1) / 2;
+      if (fits(middle))
+        low = middle;
+      else
+        most = middle - 1;
+    }
+    return low;
+  }
+
+  // What fits into `left` with room for what is not planned: stacks, libraries
+  // and their working memory. eval_batch is kept where that is possible.
+  std::optional<MemoryPlan> fitting(int64_t left) {
+    const Options& options = engine_.options;
+    const auto fits = [&](int64_t batch, int64_t eval_batch) {
+      // Address space as measured: libraries, a worker's stacks, what malloc
+      // keeps for a thread.
+      const int64_t unplanned =
+          (160 + 170 * workers_ + 72 * engine_.threads) * (int64_t{1} << 20);
+      const int64_t total = plan(batch, eval_batch).total();
+      return total + total / 16 + unplanned <= left;
+    };
+    const int64_t eval_batch = largest(
+        options.eval.batch, [&](int64_t size) { return fits(1, size); });
+    if (eval_batch == 0) return std::nullopt;
+    const int64_t batch = largest(options.data.batch, [&](int64_t size) {
+      return fits(size, eval_batch);
+    });
+    return plan(batch, eval_batch);
+  }
+
+ private:
+  Engine& engine_;
+  int64_t workers_;  // in this process
+  int64_t replicas_ = 0;
+};
+
+std::string advice(const Engine& engine,
+                   const std::optional<MemoryPlan>& plan) {
+  if (!plan) return "not even a batch of 1 fits";
+  std::string text = fmt::format("data.batch = {}", plan->batch);
+  if (plan->eval_batch != engine.options.eval.batch)
+    text += fmt::format(" with eval.batch = {}", plan->eval_batch);
+  return text + " fits";
+}
+
+std::string text_of(const MemoryPlan& plan) {
+  return fmt::format("{} (activations {}, replicas {}, batches {})",
+                     bytes_text(plan.total()), bytes_text(plan.activations),
+                     bytes_text(plan.replicas), bytes_text(plan.batches));
+}
+
+}  // namespace
+
+void plan_memory(const Session& session, Engine& engine) {
+  const bool is_cuda = engine.device->kind() == DeviceKind::kCuda;
+  const MemoryLeft left =
+      is_cuda ? MemoryLeft{engine.device->free_bytes(), "the memory of the GPU"}
+              : host_memory_left(session.local_size());
+  Planner planner(session, engine);
+  bool is_there = false;
+  const MemoryPlan wanted = planner.plan(engine.options.data.batch,
+                                         engine.options.eval.batch, &is_there);
+  if (is_there && wanted.total() <= left.bytes) return;
+  const std::string fitting = advice(engine, planner.fitting(left.bytes));
+  fail(ExitCode::kBadInput,
+       "data.batch: {} with eval.batch = {}: out of memory: {} needed, {} left "
+       "by {}; {}",
+       wanted.batch, wanted.eval_batch, text_of(wanted), bytes_text(left.bytes),
+       left.limit, fitting);
+}
+
+std::string out_of_memory_line(const Session& session, Engine& engine) {
+  Planner planner(session, engine);
+  const MemoryPlan planned =
+      planner.plan(engine.options.data.batch, engine.options.eval.batch);
+  const int64_t eval_batch = std::max<int64_t>(1, planned.eval_batch / 2);
+  const int64_t batch = Planner::largest(planned.batch, [&](int64_t size) {
+    return planner.plan(size, eval_batch).total() <= planned.total() / 2;
+  });
+  std::string advice = "most of it does not depend on the batch";
+  if (batch > 0)
+    advice = fmt::format("data.batch = {} with eval.batch = {} needs half",
+                         batch, eval_batch);
+  return fmt::format(
+      "out of memory: {} planned, and what libraries take "
+      "beside that; {}",
+      text_of(planned), advice);
+}
+
+}  // namespace syncopate

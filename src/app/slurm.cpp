@@ -1,0 +1,115 @@
+#include "app/slurm.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+
+#include <fmt/core.h>
+
+#include "base/child.h"
+#include "base/text.h"
+
+namespace syncopate {
+namespace {
+
+constexpr double kPatience_s = 5;  // a busy slurmctld answers within seconds
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? text : "";
+}
+
+double unix_time_s() {
+  return std::chrono::duration<double>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// A part of a heterogeneous job ends with the job: the least of all lines.
+SlurmTimeLeft time_left_of(const std::string& output) {
+  SlurmTimeLeft left;
+  for (const std::string& line : split(output, '\n')) {
+    const std::string word(trim(line));
+    if (word.empty()) continue;
+    if (const auto seconds = parse_slurm_time(word))
+      left.seconds = std::min(left.seconds.value_or(*seconds), *seconds);
+    else if (left.from.empty())
+      left.from = word == "UNLIMITED" ? kNoSlurmLimit
+                                      : fmt::format("squeue says \"{}\"", word);
+  }
+  if (left.seconds)
+    left.from = "squeue";
+  else if (left.from.empty())
+    left.from = "squeue says nothing";
+  return left;
+}
+
+}  // namespace
+
+std::string slurm_job() {
+  const std::string array = variable("SLURM_ARRAY_JOB_ID");
+  const std::string task = variable("SLURM_ARRAY_TASK_ID");
+  if (!array.empty() && !task.empty()) return array + "_" + task;
+  return variable("SLURM_JOB_ID");
+}
+
+int slurm_restarts() {
+  return static_cast<int>(
+      parse_int(variable("SLURM_RESTART_COUNT")).value_or(0));
+}
+
+std::optional<double> parse_slurm_time(std::string_view text) {
+  if (text.find_first_not_of("0123456789:-") != std::string_view::npos)
+    return std::nullopt;
+  int64_t days = 0;
+  const size_t dash = text.find('-');
+  if (dash != std::string_view::npos) {
+    const auto number = parse_int(text.substr(0, dash));
+    if (!number || *number > 1000000) return std::nullopt;
+    days = *number;
+    text.remove_prefix(dash + 1);
+  }
+  const std::vector<std::string> fields = split(text, ':');
+  const bool has_days = dash != std::string_view::npos;
+  if (fields.size() != 3 && (has_days || fields.size() != 2))
+    return std::nullopt;
+  int64_t seconds = 0;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const auto number = parse_int(fields[i]);
+    const bool is_hours = fields.size() == 3 && i == 0;
+    if (!number || *number < 0 || *number >= (is_hours ? 24 : 60))
+      return std::nullopt;
+    seconds = 60 * seconds + *number;
+  }
+  return static_cast<double>(86400 * days + seconds);
+}
+
+SlurmTimeLeft slurm_time_left() {
+  if (const auto end = parse_int(variable("SLURM_JOB_END_TIME"))) {
+    const double left = static_cast<double>(*end) - unix_time_s();
+    if (left > 0) return {left, "SLURM_JOB_END_TIME"};
+  }
+  const ChildAnswer answer =
+      run_child({"squeue", "-h", "-j", slurm_job(), "-o", "%L"}, kPatience_s);
+  if (!answer.obstacle.empty()) return {std::nullopt, answer.obstacle};
+  return time_left_of(answer.output);
+}
+
+SlurmJobState slurm_job_state(const std::string& job) {
+  const ChildAnswer answer = run_child(
+      {"squeue", "-h", "-t", "all", "-j", job, "-o", "%T"}, kPatience_s);
+  if (!answer.obstacle.empty())
+    return answer.errors.find("Invalid job id") != std::string::npos
+               ? SlurmJobState::kGone
+               : SlurmJobState::kUnknown;
+  constexpr std::array kAlive = {"RUNNING",   "COMPLETING", "CONFIGURING",
+                                 "SUSPENDED", "STOPPED",    "SIGNALING",
+                                 "STAGE_OUT", "RESIZING"};
+  for (const std::string& line : split(answer.output, '\n'))
+    for (const char* state : kAlive)
+      if (trim(line) == state) return SlurmJobState::kMayRun;
+  return SlurmJobState::kGone;
+}
+
+}  // namespace syncopate

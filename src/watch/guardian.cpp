@@ -1,0 +1,125 @@
+#include "watch/guardian.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int kTickMs = 100;
+// A dead child: the others name it within 8 s and are gone soon after; a
+// launcher that sees this end first may end them.
+constexpr int kTicksToSpeak = 60;
+// A stopped child: longer than the 6 s in which the others notice it.
+constexpr int kTicksStopped = 80;
+
+constexpr int kPassedOn[] = {SIGTERM, SIGUSR1, SIGHUP};
+
+int to_guardian = -1;
+volatile sig_atomic_t child = 0;
+
+// Asking twice for the same stop changes nothing, so what may have come to
+// this process only is passed on; an interrupt counts its times, and comes to
+// the whole group.
+void pass_on(int number) {
+  if (child > 0) kill(static_cast<pid_t>(child), number);
+}
+
+// Ends as the child did, for whoever waits for this process.
+[[noreturn]] void die_of(int number) {
+  // One core of the child's is enough.
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  signal(number, SIG_DFL);
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, number);
+  sigprocmask(SIG_UNBLOCK, &one, nullptr);
+  raise(number);
+  _exit(128 + number);
+}
+
+[[noreturn]] void guard(pid_t pid, int from_child, const sigset_t& mask) {
+  child = pid;
+  struct sigaction action {};
+  action.sa_handler = &pass_on;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (const int number : kPassedOn) sigaction(number, &action, nullptr);
+  signal(SIGINT, SIG_IGN);
+  sigprocmask(SIG_SETMASK, &mask, nullptr);
+  bool is_watched = false, is_stopped = false;
+  int stopped_ticks = 0;
+  for (;;) {
+    pollfd input{from_child, POLLIN, 0};
+    if (::poll(&input, 1, kTickMs) > 0) {
+      char word = 0;
+      const ssize_t count = ::read(from_child, &word, 1);
+      if (count == 1) is_watched = word == 'w';
+      // The pipe is at its end a moment before the child is: do not spin.
+      if (count == 0) ::usleep(1000);
+    }
+    int status = 0;
+    while (waitpid(pid, &status, WNOHANG | WUNTRACED | WCONTINUED) == pid) {
+      if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
+      if (WIFSIGNALED(status)) {
+        if (!is_watched) die_of(WTERMSIG(status));
+        for (int i = 0; i < kTicksToSpeak; ++i) ::usleep(1000 * kTickMs);
+        _exit(static_cast<int>(ExitCode::kPeerLost));
+      }
+      is_stopped = WIFSTOPPED(status);
+      stopped_ticks = 0;
+    }
+    // Ticks, not a clock: where this process was stopped too, none pass.
+    if (is_stopped && is_watched && ++stopped_ticks > kTicksStopped)
+      kill(pid, SIGKILL);
+  }
+}
+
+}  // namespace
+
+void go_on_under_guardian() {
+  const char* wish = std::getenv("SYNCOPATE_GUARDIAN");
+  if (wish != nullptr && std::string_view(wish) == "0") return;
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return;
+  const pid_t guardian = getpid();
+  // Nothing to pass on may come before there is somebody to pass it on to.
+  sigset_t passed_on, mask;
+  sigemptyset(&passed_on);
+  for (const int number : kPassedOn) sigaddset(&passed_on, number);
+  sigprocmask(SIG_BLOCK, &passed_on, &mask);
+  const pid_t pid = ::fork();
+  if (pid > 0) {
+    ::close(ends[1]);
+    guard(pid, ends[0], mask);
+  }
+  sigprocmask(SIG_SETMASK, &mask, nullptr);
+  ::close(ends[0]);
+  if (pid < 0) {
+    ::close(ends[1]);
+    return;
+  }
+  to_guardian = ends[1];
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != guardian) _exit(static_cast<int>(ExitCode::kPeerLost));
+}
+
+void tell_guardian(bool is_watched) {
+  if (to_guardian < 0) return;
+  const char word = is_watched ? 'w' : 'q';
+  [[maybe_unused]] const ssize_t written = ::write(to_guardian, &word, 1);
+}
+
+}  // namespace syncopate

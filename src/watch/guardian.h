@@ -1,0 +1,19 @@
+// A small process between the launcher and a rank. Launchers end all ranks by
+// SIGKILL the moment one of them dies by a signal, and report that signal; with
+// the guardian in between, the others have the time to say who it was, and the
+// code is 71. It also ends a rank that stays stopped.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace syncopate {
+
+// Goes on in a child process; the calling one stays behind as its guardian and
+// never returns: it ends as the child does. To be called before there are
+// threads. SYNCOPATE_GUARDIAN=0: does nothing.
+void go_on_under_guardian();
+
+// From the child: whether other ranks watch over this one. Until then, and
+// where they do not, the guardian dies of what its child died of.
+void tell_guardian(bool is_watched);
+
+}  // namespace syncopate

@@ -1,0 +1,183 @@
+#include "watch/ring.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace syncopate {
+namespace {
+
+// A call that nobody answered is tried again, at the next address.
+constexpr double kCallS = 2, kPauseS = 0.2;
+constexpr double kIntroductionS = 5;  // for a caller to say who it is
+
+}  // namespace
+
+Ring::Ring(int rank, std::vector<RankCard> cards, int listener)
+    : rank_(rank),
+      cards_(std::move(cards)),
+      listener_(listener),
+      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  const auto size = static_cast<int>(cards_.size());
+  links_[kLeft].about.rank = (rank + size - 1) % size;
+  links_[kRight].about.rank = (rank + 1) % size;
+  for (Link& link : links_) link.about.heard_s = watch_clock().now_s();
+}
+
+Ring::~Ring() {
+  ::close(listener_);
+  ::close(wake_);
+}
+
+void Ring::wake() const {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
+}
+
+std::array<Ring::Neighbour, 2> Ring::neighbours() const {
+  return {links_[kLeft].about, links_[kRight].about};
+}
+
+Note Ring::hello() const {
+  Note note;
+  note.kind = NoteKind::kHello;
+  note.origin = rank_;
+  note.token = cards_[0].token;
+  return note;
+}
+
+bool Ring::is_of_this_run(const Note& note, int rank) const {
+  return note.kind == NoteKind::kHello && note.token == cards_[0].token &&
+         note.origin == rank;
+}
+
+// --- connections
+// ---------------------------------------------------------------
+
+void Ring::call_right() {
+  Link& link = links_[kRight];
+  if (link.about.was_up) return;  // what is lost stays lost
+  const double now_s = monotonic_s();
+  const double patience_s = link.connection.is_open() ? kCallS : kPauseS;
+  if (link.tried_s >= 0 && now_s - link.tried_s < patience_s) return;
+  const RankCard& card = cards_[link.about.rank];
+  do {
+    link.next_address = (link.next_address + 1) % card.addresses.size();
+  } while (card.addresses[link.next_address] == 0);
+  link.connection = Connection(card.addresses[link.next_address], card.port);
+  link.connection.put(hello());
+  link.tried_s = now_s;
+}
+
+void Ring::accept_callers() {
+  for (;;) {
+    const int descriptor =
+        ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (descriptor < 0) return;
+    callers_.push_back({Connection(descriptor), monotonic_s()});
+  }
+}
+
+void Ring::hear_callers() {
+  Link& link = links_[kLeft];
+  for (Caller& caller : callers_) {
+    caller.connection.exchange();
+    const std::optional<Note> first = caller.connection.take();
+    if (first && !link.about.was_up &&
+        is_of_this_run(*first, link.about.rank)) {
+      link.connection = std::move(caller.connection);
+      link.connection.put(hello());
+      link.about.is_up = link.about.was_up = true;
+      link.about.heard_s = watch_clock().now_s();
+    } else if (first || monotonic_s() - caller.since_s > kIntroductionS) {
+      caller.connection.close();
+    }
+  }
+  std::erase_if(callers_, [](const Caller& caller) {
+    return !caller.connection.is_open();
+  });
+}
+
+// --- notes
+// -----------------------------------------------------------------------
+
+void Ring::deliver(int side, const Note& note, const Receive& receive) {
+  if (goes_round(note.kind)) {
+    if (note.origin == rank_ || !seen_.emplace(note.origin, note.serial).second)
+      return;
+    links_[1 - side].connection.put(note);
+  }
+  receive(links_[side].about.rank, note);
+}
+
+void Ring::hear(Link& link, const Receive& receive) {
+  const int side = &link == &links_[kLeft] ? kLeft : kRight;
+  link.connection.exchange();
+  while (const std::optional<Note> note = link.connection.take()) {
+    link.about.heard_s = watch_clock().now_s();
+    if (note->kind == NoteKind::kHello) {
+      if (side != kRight || !is_of_this_run(*note, link.about.rank)) {
+        link.connection.close();
+        break;
+      }
+      link.about.is_up = link.about.was_up = true;
+      continue;
+    }
+    if (!link.about.was_up) break;
+    if (note->kind == NoteKind::kBeat) link.about.state = note->state;
+    if (note->kind == NoteKind::kGoodbye) link.about.has_said_goodbye = true;
+    deliver(side, *note, receive);
+  }
+  if (!link.connection.is_open()) link.about.is_up = false;
+}
+
+void Ring::turn(double limit_s, const Receive& receive) {
+  call_right();
+  std::vector<pollfd> waits = {{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
+  for (const Link& link : links_)
+    if (link.connection.is_open())
+      waits.push_back(
+          {link.connection.descriptor(), link.connection.events(), 0});
+  for (const Caller& caller : callers_)
+    waits.push_back({caller.connection.descriptor(), POLLIN, 0});
+  ::poll(waits.data(), waits.size(), static_cast<int>(1e3 * limit_s));
+  uint64_t ignored = 0;
+  [[maybe_unused]] const ssize_t count =
+      ::read(wake_, &ignored, sizeof ignored);
+  accept_callers();
+  hear_callers();
+  for (Link& link : links_) hear(link, receive);
+  for (Link& link : links_) link.connection.exchange();
+}
+
+void Ring::send_to_neighbours(const Note& note) {
+  for (Link& link : links_)
+    if (link.about.is_up) link.connection.put(note);
+}
+
+void Ring::send_round(Note note) {
+  note.origin = rank_;
+  note.serial = ++serial_;
+  send_to_neighbours(note);
+}
+
+void Ring::flush(double limit_s) {
+  const double end_s = monotonic_s() + limit_s;
+  for (;;) {
+    bool is_done = true;
+    for (Link& link : links_) {
+      link.connection.exchange();
+      is_done &= !link.connection.has_output();
+    }
+    if (is_done || monotonic_s() > end_s) return;
+    ::usleep(1000);
+  }
+}
+
+}  // namespace syncopate

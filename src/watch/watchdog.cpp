@@ -1,0 +1,427 @@
+#include "watch/watchdog.h"
+
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include <fmt/core.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "watch/operations.h"
+
+namespace syncopate {
+namespace {
+
+constexpr double kTickS = 0.1;
+// A longer turn of the loop was no time in which anybody could be heard.
+constexpr double kLongestTickS = 0.5;
+constexpr double kBeatS = 0.5;
+constexpr double kSilenceS = 6;
+// Who was never heard: it may be slow to start, or behind a firewall.
+constexpr double kFirstWordS = 60;
+constexpr double kRollCallS = 1.5;  // for all answers to come in
+constexpr double kNextRollCallS = 5;
+// A rank speaks where all below it had so long to.
+constexpr double kTurnToSpeakS = 2;
+constexpr double kCollectS = 1;  // the others' last operations
+constexpr double kWriteS = 2;
+// Ranks that fail at one moment: the lowest speaks.
+constexpr double kAgreeToLeaveS = 0.3;
+constexpr double kLongestWordsS = 5;  // of a rank that fails alone
+constexpr double kSlowStorageS = 60;
+constexpr int kShownOperations = 3;  // where no file can take them
+
+void (*tell_launcher)(int) = nullptr;
+
+void nap(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+void print_line(const std::string& line) {
+  // In one piece, and past stdio: a worker may hold its lock for ever.
+  [[maybe_unused]] const ssize_t written =
+      ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+std::string joined_operations(size_t most) {
+  std::string text;
+  const std::vector<std::string> lines = operations().lines();
+  const size_t first = lines.size() > most ? lines.size() - most : 0;
+  for (size_t i = first; i < lines.size(); ++i) text += lines[i] + "\n";
+  return text;
+}
+
+}  // namespace
+
+void tell_before_exit(void (*tell)(int code)) {
+  tell_launcher = tell;
+}
+
+Doorbell make_doorbell(bool is_one_host) {
+  Doorbell result;
+  RankCard& card = result.card;
+  // Slurm's name of a node is the one its users know.
+  const char* node = std::getenv("SLURMD_NODENAME");
+  if (node != nullptr)
+    std::strncpy(card.host.data(), node, card.host.size() - 1);
+  else
+    gethostname(card.host.data(), card.host.size() - 1);
+  card.pid = getpid();
+  result.listener = listen_anywhere(card.port);
+  std::vector<Address> addresses = own_addresses();
+  if (is_one_host) std::reverse(addresses.begin(), addresses.end());
+  for (size_t i = 0; i < std::min(addresses.size(), card.addresses.size()); ++i)
+    card.addresses[i] = addresses[i];
+  if (getrandom(card.token.data(), sizeof card.token, 0) !=
+      static_cast<ssize_t>(sizeof card.token))
+    fail_errno(ExitCode::kPeerLost, "watchdog", "random numbers");
+  return result;
+}
+
+Watchdog::Watchdog(int rank, std::vector<RankCard> cards, int listener)
+    : rank_(rank),
+      cards_(cards),
+      ring_(rank, std::move(cards), listener),
+      answers_(cards_.size()) {
+  start_without_signals([this] { thread_main(); }).detach();
+}
+
+// --- from the worker's thread ------------------------------------------------
+
+void Watchdog::set_limits(const WatchLimits& limits) {
+  step_timeout_s_ = limits.step_timeout_s;
+  io_timeout_s_ = limits.io_timeout_s;
+  judges_hangs_ = limits.judges_hangs && limits.gives_verdicts;
+  gives_verdicts_ = limits.gives_verdicts;
+}
+
+void Watchdog::report_to(const std::string& path) {
+  report_ = new std::string(path);  // read until the process ends
+}
+
+bool Watchdog::may_leave(int code) {
+  leaving_code_ = code;
+  ring_.wake();
+  while (answer_ == Answer::kNone) nap(0.01);
+  return answer_ == Answer::kSpeak;
+}
+
+void Watchdog::left(int code) {
+  has_spoken_ = true;
+  ring_.wake();
+  nap(kLongestWordsS);
+  _exit(code);
+}
+
+void Watchdog::say_goodbye() {
+  is_parting_ = true;
+  ring_.wake();
+  for (int i = 0; i < 100 && !has_parted_; ++i) nap(0.005);
+}
+
+void Watchdog::await_verdict(double limit_s) const {
+  nap(limit_s);
+}
+
+// --- the thread --------------------------------------------------------------
+
+void Watchdog::thread_main() {
+  prctl(PR_SET_NAME, "watchdog");
+  double before_s = monotonic_s();
+  for (;;) {
+    ring_.turn(kTickS,
+               [this](int from, const Note& note) { receive(from, note); });
+    const double now_s = monotonic_s();
+    watch_clock().advance(std::min(now_s - before_s, kLongestTickS));
+    before_s = now_s;
+    obey();
+    if (end_ != nullptr) {
+      go_on_ending();
+    } else if (!is_parting_) {
+      look_at_neighbours();
+      look_for_hang();
+      tell_slow_storage();
+    }
+    beat();
+  }
+}
+
+WatchLimits Watchdog::limits() const {
+  return {gives_verdicts_, judges_hangs_, step_timeout_s_, io_timeout_s_};
+}
+
+State Watchdog::own_state() const {
+  const Activity::Now now = activity().now();
+  const double clock_s = watch_clock().now_s();
+  State state;
+  state.stage = now.stage;
+  state.step = now.step;
+  state.is_waiting = now.is_waiting;
+  state.idle_s = clock_s - now.worked_s;
+  state.still_s = clock_s - std::max(now.worked_s, now.moved_s);
+  state.limit_s = limit_s(limits(), now.stage, activity().median_step_s());
+  std::strncpy(state.operation.data(), operations().last().c_str(),
+               state.operation.size() - 1);
+  return state;
+}
+
+void Watchdog::beat() {
+  const double now_s = monotonic_s();
+  const Stage stage = activity().now().stage;
+  const auto is_of_step = [](Stage s) {
+    return s == Stage::kStep || s == Stage::kCollective;
+  };
+  // What is rare is told at once.
+  const bool is_news =
+      stage != told_stage_ && !(is_of_step(stage) && is_of_step(told_stage_));
+  if (!is_news && now_s - beat_s_ < kBeatS) return;
+  Note note;
+  note.kind = NoteKind::kBeat;
+  note.origin = rank_;
+  note.state = own_state();
+  told_stage_ = note.state.stage;
+  beat_s_ = now_s;
+  ring_.send_to_neighbours(note);
+}
+
+void Watchdog::receive(int, const Note& note) {
+  switch (note.kind) {
+    case NoteKind::kHello:
+    case NoteKind::kBeat:
+    case NoteKind::kGoodbye:
+      return;  // the ring keeps them
+    case NoteKind::kLeaving:
+    case NoteKind::kVerdict:
+      return begin_end(note);
+    case NoteKind::kOperations:
+      operations_[note.origin] = note.text;
+      return;
+    case NoteKind::kSpoken:
+      exit_with(note.code);
+    case NoteKind::kQuestion: {
+      asked_s_ = monotonic_s();
+      answers_.assign(cards_.size(), std::nullopt);
+      Note answer;
+      answer.kind = NoteKind::kAnswer;
+      answer.state = own_state();
+      ring_.send_round(answer);
+      answers_[rank_] = answer.state;
+      return;
+    }
+    case NoteKind::kAnswer:
+      if (note.origin >= 0 && note.origin < std::ssize(answers_))
+        answers_[note.origin] = note.state;
+      return;
+  }
+}
+
+// What the worker's thread asks for.
+void Watchdog::obey() {
+  if (is_parting_ && !has_parted_) {
+    Note note;
+    note.kind = NoteKind::kGoodbye;
+    note.origin = rank_;
+    ring_.send_to_neighbours(note);
+    ring_.flush(kTickS);
+    has_parted_ = true;
+  }
+  if (leaving_code_ < 0) return;
+  if (end_ != nullptr) {
+    if (answer_ == Answer::kNone) answer_ = Answer::kSilence;
+  } else if (leaving_since_s_ < 0) {
+    leaving_since_s_ = monotonic_s();
+    Note note;
+    note.kind = NoteKind::kLeaving;
+    note.code = leaving_code_;
+    ring_.send_round(note);
+  } else if (answer_ == Answer::kNone &&
+             monotonic_s() - leaving_since_s_ > kAgreeToLeaveS) {
+    answer_ = Answer::kSpeak;
+  }
+  if (has_spoken_) {
+    Note note;
+    note.kind = NoteKind::kSpoken;
+    note.code = leaving_code_;
+    ring_.send_round(note);
+    exit_with(leaving_code_);
+  }
+}
+
+void Watchdog::look_at_neighbours() {
+  if (!gives_verdicts_ || leaving_since_s_ >= 0) return;
+  const double now_s = watch_clock().now_s();
+  for (const Ring::Neighbour& neighbour : ring_.neighbours()) {
+    if (end_ != nullptr || neighbour.has_said_goodbye) continue;
+    const std::string name =
+        name_of_rank(neighbour.rank, cards_[neighbour.rank]);
+    const double silent_s = now_s - neighbour.heard_s;
+    if (neighbour.was_up && !neighbour.is_up)
+      give_verdict(neighbour.rank, name + " died" + place_of(neighbour.state));
+    else if (neighbour.is_up && silent_s > kSilenceS)
+      give_verdict(neighbour.rank,
+                   fmt::format("{} stopped{}: silent for {:.0f} s", name,
+                               place_of(neighbour.state), silent_s));
+    else if (!neighbour.was_up && silent_s > kFirstWordS)
+      give_verdict(
+          neighbour.rank,
+          fmt::format("{} died at its start, or cannot be reached from {} "
+                      "(SYNCOPATE_INTERFACE names a network interface for the "
+                      "watchdog, run.watchdog = no does without)",
+                      name, cards_[rank_].host.data()));
+  }
+}
+
+void Watchdog::look_for_hang() {
+  if (!judges_hangs_ || end_ != nullptr || leaving_since_s_ >= 0) return;
+  const State own = own_state();
+  if ((own.is_waiting ? own.still_s : own.idle_s) <= own.limit_s) return;
+  const double now_s = monotonic_s();
+  if (asked_s_ < 0 || now_s - asked_s_ > kNextRollCallS) {
+    asked_s_ = now_s;
+    answers_.assign(cards_.size(), std::nullopt);
+    answers_[rank_] = own;
+    Note question;
+    question.kind = NoteKind::kQuestion;
+    ring_.send_round(question);
+    return;
+  }
+  if (now_s - asked_s_ < kRollCallS) return;
+  const std::optional<Hang> hang = judge_hang(answers_, own.limit_s);
+  if (!hang) return;
+  const State& state = *answers_[hang->rank];
+  const std::string name = name_of_rank(hang->rank, cards_[hang->rank]);
+  give_verdict(
+      hang->rank,
+      hang->do_all_wait
+          ? fmt::format("{} hangs{}: all ranks wait, and nothing has moved for "
+                        "{:.0f} s",
+                        name, place_of(state), own.still_s)
+          : fmt::format("{} hangs{}: no progress for {:.0f} s", name,
+                        place_of(state), state.idle_s));
+}
+
+void Watchdog::tell_slow_storage() {
+  if (!judges_hangs_) return;
+  const Activity::Now now = activity().now();
+  if (now.is_waiting || now.stage == Stage::kStep ||
+      now.stage == Stage::kCollective || now.since_s == noted_since_s_)
+    return;
+  const double idle_s = watch_clock().now_s() - now.worked_s;
+  if (idle_s < std::min(kSlowStorageS, io_timeout_s_ / 2)) return;
+  noted_since_s_ = now.since_s;
+  print_line(
+      fmt::format("note: rank {}: waiting for storage for {:.0f} s (stage {}; "
+                  "a hang after {:.0f} s: run.io_timeout_s)\n",
+                  rank_, idle_s, name_of(now.stage), io_timeout_s_.load()));
+}
+
+// --- ends
+// ----------------------------------------------------------------------
+
+void Watchdog::give_verdict(int subject, const std::string& text) {
+  Note note;
+  note.kind = NoteKind::kVerdict;
+  note.origin = rank_;
+  note.subject = subject;
+  note.code = static_cast<int>(ExitCode::kPeerLost);
+  note.text = text;
+  ring_.send_round(note);
+  begin_end(note);
+}
+
+// The first word counts; of ranks that leave at one moment, the lowest one's.
+void Watchdog::begin_end(const Note& note) {
+  const bool is_leaving = note.kind == NoteKind::kLeaving;
+  if (end_ != nullptr || answer_ == Answer::kSpeak) return;
+  if (is_leaving && leaving_since_s_ >= 0 && note.origin > rank_) return;
+  end_ = std::make_unique<End>();
+  end_->cause = note.kind;
+  end_->subject = is_leaving ? note.origin : note.subject;
+  end_->code = note.code;
+  end_->text = note.text;
+  end_->since_s = monotonic_s();
+  if (is_leaving) return;
+  Note last;
+  last.kind = NoteKind::kOperations;
+  last.text = joined_operations(OperationLog::kKept);
+  operations_[rank_] = last.text;
+  ring_.send_round(last);
+}
+
+void Watchdog::go_on_ending() {
+  const double waited_s = monotonic_s() - end_->since_s;
+  if (end_->cause == NoteKind::kLeaving) {
+    if (waited_s > kLongestWordsS) exit_with(end_->code);
+    return;
+  }
+  const int below = rank_ - (end_->subject < rank_ ? 1 : 0);
+  const double turn_s = below * kTurnToSpeakS;
+  // Who is stopped or dead has nothing to add.
+  const bool is_complete = operations_.size() + 1 >= cards_.size();
+  if (end_->subject != rank_ &&
+      (waited_s > turn_s + kCollectS || (waited_s >= turn_s && is_complete)))
+    speak();
+  constexpr double kLongestEndS = 8;
+  if (waited_s > kLongestEndS) exit_with(end_->code);
+}
+
+// The report's path, or why there is none.
+std::string Watchdog::write_report() const {
+  const std::string* const path = report_;
+  std::string text = "error: " + end_->text + "\n";
+  for (size_t rank = 0; rank < cards_.size(); ++rank) {
+    const auto found = operations_.find(static_cast<int>(rank));
+    text += fmt::format(
+        "\n{}: last operations (begin, duration)\n{}",
+        name_of_rank(static_cast<int>(rank), cards_[rank]),
+        found != operations_.end() ? found->second : "(did not answer)\n");
+  }
+  if (path == nullptr) return {};
+  // Storage may be what hangs: this thread does not wait for it.
+  auto is_done = std::make_shared<std::atomic<bool>>(false);
+  start_without_signals([text, path, is_done] {
+    std::FILE* const file = std::fopen(path->c_str(), "w");
+    if (file == nullptr) return;
+    const bool is_whole =
+        std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    if (std::fclose(file) == 0 && is_whole) *is_done = true;
+  }).detach();
+  for (const double end_s = monotonic_s() + kWriteS;
+       !*is_done && monotonic_s() < end_s;)
+    nap(0.01);
+  return *is_done ? *path : std::string();
+}
+
+void Watchdog::speak() {
+  const std::string path = write_report();
+  std::string text = "error: " + end_->text;
+  text +=
+      path.empty() ? "\n" : "; last operations of all ranks: " + path + "\n";
+  if (path.empty() && report_ != nullptr)
+    text += fmt::format("last operations of rank {}:\n{}", rank_,
+                        joined_operations(kShownOperations));
+  print_line(text);
+  nap(kTickS / 2);  // a launcher passes the line on before it sees a code
+  Note note;
+  note.kind = NoteKind::kSpoken;
+  note.code = end_->code;
+  ring_.send_round(note);
+  exit_with(end_->code);
+}
+
+void Watchdog::exit_with(int code) {
+  ring_.flush(3 * kTickS);
+  if (tell_launcher != nullptr) tell_launcher(code);
+  _exit(code);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# Collectives over slow links: hosts of one rank each, made of network
+# namespaces on this machine, behind token buckets. Prints a markdown table:
+# each collective against 2 (N-1)/N bytes / bandwidth, where the bandwidth is
+# that of the largest message point to point in the same run.
+#   tests/bench/links.sh                      everything, some minutes
+#   tests/bench/links.sh --run MBIT RANKS COMMAND...   one command on such hosts
+# Environment: RATES ("100 1000", Mbit/s), RANKS ("2 3 4"), BYTES
+# (65536,1048576,16777216), BY (all collectives), REPEATS (5), SYNCOPATE,
+# MPIEXEC (mpiexec.hydra), UCX_RNDV_THRESH (inf),
+# MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM (tsp_ring).
+# Needs root and iproute2: without them exit code 77.
+set -euo pipefail
+
+skip() { echo "skipped: $*"; exit 77; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+case ${1:-} in -h | --help) usage; exit 0 ;; esac
+
+bench=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+self=$bench/links.sh
+syncopate=${SYNCOPATE:-$bench/../../build/release/syncopate}
+mpiexec=${MPIEXEC:-mpiexec.hydra}
+native=${MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM:-tsp_ring}
+
+# Hydra's launcher in place of ssh: [options] HOST COMMAND...
+if [[ ${1:-} == --enter ]]; then
+  shift
+  while [[ $1 == -* ]]; do shift; done
+  host=$1
+  shift
+  exec unshare --uts -- ip netns exec "$host" \
+    bash -c "hostname $host; exec $*"
+fi
+
+# Everything lives in namespaces of this process's own, which go with it,
+# however it ends: nothing is taken down because nothing is put up outside.
+if [[ ${SLOW_LINKS:-} != inside ]]; then
+  ((EUID == 0)) || skip "network namespaces need root"
+  for tool in ip tc unshare "$mpiexec"; do
+    command -v "$tool" >/dev/null || skip "$tool is not installed"
+  done
+  [[ -x $syncopate ]] || { echo "$syncopate: not built" >&2; exit 66; }
+  private=(unshare --net --mount --pid --fork --kill-child --mount-proc)
+  "${private[@]}" true 2>/dev/null || skip "no namespaces may be made here"
+  SLOW_LINKS=inside exec "${private[@]}" "$self" "$@"
+fi
+mount -t tmpfs none /run
+mkdir /run/netns
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+printf '#!/bin/sh\nexec %q --enter "$@"\n' "$self" >"$scratch/enter"
+chmod +x "$scratch/enter"
+ip link set lo up
+
+# hosts COUNT MBIT: h1, h2, ... at 10.77.0.1, ..., each with its rate out and,
+# at the switch's port, in. The buffer is what a switch has: 2 MB.
+hosts() {
+  local i
+  ip link add switch type bridge
+  ip addr add 10.77.0.254/24 dev switch
+  ip link set switch up
+  for ((i = 1; i <= $1; ++i)); do
+    ip netns add "h$i"
+    ip link add "port$i" type veth peer name eth0 netns "h$i"
+    ip link set "port$i" master switch up
+    ip -n "h$i" addr add "10.77.0.$i/24" dev eth0
+    ip -n "h$i" link set lo up
+    ip -n "h$i" link set eth0 up
+    tc qdisc add dev "port$i" root tbf rate "$2mbit" burst 64kb limit 2mb
+    tc -n "h$i" qdisc add dev eth0 root tbf rate "$2mbit" burst 64kb limit 2mb
+  done
+}
+
+down() {
+  local i
+  for ((i = 1; i <= $1; ++i)); do ip netns del "h$i"; done
+  ip link del switch
+}
+
+# ranks N COMMAND...: one on each of the first N hosts.
+ranks() {
+  local count=$1 names
+  shift
+  names=$(seq -s, -f 'h%g' "$count")
+  # UCX's rendezvous over TCP lets a request for data wait behind data that
+  # leaves on the same connection: both directions at once become one by one.
+  # MPICH's own choice for `native` leaves the link idle a third of the time.
+  UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 OMP_WAIT_POLICY=passive \
+    UCX_RNDV_THRESH=${UCX_RNDV_THRESH:-inf} \
+    MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM=$native "$mpiexec" -launcher ssh \
+    -launcher-exec "$scratch/enter" -localhost 10.77.0.254 -hosts "$names" \
+    -n "$count" -ppn 1 "$@" </dev/null
+}
+
+if [[ ${1:-} == --run ]]; then
+  hosts "$3" "$2"
+  ranks "${@:3}"
+  exit
+fi
+
+cat >"$scratch/comm.ini" <<'INI'
+[run]
+steps = 1
+threads = 1
+workers = auto
+[model]
+family = logistic
+[data]
+kind = synthetic_images
+samples = 64
+batch = 4
+[optimizer]
+lr = 0.1
+INI
+sizes=${BYTES:-65536,1048576,16777216}
+options=("--bytes=$sizes" "--repeats=${REPEATS:-5}")
+[[ -z ${BY:-} ]] || options+=("--by=$BY")
+echo "UCX_RNDV_THRESH=${UCX_RNDV_THRESH:-inf}, native by $native, load $(cut -d' ' -f1 /proc/loadavg)," \
+  "$(sysctl -n net.ipv4.tcp_congestion_control)"
+echo
+echo '| link, Mbit/s | point to point, MB/s | ranks | bytes | by | ms | of the bound |'
+echo '|---:|---:|---:|---:|---|---:|---:|'
+for rate in ${RATES:-100 1000}; do
+  for count in ${RANKS:-2 3 4}; do
+    hosts "$count" "$rate"
+    ranks "$count" "$syncopate" bench comm "$scratch/comm.ini" \
+      "${options[@]}" >"$scratch/out"
+    down "$count"
+    awk -v rate="$rate" -v ranks="$count" -v last="${sizes##*,}" '
+      $1 ~ /^[0-9]+$/ && NF == 4 { row[++rows] = $0 }
+      $2 == "point_to_point" && $1 == last { bandwidth = $4 }
+      END {
+        if (!bandwidth) exit 1
+        for (i = 1; i <= rows; ++i) {
+          split(row[i], word, " ")
+          share = sprintf("%.0f%%", 100 * word[4] / bandwidth)
+          if (word[2] == "point_to_point") share = ""
+          printf "| %d | %.1f | %d | %d | %s | %.2f | %s |\n", rate, bandwidth,
+            ranks, word[1], word[2], word[3] / 1000, share
+        }
+      }' "$scratch/out" || { cat "$scratch/out"; exit 1; }
+  done
+done

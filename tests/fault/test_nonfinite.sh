@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# A gradient that is not finite, under every scheme: the run ends with code 76
+# and a line that names worker, step and tensor, and keeps its results; or the
+# step is left out and counted. So in one process and on ranks. Parameters that
+# are not finite end a run in any case.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+# shellcheck source=tests/e2e/scheme_keys.sh
+source "$here/scheme_keys.sh"
+export OMP_NUM_THREADS=1
+fault=(--faults.kind=nan --faults.rank=2 --faults.step=9)
+common=(--optimizer.lr=0.02 "${fault[@]}")
+
+train() { # train CODE WORLD NAME KEYS...: WORLD is process or ranks
+  local launch=() workers=(--run.workers=3)
+  if [[ $2 == ranks ]]; then
+    read -ra launch <<<"$(ranks 3)"
+    workers=()
+  fi
+  expect_code "$1" "${launch[@]}" "$SYNCOPATE" train tiny.ini "${common[@]}" \
+    "${workers[@]}" --run.name="$3" "${@:4}"
+}
+
+# Prints /summary/skipped_gradients; fails where a number of /train is not
+# finite.
+skipped() {
+  python - "runs/$1/results.h5" <<'PY'
+import sys
+import h5py
+import numpy as np
+with h5py.File(sys.argv[1]) as file:
+    for name, column in file["train"].items():
+        if name != "virtual_s" and not np.isfinite(column[...]).all():
+            sys.exit(f"/train/{name} is not finite")
+    value = file["summary"]["skipped_gradients"]
+    print(int(value[()]))
+PY
+}
+
+check_stop() { # check_stop WORLD SCHEME
+  local name=stop-$1-$2
+  # shellcheck disable=SC2046
+  train 76 "$1" "$name" --sync.scheme="$2" $(scheme_keys "$2")
+  grep -qE "^error: diverged: the gradient of '.*[.]conv.*' of worker 2 is not \
+finite at step 9 [(]results kept, this state is not saved[)]$" err ||
+    fail "$name: $(cat err)"
+  [[ $(wc -l <err) == 1 ]] || fail "$name: more than a line: $(cat err)"
+  [[ -s runs/$name/results.h5 ]] || fail "$name: no results"
+  # Of those before it, at most.
+  for folder in "runs/$name"/checkpoints/step-*; do
+    [[ ! -e $folder || 10#${folder##*-} -lt 10 ]] ||
+      fail "$name: saved $folder"
+  done
+}
+
+check_skip() { # check_skip WORLD SCHEME
+  local name=skip-$1-$2
+  # shellcheck disable=SC2046
+  train 0 "$1" "$name" --sync.scheme="$2" $(scheme_keys "$2") \
+    --run.on_nonfinite=skip
+  [[ $(skipped "$name") == 1 ]] || fail "$name: counted $(skipped "$name")"
+  grep -q 'left out: 1$' out || fail "$name: nothing in the log"
+}
+
+for scheme in $(all_schemes); do
+  check_stop process "$scheme"
+  check_skip process "$scheme"
+done
+on_ranks="bsp asp choco"
+[[ -z ${EXHAUSTIVE:-} ]] || on_ranks=$(all_schemes)
+for scheme in $on_ranks; do
+  check_stop ranks "$scheme"
+  check_skip ranks "$scheme"
+done
+
+# Worlds agree on what is left out, and so does a run that was resumed.
+python "$here/compare_runs.py" --replica-only runs/skip-process-bsp \
+  runs/skip-ranks-bsp || fail "skip: the worlds differ"
+train 0 process resumed --sync.scheme=bsp --run.on_nonfinite=skip \
+  --run.stop_at=12
+common=(--optimizer.lr=0.02)
+train 0 process resumed --sync.scheme=bsp --run.on_nonfinite=skip
+python "$here/compare_runs.py" --virtual runs/skip-process-bsp runs/resumed ||
+  fail "skip: a resumed run differs"
+[[ $(skipped resumed) == 1 ]] || fail "resumed: $(skipped resumed) skipped"
+
+# An update that blows up; nothing to skip then.
+common=(--optimizer.lr=1e30 --schedule.kind=constant)
+for what in stop skip; do
+  train 76 process "blown-$what" --run.on_nonfinite=$what --schedule.warmup=0
+  grep -qE "^error: diverged: .*parameter '.*'.* [(]results kept" err ||
+    fail "blown-$what: $(cat err)"
+done
+finish

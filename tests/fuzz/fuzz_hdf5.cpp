@@ -1,0 +1,42 @@
+// One's own images: HDF5 files of others. A crash or a loop of HDF5 itself is
+// refused like any other fault, in the child that reads.
+#include <cmath>
+
+#include "data/loader.h"
+#include "fuzz.h"
+
+namespace syncopate {
+namespace {
+
+void check(const ImageSet& set) {
+  const ImageSpec& spec = set.spec;
+  const int64_t elems = set.samples * spec.H * spec.W * spec.C;
+  if (const auto* bytes = std::get_if<std::vector<uint8_t>>(&set.pixels)) {
+    if (std::ssize(*bytes) != elems) fuzz::found("bytes are missing");
+  } else {
+    const auto& floats = std::get<std::vector<float>>(set.pixels);
+    if (std::ssize(floats) != elems) fuzz::found("floats are missing");
+    for (const float value : floats)
+      if (!std::isfinite(value)) fuzz::found("a value that is not finite");
+  }
+  if (std::ssize(set.labels) != set.samples) fuzz::found("labels are missing");
+  for (const int32_t label : set.labels)
+    if (label < 0 || label >= spec.classes) fuzz::found("a label out of range");
+}
+
+}  // namespace
+}  // namespace syncopate
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace syncopate;
+  DataOptions options;
+  options.kind = "hdf5";
+  options.path =
+      fuzz::scratch_file("own.h5", {reinterpret_cast<const char*>(data), size});
+  fuzz::accept_or_refuse(options.path, [&] {
+    const Dataset set = load_dataset(options);
+    check(set.train);
+    check(set.test);
+  });
+  return 0;
+}

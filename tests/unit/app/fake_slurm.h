@@ -1,0 +1,77 @@
+// A Slurm that says what a test wants: programs in a folder at the head of
+// PATH, and the variables of a job; all undone with the object.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+
+namespace syncopate {
+
+// Gone with the object.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (fs::temp_directory_path() / "app-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~ScratchFolder() { fs::remove_all(path_); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+class FakeSlurm {
+ public:
+  FakeSlurm() {
+    for (const char* name :
+         {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
+          "SLURM_RESTART_COUNT", "SLURM_JOB_END_TIME"})
+      set(name, std::nullopt);
+    const char* path = ::getenv("PATH");
+    set("PATH", folder_.path().string() + ":" + (path ? path : "/usr/bin"));
+  }
+  ~FakeSlurm() {
+    for (const auto& [name, value] : before_)
+      if (value)
+        ::setenv(name.c_str(), value->c_str(), 1);
+      else
+        ::unsetenv(name.c_str());
+  }
+  FakeSlurm(const FakeSlurm&) = delete;
+  FakeSlurm& operator=(const FakeSlurm&) = delete;
+
+  // nullopt: unset.
+  void set(const std::string& name, const std::optional<std::string>& value) {
+    const char* text = ::getenv(name.c_str());
+    before_.try_emplace(name,
+                        text ? std::optional<std::string>(text) : std::nullopt);
+    if (value)
+      ::setenv(name.c_str(), value->c_str(), 1);
+    else
+      ::unsetenv(name.c_str());
+  }
+
+  // squeue becomes this script of a shell.
+  void squeue(const std::string& script) {
+    const fs::path path = folder_.path() / "squeue";
+    std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
+    fs::permissions(path, fs::perms::owner_all);
+  }
+
+ private:
+  ScratchFolder folder_;
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+}  // namespace syncopate
