@@ -15,6 +15,7 @@ die() { # die CODE LINE
   exit "$1"
 }
 
+case ${1:-} in -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 (($# == 2)) || die 64 "usage: jobs/fetch_data.sh fashion-mnist|cifar10|cifar100 DIR"
 name=$1 dir=${2%/}
 

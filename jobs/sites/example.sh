@@ -18,3 +18,11 @@ fi
 mpi=pmi2                      # srun --mpi=list shows what this Slurm has
 srun_options=(--cpu-bind=cores)
 # syncopate=/path/to/syncopate  # else $SYNCOPATE, or the build of this checkout
+
+# Hosts with one rank each and no faster network than TCP: without these two, two
+# ranks that sum 4 MiB at 100 Mbit/s had 62% of the link where they have 98%
+# (ring), and four had 63% where they have 99% (native); see tests/bench/README.md,
+# "On limited links". Not for several ranks a host: there the first made the ring
+# seven times slower.
+# export UCX_RNDV_THRESH=inf
+# export MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM=tsp_ring

@@ -39,6 +39,9 @@ struct Engine {
   std::unique_ptr<Sampler> sampler;
   std::unique_ptr<Model> model;
   RunPlan plan;
+  // Training would need more memory than this process may take here: what and
+  // how much, and a batch that fits. Empty: it fits.
+  std::string memory_shortage;
   // Of sync_switch: what each phase runs by, sync.scheme its own.
   std::vector<Options> phases;
 

@@ -64,10 +64,12 @@ void recompute_statistics(const Engine& engine, const ReplicaView& model) {
   for (const int64_t place : places) order.push_back(engine.split.train[place]);
   const auto batches =
       engine.problem->make_batches(engine, SetPart::kTraining, size);
-  for (int64_t i = 0; i < count; ++i)
+  for (int64_t i = 0; i < count; ++i) {
     engine.model->recompute_statistics(
         *engine.context, model,
         batches->get(std::span(order).subspan(i * size, size)), i);
+    activity().progress();
+  }
 }
 
 namespace {

@@ -37,16 +37,18 @@ std::optional<int64_t> number_in(const fs::path& file) {
   return std::nullopt;
 }
 
-// What a group may still take: pages of files that nobody has used lately are
-// given back first.
+// What a group may still take: pages of files, such as the data just read, are
+// given back when they are needed. (Those of tmpfs are neither.)
 int64_t left_in(const fs::path& folder,
                 const char* limit_file,
                 const char* usage_file,
-                const char* inactive) {
+                const std::string& prefix) {
   const auto limit = number_in(folder / limit_file);
   const auto usage = number_in(folder / usage_file);
   if (!limit || !usage) return kNoLimit;
-  const int64_t returned = field(folder / "memory.stat", inactive).value_or(0);
+  int64_t returned = 0;
+  for (const char* pages : {"inactive_file", "active_file"})
+    returned += field(folder / "memory.stat", prefix + pages).value_or(0);
   return std::max<int64_t>(0, *limit - *usage + returned);
 }
 
@@ -79,11 +81,9 @@ MemoryLeft cgroup_memory_left(const fs::path& membership,
     for (;; group = group.parent_path()) {
       const fs::path folder = root / group.relative_path();
       least = std::min(
-          least,
-          is_second
-              ? left_in(folder, "memory.max", "memory.current", "inactive_file")
-              : left_in(folder, "memory.limit_in_bytes",
-                        "memory.usage_in_bytes", "total_inactive_file"));
+          least, is_second ? left_in(folder, "memory.max", "memory.current", "")
+                           : left_in(folder, "memory.limit_in_bytes",
+                                     "memory.usage_in_bytes", "total_"));
       if (!group.has_relative_path()) break;
     }
   }
@@ -97,7 +97,7 @@ MemoryLeft host_memory_left(int processes) {
   if (available < shared.bytes) shared = {available, "the memory of this host"};
   shared.bytes /= std::max(1, processes);
   const MemoryLeft own[] = {
-      {left_in_rlimit(RLIMIT_AS, "VmSize:"), "ulimit -v"},
+      {left_in_rlimit(RLIMIT_AS, "VmSize:"), "ulimit -v", true},
       {left_in_rlimit(RLIMIT_DATA, "VmData:"), "ulimit -d"}};
   MemoryLeft least = shared;
   for (const MemoryLeft& limit : own)

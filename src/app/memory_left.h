@@ -12,6 +12,7 @@ namespace syncopate {
 struct MemoryLeft {
   int64_t bytes;
   std::string limit;  // what sets it: "ulimit -v", "the cgroup's limit"
+  bool is_address_space = false;  // which counts what is reserved, too
 };
 
 // Host memory as of now: the least of what the host has, what the control

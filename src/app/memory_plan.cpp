@@ -85,17 +85,15 @@ class Planner {
     return low;
   }
 
-  // What fits into `left` with room for what is not planned: stacks, libraries
-  // and their working memory. eval_batch is kept where that is possible.
-  std::optional<MemoryPlan> fitting(int64_t left) {
+  // What fits into `left` with room for what is not planned. eval_batch is kept
+  // where that is possible.
+  std::optional<MemoryPlan> fitting(const MemoryLeft& left) {
     const Options& options = engine_.options;
+    const int64_t room = left.bytes - unplanned_bytes(left);
     const auto fits = [&](int64_t batch, int64_t eval_batch) {
-      // Address space as measured: libraries, a worker's stacks, what malloc
-      // keeps for a thread.
-      const int64_t unplanned =
-          (160 + 170 * workers_ + 72 * engine_.threads) * (int64_t{1} << 20);
       const int64_t total = plan(batch, eval_batch).total();
-      return total + total / 16 + unplanned <= left;
+      // Measured: libraries work in a quarter of it, or less.
+      return total + total / 4 <= room;
     };
     const int64_t eval_batch = largest(
         options.eval.batch, [&](int64_t size) { return fits(1, size); });
@@ -107,6 +105,17 @@ class Planner {
   }
 
  private:
+  // From the smallest limits under which small networks run, and some more. For
+  // each thread malloc reserves 64 MiB of addresses, its stack takes 8; a
+  // worker has a thread that prepares batches.
+  int64_t unplanned_bytes(const MemoryLeft& left) const {
+    int64_t mib = 50 + 20 * workers_ + 9 * engine_.threads;
+    if (left.is_address_space) mib = 132 + 72 * (workers_ + engine_.threads);
+    // What libraries work in on a GPU.
+    if (engine_.device->kind() == DeviceKind::kCuda) mib = 400;
+    return mib * (int64_t{1} << 20);
+  }
+
   Engine& engine_;
   int64_t workers_;  // in this process
   int64_t replicas_ = 0;
@@ -114,7 +123,7 @@ class Planner {
 
 std::string advice(const Engine& engine,
                    const std::optional<MemoryPlan>& plan) {
-  if (!plan) return "not even a batch of 1 fits";
+  if (!plan) return "a batch of 1 may not fit either";
   std::string text = fmt::format("data.batch = {}", plan->batch);
   if (plan->eval_batch != engine.options.eval.batch)
     text += fmt::format(" with eval.batch = {}", plan->eval_batch);
@@ -139,12 +148,13 @@ void plan_memory(const Session& session, Engine& engine) {
   const MemoryPlan wanted = planner.plan(engine.options.data.batch,
                                          engine.options.eval.batch, &is_there);
   if (is_there && wanted.total() <= left.bytes) return;
-  const std::string fitting = advice(engine, planner.fitting(left.bytes));
-  fail(ExitCode::kBadInput,
-       "data.batch: {} with eval.batch = {}: out of memory: {} needed, {} left "
-       "by {}; {}",
-       wanted.batch, wanted.eval_batch, text_of(wanted), bytes_text(left.bytes),
-       left.limit, fitting);
+  engine.memory_shortage = fmt::format(
+      "data.batch: {} with eval.batch = {}: out of memory: {} needed, {} left "
+      "by {}; {}",
+      wanted.batch, wanted.eval_batch, text_of(wanted), bytes_text(left.bytes),
+      left.limit, advice(engine, planner.fitting(left)));
+  if (!is_there) fail(ExitCode::kBadInput, "{}", engine.memory_shortage);
+  planner.plan(wanted.batch, wanted.eval_batch);  // smaller ones were tried
 }
 
 std::string out_of_memory_line(const Session& session, Engine& engine) {

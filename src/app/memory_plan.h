@@ -9,8 +9,8 @@
 
 namespace syncopate {
 
-// Plans the engine's network for its batches. Error(kBadInput): they need more
-// than this process may take.
+// Plans the engine's network for its batches and sets memory_shortage.
+// Error(kBadInput): there is not as much memory as the activations take.
 void plan_memory(const Session& session, Engine& engine);
 
 // For memory that ran out later, by what is not planned: what was, and a batch

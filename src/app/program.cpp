@@ -1,5 +1,7 @@
 // From argv to a command, and from its end to the exit code.
+#include <fcntl.h>
 #include <unistd.h>
+
 #include <cstdio>
 
 #include "app/commands.h"
@@ -80,6 +82,12 @@ std::string help_text() {
   return text;
 }
 
+// A file of a run must not become stdout where its caller has closed that.
+void open_standard_files() {
+  for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number)
+    if (fcntl(number, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
+}
+
 ExitCode run_line(Session& session, const CommandLine& line) {
   if (line.command == "--help" || line.command == "--version") {
     if (session.rank() == 0)
@@ -102,6 +110,7 @@ ExitCode run_line(Session& session, const CommandLine& line) {
 }  // namespace
 
 void run_program(int argc, char** argv) {
+  open_standard_files();
   if (launched_by_mpi()) go_on_under_guardian();
   std::unique_ptr<Session> session;
   try {
@@ -120,6 +129,7 @@ void run_program(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     if (session)
       session->fail_alone(Error(ExitCode::kInternal, "out of memory"));
+    std::fputs("error: out of memory\n", stderr);
     _exit(static_cast<int>(ExitCode::kInternal));
   } catch (const std::exception& error) {
     if (session)

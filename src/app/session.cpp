@@ -129,6 +129,7 @@ void Session::watch(const RunOptions& options, const std::string& report) {
                         .judges_hangs = !report.empty(),
                         .step_timeout_s = options.step_timeout_s,
                         .io_timeout_s = options.io_timeout_s});
+  activity().progress();  // data may have been read for longer than the limits
   tell_guardian(options.watchdog);
 }
 

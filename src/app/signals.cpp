@@ -10,6 +10,19 @@ namespace {
 
 volatile sig_atomic_t request = 0;
 
+// What nohup is for. Looked at before libraries are set up, some of which take
+// the signal for themselves.
+bool is_hangup_ignored = false;
+
+void look_at_hangup() {
+  struct sigaction now {};
+  sigaction(SIGHUP, nullptr, &now);
+  is_hangup_ignored = now.sa_handler == SIG_IGN;
+}
+
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const look_first)() = &look_at_hangup;
+
 void on_signal(int number) {
   if (number == SIGINT) {
     if (request == static_cast<int>(StopRequest::kInterrupt)) _exit(130);
@@ -42,8 +55,12 @@ void install_signal_handlers() {
   action.sa_handler = &on_signal;
   action.sa_flags = SA_RESTART;  // files being written go on
   sigemptyset(&action.sa_mask);
-  for (int number : {SIGTERM, SIGUSR1, SIGHUP, SIGINT})
-    sigaction(number, &action, nullptr);
+  for (int number : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
+    if (number == SIGHUP && is_hangup_ignored)
+      signal(SIGHUP, SIG_IGN);
+    else
+      sigaction(number, &action, nullptr);
+  }
 }
 
 StopRequest requested_stop() {

@@ -18,7 +18,8 @@ enum class StopRequest : int {
 const char* name_of(StopRequest request);
 
 // After MPI_Init: some MPI libraries install handlers of their own. A second
-// SIGINT ends the process at once with 130.
+// SIGINT ends the process at once with 130. SIGHUP stays ignored where the
+// process was started so.
 void install_signal_handlers();
 StopRequest requested_stop();
 

@@ -52,21 +52,22 @@ bool TimeLimit::is_near(double needed_s) const {
   return left_s() <= needed_s;
 }
 
-std::string TimeLimit::complaint(double needed_s) {
-  if (has_complained_) return {};
-  std::string text;
-  if (left_s() < needed_s)
-    text = fmt::format(
-        "a checkpoint in time may not be possible: stopping takes about {}, "
-        "{} are left",
-        human_seconds(needed_s), human_seconds(std::max(0.0, left_s())));
-  else if (is_blind_ && needed_s > kKillWait_s)
-    text = fmt::format(
-        "stopping takes about {}, and the end of this job is not known here: "
-        "ask for a signal that long before it (sbatch --signal=USR1@{:.0f})",
-        human_seconds(needed_s), std::ceil(needed_s + kLauncher_s));
-  has_complained_ = !text.empty();
-  return text;
+std::string TimeLimit::too_late(double expected_s) {
+  if (has_said_late_ || left_s() >= expected_s) return {};
+  has_said_late_ = true;
+  return fmt::format(
+      "a checkpoint in time may not be possible: it takes about {}, {} are "
+      "left",
+      human_seconds(expected_s), human_seconds(std::max(0.0, left_s())));
+}
+
+std::string TimeLimit::needs_signal(double needed_s) {
+  if (has_said_blind_ || !is_blind_ || needed_s <= kKillWait_s) return {};
+  has_said_blind_ = true;
+  return fmt::format(
+      "stopping takes about {}, and the end of this job is not known here: ask "
+      "for a signal that long before it (sbatch --signal=USR1@{:.0f})",
+      human_seconds(needed_s), std::ceil(needed_s + kLauncher_s));
 }
 
 }  // namespace syncopate

@@ -24,10 +24,13 @@ class TimeLimit {
   // known; empty where nothing ends this process.
   const std::string& description() const { return description_; }
 
-  // What is wrong if stopping takes `needed_s`, most of it a checkpoint: there
-  // will be no time for one, or only a signal can tell when it is time. Empty:
-  // nothing. Said once, by rank 0.
-  std::string complaint(double needed_s);
+  // For the log before a checkpoint that takes `expected_s`: less is left, so
+  // it may be cut off. Empty: enough is left, or it was said before.
+  std::string too_late(double expected_s);
+
+  // For the log when it is known that stopping takes `needed_s`: only a signal
+  // can tell when it is time. Empty: that is not so, or it was said before.
+  std::string needs_signal(double needed_s);
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -35,7 +38,7 @@ class TimeLimit {
 
   double end_s_ = kNever;  // of monotonic_s(): all must be over by then
   bool is_blind_ = false;  // in a job whose end nobody tells
-  bool has_complained_ = false;
+  bool has_said_late_ = false, has_said_blind_ = false;
   std::string description_;
 };
 

@@ -110,6 +110,8 @@ ExitCode command_train(Session& session, const CommandLine& line) {
       refuse_if_owned(line.only_argument("INPUT.ini"), line.overrides);
     engine =
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
+    if (!engine->memory_shortage.empty())
+      fail(ExitCode::kBadInput, "{}", engine->memory_shortage);
     directory = std::make_unique<RunDirectory>(engine->options);
     open_run(session, *engine, *directory);
     std::error_code ignored;

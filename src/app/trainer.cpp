@@ -1,9 +1,6 @@
 #include "app/trainer.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
 
 #include "app/audit.h"
 #include "app/evaluator.h"
@@ -11,7 +8,6 @@
 #include "base/text.h"
 #include "checkpoint/agreement.h"
 #include "comm/tags.h"
-#include "ops/reduce.h"
 
 namespace syncopate {
 namespace {
@@ -76,14 +72,6 @@ void Trainer::enter(Stage stage, int64_t step) {
   faults_.strike(stage, step);
 }
 
-void Trainer::bucket_ready(const Bucket& bucket) {
-  if (!checks_whole_gradient_) {
-    check_gradient(bucket.offset, bucket.elems);
-    if (bucket.is_last) guard_.finish();
-  }
-  scheme_->gradient_ready(bucket);
-}
-
 // In one process a step takes virtual time only. Backward has run at once; its
 // reports are replayed at the virtual moments at which they would have come,
 // so that a bucket's messages start when its gradients are ready.
@@ -103,34 +91,9 @@ void Trainer::replay_in_virtual_time(double step_s) {
   }
 }
 
-// The tensor that faults strike: in the middle, and not of zeros.
-const ParameterEntry& Trainer::struck() const {
-  const auto& entries = engine_.model->parameters().entries();
-  for (size_t i = entries.size() / 2; i < entries.size(); ++i)
-    if (entries[i].role == Role::kWeight) return entries[i];
-  return entries[0];
-}
-
-// A NaN where a fault is asked for comes before anything looks at the gradient.
-void Trainer::check_gradient(int64_t offset, int64_t elems) {
-  const int64_t place = struck().offset;
-  if (place >= offset && place < offset + elems &&
-      faults_.spoils("nan", scheme_->steps_done())) {
-    const float nan = std::numeric_limits<float>::quiet_NaN();
-    engine_.device->copy(replica_.gradients.data() + place, &nan, sizeof nan,
-                         *engine_.stream);
-  }
-  guard_.check(offset, elems);
-}
-
-// Of the mantissa: what a fault of memory does to one parameter.
-void Trainer::flip_bit() {
-  OnHost parameter(*engine_.device, *engine_.stream,
-                   replica_.parameters.span().subspan(
-                       static_cast<size_t>(struck().offset), 1));
-  float& value = parameter.values()[0];
-  value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ 1u << 20);
-  parameter.put_back();
+Batch Trainer::next_batch() {
+  const AtStorage here;
+  return feed_->next();
 }
 
 void Trainer::forward_backward(const Plan& plan) {
@@ -153,7 +116,7 @@ void Trainer::forward_backward(const Plan& plan) {
       bucketer_.final_from(from, [this](const Bucket& b) { bucket_ready(b); });
   };
   for (int64_t i = 0; i < accumulate; ++i) {
-    const Batch batch = feed_->next();
+    const Batch batch = next_batch();
     const StepSettings settings{
         .loss_samples = engine_.loss_samples(endpoint_.rank()),
         .dropout_seed = static_cast<uint64_t>(engine_.options.run.seed),
@@ -179,50 +142,19 @@ void Trainer::forward_backward(const Plan& plan) {
   if (is_virtual) replay_in_virtual_time(stragglers_.virtual_s(plan.step));
 }
 
-// Looks at the sums of the step whose batches are pending.
-void Trainer::settle_loss() {
-  if (pending_.empty()) return;
-  MetricSums sums{std::vector<double>(engine_.model->metrics().size(), 0.0), 0};
-  for (const PendingSums& batch : pending_) sums.add(batch.get());
-  pending_.clear();
-  const bool is_finite = std::isfinite(sums.values[0]);
-  if (!is_finite)
-    not_finite({.rank = endpoint_.rank(),
-                .step = pending_step_,
-                .what = Divergence::kLoss});
-  if (is_finite || !skips_nonfinite_) recorder_->metrics(sums);
-}
-
-// Findings come in the order of steps; a step's loss before its gradient, or
-// at the same time.
-void Trainer::settle(Settle which) {
-  while (const auto finding = guard_.settle(which == Settle::kAll))
-    not_finite({.rank = endpoint_.rank(),
-                .step = finding->step,
-                .what = Divergence::kGradient,
-                .tensor = engine_.model->parameters().find(finding->offset)});
-  settle_loss();
-}
-
-// A step that is left out counts once.
-void Trainer::not_finite(const Divergence& divergence) {
-  if (!skips_nonfinite_) {
-    diverged_ = first_of(diverged_, divergence);
-  } else if (divergence.step > skipped_at_) {
-    skipped_at_ = divergence.step;
-    recorder_->skipped_step();
-  }
-}
-
 // The steps until a stop takes effect, an evaluation and a checkpoint of twice
-// their longest so far; of a checkpoint that none has timed yet, its bytes at
-// the speed of a busy file system.
+// their longest so far.
 double Trainer::needed_to_stop_s() const {
-  constexpr double kBytesPerSecond = 100e6;
   const auto lag = static_cast<double>(scheme_->stop_lag());
-  const double checkpoint_s =
-      checkpoint_s_ > 0 ? checkpoint_s_ : checkpoint_bytes() / kBytesPerSecond;
-  return 2 * (lag * step_s_ + evaluation_s_ + checkpoint_s);
+  return 2 * (lag * step_s_ + evaluation_s_ + checkpoint_expected_s());
+}
+
+// Of a checkpoint that none has timed yet: its bytes at the speed of a busy
+// file system.
+double Trainer::checkpoint_expected_s() const {
+  constexpr double kBytesPerSecond = 100e6;
+  return checkpoint_s_ > 0 ? checkpoint_s_
+                           : checkpoint_bytes() / kBytesPerSecond;
 }
 
 double Trainer::checkpoint_bytes() const {
@@ -300,6 +232,7 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
     if (plan.stop) break;
     close_rows(plan.worker_steps);
     step(plan);
+    const AtStorage here;
     if (results_)
       session_.log().progress(plan.worker_steps / endpoint_.size() + 1,
                               engine_.plan.stop_at);
@@ -319,15 +252,7 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
 // virtual time, so that a run may have one boundary more than another.
 Trainer::Boundary Trainer::meet() {
   enter(Stage::kBoundary, scheme_->steps_done());
-  const int64_t bad =
-      first_nonfinite(*engine_.context, replica_.parameters.span());
-  if (bad >= 0) {
-    if (!diverged_)
-      diverged_ = {.rank = endpoint_.rank(),
-                   .step = scheme_->steps_done(),
-                   .what = Divergence::kParameters};
-    diverged_->parameter = engine_.model->parameters().find(bad);
-  }
+  check_parameters();
   const Word mine = word();
   std::vector<double> said = {static_cast<double>(scheme_->steps_done()),
                               static_cast<double>(mine.stop), boundary_s_};
@@ -368,24 +293,6 @@ int64_t Trainer::next_boundary(int64_t worker_steps) const {
     if (every > 0)
       until = std::min(until, (worker_steps / (every * N) + 1) * every * N);
   return until;
-}
-
-void Trainer::audit(const Position& at) {
-  std::string difference;
-  recorder_->uncounted([&] {
-    difference = audit_replicas(
-        *engine_.context, endpoint_,
-        [this](StateVisitor& visitor) { scheme_->visit_state(visitor); });
-  });
-  if (difference.empty()) return;
-  recorder_->finish(at, "replicas differ", "none");
-  if (results_) results_->commit();
-  throw AgreedError(Error(
-      ExitCode::kInternal,
-      fmt::format("replicas, which {} keeps equal, are not after step {}: {} "
-                  "(a fault of memory or network; results kept, this state is "
-                  "not saved: run again to go on from the last checkpoint)",
-                  engine_.options.sync.scheme, at.step, difference)));
 }
 
 void Trainer::evaluate(const Position& at) {
@@ -447,18 +354,6 @@ Ending Trainer::run() {
   if (!is_cut_short) return Ending::kFinished;
   return here.stop == StopRequest::kInterrupt ? Ending::kInterrupted
                                               : Ending::kStopped;
-}
-
-Ending Trainer::end_diverged(const Position& at, const Divergence& divergence) {
-  recorder_->finish(at, "diverged");
-  if (results_) {
-    results_->commit();
-    std::fprintf(stderr,
-                 "error: diverged: %s (results kept, this state is not "
-                 "saved)\n",
-                 divergence.text(engine_.model->parameters()).c_str());
-  }
-  return Ending::kDiverged;
 }
 
 }  // namespace syncopate

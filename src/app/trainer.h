@@ -53,6 +53,7 @@ class Trainer {
   void enter(Stage stage, int64_t step);  // what the watchdog is told
   void bucket_ready(const Bucket& bucket);
   void check_gradient(int64_t offset, int64_t elems);
+  void check_parameters();
   const ParameterEntry& struck() const;
   void flip_bit();
   void start_or_resume();
@@ -63,6 +64,7 @@ class Trainer {
   void resume(const FoundCheckpoint& found);
   void run_segment(const Boundary& from, int64_t until);
   void step(const Plan& plan);
+  Batch next_batch();
   void forward_backward(const Plan& plan);
   void replay_in_virtual_time(double step_s);
   // What happens to a step when its numbers are looked at.
@@ -79,9 +81,11 @@ class Trainer {
   void audit(const Position& at);
   void evaluate(const Position& at);
   void save(const Position& at);
+  void warn(const std::string& text);  // nothing where it is empty
   void visit_state(StateVisitor& visitor);
   std::map<std::string, std::string> facts() const;
   double needed_to_stop_s() const;
+  double checkpoint_expected_s() const;
   double checkpoint_bytes() const;  // of all workers, about
 
   Session& session_;

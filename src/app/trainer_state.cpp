@@ -140,7 +140,10 @@ void Trainer::save(const Position& at) {
   if (saved_at_ == at.worker_steps) return;
   enter(Stage::kCheckpoint, scheme_->steps_done());
   const double begin = monotonic_s();
-  if (results_) results_->commit();
+  if (results_) {
+    warn(time_limit_.too_late(checkpoint_expected_s()));
+    results_->commit();
+  }
   scheme_->quiesce();
   fs::path folder;
   try {
@@ -163,9 +166,11 @@ void Trainer::save(const Position& at) {
     session_.log().line("checkpoint committed: {}", folder.string());
   saved_at_ = at.worker_steps;
   checkpoint_s_ = std::max(checkpoint_s_, monotonic_s() - begin);
-  if (!results_) return;
-  const std::string complaint = time_limit_.complaint(needed_to_stop_s());
-  if (!complaint.empty()) session_.log().warning(complaint);
+  if (results_) warn(time_limit_.needs_signal(needed_to_stop_s()));
+}
+
+void Trainer::warn(const std::string& text) {
+  if (!text.empty()) session_.log().warning(text);
 }
 
 }  // namespace syncopate

@@ -71,6 +71,9 @@ ExitCode command_validate(Session& session, const CommandLine& line) {
         session.log().line("{}", read);
     engine->model->open_start();
     print_plan(session.log(), *engine);
+    // Not necessarily the machine on which it is to run.
+    if (!engine->memory_shortage.empty())
+      session.log().warning("on this machine: " + engine->memory_shortage);
     session.log().line("ok        {}", line.positional[0]);
   });
   return ExitCode::kDone;

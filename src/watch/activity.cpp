@@ -67,12 +67,23 @@ void Activity::wait_ends() {
   worked_s_.store(watch_clock().now_s(), kRelaxed);
 }
 
+void Activity::storage_begins() {
+  worked_s_.store(watch_clock().now_s(), kRelaxed);
+  is_at_storage_.store(true, kRelaxed);
+}
+
+void Activity::storage_ends() {
+  worked_s_.store(watch_clock().now_s(), kRelaxed);
+  is_at_storage_.store(false, kRelaxed);
+}
+
 void Activity::message_moved() {
   moved_s_.store(watch_clock().now_s(), kRelaxed);
 }
 
 Activity::Now Activity::now() const {
-  return {stage_, step_, is_waiting_, since_s_, worked_s_, moved_s_};
+  return {stage_,   step_,     is_waiting_, is_at_storage_,
+          since_s_, worked_s_, moved_s_};
 }
 
 double Activity::median_step_s() const {

@@ -39,9 +39,10 @@ class Activity {
     Stage stage = Stage::kStart;
     int64_t step = 0;         // the worker's own count
     bool is_waiting = false;  // for other ranks
-    double since_s = 0;       // the stage was entered; of watch_clock()
-    double worked_s = 0;      // the worker itself last got on
-    double moved_s = 0;       // it did, or a message came or left
+    bool is_at_storage = false;
+    double since_s = 0;   // the stage was entered; of watch_clock()
+    double worked_s = 0;  // the worker itself last got on
+    double moved_s = 0;   // it did, or a message came or left
   };
 
   // The worker has come to a stage: this is progress.
@@ -51,6 +52,10 @@ class Activity {
   // Around a wait for other ranks, which is no time of the worker's own.
   void wait_begins() { is_waiting_.store(true, std::memory_order_relaxed); }
   void wait_ends();
+  // Around what may wait for storage within a step: it has the time of I/O,
+  // which begins anew with it and after it. Use AtStorage.
+  void storage_begins();
+  void storage_ends();
   // A message came or left, a task beside the worker ended.
   void message_moved();
 
@@ -63,7 +68,7 @@ class Activity {
 
   std::atomic<Stage> stage_ = Stage::kStart;
   std::atomic<int64_t> step_ = 0;
-  std::atomic<bool> is_waiting_ = false;
+  std::atomic<bool> is_waiting_ = false, is_at_storage_ = false;
   std::atomic<double> since_s_ = 0, worked_s_ = 0, moved_s_ = 0;
   std::atomic<double> step_began_s_ = -1;  // no step under way: negative
   std::atomic<uint64_t> num_steps_ = 0;
@@ -71,5 +76,14 @@ class Activity {
 };
 
 Activity& activity();  // of this process
+
+// Around what may wait for storage within a step.
+class AtStorage {
+ public:
+  AtStorage() { activity().storage_begins(); }
+  ~AtStorage() { activity().storage_ends(); }
+  AtStorage(const AtStorage&) = delete;
+  AtStorage& operator=(const AtStorage&) = delete;
+};
 
 }  // namespace syncopate

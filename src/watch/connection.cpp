@@ -132,7 +132,8 @@ void Connection::exchange() {
     is_connecting_ = false;
   }
   char buffer[1 << 14];
-  for (;;) {
+  constexpr size_t kMostAtOnce = 4 << 20;  // a stranger may never stop
+  while (in_.size() < kMostAtOnce) {
     const ssize_t count = ::recv(descriptor_, buffer, sizeof buffer, 0);
     if (count > 0) {
       in_.append(buffer, static_cast<size_t>(count));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -27,12 +28,13 @@ constexpr int kTicksStopped = 80;
 constexpr int kPassedOn[] = {SIGTERM, SIGUSR1, SIGHUP};
 
 int to_guardian = -1;
-volatile sig_atomic_t child = 0;
+volatile sig_atomic_t child = 0, last_passed_on = 0;
 
 // Asking twice for the same stop changes nothing, so what may have come to
 // this process only is passed on; an interrupt counts its times, and comes to
 // the whole group.
 void pass_on(int number) {
+  last_passed_on = number;
   if (child > 0) kill(static_cast<pid_t>(child), number);
 }
 
@@ -50,6 +52,18 @@ void pass_on(int number) {
   _exit(128 + number);
 }
 
+// A debugger goes on with the process that it started.
+bool is_traced() {
+  FILE* const file = std::fopen("/proc/self/status", "re");
+  if (file == nullptr) return false;
+  char line[256];
+  int tracer = 0;
+  while (std::fgets(line, sizeof line, file) != nullptr)
+    if (std::sscanf(line, "TracerPid: %d", &tracer) == 1) break;
+  std::fclose(file);
+  return tracer != 0;
+}
+
 [[noreturn]] void guard(pid_t pid, int from_child, const sigset_t& mask) {
   child = pid;
   struct sigaction action {};
@@ -64,9 +78,9 @@ void pass_on(int number) {
   for (;;) {
     pollfd input{from_child, POLLIN, 0};
     if (::poll(&input, 1, kTickMs) > 0) {
-      char word = 0;
-      const ssize_t count = ::read(from_child, &word, 1);
-      if (count == 1) is_watched = word == 'w';
+      char words[16];
+      const ssize_t count = ::read(from_child, words, sizeof words);
+      if (count > 0) is_watched = words[count - 1] == 'w';
       // The pipe is at its end a moment before the child is: do not spin.
       if (count == 0) ::usleep(1000);
     }
@@ -74,7 +88,10 @@ void pass_on(int number) {
     while (waitpid(pid, &status, WNOHANG | WUNTRACED | WCONTINUED) == pid) {
       if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
       if (WIFSIGNALED(status)) {
-        if (!is_watched) die_of(WTERMSIG(status));
+        const int number = WTERMSIG(status);
+        // Somebody wanted that, and who it was knows.
+        const bool is_asked_for = number == SIGINT || number == last_passed_on;
+        if (!is_watched || is_asked_for) die_of(number);
         for (int i = 0; i < kTicksToSpeak; ++i) ::usleep(1000 * kTickMs);
         _exit(static_cast<int>(ExitCode::kPeerLost));
       }
@@ -92,6 +109,7 @@ void pass_on(int number) {
 void go_on_under_guardian() {
   const char* wish = std::getenv("SYNCOPATE_GUARDIAN");
   if (wish != nullptr && std::string_view(wish) == "0") return;
+  if (is_traced()) return;
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return;
   const pid_t guardian = getpid();

@@ -9,7 +9,7 @@ namespace syncopate {
 
 // Goes on in a child process; the calling one stays behind as its guardian and
 // never returns: it ends as the child does. To be called before there are
-// threads. SYNCOPATE_GUARDIAN=0: does nothing.
+// threads. SYNCOPATE_GUARDIAN=0, or under a debugger: does nothing.
 void go_on_under_guardian();
 
 // From the child: whether other ranks watch over this one. Until then, and

@@ -16,6 +16,7 @@ namespace {
 // A call that nobody answered is tried again, at the next address.
 constexpr double kCallS = 2, kPauseS = 0.2;
 constexpr double kIntroductionS = 5;  // for a caller to say who it is
+constexpr size_t kMostCallers = 16;   // strangers at a time
 
 }  // namespace
 
@@ -57,8 +58,7 @@ bool Ring::is_of_this_run(const Note& note, int rank) const {
          note.origin == rank;
 }
 
-// --- connections
-// ---------------------------------------------------------------
+// --- connections -------------------------------------------------------------
 
 void Ring::call_right() {
   Link& link = links_[kRight];
@@ -71,6 +71,7 @@ void Ring::call_right() {
     link.next_address = (link.next_address + 1) % card.addresses.size();
   } while (card.addresses[link.next_address] == 0);
   link.connection = Connection(card.addresses[link.next_address], card.port);
+  link.is_answered = false;
   link.connection.put(hello());
   link.tried_s = now_s;
 }
@@ -80,6 +81,7 @@ void Ring::accept_callers() {
     const int descriptor =
         ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (descriptor < 0) return;
+    if (callers_.size() == kMostCallers) callers_.erase(callers_.begin());
     callers_.push_back({Connection(descriptor), monotonic_s()});
   }
 }
@@ -93,8 +95,7 @@ void Ring::hear_callers() {
         is_of_this_run(*first, link.about.rank)) {
       link.connection = std::move(caller.connection);
       link.connection.put(hello());
-      link.about.is_up = link.about.was_up = true;
-      link.about.heard_s = watch_clock().now_s();
+      link.is_answered = true;
     } else if (first || monotonic_s() - caller.since_s > kIntroductionS) {
       caller.connection.close();
     }
@@ -104,8 +105,7 @@ void Ring::hear_callers() {
   });
 }
 
-// --- notes
-// -----------------------------------------------------------------------
+// --- notes -------------------------------------------------------------------
 
 void Ring::deliver(int side, const Note& note, const Receive& receive) {
   if (goes_round(note.kind)) {
@@ -116,20 +116,29 @@ void Ring::deliver(int side, const Note& note, const Receive& receive) {
   receive(links_[side].about.rank, note);
 }
 
+// A hello on a link: the called answers the caller's, and counts the link as up
+// only at the caller's second one, since a caller that has waited for long
+// hangs up and calls again. False: a stranger.
+bool Ring::meet(Link& link, const Note& note) {
+  if (!is_of_this_run(note, link.about.rank)) return false;
+  const bool is_caller = &link == &links_[kRight];
+  if (is_caller && !link.about.was_up) link.connection.put(hello());
+  link.is_answered = true;
+  link.about.is_up = link.about.was_up = true;
+  return true;
+}
+
 void Ring::hear(Link& link, const Receive& receive) {
   const int side = &link == &links_[kLeft] ? kLeft : kRight;
   link.connection.exchange();
   while (const std::optional<Note> note = link.connection.take()) {
     link.about.heard_s = watch_clock().now_s();
     if (note->kind == NoteKind::kHello) {
-      if (side != kRight || !is_of_this_run(*note, link.about.rank)) {
-        link.connection.close();
-        break;
-      }
-      link.about.is_up = link.about.was_up = true;
-      continue;
+      if (meet(link, *note)) continue;
+      link.connection.close();
+      break;
     }
-    if (!link.about.was_up) break;
+    if (!link.about.was_up) continue;
     if (note->kind == NoteKind::kBeat) link.about.state = note->state;
     if (note->kind == NoteKind::kGoodbye) link.about.has_said_goodbye = true;
     deliver(side, *note, receive);
@@ -158,7 +167,7 @@ void Ring::turn(double limit_s, const Receive& receive) {
 
 void Ring::send_to_neighbours(const Note& note) {
   for (Link& link : links_)
-    if (link.about.is_up) link.connection.put(note);
+    if (link.is_answered) link.connection.put(note);
 }
 
 void Ring::send_round(Note note) {

@@ -60,6 +60,7 @@ class Ring {
   struct Link {
     Neighbour about;
     Connection connection;
+    bool is_answered = false;  // a hello came: what is put is heard
     size_t next_address = 0;
     double tried_s = -1;
   };
@@ -71,6 +72,7 @@ class Ring {
   void call_right();
   void accept_callers();
   void hear_callers();
+  bool meet(Link& link, const Note& hello);
   void hear(Link& link, const Receive& receive);
   void deliver(int side, const Note& note, const Receive& receive);
   Note hello() const;

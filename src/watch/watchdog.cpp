@@ -30,15 +30,20 @@ constexpr double kSilenceS = 6;
 constexpr double kFirstWordS = 60;
 constexpr double kRollCallS = 1.5;  // for all answers to come in
 constexpr double kNextRollCallS = 5;
-// A rank speaks where all below it had so long to.
-constexpr double kTurnToSpeakS = 2;
+constexpr double kRollCallSARank = 2e-3;
 constexpr double kCollectS = 1;  // the others' last operations
-constexpr double kWriteS = 2;
+constexpr double kAbsentS = 2;   // who has not answered by then is gone
+constexpr double kWriteS = 1.5;
+// A rank speaks where all below it that are left had so long to: more than
+// they need to collect and to write.
+constexpr double kTurnToSpeakS = 3;
 // Ranks that fail at one moment: the lowest speaks.
 constexpr double kAgreeToLeaveS = 0.3;
 constexpr double kLongestWordsS = 5;  // of a rank that fails alone
 constexpr double kSlowStorageS = 60;
 constexpr int kShownOperations = 3;  // where no file can take them
+// Of all ranks together, in lines: all of it goes through every connection.
+constexpr size_t kMostOperations = 16384;
 
 void (*tell_launcher)(int) = nullptr;
 
@@ -46,6 +51,7 @@ void nap(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
+// The calling thread may wait for whoever reads stderr.
 void print_line(const std::string& line) {
   // In one piece, and past stdio: a worker may hold its lock for ever.
   [[maybe_unused]] const ssize_t written =
@@ -168,7 +174,9 @@ State Watchdog::own_state() const {
   state.is_waiting = now.is_waiting;
   state.idle_s = clock_s - now.worked_s;
   state.still_s = clock_s - std::max(now.worked_s, now.moved_s);
-  state.limit_s = limit_s(limits(), now.stage, activity().median_step_s());
+  state.limit_s =
+      limit_s(limits(), now.is_at_storage ? Stage::kBoundary : now.stage,
+              activity().median_step_s());
   std::strncpy(state.operation.data(), operations().last().c_str(),
                state.operation.size() - 1);
   return state;
@@ -207,16 +215,11 @@ void Watchdog::receive(int, const Note& note) {
       return;
     case NoteKind::kSpoken:
       exit_with(note.code);
-    case NoteKind::kQuestion: {
-      asked_s_ = monotonic_s();
-      answers_.assign(cards_.size(), std::nullopt);
-      Note answer;
-      answer.kind = NoteKind::kAnswer;
-      answer.state = own_state();
-      ring_.send_round(answer);
-      answers_[rank_] = answer.state;
+    case NoteKind::kQuestion:
+      // Of those that ask at one moment each has answered all.
+      if (asked_s_ < 0 || monotonic_s() - asked_s_ > kRollCallS)
+        answer_roll_call();
       return;
-    }
     case NoteKind::kAnswer:
       if (note.origin >= 0 && note.origin < std::ssize(answers_))
         answers_[note.origin] = note.state;
@@ -280,21 +283,31 @@ void Watchdog::look_at_neighbours() {
   }
 }
 
+// Begins one, for this rank; what comes in is of all.
+void Watchdog::answer_roll_call() {
+  asked_s_ = monotonic_s();
+  answers_.assign(cards_.size(), std::nullopt);
+  Note answer;
+  answer.kind = NoteKind::kAnswer;
+  answer.state = own_state();
+  answers_[rank_] = answer.state;
+  ring_.send_round(answer);
+}
+
 void Watchdog::look_for_hang() {
   if (!judges_hangs_ || end_ != nullptr || leaving_since_s_ >= 0) return;
   const State own = own_state();
   if ((own.is_waiting ? own.still_s : own.idle_s) <= own.limit_s) return;
   const double now_s = monotonic_s();
   if (asked_s_ < 0 || now_s - asked_s_ > kNextRollCallS) {
-    asked_s_ = now_s;
-    answers_.assign(cards_.size(), std::nullopt);
-    answers_[rank_] = own;
     Note question;
     question.kind = NoteKind::kQuestion;
     ring_.send_round(question);
+    answer_roll_call();
     return;
   }
-  if (now_s - asked_s_ < kRollCallS) return;
+  const auto size = static_cast<double>(cards_.size());
+  if (now_s - asked_s_ < kRollCallS + kRollCallSARank * size) return;
   const std::optional<Hang> hang = judge_hang(answers_, own.limit_s);
   if (!hang) return;
   const State& state = *answers_[hang->rank];
@@ -312,20 +325,22 @@ void Watchdog::look_for_hang() {
 void Watchdog::tell_slow_storage() {
   if (!judges_hangs_) return;
   const Activity::Now now = activity().now();
-  if (now.is_waiting || now.stage == Stage::kStep ||
-      now.stage == Stage::kCollective || now.since_s == noted_since_s_)
+  if (now.is_waiting || now.since_s == noted_since_s_) return;
+  if (!now.is_at_storage &&
+      (now.stage == Stage::kStep || now.stage == Stage::kCollective))
     return;
   const double idle_s = watch_clock().now_s() - now.worked_s;
   if (idle_s < std::min(kSlowStorageS, io_timeout_s_ / 2)) return;
   noted_since_s_ = now.since_s;
-  print_line(
-      fmt::format("note: rank {}: waiting for storage for {:.0f} s (stage {}; "
-                  "a hang after {:.0f} s: run.io_timeout_s)\n",
-                  rank_, idle_s, name_of(now.stage), io_timeout_s_.load()));
+  const std::string line = fmt::format(
+      "note: rank {}: waiting for storage for {:.0f} s (stage {}; "
+      "a hang after {:.0f} s: run.io_timeout_s)\n",
+      rank_, idle_s, name_of(now.stage), io_timeout_s_.load());
+  // stderr may be on the same storage, and this thread is to be heard from.
+  start_without_signals([line] { print_line(line); }).detach();
 }
 
-// --- ends
-// ----------------------------------------------------------------------
+// --- ends --------------------------------------------------------------------
 
 void Watchdog::give_verdict(int subject, const std::string& text) {
   Note note;
@@ -352,7 +367,8 @@ void Watchdog::begin_end(const Note& note) {
   if (is_leaving) return;
   Note last;
   last.kind = NoteKind::kOperations;
-  last.text = joined_operations(OperationLog::kKept);
+  last.text = joined_operations(std::clamp(kMostOperations / cards_.size(),
+                                           size_t{4}, OperationLog::kKept));
   operations_[rank_] = last.text;
   ring_.send_round(last);
 }
@@ -363,12 +379,19 @@ void Watchdog::go_on_ending() {
     if (waited_s > kLongestWordsS) exit_with(end_->code);
     return;
   }
-  const int below = rank_ - (end_->subject < rank_ ? 1 : 0);
-  const double turn_s = below * kTurnToSpeakS;
-  // Who is stopped or dead has nothing to add.
-  const bool is_complete = operations_.size() + 1 >= cards_.size();
+  // Who is stopped or dead has nothing to add, and with a host go others.
+  std::ptrdiff_t below = 0, heard = 0;
+  for (const auto& [rank, text] : operations_) {
+    if (rank == end_->subject) continue;
+    ++heard;
+    if (rank < rank_) ++below;
+  }
+  const int all_below = rank_ - (end_->subject < rank_ ? 1 : 0);
+  const double collect_s = heard + 1 == std::ssize(cards_) ? 0
+                           : below == all_below            ? kCollectS
+                                                           : kAbsentS;
   if (end_->subject != rank_ &&
-      (waited_s > turn_s + kCollectS || (waited_s >= turn_s && is_complete)))
+      waited_s >= static_cast<double>(below) * kTurnToSpeakS + collect_s)
     speak();
   constexpr double kLongestEndS = 8;
   if (waited_s > kLongestEndS) exit_with(end_->code);

@@ -68,6 +68,7 @@ class Watchdog {
   void obey();
   void look_at_neighbours();
   void look_for_hang();
+  void answer_roll_call();
   void tell_slow_storage();
   void beat();
   void give_verdict(int subject, const std::string& text);

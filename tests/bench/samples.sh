@@ -5,26 +5,15 @@
 #   tests/bench/samples.sh        everything; SQUAD=DIR VOCABULARY=FILE for the
 #                                 part on SQuAD's lengths
 # Environment: DEVICE (cpu, or cuda: larger networks in bf16), ROUNDS (3), THREADS
-# (2), SYNCOPATE (build/release, else build/cpu), PYTHON (one that has torch and h5py). See
-# README.md beside it.
+# (2), SYNCOPATE (build/release, else build/cpu), PYTHON (one that has torch and
+# h5py). See README.md beside it.
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 case ${1:-} in -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
-rounds=${ROUNDS:-3} threads=${THREADS:-2} device=${DEVICE:-cpu}
-syncopate=${SYNCOPATE:-$here/../../build/release/syncopate}
-[[ -x $syncopate ]] || syncopate=$here/../../build/cpu/syncopate
-[[ -x $syncopate ]] || { echo "$syncopate: not built" >&2; exit 66; }
-peer=''
-for candidate in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
-  "$candidate" -c 'import torch, h5py' 2>/dev/null && peer=$candidate && break
-done
+# shellcheck source=lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+rounds=${ROUNDS:-3} device=${DEVICE:-cpu}
+peer=$(find_python "torch, h5py")
 [[ -n $peer ]] || { echo "no Python with torch and h5py (apt install python3-torch python3-h5py)" >&2; exit 77; }
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-
-rate() { sed -n 's|^step: .*, \([0-9.]*\) samples/s.*|\1|p' "$1"; }
-memory() { sed -n 's|^memory *\([0-9]*\) MB at most.*|\1|p' "$1"; }
-median() { printf '%s\n' "$@" | sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 
 # compare NAME INPUT PEER_OPTIONS KEYS...: a line a round, medians, ratios.
 compare() {
@@ -33,13 +22,14 @@ compare() {
   family=$(sed -n 's/^family = *\([a-z]*\).*/\1/p' "$input")
   local what=squad
   [[ $family == bert ]] || what=criteo
-  "$syncopate" prepare $what "$input" -o "$scratch/samples.h5" "$@" >/dev/null
+  "$SYNCOPATE" prepare $what "$input" -o "$scratch/samples.h5" "$@" >/dev/null
   echo "== $name: $(basename "$input") $*"
   # The same network: as many parameters.
   local ours theirs
-  ours=$("$syncopate" validate "$input" "$@" | sed -n 's/^model.*: \([0-9]*\) parameters.*/\1/p')
+  "$SYNCOPATE" validate "$input" "$@" >"$scratch/c"
+  ours=$(parameters "$scratch/c")
   for ((round = 1; round <= rounds; ++round)); do
-    "$syncopate" bench step "$input" --run.threads="$threads" \
+    "$SYNCOPATE" bench step "$input" --run.threads="$threads" \
       --run.device="$device" "$@" >"$scratch/a"
     # shellcheck disable=SC2086
     "$peer" "$here/peer_samples.py" "$scratch/samples.h5" "$input" $options \
@@ -56,9 +46,7 @@ compare() {
     printf "memory %d, %d MB, ratio %.2f\n", m, n, m / n }'
 }
 
-echo "machine: $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)," \
-  "$(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg); $threads threads;" \
-  "PyTorch $("$peer" -c 'import torch; print(torch.__version__)')"
+echo "$(machine_line); PyTorch $("$peer" -c 'import torch; print(torch.__version__)')"
 if (($#)); then
   input=$1 options=''
   shift

@@ -4,8 +4,10 @@
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unset SLURM_JOB_ID SLURM_JOB_END_TIME SLURM_RESTART_COUNT
-long=(--run.steps=300 --run.log_every=1 --eval.every=0 --checkpoint.every=0
-  --schedule.horizon=300)
+# Seconds on a fast machine too: requests are looked for twice a second.
+total=1500
+long=(--run.steps="$total" --run.log_every=1 --eval.every=0 --checkpoint.every=0
+  --schedule.horizon="$total")
 
 # fact NAME KEYS...: what status says.
 fact() {
@@ -33,7 +35,7 @@ begin() {
   shift
   "$@" --run.name="$name" >"$name.out" 2>"$name.err" &
   pid=$!
-  await grep -q "^step .* 3/300" "$name.out"
+  await grep -qs "^step .* 3/$total" "$name.out"
 }
 ends_with() { # ends_with CODE: the one in the background
   local code=0
@@ -62,7 +64,7 @@ is ended stopped --run.name=stopped
 is stopped_by "STOP file" --run.name=stopped
 is request none --run.name=stopped
 step=$(fact step --run.name=stopped)
-((step >= 3 && step < 300)) || fail "stopped at step $step"
+((step >= 3 && step < total)) || fail "stopped at step $step"
 
 # One that is there before the start is honoured, once.
 touch runs/stopped/STOP
@@ -72,7 +74,7 @@ is stopped_by "STOP file" --run.name=stopped
 expect_code 0 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2 --run.name=stopped
 is ended finished --run.name=stopped
 is stopped_by none --run.name=stopped
-is step 300 --run.name=stopped
+is step $total --run.name=stopped
 expect_code 0 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2 --run.name=whole
 python "$here/compare_runs.py" runs/whole runs/stopped ||
   fail "a run that was stopped and resumed differs"
@@ -96,7 +98,7 @@ ends_with 75
 is stopped_by "STOP file" --run.name=mpi
 (($(fact step --run.name=mpi) >= 3)) || fail "three ranks left no checkpoint"
 begin evaluating "$SYNCOPATE" train tiny.ini --run.log_every=1 --eval.every=1 \
-  --eval.batch=1 --schedule.horizon=300 --checkpoint.every=0 --run.steps=300
+  --eval.batch=1 --schedule.horizon=$total --checkpoint.every=0 --run.steps=$total
 touch runs/evaluating/STOP
 ends_with 75
 
@@ -113,7 +115,7 @@ asks_to_save() {
   touch "runs/$name/SAVE"
   "$SYNCOPATE" train tiny.ini "${keys[@]}" --run.name="$name" >"$name.out" 2>"$name.err" &
   pid=$!
-  await grep -q "^step .* 40/1200" "$name.out"
+  await grep -qs "^step .* 40/1200" "$name.out"
   touch "runs/$name/SAVE"
   await gone "runs/$name/SAVE"
   cp -r "runs/$name" "runs/$name-again"
@@ -177,7 +179,7 @@ refused() { # refused OWNER: a second start, within a second
   took=$(((${EPOCHREALTIME/./} - begun) / 1000))
   grep -qF "in use by $1" err || fail "the owner is not named: $(cat err)"
   echo "refused after $took ms"
-  ((took < 1000 || $(cut -d. -f1 /proc/loadavg) > 4)) || fail "refused after $took ms"
+  ((took < 1000 || $(cut -d. -f1 /proc/loadavg) >= $(nproc))) || fail "refused after $took ms"
 }
 begin owned env SLURM_JOB_ID=88 PATH="$scratch/fake:$PATH" \
   "$SYNCOPATE" train tiny.ini "${long[@]}" --data.accumulate=8

@@ -32,6 +32,20 @@ stop_with() {
 stop_with TERM 75 term "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2
 stop_with USR1 75 usr1 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2
 stop_with INT 130 int "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2
+stop_with HUP 75 hup "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2
+# As nohup does: it goes on.
+(
+  trap '' HUP
+  exec "$SYNCOPATE" train tiny.ini --run.steps=100 --run.log_every=1 \
+    --schedule.horizon=100 --run.name=nohup >nohup.out 2>nohup.err
+) &
+nohup_pid=$!
+for _ in $(seq 200); do
+  grep -q "^step .* 3/100" nohup.out && break
+  sleep 0.05
+done
+kill -HUP "$nohup_pid"
+wait "$nohup_pid" || fail "SIGHUP ended a run that ignores it: $?"
 # shellcheck disable=SC2046
 stop_with TERM 75 mpi-term $(ranks 2) "$SYNCOPATE" train tiny.ini "${long[@]}"
 # shellcheck disable=SC2046

@@ -48,7 +48,7 @@ finite at step 9 [(]results kept, this state is not saved[)]$" err ||
   [[ -s runs/$name/results.h5 ]] || fail "$name: no results"
   # Of those before it, at most.
   for folder in "runs/$name"/checkpoints/step-*; do
-    [[ ! -e $folder || 10#${folder##*-} -lt 10 ]] ||
+    [[ ! -e $folder ]] || ((10#${folder##*-} < 10)) ||
       fail "$name: saved $folder"
   done
 }
@@ -83,6 +83,16 @@ train 0 process resumed --sync.scheme=bsp --run.on_nonfinite=skip
 python "$here/compare_runs.py" --virtual runs/skip-process-bsp runs/resumed ||
   fail "skip: a resumed run differs"
 [[ $(skipped resumed) == 1 ]] || fail "resumed: $(skipped resumed) skipped"
+
+# Before the first row of the log is due, too: what reads results sees it.
+train 76 process early --run.log_every=50 --faults.kind=nan --faults.rank=0 \
+  --faults.step=1
+python - "$here/../../postprocess" runs/early <<'PY' || fail "early: not seen"
+import sys
+sys.path.insert(0, sys.argv[1])
+from run_reader import open_run
+sys.exit(not open_run(sys.argv[2]).has_diverged)
+PY
 
 # An update that blows up; nothing to skip then.
 common=(--optimizer.lr=1e30 --schedule.kind=constant)

@@ -7,24 +7,25 @@ export OMP_NUM_THREADS=1
 sizes=(--data.samples=12000 --data.height=32 --data.width=32 --run.steps=2
   --eval.every=0 --run.log_every=1 --checkpoint.every=0 --schedule.warmup=0)
 
-limited() { # limited KIB COMMAND...
-  (ulimit -v "$1" && shift && exec "$@")
+limited() { # limited v|d KIB COMMAND...
+  (ulimit "-$1" "$2" && shift 2 && exec "$@")
 }
-train() { # train CODE KIB NAME KEYS...
-  expect_code "$1" limited "$2" "$SYNCOPATE" train tiny.ini "${sizes[@]}" \
-    --run.name="$3" "${@:4}"
+train() { # train CODE v|d KIB NAME KEYS...
+  expect_code "$1" limited "$2" "$3" "$SYNCOPATE" train tiny.ini \
+    "${sizes[@]}" --run.name="$4" "${@:5}"
 }
 
-for limit in 1000000 1200000; do
+for limit in "v 800000" "v 1200000" "d 400000"; do
+  read -r kind kib <<<"$limit"
   for workers in 1 3; do
-    name=$limit-$workers
-    train 65 $limit "$name" --data.batch=4000 --run.workers=$workers
+    name=$kind-$kib-$workers
+    train 65 "$kind" "$kib" "$name" --data.batch=4000 --run.workers=$workers
     [[ $(wc -l <err) == 1 ]] || fail "$name: more than a line: $(cat err)"
     fitting=$(sed -n 's/^error: data.batch: 4000.*; \(data.batch = .*\) fits$/\1/p' err)
     [[ -n $fitting ]] || fail "$name: names no batch: $(cat err)"
     echo "$name: $fitting"
     # shellcheck disable=SC2046
-    train 0 $limit "$name" --run.workers=$workers \
+    train 0 "$kind" "$kib" "$name" --run.workers=$workers \
       $(sed 's/ with//; s/ = /=/g; s/\(^\| \)/ --/g' <<<"$fitting")
   done
 done

@@ -4,6 +4,7 @@
 #   tests/fuzz/libfuzzer.sh FORMAT [LIBFUZZER'S ARGUMENTS]
 #   CLANG=clang++-16 tests/fuzz/libfuzzer.sh safetensors -max_total_time=60
 set -euo pipefail
+case ${1:-} in -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 root=$(cd "$(dirname "$0")/../.." && pwd)
 format=${1:?a format: safetensors predictions squad vocabulary criteo ini idx
   cifar hdf5 manifest jpeg}

@@ -4,6 +4,7 @@
 #   tests/fuzz/mutants.sh SYNCOPATE FOLDER_OF_FUZZ_PROGRAMS [FORMAT...]
 # MUTANTS of each format: 20, or 10,000 under EXHAUSTIVE=1. SEED=1.
 set -euo pipefail
+case ${1:-} in -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 syncopate=$(realpath "${1:?the program}")
 programs=$(realpath "${2:?where fuzz_ini and the others are}")

@@ -3,8 +3,9 @@
 #   tests/slurm/cluster.sh start DIR     then: export SLURM_CONF=DIR/slurm.conf
 #   tests/slurm/cluster.sh stop DIR
 # n3 and n4 have two GPUs each, which are files. Everything is in DIR, the munge
-# key and socket too; ports are free ones, so clusters do not meet. Needs root, and the packages that jobs/env/packages.sh
-# lists for tests. Exit 77: this machine cannot run one, and why.
+# key and socket too; ports are free ones, so clusters do not meet. Needs root,
+# and the packages that jobs/env/packages.sh lists for tests. Exit 77: this
+# machine cannot run one, and why.
 set -euo pipefail
 (($# == 2)) || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 64; }
 dir=$(realpath -m "$2")
@@ -76,7 +77,7 @@ END
 }
 
 start() {
-  local program node gpu
+  local program gpu attempt
   ((EUID == 0)) || cannot "slurmd must be root"
   for program in slurmctld slurmd sbatch munged; do
     command -v "$program" >/dev/null || cannot "$program is not installed"
@@ -89,7 +90,6 @@ start() {
     [[ -e $dir/gpu$gpu ]] || mknod "$dir/gpu$gpu" c 1 3 2>/dev/null ||
       cannot "no device files can be made for its GPUs"
   done
-  write_configuration
 
   head -c 128 /dev/urandom >"$dir/munge/key"
   chmod 0600 "$dir/munge/key"
@@ -97,29 +97,51 @@ start() {
     --pid-file="$dir/munge/pid" --seed-file="$dir/munge/seed" \
     --log-file="$dir/munge/log" 2>"$dir/munge/errors" ||
     cannot "munged: $(tail -n 1 "$dir/munge/errors")"
-  slurmctld -c -f "$SLURM_CONF" || cannot "slurmctld does not start"
+  for attempt in 1 2 3; do
+    write_configuration
+    start_daemons && return
+    echo "attempt $attempt: $reason"
+    stop_daemons
+  done
+  tail -n 3 "$dir"/*.log
+  stop
+  cannot "$reason"
+}
+
+# Fails with the reason. A port that was free may be taken by now.
+start_daemons() {
+  local node end=$((SECONDS + 40))
+  reason="slurmctld does not start"
+  slurmctld -c -f "$SLURM_CONF" || return
+  reason="slurmd does not start"
   for node in n1 n2 n3 n4; do
     mkdir -p "$dir/spool-$node"
-    slurmd -f "$SLURM_CONF" -N "$node" || cannot "slurmd does not start"
+    slurmd -f "$SLURM_CONF" -N "$node" || return
   done
-  local end=$((SECONDS + 40))
   while ((SECONDS < end)); do
     if [[ $(timeout 5 sinfo -h -p main -o '%T %D' 2>/dev/null) == "idle 4" ]]; then
       return 0
     fi
+    # It goes to the background before it binds its port.
+    reason="slurmctld has ended"
+    pgrep -f "slurmctld -c -f $SLURM_CONF" >/dev/null || return
     sleep 0.5
   done
-  tail -n 3 "$dir"/*.log
-  stop
-  cannot "its nodes are not idle after 40 s"
+  reason="its nodes are not idle after 40 s"
+  return 1
 }
 
 stop() {
-  local file pid pids=()
   timeout 10 scancel --user=root 2>/dev/null || true
-  for file in "$dir"/slurmd-n*.pid "$dir/slurmctld.pid" "$dir/munge/pid"; do
+  stop_daemons "$dir/munge/pid"
+}
+
+stop_daemons() { # stop_daemons [PID-FILE]: all but munged, and that of the file
+  local file pid pids=()
+  for file in "$dir"/slurmd-n*.pid "$dir/slurmctld.pid" "$@"; do
     [[ -f $file ]] && pids+=("$(<"$file")")
   done
+  rm -f "$dir"/*.pid
   ((${#pids[@]})) || return 0
   kill "${pids[@]}" 2>/dev/null || true
   for _ in {1..50}; do

@@ -67,8 +67,9 @@ expect 73 slurm
 out_shows 'are queued or running'
 printed=swept/tune/bsp-0.01-seed11.out
 wait_for 90 grep -qs '^step ' "$printed" || failed "the first task does not train"
-# This Slurm signals the task of an array, and says at times that it could not.
-scancel --signal=USR1 "${ids[0]}_0" 2>/dev/null
+# This Slurm signals the task of an array, says at times that it could not, and
+# then scancel tries again for a minute and a half.
+timeout 2 scancel --signal=USR1 "${ids[0]}_0" 2>/dev/null
 is_queued_again() {
   [[ $(squeue -h -r -j "${ids[0]}" -o '%i %t') == *"${ids[0]}_0 PD"* ]]
 }

@@ -41,6 +41,9 @@ namespace {
 // What an end may take: a peer that never comes, a library that hangs in
 // MPI_Finalize (seen with UCX over TCP).
 constexpr double kBarrierLimitS = 10;
+constexpr double kWatchedBarrierLimitS = 600;  // rank 0 may still write
+constexpr double kEagerS = 0.02;
+constexpr std::chrono::milliseconds kNap{1};
 constexpr std::chrono::milliseconds kFinalizeLimit{5000};
 // Rank 0 leaves after the others: a launcher that sees its code first ends
 // the others by a signal and reports that.
@@ -257,16 +260,22 @@ class ProcessSession : public MpiSession {
   }
 
   // A barrier that gives up where nobody judges who is missing: an end must
-  // come.
+  // come, if late where the others at least are known to live.
   void meet_at_end() const {
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Ibarrier(communicators_.internal, &request) != MPI_SUCCESS) return;
     int done = 0;
     const double start = monotonic_s();
     const bool has_judge = watchdog_ != nullptr && watchdog_->judges_hangs();
-    while (!done && (has_judge || monotonic_s() - start < kBarrierLimitS)) {
+    const double limit_s =
+        watchdog_ != nullptr ? kWatchedBarrierLimitS : kBarrierLimitS;
+    while (!done && (has_judge || monotonic_s() - start < limit_s)) {
       if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
-      sched_yield();
+      // Rank 0 may still write for long, on these cores.
+      if (monotonic_s() - start < kEagerS)
+        sched_yield();
+      else
+        std::this_thread::sleep_for(kNap);
     }
   }
 

@@ -211,8 +211,19 @@ void Progress::take_posted() {
   for (size_t i = 0; i < posted.size(); ++i) {
     if (posted[i].task != nullptr) {
       tasks_.push_back(std::move(posted[i].task));
-    } else {
+      continue;
+    }
+    try {
       transfers_.begin(posted[i].operation);
+    } catch (...) {
+      // Who waits for this one or the rest is told by give_up().
+      const std::lock_guard lock(mutex_);
+      posted_.insert(
+          posted_.begin(),
+          std::make_move_iterator(posted.begin() + static_cast<ptrdiff_t>(i)),
+          std::make_move_iterator(posted.end()));
+      has_posted_ = true;
+      throw;
     }
   }
 }

@@ -41,6 +41,7 @@ Transfers::Transfers(std::deque<std::unique_ptr<Stray>>& strays,
 
 void Transfers::begin(const std::shared_ptr<Operation>& operation) {
   if (failure_ != nullptr) {
+    if (operation->done) return;  // abandoned while half begun
     operation->error = failure_;
     end(*operation);
     return;

@@ -44,7 +44,8 @@ TEST_F(ControlGroups, TheTightestOfTheGroupsAbove) {
   write("slurm/memory.max", "5000\n");
   write("slurm/memory.current", "3000\n");
   EXPECT_EQ(left(), 2000);
-  write("slurm/memory.stat", "anon 100\ninactive_file 500\nfile 700\n");
+  write("slurm/memory.stat",
+        "anon 100\nfile 700\ninactive_file 300\nactive_file 200\n");
   EXPECT_EQ(left(), 2500);
   write("slurm/job/memory.max", "600\n");
   EXPECT_EQ(left(), 500);
@@ -57,7 +58,8 @@ TEST_F(ControlGroups, VersionOne) {
   // Inside a container the path is of the host's tree: only the root is there.
   write("memory/memory.limit_in_bytes", "9000\n");
   write("memory/memory.usage_in_bytes", "4000\n");
-  write("memory/memory.stat", "total_inactive_file 1000\n");
+  write("memory/memory.stat",
+        "total_inactive_file 600\ntotal_active_file 400\nactive_file 7\n");
   EXPECT_EQ(left(), 6000);
 }
 

@@ -113,7 +113,8 @@ TEST_F(TimeLimitTest, NoneIsNeverNear) {
   TimeLimit none = limit(0);
   EXPECT_FALSE(none.is_near(1e9));
   EXPECT_EQ(none.description(), "");
-  EXPECT_EQ(none.complaint(1e9), "");
+  EXPECT_EQ(none.too_late(1e9), "");
+  EXPECT_EQ(none.needs_signal(1e9), "");
 }
 
 TEST_F(TimeLimitTest, NearerOneCounts) {
@@ -129,11 +130,11 @@ TEST_F(TimeLimitTest, NearerOneCounts) {
   EXPECT_TRUE(own.is_near(50));
 }
 
-TEST_F(TimeLimitTest, ComplainsOnceOfACheckpointThatDoesNotFit) {
+TEST_F(TimeLimitTest, SaysOnceThatACheckpointDoesNotFit) {
   TimeLimit own = limit(50);
-  EXPECT_EQ(own.complaint(10), "");
-  EXPECT_NE(own.complaint(60).find("50.0 s are left"), std::string::npos);
-  EXPECT_EQ(own.complaint(60), "");
+  EXPECT_EQ(own.too_late(10), "");
+  EXPECT_NE(own.too_late(60).find("about 1:00, "), std::string::npos);
+  EXPECT_EQ(own.too_late(60), "");
 }
 
 TEST_F(TimeLimitTest, UnknownEndWantsASignalInTime) {
@@ -142,12 +143,14 @@ TEST_F(TimeLimitTest, UnknownEndWantsASignalInTime) {
   TimeLimit blind = limit(0);
   EXPECT_NE(blind.description().find("no controller"), std::string::npos);
   EXPECT_FALSE(blind.is_near(1e9));
-  EXPECT_EQ(blind.complaint(20), "");
-  EXPECT_NE(blind.complaint(200).find("--signal=USR1@205"), std::string::npos);
+  EXPECT_EQ(blind.needs_signal(20), "");
+  EXPECT_NE(blind.needs_signal(200).find("--signal=USR1@205"),
+            std::string::npos);
+  EXPECT_EQ(blind.needs_signal(200), "");
   slurm_.squeue("echo UNLIMITED");
   TimeLimit unlimited = limit(0);
   EXPECT_EQ(unlimited.description(), kNoSlurmLimit);
-  EXPECT_EQ(unlimited.complaint(200), "");
+  EXPECT_EQ(unlimited.needs_signal(200), "");
 }
 
 }  // namespace

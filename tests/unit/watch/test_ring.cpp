@@ -93,6 +93,26 @@ TEST(Ring, ACallerWithoutTheTokenIsDropped) {
   EXPECT_TRUE(all.rings[1]->neighbours()[0].is_up);
 }
 
+TEST(Ring, ACallerThatHungUpBeforeItWasHeardIsNotDead) {
+  Rings all(3);
+  {
+    Connection earlier(all.cards[1].addresses[0], all.cards[1].port);
+    Note hello;
+    hello.kind = NoteKind::kHello;
+    hello.origin = 0;
+    hello.token = all.cards[0].token;
+    earlier.put(hello);
+    for (int i = 0; i < 50 && earlier.has_output(); ++i, usleep(1000))
+      earlier.exchange();
+    ASSERT_FALSE(earlier.has_output());
+  }
+  for (int i = 0; i < 20; ++i, usleep(1000))
+    all.rings[1]->turn(0, [](int, const Note&) { FAIL(); });
+  EXPECT_FALSE(all.rings[1]->neighbours()[0].was_up);
+  all.turn();  // it calls again
+  EXPECT_TRUE(all.rings[1]->neighbours()[0].is_up);
+}
+
 TEST(Ring, TellsAGoodbyeFromADeath) {
   Rings all(3);
   all.turn();

@@ -115,6 +115,15 @@ TEST(Watchdog, NamesTheDead) {
   }
 }
 
+TEST(Watchdog, WhereAHostIsLostTheLowestOfTheRestSpeaks) {
+  const Ranks ranks(8, [&](Watchdog&, int rank) {
+    if (rank < 6) raise(SIGKILL);
+    nap(30);
+  });
+  for (const int rank : {6, 7}) EXPECT_EQ(ranks.code(rank, 12), 71) << rank;
+  expect_one_line(ranks.said(), "error: rank ");
+}
+
 TEST(Watchdog, NamesTheStoppedAndItsGuardianEndsIt) {
   const Ranks ranks(
       3,
@@ -167,6 +176,22 @@ TEST(Watchdog, NamesTheOneThatHangs) {
   EXPECT_NE(text.find(" hangs at step 101, stage step,"), std::string::npos);
 }
 
+TEST(Watchdog, StorageHasItsOwnLimitWithinAStep) {
+  const Ranks ranks(3, [](Watchdog& watchdog, int rank) {
+    watchdog.set_limits(
+        {.judges_hangs = true, .step_timeout_s = 1, .io_timeout_s = 30});
+    if (rank != 1) {
+      activity().wait_begins();
+      nap(4.5);
+    } else {
+      const AtStorage here;
+      nap(4.5);
+    }
+  });
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.code(rank, 12), 0);
+  EXPECT_EQ(ranks.said(), "");
+}
+
 TEST(Watchdog, SwitchedOffItNamesNobody) {
   const Ranks ranks(3, [](Watchdog& watchdog, int rank) {
     watchdog.set_limits({.gives_verdicts = false});
@@ -197,6 +222,13 @@ TEST(Guardian, EndsAsItsChildDoes) {
               raise(SIGKILL);
             })),
             71);
+  // Somebody asked for that end.
+  EXPECT_EQ(WTERMSIG(status_of([] {
+              tell_guardian(true);
+              kill(getppid(), SIGTERM);
+              nap(5);
+            })),
+            SIGTERM);
   // What comes to the guardian only is passed on.
   EXPECT_EQ(WEXITSTATUS(status_of([] {
               signal(SIGUSR1, [](int) { _exit(42); });
