@@ -24,7 +24,8 @@ namespace {
 constexpr double kTickS = 0.1;
 // A longer turn of the loop was no time in which anybody could be heard.
 constexpr double kLongestTickS = 0.5;
-constexpr double kBeatS = 0.5;
+// Who dies has said at what it was so long ago at most, or a tick.
+constexpr double kBeatS = 0.05;
 constexpr double kSilenceS = 6;
 // Who was never heard: it may be slow to start, or behind a firewall.
 constexpr double kFirstWordS = 60;
@@ -184,19 +185,11 @@ State Watchdog::own_state() const {
 
 void Watchdog::beat() {
   const double now_s = monotonic_s();
-  const Stage stage = activity().now().stage;
-  const auto is_of_step = [](Stage s) {
-    return s == Stage::kStep || s == Stage::kCollective;
-  };
-  // What is rare is told at once.
-  const bool is_news =
-      stage != told_stage_ && !(is_of_step(stage) && is_of_step(told_stage_));
-  if (!is_news && now_s - beat_s_ < kBeatS) return;
+  if (now_s - beat_s_ < kBeatS) return;
   Note note;
   note.kind = NoteKind::kBeat;
   note.origin = rank_;
   note.state = own_state();
-  told_stage_ = note.state.stage;
   beat_s_ = now_s;
   ring_.send_to_neighbours(note);
 }

@@ -98,7 +98,6 @@ class Watchdog {
   double leaving_since_s_ = -1;
   std::map<int, std::string> operations_;  // by rank, once an end has begun
   double beat_s_ = -1, asked_s_ = -1;      // of monotonic_s()
-  Stage told_stage_ = Stage::kStart;       // in the last beat
   std::vector<std::optional<State>> answers_;
   double noted_since_s_ = -1;  // the stage whose slowness was told
 };
