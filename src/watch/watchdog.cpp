@@ -383,10 +383,14 @@ void Watchdog::go_on_ending() {
   const double collect_s = heard + 1 == std::ssize(cards_) ? 0
                            : below == all_below            ? kCollectS
                                                            : kAbsentS;
-  if (end_->subject != rank_ &&
-      waited_s >= static_cast<double>(below) * kTurnToSpeakS + collect_s)
-    speak();
-  constexpr double kLongestEndS = 8;
+  // Of many below, most may have died after their word: the turns behind the
+  // second one come faster, and all before everybody leaves.
+  const double turn_s =
+      below == 0 ? 0
+                 : kTurnToSpeakS + 0.3 * static_cast<double>(std::min(
+                                             below - 1, std::ptrdiff_t{10}));
+  if (end_->subject != rank_ && waited_s >= turn_s + collect_s) speak();
+  constexpr double kLongestEndS = 9;
   if (waited_s > kLongestEndS) exit_with(end_->code);
 }
 

@@ -195,6 +195,7 @@ TEST(Watchdog, StorageHasItsOwnLimitWithinAStep) {
 TEST(Watchdog, SwitchedOffItNamesNobody) {
   const Ranks ranks(3, [](Watchdog& watchdog, int rank) {
     watchdog.set_limits({.gives_verdicts = false});
+    nap(1);  // until all have
     if (rank == 1) raise(SIGKILL);
     nap(2);
   });
