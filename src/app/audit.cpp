@@ -26,31 +26,22 @@ class Digests final : public StateVisitor {
   void visit(Owner owner,
              std::string_view name,
              std::span<float> values) override {
-    uint64_t hash = 0;
-    for (const float value : values)
-      hash = join_hashes(hash, std::bit_cast<uint32_t>(value));
-    add(owner, name, hash);
+    add_words<uint32_t>(owner, name, values);
   }
   void visit(Owner owner,
              std::string_view name,
              std::span<int64_t> values) override {
-    uint64_t hash = 0;
-    for (const int64_t value : values)
-      hash = join_hashes(hash, static_cast<uint64_t>(value));
-    add(owner, name, hash);
+    add_words<uint64_t>(owner, name, values);
   }
   void visit(Owner owner,
              std::string_view name,
              std::span<double> values) override {
-    uint64_t hash = 0;
-    for (const double value : values)
-      hash = join_hashes(hash, std::bit_cast<uint64_t>(value));
-    add(owner, name, hash);
+    add_words<uint64_t>(owner, name, values);
   }
   void visit_device(Owner owner,
                     std::string_view name,
                     const DeviceVector<float>& values) override {
-    if (owner == Owner::kShared) add(owner, name, digest(context_, values));
+    if (owner == Owner::kShared) add(name, digest(context_, values));
   }
   void visit_device_range(Owner owner,
                           std::string_view name,
@@ -58,7 +49,7 @@ class Digests final : public StateVisitor {
                           const DeviceVector<float>& range) override {
     if (owner != Owner::kShared) return;
     for (const ParameterEntry& entry : table.entries())
-      add(owner, fmt::format("{}/{}", name, entry.name),
+      add(fmt::format("{}/{}", name, entry.name),
           digest(context_,
                  range.span().subspan(static_cast<size_t>(entry.offset),
                                       static_cast<size_t>(entry.elems()))));
@@ -73,8 +64,15 @@ class Digests final : public StateVisitor {
   }
 
  private:
-  void add(Owner owner, std::string_view name, uint64_t hash) {
+  template <typename Word, typename T>
+  void add_words(Owner owner, std::string_view name, std::span<T> values) {
     if (owner != Owner::kShared) return;
+    uint64_t hash = 0;
+    for (const T value : values)
+      hash = join_hashes(hash, std::bit_cast<Word>(value));
+    add(name, hash);
+  }
+  void add(std::string_view name, uint64_t hash) {
     names_.emplace_back(name);
     hashes_.push_back(hash);
   }

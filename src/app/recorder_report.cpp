@@ -67,8 +67,9 @@ void Recorder::declare_tables() {
         metric.name, metric.unit,
         metric.description + ", over the steps since the row before"));
   train.declare(real_column("lr", "1", "learning rate of the last step"));
-  train.declare(
-      real_column("loss_worker", "1", "loss of each worker", workers));
+  train.declare(real_column(
+      "loss_worker", "1",
+      "loss of each worker, NaN: no step of its own in the row", workers));
 
   Table& eval = results_->table("eval");
   declare_position(eval);

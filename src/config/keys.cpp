@@ -76,7 +76,8 @@ std::vector<Key> run_keys() {
       {.name = "run.time_limit_s",
        .target = at<kRun, &RunOptions::time_limit_s>,
        .doc = "Seconds of wall time before which the run saves a checkpoint "
-              "and exits with 75; 0: none.",
+              "and exits with 75; 0: none. Of this and the end of a Slurm "
+              "job, which is asked for, the earlier counts.",
        .low = 0,
        .on_resume = OnResume::kMayChange},
   };

@@ -89,7 +89,7 @@ std::vector<Key> sync_keys() {
       {.name = "sync.bucket_mb",
        .target = at<kSync, &SyncOptions::bucket_mb>,
        .doc = "Megabytes of gradients or parameters that travel together; "
-              "auto: 4, by NCCL 32.",
+              "auto: an eighth of all, 0.064 to 4, by NCCL 32.",
        .low = 0.001,
        .high = 65536,
        .zero_word = "auto",

@@ -26,12 +26,18 @@ std::vector<Run> runs_of(const ParameterTable& parameters, Tables tables) {
 }  // namespace
 
 int64_t bucket_elems(const SyncOptions& options,
+                     int64_t range_elems,
                      const DeviceCollectives* collectives) {
-  constexpr double kThroughHost_mb = 4, kBetweenDevices_mb = 32;
-  double mb = options.bucket_mb;
-  if (mb == 0)
-    mb = collectives != nullptr ? kBetweenDevices_mb : kThroughHost_mb;
-  return static_cast<int64_t>(mb * 1e6 / sizeof(float));
+  const auto elems = [](double mb) {
+    return static_cast<int64_t>(mb * 1e6 / sizeof(float));
+  };
+  // Below the smallest a message costs by itself as much as by its bytes.
+  constexpr double kSmallest_mb = 0.064, kLargest_mb = 4;
+  constexpr double kBetweenDevices_mb = 32;
+  if (options.bucket_mb != 0) return elems(options.bucket_mb);
+  if (collectives != nullptr) return elems(kBetweenDevices_mb);
+  return std::clamp((range_elems + 7) / 8, elems(kSmallest_mb),
+                    elems(kLargest_mb));
 }
 
 Tables tables_of(const SyncOptions& options,

@@ -12,10 +12,12 @@ namespace syncopate {
 // Tags are numbered; more, smaller buckets than this make no sense either.
 inline constexpr int kMaxBuckets = 2048;
 
-// Elements of a bucket: sync.bucket_mb, or what suits the transport. A library
-// between GPUs wants few large messages; through host memory, small ones start
-// earlier.
+// Elements of a bucket of a range: sync.bucket_mb, or what suits range and
+// transport. A library between GPUs wants few large messages; through host
+// memory they start as soon as an eighth of the range is final, so that a small
+// network, too, sends most of it beside its backward pass.
 int64_t bucket_elems(const SyncOptions& options,
+                     int64_t range_elems,
                      const DeviceCollectives* collectives);
 
 // Successive tensors of Role::kEmbedding: a bucket by themselves, however many
@@ -39,7 +41,9 @@ class Bucketer {
            const SyncOptions& options,
            const DeviceCollectives* collectives)
       : Bucketer(parameters,
-                 syncopate::bucket_elems(options, collectives),
+                 syncopate::bucket_elems(options,
+                                         parameters.num_elems(),
+                                         collectives),
                  tables_of(options, collectives)) {}
 
   const std::vector<Bucket>& buckets() const { return buckets_; }

@@ -15,6 +15,10 @@
 namespace syncopate {
 namespace {
 
+// Each range under way has memory of its own for what it receives, and workers
+// of one process all begin before any can end.
+constexpr size_t kAtOnce = 4;
+
 // Tasks beside the worker; what lies on a GPU goes through its mirror.
 class HostReducer final : public Reducer {
  public:
@@ -68,7 +72,10 @@ class HostReducer final : public Reducer {
   SyncTimes finish() override {
     SyncTimes times;
     const Time entered = parts_.endpoint.now();
-    for (const Task& task : in_flight_) parts_.endpoint.join(task);
+    // The others were joined by tasks.
+    for (size_t i = in_flight_.size() - std::min(in_flight_.size(), kAtOnce);
+         i < in_flight_.size(); ++i)
+      parts_.endpoint.join(in_flight_[i]);
     // A GPU may have been at work on the gradients still.
     Time begin = entered;
     if (parts_.context.device().kind() == DeviceKind::kCuda)
@@ -107,9 +114,11 @@ class HostReducer final : public Reducer {
       ready_.push_back(parts_.context.device().make_event());
     ready_[index]->record(parts_.context.stream());
     Mirror& mirror = mirror_of(range);
+    const Task before = index < kAtOnce ? nullptr : in_flight_[index - kAtOnce];
     in_flight_.push_back(parts_.endpoint.start(
-        std::move(name), [this, &mirror, &ready = *ready_[index], offset, elems,
-                          sum_up, index](Endpoint& endpoint) {
+        std::move(name), [this, &mirror, &ready = *ready_[index], before,
+                          offset, elems, sum_up, index](Endpoint& endpoint) {
+          if (before) endpoint.join(before);
           mirror.pull(endpoint, offset, elems, ready);
           task_times_[index].first = endpoint.now();
           has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());

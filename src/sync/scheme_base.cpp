@@ -69,11 +69,12 @@ void SchemeBase::step_locally(const Plan& plan) {
 void SchemeBase::average(const Group& group,
                          std::initializer_list<Averaged> ranges) {
   if (group.size() == 1) return;
-  int64_t piece = bucket_elems(parts_.sync, parts_.collectives);
   reducer_->over(group);
   int64_t total = 0;
   for (const auto& [range, wire] : ranges) total += std::ssize(range);
-  piece = std::max(piece, total / (kMaxBuckets / 2) + 1);
+  const int64_t piece =
+      std::max(bucket_elems(parts_.sync, total, parts_.collectives),
+               total / (kMaxBuckets / 2) + 1);
   Tag tag = tags::kBucket;
   for (const auto& [range, wire] : ranges)
     for (int64_t begin = 0; begin < std::ssize(range); begin += piece)

@@ -151,14 +151,15 @@ void Watchdog::thread_main() {
     watch_clock().advance(std::min(now_s - before_s, kLongestTickS));
     before_s = now_s;
     obey();
+    const State own = own_state();
     if (end_ != nullptr) {
       go_on_ending();
     } else if (!is_parting_) {
       look_at_neighbours();
-      look_for_hang();
+      look_for_hang(own);
       tell_slow_storage();
     }
-    beat();
+    beat(own);
   }
 }
 
@@ -183,13 +184,13 @@ State Watchdog::own_state() const {
   return state;
 }
 
-void Watchdog::beat() {
+void Watchdog::beat(const State& own) {
   const double now_s = monotonic_s();
   if (now_s - beat_s_ < kBeatS) return;
   Note note;
   note.kind = NoteKind::kBeat;
   note.origin = rank_;
-  note.state = own_state();
+  note.state = own;
   beat_s_ = now_s;
   ring_.send_to_neighbours(note);
 }
@@ -287,9 +288,8 @@ void Watchdog::answer_roll_call() {
   ring_.send_round(answer);
 }
 
-void Watchdog::look_for_hang() {
+void Watchdog::look_for_hang(const State& own) {
   if (!judges_hangs_ || end_ != nullptr || leaving_since_s_ >= 0) return;
-  const State own = own_state();
   if ((own.is_waiting ? own.still_s : own.idle_s) <= own.limit_s) return;
   const double now_s = monotonic_s();
   if (asked_s_ < 0 || now_s - asked_s_ > kNextRollCallS) {
@@ -387,8 +387,8 @@ void Watchdog::go_on_ending() {
   // second one come faster, and all before everybody leaves.
   const double turn_s =
       below == 0 ? 0
-                 : kTurnToSpeakS + 0.3 * static_cast<double>(std::min(
-                                             below - 1, std::ptrdiff_t{10}));
+                 : kTurnToSpeakS + 0.1 * static_cast<double>(std::min(
+                                             below - 1, std::ptrdiff_t{9}));
   if (end_->subject != rank_ && waited_s >= turn_s + collect_s) speak();
   constexpr double kLongestEndS = 9;
   if (waited_s > kLongestEndS) exit_with(end_->code);

@@ -67,10 +67,10 @@ class Watchdog {
   void receive(int from, const Note& note);
   void obey();
   void look_at_neighbours();
-  void look_for_hang();
+  void look_for_hang(const State& own);
   void answer_roll_call();
   void tell_slow_storage();
-  void beat();
+  void beat(const State& own);
   void give_verdict(int subject, const std::string& text);
   void begin_end(const Note& note);
   void go_on_ending();

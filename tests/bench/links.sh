@@ -4,16 +4,17 @@
 # each collective against 2 (N-1)/N bytes / bandwidth, where the bandwidth is
 # that of the largest message point to point in the same run.
 #   tests/bench/links.sh                      everything, some minutes
+#   tests/bench/links.sh overlap              what of bsp's sums backward hides
 #   tests/bench/links.sh --run MBIT RANKS COMMAND...   one command on such hosts
 # Environment: RATES ("100 1000", Mbit/s), RANKS ("2 3 4"), BYTES
-# (65536,1048576,16777216), BY (all collectives), REPEATS (5), SYNCOPATE,
-# MPIEXEC (mpiexec.hydra), UCX_RNDV_THRESH (inf),
+# (65536,1048576,16777216), BY (all collectives), REPEATS (5; of overlap 3),
+# SYNCOPATE, MPIEXEC (mpiexec.hydra), UCX_RNDV_THRESH (inf),
 # MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM (tsp_ring).
 # Needs root and iproute2: without them exit code 77.
 set -euo pipefail
 
 skip() { echo "skipped: $*"; exit 77; }
-usage() { sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 case ${1:-} in -h | --help) usage; exit 0 ;; esac
 
 bench=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -73,7 +74,10 @@ hosts() {
 
 down() {
   local i
-  for ((i = 1; i <= $1; ++i)); do ip netns del "h$i"; done
+  for ((i = 1; i <= $1; ++i)); do
+    ip link del "port$i" # a namespace takes its own with it, but only later
+    ip netns del "h$i"
+  done
   ip link del switch
 }
 
@@ -95,6 +99,44 @@ ranks() {
 if [[ ${1:-} == --run ]]; then
   hosts "$3" "$2"
   ranks "${@:3}"
+  exit
+fi
+
+# overlap: ResNet-20 under bsp, gradients in one bucket and, in turns, in those
+# of sync.bucket_mb = auto. Seconds a step, means over workers. The last bucket,
+# an eighth, is ready when backward ends and cannot be hidden: what could be is
+# what one bucket leaves exposed, less an eighth.
+overlap() {
+  local rate count buckets repeat exposed
+  echo "load $(cut -d' ' -f1 /proc/loadavg), $(sysctl -n net.ipv4.tcp_congestion_control)"
+  echo
+  echo '| link, Mbit/s | ranks | steps/s, one bucket | auto | exposed ms a step, one bucket | auto | hidden of what could be |'
+  echo '|---:|---:|---:|---:|---:|---:|---:|'
+  for rate in ${RATES:-100}; do
+    for count in ${RANKS:-2}; do
+      hosts "$count" "$rate"
+      for ((repeat = 1; repeat <= ${REPEATS:-3}; ++repeat)); do
+        exposed=()
+        for buckets in 1000 auto; do
+          ranks "$count" "$syncopate" train "$bench/resnet20.ini" \
+            --run.threads=1 --run.workers=auto --data.batch=32 --run.steps=48 \
+            --eval.every=0 --checkpoint.every=0 --run.log_every=48 \
+            --run.directory="$scratch" --run.name="$rate-$count-$repeat-$buckets" \
+            --sync.bucket_mb="$buckets" >"$scratch/out"
+          exposed+=("$(awk '/communication exposed/ { exposed = $4 }
+            /training .* s of/ { print 1000 * exposed / 48, 48 / $2 }' "$scratch/out")")
+        done
+        echo "${exposed[@]}" | awk -v rate="$rate" -v ranks="$count" '{
+          printf "| %d | %d | %.1f | %.1f | %.1f | %.1f | %.0f%% |\n", rate,
+            ranks, $2, $4, $1, $3, 100 * ($1 - $3) / ($1 * 7 / 8) }'
+      done
+      down "$count"
+    done
+  done
+}
+
+if [[ ${1:-} == overlap ]]; then
+  overlap
   exit
 fi
 

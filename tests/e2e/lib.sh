@@ -36,6 +36,18 @@ expect_code() {
 # ranks N: the launcher's words for N ranks on a host that may have fewer cores.
 ranks() { echo "$MPIEXEC" -bind-to none -n "$1"; }
 
+# train_three CODE WORLD NAME KEYS...: tiny.ini with three workers; WORLD is
+# process or ranks.
+train_three() {
+  local launch=() workers=(--run.workers=3)
+  if [[ $2 == ranks ]]; then
+    read -ra launch <<<"$(ranks 3)"
+    workers=()
+  fi
+  expect_code "$1" "${launch[@]}" "$SYNCOPATE" train tiny.ini \
+    "${workers[@]}" --run.name="$3" "${@:4}"
+}
+
 python() { "${PYTHON:-/usr/bin/python3}" "$@"; }
 
 # A network with BatchNorm, augmentation, momentum and a schedule: everything

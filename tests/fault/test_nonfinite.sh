@@ -10,16 +10,7 @@ source "$here/scheme_keys.sh"
 export OMP_NUM_THREADS=1
 fault=(--faults.kind=nan --faults.rank=2 --faults.step=9)
 common=(--optimizer.lr=0.02 "${fault[@]}")
-
-train() { # train CODE WORLD NAME KEYS...: WORLD is process or ranks
-  local launch=() workers=(--run.workers=3)
-  if [[ $2 == ranks ]]; then
-    read -ra launch <<<"$(ranks 3)"
-    workers=()
-  fi
-  expect_code "$1" "${launch[@]}" "$SYNCOPATE" train tiny.ini "${common[@]}" \
-    "${workers[@]}" --run.name="$3" "${@:4}"
-}
+train() { train_three "${@:1:3}" "${common[@]}" "${@:4}"; }
 
 # Prints /summary/skipped_gradients; fails where a number of /train is not
 # finite.

@@ -7,17 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 # shellcheck source=tests/e2e/scheme_keys.sh
 source "$here/scheme_keys.sh"
 export OMP_NUM_THREADS=1
-common=(--optimizer.lr=0.02)
-
-train() { # train CODE WORLD NAME KEYS...: WORLD is process or ranks
-  local launch=() workers=(--run.workers=3)
-  if [[ $2 == ranks ]]; then
-    read -ra launch <<<"$(ranks 3)"
-    workers=()
-  fi
-  expect_code "$1" "${launch[@]}" "$SYNCOPATE" train tiny.ini "${common[@]}" \
-    "${workers[@]}" --run.name="$3" "${@:4}"
-}
+train() { train_three "$@" --optimizer.lr=0.02; }
 
 # Replicas keep what one worker's memory did to them only under these; under
 # the others parameters come anew from servers or from an average.

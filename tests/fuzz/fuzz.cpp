@@ -36,6 +36,14 @@ void found(std::string_view what) {
   std::abort();
 }
 
+void check_labels(std::span<const int32_t> labels,
+                  int64_t samples,
+                  int64_t classes) {
+  if (std::ssize(labels) != samples) found("labels are missing");
+  for (const int32_t label : labels)
+    if (label < 0 || label >= classes) found("a label out of range");
+}
+
 void refused_or_not(std::string_view origin, const Error& error) {
   if (error.code() != ExitCode::kBadInput &&
       error.code() != ExitCode::kInputMissing)

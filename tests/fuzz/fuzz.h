@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,11 @@ inline Counts counts;
 
 // Ends the program with a line: something does not hold of what was accepted.
 [[noreturn]] void found(std::string_view what);
+
+// Of each sample one, of these classes.
+void check_labels(std::span<const int32_t> labels,
+                  int64_t samples,
+                  int64_t classes);
 
 // Runs `read`, which returns, or throws Error(kBadInput) or
 // Error(kInputMissing) of one line that begins with `origin`; any other

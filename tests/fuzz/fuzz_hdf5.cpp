@@ -19,9 +19,7 @@ void check(const ImageSet& set) {
     for (const float value : floats)
       if (!std::isfinite(value)) fuzz::found("a value that is not finite");
   }
-  if (std::ssize(set.labels) != set.samples) fuzz::found("labels are missing");
-  for (const int32_t label : set.labels)
-    if (label < 0 || label >= spec.classes) fuzz::found("a label out of range");
+  fuzz::check_labels(set.labels, set.samples, spec.classes);
 }
 
 }  // namespace

@@ -29,9 +29,7 @@ void check(const ImageSet& set, const ImageSpec& spec) {
   const auto& pixels = std::get<std::vector<uint8_t>>(set.pixels);
   if (std::ssize(pixels) != set.samples * spec.H * spec.W * spec.C)
     fuzz::found("pixels are not those of the samples");
-  if (std::ssize(set.labels) != set.samples) fuzz::found("labels are missing");
-  for (const int32_t label : set.labels)
-    if (label < 0 || label >= spec.classes) fuzz::found("a label out of range");
+  fuzz::check_labels(set.labels, set.samples, spec.classes);
 }
 
 }  // namespace

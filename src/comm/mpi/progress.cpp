@@ -23,12 +23,16 @@ namespace {
 // communication thread polls eagerly for as long as a message may be near (far
 // longer while the worker waits for it), then naps between polls, longer the
 // longer nothing came: what comes is late by a quarter of its own delay at
-// most, and a computing worker loses about a percent of the core.
+// most, and a computing worker loses about a percent of the core. A poll moves
+// some 64 KiB of a long message over TCP, so that longer naps would be the
+// limit of a link of a gigabit: a waiting worker affords shorter ones, unless
+// it seems that nobody sends.
 constexpr double kWorkerSpinS = 10e-6;
 constexpr double kEagerS = 5e-3;          // the worker waits
 constexpr double kEagerComputeS = 20e-6;  // the worker computes
 constexpr double kNapShare = 0.25;
 constexpr double kShortestNapS = 30e-6, kLongestNapS = 300e-6;
+constexpr double kLongestWaitingNapS = 60e-6, kSilenceS = 0.25;
 // A yield that lasts longer gave the core to somebody who computes, for a time
 // slice of milliseconds. Who naps instead is let in again at once.
 constexpr double kLongYieldS = 200e-6;
@@ -284,9 +288,12 @@ void Progress::rest(double still_s) {
   std::unique_lock lock(mutex_);
   is_resting_ = true;
   if (!has_posted_ && !is_stopping_) {
+    const double longest_s = worker_waits && still_s < kSilenceS
+                                 ? kLongestWaitingNapS
+                                 : kLongestNapS;
     const double nap_s =
         is_quiet ? kQuietNapS
-                 : std::clamp(kNapShare * still_s, kShortestNapS, kLongestNapS);
+                 : std::clamp(kNapShare * still_s, kShortestNapS, longest_s);
     posted_signal_.wait_for(lock, std::chrono::duration<double>(nap_s));
   }
   is_resting_ = false;

@@ -61,6 +61,16 @@ TEST(Bucketer, NeverHasMoreBucketsThanTags) {
 }
 
 // Tables at the start, in the middle and at the end.
+TEST(Bucketer, WhereNotToldTakesAnEighth) {
+  SyncOptions options;
+  EXPECT_EQ(bucket_elems(options, 80'001, nullptr), 16'000);   // 64 kB
+  EXPECT_EQ(bucket_elems(options, 272'474, nullptr), 34'060);  // ResNet-20
+  EXPECT_EQ(bucket_elems(options, 36'500'000, nullptr), 1'000'000);  // 4 MB
+  EXPECT_EQ(bucketer_of(272'474, 34'060).buckets().size(), 8u);
+  options.bucket_mb = 0.1;
+  EXPECT_EQ(bucket_elems(options, 272'474, nullptr), 25'000);
+}
+
 TEST(Bucketer, SuccessiveTablesAreABucket) {
   ParameterTable table;
   table.add("embedding", Shape{50, 10}, Role::kEmbedding);  // 0
