@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-MEMORY_TOLERANCE = 0.1  # of a replica
+MEMORY_TOLERANCE = 0.07  # of a replica
 TITLES = {
     "batch": "samples of a batch",
     "depth": "layers",
