@@ -111,7 +111,7 @@ ExitCode run_line(Session& session, const CommandLine& line) {
 
 void run_program(int argc, char** argv) {
   open_standard_files();
-  if (launched_by_mpi()) go_on_under_guardian();
+  if (launched_by_mpi()) go_on_under_guardian(argv);
   std::unique_ptr<Session> session;
   try {
     initialise_hdf5();  // sets a variable of the environment: before threads

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "base/error.h"
@@ -64,6 +65,18 @@ bool is_traced() {
   return tracer != 0;
 }
 
+// The words of a command lie one behind the other.
+void rename_process(char** argv, pid_t pid) {
+  prctl(PR_SET_NAME, "guardian");
+  if (argv == nullptr || *argv == nullptr) return;
+  char** last = argv;
+  while (last[1] != nullptr) ++last;
+  char* const end = *last + std::strlen(*last);
+  const auto size = static_cast<size_t>(end - *argv);
+  std::memset(*argv, 0, size);
+  std::snprintf(*argv, size, "guardian of %d", pid);
+}
+
 [[noreturn]] void guard(pid_t pid, int from_child, const sigset_t& mask) {
   child = pid;
   struct sigaction action {};
@@ -106,7 +119,7 @@ bool is_traced() {
 
 }  // namespace
 
-void go_on_under_guardian() {
+void go_on_under_guardian(char** argv) {
   const char* wish = std::getenv("SYNCOPATE_GUARDIAN");
   if (wish != nullptr && std::string_view(wish) == "0") return;
   if (is_traced()) return;
@@ -121,6 +134,7 @@ void go_on_under_guardian() {
   const pid_t pid = ::fork();
   if (pid > 0) {
     ::close(ends[1]);
+    rename_process(argv, pid);
     guard(pid, ends[0], mask);
   }
   sigprocmask(SIG_SETMASK, &mask, nullptr);

@@ -10,7 +10,10 @@ namespace syncopate {
 // Goes on in a child process; the calling one stays behind as its guardian and
 // never returns: it ends as the child does. To be called before there are
 // threads. SYNCOPATE_GUARDIAN=0, or under a debugger: does nothing.
-void go_on_under_guardian();
+// `argv`, ended by nullptr, are the words that main() was given, or none: in
+// the guardian they become "guardian of PID", so that `ps`, and whoever looks
+// for the program to signal it, sees the rank itself.
+void go_on_under_guardian(char** argv = nullptr);
 
 // From the child: whether other ranks watch over this one. Until then, and
 // where they do not, the guardian dies of what its child died of.

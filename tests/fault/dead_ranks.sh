@@ -52,7 +52,7 @@ case_of() {
   esac
   [[ $stage == start ]] && step=0
   # shellcheck disable=SC2086  # a launcher has arguments
-  timeout -k 5 "$limit" $launcher "$SYNCOPATE" train "$work/tiny.ini" \
+  CASE=$name timeout -k 5 "$limit" $launcher "$SYNCOPATE" train "$work/tiny.ini" \
     --run.directory="$work/runs" --run.name="$name" "$@" \
     --faults.kind="$kind" --faults.stage="$stage" --faults.rank="$rank" \
     --faults.step=$step >"$work/$name.out" 2>"$work/$name.err" || code=$?
@@ -69,14 +69,15 @@ case_of() {
   local report=$work/runs/$name/hang-report.txt
   [[ $(grep -c 'last operations (begin' "$report" 2>/dev/null) == 3 ]] ||
     complain "no report of three ranks"
-  local tries
+  local tries left=()
   for tries in {1..20}; do # launchers reap theirs
-    pgrep -f "run.name=$name( |\$)" >/dev/null || break
+    mapfile -t left < <(grep -lsz "^CASE=$name\$" /proc/[0-9]*/environ)
+    ((${#left[@]})) || break
     sleep 0.1
   done
   ((tries < 20)) || {
     complain "processes are left"
-    pkill -KILL -f "run.name=$name( |\$)"
+    printf "%s\n" "${left[@]}" | cut -d/ -f3 | xargs kill -KILL
   }
   ((wrong == 0)) || sed 's/^/    /' "$work/$name.err"
   echo "$kind $stage rank $rank: $((SECONDS - begin)) s"

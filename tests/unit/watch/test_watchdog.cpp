@@ -132,7 +132,7 @@ TEST(Watchdog, NamesTheStoppedAndItsGuardianEndsIt) {
         if (rank == 1) raise(SIGSTOP);
         nap(40);
       },
-      &go_on_under_guardian);
+      [] { go_on_under_guardian(); });
   const double begin_s = monotonic_s();
   EXPECT_EQ(ranks.code(0, 12), 71);
   EXPECT_EQ(ranks.code(2, 1), 71);
