@@ -171,6 +171,32 @@ void check_signals(DoctorReport& report, Endpoint& endpoint) {
                              : "SIGUSR1 asks for a checkpoint, in every rank");
 }
 
+// --- the ring of watchdogs ---------------------------------------------------
+
+// What would end a run after a minute.
+void check_watchdogs(DoctorReport& report,
+                     const Session& session,
+                     Endpoint& endpoint) {
+  constexpr double kPatience_s = 10;
+  const double mine = session.hears_neighbours(kPatience_s) ? 1 : 0;
+  const auto all = all_gather(endpoint, endpoint.world_group(), {&mine, 1},
+                              tags::kControl, Traffic::kControl);
+  if (endpoint.rank() != 0) return;
+  const std::vector<std::string> hosts = session.hosts();
+  std::vector<std::string> deaf;
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank][0] == 0)
+      deaf.push_back(fmt::format("{} ({})", rank, hosts[rank]));
+  if (deaf.empty())
+    return report.ok("watchdog", "every rank hears its neighbours");
+  report.bad(ExitCode::kPeerLost, "watchdog",
+             fmt::format("a neighbour of rank {} is not heard over TCP, which "
+                         "would end a run after a minute: open ports between "
+                         "the nodes, SYNCOPATE_INTERFACE=NAME, or "
+                         "run.watchdog = no",
+                         join(deaf, ", ")));
+}
+
 // --- locks between hosts -----------------------------------------------------
 
 // Whether the others are kept out of a folder that rank 0 owns, on one rank a
@@ -295,6 +321,7 @@ void check_ranks(DoctorReport& report, Session& session) {
     check_signals(report, endpoint);
     if (num_hosts(hosts) > 1) check_lock_between_hosts(report, hosts, endpoint);
     if (!session.is_mpi()) return;
+    check_watchdogs(report, session, endpoint);
     check_transport(report, session, *device, endpoint);
     check_messages(report, hosts, endpoint);
   });

@@ -133,6 +133,15 @@ void Session::watch(const RunOptions& options, const std::string& report) {
   tell_guardian(options.watchdog);
 }
 
+bool Session::hears_neighbours(double limit_s) const {
+  const Watchdog* const watchdog = mpi_ ? mpi_->watchdog() : nullptr;
+  if (watchdog == nullptr) return true;
+  const double until_s = monotonic_s() + limit_s;
+  while (!watchdog->hears_neighbours() && monotonic_s() < until_s)
+    ::usleep(10000);
+  return watchdog->hears_neighbours();
+}
+
 void Session::leave(ExitCode code) {
   std::fflush(stdout);
   std::fflush(stderr);

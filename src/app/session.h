@@ -54,6 +54,10 @@ class Session {
   // rank.
   void watch(const RunOptions& options, const std::string& report);
 
+  // Whether this rank's watchdog has heard both its neighbours, now or within
+  // `limit_s`. True where there is one rank.
+  bool hears_neighbours(double limit_s) const;
+
   // Every process ends here: an agreed end, or one that fails alone.
   [[noreturn]] void leave(ExitCode code);
   [[noreturn]] void fail_alone(const Error& error);

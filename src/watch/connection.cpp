@@ -56,9 +56,10 @@ std::vector<Address> own_addresses() {
   if (getifaddrs(&all) == 0) {
     for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
       if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET ||
-          (one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK))
+          (one->ifa_flags & IFF_UP) == 0)
         continue;
-      if (wanted != nullptr && std::strcmp(wanted, one->ifa_name) != 0)
+      if (wanted != nullptr ? std::strcmp(wanted, one->ifa_name) != 0
+                            : (one->ifa_flags & IFF_LOOPBACK) != 0)
         continue;
       sockaddr_in address{};
       std::memcpy(&address, one->ifa_addr, sizeof address);
@@ -66,7 +67,7 @@ std::vector<Address> own_addresses() {
     }
     freeifaddrs(all);
   }
-  result.push_back(htonl(INADDR_LOOPBACK));
+  if (wanted == nullptr) result.push_back(htonl(INADDR_LOOPBACK));
   return result;
 }
 

@@ -19,7 +19,7 @@ struct RankCard {
   int32_t pid = 0;
   uint16_t port = 0;
   Token token = {};                       // rank 0's is the run's
-  std::array<Address, 4> addresses = {};  // 0: none
+  std::array<Address, 8> addresses = {};  // 0: none; the first is one
 };
 
 class Ring {

@@ -150,6 +150,8 @@ void Watchdog::thread_main() {
     const double now_s = monotonic_s();
     watch_clock().advance(std::min(now_s - before_s, kLongestTickS));
     before_s = now_s;
+    const auto [left, right] = ring_.neighbours();
+    hears_neighbours_ = left.was_up && right.was_up;
     obey();
     const State own = own_state();
     if (end_ != nullptr) {

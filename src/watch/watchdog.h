@@ -17,6 +17,7 @@ namespace syncopate {
 
 // This rank's card, and the socket it will be called at (Error(kPeerLost)).
 // `is_one_host`: all ranks share this one, so that the loopback is best.
+// Without an address where SYNCOPATE_INTERFACE names no interface that has one.
 struct Doorbell {
   RankCard card;
   int listener = -1;
@@ -48,6 +49,9 @@ class Watchdog {
   // An agreed end: the ring may break from here on. Returns once the
   // neighbours have been told.
   void say_goodbye();
+
+  // Whether both neighbours in the ring were ever heard.
+  bool hears_neighbours() const { return hears_neighbours_; }
 
   // For who lost a peer, and cannot say why: returns after `limit_s` only if
   // no verdict has ended this process.
@@ -91,6 +95,7 @@ class Watchdog {
   std::atomic<Answer> answer_ = Answer::kNone;
   std::atomic<bool> has_spoken_ = false;
   std::atomic<bool> is_parting_ = false, has_parted_ = false;
+  std::atomic<bool> hears_neighbours_ = false;
 
   // Of the thread.
   Ring ring_;

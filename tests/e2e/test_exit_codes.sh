@@ -70,6 +70,14 @@ for what in models data schemes optimizers schedules collectives keys; do
   [[ -s out ]] || fail "list $what prints nothing"
 done
 expect_code 0 "$SYNCOPATE" doctor
+# shellcheck disable=SC2046
+expect_code 0 $(ranks 2) "$SYNCOPATE" doctor
+grep -q "^\[ok\] *watchdog " out || fail "doctor: no watchdogs: $(cat out)"
+# shellcheck disable=SC2046
+SYNCOPATE_INTERFACE=lo expect_code 0 $(ranks 2) "$SYNCOPATE" doctor
+# shellcheck disable=SC2046
+SYNCOPATE_INTERFACE=none0 expect_code 64 $(ranks 2) "$SYNCOPATE" train tiny.ini
+one_line "SYNCOPATE_INTERFACE=none0: no network interface"
 expect_code 0 "$SYNCOPATE" validate tiny.ini
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=whole
 expect_code 0 "$SYNCOPATE" inspect runs/whole

@@ -252,11 +252,26 @@ class ProcessSession : public MpiSession {
     CHECK_MPI(MPI_Allgather(&bell.card, sizeof bell.card, MPI_BYTE,
                             cards.data(), sizeof bell.card, MPI_BYTE,
                             communicators_.internal));
+    for (const RankCard& card : cards)
+      if (card.addresses[0] == 0) refuse_interface(card.host.data());
     operations().name_tags(&tags::name_of);
     tell_before_exit(&tell_hydra);
     // Never deleted: it watches until the process ends.
     watchdog_ = new Watchdog(rank(), std::move(cards), bell.listener);
     tell_guardian(true);
+  }
+
+  // The same for all ranks: the first one says it.
+  [[noreturn]] void refuse_interface(const char* host) const {
+    if (rank() != 0) {
+      std::this_thread::sleep_for(kLastDelay);
+      _exit(static_cast<int>(ExitCode::kUsage));
+    }
+    const char* const name = std::getenv("SYNCOPATE_INTERFACE");
+    fail(ExitCode::kUsage,
+         "SYNCOPATE_INTERFACE={}: no network interface of {} with an IPv4 "
+         "address",
+         name != nullptr ? name : "", host);
   }
 
   // A barrier that gives up where nobody judges who is missing: an end must
