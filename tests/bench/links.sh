@@ -8,8 +8,8 @@
 #   tests/bench/links.sh --run MBIT RANKS COMMAND...   one command on such hosts
 # Environment: RATES ("100 1000", Mbit/s), RANKS ("2 3 4"), BYTES
 # (65536,1048576,16777216), BY (all collectives), REPEATS (5; of overlap 3),
-# SYNCOPATE, MPIEXEC (mpiexec.hydra), UCX_RNDV_THRESH (inf),
-# MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM (tsp_ring).
+# STEPS (48) of overlap, SYNCOPATE, MPIEXEC (mpiexec.hydra), UCX_RNDV_THRESH
+# (inf), MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM (tsp_ring).
 # Needs root and iproute2: without them exit code 77.
 set -euo pipefail
 
@@ -107,7 +107,7 @@ fi
 # an eighth, is ready when backward ends and cannot be hidden: what could be is
 # what one bucket leaves exposed, less an eighth.
 overlap() {
-  local rate count buckets repeat exposed
+  local rate count buckets repeat exposed steps=${STEPS:-48}
   echo "load $(cut -d' ' -f1 /proc/loadavg), $(sysctl -n net.ipv4.tcp_congestion_control)"
   echo
   echo '| link, Mbit/s | ranks | steps/s, one bucket | auto | exposed ms a step, one bucket | auto | hidden of what could be |'
@@ -119,12 +119,12 @@ overlap() {
         exposed=()
         for buckets in 1000 auto; do
           ranks "$count" "$syncopate" train "$bench/resnet20.ini" \
-            --run.threads=1 --run.workers=auto --data.batch=32 --run.steps=48 \
-            --eval.every=0 --checkpoint.every=0 --run.log_every=48 \
+            --run.threads=1 --run.workers=auto --data.batch=32 --run.steps="$steps" \
+            --eval.every=0 --checkpoint.every=0 --run.log_every="$steps" \
             --run.directory="$scratch" --run.name="$rate-$count-$repeat-$buckets" \
             --sync.bucket_mb="$buckets" >"$scratch/out"
-          exposed+=("$(awk '/communication exposed/ { exposed = $4 }
-            /training .* s of/ { print 1000 * exposed / 48, 48 / $2 }' "$scratch/out")")
+          exposed+=("$(awk -v steps="$steps" '/communication exposed/ { exposed = $4 }
+            /training .* s of/ { print 1000 * exposed / steps, steps / $2 }' "$scratch/out")")
         done
         echo "${exposed[@]}" | awk -v rate="$rate" -v ranks="$count" '{
           printf "| %d | %d | %.1f | %.1f | %.1f | %.1f | %.0f%% |\n", rate,

@@ -32,4 +32,12 @@ for by in ring native; do
   # Measured 98%; by UCX's rendezvous the ring has 62%.
   ((${share:-0} >= 70)) || fail "$by reached ${share:-0}% of the bound"
 done
+
+# What backward hides, in six steps: the figures are there, and more buckets
+# than one leave less exposed.
+RATES=100 REPEATS=1 STEPS=6 timeout 60 "$here/../bench/links.sh" overlap \
+  >table 2>err || fail "links.sh overlap: $(tail -n 5 err)"
+cat table
+awk -F'|' '$2 == " 100 " && $6 > 40 && $7 < $6 { found = 1 }
+  END { exit !found }' table || fail "overlap: no gain"
 finish
