@@ -68,10 +68,11 @@ class CpuDevice final : public Device {
   void release_host(void* memory) noexcept override { release(memory); }
 
   void copy(void* to, const void* from, int64_t bytes, Stream&) override {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
+    // Of nothing, the addresses may be null.
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
   }
   void fill_zero(void* memory, int64_t bytes, Stream&) override {
-    std::memset(memory, 0, static_cast<size_t>(bytes));
+    if (bytes > 0) std::memset(memory, 0, static_cast<size_t>(bytes));
   }
 
   std::unique_ptr<Stream> make_stream() override {
