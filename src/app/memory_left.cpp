@@ -49,7 +49,10 @@ int64_t left_in(const fs::path& folder,
   int64_t returned = 0;
   for (const char* pages : {"inactive_file", "active_file"})
     returned += field(folder / "memory.stat", prefix + pages).value_or(0);
-  return std::max<int64_t>(0, *limit - *usage + returned);
+  // The figures are not of one moment: more may be returned than is used. No
+  // limit is the largest number in version 1.
+  const int64_t held = std::max<int64_t>(0, *usage - returned);
+  return std::max<int64_t>(0, *limit - held);
 }
 
 int64_t left_in_rlimit(int resource, const char* used_field) {

@@ -63,6 +63,15 @@ TEST_F(ControlGroups, VersionOne) {
   EXPECT_EQ(left(), 6000);
 }
 
+TEST_F(ControlGroups, VersionOneWithoutALimitAndPagesCountedLate) {
+  write("membership", "4:memory:/\n");
+  write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write("memory/memory.usage_in_bytes", "40000\n");
+  write("memory/memory.stat",
+        "total_inactive_file 60000\ntotal_active_file 400\n");
+  EXPECT_GT(left(), int64_t{1} << 60);
+}
+
 TEST(MemoryLeft, SharesWhatProcessesHaveInCommon) {
   const MemoryLeft one = host_memory_left(1), four = host_memory_left(4);
   EXPECT_GT(one.bytes, 0);
