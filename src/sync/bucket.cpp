@@ -31,7 +31,7 @@ int64_t bucket_elems(const SyncOptions& options,
   const auto elems = [](double mb) {
     return static_cast<int64_t>(mb * 1e6 / sizeof(float));
   };
-  // Below the smallest a message costs by itself as much as by its bytes.
+  // Not tuned: messages should not become so small that their number counts.
   constexpr double kSmallest_mb = 0.064, kLargest_mb = 4;
   constexpr double kBetweenDevices_mb = 32;
   if (options.bucket_mb != 0) return elems(options.bucket_mb);

@@ -103,11 +103,11 @@ if [[ ${1:-} == --run ]]; then
 fi
 
 # overlap: ResNet-20 under bsp, gradients in one bucket and, in turns, in those
-# of sync.bucket_mb = auto. Seconds a step, means over workers. The last bucket,
+# of sync.bucket_mb = auto. Milliseconds a step, means over workers. The last bucket,
 # an eighth, is ready when backward ends and cannot be hidden: what could be is
 # what one bucket leaves exposed, less an eighth.
 overlap() {
-  local rate count buckets repeat exposed steps=${STEPS:-48}
+  local rate count buckets repeat figures steps=${STEPS:-48}
   echo "load $(cut -d' ' -f1 /proc/loadavg), $(sysctl -n net.ipv4.tcp_congestion_control)"
   echo
   echo '| link, Mbit/s | ranks | steps/s, one bucket | auto | exposed ms a step, one bucket | auto | hidden of what could be |'
@@ -116,17 +116,17 @@ overlap() {
     for count in ${RANKS:-2}; do
       hosts "$count" "$rate"
       for ((repeat = 1; repeat <= ${REPEATS:-3}; ++repeat)); do
-        exposed=()
+        figures=()
         for buckets in 1000 auto; do
           ranks "$count" "$syncopate" train "$bench/resnet20.ini" \
             --run.threads=1 --run.workers=auto --data.batch=32 --run.steps="$steps" \
             --eval.every=0 --checkpoint.every=0 --run.log_every="$steps" \
             --run.directory="$scratch" --run.name="$rate-$count-$repeat-$buckets" \
             --sync.bucket_mb="$buckets" >"$scratch/out"
-          exposed+=("$(awk -v steps="$steps" '/communication exposed/ { exposed = $4 }
+          figures+=("$(awk -v steps="$steps" '/communication exposed/ { exposed = $4 }
             /training .* s of/ { print 1000 * exposed / steps, steps / $2 }' "$scratch/out")")
         done
-        echo "${exposed[@]}" | awk -v rate="$rate" -v ranks="$count" '{
+        echo "${figures[@]}" | awk -v rate="$rate" -v ranks="$count" '{
           printf "| %d | %d | %.1f | %.1f | %.1f | %.1f | %.0f%% |\n", rate,
             ranks, $2, $4, $1, $3, 100 * ($1 - $3) / ($1 * 7 / 8) }'
       done

@@ -24,9 +24,9 @@ namespace {
 // longer while the worker waits for it), then naps between polls, longer the
 // longer nothing came: what comes is late by a quarter of its own delay at
 // most, and a computing worker loses about a percent of the core. A poll moves
-// some 64 KiB of a long message over TCP, so that longer naps would be the
-// limit of a link of a gigabit: a waiting worker affords shorter ones, unless
-// it seems that nobody sends.
+// only so much of a long message over TCP that such naps were the limit of a
+// link of a gigabit: a waiting worker affords shorter ones, unless it seems
+// that nobody sends.
 constexpr double kWorkerSpinS = 10e-6;
 constexpr double kEagerS = 5e-3;          // the worker waits
 constexpr double kEagerComputeS = 20e-6;  // the worker computes

@@ -60,7 +60,6 @@ TEST(Bucketer, NeverHasMoreBucketsThanTags) {
   expect_covered(bucketer, table.num_elems());
 }
 
-// Tables at the start, in the middle and at the end.
 TEST(Bucketer, WhereNotToldTakesAnEighth) {
   SyncOptions options;
   EXPECT_EQ(bucket_elems(options, 80'001, nullptr), 16'000);   // 64 kB
@@ -71,6 +70,7 @@ TEST(Bucketer, WhereNotToldTakesAnEighth) {
   EXPECT_EQ(bucket_elems(options, 272'474, nullptr), 25'000);
 }
 
+// Tables at the start, in the middle and at the end.
 TEST(Bucketer, SuccessiveTablesAreABucket) {
   ParameterTable table;
   table.add("embedding", Shape{50, 10}, Role::kEmbedding);  // 0
