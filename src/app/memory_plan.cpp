@@ -85,6 +85,13 @@ class Planner {
     return low;
   }
 
+  // Bytes without which no run was seen to end well, beside the plan: under a
+  // limit of addresses, libraries that get none end the process as they like.
+  int64_t least_unplanned_bytes(const MemoryLeft& left) const {
+    if (!left.is_address_space) return 0;
+    return (44 + 8 * (workers_ + engine_.threads)) * (int64_t{1} << 20);
+  }
+
   // What fits into `left` with room for what is not planned. eval_batch is kept
   // where that is possible.
   std::optional<MemoryPlan> fitting(const MemoryLeft& left) {
@@ -147,11 +154,16 @@ void plan_memory(const Session& session, Engine& engine) {
   bool is_there = false;
   const MemoryPlan wanted = planner.plan(engine.options.data.batch,
                                          engine.options.eval.batch, &is_there);
-  if (is_there && wanted.total() <= left.bytes) return;
+  const int64_t unplanned = planner.least_unplanned_bytes(left);
+  if (is_there && wanted.total() + unplanned <= left.bytes) return;
+  std::string needed = text_of(wanted);
+  if (unplanned > 0)
+    needed +=
+        fmt::format(" and {} for libraries and stacks", bytes_text(unplanned));
   engine.memory_shortage = fmt::format(
       "data.batch: {} with eval.batch = {}: out of memory: {} needed, {} left "
       "by {}; {}",
-      wanted.batch, wanted.eval_batch, text_of(wanted), bytes_text(left.bytes),
+      wanted.batch, wanted.eval_batch, needed, bytes_text(left.bytes),
       left.limit, advice(engine, planner.fitting(left)));
   if (!is_there) fail(ExitCode::kBadInput, "{}", engine.memory_shortage);
   planner.plan(wanted.batch, wanted.eval_batch);  // smaller ones were tried

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <system_error>
 
 #include "app/commands.h"
 #include "app/version.h"
@@ -107,6 +108,17 @@ ExitCode run_line(Session& session, const CommandLine& line) {
        line.command, near ? "; did you mean " + *near + "?" : "");
 }
 
+// Of an exception that is not ours. A thread that could not be started is the
+// one that a user can mend.
+std::string line_of(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  if (system != nullptr &&
+      system->code() == std::errc::resource_unavailable_try_again)
+    return "a thread cannot be started: the limit of ulimit -u, of ulimit -v "
+           "or of the control group (pids.max) is reached";
+  return std::string("internal: ") + error.what();
+}
+
 }  // namespace
 
 void run_program(int argc, char** argv) {
@@ -132,10 +144,9 @@ void run_program(int argc, char** argv) {
     std::fputs("error: out of memory\n", stderr);
     _exit(static_cast<int>(ExitCode::kInternal));
   } catch (const std::exception& error) {
-    if (session)
-      session->fail_alone(
-          Error(ExitCode::kInternal, std::string("internal: ") + error.what()));
-    std::fprintf(stderr, "error: %s\n", error.what());
+    const std::string line = line_of(error);
+    if (session) session->fail_alone(Error(ExitCode::kInternal, line));
+    std::fprintf(stderr, "error: %s\n", line.c_str());
     _exit(static_cast<int>(ExitCode::kInternal));
   }
 }

@@ -204,9 +204,6 @@ Sampler::Sampler(const DataOptions& options,
          options.batch, options.accumulate);
   for (int rank = 0; rank < ranks; ++rank)
     impl_->batch.push_back(options.batch_of(rank));
-  impl_->before.assign(1, 0);
-  for (const int64_t batch : impl_->batch)
-    impl_->before.push_back(impl_->before.back() + batch);
   impl_->ranks = ranks;
   impl_->seed = seed;
   impl_->shards = make_shards(options.partition, set, indices, ranks, seed);
@@ -215,8 +212,8 @@ Sampler::Sampler(const DataOptions& options,
 
   // The batches of a step are drawn together, so whole steps fill an epoch.
   const bool is_interleaved = impl_->is_interleaved();
-  int64_t steps_per_epoch = INT64_MAX;
-  for (int rank = 0; rank < (is_interleaved ? 1 : ranks); ++rank) {
+  const int shards = is_interleaved ? 1 : ranks;
+  for (int rank = 0; rank < shards; ++rank) {
     const int64_t samples =
         std::ssize(impl_->shards[static_cast<size_t>(rank)]);
     double needed = 0;
@@ -234,6 +231,16 @@ Sampler::Sampler(const DataOptions& options,
            is_interleaved ? "the train set"
                           : fmt::format("the shard of worker {}", rank),
            samples);
+  }
+  // No sum of batches overflows from here on.
+  impl_->before.assign(1, 0);
+  for (const int64_t batch : impl_->batch)
+    impl_->before.push_back(impl_->before.back() + batch);
+
+  int64_t steps_per_epoch = INT64_MAX;
+  for (int rank = 0; rank < shards; ++rank) {
+    const int64_t samples =
+        std::ssize(impl_->shards[static_cast<size_t>(rank)]);
     const int64_t drawn =
         is_interleaved ? impl_->before.back() : impl_->batch[rank];
     impl_->drawn.push_back(drawn * options.accumulate);

@@ -1,5 +1,9 @@
 #include "ops/cpu/onednn_adapter.h"
 
+#include <sys/mman.h>
+
+#include <new>
+
 namespace syncopate::cpu {
 namespace {
 
@@ -12,6 +16,16 @@ dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
+}
+
+// Where oneDNN (2.6) gets no memory for the code that it generates, it reads
+// through a null pointer: there has to be some before it is asked.
+void expect_memory_for_code() {
+  constexpr size_t kBytes = size_t{16} << 20;  // several times what one takes
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  munmap(memory, kBytes);
 }
 
 constexpr bool kAllowEmpty = true;  // no implementation: empty, not a throw
@@ -127,6 +141,7 @@ dnnl::memory::data_type type_of(const dnnl::memory::desc& desc) {
 
 ConvChoice choose_conv_forward(const dnnl::engine& engine,
                                const ConvDescription& conv) {
+  expect_memory_for_code();
   const auto pd = forward_desc(engine, conv);
   if (!pd) return {};
   return {Forward(pd), pd.src_desc(), pd.weights_desc(), pd.dst_desc(),
@@ -135,6 +150,7 @@ ConvChoice choose_conv_forward(const dnnl::engine& engine,
 
 ConvChoice choose_conv_backward_data(const dnnl::engine& engine,
                                      const ConvDescription& conv) {
+  expect_memory_for_code();
   const auto hint = hint_for(engine, conv, type_of(conv.y));
   if (!hint) return {};
   const auto pd = backward_data_desc(engine, conv, hint);
@@ -145,6 +161,7 @@ ConvChoice choose_conv_backward_data(const dnnl::engine& engine,
 
 ConvChoice choose_conv_backward_weights(const dnnl::engine& engine,
                                         const ConvDescription& conv) {
+  expect_memory_for_code();
   const auto hint = hint_for(engine, conv, type_of(conv.y));
   if (!hint) return {};
   const auto pd = backward_weights_desc(engine, conv, hint);
@@ -155,6 +172,7 @@ ConvChoice choose_conv_backward_weights(const dnnl::engine& engine,
 
 MatmulChoice choose_matmul(const dnnl::engine& engine,
                            const MatmulDescription& product) {
+  expect_memory_for_code();
   dnnl::primitive_attr attributes = user_scratchpad();
   if (product.accumulates) {
     dnnl::post_ops sum;
