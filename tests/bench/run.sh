@@ -25,6 +25,7 @@ first_step() {
 }
 
 ours_first_step() {
+  rm -rf "${scratch:?}/first$round"  # of another input
   first_step "$SYNCOPATE" train "$input" "$@" --run.threads="$threads" \
     --run.steps=2 --run.log_every=1 --eval.every=0 --checkpoint.every=0 \
     --run.name="first$round" --run.directory="$scratch"
