@@ -3,6 +3,8 @@
 # has left, one owner of a run directory, and `syncopate status`.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/e2e/scheme_keys.sh
+source "$here/scheme_keys.sh"
 unset SLURM_JOB_ID SLURM_JOB_END_TIME SLURM_RESTART_COUNT
 # Seconds on a fast machine too: requests are looked for twice a second.
 total=1500
@@ -136,9 +138,10 @@ python "$here/compare_runs.py" runs/bsp runs/bsp-whole ||
   fail "a run that was asked to save differs"
 schemes=(local_sgd asp)
 [[ ${EXHAUSTIVE:-} == 1 ]] &&
-  mapfile -t schemes < <("$SYNCOPATE" list schemes | awk '$1 != "bsp" { print $1 }')
+  mapfile -t schemes < <(all_schemes | grep -vx bsp)
 for scheme in "${schemes[@]}"; do
-  asks_to_save "$scheme" --sync.scheme="$scheme"
+  # shellcheck disable=SC2046
+  asks_to_save "$scheme" --sync.scheme="$scheme" $(scheme_keys "$scheme")
 done
 
 # --- the time that Slurm has left ---------------------------------------------
