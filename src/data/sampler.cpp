@@ -212,8 +212,8 @@ Sampler::Sampler(const DataOptions& options,
 
   // The batches of a step are drawn together, so whole steps fill an epoch.
   const bool is_interleaved = impl_->is_interleaved();
-  const int shards = is_interleaved ? 1 : ranks;
-  for (int rank = 0; rank < shards; ++rank) {
+  int64_t steps_per_epoch = INT64_MAX;
+  for (int rank = 0; rank < (is_interleaved ? 1 : ranks); ++rank) {
     const int64_t samples =
         std::ssize(impl_->shards[static_cast<size_t>(rank)]);
     double needed = 0;
@@ -231,21 +231,13 @@ Sampler::Sampler(const DataOptions& options,
            is_interleaved ? "the train set"
                           : fmt::format("the shard of worker {}", rank),
            samples);
+    impl_->drawn.push_back(static_cast<int64_t>(needed));
+    steps_per_epoch = std::min(steps_per_epoch, samples / impl_->drawn.back());
   }
-  // No sum of batches overflows from here on.
+  // After the refusals above no sum of batches overflows.
   impl_->before.assign(1, 0);
   for (const int64_t batch : impl_->batch)
     impl_->before.push_back(impl_->before.back() + batch);
-
-  int64_t steps_per_epoch = INT64_MAX;
-  for (int rank = 0; rank < shards; ++rank) {
-    const int64_t samples =
-        std::ssize(impl_->shards[static_cast<size_t>(rank)]);
-    const int64_t drawn =
-        is_interleaved ? impl_->before.back() : impl_->batch[rank];
-    impl_->drawn.push_back(drawn * options.accumulate);
-    steps_per_epoch = std::min(steps_per_epoch, samples / impl_->drawn.back());
-  }
   impl_->steps_per_epoch = steps_per_epoch;
   impl_->batches_per_epoch = steps_per_epoch * options.accumulate;
 }
