@@ -129,7 +129,10 @@ void run_program(int argc, char** argv) {
     initialise_hdf5();  // sets a variable of the environment: before threads
     session = std::make_unique<Session>(argc, argv);
     CommandLine line;
-    session->agree_on([&] { line = parse_command_line(argc, argv); });
+    session->agree_on([&] {
+      session->start_watchdog();
+      line = parse_command_line(argc, argv);
+    });
     session->leave(run_line(*session, line));
   } catch (const AgreedError& error) {
     if (session->rank() == 0) std::fprintf(stderr, "error: %s\n", error.what());

@@ -49,6 +49,12 @@ class Session {
   // any, all throw the AgreedError of the lowest such rank.
   void agree_on(const std::function<void()>& setup);
 
+  // Collective, before all else: from here on a rank that dies ends the others.
+  // Error, the same on all ranks, where they cannot watch each other.
+  void start_watchdog() {
+    if (mpi_) mpi_->start_watchdog();
+  }
+
   // From here on this rank is watched as [run] says, and what was under way
   // when a run ended so is written to `report`. Nothing where there is one
   // rank.

@@ -55,7 +55,10 @@ class MpiSession {
   virtual std::string library_version() const = 0;
   virtual std::vector<std::string> hosts() const = 0;  // by rank
   virtual std::unique_ptr<World> make_world() = 0;
-  virtual Watchdog* watchdog() = 0;  // null where there is one rank
+  // Collective. Nothing where there is one rank. Error(kUsage), the same on all
+  // ranks, where SYNCOPATE_INTERFACE names no interface of one of them.
+  virtual void start_watchdog() = 0;
+  virtual Watchdog* watchdog() = 0;  // null until then
   [[noreturn]] virtual void finish(int exit_code) = 0;
   [[noreturn]] virtual void abort(int exit_code) = 0;  // one rank alone fails
 };

@@ -54,6 +54,7 @@ MpiSession& mpi_session() {
 int main(int argc, char** argv) {
   using namespace syncopate;  // NOLINT: a main
   const auto owned = make_mpi_session(&argc, &argv);
+  owned->start_watchdog();
   syncopate::session = owned.get();
   ::testing::InitGoogleTest(&argc, argv);
   if (owned->rank() != 0) {

@@ -177,7 +177,6 @@ class ProcessSession : public MpiSession {
     CHECK_MPI(MPI_Comm_size(node, &local_size_));
     CHECK_MPI(MPI_Comm_free(&node));
     gather_hosts();
-    if (all.size > 1) start_watchdog();
   }
 
   ~ProcessSession() override { abort(static_cast<int>(ExitCode::kInternal)); }
@@ -198,6 +197,21 @@ class ProcessSession : public MpiSession {
       if (c == '\t') c = ' ';
     }
     return line;
+  }
+
+  void start_watchdog() override {
+    if (size() == 1) return;
+    Doorbell bell = make_doorbell(local_size_ == size());
+    std::vector<RankCard> cards(static_cast<size_t>(size()));
+    CHECK_MPI(MPI_Allgather(&bell.card, sizeof bell.card, MPI_BYTE,
+                            cards.data(), sizeof bell.card, MPI_BYTE,
+                            communicators_.internal));
+    for (const RankCard& card : cards) check_interface(card);
+    operations().name_tags(&tags::name_of);
+    tell_before_exit(&tell_hydra);
+    // Never deleted: it watches until the process ends.
+    watchdog_ = new Watchdog(rank(), std::move(cards), bell.listener);
+    tell_guardian(true);
   }
 
   Watchdog* watchdog() override { return watchdog_; }
@@ -246,32 +260,13 @@ class ProcessSession : public MpiSession {
     }
   }
 
-  void start_watchdog() {
-    Doorbell bell = make_doorbell(local_size_ == size());
-    std::vector<RankCard> cards(static_cast<size_t>(size()));
-    CHECK_MPI(MPI_Allgather(&bell.card, sizeof bell.card, MPI_BYTE,
-                            cards.data(), sizeof bell.card, MPI_BYTE,
-                            communicators_.internal));
-    for (const RankCard& card : cards)
-      if (card.addresses[0] == 0) refuse_interface(card.host.data());
-    operations().name_tags(&tags::name_of);
-    tell_before_exit(&tell_hydra);
-    // Never deleted: it watches until the process ends.
-    watchdog_ = new Watchdog(rank(), std::move(cards), bell.listener);
-    tell_guardian(true);
-  }
-
-  // The same for all ranks: the first one says it.
-  [[noreturn]] void refuse_interface(const char* host) const {
-    if (rank() != 0) {
-      std::this_thread::sleep_for(kLastDelay);
-      _exit(static_cast<int>(ExitCode::kUsage));
-    }
+  static void check_interface(const RankCard& card) {
+    if (card.addresses[0] != 0) return;
     const char* const name = std::getenv("SYNCOPATE_INTERFACE");
     fail(ExitCode::kUsage,
          "SYNCOPATE_INTERFACE={}: no network interface of {} with an IPv4 "
          "address",
-         name != nullptr ? name : "", host);
+         name != nullptr ? name : "", card.host.data());
   }
 
   // A barrier that gives up where nobody judges who is missing: an end must
@@ -297,7 +292,7 @@ class ProcessSession : public MpiSession {
   mpi::Communicators communicators_;
   int local_rank_ = 0, local_size_ = 1;
   std::vector<std::string> hosts_;
-  Watchdog* watchdog_ = nullptr;  // of two ranks or more
+  Watchdog* watchdog_ = nullptr;  // once started, of two ranks or more
 };
 
 }  // namespace
