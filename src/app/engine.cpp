@@ -1,8 +1,11 @@
 #include "app/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <numeric>
+#include <thread>
 
 #include "app/audit.h"
 #include "app/memory_plan.h"
@@ -151,6 +154,24 @@ void plan_scheme(Engine& engine,
         "not equal, expected 0");
 }
 
+// libgomp ends the process with code 1 and words of its own where it cannot
+// start a thread. So as many as a run has at least are tried first, and the team
+// is started: std::system_error where they cannot be had.
+void start_team(int threads) {
+  constexpr int kOwnThreads = 3;  // beside the team: watch, files, next batches
+  {
+    std::vector<std::jthread> tried;
+    std::promise<void> all_are_there;  // destroyed before them: lets them end
+    const std::shared_future<void> end = all_are_there.get_future().share();
+    for (int i = 1; i < threads + kOwnThreads; ++i)
+      tried.emplace_back([end] { end.wait(); });
+  }
+  // Those that have ended are counted for some microseconds more.
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+#pragma omp parallel num_threads(threads)
+  {}
+}
+
 }  // namespace
 
 double Engine::scaled_lr(const Options& of, int rank) const {
@@ -235,6 +256,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
   plan_scheme(*engine, input_path, overrides);
   if (memory == Memory::kPlanned) {
     plan_memory(session, *engine);
+    start_team(engine->threads);
     // Ranks that see one GPU each may share it: nobody has asked yet.
     const int gpus = std::max(1, cuda_device_count());
     engine->problem->settle(*engine, (session.local_size() + gpus - 1) / gpus);

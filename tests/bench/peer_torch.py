@@ -4,6 +4,8 @@ input file: what syncopate's speed and accuracy are measured against.
 
     peer_torch.py INPUT.ini [--section.key=value ...]            train, evaluate
     peer_torch.py --throughput SECONDS INPUT.ini [--key=value]   time steps only
+    peer_torch.py --throughput SECONDS --by-line ...  once for each line of its
+        input, to be timed in turns with another
     peer_torch.py --find SECONDS INPUT.ini      time them under every setting
     peer_torch.py --serve SECONDS --device=cuda INPUT.ini        time steps on a
         GPU, data and augmentation there too: a rate for each line of its input
@@ -22,6 +24,7 @@ bsp are known; any other that would change the run is refused.
 """
 import argparse
 import math
+import sys
 import time
 
 import numpy as np
@@ -161,6 +164,7 @@ def read_arguments():
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("input")
     parser.add_argument("--throughput", type=float, metavar="SECONDS")
+    parser.add_argument("--by-line", action="store_true")
     parser.add_argument("--find", type=float, metavar="SECONDS")
     parser.add_argument("--serve", type=float, metavar="SECONDS")
     parser.add_argument("--settings", default="")
@@ -179,6 +183,8 @@ def read_arguments():
     values = read_input(options.input, overrides)
     if options.serve is None and options.device != "cpu":
         refuse("--device: of --serve only", 64)
+    if options.by_line and (options.throughput is None or options.ranks > 1):
+        refuse("--by-line: with --throughput, of one process", 64)
     if options.ranks > 1 and (options.throughput is None or not options.meet):
         refuse("--ranks: with --throughput and --meet=FILE only", 64)
     try:
@@ -227,13 +233,17 @@ def on_cpu(options, values, model, augment, data, workers):
     if options.throughput is None:
         train(steps, values, data, augment, workers, options)
         return
-    seconds = steps.seconds_a_step(parts, options.throughput)
-    samples = options.ranks * workers * batch
-    if options.rank == 0:
-        print(f"memory    {peer_steps.peak_memory_mb():.0f} MB at most, "
-              f"resident; {imported_mb:.0f} MB before the first step")
-        print(f"step: {1e3 * seconds:.2f} ms, {samples / seconds:.1f} "
-              "images/s")
+    if options.by_line:
+        steps.warm_up(parts)
+        print("ready", flush=True)
+    for _ in sys.stdin if options.by_line else [""]:
+        seconds = steps.seconds_a_step(parts, options.throughput)
+        samples = options.ranks * workers * batch
+        if options.rank == 0:
+            print(f"memory    {peer_steps.peak_memory_mb():.0f} MB at most, "
+                  f"resident; {imported_mb:.0f} MB before the first step")
+            print(f"step: {1e3 * seconds:.2f} ms, {samples / seconds:.1f} "
+                  "images/s", flush=True)
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Changed files through the real program: each is taken, or ends within 10 s in
-# one line and exit code 65 or 66 (of an input file: a line for each mistake).
+# Changed files through the real program: each is taken, or ends within 10 s of
+# work in one line and exit code 65 or 66 (of an input file: a line for each mistake).
 #   tests/fuzz/mutants.sh SYNCOPATE FOLDER_OF_FUZZ_PROGRAMS [FORMAT...]
 # MUTANTS of each format: 20, or 10,000 under EXHAUSTIVE=1. SEED=1.
 set -euo pipefail
@@ -105,8 +105,9 @@ one() { # one FORMAT FILE
       command=(inspect "$folder/results.h5")
       ;;
   esac
-  timeout 10 "$syncopate" "${command[@]}" >"$folder/out" 2>"$folder/err" ||
-    code=$?
+  # By the time at work, as a busy machine is no finding; waiting ends too.
+  (ulimit -t 10 && exec timeout 120 "$syncopate" "${command[@]}") \
+    >"$folder/out" 2>"$folder/err" || code=$?
   lines=$(wc -l <"$folder/err")
   if ((code == 0)); then
     echo taken
