@@ -180,7 +180,9 @@ void Recorder::close_row(const Position& at) {
 
 void Recorder::write_rows() {
   if (endpoint_.rank() != 0) return;
-  while (!open_rows_.empty() && endpoint_.done(open_rows_.front()->task)) {
+  const bool is_alone = endpoint_.size() == 1;  // has nobody to hear of
+  while (!open_rows_.empty() &&
+         (is_alone || endpoint_.done(open_rows_.front()->task))) {
     endpoint_.join(open_rows_.front()->task);
     if (results_) write(*open_rows_.front());
     open_rows_.pop_front();

@@ -231,12 +231,14 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
     const Plan plan = scheme_->next(word());
     if (plan.stop) break;
     close_rows(plan.worker_steps);
+    {
+      const AtStorage here;
+      recorder_->write_rows();
+      if (results_)
+        session_.log().progress(plan.worker_steps / endpoint_.size(),
+                                engine_.plan.stop_at);
+    }
     step(plan);
-    const AtStorage here;
-    if (results_)
-      session_.log().progress(plan.worker_steps / endpoint_.size() + 1,
-                              engine_.plan.stop_at);
-    recorder_->write_rows();
   }
   settle(Settle::kAll);
   scheme_->quiesce();
