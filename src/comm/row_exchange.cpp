@@ -47,7 +47,8 @@ bool has_value(const float* row, int64_t row_elems) {
 }
 
 void find_touched(std::vector<uint32_t>& touched, const RowTable& table) {
-  const auto& [values, elems] = table;
+  const auto values = table.values;
+  const int64_t elems = table.row_elems;
   CHECK(elems > 0 && std::ssize(values) % elems == 0);
   const int64_t rows = std::ssize(values) / elems;
   CHECK(rows <= std::numeric_limits<uint32_t>::max());

@@ -113,9 +113,9 @@ class Order:
     def of(self, epoch):
         if epoch != self.epoch:
             self.epoch = epoch
-            self.order = np.array(
-                peer_replay.order_of(self.seed, epoch, self.samples)
-                if self.is_replayed else torch.randperm(self.samples))
+            self.order = \
+                np.array(peer_replay.order_of(self.seed, epoch, self.samples)) \
+                if self.is_replayed else torch.randperm(self.samples).numpy()
         return self.order
 
 

@@ -57,4 +57,10 @@ python "$here/compare_runs.py" runs/whole runs/term || fail "the resumed run dif
 
 sed 's/^threads = 1/threads = 1\ntime_limit_s = 1/' tiny.ini >limit.ini
 expect_code 75 "$SYNCOPATE" train limit.ini --run.steps=100000 --run.name=limit
+
+# One worker's row is shown when its step is done, not after the next.
+expect_code 137 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=1 \
+  --run.name=killed --faults.kind=kill --faults.stage=step --faults.step=5
+[[ $(grep '^step' out | tail -n 1) == step*' 5/400 '* ]] ||
+  fail "rows came late: $(grep '^step' out | tail -n 1)"
 finish
