@@ -1,5 +1,7 @@
 #include "app/engine.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -155,8 +157,8 @@ void plan_scheme(Engine& engine,
 }
 
 // libgomp ends the process with code 1 and words of its own where it cannot
-// start a thread. So as many as a run has at least are tried first, and the team
-// is started: std::system_error where they cannot be had.
+// start a thread. So as many as a run has at least are tried first, and the
+// team is started: std::system_error where they cannot be had.
 void start_team(int threads) {
   constexpr int kOwnThreads = 3;  // beside the team: watch, files, next batches
   {
@@ -168,7 +170,8 @@ void start_team(int threads) {
   }
   // Those that have ended are counted for some microseconds more.
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
-#pragma omp parallel num_threads(threads)
+  omp_set_num_threads(threads);
+#pragma omp parallel
   {}
 }
 

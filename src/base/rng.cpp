@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/check.h"
+
 namespace syncopate {
 
 Philox4 philox4x32(Philox4 c, std::array<uint32_t, 2> k) {
@@ -63,6 +65,13 @@ double Rng::normal() {
   const double u = 1.0 - uniform();  // (0, 1]: the logarithm is finite
   return std::sqrt(-2.0 * std::log(u)) *
          std::cos(2.0 * std::numbers::pi * uniform());
+}
+
+Rng Rng::after(int64_t blocks) const {
+  CHECK(used_ == 4 && blocks >= 0);
+  Rng later = *this;
+  later.counter_[0] += static_cast<uint32_t>(blocks);
+  return later;
 }
 
 std::vector<int64_t> permutation(int64_t n, Rng rng) {

@@ -40,7 +40,11 @@ class Rng {
   uint64_t next_u64();
   double uniform();                // [0, 1), 53 bits
   uint64_t below(uint64_t bound);  // [0, bound), without bias; bound > 0
-  double normal();                 // N(0, 1), Box-Muller
+  double normal();                 // N(0, 1), Box-Muller: four words
+
+  // Where this one is after 4 * `blocks` words more; they are not drawn. Of an
+  // Rng that has drawn a multiple of four.
+  Rng after(int64_t blocks) const;
 
  private:
   std::array<uint32_t, 2> key_;

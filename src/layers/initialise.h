@@ -4,9 +4,14 @@
 
 #include <span>
 
+#include "base/rng.h"
 #include "tensor/parameter_table.h"
 
 namespace syncopate {
+
+// values[i] = deviation * (the normal that `rng` draws as its i-th), on as many
+// threads as OpenMP is told to use. `rng` as in Rng::after.
+void fill_normal(std::span<float> values, double deviation, const Rng& rng);
 
 // Filters (K, C, R, S): N(0, sqrt(2 / (R S K))), He et al. 2015 by fan-out.
 // Matrices (K, D) and the bias after them: U(-1/sqrt(D), 1/sqrt(D)).

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/rng.h"
+#include "layers/initialise.h"
 #include "ops/attention.h"
 
 namespace syncopate {
@@ -108,9 +109,8 @@ void Bert::initialise(std::span<float> parameters,
       std::ranges::fill(values, is_gamma ? 1.f : 0.f);
       continue;
     }
-    Rng rng(seed, Purpose::kInit, static_cast<uint64_t>(index));
-    for (float& value : values)
-      value = static_cast<float>(kDeviation * rng.normal());
+    fill_normal(values, kDeviation,
+                Rng(seed, Purpose::kInit, static_cast<uint64_t>(index)));
   }
   if (weights_) weights_->read(parameters, parameters_);
 }

@@ -71,6 +71,15 @@ TEST(Rng, NormalMoments) {
   EXPECT_NEAR(fourths / kDraws, 3, 0.155);
 }
 
+TEST(Rng, AfterBlocksIsWhereDrawsLead) {
+  for (const int blocks : {0, 1, 5, 1000}) {
+    const Rng start(3, Purpose::kTest, 1, 2);
+    Rng drawn = start, later = start.after(blocks);
+    for (int i = 0; i < 4 * blocks; ++i) drawn.next_u32();
+    for (int i = 0; i < 9; ++i) EXPECT_EQ(later.next_u32(), drawn.next_u32());
+  }
+}
+
 TEST(Rng, BelowIsUniform) {
   Rng rng(3, Purpose::kTest);
   constexpr int kDraws = 70000;
