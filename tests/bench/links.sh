@@ -5,22 +5,26 @@
 # that of the largest message point to point in the same run.
 #   tests/bench/links.sh                      everything, some minutes
 #   tests/bench/links.sh overlap              what of bsp's sums backward hides
+#   tests/bench/links.sh sockets              a ring of plain sockets: what links
+#                                             carry, whoever sends
 #   tests/bench/links.sh --run MBIT RANKS COMMAND...   one command on such hosts
 # Environment: RATES ("100 1000", Mbit/s), RANKS ("2 3 4"), BYTES
-# (65536,1048576,16777216), BY (all collectives), REPEATS (5; of overlap 3),
-# STEPS (48) of overlap, SYNCOPATE, MPIEXEC (mpiexec.hydra), UCX_RNDV_THRESH
-# (inf), MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM (tsp_ring).
+# (65536,1048576,16777216), BY (all collectives), REPEATS (5; of overlap and
+# sockets 3), STEPS (48) of overlap, CONGESTION (control of TCP: the kernel's),
+# SYNCOPATE, MPIEXEC (mpiexec.hydra), UCX_RNDV_THRESH (inf),
+# MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM (tsp_ring).
 # Needs root and iproute2: without them exit code 77.
 set -euo pipefail
 
 skip() { echo "skipped: $*"; exit 77; }
-usage() { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 case ${1:-} in -h | --help) usage; exit 0 ;; esac
 
 bench=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 self=$bench/links.sh
 syncopate=${SYNCOPATE:-$bench/../../build/release/syncopate}
 mpiexec=${MPIEXEC:-mpiexec.hydra}
+congestion=${CONGESTION:-$(sysctl -n net.ipv4.tcp_congestion_control)}
 native=${MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM:-tsp_ring}
 
 # Hydra's launcher in place of ssh: [options] HOST COMMAND...
@@ -67,6 +71,8 @@ hosts() {
     ip -n "h$i" addr add "10.77.0.$i/24" dev eth0
     ip -n "h$i" link set lo up
     ip -n "h$i" link set eth0 up
+    ip netns exec "h$i" \
+      sysctl -qw net.ipv4.tcp_congestion_control="$congestion"
     tc qdisc add dev "port$i" root tbf rate "$2mbit" burst 64kb limit 2mb
     tc -n "h$i" qdisc add dev eth0 root tbf rate "$2mbit" burst 64kb limit 2mb
   done
@@ -108,7 +114,7 @@ fi
 # what one bucket leaves exposed, less an eighth.
 overlap() {
   local rate count buckets repeat figures steps=${STEPS:-48}
-  echo "load $(cut -d' ' -f1 /proc/loadavg), $(sysctl -n net.ipv4.tcp_congestion_control)"
+  echo "load $(cut -d' ' -f1 /proc/loadavg), $congestion"
   echo
   echo '| link, Mbit/s | ranks | steps/s, one bucket | auto | exposed ms a step, one bucket | auto | hidden of what could be |'
   echo '|---:|---:|---:|---:|---:|---:|---:|'
@@ -135,10 +141,35 @@ overlap() {
   done
 }
 
-if [[ ${1:-} == overlap ]]; then
-  overlap
-  exit
-fi
+sockets() {
+  local rate count repeat
+  echo "load $(cut -d' ' -f1 /proc/loadavg), $congestion"
+  echo
+  echo '| link, Mbit/s | ranks | MB/s of the slowest host | busy of all processors |'
+  echo '|---:|---:|---:|---:|'
+  for rate in ${RATES:-100 1000}; do
+    for count in ${RANKS:-2 3 4}; do
+      hosts "$count" "$rate"
+      for ((repeat = 1; repeat <= ${REPEATS:-3}; ++repeat)); do
+        grep '^cpu ' /proc/stat >"$scratch/stat"
+        ranks "$count" python3 "$bench/ring_sockets.py" >"$scratch/out"
+        grep '^cpu ' /proc/stat >>"$scratch/stat"
+        sort -g "$scratch/out" | awk -v rate="$rate" -v ranks="$count" -v busy="$(awk '
+          { for (i = 2; i <= 9; ++i) all[NR] += $i; idle[NR] = $5 + $6 }
+          END { print 100 - 100 * (idle[2] - idle[1]) / (all[2] - all[1]) }' "$scratch/stat")" \
+          'NR == 1 { printf "| %d | %d | %.1f | %.0f%% |\n", rate, ranks, $1, busy }'
+      done
+      down "$count"
+    done
+  done
+}
+
+case ${1:-} in
+  overlap | sockets)
+    "$1"
+    exit
+    ;;
+esac
 
 cat >"$scratch/comm.ini" <<'INI'
 [run]
@@ -158,7 +189,7 @@ sizes=${BYTES:-65536,1048576,16777216}
 options=("--bytes=$sizes" "--repeats=${REPEATS:-5}")
 [[ -z ${BY:-} ]] || options+=("--by=$BY")
 echo "UCX_RNDV_THRESH=${UCX_RNDV_THRESH:-inf}, native by $native, load $(cut -d' ' -f1 /proc/loadavg)," \
-  "$(sysctl -n net.ipv4.tcp_congestion_control)"
+  "$congestion"
 echo
 echo '| link, Mbit/s | point to point, MB/s | ranks | bytes | by | ms | of the bound |'
 echo '|---:|---:|---:|---:|---|---:|---:|'
