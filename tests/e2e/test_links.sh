@@ -40,4 +40,11 @@ RATES=100 REPEATS=1 STEPS=6 timeout 60 "$here/../bench/links.sh" overlap \
 cat table
 awk -F'|' '$2 == " 100 " && $6 > 40 && $7 < $6 { found = 1 }
   END { exit !found }' table || fail "overlap: no gain"
+
+# Plain sockets: no faster than the link, nor idle.
+RATES=100 RANKS=2 REPEATS=1 timeout 60 "$here/../bench/links.sh" sockets \
+  >table 2>err || fail "links.sh sockets: $(tail -n 5 err)"
+cat table
+awk -F'|' '$2 == " 100 " && $4 > 9 && $4 < 12.6 { found = 1 }
+  END { exit !found }' table || fail "sockets: not what the link carries"
 finish
