@@ -1,12 +1,14 @@
 #include "app/engine.h"
 
 #include <omp.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <future>
+#include <mutex>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "app/audit.h"
@@ -156,18 +158,37 @@ void plan_scheme(Engine& engine,
         "not equal, expected 0");
 }
 
+void* pass(void* gate) {
+  const std::lock_guard through(*static_cast<std::mutex*>(gate));
+  return nullptr;
+}
+
 // libgomp ends the process with code 1 and words of its own where it cannot
-// start a thread. So as many as a run has at least are tried first, and the
+// start a thread. So as many as a run may have at once are tried first, and the
 // team is started: std::system_error where they cannot be had.
 void start_team(int threads) {
-  constexpr int kOwnThreads = 3;  // beside the team: watch, files, next batches
+  constexpr int kOwnThreads = 3;  // watch, files, next batches
+  // A team that grows again may begin before those it gave up have ended.
+  const int most = 2 * (threads - 1) + kOwnThreads;
+  // Such as take no memory to speak of: no allocation, little stack.
+  constexpr size_t kStackBytes = 256 << 10;
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, kStackBytes);
+  std::vector<pthread_t> tried;
+  std::mutex gate;
+  int error = 0;
   {
-    std::vector<std::jthread> tried;
-    std::promise<void> all_are_there;  // destroyed before them: lets them end
-    const std::shared_future<void> end = all_are_there.get_future().share();
-    for (int i = 1; i < threads + kOwnThreads; ++i)
-      tried.emplace_back([end] { end.wait(); });
+    const std::lock_guard closed(gate);
+    for (int i = 0; i < most && error == 0; ++i) {
+      pthread_t thread;
+      error = pthread_create(&thread, &small, &pass, &gate);
+      if (error == 0) tried.push_back(thread);
+    }
   }
+  for (const pthread_t thread : tried) pthread_join(thread, nullptr);
+  pthread_attr_destroy(&small);
+  if (error != 0) throw std::system_error(error, std::generic_category());
   // Those that have ended are counted for some microseconds more.
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   omp_set_num_threads(threads);

@@ -17,7 +17,7 @@ as_user() { # as_user PROCESSES COMMAND...
     bash -c "ulimit -u $1 && exec \"\${@:2}\"" bash "$@"
 }
 codes=''
-for count in {1..9}; do
+for count in {1..12}; do
   code=0
   as_user "$count" ./program train tiny.ini --run.steps=2 --schedule.warmup=0 \
     --eval.every=0 --run.threads=4 --run.workers=2 --run.name="few-$count" \
