@@ -1,19 +1,15 @@
 #include "app/engine.h"
 
 #include <omp.h>
-#include <pthread.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <mutex>
 #include <numeric>
-#include <system_error>
-#include <thread>
 
 #include "app/audit.h"
 #include "app/memory_plan.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 namespace syncopate {
 namespace {
@@ -158,40 +154,15 @@ void plan_scheme(Engine& engine,
         "not equal, expected 0");
 }
 
-void* pass(void* gate) {
-  const std::lock_guard through(*static_cast<std::mutex*>(gate));
-  return nullptr;
-}
-
-// libgomp ends the process with code 1 and words of its own where it cannot
-// start a thread. So as many as a run may have at once are tried first, and the
-// team is started: std::system_error where they cannot be had.
+// The OpenMP threads of this process. libgomp ends the process with code 1 and
+// words of its own where it cannot start one, so as many as there may be at
+// once are expected first.
 void start_team(int threads) {
+  omp_set_num_threads(threads);
+  if (threads == 1) return;
   constexpr int kOwnThreads = 3;  // watch, files, next batches
   // A team that grows again may begin before those it gave up have ended.
-  const int most = 2 * (threads - 1) + kOwnThreads;
-  // Such as take no memory to speak of: no allocation, little stack.
-  constexpr size_t kStackBytes = 256 << 10;
-  pthread_attr_t small;
-  pthread_attr_init(&small);
-  pthread_attr_setstacksize(&small, kStackBytes);
-  std::vector<pthread_t> tried;
-  std::mutex gate;
-  int error = 0;
-  {
-    const std::lock_guard closed(gate);
-    for (int i = 0; i < most && error == 0; ++i) {
-      pthread_t thread;
-      error = pthread_create(&thread, &small, &pass, &gate);
-      if (error == 0) tried.push_back(thread);
-    }
-  }
-  for (const pthread_t thread : tried) pthread_join(thread, nullptr);
-  pthread_attr_destroy(&small);
-  if (error != 0) throw std::system_error(error, std::generic_category());
-  // Those that have ended are counted for some microseconds more.
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  omp_set_num_threads(threads);
+  expect_threads(2 * (threads - 1) + kOwnThreads);
 #pragma omp parallel
   {}
 }

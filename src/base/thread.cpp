@@ -1,10 +1,24 @@
 #include "base/thread.h"
 
+#include <pthread.h>
 #include <signal.h>
 
+#include <chrono>
+#include <mutex>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 namespace syncopate {
+namespace {
+
+// Allocates nothing: an allocation takes an arena of addresses.
+void* pass(void* gate) {
+  const std::lock_guard through(*static_cast<std::mutex*>(gate));
+  return nullptr;
+}
+
+}  // namespace
 
 std::thread start_without_signals(std::function<void()> body) {
   sigset_t blocked, before;
@@ -15,6 +29,29 @@ std::thread start_without_signals(std::function<void()> body) {
   std::thread thread(std::move(body));
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
+}
+
+void expect_threads(int count) {
+  constexpr size_t kStackBytes = 256 << 10;
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, kStackBytes);
+  std::vector<pthread_t> tried;
+  std::mutex gate;
+  int error = 0;
+  {
+    const std::lock_guard closed(gate);
+    for (int i = 0; i < count && error == 0; ++i) {
+      pthread_t thread;
+      error = pthread_create(&thread, &small, &pass, &gate);
+      if (error == 0) tried.push_back(thread);
+    }
+  }
+  for (const pthread_t thread : tried) pthread_join(thread, nullptr);
+  pthread_attr_destroy(&small);
+  if (error != 0) throw std::system_error(error, std::generic_category());
+  // Those that have ended are counted for some microseconds more.
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
 }  // namespace syncopate

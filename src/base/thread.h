@@ -12,4 +12,8 @@ namespace syncopate {
 // without a word.
 std::thread start_without_signals(std::function<void()> body);
 
+// Throws std::system_error where so many threads cannot be had beside those
+// there are: starts and ends them, without memory to speak of.
+void expect_threads(int count);
+
 }  // namespace syncopate

@@ -87,6 +87,18 @@ down() {
   ip link del switch
 }
 
+# on_all_links RATES COUNTS FUNCTION: FUNCTION RATE COUNT on hosts of each.
+on_all_links() {
+  local rate count
+  for rate in $1; do
+    for count in $2; do
+      hosts "$count" "$rate"
+      "$3" "$rate" "$count"
+      down "$count"
+    done
+  done
+}
+
 # ranks N COMMAND...: one on each of the first N hosts.
 ranks() {
   local count=$1 names
@@ -113,54 +125,52 @@ fi
 # an eighth, is ready when backward ends and cannot be hidden: what could be is
 # what one bucket leaves exposed, less an eighth.
 overlap() {
-  local rate count buckets repeat figures steps=${STEPS:-48}
   echo "load $(cut -d' ' -f1 /proc/loadavg), $congestion"
   echo
   echo '| link, Mbit/s | ranks | steps/s, one bucket | auto | exposed ms a step, one bucket | auto | hidden of what could be |'
   echo '|---:|---:|---:|---:|---:|---:|---:|'
-  for rate in ${RATES:-100}; do
-    for count in ${RANKS:-2}; do
-      hosts "$count" "$rate"
-      for ((repeat = 1; repeat <= ${REPEATS:-3}; ++repeat)); do
-        figures=()
-        for buckets in 1000 auto; do
-          ranks "$count" "$syncopate" train "$bench/resnet20.ini" \
-            --run.threads=1 --run.workers=auto --data.batch=32 --run.steps="$steps" \
-            --eval.every=0 --checkpoint.every=0 --run.log_every="$steps" \
-            --run.directory="$scratch" --run.name="$rate-$count-$repeat-$buckets" \
-            --sync.bucket_mb="$buckets" >"$scratch/out"
-          figures+=("$(awk -v steps="$steps" '/communication exposed/ { exposed = $4 }
-            /training .* s of/ { print 1000 * exposed / steps, steps / $2 }' "$scratch/out")")
-        done
-        echo "${figures[@]}" | awk -v rate="$rate" -v ranks="$count" '{
-          printf "| %d | %d | %.1f | %.1f | %.1f | %.1f | %.0f%% |\n", rate,
-            ranks, $2, $4, $1, $3, 100 * ($1 - $3) / ($1 * 7 / 8) }'
-      done
-      down "$count"
+  on_all_links "${RATES:-100}" "${RANKS:-2}" overlap_on
+}
+overlap_on() { # overlap_on RATE COUNT
+  local buckets repeat figures steps=${STEPS:-48}
+  for ((repeat = 1; repeat <= ${REPEATS:-3}; ++repeat)); do
+    figures=()
+    for buckets in 1000 auto; do
+      ranks "$2" "$syncopate" train "$bench/resnet20.ini" \
+        --run.threads=1 --run.workers=auto --data.batch=32 --run.steps="$steps" \
+        --eval.every=0 --checkpoint.every=0 --run.log_every="$steps" \
+        --run.directory="$scratch" --run.name="$1-$2-$repeat-$buckets" \
+        --sync.bucket_mb="$buckets" >"$scratch/out"
+      figures+=("$(awk -v steps="$steps" '/communication exposed/ { exposed = $4 }
+        /training .* s of/ { print 1000 * exposed / steps, steps / $2 }' "$scratch/out")")
     done
+    echo "${figures[@]}" | awk -v rate="$1" -v ranks="$2" '{
+      printf "| %d | %d | %.1f | %.1f | %.1f | %.1f | %.0f%% |\n", rate,
+        ranks, $2, $4, $1, $3, 100 * ($1 - $3) / ($1 * 7 / 8) }'
   done
 }
 
 sockets() {
-  local rate count repeat
   echo "load $(cut -d' ' -f1 /proc/loadavg), $congestion"
   echo
-  echo '| link, Mbit/s | ranks | MB/s of the slowest host | busy of all processors |'
-  echo '|---:|---:|---:|---:|'
-  for rate in ${RATES:-100 1000}; do
-    for count in ${RANKS:-2 3 4}; do
-      hosts "$count" "$rate"
-      for ((repeat = 1; repeat <= ${REPEATS:-3}; ++repeat)); do
-        grep '^cpu ' /proc/stat >"$scratch/stat"
-        ranks "$count" python3 "$bench/ring_sockets.py" >"$scratch/out"
-        grep '^cpu ' /proc/stat >>"$scratch/stat"
-        sort -g "$scratch/out" | awk -v rate="$rate" -v ranks="$count" -v busy="$(awk '
-          { for (i = 2; i <= 9; ++i) all[NR] += $i; idle[NR] = $5 + $6 }
-          END { print 100 - 100 * (idle[2] - idle[1]) / (all[2] - all[1]) }' "$scratch/stat")" \
-          'NR == 1 { printf "| %d | %d | %.1f | %.0f%% |\n", rate, ranks, $1, busy }'
-      done
-      down "$count"
-    done
+  echo '| link, Mbit/s | ranks | MB/s of the slowest host | processors busy | in the kernel |'
+  echo '|---:|---:|---:|---:|---:|'
+  on_all_links "${RATES:-100 1000}" "${RANKS:-2 3 4}" sockets_on
+}
+sockets_on() { # sockets_on RATE COUNT
+  local repeat shares
+  for ((repeat = 1; repeat <= ${REPEATS:-3}; ++repeat)); do
+    grep '^cpu ' /proc/stat >"$scratch/stat"
+    ranks "$2" python3 "$bench/ring_sockets.py" >"$scratch/out"
+    grep '^cpu ' /proc/stat >>"$scratch/stat"
+    # user nice system idle iowait irq softirq steal
+    shares=$(awk '
+      { for (i = 2; i <= 9; ++i) all[NR] += $i
+        idle[NR] = $5 + $6; kernel[NR] = $4 + $7 + $8 }
+      END { t = all[2] - all[1]
+        printf "%.0f%% | %.0f%%", 100 - 100 * (idle[2] - idle[1]) / t,
+          100 * (kernel[2] - kernel[1]) / t }' "$scratch/stat")
+    echo "| $1 | $2 | $(sort -g "$scratch/out" | head -n 1) | $shares |"
   done
 }
 
@@ -193,24 +203,21 @@ echo "UCX_RNDV_THRESH=${UCX_RNDV_THRESH:-inf}, native by $native, load $(cut -d'
 echo
 echo '| link, Mbit/s | point to point, MB/s | ranks | bytes | by | ms | of the bound |'
 echo '|---:|---:|---:|---:|---|---:|---:|'
-for rate in ${RATES:-100 1000}; do
-  for count in ${RANKS:-2 3 4}; do
-    hosts "$count" "$rate"
-    ranks "$count" "$syncopate" bench comm "$scratch/comm.ini" \
-      "${options[@]}" >"$scratch/out"
-    down "$count"
-    awk -v rate="$rate" -v ranks="$count" -v last="${sizes##*,}" '
-      $1 ~ /^[0-9]+$/ && NF == 4 { row[++rows] = $0 }
-      $2 == "point_to_point" && $1 == last { bandwidth = $4 }
-      END {
-        if (!bandwidth) exit 1
-        for (i = 1; i <= rows; ++i) {
-          split(row[i], word, " ")
-          share = sprintf("%.0f%%", 100 * word[4] / bandwidth)
-          if (word[2] == "point_to_point") share = ""
-          printf "| %d | %.1f | %d | %d | %s | %.2f | %s |\n", rate, bandwidth,
-            ranks, word[1], word[2], word[3] / 1000, share
-        }
-      }' "$scratch/out" || { cat "$scratch/out"; exit 1; }
-  done
-done
+collectives_on() { # collectives_on RATE COUNT
+  ranks "$2" "$syncopate" bench comm "$scratch/comm.ini" "${options[@]}" \
+    >"$scratch/out"
+  awk -v rate="$1" -v ranks="$2" -v last="${sizes##*,}" '
+    $1 ~ /^[0-9]+$/ && NF == 4 { row[++rows] = $0 }
+    $2 == "point_to_point" && $1 == last { bandwidth = $4 }
+    END {
+      if (!bandwidth) exit 1
+      for (i = 1; i <= rows; ++i) {
+        split(row[i], word, " ")
+        share = sprintf("%.0f%%", 100 * word[4] / bandwidth)
+        if (word[2] == "point_to_point") share = ""
+        printf "| %d | %.1f | %d | %d | %s | %.2f | %s |\n", rate, bandwidth,
+          ranks, word[1], word[2], word[3] / 1000, share
+      }
+    }' "$scratch/out" || { cat "$scratch/out"; exit 1; }
+}
+on_all_links "${RATES:-100 1000}" "${RANKS:-2 3 4}" collectives_on

@@ -4,7 +4,7 @@
 # each round and their median, peak memory, time from start to first step. See
 # README.md beside it.
 #   tests/bench/run.sh [INPUT.ini [--section.key=value ...]]
-#   tests/bench/run.sh all      ResNet-20 in fp32 and bf16, WRN-16-4; 10 minutes
+#   tests/bench/run.sh all      ResNet-20 in fp32 and bf16, WRN-16-4; 15 minutes
 # Environment: ROUNDS (9), SECONDS_EACH (4) of the peer, THREADS (2), SYNCOPATE,
 # PYTHON (one that has torch and h5py; empty: syncopate alone), SETTINGS of the
 # peer ("channels_last eager"; default: the fastest that is found).

@@ -5,8 +5,8 @@
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 : "${SYNCOPATE_GPU:?the path of the program with a GPU, emulated or real}"
-# Of the loss, relative: 1e-4 where GPU and CPU have one decoder. (At ten times this
-# rate rounding alone, of another compiler, came to 1e-3 in 16 steps.)
+# Of the loss, relative: 1e-4 where GPU and CPU have one decoder. (With
+# lr = 0.02 rounding alone, of another compiler, came to 1e-3 in 16 steps.)
 : "${LOSS_TOLERANCE:=1e-4}"
 export OMP_NUM_THREADS=1
 gpu() { "$SYNCOPATE_GPU" "$@" --run.device=cuda; }

@@ -28,5 +28,5 @@ for count in {1..12}; do
   codes+="$code "
 done
 echo "limits from 1: $codes"
-[[ $codes == 70*0\  ]] || fail "no limit was refused, or none let a run end"
+[[ $codes == 70*' 0 ' ]] || fail "no limit was refused, or none let a run end"
 finish

@@ -106,7 +106,7 @@ one() { # one FORMAT FILE
       ;;
   esac
   # By the time at work, as a busy machine is no finding; waiting ends too.
-  (ulimit -t 10 && exec timeout 120 "$syncopate" "${command[@]}") \
+  (ulimit -t 10 && exec timeout 30 "$syncopate" "${command[@]}") \
     >"$folder/out" 2>"$folder/err" || code=$?
   lines=$(wc -l <"$folder/err")
   if ((code == 0)); then
