@@ -1,6 +1,9 @@
 #include "app/command_line.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -38,9 +41,26 @@ void CommandLine::allow_only(const std::vector<std::string>& names,
          overrides[0]);
 }
 
+// What a run records of its surroundings goes into manifests, which are UTF-8:
+// refused before anything runs, not at the first checkpoint.
+static void check_environment() {
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const bool is_read =
+        text.starts_with("SYNCOPATE_") || text.starts_with("SLURM");
+    if (is_read && find_invalid_utf8(text))
+      fail(ExitCode::kUsage, "environment: {}: not valid UTF-8",
+           escape_bytes(text));
+  }
+}
+
 CommandLine parse_command_line(int argc, char** argv) {
   CommandLine line;
   const std::vector<std::string> words(argv + 1, argv + argc);
+  for (const std::string& word : words)
+    if (find_invalid_utf8(word))
+      fail(ExitCode::kUsage, "{}: not valid UTF-8", escape_bytes(word));
+  check_environment();
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word == "-o") {

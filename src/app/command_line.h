@@ -27,6 +27,8 @@ struct CommandLine {
   void allow_only(const std::vector<std::string>& names, Keys keys) const;
 };
 
+// Error(kUsage) for words, and for SYNCOPATE_* and SLURM* variables, that are
+// not valid UTF-8.
 CommandLine parse_command_line(int argc, char** argv);
 
 }  // namespace syncopate

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <utf8proc.h>
 
 namespace syncopate {
 
@@ -85,6 +86,31 @@ std::optional<std::string> nearest(std::string_view word,
     }
   }
   return best;
+}
+
+std::optional<size_t> find_invalid_utf8(std::string_view text) {
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  size_t at = 0;
+  while (at < text.size()) {
+    utf8proc_int32_t code_point = 0;
+    const utf8proc_ssize_t taken = utf8proc_iterate(
+        bytes + at, static_cast<utf8proc_ssize_t>(text.size() - at),
+        &code_point);
+    if (taken <= 0) return at;
+    at += static_cast<size_t>(taken);
+  }
+  return std::nullopt;
+}
+
+std::string escape_bytes(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c >= ' ' && c <= '~')
+      escaped += c;
+    else
+      escaped += fmt::format("\\x{:02X}", static_cast<unsigned char>(c));
+  }
+  return escaped;
 }
 
 std::string human_bytes(double bytes) {

@@ -24,6 +24,13 @@ std::optional<double> parse_double(std::string_view text);  // finite only
 std::optional<std::string> nearest(std::string_view word,
                                    std::span<const std::string> candidates);
 
+// Where `text` stops being valid UTF-8: the offset of the first byte that does
+// not belong; nullopt if all of it is valid.
+std::optional<size_t> find_invalid_utf8(std::string_view text);
+// `text` with every byte outside printable ASCII as "\xE9": for messages about
+// text that cannot be shown.
+std::string escape_bytes(std::string_view text);
+
 // "1.23 GB", "45.0 kB"; powers of 1000.
 std::string human_bytes(double bytes);
 // "1:02:03", "2:03", "4.5 s"

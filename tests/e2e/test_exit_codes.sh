@@ -25,6 +25,23 @@ grep -q "slip.ini.*data.btach.*did you mean data.batch" err ||
 printf '[run]\nsteps = 8x\nworkers = -1\n[model]\nfamly = resnet\n' >many.ini
 expect_code 65 "$SYNCOPATE" train many.ini
 (($(grep -c "^error: " err) >= 3)) || fail "not all mistakes at once: $(cat err)"
+# Text that is not UTF-8, wherever it comes from, is refused before anything runs.
+latin=$'caf\xe9'
+sed "s/^\[run\]/[run]\n# the $latin run/" tiny.ini >latin.ini
+for command in validate train; do
+  expect_code 65 "$SYNCOPATE" $command latin.ini
+  one_line 'latin.ini:2: not valid UTF-8 at byte \xE9'
+  expect_code 64 "$SYNCOPATE" $command tiny.ini "--run.name=$latin"
+  one_line '--run.name=caf\xE9: not valid UTF-8'
+  expect_code 64 env SLURM_JOB_ID="$latin" "$SYNCOPATE" $command tiny.ini
+  one_line 'SLURM_JOB_ID=caf\xE9: not valid UTF-8'
+  cp tiny.ini "$latin.ini"
+  expect_code 64 "$SYNCOPATE" $command "$latin.ini"
+  one_line 'caf\xE9.ini: not valid UTF-8'
+done
+rm "$latin.ini"
+[[ -e runs ]] && fail "text that is not UTF-8 left a run directory"
+expect_code 0 "$SYNCOPATE" validate tiny.ini --run.name=café
 sed -e 's/^kind = synthetic_images/kind = idx\npath = nowhere/' \
   -e '/samples =/d;/^classes/d;/^height/d;/^width/d' tiny.ini >absent.ini
 expect_code 66 "$SYNCOPATE" train absent.ini

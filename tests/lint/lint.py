@@ -20,7 +20,7 @@ FOREIGN = [
     (r"(oneapi/dnnl/)?dnnl\w*\.h(pp)?", ["src/ops/cpu/"]),
     (r"hdf5\w*\.h", ["src/base/hdf5_"]),
     (r"turbojpeg\.h", ["src/data/"]),
-    (r"utf8proc\.h", ["src/data/"]),
+    (r"utf8proc\.h", ["src/base/", "src/data/"]),
     (r"boost/context.*", ["src/comm/"]),
     (r"boost/(?!context).*", []),
     (r"omp\.h", ["src/ops/", "src/app/"]),

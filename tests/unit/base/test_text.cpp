@@ -23,6 +23,19 @@ TEST(Text, Join) {
   EXPECT_EQ(join(std::vector<std::string>{}, ","), "");
 }
 
+TEST(Text, InvalidUtf8IsFoundWhereItBegins) {
+  for (const char* valid : {"", "plain", "\xC3\xA9", "a\xE2\x82\xAC",
+                            "\xF0\x9F\x98\x80z", "\xEF\xBF\xBF"})
+    EXPECT_EQ(find_invalid_utf8(valid), std::nullopt) << valid;
+  EXPECT_EQ(find_invalid_utf8("caf\xE9"), 3);           // Latin-1
+  EXPECT_EQ(find_invalid_utf8("\xC3"), 0);              // cut short
+  EXPECT_EQ(find_invalid_utf8("ab\x80"), 2);            // no lead byte
+  EXPECT_EQ(find_invalid_utf8("\xC0\xAF"), 0);          // overlong '/'
+  EXPECT_EQ(find_invalid_utf8("x\xED\xA0\x80"), 1);     // a surrogate
+  EXPECT_EQ(find_invalid_utf8("\xF4\x90\x80\x80"), 0);  // above U+10FFFF
+  EXPECT_EQ(escape_bytes("caf\xE9\n"), "caf\\xE9\\x0A");
+}
+
 TEST(Text, WholeNumbersOnly) {
   EXPECT_EQ(parse_int("42"), 42);
   EXPECT_EQ(parse_int("-7"), -7);
