@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: does it work there, how fast is it, does it learn.
+#   gpu.sh first        nine minutes, no peer: on a machine seen for the first time
 #   gpu.sh [tests] [sanitizer] [bench] [samples] [profile] [accuracy]    all without
 #   a word
 # Figures, versions and commands also go into $OUT/gpu.txt (OUT: the folder it
-# is started in). Environment:
+# is started in; first: see gpu_first.sh). Environment:
 #   PREFIX      an installed tree (cmake --install; component tests for tests);
 #               else the tree this script lies in, else built from the checkout
+#   ARCHIVE     what pack.sh made: unpacked, and used as PREFIX
 #   NETWORKS    resnet50 wrn50_2 wrn26_10 resnet20      ROUNDS      3
 #   PYTHON      one that has torch (python3)            COMPILE     reduce-overhead
 #   CIFAR       folder of data_batch_1.bin, for accuracy    SEEDS   1 2 3
@@ -16,10 +18,14 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 parts=(tests sanitizer bench samples profile accuracy)
 
-case ${1:-} in -h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+# shellcheck source=gpu_lib.sh
+source "$here/gpu_lib.sh"
+
+[[ $* != first ]] || exec "$here/gpu_first.sh"
+case ${1:-} in -h | --help) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 for word in "$@"; do
   [[ " ${parts[*]} " == *" $word "* ]] ||
-    { echo "$word: not one of ${parts[*]}" >&2; exit 64; }
+    { echo "$word: not one of ${parts[*]} (first stands alone)" >&2; exit 64; }
 done
 (($#)) && parts=("$@")
 
@@ -54,17 +60,6 @@ run() {
   timeout "$limit" "$@"
 }
 median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
-# override --KEY=VALUE...: into `options`, in the place of others of that key.
-override() {
-  local new old kept
-  for new in "$@"; do
-    kept=()
-    for old in "${options[@]}"; do
-      [[ ${old%%=*} == "${new%%=*}" ]] || kept+=("$old")
-    done
-    options=("${kept[@]}" "$new")
-  done
-}
 
 # --- what there is ------------------------------------------------------------
 
@@ -73,7 +68,7 @@ build() {
   (cd "$here/../.." && mkdir -p build &&
     { cmake --preset release -DSYNCOPATE_CUDA=ON -DSYNCOPATE_TESTS=ON &&
       cmake --build --preset release --target syncopate gpu_ops gpu_kernels \
-        gpu_models unit_library &&
+        gpu_models gpu_compress gpu_nccl unit_library &&
       cmake --install build/release --prefix build/release/installed &&
       cmake --install build/release --prefix build/release/installed \
         --component tests; } >build/release.log 2>&1) ||
@@ -81,29 +76,22 @@ build() {
   PREFIX=$here/../../build/release/installed
 }
 
-if [[ -z ${PREFIX:-} && -x $here/../../../bin/syncopate ]]; then
-  PREFIX=$(cd "$here/../../.." && pwd)
+if [[ -n ${ARCHIVE:-} ]]; then
+  unpack "$ARCHIVE" "$scratch/archive"
+  PREFIX=$scratch/archive/syncopate
 fi
+[[ -n ${PREFIX:-} ]] || PREFIX=$(own_tree)
 [[ -n ${PREFIX:-} || -n ${SYNCOPATE:-} ]] || build
-syncopate=${SYNCOPATE:-$PREFIX/bin/syncopate}
-tests=${TESTS:-${PREFIX:-none}/libexec/syncopate/tests}
+use_programs
 mpiexec=${MPIEXEC:-${PREFIX:-none}/bin/mpiexec}
 [[ -x $mpiexec ]] || mpiexec=$(command -v mpiexec || true)
 [[ -x $syncopate ]] || { echo "$syncopate: no such program"; exit 66; }
 "$python" -c 'import torch, numpy' 2>/dev/null || python=''
 
-# cuDNN, cuBLAS and NCCL may be there only as parts of PyTorch.
-torch_folders() {
-  "$python" - <<'PY'
-import glob, importlib.util
-spec = importlib.util.find_spec("nvidia")
-roots = spec.submodule_search_locations if spec else []
-print(":".join(f for root in roots for f in sorted(glob.glob(f"{root}/*/lib"))))
-PY
-}
-if "$syncopate" doctor | grep -q 'cannot be loaded' && [[ -n $python ]]; then
-  folders=$(torch_folders)
-  export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folders
+# It ends with 66 where a library is missing.
+"$syncopate" doctor >"$scratch/doctor" || true
+if use_torch_libraries "$(<"$scratch/doctor")"; then
+  "$syncopate" doctor >"$scratch/doctor" || true
 fi
 
 title "machine"
@@ -114,7 +102,6 @@ if command -v nvidia-smi >/dev/null; then
   nvidia-smi --query-gpu=name,memory.total,driver_version,clocks.max.sm,power.limit \
     --format=csv,noheader || true
 fi
-"$syncopate" doctor >"$scratch/doctor" || true
 cat "$scratch/doctor"
 gpu=$(sed -n 's/^\[ok\] *gpu *0: *//p' "$scratch/doctor")
 if [[ -n $python ]]; then
@@ -151,15 +138,16 @@ test_programs() { # those that are there, and a line for those that are not
 }
 
 part_tests() {
-  local program code
-  test_programs unit_library gpu_ops gpu_kernels gpu_models
-  local filter='*'
-  if [[ ! -e $here/../reference/fixtures ]]; then
-    filter='-Fixtures.*'
-    left_out "Fixtures.* of gpu_models (they are read from the checkout)"
+  local program code filter='*'
+  test_programs unit_library gpu_ops gpu_kernels gpu_models gpu_compress gpu_nccl
+  if [[ -z ${SOURCE_DIR:-} ]]; then
+    filter='-*Fixtures.*:DeepFm.Step*'
+    left_out "tests with fixtures (neither in the tree nor in a checkout)"
   fi
   for program in "${programs[@]}"; do
     code=0
+    # Others of its tests need several ranks.
+    [[ $program != */gpu_nccl ]] || filter='Nccl.*'
     run 900 "$program" --gtest_brief=1 --gtest_filter="$filter" >"$scratch/log" 2>&1 || code=$?
     tail -n 25 "$scratch/log"
     ((code == 0)) || failed "$program: exit code $code"
@@ -168,9 +156,8 @@ part_tests() {
 
 part_sanitizer() {
   local program tool code sanitizer
-  sanitizer=$(command -v compute-sanitizer || true)
-  [[ -n $sanitizer ]] || sanitizer=${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer
-  [[ -x $sanitizer ]] || { left_out "compute-sanitizer is not here (CUDA's package of that name)"; return; }
+  sanitizer=$(find_tool compute-sanitizer)
+  [[ -n $sanitizer ]] || { left_out "compute-sanitizer is not here (CUDA's package of that name)"; return; }
   test_programs gpu_ops gpu_kernels gpu_models
   for tool in memcheck racecheck initcheck synccheck; do
     for program in "${programs[@]}"; do

@@ -11,6 +11,8 @@ set -euo pipefail
 case ${1:-} in -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 # shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=large.sh
+source "$here/large.sh"
 rounds=${ROUNDS:-3} device=${DEVICE:-cpu}
 peer=$(find_python "torch, h5py")
 [[ -n $peer ]] || { echo "no Python with torch and h5py (apt install python3-torch python3-h5py)" >&2; exit 77; }
@@ -55,12 +57,10 @@ if (($#)); then
   exit
 fi
 if [[ $device == cuda ]]; then
-  # shellcheck disable=SC2054  # commas within a key's list
-  large=(--model.layers=24 --model.hidden=1024 --model.heads=16
-    --run.precision=bf16 --data.batch=32)
-  compare "DeepFM" "$here/deepfm.ini" "" --data.batch=20480 --run.precision=bf16
+  large=("${large_bert[@]}")
+  compare "DeepFM" "$here/deepfm.ini" "" "${large_deepfm[@]}"
   compare "BERT-Large, 384 tokens" "$here/bert_mini.ini" "" "${large[@]}" \
-    --data.max_length=384 --data.stride=256 --data.context_words=4000
+    "${full_windows[@]}"
 else
   large=()
   compare "DeepFM dense" "$here/deepfm.ini" ""

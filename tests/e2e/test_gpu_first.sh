@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# gpu.sh and its part `first`, with stand-ins for the programs, since there may
+# be no GPU here.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+bench=$here/../bench
+program=$SYNCOPATE
+unset SYNCOPATE PREFIX ARCHIVE TESTS BENCH_OPTIONS LD_LIBRARY_PATH CUDA_HOME
+export OUT=$scratch/found PYTHON=/usr/bin/python3
+export SECONDS_IN_ALL=103 # a fifth of the time
+
+stand_in() { # stand_in FILE: a program, from stdin
+  mkdir -p "$(dirname "$1")"
+  { echo '#!/usr/bin/env bash' && cat; } >"$1"
+  chmod +x "$1"
+}
+said() { # said TEXT [FILE]: a line of the last command's output, or of a file
+  grep -Eq -- "$1" "${2:-$scratch/out}" || {
+    fail "'$1' is not in ${2:-the output}"
+    tail -n 45 "${2:-$scratch/out}"
+  }
+}
+
+# A Python with cuDNN among its packages, and a doctor that finds it only in the
+# loader's path.
+export CUDNN=$scratch/site/nvidia/cudnn/lib
+mkdir -p "$CUDNN"
+touch site/numpy.py "$CUDNN/libcudnn.so.9"
+cat >site/torch.py <<'PY'
+from types import SimpleNamespace as S
+__version__ = "0"
+version = S(cuda="0")
+backends = S(cudnn=S(version=lambda: 0))
+PY
+export PYTHONPATH=$scratch/site
+
+# Stand-ins that work; $BROKEN is a folder of files that say which do not.
+tree=$scratch/tree
+export BROKEN=$scratch/broken
+mkdir -p "$BROKEN"
+stand_in "$tree/bin/syncopate" <<'SH'
+words=" $* "
+option() { sed -n "s/.* --$1=\([^ ]*\) .*/\1/p" <<<"$words"; }
+case $1 in
+  doctor)
+    echo '       git          stand-in'
+    echo '[ok]   gpu          0: NVIDIA Stand-In, 1.0 GiB'
+    [[ :${LD_LIBRARY_PATH:-}: != *:$CUDNN:* ]] || exit 0
+    echo '[bad]  gpu library  cuDNN: cannot be loaded (no such file)'
+    exit 66 ;;
+  train)
+    name=$(option run.name)
+    for step in {1..20}; do
+      [[ -e $BROKEN/losses && $words == *cuda* && $step == 20 ]] && shift_by=1
+      echo "step   $step/20 | epoch 0 | loss 1.${shift_by:-0}$((500 - step)) | lr 1"
+    done
+    model=$(option run.directory)/$name/checkpoints/step-00000020
+    mkdir -p "$model"
+    [[ ! -e $BROKEN/graphs ]] || echo "$name" >"$model/replica.h5"
+    echo same >>"$model/replica.h5" ;;
+  bench)
+    case $3 in
+      */wrn50_2.ini) [[ ! -e $BROKEN/wrn ]] || { echo "no such engine"; exit 70; } ;;
+      */bert_mini.ini)
+        if [[ -e $BROKEN/bert ]]; then
+          trap '' TERM # only SIGKILL ends it
+          echo "planning"
+          for i in {1..600}; do sleep 0.1; done
+        fi ;;
+    esac
+    echo "arithmetic 75000.0 GFLOP/s"
+    echo "step: 83.100 ms, 3080.6 samples/s" ;;
+esac
+SH
+for name in gpu_ops gpu_kernels gpu_models gpu_compress gpu_nccl unit_library; do
+  stand_in "$tree/libexec/syncopate/tests/$name" <<'SH'
+name=$(basename "$0")
+echo "libraries from <${LD_LIBRARY_PATH:-}>"
+echo '[ RUN      ] Suite.First'
+echo '[       OK ] Suite.First (0 ms)'
+echo '[ RUN      ] Sizes/Suite.Second/3'
+case $name in
+  gpu_kernels) [[ ! -e $BROKEN/kernels || $* == *Sort* ]] || sleep 60 ;;
+  gpu_nccl) [[ ! -e $BROKEN/nccl ]] || kill -SEGV $$ ;;
+  gpu_ops)
+    if [[ -e $BROKEN/ops && $* == *=-* ]]; then
+      echo '[  FAILED  ] Sizes/Suite.Second/3, where GetParam() = 3 (0 ms)'
+      echo '[  FAILED  ] 1 test, listed below:'
+      echo '[  FAILED  ] Sizes/Suite.Second/3, where GetParam() = 3'
+      exit 1
+    fi ;;
+esac
+echo '[       OK ] Sizes/Suite.Second/3 (0 ms)'
+SH
+done
+stand_in tools/nvidia-smi <<<'echo NVIDIA Stand-In, 1 MiB'
+stand_in tools/ncu <<'SH'
+echo '==PROF== Connected'
+echo '"ID","Process ID","Kernel Name","dram__bytes.sum","gpu__time_duration.sum"'
+echo '"","","","byte","ns"'
+echo '"0","7","void norm<int, 3>(float *, int)","6,000,000","2,000"'
+echo '"1","7","void norm<int, 4>(float *, int)","6,000,000","2,000"'
+echo '"2","7","sort_kernel(int)","1000","1,000"'
+SH
+stand_in tools/compute-sanitizer <<'SH'
+tool=$2
+while [[ $1 != */gpu_* ]]; do shift; done
+"$@"
+[[ $tool != racecheck || ! -e $BROKEN/races ]] ||
+  { echo '========= RACECHECK SUMMARY: 1 hazard displayed (1 error)'; exit 86; }
+echo '========= ERROR SUMMARY: 0 errors'
+SH
+export PATH=$scratch/tools:$PATH
+
+# 1. Libraries of PyTorch are found although doctor ends with 66.
+PREFIX=$tree expect_code 0 "$bench/gpu.sh" tests
+said "^libraries from <.*$CUDNN>"
+expect_code 64 "$bench/gpu.sh" first bench
+
+# 2. Everything works, from an archive that is unpacked.
+mkdir -p packed/syncopate
+cp -a tree/. packed/syncopate
+tar -C packed -czf syncopate-gpu.tar.gz syncopate
+ARCHIVE=$scratch/syncopate-gpu.tar.gz expect_code 0 "$bench/gpu.sh" first
+for line in 'unpack syncopate-gpu.tar.gz +ok ' \
+  'doctor +FAILED \(66\).*cuDNN: cannot be loaded' \
+  'doctor, libraries of PyTorch +ok .* NVIDIA Stand-In, 1.0 GiB' \
+  'nvidia-smi +ok .*Stand-In, 1 MiB' 'gpu_ops, convolutions.* ok .* 2 passed' \
+  'gpu_kernels +ok ' 'gpu_ops, the rest +ok ' 'gpu_compress +ok ' \
+  'gpu_nccl, one rank +ok ' 'gpu_models +ok ' '20 steps, cpu +ok ' \
+  'losses of CPU and GPU +ok .* 20 losses, apart by 0.0e\+00' \
+  'graphs on and off +ok .*same bits' 'ResNet-50 +ok .*3080.6 samples/s, 75.0 TFLOP/s' \
+  'WRN-26-10 +ok' 'WRN-50-2 +ok' 'BERT-Large, 384 tokens +ok' 'DeepFM +ok' \
+  'determinism off +ok' 'graphs off +ok' 'batch 512 +ok' \
+  'by kernel \(ncu\) +ok .*0.005 ms in 3 launches' \
+  '^ +0.004 ms +80.0% +2 launches +3000 GB/s  void norm' \
+  'memcheck, attention and norms +ok .*ERROR SUMMARY: 0 errors' \
+  'racecheck, sort +ok' '^0 failed, [0-9]+ s in all'; do
+  said "$line"
+done
+said "^libraries from <.*$CUDNN>" "$OUT/tests.log"
+(($(find "$OUT" -type f ! -name gpu.txt | wc -l) <= 8)) ||
+  fail "more than 8 files: $(ls "$OUT")"
+
+# 3. What fails, hangs or is missing does not keep the others from their turn,
+# and is told; started in the tree itself.
+mkdir -p "$tree/share/syncopate"
+cp -a "$bench" "$tree/share/syncopate"
+rm "$tree/libexec/syncopate/tests/gpu_models"
+touch "$BROKEN"/{ops,kernels,nccl,losses,graphs,wrn,bert,races}
+started=$SECONDS
+expect_code 1 "$tree/share/syncopate/bench/gpu.sh" first
+for line in 'gpu_ops, convolutions.* ok ' \
+  'gpu_kernels +timed out .* 1 passed, ended in Sizes/Suite.Second/3' \
+  'gpu_ops, the rest +FAILED \(1\) .* 1 passed, 1 failed: Sizes/Suite.Second/3$' \
+  'gpu_nccl, one rank +FAILED \(139\) .* ended in' \
+  'gpu_models +missing ' '20 steps, gpu +ok ' \
+  'losses of CPU and GPU +FAILED .* apart by' 'graphs on and off +FAILED .*the models differ' \
+  'WRN-50-2 +FAILED \(70\) .* no such engine' \
+  'BERT-Large, 384 tokens +timed out .* planning' 'DeepFM +ok ' \
+  'memcheck, sort +ok ' 'racecheck, sort +FAILED \(86\).*RACECHECK SUMMARY: 1 haz' \
+  '^1[0-9] failed, '; do
+  said "$line"
+done
+((SECONDS - started < 60)) || fail "took $((SECONDS - started)) s"
+said '== .*: BERT-Large' "$OUT/bench.log"
+said '^-- timed out after' "$OUT/bench.log"
+
+# 4. Ended from outside, by a signal or without a word: what there is, is kept.
+for signal in TERM KILL; do
+  rm -r "$OUT"
+  PREFIX=$tree setsid "$bench/gpu.sh" first >killed 2>&1 &
+  first=$!
+  for ((i = 0; i < 200; ++i)); do
+    grep -q 'gpu_kernels' "$OUT/tests.log" 2>/dev/null && break
+    sleep 0.1
+  done
+  kill -$signal "$first"
+  wait "$first" 2>/dev/null
+  said 'gpu_ops, convolutions.* ok ' "$OUT/summary.txt"
+  said 'gpu_kernels, [0-9]* ms at most' "$OUT/tests.log"
+  [[ $signal == KILL ]] || said 'ended from outside in: gpu_kernels' killed
+  kill -KILL -- "-$first" 2>/dev/null
+done
+
+# 5. Without a GPU, and without a program.
+rm tools/nvidia-smi
+SYNCOPATE=$program expect_code 77 "$bench/gpu.sh" first
+said '^no GPU here'
+if [[ ! -e $here/../../build/syncopate-gpu.tar.xz ]]; then
+  expect_code 66 "$bench/gpu.sh" first
+  said '^no program: ARCHIVE=FILE'
+fi
+ARCHIVE=$scratch/none expect_code 66 "$bench/gpu.sh" first
+finish
