@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -46,8 +47,10 @@ void fill(DeepFmBench& bench) {
 }
 
 SafeTensors fixtures() {
-  return SafeTensors(std::string(SYNCOPATE_SOURCE_DIR) +
-                     "/tests/reference/fixtures/deepfm.safetensors");
+  const char* source_dir = std::getenv("SOURCE_DIR");
+  return SafeTensors(
+      std::string(source_dir != nullptr ? source_dir : SYNCOPATE_SOURCE_DIR) +
+      "/tests/reference/fixtures/deepfm.safetensors");
 }
 
 // Euclidean distance over the norm of what is wanted.
