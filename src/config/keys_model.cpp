@@ -26,6 +26,58 @@ std::vector<UsedWhen> families_with(const std::string& option) {
   return {{"model.family", families}};
 }
 
+// Of residual networks beside those that He et al. published.
+std::vector<Key> residual_keys() {
+  constexpr auto kModel = &Options::model;
+  return {
+      {.name = "model.variant",
+       .target = at<kModel, &ModelOptions::variant>,
+       .doc = "Whose network: he, He et al. as torchvision has them; t2t, "
+              "Tensor2Tensor's (Sync-Switch): basic blocks pre-activation, "
+              "bottlenecks post-activation, projections with BatchNorm, stem "
+              "cifar of 7x7 and without a fourth stage, 6n+2 layers of widths "
+              "32, 64, 128 behind 16; gluon, Gluon's (ESync): version 1 with "
+              "the bottleneck's stride in its first convolution and biases in "
+              "those of 1x1, version 2 with BatchNorm of the images and in the "
+              "stem.",
+       .choices = {"he", "t2t", "gluon"},
+       .used_when = families_with("variant")},
+      {.name = "model.stages",
+       .target = at<kModel, &ModelOptions::stages>,
+       .doc = "Blocks of each stage, all but the first of stride 2; auto: by "
+              "model.depth.",
+       .low = 1,
+       .zero_word = "auto",
+       .used_when = families_with("stages")},
+      {.name = "model.widths",
+       .target = at<kModel, &ModelOptions::widths>,
+       .doc = "Channels of each stage, a quarter of a bottleneck's output; "
+              "auto: by model.depth.",
+       .low = 1,
+       .zero_word = "auto",
+       .used_when = families_with("widths")},
+      {.name = "model.stem_width",
+       .target = at<kModel, &ModelOptions::stem_width>,
+       .doc = "Filters of the stem; auto: the first stage's width (variant "
+              "t2t of 6n+2 layers: 16).",
+       .low = 1,
+       .high = 65536,
+       .zero_word = "auto",
+       .used_when = families_with("stem_width")},
+      {.name = "model.init",
+       .target = at<kModel, &ModelOptions::init>,
+       .doc = "First values. he: filters N(0, 2 / fan_out), classifier U(-a, "
+              "a), a = 1 / sqrt(fan_in); xavier: U(-a, a), a = sqrt(6 / "
+              "(fan_in + fan_out)), as MXNet's Xavier() (ESync); t2t: filters "
+              "truncated normal of variance 1 / fan_in, classifier 4 / (fan_in "
+              "+ fan_out), and with variant t2t the last gamma of a stage of "
+              "bottlenecks 0 (Sync-Switch); gluon: U(-0.07, 0.07). Biases are "
+              "0 but for he's classifier.",
+       .choices = {"he", "xavier", "t2t", "gluon"},
+       .used_when = families_with("init")},
+  };
+}
+
 std::vector<Key> encoder_keys() {
   constexpr auto kModel = &Options::model;
   return {
@@ -108,6 +160,13 @@ std::vector<Key> click_keys() {
        .low = 0,
        .high = 0.999,
        .used_when = families_with("mlp_dropout")},
+      {.name = "model.first_order_init",
+       .target = at<kModel, &ModelOptions::first_order_init>,
+       .doc = "First values of the first-order weights: xavier, as the "
+              "embeddings have them, or normal, N(0, 1), as DS-Sync's program "
+              "has them.",
+       .choices = {"xavier", "normal"},
+       .used_when = families_with("first_order_init")},
   };
 }
 
@@ -117,6 +176,10 @@ std::vector<Key> model_keys() {
   constexpr auto kModel = &Options::model;
   auto dropout_use = families_with("dropout");
   dropout_use.push_back({"model.form", {"pre"}});
+  auto version_use = families_with("version");
+  version_use.push_back({"model.variant", {"he", "gluon"}});
+  auto depth_use = families_with("depth");
+  depth_use.push_back({"model.stages", {"auto"}});
   std::vector<Key> keys = {
       {.name = "model.family",
        .target = at<kModel, &ModelOptions::family>,
@@ -129,7 +192,7 @@ std::vector<Key> model_keys() {
               "wrn 6n+2 (post), 6n+4 (pre), or "
               "50, 101 (stem imagenet).",
        .low = 1,
-       .used_when = families_with("depth")},
+       .used_when = depth_use},
       {.name = "model.width",
        .target = at<kModel, &ModelOptions::width>,
        .doc = "Widening factor k of WRN-d-k.",
@@ -138,14 +201,14 @@ std::vector<Key> model_keys() {
        .used_when = families_with("width")},
       {.name = "model.stem",
        .target = at<kModel, &ModelOptions::stem>,
-       .doc = "First layers: cifar is a 3x3 convolution, imagenet a 7x7 one "
-              "of stride 2 with max-pooling.",
+       .doc = "First layers: cifar is a 3x3 convolution (variant t2t: 7x7), "
+              "imagenet a 7x7 one of stride 2 with max-pooling.",
        .choices = {"cifar", "imagenet"},
        .used_when = families_with("stem")},
       {.name = "model.block",
        .target = at<kModel, &ModelOptions::block>,
-       .doc = "Residual block; auto: basic below 44 layers, bottleneck from "
-              "there on.",
+       .doc = "Residual block; auto: basic below 44 layers and where stages "
+              "are given, else bottleneck.",
        .choices = {"auto", "basic", "bottleneck"},
        .used_when = families_with("block")},
       {.name = "model.version",
@@ -153,7 +216,7 @@ std::vector<Key> model_keys() {
        .doc = "1: activation after the addition; 2: before the convolutions.",
        .low = 1,
        .high = 2,
-       .used_when = families_with("version")},
+       .used_when = version_use},
       {.name = "model.form",
        .target = at<kModel, &ModelOptions::form>,
        .doc = "Post-activation blocks (DS-Sync) or pre-activation blocks "
@@ -167,7 +230,7 @@ std::vector<Key> model_keys() {
        .high = 0.999,
        .used_when = dropout_use},
   };
-  for (const auto& part : {encoder_keys(), click_keys()})
+  for (const auto& part : {residual_keys(), encoder_keys(), click_keys()})
     keys.insert(keys.end(), part.begin(), part.end());
   return keys;
 }

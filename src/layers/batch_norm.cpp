@@ -1,17 +1,27 @@
 #include "layers/batch_norm.h"
 
+#include "ops/elementwise.h"
+
 namespace syncopate {
 
 BatchNorm::BatchNorm(Registrar& registrar,
                      const std::string& name,
                      int64_t C,
                      Activation activation)
+    : BatchNorm(registrar, name, C, activation, ParameterRef()) {}
+
+BatchNorm::BatchNorm(Registrar& registrar,
+                     const std::string& name,
+                     int64_t C,
+                     Activation activation,
+                     const ParameterRef& bias)
     : C_(C),
       activation_(activation),
       gamma_(registrar.parameter(name + ".weight", {C}, Role::kBatchNorm)),
       beta_(registrar.parameter(name + ".bias", {C}, Role::kBatchNorm)),
       running_mean_(registrar.buffer(name + ".running_mean", {C})),
-      running_var_(registrar.buffer(name + ".running_var", {C})) {}
+      running_var_(registrar.buffer(name + ".running_var", {C})),
+      bias_(bias) {}
 
 Slot BatchNorm::forward(Walk& walk, const Slot& x) {
   return forward_with(walk, x, nullptr);
@@ -32,17 +42,32 @@ Slot BatchNorm::forward_with(Walk& walk, const Slot& x, const Slot* z) {
   params.momentum = walk.run().batchnorm_momentum;
   params.activation = activation_;
   const ConstTensor residual = z != nullptr ? walk.in(*z) : ConstTensor();
-  if (walk.pass() == Pass::kEvaluate)
+  if (walk.pass() == Pass::kEvaluate) {
     batchnorm_inference(walk.context(), walk.out(y), walk.in(x),
-                        walk.buffer(running_mean_), walk.buffer(running_var_),
+                        running_mean_of_x(walk), walk.buffer(running_var_),
                         walk.parameter(gamma_), walk.parameter(beta_), residual,
                         params);
-  else
-    batchnorm_forward(
-        walk.context(), walk.out(y), walk.out(mean_), walk.out(rstd_),
-        walk.buffer(running_mean_), walk.buffer(running_var_), walk.in(x),
-        walk.parameter(gamma_), walk.parameter(beta_), residual, params);
+    return y;
+  }
+  batchnorm_forward(
+      walk.context(), walk.out(y), walk.out(mean_), walk.out(rstd_),
+      walk.buffer(running_mean_), walk.buffer(running_var_), walk.in(x),
+      walk.parameter(gamma_), walk.parameter(beta_), residual, params);
+  // The mean of x + b is that of x, plus b.
+  if (bias_.offset >= 0)
+    axpy(walk.context(), {walk.buffer(running_mean_).f32(), size_t(C_)},
+         params.momentum, {walk.parameter(bias_).f32(), size_t(C_)});
   return y;
+}
+
+ConstTensor BatchNorm::running_mean_of_x(Walk& walk) const {
+  const Tensor running = walk.buffer(running_mean_);
+  if (bias_.offset < 0) return running;
+  const ConstTensor bias = walk.parameter(bias_);
+  const Tensor mean = walk.out(mean_);
+  add(walk.context(), mean, running, bias);
+  axpy(walk.context(), {mean.f32(), size_t(C_)}, -2, {bias.f32(), size_t(C_)});
+  return mean;
 }
 
 void BatchNorm::backward(Walk& walk,

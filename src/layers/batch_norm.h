@@ -15,6 +15,14 @@ class BatchNorm {
             const std::string& name,
             int64_t C,
             Activation activation);
+  // The same of x + b, where b (C) is the bias of the convolution in front. In
+  // training the mean takes b away again: y does not depend on it, its gradient
+  // is 0, and only the running mean has it. In evaluation y = bn(x + b).
+  BatchNorm(Registrar& registrar,
+            const std::string& name,
+            int64_t C,
+            Activation activation,
+            const ParameterRef& bias);
 
   // y = act(bn(x) [+ z]), newly taken. Batch statistics in training and for
   // Pass::kStatistics, running ones for Pass::kEvaluate.
@@ -31,6 +39,8 @@ class BatchNorm {
 
  private:
   Slot forward_with(Walk& walk, const Slot& x, const Slot* z);
+  // The running mean of x alone, in the place of mean_ where there is a bias.
+  ConstTensor running_mean_of_x(Walk& walk) const;
   void backward_into(Walk& walk,
                      const Slot& dx,
                      const Slot* dz,
@@ -40,7 +50,8 @@ class BatchNorm {
   int64_t C_;
   Activation activation_;
   ParameterRef gamma_, beta_, running_mean_, running_var_;
-  Slot mean_, rstd_;  // of the batch, from forward to backward
+  ParameterRef bias_;  // of x; offset -1: none
+  Slot mean_, rstd_;   // of the batch, from forward to backward
 };
 
 }  // namespace syncopate

@@ -22,6 +22,8 @@ Conv2d::Conv2d(Registrar& registrar,
   weight_ = registrar.parameter(name + ".weight",
                                 {shape.K, in.C, shape.window, shape.window},
                                 Role::kWeight);
+  if (shape.has_bias)
+    bias_ = registrar.parameter(name + ".bias", {shape.K}, Role::kBias);
 }
 
 int64_t Conv2d::macs() const {

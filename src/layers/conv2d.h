@@ -1,4 +1,4 @@
-// Convolution without bias, padded so that stride 1 keeps odd-window images.
+// Convolution, padded so that stride 1 keeps odd-window images.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,11 +11,13 @@ struct ConvShape {
   int64_t K;       // filters
   int64_t window;  // R = S, odd; padding is window / 2 on every side
   int64_t stride = 1;
+  bool has_bias = false;  // Conv2d::bias()
 };
 
 class Conv2d {
  public:
-  // Registers "NAME.weight" (K, C, R, S).
+  // Registers "NAME.weight" (K, C, R, S) and, where there is one, "NAME.bias"
+  // (K).
   Conv2d(Registrar& registrar,
          const std::string& name,
          const ImageSize& in,
@@ -23,6 +25,9 @@ class Conv2d {
 
   const ImageSize& out() const { return out_; }
   int64_t macs() const;  // multiply-adds of one sample
+  // Not added here: every convolution with a bias stands in front of a
+  // BatchNorm, which takes it (batch_norm.h). Offset -1: there is none.
+  const ParameterRef& bias() const { return bias_; }
 
   // y, newly taken, from x (N, C, H, W).
   Slot forward(Walk& walk, const Slot& x) const;
@@ -35,7 +40,7 @@ class Conv2d {
   ConvSize size(const Walk& walk) const;
   ImageSize in_, out_;
   ConvShape shape_;
-  ParameterRef weight_;
+  ParameterRef weight_, bias_;
 };
 
 }  // namespace syncopate

@@ -24,13 +24,72 @@ void fill_uniform(std::span<float> values, double bound, Rng rng) {
     value = static_cast<float>(bound * (2 * rng.uniform() - 1));
 }
 
+void fill_truncated_normal(std::span<float> values, double variance, Rng rng) {
+  // The deviation of N(0, 1) cut off at -2 and 2: 1 - 4 f(2) / (1 - 2 F(-2))
+  // is its square, f and F the normal's density and distribution.
+  constexpr double kCutDeviation = 0.87962566103423978;
+  const double deviation = std::sqrt(variance) / kCutDeviation;
+  for (float& value : values) {
+    double draw = rng.normal();
+    while (std::abs(draw) > 2) draw = rng.normal();
+    value = static_cast<float>(deviation * draw);
+  }
+}
+
+struct Fans {
+  double in, out;
+};
+Fans fans_of(const Shape& shape) {
+  if (shape.rank() == 2) return {double(shape[1]), double(shape[0])};
+  CHECK(shape.rank() == 4);
+  const auto window = static_cast<double>(shape[2] * shape[3]);
+  return {window * double(shape[1]), window * double(shape[0])};
+}
+
+// Of filters or a matrix.
+void fill_weight(std::span<float> values,
+                 const Shape& shape,
+                 Init init,
+                 const Rng& rng) {
+  const Fans fans = fans_of(shape);
+  const bool is_filter = shape.rank() == 4;
+  switch (init) {
+    case Init::kHe:
+      if (is_filter)
+        fill_normal(values, std::sqrt(2.0 / fans.out), rng);
+      else
+        fill_uniform(values, 1 / std::sqrt(fans.in), rng);
+      return;
+    case Init::kXavier:
+      fill_uniform(values, std::sqrt(6 / (fans.in + fans.out)), rng);
+      return;
+    case Init::kT2t:
+      fill_truncated_normal(
+          values, is_filter ? 1 / fans.in : 4 / (fans.in + fans.out), rng);
+      return;
+    case Init::kGluon:
+      fill_uniform(values, 0.07, rng);
+      return;
+  }
+}
+
 }  // namespace
+
+Init init_named(const std::string& name) {
+  if (name == "he") return Init::kHe;
+  if (name == "xavier") return Init::kXavier;
+  if (name == "t2t") return Init::kT2t;
+  if (name == "gluon") return Init::kGluon;
+  fail(ExitCode::kBadInput, "model.init: {}: not one of he, xavier, t2t, gluon",
+       name);
+}
 
 void initialise_parameters(std::span<float> parameters,
                            const ParameterTable& table,
-                           uint64_t seed) {
+                           uint64_t seed,
+                           Init init) {
   CHECK(std::ssize(parameters) == table.num_elems());
-  double dense_bound = 0;  // of the matrix before a bias
+  Shape before;  // of the filters or the matrix before a bias
   for (int index = 0; index < table.num_tensors(); ++index) {
     const ParameterEntry& entry = table[index];
     const Shape& shape = entry.shape;
@@ -39,18 +98,15 @@ void initialise_parameters(std::span<float> parameters,
     const Rng rng(seed, Purpose::kInit, static_cast<uint64_t>(index));
     switch (entry.role) {
       case Role::kWeight:
-        if (shape.rank() == 4) {
-          const double fan_out = shape[0] * shape[2] * shape[3];
-          fill_normal(values, std::sqrt(2.0 / fan_out), rng);
-        } else {
-          CHECK(shape.rank() == 2);
-          dense_bound = 1 / std::sqrt(static_cast<double>(shape[1]));
-          fill_uniform(values, dense_bound, rng);
-        }
+        before = shape;
+        fill_weight(values, shape, init, rng);
         break;
       case Role::kBias:
-        CHECK(dense_bound > 0);
-        fill_uniform(values, dense_bound, rng);
+        CHECK(before.rank() == 2 || before.rank() == 4);
+        if (init == Init::kHe && before.rank() == 2)
+          fill_uniform(values, 1 / std::sqrt(fans_of(before).in), rng);
+        else
+          std::ranges::fill(values, 0.f);
         break;
       case Role::kBatchNorm:
       case Role::kLayerNorm:

@@ -18,13 +18,13 @@ PostActivationBlock::PostActivationBlock(Registrar& registrar,
     stages_.push_back(
         {layer,
          BatchNorm(registrar, fmt::format("{}.bn{}", name, number), size.C,
-                   Activation::kRelu),
+                   Activation::kRelu, layer.bias()),
          {},
          {},
          {}});
     ++number;
   }
-  if (size == in) return;
+  if (size == in && !shape.is_projected) return;
   Conv2d conv(registrar, name + ".shortcut.conv", in,
               {shape.outer, 1, shape.stride});
   projection_ = {

@@ -22,16 +22,41 @@ PreActivationBlock::PreActivationBlock(Registrar& registrar,
     stages_.push_back({bn, layer, {}, {}});
     ++number;
   }
-  if (size == in) return;
-  projection_.emplace(registrar, name + ".shortcut.conv", in,
-                      ConvShape{shape.outer, 1, shape.stride});
-  CHECK(projection_->out() == size);
+  if (size == in && !shape.is_projected) return;
+  projection_ = {Conv2d(registrar, name + ".shortcut.conv", in,
+                        ConvShape{shape.outer, 1, shape.stride}),
+                 std::nullopt,
+                 {}};
+  CHECK(projection_->conv.out() == size);
+  if (shape.is_projection_normed)
+    projection_->bn.emplace(registrar, name + ".shortcut.bn", size.C,
+                            Activation::kNone);
 }
 
 int64_t PreActivationBlock::macs() const {
-  int64_t sum = projection_ ? projection_->macs() : 0;
+  int64_t sum = projection_ ? projection_->conv.macs() : 0;
   for (const Stage& stage : stages_) sum += stage.conv.macs();
   return sum;
+}
+
+Slot PreActivationBlock::project(Walk& walk, const Slot& a) {
+  projection_->c = projection_->conv.forward(walk, a);  // (N, K, P, Q)
+  if (!projection_->bn) return projection_->c;
+  const Slot z = projection_->bn->forward(walk, projection_->c);
+  walk.drop(projection_->c);
+  return z;
+}
+
+Slot PreActivationBlock::project_backward(Walk& walk,
+                                          const Slot& dy,
+                                          const Slot& a) {
+  if (projection_->bn) {
+    projection_->bn->backward(walk, dy, projection_->c, Slot());
+    walk.give_back(projection_->c);
+  }
+  const Slot da = projection_->conv.backward(walk, dy, a);
+  walk.give_back(dy);
+  return da;
 }
 
 Slot PreActivationBlock::forward(Walk& walk, const Slot& x) {
@@ -47,7 +72,7 @@ Slot PreActivationBlock::forward(Walk& walk, const Slot& x) {
   }
   y_ = h;
   const Slot& a = stages_.front().a;
-  const Slot z = projection_ ? projection_->forward(walk, a) : x;
+  const Slot z = projection_ ? project(walk, a) : x;
   if (walk.is_running())
     add(walk.context(), walk.out(y_), walk.in(y_), walk.in(z));
   if (projection_) walk.give_back(z);  // a sum needs its terms no more
@@ -78,11 +103,7 @@ Slot PreActivationBlock::backward(Walk& walk, const Slot& dy) {
       add(walk.context(), walk.out(dh), walk.in(dh), walk.in(term));
     walk.give_back(term);
   };
-  if (projection_) {
-    const Slot da = projection_->backward(walk, dy, first.a);
-    walk.give_back(dy);
-    add_to_dh(da);
-  }
+  if (projection_) add_to_dh(project_backward(walk, dy, first.a));
   first.bn.backward(walk, dh, first.x, first.a);
   walk.give_back(first.a);
   if (!projection_) add_to_dh(dy);

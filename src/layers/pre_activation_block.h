@@ -4,8 +4,9 @@
 //   a = relu(bn(x))     F(x) = conv(dropout(relu(bn(... conv(a)))))
 //   y = F(x) + shortcut
 //
-// The shortcut is x, or conv1x1(a) without BatchNorm where the shape changes.
-// ResNet v2, basic and bottleneck, and Zagoruyko's wide networks.
+// The shortcut is x, or conv1x1(a) where the shape changes: without BatchNorm
+// in ResNet v2, basic and bottleneck, and Zagoruyko's wide networks, with it in
+// Tensor2Tensor's basic block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,8 +20,8 @@ namespace syncopate {
 
 class PreActivationBlock : public Block {
  public:
-  // Registers NAME.bn1, NAME.conv1, ..., NAME.shortcut.conv. `index` tells
-  // apart the blocks of a network (for dropout).
+  // Registers NAME.bn1, NAME.conv1, ..., NAME.shortcut.conv, NAME.shortcut.bn.
+  // `index` tells apart the blocks of a network (for dropout).
   PreActivationBlock(Registrar& registrar,
                      const std::string& name,
                      const ImageSize& in,
@@ -38,8 +39,16 @@ class PreActivationBlock : public Block {
     Conv2d conv;
     Slot x, a;  // a = relu(bn(x)); what follows is conv(a)
   };
+  struct Projection {
+    Conv2d conv;
+    std::optional<BatchNorm> bn;
+    Slot c;  // conv(a), kept for bn
+  };
+  Slot project(Walk& walk, const Slot& a);
+  // dy's memory is the projection's from here on. da, newly taken.
+  Slot project_backward(Walk& walk, const Slot& dy, const Slot& a);
   std::vector<Stage> stages_;
-  std::optional<Conv2d> projection_;
+  std::optional<Projection> projection_;
   Dropout dropout_;
   Slot y_;
 };

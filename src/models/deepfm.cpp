@@ -26,7 +26,10 @@ Slot as_rows(Slot pixels) {
 }  // namespace
 
 DeepFm::DeepFm(const ClickSpec& spec, DType compute, const DeepFmShape& shape)
-    : Network(compute), spec_(spec), width_(spec.fields() * shape.embedding) {
+    : Network(compute),
+      spec_(spec),
+      has_normal_first_order_(shape.has_normal_first_order),
+      width_(spec.fields() * shape.embedding) {
   Registrar registrar{parameters_, buffers_};
   const int64_t rows = spec.total_rows();
   CHECK(spec.fields() > 0 && rows > 0 && shape.embedding > 0);
@@ -73,11 +76,17 @@ void DeepFm::initialise(std::span<float> parameters,
   initialise_buffers(buffers, buffers_);
   parameters[bias_.offset] = 0;
   uint64_t stream = uint64_t{1} << 32;  // above all indices of tensors
-  for (const ParameterRef& table : {embedding_, first_}) {
+  const ParameterRef tables[] = {embedding_, first_};
+  for (const ParameterRef& table : tables) {
     Rng rng(seed, Purpose::kInit, stream++);
+    const auto values = parameters.subspan(table.offset, table.shape.elems());
+    if (&table == &tables[1] && has_normal_first_order_) {
+      fill_normal(values, 1, rng);
+      continue;
+    }
     const double bound =
         std::sqrt(6.0 / static_cast<double>(table.shape[0] + table.shape[1]));
-    for (float& value : parameters.subspan(table.offset, table.shape.elems()))
+    for (float& value : values)
       value = static_cast<float>(bound * (2 * rng.uniform() - 1));
   }
 }

@@ -23,6 +23,7 @@ struct DeepFmShape {
   int64_t embedding = 10;                   // width of v_f
   std::vector<int64_t> mlp{400, 400, 400};  // widths of hidden layers
   float dropout = 0.5f;
+  bool has_normal_first_order = false;  // see DeepFm::initialise
 };
 
 class DeepFm final : public Network {
@@ -30,8 +31,9 @@ class DeepFm final : public Network {
   DeepFm(const ClickSpec& spec, DType compute, const DeepFmShape& shape);
 
   std::vector<MetricInfo> metrics() const override;
-  // Both tables Xavier-uniform (Glorot and Bengio 2010) over their two
-  // dimensions, bias 0, the MLP as layers/initialise.h has it.
+  // Embeddings Xavier-uniform (Glorot and Bengio 2010) over the table's two
+  // dimensions. First-order weights the same, or N(0, 1), as the published
+  // program has them. Bias 0, the MLP as layers/initialise.h has it (kHe).
   void initialise(std::span<float> parameters,
                   std::span<float> buffers,
                   uint64_t seed) const override;
@@ -65,6 +67,7 @@ class DeepFm final : public Network {
   Slot in_fp32(Walk& walk, const Slot& x) const;
 
   ClickSpec spec_;
+  bool has_normal_first_order_;
   int64_t width_;                          // of v: fields * embedding
   ParameterRef embedding_, first_, bias_;  // (R, D), (R, 1), (1)
   std::deque<Hidden> hidden_;

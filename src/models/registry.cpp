@@ -15,12 +15,13 @@ const std::vector<ModelInfo>& model_table() {
       {"logistic", "logistic regression on pixels: one dense layer", {}},
       {"resnet",
        "residual networks: CIFAR form (depth 6n+2) and ImageNet form (depth "
-       "18 34 50 101), post- or pre-activation",
-       {"depth", "stem", "block", "version"}},
+       "18 34 50 101), post- or pre-activation; He's, Tensor2Tensor's, Gluon's",
+       {"depth", "stem", "block", "version", "variant", "stages", "widths",
+        "stem_width", "init"}},
       {"wrn",
        "wide residual networks WRN-depth-width: DS-Sync's (form post, depth "
        "6n+2), Zagoruyko's (form pre, depth 6n+4), WRN-50-2 (stem imagenet)",
-       {"depth", "width", "stem", "form", "dropout"}},
+       {"depth", "width", "stem", "form", "dropout", "init"}},
       {"bert",
        "BERT with a span head for extractive question answering, of any size; "
        "from published weights or random ones",
@@ -29,7 +30,7 @@ const std::vector<ModelInfo>& model_table() {
       {"deepfm",
        "DeepFM: first order, factorisation machine and an MLP over the "
        "embeddings of click records",
-       {"embedding", "mlp", "mlp_dropout"}},
+       {"embedding", "mlp", "mlp_dropout", "first_order_init"}},
   };
   return table;
 }
@@ -48,6 +49,19 @@ const Spec& spec_for(const ModelOptions& options,
          "kind of samples",
          options.family, kinds);
   return *found;
+}
+
+DeepFmShape deepfm_shape(const ModelOptions& options) {
+  if (options.first_order_init != "xavier" &&
+      options.first_order_init != "normal")
+    refuse_choice("model.first_order_init", options.first_order_init,
+                  "xavier, normal");
+  DeepFmShape shape;
+  shape.embedding = options.embedding;
+  shape.mlp.assign(options.mlp.begin(), options.mlp.end());
+  shape.dropout = static_cast<float>(options.mlp_dropout);
+  shape.has_normal_first_order = options.first_order_init == "normal";
+  return shape;
 }
 
 }  // namespace
@@ -69,14 +83,10 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
   if (family == "bert")
     return std::make_unique<Bert>(
         options, spec_for<QuestionSpec>(options, spec, "questions"), compute);
-  if (family == "deepfm") {
-    DeepFmShape shape;
-    shape.embedding = options.embedding;
-    shape.mlp.assign(options.mlp.begin(), options.mlp.end());
-    shape.dropout = static_cast<float>(options.mlp_dropout);
+  if (family == "deepfm")
     return std::make_unique<DeepFm>(
-        spec_for<ClickSpec>(options, spec, "clicks"), compute, shape);
-  }
+        spec_for<ClickSpec>(options, spec, "clicks"), compute,
+        deepfm_shape(options));
   std::vector<std::string> families;
   for (const ModelInfo& info : model_table()) families.push_back(info.family);
   const auto meant = nearest(options.family, families);

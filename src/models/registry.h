@@ -11,14 +11,19 @@
 namespace syncopate {
 
 struct ModelOptions {
-  std::string family = "resnet";  // logistic resnet wrn bert deepfm
-  int64_t depth = 20;             // resnet, wrn: layers by the field's count
-  int64_t width = 1;              // wrn: widening factor k
-  std::string stem = "cifar";     // resnet, wrn: cifar | imagenet
-  std::string block = "auto";     // resnet: auto | basic | bottleneck
-  int64_t version = 1;            // resnet: 1 post-, 2 pre-activation
-  std::string form = "post";      // wrn: post (DS-Sync) | pre (Zagoruyko)
-  double dropout = 0;             // wrn, pre form: inside the block
+  std::string family = "resnet";    // logistic resnet wrn bert deepfm
+  int64_t depth = 20;               // resnet, wrn: layers by the field's count
+  int64_t width = 1;                // wrn: widening factor k
+  std::string stem = "cifar";       // resnet, wrn: cifar | imagenet
+  std::string block = "auto";       // resnet: auto | basic | bottleneck
+  int64_t version = 1;              // resnet: 1 post-, 2 pre-activation
+  std::string form = "post";        // wrn: post (DS-Sync) | pre (Zagoruyko)
+  double dropout = 0;               // wrn, pre form: inside the block
+  std::string variant = "he";       // resnet: he | t2t | gluon
+  std::vector<double> stages = {};  // resnet: blocks of each; empty: by depth
+  std::vector<double> widths = {};  // resnet: channels of each stage
+  int64_t stem_width = 0;           // resnet: filters of the stem; 0: auto
+  std::string init = "he";          // resnet, wrn: he | xavier | t2t | gluon
   // bert: sizes of an encoder, of BERT base at first
   int64_t layers = 12, hidden = 768, heads = 12;
   int64_t intermediate = 0;  // 0: 4 * hidden
@@ -30,6 +35,7 @@ struct ModelOptions {
   int64_t embedding = 10;                  // width of an embedding
   std::vector<double> mlp{400, 400, 400};  // widths of the hidden layers
   double mlp_dropout = 0.5;
+  std::string first_order_init = "xavier";  // xavier | normal (DS-Sync)
 };
 
 struct ModelInfo {

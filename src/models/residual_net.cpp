@@ -8,21 +8,46 @@
 
 namespace syncopate {
 
+void use_form(ResidualNetShape& shape, BlockForm form) {
+  shape.form = form;
+  shape.has_stem_norm = form == BlockForm::kPost;
+  shape.has_final_norm = form == BlockForm::kPre;
+}
+
 ResidualNet::ResidualNet(const ImageSpec& spec,
                          DType compute,
                          const ResidualNetShape& shape)
-    : Classifier(spec, compute) {
+    : Classifier(spec, compute), init_(shape.init) {
   Registrar registrar{parameters_, buffers_};
-  const bool is_post = shape.form == BlockForm::kPost;
 
+  if (shape.has_input_norm)
+    stem_.input_norm.emplace(registrar, "input.bn", spec.C);
   stem_.conv.emplace(registrar, "stem.conv", ImageSize{spec.C, spec.H, spec.W},
                      shape.stem);
   ImageSize size = stem_.conv->out();
   body_channels_.push_back(size.C);
-  if (is_post)
+  if (shape.has_stem_norm)
     stem_.bn.emplace(registrar, "stem.bn", size.C, Activation::kRelu);
   if (shape.stem_pool == StemPool::kMax) size = stem_.pool.emplace(size).out();
 
+  add_stages(registrar, shape, size);
+  body_out_ = size;
+
+  if (shape.has_final_norm) {
+    const int64_t first_offset = parameters_.num_elems();
+    final_norm_ = {BatchNorm(registrar, "final.bn", size.C, Activation::kRelu),
+                   first_offset,
+                   {},
+                   {}};
+  }
+  pool_.emplace(size);
+  fc_.emplace(registrar, "fc", size.C, spec.classes);
+}
+
+// `size`: of what the stem gives, then of what the last block gives.
+void ResidualNet::add_stages(Registrar& registrar,
+                             const ResidualNetShape& shape,
+                             ImageSize& size) {
   for (size_t s = 0; s < shape.stages.size(); ++s) {
     const ResidualNetShape::Stage& stage = shape.stages[s];
     BlockShape block_shape = stage.shape;
@@ -33,7 +58,7 @@ ResidualNet::ResidualNet(const ImageSpec& spec,
       const std::string name = fmt::format("stage{}.block{}", s + 1, b);
       const int64_t first_offset = parameters_.num_elems();
       std::unique_ptr<Block> block;
-      if (is_post)
+      if (shape.form == BlockForm::kPost)
         block = std::make_unique<PostActivationBlock>(registrar, name, size,
                                                       block_shape);
       else
@@ -42,19 +67,28 @@ ResidualNet::ResidualNet(const ImageSpec& spec,
       size = block->out();
       blocks_.push_back({std::move(block), first_offset});
       block_shape.stride = 1;
+      block_shape.is_projected = false;
     }
+    if (shape.has_closed_stages && shape.form == BlockForm::kPost &&
+        block_shape.kind == BlockShape::Kind::kBottleneck && stage.blocks > 1)
+      closed_gammas_.push_back(
+          fmt::format("stage{}.block{}.bn3.weight", s + 1, stage.blocks - 1));
   }
-  body_out_ = size;
+}
 
-  if (!is_post) {
-    const int64_t first_offset = parameters_.num_elems();
-    final_norm_ = {BatchNorm(registrar, "final.bn", size.C, Activation::kRelu),
-                   first_offset,
-                   {},
-                   {}};
-  }
-  pool_.emplace(size);
-  fc_.emplace(registrar, "fc", size.C, spec.classes);
+void ResidualNet::initialise(std::span<float> parameters,
+                             std::span<float> buffers,
+                             uint64_t seed) const {
+  initialise_parameters(parameters, parameters_, seed, init_);
+  initialise_buffers(buffers, buffers_);
+  for (const ParameterEntry& entry : parameters_.entries())
+    if (std::ranges::find(closed_gammas_, entry.name) != closed_gammas_.end())
+      std::ranges::fill(parameters.subspan(entry.offset, entry.elems()), 0.f);
+}
+
+void ResidualNet::plan(Context& context, int64_t batch, int64_t eval_batch) {
+  if (stem_.input_norm) stem_.input_norm->plan(context);
+  Classifier::plan(context, batch, eval_batch);
 }
 
 double ResidualNet::forward_macs() const {
@@ -80,15 +114,21 @@ void ResidualNet::check_batch(int64_t batch) const {
          spec_.H, spec_.W);
 }
 
-// The images may be given in fp32 or, converted once, in bf16.
+// The images (N, C, H, W), or newly taken: normalised, converted to bf16.
+Slot ResidualNet::stem_input(Walk& walk) const {
+  const Slot images = walk.images({spec_.C, spec_.H, spec_.W});  // fp32
+  const Slot x =
+      stem_.input_norm ? stem_.input_norm->forward(walk, images) : images;
+  if (walk.dtype() != DType::kBf16) return x;
+  const Slot converted = walk.take(DType::kBf16, x.shape, Layout::kNhwc);
+  if (walk.is_running())
+    reorder(walk.context(), walk.out(converted), walk.in(x));
+  if (stem_.input_norm) walk.give_back(x);
+  return converted;
+}
+
 Slot ResidualNet::stem_forward(Walk& walk) {
-  stem_.x = walk.images({spec_.C, spec_.H, spec_.W});  // (N, C, H, W) fp32
-  if (walk.dtype() == DType::kBf16) {
-    const Slot images = stem_.x;
-    stem_.x = walk.take(DType::kBf16, images.shape, Layout::kNhwc);
-    if (walk.is_running())
-      reorder(walk.context(), walk.out(stem_.x), walk.in(images));
-  }
+  stem_.x = stem_input(walk);
   stem_.c = stem_.conv->forward(walk, stem_.x);  // (N, K, P, Q)
   walk.drop(stem_.x);
   stem_.a = stem_.c;
@@ -122,7 +162,7 @@ void ResidualNet::stem_backward(Walk& walk, const Slot& dy) {
   if (stem_.bn || !stem_.pool) walk.give_back(stem_.c);
   stem_.conv->backward_weights(walk, da, stem_.x);
   walk.give_back(da);
-  if (walk.dtype() == DType::kBf16) walk.give_back(stem_.x);
+  if (walk.dtype() == DType::kBf16 || stem_.input_norm) walk.give_back(stem_.x);
 }
 
 Slot ResidualNet::forward(Walk& walk, const Batch&) {

@@ -10,17 +10,18 @@
 #include "layers/batch_norm.h"
 #include "layers/block.h"
 #include "layers/conv2d.h"
+#include "layers/initialise.h"
+#include "layers/input_norm.h"
 #include "layers/linear.h"
 #include "layers/pool.h"
 #include "models/classifier.h"
 
 namespace syncopate {
 
-// Where BatchNorm and ReLU sit.
+// Where BatchNorm and ReLU sit in a block.
 enum class BlockForm : uint8_t {
-  kPost,  // behind each convolution; stem: conv, bn, relu
-  kPre,   // before each convolution; stem: conv alone, since the first block
-          // begins with bn and relu; bn and relu once more before the pooling
+  kPost,  // behind each convolution
+  kPre,   // before each convolution
 };
 enum class StemPool : uint8_t { kNone, kMax };
 
@@ -28,12 +29,26 @@ struct ResidualNetShape {
   BlockForm form = BlockForm::kPost;
   ConvShape stem{16, 3};
   StemPool stem_pool = StemPool::kNone;
+  // As He et al. have it, unless said otherwise: the stem ends with bn and relu
+  // in the post-activation form, while in the other one the first block begins
+  // with them, and they come once more before the pooling.
+  bool has_input_norm = false;  // the images' own, without scale and shift
+  bool has_stem_norm = true;
+  bool has_final_norm = false;
   struct Stage {
     int64_t blocks;
     BlockShape shape;  // the stride is the first block's, others have 1
   };
   std::vector<Stage> stages;
+  Init init = Init::kHe;
+  // Whether the last gamma of a stage's last block starts at 0 instead of 1,
+  // where the stage has several blocks: the block is the identity at first.
+  // Bottlenecks of the post-activation form only.
+  bool has_closed_stages = false;
 };
+
+// The form, and He's norms of it.
+void use_form(ResidualNetShape& shape, BlockForm form);
 
 class ResidualNet : public Classifier {
  public:
@@ -41,6 +56,10 @@ class ResidualNet : public Classifier {
               DType compute,
               const ResidualNetShape& shape);
   double forward_macs() const override;
+  void initialise(std::span<float> parameters,
+                  std::span<float> buffers,
+                  uint64_t seed) const override;
+  void plan(Context& context, int64_t batch, int64_t eval_batch) override;
 
  protected:
   Slot forward(Walk& walk, const Batch& batch) override;
@@ -52,6 +71,10 @@ class ResidualNet : public Classifier {
   void check_batch(int64_t batch) const override;
 
  private:
+  void add_stages(Registrar& registrar,
+                  const ResidualNetShape& shape,
+                  ImageSize& size);
+  Slot stem_input(Walk& walk) const;
   Slot stem_forward(Walk& walk);
   void stem_backward(Walk& walk, const Slot& dy);
 
@@ -59,6 +82,7 @@ class ResidualNet : public Classifier {
     std::optional<Conv2d> conv;
     std::optional<BatchNorm> bn;
     std::optional<MaxPool> pool;
+    std::optional<InputNorm> input_norm;
     Slot x, c, a, y;  // c = conv(x), a = relu(bn(c)) or c, y = pool(a) or a
   };
   struct PlacedBlock {
@@ -70,6 +94,8 @@ class ResidualNet : public Classifier {
     int64_t first_offset;
     Slot x, y;
   };
+  Init init_;
+  std::vector<std::string> closed_gammas_;  // names of those that start at 0
   std::vector<int64_t> body_channels_;
   Stem stem_;
   std::vector<PlacedBlock> blocks_;

@@ -1,6 +1,7 @@
 #include "models/resnet.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace syncopate {
 namespace {
@@ -31,14 +32,21 @@ bool has_either_form(int64_t depth) {
   return has_cifar_form(depth) || has_imagenet_form(depth);
 }
 
-std::vector<ResidualNetShape::Stage> cifar_stages(int64_t depth, Kind kind) {
+BlockShape stage_block(Kind kind, int64_t width, bool is_first_stage) {
+  BlockShape shape{.kind = kind, .inner = width, .outer = width};
+  if (kind == Kind::kBottleneck) shape.outer *= kExpansion;
+  shape.stride = is_first_stage ? 1 : 2;
+  return shape;
+}
+
+// Three stages, each twice as wide as the one before.
+std::vector<ResidualNetShape::Stage> cifar_stages(int64_t depth,
+                                                  Kind kind,
+                                                  int64_t first_width) {
   std::vector<ResidualNetShape::Stage> stages;
-  for (const int64_t width : {16, 32, 64}) {
-    BlockShape shape{.kind = kind, .inner = width, .outer = width};
-    if (kind == Kind::kBottleneck) shape.outer *= kExpansion;
-    shape.stride = width == 16 ? 1 : 2;
-    stages.push_back({(depth - 2) / 6, shape});
-  }
+  for (const int64_t times : {1, 2, 4})
+    stages.push_back(
+        {(depth - 2) / 6, stage_block(kind, times * first_width, times == 1)});
   return stages;
 }
 
@@ -94,44 +102,130 @@ std::vector<ResidualNetShape::Stage> imagenet_stages(int64_t depth,
 }
 
 void use_imagenet_stem(ResidualNetShape& shape) {
-  shape.stem = {64, 7, 2};
+  shape.stem = {shape.stem.K, 7, 2};
   shape.stem_pool = StemPool::kMax;
 }
 
-ResidualNetShape resnet_shape(const ModelOptions& options) {
-  const bool has_cifar_stem = options.stem == "cifar";
-  if (!has_cifar_stem && options.stem != "imagenet")
+namespace {
+
+void refuse_bad_choices(const ModelOptions& options) {
+  if (options.stem != "cifar" && options.stem != "imagenet")
     refuse_choice("model.stem", options.stem, "cifar, imagenet");
   if (options.version != 1 && options.version != 2)
     refuse_choice("model.version", std::to_string(options.version), "1, 2");
   if (options.block != "auto" && options.block != "basic" &&
       options.block != "bottleneck")
     refuse_choice("model.block", options.block, "auto, basic, bottleneck");
+  if (options.variant != "he" && options.variant != "t2t" &&
+      options.variant != "gluon")
+    refuse_choice("model.variant", options.variant, "he, t2t, gluon");
+}
 
-  ResidualNetShape shape;
-  shape.form = options.version == 1 ? BlockForm::kPost : BlockForm::kPre;
+using Stages = std::vector<ResidualNetShape::Stage>;
+
+// The stages that the depth stands for.
+Stages published_stages(const ModelOptions& options) {
+  const bool has_cifar_stem = options.stem == "cifar";
   if (has_imagenet_form(options.depth)) {
-    shape.stages = imagenet_stages(options.depth, 1);
-    const Kind kind = shape.stages.front().shape.kind;
+    Stages stages = imagenet_stages(options.depth, 1);
+    const Kind kind = stages.front().shape.kind;
     if (options.block != "auto" && options.block != keyword_of(kind))
       fail(ExitCode::kBadInput,
            "model.block: {}: resnet of depth {} is built from {} blocks "
            "(block = auto)",
            options.block, options.depth, keyword_of(kind));
-    shape.stem = {64, 3};
-    if (!has_cifar_stem) use_imagenet_stem(shape);
-    return shape;
+    if (options.variant == "t2t" && has_cifar_stem) stages.pop_back();
+    return stages;
   }
-  if (!has_cifar_stem || !has_cifar_form(options.depth))
+  const bool may_be_cifar = has_cifar_stem && options.variant != "gluon";
+  if (!may_be_cifar || !has_cifar_form(options.depth))
     fail(ExitCode::kBadInput,
          "model.depth: {}: no resnet of that depth with stem {} (near: {})",
          options.depth, options.stem,
          near_depths(options.depth,
-                     has_cifar_stem ? has_either_form : has_imagenet_form));
+                     may_be_cifar ? has_either_form : has_imagenet_form));
   Kind kind = options.depth >= 44 ? Kind::kBottleneck : Kind::kBasic;
   if (options.block != "auto")
     kind = options.block == "basic" ? Kind::kBasic : Kind::kBottleneck;
-  shape.stages = cifar_stages(options.depth, kind);
+  return cifar_stages(options.depth, kind, options.variant == "t2t" ? 32 : 16);
+}
+
+int64_t whole(const std::string& key, double value) {
+  if (!(value >= 1 && value <= 65536) || value != std::floor(value))
+    fail(ExitCode::kBadInput, "{}: {}: expected whole numbers from 1 to 65536",
+         key, value);
+  return static_cast<int64_t>(value);
+}
+
+// Published or spelt out.
+Stages stages_of(const ModelOptions& options) {
+  const bool are_given = !options.stages.empty();
+  Stages stages;
+  if (are_given) {
+    const Kind kind =
+        options.block == "bottleneck" ? Kind::kBottleneck : Kind::kBasic;
+    for (const double blocks : options.stages)
+      stages.push_back({whole("model.stages", blocks), {.kind = kind}});
+  } else {
+    stages = published_stages(options);
+  }
+  if (options.widths.empty() && !are_given) return stages;
+  if (options.widths.size() != stages.size())
+    fail(ExitCode::kBadInput,
+         "model.widths: {} of them, expected one for each of {} stages",
+         options.widths.size(), stages.size());
+  for (size_t s = 0; s < stages.size(); ++s)
+    stages[s].shape = stage_block(
+        stages[s].shape.kind, whole("model.widths", options.widths[s]), s == 0);
+  return stages;
+}
+
+// The filters of a stem that is not told how many: as many as the first stage
+// is wide, but for the CIFAR form of Tensor2Tensor.
+int64_t stem_filters(const ModelOptions& options, const Stages& stages) {
+  if (options.stem_width > 0) return options.stem_width;
+  const bool is_t2t_cifar = options.variant == "t2t" &&
+                            options.stages.empty() && options.widths.empty() &&
+                            !has_imagenet_form(options.depth);
+  if (is_t2t_cifar) return 16;
+  const BlockShape& first = stages.front().shape;
+  return first.kind == Kind::kBasic ? first.outer : first.inner;
+}
+
+void use_t2t(ResidualNetShape& shape, bool has_cifar_stem) {
+  const Kind kind = shape.stages.front().shape.kind;
+  use_form(shape, kind == Kind::kBasic ? BlockForm::kPre : BlockForm::kPost);
+  shape.has_stem_norm = true;
+  shape.has_final_norm = false;
+  if (has_cifar_stem) shape.stem = {shape.stem.K, 7};
+  shape.has_closed_stages = shape.init == Init::kT2t;
+  for (ResidualNetShape::Stage& stage : shape.stages)
+    stage.shape.is_projected = stage.shape.is_projection_normed = true;
+}
+
+void use_gluon(ResidualNetShape& shape, int64_t version, bool has_cifar_stem) {
+  shape.has_stem_norm = !has_cifar_stem;
+  shape.has_input_norm = version == 2;
+  if (version == 2) return;
+  for (ResidualNetShape::Stage& stage : shape.stages)
+    if (stage.shape.kind == Kind::kBottleneck)
+      stage.shape.is_first_strided = stage.shape.has_biases = true;
+}
+
+}  // namespace
+
+ResidualNetShape resnet_shape(const ModelOptions& options) {
+  refuse_bad_choices(options);
+  const bool has_cifar_stem = options.stem == "cifar";
+  ResidualNetShape shape;
+  shape.init = init_named(options.init);
+  shape.stages = stages_of(options);
+  shape.stem = {stem_filters(options, shape.stages), 3};
+  if (!has_cifar_stem) use_imagenet_stem(shape);
+  use_form(shape, options.version == 1 ? BlockForm::kPost : BlockForm::kPre);
+  if (options.variant == "t2t") use_t2t(shape, has_cifar_stem);
+  if (options.variant == "gluon")
+    use_gluon(shape, options.version, has_cifar_stem);
   return shape;
 }
 

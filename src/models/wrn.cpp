@@ -55,9 +55,11 @@ ResidualNetShape wrn_shape(const ModelOptions& options) {
          near_depths(options.depth, has_network));
 
   ResidualNetShape shape;
-  shape.form = is_post ? BlockForm::kPost : BlockForm::kPre;
+  use_form(shape, is_post ? BlockForm::kPost : BlockForm::kPre);
+  shape.init = init_named(options.init);
   if (has_imagenet_stem) {
     shape.stages = imagenet_stages(options.depth, options.width);
+    shape.stem.K = 64;
     use_imagenet_stem(shape);
     return shape;
   }

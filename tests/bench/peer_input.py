@@ -9,7 +9,9 @@ DEFAULTS = {
     "run.threads": "0", "run.precision": "fp32",
     "model.family": "resnet", "model.depth": "20", "model.stem": "cifar",
     "model.block": "auto", "model.version": "1", "model.width": "1",
-    "model.form": "post", "model.dropout": "0",
+    "model.form": "post", "model.dropout": "0", "model.variant": "he",
+    "model.stages": "auto", "model.widths": "auto", "model.stem_width": "auto",
+    "model.init": "he",
     "data.kind": "idx", "data.path": "", "data.batch": "128",
     "data.augment": "", "data.crop_pad": "4", "data.normalize": "auto",
     "data.validation": "0", "data.accumulate": "1",
@@ -27,7 +29,8 @@ DEFAULTS = {
     "sync.scheme": "bsp", "sync.wire": "fp32", "bsp.batchnorm": "local",
 }
 # Values without which this is another recipe.
-FIXED = {"model.dropout": "0", "data.normalize": "auto",
+FIXED = {"model.dropout": "0", "model.variant": "he", "model.stages": "auto",
+         "model.widths": "auto", "model.stem_width": "auto", "data.normalize": "auto",
          "data.validation": "0", "data.accumulate": "1",
          "data.partition": "interleaved", "optimizer.kind": "sgd",
          "optimizer.clip_norm": "0", "optimizer.lr_scale": "none",

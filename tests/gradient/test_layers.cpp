@@ -232,6 +232,16 @@ const BlockCase kBlockCases[] = {
       .inner = 32,
       .outer = 64,
       .stride = 2}},
+    {"BasicProjected", {.outer = 16, .is_projected = true}},
+    {"BasicProjectionNormed",
+     {.outer = 32, .stride = 2, .is_projection_normed = true}},
+    {"BottleneckOfGluon",
+     {.kind = BlockShape::Kind::kBottleneck,
+      .inner = 16,
+      .outer = 64,
+      .stride = 2,
+      .is_first_strided = true,
+      .has_biases = true}},
 };
 
 TEST_P(Layers, PostActivationBlocks) {

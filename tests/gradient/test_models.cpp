@@ -76,6 +76,40 @@ TEST(Models, WrnPreWithDropout) {
       kSmall, 4);
 }
 
+// Tensor2Tensor's: a projection of the activated input with BatchNorm, a stem
+// of 7x7 with BatchNorm, nothing behind the last stage; and its bottleneck.
+TEST(Models, Tensor2TensorBasic) {
+  expect_right({.variant = "t2t", .stages = {2, 1}, .widths = {8, 16}}, kSmall,
+               4);
+}
+
+TEST(Models, Tensor2TensorBottleneck) {
+  expect_right({.block = "bottleneck",
+                .variant = "t2t",
+                .stages = {2, 1},
+                .widths = {8, 8}},
+               kSmall, 4);
+}
+
+// Gluon's: biases in front of BatchNorm, whose gradient is 0, the stride in the
+// first convolution; and BatchNorm of the images.
+TEST(Models, GluonBottleneck) {
+  expect_right({.block = "bottleneck",
+                .variant = "gluon",
+                .stages = {1, 2},
+                .widths = {8, 8}},
+               kSmall, 4);
+}
+
+TEST(Models, GluonPreActivation) {
+  expect_right({.stem = "imagenet",
+                .version = 2,
+                .variant = "gluon",
+                .stages = {1, 1},
+                .widths = {8, 16}},
+               {3, 17, 16, 7}, 4);
+}
+
 // Eleven million parameters: the stem only, where every path ends.
 void expect_right_stem(const ModelOptions& options, const ImageSpec& spec) {
   ModelBench bench(options, spec, 4);

@@ -175,6 +175,34 @@ TEST(Fixtures, WrnPre) {
   expect_recorded("wrn10x2-pre",
                   {.family = "wrn", .depth = 10, .width = 2, .form = "pre"});
 }
+TEST(Fixtures, Tensor2TensorBasic) {
+  expect_recorded("t2t-basic", {.variant = "t2t",
+                                .stages = {2, 1, 2},
+                                .widths = {16, 32, 64},
+                                .stem_width = 8});
+}
+TEST(Fixtures, Tensor2TensorBottleneck) {
+  expect_recorded("t2t-bottleneck", {.block = "bottleneck",
+                                     .variant = "t2t",
+                                     .stages = {2, 1, 2},
+                                     .widths = {8, 16, 32}});
+}
+ModelOptions small_gluon(int64_t version) {
+  return {.stem = "imagenet",
+          .block = "bottleneck",
+          .version = version,
+          .variant = "gluon",
+          .stages = {2, 1, 2},
+          .widths = {8, 16, 32}};
+}
+// With biases that are not 0: they count in the evaluation, through the running
+// means alone.
+TEST(Fixtures, GluonVersion1) {
+  expect_recorded("gluon-v1", small_gluon(1));
+}
+TEST(Fixtures, GluonVersion2) {
+  expect_recorded("gluon-v2", small_gluon(2));
+}
 
 }  // namespace
 }  // namespace syncopate

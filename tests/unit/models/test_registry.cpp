@@ -71,6 +71,62 @@ const Count kCounts[] = {
      kCifar10,
      25557032 - 3 * 64 * (49 - 9) - 990 * 2049,
      161},
+    // Gluon's model zoo as its summary counts: these and the running
+    // statistics, 2 a BatchNorm channel, and of version 2 also the 4 * 3 values
+    // of the images' BatchNorm (gamma and beta are fixed). Channels: version 1
+    // 4,800 and 26,560, as He's; version 2, with the stem's 64, 3,968 and
+    // 22,784.
+    {"gluon resnet18_v1",
+     {.depth = 18, .stem = "imagenet", .variant = "gluon"},
+     kImagenet,
+     11699112 - 2 * 4800,
+     62},
+    {"gluon resnet50_v1",
+     {.depth = 50, .stem = "imagenet", .variant = "gluon"},
+     kImagenet,
+     25629032 - 2 * 26560,
+     161 + 32},
+    {"gluon resnet18_v2",
+     {.depth = 18, .stem = "imagenet", .version = 2, .variant = "gluon"},
+     kImagenet,
+     11695796 - 2 * 3968 - 12,
+     0},
+    {"gluon resnet50_v2",
+     {.depth = 50, .stem = "imagenet", .version = 2, .variant = "gluon"},
+     kImagenet,
+     25595060 - 2 * 22784 - 12,
+     0},
+    // The same of version 1 from torchvision's by hand: the stride moves, and
+    // each block has biases of its inner and its outer width.
+    {"gluon resnet50_v1 by its biases",
+     {.depth = 50, .stem = "imagenet", .variant = "gluon"},
+     kImagenet,
+     25557032 + 3 * (64 + 256) + 4 * (128 + 512) + 6 * (256 + 1024) +
+         3 * (512 + 2048),
+     0},
+    // Tensor2Tensor's resnet_cifar_32, by hand: stem with BatchNorm; of each
+    // group the BatchNorms, the projection with its BatchNorm, two 3x3; the
+    // same four times without projection; classifier.
+    {"t2t resnet_cifar_32",
+     {.depth = 32, .variant = "t2t"},
+     kCifar10,
+     (147 * 16 + 32) + (32 + 512 + 64 + 4608 + 64 + 9216) + 4 * (128 + 18432) +
+         (64 + 2048 + 128 + 18432 + 128 + 36864) + 4 * (256 + 73728) +
+         (128 + 8192 + 256 + 73728 + 256 + 147456) + 4 * (512 + 294912) + 1290,
+     0},
+    // resnet_50 with is_cifar: He's without its stem, its fourth stage and its
+    // classifier, with the 7x7 stem.
+    {"t2t resnet_50",
+     {.depth = 50, .variant = "t2t"},
+     kCifar100,
+     (147 * 64 + 128) + (64 * 64 + 9 * 64 * 64 + 2 * 64 * 256 + 256 + 2 * 512) +
+         2 * (2 * 256 * 64 + 9 * 64 * 64 + 256 + 512) +
+         (256 * 128 + 9 * 128 * 128 + 128 * 512 + 256 * 512 + 512 + 2 * 1024) +
+         3 * (2 * 512 * 128 + 9 * 128 * 128 + 512 + 1024) +
+         (512 * 256 + 9 * 256 * 256 + 256 * 1024 + 512 * 1024 + 1024 +
+          2 * 2048) +
+         5 * (2 * 1024 * 256 + 9 * 256 * 256 + 1024 + 2048) + 102500,
+     0},
     // Without the pooler, with the span head, as Hugging Face counts them.
     {"bert base", {.family = "bert"}, kQuestions, 108893186, 199},
     {"bert large",
@@ -108,6 +164,52 @@ TEST(Registry, MultiplyAdds) {
   EXPECT_EQ(
       resnet20->forward_macs(),
       3 * 16 * 9 * 1024 + 16 * equal + 2 * equal / 2 + 2 * equal / 2 / 9 + 640);
+}
+
+int64_t parameters_of(const ModelOptions& options) {
+  return make_model(options, kCifar10, DType::kF32)->parameters().num_elems();
+}
+
+// Figures in print: 1.86 M and 8.65 M.
+TEST(Registry, Tensor2TensorSizes) {
+  EXPECT_EQ(parameters_of({.depth = 32, .variant = "t2t"}), 1857722);
+  EXPECT_EQ(parameters_of({.depth = 50, .variant = "t2t"}), 8645796 - 92250);
+}
+
+// What a depth stands for, spelt out.
+TEST(Registry, StagesAndWidthsStandInsteadOfADepth) {
+  const auto expect_alike = [](const ModelOptions& by_depth,
+                               const ModelOptions& spelt_out) {
+    const auto one = make_model(by_depth, kCifar10, DType::kF32);
+    const auto other = make_model(spelt_out, kCifar10, DType::kF32);
+    ASSERT_EQ(one->parameters().num_tensors(),
+              other->parameters().num_tensors());
+    for (int i = 0; i < one->parameters().num_tensors(); ++i) {
+      EXPECT_EQ(one->parameters()[i].name, other->parameters()[i].name);
+      EXPECT_EQ(one->parameters()[i].shape, other->parameters()[i].shape);
+    }
+    EXPECT_EQ(one->forward_macs(), other->forward_macs());
+  };
+  expect_alike({.depth = 20}, {.stages = {3, 3, 3}, .widths = {16, 32, 64}});
+  expect_alike({.depth = 50, .stem = "imagenet"},
+               {.stem = "imagenet",
+                .block = "bottleneck",
+                .stages = {3, 4, 6, 3},
+                .widths = {64, 128, 256, 512}});
+  expect_alike({.depth = 32, .variant = "t2t"}, {.variant = "t2t",
+                                                 .stages = {5, 5, 5},
+                                                 .widths = {32, 64, 128},
+                                                 .stem_width = 16});
+  expect_alike({.depth = 50, .variant = "t2t"}, {.block = "bottleneck",
+                                                 .variant = "t2t",
+                                                 .stages = {3, 4, 6},
+                                                 .widths = {64, 128, 256}});
+  expect_alike({.depth = 20, .widths = {8, 24, 40}},
+               {.stages = {3, 3, 3}, .widths = {8, 24, 40}});
+  EXPECT_EQ(parameters_of({.depth = 8, .stem_width = 24}) -
+                parameters_of({.depth = 8}),
+            // Stem and its BatchNorm, the first convolution, a projection.
+            8 * 27 + 2 * 8 + 8 * 16 * 9 + 24 * 16 + 2 * 16);
 }
 
 TEST(Registry, NamesRolesAndOrder) {
@@ -183,6 +285,21 @@ TEST(Registry, RefusesWhatHasNoNetwork) {
   EXPECT_EQ(refusal({.depth = 50, .block = "basic"}),
             "model.block: basic: resnet of depth 50 is built from bottleneck "
             "blocks (block = auto)");
+  EXPECT_EQ(refusal({.depth = 20, .variant = "gluon"}),
+            "model.depth: 20: no resnet of that depth with stem cifar (near: "
+            "18, 34)");
+  EXPECT_EQ(refusal({.variant = "keras"}),
+            "model.variant: keras: not one of he, t2t, gluon");
+  EXPECT_EQ(refusal({.init = "zeros"}),
+            "model.init: zeros: not one of he, xavier, t2t, gluon");
+  EXPECT_EQ(refusal({.family = "wrn", .depth = 8, .init = "zeros"}),
+            "model.init: zeros: not one of he, xavier, t2t, gluon");
+  EXPECT_EQ(refusal({.stages = {2, 2}, .widths = {16}}),
+            "model.widths: 1 of them, expected one for each of 2 stages");
+  EXPECT_EQ(refusal({.depth = 20, .widths = {16, 32}}),
+            "model.widths: 2 of them, expected one for each of 3 stages");
+  EXPECT_EQ(refusal({.stages = {2, 1.5}, .widths = {16, 32}}),
+            "model.stages: 1.5: expected whole numbers from 1 to 65536");
   EXPECT_EQ(refusal({.version = 3}), "model.version: 3: not one of 1, 2");
   EXPECT_EQ(refusal({.family = "wrn", .depth = 26, .dropout = 0.3}),
             "model.dropout: 0.3: the post-activation wrn has no dropout (form "
