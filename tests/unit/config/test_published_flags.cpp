@@ -240,8 +240,26 @@ TEST(PublishedInputs, RestOnDefaultsThatArePublished) {
          {{"choco.gamma", "0.5"},
           {"compress.kind", "sign"},
           {"topology.kind", "ring"}});
+  // Tensor2Tensor decays gamma and beta, and no bias.
+  for (const char* name :
+       {"sync_switch_cifar10_resnet32", "sync_switch_cifar100_resnet50"})
+    expect(name, {},
+           {{"model.variant", "t2t"},
+            {"model.init", "t2t"},
+            {"model.stages", "auto"},
+            {"model.version", "not used"},
+            {"optimizer.decay_batchnorm", "yes"},
+            {"optimizer.decay_bias", "no"}});
+  expect("ds_sync_imagenet_wrn50_2", {},
+         {{"data.eval_resize", "256"},
+          {"schedule.milestones", "30 epochs 60 epochs"}});
+  for (const char* name :
+       {"ds_sync_criteo_deepfm", "ds_sync_criteo_deepfm_bsp"})
+    expect(name, {}, {{"model.first_order_init", "normal"}});
   expect("esync_fashion_resnet18", {},
          {{"esync.global_lr", "1"},
+          {"model.variant", "gluon"},
+          {"model.init", "xavier"},
           {"esync.batchnorm", "averaged"},
           {"esync.query", "blocking"}});
   expect("esync_fashion_resnet18",
