@@ -80,7 +80,8 @@ bool may_differ_by_phase(const std::string& name) {
 // What each phase runs by: the input with the phase's own keys.
 std::vector<Options> phase_options(const Engine& engine,
                                    const std::string& path,
-                                   const std::vector<std::string>& overrides) {
+                                   const std::vector<std::string>& overrides,
+                                   const SavedInput* saved) {
   const SyncSwitchOptions& options = engine.options.sync.sync_switch;
   const std::vector<std::string> schemes = phase_schemes(options);
   std::vector<std::vector<std::string>> of_phase(schemes.size());
@@ -112,7 +113,7 @@ std::vector<Options> phase_options(const Engine& engine,
       });
       all.push_back(own);
     }
-    ParsedInput input = parse_input(path, all);
+    ParsedInput input = parse_input(path, all, saved);
     // What the whole input has no mistake in is one of the phase's own keys.
     for (std::string& error : input.errors) {
       const std::string from = "command line: ";
@@ -130,10 +131,11 @@ std::vector<Options> phase_options(const Engine& engine,
 
 void plan_scheme(Engine& engine,
                  const std::string& path,
-                 const std::vector<std::string>& overrides) {
+                 const std::vector<std::string>& overrides,
+                 const SavedInput* saved) {
   const Options& options = engine.options;
   if (options.sync.scheme == "sync_switch")
-    engine.phases = phase_options(engine, path, overrides);
+    engine.phases = phase_options(engine, path, overrides, saved);
   const auto refuse = [&](const std::string& obstacle) {
     if (obstacle.empty()) return;
     const std::string key = obstacle.substr(0, obstacle.find(':'));
@@ -213,9 +215,10 @@ std::vector<int64_t> Engine::evaluation_indices() const {
 std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::string& input_path,
                                      const std::vector<std::string>& overrides,
-                                     Memory memory) {
+                                     Memory memory,
+                                     const SavedInput* saved) {
   auto engine = std::make_unique<Engine>();
-  engine->input = parse_input(input_path, overrides);
+  engine->input = parse_input(input_path, overrides, saved);
   check_world(engine->input, session.size());
   refuse_errors(engine->input);
   engine->options = engine->input.options;
@@ -248,7 +251,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
   engine->model =
       make_model(options.model, engine->problem->spec(),
                  options.run.precision == "bf16" ? DType::kBf16 : DType::kF32);
-  plan_scheme(*engine, input_path, overrides);
+  plan_scheme(*engine, input_path, overrides, saved);
   if (memory == Memory::kPlanned) {
     plan_memory(session, *engine);
     start_team(engine->threads);

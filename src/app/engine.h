@@ -66,10 +66,12 @@ struct Engine {
 enum class Memory { kPlanned, kCountedOnly };
 
 // Parses, checks, loads, builds. Every failure is an Error with one line a
-// mistake; nothing is sent. kCountedOnly leaves activations unplanned.
+// mistake; nothing is sent. kCountedOnly leaves activations unplanned. `saved`:
+// as for parse_input.
 std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::string& input_path,
                                      const std::vector<std::string>& overrides,
-                                     Memory memory = Memory::kPlanned);
+                                     Memory memory = Memory::kPlanned,
+                                     const SavedInput* saved = nullptr);
 
 }  // namespace syncopate

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "checkpoint/agreement.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "config/options.h"
@@ -119,6 +120,14 @@ void Session::agree_on(const std::function<void()>& setup) {
     agreed = Error(static_cast<ExitCode>(static_cast<int>(facts[0])), text);
   });
   if (agreed) throw AgreedError(*agreed);
+}
+
+std::string Session::share(const std::string& text_of_root) {
+  if (size() == 1) return text_of_root;
+  std::string text;
+  mpi_->make_world()->run(
+      [&](Endpoint& endpoint) { text = share_text(endpoint, text_of_root); });
+  return text;
 }
 
 void Session::watch(const RunOptions& options, const std::string& report) {

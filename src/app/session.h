@@ -48,6 +48,8 @@ class Session {
   // Runs `setup` and lets all processes agree on how it went: if it threw on
   // any, all throw the AgreedError of the lowest such rank.
   void agree_on(const std::function<void()>& setup);
+  // Rank 0's text, at every process. Collective.
+  std::string share(const std::string& text_of_root);
 
   // Collective, before all else: from here on a rank that dies ends the others.
   // Error, the same on all ranks, where they cannot watch each other.

@@ -7,6 +7,7 @@
 #include "app/engine.h"
 #include "app/memory_plan.h"
 #include "app/run_directory.h"
+#include "app/saved_run.h"
 #include "app/trainer.h"
 #include "app/version.h"
 #include "base/clock.h"
@@ -56,6 +57,11 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
       engine.plan.stop_at, engine.workers, engine.samples_a_step(),
       static_cast<double>(engine.plan.stop_at) / engine.plan.steps_per_epoch,
       options.sync.scheme, engine.scaled_lr(options, 0));
+  if (!engine.input.taken.empty())
+    log.line(
+        "taken     from the run gone on from, where it differs from the "
+        "defaults: {}",
+        describe_taken(engine.input));
 }
 
 void state_provenance(Session& session,
@@ -108,8 +114,13 @@ ExitCode command_train(Session& session, const CommandLine& line) {
     line.allow_only({}, CommandLine::Keys::kTaken);
     if (session.rank() == 0)
       refuse_if_owned(line.only_argument("INPUT.ini"), line.overrides);
-    engine =
-        build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
+  });
+  const std::string& input = line.only_argument("INPUT.ini");
+  const std::optional<SavedInput> saved =
+      find_saved_input(session, input, line.overrides);
+  session.agree_on([&] {
+    engine = build_engine(session, input, line.overrides, Memory::kPlanned,
+                          saved ? &*saved : nullptr);
     if (!engine->memory_shortage.empty())
       fail(ExitCode::kBadInput, "{}", engine->memory_shortage);
     directory = std::make_unique<RunDirectory>(engine->options);

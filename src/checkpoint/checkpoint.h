@@ -64,6 +64,13 @@ struct FoundCheckpoint {
   std::vector<std::string> warnings;  // damaged newer ones that were passed by
 };
 
+// The folders of committed checkpoints in `directory`, newest first.
+std::vector<fs::path> checkpoint_folders(const fs::path& directory);
+
+// What the manifest of one folder states; its own digest is verified, the files
+// are not. Error(kInputMissing) or Error(kBadInput).
+CheckpointFacts read_checkpoint_facts(const fs::path& folder);
+
 // One folder: verify it. Error(kBadInput) says what is wrong with which file.
 FoundCheckpoint verify_checkpoint(const fs::path& folder);
 

@@ -32,10 +32,11 @@ void verify_file(const fs::path& path, const CheckpointFile& file) {
          path.string());
 }
 
-// The manifest, and the files that `worker` reads (or all of them).
-FoundCheckpoint verify_for(const fs::path& folder, int worker) {
-  const fs::path plain =
-      folder.has_filename() ? folder : folder.parent_path();  // "step-1/"
+fs::path without_end_slash(const fs::path& folder) {  // "step-1/"
+  return folder.has_filename() ? folder : folder.parent_path();
+}
+
+Manifest read_manifest(const fs::path& plain) {
   std::error_code error;
   if (!fs::is_directory(plain, error))
     fail(ExitCode::kInputMissing, "{}: no such checkpoint folder",
@@ -50,6 +51,13 @@ FoundCheckpoint verify_for(const fs::path& folder, int worker) {
   if (named && *named != manifest.facts.step)
     fail(ExitCode::kBadInput, "{}: the manifest of step {}, not of this folder",
          path.string(), manifest.facts.step);
+  return manifest;
+}
+
+// The manifest, and the files that `worker` reads (or all of them).
+FoundCheckpoint verify_for(const fs::path& folder, int worker) {
+  const fs::path plain = without_end_slash(folder);
+  Manifest manifest = read_manifest(plain);
   for (const CheckpointFile& file : manifest.files)
     if (worker == kAllWorkers || file.name == kReplicaFileName ||
         file.name == worker_file_name(worker))
@@ -151,6 +159,14 @@ class LoadingVisitor : public StateVisitor {
 };
 
 }  // namespace
+
+std::vector<fs::path> checkpoint_folders(const fs::path& directory) {
+  return committed_folders(directory);
+}
+
+CheckpointFacts read_checkpoint_facts(const fs::path& folder) {
+  return read_manifest(without_end_slash(folder)).facts;
+}
 
 FoundCheckpoint verify_checkpoint(const fs::path& folder) {
   return verify_for(folder, kAllWorkers);

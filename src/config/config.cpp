@@ -17,6 +17,28 @@ constexpr int kCommandLine = std::numeric_limits<int>::max() - 1;
 constexpr int kNowhere = std::numeric_limits<int>::max();
 constexpr int64_t kLargestInput = 1 << 20;  // an input is a page or two
 
+// A schedule that is laid out over the run's length follows run.epochs and
+// run.steps unless it has a horizon of its own.
+bool hangs_on_length(const std::map<std::string, std::string>& values) {
+  const auto horizon = values.find("schedule.horizon");
+  return horizon != values.end() && horizon->second == "0";
+}
+
+// Whether a key that the user does not set is as it was in `saved`.
+bool is_taken(const Key& key, const SavedInput& saved) {
+  if (saved.take == SavedInput::Take::kModel && key.section() != "model")
+    return false;
+  switch (key.on_resume) {
+    case OnResume::kFixed:
+      return true;
+    case OnResume::kMayChange:
+      return false;
+    case OnResume::kMayExtend:
+      return hangs_on_length(saved.values);
+  }
+  return false;
+}
+
 class Parser {
  public:
   explicit Parser(ParsedInput& input) : input_(input) {}
@@ -56,6 +78,19 @@ class Parser {
     set(section, name.substr(dot + 1), value, kCommandLine);
   }
 
+  // What nobody set is as it was in `saved`, or before the key existed.
+  void take_from(const SavedInput& saved) {
+    for (const Key& key : key_table()) {
+      if (lines_.contains(key.name) || !is_taken(key, saved)) continue;
+      const auto found = saved.values.find(key.name);
+      const std::string& text =
+          found == saved.values.end() ? key.formerly : found->second;
+      // A value that is no longer one shows as a conflict.
+      if (!text.empty() && !parse_value(key, text, input_.options))
+        taken_.insert(key.name);
+    }
+  }
+
   void finish() {
     for (const auto& [name, line] : lines_) {
       const auto reason = reason_if_unused(*find_key(name));
@@ -71,6 +106,12 @@ class Parser {
     for (const Key& key : key_table())
       if (!reason_unused(key, input_.options))
         input_.resolved[key.name] = format_value(key, input_.options);
+    const Options defaults;
+    for (const std::string& name : taken_)
+      if (const auto now = input_.resolved.find(name);
+          now != input_.resolved.end() &&
+          now->second != format_value(*find_key(name), defaults))
+        input_.taken.insert(*now);
     std::stable_sort(
         complaints_.begin(), complaints_.end(),
         [](const auto& a, const auto& b) { return a.line < b.line; });
@@ -182,6 +223,7 @@ class Parser {
   ParsedInput& input_;
   std::map<std::string, int> lines_;  // where a key was last set
   std::set<std::string> unsound_;     // keys with a refused value
+  std::set<std::string> taken_;       // keys with a value of a saved run
   std::vector<Complaint> complaints_;
 };
 
@@ -189,22 +231,38 @@ bool is_virtual_cost(const std::string& name) {
   return name.starts_with("compute.") || name.starts_with("network.");
 }
 
-std::string text_of(const std::map<std::string, std::string>& values,
-                    const std::string& name) {
-  const auto found = values.find(name);
-  return found == values.end() ? "not used" : found->second;
+constexpr const char* kNotUsed = "not used";
+
+// What `saved` was run by: where it lacks a key, that key's former value.
+Options options_of(const std::map<std::string, std::string>& saved) {
+  Options options;
+  for (const Key& key : key_table()) {
+    const auto found = saved.find(key.name);
+    const std::string& text =
+        found == saved.end() ? key.formerly : found->second;
+    if (!text.empty()) parse_value(key, text, options);
+  }
+  return options;
 }
 
-// A schedule that is laid out over the run's length follows run.epochs and
-// run.steps unless it has a horizon of its own.
-bool hangs_on_length(const std::map<std::string, std::string>& values) {
-  return text_of(values, "schedule.horizon") == "0";
+// The value of `key` in a run that was resolved to `saved`, in today's spelling
+// where it still is a value.
+std::string value_then(const Key& key,
+                       const std::map<std::string, std::string>& saved,
+                       const Options& options) {
+  const auto found = saved.find(key.name);
+  if (found == saved.end())
+    return reason_unused(key, options) ? kNotUsed : format_value(key, options);
+  Options own = options;
+  return parse_value(key, found->second, own) ? found->second
+                                              : format_value(key, own);
 }
 
 }  // namespace
 
 ParsedInput parse_input(const std::string& path,
-                        const std::vector<std::string>& overrides) {
+                        const std::vector<std::string>& overrides,
+                        const SavedInput* saved) {
   ParsedInput input;
   input.path = path;
   const std::string text = read_file(path, kLargestInput);
@@ -219,6 +277,7 @@ ParsedInput parse_input(const std::string& path,
   parser.read_file_text(text);
   for (const std::string& override_text : overrides)
     parser.read_override(override_text);
+  if (saved != nullptr) parser.take_from(*saved);
   parser.finish();
   return input;
 }
@@ -293,15 +352,21 @@ std::vector<std::string> resume_conflicts(
   for (const auto& entry : saved)  // of another version of the program
     if (find_key(entry.first) == nullptr) names.push_back(entry.first);
   const bool may_extend = !hangs_on_length(saved) && !hangs_on_length(now);
+  const Options then = options_of(saved);
 
   std::vector<std::string> lines;
   for (const std::string& name : names) {
-    const std::string before = text_of(saved, name);
-    const std::string after = text_of(now, name);
-    if (before == after) continue;
-    const bool is_one_sided = !saved.contains(name) || !now.contains(name);
+    const auto old = saved.find(name), current = now.find(name);
+    const bool is_one_sided = old == saved.end() || current == now.end();
+    if (old == saved.end() && current == now.end()) continue;
     if (is_one_sided && is_virtual_cost(name)) continue;
     const Key* key = find_key(name);
+    // Today's rules do not use what an earlier version did.
+    if (key && current == now.end() && reason_unused(*key, then)) continue;
+    const std::string before =
+        key == nullptr ? old->second : value_then(*key, saved, then);
+    const std::string after = current == now.end() ? kNotUsed : current->second;
+    if (before == after) continue;
     const OnResume rule = key == nullptr ? OnResume::kFixed : key->on_resume;
     if (rule == OnResume::kMayChange) continue;
     if (rule == OnResume::kMayExtend && may_extend) continue;

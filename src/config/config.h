@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,15 +21,31 @@ struct ParsedInput {
   std::map<std::string, std::string> resolved;
   // Keys that the user set, and where: "FILE:LINE" or "command line".
   std::map<std::string, std::string> given;
+  // Keys that the user did not set and whose value is a saved run's, not the
+  // default.
+  std::map<std::string, std::string> taken;
   std::vector<std::string> errors;  // "WHERE: key: what (did you mean ...?)"
   std::string path;
+};
+
+// The resolved input of a run that is gone on from, or whose model is used.
+struct SavedInput {
+  enum class Take : uint8_t {
+    kAll,    // every key that a resumed run may not change
+    kModel,  // keys of [model]
+  };
+  std::map<std::string, std::string> values;  // key -> text
+  Take take = Take::kAll;
 };
 
 // `overrides` are "--section.key=value". Never throws for what a user wrote in
 // an input file: all mistakes are in `errors`, at once. A missing file is
 // Error(kInputMissing), one that is no text (or over 1 MiB) Error(kBadInput).
+// Keys that neither sets take their value from `saved`; one that `saved` lacks
+// as well has the value that runs from before that key had (Key::formerly).
 ParsedInput parse_input(const std::string& path,
-                        const std::vector<std::string>& overrides);
+                        const std::vector<std::string>& overrides,
+                        const SavedInput* saved = nullptr);
 
 // The resolved input as a runnable INI file.
 std::string echo_input(const ParsedInput& input);
@@ -46,7 +63,8 @@ void refuse_errors(const ParsedInput& input);
 // Keys whose values differ between a run and its resumption although they may
 // not: one line each, from two resolved inputs. Keys that may change:
 // run.stop_at, run.epochs, ... as inputs/README.md lists. Virtual costs that
-// only one of the two worlds uses are not compared.
+// only one of the two worlds uses are not compared. A key that `saved` lacks
+// because it is newer than that run counts as Key::formerly.
 std::vector<std::string> resume_conflicts(
     const std::map<std::string, std::string>& saved,
     const std::map<std::string, std::string>& now);

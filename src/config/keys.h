@@ -55,6 +55,8 @@ struct Key {
   TextForm form = {};
   std::vector<UsedWhen> used_when = {};  // all must hold
   OnResume on_resume = OnResume::kFixed;
+  std::string formerly = {};  // the value that runs from before this key had;
+                              // empty: its default
 
   std::string section() const { return name.substr(0, name.find('.')); }
   std::string word() const { return name.substr(name.find('.') + 1); }

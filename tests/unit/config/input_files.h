@@ -20,7 +20,8 @@ namespace syncopate {
 
 // Parses `text` as a file whose name in errors is cut to "in.ini".
 inline ParsedInput parse_text(const std::string& text,
-                              const std::vector<std::string>& overrides = {}) {
+                              const std::vector<std::string>& overrides = {},
+                              const SavedInput* saved = nullptr) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   const fs::path folder = fs::path(testing::TempDir()) /
                           fmt::format("syncopate-config-{}-{}-{}", getpid(),
@@ -28,7 +29,7 @@ inline ParsedInput parse_text(const std::string& text,
   fs::create_directories(folder);
   const fs::path path = folder / "in.ini";
   std::ofstream(path, std::ios::binary) << text;
-  ParsedInput input = parse_input(path.string(), overrides);
+  ParsedInput input = parse_input(path.string(), overrides, saved);
   fs::remove_all(folder);
   const std::string before = folder.string() + '/';
   for (std::string& error : input.errors)

@@ -175,5 +175,59 @@ TEST(Resume, KeysOfAnotherVersion) {
                    "on resume"}));
 }
 
+// What nobody gives is the saved run's, whatever the default is today.
+TEST(Resume, KeysThatAreNotGivenAreTaken) {
+  const ParsedInput then =
+      parse_text(kGood, {"--optimizer.lr=0.3", "--optimizer.momentum=0.8",
+                         "--run.log_every=7", "--run.workers=3"});
+  SavedInput saved{then.resolved, SavedInput::Take::kAll};
+  const ParsedInput now = parse_text(kGood, {}, &saved);
+  EXPECT_EQ(now.errors, Lines{});
+  EXPECT_EQ(now.options.optimizer.momentum, 0.8);
+  EXPECT_EQ(now.options.run.workers, 3);
+  EXPECT_EQ(now.options.run.log_every.value, Options().run.log_every.value)
+      << "what may change is today's";
+  EXPECT_EQ(now.taken.at("optimizer.momentum"), "0.8");
+  EXPECT_FALSE(now.given.contains("optimizer.momentum"));
+  // What is given stands, and is refused by its name where it differs.
+  const ParsedInput other =
+      parse_text(kGood, {"--optimizer.momentum=0.7"}, &saved);
+  EXPECT_EQ(resume_conflicts(saved.values, other.resolved).size(), 1u);
+  // Of a checkpoint whose model alone is used, the model's keys are.
+  saved.take = SavedInput::Take::kModel;
+  EXPECT_EQ(parse_text(kGood, {}, &saved).options.optimizer.momentum,
+            Options().optimizer.momentum);
+}
+
+// A key that is younger than the run has the value of before; one that the
+// run's kinds did not use is another matter.
+TEST(Resume, KeysThatTheRunDidNotKnow) {
+  const ParsedInput now = parse_text(kGood);
+  SavedInput saved{now.resolved, SavedInput::Take::kAll};
+  ASSERT_EQ(saved.values.erase("optimizer.weight_decay"), 1u);
+  EXPECT_EQ(parse_text(kGood, {}, &saved).taken.size(), 0u);
+  EXPECT_EQ(resume_conflicts(saved.values, now.resolved), Lines{});
+  EXPECT_EQ(
+      resume_conflicts(
+          saved.values,
+          parse_text(kGood, {"--optimizer.weight_decay=0.5"}).resolved),
+      (Lines{"optimizer.weight_decay: was 0.0001, now 0.5: not allowed to "
+             "change on resume"}));
+}
+
+TEST(Resume, FormerValuesAreValues) {
+  for (const Key& key : key_table()) {
+    if (key.formerly.empty()) continue;
+    Options options;
+    EXPECT_EQ(parse_value(key, key.formerly, options), std::nullopt)
+        << key.name;
+    EXPECT_EQ(format_value(key, options), key.formerly) << key.name;
+    if (key.on_resume != OnResume::kFixed || !key.used_when.empty()) continue;
+    const SavedInput saved;
+    EXPECT_EQ(parse_text(kGood, {}, &saved).resolved.at(key.name), key.formerly)
+        << key.name << " is not taken where a run lacks it";
+  }
+}
+
 }  // namespace
 }  // namespace syncopate
