@@ -77,6 +77,22 @@ bool may_differ_by_phase(const std::string& name) {
   return false;
 }
 
+// A phase may choose something else, such as another optimizer, for which keys
+// of the whole input mean nothing: they do not count there. `own` are its own.
+void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
+  for (const auto& [name, place] : input.given) {
+    const std::string set = "--" + name + "=";
+    const bool is_own = std::any_of(
+        own.begin(), own.end(),
+        [&](const std::string& text) { return text.starts_with(set); });
+    const std::string unused = place + ": " + name + ": is used ";
+    if (!own.empty() && !is_own)
+      std::erase_if(input.errors, [&](const std::string& error) {
+        return error.starts_with(unused);
+      });
+  }
+}
+
 // What each phase runs by: the input with the phase's own keys.
 std::vector<Options> phase_options(const Engine& engine,
                                    const std::string& path,
@@ -114,6 +130,7 @@ std::vector<Options> phase_options(const Engine& engine,
       all.push_back(own);
     }
     ParsedInput input = parse_input(path, all, saved);
+    forgive_unused(input, of_phase[phase]);
     // What the whole input has no mistake in is one of the phase's own keys.
     for (std::string& error : input.errors) {
       const std::string from = "command line: ";
@@ -127,6 +144,23 @@ std::vector<Options> phase_options(const Engine& engine,
     phases.push_back(input.options);
   }
   return phases;
+}
+
+// A rule for the momentum after a switch needs one there.
+std::string momentum_mistake(const Options& options,
+                             const Options& before,
+                             const Options& after) {
+  const std::string& rule = options.sync.sync_switch.momentum_rule;
+  const bool has_momentum =
+      after.optimizer.kind == "sgd" && after.optimizer.momentum > 0;
+  if (rule == "keep" || has_momentum ||
+      !scheme_info(before.sync.scheme).averages_gradients ||
+      scheme_info(after.sync.scheme).averages_gradients)
+    return "";
+  return fmt::format(
+      "sync_switch.momentum_rule: {}, but the optimizer after the switch has "
+      "no momentum factor, expected keep",
+      rule);
 }
 
 void plan_scheme(Engine& engine,
@@ -149,6 +183,8 @@ void plan_scheme(Engine& engine,
   };
   check(options);
   for (const Options& phase : engine.phases) check(phase);
+  for (size_t i = 1; i < engine.phases.size(); ++i)
+    refuse(momentum_mistake(options, engine.phases[i - 1], engine.phases[i]));
   if (engine.input.given.contains("run.audit") && options.run.audit.value > 0 &&
       !keeps_replicas_equal(options.sync))
     refuse(
@@ -230,6 +266,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
         static_cast<int64_t>(*std::max_element(batches.begin(), batches.end()));
 
   engine->workers = session.workers(options.run.workers);
+  engine->steps_begun.assign(engine->workers, 0);
   engine->threads = session.threads(options.run.threads);
   engine->input.resolved["run.workers"] = std::to_string(engine->workers);
   engine->input.resolved["run.threads"] = std::to_string(engine->threads);

@@ -44,6 +44,9 @@ struct Engine {
   std::string memory_shortage;
   // Of sync_switch: what each phase runs by, sync.scheme its own.
   std::vector<Options> phases;
+  // By worker, the step of its own that it is at: what episodes of links that
+  // are counted in steps go by.
+  std::vector<int64_t> steps_begun;
 
   // The rate of a worker's first step after warm-up: optimizer.lr after
   // optimizer.lr_scale, by its batch and its neighbours.

@@ -21,17 +21,22 @@ Recorder::Recorder(Session& session,
                    const Engine& engine,
                    Endpoint& endpoint,
                    Scheme& scheme,
+                   const Replica& replica,
                    Results* results)
     : session_(session),
       engine_(engine),
       endpoint_(endpoint),
       scheme_(scheme),
+      replica_(replica),
       results_(results),
       metrics_(engine.model->metrics()),
       eval_metrics_(engine.problem->metrics()),
       series_(scheme.series()) {
   sums_.values.assign(metrics_.size(), 0.0);
   if (!results_) return;
+  if (engine.options.optimizer.weight_decay > 0)
+    decay_term_ = std::make_unique<DecayTerm>(
+        *engine.context, engine.options.optimizer, engine.model->parameters());
   declare_tables();
   declare_series();
 }
@@ -148,6 +153,7 @@ void Recorder::close_row(const Position& at) {
   const std::vector<double> series = scheme_.take_series();
   row->mine.insert(row->mine.end(), series.begin(), series.end());
   CHECK(row->mine.size() == num_figures());
+  if (decay_term_) row->decay_term = decay_term_->start(replica_.parameters);
   base_ = now;
   run_compute_s_ += compute_s_;
   run_times_.add(times_);
@@ -225,6 +231,7 @@ void Recorder::write(const OpenRow& row) {
     train.push_back(value);
   train.insert(train.end(), means.begin(), means.end());
   train.push_back(row.at.rate);
+  if (row.decay_term) train.push_back(row.decay_term->get());
   for (const auto& worker : by_worker)
     train.push_back(worker[0] / worker[num_metrics + kSamples]);
   results_->table("train").append(train);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "app/decay_term.h"
 #include "app/engine.h"
 #include "app/evaluator.h"
 #include "app/session.h"
@@ -27,11 +28,12 @@ struct Position {
 
 class Recorder {
  public:
-  // `results` is null on all ranks but 0.
+  // `replica`: this worker's. `results` is null on all ranks but 0.
   Recorder(Session& session,
            const Engine& engine,
            Endpoint& endpoint,
            Scheme& scheme,
+           const Replica& replica,
            Results* results);
 
   // One step of this worker: the seconds of its forward and backward (virtual
@@ -103,7 +105,8 @@ class Recorder {
     Position at;
     double time_s;
     std::vector<double> mine;
-    std::vector<std::vector<double>> others;  // rank 0: by rank - 1
+    std::vector<std::vector<double>> others;         // rank 0: by rank - 1
+    std::unique_ptr<DecayTerm::Pending> decay_term;  // rank 0, with decay
     Task task;
   };
   void declare_tables();
@@ -138,9 +141,11 @@ class Recorder {
   const Engine& engine_;
   Endpoint& endpoint_;
   Scheme& scheme_;
+  const Replica& replica_;
   Results* results_;
-  std::vector<MetricInfo> metrics_;       // of training
-  std::vector<MetricInfo> eval_metrics_;  // of evaluations
+  std::unique_ptr<DecayTerm> decay_term_;  // where parameters decay
+  std::vector<MetricInfo> metrics_;        // of training
+  std::vector<MetricInfo> eval_metrics_;   // of evaluations
   std::vector<SeriesInfo> series_;
   std::deque<std::unique_ptr<OpenRow>> open_rows_;
   int64_t rows_closed_ = 0;     // ends at rows_closed_ * run.log_every

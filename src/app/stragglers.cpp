@@ -18,12 +18,13 @@ double value_of(const std::vector<double>& values, int rank) {
 
 }  // namespace
 
-Stragglers::Stragglers(const Options& options, int rank)
+Stragglers::Stragglers(const Options& options, int rank, int workers)
     : options_(options.stragglers),
       seed_(static_cast<uint64_t>(options.run.seed)),
       rank_(rank),
       step_s_(options.compute.step_s / value_of(options.compute.speed, rank)),
-      factor_(value_of(options.stragglers.factor, rank)) {}
+      factor_(value_of(options.stragglers.factor, rank)),
+      episodes_(options.stragglers.episodes, workers, seed_) {}
 
 double Stragglers::delays_s(int64_t step) const {
   double delay_s = 0;
@@ -46,12 +47,19 @@ double Stragglers::delays_s(int64_t step) const {
   return delay_s + 0.5 * mean_s / std::sqrt(1 - u);
 }
 
-double Stragglers::virtual_s(int64_t step) const {
-  return step_s_ * factor_ + delays_s(step);
+Episodes::Effect Stragglers::episodes_at(int64_t step, Time now) const {
+  return episodes_.at(Episode::Kind::kCompute, rank_, now, step);
 }
 
-void Stragglers::sleep(int64_t step, double computed_s) const {
-  const double seconds = (factor_ - 1) * computed_s + delays_s(step);
+double Stragglers::virtual_s(int64_t step, Time now) const {
+  const Episodes::Effect episodes = episodes_at(step, now);
+  return step_s_ * factor_ * episodes.times + delays_s(step) + episodes.added_s;
+}
+
+void Stragglers::sleep(int64_t step, Time now, double computed_s) const {
+  const Episodes::Effect episodes = episodes_at(step, now);
+  const double seconds = (factor_ * episodes.times - 1) * computed_s +
+                         delays_s(step) + episodes.added_s;
   if (seconds > 0)
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }

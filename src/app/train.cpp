@@ -12,6 +12,7 @@
 #include "app/version.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "config/episodes.h"
 
 namespace syncopate {
 namespace {
@@ -89,6 +90,22 @@ void state_provenance(Session& session,
   results.provenance("slurm_job", job ? job : "");
 }
 
+// What messages cost in virtual time, slow links included.
+NetworkCost network_cost(const Engine& engine) {
+  const Options& options = engine.options;
+  NetworkCost cost{.latency_s = options.network.latency_us * 1e-6,
+                   .bytes_per_s = options.network.mbit_s * 1e6 / 8};
+  const Episodes episodes(options.stragglers.episodes, engine.workers,
+                          static_cast<uint64_t>(options.run.seed));
+  if (episodes.has(Episode::Kind::kLink))
+    cost.link = [episodes, &steps = engine.steps_begun](int rank, Time now) {
+      const Episodes::Effect effect =
+          episodes.at(Episode::Kind::kLink, rank, now, steps[rank]);
+      return NetworkCost::Link{effect.added_s, effect.times};
+    };
+  return cost;
+}
+
 ExitCode code_of(Ending ending) {
   switch (ending) {
     case Ending::kFinished:
@@ -138,10 +155,8 @@ ExitCode command_train(Session& session, const CommandLine& line) {
   });
   session.watch(engine->options.run,
                 (directory->path() / "hang-report.txt").string());
-  const NetworkOptions& network = engine->options.network;
-  const std::unique_ptr<World> world = session.make_world(
-      engine->workers, {.latency_s = network.latency_us * 1e-6,
-                        .bytes_per_s = network.mbit_s * 1e6 / 8});
+  const std::unique_ptr<World> world =
+      session.make_world(engine->workers, network_cost(*engine));
   print_banner(session, *engine, *world);
   TimeLimit time_limit(session, engine->options.run.time_limit_s);
   if (!time_limit.description().empty())

@@ -35,7 +35,7 @@ Trainer::Trainer(Session& session,
       replica_(*engine.context, *engine.model, engine.options.optimizer),
       schedule_(engine.schedule_of(engine.options, endpoint.rank())),
       bucketer_(engine.model->parameters(), engine.options.sync, collectives),
-      stragglers_(engine.options, endpoint.rank()),
+      stragglers_(engine.options, endpoint.rank(), endpoint.size()),
       faults_(engine.options.faults, endpoint.rank()),
       guard_(engine, replica_),
       skips_nonfinite_(engine.options.run.on_nonfinite == "skip"),
@@ -61,8 +61,8 @@ Trainer::Trainer(Session& session,
                          .collectives = collectives,
                          .directory = directory.path().string(),
                          .phases = phases_});
-  recorder_ =
-      std::make_unique<Recorder>(session, engine, endpoint, *scheme_, results);
+  recorder_ = std::make_unique<Recorder>(session, engine, endpoint, *scheme_,
+                                         replica_, results);
 }
 
 // --- a step ------------------------------------------------------------------
@@ -100,7 +100,8 @@ void Trainer::forward_backward(const Plan& plan) {
   const bool is_virtual = session_.size() == 1;
   const int64_t accumulate = engine_.options.data.accumulate;
   const double begin = monotonic_s();
-  if (!is_virtual) stragglers_.sleep(plan.step, compute_s_ - slept_s_);
+  if (!is_virtual)
+    stragglers_.sleep(plan.step, begin - started_s_, compute_s_ - slept_s_);
   slept_s_ = monotonic_s() - begin;
   const double waited_before_s = feed_->wait_s();
   engine_.device->fill_zero(replica_.gradients.data(),
@@ -139,7 +140,8 @@ void Trainer::forward_backward(const Plan& plan) {
   compute_s_ = monotonic_s() - begin - waited_s;
   data_waited_s_ = waited_s;
   recorder_->waited_for_data(waited_s);
-  if (is_virtual) replay_in_virtual_time(stragglers_.virtual_s(plan.step));
+  if (is_virtual)
+    replay_in_virtual_time(stragglers_.virtual_s(plan.step, endpoint_.now()));
 }
 
 // The steps until a stop takes effect, an evaluation and a checkpoint of twice
@@ -174,11 +176,12 @@ Word Trainer::word() {
     stop_ = std::max(stop_, StopRequest::kTimeLimit);
   return {.stop = static_cast<int>(stop_),
           .has_diverged = diverged_.has_value(),
-          .step_s = compute_s_};
+          .step_s = compute_s_ + (session_.size() > 1 ? data_waited_s_ : 0)};
 }
 
 void Trainer::step(const Plan& plan) {
   enter(Stage::kStep, plan.step);
+  engine_.steps_begun[endpoint_.rank()] = plan.step;
   const SyncTimes in_next = scheme_->take_times();
   const double begin = monotonic_s();
   // A GPU is done with the forward of the step before, and at work on the rest.
@@ -215,6 +218,18 @@ void Trainer::close_rows(int64_t worker_steps) {
   recorder_->close_rows(worker_steps, rate_);
 }
 
+// A step of others, while this worker takes none.
+void Trainer::follow(const Plan& plan) {
+  activity().progress();
+  rate_ = plan.rate;
+  boundary_s_ = endpoint_.now();
+}
+
+void Trainer::print_notes() {
+  for (const std::string& note : scheme_->take_notes())
+    if (results_) session_.log().line("{}", note);
+}
+
 // Steps of this worker, until there are none left before the boundary.
 void Trainer::run_segment(const Boundary& from, int64_t until) {
   recorder_->start_clock();
@@ -227,8 +242,10 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
     });
   scheme_->begin({from.worker_steps, until, from.earliest});
   endpoint_.set_clock(boundary_s_);
+  print_notes();
   for (;;) {
     const Plan plan = scheme_->next(word());
+    print_notes();
     if (plan.stop) break;
     close_rows(plan.worker_steps);
     {
@@ -238,7 +255,10 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
         session_.log().progress(plan.worker_steps / endpoint_.size(),
                                 engine_.plan.stop_at);
     }
-    step(plan);
+    if (plan.is_idle)
+      follow(plan);
+    else
+      step(plan);
   }
   settle(Settle::kAll);
   scheme_->quiesce();
@@ -300,7 +320,10 @@ int64_t Trainer::next_boundary(int64_t worker_steps) const {
 void Trainer::evaluate(const Position& at) {
   enter(Stage::kEvaluation, scheme_->steps_done());
   const double begin = monotonic_s();
-  recorder_->evaluation(at, evaluate_scheme(engine_, endpoint_, *scheme_));
+  const Evaluation evaluation = evaluate_scheme(engine_, endpoint_, *scheme_);
+  recorder_->evaluation(at, evaluation);
+  scheme_->evaluated(evaluation.metrics[0], evaluation.metrics[1]);
+  print_notes();
   evaluation_s_ = std::max(evaluation_s_, monotonic_s() - begin);
 }
 

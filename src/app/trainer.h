@@ -17,6 +17,7 @@
 #include "app/signals.h"
 #include "app/stragglers.h"
 #include "app/time_limit.h"
+#include "base/clock.h"
 #include "checkpoint/checkpoint.h"
 #include "results/results.h"
 #include "sync/bucket.h"
@@ -64,6 +65,8 @@ class Trainer {
   void resume(const FoundCheckpoint& found);
   void run_segment(const Boundary& from, int64_t until);
   void step(const Plan& plan);
+  void follow(const Plan& plan);
+  void print_notes();
   Batch next_batch();
   void forward_backward(const Plan& plan);
   void replay_in_virtual_time(double step_s);
@@ -114,6 +117,7 @@ class Trainer {
   double rate_ = 0;           // of the last step
   double compute_s_ = 0, data_waited_s_ = 0;  // of the step
   double slept_s_ = 0;                        // of compute_s_
+  double started_s_ = monotonic_s();
   // The sums of the last step's batches, until they are looked at: one step
   // later on a GPU, so that the host never waits for it.
   std::vector<PendingSums> pending_;

@@ -13,7 +13,7 @@ std::string name_of(Tag tag) {
     Tag first;
     std::string_view name;
   };
-  constexpr std::array<Range, 14> kRanges = {
+  constexpr std::array<Range, 16> kRanges = {
       {{kControl, "control"},
        {kArrival, "arrival"},
        {kCollective, "collective"},
@@ -26,6 +26,8 @@ std::string name_of(Tag tag) {
        {kStateServer, "state server"},
        {kServer, "server"},
        {kServerAnswer, "server answer"},
+       {kProbe, "probe"},
+       {kProbeAnswer, "probe answer"},
        {kGossip, "gossip"},
        {kBucket, "bucket"}}};
   std::string_view name = kRanges[0].name;

@@ -13,8 +13,9 @@ enum class Traffic : uint8_t {
   kBroadcast,   // the initial model
   kEvaluation,  // metrics, averaged models for evaluation
   kControl,     // agreement, clocks, barriers, digests
+  kProbe,       // counted as control; takes as long as a payload message
 };
-inline constexpr int kNumTrafficKinds = 4;
+inline constexpr int kNumTrafficKinds = 4;  // that are counted
 
 struct TrafficCounters {
   std::array<int64_t, kNumTrafficKinds> bytes_sent{};
@@ -28,7 +29,8 @@ struct TrafficCounters {
   // counted at a point of its work depends on its work alone.
   void count(Traffic kind, int64_t bytes, int64_t messages = 1) {
     const auto order = std::memory_order_relaxed;
-    const auto index = static_cast<size_t>(kind);
+    const auto index =
+        static_cast<size_t>(kind == Traffic::kProbe ? Traffic::kControl : kind);
     std::atomic_ref<int64_t>(bytes_sent[index]).fetch_add(bytes, order);
     std::atomic_ref<int64_t>(messages_sent[index]).fetch_add(messages, order);
   }

@@ -16,10 +16,17 @@ class Watchdog;
 // What a message of the scheme (Traffic::kPayload) costs in virtual time
 // (inproc; all others are free): delivered `latency_s +
 // bytes / bytes_per_s` after it was sent; messages out of one worker leave one
-// after the other. 0 bytes_per_s means no limit.
+// after the other. 0 bytes_per_s means no limit. A probe (Traffic::kProbe)
+// leaves behind them and is as late, but takes no time of the link.
 struct NetworkCost {
   double latency_s = 0;
   double bytes_per_s = 0;
+  // What a worker's link is like when a message begins to leave it: latency is
+  // added, bandwidth divided. Empty: all links are always as above.
+  struct Link {
+    double added_s = 0, slowdown = 1;
+  };
+  std::function<Link(int rank, Time now)> link = {};
 };
 
 class World {

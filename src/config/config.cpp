@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "config/conflicts.h"
+#include "config/episodes.h"
 #include "config/ini.h"
 #include "config/value.h"
 
@@ -323,12 +324,27 @@ void check_world(ParsedInput& input, int ranks) {
   by_worker("stragglers.factor", options.stragglers.factor.size());
   by_worker("data.batch_by_worker", options.data.batch_by_worker.size());
   if (ranks == 1) by_worker("compute.speed", options.compute.speed.size());
+  if (options.run.workers == 0)  // else they were judged with the rest
+    if (const std::string mistake =
+            episodes_mistake(options.stragglers.episodes, ranks);
+        !mistake.empty())
+      complain("stragglers.episodes", mistake);
   if (ranks == 1) return;
   if (options.run.workers != 0 && options.run.workers != ranks)
     complain("run.workers",
              fmt::format("is {}, but there are {} MPI ranks, a worker each; "
                          "expected auto or {}",
                          options.run.workers, ranks, ranks));
+  for (const std::string& text : options.stragglers.episodes) {
+    Episode episode;
+    if (!parse_episode(text, episode).empty() ||
+        episode.kind != Episode::Kind::kLink)
+      continue;
+    complain("stragglers.episodes",
+             fmt::format("{}: slow links cost virtual time between workers in "
+                         "one process and cannot be made among {} MPI ranks",
+                         text, ranks));
+  }
   for (const auto& given : input.given)
     if (is_virtual_cost(given.first))
       complain(given.first,

@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "base/text.h"
+#include "config/episodes.h"
 #include "config/value.h"
 
 namespace syncopate {
@@ -72,6 +73,35 @@ class Judge {
                 fmt::format("is {}, expected more than "
                             "stragglers.delay_from = {}, or 0",
                             stragglers.delay_until, stragglers.delay_from));
+    episodes();
+  }
+
+  void episodes() const {
+    const std::vector<std::string>& texts = options_.stragglers.episodes;
+    if (!all_sound({"stragglers.episodes"})) return;
+    const std::string mistake = episodes_mistake(texts, options_.run.workers);
+    if (!mistake.empty()) {
+      complain_("stragglers.episodes", mistake);
+      return;
+    }
+    for (const std::string& text : texts) {
+      Episode episode;
+      parse_episode(text, episode);
+      if (episode.kind == Episode::Kind::kLink && episode.times > 1 &&
+          options_.network.mbit_s == 0)
+        complain_("stragglers.episodes",
+                  text +
+                      ": divides a bandwidth that has no limit, expected "
+                      "network.mbit_s > 0 or an added latency, as +30ms");
+    }
+  }
+
+  void plateau() const {
+    if (all_sound({"sync_switch.plateau", "eval.every"}) &&
+        options_.sync.sync_switch.plateau != "none" &&
+        options_.eval.every.value == 0)
+      complain_("sync_switch.plateau",
+                "needs evaluations during the run, expected eval.every > 0");
   }
 
   void sync() const {
@@ -280,6 +310,7 @@ void find_conflicts(
   judge.schedule();
   judge.sync();
   judge.stragglers();
+  judge.plateau();
 }
 
 }  // namespace syncopate

@@ -269,6 +269,11 @@ std::vector<Key> straggler_keys() {
        .high = 1,
        .is_low_open = true,
        .used_when = with_random},
+      {.name = "stragglers.episodes",
+       .target = at<kStragglers, &StragglerOptions::episodes>,
+       .doc = "Slow workers and slow links for a while, such as "
+              "6+7:link:+30ms:from=60s:for=94s (see Stragglers above).",
+       .zero_word = "none"},
   };
 }
 

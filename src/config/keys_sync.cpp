@@ -303,6 +303,8 @@ std::vector<Key> switching_keys() {
   const auto used = used_by({"sync_switch"});
   const auto on_line =
       with(used, {"sync_switch.policy", {"greedy", "elastic"}});
+  const auto on_plateau =
+      with(used, {"sync_switch.plateau", {"eval_loss", "eval_metric"}});
   constexpr auto kSwitch = &SyncOptions::sync_switch;
   return {
       {.name = "sync_switch.order",
@@ -369,11 +371,38 @@ std::vector<Key> switching_keys() {
               "many standard deviations.",
        .low = 0,
        .used_when = on_line},
+      {.name = "sync_switch.min_slowdown",
+       .target = at2<kSwitch, &SyncSwitchOptions::min_slowdown>,
+       .doc = "A straggler's throughput is below the mean by more than this "
+              "share of it.",
+       .low = 0,
+       .high = 1,
+       .is_high_open = true,
+       .used_when = on_line,
+       .formerly = "0"},
       {.name = "sync_switch.consecutive",
        .target = at2<kSwitch, &SyncSwitchOptions::consecutive>,
-       .doc = "Detections in a row after which something is done.",
+       .doc = "Windows in a row in which a worker must be slow before "
+              "something is done, and not slow before it is undone.",
        .low = 1,
        .used_when = on_line},
+      {.name = "sync_switch.plateau",
+       .target = at2<kSwitch, &SyncSwitchOptions::plateau>,
+       .doc = "Ends a phase early once evaluations stop improving: their loss, "
+              "or their metric (accuracy, F1, AUC). Without fractions and "
+              "train_steps only this ends a phase.",
+       .choices = {"none", "eval_loss", "eval_metric"},
+       .used_when = used},
+      {.name = "sync_switch.patience",
+       .target = at2<kSwitch, &SyncSwitchOptions::patience>,
+       .doc = "Evaluations in a row without an improvement that end a phase.",
+       .low = 1,
+       .used_when = on_plateau},
+      {.name = "sync_switch.min_change",
+       .target = at2<kSwitch, &SyncSwitchOptions::min_change>,
+       .doc = "Changes of the metric up to this size are no improvement.",
+       .low = 0,
+       .used_when = on_plateau},
   };
 }
 

@@ -75,6 +75,7 @@ struct StragglerOptions {
   std::string random = "none";              // none uniform exponential pareto
   double random_ms = 10;                    // its mean
   double random_share = 1;                  // of a worker's steps
+  std::vector<std::string> episodes;        // config/episodes.h
 };
 
 // A fault to try, for tests of a machine and of its jobs.

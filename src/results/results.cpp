@@ -1,6 +1,8 @@
 #include "results/results.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -128,9 +130,19 @@ void Results::resume(int64_t worker_steps) {
     CHECK_MSG(table.rows() == 0, "{} has rows already", group);
     const Hdf5Dataset key = file.dataset(group + "/worker_steps");
     const int64_t rows = key.dims.empty() ? 0 : key.dims[0];
-    for (Column& column : table.columns_)
-      read_column(file, group + "/" + column.name, path_.string(), rows,
-                  column);
+    for (Column& column : table.columns_) {
+      const std::string name = group + "/" + column.name;
+      if (file.has(name)) {
+        read_column(file, name, path_.string(), rows, column);
+        continue;
+      }
+      // A real column that the earlier file did not know.
+      if (column.is_integer)
+        fail(ExitCode::kBadInput, "{}: {} is missing", path_.string(), name);
+      column.values.assign(
+          static_cast<size_t>(rows * std::max<int64_t>(1, column.width)),
+          std::numeric_limits<double>::quiet_NaN());
+    }
     table.keep_up_to("worker_steps", static_cast<double>(worker_steps));
   }
   if (!file.has("provenance")) return;

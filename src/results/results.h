@@ -69,6 +69,7 @@ class Results {
 
   // Fills declared tables from an earlier file of this run; rows later than
   // `worker_steps` (column "worker_steps" in every table) are dropped.
+  // Real columns that the earlier file does not have are NaN in its rows.
   // Provenance that was not set yet is taken over. A file that cannot be read
   // is Error(kBadInput), none at all Error(kInputMissing).
   void resume(int64_t worker_steps);

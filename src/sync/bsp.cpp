@@ -9,7 +9,10 @@ namespace syncopate {
 Bsp::Bsp(const SchemeParts& parts, Group group)
     : SchemeBase(
           parts,
-          std::make_unique<Lockstep>(parts.endpoint, group, 1),
+          std::make_unique<Lockstep>(parts.endpoint,
+                                     parts.endpoint.world_group(),
+                                     1,
+                                     group.size()),
           {.parameters = Owner::kShared,
            .buffers = parts.sync.bsp.batchnorm == "averaged" ? Owner::kShared
                                                              : Owner::kWorker,

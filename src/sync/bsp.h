@@ -22,7 +22,7 @@ namespace syncopate {
 class Bsp final : public SchemeBase {
  public:
   // `group`: the workers that take steps together, all of them or (elastic
-  // switching) some, of which this is one.
+  // switching) some, of which this is one; the others follow (Lockstep).
   Bsp(const SchemeParts& parts, Group group);
   void gradient_ready(const Bucket& bucket) override;
   void update(const Plan& plan) override;

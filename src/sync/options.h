@@ -66,7 +66,11 @@ struct SyncSwitchOptions {
   std::string policy = "fixed";  // fixed | greedy | elastic
   int64_t window = 8;            // steps over which throughput is measured
   double threshold = 1;          // standard deviations below the mean
+  double min_slowdown = 0.1;     // share of the mean, below it
   int64_t consecutive = 5;       // detections in a row
+  std::string plateau = "none";  // none | eval_loss | eval_metric
+  int64_t patience = 5;          // evaluations without an improvement
+  double min_change = 0;         // what counts as one
 };
 
 struct ChocoOptions {

@@ -16,8 +16,14 @@ void Pace::visit_state(StateVisitor& visitor) {
 
 // --- Lockstep ----------------------------------------------------------------
 
-Lockstep::Lockstep(Endpoint& endpoint, Group group, int64_t period)
-    : endpoint_(endpoint), group_(std::move(group)), period_(period) {
+Lockstep::Lockstep(Endpoint& endpoint,
+                   Group group,
+                   int64_t period,
+                   int steppers)
+    : endpoint_(endpoint),
+      group_(std::move(group)),
+      period_(period),
+      steppers_(steppers > 0 ? steppers : group_.size()) {
   CHECK(period >= 1);
   step_seconds_.assign(endpoint.size(), 0);
 }
@@ -27,7 +33,7 @@ void Lockstep::begin(const Segment& segment) {
   segment_ = segment;
   taken_ = 0;
   const int64_t work = std::max<int64_t>(0, segment.until - segment.from);
-  steps_in_segment_ = (work + group_.size() - 1) / group_.size();
+  steps_in_segment_ = (work + steppers_ - 1) / steppers_;
 }
 
 Turn Lockstep::next(const Word& mine) {
@@ -46,7 +52,7 @@ Turn Lockstep::next(const Word& mine) {
       agree(endpoint, group_, said_, Combine::kMax, tags::kControl);
     });
   }
-  const int64_t before = segment_.from + taken_ * group_.size();
+  const int64_t before = segment_.from + taken_ * steppers_;
   ++taken_;
   return {.stop = false, .step = steps_++, .worker_steps = before};
 }

@@ -53,10 +53,12 @@ class Pace {
 // stop takes effect up to 2 * period steps after it was asked for, and no
 // member gets further than that ahead of another. Schemes that wait for
 // everybody at each step have period 1; others a period beyond what their own
-// waiting allows, so that agreeing slows nobody.
+// waiting allows, so that agreeing slows nobody. With `steppers`, only so many
+// members take steps and the others follow: they agree to every step and call
+// next() as often, so that they know at once where the run stands.
 class Lockstep final : public Pace {
  public:
-  Lockstep(Endpoint& endpoint, Group group, int64_t period);
+  Lockstep(Endpoint& endpoint, Group group, int64_t period, int steppers = 0);
   void begin(const Segment& segment) override;
   Turn next(const Word& mine) override;
   void quiesce() override;
@@ -68,7 +70,7 @@ class Lockstep final : public Pace {
  private:
   Endpoint& endpoint_;
   Group group_;
-  int64_t period_;
+  int64_t period_, steppers_;
   Segment segment_;
   int64_t taken_ = 0, steps_in_segment_ = 0;  // of the segment
   std::vector<double> said_;                  // in flight while agreement_ is

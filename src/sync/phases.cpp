@@ -132,7 +132,11 @@ std::vector<int64_t> phase_lengths(const SyncSwitchOptions& options,
     }
     return lengths;
   }
-  if (options.fractions.empty()) return {workers * total_steps};
+  if (options.fractions.empty()) {  // a single phase, or one until a plateau
+    lengths.assign(phases.size(), 0);
+    lengths[0] = workers * total_steps;
+    return lengths;
+  }
   double share = 0;
   int64_t before = 0;
   for (size_t i = 0; i < phases.size(); ++i) {
@@ -159,9 +163,15 @@ std::string phases_mistake(const SyncSwitchOptions& options,
            "expected one of the two";
   if (has_steps)
     mistake = train_steps_mistake(options, phases, workers, total_steps);
-  else if (phases.size() > 1 || !options.fractions.empty())
+  else if ((phases.size() > 1 && options.plateau == "none") ||
+           !options.fractions.empty())
     mistake = fractions_mistake(options, phases.size(), workers, total_steps);
   if (!mistake.empty()) return mistake;
+  if (options.plateau != "none" && phases.size() == 1)
+    return fmt::format(
+        "sync_switch.plateau: {} with a single phase, expected none or a phase "
+        "to switch to",
+        options.plateau);
   if (options.momentum_rule.starts_with("ramp") &&
       options.momentum_ramp.value <= 0)
     return fmt::format(

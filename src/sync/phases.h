@@ -21,7 +21,9 @@ bool steps_together(const std::string& scheme);
 //   E_i = N round((f_0 + ... + f_i) S / N)
 // By train_steps T (cumulative, as the published --train-steps):
 //   L_i = (T_i - T_(i-1)) (N where steps are taken together, else 1)
-// A single phase needs neither. For options without mistakes.
+// A single phase needs neither; with sync_switch.plateau and neither, the first
+// phase has all of the work, until it hands over what is left. For options
+// without mistakes.
 std::vector<int64_t> phase_lengths(const SyncSwitchOptions& options,
                                    int workers,
                                    int64_t total_steps);

@@ -41,6 +41,7 @@ struct Bucket {
 
 struct Plan {
   bool stop = false;         // no step for this worker before the boundary
+  bool is_idle = false;      // others take this step: next() again, no step
   int64_t step = 0;          // this worker's own count, before the step
   int64_t worker_steps = 0;  // of all workers, before the step
   double rate = 0;           // of the schedule, at worker_steps / N
@@ -141,6 +142,9 @@ class Scheme {
   virtual void evaluation_model(EvalModel which,
                                 std::span<float> parameters,
                                 std::span<float> buffers) = 0;
+  // What an evaluation at this boundary says, the same on every worker: the
+  // loss (lower is better) and the metric (higher is better).
+  virtual void evaluated(double /*loss*/, double /*metric*/) {}
   // The worker's clock stands where its last step ended.
   virtual void visit_state(StateVisitor& visitor) = 0;
   virtual int64_t steps_done() const = 0;  // of this worker
@@ -151,6 +155,8 @@ class Scheme {
   virtual std::vector<SeriesInfo> series() const { return {}; }
   // This worker's values since the last call, in the order of series().
   virtual std::vector<double> take_series() { return {}; }
+  // Lines for the log since the last call, the same on every worker.
+  virtual std::vector<std::string> take_notes() { return {}; }
 };
 
 // What decides whether a scheme can run, known before anything starts.

@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
+
 namespace syncopate {
 
 StragglerDetector::StragglerDetector(int workers,
                                      const SyncSwitchOptions& options)
-    : workers_(workers),
-      window_(options.window),
+    : window_(options.window),
       consecutive_(options.consecutive),
       threshold_(options.threshold),
-      step_s_(workers * options.window),
-      observed_(workers),
+      min_slowdown_(options.min_slowdown),
+      throughput_(workers),
+      window_s_(workers),
+      steps_(workers),
       slow_(workers),
       fast_(workers),
       is_straggler_(workers) {
@@ -20,47 +23,42 @@ StragglerDetector::StragglerDetector(int workers,
 }
 
 void StragglerDetector::restart(Known stragglers) {
-  std::fill(step_s_.begin(), step_s_.end(), 0.0);
-  for (auto* counts : {&observed_, &slow_, &fast_})
+  for (auto* seconds : {&throughput_, &window_s_})
+    std::fill(seconds->begin(), seconds->end(), 0.0);
+  for (auto* counts : {&steps_, &slow_, &fast_})
     std::fill(counts->begin(), counts->end(), 0);
   if (stragglers == Known::kForgotten)
     std::fill(is_straggler_.begin(), is_straggler_.end(), 0);
 }
 
 void StragglerDetector::observe(int worker, double step_s) {
-  step_s_[worker * window_ + observed_[worker]++ % window_] = step_s;
-}
-
-double StragglerDetector::throughput(int worker) const {
-  if (observed_[worker] < window_) return 0;
-  double seconds = 0;
-  for (int64_t i = 0; i < window_; ++i)
-    seconds += step_s_[worker * window_ + i];
-  return static_cast<double>(window_) / seconds;
+  window_s_[worker] += step_s;
+  if (++steps_[worker] < window_) return;
+  throughput_[worker] = static_cast<double>(window_) / window_s_[worker];
+  window_s_[worker] = 0;
+  steps_[worker] = 0;
 }
 
 bool StragglerDetector::is_slow(int worker) const {
-  const double mine = throughput(worker);
   double sum = 0, squares = 0, count = 0;
-  for (int other = 0; other < workers_; ++other) {
-    const double theirs = throughput(other);
+  for (const double theirs : throughput_) {
     if (theirs == 0) continue;
     sum += theirs;
     ++count;
   }
   const double mean = sum / count;
-  for (int other = 0; other < workers_; ++other) {
-    const double theirs = throughput(other);
+  for (const double theirs : throughput_)
     if (theirs != 0) squares += (theirs - mean) * (theirs - mean);
-  }
   // Equal speeds are equal: sums round.
   constexpr double kRounding = 1e-9;
-  return mine <
-         mean - threshold_ * std::sqrt(squares / count) - kRounding * mean;
+  const double mine = throughput_[worker] + kRounding * mean;
+  return mine < mean - threshold_ * std::sqrt(squares / count) &&
+         mine < (1 - min_slowdown_) * mean;
 }
 
 void StragglerDetector::assess(int worker) {
-  if (observed_[worker] < window_) return;
+  const bool has_new_window = steps_[worker] == 0 && throughput_[worker] > 0;
+  if (!has_new_window) return;
   const bool slow = is_slow(worker);
   slow_[worker] = slow ? slow_[worker] + 1 : 0;
   fast_[worker] = slow ? 0 : fast_[worker] + 1;
@@ -74,8 +72,10 @@ bool StragglerDetector::any() const {
 }
 
 void StragglerDetector::visit_state(StateVisitor& visitor) {
-  visitor.visit(Owner::kWorker, "stragglers/step_s", std::span(step_s_));
-  visitor.visit(Owner::kWorker, "stragglers/observed", std::span(observed_));
+  visitor.visit(Owner::kWorker, "stragglers/throughput",
+                std::span(throughput_));
+  visitor.visit(Owner::kWorker, "stragglers/window_s", std::span(window_s_));
+  visitor.visit(Owner::kWorker, "stragglers/window_steps", std::span(steps_));
   visitor.visit(Owner::kWorker, "stragglers/slow", std::span(slow_));
   visitor.visit(Owner::kWorker, "stragglers/fast", std::span(fast_));
   visitor.visit(Owner::kWorker, "stragglers/known", std::span(is_straggler_));

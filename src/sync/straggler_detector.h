@@ -1,10 +1,13 @@
 // Who is a straggler, by Sync-Switch's rule: worker k whose training throughput
-// S_k over a sliding window of its last steps has
+// S_k over its last whole window of steps has
 //
 //   S_k < mean(S) - threshold stddev(S)          (population, over the workers)
+//   S_k < (1 - min_slowdown) mean(S)
 //
-// in `consecutive` assessments in a row. It is one no more after as many in a
-// row in which that is not so. (Spec 2.1, "Detection".)
+// in `consecutive` windows in a row. It is one no more after as many in a row
+// in which that is not so. (Spec 2.1, "Detection"; the second line is not
+// published: in a group of equal workers somebody is always below the first.)
+// Windows do not overlap, so that windows in a row are independent evidence.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,25 +26,29 @@ class StragglerDetector {
   enum class Known { kKept, kForgotten };
   void restart(Known stragglers);
 
-  // A step of this worker took so long, computing only.
+  // A step of this worker took so long as others see it: its computing and
+  // the way of its messages.
   void observe(int worker, double step_s);
-  // One assessment of a worker, among those with a full window.
+  // Judges a worker whose window its last step has filled, among those with a
+  // whole window; of another worker, nothing happens. Where workers step
+  // together, after all of them were observed.
   void assess(int worker);
 
   bool is_straggler(int worker) const { return is_straggler_[worker] != 0; }
   bool any() const;
+  // Steps a second over the last whole window; 0: there is none.
+  double throughput(int worker) const { return throughput_[worker]; }
   void visit_state(StateVisitor& visitor);
 
  private:
-  // Steps a second over the window; 0 before the window is full.
-  double throughput(int worker) const;
   bool is_slow(int worker) const;
 
-  int64_t workers_, window_, consecutive_;
-  double threshold_;
-  std::vector<double> step_s_;        // (workers, window), rings
-  std::vector<int64_t> observed_;     // steps ever, by worker
-  std::vector<int64_t> slow_, fast_;  // assessments in a row
+  int64_t window_, consecutive_;
+  double threshold_, min_slowdown_;
+  std::vector<double> throughput_;    // of the last whole window
+  std::vector<double> window_s_;      // of the window under way
+  std::vector<int64_t> steps_;        // likewise; 0: one has just ended
+  std::vector<int64_t> slow_, fast_;  // windows in a row
   std::vector<int64_t> is_straggler_;
 };
 

@@ -1,8 +1,10 @@
 #include "sync/sync_switch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "base/text.h"
 #include "comm/tags.h"
 #include "ops/elementwise.h"
 #include "sync/asp.h"
@@ -65,6 +67,7 @@ bool SyncSwitch::averages_gradients() const {
 
 void SyncSwitch::build() {
   inner_.reset();
+  follower_.reset();
   built_ = setting_;
   const Phase& now = phase();
   renew_optimizer(now.optimizer);
@@ -88,14 +91,20 @@ void SyncSwitch::build() {
     inner_ = make_scheme(parts);
     return;
   }
-  // One that was removed takes no steps, and stands for the model.
-  std::vector<int> members = {rank_};
-  if (!is_removed()) {
-    members.clear();
-    for (int rank = 0; rank < size_; ++rank)
-      if (setting_.removed[rank] == 0) members.push_back(rank);
-  }
+  // A removed worker takes no steps, and stands for the model.
+  const std::vector<int> members =
+      is_removed() ? std::vector<int>{rank_} : active();
   inner_ = std::make_unique<Bsp>(parts, parts_.endpoint.group(members));
+  if (is_removed())
+    follower_ = std::make_unique<Lockstep>(
+        parts_.endpoint, parts_.endpoint.world_group(), 1, num_active());
+}
+
+std::vector<int> SyncSwitch::active() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size_; ++rank)
+    if (setting_.removed[rank] == 0) ranks.push_back(rank);
+  return ranks;
 }
 
 // What both keep (momentum; moments and their count of steps) goes on.
@@ -132,6 +141,7 @@ void SyncSwitch::enter_next_phase() {
   while (!is_last_phase() && work_left_[setting_.phase] <= 0) {
     work_left_[setting_.phase + 1] += work_left_[setting_.phase];
     work_left_[setting_.phase++] = 0;
+    evaluations_ = stalled_ = 0;
   }
   std::fill(setting_.removed.begin(), setting_.removed.end(), 0);
 }
@@ -154,6 +164,7 @@ Time SyncSwitch::change(int64_t done) {
     for (int rank = 0; rank < size_; ++rank)
       setting_.removed[rank] |= flagged_[rank];
   }
+  note_change(done, flagged_);
   wants_change_ = 0;
   std::fill(flagged_.begin(), flagged_.end(), 0);
   detector_.restart(stragglers);
@@ -166,6 +177,27 @@ Time SyncSwitch::change(int64_t done) {
   return earliest;
 }
 
+void SyncSwitch::note_change(int64_t done,
+                             const std::vector<int64_t>& flagged) {
+  std::vector<std::string> ranks;
+  for (int rank = 0; rank < size_; ++rank)
+    if (flagged[rank] != 0) ranks.push_back(std::to_string(rank));
+  const std::string stragglers = fmt::format(
+      "worker{} {}", ranks.size() == 1 ? "" : "s", join(ranks, ", "));
+  std::string what = fmt::format("phase {} of {}, {}", setting_.phase + 1,
+                                 parts_.phases.size(), phase().sync.scheme);
+  if (setting_.is_episode != 0)
+    what += fmt::format(" while {} slow",
+                        stragglers + (ranks.size() == 1 ? " is" : " are"));
+  else if (num_active() < size_)
+    what += " without " + stragglers;
+  notes_.push_back(fmt::format("switch    step {}: {}", done / size_, what));
+}
+
+std::vector<std::string> SyncSwitch::take_notes() {
+  return std::exchange(notes_, {});
+}
+
 void SyncSwitch::begin(const Segment& segment) {
   segment_ = segment;
   begin_inner(segment.from,
@@ -175,10 +207,14 @@ void SyncSwitch::begin(const Segment& segment) {
 void SyncSwitch::begin_inner(int64_t from, Time earliest) {
   inner_from_ = from;
   taken_ = 0;
-  if (is_removed()) return;
   int64_t until = segment_.until;
   if (!is_last_phase())
     until = std::min(until, from + work_left_[working_phase()]);
+  const Segment segment{from, until, earliest};
+  if (is_removed()) {
+    follower_->begin(segment);
+    return;
+  }
   if (setting_.is_episode != 0 && rank_ == 0)
     dynamic_cast<Asp&>(*inner_).tickets().watch([this](int rank, double s) {
       if (s > 0) {
@@ -187,23 +223,29 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
       }
       return !detector_.any();
     });
-  inner_->begin({from, until, earliest});
+  inner_->begin(segment);
+  probe_ = nullptr;
+  if (!watches_workers() || num_active() == 1) return;
+  probe_ = std::make_unique<LinkProbe>(parts_.endpoint, active());
+  probe_->begin(segment);
 }
 
 // --- a step ------------------------------------------------------------------
 
 Plan SyncSwitch::next(const Word& mine) {
   for (;;) {
-    if (!is_removed()) {
-      Word word = mine;
-      if (taken_ == 0) word.step_s = 0;  // of a step before this segment
-      // All have seen the same figures, and ask alike.
-      word.stop = std::max(word.stop, static_cast<int>(wants_change_));
-      inner_plan_ = inner_->next(word);
-      if (!inner_plan_.stop) break;
-    }
+    Word word = mine;
+    word.step_s = seen_step_s(mine);
+    // All have seen the same figures, and ask alike.
+    word.stop = std::max(word.stop, static_cast<int>(wants_change_));
+    inner_plan_ = is_removed() ? follow(word) : inner_->next(word);
+    if (!inner_plan_.stop) break;
     const Time begin = parts_.endpoint.now();
-    if (!is_removed()) inner_->quiesce();
+    if (is_removed())
+      follower_->quiesce();
+    else
+      inner_->quiesce();
+    if (probe_) probe_->quiesce();
     const int64_t done = come_to_rest();
     if (done >= segment_.until || !is_change_due()) return {.stop = true};
     const Time earliest = change(done);
@@ -211,13 +253,36 @@ Plan SyncSwitch::next(const Word& mine) {
     times_.add({.exposed_s = waited_s, .wait_s = waited_s});
     begin_inner(done, earliest);
   }
-  if (taken_++ > 0) look_for_stragglers();
+  if (taken_++ > 0 && !is_removed()) look_for_stragglers();
   if (averages_gradients() && parts_.sync.sync_switch.lr_rule == "linear")
     inner_plan_.rate *= num_active();
   inner_plan_.momentum *= momentum_scale(inner_plan_.worker_steps);
   Plan plan = inner_plan_;
   plan.step += earlier_steps_;
   return plan;
+}
+
+// Of this worker's last step, as others see it; 0: nothing to go by, since it
+// was not of this segment or no probe has been answered yet.
+double SyncSwitch::seen_step_s(const Word& mine) {
+  if (taken_ == 0 || is_removed()) return 0;
+  if (!probe_) return mine.step_s;
+  const std::optional<double> answer_s = probe_->round_trip_s();
+  return answer_s ? mine.step_s + 2 * (num_active() - 1) * *answer_s : 0;
+}
+
+Plan SyncSwitch::follow(const Word& mine) {
+  const Time begin = parts_.endpoint.now();
+  const Turn turn = follower_->next(mine);
+  if (turn.stop) return {.stop = true};
+  const Time waited_s = parts_.endpoint.now() - begin;
+  times_.add({.exposed_s = waited_s, .wait_s = waited_s});
+  return {.is_idle = true,
+          .step = inner_->steps_done(),
+          .worker_steps = turn.worker_steps,
+          .rate = phase().schedule.rate(static_cast<double>(turn.worker_steps) /
+                                        size_),
+          .momentum = phase().optimizer.momentum};
 }
 
 double SyncSwitch::momentum_scale(int64_t worker_steps) const {
@@ -240,27 +305,47 @@ void SyncSwitch::gradient_ready(const Bucket& bucket) {
           parts_.replica.gradients.span().subspan(bucket.offset, bucket.elems),
           static_cast<float>(parts_.batch_weight));
   inner_->gradient_ready(bucket);
+  if (probe_ && bucket.is_last) probe_->send();
+}
+
+// Whether steps are timed: where a policy may act, or ends what it has begun.
+bool SyncSwitch::watches_workers() const {
+  const std::string& policy = parts_.sync.sync_switch.policy;
+  if (policy == "fixed") return false;
+  if (setting_.is_episode != 0) return true;
+  if (phase().sync.scheme != "bsp") return false;
+  return policy != "greedy" ||
+         (next_asp_phase() >= 0 && work_left_[next_asp_phase()] > 0);
 }
 
 // In a bsp phase: all its workers have the same figures and find the same.
 void SyncSwitch::look_for_stragglers() {
-  const std::string& policy = parts_.sync.sync_switch.policy;
-  if (policy == "fixed" || setting_.is_episode != 0 || wants_change_ != 0 ||
-      phase().sync.scheme != "bsp")
-    return;
-  if (policy == "greedy" &&
-      (next_asp_phase() < 0 || work_left_[next_asp_phase()] <= 0))
+  if (!watches_workers() || setting_.is_episode != 0 || wants_change_ != 0)
     return;
   const auto seconds = dynamic_cast<const Bsp&>(*inner_).step_seconds();
-  for (int rank = 0; rank < size_; ++rank)
-    if (setting_.removed[rank] == 0 && seconds[rank] > 0)
-      detector_.observe(rank, seconds[rank]);
-  for (int rank = 0; rank < size_; ++rank) {
-    if (setting_.removed[rank] != 0) continue;
-    detector_.assess(rank);
-    flagged_[rank] = detector_.is_straggler(rank) ? 1 : 0;
+  std::vector<int> seen;
+  for (const int rank : active())
+    if (seconds[rank] > 0) seen.push_back(rank);
+  for (const int rank : seen) detector_.observe(rank, seconds[rank]);
+  for (const int rank : seen) detector_.assess(rank);
+  flag_stragglers();
+}
+
+// Elastic: the slowest first, and at least half of all workers stay.
+void SyncSwitch::flag_stragglers() {
+  std::vector<int> found;
+  for (const int rank : active())
+    if (detector_.is_straggler(rank)) found.push_back(rank);
+  if (parts_.sync.sync_switch.policy == "elastic") {
+    std::stable_sort(found.begin(), found.end(), [this](int a, int b) {
+      return detector_.throughput(a) < detector_.throughput(b);
+    });
+    const size_t may_leave = num_active() - (size_ + 1) / 2;
+    found.resize(std::min(found.size(), may_leave));
   }
-  wants_change_ = detector_.any() ? 1 : 0;
+  std::fill(flagged_.begin(), flagged_.end(), 0);
+  for (const int rank : found) flagged_[rank] = 1;
+  wants_change_ = found.empty() ? 0 : 1;
 }
 
 // --- at rest -----------------------------------------------------------------
@@ -306,6 +391,26 @@ void SyncSwitch::fill_removed() {
   mine.optimizer->set_steps(steps);
 }
 
+// The phase under way ends here if evaluations have stalled: begin() sees that
+// it has no work left.
+void SyncSwitch::evaluated(double loss, double metric) {
+  const SyncSwitchOptions& options = parts_.sync.sync_switch;
+  const int64_t now = setting_.phase;
+  if (options.plateau == "none" || now + 1 == std::ssize(parts_.phases)) return;
+  const double value = options.plateau == "eval_loss" ? -loss : metric;
+  if (evaluations_++ == 0 || std::isnan(best_) ||
+      value > best_ + options.min_change) {
+    best_ = value;
+    stalled_ = 0;
+    return;
+  }
+  if (++stalled_ < options.patience) return;
+  work_left_[now + 1] += work_left_[now];
+  work_left_[now] = 0;
+  notes_.push_back(
+      fmt::format("plateau   {} evaluations without an improvement", stalled_));
+}
+
 void SyncSwitch::evaluation_model(EvalModel which,
                                   std::span<float> parameters,
                                   std::span<float> buffers) {
@@ -334,6 +439,12 @@ void SyncSwitch::visit_state(StateVisitor& visitor) {
   visitor.visit(Owner::kShared, "sync_switch/flagged", std::span(flagged_));
   visit(Owner::kShared, "wants_change", wants_change_);
   visit(Owner::kShared, "detections", detections_);
+  if (parts_.sync.sync_switch.plateau != "none") {
+    visitor.visit(Owner::kShared, "sync_switch/plateau_best",
+                  std::span(&best_, 1));
+    visit(Owner::kShared, "plateau_evaluations", evaluations_);
+    visit(Owner::kShared, "plateau_stalled", stalled_);
+  }
   visit(Owner::kWorker, "earlier_steps", earlier_steps_);
   detector_.visit_state(visitor);
   if (setting_ != built_) build();  // they are a checkpoint's

@@ -10,15 +10,24 @@
 // Distributed Deep Learning" (ICDCS 2021); spec 2.1. Phases are counted in
 // worker_steps (phases.h). Policies against stragglers (straggler_detector.h)
 // act in bsp phases:
+// (a worker's step is its computing and, for each of the 2 (n - 1) messages of
+// a ring all-reduce among n workers, the answer to a probe, link_probe.h):
 //   greedy   asp at once, until nobody is a straggler; then bsp until the
 //            phase's own work is done. The episode's work is that of the next
 //            asp phase, which gets shorter by it, and at most all of it.
 //   elastic  bsp goes on without the straggler until the phase's work is done;
-//            then all go on, from the model of those that stayed.
+//            then all go on, from the model of those that stayed: always at
+//            least half of all. A removed worker follows step by step, so that
+//            rows of the log and requests to stop know no difference.
+// plateau: a phase ends early, and the next one has the rest of its work, after
+// `patience` evaluations in a row that are no improvement on the phase's best
+// by more than min_change.
+//
 // Changes happen where no worker has a step in flight, agreed by all.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "sync/link_probe.h"
 #include "sync/scheme.h"
 #include "sync/straggler_detector.h"
 
@@ -37,6 +46,7 @@ class SyncSwitch final : public Scheme {
   void quiesce() override {}  // next() has come to rest before it says stop
   void leave() override { inner_->leave(); }
   void finish() override { inner_->finish(); }
+  void evaluated(double loss, double metric) override;
   void evaluation_model(EvalModel which,
                         std::span<float> parameters,
                         std::span<float> buffers) override;
@@ -46,6 +56,7 @@ class SyncSwitch final : public Scheme {
   SyncTimes take_times() override;
   std::vector<SeriesInfo> series() const override;
   std::vector<double> take_series() override;
+  std::vector<std::string> take_notes() override;
 
  private:
   // Which scheme is at work: all of it agreed.
@@ -68,19 +79,27 @@ class SyncSwitch final : public Scheme {
   void build();  // inner_ of the setting
   void renew_optimizer(const OptimizerOptions& options);
   void begin_inner(int64_t from, Time earliest);
+  Plan follow(const Word& mine);  // of a removed worker
+  double seen_step_s(const Word& mine);
+  bool watches_workers() const;
+  std::vector<int> active() const;  // ranks
   bool is_change_due() const;
   Time change(int64_t done);  // returns the first worker's clock
   void enter_next_phase();
   int64_t come_to_rest();  // returns the worker_steps done
   void fill_removed();
   void look_for_stragglers();
+  void flag_stragglers();
+  void note_change(int64_t done, const std::vector<int64_t>& flagged);
   double momentum_scale(int64_t worker_steps) const;
 
   SchemeParts parts_;
   int rank_, size_;
   Setting setting_, built_;
   std::unique_ptr<Scheme> inner_;
-  OptimizerOptions optimizer_;  // what replica.optimizer was made of
+  std::unique_ptr<Lockstep> follower_;  // of a removed worker
+  std::unique_ptr<LinkProbe> probe_;    // while workers are watched
+  OptimizerOptions optimizer_;          // what replica.optimizer was made of
 
   std::vector<int64_t> work_left_;  // worker_steps by phase
   int64_t began_at_ = 0;            // worker_steps at the last change
@@ -89,6 +108,11 @@ class SyncSwitch final : public Scheme {
   std::vector<int64_t> flagged_;
   int64_t wants_change_ = 0, detections_ = 0;
   StragglerDetector detector_;
+  // Of the phase: the best evaluation so far (higher is better), how many there
+  // were, and how many since the best.
+  double best_ = 0;
+  int64_t evaluations_ = 0, stalled_ = 0;
+  std::vector<std::string> notes_;
 
   Segment segment_;
   int64_t inner_from_ = 0, taken_ = 0;  // of the inner segment

@@ -120,6 +120,17 @@ bad sync_switch.policy "expected" "${switch[@]}" --sync_switch.order=01 \
   --sync_switch.fractions=0.5,0.5 --sync_switch.policy=greedy
 bad sync_switch.policy "expected fixed" "${switch[@]}" --sync_switch.order=0 \
   --sync_switch.policy=elastic
+bad sync_switch.plateau "phase to switch to" "${switch[@]}" \
+  --sync_switch.order=1 --sync_switch.plateau=eval_loss
+bad sync_switch.plateau "eval.every > 0" "${switch[@]}" --sync_switch.order=10 \
+  --sync_switch.plateau=eval_loss --eval.every=0
+bad stragglers.episodes "rank of 3" "$(s asp)" "$(w 3)" \
+  --stragglers.episodes=3:compute:x2
+bad stragglers.episodes "rank of 1" "$(s asp)" --stragglers.episodes=1:compute:x2
+bad stragglers.episodes "compute or link" "$(s asp)" "$(w 3)" \
+  --stragglers.episodes=1:disk:x2
+bad stragglers.episodes "network.mbit_s > 0" "$(s asp)" "$(w 3)" \
+  --stragglers.episodes=1:link:x2
 bad optimizer.lr_scale "none" "${switch[@]}" --sync_switch.order=10 \
   --sync_switch.fractions=0.5,0.5 --optimizer.lr_scale=linear
 # shellcheck disable=SC2054  # commas within a key's list
@@ -147,6 +158,12 @@ bad compress.kind "sync.scheme" "$(s d_psgd)" "$(w 3)" --compress.kind=sign
 bad compress.ratio "compress.kind" "$(s choco)" "$(w 3)" --compress.kind=sign \
   --compress.ratio=0.5
 bad sync_switch.order "sync.scheme" "$(s asp)" "$(w 3)" --sync_switch.order=10
+bad sync_switch.min_slowdown "sync_switch.policy" "${half[@]}" \
+  --sync_switch.min_slowdown=0.2
+bad sync_switch.patience "sync_switch.plateau" "${half[@]}" \
+  --sync_switch.patience=2
+bad sync_switch.min_change "sync_switch.plateau" "${half[@]}" \
+  --sync_switch.min_change=1
 bad sync_switch.window "sync_switch.policy" "${half[@]}" --sync_switch.window=4
 bad sync.collective "sync.scheme" "$(s asp)" "$(w 3)" --sync.collective=ring
 bad sync.bucket_mb "sync.scheme" "$(s sgp)" "$(w 3)" --sync.bucket_mb=1

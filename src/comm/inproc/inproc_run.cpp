@@ -171,13 +171,39 @@ InprocRun::Passage InprocRun::carry(int from,
                                     int64_t bytes,
                                     Traffic kind) {
   const Time now = scheduler_.current().time;
-  if (to == from || kind != Traffic::kPayload) return {now, now};
-  Time& link_free = link_free_[from];
-  link_free = std::max(link_free, now);
+  const bool is_probe = kind == Traffic::kProbe;
+  if (to == from || (!is_probe && kind != Traffic::kPayload)) return {now, now};
+  Time leaves = std::max(link_free_[from], now);
+  const NetworkCost::Link link = link_of(from, leaves);
+  if (is_probe) return {leaves + cost_.latency_s + link.added_s, now};
   if (cost_.bytes_per_s > 0) {
-    link_free += static_cast<double>(bytes) / cost_.bytes_per_s;
+    leaves += static_cast<double>(bytes) * link.slowdown / cost_.bytes_per_s;
   }
-  return {link_free + cost_.latency_s, link_free};
+  link_free_[from] = leaves;
+  return {leaves + cost_.latency_s + link.added_s, leaves};
+}
+
+NetworkCost::Link InprocRun::link_of(int rank, Time now) const {
+  return cost_.link ? cost_.link(rank, now) : NetworkCost::Link{};
+}
+
+// A chunk goes from worker to worker, past each 2 (N - 1) / N times; every
+// worker sends as many bytes, so the slowest link decides.
+double InprocRun::ring_s(const std::vector<int>& members, int64_t elems) {
+  const auto n = static_cast<double>(members.size());
+  const Time now = scheduler_.current().time;
+  double seconds = 2 * (n - 1) * cost_.latency_s;
+  double slowdown = 1;
+  for (const int rank : members) {
+    const NetworkCost::Link link = link_of(rank, now);
+    seconds += 2 * (n - 1) / n * link.added_s;
+    slowdown = std::max(slowdown, link.slowdown);
+  }
+  if (cost_.bytes_per_s > 0) {
+    seconds += 2.0 * (n - 1) / n * 4.0 * static_cast<double>(elems) * slowdown /
+               cost_.bytes_per_s;
+  }
+  return seconds;
 }
 
 void InprocRun::check_tag(Tag first, Tag last) const {
@@ -367,14 +393,7 @@ void InprocRun::native_all_reduce(std::span<float> values,
   const Gathering complete = std::move(*mine);
   open.erase(mine);
   if (open.empty()) gatherings_.erase(group.members);
-  Time end = self.time;
-  if (n > 1) {  // as a ring's: 2 (N - 1) messages of a chunk
-    end += 2 * (n - 1) * cost_.latency_s;
-    if (cost_.bytes_per_s > 0) {
-      end += 2.0 * (n - 1) / n * 4.0 * static_cast<double>(elems) /
-             cost_.bytes_per_s;
-    }
-  }
+  const Time end = self.time + (n > 1 ? ring_s(group.members, elems) : 0);
   for (const auto& other : complete.values) {
     CHECK_MSG(other.size() == values.size(),
               "members of a native all-reduce bring {} and {} values",

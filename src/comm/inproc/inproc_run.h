@@ -109,6 +109,9 @@ class InprocRun {
     Time arrival, sent;
   };
   Passage carry(int from, int to, int64_t bytes, Traffic kind);
+  NetworkCost::Link link_of(int rank, Time now) const;
+  // Of a ring's 2 (N - 1) rounds over these workers, beginning now.
+  double ring_s(const std::vector<int>& members, int64_t elems);
   void deliver(const Parcel& parcel, InprocRequest& receive);
   void note_event(int rank, Time at);
   void check_tag(Tag first, Tag last) const;

@@ -69,8 +69,8 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k] = sync_switch;
-    collect(a, b, c, d, e, f, g, h, i, j, k);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = sync_switch;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
     const auto& [a, b, c] = dgc;
@@ -93,8 +93,8 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h] = options.stragglers;
-    collect(a, b, c, d, e, f, g, h);
+    const auto& [a, b, c, d, e, f, g, h, i] = options.stragglers;
+    collect(a, b, c, d, e, f, g, h, i);
   }
   {
     const auto& [a, b, c, d, e, f, g, h] = options.eval;
@@ -307,7 +307,11 @@ const std::map<std::string, std::string>& other_values() {
       {"sync_switch.policy", "elastic"},
       {"sync_switch.window", "16"},
       {"sync_switch.threshold", "2"},
+      {"sync_switch.min_slowdown", "0.2"},
       {"sync_switch.consecutive", "3"},
+      {"sync_switch.plateau", "eval_metric"},
+      {"sync_switch.patience", "3"},
+      {"sync_switch.min_change", "0.01"},
       {"choco.gamma", "0.25"},
       {"dgc.warmup_ratios", "0.75 0.9375"},
       {"dgc.mask_momentum", "no"},
@@ -328,6 +332,7 @@ const std::map<std::string, std::string>& other_values() {
       {"stragglers.random", "pareto"},
       {"stragglers.random_ms", "25"},
       {"stragglers.random_share", "0.5"},
+      {"stragglers.episodes", "1:compute:x4:for=9s 6+7:link:+30ms"},
       {"faults.kind", "flip"},
       {"faults.rank", "2"},
       {"faults.stage", "checkpoint"},

@@ -88,7 +88,7 @@ TEST(NeighbourExchange, RoundsToBf16AndTellsWhatWasSent) {
 }
 
 // 200 bytes at 100 bytes/s and a latency of 1: 3 s.
-constexpr NetworkCost kLink{.latency_s = 1, .bytes_per_s = 100};
+const NetworkCost kLink{.latency_s = 1, .bytes_per_s = 100};
 
 TEST(NeighbourExchange, HidesUnderComputation) {
   make_inproc_world(2, kLink)->run([](Endpoint& endpoint) {

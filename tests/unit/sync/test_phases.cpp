@@ -22,6 +22,18 @@ const std::vector<Row> kPublished = {
     {8, 128000, 0.125, 2000, 114000}, {8, 128000, 0.25, 4000, 100000},
     {8, 128000, 0.5, 8000, 72000},    {16, 64000, 0.5, 2000, 34000}};
 
+TEST(Phases, APlateauNeedsNoLengths) {
+  SyncSwitchOptions options;
+  options.order = {"101"};
+  EXPECT_NE(phases_mistake(options, 8, 100), "");
+  options.plateau = "eval_loss";
+  EXPECT_EQ(phases_mistake(options, 8, 100), "");
+  EXPECT_EQ(phase_lengths(options, 8, 100), (std::vector<int64_t>{800, 0, 0}));
+  options.order = {"1"};
+  EXPECT_TRUE(phases_mistake(options, 8, 100)
+                  .starts_with("sync_switch.plateau: eval_loss with a single"));
+}
+
 TEST(Phases, TrainStepsAreThoseOfThePublishedRuns) {
   for (const Row& row : kPublished) {
     const auto bsp = static_cast<int64_t>(row.fraction * row.work);

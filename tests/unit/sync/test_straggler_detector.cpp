@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "base/rng.h"
 #include "unit/sync/toy_run.h"
 
 namespace syncopate {
@@ -27,10 +29,10 @@ StragglerDetector detector(int64_t window, int64_t consecutive) {
   return {kWorkers, options};
 }
 
-// The window fills at step 3; the third assessment after that acts.
-TEST(StragglerDetector, NeedsAWindowAndAssessmentsInARow) {
+// Windows of 3 steps do not overlap: the third in a row ends at step 9.
+TEST(StragglerDetector, NeedsWholeWindowsInARow) {
   StragglerDetector slow = detector(3, 3);
-  for (int i = 1; i <= 4; ++i) {
+  for (int i = 1; i <= 8; ++i) {
     step(slow, {1, 1, 3, 1});
     EXPECT_FALSE(slow.any()) << i;
   }
@@ -52,13 +54,86 @@ TEST(StragglerDetector, ForgetsWhatWasNotInARow) {
 
 TEST(StragglerDetector, IsGoneAfterAsManyInARow) {
   StragglerDetector slow = detector(2, 2);
-  for (int i = 0; i < 3; ++i) step(slow, {1, 4, 1, 1});
+  for (int i = 0; i < 5; ++i) step(slow, {1, 4, 1, 1});
   ASSERT_TRUE(slow.is_straggler(1));
   step(slow, {1, 1, 1, 1});  // the window still holds a slow step
-  step(slow, {1, 1, 1, 1});
-  EXPECT_TRUE(slow.any());
+  for (int i = 0; i < 3; ++i) {
+    step(slow, {1, 1, 1, 1});
+    EXPECT_TRUE(slow.any()) << i;
+  }
   step(slow, {1, 1, 1, 1});
   EXPECT_FALSE(slow.any());
+}
+
+// Steps of worker k take factor[k] (1 + noise * normal); after how many of them
+// the detector first names somebody, and whom. -1: nobody in `steps`.
+struct Alarm {
+  int64_t step = -1;
+  std::vector<int> named;
+};
+Alarm first_alarm(const std::vector<double>& factor,
+                  double noise,
+                  uint64_t seed,
+                  int64_t steps) {
+  const auto workers = static_cast<int>(factor.size());
+  StragglerDetector detector(workers, SyncSwitchOptions{});
+  Rng rng(seed, Purpose::kTest);
+  Alarm alarm;
+  for (int64_t step = 1; step <= steps; ++step) {
+    for (int worker = 0; worker < workers; ++worker)
+      detector.observe(
+          worker, factor[worker] * std::max(0.1, 1 + noise * rng.normal()));
+    for (int worker = 0; worker < workers; ++worker) detector.assess(worker);
+    if (!detector.any()) continue;
+    alarm.step = step;
+    for (int worker = 0; worker < workers; ++worker)
+      if (detector.is_straggler(worker)) alarm.named.push_back(worker);
+    break;
+  }
+  return alarm;
+}
+
+// A worker of normal noise 20 % is slow in a window with probability 0.08 at
+// most: five times in a row in 50 windows of 16 workers, 0.3 % of the runs.
+TEST(StragglerDetector, EqualWorkersWithNoiseAreNone) {
+  constexpr int kSeeds = 100;
+  for (const int workers : {4, 8, 16})
+    for (const double noise : {0.001, 0.02, 0.05, 0.2}) {
+      int alarms = 0;
+      for (int seed = 1; seed <= kSeeds; ++seed)
+        if (first_alarm(std::vector<double>(workers, 1.0), noise, seed, 400)
+                .step > 0)
+          ++alarms;
+      EXPECT_LE(alarms, noise > 0.1 ? 3 : 0) << workers << " " << noise;
+    }
+}
+
+TEST(StragglerDetector, FindsASlowWorkerUnderNoise) {
+  constexpr int kSeeds = 100;
+  for (const double noise : {0.0, 0.05, 0.2}) {
+    int found = 0;
+    for (int seed = 1; seed <= kSeeds; ++seed) {
+      std::vector<double> factor(8, 1.0);
+      const int slow = seed % 8;
+      factor[slow] = 1.5;
+      const Alarm alarm = first_alarm(factor, noise, seed, 60);
+      if (alarm.step > 0 && alarm.named == std::vector<int>{slow}) ++found;
+    }
+    EXPECT_GE(found, 95) << noise;
+  }
+}
+
+TEST(StragglerDetector, MinSlowdownIsAShareOfTheMean) {
+  for (const double slow : {0.15, 0.17}) {
+    SyncSwitchOptions options;
+    options.window = options.consecutive = 1;
+    options.min_slowdown = 0.12;
+    StragglerDetector detector(kWorkers, options);
+    // Throughputs 1, 1, 1, 1 - slow: the last lies 3/4 slow below the mean.
+    step(detector, {1, 1, 1, 1 / (1 - slow)});
+    const double below = 0.75 * slow / (1 - slow / 4);
+    EXPECT_EQ(detector.any(), below > 0.12) << slow;
+  }
 }
 
 // Throughputs 1, 1, 1, 1/t: the last lies sqrt(3) deviations below the mean,
@@ -106,7 +181,7 @@ TEST(StragglerDetector, RestartsWithOrWithoutTheKnown) {
 
 TEST(StragglerDetector, GoesOnFromItsState) {
   StragglerDetector straight = detector(3, 3), resumed = detector(3, 3);
-  for (int i = 0; i < 4; ++i) step(straight, {1, 1, 3, 1});
+  for (int i = 0; i < 8; ++i) step(straight, {1, 1, 3, 1});
   test::StateInMemory state(test::StateInMemory::Way::kSave);
   straight.visit_state(state);
   state.turn(test::StateInMemory::Way::kLoad);

@@ -3,57 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "unit/sync/toy_run.h"
+#include "unit/sync/switch_toy.h"
 
 namespace syncopate {
 namespace {
 
-using test::ToyRun;
-
-ToyRun switching(std::vector<std::string> order,
-                 std::vector<double> fractions) {
-  ToyRun run;
-  run.sync.scheme = "sync_switch";
-  run.sync.sync_switch.order = std::move(order);
-  run.sync.sync_switch.fractions = std::move(fractions);
-  run.sync.sync_switch.lr_rule = "none";
-  return run;
-}
-
-ToyRun plain(ToyRun run, const std::string& scheme) {
-  run.sync.scheme = scheme;
-  return run;
-}
-
-// What was seen of each step, by worker.
-struct Seen {
-  std::vector<std::vector<Plan>> plans;
-  std::vector<std::vector<std::vector<double>>> series;
-  void watch(ToyRun& run, int workers) {
-    plans.assign(workers, {});
-    series.assign(workers, {});
-    run.after_step = [this](int rank, const Plan& plan, Scheme& scheme,
-                            Replica&) {
-      plans[rank].push_back(plan);
-      series[rank].push_back(scheme.take_series());
-    };
-  }
-  enum Column { kPhase, kAtWork, kActive, kDetections };
-  // worker_steps taken while phase `at_work` was (of all workers).
-  int64_t work(double phase, double at_work) const {
-    int64_t steps = 0;
-    for (const auto& worker : series)
-      for (const auto& row : worker)
-        steps += row[kPhase] == phase && row[kAtWork] == at_work ? 1 : 0;
-    return steps;
-  }
-};
-
-int64_t sum(const std::vector<int64_t>& values) {
-  int64_t total = 0;
-  for (const int64_t value : values) total += value;
-  return total;
-}
+using namespace switch_toy;
 
 TEST(SyncSwitch, OnePhaseIsItsScheme) {
   for (const auto& [order, scheme] :
@@ -251,24 +206,6 @@ TEST(SyncSwitch, WeighsUnlikeBatches) {
 
 // --- policies ----------------------------------------------------------------
 
-// Worker 2 of 4 is slow for its steps 3 to 10 (the harness counts the step
-// under way).
-double step_of_a_straggler(int rank, int64_t step) {
-  return rank == 2 && step >= 4 && step < 12 ? 3 : 1;
-}
-
-ToyRun with_policy(const std::string& policy) {
-  ToyRun run = switching({"10"}, {0.5, 0.5});
-  run.steps = 40;
-  run.optimizer.lr = 0.02;
-  run.optimizer.momentum = 0.5;
-  run.sync.sync_switch.policy = policy;
-  run.sync.sync_switch.window = 1;
-  run.sync.sync_switch.consecutive = 3;
-  run.step_time = step_of_a_straggler;
-  return run;
-}
-
 TEST(SyncSwitch, GreedyGoesToAspAndBack) {
   ToyRun run = with_policy("greedy");
   Seen seen;
@@ -371,7 +308,7 @@ TEST(SyncSwitch, ElasticScalesTheRateByThoseThatAreLeft) {
 TEST(SyncSwitch, RemovedWorkersHaveTheModel) {
   for (const int slow : {0, 1, 3}) {
     ToyRun run = with_policy("elastic");
-    run.boundary_every = 3;
+    run.boundary_every = 4;
     run.step_time = [slow](int rank, int64_t) {
       return rank == slow ? 3.0 : 1.0;
     };

@@ -140,6 +140,8 @@ struct ToyRun {
   std::function<void(int rank, const Plan&, Scheme&, Replica&)> after_step;
   std::function<void(int rank, int64_t worker_steps, Scheme&, Replica&)>
       at_boundary;
+  // A step of others, in which this worker follows.
+  std::function<void(int rank, const Plan&, Scheme&)> after_idle;
 };
 
 // By worker, known to all.
@@ -204,6 +206,11 @@ class ToyWorker {
       for (;;) {
         const Plan plan = scheme_->next({.step_s = last_step_s_});
         if (plan.stop) break;
+        if (plan.is_idle) {
+          if (run_.after_idle)
+            run_.after_idle(endpoint_.rank(), plan, *scheme_);
+          continue;
+        }
         step(plan);
         clock[0] = endpoint_.now();
       }

@@ -1,0 +1,75 @@
+// The grammar of stragglers.episodes: workers or links that are slow for a
+// while, once, repeatedly or at random.
+//
+//   WORKERS:KIND:AMOUNT[:from=T][:for=T | :until=T]
+//                      [:every=T[:count=N][:at=random]]
+//
+//   WORKERS  7, 6+7, 0-3, all; any2: two, drawn anew for every repetition
+//   KIND     compute   a step's computing
+//            link      every message of the scheme that the worker sends
+//   AMOUNT   +30ms, +0.5s   compute: added to the step; link: to the latency
+//            x4             compute: times as long; link: the bandwidth
+//                           divided by it
+//   T        94s, 500ms     virtual seconds of the worker's own clock (under
+//                           MPI wall seconds since this start)
+//            200steps       the worker's own steps
+//
+// An episode starts at `from` (0), lasts for `for` or until `until` (without
+// either, forever) and comes again every `every`, `count` times in all (without
+// it, forever). at=random moves each repetition to a random moment at which it
+// ends within its period. Random choices depend on run.seed, the episode's
+// place in the list and the repetition only. Overlapping episodes add up:
+// amounts with + are added, amounts with x multiplied.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace syncopate {
+
+struct Episode {
+  enum class Kind : uint8_t { kCompute, kLink };
+  bool is_of_all = false;
+  int64_t any = 0;           // workers drawn for each repetition; 0: `workers`
+  std::vector<int> workers;  // ranks
+  Kind kind = Kind::kCompute;
+  double added_s = 0, times = 1;
+  bool is_in_steps = false;  // the unit of what follows, else seconds
+  double from = 0;
+  double length = 0;  // 0: forever
+  double every = 0;   // 0: once
+  int64_t count = 0;  // repetitions; 0: without end
+  bool is_at_random = false;
+};
+
+// Writes what `text` says into `episode`, or returns what is wrong with it.
+std::string parse_episode(const std::string& text, Episode& episode);
+// The first mistake among `texts`, also against `workers` (0: not known yet).
+std::string episodes_mistake(const std::vector<std::string>& texts,
+                             int64_t workers);
+
+// What all episodes of a run together do, as pure functions of time.
+class Episodes {
+ public:
+  // `texts` are without mistakes.
+  Episodes(const std::vector<std::string>& texts, int workers, uint64_t seed);
+
+  struct Effect {
+    double added_s = 0, times = 1;
+  };
+  // On this worker at `now_s` of its clock, in its step `step`.
+  Effect at(Episode::Kind kind, int rank, double now_s, int64_t step) const;
+  bool has(Episode::Kind kind) const;
+
+ private:
+  bool is_under_way(size_t index, int rank, double now) const;
+  bool concerns(size_t index, int64_t repetition, int rank) const;
+
+  std::vector<Episode> episodes_;
+  int workers_;
+  uint64_t seed_;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,101 @@
+#include "sync/link_probe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "comm/tags.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int64_t kEnd = -1;  // else which of the sender's words it is
+
+}  // namespace
+
+LinkProbe::LinkProbe(Endpoint& endpoint, std::vector<int> members)
+    : endpoint_(endpoint), members_(std::move(members)) {
+  const auto mine =
+      std::find(members_.begin(), members_.end(), endpoint.rank());
+  CHECK(mine != members_.end());
+  position_ = static_cast<int>(mine - members_.begin());
+}
+
+// Ends once every member has said that it sends no more.
+void LinkProbe::serve(Endpoint& endpoint) const {
+  for (size_t num_ended = 0; num_ended < members_.size();) {
+    const Message message = endpoint.recv_any({tags::kProbe, tags::kProbe});
+    int64_t word = 0;
+    CHECK(message.payload.size() == sizeof word);
+    std::memcpy(&word, message.payload.data(), sizeof word);
+    if (word == kEnd) {
+      ++num_ended;
+      continue;
+    }
+    endpoint.wait(endpoint.isend({&word, sizeof word}, message.from,
+                                 tags::kProbeAnswer + static_cast<Tag>(word),
+                                 Traffic::kProbe));
+  }
+}
+
+void LinkProbe::begin(const Segment& segment) {
+  CHECK(!service_);
+  round_ = num_sent_ = 0;
+  last_s_.reset();
+  service_ = start_service(endpoint_, segment, "link probe",
+                           [this](Endpoint& endpoint) { serve(endpoint); });
+}
+
+void LinkProbe::send() {
+  for (int i = 0; i < num_sent_; ++i)
+    if (!endpoint_.done(words_[i].task)) return;
+  round_trip_s();  // what came too late to be asked for counts with the next
+  for (int i = 0; i < num_sent_; ++i) endpoint_.join(words_[i].task);
+  const auto others = static_cast<int>(members_.size()) - 1;
+  num_sent_ = std::min(kPeers, others);
+  round_began_ = endpoint_.now();
+  for (int i = 0; i < num_sent_; ++i) {
+    const auto step = static_cast<int>((round_ * kPeers + i) % others);
+    const int peer =
+        members_[(position_ + 1 + step) % static_cast<int>(members_.size())];
+    Word& word = words_[i];
+    word.task =
+        endpoint_.start("link probe", [&word, peer, i](Endpoint& endpoint) {
+          int64_t mine = i, answer = 0;
+          const Request back = endpoint.irecv({&answer, sizeof answer}, peer,
+                                              tags::kProbeAnswer + i);
+          word.sent_at = endpoint.now();
+          endpoint.wait(endpoint.isend({&mine, sizeof mine}, peer, tags::kProbe,
+                                       Traffic::kProbe));
+          endpoint.wait(back);
+          word.answered_at = endpoint.now();
+        });
+  }
+  ++round_;
+}
+
+std::optional<double> LinkProbe::round_trip_s() {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < num_sent_; ++i)
+    if (endpoint_.done(words_[i].task))
+      fastest = std::min(fastest, words_[i].answered_at - words_[i].sent_at);
+  if (std::isfinite(fastest)) return last_s_ = fastest;
+  if (!last_s_) return std::nullopt;
+  return std::max(*last_s_, endpoint_.now() - round_began_);
+}
+
+void LinkProbe::quiesce() {
+  if (!service_) return;
+  for (int i = 0; i < num_sent_; ++i) endpoint_.join(words_[i].task);
+  num_sent_ = 0;
+  const int64_t end = kEnd;
+  for (const int member : members_)
+    endpoint_.wait(endpoint_.isend({&end, sizeof end}, member, tags::kProbe,
+                                   Traffic::kControl));
+  endpoint_.join(service_);
+  service_ = nullptr;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# Stragglers as input, and what Sync-Switch does about them: equal workers are
+# left alone, slow workers and slow links are found, in one process and by MPI
+# ranks; rows stay right while a worker is removed; episodes cost what they say,
+# whether a run is cut or not; phases end on a plateau, with another optimizer.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+export OMP_NUM_THREADS=1
+
+# A network of 50 parameters: what is looked at are clocks and rows.
+cat >small.ini <<'INI'
+[run]
+threads = 1
+steps = 60
+log_every = 1
+[model]
+family = logistic
+[data]
+kind = synthetic_images
+samples = 512
+test_samples = 32
+classes = 2
+height = 4
+width = 4
+batch = 4
+[optimizer]
+lr = 0.01
+weight_decay = 0.01
+[eval]
+every = 0
+INI
+elastic=(--sync.scheme=sync_switch --sync_switch.order=10
+  --sync_switch.fractions=0.8,0.2 --sync_switch.policy=elastic)
+quick=(--sync_switch.window=2 --sync_switch.consecutive=2)
+
+small() { # small NAME WORKERS KEYS...
+  expect_code 0 "$SYNCOPATE" train small.ini --run.name="$1" \
+    --run.workers="$2" "${@:3}"
+}
+small_mpi() { # small_mpi NAME RANKS KEYS...
+  # shellcheck disable=SC2046
+  expect_code 0 $(ranks "$2") "$SYNCOPATE" train small.ini --run.name="$1" \
+    "${@:3}"
+}
+
+echo "equal workers with 2% noise stay"
+for seed in 1 2 3; do
+  small equal-$seed 8 "${elastic[@]}" --run.steps=200 --run.seed=$seed \
+    --stragglers.random=uniform --stragglers.random_ms=35
+done
+
+echo "slow workers and links are found"
+small factor 8 "${elastic[@]}" --run.steps=100 --stragglers.random=uniform \
+  --stragglers.random_ms=200 --stragglers.factor=1,1,1,1.6,1,1,1,1
+small links 8 "${elastic[@]}" --run.steps=100 --compute.step_s=0.254 \
+  --stragglers.random=uniform --stragglers.random_ms=20 \
+  --stragglers.episodes=2+5:link:+30ms
+grep -q "^switch .*: phase 1 of 2, bsp without workers 2, 5$" \
+  runs/links/log.txt || fail "the log does not say who was removed"
+
+echo "rows while worker 0, or another, is removed"
+for slow in 0 3; do
+  small rows-$slow 4 "${elastic[@]}" "${quick[@]}" \
+    --stragglers.episodes=$slow:compute:x4
+  small_mpi mpi-rows-$slow 4 "${elastic[@]}" "${quick[@]}" \
+    --stragglers.episodes=$slow:compute:+30ms
+done
+small_mpi mpi-factor 4 "${elastic[@]}" "${quick[@]}" \
+  --data.batch=64 --stragglers.factor=1,1,40,1
+
+echo "episodes in virtual time"
+small plain 2 --compute.step_s=1
+small compute 2 --stragglers.episodes=1:compute:x3:from=10s:until=25s
+small steps 2 --stragglers.episodes=1:compute:+500ms:from=5steps:for=10steps
+small again 2 \
+  --stragglers.episodes=0:compute:+1s:for=2steps:every=10steps:count=3
+small link 2 --stragglers.episodes=1:link:+250ms:from=20steps:for=10steps
+
+echo "cut in an episode, and in one of a removed worker"
+for name in whole cut; do
+  stops=(60)
+  [[ $name == cut ]] && stops=(13 29 60)
+  for stop in "${stops[@]}"; do
+    small $name 4 "${elastic[@]}" "${quick[@]}" --network.latency_us=1000 \
+      --checkpoint.every="13 steps" --run.stop_at="$stop" \
+      --stragglers.episodes=any1:compute:x3:for=20s:every=25s:at=random,2:link:+40ms:from=5steps
+  done
+  # The other run stops at 29 too.
+  [[ $name == whole ]] && rm -rf runs/whole &&
+    for stop in 13 29 60; do
+      small whole 4 "${elastic[@]}" "${quick[@]}" --network.latency_us=1000 \
+        --checkpoint.every="13 steps" --run.stop_at="$stop" \
+        --stragglers.episodes=any1:compute:x3:for=20s:every=25s:at=random,2:link:+40ms:from=5steps
+    done
+done
+python "$here/compare_runs.py" --virtual runs/whole runs/cut ||
+  fail "a run that was cut in an episode differs"
+
+echo "another optimizer behind the switch"
+after=(--sync.scheme=sync_switch --sync_switch.order=10
+  --sync_switch.fractions=0.5,0.5 --checkpoint.every="20 steps"
+  --optimizer.momentum=0.9 --optimizer.nesterov=yes)
+for kind in momentum=0 kind=adam; do
+  small "after-$kind" 3 "${after[@]}" \
+    "--sync_switch.overrides=2:optimizer.$kind,2:optimizer.lr=0.002"
+  for stop in 20 40 60; do
+    small "after-cut-$kind" 3 "${after[@]}" --run.stop_at=$stop \
+      "--sync_switch.overrides=2:optimizer.$kind,2:optimizer.lr=0.002"
+  done
+  python "$here/compare_runs.py" --virtual "runs/after-$kind" \
+    "runs/after-cut-$kind" || fail "optimizer.$kind: a resumed run differs"
+done
+small after-keep 3 "${after[@]}" --sync_switch.overrides=2:optimizer.lr=0.002
+grep -q "^switch    step 30: phase 2 of 2, asp$" runs/after-keep/log.txt ||
+  fail "the log does not name the phase"
+expect_code 65 "$SYNCOPATE" train small.ini --run.workers=3 "${after[@]}" \
+  --sync_switch.overrides=2:optimizer.kind=adam \
+  --sync_switch.momentum_rule=scaled
+grep -q "sync_switch.momentum_rule: scaled" err || fail "scaled without momentum"
+
+echo "a plateau ends the phase"
+small plateau 4 --sync.scheme=sync_switch --sync_switch.order=10 \
+  --sync_switch.plateau=eval_loss --sync_switch.patience=2 \
+  --sync_switch.min_change=10 --eval.every="5 steps"
+grep -q "^switch    step 15: phase 2 of 2, asp$" runs/plateau/log.txt ||
+  fail "no switch at step 15, after two evaluations of no use"
+
+echo "what MPI ranks cannot do"
+# shellcheck disable=SC2046
+expect_code 65 $(ranks 2) "$SYNCOPATE" train small.ini --run.name=none \
+  --stragglers.episodes=1:link:+30ms
+(($(grep -c "^error: .*stragglers.episodes: 1:link:+30ms: slow links" err) == 1)) ||
+  fail "slow links under MPI are not refused in one line"
+
+python - <<'PY' || fail "rows are not as they should be"
+import h5py, glob, numpy as np
+wrong = []
+def check(what, is_so):
+    if not is_so:
+        wrong.append(what)
+
+def rows(run, name):
+    with h5py.File(f"runs/{run}/results.h5") as f:
+        return f[name][...]
+
+for seed in (1, 2, 3):
+    check(f"equal-{seed}", (rows(f"equal-{seed}", "sync/active_workers") == 8).all())
+check("factor", rows("factor", "sync/active_workers")[60] == 7)
+check("links", rows("links", "sync/active_workers")[60] == 6)
+check("mpi-factor", rows("mpi-factor", "sync/active_workers").min() == 3)
+
+for run in ("rows-0", "rows-3", "mpi-rows-0", "mpi-rows-3"):
+    phase, scheme = rows(run, "sync/phase"), rows(run, "sync/scheme")
+    active, lr = rows(run, "sync/active_workers"), rows(run, "train/lr")
+    steps = rows(run, "train/worker_steps")
+    bsp = steps <= 0.8 * 60 * 4 - 4
+    asp = steps > 0.8 * 60 * 4 + 4
+    check(run + " phase", (phase[bsp] == 0).all() and (phase[asp] == 1).all())
+    check(run + " scheme", (scheme == phase).all())
+    removed = bsp & (steps > 60)
+    check(run + " active", (active[removed] == 3).all() and active[0] == 4)
+    # lr_rule linear: the rate of a mini-batch times the workers that are left.
+    check(run + " lr", np.allclose(lr[removed], 0.03) and lr[0] == 0.04
+          and np.allclose(lr[asp][4:], 0.01))
+    if not run.startswith("mpi"):
+        took = np.diff(rows(run, "train/virtual_s"))
+        # A row is 4 worker steps: three workers go 4/3 of a step in it.
+        check(run + " virtual_s", (took[removed[1:]][1:] <= 2.001).all())
+    else:
+        seconds = np.diff(rows(run, "train/time_s"))
+        check(run + " time_s", (seconds >= 0).all())
+
+def clock(run):
+    return rows(run, "train/virtual_s")[-1]
+check("plain", clock("plain") == 60)
+# From 10 s to 25 s five steps of 3 s.
+check("compute", clock("compute") == 60 + 5 * 2)
+check("steps", clock("steps") == 60 + 10 * 0.5)
+check("again", clock("again") == 60 + 3 * 2)
+# A ring of two workers: the slow one's chunk is waited for in both rounds.
+late = clock("link") - 60
+check(f"link {late}", 10 * 0.25 - 1e-9 <= late <= 10 * 0.75 + 1e-9)
+
+finals = [rows(f"after-{k}", "train/loss")[-1]
+          for k in ("momentum=0", "kind=adam", "keep")]
+check(f"optimizers {finals}", len(set(finals)) == 3)
+
+# The decay term is of the model as the checkpoint has it: half of 0.01 times
+# the sum of squares.
+run = "runs/after-keep/"
+newest = sorted(glob.glob(run + "checkpoints/step-*"))[-1]
+squares = 0
+with h5py.File(newest + "/replica.h5") as f:
+    def add(name, item):
+        global squares
+        if isinstance(item, h5py.Dataset) and "parameters" in name:
+            squares += float((item[...].astype(np.float64) ** 2).sum())
+    f.visititems(add)
+check(f"weight_decay {rows('after-keep', 'train/weight_decay')[-1]} {0.005 * squares}",
+      np.isclose(rows("after-keep", "train/weight_decay")[-1], 0.005 * squares,
+                 rtol=1e-5) and squares > 0)
+print("\n".join(wrong))
+raise SystemExit(1 if wrong else 0)
+PY
+
+finish
