@@ -299,7 +299,8 @@ std::vector<Key> server_keys() {
   };
 }
 
-std::vector<Key> switching_keys() {
+// What decides during the run: policies and plateaus.
+std::vector<Key> online_switching_keys() {
   const auto used = used_by({"sync_switch"});
   const auto on_line =
       with(used, {"sync_switch.policy", {"greedy", "elastic"}});
@@ -307,53 +308,6 @@ std::vector<Key> switching_keys() {
       with(used, {"sync_switch.plateau", {"eval_loss", "eval_metric"}});
   constexpr auto kSwitch = &SyncOptions::sync_switch;
   return {
-      {.name = "sync_switch.order",
-       .target = at2<kSwitch, &SyncSwitchOptions::order>,
-       .doc = "Schemes, a phase each; 1 stands for bsp and 0 for asp, so 10 "
-              "is bsp, then asp. Must be given.",
-       .zero_word = "none",
-       .used_when = used},
-      {.name = "sync_switch.fractions",
-       .target = at2<kSwitch, &SyncSwitchOptions::fractions>,
-       .doc = "Share of the run's work of each phase; the sum is 1.",
-       .low = 0,
-       .high = 1,
-       .zero_word = "none",
-       .used_when = used},
-      {.name = "sync_switch.train_steps",
-       .target = at2<kSwitch, &SyncSwitchOptions::train_steps>,
-       .doc = "Instead of fractions: where each phase ends, counted as "
-              "Sync-Switch does (a bulk-synchronous step and an asynchronous "
-              "update are 1 each).",
-       .low = 0,
-       .zero_word = "none",
-       .used_when = used},
-      {.name = "sync_switch.overrides",
-       .target = at2<kSwitch, &SyncSwitchOptions::overrides>,
-       .doc = "Keys that differ in a phase: 2:optimizer.lr=0.05; of "
-              "optimizer, schedule, sync, compress, topology and the schemes.",
-       .zero_word = "none",
-       .used_when = used},
-      {.name = "sync_switch.lr_rule",
-       .target = at2<kSwitch, &SyncSwitchOptions::lr_rule>,
-       .doc = "linear: optimizer.lr is the rate of one mini-batch, and that "
-              "of a phase that averages gradients is workers times it; none: "
-              "as it is.",
-       .choices = {"linear", "none"},
-       .used_when = used},
-      {.name = "sync_switch.momentum_rule",
-       .target = at2<kSwitch, &SyncSwitchOptions::momentum_rule>,
-       .doc = "Momentum in phases behind a switch that do not average "
-              "gradients: kept (published as best), zero, divided by the "
-              "workers, or rising to the whole.",
-       .choices = {"keep", "zero", "scaled", "ramp_linear", "ramp_doubling"},
-       .used_when = used},
-      {.name = "sync_switch.momentum_ramp",
-       .target = at2<kSwitch, &SyncSwitchOptions::momentum_ramp>,
-       .doc = "Length of the rise; must be given.",
-       .low = 0,
-       .used_when = with(used, {"sync_switch.momentum_rule",
-                                {"ramp_linear", "ramp_doubling"}})},
       {.name = "sync_switch.policy",
        .target = at2<kSwitch, &SyncSwitchOptions::policy>,
        .doc = "What is done about stragglers in bulk-synchronous phases: "
@@ -404,6 +358,62 @@ std::vector<Key> switching_keys() {
        .low = 0,
        .used_when = on_plateau},
   };
+}
+
+std::vector<Key> switching_keys() {
+  const auto used = used_by({"sync_switch"});
+  constexpr auto kSwitch = &SyncOptions::sync_switch;
+  std::vector<Key> keys = {
+      {.name = "sync_switch.order",
+       .target = at2<kSwitch, &SyncSwitchOptions::order>,
+       .doc = "Schemes, a phase each; 1 stands for bsp and 0 for asp, so 10 "
+              "is bsp, then asp. Must be given.",
+       .zero_word = "none",
+       .used_when = used},
+      {.name = "sync_switch.fractions",
+       .target = at2<kSwitch, &SyncSwitchOptions::fractions>,
+       .doc = "Share of the run's work of each phase; the sum is 1.",
+       .low = 0,
+       .high = 1,
+       .zero_word = "none",
+       .used_when = used},
+      {.name = "sync_switch.train_steps",
+       .target = at2<kSwitch, &SyncSwitchOptions::train_steps>,
+       .doc = "Instead of fractions: where each phase ends, counted as "
+              "Sync-Switch does (a bulk-synchronous step and an asynchronous "
+              "update are 1 each).",
+       .low = 0,
+       .zero_word = "none",
+       .used_when = used},
+      {.name = "sync_switch.overrides",
+       .target = at2<kSwitch, &SyncSwitchOptions::overrides>,
+       .doc = "Keys that differ in a phase: 2:optimizer.lr=0.05; of "
+              "optimizer, schedule, sync, compress, topology and the schemes.",
+       .zero_word = "none",
+       .used_when = used},
+      {.name = "sync_switch.lr_rule",
+       .target = at2<kSwitch, &SyncSwitchOptions::lr_rule>,
+       .doc = "linear: optimizer.lr is the rate of one mini-batch, and that "
+              "of a phase that averages gradients is workers times it; none: "
+              "as it is.",
+       .choices = {"linear", "none"},
+       .used_when = used},
+      {.name = "sync_switch.momentum_rule",
+       .target = at2<kSwitch, &SyncSwitchOptions::momentum_rule>,
+       .doc = "Momentum in phases behind a switch that do not average "
+              "gradients: kept (published as best), zero, divided by the "
+              "workers, or rising to the whole.",
+       .choices = {"keep", "zero", "scaled", "ramp_linear", "ramp_doubling"},
+       .used_when = used},
+      {.name = "sync_switch.momentum_ramp",
+       .target = at2<kSwitch, &SyncSwitchOptions::momentum_ramp>,
+       .doc = "Length of the rise; must be given.",
+       .low = 0,
+       .used_when = with(used, {"sync_switch.momentum_rule",
+                                {"ramp_linear", "ramp_doubling"}})},
+  };
+  for (Key& key : online_switching_keys()) keys.push_back(std::move(key));
+  return keys;
 }
 
 std::vector<Key> gossip_keys() {
