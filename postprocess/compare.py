@@ -129,9 +129,13 @@ def notes(groups):
     if len(budgets) > 1:
         yield ("budgets differ: worker_steps "
                + ", ".join(f"{value:.0f}" for value in sorted(budgets)))
-    versions = {str(run.provenance.get("git", "?")) for run in everyone}
+    versions = {str(run.provenance.get("git", "?")) for run in everyone
+                if not run.is_published}
     if len(versions) > 1:
         yield f"the program differs: git {', '.join(sorted(versions))}"
+    if any(run.is_published for run in everyone):
+        yield ("published runs: times of their authors' cluster, restarts left "
+               "out; neither data order nor network is compared")
     if any(run.summary.get("bytes_are_modelled") for run in everyone):
         yield "bytes of a native collective are a formula, not counted"
 

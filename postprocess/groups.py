@@ -38,14 +38,24 @@ def value_of(run, by):
     """What the run is called in a comparison `by` a key; variant is its name
     without the seed, as jobs/sweep.sh names runs."""
     if by == "variant":
-        return re.sub(r"-seed\d+$", "", run.name)
-    return run.input.get(by, "(unset)")
+        value = re.sub(r"-seed\d+$", "", run.name)
+    else:
+        value = run.input.get(by, "(unset)")
+    return f"{value} (published)" if run.is_published else value
 
 
 def refuse_unlike(runs, by):
-    """One line and exit 65 where a comparison would be unfair."""
-    first = runs[0]
-    for run in runs[1:]:
+    """One line and exit 65 where a comparison would be unfair. Of a published
+    run only the kind of data is known, and its metric is accuracy."""
+    for run in runs:
+        mine, theirs = (one.input.get("data.kind") for one in (runs[0], run))
+        if True in (runs[0].is_published, run.is_published) and \
+                None not in (mine, theirs) and mine != theirs != by:
+            raise RunError(BAD_INPUT, f"unlike data: data.kind is {mine} in "
+                           f"{runs[0].label}, {theirs} in {run.label}")
+    own = [run for run in runs if not run.is_published]
+    first = own[0] if own else None
+    for run in own[1:]:
         mine, theirs = first.data_identity(), run.data_identity()
         for key in sorted(mine.keys() | theirs.keys()):
             if mine.get(key) != theirs.get(key) and key != by:

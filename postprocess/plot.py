@@ -41,7 +41,8 @@ def x_values(run, table, axis):
     values = run.column(table, axis)
     known = run.column("train", "worker_steps") / run.workers
     if not len(values) and axis != "samples" and len(known):
-        return np.interp(steps, known, run.column("train", axis))
+        times = run.column("train", axis)
+        return np.interp(steps, known, times) if len(times) else times
     if len(values) or axis != "samples":
         return values
     samples = run.column("train", "samples")

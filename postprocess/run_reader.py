@@ -3,6 +3,8 @@
     run = open_run("runs/bsp-seed1")      # a run's directory or its results.h5
     run.tables["eval"]["accuracy"]        # numpy, (rows) or (rows, workers)
     run.input["sync.scheme"]              # the resolved input, as text
+
+Published runs of Sync-Switch, which are CSV, become runs in published.py.
 """
 import os
 import sys
@@ -28,6 +30,8 @@ class RunError(Exception):
 
 class Run:
     """Tables, units, provenance, summary and input of one run."""
+
+    is_published = False  # whether others made it
 
     def __init__(self, path):
         self.path = path
@@ -168,7 +172,12 @@ def _read(run, file):
 
 
 def open_run(path):
-    """Reads a run's directory or results file; RunError if it cannot."""
+    """Reads a run's directory or results file, or a published run's; RunError
+    if it cannot."""
+    # published.py derives its runs from Run.
+    from published import is_published, open_published
+    if is_published(path):
+        return open_published(path)
     file_path = os.path.join(path, "results.h5") if os.path.isdir(path) \
         else path
     if not os.path.exists(file_path):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""When to switch from bsp to asp: binary search over short runs.
+"""When to switch from bsp to asp: binary search over runs, and what it costs.
 
     postprocess/switch_timing.py next   SEARCH.csv [--runs R] [--settings M] [--beta B]
-    postprocess/switch_timing.py replay RECORDED.csv [--settings M] [--beta B]
+    postprocess/switch_timing.py replay RECORDED.csv | RUN... [--settings M]
+    postprocess/switch_timing.py table  RUN... [--fractions F,...] [--work S]
     postprocess/switch_timing.py result RUN       a run's last accuracy
 
 Sync-Switch's off-line policy, for the share f of the work that bsp does:
@@ -15,16 +16,29 @@ and says what is to be done: "run FRACTION SEED" or "use FRACTION". `replay`
 decides from rows that others recorded. A fraction without rows is decided by
 the nearest recorded ones on both sides if they agree; if not, the search ends
 there: "undecided".
+
+RUN is a run of ours or a published one (published.py). `replay` of runs takes
+their last accuracies, each under its share of bsp. `table` has a row for every
+share among the runs: accuracy, time, and the time that Sync-Switch's model
+predicts from the rates of the runs that are all bsp and all asp,
+
+    t = B / r_bsp + (E - B) / r_asp,   B = f S / n,   E = S - (n - 1) B
+
+with S mini-batches in all, n workers; B and E are the steps at which the phases
+end, a step of bsp and an update of asp counting as 1. Without a pure run of one
+kind the rate is that of the published runs' phases of this kind, and said so.
+Times of ours are virtual where workers are in one process, else wall time.
 """
 import argparse
 import csv
 import math
 import os
-import sys
+import re
 from collections import defaultdict
 
+from published import is_published, open_published
 from run_reader import BAD_INPUT, INPUT_MISSING, METRICS, RunError, open_run, \
-    run_main
+    print_table, run_main
 
 
 def mean(values):
@@ -120,42 +134,240 @@ def replay(rows, settings, beta):
     return lines
 
 
-def last_accuracy(path):
-    run = open_run(path)
+def last_accuracy(run):
     metric = run.metric
     if metric is None or not METRICS[metric]:
-        raise RunError(BAD_INPUT, f"{path}: no evaluation with a metric that "
-                       "is to be large")
+        raise RunError(BAD_INPUT, f"{run.path}: no evaluation with a metric "
+                       "that is to be large")
     return float(run.last("eval", metric))
 
 
-def main(arguments):
+def bsp_share(run):
+    """Of all mini-batches; refuses what is not bsp, asp, or bsp before asp."""
+    names = {"1": "bsp", "0": "asp"}
+    if run.scheme in ("bsp", "asp"):
+        return float(run.scheme == "bsp")
+    order = run.input.get("sync_switch.order", "")
+    words = re.split(r"[,\s]+", order) if not set(order) <= set("01") \
+        else list(order)
+    phases = [names.get(word, word) for word in words]
+    if run.scheme != "sync_switch" or phases not in (
+            ["bsp"], ["asp"], ["bsp", "asp"]):
+        raise RunError(BAD_INPUT, f"{run.path}: expected bsp, asp, or bsp "
+                       f"before asp, found {order or run.scheme}")
+    if len(phases) == 1:
+        return float(phases == ["bsp"])
+    numbers = [float(number) for number in re.findall(
+        r"[\d.e+-]+", run.input.get("sync_switch.fractions", ""))]
+    if numbers:
+        return round(numbers[0], 4)
+    ends = [float(number) for number in re.findall(
+        r"[\d.]+", run.input.get("sync_switch.train_steps", ""))]
+    if len(ends) != 2:
+        raise RunError(BAD_INPUT, f"{run.path}: neither sync_switch.fractions "
+                       "nor sync_switch.train_steps")
+    work_of_bsp = run.workers * ends[0]
+    return round(work_of_bsp / (work_of_bsp + ends[1] - ends[0]), 4)
+
+
+def clock(run):
+    return run.column("train", "virtual_s" if run.has_virtual_time()
+                      else "time_s")
+
+
+def by_share(runs):
+    """{share of bsp: its runs}, the largest first."""
+    groups = defaultdict(list)
+    for run in runs:
+        groups[bsp_share(run)].append(run)
+    return dict(sorted(groups.items(), reverse=True))
+
+
+def recorded(runs):
+    """Rows as read_rows has them; a run that diverged has accuracy 0."""
+    return {share: {i: 0.0 if run.has_diverged else last_accuracy(run)
+                    for i, run in enumerate(members)}
+            for share, members in by_share(runs).items()}
+
+
+def rate(run, worker_steps, seconds):
+    if len(seconds) < 2 or not seconds[-1] > seconds[0]:
+        raise RunError(BAD_INPUT, f"{run.path}: fewer than two records with "
+                       "times: no rate")
+    return (worker_steps[-1] - worker_steps[0]) / (seconds[-1] - seconds[0])
+
+
+def rate_in_phases(runs, scheme):
+    """Mini-batches per second in the published runs' phases of a scheme."""
+    rates = []
+    for run in runs:
+        step = run.column("train", "step")
+        for name, first, last in getattr(run, "phases", []):
+            # A restart lies in the interval that ends at a phase's first step.
+            inside = (step > first) & (step <= last)
+            if name == scheme and inside.sum() > 1:
+                rates.append(rate(run, run.column("train", "worker_steps")
+                                  [inside], clock(run)[inside]))
+    return rates
+
+
+def rates_of(runs, groups):
+    """({scheme: mini-batches per second}, notes); none where none is known."""
+    rates, notes = {}, []
+    for scheme, share in (("bsp", 1.0), ("asp", 0.0)):
+        found = [rate(run, run.column("train", "worker_steps"), clock(run))
+                 for run in groups.get(share, []) if not run.has_diverged]
+        if not found:
+            found = rate_in_phases(runs, scheme)
+            if found:
+                notes.append(f"no run is all {scheme}: its rate is that of "
+                             "the others' phases")
+        if found:
+            rates[scheme] = mean(found)
+        else:
+            notes.append(f"no rate of {scheme}: no prediction")
+    return rates, notes
+
+
+def phase_ends(share, work, workers):
+    """B and E: the steps at which the phases end."""
+    of_bsp = share * work / workers
+    return of_bsp, work - (workers - 1) * of_bsp
+
+
+def predicted_s(share, work, workers, rates):
+    """The time model. Rates are of mini-batches: a step of bsp has n."""
+    of_bsp, end = phase_ends(share, work, workers)
+    return of_bsp * workers / rates["bsp"] + (end - of_bsp) / rates["asp"]
+
+
+def one_of(values, what):
+    if len(set(values)) > 1:
+        raise RunError(BAD_INPUT, f"unlike runs: {what} "
+                       + ", ".join(f"{v:g}" for v in sorted(set(values))))
+    return values[0]
+
+
+def table(runs, work, shares):
+    """The lines of `table`: header, rows, notes."""
+    workers = one_of([run.workers for run in runs], "run.workers")
+    one_of([float(run.is_published) for run in runs],
+           "published (1) and ours (0): 0 or 1, not")
+    groups = by_share(runs)
+    rates, notes = rates_of(runs, groups)
+    if not work:
+        most = max(run.last("train", "worker_steps") for run in runs)
+        last = max((run.last("eval", "worker_steps", 0.0) for run in runs))
+        work = max(most, last)
+        # What ASP had under way at its end is beyond the work: published runs
+        # stop up to two updates a worker late, and work is a round number.
+        work -= work % 100 if runs[0].is_published else 0
+    rows = []
+    for share in sorted({*groups, *shares}, reverse=True):
+        members = groups.get(share, [])
+        whole = [run for run in members if not run.has_diverged]
+        seconds = mean([clock(run)[-1] for run in whole]) if whole else None
+        model = predicted_s(share, work, workers, rates) \
+            if len(rates) == 2 else None
+        of_bsp, end = phase_ends(share, work, workers)
+        accuracies = [last_accuracy(run) for run in whole if run.metric]
+        rows.append([
+            f"{share:g}", len(members), f"{of_bsp:.0f}", f"{end:.0f}",
+            f"{mean(accuracies):.4f}" if accuracies else "-",
+            len(members) - len(whole),
+            "-" if seconds is None else f"{seconds:.1f}",
+            "-" if model is None else f"{model:.1f}",
+            "-" if None in (model, seconds)
+            else f"{100 * (model / seconds - 1):+.1f}",
+            "-" if model is None
+            else f"{model / predicted_s(1, work, workers, rates):.3f}"])
+    for scheme, value in rates.items():
+        in_steps = value / (workers if scheme == "bsp" else 1)
+        notes.append(f"{scheme}: {in_steps:.4g} "
+                     f"{'steps' if scheme == 'bsp' else 'updates'} per second")
+    notes.append(f"{work:.0f} mini-batches, {workers} workers")
+    return ["bsp share", "n", "B", "E", "accuracy", "diverged", "time s",
+            "model s", "error %", "model/bsp"], rows, notes
+
+
+def numbers_of(text):
+    try:
+        shares = [float(word) for word in text.split(",") if word]
+    except ValueError:
+        shares = [math.nan]
+    if not all(0 <= share <= 1 for share in shares):
+        raise RunError(BAD_INPUT, f"--fractions {text}: expected numbers of 0 "
+                       "to 1, separated by commas")
+    return shares
+
+
+def runs_of(paths, workers):
+    runs = [open_published(path, workers) if is_published(path)
+            else open_run(path) for path in paths]
+    for run in runs:
+        if not len(run.column("train", "worker_steps")) or \
+                not len(clock(run)):
+            raise RunError(BAD_INPUT, f"{run.path}: no steps of training with "
+                           "times")
+    return runs
+
+
+def is_recorded(paths):
+    """Whether `replay` reads rows "fraction,seed,accuracy"."""
+    if len(paths) != 1 or os.path.isdir(paths[0]):
+        return False
+    if not os.path.exists(paths[0]):
+        raise RunError(INPUT_MISSING, f"{paths[0]}: no such file")
+    with open(paths[0], "rb") as file:
+        return b"fraction" in file.read(4096)
+
+
+def parse(arguments):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("action", choices=("next", "replay", "result"))
-    parser.add_argument("path")
+    parser.add_argument("action", choices=("next", "replay", "table",
+                                           "result"))
+    parser.add_argument("paths", nargs="+", metavar="PATH")
     parser.add_argument("--runs", type=int, default=3, help="R (default 3)")
     parser.add_argument("--settings", type=int, default=4,
                         help="M (default 4)")
     parser.add_argument("--beta", type=float, default=0.01,
                         help="of accuracy (default 0.01)")
+    parser.add_argument("--fractions", default="", metavar="F,...",
+                        help="further shares of bsp to predict")
+    parser.add_argument("--work", type=int, default=0, metavar="S",
+                        help="mini-batches in all (the runs')")
+    parser.add_argument("--workers", type=int, default=0, metavar="N",
+                        help="of published runs (8; 16 below cluster_16)")
     options = parser.parse_args(arguments)
     if options.runs < 1 or options.settings < 1 or options.beta < 0:
         raise RunError(BAD_INPUT, "--runs, --settings: expected at least 1; "
                        "--beta: at least 0")
+    if options.work < 0 or options.workers < 0:
+        raise RunError(BAD_INPUT, "--work, --workers: expected at least 0")
+    if options.action in ("next", "result") and len(options.paths) > 1:
+        raise RunError(BAD_INPUT, f"{options.action}: expected one path")
+    return options
+
+
+def main(arguments):
+    options = parse(arguments)
     if options.action == "result":
-        print(repr(last_accuracy(options.path)))
-        return 0
-    rows = read_rows(options.path)
-    if options.action == "next":
-        action = next_action(rows, options.runs, options.settings,
-                             options.beta)
+        print(repr(last_accuracy(open_run(options.paths[0]))))
+    elif options.action == "next":
+        action = next_action(read_rows(options.paths[0]), options.runs,
+                             options.settings, options.beta)
         print(*(f"{word:.12g}" if isinstance(word, float) else word
                 for word in action))
-        return 0
-    if not os.path.exists(options.path):
-        raise RunError(INPUT_MISSING, f"{options.path}: no such file")
-    print("\n".join(replay(rows, options.settings, options.beta)))
+    elif options.action == "table":
+        header, rows, notes = table(runs_of(options.paths, options.workers),
+                                    options.work, numbers_of(options.fractions))
+        print_table(header, rows)
+        print("", *notes, sep="\n")
+    else:
+        rows = read_rows(options.paths[0]) if is_recorded(options.paths) \
+            else recorded(runs_of(options.paths, options.workers))
+        print("\n".join(replay(rows, options.settings, options.beta)))
     return 0
 
 
