@@ -39,7 +39,7 @@ build_tree() {
 }
 
 objects() { # programs and libraries of the tree
-  find "$tree/bin" "$tree/lib" "$tree/libexec" -type f |
+  find "$tree" -type f |
     while read -r file; do
       [[ $(head -c 4 "$file" | tr -d '\0') != $'\x7fELF' ]] || echo "$file"
     done
@@ -47,8 +47,8 @@ objects() { # programs and libraries of the tree
 
 # What the archive asks of a machine, by the newest version that is named.
 newest_glibc() {
-  objects | xargs -d '\n' objdump -T 2>/dev/null |
-    grep -o 'GLIBC_2[.0-9]*' | sort -uV | tail -n 1
+  { objects | xargs -rd '\n' objdump -T 2>/dev/null || true; } |
+    { grep -o 'GLIBC_2[.0-9]*' || true; } | sort -uV | tail -n 1
 }
 
 if (($#)); then
@@ -57,12 +57,12 @@ if (($#)); then
 else
   build_tree
 fi
-objects | xargs -d '\n' strip --strip-unneeded
+objects | xargs -rd '\n' strip --strip-unneeded
 glibc=$(newest_glibc)
 # Times and owners say nothing.
 case $archive in
   *.tar.xz) compress=(xz -8 -T1) ;;
-  *.tar.gz) compress=(gzip -9n) ;;
+  *.tar.gz) compress=(gzip -n) ;;
   *) echo "$archive: .tar.xz or .tar.gz"; exit 64 ;;
 esac
 mkdir -p "$(dirname "$archive")"

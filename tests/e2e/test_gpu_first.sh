@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# gpu.sh and its part `first`, with stand-ins for the programs, since there may
-# be no GPU here.
+# gpu.sh, its part `first` and pack.sh, with stand-ins for the programs, since
+# there may be no GPU here.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 bench=$here/../bench
@@ -98,8 +98,8 @@ stand_in tools/ncu <<'SH'
 echo '==PROF== Connected'
 echo '"ID","Process ID","Kernel Name","dram__bytes.sum","gpu__time_duration.sum"'
 echo '"","","","byte","ns"'
-echo '"0","7","void norm<int, 3>(float *, int)","6,000,000","2,000"'
-echo '"1","7","void norm<int, 4>(float *, int)","6,000,000","2,000"'
+echo '"0","7","void a::(anonymous namespace)::norm<(int)3>(float *, int)","6,000,000","2,000"'
+echo '"1","7","void a::(anonymous namespace)::norm<(int)3>(float *, int)","6,000,000","2,000"'
 echo '"2","7","sort_kernel(int)","1000","1,000"'
 SH
 stand_in tools/compute-sanitizer <<'SH'
@@ -133,7 +133,7 @@ for line in 'unpack syncopate-gpu.tar.gz +ok ' \
   'WRN-26-10 +ok' 'WRN-50-2 +ok' 'BERT-Large, 384 tokens +ok' 'DeepFM +ok' \
   'determinism off +ok' 'graphs off +ok' 'batch 512 +ok' \
   'by kernel \(ncu\) +ok .*0.005 ms in 3 launches' \
-  '^ +0.004 ms +80.0% +2 launches +3000 GB/s  void norm' \
+  '^ +0.004 ms +80.0% +2 launches +3000 GB/s  a::norm<3>$' \
   'memcheck, attention and norms +ok .*ERROR SUMMARY: 0 errors' \
   'racecheck, sort +ok' '^0 failed, [0-9]+ s in all'; do
   said "$line"
@@ -141,6 +141,9 @@ done
 said "^libraries from <.*$CUDNN>" "$OUT/tests.log"
 (($(find "$OUT" -type f ! -name gpu.txt | wc -l) <= 8)) ||
   fail "more than 8 files: $(ls "$OUT")"
+
+ARCHIVE=$scratch/syncopate-gpu.tar.gz expect_code 0 "$bench/gpu.sh" tests
+said '^(\$ )?.*/archive/syncopate/libexec/syncopate/tests/gpu_nccl .*=Nccl'
 
 # 3. What fails, hangs or is missing does not keep the others from their turn,
 # and is told; started in the tree itself.
@@ -192,4 +195,27 @@ if [[ ! -e $here/../../build/syncopate-gpu.tar.xz ]]; then
   said '^no program: ARCHIVE=FILE'
 fi
 ARCHIVE=$scratch/none expect_code 66 "$bench/gpu.sh" first
+
+# 6. What is too large or does not run by itself is not packed: stand-ins need a
+# shell, which an empty root has not.
+export ARCHIVE=$scratch/packed.tar.gz
+head -c 2000000 /dev/urandom >"$tree/libexec/large"
+MAX_MIB=1 expect_code 73 "$bench/pack.sh" "$tree"
+said 'more than 1:$'
+said '2000000 libexec/large'
+expect_code 70 "$bench/pack.sh" "$tree"
+[[ ! -e $ARCHIVE && ! -e $ARCHIVE.part ]] || fail "$ARCHIVE was left behind"
+
+# 7. This build, packed.
+if [[ -n ${BUILD_DIR:-} ]] && unshare --mount --net true 2>/dev/null; then
+  expect_code 0 cmake --install "$BUILD_DIR" --prefix "$scratch/installed"
+  expect_code 0 "$bench/pack.sh" "$scratch/installed"
+  said 'in an empty root: bin/syncopate doctor: exit code 0'
+  said 'asks for x86-64-v3 and glibc 2[.][0-9]+ or newer'
+  SECONDS_IN_ALL=1000 expect_code 77 "$bench/gpu.sh" first
+  said 'unpack packed.tar.gz +ok'
+  said '^no GPU here'
+else
+  echo "left out: the packed build (BUILD_DIR, and root)"
+fi
 finish
