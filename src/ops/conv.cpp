@@ -48,9 +48,9 @@ void conv_backward_weights(Context& context,
 
 Layout preferred_layout(const Device& device, DType dtype, int64_t C) {
   const bool has_tiles = dtype == DType::kBf16 && cpu_has_bf16_tiles();
-  return device.kind() == DeviceKind::kCpu && C % 16 == 0 && !has_tiles
-             ? Layout::kNchw16c
-             : Layout::kNhwc;
+  const bool is_blocked = device.kind() == DeviceKind::kCpu && C % 16 == 0 &&
+                          cpu_has_blocks_of_16() && !has_tiles;
+  return is_blocked ? Layout::kNchw16c : Layout::kNhwc;
 }
 
 }  // namespace syncopate

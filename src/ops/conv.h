@@ -40,9 +40,10 @@ void conv_backward_weights(Context& context,
                            const ConvSize& size);
 
 // The layout in which activations of C channels are best kept between the
-// convolutions of one network on this device: NCHW16C on the CPU where C is a
-// multiple of 16 (Winograd exists only there), NHWC otherwise. In bf16 also
-// NHWC where the CPU multiplies tiles (those convolutions exist only there).
+// convolutions of one network on this device: NCHW16C on a CPU with AVX-512
+// where C is a multiple of 16 (Winograd exists only there), NHWC otherwise. In
+// bf16 also NHWC where the CPU multiplies tiles (those convolutions exist only
+// there).
 Layout preferred_layout(const Device& device, DType dtype, int64_t C);
 
 }  // namespace syncopate

@@ -12,6 +12,10 @@ std::string cpu_library_version();  // of the one in use: "oneDNN 2.6.3"
 // Whether the library multiplies tiles of bf16 (Intel's AMX) on this processor.
 bool cpu_has_bf16_tiles();
 
+// Whether the library has convolutions in blocks of 16 channels (kNchw16c) for
+// this processor, AVX-512. Elsewhere it falls back to plain loops for them.
+bool cpu_has_blocks_of_16();
+
 struct LibraryVersion {
   std::string name;      // "cuDNN 9.19.0"; where it cannot be used: "cuDNN"
   std::string obstacle;  // why it cannot be used, and the mend; else empty

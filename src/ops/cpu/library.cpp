@@ -11,14 +11,20 @@ std::string cpu_library_version() {
                      version->patch);
 }
 
-bool cpu_has_bf16_tiles() {
-  // An instruction set has the bits of all that it contains.
-  const auto bits = [](dnnl::cpu_isa isa) {
-    return static_cast<unsigned>(isa);
-  };
-  constexpr auto kTiles = dnnl::cpu_isa::avx512_core_amx;
+// Whether oneDNN uses `isa` here: an instruction set has the bits of all that
+// it contains.
+static bool uses(dnnl::cpu_isa isa) {
+  const auto bits = [](dnnl::cpu_isa of) { return static_cast<unsigned>(of); };
   static const unsigned kEffective = bits(dnnl::get_effective_cpu_isa());
-  return (kEffective & bits(kTiles)) == bits(kTiles);
+  return (kEffective & bits(isa)) == bits(isa);
+}
+
+bool cpu_has_bf16_tiles() {
+  return uses(dnnl::cpu_isa::avx512_core_amx);
+}
+
+bool cpu_has_blocks_of_16() {
+  return uses(dnnl::cpu_isa::avx512_core);
 }
 
 }  // namespace syncopate

@@ -189,7 +189,8 @@ Layout layout_of(DType dtype, int64_t C) {
 }
 
 TEST(Conv, BlockedOnTheCpuWhereChannelsFillBlocks) {
-  const Layout blocked = is_on_cpu() ? Layout::kNchw16c : Layout::kNhwc;
+  const Layout blocked =
+      is_on_cpu() && cpu_has_blocks_of_16() ? Layout::kNchw16c : Layout::kNhwc;
   EXPECT_EQ(layout_of(DType::kF32, 16), blocked);
   EXPECT_EQ(layout_of(DType::kF32, 48), blocked);
   EXPECT_EQ(layout_of(DType::kF32, 3), Layout::kNhwc);
@@ -198,7 +199,8 @@ TEST(Conv, BlockedOnTheCpuWhereChannelsFillBlocks) {
 }
 
 TEST(Conv, Bf16IsNotBlockedWhereTheProcessorHasTiles) {
-  const bool is_blocked = is_on_cpu() && !cpu_has_bf16_tiles();
+  const bool is_blocked =
+      is_on_cpu() && cpu_has_blocks_of_16() && !cpu_has_bf16_tiles();
   EXPECT_EQ(layout_of(DType::kBf16, 32),
             is_blocked ? Layout::kNchw16c : Layout::kNhwc);
 }
