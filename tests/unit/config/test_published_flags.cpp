@@ -252,7 +252,7 @@ TEST(PublishedInputs, RestOnDefaultsThatArePublished) {
             {"optimizer.decay_bias", "no"}});
   expect("ds_sync_imagenet_wrn50_2", {},
          {{"data.eval_resize", "256"},
-          {"schedule.milestones", "30 epochs 60 epochs"}});
+          {"schedule.milestones", "30 epochs, 60 epochs"}});
   for (const char* name :
        {"ds_sync_criteo_deepfm", "ds_sync_criteo_deepfm_bsp"})
     expect(name, {}, {{"model.first_order_init", "normal"}});
