@@ -25,15 +25,20 @@ class MpiSwitch : public ::testing::Test {
     };
   }
 
-  // All steps were taken, and all workers hold one finite model.
-  void expect_whole(const test::ToyResult& result, const ToyRun& run) {
+  // All steps were taken, and all workers hold one finite model. Where a last
+  // phase goes on without some workers, its last step may be one too many of
+  // some of the others.
+  void expect_whole(const test::ToyResult& result,
+                    const ToyRun& run,
+                    int64_t too_many = 0) {
     int64_t steps = 0;
     for (int rank = 0; rank < world_->size(); ++rank) {
       steps += result.steps[rank];
       EXPECT_EQ(result.parameters[rank], result.parameters[0]);
       EXPECT_TRUE(std::isfinite(result.parameters[rank][0]));
     }
-    EXPECT_EQ(steps, run.steps * world_->size());
+    EXPECT_GE(steps, run.steps * world_->size());
+    EXPECT_LE(steps, run.steps * world_->size() + too_many);
   }
 
   std::unique_ptr<World> world_ = mpi_session().make_world();
@@ -117,7 +122,7 @@ TEST_F(MpiSwitch, ElasticIsAsInOneProcess) {
   // Rank 0 itself, so that another stands for the model.
   run.step_time = [](int rank, int64_t) { return rank == 0 ? 4.0 : 1.0; };
   const auto by_ranks = test::train_toy(*world_, run);
-  expect_whole(by_ranks, run);
+  expect_whole(by_ranks, run, world_->size() - 2);
   if (world_->size() >= 3) {
     EXPECT_LT(by_ranks.steps[0], by_ranks.steps[1]);
   }
