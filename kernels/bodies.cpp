@@ -60,6 +60,7 @@ const OpBodies* cuda_bodies() {
       .gather_images = cuda::gather_images,
       .can_decode_jpegs = cuda::can_decode_jpegs,
       .decode_jpegs = cuda::decode_jpegs,
+      .add_in_units = cuda::add_in_units,
   };
   return &kBodies;
 }

@@ -81,6 +81,34 @@ void compensate(Context& context,
          backup.data(), lambda, range);
 }
 
+__global__ void add_in_units_kernel(float* y,
+                                    const float* x,
+                                    float step,
+                                    float per_unit,
+                                    RangeSplit range) {
+  for_range<kCombinePack>(range, [&](auto width, int64_t first) {
+    using Elems = Pack<float, width()>;
+    Elems ys = Elems::load(y + first);
+    const Elems xs = Elems::load(x + first);
+    for (int i = 0; i < width(); ++i)
+      ys.elem[i] = fmaf(step, rintf(xs.elem[i] * per_unit), ys.elem[i]);
+    ys.store(y + first);
+  });
+}
+
+void add_in_units(Context& context,
+                  std::span<float> y,
+                  int factor,
+                  std::span<const float> x,
+                  float unit) {
+  const RangeSplit range =
+      split_range<kCombinePack>(std::ssize(y), y.data(), x.data());
+  launch(add_in_units_kernel,
+         dim3(grid_for(range.items(kCombinePack), kCombineThreads)),
+         dim3(kCombineThreads), 0, context.stream(), y.data(), x.data(),
+         static_cast<float>(factor) * unit, 1 / unit, range);
+}
+
 constexpr unsigned kColumnThreads = 512;
 
 __device__ __forceinline__ double dot_columns(const double* a,

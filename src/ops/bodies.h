@@ -85,6 +85,7 @@ struct OpBodies {
   // Null on the CPU.
   decltype(syncopate::can_decode_jpegs)* can_decode_jpegs;
   decltype(syncopate::decode_jpegs)* decode_jpegs;
+  decltype(syncopate::add_in_units)* add_in_units;
 };
 
 const OpBodies& cpu_bodies();

@@ -1,5 +1,7 @@
 #include "ops/combine.h"
 
+#include <cmath>
+
 #include "ops/bodies.h"
 
 namespace syncopate {
@@ -19,6 +21,17 @@ void compensate(Context& context,
                 float lambda) {
   CHECK(x.size() == g.size() && backup.size() == g.size());
   bodies_of(context).compensate(context, g, x, backup, lambda);
+}
+
+void add_in_units(Context& context,
+                  std::span<float> y,
+                  int factor,
+                  std::span<const float> x,
+                  float unit) {
+  CHECK(x.size() == y.size());
+  int exponent;
+  CHECK_MSG(std::frexp(unit, &exponent) == 0.5f, "unit {}", unit);
+  bodies_of(context).add_in_units(context, y, factor, x, unit);
 }
 
 void orthonormalize(Context& context,

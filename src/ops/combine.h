@@ -30,6 +30,16 @@ void compensate(Context& context,
                 std::span<const float> backup,
                 float lambda);
 
+// y = y + factor * unit * n, n the whole number nearest to x / unit (ties to
+// even), element by element; `unit` is a power of two. Since -x gives -n, what
+// one worker adds and another subtracts cancels exactly as long as the sums
+// are exact: while y is a multiple of unit and |y| <= 2^24 unit.
+void add_in_units(Context& context,
+                  std::span<float> y,
+                  int factor,
+                  std::span<const float> x,
+                  float unit);
+
 // The columns of p (rows, rank), row-major, made orthonormal in place by
 // modified Gram-Schmidt, in the order of columns (Vogels et al. 2019,
 // PowerSGD). A column that is left with a norm below 1e-8 of its first becomes

@@ -11,11 +11,14 @@ Choco::Choco(const SchemeParts& parts)
       xhat_(parts.context.device(),
             parts.context.stream(),
             parts.replica.parameters.size()),
-      s_(parts.context.device(), parts.context.stream(), xhat_.size()) {}
+      c_(parts.context.device(), parts.context.stream(), xhat_.size()) {
+  for (const Neighbour& neighbour : neighbours_)
+    ++num_neighbours_[neighbour.weight];
+}
 
 void Choco::enter() {
   CompressedGossip::enter();
-  for (const std::span<float> copy : {xhat_.span(), s_.span()})
+  for (const std::span<float> copy : {xhat_.span(), c_.span()})
     context().device().fill_zero(copy.data(),
                                  static_cast<int64_t>(copy.size_bytes()),
                                  context().stream());
@@ -27,22 +30,29 @@ void Choco::update(const Plan& plan) {
   const auto gamma = static_cast<float>(parts_.sync.choco.gamma);
   step_locally(plan);
   receive();
-  combine(context(), x, {{1, x}, {gamma, s_}, {-gamma, xhat_}});
+  combine(context(), x, {{1, x}, {gamma, c_}});
   combine(context(), difference, {{1, x}, {-1, xhat_}});
   send(difference);
 }
 
 void Choco::take_in() {
   blend_own(xhat_, 1, 1);
-  blend_own(s_, 1, self_weight_);
-  for (int j = 0; j < degree(); ++j) blend(s_, j, 1, neighbours_[j].weight);
+  const std::span<float> weighted = replica().gradients;  // done with
+  for (int j = 0; j < degree(); ++j) {
+    decode(weighted, j, neighbours_[j].weight);
+    add_in_units(context(), c_, 1, weighted, kUnit);
+  }
+  for (const auto& [weight, neighbours] : num_neighbours_) {
+    decode_own(weighted, weight);
+    add_in_units(context(), c_, -neighbours, weighted, kUnit);
+  }
 }
 
 void Choco::visit_state(StateVisitor& visitor) {
   CompressedGossip::visit_state(visitor);
   const ParameterTable& table = parts_.model.parameters();
   visitor.visit_device_range(Owner::kWorker, "xhat", table, xhat_);
-  visitor.visit_device_range(Owner::kWorker, "s", table, s_);
+  visitor.visit_device_range(Owner::kWorker, "c", table, c_);
 }
 
 std::vector<SeriesInfo> Choco::series() const {

@@ -2,16 +2,26 @@
 // which lets a round of messages travel under the next step:
 //
 //   x_i    <- x_i - eta d_i
-//   x_i    <- x_i + gamma (s_i - xhat_i)        gossip with public copies
+//   x_i    <- x_i + gamma c_i                   gossip with public copies
 //   q_i     = Q(x_i - xhat_i)                   to all neighbours
 //   xhat_i <- xhat_i + q_i
-//   s_i    <- s_i + sum_j w_ij q_j              over neighbours and itself
+//   c_i    <- c_i + sum_j w_ij (q_j - q_i)      over neighbours
 //
-// xhat_i, what everybody knows of x_i, and s_i = sum_j w_ij xhat_j start at 0.
-// The last two lines run before the next gossip, when the q_j are there.
-// gamma = sync.choco.gamma.
+// xhat_i, what everybody knows of x_i, starts at 0; so does c_i, which is
+// sum_j w_ij (xhat_j - xhat_i): the published code has s_i - xhat_i for it,
+// with s_i = sum_j w_ij xhat_j. The last two lines run before the next gossip,
+// when the q_j are there. gamma = sync.choco.gamma. W must not change over
+// time.
+//
+// The c_i of all workers add up to 0, or every step would move the mean of all
+// models by gamma times their mean. Rounding errors would not cancel and, at
+// residuals that settle, pile up; so each w_ij q_j is rounded to a multiple of
+// kUnit, alike where it is added and where it is subtracted, and the sums are
+// exact up to |c_i| = 2^24 kUnit.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <map>
 
 #include "sync/gossip_base.h"
 
@@ -27,9 +37,14 @@ class Choco final : public CompressedGossip {
   std::vector<double> take_series() override;
 
  private:
+  // c is off by some units after many rounds, and with it models from each
+  // other; residuals up to 0.5 add up exactly.
+  static constexpr float kUnit = 0x1p-25f;
+
   void take_in() override;
 
-  DeviceVector<float> xhat_, s_;
+  DeviceVector<float> xhat_, c_;
+  std::map<double, int> num_neighbours_;  // by weight
 };
 
 std::unique_ptr<Scheme> make_choco(const SchemeParts& parts);

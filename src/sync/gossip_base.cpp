@@ -99,6 +99,23 @@ void CompressedGossip::blend(std::span<float> y, int slot, double a, double b) {
                      static_cast<float>(a), static_cast<float>(b));
 }
 
+void CompressedGossip::decode(std::span<float> y,
+                              std::span<const float> message,
+                              double b) {
+  if (compressor_->is_sparse())
+    context().device().fill_zero(y.data(), static_cast<int64_t>(y.size_bytes()),
+                                 context().stream());
+  compressor_->blend(context(), y, as_words(message), 0, static_cast<float>(b));
+}
+
+void CompressedGossip::decode_own(std::span<float> y, double b) {
+  decode(y, exchange_.sent(), b);
+}
+
+void CompressedGossip::decode(std::span<float> y, int slot, double b) {
+  decode(y, exchange_.incoming(slot), b);
+}
+
 void CompressedGossip::visit_state(StateVisitor& visitor) {
   GossipBase::visit_state(visitor);
   visitor.visit(Owner::kWorker, "round", std::span(&round_, 1));

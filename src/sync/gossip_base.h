@@ -54,10 +54,15 @@ class CompressedGossip : public GossipBase {
   // y = a * y + b * q, of the own message and of a neighbour's.
   void blend_own(std::span<float> y, double a, double b);
   void blend(std::span<float> y, int slot, double a, double b);
+  // y = b * q, likewise. Whoever decodes a message has the same bits.
+  void decode_own(std::span<float> y, double b);
+  void decode(std::span<float> y, int slot, double b);
   int64_t round() const { return round_; }
   bool is_under_way() const { return exchange_.is_under_way(); }
 
  private:
+  void decode(std::span<float> y, std::span<const float> message, double b);
+
   std::unique_ptr<Compressor> compressor_;
   DeviceVector<float> message_;  // 32-bit words
   NeighbourExchange exchange_;

@@ -60,6 +60,7 @@ const OpBodies& cpu_bodies() {
       .gather_images = cpu::gather_images,
       .can_decode_jpegs = nullptr,
       .decode_jpegs = nullptr,
+      .add_in_units = cpu::add_in_units,
   };
   return kBodies;
 }

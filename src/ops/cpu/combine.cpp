@@ -54,6 +54,21 @@ void compensate(Context& context,
   });
 }
 
+void add_in_units(Context& context,
+                  std::span<float> y,
+                  int factor,
+                  std::span<const float> x,
+                  float unit) {
+  parallel_pieces(context, std::ssize(y), [&](int64_t begin, int64_t end) {
+    float* to = y.data();
+    const float* from = x.data();
+    const float step = static_cast<float>(factor) * unit, per_unit = 1 / unit;
+#pragma GCC ivdep
+    for (int64_t i = begin; i < end; ++i)
+      to[i] = std::fma(step, std::rint(from[i] * per_unit), to[i]);
+  });
+}
+
 namespace {
 
 constexpr int64_t kChunkRows = 4096;

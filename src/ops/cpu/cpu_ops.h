@@ -36,6 +36,7 @@ decltype(syncopate::sgd_update) sgd_update;
 decltype(syncopate::sgd_direction) sgd_direction;
 decltype(syncopate::combine) combine;
 decltype(syncopate::compensate) compensate;
+decltype(syncopate::add_in_units) add_in_units;
 decltype(syncopate::orthonormalize) orthonormalize;
 decltype(syncopate::sign_encode) sign_encode;
 decltype(syncopate::sign_blend) sign_blend;

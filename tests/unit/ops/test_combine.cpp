@@ -138,6 +138,34 @@ TEST(Combine, CompensateRoundsAlikeEverywhere) {
   EXPECT_EQ(g.get(), expected);
 }
 
+// Whole units exactly, and what one adds another takes back.
+TEST(Combine, AddInUnitsAddsWholeUnits) {
+  constexpr float kUnit = 0x1p-25f;
+  for (const int64_t n : kSizes) {
+    TestContext test;
+    auto start = random_values(n, 1), x = random_values(n, 2);
+    for (double& value : start)
+      value = kUnit * std::nearbyint(value / 4 / kUnit);
+    for (double& value : x) value = static_cast<float>(value / 8);
+    for (int64_t i = 0; i < std::min<int64_t>(n, 4); ++i)
+      x[i] = (static_cast<double>(i) - 1.5) * kUnit;  // ties, to even
+    const GuardedTensor y = flat(start), other = flat(start);
+    std::vector<double> minus = x, expected = start;
+    for (double& value : minus) value = -value;
+    add_in_units(test.context, span_of(y), 2, span_of(flat(x)), kUnit);
+    for (size_t i = 0; i < x.size(); ++i)
+      expected[i] += 2 * kUnit * std::nearbyint(x[i] / kUnit);
+    EXPECT_EQ(y.get(), expected);
+    add_in_units(test.context, span_of(y), 1, span_of(flat(minus)), kUnit);
+    add_in_units(test.context, span_of(y), -1, span_of(flat(x)), kUnit);
+    for (int once = 0; once < 2; ++once)
+      add_in_units(test.context, span_of(y), 1, span_of(flat(x)), kUnit);
+    add_in_units(test.context, span_of(y), -2, span_of(flat(x)), kUnit);
+    EXPECT_EQ(y.get(), other.get());
+    EXPECT_TRUE(y.guards_are_intact());
+  }
+}
+
 TEST(Combine, OrthonormalizeFollowsItsFormula) {
   for (const auto& [rows, rank] : {std::pair<int64_t, int64_t>{1, 1},
                                    {7, 1},

@@ -141,6 +141,34 @@ inline std::function<double(int, int64_t)> one_slow_step() {
   };
 }
 
+// How far the mean over the workers moves in the last 1,000 of `steps` steps,
+// whose rate is 0, after steps of rate 0.1 with gradients that keep the workers
+// apart. (The largest change of an element.)
+inline double mean_drift(ToyRun run, int workers, int64_t steps) {
+  constexpr int64_t kStill = 1000;
+  const double moving = static_cast<double>(steps - kStill);
+  run.steps = steps;
+  run.boundary_every = kStill;
+  run.optimizer.lr = 0.1;
+  run.schedule = {
+      .kind = "multistep", .milestones = {{.value = moving}}, .gamma = 0};
+  Matrix before(workers), after(workers);
+  run.at_boundary = [&](int rank, int64_t worker_steps, Scheme&,
+                        Replica& replica) {
+    OnHost x(replica.parameters);
+    const std::span<const float> values = x.values();
+    if (worker_steps == (steps - kStill) * workers)
+      before[rank].assign(values.begin(), values.end());
+    after[rank].assign(values.begin(), values.end());
+  };
+  train_toy(workers, run);
+  const Vector then = mean_of(before), now = mean_of(after);
+  double drift = 0;
+  for (size_t e = 0; e < now.size(); ++e)
+    drift = std::max(drift, std::abs(now[e] - then[e]));
+  return drift;
+}
+
 // Equal starts, and no two values of equal size for top_k to choose from.
 inline ToyRun gossip_run(const std::string& scheme) {
   ToyRun run;

@@ -70,6 +70,21 @@ TEST(Choco, KeepsTheMean) {
   }
 }
 
+// Also behind a long run that leaves large residuals: rounding errors of the
+// state would be added to all models at every step, whatever the rate.
+TEST(Choco, KeepsTheMeanAfterALongRun) {
+  for (const CompressOptions& compress :
+       {CompressOptions{.kind = "sign"},
+        CompressOptions{.kind = "top_k", .ratio = 0.7}}) {
+    SCOPED_TRACE(compress.kind);
+    ToyRun run = test::gossip_run("choco");
+    run.sync.compress = compress;
+    run.sync.choco.gamma = compress.kind == "sign" ? 0.5 : 0.3;
+    run.num_buffers = 0;
+    EXPECT_LT(test::mean_drift(run, 8, 6000), 3e-5);
+  }
+}
+
 // Without gradients the workers' disagreement shrinks by a factor a round, as
 // long as fp32 resolves it: as much over the second half as over the first.
 TEST(Choco, AgreesLinearly) {
@@ -97,8 +112,8 @@ TEST(Choco, AgreesLinearly) {
   }
 }
 
-// s_i = sum_j w_ij xhat_j after every round.
-TEST(Choco, KnowsTheWeightedSumOfPublicCopies) {
+// c_i = sum_j w_ij (xhat_j - xhat_i) after every round.
+TEST(Choco, KnowsHowItsNeighboursPublicCopiesDiffer) {
   for (const CompressOptions& compress : test::contractive_compressors()) {
     for (const char* kind : {"ring", "complete", "hierarchical"}) {
       SCOPED_TRACE(compress.kind + ", " + kind);
@@ -108,12 +123,36 @@ TEST(Choco, KnowsTheWeightedSumOfPublicCopies) {
       const Matrix w = test::mixing_matrix(run.sync.topology, 6);
       for (run.steps = 1; run.steps < 8; ++run.steps) {
         const auto states = test::states_after(6, run);
-        test::expect_near(test::range_of(states, "s"),
-                          test::multiply(w, test::range_of(states, "xhat")),
-                          1e-5);
+        const Matrix xhat = test::range_of(states, "xhat");
+        test::expect_near(test::range_of(states, "c"),
+                          test::sum(test::multiply(w, xhat), -1, xhat), 1e-5);
       }
     }
   }
+}
+
+// To the last bit, while residuals stay below 0.5.
+TEST(Choco, ResidualsAddUpToZero) {
+  for (const CompressOptions& compress : test::contractive_compressors())
+    for (const auto& [topology, workers] : test::all_topologies()) {
+      if (workers > 9) continue;
+      SCOPED_TRACE(compress.kind + ", " + topology.kind + " of " +
+                   std::to_string(workers));
+      ToyRun run = choco_run();
+      run.sync.topology = topology;
+      run.sync.compress = compress;
+      run.start = [](int rank, int64_t i) {
+        return 0.1f * test::unlike_start(rank, i);
+      };
+      run.optimizer.lr = 0.01;
+      run.steps = 20;
+      const Matrix c = test::range_of(test::states_after(workers, run), "c");
+      for (size_t e = 0; e < c[0].size(); ++e) {
+        double sum = 0;
+        for (const test::Vector& row : c) sum += row[e];
+        EXPECT_EQ(sum, 0);
+      }
+    }
 }
 
 TEST(Choco, GoesOnToTheBit) {

@@ -56,6 +56,13 @@ TEST(DPsgd, KeepsTheMean) {
   }
 }
 
+TEST(DPsgd, KeepsTheMeanAfterALongRun) {
+  ToyRun run = test::gossip_run("d_psgd");
+  run.sync.topology.kind = "complete";
+  run.num_buffers = 0;
+  EXPECT_LT(test::mean_drift(run, 7, 3000), 3e-6);
+}
+
 // Steps of 1e-4 at values near 1, where bf16 resolves 1/256.
 TEST(DPsgd, LosesNoSmallStepToBf16) {
   ToyRun run = test::gossip_run("d_psgd");

@@ -57,6 +57,13 @@ TEST(DeepSqueeze, KeepsTheMean) {
   }
 }
 
+TEST(DeepSqueeze, KeepsTheMeanAfterALongRun) {
+  ToyRun run = squeeze_run();
+  run.sync.choco.gamma = 0.1;
+  run.num_buffers = 0;
+  EXPECT_LT(test::mean_drift(run, 8, 3000), 3e-5);
+}
+
 TEST(DeepSqueeze, GoesOnToTheBit) {
   for (const CompressOptions& compress : test::contractive_compressors()) {
     SCOPED_TRACE(compress.kind);
