@@ -85,6 +85,11 @@ CheckpointModels load_models(const Engine& engine,
   const Model& network = *engine.model;
   const std::string& which = engine.options.eval.model;
   const bool wants_each = which == "each" || which == "each_and_average";
+  const bool wants_centre = which == "centre";
+  if (wants_centre && !has_state(found, Owner::kShared, 0, "centre"))
+    fail(ExitCode::kBadInput,
+         "{}: has no centre, expected eval.model = average, rank0 or each",
+         found.folder.string());
   const bool is_shared = has_state(found, Owner::kShared, 0, "parameters") &&
                          (network.buffers().num_elems() == 0 ||
                           has_state(found, Owner::kShared, 0, "buffers"));
@@ -103,7 +108,8 @@ CheckpointModels load_models(const Engine& engine,
   Mean parameters, buffers;
   for (int worker = 0; worker < files; ++worker) {
     const std::vector<float> own_parameters =
-        load_range(found, "parameters", network.parameters(), worker);
+        load_range(found, wants_centre ? "centre" : "parameters",
+                   network.parameters(), worker);
     const std::vector<float> own_buffers =
         load_range(found, "buffers", network.buffers(), worker);
     if (wants_each) {

@@ -16,17 +16,18 @@ struct CheckpointModel {
 
 struct CheckpointModels {
   std::string folder;
-  // By eval.model: one for average and rank0, each worker's for each.
+  // By eval.model: one for average, rank0 and centre, each worker's for each.
   std::vector<CheckpointModel> models;
 };
 
 // `path`: a checkpoint folder, a folder of checkpoints or a run directory (the
 // newest whole one). Parameters and running statistics are those that all
 // share, else averaged over the workers, rank 0's or each worker's own (also
-// for each_and_average); statistics are recomputed where eval.batchnorm says
-// so. Warns where the data is not what the checkpoint
-// was trained on. Errors: Error(kBadInput) where it is damaged or of another
-// network, kInputMissing where there is none.
+// for each_and_average); for centre, easgd's centre and averaged statistics.
+// Statistics are recomputed where eval.batchnorm says so. Warns where the data
+// is not what the checkpoint was trained on. Errors: Error(kBadInput) where it
+// is damaged, of another network or has no centre, kInputMissing where there
+// is none.
 CheckpointModels load_models(const Engine& engine,
                              const std::string& path,
                              Log& log);

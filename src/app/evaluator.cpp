@@ -146,6 +146,10 @@ Evaluation evaluate_scheme(const Engine& engine,
     EvaluatedModel first = fetch(engine, scheme, EvalModel::kRank0);
     result.metrics = evaluate_shared(engine, endpoint, first);
   }
+  if (which == "centre") {
+    EvaluatedModel centre = fetch(engine, scheme, EvalModel::kCentre);
+    result.metrics = evaluate_shared(engine, endpoint, centre);
+  }
   if ((which == "each" || which == "rank0") && !wants_distance) return result;
   EvaluatedModel mean = fetch(engine, scheme, EvalModel::kAverage);
   if (wants_distance) {

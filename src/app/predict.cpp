@@ -16,7 +16,8 @@ ExitCode command_predict(Session& session, const CommandLine& line) {
     engine->problem->check_output(output);
     if (engine->options.eval.model == "each")
       fail(ExitCode::kUsage,
-           "predict: eval.model = each: one model predicts: average or rank0");
+           "predict: eval.model = each: one model predicts: average, rank0 or "
+           "centre");
     CheckpointModels found = load_models(*engine, checkpoint, session.log());
     const std::string said =
         engine->problem->predict(*engine, found.models[0].view(), output);

@@ -111,6 +111,13 @@ class Judge {
       complain_("sync.wire",
                 "is bf16, which sync.collective = native cannot send; "
                 "expected fp32 or another collective");
+    if (all_sound({"eval.model", "sync.scheme"}) &&
+        options_.eval.model == "centre" && sync.scheme != "easgd")
+      complain_("eval.model",
+                fmt::format("is centre, which sync.scheme = {} does not have; "
+                            "expected each, average, rank0 or "
+                            "each_and_average",
+                            sync.scheme));
     if (!all_sound({"sync_switch.order"})) return;
     const std::vector<std::string> phases = phase_schemes(sync.sync_switch);
     if (phases.empty())
@@ -195,7 +202,10 @@ class Judge {
 
   void schedule() const {
     const ScheduleOptions& schedule = options_.schedule;
-    if (all_sound({"schedule.milestones"})) milestones(schedule.milestones);
+    const bool has_fields = all_sound({"schedule.fields"});
+    if (all_sound({"schedule.milestones"}))
+      milestones(schedule.milestones, !has_fields);
+    if (has_fields) fields();
     if (!all_sound(
             {"schedule.horizon", "schedule.warmup", "run.epochs", "run.steps"}))
       return;
@@ -244,8 +254,26 @@ class Judge {
                                    format_length(bound.length)));
   }
 
-  void milestones(const std::vector<Length>& milestones) const {
-    if (milestones.empty())
+  // Two rates a field, one field more than milestones.
+  void fields() const {
+    const ScheduleOptions& schedule = options_.schedule;
+    if (!all_sound({"schedule.milestones"})) return;
+    const size_t fields = schedule.milestones.size() + 1;
+    if (schedule.fields.size() != 2 * fields)
+      complain_("schedule.fields",
+                fmt::format("has {} rates, expected {}: two for each of {} "
+                            "fields, which schedule.milestones divide",
+                            schedule.fields.size(), 2 * fields, fields));
+    if (all_sound({"schedule.shapes"}) && !schedule.shapes.empty() &&
+        schedule.shapes.size() != fields)
+      complain_("schedule.shapes",
+                fmt::format("has {} shapes, expected {}, one a field",
+                            schedule.shapes.size(), fields));
+  }
+
+  void milestones(const std::vector<Length>& milestones,
+                  bool must_be_given) const {
+    if (milestones.empty() && must_be_given)
       complain_("schedule.milestones",
                 "is missing: schedule.kind = multistep needs at least one, "
                 "such as 60, 120, 160 epochs");

@@ -126,9 +126,9 @@ std::vector<Key> eval_keys() {
       {.name = "eval.model",
        .target = at<kEval, &EvalOptions::model>,
        .doc = "What is evaluated: each worker's model (the mean of their "
-              "metrics), the average model, rank 0's, or each and the "
-              "average.",
-       .choices = {"each", "average", "rank0", "each_and_average"}},
+              "metrics), the average model, rank 0's, each and the average, or "
+              "the centre of easgd.",
+       .choices = {"each", "average", "rank0", "each_and_average", "centre"}},
       {.name = "eval.on",
        .target = at<kEval, &EvalOptions::on>,
        .doc = "The samples: the test set, or those that data.validation "

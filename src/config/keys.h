@@ -25,7 +25,7 @@ using Target = std::variant<std::string*,
                             std::vector<std::string>*>;
 
 // A key is in use while `key` has one of `values` (a list key: holds one of
-// them). No values: while it is not 0.
+// them). No values: while it is not 0, or not empty.
 struct UsedWhen {
   std::string key;
   std::vector<std::string> values;

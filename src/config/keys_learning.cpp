@@ -62,13 +62,36 @@ std::vector<Key> adam_keys() {
   };
 }
 
+std::vector<Key> field_keys() {
+  constexpr auto kSchedule = &Options::schedule;
+  const std::vector<UsedWhen> by_fields = {{"schedule.kind", {"fields"}}};
+  return {
+      {.name = "schedule.fields",
+       .target = at<kSchedule, &ScheduleOptions::fields>,
+       .doc = "Rates at the beginning and the end of each field, from 0 to "
+              "milestone to milestone to the horizon; must be given.",
+       .low = 0,
+       .zero_word = "none",
+       .used_when = by_fields},
+      {.name = "schedule.shapes",
+       .target = at<kSchedule, &ScheduleOptions::shapes>,
+       .doc = "How the rate changes in each field: linear; polynomial, its "
+              "first rate (1 - t/T)^power; inverse_time, its first rate / (1 "
+              "+ decay_rate * epochs), of the run. auto: linear in all.",
+       .choices = {"linear", "polynomial", "inverse_time"},
+       .zero_word = "auto",
+       .used_when = by_fields},
+  };
+}
+
 }  // namespace
 
 std::vector<Key> optimizer_keys() {
   constexpr auto kOptimizer = &Options::optimizer;
-  // one_cycle names its rates itself.
+  // one_cycle and fields name their rates themselves.
   const std::vector<UsedWhen> with_lr = {
-      {"schedule.kind", without(keywords(schedule_table()), "one_cycle")}};
+      {"schedule.kind",
+       without(without(keywords(schedule_table()), "one_cycle"), "fields")}};
   const std::vector<UsedWhen> with_scale = {
       {"optimizer.lr_scale", {"linear", "sqrt"}}};
   const std::vector<UsedWhen> of_sgd = {{"optimizer.kind", {"sgd"}}};
@@ -140,7 +163,7 @@ std::vector<Key> schedule_keys() {
   const auto used_by = [](Words kinds) {
     return std::vector<UsedWhen>{{"schedule.kind", std::move(kinds)}};
   };
-  return {
+  std::vector<Key> keys = {
       {.name = "schedule.kind",
        .target = at<kSchedule, &ScheduleOptions::kind>,
        .doc = "How the learning rate changes.",
@@ -149,12 +172,13 @@ std::vector<Key> schedule_keys() {
        .target = at<kSchedule, &ScheduleOptions::horizon>,
        .doc = "Length that the schedule is laid out for; 0: that of the run.",
        .low = 0,
-       .used_when = used_by({"cosine", "polynomial", "one_cycle"})},
+       .used_when = used_by({"cosine", "polynomial", "one_cycle", "fields"})},
       {.name = "schedule.warmup",
        .target = at<kSchedule, &ScheduleOptions::warmup>,
        .doc = "Linear rise from warmup_from in front of the schedule; 0: "
               "none.",
-       .low = 0},
+       .low = 0,
+       .used_when = used_by(without(keywords(schedule_table()), "fields"))},
       {.name = "schedule.warmup_from",
        .target = at<kSchedule, &ScheduleOptions::warmup_from>,
        .doc = "Rate at the start of the warm-up.",
@@ -162,11 +186,12 @@ std::vector<Key> schedule_keys() {
        .used_when = {{"schedule.warmup", {}}}},
       {.name = "schedule.milestones",
        .target = at<kSchedule, &ScheduleOptions::milestones>,
-       .doc = "Where the rate is multiplied by gamma; must be given.",
+       .doc = "Where the rate is multiplied by gamma; must be given. Of "
+              "fields: where one ends and the next begins.",
        .low = 0,
        .is_low_open = true,
        .zero_word = "none",
-       .used_when = used_by({"multistep"})},
+       .used_when = used_by({"multistep", "fields"})},
       {.name = "schedule.gamma",
        .target = at<kSchedule, &ScheduleOptions::gamma>,
        .doc = "Factor of the rate at each milestone.",
@@ -178,7 +203,7 @@ std::vector<Key> schedule_keys() {
        .doc = "Exponent of (1 - t/T).",
        .low = 0,
        .is_low_open = true,
-       .used_when = used_by({"polynomial"})},
+       .used_when = used_by({"polynomial", "fields"})},
       {.name = "schedule.final_lr",
        .target = at<kSchedule, &ScheduleOptions::final_lr>,
        .doc = "Rate at the horizon.",
@@ -203,8 +228,10 @@ std::vector<Key> schedule_keys() {
        .target = at<kSchedule, &ScheduleOptions::decay_rate>,
        .doc = "Rate of lr / (1 + decay_rate * epochs).",
        .low = 0,
-       .used_when = used_by({"inverse_time"})},
+       .used_when = used_by({"inverse_time", "fields"})},
   };
+  for (Key& key : field_keys()) keys.push_back(std::move(key));
+  return keys;
 }
 
 }  // namespace syncopate

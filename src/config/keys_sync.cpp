@@ -300,6 +300,8 @@ std::vector<Key> server_keys() {
 }
 
 std::vector<Key> gossip_keys() {
+  const auto dgc = used_by({"dgc"});
+  const auto sparse_dgc = with(dgc, {"compress.kind", {"top_k", "random_k"}});
   return {
       {.name = "choco.gamma",
        .target = at2<&SyncOptions::choco, &ChocoOptions::gamma>,
@@ -310,22 +312,28 @@ std::vector<Key> gossip_keys() {
        .used_when = used_by({"choco", "deep_squeeze"})},
       {.name = "dgc.warmup_ratios",
        .target = at2<&SyncOptions::dgc, &DgcOptions::warmup_ratios>,
-       .doc = "compress.ratio of the first epochs, one each.",
+       .doc = "compress.ratio at first, one after the other.",
        .low = 0,
        .high = 1,
        .is_high_open = true,
        .zero_word = "none",
-       .used_when = used_by({"dgc"})},
+       .used_when = sparse_dgc},
+      {.name = "dgc.warmup",
+       .target = at2<&SyncOptions::dgc, &DgcOptions::warmup>,
+       .doc = "Length in which all of dgc.warmup_ratios are gone through, "
+              "each for as long as the others; 0: an epoch each.",
+       .low = 0,
+       .used_when = with(sparse_dgc, {"dgc.warmup_ratios", {}})},
       {.name = "dgc.mask_momentum",
        .target = at2<&SyncOptions::dgc, &DgcOptions::mask_momentum>,
        .doc = "Whether the momentum of sent elements is set to zero.",
-       .used_when = used_by({"dgc"})},
+       .used_when = sparse_dgc},
       {.name = "dgc.clip",
        .target = at2<&SyncOptions::dgc, &DgcOptions::clip>,
-       .doc = "Largest norm of a worker's gradient, times 1 / sqrt(workers); "
-              "0: no clipping.",
+       .doc = "Largest norm of each tensor of a worker's gradient with its "
+              "weight decay, times sqrt(workers); 0: no clipping.",
        .low = 0,
-       .used_when = used_by({"dgc"})},
+       .used_when = dgc},
   };
 }
 

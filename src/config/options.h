@@ -39,6 +39,7 @@ struct RunOptions {
 struct EvalOptions {
   Length every{1, true};          // and at the end; 0: at the end only
   std::string model = "average";  // each average rank0 each_and_average
+                                  // centre
   std::string on = "test";        // test validation
   int64_t batch = 250;
   // BatchNorm's running statistics as they are, or recomputed over so many

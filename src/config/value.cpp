@@ -277,8 +277,10 @@ std::optional<std::string> reason_unused(const Key& key,
     CHECK_MSG(other != nullptr, "{} used by {}", key.name, rule.key);
     const std::string now = format_value(*other, options);
     if (rule.values.empty()) {
-      if (now != "0") continue;
-      return fmt::format("is used only with {} > 0", rule.key);
+      if (other->zero_word.empty() && now != "0") continue;
+      if (!other->zero_word.empty() && now != other->zero_word) continue;
+      return fmt::format("is used only with {}{}", rule.key,
+                         other->zero_word.empty() ? " > 0" : "");
     }
     // Under sync_switch, the schemes of its phases count.
     const std::vector<std::string> words = rule.key == "sync.scheme"

@@ -41,7 +41,8 @@ void Adam::step(int64_t offset,
                   .clip_factor = params.clip_factor};
   for_runs(runs_, offset, elems,
            [&](const DecayRun& run, int64_t first, int64_t count) {
-             adam.weight_decay = run.weight_decay;
+             const bool adds_decay = adam.is_decoupled || !params.is_decayed;
+             adam.weight_decay = adds_decay ? run.weight_decay : 0;
              adam.lazy_row = run.row;
              act(first, count, m_.span().subspan(first, count),
                  v_.span().subspan(first, count), adam);

@@ -41,6 +41,9 @@ struct ApplyParams {
   double momentum;                     // of the plan: schemes may change it
   double grad_scale = 1;               // 1/workers
   const float* clip_factor = nullptr;  // of ops/reduce.h, or none
+  // The gradient contains weight decay already: none is added to it. (AdamW's,
+  // which is not part of the gradient, acts all the same.)
+  bool is_decayed = false;
 };
 
 class Optimizer {

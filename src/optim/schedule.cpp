@@ -26,6 +26,7 @@ const std::vector<std::pair<std::string, std::string>>& schedule_table() {
       {"one_cycle",
        "low_lr to high_lr and back over the cycle, then to final_lr"},
       {"inverse_time", "lr / (1 + decay_rate * epochs)"},
+      {"fields", "from rate to rate between milestones, each in its shape"},
   };
   return table;
 }
@@ -68,8 +69,40 @@ double Schedule::rate(double step) const {
     return low +
            (final_lr - low) * std::min(1.0, (at - cycle) / (length - cycle));
   }
+  if (kind == "fields") return rate_in_fields(step);
   CHECK_MSG(kind == "inverse_time", "schedule.kind = {}", kind);
   return lr_ / (1 + options_.decay_rate * step / steps_per_epoch_);
+}
+
+// Of the stretch from begin to end with rates (left, right), u the share of it
+// that is over: left + (right - left) u, or left (1 - u)^power, or
+// left / (1 + decay_rate epochs), epochs from the start of training. (The
+// "strict" schedule of CHOCO-SGD's code, whose power is 2.)
+double Schedule::rate_in_fields(double step) const {
+  const std::vector<Length>& milestones = options_.milestones;
+  size_t field = 0;
+  while (field < milestones.size() &&
+         step >= milestones[field].steps(steps_per_epoch_))
+    ++field;
+  CHECK_MSG(options_.fields.size() == 2 * (milestones.size() + 1),
+            "{} rates, {} milestones", options_.fields.size(),
+            milestones.size());
+  const double left = options_.fields[2 * field];
+  const double right = options_.fields[2 * field + 1];
+  const std::string shape =
+      options_.shapes.empty() ? "linear" : options_.shapes[field];
+  if (shape == "inverse_time")
+    return left / (1 + options_.decay_rate * step / steps_per_epoch_);
+  const double begin =
+      field == 0 ? 0 : milestones[field - 1].steps(steps_per_epoch_);
+  const double end = field < milestones.size()
+                         ? milestones[field].steps(steps_per_epoch_)
+                         : horizon_;
+  const double share =
+      end > begin ? std::min(1.0, (step - begin) / (end - begin)) : 1;
+  if (shape == "linear") return left + (right - left) * share;
+  CHECK_MSG(shape == "polynomial", "schedule.shapes: {}", shape);
+  return left * std::pow(1 - share, options_.power);
 }
 
 }  // namespace syncopate

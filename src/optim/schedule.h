@@ -23,7 +23,7 @@ struct ScheduleOptions {
   Length horizon{};                  // 0: the length of the run
   Length warmup{};                   // linear from warmup_from to lr; 0: none
   double warmup_from = 0;            // rate at the start of the warm-up
-  std::vector<Length> milestones{};  // multistep
+  std::vector<Length> milestones{};  // multistep, fields: ascending
   double gamma = 0.1;                // multistep: factor at each milestone
   double power = 1;                  // polynomial: lr (1 - t/T)^power + final
   double final_lr = 0;    // cosine, polynomial, one_cycle: at the end
@@ -31,6 +31,10 @@ struct ScheduleOptions {
   double high_lr = 3;     // one_cycle: its peak
   Length cycle{};         // one_cycle: up and down; 0: the horizon
   double decay_rate = 1;  // inverse_time: lr / (1 + rate t), t in epochs
+  // fields: rates at both ends of each stretch between milestones, and how the
+  // rate gets from one to the other there (empty: linear everywhere).
+  std::vector<double> fields{};
+  std::vector<std::string> shapes{};  // linear polynomial inverse_time
 };
 
 class Schedule {
@@ -44,6 +48,8 @@ class Schedule {
   double rate(double step) const;
 
  private:
+  double rate_in_fields(double step) const;
+
   ScheduleOptions options_;
   double lr_, horizon_, steps_per_epoch_;
 };

@@ -21,21 +21,22 @@ void Sgd::for_stretches(int64_t offset,
                         int64_t elems,
                         const ApplyParams& params,
                         const Act& act) {
-  for_runs(runs_, offset, elems,
-           [&](const DecayRun& run, int64_t first, int64_t count) {
-             std::span<float> state;
-             if (!momentum_.empty())
-               state = momentum_.span().subspan(offset + first - begin_, count);
-             act(first, count, state,
-                 SgdParams{.rate = static_cast<float>(params.rate),
-                           .momentum = momentum_.empty() ? 0.0f
-                                                         : static_cast<float>(
-                                                               params.momentum),
-                           .weight_decay = run.weight_decay,
-                           .grad_scale = static_cast<float>(params.grad_scale),
-                           .clip_factor = params.clip_factor,
-                           .nesterov = options_.nesterov});
-           });
+  for_runs(
+      runs_, offset, elems,
+      [&](const DecayRun& run, int64_t first, int64_t count) {
+        std::span<float> state;
+        if (!momentum_.empty())
+          state = momentum_.span().subspan(offset + first - begin_, count);
+        act(first, count, state,
+            SgdParams{.rate = static_cast<float>(params.rate),
+                      .momentum = momentum_.empty()
+                                      ? 0.0f
+                                      : static_cast<float>(params.momentum),
+                      .weight_decay = params.is_decayed ? 0 : run.weight_decay,
+                      .grad_scale = static_cast<float>(params.grad_scale),
+                      .clip_factor = params.clip_factor,
+                      .nesterov = options_.nesterov});
+      });
 }
 
 void Sgd::apply(Context& context,

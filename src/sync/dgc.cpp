@@ -8,6 +8,14 @@
 
 namespace syncopate {
 
+namespace {
+
+bool is_sparse(const CompressOptions& options) {
+  return options.kind == "top_k" || options.kind == "random_k";
+}
+
+}  // namespace
+
 Dgc::Dgc(const SchemeParts& parts)
     : SchemeBase(parts,
                  lockstep(parts, 1),
@@ -15,11 +23,16 @@ Dgc::Dgc(const SchemeParts& parts)
                   .buffers = Owner::kWorker,
                   .optimizer = Owner::kWorker}),
       options_(parts.sync.dgc),
-      residual_(context().device(),
-                context().stream(),
-                parts.replica.parameters.size()),
       clip_factor_(context().device(), context().stream(), 1) {
-  std::vector<double> ratios = options_.warmup_ratios;
+  // AdamW's decay is not part of the gradient.
+  if (parts.optimizer.kind != "adamw")
+    decay_ = decay_runs(parts.optimizer, parts.model.parameters(), false);
+  std::vector<double> ratios;
+  if (is_sparse(parts.sync.compress)) {
+    ratios = options_.warmup_ratios;
+    residual_ = {context().device(), context().stream(),
+                 parts.replica.parameters.size()};
+  }
   ratios.push_back(parts.sync.compress.ratio);
   int64_t max_words = 0;
   CompressOptions compress = parts.sync.compress;
@@ -33,37 +46,64 @@ Dgc::Dgc(const SchemeParts& parts)
 }
 
 Compressor& Dgc::compressor_at(int64_t step) {
-  const auto epoch =
-      static_cast<int64_t>(static_cast<double>(step) / parts_.steps_per_epoch);
-  return *compressors_[std::min(epoch, std::ssize(compressors_) - 1)];
+  const int64_t last = std::ssize(compressors_) - 1;
+  double share_steps = parts_.steps_per_epoch;  // of one ratio
+  if (options_.warmup.value > 0)
+    share_steps = options_.warmup.steps(parts_.steps_per_epoch) /
+                  static_cast<double>(last);
+  // Shares may end within a step: the first step of one is the next whole one.
+  constexpr double kRounding = 1e-9;
+  const double shares = static_cast<double>(step) / share_steps + kRounding;
+  return *compressors_[shares < static_cast<double>(last)
+                           ? static_cast<int64_t>(shares)
+                           : last];
 }
 
-const float* Dgc::local_clip() {
-  if (options_.clip <= 0) return clip(1);
-  clip_factor(context(), clip_factor_.data(), replica().gradients, 1,
-              options_.clip / std::sqrt(size()));
-  return clip_factor_.data();
+void Dgc::clip_tensors() {
+  const Replica& mine = replica();
+  for (const DecayRun& run : decay_)
+    if (run.weight_decay != 0)
+      axpy(context(),
+           mine.gradients.span().subspan(run.begin, run.end - run.begin),
+           run.weight_decay,
+           mine.parameters.span().subspan(run.begin, run.end - run.begin));
+  for (const ParameterEntry& entry : parts_.model.parameters().entries()) {
+    const std::span<float> tensor =
+        mine.gradients.span().subspan(entry.offset, entry.elems());
+    clip_factor(context(), clip_factor_.data(), tensor, 1,
+                options_.clip / std::sqrt(size()));
+    scale_by(context(), tensor, clip_factor_.data());
+  }
 }
 
 void Dgc::update(const Plan& plan) {
   const Replica& mine = replica();
   const int64_t step = plan.worker_steps / size();
   Compressor& compressor = compressor_at(step);
+  const bool clips_tensors = options_.clip > 0;
+  if (clips_tensors) clip_tensors();
   mine.optimizer->direction(context(), 0, mine.gradients, mine.parameters,
                             mine.gradients,
                             {.rate = plan.rate,
                              .momentum = plan.momentum,
                              .grad_scale = 1,
-                             .clip_factor = local_clip()});
+                             .clip_factor = clips_tensors ? nullptr : clip(1),
+                             .is_decayed = clips_tensors});
   const std::span<uint32_t> message = gather_->own(compressor.message_words());
-  axpy(context(), residual_, 1, mine.gradients);
-  compressor.encode(context(), message, residual_,
+  std::span<float> p = mine.gradients;
+  if (!residual_.empty()) {
+    axpy(context(), residual_, 1, mine.gradients);
+    p = residual_;
+  }
+  compressor.encode(context(), message, p,
                     {parts_.seed, static_cast<uint64_t>(rank()),
                      static_cast<uint64_t>(step)});
-  compressor.blend(context(), residual_, message, 1, -1);
-  if (options_.mask_momentum)
-    for (const std::span<float> state : mine.optimizer->state())
-      compressor.blend(context(), state, message, 0, 0);
+  if (!residual_.empty()) {
+    compressor.blend(context(), residual_, message, 1, -1);
+    if (options_.mask_momentum)
+      for (const std::span<float> state : mine.optimizer->state())
+        compressor.blend(context(), state, message, 0, 0);
+  }
   times_.add(gather_->exchange(compressor.message_words()));
   gather_->sum(compressor, mine.gradients);
   axpy(context(), mine.parameters, static_cast<float>(-plan.rate / size()),
@@ -72,8 +112,9 @@ void Dgc::update(const Plan& plan) {
 
 void Dgc::visit_state(StateVisitor& visitor) {
   SchemeBase::visit_state(visitor);
-  visitor.visit_device_range(Owner::kWorker, "residual",
-                             parts_.model.parameters(), residual_);
+  if (!residual_.empty())
+    visitor.visit_device_range(Owner::kWorker, "residual",
+                               parts_.model.parameters(), residual_);
 }
 
 std::unique_ptr<Scheme> make_dgc(const SchemeParts& parts) {
@@ -83,9 +124,9 @@ std::unique_ptr<Scheme> make_dgc(const SchemeParts& parts) {
 std::string dgc_obstacle(const SchemeRequest& request) {
   const CompressOptions& compress = request.sync.compress;
   const DgcOptions& dgc = request.sync.dgc;
-  if (compress.kind != "top_k" && compress.kind != "random_k")
+  if (!is_sparse(compress) && compress.kind != "qsgd")
     return "compress.kind: " + compress.kind +
-           " sends all coordinates, expected top_k or random_k with dgc";
+           ", expected top_k, random_k or qsgd with dgc";
   if (compress.kind == "random_k" && !compress.biased)
     return "compress.biased: no, but values that are scaled up are no "
            "contraction, which error feedback needs, expected yes with dgc";
@@ -97,7 +138,12 @@ std::string dgc_obstacle(const SchemeRequest& request) {
           ratio);
   if (dgc.clip > 0 && request.optimizer.clip_norm > 0)
     return "dgc.clip: beside optimizer.clip_norm, expected one of them";
-  if (dgc.mask_momentum && request.optimizer.kind != "sgd")
+  if (dgc.clip > 0 && request.optimizer.kind == "adam" &&
+      request.optimizer.embedding == "lazy")
+    return "dgc.clip: adds weight decay to rows that no sample touched, "
+           "expected 0 or optimizer.embedding = dense";
+  if (is_sparse(compress) && dgc.mask_momentum &&
+      request.optimizer.kind != "sgd")
     return "dgc.mask_momentum: yes, but " + request.optimizer.kind +
            " has state that is no momentum, expected no or optimizer.kind = "
            "sgd";

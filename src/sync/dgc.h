@@ -1,19 +1,23 @@
 // Deep gradient compression (Lin et al. 2018), with ChocoSGD's order of things:
 //
-//   g_i clipped to |g_i| <= dgc.clip / sqrt(N)
-//   d_i = direction of the local optimizer     (weight decay, momentum)
+//   g_i <- g_i + decay * x
+//   each tensor of g_i clipped to a norm of dgc.clip / sqrt(N)
+//   d_i = direction of the local optimizer     (momentum)
 //   p_i = d_i + e_i
 //   q_i = p_i at some coordinates of each tensor, the largest or random ones
-//   e_i <- p_i - q_i                           zero where sent; e_i = 0 at
-//   first m_i <- 0 at these coordinates              dgc.mask_momentum x   <- x
-//   - eta / N * sum_i q_i             in the order of ranks
+//   e_i <- p_i - q_i                           zero where sent; 0 at first
+//   m_i <- 0 at these coordinates              with dgc.mask_momentum
+//   x   <- x - eta / N * sum_i q_i             in the order of ranks
 //
-// The share that is dropped grows from epoch to epoch along dgc.warmup_ratios
-// to compress.ratio. All parameters stay equal to the bit; momentum and
-// BatchNorm's running statistics are each worker's own.
+// The share that is dropped grows along dgc.warmup_ratios to compress.ratio, an
+// epoch each or all of them within dgc.warmup. With compress.kind = qsgd all
+// coordinates travel, q_i = Q(d_i), and as published there is no memory e. All
+// parameters stay equal to the bit; momentum and BatchNorm's running statistics
+// are each worker's own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "optim/decay_runs.h"
 #include "sync/compressed_gather.h"
 #include "sync/scheme_base.h"
 
@@ -27,14 +31,16 @@ class Dgc final : public SchemeBase {
 
  private:
   Compressor& compressor_at(int64_t step);
-  const float* local_clip();
+  // Decays the gradient's tensors and clips them.
+  void clip_tensors();
 
   DgcOptions options_;
-  // One an epoch of the warm-up, then the one that stays.
+  // In the order of the warm-up, then the one that stays.
   std::vector<std::unique_ptr<Compressor>> compressors_;
   std::unique_ptr<CompressedGather> gather_;
-  DeviceVector<float> residual_;  // e
-  DeviceVector<float> clip_factor_;
+  DeviceVector<float> residual_;     // e; empty: there is no memory
+  std::vector<DecayRun> decay_;      // that acts before clipping
+  DeviceVector<float> clip_factor_;  // of a tensor
 };
 
 std::unique_ptr<Scheme> make_dgc(const SchemeParts& parts);

@@ -28,6 +28,15 @@ void Easgd::end_step(const Plan& plan) {
   combine(context(), centre_, {{1 - beta, centre_}, {beta, mean_}});
 }
 
+void Easgd::evaluation_model(EvalModel which,
+                             std::span<float> parameters,
+                             std::span<float> buffers) {
+  const bool is_centre = which == EvalModel::kCentre;
+  SchemeBase::evaluation_model(is_centre ? EvalModel::kAverage : which,
+                               parameters, buffers);
+  if (is_centre) combine(context(), parameters, {{1, centre_}});
+}
+
 void Easgd::visit_state(StateVisitor& visitor) {
   SchemeBase::visit_state(visitor);
   visitor.visit_device_range(Owner::kShared, "centre",

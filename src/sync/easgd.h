@@ -5,7 +5,8 @@
 //   x_i <- x_i - d_i
 //   c   <- c + sum_i d_i = c + beta (mean of x - c)
 //
-// BatchNorm's running statistics stay each worker's own.
+// The paper reports the centre: eval.model = centre. BatchNorm's running
+// statistics stay each worker's own; the centre is evaluated with their mean.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,6 +20,9 @@ class Easgd final : public SchemeBase {
   void enter() override;
   void update(const Plan& plan) override { step_locally(plan); }
   void end_step(const Plan& plan) override;
+  void evaluation_model(EvalModel which,
+                        std::span<float> parameters,
+                        std::span<float> buffers) override;
   void visit_state(StateVisitor& visitor) override;
 
  private:

@@ -78,9 +78,10 @@ struct ChocoOptions {
 };
 
 struct DgcOptions {
-  std::vector<double> warmup_ratios;  // dropped shares, an epoch each
+  std::vector<double> warmup_ratios;  // dropped shares, equally long each
+  Length warmup{};  // of all warmup_ratios together; 0: an epoch each
   bool mask_momentum = true;
-  double clip = 0;  // of each worker's gradient, times 1/sqrt(N); 0: none
+  double clip = 0;  // of each tensor of a worker, times 1/sqrt(N); 0: none
 };
 
 struct PowerSgdOptions {

@@ -57,7 +57,8 @@ struct SyncTimes {
   void add(const SyncTimes& other);
 };
 
-enum class EvalModel : uint8_t { kEach, kAverage, kRank0 };
+// kCentre: easgd's, with the mean of the workers' buffers.
+enum class EvalModel : uint8_t { kEach, kAverage, kRank0, kCentre };
 
 // A series of the scheme's own in /sync of results.h5.
 struct SeriesInfo {

@@ -106,6 +106,8 @@ void SchemeBase::leave() {
 void SchemeBase::evaluation_model(EvalModel which,
                                   std::span<float> parameters,
                                   std::span<float> buffers) {
+  CHECK_MSG(which != EvalModel::kCentre, "{} has no centre",
+            parts_.sync.scheme);
   Device& device = context().device();
   Stream& stream = context().stream();
   const auto fetch = [&](std::span<float> to, std::span<const float> from,

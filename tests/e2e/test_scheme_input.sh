@@ -70,6 +70,16 @@ bad compress.biased "yes" "$(s dgc)" "$(w 3)" --compress.kind=random_k \
 bad dgc.clip "one of them" "$(s dgc)" "$(w 3)" $top_k --dgc.clip=1 \
   --optimizer.clip_norm=1
 bad dgc.warmup_ratios "expected" "$(s dgc)" "$(w 3)" $top_k --dgc.warmup_ratios=1.5
+bad dgc.warmup "only with dgc.warmup_ratios" "$(s dgc)" "$(w 3)" $top_k \
+  "--dgc.warmup=3 steps"
+bad dgc.mask_momentum "top_k or random_k" "$(s dgc)" "$(w 3)" \
+  --compress.kind=qsgd --dgc.mask_momentum=yes
+bad eval.model "average" "$(s local_sgd)" "$(w 3)" --eval.model=centre
+bad schedule.fields "4" "$(s bsp)" "$(w 3)" --schedule.kind=fields \
+  --schedule.milestones=5 --schedule.fields=0.1,0.2
+bad schedule.shapes "expected 2" "$(s bsp)" "$(w 3)" --schedule.kind=fields \
+  --schedule.milestones=5 --schedule.fields=0.1,0.2,0.2,0 \
+  --schedule.shapes=linear
 bad compress.ratio "expected" "$(s choco)" "$(w 3)" $top_k --compress.ratio=1
 bad compress.bits "expected" "$(s choco)" "$(w 3)" --compress.kind=qsgd \
   --compress.bits=0

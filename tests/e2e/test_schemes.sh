@@ -36,7 +36,9 @@ form local_sgd-outer local_sgd --local_sgd.steps=3 --local_sgd.outer=momentum \
 form choco-random choco --topology.kind=ring --compress.kind=random_k \
   --compress.ratio=0.8 --compress.biased=yes --choco.gamma=0.2
 form dgc-random dgc --compress.kind=random_k --compress.ratio=0.9 \
-  --compress.biased=yes --dgc.warmup_ratios=0.5,0.75 --dgc.clip=1
+  --compress.biased=yes --dgc.warmup_ratios=0.5,0.75 \
+  "--dgc.warmup=9 steps" --dgc.clip=1
+form dgc-quantised dgc --compress.kind=qsgd --compress.bits=4
 form asp-dc asp --asp.compensation=per_worker --asp.servers=2
 form ssp-dc ssp --ssp.bound=0 --asp.compensation=per_key --asp.servers=1
 form esync-free esync --esync.query=non_blocking --esync.batchnorm=local

@@ -161,8 +161,8 @@ TEST(Errors, KeysThatTheChosenKindsDoNotUse) {
           "in.ini:6: data.path: is used by data.kind = idx, cifar10, "
           "cifar100, hdf5, image_folder, prepared_images, squad or criteo, not "
           "by synthetic_images",
-          "in.ini:9: schedule.power: is used by schedule.kind = polynomial, "
-          "not by cosine",
+          "in.ini:9: schedule.power: is used by schedule.kind = polynomial "
+          "or fields, not by cosine",
           "in.ini:10: schedule.warmup_from: is used only with "
           "schedule.warmup > 0",
           "in.ini:13: model.depth: is used by model.family = resnet or wrn, "
@@ -184,11 +184,12 @@ TEST(Errors, KeysThatTheChosenKindsDoNotUse) {
 }
 
 TEST(Errors, NoSecondLineForWhatFollowsFromTheFirst) {
-  EXPECT_EQ(errors_of(kGood + "[schedule]\nkind = cosin\npower = 2\n"
-                              "milestones = 5, 4\n"),
-            (Lines{"in.ini:6: schedule.kind: expected constant, multistep, "
-                   "cosine, polynomial, one_cycle or inverse_time, found "
-                   "\"cosin\" (did you mean cosine?)"}));
+  EXPECT_EQ(
+      errors_of(kGood + "[schedule]\nkind = cosin\npower = 2\n"
+                        "milestones = 5, 4\n"),
+      (Lines{"in.ini:6: schedule.kind: expected constant, multistep, "
+             "cosine, polynomial, one_cycle, inverse_time or fields, found "
+             "\"cosin\" (did you mean cosine?)"}));
 }
 
 TEST(Errors, LengthOfTheRun) {
@@ -280,7 +281,7 @@ TEST(Errors, CommandLine) {
           "command line: eval.batch: has no value, expected a whole number >= "
           "1",
           "command line: schedule.power: is used by schedule.kind = "
-          "polynomial, not by constant",
+          "polynomial or fields, not by constant",
       }));
 }
 

@@ -45,8 +45,8 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = options.schedule;
-    collect(a, b, c, d, e, f, g, h, i, j, k, l);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = options.schedule;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
   }
   const auto& [scheme, transport, collective, wire, bucket_mb, tables, bsp,
                ds_sync, asp, ssp, local_sgd, easgd, sync_switch, choco, dgc,
@@ -74,8 +74,8 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
-    const auto& [a, b, c] = dgc;
-    collect(a, b, c);
+    const auto& [a, b, c, d] = dgc;
+    collect(a, b, c, d);
   }
   {
     const auto& [a, b] = power_sgd;
@@ -263,6 +263,8 @@ const std::map<std::string, std::string>& other_values() {
       {"schedule.high_lr", "2"},
       {"schedule.cycle", "40 steps"},
       {"schedule.decay_rate", "0.1"},
+      {"schedule.fields", "0.1 0.6 0.6 0"},
+      {"schedule.shapes", "linear polynomial"},
       {"data.batch_by_worker", "16 32"},
       {"sync.scheme", "local_sgd"},
       {"sync.collective", "butterfly"},
@@ -316,6 +318,7 @@ const std::map<std::string, std::string>& other_values() {
       {"sync_switch.min_change", "0.01"},
       {"choco.gamma", "0.25"},
       {"dgc.warmup_ratios", "0.75 0.9375"},
+      {"dgc.warmup", "4 epochs"},
       {"dgc.mask_momentum", "no"},
       {"dgc.clip", "2"},
       {"compress.kind", "qsgd"},
@@ -383,6 +386,10 @@ TEST(Keys, EachIsReadWhereItIsUsed) {
     if (kind == "squad") settings.emplace("data.vocabulary", "/vocab.txt");
     if (settings["schedule.kind"] == "multistep")
       settings.emplace("schedule.milestones", "5");
+    if (settings["schedule.kind"] == "fields") {
+      settings.emplace("schedule.fields", "0.1 0.6 0.6 0");
+      settings.emplace("schedule.milestones", "5");
+    }
     if (settings["schedule.kind"].empty()) settings.erase("schedule.kind");
     if (settings["sync.scheme"] == "sync_switch")
       settings.emplace("sync_switch.order", "10");

@@ -166,6 +166,32 @@ TEST(Schedule, InverseTimeCountsEpochs) {
   EXPECT_DOUBLE_EQ(s.rate(400), 0.4);
 }
 
+// CHOCO-SGD's "strict": an epoch has 100 steps, training ends at 1000.
+TEST(Schedule, FieldsGoFromRateToRate) {
+  ScheduleOptions options{.kind = "fields",
+                          .milestones = {{2, true}, {600, false}},
+                          .power = 2,
+                          .decay_rate = 0.5,
+                          .fields = {0.1, 0.5, 0.4, 0.4, 0.4, 0}};
+  const Schedule linear = make(options);
+  EXPECT_DOUBLE_EQ(linear.rate(0), 0.1);
+  EXPECT_DOUBLE_EQ(linear.rate(50), 0.2);
+  EXPECT_NEAR(linear.rate(199), 0.1 + 0.4 * 199 / 200, 1e-12);
+  EXPECT_DOUBLE_EQ(linear.rate(200), 0.4);
+  EXPECT_DOUBLE_EQ(linear.rate(599), 0.4);
+  EXPECT_DOUBLE_EQ(linear.rate(800), 0.2);
+  EXPECT_DOUBLE_EQ(linear.rate(1000), 0);
+  EXPECT_DOUBLE_EQ(linear.rate(1200), 0);  // beyond the horizon: its end
+  options.shapes = {"linear", "inverse_time", "polynomial"};
+  const Schedule mixed = make(options);
+  EXPECT_DOUBLE_EQ(mixed.rate(50), 0.2);
+  EXPECT_DOUBLE_EQ(mixed.rate(200), 0.4 / (1 + 0.5 * 2));
+  EXPECT_DOUBLE_EQ(mixed.rate(500), 0.4 / (1 + 0.5 * 5));
+  EXPECT_DOUBLE_EQ(mixed.rate(600), 0.4);
+  EXPECT_DOUBLE_EQ(mixed.rate(900), 0.4 * 0.25 * 0.25);
+  EXPECT_DOUBLE_EQ(mixed.rate(1000), 0);
+}
+
 TEST(Schedule, WarmupStandsInFrontOfAny) {
   for (const char* kind :
        {"constant", "multistep", "cosine", "polynomial", "inverse_time"}) {

@@ -20,7 +20,8 @@ struct CompressedReference {
   using Compress = std::function<
       void(int64_t step, std::span<const double> p, std::span<double> q)>;
   Compress compress;
-  double clip = 0;  // of each worker's gradient
+  double clip = 0;          // of each worker's gradient, before weight decay
+  double clip_tensors = 0;  // of each tensor, with weight decay
   bool masks_momentum = false;
 
   CompressedReference(int N, const ToyRun& run) : residual(N), momentum(N) {
@@ -48,11 +49,23 @@ struct CompressedReference {
           clip > 0 ? std::min(1.0, clip / (std::sqrt(norm) + 1e-6)) : 1;
       std::vector<double> p(x.size()), q(x.size(), 0.0);
       for (size_t i = 0; i < x.size(); ++i) {
-        m[i] = run.optimizer.momentum * m[i] + factor * gradient[i] +
-               run.optimizer.weight_decay * now[i];
-        p[i] = m[i] + e[i];
+        p[i] = factor * gradient[i] + run.optimizer.weight_decay * now[i];
       }
       size_t begin = 0;
+      for (const int64_t elems : run.tensors) {
+        double squares = 0;
+        for (int64_t i = 0; i < elems; ++i)
+          squares += p[begin + i] * p[begin + i];
+        if (clip_tensors > 0 && std::sqrt(squares) >= clip_tensors)
+          for (int64_t i = 0; i < elems; ++i)
+            p[begin + i] *= clip_tensors / std::sqrt(squares);
+        begin += elems;
+      }
+      for (size_t i = 0; i < x.size(); ++i) {
+        m[i] = run.optimizer.momentum * m[i] + p[i];
+        p[i] = m[i] + e[i];
+      }
+      begin = 0;
       for (const int64_t elems : run.tensors) {
         compress(step, std::span(p).subspan(begin, elems),
                  std::span(q).subspan(begin, elems));

@@ -70,14 +70,17 @@ TEST(Dgc, FollowsItsFormula) {
     }
 }
 
-TEST(Dgc, ClipsByTheShareOfAWorker) {
+// Weight decay first, then each tensor by itself; of the three, some are
+// clipped and some are not.
+TEST(Dgc, ClipsTensorsWithWeightDecayByTheShareOfAWorker) {
   ToyRun run = dgc_run();
   run.steps = 5;
+  run.optimizer.weight_decay = 0.4;
   run.sync.dgc.clip = 0.8;
   CompressedReference expected(4, run);
   expected.compress = top_k([](int64_t) { return 0.75; });
   expected.masks_momentum = true;
-  expected.clip = 0.8 / std::sqrt(4);
+  expected.clip_tensors = 0.8 / std::sqrt(4);
   expect_follows(4, run, expected);
 }
 
@@ -97,6 +100,62 @@ TEST(Dgc, DropsMoreFromEpochToEpoch) {
   const int64_t kept = 2 * (5 + 1 + 30) + 2 * (3 + 1 + 20) + 2 * (1 + 1 + 3);
   EXPECT_EQ(test::train_toy(3, run).payload_bytes,
             std::vector<int64_t>(3, 2 * 8 * kept));
+}
+
+TEST(Dgc, WarmsUpWithinALengthOfItsOwn) {
+  ToyRun run = dgc_run(0.9);
+  run.steps = 6;
+  run.steps_per_epoch = 2;
+  run.sync.dgc.warmup_ratios = {0.25, 0.5};
+  run.sync.dgc.warmup = {2, true};  // epochs: four steps
+  const auto two_each = test::train_toy(3, run);
+  run.sync.dgc.warmup = {};
+  EXPECT_EQ(test::train_toy(3, run).parameters, two_each.parameters);
+  run.sync.dgc.warmup = {5, false};  // 0, 1 and 2; 3 and 4
+  CompressedReference expected(3, run);
+  expected.compress = top_k([](int64_t step) {
+    return step < 3 ? 0.25 : step < 5 ? 0.5 : 0.9;
+  });
+  expected.masks_momentum = true;
+  expect_follows(3, run, expected);
+}
+
+// As published: q = Q(momentum), summed in the order of ranks, and nothing is
+// kept of what quantisation loses.
+TEST(Dgc, QuantisesWithoutAMemory) {
+  constexpr int N = 3;
+  ToyRun run = dgc_run();
+  run.sync.compress = {.kind = "qsgd", .bits = 2};
+  run.num_buffers = 0;
+  run.at_boundary = [&](int, int64_t, Scheme& scheme, Replica&) {
+    EXPECT_TRUE(test::CapturedState(scheme)["residual"].empty());
+  };
+  test::TestContext host;
+  const test::ToyModel model(run.tensors, 0);
+  const auto quantise =
+      make_compressor(host.context, run.sync.compress, model.parameters());
+  DeviceVector<float> values(host.context.device(), host.context.stream(), 48);
+  DeviceVector<uint32_t> message(host.context.device(), host.context.stream(),
+                                 quantise->message_words());
+  std::vector<double> x(48);
+  for (int i = 0; i < 48; ++i) x[i] = run.start(0, i);
+  std::vector<std::vector<float>> m(N, std::vector<float>(48, 0.0f));
+  for (uint64_t step = 0; step < static_cast<uint64_t>(run.steps); ++step) {
+    const std::vector<float> now(x.begin(), x.end());
+    for (int rank = 0; rank < N; ++rank) {
+      std::vector<float> gradient(48);
+      test::quadratic_gradient(rank, static_cast<int64_t>(step), now, gradient);
+      for (int i = 0; i < 48; ++i) m[rank][i] = 0.9f * m[rank][i] + gradient[i];
+      values.assign(m[rank]);
+      quantise->encode(host.context, message, values,
+                       {run.seed, static_cast<uint64_t>(rank), step});
+      quantise->decode(host.context, values, message);
+      OnHost q(values);
+      for (int i = 0; i < 48; ++i) x[i] -= 0.1 / N * double{q.values()[i]};
+    }
+  }
+  for (const auto& worker : test::train_toy(N, run).parameters)
+    for (int i = 0; i < 48; ++i) EXPECT_NEAR(worker[i], x[i], 1e-5);
 }
 
 TEST(Dgc, LosesNothing) {
@@ -193,6 +252,18 @@ TEST(Dgc, RefusesWhatDoesNotFit) {
   run.sync.dgc.warmup_ratios = {};
   run.sync.dgc.clip = run.optimizer.clip_norm = 1;
   EXPECT_TRUE(obstacle().starts_with("dgc.clip: "));
+  run.optimizer.clip_norm = 0;
+  EXPECT_EQ(obstacle(), "");
+  run.sync.dgc.mask_momentum = false;
+  run.optimizer.kind = "adam";
+  EXPECT_EQ(obstacle(), "");
+  run.optimizer.embedding = "lazy";
+  EXPECT_TRUE(obstacle().starts_with("dgc.clip: "));
+  run.sync.dgc.clip = 0;
+  run.sync.compress = {.kind = "qsgd"};
+  EXPECT_EQ(obstacle(), "");
+  run.sync.compress.bits = 99;
+  EXPECT_TRUE(obstacle().starts_with("compress.bits"));
 }
 
 }  // namespace
