@@ -95,6 +95,23 @@ TEST(LocalSgd, OfOneStepIsBulkSynchronous) {
   expect_near(result.parameters, bsp.parameters, 1e-6);
 }
 
+// Post-local SGD whose rounds have one step: means of models and of gradients
+// are the same where optimizers are linear, momentum included.
+TEST(LocalSgd, PostLocalOfOneStepIsBulkSynchronous) {
+  for (const int N : {1, 3, 4})
+    for (const bool nesterov : {false, true}) {
+      ToyRun run = local_run(1);
+      run.optimizer.momentum = 0.9;
+      run.optimizer.nesterov = nesterov;
+      run.optimizer.weight_decay = 0.01;
+      run.sync.local_sgd.start = {4, false};
+      const auto post_local = test::train_toy(N, run);
+      run.sync.scheme = "bsp";
+      expect_near(post_local.parameters, test::train_toy(N, run).parameters,
+                  2e-6);
+    }
+}
+
 TEST(LocalSgd, StartsBulkSynchronously) {
   for (const bool in_epochs : {false, true}) {
     ToyRun run = local_run(3);
