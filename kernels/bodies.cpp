@@ -34,6 +34,7 @@ const OpBodies* cuda_bodies() {
       .sgd_direction = cuda::sgd_direction,
       .combine = cuda::combine,
       .compensate = cuda::compensate,
+      .add_in_units = cuda::add_in_units,
       .orthonormalize = cuda::orthonormalize,
       .sign_encode = cuda::sign_encode,
       .sign_blend = cuda::sign_blend,
@@ -60,7 +61,6 @@ const OpBodies* cuda_bodies() {
       .gather_images = cuda::gather_images,
       .can_decode_jpegs = cuda::can_decode_jpegs,
       .decode_jpegs = cuda::decode_jpegs,
-      .add_in_units = cuda::add_in_units,
   };
   return &kBodies;
 }

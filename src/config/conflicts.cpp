@@ -269,6 +269,11 @@ class Judge {
       complain_("schedule.shapes",
                 fmt::format("has {} shapes, expected {}, one a field",
                             schedule.shapes.size(), fields));
+    for (const std::string& shape : schedule.shapes)
+      if (shape != "linear" && shape != "polynomial" && shape != "inverse_time")
+        complain_("schedule.shapes",
+                  fmt::format("{}: expected linear, polynomial or inverse_time",
+                              in_quotes(shape)));
   }
 
   void milestones(const std::vector<Length>& milestones,

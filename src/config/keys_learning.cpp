@@ -78,7 +78,6 @@ std::vector<Key> field_keys() {
        .doc = "How the rate changes in each field: linear; polynomial, its "
               "first rate (1 - t/T)^power; inverse_time, its first rate / (1 "
               "+ decay_rate * epochs), of the run. auto: linear in all.",
-       .choices = {"linear", "polynomial", "inverse_time"},
        .zero_word = "auto",
        .used_when = by_fields},
   };

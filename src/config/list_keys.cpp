@@ -16,9 +16,10 @@ std::string use_text(const Key& key) {
   std::string text;
   for (const UsedWhen& rule : key.used_when) {
     if (!text.empty()) text += " and ";
-    text += rule.values.empty()
-                ? fmt::format("{} > 0", rule.key)
-                : fmt::format("{} = {}", rule.key, in_words(rule.values));
+    if (!rule.values.empty())
+      text += fmt::format("{} = {}", rule.key, in_words(rule.values));
+    else
+      text += rule.key + (find_key(rule.key)->zero_word.empty() ? " > 0" : "");
   }
   return text;
 }

@@ -58,6 +58,7 @@ struct OpBodies {
   decltype(syncopate::sgd_direction)* sgd_direction;
   decltype(syncopate::combine)* combine;
   decltype(syncopate::compensate)* compensate;
+  decltype(syncopate::add_in_units)* add_in_units;
   decltype(syncopate::orthonormalize)* orthonormalize;
   decltype(syncopate::sign_encode)* sign_encode;
   decltype(syncopate::sign_blend)* sign_blend;
@@ -85,7 +86,6 @@ struct OpBodies {
   // Null on the CPU.
   decltype(syncopate::can_decode_jpegs)* can_decode_jpegs;
   decltype(syncopate::decode_jpegs)* decode_jpegs;
-  decltype(syncopate::add_in_units)* add_in_units;
 };
 
 const OpBodies& cpu_bodies();

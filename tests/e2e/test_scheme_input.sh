@@ -80,6 +80,9 @@ bad schedule.fields "4" "$(s bsp)" "$(w 3)" --schedule.kind=fields \
 bad schedule.shapes "expected 2" "$(s bsp)" "$(w 3)" --schedule.kind=fields \
   --schedule.milestones=5 --schedule.fields=0.1,0.2,0.2,0 \
   --schedule.shapes=linear
+bad schedule.shapes "inverse_time" "$(s bsp)" "$(w 3)" --schedule.kind=fields \
+  --schedule.milestones=5 --schedule.fields=0.1,0.2,0.2,0 \
+  --schedule.shapes=linear,linaer
 bad compress.ratio "expected" "$(s choco)" "$(w 3)" $top_k --compress.ratio=1
 bad compress.bits "expected" "$(s choco)" "$(w 3)" --compress.kind=qsgd \
   --compress.bits=0

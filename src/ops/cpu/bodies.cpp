@@ -34,6 +34,7 @@ const OpBodies& cpu_bodies() {
       .sgd_direction = cpu::sgd_direction,
       .combine = cpu::combine,
       .compensate = cpu::compensate,
+      .add_in_units = cpu::add_in_units,
       .orthonormalize = cpu::orthonormalize,
       .sign_encode = cpu::sign_encode,
       .sign_blend = cpu::sign_blend,
@@ -60,7 +61,6 @@ const OpBodies& cpu_bodies() {
       .gather_images = cpu::gather_images,
       .can_decode_jpegs = nullptr,
       .decode_jpegs = nullptr,
-      .add_in_units = cpu::add_in_units,
   };
   return kBodies;
 }

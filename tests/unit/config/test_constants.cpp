@@ -30,7 +30,10 @@ const std::vector<Change>& changes() {
       {"ds_sync.radices", "auto", "2 4"},
       {"ds_sync.group", "0", "2"},
       {"ds_sync.place", "before_forward", "after_update"},
-      {"ds_sync.batchnorm", "averaged", "local"},
+      {"ds_sync.batchnorm",
+       "averaged",
+       "local",
+       {"ds_sync.place=after_update"}},
       {"ds_sync.restart", "epoch", "never"},
       {"ds_sync.final_average", "no", "yes"},
       {"local_sgd.steps", "5", "7"},
@@ -39,7 +42,7 @@ const std::vector<Change>& changes() {
       {"local_sgd.outer_momentum", "0.9", "0.5", {"local_sgd.outer=momentum"}},
       {"local_sgd.outer_nesterov", "no", "yes", {"local_sgd.outer=momentum"}},
       {"local_sgd.start", "0", "4 steps"},
-      {"local_sgd.batchnorm", "averaged", "local", {"local_sgd.steps=8"}},
+      {"local_sgd.batchnorm", "averaged", "local", {"local_sgd.steps=23"}},
       {"easgd.steps", "3", "4"},
       {"easgd.beta", "0.9", "0.5"},
       {"power_sgd.rank", "1", "2"},
@@ -109,7 +112,9 @@ Outcome outcome_of(const std::string& scheme,
                    const Change& change,
                    const std::string& value) {
   std::map<std::string, std::string> settings = {
-      {"run.steps", "23"}, {"data.kind", "synthetic"}, {"sync.scheme", scheme}};
+      {"run.steps", "23"},
+      {"data.kind", "synthetic_images"},
+      {"sync.scheme", scheme}};
   if (scheme == "dgc") settings["compress.kind"] = "top_k";
   if (scheme == "sync_switch") {
     settings["sync_switch.order"] = "10";

@@ -264,7 +264,7 @@ const std::map<std::string, std::string>& other_values() {
       {"schedule.cycle", "40 steps"},
       {"schedule.decay_rate", "0.1"},
       {"schedule.fields", "0.1 0.6 0.6 0"},
-      {"schedule.shapes", "linear polynomial"},
+      {"schedule.shapes", "linear linear"},
       {"data.batch_by_worker", "16 32"},
       {"sync.scheme", "local_sgd"},
       {"sync.collective", "butterfly"},
