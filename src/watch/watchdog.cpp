@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "watch/guardian.h"
 #include "watch/operations.h"
 
 namespace syncopate {
@@ -116,6 +117,7 @@ void Watchdog::report_to(const std::string& path) {
 }
 
 bool Watchdog::may_leave(int code) {
+  end_in_silence();
   leaving_code_ = code;
   ring_.wake();
   while (answer_ == Answer::kNone) nap(0.01);
@@ -354,6 +356,7 @@ void Watchdog::begin_end(const Note& note) {
   if (end_ != nullptr || answer_ == Answer::kSpeak) return;
   if (is_leaving && leaving_since_s_ >= 0 && note.origin > rank_) return;
   end_ = std::make_unique<End>();
+  end_in_silence();
   end_->cause = note.kind;
   end_->subject = is_leaving ? note.origin : note.subject;
   end_->code = note.code;
@@ -441,6 +444,7 @@ void Watchdog::speak() {
 }
 
 void Watchdog::exit_with(int code) {
+  end_in_silence();
   ring_.flush(3 * kTickS);
   if (tell_launcher != nullptr) tell_launcher(code);
   _exit(code);

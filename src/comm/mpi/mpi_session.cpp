@@ -59,6 +59,7 @@ void flush_output() {
 // one, whose code becomes 0 or 9. Its PMI server takes the job's code by
 // "abort", on which it ends the other ranks. (Slurm keeps the code anyway.)
 void tell_hydra(int code) {
+  end_in_silence();
   const char* descriptor = std::getenv("PMI_FD");
   if (std::getenv("HYDI_CONTROL_FD") == nullptr || descriptor == nullptr) {
     return;
