@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -344,7 +345,8 @@ void Recorder::finish(const Position& at,
       since(now.bytes_sent[kPayload], base_.bytes_sent[kPayload]),
       since(now.messages_sent[kPayload], base_.messages_sent[kPayload]),
       since(now.bytes_sent[kControl], base_.bytes_sent[kControl]),
-      static_cast<double>(skipped_steps_)};
+      static_cast<double>(skipped_steps_),
+      static_cast<double>(scheme_.steps_done())};
   std::vector<std::vector<double>> all;
   uncounted([&] {
     all = all_gather(endpoint_, endpoint_.world_group(), mine, tags::kResults,
@@ -355,13 +357,17 @@ void Recorder::finish(const Position& at,
   for (const auto& worker : all)
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += worker[i];
   const double trained_s = time_s_ - resumed_time_s_;
+  std::vector<int64_t> steps;  // by worker, of the whole run
+  for (const auto& worker : all)
+    steps.push_back(static_cast<int64_t>(worker.back()));
   const Totals totals{.samples = total_samples_ + sums[6],
                       .samples_per_s = trained_s > 0 ? sums[5] / trained_s : 0,
                       .trained_s = trained_s,
                       .bytes = total_bytes_ + sums[7],
                       .messages = total_messages_ + sums[8],
                       .control_bytes = total_control_ + sums[9],
-                      .skipped = sums[10]};
+                      .skipped = sums[10],
+                      .steps = std::move(steps)};
   log_end(at, stopped_by == "none" ? how : how + " by " + stopped_by, all,
           totals);
   summarize(how, stopped_by, totals);

@@ -128,6 +128,7 @@ class Recorder {
   struct Totals {
     double samples, samples_per_s, trained_s, bytes, messages, control_bytes;
     double skipped;
+    std::vector<int64_t> steps;  // by worker
   };
   void log_end(const Position& at,
                const std::string& how,

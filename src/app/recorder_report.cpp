@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "app/recorder.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -52,6 +54,22 @@ void declare_clocks(Table& table) {
   Column virtual_clock = real_column(
       "virtual_s", "s", "virtual time of the last worker; NaN under MPI");
   table.declare(virtual_clock);
+}
+
+bool is_free_running(const SyncOptions& sync) {
+  const std::vector<std::string> schemes = schemes_in_use(sync);
+  return std::any_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
+    return scheme_info(keyword).is_free_running;
+  });
+}
+
+// "40, 10 (10 to 40)"; of many workers the extremes alone.
+std::string steps_text(const std::vector<int64_t>& steps) {
+  constexpr size_t kMaxListed = 16;
+  const auto [least, most] = std::minmax_element(steps.begin(), steps.end());
+  const std::string extremes = fmt::format("{} to {}", *least, *most);
+  if (steps.size() > kMaxListed) return extremes;
+  return fmt::format("{} ({})", fmt::join(steps, ", "), extremes);
 }
 
 }  // namespace
@@ -250,6 +268,8 @@ void Recorder::log_end(const Position& at,
       human_bytes(totals.bytes), totals.messages,
       human_bytes(totals.control_bytes),
       endpoint_.traffic().is_modelled ? " (native: modelled)" : "");
+  if (is_free_running(engine_.options.sync))
+    log.line("  the whole run's steps by worker: {}", steps_text(totals.steps));
   if (totals.skipped > 0)
     log.line(
         "  steps of a worker whose gradient was not finite, and left out: "
