@@ -96,6 +96,8 @@ class Endpoint {
   virtual void wait_for(Event& event);
 
   virtual Time now() const = 0;
+  // Whether now() is a virtual clock, by which step times are known exactly.
+  virtual bool has_virtual_time() const = 0;
 
   // inproc: this worker's virtual clock moves on by `seconds` and workers that
   // are now behind it run first. MPI: nothing, time passes by itself.

@@ -21,10 +21,11 @@ std::vector<Key> model_keys();
 std::vector<Key> data_keys();
 std::vector<Key> optimizer_keys();
 std::vector<Key> schedule_keys();
-std::vector<Key> sync_keys();       // of [sync] and [bsp]
-std::vector<Key> ds_sync_keys();    // of [ds_sync]
-std::vector<Key> local_keys();      // of [local_sgd] [easgd] [power_sgd]
-std::vector<Key> server_keys();     // of [asp] [ssp] [esync]
+std::vector<Key> sync_keys();     // of [sync] and [bsp]
+std::vector<Key> ds_sync_keys();  // of [ds_sync]
+std::vector<Key> local_keys();    // of [local_sgd] [easgd] [power_sgd]
+std::vector<Key> server_keys();   // of [asp] [ssp]
+std::vector<Key> esync_keys();
 std::vector<Key> switching_keys();  // of [sync_switch]
 std::vector<Key> gossip_keys();     // of [choco] [dgc]
 std::vector<Key> message_keys();    // of [compress] [topology]

@@ -281,10 +281,11 @@ const std::vector<Key>& key_table() {
   static const std::vector<Key> table = [] {
     std::vector<Key> all;
     for (const auto section :
-         {run_keys, device_keys, watch_keys, model_keys, data_keys,
-          optimizer_keys, schedule_keys, sync_keys, ds_sync_keys, local_keys,
-          server_keys, switching_keys, gossip_keys, message_keys, eval_keys,
-          checkpoint_keys, virtual_keys, straggler_keys, fault_keys})
+         {run_keys,        device_keys,    watch_keys,     model_keys,
+          data_keys,       optimizer_keys, schedule_keys,  sync_keys,
+          ds_sync_keys,    local_keys,     server_keys,    esync_keys,
+          switching_keys,  gossip_keys,    message_keys,   eval_keys,
+          checkpoint_keys, virtual_keys,   straggler_keys, fault_keys})
       for (Key& key : section()) all.push_back(std::move(key));
     return all;
   }();

@@ -1,4 +1,5 @@
 // The keys of [sync], of each scheme, of [compress] and [topology].
+#include "base/text.h"
 #include "config/key_sections.h"
 
 namespace syncopate {
@@ -53,6 +54,10 @@ Words scheme_keywords() {
   Words words;
   for (const SchemeInfo& info : scheme_table()) words.push_back(info.keyword);
   return words;
+}
+
+bool is_epsilon(const std::string& text) {
+  return text == "auto" || parse_double(text).value_or(-1) >= 0;
 }
 
 // Of the networks that have BatchNorm.
@@ -229,7 +234,6 @@ std::vector<Key> local_keys() {
 
 std::vector<Key> server_keys() {
   const auto server = used_by({"asp", "ssp"});
-  const auto esync = used_by({"esync"});
   return {
       {.name = "asp.servers",
        .target = at2<&SyncOptions::asp, &AspOptions::servers>,
@@ -251,6 +255,15 @@ std::vector<Key> server_keys() {
        .low = 0,
        .used_when =
            with(server, {"asp.compensation", {"per_worker", "per_key"}})},
+      {.name = "asp.batchnorm",
+       .target = at2<&SyncOptions::asp, &AspOptions::batchnorm>,
+       .doc = "Running statistics of BatchNorm: each worker's own, or "
+              "variables of the server, which adds the workers' changes (as "
+              "in TensorFlow's parameter servers).",
+       .choices = {"local", "shared"},
+       // Whatever phases sync_switch has: its inputs differ in their order.
+       .used_when =
+           with(used_by({"asp", "ssp", "sync_switch"}), kHasBatchNorm)},
       {.name = "asp.record",
        .target = at2<&SyncOptions::asp, &AspOptions::record>,
        .doc = "Whether the order of arrivals is written to order.h5 of the "
@@ -267,6 +280,12 @@ std::vector<Key> server_keys() {
        .doc = "Steps that a worker may be ahead of the slowest.",
        .low = 0,
        .used_when = used_by({"ssp"})},
+  };
+}
+
+std::vector<Key> esync_keys() {
+  const auto esync = used_by({"esync"});
+  return {
       {.name = "esync.global_lr",
        .target = at2<&SyncOptions::esync, &EsyncOptions::global_lr>,
        .doc = "Rate of the mean of the workers' differences.",
@@ -281,8 +300,10 @@ std::vector<Key> server_keys() {
        .used_when = esync},
       {.name = "esync.epsilon_steps",
        .target = at2<&SyncOptions::esync, &EsyncOptions::epsilon_steps>,
-       .doc = "The same in steps of the worker itself; both are added.",
-       .low = 0,
+       .doc = "The same in steps of the worker itself; both are added. auto: "
+              "0 in virtual time, where step times are exact, and 0.1 under "
+              "MPI, where they vary.",
+       .form = {"auto or a number >= 0", is_epsilon},
        .used_when = esync},
       {.name = "esync.query",
        .target = at2<&SyncOptions::esync, &EsyncOptions::query>,

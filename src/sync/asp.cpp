@@ -8,25 +8,30 @@
 namespace syncopate {
 
 Asp::Asp(const SchemeParts& parts, int64_t bound)
-    : SchemeBase(parts,
-                 std::make_unique<Tickets>(parts.endpoint, bound),
-                 {.parameters = Owner::kShared,
-                  .buffers = Owner::kWorker,
-                  .optimizer = Owner::kWorker}),
+    : SchemeBase(
+          parts,
+          std::make_unique<Tickets>(parts.endpoint, bound),
+          {.parameters = Owner::kShared,
+           .buffers = parts.sync.asp.batchnorm == "shared" ? Owner::kShared
+                                                           : Owner::kWorker,
+           .optimizer = Owner::kWorker}),
       exchange_(parts),
       stale_(parts.endpoint.size()),
       order_(parts, exchange_.num_shards(), bound) {
-  if (rank() < exchange_.num_shards()) {
-    const ShardExchange::Slice own = exchange_.slice(rank());
-    shard_ =
-        std::make_unique<ParameterShard>(parts, own.offset, own.elems, bound);
-  }
+  if (rank() < exchange_.num_shards())
+    shard_ = std::make_unique<ParameterShard>(
+        parts, exchange_.slice(rank()), exchange_.statistics_slice(rank()),
+        bound);
   order_.attach(tickets(), shard_.get());
 }
 
 OnHost Asp::own_slice(std::span<float> range) {
+  return own_slice(range, exchange_.slice(rank()));
+}
+
+OnHost Asp::own_slice(std::span<float> range, const Slice& slice) {
   return {context().device(), context().stream(),
-          range.subspan(shard_->offset(), shard_->elems())};
+          range.subspan(slice.offset, slice.elems)};
 }
 
 void Asp::enter() {
@@ -59,8 +64,10 @@ void Asp::begin(const Segment& segment) {
   endpoint().set_clock(segment.earliest);
   SchemeBase::begin(segment);
   if (shard_)
-    shard_->begin(endpoint(), segment,
-                  own_slice(replica().parameters).values());
+    shard_->begin(
+        endpoint(), segment, own_slice(replica().parameters).values(),
+        own_slice(replica().buffers, exchange_.statistics_slice(rank()))
+            .values());
   barrier(endpoint(), world_, tags::kCollective);
   endpoint().set_clock(here);
 }
@@ -100,7 +107,7 @@ void Asp::quiesce() {
   if (shard_) shard_->end(endpoint());
   is_open_ = false;
   check_counters();
-  exchange_.gather_parameters(shard_ ? shard_->values() : std::span<float>());
+  exchange_.gather_replica(shard_.get());
 }
 
 // Every push has been applied once, by every shard.

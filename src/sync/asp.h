@@ -11,7 +11,10 @@
 // state is theirs: replica.optimizer is freed meanwhile. With N equal shards, a
 // step sends 2 (N-1)/N times the model. One worker is sequential SGD.
 //
-// BatchNorm's running statistics stay each worker's own.
+// BatchNorm's running statistics stay each worker's own, or with
+// asp.batchnorm = shared are kept by the server as the parameters are: a push
+// brings what the forward pass made of them, a pull what all workers' passes
+// did.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -45,6 +48,7 @@ class Asp : public SchemeBase {
   void await_pulled();
   // The own shard's slice of a range of the model's length.
   OnHost own_slice(std::span<float> range);
+  OnHost own_slice(std::span<float> range, const Slice& slice);
 
   ShardExchange exchange_;
   std::unique_ptr<ParameterShard> shard_;  // of the first workers

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/text.h"
 #include "comm/tags.h"
 #include "ops/combine.h"
 
@@ -11,6 +12,10 @@ namespace {
 constexpr Tag kToServer = tags::kStateServer;
 constexpr Tag kAnswer = tags::kStateServer + 1;
 constexpr Tag kCount = tags::kStateServer + 2;
+
+// Step times under MPI vary, and a step that ends late makes everybody wait;
+// one that is left out costs its worker a step at most.
+constexpr double kMeasuredEpsilon = 0.1;
 
 enum Kind { kQuery, kReset, kEnd };
 struct Letter {
@@ -32,10 +37,16 @@ Esync::Esync(const SchemeParts& parts)
       waits_for_answer_(parts.sync.esync.query == "blocking"),
       server_(parts.endpoint.size(),
               parts.sync.esync.epsilon_s,
-              parts.sync.esync.epsilon_steps),
+              epsilon_steps(parts)),
       anchor_(parts.context.device(),
               parts.context.stream(),
               parts.replica.parameters.size()) {}
+
+double Esync::epsilon_steps(const SchemeParts& parts) {
+  const std::string& epsilon = parts.sync.esync.epsilon_steps;
+  if (epsilon != "auto") return parse_double(epsilon).value();
+  return parts.endpoint.has_virtual_time() ? 0 : kMeasuredEpsilon;
+}
 
 // --- the state server, and talking to it -------------------------------------
 

@@ -49,6 +49,9 @@ class Esync final : public SchemeBase {
   bool aggregate(At at);  // whether all workers are at the boundary
   void start_round();
 
+  // esync.epsilon_steps, where auto is meant for this world.
+  static double epsilon_steps(const SchemeParts& parts);
+
   bool averages_batchnorm_, waits_for_answer_;
   StateServer server_;
   Task service_;

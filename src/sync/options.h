@@ -33,6 +33,7 @@ struct AspOptions {
   int64_t servers = 0;                // shards; 0: one a worker
   std::string compensation = "none";  // none | per_worker | per_key (DC-ASGD)
   double lambda = 0.04;               // of the compensation
+  std::string batchnorm = "local";    // running statistics: local | shared
   bool record = false;                // write order.h5 of arrivals
   std::string replay;                 // such a file; empty: as they come
 };
@@ -91,8 +92,9 @@ struct PowerSgdOptions {
 
 struct EsyncOptions {
   double global_lr = 1;
-  double epsilon_s = 0;        // seconds
-  double epsilon_steps = 0.1;  // times the worker's own step; the sum counts
+  double epsilon_s = 0;  // seconds
+  // Times the worker's own step, or auto; both are added.
+  std::string epsilon_steps = "auto";
   std::string query = "blocking";      // blocking | non_blocking
   std::string batchnorm = "averaged";  // averaged | local
 };

@@ -9,11 +9,11 @@
 namespace syncopate {
 
 ParameterShard::ParameterShard(const SchemeParts& parts,
-                               int64_t offset,
-                               int64_t elems,
+                               const Slice& parameters,
+                               const Slice& statistics,
                                int64_t bound)
-    : offset_(offset),
-      elems_(elems),
+    : offset_(parameters.offset),
+      elems_(parameters.elems),
       bound_(bound),
       wire_(parts.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32),
       compensation_(
@@ -27,15 +27,17 @@ ParameterShard::ParameterShard(const SchemeParts& parts,
       optimizer_(make_optimizer(context_,
                                 parts.optimizer,
                                 parts.model.parameters(),
-                                offset,
-                                elems)),
-      x_(elems),
+                                offset_,
+                                elems_)),
+      x_(elems_),
+      statistics_(statistics.elems),
       lanes_(parts.endpoint.size()) {
-  if (wire_ == Wire::kBf16) gradient_.resize(elems);
-  if (compensation_ == Compensation::kPerKey) previous_.resize(elems);
+  if (wire_ == Wire::kBf16) gradient_.resize(elems_);
+  if (compensation_ == Compensation::kPerKey) previous_.resize(elems_);
   for (Lane& lane : lanes_) {
-    lane.travels = Buffer(*device_, wire_bytes(wire_, elems));
-    if (compensation_ == Compensation::kPerWorker) lane.backup.resize(elems);
+    lane.travels = Buffer(*device_, wire_bytes(wire_, elems_));
+    if (compensation_ == Compensation::kPerWorker) lane.backup.resize(elems_);
+    lane.statistics.resize(statistics.elems);
   }
 }
 
@@ -53,14 +55,18 @@ void ParameterShard::enter(std::span<const float> parameters) {
 
 void ParameterShard::begin(Endpoint& endpoint,
                            const Segment& segment,
-                           std::span<const float> parameters) {
-  CHECK(services_.empty() && std::ssize(parameters) == elems_);
+                           std::span<const float> parameters,
+                           std::span<const float> statistics) {
+  CHECK(services_.empty() && std::ssize(parameters) == elems_ &&
+        statistics.size() == statistics_.size());
   std::copy(parameters.begin(), parameters.end(), x_.begin());
+  std::copy(statistics.begin(), statistics.end(), statistics_.begin());
   for (Lane& lane : lanes_) {
     lane.state = Lane::State::kComputes;
     lane.clock = 0;
     lane.num_updates = num_updates_;
     if (!lane.backup.empty()) lane.backup = x_;
+    lane.pulled_statistics = statistics_;
   }
   for (int rank = 0; rank < endpoint.size(); ++rank)
     services_.push_back(
@@ -79,10 +85,13 @@ void ParameterShard::serve(Endpoint& endpoint, int rank) {
     endpoint.wait(
         endpoint.irecv({&lane.push, sizeof lane.push}, rank, tags::kServer));
     for (Request& send : lane.sends)
-      endpoint.wait(std::exchange(send, nullptr));
+      if (send) endpoint.wait(std::exchange(send, nullptr));
     if (lane.push.is_at_boundary != 0) break;
     endpoint.wait(endpoint.irecv({lane.travels.data(), lane.travels.bytes()},
                                  rank, tags::kServer + 1));
+    if (!statistics_.empty())
+      endpoint.wait(endpoint.irecv(bytes_span(std::span(lane.statistics)), rank,
+                                   tags::kServer + 2));
     lane.state = Lane::State::kPushed;
     settle(endpoint);
   }
@@ -134,6 +143,9 @@ void ParameterShard::apply(int rank, Time now) {
   }
   optimizer_->apply(context_, offset_, x_, g,
                     {.rate = lane.push.rate, .momentum = lane.push.momentum});
+  for (size_t i = 0; i < statistics_.size(); ++i)
+    statistics_[i] =
+        lane.statistics[i] + (statistics_[i] - lane.pulled_statistics[i]);
   lane.pull.staleness = num_updates_ - lane.num_updates;
   lane.applied_at = now;
   ++lane.clock;
@@ -152,6 +164,7 @@ void ParameterShard::answer(Endpoint& endpoint, int rank) {
     lane.backup = x_;
     if (wire_ == Wire::kBf16) round_to_bf16(lane.backup.data(), elems_);
   }
+  lane.statistics = lane.pulled_statistics = statistics_;
   lane.pull.held_s = endpoint.now() - lane.applied_at;
   lane.num_updates = num_updates_;
   lane.state = Lane::State::kComputes;
@@ -160,6 +173,10 @@ void ParameterShard::answer(Endpoint& endpoint, int rank) {
   lane.sends[1] =
       endpoint.isend({lane.travels.data(), lane.travels.bytes()}, rank,
                      tags::kServerAnswer + 1, Traffic::kPayload);
+  if (!statistics_.empty())
+    lane.sends[2] =
+        endpoint.isend(bytes_view(std::span<const float>(lane.statistics)),
+                       rank, tags::kServerAnswer + 2, Traffic::kPayload);
 }
 
 }  // namespace syncopate

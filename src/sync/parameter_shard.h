@@ -12,6 +12,17 @@
 // algorithm 2), or x before the last update, whoever made it (per_key: MXNet's
 // DCASGD).
 //
+// With asp.batchnorm = shared, a slice of BatchNorm's running statistics too.
+// Worker i's forward pass made u of the statistics p that it pulled last:
+//
+//   s <- s + (u - p), computed as u + (s - p)
+//   answer s, with x
+//
+// as the moving averages of TensorFlow's parameter servers are changed. Where
+// nobody else pushed in between, s = p, so that one worker's statistics are
+// those of sequential training to the bit. Statistics travel in fp32 whatever
+// sync.wire says.
+//
 // One service a worker: what it says next comes after its last answer, so its
 // gradient and its answer share memory (of a slice a worker), and no worker's
 // slow message holds up another's.
@@ -26,8 +37,14 @@
 
 namespace syncopate {
 
-// Travels before a slice's gradient (tags::kServer; the gradient + 1), and
-// before a slice's values (tags::kServerAnswer; the values + 1).
+// A part of a flat range.
+struct Slice {
+  int64_t offset = 0, elems = 0;
+};
+
+// Travels before a slice's gradient (tags::kServer; the gradient + 1, its
+// statistics, if it has any, + 2), and before a slice's values
+// (tags::kServerAnswer; the values + 1, the statistics + 2).
 struct PushHeader {
   int64_t is_at_boundary = 0;  // 1: nothing follows, now or before begin()
   double rate = 0, momentum = 0;
@@ -39,16 +56,18 @@ struct PullHeader {
 
 class ParameterShard {
  public:
-  // Elements [offset, offset + elems) of the model's parameters.
+  // Slices of the model's parameters and, where they are shared, of its
+  // statistics.
   ParameterShard(const SchemeParts& parts,
-                 int64_t offset,
-                 int64_t elems,
+                 const Slice& parameters,
+                 const Slice& statistics,
                  int64_t bound);
 
   // Between boundaries only.
   int64_t offset() const { return offset_; }
   int64_t elems() const { return elems_; }
-  std::span<float> values() { return x_; }
+  std::span<const float> values() const { return x_; }
+  std::span<const float> statistics() const { return statistics_; }
   Optimizer& optimizer() { return *optimizer_; }
   int64_t num_updates() const { return num_updates_; }
   // Pushes are noted in `order`; pushes are applied in that of `replay` only.
@@ -59,10 +78,12 @@ class ParameterShard {
 
   // A new model: as if this were its state ever since.
   void enter(std::span<const float> parameters);
-  // All workers hold `parameters` (this slice of them); serves.
+  // All workers hold `parameters` and `statistics` (these slices of them);
+  // serves.
   void begin(Endpoint& endpoint,
              const Segment& segment,
-             std::span<const float> parameters);
+             std::span<const float> parameters,
+             std::span<const float> statistics);
   // Once all workers are at the boundary.
   void end(Endpoint& endpoint);
 
@@ -75,9 +96,11 @@ class ParameterShard {
     Time applied_at = 0;
     PushHeader push;
     PullHeader pull;
-    Buffer travels;             // gradient or values, as on the wire
-    std::vector<float> backup;  // per_worker
-    Request sends[2];
+    Buffer travels;                        // gradient or values, as on the wire
+    std::vector<float> backup;             // per_worker
+    std::vector<float> statistics;         // as they travel
+    std::vector<float> pulled_statistics;  // as they were answered last
+    Request sends[3];
   };
   void serve(Endpoint& endpoint, int rank);
   // Applies and answers what can be. Does not wait: services take turns at
@@ -100,6 +123,7 @@ class ParameterShard {
   std::unique_ptr<Optimizer> optimizer_;
   std::vector<float> x_, gradient_;  // gradient_: where it travels as bf16
   std::vector<float> previous_;      // per_key
+  std::vector<float> statistics_;
   int64_t num_updates_ = 0;
   std::vector<Lane> lanes_;  // by rank
   std::vector<Task> services_;

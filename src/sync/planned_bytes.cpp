@@ -72,7 +72,10 @@ struct Formulas {
   // Pushes to the shards of others, and answers from the own one: of the whole
   // model all but what stays with its worker, 1/N, wherever the shards are.
   double server() const {
-    return 2.0 * static_cast<double>(D) * value_bytes() * (N - 1) / N;
+    double model = static_cast<double>(D) * value_bytes();
+    if (request.sync.asp.batchnorm == "shared")
+      model += static_cast<double>(buffers) * sizeof(float);
+    return 2.0 * model * (N - 1) / N;
   }
 };
 

@@ -22,15 +22,26 @@ ShardExchange::ShardExchange(const SchemeParts& parts)
       parameters_(parts.context.device(), parts.replica.parameters),
       ready_(parts.context.device().make_event()),
       pulls_(num_shards_) {
+  if (parts.sync.asp.batchnorm == "shared" && !parts.replica.buffers.empty()) {
+    statistics_.emplace(parts.context.device(), parts.replica.buffers);
+    pushed_statistics_.resize(parts.replica.buffers.size());
+  }
   if (wire_ == Wire::kF32) return;
   packed_push_.resize(parts.replica.parameters.size());
   packed_pull_.resize(parts.replica.parameters.size());
 }
 
-ShardExchange::Slice ShardExchange::slice(int shard) const {
-  const int64_t elems = parts_.replica.parameters.size();
+Slice ShardExchange::part(int64_t elems, int shard) const {
   const int64_t begin = elems * shard / num_shards_;
   return {begin, elems * (shard + 1) / num_shards_ - begin};
+}
+
+Slice ShardExchange::slice(int shard) const {
+  return part(parts_.replica.parameters.size(), shard);
+}
+
+Slice ShardExchange::statistics_slice(int shard) const {
+  return part(std::ssize(pushed_statistics_), shard);
 }
 
 void ShardExchange::start(double rate, double momentum) {
@@ -50,9 +61,7 @@ Bytes ShardExchange::on_wire(std::vector<uint16_t>& packed,
   return {data, wire_bytes(wire_, part.elems)};
 }
 
-// Begins with the own shard, so that not all workers are at the same one.
-void ShardExchange::run(Endpoint& endpoint) {
-  sends_.clear();
+void ShardExchange::receive(Endpoint& endpoint) {
   receives_.clear();
   for (int shard = 0; shard < num_shards_; ++shard) {
     receives_.push_back(endpoint.irecv({&pulls_[shard], sizeof pulls_[shard]},
@@ -60,29 +69,58 @@ void ShardExchange::run(Endpoint& endpoint) {
     receives_.push_back(
         endpoint.irecv(on_wire(packed_pull_, parameters_, shard), shard,
                        tags::kServerAnswer + 1));
+    const Slice part = statistics_slice(shard);
+    if (part.elems > 0)
+      receives_.push_back(
+          endpoint.irecv(bytes_span(statistics_->host(part.offset, part.elems)),
+                         shard, tags::kServerAnswer + 2));
   }
-  for (int i = 0; i < num_shards_; ++i) {
-    const int shard = (endpoint.rank() + i) % num_shards_;
-    const Slice part = slice(shard);
-    gradients_.pull(endpoint, part.offset, part.elems, *ready_);
-    has_gradients_at_ = endpoint.now();
-    const Bytes gradient = on_wire(packed_push_, gradients_, shard);
-    if (wire_ == Wire::kBf16)
-      pack_bf16(packed_push_.data() + part.offset,
-                gradients_.host(part.offset, part.elems).data(), part.elems);
-    sends_.push_back(endpoint.isend({&push_, sizeof push_}, shard,
-                                    tags::kServer, Traffic::kControl));
-    sends_.push_back(endpoint.isend({gradient.data, gradient.bytes}, shard,
-                                    tags::kServer + 1, Traffic::kPayload));
+}
+
+void ShardExchange::send(Endpoint& endpoint, int shard) {
+  const Slice part = slice(shard);
+  gradients_.pull(endpoint, part.offset, part.elems, *ready_);
+  has_gradients_at_ = endpoint.now();
+  const Bytes gradient = on_wire(packed_push_, gradients_, shard);
+  if (wire_ == Wire::kBf16)
+    pack_bf16(packed_push_.data() + part.offset,
+              gradients_.host(part.offset, part.elems).data(), part.elems);
+  sends_.push_back(endpoint.isend({&push_, sizeof push_}, shard, tags::kServer,
+                                  Traffic::kControl));
+  sends_.push_back(endpoint.isend({gradient.data, gradient.bytes}, shard,
+                                  tags::kServer + 1, Traffic::kPayload));
+  const Slice statistics = statistics_slice(shard);
+  if (statistics.elems > 0)
+    sends_.push_back(endpoint.isend(
+        bytes_view(std::span<const float>(pushed_statistics_)
+                       .subspan(statistics.offset, statistics.elems)),
+        shard, tags::kServer + 2, Traffic::kPayload));
+}
+
+// Begins with the own shard, so that not all workers are at the same one.
+void ShardExchange::run(Endpoint& endpoint) {
+  if (statistics_) {
+    const int64_t elems = std::ssize(pushed_statistics_);
+    statistics_->pull(endpoint, 0, elems, *ready_);
+    std::ranges::copy(statistics_->host(0, elems), pushed_statistics_.begin());
   }
+  receive(endpoint);
+  sends_.clear();
+  for (int i = 0; i < num_shards_; ++i)
+    send(endpoint, (endpoint.rank() + i) % num_shards_);
+  size_t receive = 0;
   for (int shard = 0; shard < num_shards_; ++shard) {
     const Slice part = slice(shard);
-    endpoint.wait(receives_[2 * shard]);
-    endpoint.wait(receives_[2 * shard + 1]);
+    endpoint.wait(receives_[receive++]);
+    endpoint.wait(receives_[receive++]);
     if (wire_ == Wire::kBf16)
       unpack_bf16(parameters_.host(part.offset, part.elems).data(),
                   packed_pull_.data() + part.offset, part.elems);
     parameters_.push(part.offset, part.elems);
+    const Slice statistics = statistics_slice(shard);
+    if (statistics.elems == 0) continue;
+    endpoint.wait(receives_[receive++]);
+    statistics_->push(statistics.offset, statistics.elems);
   }
   for (const Request& send : sends_) endpoint.wait(send);
 }
@@ -93,6 +131,7 @@ SyncTimes ShardExchange::finish() {
   endpoint.join(task_);
   task_ = nullptr;
   parameters_.make_wait(parts_.context.stream());
+  if (statistics_) statistics_->make_wait(parts_.context.stream());
   // A GPU may have been at work on the gradients still.
   Time from = entered;
   if (parts_.context.device().kind() == DeviceKind::kCuda)
@@ -116,24 +155,36 @@ void ShardExchange::tell_boundary() {
 }
 
 void ShardExchange::gather(std::span<float> range, std::span<const float> own) {
+  const int64_t elems = std::ssize(range);
   if (!own.empty())
     std::copy(own.begin(), own.end(),
-              range.begin() + slice(parts_.endpoint.rank()).offset);
+              range.begin() + part(elems, parts_.endpoint.rank()).offset);
   parts_.endpoint.perform([&](Endpoint& endpoint) {
     for (int shard = 0; shard < num_shards_; ++shard) {
-      const Slice part = slice(shard);
+      const Slice from = part(elems, shard);
+      if (from.elems == 0) continue;
       broadcast(endpoint, world_,
-                bytes_span(range.subspan(part.offset, part.elems)), shard,
+                bytes_span(range.subspan(from.offset, from.elems)), shard,
                 tags::kCollective, Traffic::kControl);
     }
   });
 }
 
-void ShardExchange::gather_parameters(std::span<const float> own) {
-  const int64_t elems = parts_.replica.parameters.size();
-  gather(parameters_.host(0, elems), own);
-  parameters_.push(0, elems);
-  parameters_.make_wait(parts_.context.stream());
+void ShardExchange::gather(Mirror& mirror,
+                           int64_t elems,
+                           std::span<const float> own) {
+  gather(mirror.host(0, elems), own);
+  mirror.push(0, elems);
+  mirror.make_wait(parts_.context.stream());
+}
+
+void ShardExchange::gather_replica(const ParameterShard* shard) {
+  using Values = std::span<const float>;
+  gather(parameters_, parts_.replica.parameters.size(),
+         shard != nullptr ? shard->values() : Values());
+  if (statistics_)
+    gather(*statistics_, parts_.replica.buffers.size(),
+           shard != nullptr ? shard->statistics() : Values());
 }
 
 }  // namespace syncopate

@@ -1,7 +1,10 @@
 // A worker's side of a sharded parameter server: its gradient goes to every
-// shard, and its parameters come back from there, beside the worker.
+// shard, and its parameters come back from there, beside the worker; with them,
+// under asp.batchnorm = shared, BatchNorm's running statistics.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <optional>
 
 #include "comm/mirror.h"
 #include "sync/parameter_shard.h"
@@ -15,30 +18,37 @@ class ShardExchange {
  public:
   explicit ShardExchange(const SchemeParts& parts);
 
-  struct Slice {
-    int64_t offset, elems;
-  };
   int num_shards() const { return num_shards_; }
-  Slice slice(int shard) const;  // shard i lies with worker i
+  // Of the parameters, and of the statistics that are shared; shard i lies with
+  // worker i.
+  Slice slice(int shard) const;
+  Slice statistics_slice(int shard) const;
 
-  // The replica's gradients, as the work given to the context's stream so far
-  // leaves them. Gradients and parameters are not touched until finish().
+  // Pushes the replica's gradients and shared statistics, as the work given to
+  // the context's stream so far leaves them. They and the parameters are not
+  // touched until finish().
   void start(double rate, double momentum);
   bool is_in_flight() const { return task_ != nullptr; }
-  // The replica's parameters are those of the shards.
+  // The replica's parameters and shared statistics are those of the shards.
   SyncTimes finish();
   int64_t staleness() const { return pulls_[0].staleness; }  // of this push
   // No push will come before the next boundary.
   void tell_boundary();
 
   // Each shard's `own` slice (empty: no shard here) gets to all workers'
-  // `range`, in host memory, of the model's length. Collective.
+  // `range`, in host memory, of the length of the parameters or of the
+  // statistics. Collective.
   void gather(std::span<float> range, std::span<const float> own);
-  // The same for the replica's parameters.
-  void gather_parameters(std::span<const float> own);
+  // The same for the replica's parameters and shared statistics; `shard`: the
+  // own one, or null.
+  void gather_replica(const ParameterShard* shard);
 
  private:
   void run(Endpoint& endpoint);
+  void receive(Endpoint& endpoint);
+  void send(Endpoint& endpoint, int shard);
+  Slice part(int64_t elems, int shard) const;
+  void gather(Mirror& mirror, int64_t elems, std::span<const float> own);
   Bytes on_wire(std::vector<uint16_t>& packed, Mirror& mirror, int shard);
 
   SchemeParts parts_;
@@ -46,6 +56,9 @@ class ShardExchange {
   Wire wire_;
   int num_shards_;
   Mirror gradients_, parameters_;
+  std::optional<Mirror> statistics_;  // where they are shared
+  // On the host they are pushed from here: the answer overwrites them.
+  std::vector<float> pushed_statistics_;
   std::unique_ptr<Event> ready_;
   // The task's while it runs.
   PushHeader push_;

@@ -8,7 +8,8 @@
 //                     r == s or ready_s or c_r + epsilon > rest: ready
 //   RESET(r, t'):     t' another round than t: t = t', all k = 0, none ready
 //                     round_r = t', te_r = now
-//   epsilon = epsilon_s + epsilon_steps c_r
+//   epsilon = epsilon_s + epsilon_steps c_r; what is above rest by rounding
+//   alone is not above it
 //
 // Li et al., "ESync: Accelerating Intra-Domain Federated Learning in
 // Heterogeneous Data Centers" (IEEE TSC 2020), algorithm of the state server.

@@ -41,6 +41,10 @@ form dgc-random dgc --compress.kind=random_k --compress.ratio=0.9 \
 form dgc-quantised dgc --compress.kind=qsgd --compress.bits=4
 form asp-dc asp --asp.compensation=per_worker --asp.servers=2
 form ssp-dc ssp --ssp.bound=0 --asp.compensation=per_key --asp.servers=1
+form asp-shared asp --asp.batchnorm=shared --asp.servers=3
+form ssp-shared ssp --asp.batchnorm=shared
+form switch-shared sync_switch --sync_switch.order=bsp,asp,bsp \
+  --sync_switch.fractions=0.3,0.4,0.3 --asp.batchnorm=shared
 form esync-free esync --esync.query=non_blocking --esync.batchnorm=local
 form switch-any sync_switch --sync_switch.order=choco,esync,local_sgd \
   --sync_switch.fractions=0.3,0.3,0.4 --compress.kind=sign --topology.kind=ring
@@ -193,7 +197,7 @@ python "$here/compare_states.py" --parameters --tolerance=1e-4 \
 
 # 7. The order of arrivals, recorded among workers that are unlike, and kept
 # among workers that are alike.
-for case in asp ssp asp-dc; do
+for case in asp ssp asp-dc asp-shared; do
   train $case $case-recorded "${unlike[@]}" --asp.record=yes
   train $case $case-replayed --asp.replay=runs/$case-recorded/order.h5
   train $case $case-alike

@@ -61,20 +61,26 @@ TEST_F(Server, LosesNothing) {
 }
 
 TEST_F(Server, SendsWhatTheFormulaSays) {
-  for (const char* wire : {"fp32", "bf16"}) {
-    ToyRun run;
-    run.sync.scheme = "asp";
-    run.sync.wire = wire;
-    run.boundary_every = 5;
-    const ToyResult result = test::train_toy(*world_, with_late_workers(run));
-    const int64_t elems = 48, bytes = run.sync.wire == "bf16" ? 2 : 4;
-    const int64_t own = elems / ranks();
-    for (int rank = 0; rank < ranks(); ++rank) {
-      const int64_t steps = result.steps[rank];
-      EXPECT_EQ(result.payload_bytes[rank],
-                bytes * (steps * (elems - own) + (10 * ranks() - steps) * own));
+  for (const char* wire : {"fp32", "bf16"})
+    for (const char* batchnorm : {"local", "shared"}) {
+      ToyRun run;
+      run.sync.scheme = "asp";
+      run.sync.wire = wire;
+      run.sync.asp.batchnorm = batchnorm;
+      run.num_buffers = 24;
+      run.boundary_every = 5;
+      const ToyResult result = test::train_toy(*world_, with_late_workers(run));
+      const int64_t elems = 48, bytes = run.sync.wire == "bf16" ? 2 : 4;
+      const int64_t all =
+          elems * bytes +
+          (run.sync.asp.batchnorm == "shared" ? run.num_buffers * 4 : 0);
+      const int64_t own = all / ranks();
+      for (int rank = 0; rank < ranks(); ++rank) {
+        const int64_t steps = result.steps[rank];
+        EXPECT_EQ(result.payload_bytes[rank],
+                  steps * (all - own) + (10 * ranks() - steps) * own);
+      }
     }
-  }
 }
 
 // To the mean of the targets, give or take one worker's pull at the end.
@@ -154,6 +160,11 @@ TEST_F(Server, OneProcessReplaysWhatRanksRecorded) {
         run.sync.ssp.bound = 1;
         run.sync.wire = wire;
         run.sync.asp.compensation = compensation;
+        run.sync.asp.batchnorm = "shared";
+        run.statistics = [](int rank, int64_t step, std::span<float> s) {
+          for (float& value : s)
+            value = 0.9f * value + std::sin(static_cast<float>(rank + step));
+        };
         run.optimizer.momentum = 0.9;
         run.boundary_every = 4;
         run.restart_at = 4;
@@ -165,6 +176,7 @@ TEST_F(Server, OneProcessReplaysWhatRanksRecorded) {
         if (mpi_session().rank() == 0) {
           const ToyResult replayed = test::train_toy(ranks(), run);
           EXPECT_EQ(replayed.parameters, recorded.parameters);
+          EXPECT_EQ(replayed.buffers, recorded.buffers);
           EXPECT_EQ(replayed.steps, recorded.steps);
         }
         meet(*world_);

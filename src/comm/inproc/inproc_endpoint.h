@@ -18,6 +18,7 @@ class InprocEndpoint : public Endpoint {
   void wait(const Request& request) override;
   bool test(const Request& request) override;
   Time now() const override { return strand_.time; }
+  bool has_virtual_time() const override { return true; }
   void advance(Time seconds) override;
   void set_clock(Time now) override;
   void yield() override;

@@ -24,6 +24,7 @@ class MpiEndpoint : public Endpoint {
   void wait(const Request& request) override;
   bool test(const Request& request) override;
   Time now() const override;
+  bool has_virtual_time() const override { return false; }
   void advance(Time seconds) override;
   void set_clock(Time) override {}
   void yield() override;

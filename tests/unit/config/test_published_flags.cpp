@@ -261,10 +261,34 @@ TEST(PublishedInputs, RestOnDefaultsThatArePublished) {
           {"model.variant", "gluon"},
           {"model.init", "xavier"},
           {"esync.batchnorm", "averaged"},
-          {"esync.query", "blocking"}});
-  expect("esync_fashion_resnet18",
-         {"--sync.scheme=asp", "--asp.compensation=per_key"},
-         {{"asp.lambda", "0.04"}});
+          {"esync.query", "blocking"},
+          {"esync.epsilon_s", "0.5"},
+          {"esync.epsilon_steps", "0"}});
+  for (const char* input :
+       {"sync_switch_cifar10_resnet32", "sync_switch_cifar100_resnet50"})
+    expect(input, {}, {{"asp.batchnorm", "shared"}});
+}
+
+// Published gradients are sums of a mini-batch, ours are means: with G = B g,
+// lr (G + 0.04 G G d) = B lr (g + 0.04 B g g d).
+TEST(PublishedInputs, EsyncCompensatesMeanGradients) {
+  int num_compensated = 0;
+  for (const Lines& overrides :
+       variants(published("esync_fashion_resnet18_modes"))) {
+    const Options options =
+        parse_input(published("esync_fashion_resnet18_modes"), overrides)
+            .options;
+    if (options.sync.scheme == "asp") {
+      EXPECT_EQ(options.eval.model, "rank0") << join(overrides, " ");
+    }
+    if (options.sync.asp.compensation == "none") continue;
+    ++num_compensated;
+    EXPECT_DOUBLE_EQ(options.sync.asp.lambda,
+                     0.04 * static_cast<double>(options.data.batch));
+    EXPECT_DOUBLE_EQ(options.optimizer.lr,
+                     0.0005 * static_cast<double>(options.data.batch));
+  }
+  EXPECT_EQ(num_compensated, 2);
 }
 
 // Sync-Switch's steps: phases end at B = p S / n and S - (n - 1) B.
@@ -296,10 +320,10 @@ TEST(PublishedInputs, SyncSwitchCountsWorkAsPublished) {
 TEST(PublishedInputs, EsyncModesNetworksAndSplitsGoTogether) {
   const std::vector<Lines> modes = {
       {},
-      {"--sync.scheme=bsp", "--bsp.batchnorm=averaged"},
+      {"--bsp.batchnorm=averaged"},
       {"--sync.scheme=asp"},
       {"--sync.scheme=asp", "--asp.compensation=per_key"},
-      {"--sync.scheme=bsp", "--run.workers=1", "--stragglers.factor=1"}};
+      {"--run.workers=1", "--stragglers.factor=1"}};
   const std::vector<Lines> networks = {
       {}, {"--model.depth=50"}, {"--model.depth=50", "--model.version=2"}};
   for (const Lines& mode : modes)
@@ -310,7 +334,7 @@ TEST(PublishedInputs, EsyncModesNetworksAndSplitsGoTogether) {
         all.insert(all.end(), network.begin(), network.end());
         all.insert(all.end(), split_by.begin(), split_by.end());
         const ParsedInput input =
-            parse_input(published("esync_fashion_resnet18"), all);
+            parse_input(published("esync_fashion_resnet18_modes"), all);
         EXPECT_EQ(input.errors, Lines{}) << join(all, " ");
         EXPECT_EQ(input.options.optimizer.lr, 0.0005 * 64);
       }

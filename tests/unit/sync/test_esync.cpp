@@ -110,7 +110,7 @@ ToyRun esync() {
 TEST(Esync, LocalStepsFollowTheSpeeds) {
   for (const int ratio : {4, 117}) {
     ToyRun run = esync();
-    run.sync.esync.epsilon_steps = 0;
+    run.sync.esync.epsilon_steps = "0";
     run.step_s = {1, static_cast<double>(ratio)};
     run.steps = 1 + 4 * (ratio + 1) / 2;
     Rounds rounds;
@@ -126,6 +126,26 @@ TEST(Esync, LocalStepsFollowTheSpeeds) {
   }
 }
 
+// Whole ratios, as they come by default: the fast worker's steps fill the slow
+// one's, also where seconds are not sums of powers of two.
+TEST(Esync, WholeRatiosAreWholeNumbersOfSteps) {
+  for (const double unit_s : {1.0, 0.1, 0.03, 1e-4})
+    for (int ratio = 2; ratio <= 8; ++ratio) {
+      ToyRun run = esync();
+      run.step_s = {unit_s, ratio * unit_s};
+      run.steps = 1 + 100 * (ratio + 1) / 2;
+      Rounds rounds;
+      rounds.watch(run, 2);
+      test::train_toy(2, run);
+      ASSERT_GE(rounds.local_steps[0].size(), 99u) << ratio;
+      for (size_t round = 1; round < 99; ++round) {
+        EXPECT_EQ(rounds.local_steps[0][round], ratio)
+            << unit_s << " s, 1:" << ratio << ", round " << round;
+        EXPECT_EQ(rounds.local_steps[1][round], 1);
+      }
+    }
+}
+
 // Whoever is not the slowest waits for less than a step of its own and epsilon;
 // the slowest for nobody.
 TEST(Esync, WaitsForLessThanAStep) {
@@ -138,7 +158,7 @@ TEST(Esync, WaitsForLessThanAStep) {
       ToyRun run = esync();
       run.steps = 60;
       run.step_s = step_s;
-      run.sync.esync.epsilon_steps = epsilon_steps;
+      run.sync.esync.epsilon_steps = std::to_string(epsilon_steps);
       Rounds rounds;
       rounds.watch(run, workers);
       test::train_toy(workers, run);
@@ -229,7 +249,7 @@ TEST(Esync, EndsEverySegmentTogether) {
         run.steps = 12;
         run.optimizer.momentum = 0.5;
         run.sync.esync.query = query;
-        run.sync.esync.epsilon_steps = pattern % 2 == 0 ? 0.1 : 0;
+        run.sync.esync.epsilon_steps = pattern % 2 == 0 ? "0.1" : "auto";
         run.boundary_every = 1 + pattern % 5;
         run.step_time = [pattern](int rank, int64_t step) {
           const uint64_t mixed = (rank + 1) * 2654435761u + step * 40503u +
@@ -294,7 +314,7 @@ TEST(Esync, AverageAtABoundaryIsNotFree) {
   ToyRun run = esync();
   run.steps = 4;
   run.boundary_every = 3;
-  run.sync.esync.epsilon_steps = 0;
+  run.sync.esync.epsilon_steps = "0";
   run.step_s = {1, 5};
   const auto result = test::train_toy(2, run, {.latency_s = 0.5});
   EXPECT_EQ(result.steps, (std::vector<int64_t>{5, 3}));

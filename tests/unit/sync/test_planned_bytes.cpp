@@ -47,6 +47,28 @@ TEST(PlannedBytes, AreThoseThatAreCounted) {
     }
 }
 
+// Statistics that the server keeps travel with the gradients, in fp32.
+TEST(PlannedBytes, CountSharedStatistics) {
+  for (const char* scheme : {"asp", "ssp"})
+    for (const char* wire : {"fp32", "bf16"})
+      for (const int workers : {1, 2, 4}) {
+        ToyRun run = run_of(scheme);
+        run.sync.wire = wire;
+        run.sync.asp.batchnorm = "shared";
+        run.num_buffers = 16;
+        run.shapes = {};
+        run.tensors = {64};
+        const test::ToyModel model(run.tensors, run.num_buffers);
+        const auto planned = planned_bytes(
+            {run.sync, run.optimizer, model.parameters(), workers, run.steps},
+            run.num_buffers);
+        ASSERT_TRUE(planned);
+        EXPECT_DOUBLE_EQ(*planned,
+                         mean_sent(test::train_toy(workers, run), run))
+            << scheme << " " << wire << ", " << workers << " workers";
+      }
+}
+
 // Where workers send unlike amounts.
 TEST(PlannedBytes, AreMeansOverTheWorkers) {
   ToyRun one_server = run_of("asp");

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -136,6 +137,10 @@ struct ToyRun {
                      std::span<const float> x,
                      std::span<float> gradient)>
       gradient;
+  // A worker's step on its statistics; by default they come to depend on rank
+  // and step alone.
+  std::function<void(int rank, int64_t step, std::span<float> statistics)>
+      statistics;
   // In one process: called on each worker. Values through OnHost.
   std::function<void(int rank, const Plan&, Scheme&, Replica&)> after_step;
   std::function<void(int rank, int64_t worker_steps, Scheme&, Replica&)>
@@ -164,6 +169,13 @@ inline void quadratic_gradient(int rank,
                          0.001f * static_cast<float>(step % 3);
     gradient[i] = x[i] - target;
   }
+}
+
+inline void toy_statistics(int rank,
+                           int64_t step,
+                           std::span<float> statistics) {
+  std::fill(statistics.begin(), statistics.end(),
+            static_cast<float>(rank) + 0.5f * static_cast<float>(step));
 }
 
 class ToyWorker {
@@ -291,11 +303,11 @@ class ToyWorker {
       std::vector<float> gradient(x.values().size(), 0.0f);
       run_.gradient(endpoint_.rank(), plan.step, x.values(), gradient);
       replica_->gradients.assign(gradient);
-      std::vector<float> statistics(replica_->buffers.size());
-      for (size_t i = 0; i < statistics.size(); ++i)
-        statistics[i] = static_cast<float>(endpoint_.rank()) +
-                        0.5f * static_cast<float>(plan.step);
-      if (!statistics.empty()) replica_->buffers.assign(statistics);
+      if (!replica_->buffers.empty()) {
+        OnHost statistics(replica_->buffers);
+        run_.statistics(endpoint_.rank(), plan.step, statistics.values());
+        statistics.put_back();
+      }
     }
     bucketer_.start();
     last_step_s_ = step_s();
@@ -355,6 +367,7 @@ class ToyWorker {
 
 inline ToyResult train_toy(World& world, ToyRun run) {
   if (!run.gradient) run.gradient = quadratic_gradient;
+  if (!run.statistics) run.statistics = toy_statistics;
   ToyResult result;
   world.run([&](Endpoint& endpoint) {
     ToyWorker worker(run, endpoint);

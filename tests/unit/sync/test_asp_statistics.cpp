@@ -1,0 +1,191 @@
+// asp.batchnorm = shared: running statistics are variables of the server.
+#include <cmath>
+#include <queue>
+
+#include "unit/sync/server_toy.h"
+
+namespace syncopate {
+namespace {
+
+using test::ToyRun;
+
+// A moving average of what a batch had, as BatchNorm keeps it.
+void moving_average(int rank, int64_t step, std::span<float> statistics) {
+  for (size_t i = 0; i < statistics.size(); ++i) {
+    const float batch = std::sin(
+        static_cast<float>(7 * rank + 3 * step + static_cast<int64_t>(i) + 1));
+    statistics[i] = 0.9f * statistics[i] + 0.1f * batch;
+  }
+}
+
+ToyRun shared_run(const std::string& scheme = "asp") {
+  ToyRun run;
+  run.sync.scheme = scheme;
+  run.sync.asp.batchnorm = "shared";
+  run.num_buffers = 11;
+  run.statistics = moving_average;
+  return run;
+}
+
+double uneven(int rank, int64_t step) {
+  return test::uneven_step_s(5, rank, step);
+}
+
+void expect_equal_statistics(const test::ToyResult& result) {
+  for (const auto& of_rank : result.buffers)
+    EXPECT_EQ(of_rank, result.buffers[0]);
+}
+
+TEST(SharedStatistics, OfOneWorkerAreSequential) {
+  for (const char* scheme : {"asp", "ssp"})
+    for (const int64_t every : {0, 1, 4}) {
+      ToyRun run = shared_run(scheme);
+      run.steps = 50;
+      run.boundary_every = every;
+      const auto server = test::train_toy(1, run);
+      run.sync = {};
+      const auto alone = test::train_toy(1, run);
+      EXPECT_EQ(server.buffers, alone.buffers);
+      EXPECT_EQ(server.parameters, alone.parameters);
+    }
+}
+
+// Each step's change of what its worker had pulled is added, in the order of
+// arrival, and its worker then has the sum.
+TEST(SharedStatistics, AreTheSumOfAllChanges) {
+  for (const int64_t servers : {0, 1, 2}) {
+    ToyRun run = shared_run();
+    run.sync.asp.servers = servers;
+    run.steps = 12;
+    run.step_s = {1, 1.3, 0.57, 3.1};  // no two arrive at one moment
+    const auto workers = static_cast<int>(run.step_s.size());
+
+    std::vector<double> server(run.num_buffers, 0.0);
+    std::vector<std::vector<double>> pulled(workers, server);
+    std::vector<int64_t> steps(workers, 0);
+    std::priority_queue<std::pair<double, int>> arrivals;  // -time, rank
+    int64_t given = 0;
+    for (int rank = 0; rank < workers; ++rank, ++given)
+      arrivals.push({-run.step_s[rank], rank});
+    while (!arrivals.empty()) {
+      const auto [time, rank] = arrivals.top();
+      arrivals.pop();
+      for (int64_t i = 0; i < run.num_buffers; ++i) {
+        const double batch =
+            std::sin(static_cast<float>(7 * rank + 3 * steps[rank] + i + 1));
+        server[i] += 0.1 * (batch - pulled[rank][i]);
+      }
+      ++steps[rank];
+      pulled[rank] = server;
+      if (given++ < run.steps * workers)
+        arrivals.push({time - run.step_s[rank], rank});
+    }
+
+    const auto result = test::train_toy(workers, run);
+    EXPECT_EQ(result.steps, steps);
+    expect_equal_statistics(result);
+    for (int64_t i = 0; i < run.num_buffers; ++i)
+      EXPECT_NEAR(result.buffers[0][i], server[i], 1e-6);
+    run.sync.asp.batchnorm = "local";
+    const auto local = test::train_toy(workers, run);
+    EXPECT_EQ(local.parameters, result.parameters);
+    EXPECT_NE(local.buffers[0], local.buffers[1]);
+  }
+}
+
+// Fewer statistics than shards, and none at all.
+TEST(SharedStatistics, MayBeFewerThanShards) {
+  for (const int64_t num : {0, 1, 3}) {
+    ToyRun run = shared_run();
+    run.num_buffers = num;
+    const auto result = test::train_toy(5, run);
+    test::expect_equal_replicas(result);
+    expect_equal_statistics(result);
+  }
+}
+
+TEST(SharedStatistics, GoOnToTheBit) {
+  for (const char* scheme : {"asp", "ssp"})
+    for (const int workers : {1, 2, 3, 4, 6}) {
+      ToyRun run = shared_run(scheme);
+      if (workers == 3) run.sync.wire = "bf16";
+      if (workers == 4) run.sync.asp.servers = 3;
+      run.boundary_every = 3;
+      run.step_time = uneven;
+      const NetworkCost cost{.latency_s = 0.2, .bytes_per_s = 1000};
+      const auto straight = test::train_toy(workers, run, cost);
+      expect_equal_statistics(straight);
+      run.restart_at = 6;
+      const auto resumed = test::train_toy(workers, run, cost);
+      EXPECT_EQ(resumed.buffers, straight.buffers);
+      EXPECT_EQ(resumed.parameters, straight.parameters);
+      EXPECT_EQ(resumed.clock, straight.clock);
+    }
+}
+
+TEST(SharedStatistics, AreReplayedToTheBit) {
+  const test::OwnFolder folder("statistics_replayed");
+  for (const char* scheme : {"asp", "ssp"}) {
+    ToyRun run = shared_run(scheme);
+    run.sync.asp.record = true;
+    run.boundary_every = 5;
+    run.step_time = uneven;
+    const auto recorded = test::train_toy(4, run);
+    run.sync.asp.record = false;
+    run.step_time = nullptr;
+    const auto other = test::train_toy(4, run);
+    EXPECT_NE(other.buffers, recorded.buffers);
+    run.sync.asp.replay = folder / "order.h5";
+    EXPECT_EQ(test::train_toy(4, run).buffers, recorded.buffers);
+  }
+}
+
+// With s = 0 all workers' changes of a clock are hidden until all are there.
+TEST(SharedStatistics, AreHeldBackBySsp) {
+  ToyRun run = shared_run("ssp");
+  run.sync.ssp.bound = 0;
+  run.step_time = uneven;
+  std::vector<std::vector<float>> seen(run.steps);
+  run.statistics = [&](int rank, int64_t step, std::span<float> statistics) {
+    const std::vector<float> mine(statistics.begin(), statistics.end());
+    if (seen[step].empty()) seen[step] = mine;
+    EXPECT_EQ(mine, seen[step]) << rank << ", step " << step;
+    moving_average(rank, step, statistics);
+  };
+  test::train_toy(3, run);
+}
+
+// bsp leaves averages, which the server begins with; what it ends with is
+// everybody's.
+TEST(SharedStatistics, AreHandedOver) {
+  ToyRun run = shared_run("sync_switch");
+  run.steps = 30;
+  run.sync.sync_switch.order = {"bsp", "asp", "bsp"};
+  run.sync.sync_switch.fractions = {0.3, 0.4, 0.3};
+  run.step_time = uneven;
+  run.boundary_every = 5;
+  const auto straight = test::train_toy(3, run);
+  std::vector<std::vector<std::vector<float>>> at(11);
+  run.boundary_every = 3;
+  run.at_boundary = [&](int, int64_t worker_steps, Scheme&, Replica& replica) {
+    OnHost host(replica.buffers);
+    at[worker_steps / 9].emplace_back(host.values().begin(),
+                                      host.values().end());
+  };
+  test::train_toy(3, run);
+  // Within asp all have the server's; within bsp each its own.
+  EXPECT_NE(at[2][0], at[2][1]);
+  EXPECT_EQ(at[5][0], at[5][1]);
+  EXPECT_NE(at[9][0], at[9][1]);
+  for (const int64_t restart_at : {5, 10, 15, 20, 25}) {
+    run.at_boundary = nullptr;
+    run.boundary_every = 5;
+    run.restart_at = restart_at;
+    const auto resumed = test::train_toy(3, run);
+    EXPECT_EQ(resumed.buffers, straight.buffers) << restart_at;
+    EXPECT_EQ(resumed.parameters, straight.parameters) << restart_at;
+  }
+}
+
+}  // namespace
+}  // namespace syncopate
