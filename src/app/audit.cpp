@@ -43,15 +43,17 @@ class Digests final : public StateVisitor {
                     const DeviceVector<float>& values) override {
     if (owner == Owner::kShared) add(name, digest(context_, values));
   }
-  void visit_device_range(Owner owner,
+  void visit_device_slice(Owner owner,
                           std::string_view name,
                           const ParameterTable& table,
-                          const DeviceVector<float>& range) override {
+                          int64_t begin,
+                          const DeviceVector<float>& slice) override {
     if (owner != Owner::kShared) return;
+    CHECK(begin == 0 && slice.size() == table.num_elems());
     for (const ParameterEntry& entry : table.entries())
       add(fmt::format("{}/{}", name, entry.name),
           digest(context_,
-                 range.span().subspan(static_cast<size_t>(entry.offset),
+                 slice.span().subspan(static_cast<size_t>(entry.offset),
                                       static_cast<size_t>(entry.elems()))));
   }
 

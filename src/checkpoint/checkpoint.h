@@ -3,11 +3,12 @@
 //   DIR/step-00001234/manifest.json  replica.h5  worker-0000.h5 ...
 //
 // Each writer closes and fsyncs its own serial HDF5 file (chunked, fletcher32,
-// no times, hosts or paths inside); size and XXH3-128 of every file go into
-// manifest.json, which ends with a digest of itself; step-N.tmp is renamed to
-// step-N and the parent fsynced: only then is it committed, and older ones are
-// pruned (never below two). A reader verifies sizes and digests before HDF5
-// sees a byte.
+// no times, hosts or paths inside; what belongs to a model's tensors, such as
+// momentum, has their names and shapes: "momentum/fc.weight"); size and
+// XXH3-128 of every file go into manifest.json, which ends with a digest of
+// itself; step-N.tmp is renamed to step-N and the parent fsynced: only then is
+// it committed, and older ones are pruned (never below two). A reader verifies
+// sizes and digests before HDF5 sees a byte.
 //
 // A directory holds one line of history: committing step N removes later
 // steps, which belong to a run that was abandoned. An earlier step-N is set
@@ -62,6 +63,7 @@ struct FoundCheckpoint {
   CheckpointFacts facts;
   std::vector<CheckpointFile> files;
   std::vector<std::string> warnings;  // damaged newer ones that were passed by
+  int64_t format_version = 0;         // older ones are converted at loading
 };
 
 // The folders of committed checkpoints in `directory`, newest first.

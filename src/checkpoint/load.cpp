@@ -1,14 +1,14 @@
 // Reading checkpoints: nothing is opened that was not verified.
-#include <map>
 #include <memory>
+#include <optional>
 
 #include "base/check.h"
 #include "base/error.h"
-#include "base/hdf5_file.h"
 #include "checkpoint/agreement.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/state_file.h"
 
 namespace syncopate {
 namespace {
@@ -62,7 +62,11 @@ FoundCheckpoint verify_for(const fs::path& folder, int worker) {
     if (worker == kAllWorkers || file.name == kReplicaFileName ||
         file.name == worker_file_name(worker))
       verify_file(plain / file.name, file);
-  return {plain, std::move(manifest.facts), std::move(manifest.files), {}};
+  return {plain,
+          std::move(manifest.facts),
+          std::move(manifest.files),
+          {},
+          manifest.format_version};
 }
 
 std::string warning_of(const std::string& reason) {
@@ -75,48 +79,6 @@ std::string warning_of(const std::string& reason) {
        directory.string(), warnings.size(), warnings.front());
 }
 
-// One verified file of state and what was taken from it.
-class StateFile {
- public:
-  explicit StateFile(const fs::path& path)
-      : path_(path.string()), reader_(path) {
-    for (Hdf5Dataset& dataset : reader_.datasets())
-      left_.emplace(dataset.name, std::move(dataset));
-  }
-
-  template <typename T>
-  void take(const std::string& name, std::span<T> values) {
-    const auto found = left_.find(name);
-    if (found == left_.end())
-      fail(ExitCode::kBadInput, "{}: no state '{}' in it, or asked for twice",
-           path_, name);
-    const Hdf5Dataset expected{
-        name, element_type_of<T>(), {std::ssize(values)}};
-    if (describe(found->second) != describe(expected))
-      fail(ExitCode::kBadInput, "{}: {}: {} found, {} expected", path_, name,
-           describe(found->second), describe(expected));
-    reader_.read(name, values);
-    left_.erase(found);
-  }
-
-  bool has(const std::string& name) const {
-    const auto next = left_.lower_bound(name);
-    return next != left_.end() &&
-           (next->first == name || next->first.starts_with(name + '/'));
-  }
-
-  void require_all_taken() const {
-    if (!left_.empty())
-      fail(ExitCode::kBadInput, "{}: state '{}' is unknown to this run", path_,
-           left_.begin()->first);
-  }
-
- private:
-  std::string path_;
-  Hdf5Reader reader_;
-  std::map<std::string, Hdf5Dataset> left_;
-};
-
 class LoadingVisitor : public StateVisitor {
  public:
   // `own` is null where `worker` stored nothing.
@@ -127,29 +89,51 @@ class LoadingVisitor : public StateVisitor {
       : shared_(shared), own_(own), found_(found), worker_(worker) {}
 
   void visit(Owner owner, std::string_view name, std::span<float> v) override {
-    read(owner, name, v);
+    read(owner, name, {std::ssize(v)}, v);
   }
   void visit(Owner owner,
              std::string_view name,
              std::span<int64_t> v) override {
-    read(owner, name, v);
+    read(owner, name, {std::ssize(v)}, v);
   }
   void visit(Owner owner, std::string_view name, std::span<double> v) override {
-    read(owner, name, v);
+    read(owner, name, {std::ssize(v)}, v);
+  }
+  void visit_piece(Owner owner,
+                   std::string_view name,
+                   const Piece& piece,
+                   std::span<float> v) override {
+    Dims dims;
+    for (int axis = 0; axis < piece.shape.rank(); ++axis)
+      dims.push_back(piece.shape[axis]);
+    if (std::ssize(v) != piece.shape.elems()) dims = {std::ssize(v)};
+    read(owner, name, std::move(dims), v);
+  }
+  void visit_slice(Owner owner,
+                   std::string_view name,
+                   const ParameterTable& table,
+                   int64_t begin,
+                   std::span<float> slice) override {
+    StateFile* const file = owner == Owner::kShared ? &shared_ : own_;
+    if (file == nullptr || !file->take_flat(std::string(name), slice))
+      StateVisitor::visit_slice(owner, name, table, begin, slice);
   }
 
  private:
   template <typename T>
-  void read(Owner owner, std::string_view name, std::span<T> values) {
-    if (owner == Owner::kShared)
-      shared_.take(std::string(name), values);
-    else if (own_)
-      own_->take(std::string(name), values);
-    else
+  void read(Owner owner,
+            std::string_view name_text,
+            Dims dims,
+            std::span<T> values) {
+    const std::string name(name_text);
+    StateFile* const file = owner == Owner::kShared ? &shared_ : own_;
+    if (file == nullptr)
       fail(ExitCode::kBadInput,
            "{}: no {} for the state '{}' (it was saved by {} workers)",
            found_.folder.string(), worker_file_name(worker_), name,
            found_.facts.workers);
+    if (!file->has(name) && file->is_younger(name)) return;
+    file->take(name, std::move(dims), values);
   }
 
   StateFile& shared_;
@@ -228,7 +212,7 @@ static std::unique_ptr<StateFile> own_file(const FoundCheckpoint& found,
                                            int worker) {
   for (const CheckpointFile& file : found.files)
     if (file.name == worker_file_name(worker))
-      return std::make_unique<StateFile>(found.folder / file.name);
+      return StateFile::open(found, file.name);
   return nullptr;
 }
 
@@ -238,7 +222,7 @@ bool has_state(const FoundCheckpoint& found,
                const std::string& name) {
   std::unique_ptr<StateFile> file;
   if (owner == Owner::kShared)
-    file = std::make_unique<StateFile>(found.folder / kReplicaFileName);
+    file = StateFile::open(found, kReplicaFileName);
   else
     file = own_file(found, worker);
   return file && file->has(name);
@@ -247,20 +231,20 @@ bool has_state(const FoundCheckpoint& found,
 void load_checkpoint(const FoundCheckpoint& found,
                      int worker,
                      const StateVisit& visit) {
-  StateFile shared(found.folder / kReplicaFileName);
+  const auto shared = StateFile::open(found, kReplicaFileName);
   const std::unique_ptr<StateFile> own = own_file(found, worker);
-  LoadingVisitor visitor(shared, own.get(), found, worker);
+  LoadingVisitor visitor(*shared, own.get(), found, worker);
   visit(visitor);
-  shared.require_all_taken();
+  shared->require_all_taken();
   if (own) own->require_all_taken();
 }
 
 void load_some_state(const FoundCheckpoint& found,
                      int worker,
                      const StateVisit& visit) {
-  StateFile shared(found.folder / kReplicaFileName);
+  const auto shared = StateFile::open(found, kReplicaFileName);
   const std::unique_ptr<StateFile> own = own_file(found, worker);
-  LoadingVisitor visitor(shared, own.get(), found, worker);
+  LoadingVisitor visitor(*shared, own.get(), found, worker);
   visit(visitor);
 }
 

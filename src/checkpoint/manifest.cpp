@@ -10,7 +10,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "syncopate checkpoint";
-constexpr int64_t kFormatVersion = 1;
 constexpr int kMaxDepth = 3;  // object > files > file
 
 constexpr std::string_view kBodyEnd = "\n}";
@@ -173,10 +172,12 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   if (fields.text("format") != kFormat)
     fail(ExitCode::kBadInput, "{}: not a manifest of a checkpoint", path);
   const int64_t version = fields.integer("format_version", 1, 1 << 20);
-  if (version != kFormatVersion)
-    fail(ExitCode::kBadInput, "{}: format version {}; this program reads {}",
-         path, version, kFormatVersion);
+  if (version < kOldestFormatVersion || version > kFormatVersion)
+    fail(ExitCode::kBadInput,
+         "{}: format version {}; this program reads {} to {}", path, version,
+         kOldestFormatVersion, kFormatVersion);
   Manifest manifest;
+  manifest.format_version = version;
   CheckpointFacts& facts = manifest.facts;
   facts.step = fields.integer("step", 0, kMaxSteps);
   facts.worker_steps = fields.integer("worker_steps", 0, kMaxSteps);

@@ -17,13 +17,18 @@
 
 namespace syncopate {
 
+// What this program writes: 2. It reads 1 as well (convert.h).
+inline constexpr int64_t kFormatVersion = 2;
+inline constexpr int64_t kOldestFormatVersion = 1;
+
 struct Manifest {
   CheckpointFacts facts;
   std::vector<CheckpointFile> files;
+  int64_t format_version = kFormatVersion;  // of what was read
 };
 
 // Equal manifests give equal text. Error(kBadInput) if a text in it is not
-// UTF-8.
+// UTF-8. Of the version that this program writes.
 std::string manifest_text(const Manifest& manifest);
 
 // Error(kBadInput) names `path` and what is wrong: the digest, a field that is

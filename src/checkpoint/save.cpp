@@ -32,6 +32,23 @@ class SavingVisitor : public StateVisitor {
   void visit(Owner owner, std::string_view name, std::span<double> v) override {
     write(owner, name, v);
   }
+  // A whole tensor has its shape; of another, the place of its elements.
+  void visit_piece(Owner owner,
+                   std::string_view name,
+                   const Piece& piece,
+                   std::span<float> v) override {
+    Hdf5Writer* writer = writer_for(owner);
+    if (writer == nullptr) return;
+    const bool is_whole = std::ssize(v) == piece.shape.elems();
+    std::vector<int64_t> dims;
+    for (int axis = 0; is_whole && axis < piece.shape.rank(); ++axis)
+      dims.push_back(piece.shape[axis]);
+    if (!is_whole) dims = {std::ssize(v)};
+    writer->write(std::string(name), dims, std::span<const float>(v));
+    if (is_whole) return;
+    writer->attribute(std::string(name), "first", piece.first);
+    writer->attribute(std::string(name), "of", piece.shape.text());
+  }
 
   // Closes and flushes all; what this worker wrote.
   std::vector<CheckpointFile> finish() {
@@ -51,19 +68,24 @@ class SavingVisitor : public StateVisitor {
     const auto [place, is_new] = writers_.try_emplace(name, folder_ / name);
     if (is_new) {
       place->second.attribute("/", "format", std::string("syncopate state"));
-      place->second.attribute("/", "format_version", int64_t{1});
+      place->second.attribute("/", "format_version", kFormatVersion);
     }
     return place->second;
+  }
+
+  // Null where rank 0 writes it.
+  Hdf5Writer* writer_for(Owner owner) {
+    if (owner == Owner::kWorker) return &open(worker_file_name(rank_));
+    return rank_ == 0 ? &open(kReplicaFileName) : nullptr;
   }
 
   template <typename T>
   void write(Owner owner, std::string_view name, std::span<T> values) {
     CHECK(!name.empty() && name.front() != '/');
-    if (owner == Owner::kShared && rank_ != 0) return;
-    Hdf5Writer& writer = open(
-        owner == Owner::kShared ? kReplicaFileName : worker_file_name(rank_));
+    Hdf5Writer* writer = writer_for(owner);
     const int64_t dims[] = {std::ssize(values)};
-    writer.write(std::string(name), dims, std::span<const T>(values));
+    if (writer != nullptr)
+      writer->write(std::string(name), dims, std::span<const T>(values));
   }
 
   fs::path folder_;

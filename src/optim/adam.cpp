@@ -12,6 +12,7 @@ Adam::Adam(Context& context,
            int64_t begin,
            int64_t elems)
     : options_(options),
+      table_(table),
       begin_(begin),
       runs_(decay_runs(options, table, options.embedding == "lazy")),
       m_(context.device(), context.stream(), elems),
@@ -83,8 +84,8 @@ std::vector<std::span<float>> Adam::state() {
 
 void Adam::visit_state(StateVisitor& visitor, Owner owner) {
   visitor.visit(owner, "adam_steps", std::span(&steps_, 1));
-  visitor.visit_device(owner, "m", m_);
-  visitor.visit_device(owner, "v", v_);
+  visitor.visit_device_slice(owner, "m", table_, begin_, m_);
+  visitor.visit_device_slice(owner, "v", table_, begin_, v_);
 }
 
 }  // namespace syncopate

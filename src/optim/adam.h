@@ -45,6 +45,7 @@ class Adam final : public Optimizer {
             const Act& act);
 
   OptimizerOptions options_;
+  const ParameterTable& table_;
   int64_t begin_;
   std::vector<DecayRun> runs_;
   DeviceVector<float> m_, v_;

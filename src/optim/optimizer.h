@@ -73,12 +73,14 @@ class Optimizer {
   // a step takes the whole slice.
   virtual int64_t steps() const { return 0; }
   virtual void set_steps(int64_t) {}
+  // Ranges by the tensors of the table: "momentum/TENSOR", "m/TENSOR".
   virtual void visit_state(StateVisitor& visitor, Owner owner) = 0;
   virtual int64_t state_elems() const = 0;
 };
 
 // State for the slice [begin, begin + elems) of `table` (the whole range: 0,
-// table.num_elems()), in the memory of the context, which must outlive it.
+// table.num_elems()), in the memory of the context. Table and context must
+// outlive it.
 std::unique_ptr<Optimizer> make_optimizer(Context& context,
                                           const OptimizerOptions& options,
                                           const ParameterTable& table,

@@ -10,6 +10,7 @@ Sgd::Sgd(Context& context,
          int64_t begin,
          int64_t elems)
     : options_(options),
+      table_(table),
       begin_(begin),
       runs_(decay_runs(options, table, false)) {
   if (options.momentum > 0)
@@ -73,7 +74,8 @@ std::vector<std::span<float>> Sgd::state() {
 }
 
 void Sgd::visit_state(StateVisitor& visitor, Owner owner) {
-  if (!momentum_.empty()) visitor.visit_device(owner, "momentum", momentum_);
+  if (!momentum_.empty())
+    visitor.visit_device_slice(owner, "momentum", table_, begin_, momentum_);
 }
 
 }  // namespace syncopate

@@ -40,6 +40,7 @@ class Sgd final : public Optimizer {
                      const Act& act);
 
   OptimizerOptions options_;
+  const ParameterTable& table_;
   int64_t begin_;
   std::vector<DecayRun> runs_;
   DeviceVector<float> momentum_;  // empty where the momentum is 0

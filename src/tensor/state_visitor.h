@@ -33,8 +33,25 @@ class StateVisitor {
                      std::string_view name,
                      std::span<double> values) = 0;
 
-  // A flat range, stored tensor by tensor under "NAME/TENSOR" so that people
-  // can read single tensors.
+  // A part of a tensor, all of it as a rule: `values` are its elements from
+  // `piece.first` on. By default as visit() without its shape.
+  struct Piece {
+    const Shape& shape;  // of the whole tensor
+    int64_t first = 0;
+  };
+  virtual void visit_piece(Owner owner,
+                           std::string_view name,
+                           const Piece& piece,
+                           std::span<float> values);
+
+  // Elements [begin, begin + slice.size()) of a flat range, stored tensor by
+  // tensor under "NAME/TENSOR" so that people can read single tensors.
+  virtual void visit_slice(Owner owner,
+                           std::string_view name,
+                           const ParameterTable& table,
+                           int64_t begin,
+                           std::span<float> slice);
+  // All of it.
   void visit_range(Owner owner,
                    std::string_view name,
                    const ParameterTable& table,
@@ -44,10 +61,15 @@ class StateVisitor {
   virtual void visit_device(Owner owner,
                             std::string_view name,
                             const DeviceVector<float>& values);
-  virtual void visit_device_range(Owner owner,
+  virtual void visit_device_slice(Owner owner,
                                   std::string_view name,
                                   const ParameterTable& table,
-                                  const DeviceVector<float>& range);
+                                  int64_t begin,
+                                  const DeviceVector<float>& slice);
+  void visit_device_range(Owner owner,
+                          std::string_view name,
+                          const ParameterTable& table,
+                          const DeviceVector<float>& range);
 };
 
 }  // namespace syncopate

@@ -170,7 +170,8 @@ TEST_F(Damage, ForgedFieldsAreRefused) {
       {"\"workers\": 2", "\"workers\": 1", "file name 'worker-0001.h5'"},
       {"\"scheme\": \"bsp\"", "\"scheme\": 3", "field 'scheme'"},
       {"\"scheme\": \"bsp\"", "\"scheme\": ", "parse error"},
-      {"\"format_version\": 1", "\"format_version\": 2", "version 2"},
+      {"\"format_version\": 2", "\"format_version\": 3",
+       "format version 3; this program reads 1 to 2"},
       {"syncopate checkpoint", "another checkpoint", "not a manifest"},
       {"\"xxh3\": \"", "\"xxh3\": \"A", "field 'xxh3'"},
   };

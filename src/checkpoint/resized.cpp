@@ -1,0 +1,215 @@
+#include "checkpoint/resized.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/state_file.h"
+
+namespace syncopate {
+namespace {
+
+template <size_t kCount>
+bool begins_with_any(const std::string& name,
+                     const std::array<std::string_view, kCount>& heads) {
+  return std::any_of(heads.begin(), heads.end(), [&](std::string_view head) {
+    return name.starts_with(head) &&
+           (name.size() == head.size() || name[head.size()] == '/');
+  });
+}
+
+bool is_of_model(const std::string& name) {
+  constexpr std::array<std::string_view, 6> kHeads = {
+      "parameters", "buffers", "momentum", "m", "v", "adam_steps"};
+  return begins_with_any(name, kHeads);
+}
+// Feeds back what was not sent: its mean over the workers is kept.
+bool is_residual(const std::string& name) {
+  constexpr std::array<std::string_view, 2> kHeads = {"residual", "error"};
+  return begins_with_any(name, kHeads);
+}
+// Of all together, and right for any number of them.
+bool is_common(const std::string& name) {
+  constexpr std::array<std::string_view, 5> kHeads = {
+      "centre", "round_start", "outer_velocity", "power_sgd_q",
+      "steps_in_round"};
+  return begins_with_any(name, kHeads);
+}
+
+}  // namespace
+
+int64_t resized_position(const std::vector<int64_t>& before,
+                         int64_t batches_per_epoch_before,
+                         int64_t workers,
+                         int64_t batches_per_epoch) {
+  CHECK(!before.empty() && workers > 0);
+  const int64_t all = std::accumulate(before.begin(), before.end(), int64_t{0});
+  const int64_t mean = all / std::ssize(before);
+  const int64_t epoch = mean / batches_per_epoch_before;
+  // What of this epoch's order all workers together have taken.
+  const int64_t taken =
+      all - epoch * batches_per_epoch_before * std::ssize(before);
+  return epoch * batches_per_epoch +
+         std::min(taken / workers, batches_per_epoch);
+}
+
+struct ResizedState::Files {
+  std::unique_ptr<StateFile> shared;
+  std::vector<std::unique_ptr<StateFile>> own;  // of workers that had some
+
+  // Adds up what the workers had: sums, and how many of them.
+  int sum(const std::string& name, std::vector<double>& sums) const {
+    int count = 0;
+    for (const auto& file : own) {
+      if (!file->has_values(name)) continue;
+      const std::vector<float> values = file->read<float>(name);
+      if (sums.empty()) sums.resize(values.size(), 0.0);
+      if (values.size() != sums.size())
+        fail(ExitCode::kBadInput, "{}: the workers' sizes differ", name);
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
+      ++count;
+    }
+    return count;
+  }
+};
+
+ResizedState::ResizedState(const FoundCheckpoint& found, int rank, int workers)
+    : files_(std::make_unique<Files>()),
+      rank_(rank),
+      steps_(found.facts.worker_steps / workers),
+      worker_steps_(steps_ * workers) {
+  for (const CheckpointFile& file : found.files) {
+    auto state = StateFile::open(found, file.name);
+    if (file.name == kReplicaFileName)
+      files_->shared = std::move(state);
+    else
+      files_->own.push_back(std::move(state));
+  }
+}
+
+ResizedState::~ResizedState() = default;
+
+std::vector<int64_t> ResizedState::of_workers(const std::string& name) {
+  std::vector<int64_t> all;
+  for (const auto& file : files_->own)
+    if (file->has_values(name)) all.push_back(file->read<int64_t>(name).at(0));
+  return all;
+}
+
+void ResizedState::visit(Owner, std::string_view name, std::span<float> v) {
+  const std::string text(name);
+  if (is_of_model(text) ? !has_model_ : is_residual(text) || is_common(text))
+    read_tensor(text, v);
+}
+
+void ResizedState::visit(Owner, std::string_view name, std::span<int64_t> v) {
+  const std::string text(name);
+  if (text == "adam_steps" && !has_model_) {
+    std::vector<int64_t> all = of_workers(text);
+    if (files_->shared->has_values(text))
+      all = files_->shared->read<int64_t>(text);
+    if (!all.empty())
+      v[0] =
+          std::accumulate(all.begin(), all.end(), int64_t{0}) / std::ssize(all);
+  } else if (text == "steps" || text == "pushes") {
+    v[0] = steps_;
+  } else if (text == "updates") {
+    v[0] = worker_steps_;
+  } else if (text == "since_start/skipped_steps" && rank_ == 0) {
+    for (const int64_t steps : of_workers(text)) v[0] += steps;
+  } else if (is_common(text) && files_->shared->has_values(text)) {
+    files_->shared->take(text, {std::ssize(v)}, v);
+  }
+}
+
+void ResizedState::visit(Owner, std::string_view name, std::span<double> v) {
+  const std::string text(name);
+  const auto of_file = [&](size_t index, const char* other) {
+    return files_->own.at(index)->read<double>(other);
+  };
+  if (text == "rate") {
+    v[0] = of_file(0, "rate").at(0);
+  } else if (text == "virtual_s") {
+    for (size_t i = 0; i < files_->own.size(); ++i)
+      v[0] = std::max(v[0], of_file(i, "virtual_s").at(0));
+  } else if (text == "since_start/totals" && rank_ == 0) {
+    // With what no row has counted yet, of which only payload is known apart.
+    const std::vector<double> totals = of_file(0, "since_start/totals");
+    std::copy_n(totals.begin(), std::min(totals.size(), v.size()), v.begin());
+    for (size_t i = 0; i < files_->own.size(); ++i)
+      v[0] += of_file(i, "since_row/samples").at(0);
+  }
+}
+
+void ResizedState::visit_slice(Owner owner,
+                               std::string_view name,
+                               const ParameterTable& table,
+                               int64_t begin,
+                               std::span<float> slice) {
+  const std::string text(name);
+  if (is_of_model(text) && has_model_) return;
+  if (begin != 0 || std::ssize(slice) != table.num_elems() ||
+      !read_flat(text, slice))
+    StateVisitor::visit_slice(owner, name, table, begin, slice);
+}
+
+// A range that version 1 stored without its tensors.
+bool ResizedState::read_flat(const std::string& name, std::span<float> slice) {
+  if (files_->shared->take_flat(name, slice)) return true;
+  std::vector<float> all;
+  std::vector<double> sums;
+  for (const auto& file : files_->own) {
+    if (!file->has_values(name)) continue;
+    const std::vector<float> values = file->read<float>(name);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  if (all.empty()) return false;
+  if (all.size() == slice.size()) {  // a server's slices, or one worker's
+    std::copy(all.begin(), all.end(), slice.begin());
+    return true;
+  }
+  const int count = files_->sum(name, sums);
+  if (sums.size() != slice.size())
+    fail(ExitCode::kBadInput, "{}: {} values found, {} expected", name,
+         all.size(), slice.size());
+  for (size_t i = 0; i < sums.size(); ++i)
+    slice[i] = static_cast<float>(sums[i] / count);
+  return true;
+}
+
+// What all share; the mean of what each worker has whole; or the pieces that
+// servers have, put together.
+void ResizedState::read_tensor(const std::string& name, std::span<float> v) {
+  if (files_->shared->has_values(name)) {
+    const std::vector<float> values = files_->shared->read<float>(name);
+    if (values.size() != v.size())
+      fail(ExitCode::kBadInput, "{}: {} values found, {} expected", name,
+           values.size(), v.size());
+    std::copy(values.begin(), values.end(), v.begin());
+    return;
+  }
+  std::vector<double> sums(v.size(), 0.0);
+  std::vector<int> counts(v.size(), 0);
+  for (const auto& file : files_->own) {
+    if (!file->has_values(name)) continue;
+    const std::vector<float> values = file->read<float>(name);
+    const int64_t first = file->first_of(name);
+    if (first < 0 || first + std::ssize(values) > std::ssize(v))
+      fail(ExitCode::kBadInput, "{}: {} values found, {} expected", name,
+           values.size(), v.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      sums[static_cast<size_t>(first) + i] += values[i];
+      ++counts[static_cast<size_t>(first) + i];
+    }
+  }
+  if (std::find(counts.begin(), counts.end(), 0) != counts.end())
+    fail(ExitCode::kBadInput, "no state '{}' in the checkpoint, or not all",
+         name);
+  for (size_t i = 0; i < v.size(); ++i)
+    v[i] = static_cast<float>(sums[i] / counts[i]);
+}
+
+}  // namespace syncopate
