@@ -142,7 +142,7 @@ def column_lines(runs, table, column, axis):
             lines += [(f"[{part}]", x, y[:, part])
                       for part in range(y.shape[1])]
         else:
-            lines.append((run.label, x, y.mean(axis=1) if y.ndim == 2 else y))
+            lines.append((run.label, x, np.nanmean(y, axis=1) if y.ndim == 2 else y))
     if not lines:
         known = sorted(f"{group}/{name}" for group, columns in
                        runs[0].tables.items() for name in columns)

@@ -84,7 +84,8 @@ class Run:
     def per_worker(self, name):
         """A /comm column summed over its rows: one value a worker."""
         values = self.column("comm", name)
-        return values.sum(axis=0) if values.ndim == 2 else np.empty(0)
+        # NaN: a worker that was not there all the time.
+        return np.nansum(values, axis=0) if values.ndim == 2 else np.empty(0)
 
     def sent_per_worker(self, worker_steps):
         """Payload bytes sent until each of `worker_steps`, mean over workers:
@@ -95,7 +96,7 @@ class Run:
         return np.interp(
             worker_steps,
             np.concatenate([[0], self.column("comm", "worker_steps")]),
-            np.concatenate([[0.0], rows.mean(axis=1).cumsum()]))
+            np.concatenate([[0.0], np.nanmean(rows, axis=1).cumsum()]))
 
     @property
     def has_diverged(self):
@@ -171,13 +172,66 @@ def _read(run, file):
     run.input = parse_ini(str(run.provenance.get("input", "")))
 
 
+def _joined(early, late):
+    """Rows of one column behind each other. Where workers became more or
+    fewer, columns by worker are as wide as the wider, NaN where there is
+    none."""
+    if early.ndim == 1 or late.ndim == 1 or early.shape[1] == late.shape[1]:
+        return np.concatenate([early, late])
+    width = max(early.shape[1], late.shape[1])
+    return np.concatenate(
+        [np.pad(part.astype(float), ((0, 0), (0, width - part.shape[1])),
+                constant_values=np.nan) for part in (early, late)])
+
+
+def _prepend(run, earlier, until):
+    """Puts the rows of `earlier` up to worker step `until` before those of
+    `run`, which went on from there with another number of workers."""
+    for name, columns in earlier.tables.items():
+        if "worker_steps" not in columns:
+            continue
+        kept = columns["worker_steps"] <= until
+        own = run.tables.setdefault(name, {})
+        for key, values in columns.items():
+            if key not in own:
+                own[key] = np.empty((0,) + values.shape[1:], values.dtype)
+        rows = len(own["worker_steps"])
+        for key in own:
+            if len(own[key]) != rows:  # of the earlier part alone
+                own[key] = np.full((rows,) + own[key].shape[1:], np.nan)
+            before = columns.get(key)
+            if before is None:
+                before = np.full((len(kept),) + own[key].shape[1:], np.nan)
+            own[key] = _joined(before[kept], own[key])
+
+
+def _part_before(run):
+    """The results file that this one continues; None where it starts a run."""
+    name = os.path.basename(str(run.provenance.get("continues", "")))
+    if not name:
+        return None
+    return os.path.join(os.path.dirname(os.path.abspath(run.path)), name)
+
+
 def open_run(path):
-    """Reads a run's directory or results file, or a published run's; RunError
-    if it cannot."""
+    """Reads a run's directory or results file, with the parts that it
+    continues, or a published run's; RunError if it cannot."""
     # published.py derives its runs from Run.
     from published import is_published, open_published
     if is_published(path):
         return open_published(path)
+    run = _open_part(path)
+    part, seen = run, {os.path.abspath(run.path)}
+    while (before := _part_before(part)) and before not in seen:
+        seen.add(before)
+        until = part.provenance.get("continues_from", 0)
+        part = _open_part(before)
+        _prepend(run, part, until)
+    return run
+
+
+def _open_part(path):
+    """One results file, given by itself or by its run's directory."""
     file_path = os.path.join(path, "results.h5") if os.path.isdir(path) \
         else path
     if not os.path.exists(file_path):

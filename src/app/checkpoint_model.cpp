@@ -1,5 +1,7 @@
 #include "app/checkpoint_model.h"
 
+#include <algorithm>
+
 #include "app/evaluator.h"
 #include "checkpoint/checkpoint.h"
 #include "config/keys.h"
@@ -15,21 +17,6 @@ FoundCheckpoint find(const fs::path& path) {
     if (fs::is_directory(folder))
       if (auto found = find_newest_checkpoint(folder)) return *found;
   fail(ExitCode::kInputMissing, "{}: holds no checkpoint", path.string());
-}
-
-// The keys that make a network must be those that it was trained with.
-void refuse_other_network(const Engine& engine, const FoundCheckpoint& found) {
-  for (const auto& [key, value] : found.facts.input) {
-    const Key* known = find_key(key);
-    if (!key.starts_with("model.") ||
-        (known != nullptr && known->on_resume == OnResume::kMayChange))
-      continue;
-    const auto mine = engine.input.resolved.find(key);
-    if (mine == engine.input.resolved.end() || mine->second != value)
-      fail(ExitCode::kBadInput, "{}: {}: the checkpoint has {}, the input {}",
-           found.folder.string(), key, value,
-           mine == engine.input.resolved.end() ? "none" : mine->second);
-  }
 }
 
 // A flat range as `worker` had it at the checkpoint, or as all did.
@@ -68,7 +55,43 @@ class Mean {
   int count_ = 0;
 };
 
+// Whether one file has all of the model.
+bool is_shared_by_all(const FoundCheckpoint& found, const Model& network) {
+  return has_state(found, Owner::kShared, 0, "parameters") &&
+         (network.buffers().num_elems() == 0 ||
+          has_state(found, Owner::kShared, 0, "buffers"));
+}
+
 }  // namespace
+
+void refuse_other_network(const Engine& engine, const FoundCheckpoint& found) {
+  for (const auto& [key, value] : found.facts.input) {
+    const Key* known = find_key(key);
+    if (!key.starts_with("model.") ||
+        (known != nullptr && known->on_resume == OnResume::kMayChange))
+      continue;
+    const auto mine = engine.input.resolved.find(key);
+    if (mine == engine.input.resolved.end() || mine->second != value)
+      fail(ExitCode::kBadInput, "{}: {}: the checkpoint has {}, the input {}",
+           found.folder.string(), key, value,
+           mine == engine.input.resolved.end() ? "none" : mine->second);
+  }
+}
+
+void average_model(const FoundCheckpoint& found,
+                   const Model& network,
+                   std::span<float> parameters,
+                   std::span<float> buffers) {
+  const int files = is_shared_by_all(found, network) ? 1 : found.facts.workers;
+  Mean mean_parameters, mean_buffers;
+  for (int worker = 0; worker < files; ++worker) {
+    mean_parameters.add(
+        load_range(found, "parameters", network.parameters(), worker));
+    mean_buffers.add(load_range(found, "buffers", network.buffers(), worker));
+  }
+  std::ranges::copy(mean_parameters.get(), parameters.begin());
+  std::ranges::copy(mean_buffers.get(), buffers.begin());
+}
 
 CheckpointModels load_models(const Engine& engine,
                              const std::string& path,
@@ -90,9 +113,7 @@ CheckpointModels load_models(const Engine& engine,
     fail(ExitCode::kBadInput,
          "{}: has no centre, expected eval.model = average, rank0 or each",
          found.folder.string());
-  const bool is_shared = has_state(found, Owner::kShared, 0, "parameters") &&
-                         (network.buffers().num_elems() == 0 ||
-                          has_state(found, Owner::kShared, 0, "buffers"));
+  const bool is_shared = is_shared_by_all(found, network);
   const int files = is_shared || which == "rank0" ? 1 : found.facts.workers;
 
   CheckpointModels all{found.folder.string(), {}};

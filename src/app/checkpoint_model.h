@@ -2,12 +2,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "app/engine.h"
+#include "checkpoint/checkpoint.h"
 
 namespace syncopate {
+
+// Error(kBadInput) names a key of the network that is not the checkpoint's.
+void refuse_other_network(const Engine& engine, const FoundCheckpoint& found);
+
+// Parameters and running statistics that all share, else their means over the
+// workers, into ranges of the network's sizes.
+void average_model(const FoundCheckpoint& found,
+                   const Model& network,
+                   std::span<float> parameters,
+                   std::span<float> buffers);
 
 struct CheckpointModel {
   DeviceVector<float> parameters, buffers;  // of the engine's device

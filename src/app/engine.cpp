@@ -97,7 +97,7 @@ void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
 std::vector<Options> phase_options(const Engine& engine,
                                    const std::string& path,
                                    const std::vector<std::string>& overrides,
-                                   const SavedInput* saved) {
+                                   const SavedRun* saved) {
   const SyncSwitchOptions& options = engine.options.sync.sync_switch;
   const std::vector<std::string> schemes = phase_schemes(options);
   std::vector<std::vector<std::string>> of_phase(schemes.size());
@@ -129,7 +129,7 @@ std::vector<Options> phase_options(const Engine& engine,
       });
       all.push_back(own);
     }
-    ParsedInput input = parse_input(path, all, saved);
+    ParsedInput input = parse_input(path, all, saved ? &saved->input : nullptr);
     forgive_unused(input, of_phase[phase]);
     // What the whole input has no mistake in is one of the phase's own keys.
     for (std::string& error : input.errors) {
@@ -166,7 +166,7 @@ std::string momentum_mistake(const Options& options,
 void plan_scheme(Engine& engine,
                  const std::string& path,
                  const std::vector<std::string>& overrides,
-                 const SavedInput* saved) {
+                 const SavedRun* saved) {
   const Options& options = engine.options;
   if (options.sync.scheme == "sync_switch")
     engine.phases = phase_options(engine, path, overrides, saved);
@@ -252,9 +252,11 @@ std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::string& input_path,
                                      const std::vector<std::string>& overrides,
                                      Memory memory,
-                                     const SavedInput* saved) {
+                                     const SavedRun* saved) {
   auto engine = std::make_unique<Engine>();
-  engine->input = parse_input(input_path, overrides, saved);
+  engine->input =
+      parse_input(input_path, overrides, saved ? &saved->input : nullptr);
+  if (saved) engine->saved = *saved;
   check_world(engine->input, session.size());
   refuse_errors(engine->input);
   engine->options = engine->input.options;
@@ -268,6 +270,12 @@ std::unique_ptr<Engine> build_engine(Session& session,
   engine->workers = session.workers(options.run.workers);
   engine->steps_begun.assign(engine->workers, 0);
   engine->threads = session.threads(options.run.threads);
+  engine->length_workers = engine->workers;
+  if (saved && !saved->is_warm_start())
+    engine->length_workers = saved->length_workers;
+  if (engine->length_workers != engine->workers)
+    scale_lengths(
+        options, static_cast<double>(engine->length_workers) / engine->workers);
   engine->input.resolved["run.workers"] = std::to_string(engine->workers);
   engine->input.resolved["run.threads"] = std::to_string(engine->threads);
   engine->device = make_device(options, session.local_rank());

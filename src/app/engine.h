@@ -4,9 +4,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/problem.h"
+#include "app/saved_run.h"
 #include "app/session.h"
 #include "config/config.h"
 #include "data/loader.h"
@@ -28,8 +30,11 @@ struct RunPlan {
 
 struct Engine {
   ParsedInput input;
-  Options options;  // of input, for short
+  // Of input; where length_workers are not workers, with lengths converted.
+  Options options;
+  std::optional<SavedRun> saved;  // what training goes on or starts from
   int workers = 1;
+  int length_workers = 1;  // whose steps the lengths of `input` are in
   int threads = 1;
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
@@ -70,11 +75,11 @@ enum class Memory { kPlanned, kCountedOnly };
 
 // Parses, checks, loads, builds. Every failure is an Error with one line a
 // mistake; nothing is sent. kCountedOnly leaves activations unplanned. `saved`:
-// as for parse_input.
+// what the run goes on or starts from; null: from nothing.
 std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::string& input_path,
                                      const std::vector<std::string>& overrides,
                                      Memory memory = Memory::kPlanned,
-                                     const SavedInput* saved = nullptr);
+                                     const SavedRun* saved = nullptr);
 
 }  // namespace syncopate

@@ -73,17 +73,17 @@ bool RunDirectory::holds_a_run() const {
   return fs::exists(results()) || fs::exists(checkpoints());
 }
 
-void RunDirectory::set_results_aside(Log& log) const {
-  if (!fs::exists(results())) return;
+fs::path RunDirectory::set_results_aside(const std::string& why,
+                                         Log& log) const {
+  if (!fs::exists(results())) return {};
   int number = 1;
-  const auto aside = [&] {
-    return path_ / fmt::format("results-{}.h5", number);
-  };
-  while (fs::exists(aside())) ++number;
-  rename_durably(results(), aside());
-  log.warning(
-      fmt::format("{}: results of a run that left no checkpoint; kept as {}",
-                  results().string(), aside().filename().string()));
+  fs::path aside;
+  do aside = path_ / fmt::format("results-{}.h5", number++);
+  while (fs::exists(aside));
+  rename_durably(results(), aside);
+  log.warning(fmt::format("{}: {}; kept as {}", results().string(), why,
+                          aside.filename().string()));
+  return aside;
 }
 
 void RunDirectory::refuse_if_taken(const Options& options) const {

@@ -45,9 +45,9 @@ class RunDirectory {
   bool holds_a_run() const;
   // Error(kCannotCreate) if it holds a run and checkpoint.resume is none.
   void refuse_if_taken(const Options& options) const;
-  // A run that starts anew where another left results but no checkpoint keeps
-  // those: results.h5 becomes results-1.h5 (-2, ...), and the log says so.
-  void set_results_aside(Log& log) const;
+  // Results that are not gone on with are kept: results.h5, where there is one,
+  // becomes results-1.h5 (-2, ...), and the log says so and why. The new path.
+  fs::path set_results_aside(const std::string& why, Log& log) const;
 
  private:
   void remove_request(StopRequest granted, const char* why, Log& log) const;

@@ -12,13 +12,32 @@
 
 namespace syncopate {
 
-// Rank 0's answer, the same on every rank: the keys of that run, which those
-// that the user does not give are taken from; nothing where a run starts anew
-// or the input has mistakes (which build_engine tells). Collective.
-std::optional<SavedInput> find_saved_input(
+struct SavedRun {
+  // Its keys, and which of them are taken where the user gives none. kModel: a
+  // new run starts from its model ("warm start").
+  SavedInput input;
+  int workers = 1;
+  // Whose steps lengths are in: the number of workers that it began with.
+  int length_workers = 1;
+  // Of a warm start: what speaks against going on, "KEY: was ..., now ...".
+  std::vector<std::string> differences;
+
+  bool is_warm_start() const { return input.take == SavedInput::Take::kModel; }
+};
+
+// Rank 0's answer, the same on every rank; nothing where a run starts anew or
+// the input has mistakes (which build_engine tells). Collective.
+//
+// A run goes on from the checkpoints of its own directory. Where it has none,
+// it goes on from the one that checkpoint.resume names, or, if keys are given
+// that a resumed run may not change, starts a new run from its model.
+std::optional<SavedRun> find_saved_run(
     Session& session,
     const std::string& input_path,
     const std::vector<std::string>& overrides);
+
+// The key in which a checkpoint keeps SavedRun::length_workers.
+inline constexpr const char* kLengthWorkers = "length_workers";
 
 // For the log: "optimizer.lr = 0.1, sync.scheme = asp"; "" where none is taken.
 std::string describe_taken(const ParsedInput& input);

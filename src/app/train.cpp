@@ -58,11 +58,11 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
       engine.plan.stop_at, engine.workers, engine.samples_a_step(),
       static_cast<double>(engine.plan.stop_at) / engine.plan.steps_per_epoch,
       options.sync.scheme, engine.scaled_lr(options, 0));
-  if (!engine.input.taken.empty())
+  if (const std::string taken = describe_taken(engine.input); !taken.empty())
     log.line(
         "taken     from the run gone on from, where it differs from the "
         "defaults: {}",
-        describe_taken(engine.input));
+        taken);
 }
 
 void state_provenance(Session& session,
@@ -133,8 +133,8 @@ ExitCode command_train(Session& session, const CommandLine& line) {
       refuse_if_owned(line.only_argument("INPUT.ini"), line.overrides);
   });
   const std::string& input = line.only_argument("INPUT.ini");
-  const std::optional<SavedInput> saved =
-      find_saved_input(session, input, line.overrides);
+  const std::optional<SavedRun> saved =
+      find_saved_run(session, input, line.overrides);
   session.agree_on([&] {
     engine = build_engine(session, input, line.overrides, Memory::kPlanned,
                           saved ? &*saved : nullptr);

@@ -58,10 +58,17 @@ class Trainer {
   const ParameterEntry& struck() const;
   void flip_bit();
   void start_or_resume();
-  void start_fresh();
+  bool starts_anew_from(const FoundCheckpoint& found);
+  void make_first_values(const std::optional<FoundCheckpoint>& from,
+                         std::vector<float>& parameters,
+                         std::vector<float>& buffers);
+  void start_fresh(const std::optional<FoundCheckpoint>& from);
   std::optional<FoundCheckpoint> find_checkpoint();
-  std::vector<std::string> conflicts_with(const CheckpointFacts& then) const;
+  std::vector<std::string> conflicts_with(const FoundCheckpoint& found) const;
   void load(const FoundCheckpoint& found);
+  std::string resize_obstacle() const;
+  void load_resized(const FoundCheckpoint& found);
+  void log_resized(const CheckpointFacts& then);
   void resume(const FoundCheckpoint& found);
   void run_segment(const Boundary& from, int64_t until);
   void step(const Plan& plan);

@@ -1,6 +1,7 @@
 // Where a run starts, goes on from and is saved.
 #include <algorithm>
 
+#include "app/checkpoint_model.h"
 #include "app/trainer.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -10,8 +11,12 @@
 namespace syncopate {
 
 std::map<std::string, std::string> Trainer::facts() const {
-  return {{"data", engine_.problem->digest()},
-          {"world", session_.size() > 1 ? "mpi" : "inproc"}};
+  std::map<std::string, std::string> facts = {
+      {"data", engine_.problem->digest()},
+      {"world", session_.size() > 1 ? "mpi" : "inproc"}};
+  if (engine_.length_workers != endpoint_.size())
+    facts[kLengthWorkers] = std::to_string(engine_.length_workers);
+  return facts;
 }
 
 void Trainer::visit_state(StateVisitor& visitor) {
@@ -29,17 +34,17 @@ void Trainer::visit_state(StateVisitor& visitor) {
 
 void Trainer::start_or_resume() {
   const std::optional<FoundCheckpoint> found = find_checkpoint();
-  if (found)
-    resume(*found);
+  if (!found || starts_anew_from(*found))
+    start_fresh(found);
   else
-    start_fresh();
+    resume(*found);
   if (results_)
     write_file_atomically(directory_.input(), echo_input(engine_.input));
   feed_ = engine_.problem->make_feed(engine_, endpoint_.rank(), batches_seen_);
 }
 
 // A run goes on from its own newest checkpoint; the one that
-// checkpoint.resume names is where a run without any starts.
+// checkpoint.resume names is where a run without any goes on, or starts anew.
 std::optional<FoundCheckpoint> Trainer::find_checkpoint() {
   const std::string& mode = engine_.options.checkpoint.resume;
   std::optional<FoundCheckpoint> found;
@@ -55,24 +60,64 @@ std::optional<FoundCheckpoint> Trainer::find_checkpoint() {
   return found;
 }
 
-void Trainer::start_fresh() {
+// Whether a new run starts from the model alone ("warm start"): keys or data
+// are others. Rank 0's answer.
+bool Trainer::starts_anew_from(const FoundCheckpoint& found) {
+  if (!engine_.saved || found.folder.parent_path() == directory_.checkpoints())
+    return false;
+  const auto data = found.facts.extra.find("data");
+  const bool has_other_data = data != found.facts.extra.end() &&
+                              data->second != engine_.problem->digest();
+  const bool mine = engine_.saved->is_warm_start() || has_other_data;
+  bool is_warm = false;
+  recorder_->uncounted(
+      [&] { is_warm = !share_text(endpoint_, mine ? "warm" : "").empty(); });
+  if (!is_warm || !results_) return is_warm;
+  std::vector<std::string> differences = engine_.saved->differences;
+  if (has_other_data) differences.emplace_back("other data");
+  for (std::string& line : differences)
+    line = line.substr(0, line.find(": not"));
+  const std::string start = fmt::format(
+      "warm start: a new run from the model of {} (scheme {}, step {})",
+      found.folder.string(), found.facts.scheme, found.facts.step);
+  session_.log().line("start     {}; it is not gone on, because {}", start,
+                      join(differences, "; "));
+  results_->provenance("start", start);
+  return true;
+}
+
+// The first values, at rank 0.
+void Trainer::make_first_values(const std::optional<FoundCheckpoint>& from,
+                                std::vector<float>& parameters,
+                                std::vector<float>& buffers) {
+  if (from) {
+    refuse_other_network(engine_, *from);
+    average_model(*from, *engine_.model, parameters, buffers);
+    return;
+  }
+  engine_.model->initialise(parameters, buffers,
+                            static_cast<uint64_t>(engine_.options.run.seed));
+  const std::string start = engine_.model->describe_start();
+  if (start.empty()) return;
+  session_.log().line("start     {}", start);
+  results_->provenance("start", start);
+}
+
+void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
   if (results_) {
-    directory_.set_results_aside(session_.log());
+    directory_.set_results_aside("results of a run that left no checkpoint",
+                                 session_.log());
     results_->provenance("restarts", int64_t{0});
   }
   std::vector<float> parameters(replica_.parameters.size());
   std::vector<float> buffers(replica_.buffers.size());
   // One worker draws or reads the first values and sends them: it takes time,
   // and the mathematics library of another node may round differently.
-  if (endpoint_.rank() == 0)
-    engine_.model->initialise(parameters, buffers,
-                              static_cast<uint64_t>(engine_.options.run.seed));
+  Outcome made;
   if (results_)
-    if (const std::string start = engine_.model->describe_start();
-        !start.empty()) {
-      session_.log().line("start     {}", start);
-      results_->provenance("start", start);
-    }
+    made = attempt([&] { make_first_values(from, parameters, buffers); });
+  made = share_outcome(endpoint_, made);
+  if (!made.ok()) throw AgreedError(Error(made.code, made.line));
   for (std::vector<float>* range : {&parameters, &buffers})
     if (!range->empty())
       broadcast(endpoint_, endpoint_.world_group(),
@@ -87,14 +132,22 @@ void Trainer::start_fresh() {
 // What speaks against going on from a checkpoint, one line each. Keys are
 // rank 0's affair; each rank has data of its own.
 std::vector<std::string> Trainer::conflicts_with(
-    const CheckpointFacts& then) const {
+    const FoundCheckpoint& found) const {
+  const CheckpointFacts& then = found.facts;
   std::vector<std::string> conflicts;
+  const bool is_resized = then.workers != endpoint_.size();
   if (endpoint_.rank() == 0)
-    conflicts = resume_conflicts(then.input, engine_.input.resolved);
-  if (then.workers != endpoint_.size())
+    conflicts =
+        resume_conflicts(then.input, engine_.input.resolved,
+                         is_resized ? Workers::kMayDiffer : Workers::kAlike);
+  if (const std::string obstacle = resize_obstacle();
+      is_resized && !obstacle.empty())
     conflicts.push_back(fmt::format(
-        "run.workers: the checkpoint is of {} workers, this run has {}",
-        then.workers, endpoint_.size()));
+        "run.workers: was {}, now {}: {}; expected {}, or another run.name "
+        "that starts from this model with checkpoint.resume = {} and keys of "
+        "its own",
+        then.workers, endpoint_.size(), obstacle, then.workers,
+        found.folder.string()));
   const auto data = then.extra.find("data");
   if (data != then.extra.end() && data->second != engine_.problem->digest())
     conflicts.push_back("data: not the data that the checkpoint was made on");
@@ -102,18 +155,31 @@ std::vector<std::string> Trainer::conflicts_with(
 }
 
 void Trainer::load(const FoundCheckpoint& found) {
-  const std::vector<std::string> conflicts = conflicts_with(found.facts);
+  const std::vector<std::string> conflicts = conflicts_with(found);
   if (!conflicts.empty())
     fail(ExitCode::kBadInput, "{}: cannot resume: {}", found.folder.string(),
          join(conflicts, "\nerror: "));
-  load_checkpoint(found, endpoint_.rank(),
-                  [this](StateVisitor& visitor) { visit_state(visitor); });
+  const bool is_resized = found.facts.workers != endpoint_.size();
+  if (is_resized)
+    load_resized(found);
+  else
+    load_checkpoint(found, endpoint_.rank(),
+                    [this](StateVisitor& visitor) { visit_state(visitor); });
   if (!results_ || !fs::exists(directory_.results())) return;
   // Rows of another run, whose checkpoint this is not, are not gone on from.
-  if (found.folder.parent_path() == directory_.checkpoints())
+  if (found.folder.parent_path() != directory_.checkpoints()) {
+    directory_.set_results_aside("results of a run that left no checkpoint",
+                                 session_.log());
+  } else if (is_resized) {
+    results_->take_provenance();
+    const fs::path earlier = directory_.set_results_aside(
+        fmt::format("columns are {} workers wide", found.facts.workers),
+        session_.log());
+    results_->provenance("continues", earlier.filename().string());
+    results_->provenance("continues_from", found.facts.worker_steps);
+  } else {
     results_->resume(found.facts.worker_steps);
-  else
-    directory_.set_results_aside(session_.log());
+  }
 }
 
 void Trainer::resume(const FoundCheckpoint& found) {
@@ -124,16 +190,23 @@ void Trainer::resume(const FoundCheckpoint& found) {
   if (!may_resume.ok())
     throw AgreedError(Error(may_resume.code, may_resume.line));
   endpoint_.set_clock(boundary_s_);
-  recorder_->forget_earlier_process(found.facts.worker_steps);
-  saved_at_ = found.facts.worker_steps;
+  const bool is_resized = found.facts.workers != endpoint_.size();
+  const int64_t worker_steps =
+      found.facts.worker_steps -
+      (is_resized ? found.facts.worker_steps % endpoint_.size() : 0);
+  recorder_->forget_earlier_process(worker_steps);
+  if (!is_resized) saved_at_ = worker_steps;
   if (!results_) return;
   for (const std::string& warning : found.warnings)
     session_.log().warning(warning);
-  recorder_->resume_clock(found.facts.step);
+  recorder_->resume_clock(worker_steps / endpoint_.size());
   results_->provenance(
       "restarts", results_->provenance_integer("restarts").value_or(0) + 1);
+  // At once: a process that is killed before its first checkpoint was a start.
+  results_->commit();
   session_.log().line("resumed from {} (step {})", found.folder.string(),
                       found.facts.step);
+  if (is_resized) log_resized(found.facts);
 }
 
 void Trainer::save(const Position& at) {

@@ -1,8 +1,10 @@
 #include "config/config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
+#include <variant>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -232,6 +234,11 @@ bool is_virtual_cost(const std::string& name) {
   return name.starts_with("compute.") || name.starts_with("network.");
 }
 
+bool is_by_worker(const std::string& name) {
+  return name == "run.workers" || name == "compute.speed" ||
+         name.starts_with("stragglers.");
+}
+
 constexpr const char* kNotUsed = "not used";
 
 // What `saved` was run by: where it lacks a key, that key's former value.
@@ -360,9 +367,28 @@ void refuse_errors(const ParsedInput& input) {
   throw Error(ExitCode::kBadInput, join(input.errors, "\nerror: "));
 }
 
+void scale_lengths(Options& options, double factor) {
+  const auto scaled = [&](double steps) {
+    return steps > 0 ? std::max(1.0, std::round(steps * factor)) : steps;
+  };
+  const auto scale = [&](Length& length) {
+    if (!length.in_epochs) length.value = scaled(length.value);
+  };
+  for (const Key& key : key_table()) {
+    if (key.on_resume == OnResume::kMayChange) continue;
+    const Target target = key.target(options);
+    if (auto* const* one = std::get_if<Length*>(&target)) scale(**one);
+    if (auto* const* all = std::get_if<std::vector<Length>*>(&target))
+      for (Length& length : **all) scale(length);
+  }
+  options.run.steps =
+      static_cast<int64_t>(scaled(static_cast<double>(options.run.steps)));
+}
+
 std::vector<std::string> resume_conflicts(
     const std::map<std::string, std::string>& saved,
-    const std::map<std::string, std::string>& now) {
+    const std::map<std::string, std::string>& now,
+    Workers workers) {
   std::vector<std::string> names;
   for (const Key& key : key_table()) names.push_back(key.name);
   for (const auto& entry : saved)  // of another version of the program
@@ -376,6 +402,7 @@ std::vector<std::string> resume_conflicts(
     const bool is_one_sided = old == saved.end() || current == now.end();
     if (old == saved.end() && current == now.end()) continue;
     if (is_one_sided && is_virtual_cost(name)) continue;
+    if (workers == Workers::kMayDiffer && is_by_worker(name)) continue;
     const Key* key = find_key(name);
     // Today's rules do not use what an earlier version did.
     if (key && current == now.end() && reason_unused(*key, then)) continue;

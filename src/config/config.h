@@ -65,9 +65,16 @@ void refuse_errors(const ParsedInput& input);
 // run.stop_at, run.epochs, ... as inputs/README.md lists. Virtual costs that
 // only one of the two worlds uses are not compared. A key that `saved` lacks
 // because it is newer than that run counts as Key::formerly.
+// kMayDiffer: neither is the number of workers, nor what is said by worker.
+enum class Workers : uint8_t { kAlike, kMayDiffer };
 std::vector<std::string> resume_conflicts(
     const std::map<std::string, std::string>& saved,
-    const std::map<std::string, std::string>& now);
+    const std::map<std::string, std::string>& now,
+    Workers workers = Workers::kAlike);
+
+// Multiplies the lengths in steps that a resumed run may not change: those of
+// N workers times N/M are M workers' of as many samples. At least 1 step stays.
+void scale_lengths(Options& options, double factor);
 
 // `list keys`: the table as text; and as Markdown for inputs/README.md.
 std::string list_keys();

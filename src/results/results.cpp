@@ -45,6 +45,12 @@ void read_column(const Hdf5Reader& file,
                  const std::string& path,
                  int64_t rows,
                  Column& column) {
+  if (!file.has(name)) {  // younger than the file
+    column.values.assign(
+        static_cast<size_t>(rows * std::max<int64_t>(column.width, 1)),
+        column.is_integer ? 0 : std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
   Hdf5Dataset expected{
       name,
       column.is_integer ? ElementType::kInt64 : ElementType::kFloat64,
@@ -145,6 +151,15 @@ void Results::resume(int64_t worker_steps) {
     }
     table.keep_up_to("worker_steps", static_cast<double>(worker_steps));
   }
+  read_provenance(file);
+}
+
+void Results::take_provenance() {
+  require_whole(path_);
+  read_provenance(Hdf5Reader(path_));
+}
+
+void Results::read_provenance(const Hdf5Reader& file) {
   if (!file.has("provenance")) return;
   for (const std::string& name : file.attribute_names("provenance")) {
     if (provenance_int_.contains(name) || provenance_text_.contains(name))

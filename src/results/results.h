@@ -49,6 +49,8 @@ class Table {
   int64_t row_width_ = 0;
 };
 
+class Hdf5Reader;
+
 class Results {
  public:
   explicit Results(fs::path path);
@@ -72,7 +74,10 @@ class Results {
   // Real columns that the earlier file does not have are NaN in its rows.
   // Provenance that was not set yet is taken over. A file that cannot be read
   // is Error(kBadInput), none at all Error(kInputMissing).
+  // Columns that an earlier version did not write are NaN (integers: 0) there.
   void resume(int64_t worker_steps);
+  // Its provenance alone, for a run whose rows go on in another file.
+  void take_provenance();
 
   void commit();  // Error(kIoError / kCannotCreate)
   // Commits if the last commit is 10 s past and commits so far took at most
@@ -81,6 +86,7 @@ class Results {
   const fs::path& path() const { return path_; }
 
  private:
+  void read_provenance(const Hdf5Reader& file);
   void write(const fs::path& temporary) const;
 
   fs::path path_;

@@ -85,6 +85,20 @@ expect_code 65 "$MPIEXEC" -bind-to none -n 1 "$SYNCOPATE" train other.ini \
   --run.name=pair : -n 1 "$SYNCOPATE" train tiny.ini --run.name=pair
 (($(grep -c "^error: " err) == 1)) || fail "not one line: $(cat err)"
 
+# Every start that goes on counts, also one that is killed before it saves.
+restarts() {
+  python -c 'import h5py, sys
+print(h5py.File(sys.argv[1])["provenance"].attrs["restarts"])' "runs/$1/results.h5"
+}
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=counted --run.stop_at=7
+[[ $(restarts counted) == 0 ]] || fail "a first start counts $(restarts counted)"
+for kill in 1 2 3 4; do
+  expect_code 137 "$SYNCOPATE" train tiny.ini --run.name=counted --faults.kind=kill \
+    --faults.step=9
+  [[ $(restarts counted) == "$kill" ]] ||
+    fail "$kill resumes count $(restarts counted)"
+done
+
 # A start elsewhere: a checkpoint named, then the run's own.
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=branch \
   --checkpoint.resume=runs/chain/checkpoints/step-00000013 --run.stop_at=16

@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# Runs that go on with another number of workers, and runs that start from the
+# model of another.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/e2e/scheme_keys.sh
+source "$here/scheme_keys.sh"
+export OMP_NUM_THREADS=1
+
+cat >tiny.ini <<'INI'
+[run]
+steps = 24
+threads = 1
+log_every = 4
+[model]
+family = logistic
+[data]
+kind = synthetic_images
+samples = 192
+test_samples = 40
+classes = 4
+channels = 1
+height = 6
+width = 6
+[optimizer]
+lr = 0.05
+momentum = 0.5
+weight_decay = 0
+[schedule]
+kind = cosine
+warmup = 6 steps
+[eval]
+every = 12 steps
+batch = 20
+INI
+
+look() { # look RUN EXPRESSION: of its newest checkpoint c and its results r
+  python - "runs/$1" "$2" <<'PY'
+import glob, sys
+import h5py, numpy
+run, expression = sys.argv[1:]
+folder = sorted(glob.glob(run + "/checkpoints/step-????????"))[-1]
+c = {path.split("/")[-1][:-3]: h5py.File(path)
+     for path in glob.glob(folder + "/*.h5")}
+r = h5py.File(run + "/results.h5")
+print(eval(expression))
+PY
+}
+
+# 4 workers become 2: steps, lengths, schedule and rows go on in samples.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=whole --run.workers=4 --data.batch=8
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=cut --run.workers=4 --data.batch=8 \
+  --run.stop_at=12
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=cut --run.workers=2 --data.batch=8
+grep -q "workers   4 before, 2 now: step 12 of 4 workers is step 24 of 2" \
+  runs/cut/log.txt || fail "the change of workers is not said: $(cat runs/cut/log.txt)"
+# The run is as long in samples: 48 steps of 2 workers.
+[[ $(look cut 'int(r["train/worker_steps"][-1])') == 96 ]] ||
+  fail "not as many samples: $(look cut 'r["train/worker_steps"][-1]')"
+# The rate is that of the samples: step 27 of 48 with a warm-up of 12.
+[[ $(look cut 'bool(abs(r["train/lr"][0] / (0.05 * 0.5 * (1 + numpy.cos(
+    numpy.pi * (27 - 12) / (48 - 12)))) - 1) < 1e-6)') == True ]] ||
+  fail "the rate is another: $(look cut 'r["train/lr"][()]')"
+[[ -f runs/cut/results-1.h5 ]] || fail "the rows of 4 workers were not kept"
+[[ $(look cut 'r["comm/compute_s"].shape[1]') == 2 ]] ||
+  fail "columns are not 2 workers wide"
+
+# Postprocessing has the rows of both parts.
+rows=$(PYTHONPATH=${SOURCE_DIR:-$here/../..}/postprocess python -c '
+from run_reader import open_run
+run = open_run("runs/cut")
+steps = run.tables["train"]["worker_steps"]
+print(len(steps), int(steps[0]), int(steps[-1]),
+      all(a < b for a, b in zip(steps, steps[1:])),
+      run.tables["comm"]["compute_s"].shape[1], len(run.per_worker("compute_s")))')
+[[ $rows == "9 16 96 True 4 4" ]] || fail "parts are not joined: $rows"
+
+# And on again, by more ranks under MPI: what was converted stays converted.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=again --run.workers=4 --data.batch=8 \
+  --run.stop_at=6
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=again --run.workers=2 --data.batch=8 \
+  --run.stop_at=16
+# shellcheck disable=SC2046
+expect_code 0 $(ranks 3) "$SYNCOPATE" train tiny.ini --run.name=again --data.batch=8
+grep -q "workers   2 before, 3 now" runs/again/log.txt || fail "no third part"
+[[ -f runs/again/results-2.h5 ]] || fail "the second part was not kept"
+[[ $(look again 'int(r["train/worker_steps"][-1])') == 96 ]] ||
+  fail "after two changes the run has another length"
+[[ $(look again 'r["provenance"].attrs["restarts"]') == 2 ]] ||
+  fail "restarts are not counted over parts"
+
+# Samples go on where they were, within an epoch of 6 steps: where nothing is
+# learnt, two rows of 2 workers have the losses of one of 4.
+for name in frozen frozen_cut; do
+  stop=16 && [[ $name == frozen ]] && stop=24
+  expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=$name --run.workers=4 --data.batch=8 \
+    --optimizer.lr=1e-30 --run.stop_at=$stop
+done
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=frozen_cut --run.workers=2 --data.batch=8 \
+  --optimizer.lr=1e-30
+cut=$(look frozen_cut 'r["train/loss"][()].reshape(-1, 2).mean(axis=1).tolist()')
+whole=$(look frozen 'r["train/loss"][4:].tolist()')
+python -c "
+import numpy, sys
+print($cut, $whole)
+sys.exit(not numpy.allclose($cut, $whole, rtol=1e-6))" ||
+  fail "other samples: $cut, $whole"
+
+# Momentum has the shape of its parameter.
+[[ $(look frozen 'c["replica"]["momentum/fc.weight"].shape') == "(4, 36)" ]] ||
+  fail "momentum does not have its parameter's shape"
+[[ $(look frozen 'c["replica"]["parameters/fc.weight"].shape') == "(4, 36)" ]] ||
+  fail "parameters do not have their shape"
+
+# Every scheme goes on, or says why not and what to do.
+for scheme in $(all_schemes); do
+  mapfile -t keys < <(scheme_keys "$scheme" | tr ' ' '\n')
+  [[ -n ${keys[0]:-} ]] || keys=()
+  all=("--run.name=s-$scheme" --data.batch=8 "--sync.scheme=$scheme" "${keys[@]}")
+  expect_code 0 "$SYNCOPATE" train tiny.ini "${all[@]}" --run.workers=4 --run.stop_at=12
+  if [[ $scheme == sync_switch ]]; then
+    expect_code 65 "$SYNCOPATE" train tiny.ini "${all[@]}" --run.workers=3
+    grep -q "run.workers: was 4, now 3: .*; expected 4, or another run.name" err ||
+      fail "$scheme: no way round is named: $(cat err)"
+    continue
+  fi
+  before=$(python -c 'import h5py, sys
+print(h5py.File(sys.argv[1])["eval/loss"][-1])' "runs/s-$scheme/results.h5")
+  expect_code 0 "$SYNCOPATE" train tiny.ini "${all[@]}" --run.workers=3
+  [[ $(look "s-$scheme" "bool(r['eval/loss'][-1] < $before)") == True ]] ||
+    fail "$scheme did not learn on: $before, $(look "s-$scheme" 'r["eval/loss"][()]')"
+  expect_code 0 "$SYNCOPATE" train tiny.ini "${all[@]}" --run.workers=3 --run.steps=24
+  grep -q "nothing left to do" out || fail "$scheme: not at its end"
+done
+
+# A warm start: another rate, another scheme, another number of workers.
+newest=$(echo runs/whole/checkpoints/step-*24)
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=warm --run.workers=2 --data.batch=8 \
+  --sync.scheme=local_sgd --optimizer.lr=0.001 --checkpoint.resume="$newest" --run.stop_at=1 \
+  --run.log_every=1
+grep -q "start     warm start: a new run from the model of .*step-00000024 (scheme bsp, step 24).*optimizer.lr: was 0.05, now 0.001.*sync.scheme: was bsp, now local_sgd" \
+  runs/warm/log.txt || fail "a warm start is not named: $(cat runs/warm/log.txt)"
+[[ $(look warm 'r["provenance"].attrs["start"].split(":")[0]') == "warm start" ]] ||
+  fail "provenance does not name a warm start"
+[[ $(look warm 'r["provenance"].attrs["restarts"]') == 0 ]] || fail "a warm start is no restart"
+last=$(look whole 'r["train/loss"][-1]') first=$(look warm 'r["train/loss"][0]')
+python -c "import sys; sys.exit(not $first < 2 * $last)" ||
+  fail "a warm start begins at a loss of $first, the run ended with $last"
+# It is a run of its own: it goes on from its own checkpoint.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=warm --run.workers=2 --data.batch=8 \
+  --sync.scheme=local_sgd --optimizer.lr=0.001 --checkpoint.resume="$newest"
+grep -q "resumed from runs/warm" runs/warm/log.txt || fail "the warm run did not go on"
+# Another network has no use for the model.
+expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=other --model.family=resnet \
+  --model.depth=8 --data.batch=8 --checkpoint.resume="$newest"
+grep -q "model.family: the checkpoint has logistic, the input resnet" err ||
+  fail "another network is not refused: $(cat err)"
+finish
