@@ -33,10 +33,45 @@ void join_choco(NamedState& state) {
   }
 }
 
+// The detector of stragglers kept the last steps of each worker (a ring of
+// (workers, window) seconds) and counted assessments at every step; now it
+// keeps what the last whole window gave, and counts windows. Who is known to be
+// slow stays known; counts begin anew.
+void end_windows(NamedState& state) {
+  const auto ring = state.find("stragglers/step_s");
+  const auto seen = state.find("stragglers/observed");
+  if (ring == state.end() || seen == state.end()) return;
+  const auto* step_s = std::get_if<std::vector<double>>(&ring->second);
+  const auto* observed = std::get_if<std::vector<int64_t>>(&seen->second);
+  if (step_s == nullptr || observed == nullptr || observed->empty() ||
+      step_s->size() % observed->size() != 0)
+    fail(ExitCode::kBadInput,
+         "state 'stragglers/step_s' is not of the workers of "
+         "'stragglers/observed'");
+  const size_t workers = observed->size();
+  const size_t window = step_s->size() / workers;
+  std::vector<double> throughput(workers, 0.0);
+  for (size_t worker = 0; worker < workers; ++worker) {
+    if ((*observed)[worker] < static_cast<int64_t>(window)) continue;
+    double seconds = 0;
+    for (size_t i = 0; i < window; ++i)
+      seconds += (*step_s)[worker * window + i];
+    throughput[worker] = static_cast<double>(window) / seconds;
+  }
+  state.erase(ring);
+  state.erase(seen);
+  state["stragglers/throughput"] = std::move(throughput);
+  state["stragglers/window_s"] = std::vector<double>(workers, 0.0);
+  for (const char* counts :
+       {"stragglers/window_steps", "stragglers/slow", "stragglers/fast"})
+    state[counts] = std::vector<int64_t>(workers, 0);
+}
+
 }  // namespace
 
 void convert_from_version_1(NamedState& state) {
   join_choco(state);
+  end_windows(state);
 }
 
 bool is_unknown_to_version_1(std::string_view name) {

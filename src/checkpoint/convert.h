@@ -5,6 +5,8 @@
 //     momentum, m, v      one range without its tensors; read as it is by
 //                         load.cpp, since only the model knows its tensors
 //     s, xhat (choco)     c = s - xhat, and xhat
+//     stragglers/         the last window's steps and how many: what the window
+//       step_s, observed  gave, and nothing of the window under way
 //     tensors             no shapes: all are (elements)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -24,7 +26,7 @@ using NamedState = std::map<std::string,
                                          std::vector<double>,
                                          std::vector<int64_t>>>;
 
-// In place. Error(kBadInput) where s and xhat do not belong together.
+// In place. Error(kBadInput) where parts of one thing do not fit together.
 void convert_from_version_1(NamedState& state);
 
 // State that came later: where version 1 lacks it, it has its first value.

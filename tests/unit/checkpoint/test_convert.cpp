@@ -19,7 +19,7 @@ TEST(FromVersion1, ChocoKeepsTheDifferenceOfItsSums) {
   state["s/fc.bias"] = Floats{4};
   state["xhat/fc.bias"] = Floats{1};
   state["round"] = std::vector<int64_t>{6};
-  state["stragglers/slow"] = std::vector<int64_t>{1};
+  state["rate"] = std::vector<double>{1};
   convert_from_version_1(state);
   EXPECT_EQ(std::get<Floats>(state.at("c/fc.weight")), (Floats{0.5f, 0, 4.5f}));
   EXPECT_EQ(std::get<Floats>(state.at("c/fc.bias")), Floats{3});
@@ -35,6 +35,34 @@ TEST(FromVersion1, SumsWithoutTheirCopiesAreRefused) {
   other_size["s/w"] = Floats{1};
   other_size["xhat/w"] = Floats{1, 2};
   EXPECT_THROW(convert_from_version_1(other_size), Error);
+}
+
+TEST(FromVersion1, WindowsOfTheDetectorEnd) {
+  NamedState state;
+  // Two workers, a window of 3: the second has not seen a whole one.
+  state["stragglers/step_s"] = std::vector<double>{4, 1, 1, 2, 2, 0};
+  state["stragglers/observed"] = std::vector<int64_t>{7, 2};
+  state["stragglers/slow"] = std::vector<int64_t>{2, 0};
+  state["stragglers/fast"] = std::vector<int64_t>{0, 5};
+  state["stragglers/known"] = std::vector<int64_t>{1, 0};
+  convert_from_version_1(state);
+  const auto counts = [&](const char* name) {
+    return std::get<std::vector<int64_t>>(state.at(name));
+  };
+  const std::vector<int64_t> none = {0, 0};
+  EXPECT_EQ(std::get<std::vector<double>>(state.at("stragglers/throughput")),
+            (std::vector<double>{0.5, 0}));
+  EXPECT_EQ(std::get<std::vector<double>>(state.at("stragglers/window_s")),
+            (std::vector<double>{0, 0}));
+  EXPECT_EQ(counts("stragglers/window_steps"), none);
+  EXPECT_EQ(counts("stragglers/slow"), none);
+  EXPECT_EQ(counts("stragglers/fast"), none);
+  EXPECT_EQ(counts("stragglers/known"), (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(state.size(), 6u);
+  NamedState bad;
+  bad["stragglers/step_s"] = std::vector<double>(5);
+  bad["stragglers/observed"] = std::vector<int64_t>(2);
+  EXPECT_THROW(convert_from_version_1(bad), Error);
 }
 
 TEST(Resized, PositionsAreCountedInSamples) {
