@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/evaluator.h"
+#include "checkpoint/agreement.h"
 #include "checkpoint/checkpoint.h"
 #include "config/keys.h"
 
@@ -63,6 +64,24 @@ bool is_shared_by_all(const FoundCheckpoint& found, const Model& network) {
 }
 
 }  // namespace
+
+std::optional<SavedRun> saved_network(const fs::path& path) {
+  std::vector<fs::path> folders = {path};
+  for (const fs::path& inside : {path / "checkpoints", path})
+    if (fs::is_directory(inside))
+      for (const fs::path& folder : checkpoint_folders(inside))
+        folders.push_back(folder);
+  for (const fs::path& folder : folders) {
+    if (!fs::exists(folder / "manifest.json")) continue;
+    const Outcome outcome = attempt([&] { read_checkpoint_facts(folder); });
+    if (!outcome.ok()) continue;
+    SavedRun saved;
+    saved.input = {read_checkpoint_facts(folder).input,
+                   SavedInput::Take::kModel};
+    return saved;
+  }
+  return std::nullopt;
+}
 
 void refuse_other_network(const Engine& engine, const FoundCheckpoint& found) {
   for (const auto& [key, value] : found.facts.input) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,11 @@
 #include "checkpoint/checkpoint.h"
 
 namespace syncopate {
+
+// What `path` (as for load_models) says of the network, for build_engine: keys
+// of [model] that the user does not give are the checkpoint's. Nothing where
+// there is no checkpoint, which load_models tells.
+std::optional<SavedRun> saved_network(const fs::path& path);
 
 // Error(kBadInput) names a key of the network that is not the checkpoint's.
 void refuse_other_network(const Engine& engine, const FoundCheckpoint& found);

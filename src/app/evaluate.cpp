@@ -56,8 +56,10 @@ ExitCode command_evaluate(Session& session, const CommandLine& line) {
   CheckpointModels found;
   session.agree_on([&] {
     const std::string& path = line.required_option("checkpoint");
+    const std::optional<SavedRun> saved = saved_network(path);
     engine =
-        build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
+        build_engine(session, line.only_argument("INPUT.ini"), line.overrides,
+                     Memory::kPlanned, saved ? &*saved : nullptr);
     found = load_models(*engine, path, session.log());
   });
   const auto metrics = engine->problem->metrics();

@@ -11,8 +11,10 @@ ExitCode command_predict(Session& session, const CommandLine& line) {
     if (session.rank() != 0) return;  // one process suffices
     const fs::path output = line.required_option("output");
     const std::string& checkpoint = line.required_option("checkpoint");
+    const std::optional<SavedRun> saved = saved_network(checkpoint);
     const auto engine =
-        build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
+        build_engine(session, line.only_argument("INPUT.ini"), line.overrides,
+                     Memory::kPlanned, saved ? &*saved : nullptr);
     engine->problem->check_output(output);
     if (engine->options.eval.model == "each")
       fail(ExitCode::kUsage,
