@@ -182,7 +182,8 @@ std::vector<Key> checkpoint_keys() {
        .doc = "auto: go on from the newest whole checkpoint of the run's "
               "folder, if it has one; none: refuse a folder that holds a run; "
               "or the path of a checkpoint from which a folder without any "
-              "starts.",
+              "goes on or, where keys are others, a new run starts with its "
+              "model.",
        .form = {"auto, none or the path of a checkpoint",
                 [](const std::string&) { return true; }},
        .on_resume = OnResume::kMayChange},
