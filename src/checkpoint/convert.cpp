@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -72,6 +73,16 @@ void end_windows(NamedState& state) {
 void convert_from_version_1(NamedState& state) {
   join_choco(state);
   end_windows(state);
+}
+
+// In multiples of the unit in which choco adds, so that its sums stay exact.
+void remove_mean(std::vector<float>& c,
+                 const std::vector<double>& sums,
+                 int workers) {
+  constexpr double kUnit = 0x1p-25;
+  for (size_t i = 0; i < c.size(); ++i)
+    c[i] = static_cast<float>(
+        kUnit * std::nearbyint((c[i] - sums.at(i) / workers) / kUnit));
 }
 
 bool is_unknown_to_version_1(std::string_view name) {

@@ -1,5 +1,7 @@
 #include "checkpoint/state_file.h"
 
+#include "checkpoint/manifest.h"
+
 namespace syncopate {
 
 StateFile::StateFile(const fs::path& path, int64_t format_version)
@@ -29,6 +31,35 @@ void StateFile::convert() {
   for (const auto& [name, values] : state)
     left_.emplace(name, Hdf5Dataset{name, ElementType::kFloat32, {}});
   converted_ = std::move(state);
+}
+
+std::unique_ptr<StateFile> StateFile::open(const FoundCheckpoint& found,
+                                           const std::string& file) {
+  auto state =
+      std::make_unique<StateFile>(found.folder / file, found.format_version);
+  if (state->converted_) state->settle_choco(found);
+  return state;
+}
+
+void StateFile::settle_choco(const FoundCheckpoint& found) {
+  const std::string head = "c/";
+  if (!has("c")) return;
+  std::map<std::string, std::vector<double>> sums;
+  for (const CheckpointFile& file : found.files) {
+    if (file.name == kReplicaFileName) continue;
+    const StateFile other(found.folder / file.name, found.format_version);
+    for (const auto& [name, values] : *other.converted_) {
+      const auto* c = std::get_if<std::vector<float>>(&values);
+      if (c == nullptr || !name.starts_with(head)) continue;
+      std::vector<double>& sum = sums[name];
+      sum.resize(c->size(), 0.0);
+      for (size_t i = 0; i < c->size(); ++i) sum[i] += (*c)[i];
+    }
+  }
+  for (auto& [name, values] : *converted_)
+    if (auto* c = std::get_if<std::vector<float>>(&values);
+        c != nullptr && name.starts_with(head))
+      remove_mean(*c, sums.at(name), found.facts.workers);
 }
 
 bool StateFile::take_flat(const std::string& name, std::span<float> slice) {

@@ -27,10 +27,7 @@ class StateFile {
   // Of a verified checkpoint. An older version is converted.
   StateFile(const fs::path& path, int64_t format_version);
   static std::unique_ptr<StateFile> open(const FoundCheckpoint& found,
-                                         const std::string& file) {
-    return std::make_unique<StateFile>(found.folder / file,
-                                       found.format_version);
-  }
+                                         const std::string& file);
 
   // Once for each name. Error(kBadInput) where there is none, or it is of
   // another type or other dimensions (an older version's have none).
@@ -82,6 +79,8 @@ class StateFile {
 
  private:
   void convert();
+  // Of version 1: choco's c, with what the other workers' files say of it.
+  void settle_choco(const FoundCheckpoint& found);
   template <typename T>
   bool take_converted(const std::string& name, std::span<T> values) {
     if (!converted_) return false;

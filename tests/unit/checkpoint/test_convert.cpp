@@ -1,6 +1,8 @@
 // Earlier format versions: what their state becomes; another number of workers.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/resized.h"
@@ -35,6 +37,18 @@ TEST(FromVersion1, SumsWithoutTheirCopiesAreRefused) {
   other_size["s/w"] = Floats{1};
   other_size["xhat/w"] = Floats{1, 2};
   EXPECT_THROW(convert_from_version_1(other_size), Error);
+}
+
+TEST(FromVersion1, ChocosDifferencesAddUpToNothing) {
+  Floats a = {0.3f, -0.1f}, b = {0.1f, 0.7f}, c = {-0.40003f, -0.6f};
+  const std::vector<double> sums = {static_cast<double>(a[0]) + b[0] + c[0],
+                                    static_cast<double>(a[1]) + b[1] + c[1]};
+  for (Floats* one : {&a, &b, &c}) remove_mean(*one, sums, 3);
+  EXPECT_NEAR(a[0], 0.3 + 0.00001, 1e-7);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(static_cast<double>(a[i]) + b[i] + c[i], 0, 3 * 0x1p-26);
+    EXPECT_EQ(std::nearbyint(a[i] * 0x1p25), a[i] * 0x1p25);
+  }
 }
 
 TEST(FromVersion1, WindowsOfTheDetectorEnd) {
