@@ -298,10 +298,12 @@ void Recorder::summarize(const std::string& how,
   results_->summary("skipped_gradients", totals.skipped, "1",
                     "steps of a worker whose gradient was not finite, and left "
                     "out (run.on_nonfinite = skip)");
+  const Table& eval = results_->table("eval");
   if (best_metric_ >= 0)
     results_->summary("best_" + eval_metrics_[1].name, best_metric_,
-                      eval_metrics_[1].unit, "best of all evaluations");
-  const Table& eval = results_->table("eval");
+                      eval_metrics_[1].unit,
+                      fmt::format("best of {} {} evaluations", eval.rows(),
+                                  engine_.options.eval.on));
   if (eval.rows() > 0)
     for (const MetricInfo& metric : eval_metrics_)
       results_->summary("final_" + metric.name,

@@ -99,6 +99,9 @@ expect_code 0 "$SYNCOPATE" validate tiny.ini
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=whole
 expect_code 0 "$SYNCOPATE" inspect runs/whole
 grep -q "whole" out || fail "inspect does not say that the checkpoint is whole"
+expect_code 0 "$SYNCOPATE" inspect runs/whole/results.h5
+grep -q "best_accuracy.*best of [0-9]* test evaluations" out ||
+  fail "what best_accuracy is the best of: $(grep best out)"
 cp -r runs/whole runs/flipped
 printf x | dd of=runs/flipped/checkpoints/step-00000020/replica.h5 bs=1 seek=999 \
   conv=notrunc 2>/dev/null
