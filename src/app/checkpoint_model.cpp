@@ -122,7 +122,8 @@ CheckpointModels load_models(const Engine& engine,
   if (data != found.facts.extra.end() &&
       data->second != engine.problem->digest())
     log.warning("not the data that " + found.folder.string() +
-                " was trained on (normalisation may differ too)");
+                " was trained on");
+  engine.problem->restore(*engine.context, found.facts.extra);
 
   const Model& network = *engine.model;
   const std::string& which = engine.options.eval.model;

@@ -35,7 +35,6 @@ std::unique_ptr<ResidentSet> ResidentSet::make(
     return nullptr;
 
   const int64_t C = set.spec.C;
-  const PixelScale scale = pixel_scale(set, normalization);
   auto resident = std::make_unique<ResidentSet>();
   const int64_t pixels_end = (pixel_bytes + 255) / 256 * 256;
   resident->memory = Buffer(device, pixels_end + 2 * C * 4);
@@ -46,8 +45,7 @@ std::unique_ptr<ResidentSet> ResidentSet::make(
               is_bytes ? static_cast<const void*>(stored.bytes.data())
                        : stored.floats.data(),
               pixel_bytes, stream);
-  device.copy(memory + pixels_end, scale.scale.data(), C * 4, stream);
-  device.copy(memory + pixels_end + C * 4, scale.shift.data(), C * 4, stream);
+  resident->set_scale(context, pixel_scale(set, normalization));
   resident->pixels =
       make_const_tensor(memory, is_bytes ? DType::kU8 : DType::kF32,
                         Shape{set.samples, stored.H, stored.W, C});
@@ -55,8 +53,17 @@ std::unique_ptr<ResidentSet> ResidentSet::make(
       make_const_tensor(memory + pixels_end, DType::kF32, Shape{C});
   resident->shift =
       make_const_tensor(memory + pixels_end + C * 4, DType::kF32, Shape{C});
-  stream.synchronize();
   return resident;
+}
+
+void ResidentSet::set_scale(Context& context, const PixelScale& values) {
+  const auto bytes = static_cast<int64_t>(values.scale.size() * sizeof(float));
+  char* shift_place = memory.as<char>() + memory.bytes() - bytes;
+  Stream& stream = context.stream();
+  context.device().copy(shift_place - bytes, values.scale.data(), bytes,
+                        stream);
+  context.device().copy(shift_place, values.shift.data(), bytes, stream);
+  stream.synchronize();
 }
 
 // --- feeds

@@ -21,11 +21,41 @@ DataOptions reading(const Options& options, int threads) {
   return data;
 }
 
+constexpr const char* kNormalization = "normalization";
+
 }  // namespace
 
 ImageProblem::ImageProblem(const Options& options, int threads)
-    : data_(load_dataset(reading(options, threads))),
-      normalization_(make_normalization(options.data, data_.train)) {}
+    : options_(options.data),
+      data_(load_dataset(reading(options, threads))),
+      normalization_(make_normalization(
+          options_,
+          data_.train,
+          split_validation(options_,
+                           data_.train,
+                           static_cast<uint64_t>(options.run.seed))
+              .train)) {}
+
+std::map<std::string, std::string> ImageProblem::facts() const {
+  if (options_.normalize != "auto") return {};
+  return {{kNormalization, format_normalization(normalization_)}};
+}
+
+// Programs that kept no constants formed them of all of the training set, held
+// out or not.
+void ImageProblem::restore(Context& context,
+                           const std::map<std::string, std::string>& facts) {
+  if (options_.normalize != "auto") return;
+  const auto found = facts.find(kNormalization);
+  if (found == facts.end() && options_.validation == 0) return;  // the same
+  DataOptions saved = options_;
+  if (found != facts.end()) saved.normalize = found->second;
+  const Normalization before = std::move(normalization_);
+  normalization_ = make_normalization(saved, data_.train);
+  if (resident_ &&
+      (normalization_.mean != before.mean || normalization_.std != before.std))
+    resident_->set_scale(context, pixel_scale(data_.train, normalization_));
+}
 
 int64_t ImageProblem::memory_bytes() const {
   return data_.train.memory_bytes() + data_.test.memory_bytes();

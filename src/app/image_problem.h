@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/problem.h"
+#include "data/image_reader.h"
 
 namespace syncopate {
 
@@ -15,7 +16,9 @@ struct ResidentSet {
                                            const ImageSet& set,
                                            const Normalization& normalization,
                                            int processes_a_device);
-  Buffer memory;
+  void set_scale(Context& context, const PixelScale& values);
+
+  Buffer memory;             // pixels, and last scale and shift
   ConstTensor pixels;        // (samples, H, W, C) u8 or fp32
   ConstTensor scale, shift;  // (C) fp32
 };
@@ -32,6 +35,10 @@ class ImageProblem final : public Problem {
     return data_.train.digest + data_.test.digest;
   }
   int64_t memory_bytes() const override;
+  // normalization: of data.normalize = auto.
+  std::map<std::string, std::string> facts() const override;
+  void restore(Context& context,
+               const std::map<std::string, std::string>& facts) override;
   std::string describe() const override;
   std::string note(const Engine& engine) const override;
   std::string check() const override;
@@ -56,6 +63,7 @@ class ImageProblem final : public Problem {
   const ResidentSet* resident() const { return resident_.get(); }
 
  private:
+  DataOptions options_;
   Dataset data_;
   Normalization normalization_;
   std::unique_ptr<ResidentSet> resident_;

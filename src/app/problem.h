@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -62,6 +63,12 @@ class Problem {
   virtual std::string source() const = 0;  // for log and provenance
   virtual std::string digest() const = 0;
   virtual int64_t memory_bytes() const = 0;
+  // What training samples decided, by name, as text: for the log, provenance
+  // and checkpoints.
+  virtual std::map<std::string, std::string> facts() const { return {}; }
+  // Takes them from a checkpoint's facts, of which some may be absent: the
+  // programs that wrote it formed them in another way, which is repeated.
+  virtual void restore(Context&, const std::map<std::string, std::string>&) {}
   // What a sample is, for the plan: "32 x 32 x 3, 10 classes".
   virtual std::string describe() const = 0;
   // Where batches are made, for the log: "" or ", training set on the GPU".

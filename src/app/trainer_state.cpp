@@ -11,9 +11,9 @@
 namespace syncopate {
 
 std::map<std::string, std::string> Trainer::facts() const {
-  std::map<std::string, std::string> facts = {
-      {"data", engine_.problem->digest()},
-      {"world", session_.size() > 1 ? "mpi" : "inproc"}};
+  std::map<std::string, std::string> facts = engine_.problem->facts();
+  facts["data"] = engine_.problem->digest();
+  facts["world"] = session_.size() > 1 ? "mpi" : "inproc";
   if (engine_.length_workers != endpoint_.size())
     facts[kLengthWorkers] = std::to_string(engine_.length_workers);
   return facts;
@@ -108,6 +108,10 @@ void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
     directory_.set_results_aside("results of a run that left no checkpoint",
                                  session_.log());
     results_->provenance("restarts", int64_t{0});
+    for (const auto& [name, value] : engine_.problem->facts()) {
+      session_.log().line("{} {}", name, value);
+      results_->provenance(name, value);
+    }
   }
   std::vector<float> parameters(replica_.parameters.size());
   std::vector<float> buffers(replica_.buffers.size());
@@ -159,6 +163,7 @@ void Trainer::load(const FoundCheckpoint& found) {
   if (!conflicts.empty())
     fail(ExitCode::kBadInput, "{}: cannot resume: {}", found.folder.string(),
          join(conflicts, "\nerror: "));
+  engine_.problem->restore(*engine_.context, found.facts.extra);
   const bool is_resized = found.facts.workers != endpoint_.size();
   if (is_resized)
     load_resized(found);
@@ -206,6 +211,10 @@ void Trainer::resume(const FoundCheckpoint& found) {
   results_->commit();
   session_.log().line("resumed from {} (step {})", found.folder.string(),
                       found.facts.step);
+  for (const auto& [name, value] : engine_.problem->facts()) {
+    session_.log().line("{} {}", name, value);
+    results_->provenance(name, value);
+  }
   if (is_resized) log_resized(found.facts);
 }
 

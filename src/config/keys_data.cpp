@@ -247,9 +247,10 @@ std::vector<Key> data_keys() {
        .used_when = {{"data.augment", {"resized_crop"}}}},
       {.name = "data.normalize",
        .target = at<kData, &DataOptions::normalize>,
-       .doc = "auto: mean and deviation by channel of the training set (of "
-              "image_folder: of 256 of its images); none: pixels / 255; or "
-              "means / deviations by channel, of pixels in 0..1.",
+       .doc = "auto: mean and deviation by channel of the training samples, "
+              "without those that are held out (of image_folder: of 256 of "
+              "them); none: pixels / 255; or means / deviations by channel, of "
+              "pixels in 0..1.",
        .form = {"auto, none or means / deviations such as 0.5 0.5 0.5 / 0.2 "
                 "0.2 0.2",
                 is_normalization},

@@ -22,11 +22,24 @@ using Histogram = std::vector<std::array<int64_t, 256>>;
 
 void add_pixels(std::span<const uint8_t> pixels, Histogram& histogram);
 
+// Of an image's bytes in one channel.
+struct PixelSums {
+  int64_t sum = 0, squares = 0;
+  PixelSums& operator+=(const PixelSums& other) {
+    sum += other.sum;
+    squares += other.squares;
+    return *this;
+  }
+};
+
 // Bytes (samples, H, W, C) in a file, as `prepare images` writes them.
 struct MappedImages {
   std::shared_ptr<const MappedFile> file;
   int64_t H = 0, W = 0;
-  Histogram histogram;  // of all pixels; in the train set only
+  // In the train set only, one of the two: (samples, C), and in folders of
+  // earlier versions the histogram of all pixels.
+  std::vector<PixelSums> sums;
+  Histogram histogram;
   // XXH3-128 of each `block_images` images.
   std::vector<std::string> block_digests;
   int64_t block_images = 0;

@@ -88,10 +88,17 @@ PixelSize image_size(const DataOptions& options);
 struct Normalization {
   std::vector<float> mean, std;
 };
-// auto: exact, but for JPEG files, of which it decodes 256 (the middle that
-// evaluation sees) spread evenly over the set.
+// auto: of `samples` (ascending indices into `train`) alone, so that what is
+// held out has no part in it. Exact, but for JPEG files, of which it decodes
+// 256 (the middle that evaluation sees) spread evenly over `samples`.
+Normalization make_normalization(const DataOptions& options,
+                                 const ImageSet& train,
+                                 std::span<const int64_t> samples);
+// The same of all samples.
 Normalization make_normalization(const DataOptions& options,
                                  const ImageSet& train);
+// "means / deviations", a value of data.normalize that gives the same floats.
+std::string format_normalization(const Normalization& normalization);
 
 // What the order and the shares of a training set go by.
 struct SampleTable {

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <span>
 
 #include "base/check.h"
 #include "base/hdf5_file.h"
@@ -104,9 +106,20 @@ class OutputFile {
 };
 
 struct Written {
-  std::string digests;  // of the blocks, one after the other
-  Histogram histogram = Histogram(kChannels);
+  std::string digests;        // of the blocks, one after the other
+  std::vector<int64_t> sums;  // (samples, channels, 2), as PixelSums
 };
+
+// Of an image's bytes and of their squares, by channel.
+void add_sums(std::span<const uint8_t> image, std::vector<int64_t>& sums) {
+  std::array<PixelSums, kChannels> channels{};
+  for (size_t i = 0; i < image.size(); ++i)
+    channels[i % kChannels] += {image[i], int64_t{image[i]} * image[i]};
+  for (const PixelSums& one : channels) {
+    sums.push_back(one.sum);
+    sums.push_back(one.squares);
+  }
+}
 
 int64_t images_a_block(const ImageSet& set) {
   return std::max<int64_t>(1,
@@ -138,7 +151,10 @@ Written write_pixels(const ImageSet& set,
                                  block.size());
     output.write(bytes);
     written.digests += digest_of(bytes);
-    add_pixels(block, written.histogram);
+    for (int64_t i = 0; i < count; ++i)
+      add_sums(std::span(block).subspan(static_cast<size_t>(i * image_bytes),
+                                        static_cast<size_t>(image_bytes)),
+               written.sums);
     progress(first + count);
   }
   output.finish();
@@ -168,13 +184,11 @@ void write_header(const fs::path& path,
   Hdf5Writer file(path, Seal::kDigest);
   write_labels(file, "train", data.train, train.digests);
   write_labels(file, "test", data.test, test.digests);
-  std::vector<int64_t> counts;
-  for (const auto& channel : train.histogram)
-    counts.insert(counts.end(), channel.begin(), channel.end());
-  const std::vector<int64_t> shape = {kChannels, 256};
-  file.write("train/histogram", shape, std::span<const int64_t>(counts));
-  file.attribute("train/histogram", "description",
-                 "pixels of train.images with each byte, by channel");
+  const std::vector<int64_t> shape = {data.train.samples, kChannels, 2};
+  file.write("train/sums", shape, std::span<const int64_t>(train.sums));
+  file.attribute("train/sums", "description",
+                 "sum of the bytes of an image of train.images and of their "
+                 "squares, by channel");
   const std::string names = join(data.train.class_names, "\n");
   const std::vector<int64_t> letters = {std::ssize(names)};
   file.write(

@@ -57,6 +57,25 @@ std::vector<std::string> read_class_names(const Hdf5Reader& file,
                '\n');
 }
 
+// (samples, channels, 2) numbers that bytes can have.
+std::vector<PixelSums> read_sums(const Hdf5Reader& file,
+                                 const fs::path& path,
+                                 const ImageSet& set,
+                                 const MappedImages& images) {
+  const auto numbers = read_values<int64_t>(file, path, "train/sums",
+                                            {set.samples, kChannels, 2});
+  const int64_t most = images.H * images.W * 255;
+  std::vector<PixelSums> sums;
+  for (size_t i = 0; i < numbers.size(); i += 2) {
+    const PixelSums one{numbers[i], numbers[i + 1]};
+    if (one.sum < 0 || one.sum > most || one.squares < one.sum ||
+        one.squares > one.sum * 255)
+      fail_in(path, fmt::format("train/sums: {} {}", one.sum, one.squares));
+    sums.push_back(one);
+  }
+  return sums;
+}
+
 Histogram read_histogram(const Hdf5Reader& file, const fs::path& path) {
   const auto counts =
       read_values<int64_t>(file, path, "train/histogram", {kChannels, 256});
@@ -96,7 +115,10 @@ ImageSet read_set(const Hdf5Reader& file,
   if (bytes / image_bytes != set.samples || bytes % image_bytes != 0)
     fail(ExitCode::kBadInput, "{}: {} bytes, expected {} images of {} bytes",
          images.file->path(), bytes, set.samples, image_bytes);
-  if (name == "train") images.histogram = read_histogram(file, header);
+  if (name == "train" && file.has("train/sums"))
+    images.sums = read_sums(file, header, set, images);
+  else if (name == "train")
+    images.histogram = read_histogram(file, header);
   set.pixels = std::move(images);
   return set;
 }

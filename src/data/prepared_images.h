@@ -1,6 +1,6 @@
 // Images decoded and resized once, to be mapped afterwards: a folder with
 //   train.images, test.images   bytes (samples, SIZE, SIZE, 3), nothing else
-//   images.h5                   labels, class names, histogram, digests
+//   images.h5                   labels, class names, sums by image, digests
 // so that reading is one large piece an image and one file a set.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

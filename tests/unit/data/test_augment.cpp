@@ -90,6 +90,33 @@ TEST(Normalize, FloatsAreTakenAsStored) {
   EXPECT_EQ(make_normalization({}, set).std[0], 1e-6F);
 }
 
+// Two sets that differ only in an image that is held out.
+TEST(Normalize, WhatIsHeldOutChangesNothing) {
+  const std::vector<int64_t> training = {0, 2};
+  ImageSet set = make_set(3, 1, 2, 1), other = set;
+  set.pixels = std::vector<uint8_t>{0, 51, 7, 9, 204, 255};
+  other.pixels = std::vector<uint8_t>{0, 51, 250, 3, 204, 255};
+  Normalization result = make_normalization({}, set, training);
+  EXPECT_EQ(result.mean, (std::vector<float>{0.5F}));
+  EXPECT_EQ(result.std[0], std::sqrt(0.17F));  // (0.25 + 0.09) / 2
+  EXPECT_EQ(result.mean, make_normalization({}, other, training).mean);
+  EXPECT_EQ(result.std, make_normalization({}, other, training).std);
+  EXPECT_NE(result.mean, make_normalization({}, set).mean);
+  set.pixels = std::vector<float>{-3, -1, 8, 9, 1, 3};
+  result = make_normalization({}, set, training);
+  EXPECT_EQ(result.mean[0], 0.0F);
+  EXPECT_EQ(result.std[0], std::sqrt(5.0F));
+}
+
+TEST(Normalize, TextReadsBackToTheSameFloats) {
+  const ImageSet set = make_set(1, 2, 2, 2);
+  const Normalization given = {{0.1F, 1.0F / 3}, {2.0F / 7, 1e-6F}};
+  DataOptions options;
+  options.normalize = format_normalization(given);
+  EXPECT_EQ(make_normalization(options, set).mean, given.mean);
+  EXPECT_EQ(make_normalization(options, set).std, given.std);
+}
+
 TEST(Normalize, NoneAndNumbers) {
   const ImageSet set = make_set(1, 2, 2, 2);
   DataOptions options;

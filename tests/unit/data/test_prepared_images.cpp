@@ -117,12 +117,29 @@ TEST(PreparedImages, NormalisationIsExactAndOfTheTrainSet) {
   const DataOptions options = prepared.options("prepared_images");
   const Dataset data = load_dataset(options);
   ImageSet memory = data.train;
+  memory.spec.H = memory.spec.W = kSize;
   const auto bytes = data.train.resident().bytes;
   memory.pixels = std::vector<uint8_t>(bytes.begin(), bytes.end());
   const Normalization a = make_normalization(options, data.train);
   const Normalization b = make_normalization(options, memory);
   EXPECT_EQ(a.mean, b.mean);
   EXPECT_EQ(a.std, b.std);
+  // Held-out images have no part; folders that have a histogram in place of
+  // sums say the same.
+  const std::vector<int64_t> training = {0, 3, 4, 11, 20, 23};
+  const Normalization c = make_normalization(options, data.train, training);
+  const Normalization d = make_normalization(options, memory, training);
+  EXPECT_EQ(c.mean, d.mean);
+  EXPECT_EQ(c.std, d.std);
+  EXPECT_NE(c.mean, a.mean);
+  ImageSet earlier = data.train;
+  auto& mapped = std::get<MappedImages>(earlier.pixels);
+  mapped.sums.clear();
+  mapped.histogram.resize(3);
+  add_pixels(bytes, mapped.histogram);
+  const Normalization e = make_normalization(options, earlier, training);
+  EXPECT_EQ(e.mean, d.mean);
+  EXPECT_EQ(e.std, d.std);
 }
 
 // Every partition and augmentation that others have; the number of threads
