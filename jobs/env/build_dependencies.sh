@@ -66,7 +66,7 @@ build_hdf5() {
   make install
 }
 build_boost() {
-  sh ./bootstrap.sh --prefix="$prefix" --with-libraries=context
+  sh ./bootstrap.sh --prefix="$prefix" --with-libraries=context,program_options
   ./b2 -j "$jobs" variant=release link=shared cxxstd=17 install
 }
 build_onednn() {

@@ -6,7 +6,7 @@ packages_of() { # packages_of GROUP
   case $1 in
     build)
       echo g++ cmake ninja-build mpich libmpich-dev libhdf5-dev \
-        libboost-context-dev libdnnl-dev \
+        libboost-context-dev libboost-program-options-dev libdnnl-dev \
         libfmt-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev libutf8proc-dev \
         libturbojpeg0-dev
       ;;

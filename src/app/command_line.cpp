@@ -4,11 +4,20 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
+
+#include <boost/program_options.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
 
 namespace syncopate {
+
+namespace po = boost::program_options;
+
+// What Boost calls words that are neither options nor their values.
+constexpr const char* kWord = "word";
+constexpr const char* kOverride = "override";
 
 const std::string& CommandLine::only_argument(const std::string& what) const {
   if (positional.empty())
@@ -54,37 +63,64 @@ static void check_environment() {
   }
 }
 
+// --section.key=value goes to the parser of inputs word for word, which checks
+// keys and values; an empty value is its business too.
+static std::pair<std::string, std::string> as_override(
+    const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const bool is_key = name.size() < word.size() && name.starts_with("--") &&
+                      name.find('.') != std::string::npos;
+  return is_key ? std::pair<std::string, std::string>{kOverride, word}
+                : std::pair<std::string, std::string>{};
+}
+
+// What Boost made of the words. Abbreviations are not guessed; options that are
+// not registered are kept for CommandLine::allow_only, since each command has
+// its own.
+static po::parsed_options parse_words(const std::vector<std::string>& words) {
+  po::options_description options;
+  options.add_options()("help,h", "")("version", "")(
+      "output,o", po::value<std::string>(), "")(
+      kWord, po::value<std::vector<std::string>>(), "");
+  po::positional_options_description positional;
+  positional.add(kWord, -1);
+  namespace style = po::command_line_style;
+  try {
+    return po::command_line_parser(words)
+        .options(options)
+        .positional(positional)
+        .style(style::unix_style & ~style::allow_guessing)
+        .extra_parser(&as_override)
+        .allow_unregistered()
+        .run();
+  } catch (const po::error& error) {
+    fail(ExitCode::kUsage, "{} (syncopate --help)", error.what());
+  }
+}
+
 CommandLine parse_command_line(int argc, char** argv) {
-  CommandLine line;
   const std::vector<std::string> words(argv + 1, argv + argc);
   for (const std::string& word : words)
     if (find_invalid_utf8(word))
       fail(ExitCode::kUsage, "{}: not valid UTF-8", escape_bytes(word));
   check_environment();
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (word == "-o") {
-      if (i + 1 == words.size())
-        fail(ExitCode::kUsage, "-o: a file or folder must follow");
-      line.options["output"] = words[++i];
-    } else if (word == "-h" || word == "--help" || word == "--version") {
-      line.command = word == "--version" ? "--version" : "--help";
+  CommandLine line;
+  for (const po::option& option : parse_words(words).options) {
+    const std::string& name = option.string_key;
+    if (name == kOverride) {
+      line.overrides.push_back(option.value[0]);
+    } else if (name == kWord) {
+      (line.command.empty() ? line.command : line.positional.emplace_back()) =
+          option.value[0];
+    } else if (name == "help" || name == "version") {
+      line.command = "--" + name;
       return line;
-    } else if (word.starts_with("--")) {
-      const size_t equals = word.find('=');
-      if (equals == std::string::npos)
-        fail(ExitCode::kUsage, "{}: --name=value expected", word);
-      const std::string name = word.substr(2, equals - 2);
-      if (name.find('.') != std::string::npos)
-        line.overrides.push_back(word);
-      else if (!line.options.emplace(name, word.substr(equals + 1)).second)
-        fail(ExitCode::kUsage, "--{}: given twice", name);
-    } else if (word.starts_with("-") && word.size() > 1) {
-      fail(ExitCode::kUsage, "{}: unknown option (syncopate --help)", word);
-    } else if (line.command.empty()) {
-      line.command = word;
-    } else {
-      line.positional.push_back(word);
+    } else if (name.starts_with('-')) {
+      fail(ExitCode::kUsage, "{}: unknown option (syncopate --help)", name);
+    } else if (option.value.empty()) {
+      fail(ExitCode::kUsage, "--{}: --name=value expected", name);
+    } else if (!line.options.emplace(name, option.value[0]).second) {
+      fail(ExitCode::kUsage, "--{}: given twice", name);
     }
   }
   if (line.command.empty()) line.command = "--help";

@@ -1,8 +1,8 @@
 // The lines of an input file, before any key is looked at.
 //
-// Boost.Program_options is not used: its INI parser stops at the first error,
-// tells no line numbers and cuts a value at any '#'; its command line would
-// have to be checked key by key again. What is left to do is this.
+// Boost.Program_options parses the command line (app/command_line.cpp), but not
+// this: its INI parser stops at the first error, tells no line numbers and cuts
+// a value at any '#'.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -15,6 +15,20 @@ expect_code 64 "$SYNCOPATE" train
 one_line "INPUT.ini"
 expect_code 64 "$SYNCOPATE" evaluate tiny.ini
 one_line "--checkpoint"
+expect_code 64 "$SYNCOPATE" evaluate tiny.ini --checkpont=x
+one_line "unknown option --checkpont (did you mean --checkpoint?)"
+expect_code 64 "$SYNCOPATE" evaluate tiny.ini --checkpoint
+one_line "--checkpoint: --name=value expected"
+expect_code 64 "$SYNCOPATE" evaluate tiny.ini --checkpoint=x --checkpoint=y
+one_line "--checkpoint: given twice"
+expect_code 64 "$SYNCOPATE" train tiny.ini -x
+one_line "-x: unknown option"
+expect_code 64 "$SYNCOPATE" train tiny.ini --hel # abbreviations are not guessed
+one_line "--hel: --name=value expected"
+expect_code 64 "$SYNCOPATE" prepare images tiny.ini -o
+one_line "output"
+expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=
+one_line "run.name"
 expect_code 66 "$SYNCOPATE" train nowhere.ini
 one_line "nowhere.ini"
 sed 's/^batch = 8/btach = 8/' tiny.ini >slip.ini

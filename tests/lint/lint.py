@@ -22,7 +22,8 @@ FOREIGN = [
     (r"turbojpeg\.h", ["src/data/"]),
     (r"utf8proc\.h", ["src/base/", "src/data/"]),
     (r"boost/context.*", ["src/comm/"]),
-    (r"boost/(?!context).*", []),
+    (r"boost/program_options.*", ["src/app/"]),
+    (r"boost/(?!context|program_options).*", []),
     (r"omp\.h", ["src/ops/", "src/app/"]),
 ]
 
