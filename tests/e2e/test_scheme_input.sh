@@ -75,6 +75,8 @@ bad dgc.warmup "only with dgc.warmup_ratios" "$(s dgc)" "$(w 3)" $top_k \
 bad dgc.mask_momentum "top_k or random_k" "$(s dgc)" "$(w 3)" \
   --compress.kind=qsgd --dgc.mask_momentum=yes
 bad eval.model "average" "$(s local_sgd)" "$(w 3)" --eval.model=centre
+cp tiny.ini tiny.before # fields take neither a rate nor a warm-up
+sed -i '/^lr = /d; /^warmup = /d' tiny.ini
 bad schedule.fields "4" "$(s bsp)" "$(w 3)" --schedule.kind=fields \
   --schedule.milestones=5 --schedule.fields=0.1,0.2
 bad schedule.shapes "expected 2" "$(s bsp)" "$(w 3)" --schedule.kind=fields \
@@ -83,6 +85,7 @@ bad schedule.shapes "expected 2" "$(s bsp)" "$(w 3)" --schedule.kind=fields \
 bad schedule.shapes "inverse_time" "$(s bsp)" "$(w 3)" --schedule.kind=fields \
   --schedule.milestones=5 --schedule.fields=0.1,0.2,0.2,0 \
   --schedule.shapes=linear,linaer
+mv tiny.before tiny.ini
 bad compress.ratio "expected" "$(s choco)" "$(w 3)" $top_k --compress.ratio=1
 bad compress.bits "expected" "$(s choco)" "$(w 3)" --compress.kind=qsgd \
   --compress.bits=0
