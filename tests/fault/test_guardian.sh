@@ -15,15 +15,18 @@ complain() {
 # guardian_of RANK: the process that is called so, of this test's run.
 guardian_of() {
   local file pid
-  grep -lsxzF "CASE=guardian" /proc/[0-9]*/environ | while read -r file; do
-    pid=${file//[!0-9]/}
-    [[ $(cat "/proc/$pid/comm" 2>/dev/null) == guardian ]] || continue
-    if grep -qsxzF "PMI_RANK=$1" "$file"; then echo "$pid"; fi
-  done
+  # grep's own code is 2 where a process ended meanwhile.
+  { grep -lsxzF "CASE=guardian" /proc/[0-9]*/environ || true; } |
+    while read -r file; do
+      pid=${file//[!0-9]/}
+      [[ $(cat "/proc/$pid/comm" 2>/dev/null) == guardian ]] || continue
+      if grep -qsxzF "PMI_RANK=$1" "$file"; then echo "$pid"; fi
+    done
 }
 
 for rank in 0 1 2; do
   out=$work/$rank.out err=$work/$rank.err
+  : >"$out"
   CASE=guardian timeout -k 5 60 "$MPIEXEC" -bind-to none -n 3 "$SYNCOPATE" \
     train "$work/tiny.ini" --run.directory="$work/runs" --run.name="$rank" \
     >"$out" 2>"$err" &
