@@ -288,6 +288,13 @@ std::unique_ptr<Engine> build_engine(Session& session,
 
   const auto seed = static_cast<uint64_t>(options.run.seed);
   engine->problem = make_problem(options, engine->threads);
+  if (saved && !saved->is_warm_start() && !saved->data.empty() &&
+      saved->data != engine->problem->digest()) {
+    // Other data make it a new run, which takes the network alone.
+    SavedRun warm = *saved;
+    warm.input.take = SavedInput::Take::kModel;
+    return build_engine(session, input_path, overrides, memory, &warm);
+  }
   const SampleTable training = engine->problem->training_samples();
   engine->split = split_validation(options.data, training, seed);
   engine->sampler = std::make_unique<Sampler>(

@@ -24,6 +24,7 @@ SavedRun saved_run_of(const CheckpointFacts& facts) {
   SavedRun saved{.input = {facts.input, SavedInput::Take::kAll},
                  .workers = facts.workers,
                  .length_workers = facts.workers,
+                 .data = {},
                  .differences = {}};
   if (const auto began = facts.extra.find(kLengthWorkers);
       began != facts.extra.end())
@@ -32,14 +33,15 @@ SavedRun saved_run_of(const CheckpointFacts& facts) {
   return saved;
 }
 
-// Lines: numbers, then keys, then a ! and a difference each; none of them has a
-// line break.
+// Lines: numbers, then keys, then @ and a digest, then a ! and a difference
+// each; none of them has a line break.
 std::string encode(const SavedRun& saved) {
   std::string text =
       fmt::format("{} {} {}\n", static_cast<int>(saved.input.take),
                   saved.workers, saved.length_workers);
   for (const auto& [key, value] : saved.input.values)
     text += key + '=' + value + '\n';
+  if (!saved.data.empty()) text += '@' + saved.data + '\n';
   for (const std::string& line : saved.differences) text += '!' + line + '\n';
   return text;
 }
@@ -54,7 +56,9 @@ SavedRun decode(const std::string& text) {
   for (size_t i = 1; i < lines.size(); ++i) {
     const std::string& line = lines[i];
     const size_t equals = line.find('=');
-    if (line.starts_with('!'))
+    if (line.starts_with('@'))
+      saved.data = line.substr(1);
+    else if (line.starts_with('!'))
       saved.differences.push_back(line.substr(1));
     else if (equals != std::string::npos)
       saved.input.values[line.substr(0, equals)] = line.substr(equals + 1);
@@ -70,10 +74,13 @@ std::optional<SavedRun> find_here(const std::string& input_path,
   if (!given.errors.empty() || mode == "none") return std::nullopt;
   const auto own = newest_facts(RunDirectory(given.options).checkpoints());
   if (!own && mode == "auto") return std::nullopt;
-  SavedRun saved = saved_run_of(own ? *own : read_checkpoint_facts(mode));
+  const CheckpointFacts facts = own ? *own : read_checkpoint_facts(mode);
+  SavedRun saved = saved_run_of(facts);
   // How many ranks there are is the launcher's to say.
   if (ranks > 1) saved.input.values.erase("run.workers");
   if (own) return saved;
+  if (const auto data = facts.extra.find("data"); data != facts.extra.end())
+    saved.data = data->second;
   ParsedInput resumed = parse_input(input_path, overrides, &saved.input);
   check_world(resumed, ranks);
   for (const std::string& line : resume_conflicts(

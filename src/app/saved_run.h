@@ -19,6 +19,9 @@ struct SavedRun {
   int workers = 1;
   // Whose steps lengths are in: the number of workers that it began with.
   int length_workers = 1;
+  // Of another run's folder: the digest of its data. A new run starts from its
+  // model where the data are others. Else "".
+  std::string data;
   // Of a warm start: what speaks against going on, "KEY: was ..., now ...".
   std::vector<std::string> differences;
 

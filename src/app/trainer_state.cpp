@@ -175,11 +175,13 @@ void Trainer::load(const FoundCheckpoint& found) {
   if (found.folder.parent_path() != directory_.checkpoints()) {
     directory_.set_results_aside("results of a run that left no checkpoint",
                                  session_.log());
-  } else if (is_resized) {
+  } else if (const int64_t width = results_->workers_in_file();
+             width != endpoint_.size()) {
+    // Not always the checkpoint's: a start with other workers may have ended
+    // before it saved anything.
     results_->take_provenance();
     const fs::path earlier = directory_.set_results_aside(
-        fmt::format("columns are {} workers wide", found.facts.workers),
-        session_.log());
+        fmt::format("columns are {} workers wide", width), session_.log());
     results_->provenance("continues", earlier.filename().string());
     results_->provenance("continues_from", found.facts.worker_steps);
   } else {

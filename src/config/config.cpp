@@ -253,6 +253,13 @@ Options options_of(const std::map<std::string, std::string>& saved) {
   return options;
 }
 
+// A number may be one of a text key's values (auto or a number): then its
+// spelling is the user's.
+bool are_same_number(const std::string& a, const std::string& b) {
+  const std::optional<double> x = parse_double(a), y = parse_double(b);
+  return x && y && *x == *y;
+}
+
 // The value of `key` in a run that was resolved to `saved`, in today's spelling
 // where it still is a value.
 std::string value_then(const Key& key,
@@ -409,7 +416,7 @@ std::vector<std::string> resume_conflicts(
     const std::string before =
         key == nullptr ? old->second : value_then(*key, saved, then);
     const std::string after = current == now.end() ? kNotUsed : current->second;
-    if (before == after) continue;
+    if (before == after || are_same_number(before, after)) continue;
     const OnResume rule = key == nullptr ? OnResume::kFixed : key->on_resume;
     if (rule == OnResume::kMayChange) continue;
     if (rule == OnResume::kMayExtend && may_extend) continue;

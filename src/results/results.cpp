@@ -83,6 +83,16 @@ void require_whole(const fs::path& path) {
          path.string(), *version, kFormatVersion);
 }
 
+// Of a run that goes on.
+void require_usable(const fs::path& path) {
+  try {
+    require_whole(path);
+  } catch (const Error& error) {
+    fail(error.code(), "{} (move it away to go on without its rows)",
+         error.what());
+  }
+}
+
 }  // namespace
 
 Results::Results(fs::path path)
@@ -124,12 +134,7 @@ void Results::ended(const std::string& how, const std::string& stopped_by) {
 }
 
 void Results::resume(int64_t worker_steps) {
-  try {
-    require_whole(path_);
-  } catch (const Error& error) {
-    fail(error.code(), "{} (move it away to go on without its rows)",
-         error.what());
-  }
+  require_usable(path_);
   const Hdf5Reader file(path_);
   for (auto& [group, table] : tables_) {
     if (!file.has(group)) continue;
@@ -138,20 +143,22 @@ void Results::resume(int64_t worker_steps) {
     const int64_t rows = key.dims.empty() ? 0 : key.dims[0];
     for (Column& column : table.columns_) {
       const std::string name = group + "/" + column.name;
-      if (file.has(name)) {
-        read_column(file, name, path_.string(), rows, column);
-        continue;
-      }
-      // A real column that the earlier file did not know.
-      if (column.is_integer)
-        fail(ExitCode::kBadInput, "{}: {} is missing", path_.string(), name);
-      column.values.assign(
-          static_cast<size_t>(rows * std::max<int64_t>(1, column.width)),
-          std::numeric_limits<double>::quiet_NaN());
+      read_column(file, name, path_.string(), rows, column);
     }
     table.keep_up_to("worker_steps", static_cast<double>(worker_steps));
   }
   read_provenance(file);
+}
+
+int64_t Results::workers_in_file() const {
+  require_usable(path_);
+  const Hdf5Reader file(path_);
+  const std::optional<int64_t> workers =
+      file.int_attribute("provenance", "workers");
+  if (!workers)
+    fail(ExitCode::kBadInput, "{}: provenance/workers is missing",
+         path_.string());
+  return *workers;
 }
 
 void Results::take_provenance() {

@@ -71,11 +71,13 @@ class Results {
 
   // Fills declared tables from an earlier file of this run; rows later than
   // `worker_steps` (column "worker_steps" in every table) are dropped.
-  // Real columns that the earlier file does not have are NaN in its rows.
   // Provenance that was not set yet is taken over. A file that cannot be read
   // is Error(kBadInput), none at all Error(kInputMissing).
   // Columns that an earlier version did not write are NaN (integers: 0) there.
   void resume(int64_t worker_steps);
+  // How many workers wide that file's columns are, as its provenance tells.
+  // Errors as resume.
+  int64_t workers_in_file() const;
   // Its provenance alone, for a run whose rows go on in another file.
   void take_provenance();
 

@@ -179,9 +179,11 @@ Time SyncSwitch::change(int64_t done) {
 
 void SyncSwitch::note_change(int64_t done,
                              const std::vector<int64_t>& flagged) {
+  const std::vector<int64_t>& named =
+      setting_.is_episode != 0 ? flagged : setting_.removed;
   std::vector<std::string> ranks;
   for (int rank = 0; rank < size_; ++rank)
-    if (flagged[rank] != 0) ranks.push_back(std::to_string(rank));
+    if (named[rank] != 0) ranks.push_back(std::to_string(rank));
   const std::string stragglers = fmt::format(
       "worker{} {}", ranks.size() == 1 ? "" : "s", join(ranks, ", "));
   std::string what = fmt::format("phase {} of {}, {}", setting_.phase + 1,
@@ -340,8 +342,9 @@ void SyncSwitch::flag_stragglers() {
     std::stable_sort(found.begin(), found.end(), [this](int a, int b) {
       return detector_.throughput(a) < detector_.throughput(b);
     });
-    const size_t may_leave = num_active() - (size_ + 1) / 2;
-    found.resize(std::min(found.size(), may_leave));
+    // Checkpoints of version 1 may have fewer than half left.
+    const int may_leave = std::max(0, num_active() - (size_ + 1) / 2);
+    found.resize(std::min(found.size(), static_cast<size_t>(may_leave)));
   }
   std::fill(flagged_.begin(), flagged_.end(), 0);
   for (const int rank : found) flagged_[rank] = 1;

@@ -89,6 +89,18 @@ grep -q "workers   2 before, 3 now" runs/again/log.txt || fail "no third part"
 [[ $(look again 'r["provenance"].attrs["restarts"]') == 2 ]] ||
   fail "restarts are not counted over parts"
 
+# A start with other workers that was killed before it saved anything left
+# results of its own width: the run goes on with the first number all the same.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=back --run.workers=4 --data.batch=8 \
+  --run.stop_at=6
+expect_code 137 "$SYNCOPATE" train tiny.ini --run.name=back --run.workers=2 --data.batch=8 \
+  --faults.kind=kill --faults.stage=step --faults.rank=0 --faults.step=14
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=back --run.workers=4 --data.batch=8
+[[ $(look back 'r["comm/compute_s"].shape[1]') == 4 ]] ||
+  fail "back with 4 workers: columns are not 4 wide"
+[[ $(look back 'int(r["train/worker_steps"][-1])') == 96 ]] ||
+  fail "back with 4 workers: another length"
+
 # Samples go on where they were, within an epoch of 6 steps: where nothing is
 # learnt, two rows of 2 workers have the losses of one of 4.
 for name in frozen frozen_cut; do
@@ -150,6 +162,34 @@ python -c "import sys; sys.exit(not $first < 2 * $last)" ||
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=warm --run.workers=2 --data.batch=8 \
   --sync.scheme=local_sgd --optimizer.lr=0.001 --checkpoint.resume="$newest"
 grep -q "resumed from runs/warm" runs/warm/log.txt || fail "the warm run did not go on"
+# Other data make it a new run too, which takes the network alone: neither the
+# rate nor the lengths of the other run.
+python - <<'PY'
+import os, struct
+import numpy
+for seed, folder in enumerate(("first", "second")):
+    os.mkdir(folder)
+    draw = numpy.random.default_rng(seed)
+    for name, count in (("train", 192), ("t10k", 40)):
+        with open(f"{folder}/{name}-images-idx3-ubyte", "wb") as file:
+            file.write(struct.pack(">IIII", 2051, count, 6, 6))
+            file.write(draw.integers(0, 256, count * 36, numpy.uint8).tobytes())
+        with open(f"{folder}/{name}-labels-idx1-ubyte", "wb") as file:
+            file.write(struct.pack(">II", 2049, count))
+            file.write(bytes(i % 4 for i in range(count)))
+PY
+sed -e 's/synthetic_images/idx/' -e '/samples = /d' -e '/^classes = /d' \
+  -e '/^channels = /d' -e '/^height = /d' -e '/^width = /d' tiny.ini >idx.ini
+expect_code 0 "$SYNCOPATE" train idx.ini --run.name=on-first --run.workers=4 --data.batch=8 \
+  --data.path=first --run.stop_at=6
+sed -i '/^lr = /d' idx.ini
+expect_code 0 "$SYNCOPATE" train idx.ini --run.name=on-second --run.workers=2 --data.batch=8 \
+  --data.path=second --checkpoint.resume="$(echo runs/on-first/checkpoints/step-*06)"
+grep -q "start     warm start: .*because other data" runs/on-second/log.txt ||
+  fail "other data are no warm start: $(cat runs/on-second/log.txt)"
+grep -q "^lr = 0.05" runs/on-second/input.ini && fail "the rate of the other run was taken"
+[[ $(look on-second 'int(r["train/worker_steps"][-1])') == 48 ]] ||
+  fail "the lengths of the other run were taken"
 # Another network has no use for the model.
 expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=other --model.family=resnet \
   --model.depth=8 --data.batch=8 --checkpoint.resume="$newest"

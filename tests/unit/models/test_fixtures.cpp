@@ -8,6 +8,8 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -19,10 +21,21 @@ namespace {
 // fp32 against double through up to 20 layers and back; 3e-6 holds with
 // oneDNN 2.6 on Zen 4, the rest is room for other kernels and orders of sums.
 constexpr double kTolerance = 3e-5;
-// Of a tensor's gradient: those of most are 0.1 to 10. A smaller one is what is
-// left of terms of that size, of a scale or shift that the next BatchNorm takes
-// out again, and is rounded as they are.
+// Scales and shifts that the next BatchNorm takes out again: their gradients
+// are what is left of terms of 0.1 to 10, and are rounded as those are. Every
+// other bound is relative to the tensor's own norm.
 constexpr double kLeastGradient = 1e-2;
+constexpr std::pair<std::string_view, std::string_view> kCancelled[] = {
+    {"t2t-basic", "stage1.block0.shortcut.bn.bias"},
+    {"t2t-basic", "stage2.block0.shortcut.bn.bias"},
+    {"gluon-v2", "stem.bn.weight"},
+    {"gluon-v2", "stem.bn.bias"}};
+
+double least_gradient(const std::string& network, const std::string& tensor) {
+  for (const auto& [of, name] : kCancelled)
+    if (of == network && name == tensor) return kLeastGradient;
+  return 0;
+}
 
 // The same formula as in the script: element i of tensor `tensor`.
 double uniform(uint64_t tensor, uint64_t i) {
@@ -146,7 +159,7 @@ void expect_recorded(const std::string& name, const ModelOptions& options) {
     const auto gradient =
         std::span(bench.gradients_).subspan(entry.offset, entry.elems());
     expect_near(summary_of(gradient), want.gradients[t], entry.elems(),
-                entry.name, kLeastGradient);
+                entry.name, least_gradient(name, entry.name));
   }
   const ParameterTable& buffers = bench.model().buffers();
   ASSERT_EQ(buffers.num_tensors(), std::ssize(want.buffers));
