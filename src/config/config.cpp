@@ -283,11 +283,13 @@ ParsedInput parse_input(const std::string& path,
   const std::string text = read_file(path, kLargestInput);
   if (text.find('\0') != std::string::npos)
     fail(ExitCode::kBadInput, "{}: is no text: it holds a zero byte", path);
-  if (const auto at = find_invalid_utf8(text))
-    fail(ExitCode::kBadInput,
-         "{}:{}: not valid UTF-8 at byte \\x{:02X}: save the file as UTF-8",
-         path, 1 + std::count(text.begin(), text.begin() + *at, '\n'),
-         static_cast<unsigned char>(text[*at]));
+  if (const auto at = find_invalid_utf8(text)) {
+    const auto line = 1 + std::count(text.begin(), text.begin() + *at, '\n');
+    input.errors.push_back(fmt::format(
+        "{}:{}: not valid UTF-8 at byte \\x{:02X}: save the file as UTF-8", path,
+        line, static_cast<unsigned char>(text[*at])));
+    return input;  // keys and values could not be shown
+  }
   Parser parser(input);
   parser.read_file_text(text);
   for (const std::string& override_text : overrides)

@@ -2,6 +2,8 @@
 // value ends with other parameters or statistics. An option that is parsed and
 // ignored, or a constant that stands in the code instead, is seen here.
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <set>
 
 #include "config/keys.h"
@@ -50,6 +52,7 @@ const std::vector<Change>& changes() {
       {"asp.compensation", "none", "per_worker"},
       {"asp.compensation", "per_worker", "per_key"},
       {"asp.lambda", "0.04", "0.4", {"asp.compensation=per_worker"}},
+      {"asp.batchnorm", "local", "shared"},
       {"ssp.bound", "0", "3"},
       {"esync.global_lr", "1", "0.8"},
       {"esync.epsilon_s", "0", "0.9"},
