@@ -286,8 +286,8 @@ ParsedInput parse_input(const std::string& path,
   if (const auto at = find_invalid_utf8(text)) {
     const auto line = 1 + std::count(text.begin(), text.begin() + *at, '\n');
     input.errors.push_back(fmt::format(
-        "{}:{}: not valid UTF-8 at byte \\x{:02X}: save the file as UTF-8", path,
-        line, static_cast<unsigned char>(text[*at])));
+        "{}:{}: not valid UTF-8 at byte \\x{:02X}: save the file as UTF-8",
+        path, line, static_cast<unsigned char>(text[*at])));
     return input;  // keys and values could not be shown
   }
   Parser parser(input);
