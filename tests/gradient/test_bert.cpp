@@ -58,10 +58,18 @@ TEST(Bert, EveryTensor) {
   const std::vector<float> gradients = bench.gradients_;
   const auto objective = [&] { return bench.step(); };
   for (const ParameterEntry& entry : bench.model().parameters().entries()) {
+    const auto gradient =
+        std::span(gradients).subspan(entry.offset, entry.elems());
+    // It adds the same to all scores of a query, which softmax takes out again:
+    // its gradient is 0, and a difference of losses is rounding alone.
+    if (entry.name.ends_with(".key.bias")) {
+      for (const float value : gradient)
+        EXPECT_LT(std::abs(value), 1e-6) << entry.name;
+      continue;
+    }
     const double error = directional_error(
         std::span(bench.parameters_).subspan(entry.offset, entry.elems()),
-        std::span(gradients).subspan(entry.offset, entry.elems()), objective, 1,
-        kFloor);
+        gradient, objective, 1, kFloor);
     EXPECT_LT(error, kTolerance) << entry.name;
   }
 }

@@ -7,11 +7,19 @@
 #include <span>
 #include <vector>
 
+#include "device/device.h"
 #include "ops/context.h"
 
 namespace syncopate::test {
 
 Device& test_device();  // lives as long as the program
+
+// Whether the test device computes in bf16. The emulated GPU has its products
+// and convolutions from the CPU.
+inline bool has_bf16() {
+  return cpu_features().has_bf16 || (test_device().kind() != DeviceKind::kCpu &&
+                                     test_device().name() != "emulated GPU");
+}
 
 // A context of its own on the test device.
 struct TestContext {

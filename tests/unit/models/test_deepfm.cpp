@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "data/safetensors.h"
 #include "gradient/deepfm_bench.h"
+#include "support/test_device.h"
 
 namespace syncopate {
 namespace {
@@ -102,8 +103,7 @@ TEST(DeepFm, StepEqualsPyTorch) {
 }
 
 TEST(DeepFm, StepInBf16IsNear) {
-  if (test::test_device().kind() == DeviceKind::kCpu &&
-      !cpu_features().has_bf16)
+  if (!test::has_bf16())
     GTEST_SKIP() << "this processor has no bf16 instructions";
   compare_step(DType::kBf16, 0.1);
 }

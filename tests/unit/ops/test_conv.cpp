@@ -26,12 +26,6 @@ bool is_on_cpu() {
   return test_device().kind() == DeviceKind::kCpu;
 }
 
-// The emulated GPU has its convolutions from the CPU.
-bool has_bf16() {
-  return cpu_features().has_bf16 ||
-         (!is_on_cpu() && test_device().name() != "emulated GPU");
-}
-
 // Every layout and element type that the device and the channels allow.
 std::vector<Storage> storages_of(const ConvSize& s) {
   std::vector<Storage> all;

@@ -46,6 +46,10 @@ class LinearTest : public testing::TestWithParam<Linear> {
   const int64_t N = GetParam().N, D = GetParam().D, K = GetParam().K;
   const DType dtype = GetParam().dtype;
   TestContext test;
+  void SetUp() override {
+    if (dtype == DType::kBf16 && !has_bf16())
+      GTEST_SKIP() << "this processor has no bf16 instructions";
+  }
   GuardedTensor x = values({N, D}, 1, dtype), w = values({K, D}, 2),
                 b = values({K}, 3), dy = values({N, K}, 4, dtype);
   static GuardedTensor values(const Shape& shape,
