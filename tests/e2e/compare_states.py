@@ -3,7 +3,7 @@ the model and of the scheme (parameters, statistics, momentum, residuals, copies
 to the bit on all workers. Clocks, and what was counted for rows, may differ.
 
 --parameters compares nothing but them; --tolerance=X allows a difference of X
-of the largest value.
+of the largest value in all tensors of a kind (parameters, momentum, ...).
 compare_states.py --unlike RUNS: exit 0 if no two of them ended in the same mean
 of the workers' parameters, but for rounding.
 """
@@ -68,8 +68,19 @@ def main():
     sys.exit(not (alike and all(alike)))
 
 
+def largest_by_kind(found):
+    """Of "replica/momentum/conv1.weight", ...: {"replica/momentum": largest}"""
+    largest = {}
+    for name, values in found.items():
+        kind = "/".join(name.split("/")[:2])
+        largest[kind] = max(largest.get(kind, 1e-30),
+                            np.abs(values).max(initial=0))
+    return largest
+
+
 def is_alike(run_a, a, run_b, b, tolerance):
     differences = [f"{name} in one of them only" for name in set(a) ^ set(b)]
+    largest = largest_by_kind(a)
     for name in sorted(set(a) & set(b)):
         if a[name].shape != b[name].shape:
             differences.append(f"{name}: other shapes")
@@ -77,7 +88,7 @@ def is_alike(run_a, a, run_b, b, tolerance):
         if a[name].size == 0:
             continue
         worst = np.abs(a[name].astype(np.float64) - b[name]).max()
-        if not worst <= tolerance * max(np.abs(a[name]).max(), 1e-30):
+        if not worst <= tolerance * largest["/".join(name.split("/")[:2])]:
             differences.append(f"{name}: differs by {worst}")
     for line in differences[:5]:
         print(f"{run_a} and {run_b}: {line}")
