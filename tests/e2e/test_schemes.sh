@@ -182,7 +182,9 @@ done
 python "$here/compare_states.py" --unlike "${schemes[@]/#/runs/six-}" ||
   fail "two schemes are alike"
 # A rate that does not change inside a round; gradients at one model.
-constant=(--schedule.kind=constant --schedule.warmup=0)
+# Eight steps: later a BatchNorm of four samples makes any two roundings, those of
+# two collectives of bsp too, differ by a hundredth on some processors.
+constant=(--schedule.kind=constant --schedule.warmup=0 --run.steps=8)
 six each-step esync --esync.epsilon_steps=100 "${constant[@]}"
 six constant bsp "${constant[@]}"
 six one sync_switch --sync_switch.order=1 --sync_switch.lr_rule=none
@@ -191,7 +193,7 @@ python "$here/compare_states.py" --parameters runs/six-one runs/six-bsp ||
   fail "sync_switch.order = 1 is not bsp"
 python "$here/compare_states.py" --parameters runs/six-zero runs/six-asp ||
   fail "sync_switch.order = 0 is not asp"
-python "$here/compare_states.py" --parameters --tolerance=1e-4 \
+python "$here/compare_states.py" --parameters --tolerance=1e-6 \
   runs/six-each-step runs/six-constant ||
   fail "esync with one local step is not bsp but for rounding"
 
