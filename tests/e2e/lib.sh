@@ -36,6 +36,13 @@ expect_code() {
 # ranks N: the launcher's words for N ranks on a host that may have fewer cores.
 ranks() { echo "$MPIEXEC" -bind-to none -n "$1"; }
 
+# Whether $SYNCOPATE_GPU computes in bf16: the emulated GPU has its convolutions
+# and products from the processor.
+has_bf16() {
+  [[ ${SYNCOPATE_GPU##*/} != *emulated* ]] ||
+    grep -qwE 'avx512_bf16|amx_bf16' /proc/cpuinfo
+}
+
 # train_three CODE WORLD NAME KEYS...: tiny.ini with three workers; WORLD is
 # process or ranks.
 train_three() {
