@@ -1,32 +1,19 @@
 #include "fuzz.h"
 
-#include <stdlib.h>
-
 #include <cstdio>
 #include <fstream>
 
+#include "../support/scratch_folder.h"
 #include "base/error.h"
 
 namespace syncopate::fuzz {
 namespace {
 
-class Folder {
- public:
-  Folder() {
-    const fs::path memory = "/dev/shm";
-    const fs::path parent =
-        fs::is_directory(memory) ? memory : fs::temp_directory_path();
-    std::string name = (parent / "fuzz-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      fail_errno(ExitCode::kCannotCreate, name, "make a folder");
-    path = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  fs::path path;
-};
+// Memory where there is any: a fuzzer writes a file per input.
+fs::path fastest_folder() {
+  const fs::path memory = "/dev/shm";
+  return fs::is_directory(memory) ? memory : fs::temp_directory_path();
+}
 
 }  // namespace
 
@@ -56,8 +43,8 @@ void refused_or_not(std::string_view origin, const Error& error) {
 }
 
 const fs::path& scratch_folder() {
-  static const Folder folder;
-  return folder.path;
+  static const ScratchFolder folder(fastest_folder());
+  return folder.path();
 }
 
 fs::path scratch_file(const std::string& name, std::string_view content) {

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "app/session.h"
+#include "support/scratch_folder.h"
 #include "sync/scheme.h"
 
 namespace syncopate {
@@ -40,8 +41,7 @@ class GradientGuardTest : public testing::Test {
   void make(const std::string& on_nonfinite) {
     guard_.reset();  // before the device goes whose memory they have
     replica_.reset();
-    const std::string input =
-        testing::TempDir() + "/gradient_guard_" + on_nonfinite + ".ini";
+    const std::string input = folder_ / "in.ini";
     std::ofstream(input) << kInput;
     engine_ =
         build_engine(session_, input, {"--run.on_nonfinite=" + on_nonfinite});
@@ -57,6 +57,7 @@ class GradientGuardTest : public testing::Test {
                                [&](float value) { return value == wanted; });
   }
 
+  ScratchFolder folder_;  // tests run side by side
   char name_[8] = "test";
   char* argv_[1] = {name_};
   Session session_{1, argv_};

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <limits>
 
+#include "support/scratch_folder.h"
+
 namespace syncopate {
 namespace {
 
@@ -14,20 +16,14 @@ constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 // Control groups as files in a folder of the test's own.
 class ControlGroups : public testing::Test {
  protected:
-  void SetUp() override {
-    root_ = fs::path(testing::TempDir()) /
-            testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
   void write(const fs::path& path, const std::string& text) {
     fs::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text;
   }
   int64_t left() {
-    return cgroup_memory_left(root_ / "membership", root_).bytes;
+    return cgroup_memory_left(root_ / "membership", root_.path()).bytes;
   }
-  fs::path root_;
+  ScratchFolder root_;
 };
 
 TEST_F(ControlGroups, NoneIsNoLimit) {

@@ -7,18 +7,13 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "support/scratch_folder.h"
 
 namespace syncopate {
 namespace {
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "file_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   template <typename Act>
   ExitCode code_of(const Act& act) {
     try {
@@ -26,13 +21,13 @@ class FileTest : public testing::Test {
     } catch (const Error& error) {
       // One line that names the file.
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-      EXPECT_NE(std::string(error.what()).find(folder_.string()),
+      EXPECT_NE(std::string(error.what()).find(folder_.path().string()),
                 std::string::npos);
       return error.code();
     }
     return ExitCode::kDone;
   }
-  fs::path folder_;
+  ScratchFolder folder_;
 };
 
 TEST_F(FileTest, AtomicWriteReplacesAndLeavesNothingElse) {
@@ -43,9 +38,9 @@ TEST_F(FileTest, AtomicWriteReplacesAndLeavesNothingElse) {
   EXPECT_EQ(read_file(path), content);
   write_file_atomically(path, "");
   EXPECT_EQ(read_file(path), "");
-  EXPECT_EQ(
-      std::distance(fs::directory_iterator(folder_), fs::directory_iterator()),
-      1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()),
+                          fs::directory_iterator()),
+            1);
 }
 
 // A reader that had the old file open keeps the old bytes: never in place.
@@ -70,7 +65,7 @@ TEST_F(FileTest, ReadRefusals) {
             ExitCode::kInputMissing);
   EXPECT_EQ(code_of([&] { read_file(folder_ / "a" / "b"); }),
             ExitCode::kInputMissing);
-  EXPECT_EQ(code_of([&] { read_file(folder_); }), ExitCode::kBadInput);
+  EXPECT_EQ(code_of([&] { read_file(folder_.path()); }), ExitCode::kBadInput);
   EXPECT_EQ(code_of([&] { read_file(folder_ / "a", 4); }), ExitCode::kBadInput);
   EXPECT_EQ(read_file(folder_ / "a", 5), "12345");
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);

@@ -9,20 +9,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "support/scratch_folder.h"
 
 namespace syncopate {
 namespace {
 
 class ForeignHdf5Test : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = fs::temp_directory_path() / "foreign-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-    path_ = directory_ / "a.h5";
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   std::string error_of(const std::function<void()>& act) const {
     try {
       act();
@@ -45,7 +38,8 @@ class ForeignHdf5Test : public testing::Test {
                            .c_str()) == 0;
   }
 
-  fs::path directory_, path_;
+  ScratchFolder directory_;
+  fs::path path_ = directory_ / "a.h5";
 };
 
 TEST_F(ForeignHdf5Test, WhatIsThereIsRead) {
@@ -129,7 +123,7 @@ TEST_F(ForeignHdf5Test, WhatIsNoHdf5FileIsOneLine) {
   std::ofstream(path_) << "text";
   const std::string line = error_of([&] { ForeignHdf5(path_).find("x"); });
   EXPECT_TRUE(line.starts_with(path_.string() + ": ")) << line;
-  error_of([&] { ForeignHdf5(directory_).find("x"); });
+  error_of([&] { ForeignHdf5(directory_.path()).find("x"); });
 }
 
 }  // namespace

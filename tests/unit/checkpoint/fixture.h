@@ -14,25 +14,9 @@
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/world.h"
+#include "support/scratch_folder.h"
 
 namespace syncopate {
-
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "syncopate-XXXXXX");
-    if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp");
-    path_ = name;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // Values are a function of (seed, rank), so that what was restored is known.
 struct State {

@@ -18,7 +18,7 @@ INSTANTIATE_TEST_SUITE_P(Workers, Worlds, testing::Values(1, 2, 3, 4));
 
 TEST_P(Worlds, RestoresEveryTypeOnEveryWorker) {
   const int workers = GetParam();
-  const Scratch scratch;
+  const ScratchFolder scratch;
   save(scratch.path(), 5, workers);
   in_world(workers, [&](Endpoint& endpoint) {
     const auto found =
@@ -46,7 +46,7 @@ TEST_P(Worlds, RestoresEveryTypeOnEveryWorker) {
 
 TEST_P(Worlds, FallsBackTogetherWhenOneWorkersFileIsDamaged) {
   const int workers = GetParam();
-  const Scratch scratch;
+  const ScratchFolder scratch;
   save(scratch.path(), 1, workers);
   save(scratch.path(), 2, workers);
   const fs::path file = scratch.path() / "step-00000002" /
@@ -73,7 +73,7 @@ TEST_P(Worlds, FallsBackTogetherWhenOneWorkersFileIsDamaged) {
 
 TEST_P(Worlds, FailureOfAnyWorkerIsTheSameErrorOnAll) {
   const int workers = GetParam();
-  const Scratch scratch;
+  const ScratchFolder scratch;
   save(scratch.path(), 1, workers);
   const auto before = bytes_of(scratch.path() / "step-00000001/manifest.json");
   int failures = 0;
@@ -99,7 +99,7 @@ TEST_P(Worlds, FailureOfAnyWorkerIsTheSameErrorOnAll) {
 }
 
 TEST_P(Worlds, DirectoryThatCannotBeMadeIsTheSameErrorOnAll) {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   overwrite(scratch.path() / "file", "in the way");
   std::set<std::string> lines;
   in_world(GetParam(), [&](Endpoint& endpoint) {
@@ -116,7 +116,7 @@ TEST_P(Worlds, DirectoryThatCannotBeMadeIsTheSameErrorOnAll) {
 }
 
 TEST_P(Worlds, NoCheckpointIsNoError) {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   in_world(GetParam(), [&](Endpoint& endpoint) {
     EXPECT_FALSE(agree_on_checkpoint(endpoint, scratch.path(), std::nullopt));
     EXPECT_FALSE(
@@ -129,7 +129,7 @@ TEST_P(Worlds, NoCheckpointIsNoError) {
 }
 
 TEST(Checkpoint, EqualContentGivesEqualBytes) {
-  const Scratch a, b;
+  const ScratchFolder a, b;
   save(a.path(), 3, 2);
   usleep(1'100'000);  // a second later, so that a time inside would differ
   save(b.path(), 3, 2);
@@ -141,7 +141,7 @@ TEST(Checkpoint, EqualContentGivesEqualBytes) {
 }
 
 TEST(Checkpoint, WorkerWithoutOwnStateHasNoFile) {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   in_world(2, [&](Endpoint& endpoint) {
     State state(1);
     save_checkpoint(
@@ -162,7 +162,7 @@ TEST(Checkpoint, WorkerWithoutOwnStateHasNoFile) {
 }
 
 TEST(Checkpoint, KeepsTheNewestButNeverBelowTwo) {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   for (int step = 1; step <= 5; ++step) save(scratch.path(), step, 1, 3);
   EXPECT_EQ(names_in(scratch.path()),
             (std::set<std::string>{"step-00000003", "step-00000004",
@@ -173,7 +173,7 @@ TEST(Checkpoint, KeepsTheNewestButNeverBelowTwo) {
 }
 
 TEST(Checkpoint, StaleTemporariesAndLaterStepsGo) {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   save(scratch.path(), 2);
   save(scratch.path(), 9);
   fs::create_directory(scratch.path() / "step-00000004.tmp");
@@ -186,7 +186,7 @@ TEST(Checkpoint, StaleTemporariesAndLaterStepsGo) {
 }
 
 TEST(Checkpoint, SameStepIsReplacedAsOneAct) {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   save(scratch.path(), 1);
   save(scratch.path(), 2);
   in_world(1, [&](Endpoint& endpoint) {
@@ -211,7 +211,7 @@ TEST(Checkpoint, SameStepIsReplacedAsOneAct) {
 }
 
 TEST(Checkpoint, SomeStateLoadsWithoutTheRest) {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   save(scratch.path(), 3, 2);
   const FoundCheckpoint found = *find_newest_checkpoint(scratch.path());
   for (int worker = 0; worker < 2; ++worker) {

@@ -123,7 +123,7 @@ class ResizedCheckpoint : public testing::Test {
     visitor.visit(Owner::kWorker, "batches_seen", std::span(&batches, 1));
   }
 
-  Scratch scratch_;
+  ScratchFolder scratch_;
   ParameterTable table_;
   fs::path folder_;
 };

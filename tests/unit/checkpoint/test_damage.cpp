@@ -50,7 +50,7 @@ class Damage : public testing::Test {
   }
 
   State state_;
-  Scratch scratch_;
+  ScratchFolder scratch_;
 };
 
 TEST_F(Damage, FlippedBitInEachFile) {

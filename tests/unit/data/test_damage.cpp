@@ -57,7 +57,7 @@ void cut(const DataOptions& options,
 TEST(Damage, IdxNeverCrashes) {
   const ScratchFolder folder;
   write_idx_folder(folder);
-  const DataOptions options = options_for("idx", folder.str());
+  const DataOptions options = options_for("idx", folder.path().string());
   for (const std::string name : {kIdxFiles[2], kIdxFiles[3]}) {
     const size_t header = name == kIdxFiles[2] ? 16 : 8;
     Tally changed, shortened;
@@ -79,7 +79,7 @@ TEST(Damage, GzipNeverCrashes) {
   write_gz(packed, idx_content(name));
   fs::remove(folder / name);
   const std::string whole = read_bytes(packed);
-  const DataOptions options = options_for("idx", folder.str());
+  const DataOptions options = options_for("idx", folder.path().string());
   Tally changed, shortened;
   change_bytes(options, packed, whole, whole.size(), changed);
   // The time stamp and the name of the system in the header are nobody's.
@@ -94,7 +94,7 @@ TEST(Damage, CifarNeverCrashes) {
   const std::string whole = std::string(3074 * 3, '\1');
   write_bytes(folder / "train.bin", whole);
   write_bytes(folder / "test.bin", whole);
-  const DataOptions options = options_for("cifar100", folder.str());
+  const DataOptions options = options_for("cifar100", folder.path().string());
   Tally changed, shortened;
   change_bytes(options, folder / "test.bin", whole, 2, changed);
   EXPECT_EQ(changed.loaded + changed.refused, 8);

@@ -8,7 +8,9 @@ class Idx : public ::testing::Test {
  protected:
   void SetUp() override { write_idx_folder(folder_); }
   std::string path(int file) const { return (folder_ / kIdxFiles[file]); }
-  DataOptions options() const { return options_for("idx", folder_.str()); }
+  DataOptions options() const {
+    return options_for("idx", folder_.path().string());
+  }
   // Replaces a file and expects Error(kBadInput) "FILE: REST".
   void expect_refused(int file,
                       const std::string& bytes,
@@ -31,7 +33,7 @@ TEST_F(Idx, ReadsPixelsLabelsAndShape) {
   ASSERT_EQ(pixels.size(), 90u);
   for (size_t i = 0; i < pixels.size(); ++i)
     ASSERT_EQ(pixels[i], (7 * i + 1) % 256);
-  EXPECT_EQ(data.source, "idx " + folder_.str());
+  EXPECT_EQ(data.source, "idx " + folder_.path().string());
 }
 
 TEST_F(Idx, GzipGivesTheSameDigest) {
@@ -121,7 +123,8 @@ TEST_F(Idx, RefusesWhatIsNotThere) {
   fs::create_directory(path(3));
   expect_error(options(), ExitCode::kBadInput,
                path(3) + ": not a regular file");
-  expect_error_has(options_for("idy", folder_.str()), ExitCode::kBadInput,
+  expect_error_has(options_for("idy", folder_.path().string()),
+                   ExitCode::kBadInput,
                    "data.kind: idy, expected one of: idx cifar10");
 }
 

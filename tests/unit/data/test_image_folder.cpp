@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kSeed = 9;
 
 DataOptions folder_options(const ScratchFolder& folder) {
-  DataOptions options = options_for("image_folder", folder.str());
+  DataOptions options = options_for("image_folder", folder.path().string());
   options.height = 24;
   options.width = 20;
   options.batch = 6;
@@ -27,7 +27,8 @@ TEST(ImageFolder, ListsClassesInOrder) {
   write_image_folder(folder / "");
   write_bytes(folder / "train/.hidden", "x");
   write_bytes(folder / "train/ant/.DS_Store", "x");
-  const Dataset data = load_dataset(options_for("image_folder", folder.str()));
+  const Dataset data =
+      load_dataset(options_for("image_folder", folder.path().string()));
   const ImageSpec spec = {.C = 3, .H = 224, .W = 224, .classes = 3};
   EXPECT_EQ(data.train.spec, spec);
   EXPECT_EQ(data.test.spec, spec);
@@ -46,13 +47,14 @@ TEST(ImageFolder, ListsClassesInOrder) {
   // The digest is that of names and labels.
   const std::string digest = data.train.digest;
   fs::rename(folder / "train/cow/107.jpg", folder / "train/cow/108.jpg");
-  EXPECT_NE(
-      load_dataset(options_for("image_folder", folder.str())).train.digest,
-      digest);
+  EXPECT_NE(load_dataset(options_for("image_folder", folder.path().string()))
+                .train.digest,
+            digest);
   // test/ stands in for val/, and a class may be absent there.
   fs::rename(folder / "val", folder / "test");
   fs::remove_all(folder / "test/bee");
-  const Dataset again = load_dataset(options_for("image_folder", folder.str()));
+  const Dataset again =
+      load_dataset(options_for("image_folder", folder.path().string()));
   EXPECT_EQ(again.test.samples, 8);
   EXPECT_EQ(again.test.labels.back(), 2);
 }
@@ -60,7 +62,7 @@ TEST(ImageFolder, ListsClassesInOrder) {
 TEST(ImageFolder, RefusesWhatIsNotOne) {
   const ScratchFolder folder;
   const DataOptions options = folder_options(folder);
-  const std::string at = folder.str();
+  const std::string at = folder.path().string();
   expect_error(options, ExitCode::kInputMissing, at + "/train: no such folder");
   write_image_folder(folder / "");
   fs::rename(folder / "val", folder / "other");

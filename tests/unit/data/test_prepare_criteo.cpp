@@ -255,7 +255,7 @@ TEST(PrepareCriteo, RefusesWhatItCannotUse) {
   expect_said(ExitCode::kInputMissing,
               wanted.from.string() + ": open: No such file or directory",
               wanted);
-  wanted.from = folders.folder.str();
+  wanted.from = folders.folder.path().string();
   expect_said(ExitCode::kBadInput,
               wanted.from.string() +
                   ": not a regular file, expected one since it is read twice",

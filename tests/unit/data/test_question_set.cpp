@@ -22,7 +22,7 @@ class Questions : public ::testing::Test {
     write_bytes(folder_ / "train-v1.1.json", squad_);
     write_gz(folder_ / "dev-v1.1.json.gz", squad_);
     options_.kind = "squad";
-    options_.path = folder_.str();
+    options_.path = folder_.path().string();
     options_.vocabulary = kFixtures + "tokenizer_vocabulary.txt";
     options_.max_length = 64;
     options_.stride = 24;

@@ -41,12 +41,12 @@ TEST(Squad, ReadsPackedFilesAlikeAndSaysWhatIsMissing) {
   const ScratchFolder folder;
   write_bytes(folder / "plain.json", file_of(kParagraph));
   write_gz(folder / "packed.json.gz", file_of(kParagraph));
-  const SquadText plain = read_squad(folder.str(), "plain.json");
-  const SquadText packed = read_squad(folder.str(), "packed.json");
+  const SquadText plain = read_squad(folder.path().string(), "plain.json");
+  const SquadText packed = read_squad(folder.path().string(), "packed.json");
   EXPECT_EQ(plain.digest, packed.digest);
   EXPECT_EQ(plain.contexts, packed.contexts);
   try {
-    read_squad(folder.str(), "absent.json");
+    read_squad(folder.path().string(), "absent.json");
     ADD_FAILURE() << "read without an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kInputMissing);
@@ -65,7 +65,7 @@ TEST(Squad, ReadsMoreThanOneChunkOfPackedBytes) {
   }
   const ScratchFolder folder;
   write_gz(folder / "long.json.gz", file_of(paragraphs));
-  const SquadText text = read_squad(folder.str(), "long.json");
+  const SquadText text = read_squad(folder.path().string(), "long.json");
   EXPECT_EQ(text.questions.size(), 3000u);
   EXPECT_EQ(text.answer_begins[2999][0], 499);
 }
@@ -83,7 +83,7 @@ TEST(Squad, RefusesDamagedPackedFiles) {
         changed}) {
     write_bytes(path, bytes);
     try {
-      read_squad(folder.str(), "cut.json");
+      read_squad(folder.path().string(), "cut.json");
       ADD_FAILURE() << "read without an error";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kBadInput);

@@ -12,18 +12,13 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "support/scratch_folder.h"
 
 namespace syncopate {
 namespace {
 
 class Hdf5FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = fs::temp_directory_path() / "syncopate-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
   fs::path path() const { return directory_ / "a.h5"; }
 
   template <typename T>
@@ -71,7 +66,7 @@ class Hdf5FileTest : public testing::Test {
     return true;
   }
 
-  fs::path directory_;
+  ScratchFolder directory_;
 };
 
 TEST_F(Hdf5FileTest, EveryTypeComesBack) {
@@ -184,7 +179,7 @@ TEST_F(Hdf5FileTest, SealFindsEveryChange) {
 
 TEST_F(Hdf5FileTest, WhatIsNoHdf5FileIsOneLine) {
   error_of(ExitCode::kInputMissing, [&] { Hdf5Reader reader(path()); });
-  error_of(ExitCode::kBadInput, [&] { Hdf5Reader reader(directory_); });
+  error_of(ExitCode::kBadInput, [&] { Hdf5Reader reader(directory_.path()); });
   std::ofstream(path()) << "text";
   error_of(ExitCode::kBadInput, [&] { Hdf5Reader reader(path()); });
   fs::remove(path());

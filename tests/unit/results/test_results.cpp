@@ -9,18 +9,13 @@
 #include "base/error.h"
 #include "base/hdf5_file.h"
 #include "results/results.h"
+#include "support/scratch_folder.h"
 
 namespace syncopate {
 namespace {
 
 class ResultsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = fs::temp_directory_path() / "syncopate-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
   fs::path path() const { return directory_ / "results.h5"; }
 
   static void declare(Results& results) {
@@ -74,7 +69,7 @@ class ResultsTest : public testing::Test {
     return "";
   }
 
-  fs::path directory_;
+  ScratchFolder directory_;
 };
 
 TEST_F(ResultsTest, FileHoldsTypesShapesUnitsAndFacts) {
