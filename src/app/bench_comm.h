@@ -7,8 +7,8 @@
 
 #include "app/command_line.h"
 #include "app/engine.h"
-#include "app/session.h"
 #include "comm/collectives.h"
+#include "run/session.h"
 
 namespace syncopate {
 

@@ -7,7 +7,7 @@
 
 #include "app/device_transport.h"
 #include "app/engine.h"
-#include "app/session.h"
+#include "run/session.h"
 #include "sync/bucket.h"
 #include "sync/scheme.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "app/command_line.h"
-#include "app/session.h"
+#include "run/session.h"
 
 namespace syncopate {
 

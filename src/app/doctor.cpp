@@ -1,8 +1,8 @@
 // syncopate doctor: what this machine gives, what is wrong, how to mend it.
 #include "app/doctor.h"
 #include "app/commands.h"
-#include "app/signals.h"
 #include "app/version.h"
+#include "run/signals.h"
 
 namespace syncopate {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "app/session.h"
+#include "run/session.h"
 
 namespace syncopate {
 

@@ -9,15 +9,15 @@
 #include "app/device_transport.h"
 #include "app/doctor.h"
 #include "app/median.h"
-#include "app/run_lock.h"
-#include "app/signals.h"
-#include "app/slurm.h"
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "device/device.h"
+#include "run/run_lock.h"
+#include "run/signals.h"
+#include "run/slurm.h"
 
 namespace syncopate {
 namespace {

@@ -2,9 +2,9 @@
 #include <cstdlib>
 
 #include "app/doctor.h"
-#include "app/slurm.h"
 #include "base/child.h"
 #include "base/text.h"
+#include "run/slurm.h"
 
 namespace syncopate {
 namespace {

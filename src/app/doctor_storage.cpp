@@ -6,10 +6,10 @@
 #include <thread>
 
 #include "app/doctor.h"
-#include "app/request_files.h"
-#include "app/run_lock.h"
 #include "base/clock.h"
 #include "base/hdf5_file.h"
+#include "run/request_files.h"
+#include "run/run_lock.h"
 
 namespace syncopate {
 namespace {

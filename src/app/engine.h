@@ -9,11 +9,11 @@
 
 #include "app/problem.h"
 #include "app/saved_run.h"
-#include "app/session.h"
 #include "config/config.h"
 #include "data/loader.h"
 #include "models/registry.h"
 #include "ops/context.h"
+#include "run/session.h"
 
 namespace syncopate {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "app/memory_left.h"
 #include "base/text.h"
+#include "run/memory_left.h"
 
 namespace syncopate {
 namespace {

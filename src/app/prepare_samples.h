@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/command_line.h"
-#include "app/session.h"
+#include "run/session.h"
 
 namespace syncopate {
 

@@ -13,8 +13,8 @@
 #include "app/decay_term.h"
 #include "app/engine.h"
 #include "app/evaluator.h"
-#include "app/session.h"
 #include "results/results.h"
+#include "run/session.h"
 #include "sync/scheme.h"
 
 namespace syncopate {

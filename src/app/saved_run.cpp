@@ -1,8 +1,8 @@
 #include "app/saved_run.h"
 
-#include "app/run_directory.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
+#include "run/run_directory.h"
 
 namespace syncopate {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "app/session.h"
 #include "config/config.h"
+#include "run/session.h"
 
 namespace syncopate {
 

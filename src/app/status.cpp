@@ -1,10 +1,10 @@
 // syncopate status INPUT.ini [--section.key=value ...]: where its run stands,
 // for people and for job scripts. Reads no data.
 #include "app/commands.h"
-#include "app/run_directory.h"
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "results/results.h"
+#include "run/run_directory.h"
 
 namespace syncopate {
 namespace {

@@ -6,13 +6,13 @@
 #include "app/device_transport.h"
 #include "app/engine.h"
 #include "app/memory_plan.h"
-#include "app/run_directory.h"
 #include "app/saved_run.h"
 #include "app/trainer.h"
 #include "app/version.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "config/episodes.h"
+#include "run/run_directory.h"
 
 namespace syncopate {
 namespace {

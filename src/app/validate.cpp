@@ -1,8 +1,8 @@
 // syncopate validate INPUT.ini: checks input and data, prints the plan.
 #include "app/commands.h"
 #include "app/engine.h"
-#include "app/run_directory.h"
 #include "base/text.h"
+#include "run/run_directory.h"
 #include "sync/planned_bytes.h"
 
 namespace syncopate {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "app/session.h"
+#include "run/session.h"
 
 namespace syncopate {
 

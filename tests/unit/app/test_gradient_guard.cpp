@@ -7,7 +7,7 @@
 #include <fstream>
 #include <limits>
 
-#include "app/session.h"
+#include "run/session.h"
 #include "support/scratch_folder.h"
 #include "sync/scheme.h"
 

@@ -1,4 +1,4 @@
-#include "app/run_directory.h"
+#include "run/run_directory.h"
 
 #include <unistd.h>
 

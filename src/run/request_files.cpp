@@ -1,4 +1,4 @@
-#include "app/request_files.h"
+#include "run/request_files.h"
 
 #include <chrono>
 #include <condition_variable>

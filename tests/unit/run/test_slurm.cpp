@@ -1,11 +1,11 @@
-#include "app/slurm.h"
+#include "run/slurm.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "app/time_limit.h"
 #include "fake_slurm.h"
+#include "run/time_limit.h"
 
 namespace syncopate {
 namespace {

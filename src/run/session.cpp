@@ -1,4 +1,4 @@
-#include "app/session.h"
+#include "run/session.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "app/run_lock.h"
+#include "run/run_lock.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -11,10 +11,10 @@
 #include <regex>
 #include <thread>
 
-#include "app/slurm.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "run/slurm.h"
 
 namespace syncopate {
 namespace {

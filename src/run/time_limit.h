@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "app/session.h"
+#include "run/session.h"
 
 namespace syncopate {
 

@@ -6,12 +6,12 @@
 #include <memory>
 #include <string>
 
-#include "app/request_files.h"
-#include "app/run_lock.h"
-#include "app/signals.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "config/options.h"
+#include "run/request_files.h"
+#include "run/run_lock.h"
+#include "run/signals.h"
 
 namespace syncopate {
 

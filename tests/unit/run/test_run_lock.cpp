@@ -1,4 +1,4 @@
-#include "app/run_lock.h"
+#include "run/run_lock.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,10 +9,10 @@
 #include <fstream>
 #include <memory>
 
-#include "app/request_files.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "fake_slurm.h"
+#include "run/request_files.h"
 
 namespace syncopate {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "app/signals.h"
 #include "base/file.h"
+#include "run/signals.h"
 
 namespace syncopate {
 

@@ -1,4 +1,4 @@
-#include "app/signals.h"
+#include "run/signals.h"
 
 #include <signal.h>
 #include <unistd.h>

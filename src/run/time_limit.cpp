@@ -1,11 +1,11 @@
-#include "app/time_limit.h"
+#include "run/time_limit.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "app/slurm.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "run/slurm.h"
 
 namespace syncopate {
 namespace {

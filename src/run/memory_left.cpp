@@ -1,4 +1,4 @@
-#include "app/memory_left.h"
+#include "run/memory_left.h"
 
 #include <sys/resource.h>
 

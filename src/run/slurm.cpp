@@ -1,4 +1,4 @@
-#include "app/slurm.h"
+#include "run/slurm.h"
 
 #include <algorithm>
 #include <array>
