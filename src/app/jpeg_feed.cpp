@@ -2,17 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
-#include <exception>
-#include <mutex>
-#include <thread>
 
 #include "app/engine.h"
 #include "app/feed.h"
-#include "base/clock.h"
-#include "base/thread.h"
+#include "base/read_ahead.h"
 #include "data/augment.h"
 #include "ops/augment.h"
 #include "ops/jpeg.h"
@@ -60,25 +54,13 @@ class JpegReader {
                    problem.normalization(),
                    static_cast<uint64_t>(engine.options.run.seed)),
         rank_(rank),
-        next_(first_batch),
-        prefetch_(static_cast<size_t>(engine.options.data.prefetch)) {}
-  ~JpegReader() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
-  }
+        batches_(engine.options.data.prefetch,
+                 [this, first_batch](int64_t number, JpegBatch& batch) {
+                   read(batch, first_batch + number);
+                 }) {}
 
-  // An error of the thread is thrown here.
-  JpegBatch next() {
-    const double begin_s = monotonic_s();
-    JpegBatch batch = prefetch_ > 0 ? take() : read(next_++);
-    wait_s_ += monotonic_s() - begin_s;
-    return batch;
-  }
-  double wait_s() const { return wait_s_; }
+  JpegBatch next() { return std::move(batches_.next()); }
+  double wait_s() const { return batches_.wait_s(); }
 
   // As the host sees it, or its complaint about the file.
   void decode(int64_t epoch, JpegBatch::Image& image) const {
@@ -92,9 +74,9 @@ class JpegReader {
   }
 
  private:
-  JpegBatch read(int64_t index) const {
-    JpegBatch batch;
+  void read(JpegBatch& batch, int64_t index) const {
     batch.epoch = index / sampler_.batches_per_epoch();
+    batch.images.clear();
     for (const int64_t sample : sampler_.batch(rank_, index)) {
       JpegBatch::Image image;
       image.sample = sample;
@@ -103,7 +85,6 @@ class JpegReader {
     for_each(std::ssize(batch.images), [&](int64_t i) {
       read_image(batch.epoch, batch.images[static_cast<size_t>(i)]);
     });
-    return batch;
   }
 
   void read_image(int64_t epoch, JpegBatch::Image& image) const {
@@ -117,54 +98,12 @@ class JpegReader {
     if (!size || is_seen_reduced(image.map)) decode(epoch, image);
   }
 
-  void read_ahead() {
-    try {
-      for (;;) {
-        {
-          std::unique_lock lock(mutex_);
-          changed_.wait(lock,
-                        [&] { return stopping_ || ready_.size() < prefetch_; });
-          if (stopping_) return;
-        }
-        JpegBatch batch = read(next_++);
-        const std::lock_guard lock(mutex_);
-        ready_.push_back(std::move(batch));
-        changed_.notify_all();
-      }
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      error_ = std::current_exception();
-      changed_.notify_all();
-    }
-  }
-
-  JpegBatch take() {
-    std::unique_lock lock(mutex_);
-    if (!thread_.joinable())
-      thread_ = start_without_signals([this] { read_ahead(); });
-    changed_.wait(lock, [&] { return !ready_.empty() || error_; });
-    if (ready_.empty()) std::rethrow_exception(error_);
-    JpegBatch batch = std::move(ready_.front());
-    ready_.pop_front();
-    changed_.notify_all();
-    return batch;
-  }
-
   const ImageSet& set_;
   const JpegFiles& files_;
   Sampler sampler_;
   Augmenter augmenter_;
   int rank_;
-  int64_t next_;  // the thread's, where there is one
-  size_t prefetch_;
-  double wait_s_ = 0;
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<JpegBatch> ready_;
-  bool stopping_ = false;
-  std::exception_ptr error_;
-  std::thread thread_;
+  ReadAhead<JpegBatch> batches_;  // last: its thread uses the others
 };
 
 // Decodes into one of two places in turn, on a stream beside the work on the

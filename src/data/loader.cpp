@@ -1,12 +1,6 @@
 #include "data/loader.h"
 
-#include <condition_variable>
-#include <exception>
-#include <mutex>
-#include <thread>
-
-#include "base/clock.h"
-#include "base/thread.h"
+#include "base/read_ahead.h"
 #include "data/augment.h"
 
 namespace syncopate {
@@ -47,25 +41,25 @@ void fill_evaluation_batch(HostBatch& batch,
   });
 }
 
-// Batches first, first + 1, ... go round a ring of buffers: `filled` counts
-// those that were prepared, `taken` those handed out. The latest one handed
-// out is the caller's until it asks for the next.
+namespace {
+
+constexpr int64_t kPrefetchLimit = 1024;  // far above any use
+
+int64_t checked_prefetch(const DataOptions& options) {
+  if (options.prefetch < 0 || options.prefetch > kPrefetchLimit)
+    fail(ExitCode::kBadInput, "data.prefetch: {}, expected 0 to {}",
+         options.prefetch, kPrefetchLimit);
+  return options.prefetch;
+}
+
+}  // namespace
+
 struct Loader::Impl {
   const ImageSet& set;
   Sampler sampler;
   Augmenter augmenter;
   int rank;
-  int64_t first_batch;
-  bool is_threaded;
-  std::vector<HostBatch> ring;
-  double wait_s = 0;
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  int64_t filled = 0, taken = 0;
-  bool stopping = false;
-  std::exception_ptr error;
-  std::thread thread;
+  ReadAhead<HostBatch> batches;  // last: its thread uses the others
 
   Impl(const DataOptions& options,
        const ImageSet& image_set,
@@ -78,34 +72,15 @@ struct Loader::Impl {
         sampler(order),
         augmenter(options, image_set, normalization, seed),
         rank(worker),
-        first_batch(first),
-        is_threaded(options.prefetch > 0) {
-    if (options.prefetch < 0 || options.prefetch > kPrefetchLimit)
-      fail(ExitCode::kBadInput, "data.prefetch: {}, expected 0 to {}",
-           options.prefetch, kPrefetchLimit);
-    // One more than prepared ahead: the one the caller holds.
-    ring.resize(static_cast<size_t>(options.prefetch + 1));
-  }
+        batches(checked_prefetch(options),
+                [this, first](int64_t number, HostBatch& batch) {
+                  fill(batch, first + number);
+                }) {}
 
-  ~Impl() {
-    {
-      const std::lock_guard lock(mutex);
-      stopping = true;
-    }
-    changed.notify_all();
-    if (thread.joinable()) thread.join();
-  }
-
-  HostBatch& slot(int64_t number) {
-    return ring[static_cast<size_t>(number % std::ssize(ring))];
-  }
-
-  void fill(int64_t number) {
-    const int64_t index = first_batch + number;
+  void fill(HostBatch& batch, int64_t index) const {
     const int64_t epoch = index / sampler.batches_per_epoch();
     const int64_t image_elems = set.spec.H * set.spec.W * set.spec.C;
     const std::vector<int64_t> samples = sampler.batch(rank, index);
-    HostBatch& batch = slot(number);
     resize(batch, set.spec, std::ssize(samples));
     augmenter.reader().will_need(samples);
     augmenter.reader().for_each(std::ssize(samples), [&](int64_t i) {
@@ -115,44 +90,6 @@ struct Loader::Impl {
       batch.labels[place] = set.labels[static_cast<size_t>(sample)];
     });
   }
-
-  // A slot is free unless it is prepared or the caller's.
-  bool has_free_slot() const {
-    const int64_t held = taken > 0 ? 1 : 0;
-    return filled - taken + held < std::ssize(ring);
-  }
-
-  void prepare_ahead() {
-    try {
-      for (;;) {
-        {
-          std::unique_lock lock(mutex);
-          changed.wait(lock, [&] { return stopping || has_free_slot(); });
-          if (stopping) return;
-        }
-        fill(filled);
-        const std::lock_guard lock(mutex);
-        ++filled;
-        changed.notify_all();
-      }
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      error = std::current_exception();
-      changed.notify_all();
-    }
-  }
-
-  Batch next_prepared() {
-    std::unique_lock lock(mutex);
-    if (!thread.joinable())
-      thread = start_without_signals([this] { prepare_ahead(); });
-    changed.wait(lock, [&] { return filled > taken || error; });
-    if (filled == taken) std::rethrow_exception(error);
-    changed.notify_all();
-    return slot(taken++).view(set.spec);
-  }
-
-  static constexpr int64_t kPrefetchLimit = 1024;  // far above any use
 };
 
 Loader::Loader(const DataOptions& options,
@@ -176,20 +113,11 @@ Loader::Loader(Loader&&) noexcept = default;
 Loader::~Loader() = default;
 
 Batch Loader::next() {
-  const double begin_s = monotonic_s();
-  Batch batch;
-  if (impl_->is_threaded) {
-    batch = impl_->next_prepared();
-  } else {
-    impl_->fill(impl_->taken);
-    batch = impl_->slot(impl_->taken++).view(impl_->set.spec);
-  }
-  impl_->wait_s += monotonic_s() - begin_s;
-  return batch;
+  return impl_->batches.next().view(impl_->set.spec);
 }
 
 double Loader::wait_s() const {
-  return impl_->wait_s;
+  return impl_->batches.wait_s();
 }
 
 }  // namespace syncopate
