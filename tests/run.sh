@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds everything, runs the default suite.
-#   tests/run.sh                 everything but the labels exhaustive and bench
-#   tests/run.sh -L unit         further arguments go to ctest
-#   tests/run.sh --exhaustive    full matrices (EXHAUSTIVE=1 for every test)
+#   tests/run.sh            what a change has to pass: ten minutes on two cores
+#   tests/run.sh -L unit    further arguments go to ctest
+#   tests/run.sh --all      everything: full matrices, all seeds, large networks
+# The default suite as a whole has a budget of CPU time and fails beyond it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=jobs/env/packages.sh
 source jobs/env/packages.sh
 
+budget_s=1200 # of CPU time, all cores together
 arguments=(-LE 'exhaustive|bench')
 for argument in "$@"; do
   case $argument in
-    --exhaustive)
+    --all)
       export EXHAUSTIVE=1
       arguments=(-LE bench "${arguments[@]:2}")
+      echo "the full matrices, all seeds and the large networks: hours"
       ;;
     -h | --help)
       sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"
@@ -23,9 +26,32 @@ for argument in "$@"; do
   esac
 done
 
+# CPU time of all programs that this script has waited for.
+cpu_s() { awk -v ticks="$(getconf CLK_TCK)" '{print int(($16 + $17) / ticks)}' /proc/$$/stat; }
+
 install_packages build data plot test
 cmake --preset release -DSYNCOPATE_TESTS=ON
 cmake --build --preset release
-# Tests say how many processors they take, so -j only fills what is there.
-exec ctest --test-dir build/release -j "${CTEST_PARALLEL_LEVEL:-2}" \
-  --output-on-failure "${arguments[@]}"
+
+# ctest's summary stays the end of the output: it is held back for the line
+# about the CPU time. Tests say how many processors they take, so -j only fills
+# what is there.
+summary=$(mktemp)
+trap 'rm -f "$summary"' EXIT
+before_s=$(cpu_s) code=0
+ctest --test-dir build/release -j "${CTEST_PARALLEL_LEVEL:-2}" \
+  --output-on-failure "${arguments[@]}" |
+  awk -v summary="$summary" '
+    /^[0-9]+% tests passed/ { is_summary = 1 }
+    is_summary { print > summary; next }
+    { print; fflush() }' || code=$?
+used_s=$(($(cpu_s) - before_s))
+if (($# == 0)); then
+  echo "CPU time of the tests: $used_s s of a budget of $budget_s s"
+  if ((used_s > budget_s && code == 0)); then
+    echo "error: the default suite is over its budget: move what is slow to --all"
+    code=1
+  fi
+fi
+cat "$summary"
+exit "$code"

@@ -7,9 +7,9 @@
 #            ESync itself runs on Fashion-MNIST where that is installed, with its
 #            batch of 64
 #   batch    1 to 4 a worker otherwise
-#   network  variants of an input with a large one have a small one: the input
-#            itself has trained the large one; of BERT-Large, whose four replicas
-#            alone would take 21 GB, all rows have a small one
+#   network  a small one instead of a large one, but for the inputs themselves
+#            under EXHAUSTIVE=1; of BERT-Large, whose four replicas alone would
+#            take 21 GB, always
 #   workers  4 or 8 instead of 16 and 32 on ImageNet, whose replicas alone would
 #            take 13 GB and more
 #
@@ -70,14 +70,16 @@ changes() {
       ;;
     *) fail "$1: this test does not know the input" ;;
   esac
-  [[ -n $2 ]] || return
+  [[ -n $2 || -z ${EXHAUSTIVE:-} ]] || return
   case $1 in
     ds_sync_cifar*) smaller+=(--model.width=1) ;;
     ds_sync_imagenet_*) smaller+=(--model.width=1 --data.height=64 --data.width=64) ;;
     choco_imagenet_*)
-      smaller+=(--model.depth=18 --data.height=64 --data.width=64 --run.workers=8)
+      smaller+=(--model.widths=8,8,16,16 --data.height=64 --data.width=64
+        --run.workers=8)
       ;;
-    sync_switch_cifar100_*) smaller+=(--model.depth=20) ;;
+    sync_switch_*) smaller+=(--model.widths=8,8,16) ;;
+    esync_*) smaller+=(--model.widths=8,8,16,16) ;;
   esac
 }
 
