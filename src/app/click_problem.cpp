@@ -75,18 +75,12 @@ std::string ClickProblem::check() const {
                      data_.train->samples() + data_.test->samples());
 }
 
-const ClickSet& ClickProblem::set(const Engine& engine, SetPart part) const {
-  return part == SetPart::kTraining || engine.options.eval.on == "validation"
-             ? *data_.train
-             : *data_.test;
-}
-
 std::unique_ptr<BatchSource> ClickProblem::make_batches(
     const Engine& engine,
     SetPart part,
     int64_t max_samples) const {
   return std::make_unique<HostBatches<HostClicks>>(
-      *engine.context, HostClicks{set(engine, part), data_.spec},
+      *engine.context, HostClicks{set(part), data_.spec},
       batch_bytes(max_samples, data_.spec.fields()),
       part == SetPart::kTraining ? engine.options.data.accumulate : 1);
 }
@@ -183,10 +177,10 @@ class ClickJudge final : public Judge {
 
 }  // namespace
 
-std::unique_ptr<Judge> ClickProblem::make_judge(const Engine& engine) const {
+std::unique_ptr<Judge> ClickProblem::make_judge(const Engine& engine,
+                                                SetPart part) const {
   return std::make_unique<ClickJudge>(
-      engine, set(engine, SetPart::kEvaluation),
-      make_batches(engine, SetPart::kEvaluation, engine.options.eval.batch));
+      engine, set(part), make_batches(engine, part, engine.options.eval.batch));
 }
 
 void ClickProblem::check_output(const fs::path& output) const {
@@ -198,13 +192,13 @@ void ClickProblem::check_output(const fs::path& output) const {
 std::string ClickProblem::predict(const Engine& engine,
                                   const ReplicaView& model,
                                   const fs::path& output) const {
-  const ClickSet& from = set(engine, SetPart::kEvaluation);
-  const auto batches =
-      make_batches(engine, SetPart::kEvaluation, engine.options.eval.batch);
+  const SetPart part = evaluated_part(engine.options);
+  const ClickSet& from = set(part);
+  const auto batches = make_batches(engine, part, engine.options.eval.batch);
   std::vector<float> logits;
   std::vector<uint8_t> clicked;
   std::string text = "sample,label,probability\n";
-  for (const auto& batch : evaluation_batches(engine)) {
+  for (const auto& batch : evaluation_batches(engine, part)) {
     const size_t before = logits.size();
     engine.model->predict(*engine.context, model, batches->get(batch), logits);
     for (size_t n = 0; n < batch.size(); ++n) {

@@ -24,14 +24,17 @@ class ClickProblem final : public Problem {
                                             SetPart part,
                                             int64_t max_samples) const override;
   std::vector<MetricInfo> metrics() const override;
-  std::unique_ptr<Judge> make_judge(const Engine& engine) const override;
+  std::unique_ptr<Judge> make_judge(const Engine& engine,
+                                    SetPart part) const override;
   void check_output(const fs::path& output) const override;
   // sample,label,probability
   std::string predict(const Engine& engine,
                       const ReplicaView& model,
                       const fs::path& output) const override;
 
-  const ClickSet& set(const Engine& engine, SetPart part) const;
+  const ClickSet& set(SetPart part) const {
+    return part == SetPart::kTest ? *data_.test : *data_.train;
+  }
 
  private:
   ClickData data_;

@@ -241,8 +241,9 @@ double Engine::loss_samples(int rank) const {
              : own;
 }
 
-std::vector<int64_t> Engine::evaluation_indices() const {
-  if (options.eval.on == "validation") return split.validation;
+std::vector<int64_t> Engine::indices(SetPart part) const {
+  if (part == SetPart::kTraining) return split.train;
+  if (part == SetPart::kValidation) return split.validation;
   std::vector<int64_t> all(problem->test_samples().samples);
   std::iota(all.begin(), all.end(), int64_t{0});
   return all;

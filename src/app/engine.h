@@ -63,8 +63,8 @@ struct Engine {
   double loss_samples(int rank) const;
   int64_t samples_a_step() const;  // of all workers
 
-  // Of the test set, or of the training set's samples that are held out.
-  std::vector<int64_t> evaluation_indices() const;
+  // The samples of a part, as indices into the training or the test set.
+  std::vector<int64_t> indices(SetPart part) const;
   // Whether training steps are recorded and replayed (CUDA graphs).
   bool records_steps() const {
     return device->kind() == DeviceKind::kCuda && options.run.cuda_graphs;

@@ -66,9 +66,10 @@ ExitCode command_evaluate(Session& session, const CommandLine& line) {
   const std::unique_ptr<World> world =
       session.make_world(session.size(), NetworkCost{});
   world->run([&](Endpoint& endpoint) {
+    const SetPart part = evaluated_part(engine->options);
     std::vector<std::vector<double>> by_model;
     for (CheckpointModel& model : found.models)
-      by_model.push_back(evaluate_batches(*engine, model.view(),
+      by_model.push_back(evaluate_batches(*engine, part, model.view(),
                                           endpoint.rank(), endpoint.size())
                              ->metrics(&endpoint));
     const std::vector<double> means = mean_of(by_model);
@@ -77,8 +78,8 @@ ExitCode command_evaluate(Session& session, const CommandLine& line) {
       text +=
           fmt::format("{}{} {:.6f}", i ? "  " : "", metrics[i].name, means[i]);
     session.log().line("{}: {} set, {} samples: {}", found.folder,
-                       engine->options.eval.on,
-                       engine->evaluation_indices().size(), text);
+                       engine->options.eval.on, engine->indices(part).size(),
+                       text);
   });
   return ExitCode::kDone;
 }

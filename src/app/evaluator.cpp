@@ -13,12 +13,12 @@
 
 namespace syncopate {
 
-std::vector<std::vector<int64_t>> evaluation_batches(const Engine& engine) {
-  const std::vector<int64_t> all = engine.evaluation_indices();
+std::vector<std::vector<int64_t>> evaluation_batches(const Engine& engine,
+                                                     SetPart part) {
+  const std::vector<int64_t> all = engine.indices(part);
   const std::vector<int64_t> groups =
-      engine.options.eval.on == "test"
-          ? engine.problem->test_samples().groups
-          : engine.problem->training_samples().groups;
+      part == SetPart::kTest ? engine.problem->test_samples().groups
+                             : engine.problem->training_samples().groups;
   const auto size = static_cast<size_t>(engine.options.eval.batch);
   std::vector<std::vector<int64_t>> batches;
   for (size_t begin = 0, group = 0; begin < all.size();) {
@@ -39,11 +39,12 @@ std::vector<std::vector<int64_t>> evaluation_batches(const Engine& engine) {
 }
 
 std::unique_ptr<Judge> evaluate_batches(const Engine& engine,
+                                        SetPart part,
                                         const ReplicaView& model,
                                         int64_t first,
                                         int64_t stride) {
-  std::unique_ptr<Judge> judge = engine.problem->make_judge(engine);
-  const auto batches = evaluation_batches(engine);
+  std::unique_ptr<Judge> judge = engine.problem->make_judge(engine, part);
+  const auto batches = evaluation_batches(engine, part);
   for (int64_t i = first; i < std::ssize(batches); i += stride) {
     judge->add(model, batches[static_cast<size_t>(i)]);
     activity().progress();
@@ -96,23 +97,25 @@ void prepare(const Engine& engine, EvaluatedModel& model) {
 
 // Workers share the batches out: all have the same model.
 std::vector<double> evaluate_shared(const Engine& engine,
+                                    SetPart part,
                                     Endpoint& endpoint,
                                     EvaluatedModel& model) {
   prepare(engine, model);
-  return evaluate_batches(engine, model.view(), endpoint.rank(),
+  return evaluate_batches(engine, part, model.view(), endpoint.rank(),
                           endpoint.size())
       ->metrics(&endpoint);
 }
 
 void evaluate_each(const Engine& engine,
+                   SetPart part,
                    Endpoint& endpoint,
                    EvaluatedModel& own,
                    Evaluation& result) {
   prepare(engine, own);
-  result.by_worker =
-      all_gather(endpoint, endpoint.world_group(),
-                 evaluate_batches(engine, own.view(), 0, 1)->metrics(nullptr),
-                 tags::kEvaluation, Traffic::kEvaluation);
+  result.by_worker = all_gather(
+      endpoint, endpoint.world_group(),
+      evaluate_batches(engine, part, own.view(), 0, 1)->metrics(nullptr),
+      tags::kEvaluation, Traffic::kEvaluation);
   result.metrics = mean_of(result.by_worker);
 }
 
@@ -132,6 +135,7 @@ double consensus_distance(const Engine& engine,
 }  // namespace
 
 Evaluation evaluate_scheme(const Engine& engine,
+                           SetPart part,
                            Endpoint& endpoint,
                            Scheme& scheme) {
   const std::string& which = engine.options.eval.model;
@@ -140,15 +144,15 @@ Evaluation evaluate_scheme(const Engine& engine,
   Evaluation result;
   if (wants_each) {
     EvaluatedModel own = fetch(engine, scheme, EvalModel::kEach);
-    evaluate_each(engine, endpoint, own, result);
+    evaluate_each(engine, part, endpoint, own, result);
   }
   if (which == "rank0") {
     EvaluatedModel first = fetch(engine, scheme, EvalModel::kRank0);
-    result.metrics = evaluate_shared(engine, endpoint, first);
+    result.metrics = evaluate_shared(engine, part, endpoint, first);
   }
   if (which == "centre") {
     EvaluatedModel centre = fetch(engine, scheme, EvalModel::kCentre);
-    result.metrics = evaluate_shared(engine, endpoint, centre);
+    result.metrics = evaluate_shared(engine, part, endpoint, centre);
   }
   if ((which == "each" || which == "rank0") && !wants_distance) return result;
   EvaluatedModel mean = fetch(engine, scheme, EvalModel::kAverage);
@@ -157,9 +161,9 @@ Evaluation evaluate_scheme(const Engine& engine,
     result.consensus_distance = consensus_distance(engine, endpoint, own, mean);
   }
   if (which == "average")
-    result.metrics = evaluate_shared(engine, endpoint, mean);
+    result.metrics = evaluate_shared(engine, part, endpoint, mean);
   if (which == "each_and_average")
-    result.average = evaluate_shared(engine, endpoint, mean);
+    result.average = evaluate_shared(engine, part, endpoint, mean);
   return result;
 }
 

@@ -13,12 +13,14 @@
 
 namespace syncopate {
 
-// The evaluation set as it is looked at: batches of up to eval.batch samples,
-// in its order, no group divided.
-std::vector<std::vector<int64_t>> evaluation_batches(const Engine& engine);
+// A set as it is evaluated: batches of up to eval.batch samples, in its order,
+// no group divided.
+std::vector<std::vector<int64_t>> evaluation_batches(const Engine& engine,
+                                                     SetPart part);
 
 // A judge that was given batches first, first + stride, first + 2 stride ...
 std::unique_ptr<Judge> evaluate_batches(const Engine& engine,
+                                        SetPart part,
                                         const ReplicaView& model,
                                         int64_t first,
                                         int64_t stride);
@@ -40,8 +42,10 @@ struct Evaluation {
   std::optional<double> consensus_distance;
 };
 
-// Collective, at a boundary: evaluates what eval.model and eval.batchnorm say.
+// Collective, at a boundary: evaluates what eval.model and eval.batchnorm say
+// on `part`.
 Evaluation evaluate_scheme(const Engine& engine,
+                           SetPart part,
                            Endpoint& endpoint,
                            Scheme& scheme);
 

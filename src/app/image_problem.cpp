@@ -96,10 +96,6 @@ std::unique_ptr<Feed> ImageProblem::make_feed(const Engine& engine,
   return make_image_feed(engine, *this, rank, first_batch);
 }
 
-const ImageSet& ImageProblem::evaluation_set(const Engine& engine) const {
-  return engine.options.eval.on == "validation" ? data_.train : data_.test;
-}
-
 namespace {
 
 // Images as evaluation sees them.
@@ -147,21 +143,20 @@ std::unique_ptr<BatchSource> ImageProblem::make_batches(
     const Engine& engine,
     SetPart part,
     int64_t max_samples) const {
-  const ImageSet& set =
-      part == SetPart::kTraining ? data_.train : evaluation_set(engine);
+  const ImageSet& from = set(part);
   return std::make_unique<HostBatches<HostImages>>(
-      *engine.context, HostImages{set, normalization_},
-      image_batch_bytes(set.spec, max_samples));
+      *engine.context, HostImages{from, normalization_},
+      image_batch_bytes(from.spec, max_samples));
 }
 
 std::vector<MetricInfo> ImageProblem::metrics() const {
   return classification_metrics(data_.train.spec.classes);
 }
 
-std::unique_ptr<Judge> ImageProblem::make_judge(const Engine& engine) const {
+std::unique_ptr<Judge> ImageProblem::make_judge(const Engine& engine,
+                                                SetPart part) const {
   return std::make_unique<ImageJudge>(
-      engine,
-      make_batches(engine, SetPart::kEvaluation, engine.options.eval.batch));
+      engine, make_batches(engine, part, engine.options.eval.batch));
 }
 
 // --- predictions
@@ -217,11 +212,11 @@ void ImageProblem::check_output(const fs::path& output) const {
 std::string ImageProblem::predict(const Engine& engine,
                                   const ReplicaView& model,
                                   const fs::path& output) const {
-  const std::vector<int64_t> samples = engine.evaluation_indices();
+  const SetPart part = evaluated_part(engine.options);
+  const std::vector<int64_t> samples = engine.indices(part);
   std::vector<float> scores;
-  const auto batches =
-      make_batches(engine, SetPart::kEvaluation, engine.options.eval.batch);
-  for (const auto& batch : evaluation_batches(engine))
+  const auto batches = make_batches(engine, part, engine.options.eval.batch);
+  for (const auto& batch : evaluation_batches(engine, part))
     engine.model->predict(*engine.context, model, batches->get(batch), scores);
   const int64_t classes = data_.train.spec.classes;
   std::vector<int32_t> labels, predicted;
@@ -230,7 +225,7 @@ std::string ImageProblem::predict(const Engine& engine,
     const auto row = scores.begin() + static_cast<int64_t>(n) * classes;
     predicted.push_back(
         static_cast<int32_t>(std::max_element(row, row + classes) - row));
-    labels.push_back(evaluation_set(engine).labels[samples[n]]);
+    labels.push_back(set(part).labels[samples[n]]);
     correct += predicted.back() == labels.back();
   }
   if (output.extension() == ".csv")

@@ -50,14 +50,17 @@ class ImageProblem final : public Problem {
                                             SetPart part,
                                             int64_t max_samples) const override;
   std::vector<MetricInfo> metrics() const override;
-  std::unique_ptr<Judge> make_judge(const Engine& engine) const override;
+  std::unique_ptr<Judge> make_judge(const Engine& engine,
+                                    SetPart part) const override;
   void check_output(const fs::path& output) const override;
   std::string predict(const Engine& engine,
                       const ReplicaView& model,
                       const fs::path& output) const override;
 
   const ImageSet& train() const { return data_.train; }
-  const ImageSet& evaluation_set(const Engine& engine) const;
+  const ImageSet& set(SetPart part) const {
+    return part == SetPart::kTest ? data_.test : data_.train;
+  }
   const Normalization& normalization() const { return normalization_; }
   // Null: batches come from the host.
   const ResidentSet* resident() const { return resident_.get(); }

@@ -19,6 +19,11 @@ std::unique_ptr<Feed> Problem::make_feed(const Engine& engine,
       *engine.sampler, rank, first_batch);
 }
 
+SetPart evaluated_part(const Options& options) {
+  return options.eval.on == "validation" ? SetPart::kValidation
+                                         : SetPart::kTest;
+}
+
 std::unique_ptr<Problem> make_problem(const Options& options, int threads) {
   const auto is_of = [&](const std::vector<std::string>& kinds) {
     return std::count(kinds.begin(), kinds.end(), options.data.kind) > 0;

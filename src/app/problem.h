@@ -29,8 +29,12 @@ class Feed {
   virtual double wait_s() const = 0;  // time next() had to wait, in all
 };
 
-// The training set as it is, for statistics, or the set that eval.on names.
-enum class SetPart : uint8_t { kTraining, kEvaluation };
+// The training samples without augmentation, those held out of the training
+// set, or the test set.
+enum class SetPart : uint8_t { kTraining, kValidation, kTest };
+
+// The set that eval.on names.
+SetPart evaluated_part(const Options& options);
 
 // Batches without any random change, on the device.
 class BatchSource {
@@ -40,7 +44,7 @@ class BatchSource {
   virtual Batch get(std::span<const int64_t> samples) = 0;
 };
 
-// Forms the metrics of one model from batches of the evaluation set.
+// Forms the metrics of one model from batches of one set.
 class Judge {
  public:
   virtual ~Judge() = default;
@@ -92,10 +96,11 @@ class Problem {
 
   // Of an evaluation: [0] is the loss, [1] the one that says how good it is.
   virtual std::vector<MetricInfo> metrics() const = 0;
-  virtual std::unique_ptr<Judge> make_judge(const Engine& engine) const = 0;
+  virtual std::unique_ptr<Judge> make_judge(const Engine& engine,
+                                            SetPart part) const = 0;
 
-  // Writes what `model` says of the evaluation set to `output`, returns a line
-  // about it. Error(kUsage) where the name's ending is of no format.
+  // Writes what `model` says of the set that eval.on names to `output`, returns
+  // a line about it. Error(kUsage) where the name's ending is of no format.
   virtual void check_output(const fs::path& output) const = 0;
   virtual std::string predict(const Engine& engine,
                               const ReplicaView& model,

@@ -56,9 +56,10 @@ struct HostQuestions {
 QuestionProblem::QuestionProblem(const Options& options, int threads)
     : data_(load_questions(options.data, threads)),
       answers_{options.eval.n_best, options.eval.max_answer_length} {
-  const QuestionSet& evaluated =
-      options.eval.on == "validation" ? data_.train : data_.test;
-  if (const int64_t most = most_windows(evaluated); most > options.eval.batch)
+  int64_t most = most_windows(data_.test);
+  if (evaluated_part(options) == SetPart::kValidation)
+    most = std::max(most, most_windows(data_.train));
+  if (most > options.eval.batch)
     fail(ExitCode::kBadInput,
          "eval.batch: {}: the windows of a question are evaluated together, "
          "and one has {} of them",
@@ -94,18 +95,11 @@ std::string QuestionProblem::describe() const {
       data_.test.questions.size(), data_.vocabulary);
 }
 
-const QuestionSet& QuestionProblem::set(const Engine& engine,
-                                        SetPart part) const {
-  return part == SetPart::kTraining || engine.options.eval.on == "validation"
-             ? data_.train
-             : data_.test;
-}
-
 std::unique_ptr<BatchSource> QuestionProblem::make_batches(
     const Engine& engine,
     SetPart part,
     int64_t max_samples) const {
-  const QuestionSet& from = set(engine, part);
+  const QuestionSet& from = set(part);
   return std::make_unique<HostBatches<HostQuestions>>(
       *engine.context, HostQuestions{from},
       batch_bytes(max_samples, from.longest()),
@@ -167,10 +161,12 @@ void for_questions(const QuestionSet& set,
 class QuestionJudge final : public Judge {
  public:
   QuestionJudge(const Engine& engine,
+                SetPart part,
                 const QuestionSet& set,
                 const AnswerOptions& options,
                 std::unique_ptr<BatchSource> batches)
       : engine_(engine),
+        part_(part),
         set_(set),
         options_(options),
         batches_(std::move(batches)) {}
@@ -192,7 +188,7 @@ class QuestionJudge final : public Judge {
       agree(*all, all->world_group(), sums, Combine::kSum, tags::kEvaluation,
             Traffic::kEvaluation);
     // A question about an empty text has no window, and no right answer.
-    const double questions = engine_.options.eval.on == "test"
+    const double questions = part_ == SetPart::kTest
                                  ? static_cast<double>(set_.questions.size())
                                  : sums[4];
     return {sums[0] / sums[3], 100 * sums[1] / questions,
@@ -217,6 +213,7 @@ class QuestionJudge final : public Judge {
   }
 
   const Engine& engine_;
+  SetPart part_;
   const QuestionSet& set_;
   AnswerOptions options_;
   std::unique_ptr<BatchSource> batches_;
@@ -226,10 +223,11 @@ class QuestionJudge final : public Judge {
 
 }  // namespace
 
-std::unique_ptr<Judge> QuestionProblem::make_judge(const Engine& engine) const {
+std::unique_ptr<Judge> QuestionProblem::make_judge(const Engine& engine,
+                                                   SetPart part) const {
   return std::make_unique<QuestionJudge>(
-      engine, set(engine, SetPart::kEvaluation), answers_,
-      make_batches(engine, SetPart::kEvaluation, engine.options.eval.batch));
+      engine, part, set(part), answers_,
+      make_batches(engine, part, engine.options.eval.batch));
 }
 
 void QuestionProblem::check_output(const fs::path& output) const {
@@ -243,9 +241,9 @@ void QuestionProblem::check_output(const fs::path& output) const {
 std::string QuestionProblem::predict(const Engine& engine,
                                      const ReplicaView& model,
                                      const fs::path& output) const {
-  const QuestionSet& from = set(engine, SetPart::kEvaluation);
-  const auto batches =
-      make_batches(engine, SetPart::kEvaluation, engine.options.eval.batch);
+  const SetPart part = evaluated_part(engine.options);
+  const QuestionSet& from = set(part);
+  const auto batches = make_batches(engine, part, engine.options.eval.batch);
   std::vector<QuestionAnswers> all;
   double f1 = 0, exact = 0;
   const auto answer = [&](int64_t question, std::span<const float> of_it) {
@@ -256,13 +254,13 @@ std::string QuestionProblem::predict(const Engine& engine,
     exact += exact_match(said, asked.answers);
   };
   std::vector<float> scores;
-  for (const auto& batch : evaluation_batches(engine)) {
+  for (const auto& batch : evaluation_batches(engine, part)) {
     scores.clear();
     engine.model->predict(*engine.context, model, batches->get(batch), scores);
     for_questions(from, batch, scores, answer);
   }
   // Of an empty text there is no window.
-  if (engine.options.eval.on == "test")
+  if (part == SetPart::kTest)
     for (size_t question = 0; question < from.questions.size(); ++question)
       if (from.windows_of(static_cast<int64_t>(question)).empty())
         answer(static_cast<int64_t>(question), {});

@@ -324,6 +324,12 @@ void Recorder::visit_state(StateVisitor& visitor) {
   total_messages_ = totals[2];
   total_control_ = totals[3];
   best_metric_ = totals[4];
+  std::vector<double> best = {average_is_best_ ? 1.0 : 0.0, test_at_best_,
+                              evaluations_};
+  visitor.visit(Owner::kWorker, "since_start/best", std::span<double>(best));
+  average_is_best_ = best[0] > 0;
+  test_at_best_ = best[1];
+  evaluations_ = best[2];
 }
 
 void Recorder::finish(const Position& at,

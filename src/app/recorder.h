@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,8 +71,13 @@ class Recorder {
   // workers: all rows that were closed.
   void write_rows();
   void write_all_rows();
-  // Rank 0's worker: a row of /eval.
-  void evaluation(const Position& at, const Evaluation& evaluation);
+  // Collective: a row of /eval. On the validation set it returns, at all
+  // workers alike, whether the score (the second metric) is the best so far; a
+  // score that is NaN never is.
+  bool evaluation(const Position& at, const Evaluation& evaluation);
+  // After an evaluation on the validation set that was the best so far: what
+  // the same models reach on the test set.
+  void test_of_best(const Position& at, const Evaluation& test);
   // Collective. The table at the end of the log, and /summary: how the run
   // ended and, where it was stopped, by what (name_of).
   void finish(const Position& at,
@@ -134,6 +140,9 @@ class Recorder {
                const std::string& how,
                const std::vector<std::vector<double>>& by_worker,
                const Totals& totals);
+  bool note_score(const Evaluation& evaluation);
+  void write_evaluation(const Position& at, const Evaluation& evaluation);
+  void summarize_best();
   void summarize(const std::string& how,
                  const std::string& stopped_by,
                  const Totals& totals);
@@ -168,7 +177,13 @@ class Recorder {
   double clock_started_s_ = 0;
   double time_s_ = 0, last_row_time_s_ = 0, resumed_time_s_ = 0;
   int64_t last_log_step_ = 0;
+  // Rank 0: the best score of an evaluation, whether it was the average model's
+  // (eval.model = each_and_average), the test set's score then (NaN: unknown),
+  // and the number of evaluations.
   double best_metric_ = -1;
+  bool average_is_best_ = false;
+  double test_at_best_ = std::numeric_limits<double>::quiet_NaN();
+  double evaluations_ = 0;
 };
 
 }  // namespace syncopate

@@ -7,6 +7,8 @@
 #include "app/recorder.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
 
 namespace syncopate {
 namespace {
@@ -186,8 +188,40 @@ void Recorder::log_row(const Position& at,
       seconds > 0 ? samples / seconds : 0.0, clock, human_seconds(left));
 }
 
-void Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
+bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
+  double is_best = results_ && note_score(evaluation) ? 1 : 0;
+  if (evaluated_part(engine_.options) == SetPart::kValidation)
+    agree(endpoint_, endpoint_.world_group(), std::span(&is_best, 1),
+          Combine::kMax, tags::kEvaluation, Traffic::kEvaluation);
+  if (results_) write_evaluation(at, evaluation);
+  return is_best > 0;
+}
+
+bool Recorder::note_score(const Evaluation& evaluation) {
+  ++evaluations_;
+  const double before = best_metric_;
+  const auto note = [&](const std::vector<double>& metrics, bool is_average) {
+    if (!(metrics[1] > best_metric_)) return;  // nor where it is NaN
+    best_metric_ = metrics[1];
+    average_is_best_ = is_average;
+  };
+  note(evaluation.metrics, false);
+  if (evaluation.average) note(*evaluation.average, true);
+  return best_metric_ > before;
+}
+
+void Recorder::test_of_best(const Position& at, const Evaluation& test) {
   if (!results_) return;
+  test_at_best_ = average_is_best_ ? (*test.average)[1] : test.metrics[1];
+  session_.log().line(
+      "best {:>6}{} | test set | {} {:.4f} at the best validation score so far",
+      at.step,
+      std::string(std::to_string(engine_.plan.stop_at).size() + 1, ' '),
+      eval_metrics_[1].name, test_at_best_);
+}
+
+void Recorder::write_evaluation(const Position& at,
+                                const Evaluation& evaluation) {
   if (!std::isfinite(evaluation.metrics[0]))
     session_.log().warning(fmt::format(
         "the loss of the evaluation at step {} is not finite", at.step));
@@ -204,7 +238,6 @@ void Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
       const MetricInfo& metric = eval_metrics_[i];
       text += fmt::format(" | {}{} {:.4f}{}", metric.name, suffix, value,
                           metric.unit == "%" ? " %" : "");
-      if (i == 1) best_metric_ = std::max(best_metric_, value);
     }
   };
   append(evaluation.metrics, "");
@@ -277,6 +310,24 @@ void Recorder::log_end(const Position& at,
         totals.skipped);
 }
 
+void Recorder::summarize_best() {
+  const MetricInfo& metric = eval_metrics_[1];
+  // Checkpoints of earlier versions do not tell how many there were.
+  const double evaluations = std::max(
+      evaluations_, static_cast<double>(results_->table("eval").rows()));
+  const std::string text = fmt::format("best of {} {} evaluations", evaluations,
+                                       engine_.options.eval.on);
+  if (evaluated_part(engine_.options) == SetPart::kTest) {
+    results_->summary("best_" + metric.name, best_metric_, metric.unit, text);
+    return;
+  }
+  results_->summary("best_validation_" + metric.name, best_metric_, metric.unit,
+                    text);
+  if (std::isfinite(test_at_best_))
+    results_->summary("best_" + metric.name, test_at_best_, metric.unit,
+                      "test score at the best validation score");
+}
+
 void Recorder::summarize(const std::string& how,
                          const std::string& stopped_by,
                          const Totals& totals) {
@@ -299,11 +350,7 @@ void Recorder::summarize(const std::string& how,
                     "steps of a worker whose gradient was not finite, and left "
                     "out (run.on_nonfinite = skip)");
   const Table& eval = results_->table("eval");
-  if (best_metric_ >= 0)
-    results_->summary("best_" + eval_metrics_[1].name, best_metric_,
-                      eval_metrics_[1].unit,
-                      fmt::format("best of {} {} evaluations", eval.rows(),
-                                  engine_.options.eval.on));
+  if (best_metric_ >= 0) summarize_best();
   if (eval.rows() > 0)
     for (const MetricInfo& metric : eval_metrics_)
       results_->summary("final_" + metric.name,

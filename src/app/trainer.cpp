@@ -320,8 +320,13 @@ int64_t Trainer::next_boundary(int64_t worker_steps) const {
 void Trainer::evaluate(const Position& at) {
   enter(Stage::kEvaluation, scheme_->steps_done());
   const double begin = monotonic_s();
-  const Evaluation evaluation = evaluate_scheme(engine_, endpoint_, *scheme_);
-  recorder_->evaluation(at, evaluation);
+  const SetPart part = evaluated_part(engine_.options);
+  const Evaluation evaluation =
+      evaluate_scheme(engine_, part, endpoint_, *scheme_);
+  const bool is_best = recorder_->evaluation(at, evaluation);
+  if (is_best && part == SetPart::kValidation)
+    recorder_->test_of_best(
+        at, evaluate_scheme(engine_, SetPart::kTest, endpoint_, *scheme_));
   scheme_->evaluated(evaluation.metrics[0], evaluation.metrics[1]);
   print_notes();
   evaluation_s_ = std::max(evaluation_s_, monotonic_s() - begin);

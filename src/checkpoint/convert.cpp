@@ -10,7 +10,8 @@ namespace syncopate {
 namespace {
 
 // Names, or the beginnings of names that end in a slash.
-constexpr std::array<std::string_view, 0> kUnknownToVersion1 = {};
+constexpr std::array<std::string_view, 1> kUnknownToVersion1 = {
+    "since_start/best"};
 
 // CHOCO kept s = sum_j w_ij xhat_j beside xhat; what it uses of them is their
 // difference.

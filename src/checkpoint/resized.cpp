@@ -141,6 +141,10 @@ void ResizedState::visit(Owner, std::string_view name, std::span<double> v) {
     std::copy_n(totals.begin(), std::min(totals.size(), v.size()), v.begin());
     for (size_t i = 0; i < files_->own.size(); ++i)
       v[0] += of_file(i, "since_row/samples").at(0);
+  } else if (text == "since_start/best" && rank_ == 0 &&
+             !files_->own.at(0)->is_younger(text)) {
+    const std::vector<double> best = of_file(0, "since_start/best");
+    std::copy_n(best.begin(), std::min(best.size(), v.size()), v.begin());
   }
 }
 

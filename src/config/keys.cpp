@@ -132,7 +132,8 @@ std::vector<Key> eval_keys() {
       {.name = "eval.on",
        .target = at<kEval, &EvalOptions::on>,
        .doc = "The samples: the test set, or those that data.validation "
-              "holds out.",
+              "holds out. With validation the test set is evaluated as well "
+              "whenever the score is the best so far.",
        .choices = {"test", "validation"}},
       {.name = "eval.batch",
        .target = at<kEval, &EvalOptions::batch>,

@@ -75,11 +75,11 @@ changes() {
     ds_sync_cifar*) smaller+=(--model.width=1) ;;
     ds_sync_imagenet_*) smaller+=(--model.width=1 --data.height=64 --data.width=64) ;;
     choco_imagenet_*)
-      smaller+=(--model.widths=8,8,16,16 --data.height=64 --data.width=64
+      smaller+=("--model.widths=8,8,16,16" --data.height=64 --data.width=64
         --run.workers=8)
       ;;
-    sync_switch_*) smaller+=(--model.widths=8,8,16) ;;
-    esync_*) smaller+=(--model.widths=8,8,16,16) ;;
+    sync_switch_*) smaller+=("--model.widths=8,8,16") ;;
+    esync_*) smaller+=("--model.widths=8,8,16,16") ;;
   esac
 }
 
