@@ -77,6 +77,7 @@ void LinkProbe::send() {
 }
 
 std::optional<double> LinkProbe::round_trip_s() {
+  if (num_sent_ == 0) return last_s_;
   double fastest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < num_sent_; ++i)
     if (endpoint_.done(words_[i].task))
@@ -89,6 +90,7 @@ std::optional<double> LinkProbe::round_trip_s() {
 void LinkProbe::quiesce() {
   if (!service_) return;
   for (int i = 0; i < num_sent_; ++i) endpoint_.join(words_[i].task);
+  round_trip_s();
   num_sent_ = 0;
   const int64_t end = kEnd;
   for (const int member : members_)

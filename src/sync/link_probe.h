@@ -26,7 +26,8 @@ class LinkProbe {
   // The fastest answer to the last words. While there is none: the one before,
   // or the time since then if that is longer. nullopt: none in this segment.
   std::optional<double> round_trip_s();
-  void quiesce();  // leaves nothing in flight
+  // Waits for all answers and leaves nothing in flight.
+  void quiesce();
 
  private:
   static constexpr int kPeers = 3;

@@ -248,14 +248,17 @@ Plan SyncSwitch::next(const Word& mine) {
     else
       inner_->quiesce();
     if (probe_) probe_->quiesce();
-    const int64_t done = come_to_rest();
+    const bool is_said = setting_.is_episode != 0 && word.step_s > 0;
+    const int64_t done = come_to_rest(is_said ? 0 : seen_step_s(mine));
     if (done >= segment_.until || !is_change_due()) return {.stop = true};
     const Time earliest = change(done);
     const Time waited_s = parts_.endpoint.now() - begin;
     times_.add({.exposed_s = waited_s, .wait_s = waited_s});
     begin_inner(done, earliest);
   }
-  if (taken_++ > 0 && !is_removed()) look_for_stragglers();
+  const auto* const bsp = dynamic_cast<const Bsp*>(inner_.get());
+  if (taken_++ > 0 && bsp != nullptr && !is_removed())
+    look_for_stragglers(bsp->step_seconds());
   if (averages_gradients() && parts_.sync.sync_switch.lr_rule == "linear")
     inner_plan_.rate *= num_active();
   inner_plan_.momentum *= momentum_scale(inner_plan_.worker_steps);
@@ -266,7 +269,7 @@ Plan SyncSwitch::next(const Word& mine) {
 
 // Of this worker's last step, as others see it; 0: nothing to go by, since it
 // was not of this segment or no probe has been answered yet.
-double SyncSwitch::seen_step_s(const Word& mine) {
+double SyncSwitch::seen_step_s(const Word& mine) const {
   if (taken_ == 0 || is_removed()) return 0;
   if (!probe_) return mine.step_s;
   const std::optional<double> answer_s = probe_->round_trip_s();
@@ -320,17 +323,35 @@ bool SyncSwitch::watches_workers() const {
          (next_asp_phase() >= 0 && work_left_[next_asp_phase()] > 0);
 }
 
+// By rank, 0: nothing to go by.
+void SyncSwitch::judge(std::span<const double> step_seconds) {
+  for (int rank = 0; rank < size_; ++rank)
+    if (step_seconds[rank] > 0) detector_.observe(rank, step_seconds[rank]);
+  for (int rank = 0; rank < size_; ++rank)
+    if (step_seconds[rank] > 0) detector_.assess(rank);
+}
+
 // In a bsp phase: all its workers have the same figures and find the same.
-void SyncSwitch::look_for_stragglers() {
+void SyncSwitch::look_for_stragglers(std::span<const double> step_seconds) {
   if (!watches_workers() || setting_.is_episode != 0 || wants_change_ != 0)
     return;
-  const auto seconds = dynamic_cast<const Bsp&>(*inner_).step_seconds();
-  std::vector<int> seen;
-  for (const int rank : active())
-    if (seconds[rank] > 0) seen.push_back(rank);
-  for (const int rank : seen) detector_.observe(rank, seconds[rank]);
-  for (const int rank : seen) detector_.assess(rank);
+  judge(step_seconds);
   flag_stragglers();
+}
+
+// What nobody has looked at when a segment ends. In a bsp phase a step's
+// seconds are agreed beside the next step and looked at after it: two steps.
+// In an episode rank 0 looks at what it is told with each request for a step.
+void SyncSwitch::look_at_last_steps(double unsaid_s) {
+  const bool is_episode = setting_.is_episode != 0;
+  if (!is_episode && !is_removed() && taken_ > 0)
+    look_for_stragglers(dynamic_cast<const Bsp&>(*inner_).step_seconds());
+  std::vector<double> seconds(size_);
+  seconds[rank_] = unsaid_s;
+  agree(parts_.endpoint, parts_.endpoint.world_group(), seconds, Combine::kSum,
+        tags::kControl);
+  if (is_episode && rank_ == 0) judge(seconds);
+  if (!is_episode && !is_removed()) look_for_stragglers(seconds);
 }
 
 // Elastic: the slowest first, and at least half of all workers stay.
@@ -353,7 +374,8 @@ void SyncSwitch::flag_stragglers() {
 
 // --- at rest -----------------------------------------------------------------
 
-int64_t SyncSwitch::come_to_rest() {
+int64_t SyncSwitch::come_to_rest(double unsaid_s) {
+  if (watches_workers()) look_at_last_steps(unsaid_s);
   if (setting_.is_episode != 0 && rank_ == 0)
     wants_change_ = detector_.any() ? 0 : 1;
   std::vector<double> said = {static_cast<double>(steps_done()),

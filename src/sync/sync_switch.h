@@ -80,15 +80,19 @@ class SyncSwitch final : public Scheme {
   void renew_optimizer(const OptimizerOptions& options);
   void begin_inner(int64_t from, Time earliest);
   Plan follow(const Word& mine);  // of a removed worker
-  double seen_step_s(const Word& mine);
+  double seen_step_s(const Word& mine) const;
   bool watches_workers() const;
   std::vector<int> active() const;  // ranks
   bool is_change_due() const;
   Time change(int64_t done);  // returns the first worker's clock
   void enter_next_phase();
-  int64_t come_to_rest();  // returns the worker_steps done
+  // Returns the worker_steps done. `unsaid_s`: of this worker's last step, as
+  // seen_step_s, if nobody was told of it.
+  int64_t come_to_rest(double unsaid_s);
   void fill_removed();
-  void look_for_stragglers();
+  void judge(std::span<const double> step_seconds);
+  void look_for_stragglers(std::span<const double> step_seconds);
+  void look_at_last_steps(double unsaid_s);
   void flag_stragglers();
   void note_change(int64_t done, const std::vector<int64_t>& flagged);
   double momentum_scale(int64_t worker_steps) const;

@@ -94,23 +94,56 @@ TEST(SyncSwitch, ElasticFindsANarrowLink) {
   EXPECT_EQ(seen.series[5].size() < seen.series[0].size(), true);
 }
 
-// Episodes of greedy end when the link is as fast as the others again.
+// Episodes of greedy end when the link is as fast as the others again, also
+// where segments are too short for an answer before the next step.
 TEST(SyncSwitch, GreedyFollowsASlowLink) {
-  ToyRun run = noisy("greedy", 1 / 3.93, 0.02, 1);
-  run.sync.sync_switch.fractions = {0.5, 0.5};
-  run.sync.sync_switch.window = 2;
-  run.sync.sync_switch.consecutive = 3;
-  run.steps = 200;
-  NetworkCost cost;
-  cost.link = [](int rank, Time now) {
-    return NetworkCost::Link{rank == 3 && now > 5 && now < 15 ? 0.03 : 0};
-  };
-  Seen seen;
-  seen.watch(run, 8);
-  test::train_toy(8, run, cost);
-  EXPECT_EQ(seen.work(0, 0), 800);
-  EXPECT_GT(seen.work(0, 1), 100);
-  EXPECT_EQ(seen.series[0].back()[Seen::kDetections], 1);
+  for (const int64_t every : {0, 1, 2}) {
+    ToyRun run = noisy("greedy", 1 / 3.93, 0.02, 1);
+    run.sync.sync_switch.fractions = {0.5, 0.5};
+    run.sync.sync_switch.window = 2;
+    run.sync.sync_switch.consecutive = 3;
+    run.steps = 200;
+    run.boundary_every = every;
+    NetworkCost cost;
+    cost.link = [](int rank, Time now) {
+      return NetworkCost::Link{rank == 3 && now > 5 && now < 15 ? 0.03 : 0};
+    };
+    Seen seen;
+    seen.watch(run, 8);
+    test::train_toy(8, run, cost);
+    EXPECT_EQ(seen.work(0, 0), 800) << every;
+    EXPECT_GT(seen.work(0, 1), 100) << every;
+    EXPECT_LT(seen.work(0, 1), 500) << every;
+    EXPECT_EQ(seen.series[0].back()[Seen::kDetections], 1) << every;
+  }
+}
+
+// Every step is observed, wherever boundaries lie: what is found, and when,
+// does not depend on them.
+TEST(SyncSwitch, BoundariesHideNoStraggler) {
+  for (const std::string policy : {"greedy", "elastic"}) {
+    for (const bool is_link : {false, true}) {
+      for (const int64_t every : {1, 2, 3, 5, 0}) {
+        ToyRun run = with_policy(policy);
+        run.boundary_every = every;
+        run.step_time = [is_link](int rank, int64_t) {
+          return rank == 2 && !is_link ? 3.0 : 1.0;
+        };
+        NetworkCost cost{.latency_s = 1e-3};
+        cost.link = [is_link](int rank, Time) {
+          return NetworkCost::Link{rank == 2 && is_link ? 0.3 : 0};
+        };
+        Seen seen;
+        seen.watch(run, 4);
+        test::train_toy(4, run, cost);
+        // Three steps in a row are enough; a segment may have to end first.
+        const auto& row = seen.series[0][9];
+        EXPECT_EQ(row[Seen::kDetections], 1) << policy << is_link << every;
+        EXPECT_EQ(row[Seen::kAtWork], policy == "greedy" ? 1 : 0) << every;
+        EXPECT_EQ(row[Seen::kActive], policy == "elastic" ? 3 : 4) << every;
+      }
+    }
+  }
 }
 
 TEST(SyncSwitch, AtLeastHalfOfTheWorkersStay) {

@@ -308,7 +308,7 @@ TEST(SyncSwitch, ElasticScalesTheRateByThoseThatAreLeft) {
 TEST(SyncSwitch, RemovedWorkersHaveTheModel) {
   for (const int slow : {0, 1, 3}) {
     ToyRun run = with_policy("elastic");
-    run.boundary_every = 4;
+    run.boundary_every = 3;
     run.step_time = [slow](int rank, int64_t) {
       return rank == slow ? 3.0 : 1.0;
     };
