@@ -7,22 +7,12 @@
 #include "base/text.h"
 #include "comm/tags.h"
 #include "ops/elementwise.h"
+#include "optim/handover.h"
 #include "sync/asp.h"
 #include "sync/bsp.h"
 #include "sync/phases.h"
 
 namespace syncopate {
-namespace {
-
-bool makes_the_same(const OptimizerOptions& a, const OptimizerOptions& b) {
-  return a.kind == b.kind && (a.momentum > 0) == (b.momentum > 0) &&
-         a.nesterov == b.nesterov && a.beta1 == b.beta1 && a.beta2 == b.beta2 &&
-         a.eps == b.eps && a.embedding == b.embedding &&
-         a.weight_decay == b.weight_decay &&
-         a.decay_batchnorm == b.decay_batchnorm && a.decay_bias == b.decay_bias;
-}
-
-}  // namespace
 
 SyncSwitch::SyncSwitch(const SchemeParts& parts)
     : parts_(parts),
@@ -70,7 +60,10 @@ void SyncSwitch::build() {
   follower_.reset();
   built_ = setting_;
   const Phase& now = phase();
-  renew_optimizer(now.optimizer);
+  parts_.replica.optimizer =
+      hand_over(parts_.context, std::move(parts_.replica.optimizer), optimizer_,
+                now.optimizer, parts_.model.parameters());
+  optimizer_ = now.optimizer;
   const bool may_use_devices =
       scheme_info(now.sync.scheme).uses_collectives && num_active() == size_;
   const SchemeParts parts{
@@ -105,27 +98,6 @@ std::vector<int> SyncSwitch::active() const {
   for (int rank = 0; rank < size_; ++rank)
     if (setting_.removed[rank] == 0) ranks.push_back(rank);
   return ranks;
-}
-
-// What both keep (momentum; moments and their count of steps) goes on.
-void SyncSwitch::renew_optimizer(const OptimizerOptions& options) {
-  std::unique_ptr<Optimizer>& mine = parts_.replica.optimizer;
-  if (mine && makes_the_same(options, optimizer_)) return;
-  Context& context = parts_.context;
-  std::unique_ptr<Optimizer> renewed =
-      make_optimizer(context, options, parts_.model.parameters(), 0,
-                     parts_.replica.parameters.size());
-  if (mine && mine->state().size() == renewed->state().size()) {
-    const auto from = mine->state(), to = renewed->state();
-    for (size_t i = 0; i < from.size(); ++i)
-      context.device().copy(to[i].data(), from[i].data(),
-                            static_cast<int64_t>(to[i].size_bytes()),
-                            context.stream());
-    context.stream().synchronize();
-    renewed->set_steps(mine->steps());
-  }
-  mine = std::move(renewed);
-  optimizer_ = options;
 }
 
 // --- changes -----------------------------------------------------------------

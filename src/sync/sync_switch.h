@@ -77,7 +77,6 @@ class SyncSwitch final : public Scheme {
   bool averages_gradients() const;
 
   void build();  // inner_ of the setting
-  void renew_optimizer(const OptimizerOptions& options);
   void begin_inner(int64_t from, Time earliest);
   Plan follow(const Word& mine);  // of a removed worker
   double seen_step_s(const Word& mine) const;

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
+#include "base/rng.h"
 #include "unit/sync/toy_run.h"
 
 namespace syncopate::switch_toy {
@@ -68,6 +71,24 @@ inline ToyRun with_policy(const std::string& policy) {
   run.sync.sync_switch.window = 1;
   run.sync.sync_switch.consecutive = 3;
   run.step_time = step_of_a_straggler;
+  return run;
+}
+
+// Steps of `step_s` with normal noise, drawn by seed, worker and step.
+inline ToyRun noisy(const std::string& policy,
+                    double step_s,
+                    double noise,
+                    uint64_t seed) {
+  ToyRun run = switching({"10"}, {0.9, 0.1});
+  run.sync.sync_switch.policy = policy;
+  run.tensors = {8};
+  run.num_buffers = 0;
+  run.optimizer.lr = 0.01;
+  run.step_time = [=](int rank, int64_t step) {
+    Rng rng(seed, Purpose::kTest, static_cast<uint64_t>(rank),
+            static_cast<uint64_t>(step));
+    return step_s * std::max(0.1, 1 + noise * rng.normal());
+  };
   return run;
 }
 

@@ -1,0 +1,110 @@
+// How surely Sync-Switch finds stragglers, and leaves equal workers alone:
+// whole runs in virtual time over many seeds, with noise in every worker's
+// computing and jitter in every message. The detector is told what workers
+// measure. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "base/rng.h"
+#include "unit/sync/switch_toy.h"
+
+namespace syncopate {
+namespace {
+
+using namespace switch_toy;
+
+constexpr int kSeeds = 100;
+constexpr int kWorkers = 8;
+
+// 0.1 ms, 1 Gbit/s, and jitter with the long tail of queues, 1 ms on the mean.
+// The links of `late` workers are slower by `late_s`.
+NetworkCost jittery(uint64_t seed,
+                    const std::vector<int>& late = {},
+                    double late_s = 0) {
+  NetworkCost cost{.latency_s = 1e-4, .bytes_per_s = 125e6};
+  cost.link = [=](int rank, Time now) {
+    Rng rng(seed, Purpose::kTest, static_cast<uint64_t>(rank),
+            std::bit_cast<uint64_t>(now));
+    const double jitter_s = -1e-3 * std::log1p(-rng.uniform());
+    const bool is_late =
+        std::find(late.begin(), late.end(), rank) != late.end();
+    return NetworkCost::Link{jitter_s + (is_late ? late_s : 0)};
+  };
+  return cost;
+}
+
+// Who was removed before its step 61; bsp lasts longer for those that stay.
+std::vector<int> removed_within_60_steps(ToyRun run, const NetworkCost& cost) {
+  run.steps = 72;
+  Seen seen;
+  seen.watch(run, kWorkers);
+  test::train_toy(kWorkers, run, cost);
+  std::vector<int> removed;
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    const auto& rows = seen.series[rank];
+    const auto bsp_steps =
+        std::count_if(rows.begin(), rows.end(),
+                      [](const auto& row) { return row[Seen::kPhase] == 0; });
+    if (bsp_steps <= 60) removed.push_back(rank);
+  }
+  return removed;
+}
+
+// Factor 1.5 on one of eight at 20 % noise.
+TEST(StragglerRates, ASlowWorkerIsFound) {
+  int found = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    ToyRun run = noisy("elastic", 1, 0.2, seed);
+    const int slow = static_cast<int>(seed % kWorkers);
+    run.step_time = [slow, equal = run.step_time](int rank, int64_t step) {
+      return (rank == slow ? 1.5 : 1) * equal(rank, step);
+    };
+    if (removed_within_60_steps(run, jittery(seed)) == std::vector{slow})
+      ++found;
+  }
+  EXPECT_GE(found, 95);
+}
+
+// 30 ms on the links of two of eight, of the two clusters of the published
+// runs: 3.93 steps a second without stragglers, and 1.24 s a step.
+TEST(StragglerRates, SlowLinksAreFound) {
+  struct Cluster {
+    double step_s, noise;
+  };
+  for (const Cluster& cluster : {Cluster{1 / 3.93, 0.2}, Cluster{1.24, 0.1}}) {
+    int found = 0;
+    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      const ToyRun run = noisy("elastic", cluster.step_s, cluster.noise, seed);
+      const int first = static_cast<int>(seed % kWorkers);
+      const int second = static_cast<int>((seed + 1 + seed / 8 % 7) % kWorkers);
+      const std::vector<int> slow = {std::min(first, second),
+                                     std::max(first, second)};
+      if (removed_within_60_steps(run, jittery(seed, slow, 0.03)) == slow)
+        ++found;
+    }
+    EXPECT_GE(found, 95) << cluster.step_s;
+  }
+}
+
+// 300 runs of 4, 8 and 16 workers.
+TEST(StragglerRates, EqualWorkersStay) {
+  for (const int workers : {4, 8, 16}) {
+    for (const double noise : {0.001, 0.02, 0.05, 0.2}) {
+      for (uint64_t seed = 1; seed <= kSeeds / 4; ++seed) {
+        ToyRun run = noisy("elastic", 1 / 3.93, noise, seed);
+        run.steps = 70;
+        Seen seen;
+        seen.watch(run, workers);
+        test::train_toy(workers, run, jittery(seed));
+        EXPECT_EQ(seen.series[0].back()[Seen::kDetections], 0)
+            << workers << " " << noise << " " << seed;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace syncopate
