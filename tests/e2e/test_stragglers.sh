@@ -125,6 +125,14 @@ small plateau 4 --sync.scheme=sync_switch --sync_switch.order=10 \
 grep -q "^switch    step 15: phase 2 of 2, asp$" runs/plateau/log.txt ||
   fail "no switch at step 15, after two evaluations of no use"
 
+echo "30 ms on two of eight network cards, as published"
+# The network of the published runs on small images: 104 tensors.
+expect_code 0 "$SYNCOPATE" train small.ini --run.name=published \
+  --run.workers=8 --run.steps=6 --model.family=resnet --model.variant=t2t \
+  --model.depth=32 --model.init=t2t --data.channels=3 --data.height=8 \
+  --data.width=8 --data.batch=1 --sync.bucket_mb=0.07 --compute.step_s=1.24 \
+  --stragglers.episodes=6+7:link:+30ms
+
 echo "what MPI ranks cannot do"
 # shellcheck disable=SC2046
 expect_code 65 $(ranks 2) "$SYNCOPATE" train small.ini --run.name=none \
@@ -180,6 +188,13 @@ check("again", clock("again") == 60 + 3 * 2)
 # A ring of two workers: the slow one's chunk is waited for in both rounds.
 late = clock("link") - 60
 check(f"link {late}", 10 * 0.25 - 1e-9 <= late <= 10 * 0.75 + 1e-9)
+
+# A step takes 2.75 times as long, and 400 of them with four episodes of 94 s
+# between 721 and 753 s (spec 7.4).
+slow = clock("published") / 6
+took = 4 * 94 + (400 - 4 * 94 / slow) * 1.24
+check(f"published {slow / 1.24} {took}",
+      abs(slow / 1.24 - 2.75) < 0.15 and 721 < took < 753)
 
 finals = [rows(f"after-{k}", "train/loss")[-1]
           for k in ("plain", "adam", "keep")]
