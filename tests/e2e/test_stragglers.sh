@@ -69,8 +69,8 @@ for slow in 0 3; do
     --stragglers.episodes=all:compute:+20ms,$slow:compute:+150ms
 done
 small_mpi mpi-factor 4 "${elastic[@]}" "${quick[@]}" \
-  --data.batch=64 --stragglers.factor=1,1,400,1 \
-  --stragglers.episodes=all:compute:+5ms --sync_switch.min_slowdown=0.5
+  --data.batch=64 --stragglers.factor=1,1,600,1 \
+  --stragglers.episodes=all:compute:+20ms --sync_switch.min_slowdown=0.6
 
 echo "episodes in virtual time"
 small plain 2 --compute.step_s=1
