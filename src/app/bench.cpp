@@ -34,6 +34,8 @@ void bench_step(Session& session, Engine& engine) {
     agree(endpoint, endpoint.world_group(), memory_mb, Combine::kMax,
           tags::kControl);
     if (endpoint.rank() != 0) return;
+    if (times.step_s.empty())
+      fail(ExitCode::kInternal, "bench step: worker 0 was given no step");
     // Images: the median, as of the peer. Others: the mean, as of theirs, since
     // steps of questions are of unlike length.
     const double step_s =
@@ -55,7 +57,7 @@ void bench_step(Session& session, Engine& engine) {
     log.line("arithmetic {:8.1f} GFLOP/s",
              3 * 2 * engine.model->forward_macs() * samples / step_s * 1e-9);
     log.line("replica   {:.3f} MB: parameters, gradients, optimizer, buffers",
-             1e-6 * static_cast<double>(times.replica_bytes));
+             1e-6 * static_cast<double>(engine.replica_bytes()));
     log.line("memory    {:.0f} MB at most, resident", memory_mb[0]);
     log.line("step: {:.3f} ms, {:.1f} samples/s", 1e3 * step_s,
              samples / step_s);

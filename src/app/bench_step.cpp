@@ -1,50 +1,32 @@
 #include "app/bench_step.h"
 
 #include "base/clock.h"
-#include "comm/tags.h"
 
 namespace syncopate {
+namespace {
+
+constexpr int64_t kWarmup = 3, kLeast = 20, kMost = 200;  // steps
+constexpr double kLeastSeconds = 10;
+
+DeviceTransport transport_of(Session& session,
+                             const Engine& engine,
+                             Endpoint& endpoint) {
+  if (session.size() == 1) return {};
+  return choose_transport(engine, session.hosts()[session.rank()], endpoint);
+}
+
+}  // namespace
 
 StepBench::StepBench(Session& session, Engine& engine, Endpoint& endpoint)
-    : session_(session),
-      engine_(engine),
+    : engine_(engine),
       endpoint_(endpoint),
-      replica_(*engine.context, *engine.model, engine.options.optimizer),
-      schedule_(engine.schedule_of(engine.options, endpoint.rank())),
-      transport_(session.size() > 1
-                     ? choose_transport(engine,
-                                        session.hosts()[session.rank()],
-                                        endpoint)
-                     : DeviceTransport()),
-      bucketer_(engine.model->parameters(),
-                engine.options.sync,
-                transport_.collectives.get()),
-      feed_(engine.problem->make_feed(engine, endpoint.rank(), 0)) {
-  if (session.size() > 1) {
-    for (const Bucket& bucket : bucketer_.buckets())
-      segment_offsets_.push_back(bucket.offset);
-  }
+      transport_(transport_of(session, engine, endpoint)),
+      step_(engine, endpoint, transport_.collectives.get(), "", this) {
   if (endpoint.rank() == 0 && !transport_.text.empty())
     session.log().line("transport {}", transport_.text);
-  scheme_ = make_scheme({.endpoint = endpoint,
-                         .context = *engine.context,
-                         .replica = replica_,
-                         .model = *engine.model,
-                         .sync = engine.options.sync,
-                         .optimizer = engine.options.optimizer,
-                         .schedule = schedule_,
-                         .total_steps = engine.plan.total_steps,
-                         .steps_per_epoch = engine.plan.steps_per_epoch,
-                         .collectives = transport_.collectives.get()});
-  std::vector<float> parameters(replica_.parameters.size());
-  std::vector<float> buffers(replica_.buffers.size());
-  engine.model->initialise(parameters, buffers, 1);
-  replica_.parameters.assign(parameters);
-  replica_.buffers.assign(buffers);
-  scheme_->enter();
-  constexpr int64_t kFarAway = int64_t{1} << 40;  // more than a bench does
-  scheme_->begin({0, kFarAway, endpoint.now()});
 }
+
+// --- what the step tells -----------------------------------------------------
 
 std::unique_ptr<Event> StepBench::mark() {
   std::unique_ptr<Event> event = engine_.device->make_event();
@@ -52,96 +34,98 @@ std::unique_ptr<Event> StepBench::mark() {
   return event;
 }
 
-std::vector<StepBench::Part> StepBench::forward_backward() {
-  const auto on_final = [&](int64_t from) {
-    bucketer_.final_from(from, [&](const Bucket& bucket) {
-      if (session_.size() > 1)
-        scheme_->gradient_ready(bucket);
-      else
-        ready_.push_back(bucket);
-    });
-  };
-  std::vector<Part> parts;
-  const int64_t accumulate = engine_.options.data.accumulate;
-  for (int64_t i = 0; i < accumulate; ++i) {
-    const Batch batch = feed_->next();
-    Part& part = parts.emplace_back();
-    part.has_batch = mark();
-    part.sums = engine_.model->forward_backward(
-        *engine_.context, replica_.view(), batch,
-        {.loss_samples = static_cast<double>(batch.samples * accumulate),
-         .records = engine_.records_steps(),
-         .segment_offsets = segment_offsets_},
-        i + 1 == accumulate ? GradientListener(on_final) : GradientListener());
-    part.has_gradients = mark();
-  }
-  return parts;
+void StepBench::step_begins() {
+  marks_.push_back({mark(), nullptr, {}});
 }
 
-StepBench::Marks StepBench::one_step(const Plan& plan) {
-  Marks marks{mark(), nullptr, {}};
-  engine_.device->fill_zero(replica_.gradients.data(),
-                            replica_.gradients.size() * 4, *engine_.stream);
-  bucketer_.start();
-  marks.parts = forward_backward();
-  for (const Bucket& bucket : ready_) scheme_->gradient_ready(bucket);
-  ready_.clear();
-  scheme_->update(plan);
-  scheme_->end_step(plan);
-  marks.end = mark();
-  return marks;
+void StepBench::batch_arrives() {
+  marks_.back().parts.push_back({mark(), nullptr, {}});
+}
+
+void StepBench::backward_ends(const PendingSums& sums) {
+  Part& part = marks_.back().parts.back();
+  part.has_gradients = mark();
+  part.sums = sums;
+}
+
+void StepBench::step_ends() {
+  marks_.back().end = mark();
+}
+
+// --- steps -------------------------------------------------------------------
+
+// The same on all workers without a message.
+void StepBench::make_first_values() {
+  Replica& replica = step_.replica();
+  std::vector<float> parameters(replica.parameters.size());
+  std::vector<float> buffers(replica.buffers.size());
+  engine_.model->initialise(parameters, buffers, 1);
+  replica.parameters.assign(parameters);
+  replica.buffers.assign(buffers);
+}
+
+// Worker 0, whose figures are printed, says when it has enough; a scheme may
+// let workers take some steps more.
+Plan StepBench::next(int64_t steps_taken) {
+  const int64_t timed = steps_taken - kWarmup;
+  const bool is_enough =
+      endpoint_.rank() == 0 &&
+      (timed >= kMost ||
+       (timed >= kLeast && monotonic_s() - started_s_ > kLeastSeconds));
+  Word word = step_.word(is_enough ? 1 : 0);
+  word.has_diverged = false;  // steps of a network that diverges take as long
+  return step_.scheme().next(word);
 }
 
 StepTimes StepBench::run() {
-  constexpr int kWarmup = 3;
-  const int together = engine_.device->kind() == DeviceKind::kCpu ? 1 : 10;
+  make_first_values();
+  step_.scheme().enter();
+  step_.open_feed();
+  step_.meet_at(0);
+  constexpr int64_t kFarAway = int64_t{1} << 40;  // more than a bench does
+  step_.begin({0, kFarAway, 0});
+  started_s_ = monotonic_s();
+  const int64_t together = engine_.device->kind() == DeviceKind::kCpu ? 1 : 10;
   StepTimes times;
-  std::vector<Marks> steps;
-  const double begin_all = monotonic_s();
-  for (int i = 0; i < kWarmup + 200; i += together) {
-    std::vector<double> verdict = {
-        i >= kWarmup + 20 && monotonic_s() - begin_all > 10 ? 1.0 : 0.0};
-    agree(endpoint_, endpoint_.world_group(), verdict, Combine::kMax,
-          tags::kControl);
-    if (verdict[0] > 0) break;
-    steps.clear();
-    const double begin = monotonic_s();
-    for (int step = 0; step < together; ++step) {
-      steps.push_back(one_step(scheme_->next({})));
-      // The loss of the step before, as the trainer looks at it.
-      if (step > 0)
-        for (const Part& part : steps[step - 1].parts)
-          static_cast<void>(part.sums.get());
+  int64_t taken = 0;  // by others too, while this worker follows
+  for (bool is_over = false; !is_over;) {
+    marks_.clear();
+    const int64_t taken_before = taken;
+    const double begin_s = monotonic_s();
+    while (!is_over && std::ssize(marks_) < together) {
+      const Plan plan = next(taken);
+      is_over = plan.stop;
+      if (is_over) break;
+      ++taken;
+      if (plan.is_idle)
+        step_.follow(plan);
+      else
+        step_.take(plan);
     }
     engine_.stream->synchronize();
-    if (i < kWarmup) continue;
-    times.step_s.push_back((monotonic_s() - begin) / together);
-    for (const Marks& step : steps) {
-      double data_s = 0, forward_s = 0, backward_s = 0;
-      const Event* before = step.begin.get();
-      for (const Part& part : step.parts) {
-        data_s += part.has_batch->seconds_since(*before);
-        forward_s += part.sums.arrived().seconds_since(*part.has_batch);
-        backward_s += part.has_gradients->seconds_since(part.sums.arrived());
-        before = part.has_gradients.get();
-      }
-      times.data_s.push_back(data_s);
-      times.forward_s.push_back(forward_s);
-      times.backward_s.push_back(backward_s);
-      times.update_s.push_back(step.end->seconds_since(*before));
-    }
+    if (!is_over && taken_before >= kWarmup)
+      note(monotonic_s() - begin_s, times);
   }
-  // All ask for the end; who is given a step more takes it.
-  for (Plan plan = scheme_->next({.stop = 1}); !plan.stop;
-       plan = scheme_->next({.stop = 1}))
-    one_step(plan);
-  scheme_->quiesce();
-  const int64_t state =
-      replica_.optimizer ? replica_.optimizer->state_elems() : 0;
-  times.replica_bytes =
-      4 * (replica_.parameters.size() + replica_.gradients.size() +
-           replica_.buffers.size() + state);
+  step_.end();
   return times;
+}
+
+void StepBench::note(double seconds, StepTimes& times) const {
+  times.step_s.push_back(seconds / static_cast<double>(marks_.size()));
+  for (const Marks& step : marks_) {
+    double data_s = 0, forward_s = 0, backward_s = 0;
+    const Event* before = step.begin.get();
+    for (const Part& part : step.parts) {
+      data_s += part.has_batch->seconds_since(*before);
+      forward_s += part.sums.arrived().seconds_since(*part.has_batch);
+      backward_s += part.has_gradients->seconds_since(part.sums.arrived());
+      before = part.has_gradients.get();
+    }
+    times.data_s.push_back(data_s);
+    times.forward_s.push_back(forward_s);
+    times.backward_s.push_back(backward_s);
+    times.update_s.push_back(step.end->seconds_since(*before));
+  }
 }
 
 }  // namespace syncopate

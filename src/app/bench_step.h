@@ -1,15 +1,14 @@
-// Whole training steps as the trainer runs them, timed: without rows,
-// agreement, evaluation and checkpoints.
+// The trainer's steps, timed: without rows, evaluation and checkpoints.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "app/device_transport.h"
 #include "app/engine.h"
+#include "app/worker_step.h"
 #include "run/session.h"
-#include "sync/bucket.h"
-#include "sync/scheme.h"
 
 namespace syncopate {
 
@@ -19,14 +18,13 @@ namespace syncopate {
 // backward, and everything until the update is done.
 struct StepTimes {
   std::vector<double> data_s, forward_s, backward_s, update_s, step_s;
-  // Parameters, gradients, optimizer state and buffers.
-  int64_t replica_bytes = 0;
 };
 
-class StepBench {
+class StepBench final : private StepListener {
  public:
   StepBench(Session& session, Engine& engine, Endpoint& endpoint);
-  // At least 20 steps, and at least 10 s or 200 steps. Collective.
+  // Until worker 0 has taken 20 steps in at least 10 s, or 200 steps, and the
+  // scheme comes to an end. Collective.
   StepTimes run();
 
  private:
@@ -39,21 +37,22 @@ class StepBench {
     std::unique_ptr<Event> begin, end;
     std::vector<Part> parts;  // by accumulated batch
   };
-  Marks one_step(const Plan& plan);
-  std::vector<Part> forward_backward();
+  void step_begins() override;
+  void batch_arrives() override;
+  void backward_ends(const PendingSums& sums) override;
+  void step_ends() override;
   std::unique_ptr<Event> mark();
+  void make_first_values();
+  Plan next(int64_t steps_taken);
+  void note(double seconds, StepTimes& times) const;
 
-  Session& session_;
   Engine& engine_;
   Endpoint& endpoint_;
-  Replica replica_;
-  Schedule schedule_;
   DeviceTransport transport_;
-  Bucketer bucketer_;
-  std::unique_ptr<Scheme> scheme_;
-  std::unique_ptr<Feed> feed_;
-  std::vector<int64_t> segment_offsets_;
-  std::vector<Bucket> ready_;  // in one process: after backward
+  WorkerStep step_;
+  std::vector<Marks> marks_;  // of steps that are timed together
+  double started_s_ = 0;
+  TaskGuard task_guard_{endpoint_};
 };
 
 }  // namespace syncopate

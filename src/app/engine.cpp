@@ -220,6 +220,16 @@ Schedule Engine::schedule_of(const Options& of, int rank) const {
   return {of.schedule, scaled_lr(of, rank), plan.horizon, plan.steps_per_epoch};
 }
 
+int64_t Engine::replica_bytes() const {
+  const ParameterTable& table = model->parameters();
+  // An optimizer keeps as much for every element; one of the whole range would
+  // take the memory that is asked about.
+  const int64_t state_a_parameter =
+      make_optimizer(*context, options.optimizer, table, 0, 1)->state_elems();
+  return 4 * ((2 + state_a_parameter) * table.num_elems() +
+              model->buffers().num_elems());
+}
+
 int64_t Engine::samples_a_step() const {
   int64_t samples = 0;
   for (int rank = 0; rank < workers; ++rank)

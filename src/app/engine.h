@@ -62,6 +62,8 @@ struct Engine {
   // What the sum of its sample gradients is divided by.
   double loss_samples(int rank) const;
   int64_t samples_a_step() const;  // of all workers
+  // Of one worker: parameters, gradients, buffers and the optimizer's state.
+  int64_t replica_bytes() const;
 
   // The samples of a part, as indices into the training or the test set.
   std::vector<int64_t> indices(SetPart part) const;

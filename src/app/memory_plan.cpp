@@ -39,17 +39,11 @@ class Planner {
  public:
   Planner(const Session& session, Engine& engine)
       : engine_(engine), workers_(session.size() > 1 ? 1 : engine.workers) {
-    const ParameterTable& table = engine.model->parameters();
-    const int64_t elems = table.num_elems();
-    const int64_t state =
-        elems *
-        make_optimizer(*engine.context, engine.options.optimizer, table, 0, 1)
-            ->state_elems();
-    // Parameters, gradients and, where there are others, what is sent of them;
-    // an evaluation has a model of its own.
-    const int64_t ranges = engine.workers > 1 ? 3 : 2;
-    replicas_ = 4 * (workers_ * (ranges * elems + state) + elems +
-                     (workers_ + 1) * engine.model->buffers().num_elems());
+    const int64_t parameters = 4 * engine.model->parameters().num_elems();
+    const int64_t buffers = 4 * engine.model->buffers().num_elems();
+    replicas_ = workers_ * engine.replica_bytes();
+    if (engine.workers > 1) replicas_ += workers_ * parameters;  // what is sent
+    replicas_ += parameters + buffers;  // an evaluation has a model of its own
   }
 
   // Allocates the activations; where that fails, `is_there` is false.

@@ -1,6 +1,8 @@
 #include "app/recorder.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -88,8 +90,9 @@ void Recorder::resume_clock(int64_t step) {
 }
 
 double Recorder::virtual_s() const {
-  return session_.size() > 1 ? std::numeric_limits<double>::quiet_NaN()
-                             : endpoint_.now();
+  return endpoint_.has_virtual_time()
+             ? endpoint_.now()
+             : std::numeric_limits<double>::quiet_NaN();
 }
 
 void Recorder::forget_traffic() {
@@ -287,12 +290,12 @@ void Recorder::visit_state(StateVisitor& visitor) {
                 std::span(&sums_.samples, 1));
   // Virtual seconds are a part of the state, wall seconds are not.
   std::vector<double> seconds(4, 0.0);
-  if (session_.size() == 1)
+  if (endpoint_.has_virtual_time())
     seconds = {compute_s_, times_.exposed_s, times_.overlapped_s,
                times_.wait_s};
   visitor.visit(Owner::kWorker, "since_row/virtual_seconds",
                 std::span<double>(seconds));
-  if (session_.size() == 1) {
+  if (endpoint_.has_virtual_time()) {
     compute_s_ = seconds[0];
     times_ = {seconds[1], seconds[2], seconds[3]};
   }
@@ -332,49 +335,65 @@ void Recorder::visit_state(StateVisitor& visitor) {
   evaluations_ = best[2];
 }
 
-void Recorder::finish(const Position& at,
-                      const std::string& how,
-                      const std::string& stopped_by) {
-  // With what came after the last row.
+// With what came after the last row.
+Recorder::EndFigures Recorder::end_figures() const {
   const TrafficCounters& now = endpoint_.traffic();
   const auto since = [](int64_t value, int64_t base) {
     return static_cast<double>(value - base);
   };
-  const std::vector<double> mine = {
-      run_compute_s_ + compute_s_,
-      run_times_.exposed_s + times_.exposed_s,
-      run_times_.wait_s + times_.wait_s,
-      run_times_.overlapped_s + times_.overlapped_s,
-      data_wait_s_,
-      run_samples_ + sums_.samples,
-      sums_.samples,
-      since(now.bytes_sent[kPayload], base_.bytes_sent[kPayload]),
-      since(now.messages_sent[kPayload], base_.messages_sent[kPayload]),
-      since(now.bytes_sent[kControl], base_.bytes_sent[kControl]),
-      static_cast<double>(skipped_steps_),
-      static_cast<double>(scheme_.steps_done())};
+  return {
+      .compute_s = run_compute_s_ + compute_s_,
+      .exposed_s = run_times_.exposed_s + times_.exposed_s,
+      .wait_s = run_times_.wait_s + times_.wait_s,
+      .overlapped_s = run_times_.overlapped_s + times_.overlapped_s,
+      .data_wait_s = data_wait_s_,
+      .samples = run_samples_ + sums_.samples,
+      .row_samples = sums_.samples,
+      .row_bytes = since(now.bytes_sent[kPayload], base_.bytes_sent[kPayload]),
+      .row_messages =
+          since(now.messages_sent[kPayload], base_.messages_sent[kPayload]),
+      .row_control_bytes =
+          since(now.bytes_sent[kControl], base_.bytes_sent[kControl]),
+      .skipped = static_cast<double>(skipped_steps_),
+      .steps = static_cast<double>(scheme_.steps_done())};
+}
+
+void Recorder::finish(const Position& at,
+                      const std::string& how,
+                      const std::string& stopped_by) {
+  using Numbers = std::array<double, sizeof(EndFigures) / sizeof(double)>;
+  const auto mine = std::bit_cast<Numbers>(end_figures());
   std::vector<std::vector<double>> all;
   uncounted([&] {
-    all = all_gather(endpoint_, endpoint_.world_group(), mine, tags::kResults,
-                     Traffic::kControl);
+    all = all_gather(endpoint_, endpoint_.world_group(),
+                     std::vector<double>(mine.begin(), mine.end()),
+                     tags::kResults, Traffic::kControl);
   });
   if (!results_) return;
-  std::vector<double> sums(mine.size(), 0.0);
-  for (const auto& worker : all)
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += worker[i];
   const double trained_s = time_s_ - resumed_time_s_;
-  std::vector<int64_t> steps;  // by worker, of the whole run
-  for (const auto& worker : all)
-    steps.push_back(static_cast<int64_t>(worker.back()));
-  const Totals totals{.samples = total_samples_ + sums[6],
-                      .samples_per_s = trained_s > 0 ? sums[5] / trained_s : 0,
-                      .trained_s = trained_s,
-                      .bytes = total_bytes_ + sums[7],
-                      .messages = total_messages_ + sums[8],
-                      .control_bytes = total_control_ + sums[9],
-                      .skipped = sums[10],
-                      .steps = std::move(steps)};
-  log_end(at, stopped_by == "none" ? how : how + " by " + stopped_by, all,
+  Totals totals{.samples = total_samples_,
+                .samples_per_s = 0,
+                .trained_s = trained_s,
+                .bytes = total_bytes_,
+                .messages = total_messages_,
+                .control_bytes = total_control_,
+                .skipped = 0};
+  double samples = 0;  // since this start
+  std::vector<EndFigures> by_worker;
+  for (const std::vector<double>& values : all) {
+    Numbers numbers;
+    std::copy_n(values.begin(), numbers.size(), numbers.begin());
+    const auto& worker =
+        by_worker.emplace_back(std::bit_cast<EndFigures>(numbers));
+    samples += worker.samples;
+    totals.samples += worker.row_samples;
+    totals.bytes += worker.row_bytes;
+    totals.messages += worker.row_messages;
+    totals.control_bytes += worker.row_control_bytes;
+    totals.skipped += worker.skipped;
+  }
+  if (trained_s > 0) totals.samples_per_s = samples / trained_s;
+  log_end(at, stopped_by == "none" ? how : how + " by " + stopped_by, by_worker,
           totals);
   summarize(how, stopped_by, totals);
 }

@@ -42,8 +42,8 @@ class Recorder {
   void step_done(double compute_s, const SyncTimes& times);
   // The sums of a step, in the order of steps; before the row that counts it.
   void metrics(const MetricSums& sums);
-  // A step whose gradient is left out (run.on_nonfinite = skip).
-  void skipped_step() { ++skipped_steps_; }
+  // Steps whose gradient is left out (run.on_nonfinite = skip).
+  void skipped_steps(int64_t steps) { skipped_steps_ += steps; }
 
   // The wall clock of training stands still outside start..stop, so that
   // evaluation and checkpoints are not counted.
@@ -131,14 +131,23 @@ class Recorder {
                double virtual_s,
                double exposed_s,
                double compute_s);
+  // A worker's figures at the end.
+  struct EndFigures {
+    // Since this start: seconds as in /comm.
+    double compute_s, exposed_s, wait_s, overlapped_s, data_wait_s, samples;
+    // Since the last row.
+    double row_samples, row_bytes, row_messages, row_control_bytes;
+    // Of the whole run.
+    double skipped, steps;
+  };
+  EndFigures end_figures() const;
   struct Totals {
     double samples, samples_per_s, trained_s, bytes, messages, control_bytes;
     double skipped;
-    std::vector<int64_t> steps;  // by worker
   };
   void log_end(const Position& at,
                const std::string& how,
-               const std::vector<std::vector<double>>& by_worker,
+               const std::vector<EndFigures>& by_worker,
                const Totals& totals);
   bool note_score(const Evaluation& evaluation);
   void write_evaluation(const Position& at, const Evaluation& evaluation);

@@ -1,6 +1,7 @@
 // What rank 0 makes of the figures: tables, lines of the log, the summary.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -173,11 +174,11 @@ void Recorder::log_row(const Position& at,
   last_row_time_s_ = row.time_s;
   last_log_step_ = at.step;
   const std::string clock =
-      session_.size() > 1
-          ? fmt::format("{:.1f} + {:.1f} ms compute + exposed",
-                        1e3 * compute_s / steps, 1e3 * exposed_s / steps)
-          : fmt::format("{:.1f} ms on this machine | virtual {:.1f} s",
-                        1e3 * seconds / steps, virtual_s);
+      endpoint_.has_virtual_time()
+          ? fmt::format("{:.1f} ms on this machine | virtual {:.1f} s",
+                        1e3 * seconds / steps, virtual_s)
+          : fmt::format("{:.1f} + {:.1f} ms compute + exposed",
+                        1e3 * compute_s / steps, 1e3 * exposed_s / steps);
   session_.log().line(
       "step {:>6}/{} | epoch {:6.2f} | loss {:.4f} | {} {:.4f} | lr {:.4g} | "
       "{:.0f} samples/s | {} | ETA {}",
@@ -258,34 +259,37 @@ void Recorder::write_evaluation(const Position& at,
 
 std::optional<double> Recorder::last_virtual_s() const {
   const Table& train = results_->table("train");
-  if (session_.size() > 1 || train.rows() == 0) return std::nullopt;
+  if (!endpoint_.has_virtual_time() || train.rows() == 0) return std::nullopt;
   return train.column("virtual_s").values.back();
 }
 
 void Recorder::log_end(const Position& at,
                        const std::string& how,
-                       const std::vector<std::vector<double>>& by_worker,
+                       const std::vector<EndFigures>& by_worker,
                        const Totals& totals) {
   Log& log = session_.log();
   log.line("");
   log.line("{}: {} steps, {:.2f} epochs", how, at.step,
            static_cast<double>(at.step) / engine_.plan.steps_per_epoch);
   log.line("  {:<28} {:>10} {:>10} {:>10}   {}", "section", "min", "avg", "max",
-           session_.size() > 1 ? "wall seconds since this start, over workers"
-                               : "virtual seconds since this start, over "
-                                 "workers");
-  const char* names[] = {"compute", "communication exposed",
-                         "  of it, for others to come",
-                         "communication overlapped", "waiting for data (wall)"};
-  for (size_t section = 0; section < std::size(names); ++section) {
-    double low = by_worker[0][section], high = low, sum = 0;
+           endpoint_.has_virtual_time()
+               ? "virtual seconds since this start, over workers"
+               : "wall seconds since this start, over workers");
+  const std::pair<const char*, double EndFigures::*> sections[] = {
+      {"compute", &EndFigures::compute_s},
+      {"communication exposed", &EndFigures::exposed_s},
+      {"  of it, for others to come", &EndFigures::wait_s},
+      {"communication overlapped", &EndFigures::overlapped_s},
+      {"waiting for data (wall)", &EndFigures::data_wait_s}};
+  for (const auto& [name, seconds] : sections) {
+    double low = by_worker[0].*seconds, high = low, sum = 0;
     if (std::isnan(low)) continue;  // NCCL does not tell
-    for (const auto& worker : by_worker) {
-      low = std::min(low, worker[section]);
-      high = std::max(high, worker[section]);
-      sum += worker[section];
+    for (const EndFigures& worker : by_worker) {
+      low = std::min(low, worker.*seconds);
+      high = std::max(high, worker.*seconds);
+      sum += worker.*seconds;
     }
-    log.line("  {:<28} {:>10.3f} {:>10.3f} {:>10.3f}", names[section], low,
+    log.line("  {:<28} {:>10.3f} {:>10.3f} {:>10.3f}", name, low,
              sum / static_cast<double>(by_worker.size()), high);
   }
   const std::optional<double> took = last_virtual_s();
@@ -301,8 +305,12 @@ void Recorder::log_end(const Position& at,
       human_bytes(totals.bytes), totals.messages,
       human_bytes(totals.control_bytes),
       endpoint_.traffic().is_modelled ? " (native: modelled)" : "");
-  if (is_free_running(engine_.options.sync))
-    log.line("  the whole run's steps by worker: {}", steps_text(totals.steps));
+  if (is_free_running(engine_.options.sync)) {
+    std::vector<int64_t> steps;
+    for (const EndFigures& worker : by_worker)
+      steps.push_back(static_cast<int64_t>(worker.steps));
+    log.line("  the whole run's steps by worker: {}", steps_text(steps));
+  }
   if (totals.skipped > 0)
     log.line(
         "  steps of a worker whose gradient was not finite, and left out: "

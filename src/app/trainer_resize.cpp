@@ -23,23 +23,23 @@ std::string Trainer::resize_obstacle() const {
 // The model that all have in common goes into the replicas, from which the
 // scheme is entered; what it keeps beside them follows.
 void Trainer::load_resized(const FoundCheckpoint& found) {
+  Replica& replica = step_.replica();
   ResizedState state(found, endpoint_.rank(), endpoint_.size());
   state.visit_device_range(Owner::kWorker, "parameters",
-                           engine_.model->parameters(), replica_.parameters);
+                           engine_.model->parameters(), replica.parameters);
   state.visit_device_range(Owner::kWorker, "buffers", engine_.model->buffers(),
-                           replica_.buffers);
-  replica_.optimizer->visit_state(state, Owner::kWorker);
+                           replica.buffers);
+  replica.optimizer->visit_state(state, Owner::kWorker);
   state.has_model();
-  scheme_->enter();
-  boundary_s_ = 0;
+  scheme_.enter();
   visit_state(state);
   const Sampler before(engine_.options.data,
                        engine_.problem->training_samples(), engine_.split.train,
                        found.facts.workers,
                        static_cast<uint64_t>(engine_.options.run.seed));
-  batches_seen_ = resized_position(state.of_workers("batches_seen"),
-                                   before.batches_per_epoch(), endpoint_.size(),
-                                   engine_.sampler->batches_per_epoch());
+  step_.set_batches_seen(resized_position(
+      state.of_workers("batches_seen"), before.batches_per_epoch(),
+      endpoint_.size(), engine_.sampler->batches_per_epoch()));
 }
 
 void Trainer::log_resized(const CheckpointFacts& then) {

@@ -20,16 +20,9 @@ std::map<std::string, std::string> Trainer::facts() const {
 }
 
 void Trainer::visit_state(StateVisitor& visitor) {
-  endpoint_.set_clock(boundary_s_);  // what schemes tell times to come by
-  scheme_->visit_state(visitor);
-  visitor.visit(Owner::kWorker, "batches_seen", std::span(&batches_seen_, 1));
-  // A row may end before the first step after this.
-  visitor.visit(Owner::kWorker, "rate", std::span(&rate_, 1));
+  step_.visit_state(visitor);
   recorder_->visit_state(visitor);
-  // Wall clocks are no part of the state, saved or loaded.
-  double virtual_s = session_.size() == 1 ? boundary_s_ : 0;
-  visitor.visit(Owner::kWorker, "virtual_s", std::span(&virtual_s, 1));
-  boundary_s_ = session_.size() == 1 ? virtual_s : 0;
+  step_.visit_clock(visitor);
 }
 
 void Trainer::start_or_resume() {
@@ -40,7 +33,7 @@ void Trainer::start_or_resume() {
     resume(*found);
   if (results_)
     write_file_atomically(directory_.input(), echo_input(engine_.input));
-  feed_ = engine_.problem->make_feed(engine_, endpoint_.rank(), batches_seen_);
+  step_.open_feed();
 }
 
 // A run goes on from its own newest checkpoint; the one that
@@ -113,8 +106,9 @@ void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
       results_->provenance(name, value);
     }
   }
-  std::vector<float> parameters(replica_.parameters.size());
-  std::vector<float> buffers(replica_.buffers.size());
+  Replica& replica = step_.replica();
+  std::vector<float> parameters(replica.parameters.size());
+  std::vector<float> buffers(replica.buffers.size());
   // One worker draws or reads the first values and sends them: it takes time,
   // and the mathematics library of another node may round differently.
   Outcome made;
@@ -127,9 +121,9 @@ void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
       broadcast(endpoint_, endpoint_.world_group(),
                 bytes_span(std::span(*range)), 0, tags::kCollective,
                 Traffic::kBroadcast);
-  replica_.parameters.assign(parameters);
-  replica_.buffers.assign(buffers);
-  scheme_->enter();
+  replica.parameters.assign(parameters);
+  replica.buffers.assign(buffers);
+  scheme_.enter();
   recorder_->forget_traffic();
 }
 
@@ -196,7 +190,7 @@ void Trainer::resume(const FoundCheckpoint& found) {
   });
   if (!may_resume.ok())
     throw AgreedError(Error(may_resume.code, may_resume.line));
-  endpoint_.set_clock(boundary_s_);
+  endpoint_.set_clock(step_.ended_at());
   const bool is_resized = found.facts.workers != endpoint_.size();
   const int64_t worker_steps =
       found.facts.worker_steps -
@@ -222,13 +216,13 @@ void Trainer::resume(const FoundCheckpoint& found) {
 
 void Trainer::save(const Position& at) {
   if (saved_at_ == at.worker_steps) return;
-  enter(Stage::kCheckpoint, scheme_->steps_done());
+  enter(Stage::kCheckpoint);
   const double begin = monotonic_s();
   if (results_) {
     warn(time_limit_.too_late(checkpoint_expected_s()));
     results_->commit();
   }
-  scheme_->quiesce();
+  scheme_.quiesce();
   fs::path folder;
   try {
     recorder_->uncounted([&] {

@@ -12,20 +12,14 @@ void print_plan(Log& log, const Engine& engine) {
   const Options& options = engine.options;
   const ParameterTable& parameters = engine.model->parameters();
   const RunPlan& plan = engine.plan;
-  const int64_t elems = parameters.num_elems();
-  const int64_t buffers = engine.model->buffers().num_elems();
-  const int64_t state =
-      make_optimizer(*engine.context, options.optimizer, parameters, 0, elems)
-          ->state_elems();
-  const auto replica_bytes =
-      static_cast<double>(4 * (2 * elems + buffers + state));
+  const auto replica_bytes = static_cast<double>(engine.replica_bytes());
   const auto activation_bytes =
       static_cast<double>(engine.model->activation_bytes());
 
   log.line(
       "model     {}: {} parameters in {} tensors, {:.4g} M multiply-adds "
       "a sample forward",
-      options.model.family, elems, parameters.num_tensors(),
+      options.model.family, parameters.num_elems(), parameters.num_tensors(),
       engine.model->forward_macs() * 1e-6);
   log.line("data      {}: {}; {} training, {} held out, {} test samples",
            engine.problem->source(), engine.problem->describe(),
@@ -52,7 +46,7 @@ void print_plan(Log& log, const Engine& engine) {
       human_bytes(static_cast<double>(engine.problem->memory_bytes())));
   const auto sent = planned_bytes({options.sync, options.optimizer, parameters,
                                    engine.workers, plan.total_steps},
-                                  buffers);
+                                  engine.model->buffers().num_elems());
   log.line("sent      {}, {}", options.sync.scheme,
            sent ? human_bytes(*sent) + " a worker and step"
                 : std::string("depends on how the run goes"));

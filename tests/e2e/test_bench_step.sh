@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# `bench step` takes the trainer's steps under every scheme of `list schemes`, in
+# one process and on ranks, times at least twenty of them and leaves no files.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/e2e/scheme_keys.sh
+source "$here/scheme_keys.sh"
+export OMP_NUM_THREADS=1
+smoke=$here/../../inputs/smoke.ini
+tiny=(--run.threads=1 --data.height=8 --data.width=8 --data.batch=4)
+
+figures() { # figures WHAT WORKERS: the last command printed what a bench does
+  local timings what
+  timings=$(sed -n "s/^workers $2 x 1 threads, batch 4 each, fp32, \([0-9]*\) timings\$/\1/p" out)
+  ((${timings:-0} >= 20)) || fail "$1: ${timings:-no} timings, expected 20"
+  for what in data forward backward update; do
+    grep -qE "^$what +[0-9]+\.[0-9]+ ms$" out || fail "$1: no line '$what'"
+  done
+  grep -qE '^replica +0\.[0-9]*[1-9][0-9]* MB' out || fail "$1: no replica"
+  tail -n 1 out | grep -qE '^step: [0-9.]*[1-9][0-9.]* ms, [0-9.]+ samples/s$' ||
+    fail "$1: no headline"
+}
+
+num_schemes=0
+for scheme in $(all_schemes); do
+  # shellcheck disable=SC2046
+  expect_code 0 "$SYNCOPATE" bench step "$smoke" "${tiny[@]}" --run.workers=4 \
+    --sync.scheme="$scheme" $(scheme_keys "$scheme")
+  figures "$scheme" 4
+  num_schemes=$((num_schemes + 1))
+done
+((num_schemes >= 16)) || fail "list schemes names $num_schemes schemes"
+
+# What a step has beside its scheme.
+for keys in --data.accumulate=2 --run.on_nonfinite=skip --compute.speed=1,2,2,1 \
+  "--stragglers.random=exponential --stragglers.random_ms=5"; do
+  # shellcheck disable=SC2086
+  expect_code 0 "$SYNCOPATE" bench step "$smoke" "${tiny[@]}" --run.workers=4 \
+    $keys
+  figures "$keys" 4
+done
+
+# On ranks: in lockstep, at their own pace, in phases of both kinds.
+for scheme in bsp local_sgd easgd asp choco sync_switch; do
+  # shellcheck disable=SC2046
+  expect_code 0 $(ranks 2) "$SYNCOPATE" bench step "$smoke" "${tiny[@]}" \
+    --sync.scheme="$scheme" $(scheme_keys "$scheme")
+  figures "$scheme on ranks" 2
+done
+
+[[ ! -e runs && ! -e checkpoints && ! -e order.h5 ]] || fail "a bench left files"
+finish
