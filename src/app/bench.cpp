@@ -80,6 +80,10 @@ ExitCode command_bench(Session& session, const CommandLine& line) {
       fail(ExitCode::kUsage, "bench: expected: bench ops|comm|step INPUT.ini");
     if (is_comm) comm = comm_bench(line);
     engine = build_engine(session, words[1], line.overrides);
+    if (words[0] == "step" && !engine->options.sync.asp.replay.empty())
+      fail(ExitCode::kBadInput,
+           "asp.replay: a bench takes other steps than were recorded, expected "
+           "none");
   });
   if (line.positional[0] == "step") bench_step(session, *engine);
   if (line.positional[0] == "comm") run_comm_bench(session, *engine, comm);

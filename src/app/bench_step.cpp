@@ -8,19 +8,13 @@ namespace {
 constexpr int64_t kWarmup = 3, kLeast = 20, kMost = 200;  // steps
 constexpr double kLeastSeconds = 10;
 
-DeviceTransport transport_of(Session& session,
-                             const Engine& engine,
-                             Endpoint& endpoint) {
-  if (session.size() == 1) return {};
-  return choose_transport(engine, session.hosts()[session.rank()], endpoint);
-}
-
 }  // namespace
 
 StepBench::StepBench(Session& session, Engine& engine, Endpoint& endpoint)
     : engine_(engine),
       endpoint_(endpoint),
-      transport_(transport_of(session, engine, endpoint)),
+      transport_(
+          choose_transport(engine, session.hosts()[session.rank()], endpoint)),
       step_(engine, endpoint, transport_.collectives.get(), "", this) {
   if (endpoint.rank() == 0 && !transport_.text.empty())
     session.log().line("transport {}", transport_.text);
@@ -66,11 +60,11 @@ void StepBench::make_first_values() {
 
 // Worker 0, whose figures are printed, says when it has enough; a scheme may
 // let workers take some steps more.
-Plan StepBench::next(int64_t steps_taken) {
-  const int64_t timed = steps_taken - kWarmup;
+Plan StepBench::next() {
+  const int64_t timed = taken_ - kWarmup;
   const bool is_enough =
       endpoint_.rank() == 0 &&
-      (timed >= kMost ||
+      (timed >= kMost || followed_ >= kMost ||
        (timed >= kLeast && monotonic_s() - started_s_ > kLeastSeconds));
   Word word = step_.word(is_enough ? 1 : 0);
   word.has_diverged = false;  // steps of a network that diverges take as long
@@ -87,24 +81,24 @@ StepTimes StepBench::run() {
   started_s_ = monotonic_s();
   const int64_t together = engine_.device->kind() == DeviceKind::kCpu ? 1 : 10;
   StepTimes times;
-  int64_t taken = 0;  // by others too, while this worker follows
   for (bool is_over = false; !is_over;) {
     marks_.clear();
-    const int64_t taken_before = taken;
+    const bool is_warm = taken_ >= kWarmup;
     const double begin_s = monotonic_s();
-    while (!is_over && std::ssize(marks_) < together) {
-      const Plan plan = next(taken);
+    while (std::ssize(marks_) < together) {
+      const Plan plan = next();
       is_over = plan.stop;
       if (is_over) break;
-      ++taken;
-      if (plan.is_idle)
+      if (plan.is_idle) {
         step_.follow(plan);
-      else
+        ++followed_;
+      } else {
         step_.take(plan);
+        ++taken_;
+      }
     }
     engine_.stream->synchronize();
-    if (!is_over && taken_before >= kWarmup)
-      note(monotonic_s() - begin_s, times);
+    if (!is_over && is_warm) note(monotonic_s() - begin_s, times);
   }
   step_.end();
   return times;

@@ -23,8 +23,8 @@ struct StepTimes {
 class StepBench final : private StepListener {
  public:
   StepBench(Session& session, Engine& engine, Endpoint& endpoint);
-  // Until worker 0 has taken 20 steps in at least 10 s, or 200 steps, and the
-  // scheme comes to an end. Collective.
+  // Until worker 0 has taken 20 steps in 10 s or more, or 200 steps, behind the
+  // first three; or 200 of others while the scheme leaves it out. Collective.
   StepTimes run();
 
  private:
@@ -43,7 +43,7 @@ class StepBench final : private StepListener {
   void step_ends() override;
   std::unique_ptr<Event> mark();
   void make_first_values();
-  Plan next(int64_t steps_taken);
+  Plan next();
   void note(double seconds, StepTimes& times) const;
 
   Engine& engine_;
@@ -52,6 +52,7 @@ class StepBench final : private StepListener {
   WorkerStep step_;
   std::vector<Marks> marks_;  // of steps that are timed together
   double started_s_ = 0;
+  int64_t taken_ = 0, followed_ = 0;  // steps of this worker, of others
   TaskGuard task_guard_{endpoint_};
 };
 

@@ -74,7 +74,7 @@ DeviceTransport choose_transport(const Engine& engine,
                                  const std::string& host,
                                  Endpoint& endpoint) {
   const std::string& asked = engine.options.sync.transport;
-  if (endpoint.size() == 1) return {};
+  if (endpoint.size() == 1 || endpoint.has_virtual_time()) return {};
   refuse_unlike_devices(engine, endpoint);
   if (engine.device->kind() == DeviceKind::kCpu) return {};
   const std::string& scheme = engine.options.sync.scheme;

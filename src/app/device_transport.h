@@ -22,10 +22,10 @@ std::string nccl_obstacle(const Device& device,
                           const std::string& host,
                           Endpoint& endpoint);
 
-// Collective over MPI ranks. `host`: this rank's. NCCL where every rank has a
-// GPU of its own and the library is there (sync.transport = auto), else MPI
-// through page-locked memory. Errors: AgreedError(kBadInput) where
-// sync.transport = nccl cannot be had.
+// Collective. `host`: this rank's. NCCL where every rank has a GPU of its own
+// and the library is there (sync.transport = auto), else MPI through
+// page-locked memory; neither between the workers of one process. Errors:
+// AgreedError(kBadInput) where sync.transport = nccl cannot be had.
 DeviceTransport choose_transport(const Engine& engine,
                                  const std::string& host,
                                  Endpoint& endpoint);

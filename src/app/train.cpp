@@ -164,10 +164,8 @@ ExitCode command_train(Session& session, const CommandLine& line) {
 
   Ending ending = Ending::kFinished;
   const auto work = [&](Endpoint& endpoint) {
-    DeviceTransport transport;
-    if (session.size() > 1)
-      transport =
-          choose_transport(*engine, session.hosts()[session.rank()], endpoint);
+    const DeviceTransport transport =
+        choose_transport(*engine, session.hosts()[session.rank()], endpoint);
     if (endpoint.rank() == 0 && !transport.text.empty()) {
       session.log().line("transport {}", transport.text);
       results->provenance("transport", transport.text);

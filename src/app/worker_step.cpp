@@ -8,8 +8,7 @@
 namespace syncopate {
 namespace {
 
-// Forward takes a third of a step, backward two: the usual count of
-// multiply-adds.
+// Of a step's multiply-adds; the backward pass has the other two thirds.
 constexpr double kForwardShare = 1.0 / 3;
 
 }  // namespace
@@ -32,7 +31,7 @@ WorkerStep::WorkerStep(Engine& engine,
       is_virtual_(endpoint.has_virtual_time()),
       skips_nonfinite_(engine.options.run.on_nonfinite == "skip"),
       checks_whole_gradient_(is_virtual_ || skips_nonfinite_) {
-  // In virtual time, messages start after backward in any case.
+  // In virtual time nothing is sent before the backward pass has ended.
   if (!is_virtual_)
     for (const Bucket& bucket : bucketer_.buckets())
       segment_offsets_.push_back(bucket.offset);
@@ -63,7 +62,7 @@ StepCost WorkerStep::take(const Plan& plan) {
   const SyncTimes in_next = scheme_->take_times();
   const double begin_s = monotonic_s();
 
-  // A GPU is done with the forward of the step before, and at work on the rest.
+  // By now a GPU has done the last step's forward pass and works on the rest.
   read(Numbers::kArrived);
   const double read_s = monotonic_s() - begin_s;
   if (faults_.spoils("flip", scheme_->steps_done())) flip_bit();
@@ -97,7 +96,7 @@ void WorkerStep::enter(Stage stage, int64_t step) {
   faults_.strike(stage, step);
 }
 
-// Under MPI. In virtual time replay() takes longer.
+// In virtual time replay() takes longer instead.
 void WorkerStep::sleep_as_straggler(int64_t step) {
   if (is_virtual_) return;
   const double begin_s = monotonic_s();
@@ -144,7 +143,8 @@ void WorkerStep::forward_backward() {
   if (!is_virtual_) send_buckets(0);
 }
 
-// Backward's report: communication starts beside the rest of it.
+// Called from within the backward pass, the rest of which overlaps with what is
+// sent here.
 void WorkerStep::gradients_are_final(int64_t from) {
   if (checks_whole_gradient_)
     final_from_.push_back(from);
@@ -164,10 +164,10 @@ void WorkerStep::send(const Bucket& bucket) {
   scheme_->gradient_ready(bucket);
 }
 
-// In one process a step takes virtual time only. Backward has run at once; its
-// reports are replayed at the virtual moments at which they would have come,
-// so that a bucket's messages start when its gradients are ready. Returns the
-// virtual seconds that forward and backward took.
+// In one process a step takes virtual time only. The backward pass has already
+// run; its reports are replayed at the virtual times at which they would have
+// come, so that a bucket is sent when its gradients would be final. Returns the
+// virtual seconds of the forward and backward passes.
 double WorkerStep::replay(int64_t step) {
   const Time begin = endpoint_.now();
   const double step_s = stragglers_.virtual_s(step, begin);

@@ -64,17 +64,16 @@ class WorkerStep {
 
   Replica& replica() { return replica_; }
   Scheme& scheme() { return *scheme_; }
-  const Scheme& scheme() const { return *scheme_; }
 
-  // Tells the watchdog the stage that this worker enters at its step `step`,
-  // and lets [faults] strike there.
+  // Tells the watchdog which stage this worker enters at its step `step`, and
+  // lets [faults] strike there.
   void enter(Stage stage, int64_t step);
+
+  // Once, when the place in the data is known, and before the first step.
+  void open_feed();
 
   // --- a segment, in this order ---
 
-  // Batches go on after the first `batches_seen`; once, after the replica has
-  // its first values.
-  void open_feed();
   // Collective, with nothing in flight: every worker's clock becomes
   // `earliest`. In virtual time nobody goes on before all have done so.
   void meet_at(Time earliest);
@@ -85,13 +84,13 @@ class WorkerStep {
   Word word(int stop) const;
   StepCost take(const Plan& plan);
   void follow(const Plan& plan);  // others take this step, this worker none
-  // After scheme().next() has returned `stop`: nothing is in flight.
+  // After scheme().next() has returned `stop`. Nothing is in flight then.
   void end();
 
   // --- the numbers of steps: losses, and gradients that are not finite ---
 
-  // kArrived: waits for nothing of the last step but its forward pass on a GPU,
-  // which is done before the host runs ahead by a step. kAll: waits for all.
+  // kAll waits for the device; kArrived, on a GPU, only for the last step's
+  // forward pass, and leaves out that step's gradients.
   enum class Numbers : uint8_t { kArrived, kAll };
   void read(Numbers which);
   // What read() has found since the last call.
@@ -109,7 +108,6 @@ class WorkerStep {
   Time ended_at() const { return ended_at_; }      // the last step, by now()
   double longest_s() const { return longest_s_; }  // wall; not the first steps
 
-  int64_t batches_seen() const { return batches_seen_; }
   void set_batches_seen(int64_t batches) { batches_seen_ = batches; }
   // The scheme, the place in the data and the rate.
   void visit_state(StateVisitor& visitor);
