@@ -7,11 +7,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$here/scheme_keys.sh"
 export OMP_NUM_THREADS=1
 smoke=$here/../../inputs/smoke.ini
-tiny=(--run.threads=1 --data.height=8 --data.width=8 --data.batch=4)
+tiny=(--run.threads=1 --data.height=4 --data.width=4 --data.crop_pad=1 --data.batch=2)
 
 figures() { # figures WHAT WORKERS: the last command printed what a bench does
   local timings what
-  timings=$(sed -n "s/^workers $2 x 1 threads, batch 4 each, fp32, \([0-9]*\) timings\$/\1/p" out)
+  timings=$(sed -n "s/^workers $2 x 1 threads, batch 2 each, fp32, \([0-9]*\) timings\$/\1/p" out)
   ((${timings:-0} >= 20)) || fail "$1: ${timings:-no} timings, expected 20"
   for what in data forward backward update; do
     grep -qE "^$what +[0-9]+\.[0-9]+ ms$" out || fail "$1: no line '$what'"
