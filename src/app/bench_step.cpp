@@ -61,7 +61,7 @@ void StepBench::make_first_values() {
 // Worker 0, whose figures are printed, says when it has enough; a scheme may
 // let workers take some steps more.
 Plan StepBench::next() {
-  const int64_t timed = taken_ - kWarmup;
+  const auto timed = std::ssize(times_.data_s);
   const bool is_enough =
       endpoint_.rank() == 0 &&
       (timed >= kMost || followed_ >= kMost ||
@@ -80,10 +80,10 @@ StepTimes StepBench::run() {
   step_.begin({0, kFarAway, 0});
   started_s_ = monotonic_s();
   const int64_t together = engine_.device->kind() == DeviceKind::kCpu ? 1 : 10;
-  StepTimes times;
+  int64_t taken = 0;
   for (bool is_over = false; !is_over;) {
     marks_.clear();
-    const bool is_warm = taken_ >= kWarmup;
+    const bool is_warm = taken >= kWarmup;
     const double begin_s = monotonic_s();
     while (std::ssize(marks_) < together) {
       const Plan plan = next();
@@ -94,18 +94,18 @@ StepTimes StepBench::run() {
         ++followed_;
       } else {
         step_.take(plan);
-        ++taken_;
+        ++taken;
       }
     }
     engine_.stream->synchronize();
-    if (!is_over && is_warm) note(monotonic_s() - begin_s, times);
+    if (!is_over && is_warm) note(monotonic_s() - begin_s);
   }
   step_.end();
-  return times;
+  return times_;
 }
 
-void StepBench::note(double seconds, StepTimes& times) const {
-  times.step_s.push_back(seconds / static_cast<double>(marks_.size()));
+void StepBench::note(double seconds) {
+  times_.step_s.push_back(seconds / static_cast<double>(marks_.size()));
   for (const Marks& step : marks_) {
     double data_s = 0, forward_s = 0, backward_s = 0;
     const Event* before = step.begin.get();
@@ -115,10 +115,10 @@ void StepBench::note(double seconds, StepTimes& times) const {
       backward_s += part.has_gradients->seconds_since(part.sums.arrived());
       before = part.has_gradients.get();
     }
-    times.data_s.push_back(data_s);
-    times.forward_s.push_back(forward_s);
-    times.backward_s.push_back(backward_s);
-    times.update_s.push_back(step.end->seconds_since(*before));
+    times_.data_s.push_back(data_s);
+    times_.forward_s.push_back(forward_s);
+    times_.backward_s.push_back(backward_s);
+    times_.update_s.push_back(step.end->seconds_since(*before));
   }
 }
 

@@ -23,8 +23,8 @@ struct StepTimes {
 class StepBench final : private StepListener {
  public:
   StepBench(Session& session, Engine& engine, Endpoint& endpoint);
-  // Until worker 0 has taken 20 steps in 10 s or more, or 200 steps, behind the
-  // first three; or 200 of others while the scheme leaves it out. Collective.
+  // Until 20 steps of worker 0 are timed and 10 s are over, or 200 are timed,
+  // or it has left 200 to others because the scheme says so. Collective; once.
   StepTimes run();
 
  private:
@@ -44,7 +44,7 @@ class StepBench final : private StepListener {
   std::unique_ptr<Event> mark();
   void make_first_values();
   Plan next();
-  void note(double seconds, StepTimes& times) const;
+  void note(double seconds);
 
   Engine& engine_;
   Endpoint& endpoint_;
@@ -52,7 +52,8 @@ class StepBench final : private StepListener {
   WorkerStep step_;
   std::vector<Marks> marks_;  // of steps that are timed together
   double started_s_ = 0;
-  int64_t taken_ = 0, followed_ = 0;  // steps of this worker, of others
+  int64_t followed_ = 0;  // steps of others
+  StepTimes times_;
   TaskGuard task_guard_{endpoint_};
 };
 
