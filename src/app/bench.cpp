@@ -11,10 +11,10 @@
 #include "app/bench_ops.h"
 #include "app/bench_step.h"
 #include "app/commands.h"
-#include "app/engine.h"
 #include "app/median.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "train/engine.h"
 
 namespace syncopate {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "app/command_line.h"
-#include "app/engine.h"
 #include "comm/collectives.h"
 #include "run/session.h"
+#include "train/engine.h"
 
 namespace syncopate {
 

@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
-#include "app/device_transport.h"
-#include "app/engine.h"
-#include "app/worker_step.h"
 #include "run/session.h"
+#include "train/device_transport.h"
+#include "train/engine.h"
+#include "train/worker_step.h"
 
 namespace syncopate {
 

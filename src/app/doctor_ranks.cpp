@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "app/device_transport.h"
 #include "app/doctor.h"
 #include "app/median.h"
 #include "base/child.h"
@@ -18,6 +17,7 @@
 #include "run/run_lock.h"
 #include "run/signals.h"
 #include "run/slurm.h"
+#include "train/device_transport.h"
 
 namespace syncopate {
 namespace {

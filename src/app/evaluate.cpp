@@ -2,11 +2,11 @@
 // syncopate evaluate INPUT.ini --predictions=FILE
 #include <algorithm>
 
-#include "app/checkpoint_model.h"
 #include "app/commands.h"
-#include "app/evaluator.h"
 #include "base/text.h"
 #include "data/answers.h"
+#include "train/checkpoint_model.h"
+#include "train/evaluator.h"
 
 namespace syncopate {
 namespace {
@@ -78,8 +78,8 @@ ExitCode command_evaluate(Session& session, const CommandLine& line) {
       text +=
           fmt::format("{}{} {:.6f}", i ? "  " : "", metrics[i].name, means[i]);
     session.log().line("{}: {} set, {} samples: {}", found.folder,
-                       engine->options.eval.on, engine->indices(part).size(),
-                       text);
+                       engine->options.eval.on,
+                       engine->problem->indices(*engine, part).size(), text);
   });
   return ExitCode::kDone;
 }

@@ -1,7 +1,7 @@
 // syncopate predict INPUT.ini --checkpoint=PATH --output=FILE
-#include "app/checkpoint_model.h"
 #include "app/commands.h"
-#include "app/evaluator.h"
+#include "train/checkpoint_model.h"
+#include "train/evaluator.h"
 
 namespace syncopate {
 

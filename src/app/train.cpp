@@ -3,16 +3,16 @@
 #include <new>
 
 #include "app/commands.h"
-#include "app/device_transport.h"
-#include "app/engine.h"
-#include "app/memory_plan.h"
-#include "app/saved_run.h"
-#include "app/trainer.h"
 #include "app/version.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "config/episodes.h"
 #include "run/run_directory.h"
+#include "train/device_transport.h"
+#include "train/engine.h"
+#include "train/memory_plan.h"
+#include "train/saved_run.h"
+#include "train/trainer.h"
 
 namespace syncopate {
 namespace {

@@ -1,9 +1,9 @@
 // syncopate validate INPUT.ini: checks input and data, prints the plan.
 #include "app/commands.h"
-#include "app/engine.h"
 #include "base/text.h"
 #include "run/run_directory.h"
 #include "sync/planned_bytes.h"
+#include "train/engine.h"
 
 namespace syncopate {
 namespace {

@@ -53,6 +53,8 @@ check "a clean tree" ""
 
 refused "upward include" src/base/a.cpp '#include "ops/x.h"\n' \
   'src/base/a.cpp:1: base may not include'
+refused "folders in a circle" src/LAYERS.txt 'base : comm\nops  : base\ncomm : base\n' \
+  'src/LAYERS.txt:1: base names comm, which is not above it'
 refused "include without folder" src/base/a.cpp '\n#include "good.h"\n' \
   'src/base/a.cpp:2: "good.h"'
 refused "kernels included" src/ops/a.cpp '#include "kernels/x.cuh"\n' \

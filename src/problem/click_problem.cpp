@@ -1,0 +1,214 @@
+#include "problem/click_problem.h"
+
+#include <cmath>
+
+#include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
+#include "data/auc.h"
+#include "problem/feed.h"
+#include "problem/setup.h"
+
+namespace syncopate {
+namespace {
+
+SampleTable table_of(const ClickSet& set) {
+  SampleTable table;
+  table.samples = set.samples();
+  table.classes = 2;
+  table.label_of = [clicked = set.clicked()](int64_t sample) {
+    return int32_t{clicked[static_cast<size_t>(sample)]};
+  };
+  return table;
+}
+
+int64_t batch_bytes(int64_t samples, int64_t fields) {
+  Batch batch;
+  batch.labels = make_const_tensor(nullptr, DType::kI32, Shape{samples});
+  batch.rows = make_const_tensor(nullptr, DType::kI32, Shape{samples, fields});
+  return packed_bytes(batch);
+}
+
+struct HostClicks {
+  const ClickSet& set;
+  const ClickSpec& spec;
+  ClickBatch batch = {};
+  Batch fill(std::span<const int64_t> samples) {
+    batch.fill(set, spec, samples);
+    return batch.view();
+  }
+};
+
+}  // namespace
+
+ClickProblem::ClickProblem(const Options& options)
+    : data_(load_clicks(options.data)),
+      folder_(is_synthetic(options.data.kind) ? "" : options.data.path) {}
+
+SampleTable ClickProblem::training_samples() const {
+  return table_of(*data_.train);
+}
+
+SampleTable ClickProblem::test_samples() const {
+  return table_of(*data_.test);
+}
+
+int64_t ClickProblem::memory_bytes() const {
+  return data_.train->memory_bytes() + data_.test->memory_bytes();
+}
+
+std::string ClickProblem::describe() const {
+  return fmt::format("{} fields of {} rows together{}", data_.spec.fields(),
+                     data_.spec.total_rows(),
+                     data_.best_auc ? fmt::format(", best possible AUC {:.4f}",
+                                                  *data_.best_auc)
+                                    : "");
+}
+
+std::string ClickProblem::check() const {
+  if (folder_.empty()) return "";
+  const std::vector<std::string> faults = check_clicks(folder_);
+  if (!faults.empty())
+    fail(ExitCode::kBadInput, "{}", join(faults, "\nerror: "));
+  return fmt::format("records   all {} were read and are whole",
+                     data_.train->samples() + data_.test->samples());
+}
+
+std::unique_ptr<BatchSource> ClickProblem::make_batches(
+    const Setup& setup,
+    SetPart part,
+    int64_t max_samples) const {
+  return std::make_unique<HostBatches<HostClicks>>(
+      *setup.context, HostClicks{set(part), data_.spec},
+      batch_bytes(max_samples, data_.spec.fields()),
+      part == SetPart::kTraining ? setup.options.data.accumulate : 1);
+}
+
+std::vector<MetricInfo> ClickProblem::metrics() const {
+  return {{"loss", "mean log loss, nats a sample"},
+          {"auc",
+           "area under the receiver operating characteristic, exact, ties "
+           "counted half"}};
+}
+
+namespace {
+
+// The exact area over the samples of all workers. Distinct scores are merged
+// in ranges small enough to be held by every worker.
+double area_of_all(Endpoint& endpoint, const SortedScores& mine) {
+  constexpr int kParts = 1024;
+  constexpr double kRange = 1 << 18;       // samples that are merged at a time
+  constexpr double kShift = 1 << 26;       // more than one score's negatives
+  std::vector<double> counts(kParts + 1);  // and whether there is a NaN
+  const std::vector<int64_t> own = mine.histogram(kParts);
+  for (int part = 0; part < kParts; ++part)
+    counts[part] = static_cast<double>(own[part]);
+  counts[kParts] = mine.has_nan() ? 1 : 0;
+  agree(endpoint, endpoint.world_group(), counts, Combine::kSum,
+        tags::kEvaluation, Traffic::kEvaluation);
+  if (counts[kParts] > 0) return NAN;
+  AucSum sum;
+  for (int begin = 0; begin < kParts;) {
+    int end = begin + 1;
+    double samples = counts[begin];
+    while (end < kParts && samples + counts[end] <= kRange)
+      samples += counts[end++];
+    std::vector<double> packed;
+    for (const SortedScores::Entry& entry :
+         mine.entries(SortedScores::part_begin(begin, kParts),
+                      SortedScores::part_begin(end, kParts))) {
+      CHECK(entry.negative < kShift && entry.positive < kShift);
+      packed.push_back(entry.ordered);
+      packed.push_back(entry.negative + kShift * entry.positive);
+    }
+    std::vector<SortedScores::Entry> merged;
+    for (const std::vector<double>& part :
+         all_gather(endpoint, endpoint.world_group(), packed, tags::kEvaluation,
+                    Traffic::kEvaluation))
+      for (size_t i = 0; i < part.size(); i += 2) {
+        const double positive = std::floor(part[i + 1] / kShift);
+        merged.push_back(
+            {static_cast<uint32_t>(part[i]),
+             static_cast<uint32_t>(part[i + 1] - kShift * positive),
+             static_cast<uint32_t>(positive)});
+      }
+    sum.add(std::move(merged));
+    begin = end;
+  }
+  return sum.value();
+}
+
+class ClickJudge final : public Judge {
+ public:
+  ClickJudge(const Setup& setup,
+             const ClickSet& set,
+             std::unique_ptr<BatchSource> batches)
+      : setup_(setup), set_(set), batches_(std::move(batches)) {}
+
+  void add(const ReplicaView& model,
+           std::span<const int64_t> samples) override {
+    const size_t before = logits_.size();
+    setup_.model->predict(*setup_.context, model, batches_->get(samples),
+                          logits_);
+    CHECK(logits_.size() == before + samples.size());
+    for (const int64_t sample : samples)
+      clicked_.push_back(set_.clicked()[static_cast<size_t>(sample)]);
+  }
+
+  std::vector<double> metrics(Endpoint* all) override {
+    const auto own = static_cast<double>(logits_.size());
+    std::vector<double> sums = {
+        logits_.empty() ? 0 : own * log_loss(logits_, clicked_), own};
+    if (!all) return {sums[0] / sums[1], area_under_curve(logits_, clicked_)};
+    agree(*all, all->world_group(), sums, Combine::kSum, tags::kEvaluation,
+          Traffic::kEvaluation);
+    return {sums[0] / sums[1],
+            area_of_all(*all, SortedScores(logits_, clicked_))};
+  }
+
+ private:
+  const Setup& setup_;
+  const ClickSet& set_;
+  std::unique_ptr<BatchSource> batches_;
+  std::vector<float> logits_;
+  std::vector<uint8_t> clicked_;
+};
+
+}  // namespace
+
+std::unique_ptr<Judge> ClickProblem::make_judge(const Setup& setup,
+                                                SetPart part) const {
+  return std::make_unique<ClickJudge>(
+      setup, set(part), make_batches(setup, part, setup.options.eval.batch));
+}
+
+void ClickProblem::check_output(const fs::path& output) const {
+  if (output.extension() != ".csv")
+    fail(ExitCode::kUsage, "--output={}: a name ending in .csv",
+         output.string());
+}
+
+std::string ClickProblem::predict(const Setup& setup,
+                                  const ReplicaView& model,
+                                  const fs::path& output) const {
+  const SetPart part = evaluated_part(setup.options);
+  const ClickSet& from = set(part);
+  const auto batches = make_batches(setup, part, setup.options.eval.batch);
+  std::vector<float> logits;
+  std::vector<uint8_t> clicked;
+  std::string text = "sample,label,probability\n";
+  for (const auto& batch : evaluation_batches(setup, part)) {
+    const size_t before = logits.size();
+    setup.model->predict(*setup.context, model, batches->get(batch), logits);
+    for (size_t n = 0; n < batch.size(); ++n) {
+      clicked.push_back(from.clicked()[static_cast<size_t>(batch[n])]);
+      text += fmt::format("{},{},{:.9g}\n", batch[n], clicked.back(),
+                          1 / (1 + std::exp(-double{logits[before + n]})));
+    }
+  }
+  write_file_atomically(output, text);
+  return fmt::format("{} samples of the {} set, AUC {:.6f}", logits.size(),
+                     setup.options.eval.on, area_under_curve(logits, clicked));
+}
+
+}  // namespace syncopate

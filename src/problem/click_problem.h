@@ -1,0 +1,44 @@
+// Clicks on advertisements (Criteo): batches of table rows, log loss and the
+// area under the curve.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "data/click_set.h"
+#include "problem/problem.h"
+
+namespace syncopate {
+
+class ClickProblem final : public Problem {
+ public:
+  explicit ClickProblem(const Options& options);
+
+  SampleSpec spec() const override { return data_.spec; }
+  SampleTable training_samples() const override;
+  SampleTable test_samples() const override;
+  std::string source() const override { return data_.source; }
+  std::string digest() const override { return data_.digest; }
+  int64_t memory_bytes() const override;
+  std::string describe() const override;
+  std::string check() const override;
+  std::unique_ptr<BatchSource> make_batches(const Setup& setup,
+                                            SetPart part,
+                                            int64_t max_samples) const override;
+  std::vector<MetricInfo> metrics() const override;
+  std::unique_ptr<Judge> make_judge(const Setup& setup,
+                                    SetPart part) const override;
+  void check_output(const fs::path& output) const override;
+  // sample,label,probability
+  std::string predict(const Setup& setup,
+                      const ReplicaView& model,
+                      const fs::path& output) const override;
+
+  const ClickSet& set(SetPart part) const {
+    return part == SetPart::kTest ? *data_.test : *data_.train;
+  }
+
+ private:
+  ClickData data_;
+  std::string folder_;  // of prepared files; empty: made
+};
+
+}  // namespace syncopate

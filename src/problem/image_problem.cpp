@@ -1,0 +1,254 @@
+#include "problem/image_problem.h"
+
+#include <algorithm>
+
+#include "base/hdf5_file.h"
+#include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
+#include "data/prepared_images.h"
+#include "models/classifier.h"
+#include "problem/feed.h"
+#include "problem/image_feed.h"
+#include "problem/jpeg_feed.h"
+#include "problem/setup.h"
+
+namespace syncopate {
+namespace {
+
+DataOptions reading(const Options& options, int threads) {
+  DataOptions data = options.data;
+  if (data.decode_threads == 0) data.decode_threads = threads;
+  return data;
+}
+
+constexpr const char* kNormalization = "normalization";
+
+}  // namespace
+
+ImageProblem::ImageProblem(const Options& options, int threads)
+    : options_(options.data),
+      data_(load_dataset(reading(options, threads))),
+      normalization_(make_normalization(
+          options_,
+          data_.train,
+          split_validation(options_,
+                           data_.train,
+                           static_cast<uint64_t>(options.run.seed))
+              .train)) {}
+
+std::map<std::string, std::string> ImageProblem::facts() const {
+  if (options_.normalize != "auto") return {};
+  return {{kNormalization, format_normalization(normalization_)}};
+}
+
+// Programs that kept no constants formed them of all of the training set, held
+// out or not.
+void ImageProblem::restore(Context& context,
+                           const std::map<std::string, std::string>& facts) {
+  if (options_.normalize != "auto") return;
+  const auto found = facts.find(kNormalization);
+  if (found == facts.end() && options_.validation == 0) return;  // the same
+  DataOptions saved = options_;
+  if (found != facts.end()) saved.normalize = found->second;
+  const Normalization before = std::move(normalization_);
+  normalization_ = make_normalization(saved, data_.train);
+  if (resident_ &&
+      (normalization_.mean != before.mean || normalization_.std != before.std))
+    resident_->set_scale(context, pixel_scale(data_.train, normalization_));
+}
+
+int64_t ImageProblem::memory_bytes() const {
+  return data_.train.memory_bytes() + data_.test.memory_bytes();
+}
+
+std::string ImageProblem::describe() const {
+  const ImageSpec& spec = data_.train.spec;
+  return fmt::format("{} x {} x {}, {} classes", spec.H, spec.W, spec.C,
+                     spec.classes);
+}
+
+std::string ImageProblem::note(const Setup& setup) const {
+  if (resident_) return ", training set on the GPU";
+  return decodes_on_device(setup, *this) ? ", decoded on the GPU" : "";
+}
+
+// Pixels that loading leaves unread: a sample of them.
+std::string ImageProblem::check() const {
+  int64_t read = 0;
+  for (const ImageSet* set : {&data_.train, &data_.test}) {
+    const PixelCheck check = check_pixels(*set, Extent::kSample);
+    read += check.images;
+    if (!check.faults.empty())
+      fail(ExitCode::kBadInput, "{}", join(check.faults, "\nerror: "));
+  }
+  return fmt::format("images    {} of {} were read and are whole", read,
+                     data_.train.samples + data_.test.samples);
+}
+
+void ImageProblem::prepare(const Setup& setup, int processes_a_device) {
+  resident_ = ResidentSet::make(*setup.context, data_.train, normalization_,
+                                processes_a_device);
+}
+
+std::unique_ptr<Feed> ImageProblem::make_feed(const Setup& setup,
+                                              int rank,
+                                              int64_t first_batch) const {
+  return make_image_feed(setup, *this, rank, first_batch);
+}
+
+namespace {
+
+// Images as evaluation sees them.
+struct HostImages {
+  const ImageSet& set;
+  const Normalization& normalization;
+  HostBatch batch = {};
+  Batch fill(std::span<const int64_t> samples) {
+    fill_evaluation_batch(batch, set, normalization, samples);
+    return batch.view(set.spec);
+  }
+};
+
+// Collective: sums over all workers, the same at each.
+MetricSums sum_over_workers(Endpoint& endpoint, const MetricSums& mine) {
+  std::vector<double> values = mine.values;
+  values.push_back(mine.samples);
+  agree(endpoint, endpoint.world_group(), values, Combine::kSum,
+        tags::kEvaluation, Traffic::kEvaluation);
+  const double samples = values.back();
+  values.pop_back();
+  return {values, samples};
+}
+
+// A GPU works while the next batch is made: it is waited for at the end.
+class ImageJudge final : public Judge {
+ public:
+  ImageJudge(const Setup& setup, std::unique_ptr<BatchSource> batches)
+      : setup_(setup), batches_(std::move(batches)) {}
+
+  void add(const ReplicaView& model,
+           std::span<const int64_t> samples) override {
+    pending_.push_back(
+        setup_.model->evaluate(*setup_.context, model, batches_->get(samples)));
+  }
+
+  std::vector<double> metrics(Endpoint* all) override {
+    MetricSums sums{std::vector<double>(setup_.model->metrics().size(), 0.0),
+                    0};
+    for (const PendingSums& part : pending_) sums.add(part.get());
+    if (all) sums = sum_over_workers(*all, sums);
+    std::vector<double> means;
+    for (const double sum : sums.values) means.push_back(sum / sums.samples);
+    return means;
+  }
+
+ private:
+  const Setup& setup_;
+  std::unique_ptr<BatchSource> batches_;
+  std::vector<PendingSums> pending_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> ImageProblem::make_batches(
+    const Setup& setup,
+    SetPart part,
+    int64_t max_samples) const {
+  const ImageSet& from = set(part);
+  return std::make_unique<HostBatches<HostImages>>(
+      *setup.context, HostImages{from, normalization_},
+      image_batch_bytes(from.spec, max_samples));
+}
+
+std::vector<MetricInfo> ImageProblem::metrics() const {
+  return classification_metrics(data_.train.spec.classes);
+}
+
+std::unique_ptr<Judge> ImageProblem::make_judge(const Setup& setup,
+                                                SetPart part) const {
+  return std::make_unique<ImageJudge>(
+      setup, make_batches(setup, part, setup.options.eval.batch));
+}
+
+// --- predictions
+
+namespace {
+
+// sample,label,predicted,score_0,...: label is the data set's own.
+std::string as_csv(const std::vector<int64_t>& samples,
+                   const std::vector<int32_t>& labels,
+                   const std::vector<int32_t>& predicted,
+                   const std::vector<float>& scores,
+                   int64_t classes) {
+  std::string text = "sample,label,predicted";
+  for (int64_t k = 0; k < classes; ++k) text += fmt::format(",score_{}", k);
+  text += '\n';
+  for (size_t n = 0; n < samples.size(); ++n) {
+    text += fmt::format("{},{},{}", samples[n], labels[n], predicted[n]);
+    for (int64_t k = 0; k < classes; ++k)
+      text += fmt::format(",{}", scores[n * classes + k]);
+    text += '\n';
+  }
+  return text;
+}
+
+void write_h5(const fs::path& path,
+              const std::vector<int64_t>& samples,
+              const std::vector<int32_t>& labels,
+              const std::vector<int32_t>& predicted,
+              const std::vector<float>& scores,
+              int64_t classes) {
+  const std::vector<int64_t> rows = {std::ssize(samples)};
+  const std::vector<int64_t> table = {std::ssize(samples), classes};
+  replace_file(path, [&](const fs::path& temporary) {
+    Hdf5Writer file(temporary);
+    file.write<int64_t>("sample", rows, samples);
+    file.write<int32_t>("label", rows, labels);
+    file.write<int32_t>("predicted", rows, predicted);
+    file.write<float>("scores", table, scores);
+    file.attribute("scores", "description",
+                   "logits by class; softmax of a row gives probabilities");
+    file.close();
+  });
+}
+
+}  // namespace
+
+void ImageProblem::check_output(const fs::path& output) const {
+  if (output.extension() != ".csv" && output.extension() != ".h5")
+    fail(ExitCode::kUsage, "--output={}: a name ending in .csv or .h5",
+         output.string());
+}
+
+std::string ImageProblem::predict(const Setup& setup,
+                                  const ReplicaView& model,
+                                  const fs::path& output) const {
+  const SetPart part = evaluated_part(setup.options);
+  const std::vector<int64_t> samples = indices(setup, part);
+  std::vector<float> scores;
+  const auto batches = make_batches(setup, part, setup.options.eval.batch);
+  for (const auto& batch : evaluation_batches(setup, part))
+    setup.model->predict(*setup.context, model, batches->get(batch), scores);
+  const int64_t classes = data_.train.spec.classes;
+  std::vector<int32_t> labels, predicted;
+  int64_t correct = 0;
+  for (size_t n = 0; n < samples.size(); ++n) {
+    const auto row = scores.begin() + static_cast<int64_t>(n) * classes;
+    predicted.push_back(
+        static_cast<int32_t>(std::max_element(row, row + classes) - row));
+    labels.push_back(set(part).labels[samples[n]]);
+    correct += predicted.back() == labels.back();
+  }
+  if (output.extension() == ".csv")
+    write_file_atomically(output,
+                          as_csv(samples, labels, predicted, scores, classes));
+  else
+    write_h5(output, samples, labels, predicted, scores, classes);
+  return fmt::format(
+      "{} samples of the {} set, accuracy {:.4f}", samples.size(),
+      setup.options.eval.on,
+      static_cast<double>(correct) / static_cast<double>(samples.size()));
+}
+
+}  // namespace syncopate

@@ -1,0 +1,75 @@
+// Images and their classes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "data/image_reader.h"
+#include "problem/problem.h"
+
+namespace syncopate {
+
+// A training set in device memory, shared by the workers of a process.
+struct ResidentSet {
+  // Null where the device is the CPU, the images have no fixed size, or more
+  // than a quarter of this process's share of the device's memory would go (of
+  // all of it, so that what is done depends on the machine alone).
+  static std::unique_ptr<ResidentSet> make(Context& context,
+                                           const ImageSet& set,
+                                           const Normalization& normalization,
+                                           int processes_a_device);
+  void set_scale(Context& context, const PixelScale& values);
+
+  Buffer memory;             // pixels, and last scale and shift
+  ConstTensor pixels;        // (samples, H, W, C) u8 or fp32
+  ConstTensor scale, shift;  // (C) fp32
+};
+
+class ImageProblem final : public Problem {
+ public:
+  ImageProblem(const Options& options, int threads);
+
+  SampleSpec spec() const override { return data_.train.spec; }
+  SampleTable training_samples() const override { return data_.train; }
+  SampleTable test_samples() const override { return data_.test; }
+  std::string source() const override { return data_.source; }
+  std::string digest() const override {
+    return data_.train.digest + data_.test.digest;
+  }
+  int64_t memory_bytes() const override;
+  // normalization: of data.normalize = auto.
+  std::map<std::string, std::string> facts() const override;
+  void restore(Context& context,
+               const std::map<std::string, std::string>& facts) override;
+  std::string describe() const override;
+  std::string note(const Setup& setup) const override;
+  std::string check() const override;
+  void prepare(const Setup& setup, int processes_a_device) override;
+  std::unique_ptr<Feed> make_feed(const Setup& setup,
+                                  int rank,
+                                  int64_t first_batch) const override;
+  std::unique_ptr<BatchSource> make_batches(const Setup& setup,
+                                            SetPart part,
+                                            int64_t max_samples) const override;
+  std::vector<MetricInfo> metrics() const override;
+  std::unique_ptr<Judge> make_judge(const Setup& setup,
+                                    SetPart part) const override;
+  void check_output(const fs::path& output) const override;
+  std::string predict(const Setup& setup,
+                      const ReplicaView& model,
+                      const fs::path& output) const override;
+
+  const ImageSet& train() const { return data_.train; }
+  const ImageSet& set(SetPart part) const {
+    return part == SetPart::kTest ? data_.test : data_.train;
+  }
+  const Normalization& normalization() const { return normalization_; }
+  // Null: batches come from the host.
+  const ResidentSet* resident() const { return resident_.get(); }
+
+ private:
+  DataOptions options_;
+  Dataset data_;
+  Normalization normalization_;
+  std::unique_ptr<ResidentSet> resident_;
+};
+
+}  // namespace syncopate

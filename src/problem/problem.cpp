@@ -1,0 +1,72 @@
+#include "problem/problem.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "problem/click_problem.h"
+#include "problem/feed.h"
+#include "problem/image_problem.h"
+#include "problem/question_problem.h"
+#include "problem/setup.h"
+
+namespace syncopate {
+
+std::unique_ptr<Feed> Problem::make_feed(const Setup& setup,
+                                         int rank,
+                                         int64_t first_batch) const {
+  return std::make_unique<SourceFeed>(
+      make_batches(setup, SetPart::kTraining,
+                   setup.options.data.batch_of(rank)),
+      *setup.sampler, rank, first_batch);
+}
+
+std::vector<int64_t> Problem::indices(const Setup& setup, SetPart part) const {
+  if (part == SetPart::kTraining) return setup.split.train;
+  if (part == SetPart::kValidation) return setup.split.validation;
+  std::vector<int64_t> all(static_cast<size_t>(test_samples().samples));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
+}
+
+std::vector<std::vector<int64_t>> Problem::evaluation_batches(
+    const Setup& setup,
+    SetPart part) const {
+  const std::vector<int64_t> all = indices(setup, part);
+  const std::vector<int64_t> groups = part == SetPart::kTest
+                                          ? test_samples().groups
+                                          : training_samples().groups;
+  const auto size = static_cast<size_t>(setup.options.eval.batch);
+  std::vector<std::vector<int64_t>> batches;
+  for (size_t begin = 0, group = 0; begin < all.size();) {
+    size_t end = begin + 1;  // of the next group
+    if (!groups.empty()) {
+      while (groups[group + 1] <= all[begin]) ++group;
+      while (end < all.size() && all[end] < groups[group + 1]) ++end;
+    }
+    CHECK_MSG(end - begin <= size, "a group of {} samples, eval.batch {}",
+              end - begin, size);
+    if (batches.empty() || batches.back().size() + end - begin > size)
+      batches.emplace_back();
+    batches.back().insert(batches.back().end(), all.begin() + begin,
+                          all.begin() + end);
+    begin = end;
+  }
+  return batches;
+}
+
+SetPart evaluated_part(const Options& options) {
+  return options.eval.on == "validation" ? SetPart::kValidation
+                                         : SetPart::kTest;
+}
+
+std::unique_ptr<Problem> make_problem(const Options& options, int threads) {
+  const auto is_of = [&](const std::vector<std::string>& kinds) {
+    return std::count(kinds.begin(), kinds.end(), options.data.kind) > 0;
+  };
+  if (is_of(question_kinds()))
+    return std::make_unique<QuestionProblem>(options, threads);
+  if (is_of(click_kinds())) return std::make_unique<ClickProblem>(options);
+  return std::make_unique<ImageProblem>(options, threads);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,278 @@
+#include "problem/question_problem.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
+#include "problem/feed.h"
+#include "problem/setup.h"
+
+namespace syncopate {
+namespace {
+
+SampleTable table_of(const QuestionSet& set) {
+  SampleTable table;
+  table.samples = set.samples();
+  for (const Window& window : set.windows)
+    table.lengths.push_back(window.length);
+  table.groups = set.first_window;
+  return table;
+}
+
+// The windows of one question that are evaluated together.
+int64_t most_windows(const QuestionSet& set) {
+  int64_t most = 0;
+  for (size_t question = 0; question + 1 < set.first_window.size(); ++question)
+    most = std::max(
+        most, set.first_window[question + 1] - set.first_window[question]);
+  return most;
+}
+
+int64_t batch_bytes(int64_t samples, int64_t max_length) {
+  const int64_t tokens = samples * max_length;
+  Batch batch;
+  batch.labels = make_const_tensor(nullptr, DType::kI32, Shape{samples, 2});
+  batch.offsets = make_const_tensor(nullptr, DType::kI32, Shape{samples + 1});
+  for (ConstTensor* tensor :
+       {&batch.tokens, &batch.segments, &batch.positions, &batch.sequences})
+    *tensor = make_const_tensor(nullptr, DType::kI32, Shape{tokens});
+  return packed_bytes(batch);
+}
+
+struct HostQuestions {
+  const QuestionSet& set;
+  QuestionBatch batch = {};
+  Batch fill(std::span<const int64_t> samples) {
+    batch.fill(set, samples);
+    return batch.view();
+  }
+};
+
+}  // namespace
+
+QuestionProblem::QuestionProblem(const Options& options, int threads)
+    : data_(load_questions(options.data, threads)),
+      answers_{options.eval.n_best, options.eval.max_answer_length} {
+  int64_t most = most_windows(data_.test);
+  if (evaluated_part(options) == SetPart::kValidation)
+    most = std::max(most, most_windows(data_.train));
+  if (most > options.eval.batch)
+    fail(ExitCode::kBadInput,
+         "eval.batch: {}: the windows of a question are evaluated together, "
+         "and one has {} of them",
+         options.eval.batch, most);
+}
+
+SampleSpec QuestionProblem::spec() const {
+  return QuestionSpec{data_.vocabulary,
+                      std::max(data_.train.longest(), data_.test.longest())};
+}
+
+SampleTable QuestionProblem::training_samples() const {
+  return table_of(data_.train);
+}
+
+SampleTable QuestionProblem::test_samples() const {
+  return table_of(data_.test);
+}
+
+int64_t QuestionProblem::memory_bytes() const {
+  return data_.train.memory_bytes() + data_.test.memory_bytes();
+}
+
+std::string QuestionProblem::describe() const {
+  return fmt::format(
+      "{} training questions{} in windows of up to {} tokens (mean {:.1f}), "
+      "{} test questions, vocabulary {}",
+      data_.train.questions.size(),
+      data_.left_out > 0
+          ? fmt::format(" ({} left out: no such answer)", data_.left_out)
+          : "",
+      data_.train.longest(), data_.train.mean_length(),
+      data_.test.questions.size(), data_.vocabulary);
+}
+
+std::unique_ptr<BatchSource> QuestionProblem::make_batches(
+    const Setup& setup,
+    SetPart part,
+    int64_t max_samples) const {
+  const QuestionSet& from = set(part);
+  return std::make_unique<HostBatches<HostQuestions>>(
+      *setup.context, HostQuestions{from},
+      batch_bytes(max_samples, from.longest()),
+      part == SetPart::kTraining ? setup.options.data.accumulate : 1);
+}
+
+std::vector<MetricInfo> QuestionProblem::metrics() const {
+  return {
+      {"loss",
+       "mean cross-entropy of the first and the last token of the answer, "
+       "nats a window"},
+      {"f1",
+       "words shared with the nearest right answer (SQuAD 1.1), mean over "
+       "questions, in percent",
+       "%"},
+      {"exact_match",
+       "questions whose answer is a right one (SQuAD 1.1), in percent", "%"}};
+}
+
+namespace {
+
+// The loss of a window from its logits (length, 2) of first and last.
+double window_loss(const Window& window, std::span<const float> scores) {
+  double loss = 0;
+  for (const int which : {0, 1}) {
+    double largest = -INFINITY, sum = 0;
+    for (size_t t = which; t < scores.size(); t += 2)
+      largest = std::max(largest, static_cast<double>(scores[t]));
+    for (size_t t = which; t < scores.size(); t += 2)
+      sum += std::exp(scores[t] - largest);
+    const int32_t answer =
+        which == 0 ? window.answer_first : window.answer_last;
+    loss += std::log(sum) + largest - scores[2 * answer + which];
+  }
+  return loss / 2;
+}
+
+// act(question, scores of its windows end to end) for every question of a
+// batch, whose windows lie together. `scores`: (T, 2) of the batch.
+template <typename Act>
+void for_questions(const QuestionSet& set,
+                   std::span<const int64_t> samples,
+                   std::span<const float> scores,
+                   const Act& act) {
+  for (size_t i = 0; i < samples.size();) {
+    const int64_t question =
+        set.windows[static_cast<size_t>(samples[i])].question;
+    size_t values = 0;
+    for (const Window& window : set.windows_of(question)) {
+      CHECK(samples[i] == &window - set.windows.data());
+      values += 2 * static_cast<size_t>(window.length);
+      ++i;
+    }
+    act(question, scores.first(values));
+    scores = scores.subspan(values);
+  }
+}
+
+class QuestionJudge final : public Judge {
+ public:
+  QuestionJudge(const Setup& setup,
+                SetPart part,
+                const QuestionSet& set,
+                const AnswerOptions& options,
+                std::unique_ptr<BatchSource> batches)
+      : setup_(setup),
+        part_(part),
+        set_(set),
+        options_(options),
+        batches_(std::move(batches)) {}
+
+  void add(const ReplicaView& model,
+           std::span<const int64_t> samples) override {
+    scores_.clear();
+    setup_.model->predict(*setup_.context, model, batches_->get(samples),
+                          scores_);
+    for_questions(set_, samples, scores_,
+                  [&](int64_t question, std::span<const float> scores) {
+                    judge(question, scores);
+                  });
+  }
+
+  std::vector<double> metrics(Endpoint* all) override {
+    std::vector<double> sums = {loss_, f1_, exact_, windows_, questions_};
+    if (all)
+      agree(*all, all->world_group(), sums, Combine::kSum, tags::kEvaluation,
+            Traffic::kEvaluation);
+    // A question about an empty text has no window, and no right answer.
+    const double questions = part_ == SetPart::kTest
+                                 ? static_cast<double>(set_.questions.size())
+                                 : sums[4];
+    return {sums[0] / sums[3], 100 * sums[1] / questions,
+            100 * sums[2] / questions};
+  }
+
+ private:
+  void judge(int64_t question, std::span<const float> scores) {
+    size_t at = 0;
+    for (const Window& window : set_.windows_of(question)) {
+      const size_t values = 2 * static_cast<size_t>(window.length);
+      loss_ += window_loss(window, scores.subspan(at, values));
+      at += values;
+      ++windows_;
+    }
+    const std::string said =
+        best_answers(set_, question, scores, options_)[0].text;
+    const auto& right = set_.questions[static_cast<size_t>(question)].answers;
+    f1_ += f1_score(said, right);
+    exact_ += exact_match(said, right);
+    ++questions_;
+  }
+
+  const Setup& setup_;
+  SetPart part_;
+  const QuestionSet& set_;
+  AnswerOptions options_;
+  std::unique_ptr<BatchSource> batches_;
+  std::vector<float> scores_;
+  double loss_ = 0, f1_ = 0, exact_ = 0, windows_ = 0, questions_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Judge> QuestionProblem::make_judge(const Setup& setup,
+                                                   SetPart part) const {
+  return std::make_unique<QuestionJudge>(
+      setup, part, set(part), answers_,
+      make_batches(setup, part, setup.options.eval.batch));
+}
+
+void QuestionProblem::check_output(const fs::path& output) const {
+  if (output.extension() != ".json")
+    fail(ExitCode::kUsage,
+         "--output={}: a name ending in .json; the n-best answers go to "
+         "NAME.n_best.json beside it",
+         output.string());
+}
+
+std::string QuestionProblem::predict(const Setup& setup,
+                                     const ReplicaView& model,
+                                     const fs::path& output) const {
+  const SetPart part = evaluated_part(setup.options);
+  const QuestionSet& from = set(part);
+  const auto batches = make_batches(setup, part, setup.options.eval.batch);
+  std::vector<QuestionAnswers> all;
+  double f1 = 0, exact = 0;
+  const auto answer = [&](int64_t question, std::span<const float> of_it) {
+    const Question& asked = from.questions[static_cast<size_t>(question)];
+    all.push_back({asked.id, best_answers(from, question, of_it, answers_)});
+    const std::string& said = all.back().answers[0].text;
+    f1 += f1_score(said, asked.answers);
+    exact += exact_match(said, asked.answers);
+  };
+  std::vector<float> scores;
+  for (const auto& batch : evaluation_batches(setup, part)) {
+    scores.clear();
+    setup.model->predict(*setup.context, model, batches->get(batch), scores);
+    for_questions(from, batch, scores, answer);
+  }
+  // Of an empty text there is no window.
+  if (part == SetPart::kTest)
+    for (size_t question = 0; question < from.questions.size(); ++question)
+      if (from.windows_of(static_cast<int64_t>(question)).empty())
+        answer(static_cast<int64_t>(question), {});
+  fs::path n_best = output;
+  n_best.replace_extension(".n_best.json");
+  write_predictions(output, all);
+  write_n_best(n_best, all);
+  const auto percent = 100 / static_cast<double>(all.size());
+  return fmt::format(
+      "{} answers to the {} set (n-best in {}), in percent: f1 {:.4f}, "
+      "exact_match {:.4f}",
+      all.size(), setup.options.eval.on, n_best.string(), percent * f1,
+      percent * exact);
+}
+
+}  // namespace syncopate

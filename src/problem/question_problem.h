@@ -1,0 +1,45 @@
+// Questions about texts (SQuAD): batches of token windows, answers, exact match
+// and F1.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "data/answers.h"
+#include "data/question_set.h"
+#include "problem/problem.h"
+
+namespace syncopate {
+
+class QuestionProblem final : public Problem {
+ public:
+  QuestionProblem(const Options& options, int threads);
+
+  SampleSpec spec() const override;
+  SampleTable training_samples() const override;
+  SampleTable test_samples() const override;
+  std::string source() const override { return data_.source; }
+  std::string digest() const override { return data_.digest; }
+  int64_t memory_bytes() const override;
+  std::string describe() const override;
+  std::string check() const override { return ""; }  // loading reads all
+  std::unique_ptr<BatchSource> make_batches(const Setup& setup,
+                                            SetPart part,
+                                            int64_t max_samples) const override;
+  std::vector<MetricInfo> metrics() const override;
+  std::unique_ptr<Judge> make_judge(const Setup& setup,
+                                    SetPart part) const override;
+  void check_output(const fs::path& output) const override;
+  // predictions.json, and beside it its n-best companion.
+  std::string predict(const Setup& setup,
+                      const ReplicaView& model,
+                      const fs::path& output) const override;
+
+  const QuestionSet& set(SetPart part) const {
+    return part == SetPart::kTest ? data_.test : data_.train;
+  }
+
+ private:
+  QuestionData data_;
+  AnswerOptions answers_;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,26 @@
+// What a process builds from its input for training and evaluation, beside the
+// data: device, network, and the order of the training samples.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "config/options.h"
+#include "data/loader.h"
+#include "models/model.h"
+#include "ops/context.h"
+
+namespace syncopate {
+
+struct Setup {
+  Options options;
+  int threads = 1;  // of a worker
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<Context> context;
+  Split split;
+  std::unique_ptr<Sampler> sampler;
+  std::unique_ptr<Model> model;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,170 @@
+#include "train/checkpoint_model.h"
+
+#include <algorithm>
+
+#include "checkpoint/agreement.h"
+#include "checkpoint/checkpoint.h"
+#include "config/keys.h"
+#include "train/evaluator.h"
+
+namespace syncopate {
+namespace {
+
+FoundCheckpoint find(const fs::path& path) {
+  if (!fs::exists(path))
+    fail(ExitCode::kInputMissing, "{}: no such checkpoint", path.string());
+  if (fs::exists(path / "manifest.json")) return verify_checkpoint(path);
+  for (const fs::path& folder : {path / "checkpoints", path})
+    if (fs::is_directory(folder))
+      if (auto found = find_newest_checkpoint(folder)) return *found;
+  fail(ExitCode::kInputMissing, "{}: holds no checkpoint", path.string());
+}
+
+// A flat range as `worker` had it at the checkpoint, or as all did.
+std::vector<float> load_range(const FoundCheckpoint& found,
+                              const std::string& name,
+                              const ParameterTable& table,
+                              int worker) {
+  std::vector<float> values(table.num_elems());
+  if (values.empty()) return values;
+  const Owner owner = has_state(found, Owner::kShared, worker, name)
+                          ? Owner::kShared
+                          : Owner::kWorker;
+  load_some_state(found, worker, [&](StateVisitor& visitor) {
+    visitor.visit_range(owner, name, table, values);
+  });
+  return values;
+}
+
+// Sums, then the mean, of what several workers had.
+class Mean {
+ public:
+  void add(const std::vector<float>& values) {
+    sums_.resize(values.size(), 0.0);
+    for (size_t i = 0; i < values.size(); ++i) sums_[i] += values[i];
+    ++count_;
+  }
+  std::vector<float> get() const {
+    std::vector<float> mean;
+    for (const double sum : sums_)
+      mean.push_back(static_cast<float>(sum / count_));
+    return mean;
+  }
+
+ private:
+  std::vector<double> sums_;
+  int count_ = 0;
+};
+
+// Whether one file has all of the model.
+bool is_shared_by_all(const FoundCheckpoint& found, const Model& network) {
+  return has_state(found, Owner::kShared, 0, "parameters") &&
+         (network.buffers().num_elems() == 0 ||
+          has_state(found, Owner::kShared, 0, "buffers"));
+}
+
+}  // namespace
+
+std::optional<SavedRun> saved_network(const fs::path& path) {
+  std::vector<fs::path> folders = {path};
+  for (const fs::path& inside : {path / "checkpoints", path})
+    if (fs::is_directory(inside))
+      for (const fs::path& folder : checkpoint_folders(inside))
+        folders.push_back(folder);
+  for (const fs::path& folder : folders) {
+    if (!fs::exists(folder / "manifest.json")) continue;
+    const Outcome outcome = attempt([&] { read_checkpoint_facts(folder); });
+    if (!outcome.ok()) continue;
+    SavedRun saved;
+    saved.input = {read_checkpoint_facts(folder).input,
+                   SavedInput::Take::kModel};
+    return saved;
+  }
+  return std::nullopt;
+}
+
+void refuse_other_network(const Engine& engine, const FoundCheckpoint& found) {
+  for (const auto& [key, value] : found.facts.input) {
+    const Key* known = find_key(key);
+    if (!key.starts_with("model.") ||
+        (known != nullptr && known->on_resume == OnResume::kMayChange))
+      continue;
+    const auto mine = engine.input.resolved.find(key);
+    if (mine == engine.input.resolved.end() || mine->second != value)
+      fail(ExitCode::kBadInput, "{}: {}: the checkpoint has {}, the input {}",
+           found.folder.string(), key, value,
+           mine == engine.input.resolved.end() ? "none" : mine->second);
+  }
+}
+
+void average_model(const FoundCheckpoint& found,
+                   const Model& network,
+                   std::span<float> parameters,
+                   std::span<float> buffers) {
+  const int files = is_shared_by_all(found, network) ? 1 : found.facts.workers;
+  Mean mean_parameters, mean_buffers;
+  for (int worker = 0; worker < files; ++worker) {
+    mean_parameters.add(
+        load_range(found, "parameters", network.parameters(), worker));
+    mean_buffers.add(load_range(found, "buffers", network.buffers(), worker));
+  }
+  std::ranges::copy(mean_parameters.get(), parameters.begin());
+  std::ranges::copy(mean_buffers.get(), buffers.begin());
+}
+
+CheckpointModels load_models(const Engine& engine,
+                             const std::string& path,
+                             Log& log) {
+  const FoundCheckpoint found = find(path);
+  for (const std::string& warning : found.warnings) log.warning(warning);
+  refuse_other_network(engine, found);
+  const auto data = found.facts.extra.find("data");
+  if (data != found.facts.extra.end() &&
+      data->second != engine.problem->digest())
+    log.warning("not the data that " + found.folder.string() +
+                " was trained on");
+  engine.problem->restore(*engine.context, found.facts.extra);
+
+  const Model& network = *engine.model;
+  const std::string& which = engine.options.eval.model;
+  const bool wants_each = which == "each" || which == "each_and_average";
+  const bool wants_centre = which == "centre";
+  if (wants_centre && !has_state(found, Owner::kShared, 0, "centre"))
+    fail(ExitCode::kBadInput,
+         "{}: has no centre, expected eval.model = average, rank0 or each",
+         found.folder.string());
+  const bool is_shared = is_shared_by_all(found, network);
+  const int files = is_shared || which == "rank0" ? 1 : found.facts.workers;
+
+  CheckpointModels all{found.folder.string(), {}};
+  const auto add_model = [&](const std::vector<float>& parameters,
+                             const std::vector<float>& buffers) {
+    Device& device = *engine.device;
+    Stream& stream = *engine.stream;
+    all.models.push_back({{device, stream, std::ssize(parameters)},
+                          {device, stream, std::ssize(buffers)}});
+    all.models.back().parameters.assign(parameters);
+    all.models.back().buffers.assign(buffers);
+  };
+  Mean parameters, buffers;
+  for (int worker = 0; worker < files; ++worker) {
+    const std::vector<float> own_parameters =
+        load_range(found, wants_centre ? "centre" : "parameters",
+                   network.parameters(), worker);
+    const std::vector<float> own_buffers =
+        load_range(found, "buffers", network.buffers(), worker);
+    if (wants_each) {
+      add_model(own_parameters, own_buffers);
+    } else {
+      parameters.add(own_parameters);
+      buffers.add(own_buffers);
+    }
+  }
+  if (!wants_each) add_model(parameters.get(), buffers.get());
+  if (engine.options.eval.batchnorm == "recomputed")
+    for (CheckpointModel& one : all.models)
+      recompute_statistics(engine, one.view());
+  return all;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,320 @@
+#include "train/engine.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/text.h"
+#include "base/thread.h"
+#include "train/audit.h"
+#include "train/memory_plan.h"
+
+namespace syncopate {
+namespace {
+
+int64_t whole_steps(const Length& length, double steps_per_epoch) {
+  return static_cast<int64_t>(std::llround(length.steps(steps_per_epoch)));
+}
+
+// A period of less than a step would be never; an asked-for one is at least 1.
+int64_t period_steps(const Length& length, double steps_per_epoch) {
+  return length.value > 0
+             ? std::max<int64_t>(1, whole_steps(length, steps_per_epoch))
+             : 0;
+}
+
+RunPlan make_plan(const Options& options, const Sampler& sampler) {
+  RunPlan plan;
+  plan.batches_per_epoch = sampler.batches_per_epoch();
+  plan.steps_per_epoch = static_cast<double>(plan.batches_per_epoch) /
+                         static_cast<double>(options.data.accumulate);
+  const double per_epoch = plan.steps_per_epoch;
+  plan.total_steps = options.run.steps > 0 ? options.run.steps : INT64_MAX;
+  if (options.run.epochs > 0)
+    plan.total_steps = std::min<int64_t>(
+        plan.total_steps,
+        static_cast<int64_t>(std::ceil(options.run.epochs * per_epoch - 1e-9)));
+  plan.stop_at = plan.total_steps;
+  if (options.run.stop_at.value > 0)
+    plan.stop_at =
+        std::min(plan.total_steps, whole_steps(options.run.stop_at, per_epoch));
+  plan.horizon = options.schedule.horizon.value > 0
+                     ? options.schedule.horizon.steps(per_epoch)
+                     : static_cast<double>(plan.total_steps);
+  plan.log_every = period_steps(options.run.log_every, per_epoch);
+  plan.eval_every = period_steps(options.eval.every, per_epoch);
+  plan.checkpoint_every = period_steps(options.checkpoint.every, per_epoch);
+  if (keeps_replicas_equal(options.sync))
+    plan.audit_every = period_steps(options.run.audit, per_epoch);
+  return plan;
+}
+
+std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
+  const int gpus = cuda_device_count();
+  if (options.run.device == "cuda" ||
+      (options.run.device == "auto" && gpus > 0))
+    return make_cuda_device(gpus > 0 ? local_rank % gpus : 0);
+  if (options.run.precision == "bf16" && !cpu_features().has_bf16)
+    fail(ExitCode::kBadInput,
+         "run.precision: bf16: this processor ({}) has no bf16 instructions "
+         "(avx512_bf16); use fp32",
+         cpu_features().model);
+  return make_cpu_device();
+}
+
+// "section.key" of an override of a phase, and whether phases may differ in it.
+bool may_differ_by_phase(const std::string& name) {
+  const std::string section = name.substr(0, name.find('.'));
+  if (name == "sync.scheme" || name == "sync.transport") return false;
+  if (section == "sync_switch" || section == "run") return false;
+  for (const char* whole :
+       {"optimizer", "schedule", "sync", "compress", "topology"})
+    if (section == whole) return true;
+  for (const SchemeInfo& info : scheme_table())
+    if (section == info.keyword) return true;
+  return false;
+}
+
+// A phase may choose something else, such as another optimizer, for which keys
+// of the whole input mean nothing: they do not count there. `own` are its own.
+void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
+  for (const auto& [name, place] : input.given) {
+    const std::string set = "--" + name + "=";
+    const bool is_own = std::any_of(
+        own.begin(), own.end(),
+        [&](const std::string& text) { return text.starts_with(set); });
+    const std::string unused = place + ": " + name + ": is used ";
+    if (!own.empty() && !is_own)
+      std::erase_if(input.errors, [&](const std::string& error) {
+        return error.starts_with(unused);
+      });
+  }
+}
+
+// What each phase runs by: the input with the phase's own keys.
+std::vector<Options> phase_options(const Engine& engine,
+                                   const std::string& path,
+                                   const std::vector<std::string>& overrides,
+                                   const SavedRun* saved) {
+  const SyncSwitchOptions& options = engine.options.sync.sync_switch;
+  const std::vector<std::string> schemes = phase_schemes(options);
+  std::vector<std::vector<std::string>> of_phase(schemes.size());
+  for (const std::string& text : options.overrides) {
+    const size_t colon = text.find(':'), equals = text.find('=');
+    const auto phase = parse_int(text.substr(0, colon));
+    if (colon == std::string::npos || equals == std::string::npos ||
+        equals < colon || !phase || *phase < 1 || *phase > std::ssize(schemes))
+      fail(ExitCode::kBadInput,
+           "{}: sync_switch.overrides: {}: expected PHASE:section.key=value "
+           "with a phase from 1 to {}",
+           path, text, schemes.size());
+    const std::string name = text.substr(colon + 1, equals - colon - 1);
+    if (!may_differ_by_phase(name))
+      fail(ExitCode::kBadInput,
+           "{}: sync_switch.overrides: {}: phases may differ in keys of "
+           "optimizer, schedule, sync (not scheme and transport), compress, "
+           "topology and of their schemes",
+           path, text);
+    of_phase[*phase - 1].push_back("--" + text.substr(colon + 1));
+  }
+  std::vector<Options> phases;
+  for (size_t phase = 0; phase < schemes.size(); ++phase) {
+    std::vector<std::string> all = overrides;
+    for (const std::string& own : of_phase[phase]) {
+      const std::string key = own.substr(0, own.find('=') + 1);
+      std::erase_if(all, [&](const std::string& earlier) {
+        return earlier.starts_with(key);
+      });
+      all.push_back(own);
+    }
+    ParsedInput input = parse_input(path, all, saved ? &saved->input : nullptr);
+    forgive_unused(input, of_phase[phase]);
+    // What the whole input has no mistake in is one of the phase's own keys.
+    for (std::string& error : input.errors) {
+      const std::string from = "command line: ";
+      if (error.starts_with(from)) error = error.substr(from.size());
+      error = fmt::format("{}: sync_switch.overrides: phase {}: {}", path,
+                          phase + 1, error);
+    }
+    refuse_errors(input);
+    input.options.data = engine.options.data;
+    input.options.sync.scheme = schemes[phase];
+    phases.push_back(input.options);
+  }
+  return phases;
+}
+
+// A rule for the momentum after a switch needs one there.
+std::string momentum_mistake(const Options& options,
+                             const Options& before,
+                             const Options& after) {
+  const std::string& rule = options.sync.sync_switch.momentum_rule;
+  const bool has_momentum =
+      after.optimizer.kind == "sgd" && after.optimizer.momentum > 0;
+  if (rule == "keep" || has_momentum ||
+      !scheme_info(before.sync.scheme).averages_gradients ||
+      scheme_info(after.sync.scheme).averages_gradients)
+    return "";
+  return fmt::format(
+      "sync_switch.momentum_rule: {}, but the optimizer after the switch has "
+      "no momentum factor, expected keep",
+      rule);
+}
+
+void plan_scheme(Engine& engine,
+                 const std::string& path,
+                 const std::vector<std::string>& overrides,
+                 const SavedRun* saved) {
+  const Options& options = engine.options;
+  if (options.sync.scheme == "sync_switch")
+    engine.phases = phase_options(engine, path, overrides, saved);
+  const auto refuse = [&](const std::string& obstacle) {
+    if (obstacle.empty()) return;
+    const std::string key = obstacle.substr(0, obstacle.find(':'));
+    const auto given = engine.input.given.find(key);
+    fail(ExitCode::kBadInput, "{}: {}",
+         given == engine.input.given.end() ? path : given->second, obstacle);
+  };
+  const auto check = [&](const Options& of) {
+    refuse(scheme_obstacle({of.sync, of.optimizer, engine.model->parameters(),
+                            engine.workers, engine.plan.total_steps}));
+  };
+  check(options);
+  for (const Options& phase : engine.phases) check(phase);
+  for (size_t i = 1; i < engine.phases.size(); ++i)
+    refuse(momentum_mistake(options, engine.phases[i - 1], engine.phases[i]));
+  if (engine.input.given.contains("run.audit") && options.run.audit.value > 0 &&
+      !keeps_replicas_equal(options.sync))
+    refuse(
+        "run.audit: sync_switch.order has a scheme under which replicas are "
+        "not equal, expected 0");
+}
+
+// The OpenMP threads of this process. libgomp ends the process with code 1 and
+// words of its own where it cannot start one, so as many as there may be at
+// once are expected first.
+void start_team(int threads) {
+  omp_set_num_threads(threads);
+  if (threads == 1) return;
+  constexpr int kOwnThreads = 3;  // watch, files, next batches
+  // A team that grows again may begin before those it gave up have ended.
+  expect_threads(2 * (threads - 1) + kOwnThreads);
+#pragma omp parallel
+  {}
+}
+
+}  // namespace
+
+double Engine::scaled_lr(const Options& of, int rank) const {
+  int neighbours = workers;  // phases may have topologies of their own
+  if (of.optimizer.lr_factor == "graph" &&
+      scheme_info(of.sync.scheme).uses_topology)
+    neighbours = make_topology(of.sync.topology, workers).scaling(rank);
+  return scaled_rate(of.optimizer, options.data.batch_of(rank), workers,
+                     neighbours);
+}
+
+Schedule Engine::schedule_of(const Options& of, int rank) const {
+  return {of.schedule, scaled_lr(of, rank), plan.horizon, plan.steps_per_epoch};
+}
+
+int64_t Engine::replica_bytes() const {
+  const ParameterTable& table = model->parameters();
+  // An optimizer keeps as much for every element; one of the whole range would
+  // take the memory that is asked about.
+  const int64_t state_a_parameter =
+      make_optimizer(*context, options.optimizer, table, 0, 1)->state_elems();
+  return 4 * ((2 + state_a_parameter) * table.num_elems() +
+              model->buffers().num_elems());
+}
+
+int64_t Engine::samples_a_step() const {
+  int64_t samples = 0;
+  for (int rank = 0; rank < workers; ++rank)
+    samples += options.data.batch_of(rank) * options.data.accumulate;
+  return samples;
+}
+
+double Engine::batch_weight(int rank) const {
+  return static_cast<double>(options.data.batch_of(rank) *
+                             options.data.accumulate * workers) /
+         static_cast<double>(samples_a_step());
+}
+
+double Engine::loss_samples(int rank) const {
+  const auto own = static_cast<double>(options.data.batch_of(rank) *
+                                       options.data.accumulate);
+  return scheme_info(options.sync.scheme).averages_gradients
+             ? own / batch_weight(rank)
+             : own;
+}
+
+std::unique_ptr<Engine> build_engine(Session& session,
+                                     const std::string& input_path,
+                                     const std::vector<std::string>& overrides,
+                                     Memory memory,
+                                     const SavedRun* saved) {
+  auto engine = std::make_unique<Engine>();
+  engine->input =
+      parse_input(input_path, overrides, saved ? &saved->input : nullptr);
+  if (saved) engine->saved = *saved;
+  check_world(engine->input, session.size());
+  refuse_errors(engine->input);
+  engine->options = engine->input.options;
+  Options& options = engine->options;
+  session.watch(options.run, "");
+  const std::vector<double>& batches = options.data.batch_by_worker;
+  if (!batches.empty())  // what memory is planned for
+    options.data.batch =
+        static_cast<int64_t>(*std::max_element(batches.begin(), batches.end()));
+
+  engine->workers = session.workers(options.run.workers);
+  engine->steps_begun.assign(engine->workers, 0);
+  engine->threads = session.threads(options.run.threads);
+  engine->length_workers = engine->workers;
+  if (saved && !saved->is_warm_start())
+    engine->length_workers = saved->length_workers;
+  if (engine->length_workers != engine->workers)
+    scale_lengths(
+        options, static_cast<double>(engine->length_workers) / engine->workers);
+  engine->input.resolved["run.workers"] = std::to_string(engine->workers);
+  engine->input.resolved["run.threads"] = std::to_string(engine->threads);
+  engine->device = make_device(options, session.local_rank());
+  const bool is_cuda = engine->device->kind() == DeviceKind::kCuda;
+  engine->input.resolved["run.device"] = is_cuda ? "cuda" : "cpu";
+  engine->stream = engine->device->make_stream();
+  engine->context = std::make_unique<Context>(
+      *engine->device, *engine->stream, engine->threads,
+      options.run.deterministic ? Determinism::kRequired : Determinism::kOff);
+
+  const auto seed = static_cast<uint64_t>(options.run.seed);
+  engine->problem = make_problem(options, engine->threads);
+  if (saved && !saved->is_warm_start() && !saved->data.empty() &&
+      saved->data != engine->problem->digest()) {
+    // Other data make it a new run, which takes the network alone.
+    SavedRun warm = *saved;
+    warm.input.take = SavedInput::Take::kModel;
+    return build_engine(session, input_path, overrides, memory, &warm);
+  }
+  const SampleTable training = engine->problem->training_samples();
+  engine->split = split_validation(options.data, training, seed);
+  engine->sampler = std::make_unique<Sampler>(
+      options.data, training, engine->split.train, engine->workers, seed);
+  engine->plan = make_plan(options, *engine->sampler);
+  engine->model =
+      make_model(options.model, engine->problem->spec(),
+                 options.run.precision == "bf16" ? DType::kBf16 : DType::kF32);
+  plan_scheme(*engine, input_path, overrides, saved);
+  if (memory == Memory::kPlanned) {
+    plan_memory(session, *engine);
+    start_team(engine->threads);
+    // Ranks that see one GPU each may share it: nobody has asked yet.
+    const int gpus = std::max(1, cuda_device_count());
+    engine->problem->prepare(*engine, (session.local_size() + gpus - 1) / gpus);
+  }
+  return engine;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,153 @@
+#include "train/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/rng.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
+#include "ops/combine.h"
+#include "ops/reduce.h"
+#include "train/audit.h"
+#include "watch/activity.h"
+
+namespace syncopate {
+
+std::unique_ptr<Judge> evaluate_batches(const Engine& engine,
+                                        SetPart part,
+                                        const ReplicaView& model,
+                                        int64_t first,
+                                        int64_t stride) {
+  std::unique_ptr<Judge> judge = engine.problem->make_judge(engine, part);
+  const auto batches = engine.problem->evaluation_batches(engine, part);
+  for (int64_t i = first; i < std::ssize(batches); i += stride) {
+    judge->add(model, batches[static_cast<size_t>(i)]);
+    activity().progress();
+  }
+  return judge;
+}
+
+void recompute_statistics(const Engine& engine, const ReplicaView& model) {
+  const int64_t size = engine.options.data.batch;
+  const int64_t count = std::min(engine.options.eval.recompute_batches,
+                                 std::ssize(engine.split.train) / size);
+  // A fixed random order: a file may be sorted by label.
+  const std::vector<int64_t> places = permutation(
+      std::ssize(engine.split.train),
+      Rng(static_cast<uint64_t>(engine.options.run.seed), Purpose::kDataOrder,
+          UINT64_MAX));  // no epoch has this number
+  std::vector<int64_t> order;
+  for (const int64_t place : places) order.push_back(engine.split.train[place]);
+  const auto batches =
+      engine.problem->make_batches(engine, SetPart::kTraining, size);
+  for (int64_t i = 0; i < count; ++i) {
+    engine.model->recompute_statistics(
+        *engine.context, model,
+        batches->get(std::span(order).subspan(i * size, size)), i);
+    activity().progress();
+  }
+}
+
+namespace {
+
+// A model of the scheme, made ready to be evaluated.
+struct EvaluatedModel {
+  DeviceVector<float> parameters, buffers;
+  ReplicaView view() { return {parameters, {}, buffers}; }
+};
+
+EvaluatedModel fetch(const Engine& engine, Scheme& scheme, EvalModel which) {
+  Device& device = *engine.device;
+  Stream& stream = *engine.stream;
+  EvaluatedModel model{{device, stream, engine.model->parameters().num_elems()},
+                       {device, stream, engine.model->buffers().num_elems()}};
+  scheme.evaluation_model(which, model.parameters, model.buffers);
+  return model;
+}
+
+void prepare(const Engine& engine, EvaluatedModel& model) {
+  if (engine.options.eval.batchnorm == "recomputed" && !model.buffers.empty())
+    recompute_statistics(engine, model.view());
+}
+
+// Workers share the batches out: all have the same model.
+std::vector<double> evaluate_shared(const Engine& engine,
+                                    SetPart part,
+                                    Endpoint& endpoint,
+                                    EvaluatedModel& model) {
+  prepare(engine, model);
+  return evaluate_batches(engine, part, model.view(), endpoint.rank(),
+                          endpoint.size())
+      ->metrics(&endpoint);
+}
+
+void evaluate_each(const Engine& engine,
+                   SetPart part,
+                   Endpoint& endpoint,
+                   EvaluatedModel& own,
+                   Evaluation& result) {
+  prepare(engine, own);
+  result.by_worker = all_gather(
+      endpoint, endpoint.world_group(),
+      evaluate_batches(engine, part, own.view(), 0, 1)->metrics(nullptr),
+      tags::kEvaluation, Traffic::kEvaluation);
+  result.metrics = mean_of(result.by_worker);
+}
+
+// `own` becomes its difference from the mean.
+double consensus_distance(const Engine& engine,
+                          Endpoint& endpoint,
+                          EvaluatedModel& own,
+                          const EvaluatedModel& mean) {
+  combine(*engine.context, own.parameters,
+          {{1, own.parameters}, {-1, mean.parameters}});
+  double squares = dot(*engine.context, own.parameters, own.parameters);
+  agree(endpoint, endpoint.world_group(), std::span(&squares, 1), Combine::kSum,
+        tags::kEvaluation, Traffic::kEvaluation);
+  return std::sqrt(squares / endpoint.size());
+}
+
+}  // namespace
+
+Evaluation evaluate_scheme(const Engine& engine,
+                           SetPart part,
+                           Endpoint& endpoint,
+                           Scheme& scheme) {
+  const std::string& which = engine.options.eval.model;
+  const bool wants_each = which == "each" || which == "each_and_average";
+  const bool wants_distance = !keeps_replicas_equal(engine.options.sync);
+  Evaluation result;
+  if (wants_each) {
+    EvaluatedModel own = fetch(engine, scheme, EvalModel::kEach);
+    evaluate_each(engine, part, endpoint, own, result);
+  }
+  if (which == "rank0") {
+    EvaluatedModel first = fetch(engine, scheme, EvalModel::kRank0);
+    result.metrics = evaluate_shared(engine, part, endpoint, first);
+  }
+  if (which == "centre") {
+    EvaluatedModel centre = fetch(engine, scheme, EvalModel::kCentre);
+    result.metrics = evaluate_shared(engine, part, endpoint, centre);
+  }
+  if ((which == "each" || which == "rank0") && !wants_distance) return result;
+  EvaluatedModel mean = fetch(engine, scheme, EvalModel::kAverage);
+  if (wants_distance) {
+    EvaluatedModel own = fetch(engine, scheme, EvalModel::kEach);
+    result.consensus_distance = consensus_distance(engine, endpoint, own, mean);
+  }
+  if (which == "average")
+    result.metrics = evaluate_shared(engine, part, endpoint, mean);
+  if (which == "each_and_average")
+    result.average = evaluate_shared(engine, part, endpoint, mean);
+  return result;
+}
+
+std::vector<double> mean_of(const std::vector<std::vector<double>>& metrics) {
+  std::vector<double> mean(metrics[0].size(), 0.0);
+  for (const std::vector<double>& one : metrics)
+    for (size_t i = 0; i < mean.size(); ++i)
+      mean[i] += one[i] / static_cast<double>(metrics.size());
+  return mean;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,184 @@
+#include "train/memory_plan.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/text.h"
+#include "run/memory_left.h"
+
+namespace syncopate {
+namespace {
+
+std::string bytes_text(int64_t bytes) {
+  return human_bytes(static_cast<double>(bytes));
+}
+
+int64_t sample_bytes(const SampleSpec& spec) {
+  struct Bytes {
+    int64_t operator()(const ImageSpec& image) const {
+      return 4 * image.C * image.H * image.W;
+    }
+    int64_t operator()(const QuestionSpec& question) const {
+      return 4 * 4 * question.max_length;
+    }
+    int64_t operator()(const ClickSpec& clicks) const {
+      return 4 * clicks.fields();
+    }
+  };
+  return std::visit(Bytes(), spec);
+}
+
+// What the run will take, in bytes.
+struct MemoryPlan {
+  int64_t batch, eval_batch;
+  int64_t activations = 0, replicas = 0, batches = 0;
+  int64_t total() const { return activations + replicas + batches; }
+};
+
+class Planner {
+ public:
+  Planner(const Session& session, Engine& engine)
+      : engine_(engine), workers_(session.size() > 1 ? 1 : engine.workers) {
+    const int64_t parameters = 4 * engine.model->parameters().num_elems();
+    const int64_t buffers = 4 * engine.model->buffers().num_elems();
+    replicas_ = workers_ * engine.replica_bytes();
+    if (engine.workers > 1) replicas_ += workers_ * parameters;  // what is sent
+    replicas_ += parameters + buffers;  // an evaluation has a model of its own
+  }
+
+  // Allocates the activations; where that fails, `is_there` is false.
+  MemoryPlan plan(int64_t batch, int64_t eval_batch, bool* is_there = nullptr) {
+    bool has_planned = true;
+    try {
+      engine_.model->plan(*engine_.context, batch, eval_batch);
+    } catch (const OutOfMemory&) {
+      has_planned = false;
+    }
+    if (is_there != nullptr) *is_there = has_planned;
+    constexpr int64_t kBatchesAWorker = 4;  // used, waiting, being made
+    const int64_t samples = workers_ * kBatchesAWorker * batch + 2 * eval_batch;
+    return {.batch = batch,
+            .eval_batch = eval_batch,
+            .activations = engine_.model->activation_bytes(),
+            .replicas = replicas_,
+            .batches = samples * sample_bytes(engine_.problem->spec())};
+  }
+
+  // The largest number up to `most` for which fits(number), which is so for
+  // all below; 0: none.
+  template <typename Fits>
+  static int64_t largest(int64_t most, const Fits& fits) {
+    int64_t low = 0;
+    while (low < most) {
+      const int64_t middle = low + (most - low + 1) / 2;
+      if (fits(middle))
+        low = middle;
+      else
+        most = middle - 1;
+    }
+    return low;
+  }
+
+  // Bytes without which no run was seen to end well, beside the plan: under a
+  // limit of addresses, libraries that get none end the process as they like.
+  int64_t least_unplanned_bytes(const MemoryLeft& left) const {
+    if (!left.is_address_space) return 0;
+    return (44 + 8 * (workers_ + engine_.threads)) * (int64_t{1} << 20);
+  }
+
+  // What fits into `left` with room for what is not planned. eval_batch is kept
+  // where that is possible.
+  std::optional<MemoryPlan> fitting(const MemoryLeft& left) {
+    const Options& options = engine_.options;
+    const int64_t room = left.bytes - unplanned_bytes(left);
+    const auto fits = [&](int64_t batch, int64_t eval_batch) {
+      const int64_t total = plan(batch, eval_batch).total();
+      // Measured: libraries work in a quarter of it, or less.
+      return total + total / 4 <= room;
+    };
+    const int64_t eval_batch = largest(
+        options.eval.batch, [&](int64_t size) { return fits(1, size); });
+    if (eval_batch == 0) return std::nullopt;
+    const int64_t batch = largest(options.data.batch, [&](int64_t size) {
+      return fits(size, eval_batch);
+    });
+    return plan(batch, eval_batch);
+  }
+
+ private:
+  // From the smallest limits under which small networks run, and some more. For
+  // each thread malloc reserves 64 MiB of addresses, its stack takes 8; a
+  // worker has a thread that prepares batches.
+  int64_t unplanned_bytes(const MemoryLeft& left) const {
+    int64_t mib = 50 + 20 * workers_ + 9 * engine_.threads;
+    if (left.is_address_space) mib = 132 + 72 * (workers_ + engine_.threads);
+    // What libraries work in on a GPU.
+    if (engine_.device->kind() == DeviceKind::kCuda) mib = 400;
+    return mib * (int64_t{1} << 20);
+  }
+
+  Engine& engine_;
+  int64_t workers_;  // in this process
+  int64_t replicas_ = 0;
+};
+
+std::string advice(const Engine& engine,
+                   const std::optional<MemoryPlan>& plan) {
+  if (!plan) return "a batch of 1 may not fit either";
+  std::string text = fmt::format("data.batch = {}", plan->batch);
+  if (plan->eval_batch != engine.options.eval.batch)
+    text += fmt::format(" with eval.batch = {}", plan->eval_batch);
+  return text + " fits";
+}
+
+std::string text_of(const MemoryPlan& plan) {
+  return fmt::format("{} (activations {}, replicas {}, batches {})",
+                     bytes_text(plan.total()), bytes_text(plan.activations),
+                     bytes_text(plan.replicas), bytes_text(plan.batches));
+}
+
+}  // namespace
+
+void plan_memory(const Session& session, Engine& engine) {
+  const bool is_cuda = engine.device->kind() == DeviceKind::kCuda;
+  const MemoryLeft left =
+      is_cuda ? MemoryLeft{engine.device->free_bytes(), "the memory of the GPU"}
+              : host_memory_left(session.local_size());
+  Planner planner(session, engine);
+  bool is_there = false;
+  const MemoryPlan wanted = planner.plan(engine.options.data.batch,
+                                         engine.options.eval.batch, &is_there);
+  const int64_t unplanned = planner.least_unplanned_bytes(left);
+  if (is_there && wanted.total() + unplanned <= left.bytes) return;
+  std::string needed = text_of(wanted);
+  if (unplanned > 0)
+    needed +=
+        fmt::format(" and {} for libraries and stacks", bytes_text(unplanned));
+  engine.memory_shortage = fmt::format(
+      "data.batch: {} with eval.batch = {}: out of memory: {} needed, {} left "
+      "by {}; {}",
+      wanted.batch, wanted.eval_batch, needed, bytes_text(left.bytes),
+      left.limit, advice(engine, planner.fitting(left)));
+  if (!is_there) fail(ExitCode::kBadInput, "{}", engine.memory_shortage);
+  planner.plan(wanted.batch, wanted.eval_batch);  // smaller ones were tried
+}
+
+std::string out_of_memory_line(const Session& session, Engine& engine) {
+  Planner planner(session, engine);
+  const MemoryPlan planned =
+      planner.plan(engine.options.data.batch, engine.options.eval.batch);
+  const int64_t eval_batch = std::max<int64_t>(1, planned.eval_batch / 2);
+  const int64_t batch = Planner::largest(planned.batch, [&](int64_t size) {
+    return planner.plan(size, eval_batch).total() <= planned.total() / 2;
+  });
+  std::string advice = "most of it does not depend on the batch";
+  if (batch > 0)
+    advice = fmt::format("data.batch = {} with eval.batch = {} needs half",
+                         batch, eval_batch);
+  return fmt::format(
+      "out of memory: {} planned, and what libraries take "
+      "beside that; {}",
+      text_of(planned), advice);
+}
+
+}  // namespace syncopate

@@ -1,0 +1,401 @@
+#include "train/recorder.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int kPayload = static_cast<int>(Traffic::kPayload);
+constexpr int kControl = static_cast<int>(Traffic::kControl);
+
+}  // namespace
+
+Recorder::Recorder(Session& session,
+                   const Engine& engine,
+                   Endpoint& endpoint,
+                   Scheme& scheme,
+                   const Replica& replica,
+                   Results* results)
+    : session_(session),
+      engine_(engine),
+      endpoint_(endpoint),
+      scheme_(scheme),
+      replica_(replica),
+      results_(results),
+      metrics_(engine.model->metrics()),
+      eval_metrics_(engine.problem->metrics()),
+      series_(scheme.series()) {
+  sums_.values.assign(metrics_.size(), 0.0);
+  if (!results_) return;
+  if (engine.options.optimizer.weight_decay > 0)
+    decay_term_ = std::make_unique<DecayTerm>(
+        *engine.context, engine.options.optimizer, engine.model->parameters());
+  declare_tables();
+  declare_series();
+}
+
+void Recorder::metrics(const MetricSums& sums) {
+  sums_.add(sums);
+}
+
+void Recorder::step_done(double compute_s, const SyncTimes& times) {
+  compute_s_ += compute_s;
+  times_.exposed_s += times.exposed_s;
+  times_.overlapped_s += times.overlapped_s;
+  times_.wait_s += times.wait_s;
+}
+
+void Recorder::start_clock() {
+  clock_started_s_ = monotonic_s();
+}
+
+double Recorder::running_time_s() const {
+  return clock_started_s_ > 0 ? time_s_ + monotonic_s() - clock_started_s_
+                              : time_s_;
+}
+
+void Recorder::stop_clock() {
+  time_s_ = running_time_s();
+  clock_started_s_ = 0;
+  // For a resume: rows tell the clock only at their own steps.
+  if (results_)
+    results_->provenance("training_ms",
+                         static_cast<int64_t>(std::llround(1e3 * time_s_)));
+}
+
+void Recorder::forget_earlier_process(int64_t worker_steps) {
+  run_compute_s_ = -compute_s_;
+  run_times_ = {-times_.exposed_s, -times_.overlapped_s, -times_.wait_s};
+  run_samples_ = -sums_.samples;
+  const int64_t every = engine_.plan.log_every * endpoint_.size();
+  rows_closed_ = every > 0 ? worker_steps / every : 0;
+  last_row_ended_ = rows_closed_ * every;
+}
+
+void Recorder::resume_clock(int64_t step) {
+  last_log_step_ = step;
+  time_s_ = 1e-3 * static_cast<double>(
+                       results_->provenance_integer("training_ms").value_or(0));
+  resumed_time_s_ = last_row_time_s_ = time_s_;
+}
+
+double Recorder::virtual_s() const {
+  return endpoint_.has_virtual_time()
+             ? endpoint_.now()
+             : std::numeric_limits<double>::quiet_NaN();
+}
+
+void Recorder::forget_traffic() {
+  base_ = endpoint_.traffic();
+}
+
+// The figures that each worker sends for a row: metric sums, then these.
+enum Figure {
+  kSamples,
+  kCompute,
+  kExposed,
+  kOverlapped,
+  kWait,
+  kBytes,
+  kMessages,
+  kControlBytes,
+  kVirtual,
+  kNumFigures
+};
+
+size_t Recorder::num_figures() const {
+  size_t figures = metrics_.size() + kNumFigures;
+  for (const SeriesInfo& info : series_) figures += info.width;
+  return figures;
+}
+
+bool Recorder::is_row_over(int64_t worker_steps) const {
+  const int64_t every = engine_.plan.log_every * endpoint_.size();
+  return every > 0 && worker_steps >= (rows_closed_ + 1) * every;
+}
+
+void Recorder::close_rows(int64_t worker_steps, double rate) {
+  while (is_row_over(worker_steps)) {
+    ++rows_closed_;
+    const int64_t step = rows_closed_ * engine_.plan.log_every;
+    close_row({step, step * endpoint_.size(), rate});
+  }
+}
+
+void Recorder::close_last_row(const Position& at) {
+  if (at.worker_steps > last_row_ended_) close_row(at);
+}
+
+void Recorder::close_row(const Position& at) {
+  if (endpoint_.rank() != 0) write_all_rows();  // they were sent long ago
+  auto row = std::make_unique<OpenRow>();
+  row->at = at;
+  row->time_s = running_time_s();
+  const TrafficCounters now = endpoint_.traffic();
+  const auto since = [](int64_t value, int64_t base) {
+    return static_cast<double>(value - base);
+  };
+  row->mine = sums_.values;
+  row->mine.insert(
+      row->mine.end(),
+      {sums_.samples, compute_s_, times_.exposed_s, times_.overlapped_s,
+       times_.wait_s,
+       since(now.bytes_sent[kPayload], base_.bytes_sent[kPayload]),
+       since(now.messages_sent[kPayload], base_.messages_sent[kPayload]),
+       since(now.bytes_sent[kControl], base_.bytes_sent[kControl]),
+       virtual_s()});
+  const std::vector<double> series = scheme_.take_series();
+  row->mine.insert(row->mine.end(), series.begin(), series.end());
+  CHECK(row->mine.size() == num_figures());
+  if (decay_term_) row->decay_term = decay_term_->start(replica_.parameters);
+  base_ = now;
+  run_compute_s_ += compute_s_;
+  run_times_.add(times_);
+  run_samples_ += sums_.samples;
+  compute_s_ = 0;
+  times_ = {};
+  sums_ = {std::vector<double>(metrics_.size(), 0.0), 0.0};
+  last_row_ended_ = at.worker_steps;
+
+  OpenRow& open = *row;
+  if (endpoint_.rank() == 0)
+    open.others.assign(endpoint_.size() - 1,
+                       std::vector<double>(open.mine.size()));
+  open.task = endpoint_.start("row", [&open](Endpoint& endpoint) {
+    if (endpoint.rank() != 0) {
+      const std::span<const double> values = open.mine;
+      endpoint.wait(endpoint.isend(bytes_view(values), 0, tags::kResults,
+                                   Traffic::kControl));
+      return;
+    }
+    std::vector<Request> arrivals;
+    for (int rank = 1; rank < endpoint.size(); ++rank)
+      arrivals.push_back(
+          endpoint.irecv(bytes_span(std::span<double>(open.others[rank - 1])),
+                         rank, tags::kResults));
+    for (const Request& arrival : arrivals) endpoint.wait(arrival);
+  });
+  open_rows_.push_back(std::move(row));
+}
+
+void Recorder::write_rows() {
+  if (endpoint_.rank() != 0) return;
+  const bool is_alone = endpoint_.size() == 1;  // has nobody to hear of
+  while (!open_rows_.empty() &&
+         (is_alone || endpoint_.done(open_rows_.front()->task))) {
+    endpoint_.join(open_rows_.front()->task);
+    if (results_) write(*open_rows_.front());
+    open_rows_.pop_front();
+  }
+}
+
+void Recorder::write_all_rows() {
+  for (const auto& row : open_rows_) {
+    endpoint_.join(row->task);
+    if (results_) write(*row);
+  }
+  open_rows_.clear();
+}
+
+void Recorder::write(const OpenRow& row) {
+  const size_t num_metrics = metrics_.size();
+  std::vector<std::vector<double>> by_worker = {row.mine};
+  by_worker.insert(by_worker.end(), row.others.begin(), row.others.end());
+  std::vector<double> total(num_metrics + kNumFigures, 0.0);
+  double virtual_s = by_worker[0][num_metrics + kVirtual];
+  for (const auto& worker : by_worker) {
+    for (size_t i = 0; i < total.size(); ++i) total[i] += worker[i];
+    virtual_s = std::max(virtual_s, worker[num_metrics + kVirtual]);
+  }
+  const double samples = total[num_metrics + kSamples];
+  total_samples_ += samples;
+  total_bytes_ += total[num_metrics + kBytes];
+  total_messages_ += total[num_metrics + kMessages];
+  total_control_ += total[num_metrics + kControlBytes];
+
+  const std::vector<double> position = {
+      static_cast<double>(row.at.step),
+      static_cast<double>(row.at.worker_steps),
+      static_cast<double>(row.at.step) / engine_.plan.steps_per_epoch};
+  std::vector<double> means;
+  for (size_t i = 0; i < num_metrics; ++i) means.push_back(total[i] / samples);
+
+  std::vector<double> train = position;
+  for (const double value : {total_samples_, row.time_s, virtual_s})
+    train.push_back(value);
+  train.insert(train.end(), means.begin(), means.end());
+  train.push_back(row.at.rate);
+  if (row.decay_term) train.push_back(row.decay_term->get());
+  for (const auto& worker : by_worker)
+    train.push_back(worker[0] / worker[num_metrics + kSamples]);
+  results_->table("train").append(train);
+
+  std::vector<double> comm = position;
+  comm.push_back(row.time_s);
+  for (Figure figure : {kBytes, kMessages, kControlBytes, kCompute, kExposed,
+                        kOverlapped, kWait})
+    for (const auto& worker : by_worker)
+      comm.push_back(worker[num_metrics + figure]);
+  results_->table("comm").append(comm);
+  write_series(position, by_worker);
+
+  log_row(row.at, means, row, samples, virtual_s,
+          total[num_metrics + kExposed] / endpoint_.size(),
+          total[num_metrics + kCompute] / endpoint_.size());
+  results_->commit_if_due();
+}
+
+void Recorder::write_series(const std::vector<double>& position,
+                            const std::vector<std::vector<double>>& by_worker) {
+  if (series_.empty()) return;
+  std::vector<double> values = position;
+  size_t first = metrics_.size() + kNumFigures;
+  for (const SeriesInfo& info : series_) {
+    std::vector<double> combined = {};
+    for (const auto& worker : by_worker) {
+      const auto begin = worker.begin() + static_cast<int64_t>(first);
+      const std::vector<double> own(begin, begin + info.width);
+      if (info.over == SeriesInfo::Over::kWorkers || combined.empty()) {
+        combined.insert(combined.end(), own.begin(), own.end());
+        continue;
+      }
+      for (size_t i = 0; i < own.size(); ++i)
+        combined[i] = info.over == SeriesInfo::Over::kMax
+                          ? std::max(combined[i], own[i])
+                          : combined[i] + own[i];
+    }
+    if (info.over == SeriesInfo::Over::kMean)
+      for (double& value : combined)
+        value /= static_cast<double>(by_worker.size());
+    values.insert(values.end(), combined.begin(), combined.end());
+    first += info.width;
+  }
+  results_->table("sync").append(values);
+}
+
+void Recorder::visit_state(StateVisitor& visitor) {
+  visitor.visit(Owner::kWorker, "since_row/metric_sums",
+                std::span<double>(sums_.values));
+  visitor.visit(Owner::kWorker, "since_row/samples",
+                std::span(&sums_.samples, 1));
+  // Virtual seconds are a part of the state, wall seconds are not.
+  std::vector<double> seconds(4, 0.0);
+  if (endpoint_.has_virtual_time())
+    seconds = {compute_s_, times_.exposed_s, times_.overlapped_s,
+               times_.wait_s};
+  visitor.visit(Owner::kWorker, "since_row/virtual_seconds",
+                std::span<double>(seconds));
+  if (endpoint_.has_virtual_time()) {
+    compute_s_ = seconds[0];
+    times_ = {seconds[1], seconds[2], seconds[3]};
+  }
+  // As differences, so that a resumed process may start counting at zero.
+  TrafficCounters since;
+  const TrafficCounters now = frozen_.value_or(endpoint_.traffic());
+  for (int kind = 0; kind < kNumTrafficKinds; ++kind) {
+    since.bytes_sent[kind] = now.bytes_sent[kind] - base_.bytes_sent[kind];
+    since.messages_sent[kind] =
+        now.messages_sent[kind] - base_.messages_sent[kind];
+  }
+  visitor.visit(Owner::kWorker, "since_row/bytes_sent",
+                std::span<int64_t>(since.bytes_sent));
+  visitor.visit(Owner::kWorker, "since_row/messages_sent",
+                std::span<int64_t>(since.messages_sent));
+  for (int kind = 0; kind < kNumTrafficKinds; ++kind) {
+    base_.bytes_sent[kind] = now.bytes_sent[kind] - since.bytes_sent[kind];
+    base_.messages_sent[kind] =
+        now.messages_sent[kind] - since.messages_sent[kind];
+  }
+  visitor.visit(Owner::kWorker, "since_start/skipped_steps",
+                std::span(&skipped_steps_, 1));
+  std::vector<double> totals = {total_samples_, total_bytes_, total_messages_,
+                                total_control_, best_metric_};
+  visitor.visit(Owner::kWorker, "since_start/totals",
+                std::span<double>(totals));
+  total_samples_ = totals[0];
+  total_bytes_ = totals[1];
+  total_messages_ = totals[2];
+  total_control_ = totals[3];
+  best_metric_ = totals[4];
+  std::vector<double> best = {average_is_best_ ? 1.0 : 0.0, test_at_best_,
+                              evaluations_};
+  visitor.visit(Owner::kWorker, "since_start/best", std::span<double>(best));
+  average_is_best_ = best[0] > 0;
+  test_at_best_ = best[1];
+  evaluations_ = best[2];
+}
+
+// With what came after the last row.
+Recorder::EndFigures Recorder::end_figures() const {
+  const TrafficCounters& now = endpoint_.traffic();
+  const auto since = [](int64_t value, int64_t base) {
+    return static_cast<double>(value - base);
+  };
+  return {
+      .compute_s = run_compute_s_ + compute_s_,
+      .exposed_s = run_times_.exposed_s + times_.exposed_s,
+      .wait_s = run_times_.wait_s + times_.wait_s,
+      .overlapped_s = run_times_.overlapped_s + times_.overlapped_s,
+      .data_wait_s = data_wait_s_,
+      .samples = run_samples_ + sums_.samples,
+      .row_samples = sums_.samples,
+      .row_bytes = since(now.bytes_sent[kPayload], base_.bytes_sent[kPayload]),
+      .row_messages =
+          since(now.messages_sent[kPayload], base_.messages_sent[kPayload]),
+      .row_control_bytes =
+          since(now.bytes_sent[kControl], base_.bytes_sent[kControl]),
+      .skipped = static_cast<double>(skipped_steps_),
+      .steps = static_cast<double>(scheme_.steps_done())};
+}
+
+void Recorder::finish(const Position& at,
+                      const std::string& how,
+                      const std::string& stopped_by) {
+  using Numbers = std::array<double, sizeof(EndFigures) / sizeof(double)>;
+  const auto mine = std::bit_cast<Numbers>(end_figures());
+  std::vector<std::vector<double>> all;
+  uncounted([&] {
+    all = all_gather(endpoint_, endpoint_.world_group(),
+                     std::vector<double>(mine.begin(), mine.end()),
+                     tags::kResults, Traffic::kControl);
+  });
+  if (!results_) return;
+  const double trained_s = time_s_ - resumed_time_s_;
+  Totals totals{.samples = total_samples_,
+                .samples_per_s = 0,
+                .trained_s = trained_s,
+                .bytes = total_bytes_,
+                .messages = total_messages_,
+                .control_bytes = total_control_,
+                .skipped = 0};
+  double samples = 0;  // since this start
+  std::vector<EndFigures> by_worker;
+  for (const std::vector<double>& values : all) {
+    Numbers numbers;
+    std::copy_n(values.begin(), numbers.size(), numbers.begin());
+    const auto& worker =
+        by_worker.emplace_back(std::bit_cast<EndFigures>(numbers));
+    samples += worker.samples;
+    totals.samples += worker.row_samples;
+    totals.bytes += worker.row_bytes;
+    totals.messages += worker.row_messages;
+    totals.control_bytes += worker.row_control_bytes;
+    totals.skipped += worker.skipped;
+  }
+  if (trained_s > 0) totals.samples_per_s = samples / trained_s;
+  log_end(at, stopped_by == "none" ? how : how + " by " + stopped_by, by_worker,
+          totals);
+  summarize(how, stopped_by, totals);
+}
+
+}  // namespace syncopate

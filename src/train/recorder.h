@@ -1,0 +1,198 @@
+// What a worker did since the last row, and how it becomes rows of results.h5
+// and lines of the log. Rank 0 writes; the others send it their figures, each
+// when it gets past the row's end: nobody waits for a row.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/results.h"
+#include "run/session.h"
+#include "sync/scheme.h"
+#include "train/decay_term.h"
+#include "train/engine.h"
+#include "train/evaluator.h"
+
+namespace syncopate {
+
+// Where training stands, at a boundary between two steps.
+struct Position {
+  int64_t step = 0;  // worker_steps / N
+  int64_t worker_steps = 0;
+  double rate = 0;  // of the step before
+};
+
+class Recorder {
+ public:
+  // `replica`: this worker's. `results` is null on all ranks but 0.
+  Recorder(Session& session,
+           const Engine& engine,
+           Endpoint& endpoint,
+           Scheme& scheme,
+           const Replica& replica,
+           Results* results);
+
+  // One step of this worker: the seconds of its forward and backward (virtual
+  // in one process), and of communication.
+  void step_done(double compute_s, const SyncTimes& times);
+  // The sums of a step, in the order of steps; before the row that counts it.
+  void metrics(const MetricSums& sums);
+  // Steps whose gradient is left out (run.on_nonfinite = skip).
+  void skipped_steps(int64_t steps) { skipped_steps_ += steps; }
+
+  // The wall clock of training stands still outside start..stop, so that
+  // evaluation and checkpoints are not counted.
+  void start_clock();
+  void stop_clock();
+  // On resume: what is pending for the next row was not done by this process.
+  void forget_earlier_process(int64_t worker_steps);
+  // On resume at `step`, rank 0: where the clock stood.
+  void resume_clock(int64_t step);
+  void waited_for_data(double seconds) { data_wait_s_ += seconds; }
+  double running_time_s() const;
+  // The virtual clock now; NaN under MPI.
+  double virtual_s() const;
+
+  // Rows of /train, /comm and /sync, and lines of the log, end at multiples of
+  // run.log_every. This worker is past the end of the current one.
+  bool is_row_over(int64_t worker_steps) const;
+  // Sends what was counted for the rows that ended by `worker_steps`; `rate` of
+  // this worker's last step.
+  void close_rows(int64_t worker_steps, double rate);
+  // At a boundary, all workers alike: the last row ends here if anything was
+  // counted since the one before.
+  void close_last_row(const Position& at);
+  // Rank 0 writes the rows for which all figures have come; at a boundary, all
+  // workers: all rows that were closed.
+  void write_rows();
+  void write_all_rows();
+  // Collective: a row of /eval. On the validation set it returns, at all
+  // workers alike, whether the score (the second metric) is the best so far; a
+  // score that is NaN never is.
+  bool evaluation(const Position& at, const Evaluation& evaluation);
+  // After an evaluation on the validation set that was the best so far: what
+  // the same models reach on the test set.
+  void test_of_best(const Position& at, const Evaluation& test);
+  // Collective. The table at the end of the log, and /summary: how the run
+  // ended and, where it was stopped, by what (name_of).
+  void finish(const Position& at,
+              const std::string& how,
+              const std::string& stopped_by = "none");
+
+  // Messages sent by `action` count in no row (checkpoints: a run that saved
+  // one more must not differ in its columns).
+  template <typename Action>
+  void uncounted(const Action& action) {
+    const TrafficCounters before = endpoint_.traffic();
+    frozen_ = before;
+    action();
+    frozen_.reset();
+    for (int kind = 0; kind < kNumTrafficKinds; ++kind) {
+      base_.bytes_sent[kind] +=
+          endpoint_.traffic().bytes_sent[kind] - before.bytes_sent[kind];
+      base_.messages_sent[kind] +=
+          endpoint_.traffic().messages_sent[kind] - before.messages_sent[kind];
+    }
+  }
+
+  // What was counted since the last row and since the start.
+  void visit_state(StateVisitor& visitor);
+  // On a fresh start: nothing was sent yet.
+  void forget_traffic();
+
+ private:
+  // A row on its way.
+  struct OpenRow {
+    Position at;
+    double time_s;
+    std::vector<double> mine;
+    std::vector<std::vector<double>> others;         // rank 0: by rank - 1
+    std::unique_ptr<DecayTerm::Pending> decay_term;  // rank 0, with decay
+    Task task;
+  };
+  void declare_tables();
+  void declare_series();
+  void close_row(const Position& at);
+  void write(const OpenRow& row);
+  void write_series(const std::vector<double>& position,
+                    const std::vector<std::vector<double>>& by_worker);
+  size_t num_figures() const;
+  // Rank 0: virtual_s of the last row of /train; none under MPI.
+  std::optional<double> last_virtual_s() const;
+  void log_row(const Position& at,
+               const std::vector<double>& means,
+               const OpenRow& row,
+               double samples,
+               double virtual_s,
+               double exposed_s,
+               double compute_s);
+  // A worker's figures at the end.
+  struct EndFigures {
+    // Since this start: seconds as in /comm.
+    double compute_s, exposed_s, wait_s, overlapped_s, data_wait_s, samples;
+    // Since the last row.
+    double row_samples, row_bytes, row_messages, row_control_bytes;
+    // Of the whole run.
+    double skipped, steps;
+  };
+  EndFigures end_figures() const;
+  struct Totals {
+    double samples, samples_per_s, trained_s, bytes, messages, control_bytes;
+    double skipped;
+  };
+  void log_end(const Position& at,
+               const std::string& how,
+               const std::vector<EndFigures>& by_worker,
+               const Totals& totals);
+  bool note_score(const Evaluation& evaluation);
+  void write_evaluation(const Position& at, const Evaluation& evaluation);
+  void summarize_best();
+  void summarize(const std::string& how,
+                 const std::string& stopped_by,
+                 const Totals& totals);
+
+  Session& session_;
+  const Engine& engine_;
+  Endpoint& endpoint_;
+  Scheme& scheme_;
+  const Replica& replica_;
+  Results* results_;
+  std::unique_ptr<DecayTerm> decay_term_;  // where parameters decay
+  std::vector<MetricInfo> metrics_;        // of training
+  std::vector<MetricInfo> eval_metrics_;   // of evaluations
+  std::vector<SeriesInfo> series_;
+  std::deque<std::unique_ptr<OpenRow>> open_rows_;
+  int64_t rows_closed_ = 0;     // ends at rows_closed_ * run.log_every
+  int64_t last_row_ended_ = 0;  // worker_steps
+
+  // Since the last row.
+  MetricSums sums_;
+  SyncTimes times_;
+  double compute_s_ = 0;
+  TrafficCounters base_;                   // counters at the last row
+  std::optional<TrafficCounters> frozen_;  // while nothing is to be counted
+  // Since the start of the run.
+  double total_samples_ = 0;
+  double total_bytes_ = 0, total_messages_ = 0, total_control_ = 0;
+  int64_t skipped_steps_ = 0;  // of this worker
+  // This process only.
+  SyncTimes run_times_;
+  double run_compute_s_ = 0, run_samples_ = 0, data_wait_s_ = 0;
+  double clock_started_s_ = 0;
+  double time_s_ = 0, last_row_time_s_ = 0, resumed_time_s_ = 0;
+  int64_t last_log_step_ = 0;
+  // Rank 0: the best score of an evaluation, whether it was the average model's
+  // (eval.model = each_and_average), the test set's score then (NaN: unknown),
+  // and the number of evaluations.
+  double best_metric_ = -1;
+  bool average_is_best_ = false;
+  double test_at_best_ = std::numeric_limits<double>::quiet_NaN();
+  double evaluations_ = 0;
+};
+
+}  // namespace syncopate

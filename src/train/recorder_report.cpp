@@ -1,0 +1,371 @@
+// What rank 0 makes of the figures: tables, lines of the log, the summary.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
+#include "train/recorder.h"
+
+namespace syncopate {
+namespace {
+
+Column real_column(std::string name,
+                   std::string unit,
+                   std::string text,
+                   int64_t width = 0) {
+  Column column;
+  column.name = std::move(name);
+  column.unit = std::move(unit);
+  column.description = std::move(text);
+  column.width = width;
+  return column;
+}
+
+Column integer_column(std::string name, std::string text, int64_t width = 0) {
+  Column column = real_column(std::move(name), "1", std::move(text), width);
+  column.is_integer = true;
+  return column;
+}
+
+Column byte_column(std::string name, std::string text, int64_t width = 0) {
+  Column column = integer_column(std::move(name), std::move(text), width);
+  column.unit = "byte";
+  return column;
+}
+
+Column time_column(std::string name, std::string text, int64_t width = 0) {
+  Column column = real_column(std::move(name), "s", std::move(text), width);
+  column.is_time = true;
+  return column;
+}
+
+void declare_position(Table& table) {
+  table.declare(integer_column("step", "worker_steps / number of workers"));
+  table.declare(
+      integer_column("worker_steps", "steps of all workers together"));
+  table.declare(real_column("epoch", "1", "passes over the training set"));
+}
+
+void declare_clocks(Table& table) {
+  table.declare(time_column(
+      "time_s", "wall time of training, without evaluation and checkpoints"));
+  Column virtual_clock = real_column(
+      "virtual_s", "s", "virtual time of the last worker; NaN under MPI");
+  table.declare(virtual_clock);
+}
+
+bool is_free_running(const SyncOptions& sync) {
+  const std::vector<std::string> schemes = schemes_in_use(sync);
+  return std::any_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
+    return scheme_info(keyword).is_free_running;
+  });
+}
+
+// "40, 10 (10 to 40)"; of many workers the extremes alone.
+std::string steps_text(const std::vector<int64_t>& steps) {
+  constexpr size_t kMaxListed = 16;
+  const auto [least, most] = std::minmax_element(steps.begin(), steps.end());
+  const std::string extremes = fmt::format("{} to {}", *least, *most);
+  if (steps.size() > kMaxListed) return extremes;
+  return fmt::format("{} ({})", fmt::join(steps, ", "), extremes);
+}
+
+}  // namespace
+
+void Recorder::declare_tables() {
+  const int64_t workers = endpoint_.size();
+  Table& train = results_->table("train");
+  declare_position(train);
+  train.declare(integer_column("samples", "samples seen by all workers"));
+  declare_clocks(train);
+  for (const MetricInfo& metric : metrics_)
+    train.declare(real_column(
+        metric.name, metric.unit,
+        metric.description + ", over the steps since the row before"));
+  train.declare(real_column("lr", "1", "learning rate of the last step"));
+  if (decay_term_)
+    train.declare(real_column(
+        "weight_decay", "1",
+        "half of optimizer.weight_decay times the sum of squares of the "
+        "parameters that decay, of worker 0's model"));
+  train.declare(real_column(
+      "loss_worker", "1",
+      "loss of each worker, NaN: no step of its own in the row", workers));
+
+  Table& eval = results_->table("eval");
+  declare_position(eval);
+  declare_clocks(eval);
+  for (const MetricInfo& metric : eval_metrics_)
+    eval.declare(real_column(metric.name, metric.unit,
+                             metric.description + ", on the set eval.on"));
+  const std::string& which = engine_.options.eval.model;
+  if (which == "each" || which == "each_and_average")
+    for (const MetricInfo& metric : eval_metrics_)
+      eval.declare(real_column(metric.name + "_worker", metric.unit,
+                               metric.description + ", of each worker's model",
+                               workers));
+  if (which == "each_and_average")
+    for (const MetricInfo& metric : eval_metrics_)
+      eval.declare(real_column(metric.name + "_average", metric.unit,
+                               metric.description + ", of the average model"));
+  eval.declare(real_column(
+      "consensus_distance", "1",
+      "sqrt(mean over workers of |x_i - mean x|^2); 0: replicas are equal"));
+
+  Table& comm = results_->table("comm");
+  declare_position(comm);
+  comm.declare(time_column("time_s", "as in /train"));
+  comm.declare(
+      byte_column("bytes_sent", "payload handed to the transport", workers));
+  comm.declare(integer_column("messages_sent", "payload messages", workers));
+  comm.declare(byte_column("control_bytes",
+                           "agreement, clocks, rows of results; models that a "
+                           "server hands out at a boundary",
+                           workers));
+  const char* clock = " (virtual in one process, wall under MPI)";
+  comm.declare(time_column(
+      "compute_s", std::string("forward and backward") + clock, workers));
+  comm.declare(time_column(
+      "exposed_s",
+      std::string("the worker stood still for messages and for others") + clock,
+      workers));
+  comm.declare(time_column(
+      "overlapped_s", std::string("communication under computation") + clock,
+      workers));
+  comm.declare(time_column(
+      "wait_s",
+      std::string(
+          "of exposed_s: for others to arrive (NCCL does not tell: NaN)") +
+          clock,
+      workers));
+}
+
+// A column a worker and value, or the workers' values combined.
+void Recorder::declare_series() {
+  if (series_.empty()) return;
+  Table& sync = results_->table("sync");
+  declare_position(sync);
+  for (const SeriesInfo& info : series_) {
+    const bool by_worker = info.over == SeriesInfo::Over::kWorkers;
+    const int64_t width =
+        by_worker ? info.width * endpoint_.size() : info.width;
+    sync.declare(real_column(info.name, info.unit, info.description,
+                             width == 1 && !by_worker ? 0 : width));
+  }
+}
+
+void Recorder::log_row(const Position& at,
+                       const std::vector<double>& means,
+                       const OpenRow& row,
+                       double samples,
+                       double virtual_s,
+                       double exposed_s,
+                       double compute_s) {
+  const double seconds = row.time_s - last_row_time_s_;
+  const auto steps =
+      static_cast<double>(std::max<int64_t>(1, at.step - last_log_step_));
+  const double left =
+      static_cast<double>(engine_.plan.stop_at - at.step) * seconds / steps;
+  last_row_time_s_ = row.time_s;
+  last_log_step_ = at.step;
+  const std::string clock =
+      endpoint_.has_virtual_time()
+          ? fmt::format("{:.1f} ms on this machine | virtual {:.1f} s",
+                        1e3 * seconds / steps, virtual_s)
+          : fmt::format("{:.1f} + {:.1f} ms compute + exposed",
+                        1e3 * compute_s / steps, 1e3 * exposed_s / steps);
+  session_.log().line(
+      "step {:>6}/{} | epoch {:6.2f} | loss {:.4f} | {} {:.4f} | lr {:.4g} | "
+      "{:.0f} samples/s | {} | ETA {}",
+      at.step, engine_.plan.stop_at,
+      static_cast<double>(at.step) / engine_.plan.steps_per_epoch, means[0],
+      metrics_.size() > 1 ? metrics_[1].name : "loss",
+      metrics_.size() > 1 ? means[1] : means[0], at.rate,
+      seconds > 0 ? samples / seconds : 0.0, clock, human_seconds(left));
+}
+
+bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
+  double is_best = results_ && note_score(evaluation) ? 1 : 0;
+  if (evaluated_part(engine_.options) == SetPart::kValidation)
+    agree(endpoint_, endpoint_.world_group(), std::span(&is_best, 1),
+          Combine::kMax, tags::kEvaluation, Traffic::kEvaluation);
+  if (results_) write_evaluation(at, evaluation);
+  return is_best > 0;
+}
+
+bool Recorder::note_score(const Evaluation& evaluation) {
+  ++evaluations_;
+  const double before = best_metric_;
+  const auto note = [&](const std::vector<double>& metrics, bool is_average) {
+    if (!(metrics[1] > best_metric_)) return;  // nor where it is NaN
+    best_metric_ = metrics[1];
+    average_is_best_ = is_average;
+  };
+  note(evaluation.metrics, false);
+  if (evaluation.average) note(*evaluation.average, true);
+  return best_metric_ > before;
+}
+
+void Recorder::test_of_best(const Position& at, const Evaluation& test) {
+  if (!results_) return;
+  test_at_best_ = average_is_best_ ? (*test.average)[1] : test.metrics[1];
+  session_.log().line(
+      "best {:>6}{} | test set | {} {:.4f} at the best validation score so far",
+      at.step,
+      std::string(std::to_string(engine_.plan.stop_at).size() + 1, ' '),
+      eval_metrics_[1].name, test_at_best_);
+}
+
+void Recorder::write_evaluation(const Position& at,
+                                const Evaluation& evaluation) {
+  if (!std::isfinite(evaluation.metrics[0]))
+    session_.log().warning(fmt::format(
+        "the loss of the evaluation at step {} is not finite", at.step));
+  std::vector<double> row = {
+      static_cast<double>(at.step), static_cast<double>(at.worker_steps),
+      static_cast<double>(at.step) / engine_.plan.steps_per_epoch, time_s_,
+      virtual_s()};
+  std::string text;
+  const auto append = [&](const std::vector<double>& values,
+                          const char* suffix) {
+    for (size_t i = 0; i < eval_metrics_.size(); ++i) {
+      const double value = values[i];
+      row.push_back(value);
+      const MetricInfo& metric = eval_metrics_[i];
+      text += fmt::format(" | {}{} {:.4f}{}", metric.name, suffix, value,
+                          metric.unit == "%" ? " %" : "");
+    }
+  };
+  append(evaluation.metrics, "");
+  for (size_t i = 0; i < eval_metrics_.size(); ++i)
+    for (const std::vector<double>& worker : evaluation.by_worker)
+      row.push_back(worker[i]);
+  if (evaluation.average) append(*evaluation.average, " of average");
+  row.push_back(evaluation.consensus_distance.value_or(0));
+  if (evaluation.consensus_distance)
+    text += fmt::format(" | consensus {:.3g}", row.back());
+  results_->table("eval").append(row);
+  session_.log().line(
+      "eval {:>6}{} | epoch {:6.2f} | {} set{}", at.step,
+      std::string(std::to_string(engine_.plan.stop_at).size() + 1, ' '),
+      static_cast<double>(at.step) / engine_.plan.steps_per_epoch,
+      engine_.options.eval.on, text);
+}
+
+std::optional<double> Recorder::last_virtual_s() const {
+  const Table& train = results_->table("train");
+  if (!endpoint_.has_virtual_time() || train.rows() == 0) return std::nullopt;
+  return train.column("virtual_s").values.back();
+}
+
+void Recorder::log_end(const Position& at,
+                       const std::string& how,
+                       const std::vector<EndFigures>& by_worker,
+                       const Totals& totals) {
+  Log& log = session_.log();
+  log.line("");
+  log.line("{}: {} steps, {:.2f} epochs", how, at.step,
+           static_cast<double>(at.step) / engine_.plan.steps_per_epoch);
+  log.line("  {:<28} {:>10} {:>10} {:>10}   {}", "section", "min", "avg", "max",
+           endpoint_.has_virtual_time()
+               ? "virtual seconds since this start, over workers"
+               : "wall seconds since this start, over workers");
+  const std::pair<const char*, double EndFigures::*> sections[] = {
+      {"compute", &EndFigures::compute_s},
+      {"communication exposed", &EndFigures::exposed_s},
+      {"  of it, for others to come", &EndFigures::wait_s},
+      {"communication overlapped", &EndFigures::overlapped_s},
+      {"waiting for data (wall)", &EndFigures::data_wait_s}};
+  for (const auto& [name, seconds] : sections) {
+    double low = by_worker[0].*seconds, high = low, sum = 0;
+    if (std::isnan(low)) continue;  // NCCL does not tell
+    for (const EndFigures& worker : by_worker) {
+      low = std::min(low, worker.*seconds);
+      high = std::max(high, worker.*seconds);
+      sum += worker.*seconds;
+    }
+    log.line("  {:<28} {:>10.3f} {:>10.3f} {:>10.3f}", name, low,
+             sum / static_cast<double>(by_worker.size()), high);
+  }
+  const std::optional<double> took = last_virtual_s();
+  log.line("  training {} of {} on this machine, {:.0f} samples/s{}",
+           human_seconds(totals.trained_s),
+           human_seconds(monotonic_s() - session_.started_s()),
+           totals.samples_per_s,
+           took ? fmt::format("; the whole run took virtual {:.1f} s", *took)
+                : std::string());
+  log.line(
+      "  the whole run sent, all workers: {} in {:.0f} messages, control "
+      "{}{}",
+      human_bytes(totals.bytes), totals.messages,
+      human_bytes(totals.control_bytes),
+      endpoint_.traffic().is_modelled ? " (native: modelled)" : "");
+  if (is_free_running(engine_.options.sync)) {
+    std::vector<int64_t> steps;
+    for (const EndFigures& worker : by_worker)
+      steps.push_back(static_cast<int64_t>(worker.steps));
+    log.line("  the whole run's steps by worker: {}", steps_text(steps));
+  }
+  if (totals.skipped > 0)
+    log.line(
+        "  steps of a worker whose gradient was not finite, and left out: "
+        "{:.0f}",
+        totals.skipped);
+}
+
+void Recorder::summarize_best() {
+  const MetricInfo& metric = eval_metrics_[1];
+  // Checkpoints of earlier versions do not tell how many there were.
+  const double evaluations = std::max(
+      evaluations_, static_cast<double>(results_->table("eval").rows()));
+  const std::string text = fmt::format("best of {} {} evaluations", evaluations,
+                                       engine_.options.eval.on);
+  if (evaluated_part(engine_.options) == SetPart::kTest) {
+    results_->summary("best_" + metric.name, best_metric_, metric.unit, text);
+    return;
+  }
+  results_->summary("best_validation_" + metric.name, best_metric_, metric.unit,
+                    text);
+  if (std::isfinite(test_at_best_))
+    results_->summary("best_" + metric.name, test_at_best_, metric.unit,
+                      "test score at the best validation score");
+}
+
+void Recorder::summarize(const std::string& how,
+                         const std::string& stopped_by,
+                         const Totals& totals) {
+  results_->ended(how, stopped_by);
+  results_->summary("samples", totals.samples, "1", "samples seen in all");
+  results_->summary("time_s", time_s_, "s", "wall time of training");
+  results_->summary("samples_per_s", totals.samples_per_s, "s-1",
+                    "samples by wall time of training, since the last start");
+  if (const std::optional<double> took = last_virtual_s())
+    results_->summary("virtual_s", *took, "s",
+                      "virtual time of the last worker");
+  results_->summary("bytes_sent", totals.bytes, "byte",
+                    "payload bytes sent by all workers");
+  results_->summary("messages_sent", totals.messages, "1",
+                    "payload messages sent by all workers");
+  results_->summary("bytes_are_modelled",
+                    endpoint_.traffic().is_modelled ? 1 : 0, "1",
+                    "1: a native collective's bytes are a formula");
+  results_->summary("skipped_gradients", totals.skipped, "1",
+                    "steps of a worker whose gradient was not finite, and left "
+                    "out (run.on_nonfinite = skip)");
+  const Table& eval = results_->table("eval");
+  if (best_metric_ >= 0) summarize_best();
+  if (eval.rows() > 0)
+    for (const MetricInfo& metric : eval_metrics_)
+      results_->summary("final_" + metric.name,
+                        eval.column(metric.name).values.back(), metric.unit,
+                        "of the last evaluation");
+  results_->summary("finished", how == "finished" ? 1 : 0, "1",
+                    "1: the run reached its last step");
+}
+
+}  // namespace syncopate

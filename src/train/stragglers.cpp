@@ -1,0 +1,67 @@
+#include "train/stragglers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "base/rng.h"
+
+namespace syncopate {
+namespace {
+
+// One value for all, or one a worker; none: 1.
+double value_of(const std::vector<double>& values, int rank) {
+  if (values.empty()) return 1;
+  return values.size() == 1 ? values[0] : values[rank];
+}
+
+}  // namespace
+
+Stragglers::Stragglers(const Options& options, int rank, int workers)
+    : options_(options.stragglers),
+      seed_(static_cast<uint64_t>(options.run.seed)),
+      rank_(rank),
+      step_s_(options.compute.step_s / value_of(options.compute.speed, rank)),
+      factor_(value_of(options.stragglers.factor, rank)),
+      episodes_(options.stragglers.episodes, workers, seed_) {}
+
+double Stragglers::delays_s(int64_t step) const {
+  double delay_s = 0;
+  const auto& delayed = options_.delay_workers;
+  const bool is_delayed =
+      std::find(delayed.begin(), delayed.end(), rank_) != delayed.end();
+  if (is_delayed && step >= options_.delay_from &&
+      (options_.delay_until == 0 || step < options_.delay_until))
+    delay_s += 1e-3 * options_.delay_ms;
+  if (options_.random == "none") return delay_s;
+  Rng rng(seed_, Purpose::kStraggler, static_cast<uint64_t>(rank_),
+          static_cast<uint64_t>(step));
+  if (rng.uniform() >= options_.random_share) return delay_s;
+  const double mean_s = 1e-3 * options_.random_ms;
+  const double u = rng.uniform();
+  if (options_.random == "uniform") return delay_s + 2 * mean_s * u;
+  if (options_.random == "exponential")
+    return delay_s - mean_s * std::log1p(-u);
+  // Pareto with exponent 2: half the mean at least, and a heavy tail.
+  return delay_s + 0.5 * mean_s / std::sqrt(1 - u);
+}
+
+Episodes::Effect Stragglers::episodes_at(int64_t step, Time now) const {
+  return episodes_.at(Episode::Kind::kCompute, rank_, now, step);
+}
+
+double Stragglers::virtual_s(int64_t step, Time now) const {
+  const Episodes::Effect episodes = episodes_at(step, now);
+  return step_s_ * factor_ * episodes.times + delays_s(step) + episodes.added_s;
+}
+
+void Stragglers::sleep(int64_t step, Time now, double computed_s) const {
+  const Episodes::Effect episodes = episodes_at(step, now);
+  const double seconds = (factor_ * episodes.times - 1) * computed_s +
+                         delays_s(step) + episodes.added_s;
+  if (seconds > 0)
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace syncopate

@@ -1,0 +1,279 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "checkpoint/agreement.h"
+#include "comm/tags.h"
+#include "train/audit.h"
+#include "train/evaluator.h"
+
+namespace syncopate {
+
+Trainer::Trainer(Session& session,
+                 Engine& engine,
+                 const RunDirectory& directory,
+                 TimeLimit& time_limit,
+                 Endpoint& endpoint,
+                 DeviceCollectives* collectives,
+                 Results* results)
+    : session_(session),
+      engine_(engine),
+      directory_(directory),
+      time_limit_(time_limit),
+      endpoint_(endpoint),
+      results_(results),
+      step_(engine, endpoint, collectives, directory.path().string()),
+      scheme_(step_.scheme()),
+      recorder_(std::make_unique<Recorder>(session,
+                                           engine,
+                                           endpoint,
+                                           scheme_,
+                                           step_.replica(),
+                                           results)) {}
+
+void Trainer::enter(Stage stage) {
+  step_.enter(stage, scheme_.steps_done());
+}
+
+// --- steps -------------------------------------------------------------------
+
+// The steps until a stop takes effect, an evaluation and a checkpoint of twice
+// their longest so far.
+double Trainer::needed_to_stop_s() const {
+  const auto lag = static_cast<double>(scheme_.stop_lag());
+  return 2 *
+         (lag * step_.longest_s() + evaluation_s_ + checkpoint_expected_s());
+}
+
+// Of a checkpoint that none has timed yet: its bytes, which are about those of
+// all replicas but for their gradients, at the speed of a busy file system.
+double Trainer::checkpoint_expected_s() const {
+  constexpr double kBytesPerSecond = 100e6;
+  if (checkpoint_s_ > 0) return checkpoint_s_;
+  const int64_t of_a_worker =
+      engine_.replica_bytes() - 4 * engine_.model->parameters().num_elems();
+  return static_cast<double>(endpoint_.size() * of_a_worker) / kBytesPerSecond;
+}
+
+// What was asked of this worker, and it tells the others. What was once asked
+// for stays.
+StopRequest Trainer::stop_request() {
+  stop_ = std::max(stop_, requested_stop());
+  if (results_) stop_ = std::max(stop_, directory_.requested());
+  if (time_limit_.is_near(needed_to_stop_s()))
+    stop_ = std::max(stop_, StopRequest::kTimeLimit);
+  return stop_;
+}
+
+void Trainer::step(const Plan& plan) {
+  const StepCost cost = step_.take(plan);
+  record_found();
+  recorder_->waited_for_data(cost.data_wait_s);
+  recorder_->step_done(cost.compute_s, cost.sync);
+}
+
+// The numbers of steps that were read from the device.
+void Trainer::record_found() {
+  const WorkerStep::Found found = step_.take_found();
+  if (!found.sums.values.empty()) recorder_->metrics(found.sums);
+  recorder_->skipped_steps(found.skipped_steps);
+}
+
+// Rows of the log do not wait for anybody: each worker closes a row when its
+// own next step is behind it.
+void Trainer::close_rows(int64_t worker_steps) {
+  if (!recorder_->is_row_over(worker_steps)) return;
+  step_.read(WorkerStep::Numbers::kArrived);
+  record_found();
+  recorder_->step_done(0, scheme_.take_times());
+  recorder_->close_rows(worker_steps, step_.rate());
+}
+
+void Trainer::print_notes() {
+  for (const std::string& note : scheme_.take_notes())
+    if (results_) session_.log().line("{}", note);
+}
+
+// Steps of this worker, until there are none left before the boundary.
+void Trainer::run_segment(const Boundary& from, int64_t until) {
+  recorder_->start_clock();
+  recorder_->uncounted([&] { step_.meet_at(from.earliest); });
+  step_.begin({from.worker_steps, until, from.earliest});
+  print_notes();
+  for (;;) {
+    const auto stop = static_cast<int>(stop_request());
+    const Plan plan = scheme_.next(step_.word(stop));
+    print_notes();
+    if (plan.stop) break;
+    close_rows(plan.worker_steps);
+    {
+      const AtStorage here;
+      recorder_->write_rows();
+      if (results_)
+        session_.log().progress(plan.worker_steps / endpoint_.size(),
+                                engine_.plan.stop_at);
+    }
+    if (plan.is_idle)
+      step_.follow(plan);
+    else
+      step(plan);
+  }
+  step_.end();
+  record_found();
+  recorder_->step_done(0, scheme_.take_times());
+  recorder_->stop_clock();
+}
+
+// --- between steps -----------------------------------------------------------
+
+// Where all stand, and what they have to say, before anything is evaluated,
+// saved or called the end. Messages at a boundary count in no row and take no
+// virtual time, so that a run may have one boundary more than another.
+Trainer::Boundary Trainer::meet() {
+  enter(Stage::kBoundary);
+  step_.check_parameters();
+  std::vector<double> said = {static_cast<double>(scheme_.steps_done()),
+                              static_cast<double>(stop_request()),
+                              step_.ended_at()};
+  const size_t num_facts = said.size();
+  const std::vector<double> seen = to_numbers(step_.diverged());
+  said.insert(said.end(), seen.begin(), seen.end());
+  Boundary here;
+  recorder_->uncounted([&] {
+    const auto all = all_gather(endpoint_, endpoint_.world_group(), said,
+                                tags::kControl, Traffic::kControl);
+    here.earliest = all[0][2];
+    for (const std::vector<double>& worker : all) {
+      here.worker_steps += static_cast<int64_t>(worker[0]);
+      here.stop = std::max(
+          here.stop, static_cast<StopRequest>(static_cast<int>(worker[1])));
+      here.earliest = std::min(here.earliest, worker[2]);
+      here.diverged =
+          first_of(here.diverged, divergence_from(worker.data() + num_facts));
+    }
+  });
+  return here;
+}
+
+// A period's end lies in (before, now].
+bool Trainer::is_due(int64_t every, int64_t before, int64_t now) const {
+  return every > 0 && now / every > before / every;
+}
+
+// The next evaluation, checkpoint or end, in worker_steps.
+int64_t Trainer::next_boundary(int64_t worker_steps) const {
+  const int64_t N = endpoint_.size();
+  int64_t until = engine_.plan.stop_at * N;
+  const int64_t audit_every = audits_have_boundaries(engine_.options.sync)
+                                  ? engine_.plan.audit_every
+                                  : 0;
+  for (const int64_t every :
+       {engine_.plan.eval_every, engine_.plan.checkpoint_every, audit_every})
+    if (every > 0)
+      until = std::min(until, (worker_steps / (every * N) + 1) * every * N);
+  return until;
+}
+
+void Trainer::evaluate(const Position& at) {
+  enter(Stage::kEvaluation);
+  const double begin = monotonic_s();
+  const SetPart part = evaluated_part(engine_.options);
+  const Evaluation evaluation =
+      evaluate_scheme(engine_, part, endpoint_, scheme_);
+  const bool is_best = recorder_->evaluation(at, evaluation);
+  if (is_best && part == SetPart::kValidation)
+    recorder_->test_of_best(
+        at, evaluate_scheme(engine_, SetPart::kTest, endpoint_, scheme_));
+  scheme_.evaluated(evaluation.metrics[0], evaluation.metrics[1]);
+  print_notes();
+  evaluation_s_ = std::max(evaluation_s_, monotonic_s() - begin);
+}
+
+void Trainer::audit(const Position& at) {
+  std::string difference;
+  recorder_->uncounted([&] {
+    difference = audit_replicas(
+        *engine_.context, endpoint_,
+        [this](StateVisitor& visitor) { scheme_.visit_state(visitor); });
+  });
+  if (difference.empty()) return;
+  recorder_->finish(at, "replicas differ", "none");
+  if (results_) results_->commit();
+  throw AgreedError(Error(
+      ExitCode::kInternal,
+      fmt::format("replicas, which {} keeps equal, are not after step {}: {} "
+                  "(a fault of memory or network; results kept, this state is "
+                  "not saved: run again to go on from the last checkpoint)",
+                  engine_.options.sync.scheme, at.step, difference)));
+}
+
+Ending Trainer::end_diverged(const Position& at, const Divergence& divergence) {
+  recorder_->finish(at, "diverged");
+  if (results_) {
+    results_->commit();
+    std::fprintf(stderr,
+                 "error: diverged: %s (results kept, this state is not "
+                 "saved)\n",
+                 divergence.text(engine_.model->parameters()).c_str());
+  }
+  return Ending::kDiverged;
+}
+
+Ending Trainer::run() {
+  enter(Stage::kStart);
+  start_or_resume();
+  Boundary here = meet();
+  const int64_t N = endpoint_.size();
+  const auto position = [&] {
+    return Position{here.worker_steps / N, here.worker_steps, step_.rate()};
+  };
+  if (here.worker_steps >= engine_.plan.stop_at * N) {
+    if (results_)
+      session_.log().line("step {} of {}: nothing left to do", position().step,
+                          engine_.plan.stop_at);
+    if (results_ && here.worker_steps >= engine_.plan.total_steps * N)
+      directory_.discard_requests(session_.log());
+    return Ending::kFinished;
+  }
+  here.stop = StopRequest::kNone;  // a step at least
+  while (here.stop <= StopRequest::kSave &&
+         position().step < engine_.plan.stop_at) {
+    const int64_t before = position().step;
+    run_segment(here, next_boundary(here.worker_steps));
+    here = meet();
+    const Position at = position();
+    const bool is_end = at.step >= engine_.plan.total_steps;
+    recorder_->close_rows(at.worker_steps, step_.rate());
+    if (is_end || here.diverged) recorder_->close_last_row(at);
+    recorder_->write_all_rows();
+    if (here.diverged) return end_diverged(at, *here.diverged);
+    const bool saves = at.step >= engine_.plan.stop_at ||
+                       here.stop != StopRequest::kNone ||
+                       is_due(engine_.plan.checkpoint_every, before, at.step);
+    // Wherever all meet, so that what is evaluated or saved was audited.
+    if (engine_.plan.audit_every > 0) audit(at);
+    if (is_end) scheme_.finish();
+    if (is_end || is_due(engine_.plan.eval_every, before, at.step))
+      evaluate(at);
+    if (saves) save(at);
+    if (here.stop == StopRequest::kSave) stop_ = StopRequest::kNone;
+    if (results_ && here.stop != StopRequest::kNone)
+      directory_.granted(here.stop, session_.log());
+  }
+  const Position at = position();
+  enter(Stage::kEnd);
+  const bool is_finished = at.step >= engine_.plan.total_steps;
+  const bool is_cut_short = at.step < engine_.plan.stop_at;
+  recorder_->finish(at, is_finished ? "finished" : "stopped",
+                    name_of(is_cut_short ? here.stop : StopRequest::kNone));
+  if (results_) results_->commit();
+  if (results_ && is_finished) directory_.discard_requests(session_.log());
+  if (!is_cut_short) return Ending::kFinished;
+  return here.stop == StopRequest::kInterrupt ? Ending::kInterrupted
+                                              : Ending::kStopped;
+}
+
+}  // namespace syncopate

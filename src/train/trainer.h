@@ -1,0 +1,99 @@
+// One worker's training, from start or resume to its end: the same straight
+// line in every world and under every scheme.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "results/results.h"
+#include "run/run_directory.h"
+#include "run/session.h"
+#include "run/signals.h"
+#include "run/time_limit.h"
+#include "train/divergence.h"
+#include "train/engine.h"
+#include "train/recorder.h"
+#include "train/worker_step.h"
+
+namespace syncopate {
+
+enum class Ending { kFinished, kStopped, kInterrupted, kDiverged };
+
+class Trainer {
+ public:
+  // `time_limit`: of the process. `collectives`: of choose_transport. `results`
+  // is null on all ranks but 0.
+  Trainer(Session& session,
+          Engine& engine,
+          const RunDirectory& directory,
+          TimeLimit& time_limit,
+          Endpoint& endpoint,
+          DeviceCollectives* collectives,
+          Results* results);
+
+  // Collective.
+  Ending run();
+
+ private:
+  // Where all workers stand when nothing is in flight.
+  struct Boundary {
+    int64_t worker_steps = 0;
+    StopRequest stop = StopRequest::kNone;
+    Time earliest = 0;                   // of their clocks
+    std::optional<Divergence> diverged;  // the first of all
+  };
+
+  void start_or_resume();
+  bool starts_anew_from(const FoundCheckpoint& found);
+  void make_first_values(const std::optional<FoundCheckpoint>& from,
+                         std::vector<float>& parameters,
+                         std::vector<float>& buffers);
+  void start_fresh(const std::optional<FoundCheckpoint>& from);
+  std::optional<FoundCheckpoint> find_checkpoint();
+  std::vector<std::string> conflicts_with(const FoundCheckpoint& found) const;
+  void load(const FoundCheckpoint& found);
+  std::string resize_obstacle() const;
+  void load_resized(const FoundCheckpoint& found);
+  void log_resized(const CheckpointFacts& then);
+  void resume(const FoundCheckpoint& found);
+  void run_segment(const Boundary& from, int64_t until);
+  void step(const Plan& plan);
+  void record_found();
+  void print_notes();
+  StopRequest stop_request();
+  void close_rows(int64_t worker_steps);
+  Boundary meet();
+  bool is_due(int64_t every, int64_t before, int64_t now) const;
+  int64_t next_boundary(int64_t worker_steps) const;
+  Ending end_diverged(const Position& at, const Divergence& divergence);
+  void audit(const Position& at);
+  void evaluate(const Position& at);
+  void save(const Position& at);
+  void warn(const std::string& text);  // nothing where it is empty
+  void visit_state(StateVisitor& visitor);
+  std::map<std::string, std::string> facts() const;
+  double needed_to_stop_s() const;
+  double checkpoint_expected_s() const;
+  void enter(Stage stage);
+
+  Session& session_;
+  Engine& engine_;
+  const RunDirectory& directory_;
+  TimeLimit& time_limit_;
+  Endpoint& endpoint_;
+  Results* results_;
+  WorkerStep step_;
+  Scheme& scheme_;  // of step_
+  std::unique_ptr<Recorder> recorder_;
+  double checkpoint_s_ = 0, evaluation_s_ = 0;  // the longest so far
+  StopRequest stop_ = StopRequest::kNone;       // asked of this worker
+  std::optional<int64_t> saved_at_;  // worker_steps of the last checkpoint
+  TaskGuard task_guard_{endpoint_};
+};
+
+}  // namespace syncopate

@@ -1,0 +1,61 @@
+// Going on with another number of workers: what each scheme's state becomes is
+// said in checkpoint/resized.h.
+#include "base/text.h"
+#include "checkpoint/resized.h"
+#include "train/trainer.h"
+
+namespace syncopate {
+
+// What cannot be said for another number of workers; empty: everything can.
+std::string Trainer::resize_obstacle() const {
+  const Options& options = engine_.options;
+  if (options.sync.scheme == "sync_switch")
+    return "phases of sync_switch, and the workers that they leave out, are "
+           "counted by worker";
+  if (options.sync.asp.record || !options.sync.asp.replay.empty())
+    return "an order of arrival that is recorded or replayed is of so many "
+           "workers";
+  if (!options.data.batch_by_worker.empty())
+    return "data.batch_by_worker is of so many workers";
+  return "";
+}
+
+// The model that all have in common goes into the replicas, from which the
+// scheme is entered; what it keeps beside them follows.
+void Trainer::load_resized(const FoundCheckpoint& found) {
+  Replica& replica = step_.replica();
+  ResizedState state(found, endpoint_.rank(), endpoint_.size());
+  state.visit_device_range(Owner::kWorker, "parameters",
+                           engine_.model->parameters(), replica.parameters);
+  state.visit_device_range(Owner::kWorker, "buffers", engine_.model->buffers(),
+                           replica.buffers);
+  replica.optimizer->visit_state(state, Owner::kWorker);
+  state.has_model();
+  scheme_.enter();
+  visit_state(state);
+  const Sampler before(engine_.options.data,
+                       engine_.problem->training_samples(), engine_.split.train,
+                       found.facts.workers,
+                       static_cast<uint64_t>(engine_.options.run.seed));
+  step_.set_batches_seen(resized_position(
+      state.of_workers("batches_seen"), before.batches_per_epoch(),
+      endpoint_.size(), engine_.sampler->batches_per_epoch()));
+}
+
+void Trainer::log_resized(const CheckpointFacts& then) {
+  session_.log().line(
+      "workers   {} before, {} now: step {} of {} workers is step {} of {}; {}",
+      then.workers, endpoint_.size(), then.step, then.workers,
+      then.worker_steps / endpoint_.size(), endpoint_.size(),
+      scheme_info(then.scheme).keeps_replicas_equal
+          ? "the model and its optimizer are as they were"
+          : "all start from the average of the model and its optimizer");
+  if (engine_.length_workers != endpoint_.size())
+    session_.log().line(
+        "lengths   in steps that a resumed run may not change are of {} "
+        "workers: of {} they count {:.4g} times",
+        engine_.length_workers, endpoint_.size(),
+        static_cast<double>(engine_.length_workers) / endpoint_.size());
+}
+
+}  // namespace syncopate

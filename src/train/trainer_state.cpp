@@ -1,0 +1,254 @@
+// Where a run starts, goes on from and is saved.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "checkpoint/agreement.h"
+#include "comm/tags.h"
+#include "train/checkpoint_model.h"
+#include "train/trainer.h"
+
+namespace syncopate {
+
+std::map<std::string, std::string> Trainer::facts() const {
+  std::map<std::string, std::string> facts = engine_.problem->facts();
+  facts["data"] = engine_.problem->digest();
+  facts["world"] = session_.size() > 1 ? "mpi" : "inproc";
+  if (engine_.length_workers != endpoint_.size())
+    facts[kLengthWorkers] = std::to_string(engine_.length_workers);
+  return facts;
+}
+
+void Trainer::visit_state(StateVisitor& visitor) {
+  step_.visit_state(visitor);
+  recorder_->visit_state(visitor);
+  step_.visit_clock(visitor);
+}
+
+void Trainer::start_or_resume() {
+  const std::optional<FoundCheckpoint> found = find_checkpoint();
+  if (!found || starts_anew_from(*found))
+    start_fresh(found);
+  else
+    resume(*found);
+  if (results_)
+    write_file_atomically(directory_.input(), echo_input(engine_.input));
+  step_.open_feed();
+}
+
+// A run goes on from its own newest checkpoint; the one that
+// checkpoint.resume names is where a run without any goes on, or starts anew.
+std::optional<FoundCheckpoint> Trainer::find_checkpoint() {
+  const std::string& mode = engine_.options.checkpoint.resume;
+  std::optional<FoundCheckpoint> found;
+  try {
+    if (mode != "none")
+      found = agree_on_checkpoint(endpoint_, directory_.checkpoints(), {});
+    if (!found && mode != "none" && mode != "auto")
+      found = agree_on_checkpoint(endpoint_, directory_.checkpoints(),
+                                  fs::path(mode));
+  } catch (const Error& error) {
+    throw AgreedError(error);  // found by all or by none
+  }
+  return found;
+}
+
+// Whether a new run starts from the model alone ("warm start"): keys or data
+// are others. Rank 0's answer.
+bool Trainer::starts_anew_from(const FoundCheckpoint& found) {
+  if (!engine_.saved || found.folder.parent_path() == directory_.checkpoints())
+    return false;
+  const auto data = found.facts.extra.find("data");
+  const bool has_other_data = data != found.facts.extra.end() &&
+                              data->second != engine_.problem->digest();
+  const bool mine = engine_.saved->is_warm_start() || has_other_data;
+  bool is_warm = false;
+  recorder_->uncounted(
+      [&] { is_warm = !share_text(endpoint_, mine ? "warm" : "").empty(); });
+  if (!is_warm || !results_) return is_warm;
+  std::vector<std::string> differences = engine_.saved->differences;
+  if (has_other_data) differences.emplace_back("other data");
+  for (std::string& line : differences)
+    line = line.substr(0, line.find(": not"));
+  const std::string start = fmt::format(
+      "warm start: a new run from the model of {} (scheme {}, step {})",
+      found.folder.string(), found.facts.scheme, found.facts.step);
+  session_.log().line("start     {}; it is not gone on, because {}", start,
+                      join(differences, "; "));
+  results_->provenance("start", start);
+  return true;
+}
+
+// The first values, at rank 0.
+void Trainer::make_first_values(const std::optional<FoundCheckpoint>& from,
+                                std::vector<float>& parameters,
+                                std::vector<float>& buffers) {
+  if (from) {
+    refuse_other_network(engine_, *from);
+    average_model(*from, *engine_.model, parameters, buffers);
+    return;
+  }
+  engine_.model->initialise(parameters, buffers,
+                            static_cast<uint64_t>(engine_.options.run.seed));
+  const std::string start = engine_.model->describe_start();
+  if (start.empty()) return;
+  session_.log().line("start     {}", start);
+  results_->provenance("start", start);
+}
+
+void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
+  if (results_) {
+    directory_.set_results_aside("results of a run that left no checkpoint",
+                                 session_.log());
+    results_->provenance("restarts", int64_t{0});
+    for (const auto& [name, value] : engine_.problem->facts()) {
+      session_.log().line("{} {}", name, value);
+      results_->provenance(name, value);
+    }
+  }
+  Replica& replica = step_.replica();
+  std::vector<float> parameters(replica.parameters.size());
+  std::vector<float> buffers(replica.buffers.size());
+  // One worker draws or reads the first values and sends them: it takes time,
+  // and the mathematics library of another node may round differently.
+  Outcome made;
+  if (results_)
+    made = attempt([&] { make_first_values(from, parameters, buffers); });
+  made = share_outcome(endpoint_, made);
+  if (!made.ok()) throw AgreedError(Error(made.code, made.line));
+  for (std::vector<float>* range : {&parameters, &buffers})
+    if (!range->empty())
+      broadcast(endpoint_, endpoint_.world_group(),
+                bytes_span(std::span(*range)), 0, tags::kCollective,
+                Traffic::kBroadcast);
+  replica.parameters.assign(parameters);
+  replica.buffers.assign(buffers);
+  scheme_.enter();
+  recorder_->forget_traffic();
+}
+
+// What speaks against going on from a checkpoint, one line each. Keys are
+// rank 0's affair; each rank has data of its own.
+std::vector<std::string> Trainer::conflicts_with(
+    const FoundCheckpoint& found) const {
+  const CheckpointFacts& then = found.facts;
+  std::vector<std::string> conflicts;
+  const bool is_resized = then.workers != endpoint_.size();
+  if (endpoint_.rank() == 0)
+    conflicts =
+        resume_conflicts(then.input, engine_.input.resolved,
+                         is_resized ? Workers::kMayDiffer : Workers::kAlike);
+  if (const std::string obstacle = resize_obstacle();
+      is_resized && !obstacle.empty())
+    conflicts.push_back(fmt::format(
+        "run.workers: was {}, now {}: {}; expected {}, or another run.name "
+        "that starts from this model with checkpoint.resume = {} and keys of "
+        "its own",
+        then.workers, endpoint_.size(), obstacle, then.workers,
+        found.folder.string()));
+  const auto data = then.extra.find("data");
+  if (data != then.extra.end() && data->second != engine_.problem->digest())
+    conflicts.push_back("data: not the data that the checkpoint was made on");
+  return conflicts;
+}
+
+void Trainer::load(const FoundCheckpoint& found) {
+  const std::vector<std::string> conflicts = conflicts_with(found);
+  if (!conflicts.empty())
+    fail(ExitCode::kBadInput, "{}: cannot resume: {}", found.folder.string(),
+         join(conflicts, "\nerror: "));
+  engine_.problem->restore(*engine_.context, found.facts.extra);
+  const bool is_resized = found.facts.workers != endpoint_.size();
+  if (is_resized)
+    load_resized(found);
+  else
+    load_checkpoint(found, endpoint_.rank(),
+                    [this](StateVisitor& visitor) { visit_state(visitor); });
+  if (!results_ || !fs::exists(directory_.results())) return;
+  // Rows of another run, whose checkpoint this is not, are not gone on from.
+  if (found.folder.parent_path() != directory_.checkpoints()) {
+    directory_.set_results_aside("results of a run that left no checkpoint",
+                                 session_.log());
+  } else if (const int64_t width = results_->workers_in_file();
+             width != endpoint_.size()) {
+    // Not always the checkpoint's: a start with other workers may have ended
+    // before it saved anything.
+    results_->take_provenance();
+    const fs::path earlier = directory_.set_results_aside(
+        fmt::format("columns are {} workers wide", width), session_.log());
+    results_->provenance("continues", earlier.filename().string());
+    results_->provenance("continues_from", found.facts.worker_steps);
+  } else {
+    results_->resume(found.facts.worker_steps);
+  }
+}
+
+void Trainer::resume(const FoundCheckpoint& found) {
+  Outcome may_resume;
+  recorder_->uncounted([&] {
+    may_resume = agree_on_outcome(endpoint_, attempt([&] { load(found); }));
+  });
+  if (!may_resume.ok())
+    throw AgreedError(Error(may_resume.code, may_resume.line));
+  endpoint_.set_clock(step_.ended_at());
+  const bool is_resized = found.facts.workers != endpoint_.size();
+  const int64_t worker_steps =
+      found.facts.worker_steps -
+      (is_resized ? found.facts.worker_steps % endpoint_.size() : 0);
+  recorder_->forget_earlier_process(worker_steps);
+  if (!is_resized) saved_at_ = worker_steps;
+  if (!results_) return;
+  for (const std::string& warning : found.warnings)
+    session_.log().warning(warning);
+  recorder_->resume_clock(worker_steps / endpoint_.size());
+  results_->provenance(
+      "restarts", results_->provenance_integer("restarts").value_or(0) + 1);
+  // At once: a process that is killed before its first checkpoint was a start.
+  results_->commit();
+  session_.log().line("resumed from {} (step {})", found.folder.string(),
+                      found.facts.step);
+  for (const auto& [name, value] : engine_.problem->facts()) {
+    session_.log().line("{} {}", name, value);
+    results_->provenance(name, value);
+  }
+  if (is_resized) log_resized(found.facts);
+}
+
+void Trainer::save(const Position& at) {
+  if (saved_at_ == at.worker_steps) return;
+  enter(Stage::kCheckpoint);
+  const double begin = monotonic_s();
+  if (results_) {
+    warn(time_limit_.too_late(checkpoint_expected_s()));
+    results_->commit();
+  }
+  scheme_.quiesce();
+  fs::path folder;
+  try {
+    recorder_->uncounted([&] {
+      folder = save_checkpoint(
+          endpoint_, directory_.checkpoints(),
+          {.worker_steps = at.worker_steps,
+           .step = at.step,
+           .workers = endpoint_.size(),
+           .scheme = engine_.options.sync.scheme,
+           .input = engine_.input.resolved,
+           .extra = facts()},
+          [this](StateVisitor& visitor) { visit_state(visitor); },
+          static_cast<int>(engine_.options.checkpoint.keep));
+    });
+  } catch (const Error& error) {
+    throw AgreedError(error);  // save_checkpoint fails on all or on none
+  }
+  if (results_)
+    session_.log().line("checkpoint committed: {}", folder.string());
+  saved_at_ = at.worker_steps;
+  checkpoint_s_ = std::max(checkpoint_s_, monotonic_s() - begin);
+  if (results_) warn(time_limit_.needs_signal(needed_to_stop_s()));
+}
+
+void Trainer::warn(const std::string& text) {
+  if (!text.empty()) session_.log().warning(text);
+}
+
+}  // namespace syncopate

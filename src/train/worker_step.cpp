@@ -1,0 +1,250 @@
+#include "train/worker_step.h"
+
+#include <algorithm>
+
+#include "comm/collectives.h"
+#include "comm/tags.h"
+
+namespace syncopate {
+namespace {
+
+// Of a step's multiply-adds; the backward pass has the other two thirds.
+constexpr double kForwardShare = 1.0 / 3;
+
+}  // namespace
+
+WorkerStep::WorkerStep(Engine& engine,
+                       Endpoint& endpoint,
+                       DeviceCollectives* collectives,
+                       const std::string& directory,
+                       StepListener* listener)
+    : engine_(engine),
+      endpoint_(endpoint),
+      collectives_(collectives),
+      listener_(listener),
+      replica_(*engine.context, *engine.model, engine.options.optimizer),
+      schedule_(engine.schedule_of(engine.options, endpoint.rank())),
+      bucketer_(engine.model->parameters(), engine.options.sync, collectives),
+      stragglers_(engine.options, endpoint.rank(), endpoint.size()),
+      faults_(engine.options.faults, endpoint.rank()),
+      guard_(engine, replica_),
+      is_virtual_(endpoint.has_virtual_time()),
+      skips_nonfinite_(engine.options.run.on_nonfinite == "skip"),
+      checks_whole_gradient_(is_virtual_ || skips_nonfinite_) {
+  // In virtual time nothing is sent before the backward pass has ended.
+  if (!is_virtual_)
+    for (const Bucket& bucket : bucketer_.buckets())
+      segment_offsets_.push_back(bucket.offset);
+  for (const Options& options : engine.phases)
+    phases_.push_back({options.sync, options.optimizer,
+                       engine.schedule_of(options, endpoint.rank())});
+  scheme_ = make_scheme({.endpoint = endpoint,
+                         .context = *engine.context,
+                         .replica = replica_,
+                         .model = *engine.model,
+                         .sync = engine.options.sync,
+                         .optimizer = engine.options.optimizer,
+                         .schedule = schedule_,
+                         .seed = static_cast<uint64_t>(engine.options.run.seed),
+                         .total_steps = engine.plan.total_steps,
+                         .steps_per_epoch = engine.plan.steps_per_epoch,
+                         .batch_weight = engine.batch_weight(endpoint.rank()),
+                         .collectives = collectives,
+                         .directory = directory,
+                         .phases = phases_});
+}
+
+// --- a step, in the order in which it happens --------------------------------
+
+StepCost WorkerStep::take(const Plan& plan) {
+  enter(Stage::kStep, plan.step);
+  engine_.steps_begun[endpoint_.rank()] = plan.step;
+  const SyncTimes in_next = scheme_->take_times();
+  const double begin_s = monotonic_s();
+
+  // By now a GPU has done the last step's forward pass and works on the rest.
+  read(Numbers::kArrived);
+  const double read_s = monotonic_s() - begin_s;
+  if (faults_.spoils("flip", scheme_->steps_done())) flip_bit();
+
+  const double compute_begin_s = monotonic_s();
+  const double waited_before_s = feed_->wait_s();
+  sleep_as_straggler(plan.step);
+  clear_gradients();
+  forward_backward();
+  cost_.data_wait_s = feed_->wait_s() - waited_before_s;
+  cost_.compute_s = monotonic_s() - compute_begin_s - cost_.data_wait_s;
+  if (is_virtual_)
+    cost_.compute_s = replay(plan.step);
+  else
+    cost_.compute_s += read_s;
+
+  enter(Stage::kCollective, plan.step);
+  scheme_->update(plan);
+  scheme_->end_step(plan);
+  if (listener_ != nullptr) listener_->step_ends();
+
+  if (engine_.device->kind() == DeviceKind::kCpu) read(Numbers::kAll);
+  add_up(in_next, begin_s);
+  rate_ = plan.rate;
+  ended_at_ = endpoint_.now();
+  return cost_;
+}
+
+void WorkerStep::enter(Stage stage, int64_t step) {
+  activity().enter(stage, step);
+  faults_.strike(stage, step);
+}
+
+// In virtual time replay() takes longer instead.
+void WorkerStep::sleep_as_straggler(int64_t step) {
+  if (is_virtual_) return;
+  const double begin_s = monotonic_s();
+  stragglers_.sleep(step, begin_s - started_s_, cost_.compute_s - slept_s_);
+  slept_s_ = monotonic_s() - begin_s;
+}
+
+void WorkerStep::clear_gradients() {
+  if (listener_ != nullptr) listener_->step_begins();
+  engine_.device->fill_zero(replica_.gradients.data(),
+                            replica_.gradients.size() * 4, *engine_.stream);
+  bucketer_.start();
+  guard_.start(scheme_->steps_done());
+  pending_step_ = scheme_->steps_done();
+  final_from_.clear();
+}
+
+void WorkerStep::forward_backward() {
+  const int64_t accumulate = engine_.options.data.accumulate;
+  for (int64_t i = 0; i < accumulate; ++i) {
+    const Batch batch = [this] {
+      const AtStorage here;
+      return feed_->next();
+    }();
+    if (listener_ != nullptr) listener_->batch_arrives();
+    const StepSettings settings{
+        .loss_samples = engine_.loss_samples(endpoint_.rank()),
+        .dropout_seed = static_cast<uint64_t>(engine_.options.run.seed),
+        .first_sample =
+            engine_.sampler->first_sample(endpoint_.rank(), batches_seen_),
+        .records = engine_.records_steps(),
+        .segment_offsets = segment_offsets_};
+    GradientListener on_final;
+    if (i + 1 == accumulate)
+      on_final = [this](int64_t from) { gradients_are_final(from); };
+    pending_.push_back(engine_.model->forward_backward(
+        *engine_.context, replica_.view(), batch, settings, on_final));
+    ++batches_seen_;
+    if (listener_ != nullptr) listener_->backward_ends(pending_.back());
+  }
+  if (!checks_whole_gradient_) return;
+  check_gradient(0, replica_.gradients.size());
+  guard_.finish();
+  if (!is_virtual_) send_buckets(0);
+}
+
+// Called from within the backward pass, the rest of which overlaps with what is
+// sent here.
+void WorkerStep::gradients_are_final(int64_t from) {
+  if (checks_whole_gradient_)
+    final_from_.push_back(from);
+  else
+    send_buckets(from);
+}
+
+void WorkerStep::send_buckets(int64_t from) {
+  bucketer_.final_from(from, [this](const Bucket& bucket) { send(bucket); });
+}
+
+void WorkerStep::send(const Bucket& bucket) {
+  if (!checks_whole_gradient_) {
+    check_gradient(bucket.offset, bucket.elems);
+    if (bucket.is_last) guard_.finish();
+  }
+  scheme_->gradient_ready(bucket);
+}
+
+// In one process a step takes virtual time only. The backward pass has already
+// run; its reports are replayed at the virtual times at which they would have
+// come, so that a bucket is sent when its gradients would be final. Returns the
+// virtual seconds of the forward and backward passes.
+double WorkerStep::replay(int64_t step) {
+  const Time begin = endpoint_.now();
+  const double step_s = stragglers_.virtual_s(step, begin);
+  endpoint_.advance(step_s * kForwardShare);
+  const double backward_s = step_s * (1 - kForwardShare);
+  const auto reports = static_cast<double>(final_from_.size());
+  for (const int64_t from : final_from_) {
+    if (scheme_->abandons_step()) return endpoint_.now() - begin;
+    endpoint_.advance(backward_s / reports);
+    send_buckets(from);
+  }
+  return step_s;
+}
+
+void WorkerStep::add_up(const SyncTimes& in_next, double begin_s) {
+  cost_.sync = scheme_->take_times();
+  cost_.compute_s += in_next.device_s + cost_.sync.device_s;
+  // Where the host runs ahead, only a whole step has a time of its own.
+  if (collectives_ != nullptr)
+    cost_.compute_s =
+        std::max(0.0, monotonic_s() - begin_s - cost_.data_wait_s -
+                          cost_.sync.exposed_s);
+  cost_.sync.add(in_next);
+  // The first steps make plans and recordings, which no later one does.
+  if (++steps_of_process_ > 3)
+    longest_s_ = std::max(longest_s_, monotonic_s() - begin_s);
+}
+
+// --- a segment ---------------------------------------------------------------
+
+void WorkerStep::open_feed() {
+  feed_ = engine_.problem->make_feed(engine_, endpoint_.rank(), batches_seen_);
+}
+
+void WorkerStep::meet_at(Time earliest) {
+  endpoint_.set_clock(earliest);
+  if (is_virtual_) barrier(endpoint_, endpoint_.world_group(), tags::kControl);
+}
+
+void WorkerStep::begin(const Segment& segment) {
+  scheme_->begin(segment);
+  endpoint_.set_clock(ended_at_);
+}
+
+Word WorkerStep::word(int stop) const {
+  return {.stop = stop,
+          .has_diverged = diverged_.has_value(),
+          .step_s = cost_.compute_s + (is_virtual_ ? 0 : cost_.data_wait_s)};
+}
+
+void WorkerStep::follow(const Plan& plan) {
+  activity().progress();
+  rate_ = plan.rate;
+  ended_at_ = endpoint_.now();
+}
+
+void WorkerStep::end() {
+  read(Numbers::kAll);
+  scheme_->quiesce();
+  engine_.stream->synchronize();
+}
+
+// --- state -------------------------------------------------------------------
+
+void WorkerStep::visit_state(StateVisitor& visitor) {
+  endpoint_.set_clock(ended_at_);  // what schemes tell times to come by
+  scheme_->visit_state(visitor);
+  visitor.visit(Owner::kWorker, "batches_seen", std::span(&batches_seen_, 1));
+  // A row may end before the first step after this.
+  visitor.visit(Owner::kWorker, "rate", std::span(&rate_, 1));
+}
+
+// Wall clocks are no part of the state, saved or loaded.
+void WorkerStep::visit_clock(StateVisitor& visitor) {
+  double virtual_s = is_virtual_ ? ended_at_ : 0;
+  visitor.visit(Owner::kWorker, "virtual_s", std::span(&virtual_s, 1));
+  ended_at_ = is_virtual_ ? virtual_s : 0;
+}
+
+}  // namespace syncopate
