@@ -18,6 +18,8 @@
 
 namespace syncopate {
 
+struct Key;
+
 struct CompressOptions {
   std::string kind = "sign";  // identity sign top_k random_k qsgd
   double ratio = 0.9;         // top_k, random_k: the share that is dropped
@@ -75,5 +77,6 @@ int64_t message_bytes(const CompressOptions& options,
 
 // Keyword and one line: `list compressors`, keys, and the contract tests.
 const std::vector<std::pair<std::string, std::string>>& compressor_table();
+std::vector<Key> compressor_keys();  // of [compress]
 
 }  // namespace syncopate

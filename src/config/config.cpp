@@ -385,7 +385,7 @@ void scale_lengths(Options& options, double factor) {
   };
   for (const Key& key : key_table()) {
     if (key.on_resume == OnResume::kMayChange) continue;
-    const Target target = key.target(options);
+    const Target target = key.place.in(options);
     if (auto* const* one = std::get_if<Length*>(&target)) scale(**one);
     if (auto* const* all = std::get_if<std::vector<Length>*>(&target))
       for (Length& length : **all) scale(length);

@@ -112,7 +112,7 @@ class Judge {
                 "is bf16, which sync.collective = native cannot send; "
                 "expected fp32 or another collective");
     if (all_sound({"eval.model", "sync.scheme"}) &&
-        options_.eval.model == "centre" && sync.scheme != "easgd")
+        options_.eval.model == "centre" && !scheme_info(sync.scheme).has_centre)
       complain_("eval.model",
                 fmt::format("is centre, which sync.scheme = {} does not have; "
                             "expected each, average, rank0 or "
@@ -125,10 +125,11 @@ class Judge {
                 "is missing: expected schemes such as bsp, asp, or 10");
     for (const std::string& phase : phases) {
       const auto& all = scheme_table();
-      const bool is_known =
-          std::any_of(all.begin(), all.end(),
-                      [&](const auto& info) { return info.keyword == phase; });
-      if (!is_known || phase == "sync_switch")
+      const bool can_be =
+          std::any_of(all.begin(), all.end(), [&](const SchemeInfo& info) {
+            return info.keyword == phase && !info.is_composite;
+          });
+      if (!can_be)
         complain_("sync_switch.order",
                   fmt::format("{}: expected schemes other than sync_switch, "
                               "1 (bsp) or 0 (asp)",

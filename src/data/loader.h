@@ -16,6 +16,8 @@
 
 namespace syncopate {
 
+struct Key;
+
 struct DataOptions {
   // idx cifar10 cifar100 hdf5 image_folder prepared_images synthetic_images;
   // squad synthetic_squad; criteo synthetic_criteo
@@ -64,6 +66,8 @@ struct DataOptions {
   // synthetic_criteo
   int64_t field_rows = 1000;  // of each category's table
 };
+
+std::vector<Key> data_keys();  // of [data]
 
 // Reads train and test. Errors: Error(kInputMissing), or Error(kBadInput)
 // "FILE: offset N: what, expected, found".

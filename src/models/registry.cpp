@@ -12,25 +12,40 @@ namespace syncopate {
 
 const std::vector<ModelInfo>& model_table() {
   static const std::vector<ModelInfo> table{
-      {"logistic", "logistic regression on pixels: one dense layer", {}},
-      {"resnet",
-       "residual networks: CIFAR form (depth 6n+2) and ImageNet form (depth "
-       "18 34 50 101), post- or pre-activation; He's, Tensor2Tensor's, Gluon's",
-       {"depth", "stem", "block", "version", "variant", "stages", "widths",
-        "stem_width", "init"}},
-      {"wrn",
-       "wide residual networks WRN-depth-width: DS-Sync's (form post, depth "
-       "6n+2), Zagoruyko's (form pre, depth 6n+4), WRN-50-2 (stem imagenet)",
-       {"depth", "width", "stem", "form", "dropout", "init"}},
-      {"bert",
-       "BERT with a span head for extractive question answering, of any size; "
-       "from published weights or random ones",
-       {"layers", "hidden", "heads", "intermediate", "positions",
-        "hidden_dropout", "attention_dropout", "weights", "recompute"}},
-      {"deepfm",
-       "DeepFM: first order, factorisation machine and an MLP over the "
-       "embeddings of click records",
-       {"embedding", "mlp", "mlp_dropout", "first_order_init"}},
+      {.family = "logistic",
+       .description = "logistic regression on pixels: one dense layer",
+       .can_bf16 = false},
+      {.family = "resnet",
+       .description =
+           "residual networks: CIFAR form (depth 6n+2) and ImageNet form "
+           "(depth "
+           "18 34 50 101), post- or pre-activation; He's, Tensor2Tensor's, "
+           "Gluon's",
+       .options = {"depth", "stem", "block", "version", "variant", "stages",
+                   "widths", "stem_width", "init"},
+       .has_batchnorm = true},
+      {.family = "wrn",
+       .description = "wide residual networks WRN-depth-width: DS-Sync's (form "
+                      "post, depth "
+                      "6n+2), Zagoruyko's (form pre, depth 6n+4), WRN-50-2 "
+                      "(stem imagenet)",
+       .options = {"depth", "width", "stem", "form", "dropout", "init"},
+       .has_batchnorm = true},
+      {.family = "bert",
+       .description =
+           "BERT with a span head for extractive question answering, of any "
+           "size; from published weights or random ones",
+       .options = {"layers", "hidden", "heads", "intermediate", "positions",
+                   "hidden_dropout", "attention_dropout", "weights",
+                   "recompute"},
+       .has_tables = true},
+      {.family = "deepfm",
+       .description =
+           "DeepFM: first order, factorisation machine and an MLP over the "
+           "embeddings of click records",
+       .options = {"embedding", "mlp", "mlp_dropout", "first_order_init"},
+       .has_batchnorm = true,
+       .has_tables = true},
   };
   return table;
 }

@@ -10,6 +10,8 @@
 
 namespace syncopate {
 
+struct Key;
+
 struct ModelOptions {
   std::string family = "resnet";    // logistic resnet wrn bert deepfm
   int64_t depth = 20;               // resnet, wrn: layers by the field's count
@@ -40,10 +42,14 @@ struct ModelOptions {
 
 struct ModelInfo {
   std::string family;
-  std::string description;           // one line for `list models`
-  std::vector<std::string> options;  // the [model] keys it uses
+  std::string description;                // one line for `list models`
+  std::vector<std::string> options = {};  // the [model] keys it uses
+  bool has_batchnorm = false;
+  bool has_tables = false;  // of embeddings
+  bool can_bf16 = true;     // run.precision = bf16
 };
 const std::vector<ModelInfo>& model_table();
+std::vector<Key> model_keys();  // of [model]
 
 // `compute` is kF32 or kBf16 (activations). A combination that has no network
 // (resnet of depth 21) is Error(kBadInput) naming near ones that have, as is a

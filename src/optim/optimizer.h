@@ -13,6 +13,8 @@
 
 namespace syncopate {
 
+struct Key;
+
 struct OptimizerOptions {
   std::string kind = "sgd";
   double lr = 0.1;
@@ -87,6 +89,7 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context,
                                           int64_t begin,
                                           int64_t elems);
 const std::vector<std::pair<std::string, std::string>>& optimizer_table();
+std::vector<Key> optimizer_keys();  // of [optimizer]
 
 // The rate after the scaling rule of `options`, for a worker's batch, the
 // number of workers, and (factor graph) a worker's neighbours with itself.

@@ -6,17 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "keys/length.h"
+
 namespace syncopate {
 
-// A length of training in steps or epochs: "500", "500 steps", "2.5 epochs".
-struct Length {
-  double value = 0;
-  bool in_epochs = false;
-  // In steps, where one epoch has this many.
-  double steps(double steps_per_epoch) const {
-    return in_epochs ? value * steps_per_epoch : value;
-  }
-};
+struct Key;
 
 struct ScheduleOptions {
   std::string kind = "constant";
@@ -56,5 +50,6 @@ class Schedule {
 
 // Keyword and one line, for `list` and the documentation.
 const std::vector<std::pair<std::string, std::string>>& schedule_table();
+std::vector<Key> schedule_keys();  // of [schedule]
 
 }  // namespace syncopate

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "comm/tags.h"
+#include "keys/key.h"
 #include "ops/elementwise.h"
+#include "sync/planned_bytes.h"
 
 namespace syncopate {
 
@@ -163,6 +165,57 @@ std::unique_ptr<Scheme> make_asp(const SchemeParts& parts) {
 
 std::string asp_obstacle(const SchemeRequest& request) {
   return server_obstacle(request, Tickets::kNoBound);
+}
+
+Keys asp_keys() {
+  return within(
+      &SyncOptions::asp,
+      {
+          {.name = "asp.servers",
+           .place = &AspOptions::servers,
+           .doc = "Shards of the parameter server, on the first workers; auto: "
+                  "one on each.",
+           .low = 1,
+           .high = 65536,
+           .zero_word = "auto"},
+          {.name = "asp.compensation",
+           .place = &AspOptions::compensation,
+           .doc =
+               "Delay compensation (DC-ASGD) against the parameters that the "
+               "worker had, or those before the last update.",
+           .choices = {"none", "per_worker", "per_key"}},
+          {.name = "asp.lambda",
+           .place = &AspOptions::lambda,
+           .doc = "Factor of the compensation.",
+           .low = 0,
+           .used_when = {{"asp.compensation", {"per_worker", "per_key"}}}},
+          {.name = "asp.batchnorm",
+           .place = &AspOptions::batchnorm,
+           .doc =
+               "Running statistics of BatchNorm: each worker's own, or "
+               "variables of the server, which adds the workers' changes (as "
+               "in TensorFlow's parameter servers).",
+           .choices = {"local", "shared"},
+           .used_when = {{"model.family", {}, "batchnorm"}}},
+          {.name = "asp.record",
+           .place = &AspOptions::record,
+           .doc = "Whether the order of arrivals is written to order.h5 of the "
+                  "run's folder."},
+          {.name = "asp.replay",
+           .place = &AspOptions::replay,
+           .doc = "An order.h5 whose order of arrivals is kept; none: as they "
+                  "come.",
+           .zero_word = "none"},
+      });
+}
+
+// Pushes to the shards of others, and answers from the own one: of the whole
+// model all but what stays with its worker, 1/N, wherever the shards are.
+std::optional<double> asp_bytes(const TrafficPlan& plan) {
+  double model = static_cast<double>(plan.D) * plan.value_bytes();
+  if (plan.request.sync.asp.batchnorm == "shared")
+    model += static_cast<double>(plan.buffers) * sizeof(float);
+  return 2.0 * model * (plan.N - 1) / plan.N;
 }
 
 }  // namespace syncopate

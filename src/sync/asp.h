@@ -63,5 +63,7 @@ class Asp : public SchemeBase {
 
 std::unique_ptr<Scheme> make_asp(const SchemeParts& parts);
 std::string asp_obstacle(const SchemeRequest& request);
+std::vector<Key> asp_keys();
+std::optional<double> asp_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

@@ -1,8 +1,10 @@
 #include "sync/bsp.h"
 
 #include "comm/tags.h"
+#include "keys/key.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
+#include "sync/planned_bytes.h"
 
 namespace syncopate {
 
@@ -77,6 +79,35 @@ void Bsp::quiesce() {
 
 std::unique_ptr<Scheme> make_bsp(const SchemeParts& parts) {
   return std::make_unique<Bsp>(parts, parts.endpoint.world_group());
+}
+
+Keys bsp_keys() {
+  return within(
+      &SyncOptions::bsp,
+      {
+          {.name = "bsp.batchnorm",
+           .place = &BspOptions::batchnorm,
+           .doc = "Running statistics of BatchNorm: each worker's own, or "
+                  "averaged.",
+           .choices = {"local", "averaged"},
+           .used_when = {{"model.family", {}, "batchnorm"}}},
+          {.name = "bsp.clip",
+           .place = &BspOptions::clip,
+           .doc = "What optimizer.clip_norm bounds: the mean gradient, or each "
+                  "worker's before the reduction.",
+           .choices = {"reduced", "local"},
+           .used_when = {{"optimizer.clip_norm", {}}}},
+      });
+}
+
+// Rows of tables: as many as its batches touch.
+std::optional<double> bsp_bytes(const TrafficPlan& plan) {
+  if (plan.request.sync.tables == "rows" && plan.has_tables())
+    return std::nullopt;
+  return plan.all_reduce(plan.N, plan.D, plan.wire) +
+         (plan.request.sync.bsp.batchnorm == "averaged"
+              ? plan.all_reduce(plan.N, plan.buffers, Wire::kF32)
+              : 0);
 }
 
 }  // namespace syncopate

@@ -39,5 +39,7 @@ class Bsp final : public SchemeBase {
 };
 
 std::unique_ptr<Scheme> make_bsp(const SchemeParts& parts);
+std::vector<Key> bsp_keys();
+std::optional<double> bsp_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

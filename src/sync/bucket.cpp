@@ -45,7 +45,9 @@ Tables tables_of(const SyncOptions& options,
   const std::vector<std::string> schemes = schemes_in_use(options);
   const bool has_rows =
       options.tables == "rows" && collectives == nullptr &&
-      std::find(schemes.begin(), schemes.end(), "bsp") != schemes.end();
+      std::any_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
+        return scheme_info(keyword).sends_rows;
+      });
   return has_rows ? Tables::kWhole : Tables::kCut;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "keys/key.h"
 #include "ops/reduce.h"
 
 namespace syncopate {
@@ -77,6 +78,18 @@ std::unique_ptr<Scheme> make_choco(const SchemeParts& parts) {
 
 std::string choco_obstacle(const SchemeRequest& request) {
   return contraction_obstacle(request, "choco");
+}
+
+Keys choco_keys() {
+  return within(&SyncOptions::choco,
+                {
+                    {.name = "choco.gamma",
+                     .place = &ChocoOptions::gamma,
+                     .doc = "Consensus step size (choco and deep_squeeze).",
+                     .low = 0,
+                     .high = 1,
+                     .is_low_open = true},
+                });
 }
 
 }  // namespace syncopate

@@ -49,5 +49,6 @@ class Choco final : public CompressedGossip {
 
 std::unique_ptr<Scheme> make_choco(const SchemeParts& parts);
 std::string choco_obstacle(const SchemeRequest& request);
+std::vector<Key> choco_keys();
 
 }  // namespace syncopate

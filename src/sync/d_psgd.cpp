@@ -1,5 +1,7 @@
 #include "sync/d_psgd.h"
 
+#include "sync/planned_bytes.h"
+
 namespace syncopate {
 
 DPsgd::DPsgd(const SchemeParts& parts)
@@ -21,6 +23,10 @@ void DPsgd::update(const Plan& plan) {
 
 std::unique_ptr<Scheme> make_d_psgd(const SchemeParts& parts) {
   return std::make_unique<DPsgd>(parts);
+}
+
+std::optional<double> d_psgd_bytes(const TrafficPlan& plan) {
+  return plan.neighbours() * plan.value_bytes() * static_cast<double>(plan.D);
 }
 
 }  // namespace syncopate

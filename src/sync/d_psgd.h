@@ -25,5 +25,6 @@ class DPsgd final : public GossipBase {
 };
 
 std::unique_ptr<Scheme> make_d_psgd(const SchemeParts& parts);
+std::optional<double> d_psgd_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "keys/key.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
+#include "sync/planned_bytes.h"
 
 namespace syncopate {
 
@@ -156,6 +158,42 @@ std::string dgc_obstacle(const SchemeRequest& request) {
     return error.what();
   }
   return "";
+}
+
+Keys dgc_keys() {
+  const std::vector<UsedWhen> sparse = {
+      {"compress.kind", {"top_k", "random_k"}}};
+  return within(
+      &SyncOptions::dgc,
+      {
+          {.name = "dgc.warmup_ratios",
+           .place = &DgcOptions::warmup_ratios,
+           .doc = "compress.ratio at first, one after the other.",
+           .low = 0,
+           .high = 1,
+           .is_high_open = true,
+           .zero_word = "none",
+           .used_when = sparse},
+          {.name = "dgc.warmup",
+           .place = &DgcOptions::warmup,
+           .doc = "Length in which all of dgc.warmup_ratios are gone through, "
+                  "each for as long as the others; 0: an epoch each.",
+           .low = 0,
+           .used_when = {sparse[0], {"dgc.warmup_ratios", {}}}},
+          {.name = "dgc.mask_momentum",
+           .place = &DgcOptions::mask_momentum,
+           .doc = "Whether the momentum of sent elements is set to zero.",
+           .used_when = sparse},
+          {.name = "dgc.clip",
+           .place = &DgcOptions::clip,
+           .doc = "Largest norm of each tensor of a worker's gradient with its "
+                  "weight decay, times sqrt(workers); 0: no clipping.",
+           .low = 0},
+      });
+}
+
+std::optional<double> dgc_bytes(const TrafficPlan& plan) {
+  return (plan.N - 1) * plan.message();
 }
 
 }  // namespace syncopate

@@ -45,5 +45,7 @@ class Dgc final : public SchemeBase {
 
 std::unique_ptr<Scheme> make_dgc(const SchemeParts& parts);
 std::string dgc_obstacle(const SchemeRequest& request);
+std::vector<Key> dgc_keys();
+std::optional<double> dgc_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "keys/key.h"
+#include "sync/planned_bytes.h"
+
 namespace syncopate {
 namespace {
 
@@ -168,6 +171,59 @@ std::string ds_sync_obstacle(const SchemeRequest& request) {
     return error.what();
   }
   return "";
+}
+
+Keys ds_sync_keys() {
+  return within(
+      &SyncOptions::ds_sync,
+      {
+          {.name = "ds_sync.radices",
+           .place = &DsSyncOptions::radices,
+           .doc =
+               "Digits of a rank, one a phase, whose product is the number of "
+               "workers: group sizes. auto: k, k for k * k workers, else prime "
+               "factors.",
+           .low = 2,
+           .zero_word = "auto"},
+          {.name = "ds_sync.group",
+           .place = &DsSyncOptions::group,
+           .doc =
+               "Workers of a group where shifted groups are wanted instead of "
+               "digits; 0: digits.",
+           .low = 0},
+          {.name = "ds_sync.place",
+           .place = &DsSyncOptions::place,
+           .doc = "Where parameters are averaged: before forward (as published "
+                  "for images), or after the update (for text and clicks).",
+           .choices = {"before_forward", "after_update"}},
+          {.name = "ds_sync.batchnorm",
+           .place = &DsSyncOptions::batchnorm,
+           .doc =
+               "Running statistics of BatchNorm: averaged with the parameters, "
+               "or each worker's own.",
+           .choices = {"averaged", "local"},
+           .used_when = {{"model.family", {}, "batchnorm"}}},
+          {.name = "ds_sync.restart",
+           .place = &DsSyncOptions::restart,
+           .doc = "When phases begin again: at each epoch, or never.",
+           .choices = {"epoch", "never"}},
+          {.name = "ds_sync.final_average",
+           .place = &DsSyncOptions::final_average,
+           .doc = "Whether all replicas are averaged at the end of the run."},
+      });
+}
+
+std::optional<double> ds_sync_bytes(const TrafficPlan& plan) {
+  const DsSyncOptions& options = plan.request.sync.ds_sync;
+  const auto phases = ds_sync_phases(options, plan.N);
+  double bytes = 0;
+  for (const Partition& phase : phases)
+    for (const std::vector<int>& group : phase)
+      if (std::find(group.begin(), group.end(), 0) != group.end())
+        bytes +=
+            plan.all_reduce(static_cast<int>(group.size()),
+                            plan.with_buffers(options.batchnorm), Wire::kF32);
+  return bytes / static_cast<double>(phases.size());
 }
 
 }  // namespace syncopate

@@ -1,6 +1,8 @@
 #include "sync/easgd.h"
 
+#include "keys/key.h"
 #include "ops/combine.h"
+#include "sync/planned_bytes.h"
 
 namespace syncopate {
 
@@ -45,6 +47,28 @@ void Easgd::visit_state(StateVisitor& visitor) {
 
 std::unique_ptr<Scheme> make_easgd(const SchemeParts& parts) {
   return std::make_unique<Easgd>(parts);
+}
+
+Keys easgd_keys() {
+  return within(
+      &SyncOptions::easgd,
+      {
+          {.name = "easgd.steps",
+           .place = &EasgdOptions::steps,
+           .doc = "Local steps between two exchanges with the centre.",
+           .low = 1},
+          {.name = "easgd.beta",
+           .place = &EasgdOptions::beta,
+           .doc = "How far the centre goes to the mean of the workers.",
+           .low = 0,
+           .high = 1,
+           .is_low_open = true},
+      });
+}
+
+std::optional<double> easgd_bytes(const TrafficPlan& plan) {
+  return plan.all_reduce(plan.N, plan.D, Wire::kF32) /
+         static_cast<double>(plan.request.sync.easgd.steps);
 }
 
 }  // namespace syncopate

@@ -30,5 +30,7 @@ class Easgd final : public SchemeBase {
 };
 
 std::unique_ptr<Scheme> make_easgd(const SchemeParts& parts);
+std::vector<Key> easgd_keys();
+std::optional<double> easgd_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

@@ -1,6 +1,7 @@
 #include "sync/ef_sign_sgd.h"
 
 #include "ops/elementwise.h"
+#include "sync/planned_bytes.h"
 
 namespace syncopate {
 
@@ -49,6 +50,11 @@ std::string ef_sign_sgd_obstacle(const SchemeRequest& request) {
     return "sync.wire: " + request.sync.wire +
            " has no meaning for packed signs, expected fp32 with ef_sign_sgd";
   return "";
+}
+
+std::optional<double> ef_sign_sgd_bytes(const TrafficPlan& plan) {
+  return (plan.N - 1) * static_cast<double>(message_bytes(
+                            {.kind = "sign"}, plan.request.parameters));
 }
 
 }  // namespace syncopate

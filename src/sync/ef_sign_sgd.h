@@ -31,5 +31,6 @@ class EfSignSgd final : public SchemeBase {
 
 std::unique_ptr<Scheme> make_ef_sign_sgd(const SchemeParts& parts);
 std::string ef_sign_sgd_obstacle(const SchemeRequest& request);
+std::optional<double> ef_sign_sgd_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

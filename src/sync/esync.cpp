@@ -4,10 +4,15 @@
 
 #include "base/text.h"
 #include "comm/tags.h"
+#include "keys/key.h"
 #include "ops/combine.h"
 
 namespace syncopate {
 namespace {
+
+bool is_epsilon(const std::string& text) {
+  return text == "auto" || parse_double(text).value_or(-1) >= 0;
+}
 
 constexpr Tag kToServer = tags::kStateServer;
 constexpr Tag kAnswer = tags::kStateServer + 1;
@@ -228,6 +233,42 @@ std::vector<double> Esync::take_series() {
 
 std::unique_ptr<Scheme> make_esync(const SchemeParts& parts) {
   return std::make_unique<Esync>(parts);
+}
+
+Keys esync_keys() {
+  return within(
+      &SyncOptions::esync,
+      {
+          {.name = "esync.global_lr",
+           .place = &EsyncOptions::global_lr,
+           .doc = "Rate of the mean of the workers' differences.",
+           .low = 0,
+           .is_low_open = true},
+          {.name = "esync.epsilon_s",
+           .place = &EsyncOptions::epsilon_s,
+           .doc = "Seconds that a worker stops early, so that it is not late "
+                  "(published: 0.5).",
+           .low = 0},
+          {.name = "esync.epsilon_steps",
+           .place = &EsyncOptions::epsilon_steps,
+           .doc =
+               "The same in steps of the worker itself; both are added. auto: "
+               "0 in virtual time, where step times are exact, and 0.1 under "
+               "MPI, where they vary.",
+           .form = {"auto or a number >= 0", is_epsilon}},
+          {.name = "esync.query",
+           .place = &EsyncOptions::query,
+           .doc =
+               "Whether a worker waits for the state server's answer, or goes "
+               "on and abandons the step under way.",
+           .choices = {"blocking", "non_blocking"}},
+          {.name = "esync.batchnorm",
+           .place = &EsyncOptions::batchnorm,
+           .doc = "Running statistics of BatchNorm: averaged at the end of a "
+                  "round, or each worker's own.",
+           .choices = {"averaged", "local"},
+           .used_when = {{"model.family", {}, "batchnorm"}}},
+      });
 }
 
 }  // namespace syncopate

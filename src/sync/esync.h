@@ -69,5 +69,6 @@ class Esync final : public SchemeBase {
 };
 
 std::unique_ptr<Scheme> make_esync(const SchemeParts& parts);
+std::vector<Key> esync_keys();
 
 }  // namespace syncopate

@@ -4,6 +4,7 @@
 
 #include "compress/message.h"
 #include "ops/select.h"
+#include "sync/planned_bytes.h"
 
 namespace syncopate {
 namespace {
@@ -166,6 +167,10 @@ std::string contraction_obstacle(const SchemeRequest& request,
       "compress.biased: false: {} diverges with unbiased random_k that drops "
       "half of a tensor or more, expected true, or compress.ratio below 0.5",
       scheme);
+}
+
+std::optional<double> compressed_gossip_bytes(const TrafficPlan& plan) {
+  return plan.neighbours() * plan.message();
 }
 
 }  // namespace syncopate

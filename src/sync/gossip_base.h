@@ -75,5 +75,6 @@ std::string topology_obstacle(const SchemeRequest& request);
 std::string compression_obstacle(const SchemeRequest& request);
 std::string contraction_obstacle(const SchemeRequest& request,
                                  const std::string& scheme);
+std::optional<double> compressed_gossip_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

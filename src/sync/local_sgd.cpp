@@ -1,8 +1,10 @@
 #include "sync/local_sgd.h"
 
 #include "comm/tags.h"
+#include "keys/key.h"
 #include "ops/combine.h"
 #include "ops/elementwise.h"
+#include "sync/planned_bytes.h"
 
 namespace syncopate {
 
@@ -118,6 +120,61 @@ std::string local_sgd_obstacle(const SchemeRequest& request) {
     return "sync.wire: " + request.sync.wire +
            " would round parameters away, expected fp32 with local_sgd";
   return "";
+}
+
+Keys local_sgd_keys() {
+  const std::vector<UsedWhen> with_momentum = {
+      {"local_sgd.outer", {"momentum"}}};
+  return within(
+      &SyncOptions::local_sgd,
+      {
+          {.name = "local_sgd.steps",
+           .place = &LocalSgdOptions::steps,
+           .doc = "Local steps between two averages.",
+           .low = 1},
+          {.name = "local_sgd.outer",
+           .place = &LocalSgdOptions::outer,
+           .doc = "What is done with the workers' models: their average, or a "
+                  "step of an outer optimizer along it.",
+           .choices = {"average", "momentum"}},
+          {.name = "local_sgd.outer_lr",
+           .place = &LocalSgdOptions::outer_lr,
+           .doc = "Rate of the outer step.",
+           .low = 0,
+           .is_low_open = true,
+           .used_when = with_momentum},
+          {.name = "local_sgd.outer_momentum",
+           .place = &LocalSgdOptions::outer_momentum,
+           .doc = "Momentum of the outer step.",
+           .low = 0,
+           .high = 1,
+           .is_high_open = true,
+           .used_when = with_momentum},
+          {.name = "local_sgd.outer_nesterov",
+           .place = &LocalSgdOptions::outer_nesterov,
+           .doc = "Nesterov's form of the outer momentum.",
+           .used_when = with_momentum},
+          {.name = "local_sgd.start",
+           .place = &LocalSgdOptions::start,
+           .doc = "Before this, gradients are averaged every step (post-local "
+                  "SGD).",
+           .low = 0},
+          {.name = "local_sgd.batchnorm",
+           .place = &LocalSgdOptions::batchnorm,
+           .doc =
+               "Running statistics of BatchNorm: averaged with the parameters, "
+               "or each worker's own.",
+           .choices = {"averaged", "local"},
+           .used_when = {{"model.family", {}, "batchnorm"}}},
+      });
+}
+
+std::optional<double> local_sgd_bytes(const TrafficPlan& plan) {
+  const LocalSgdOptions& options = plan.request.sync.local_sgd;
+  if (options.start.value > 0) return std::nullopt;
+  return plan.all_reduce(plan.N, plan.with_buffers(options.batchnorm),
+                         Wire::kF32) /
+         static_cast<double>(options.steps);
 }
 
 }  // namespace syncopate

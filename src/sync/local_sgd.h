@@ -41,5 +41,7 @@ class LocalSgd final : public SchemeBase {
 
 std::unique_ptr<Scheme> make_local_sgd(const SchemeParts& parts);
 std::string local_sgd_obstacle(const SchemeRequest& request);
+std::vector<Key> local_sgd_keys();
+std::optional<double> local_sgd_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

@@ -88,7 +88,7 @@ std::string server_obstacle(const SchemeRequest& request, int64_t bound) {
     return fmt::format(
         "asp.servers: {}, expected auto (one a worker) or 1 to {}", asp.servers,
         request.workers);
-  if (request.sync.scheme == "sync_switch" &&
+  if (scheme_info(request.sync.scheme).is_composite &&
       (asp.record || !asp.replay.empty()))
     return fmt::format(
         "asp.{}: {}, but sync.scheme = sync_switch keeps no order, expected "

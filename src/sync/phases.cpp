@@ -21,7 +21,7 @@ std::string words(const std::vector<std::string>& schemes) {
 std::string order_mistake(const std::vector<std::string>& phases) {
   std::vector<std::string> known;
   for (const SchemeInfo& info : scheme_table())
-    if (info.keyword != "sync_switch") known.push_back(info.keyword);
+    if (!info.is_composite) known.push_back(info.keyword);
   if (phases.empty())
     return "sync_switch.order: empty, expected the schemes of the phases, as "
            "bsp, asp or 10";

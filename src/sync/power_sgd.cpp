@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "base/rng.h"
+#include "keys/key.h"
 #include "ops/combine.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "sync/planned_bytes.h"
 
 namespace syncopate {
 namespace {
@@ -170,6 +172,28 @@ std::string power_sgd_obstacle(const SchemeRequest& request) {
   if (rank < 1)
     return fmt::format("power_sgd.rank: {}, expected 1 or more", rank);
   return "";
+}
+
+Keys power_sgd_keys() {
+  return within(
+      &SyncOptions::power_sgd,
+      {
+          {.name = "power_sgd.rank",
+           .place = &PowerSgdOptions::rank,
+           .doc = "Rank of a compressed gradient matrix.",
+           .low = 1,
+           .high = 1024},
+          {.name = "power_sgd.warm_start",
+           .place = &PowerSgdOptions::warm_start,
+           .doc = "Whether a step begins from the factor of the step before."},
+      });
+}
+
+std::optional<double> power_sgd_bytes(const TrafficPlan& plan) {
+  const PowerSgdLayout layout(plan.request.parameters,
+                              plan.request.sync.power_sgd.rank);
+  return plan.all_reduce(plan.N, layout.p_elems, plan.wire) +
+         plan.all_reduce(plan.N, layout.q_elems, plan.wire);
 }
 
 }  // namespace syncopate

@@ -68,5 +68,7 @@ class PowerSgd final : public SchemeBase {
 
 std::unique_ptr<Scheme> make_power_sgd(const SchemeParts& parts);
 std::string power_sgd_obstacle(const SchemeRequest& request);
+std::vector<Key> power_sgd_keys();
+std::optional<double> power_sgd_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@
 #include "sync/pace.h"
 
 namespace syncopate {
+
+struct Key;
+struct TrafficPlan;
 
 // One worker's model and optimizer, owned, in the memory of its device.
 struct Replica {
@@ -177,7 +181,19 @@ struct SchemeInfo {
   std::unique_ptr<Scheme> (*make)(const SchemeParts&);
   // What is wrong, "KEY: WHAT, expected WHAT"; empty: nothing.
   std::string (*obstacle)(const SchemeRequest&) = nullptr;
+  // Of SyncOptions: those that the scheme reads beside [sync], [compress] and
+  // [topology]. Schemes may list the same key.
+  std::vector<Key> (*keys)() = nullptr;
+  // As planned_bytes() (sync/planned_bytes.h), of two workers or more; null: it
+  // depends on how the run goes.
+  std::optional<double> (*planned_bytes)(const TrafficPlan&) = nullptr;
+  // Its phases are other schemes (schemes_in_use), whose properties count.
+  bool is_composite = false;
   bool uses_topology = false, uses_compressor = false;
+  bool uses_wire = false;       // sync.wire: what it sends uncompressed
+  bool reduces_ranges = false;  // in buckets, by sync.collective
+  bool sends_rows = false;      // sync.tables: those of tables that are touched
+  bool has_centre = false;      // EvalModel::kCentre
   bool uses_collectives = false;  // parts.collectives, where there are some
   // All workers hold the same parameters whenever it is quiesced.
   bool keeps_replicas_equal = false;
@@ -189,10 +205,11 @@ struct SchemeInfo {
 };
 const std::vector<SchemeInfo>& scheme_table();
 const SchemeInfo& scheme_info(const std::string& keyword);
+std::vector<Key> sync_keys();  // of SyncOptions, of all schemes
 std::unique_ptr<Scheme> make_scheme(const SchemeParts& parts);
 // The first obstacle, or "". Also for topologies and compressors.
 std::string scheme_obstacle(const SchemeRequest& request);
-// sync.scheme, and under sync_switch the schemes of its phases.
+// sync.scheme, and under a composite scheme those of its phases.
 // (A phase may be written 1 for bsp and 0 for asp.)
 std::vector<std::string> phase_schemes(const SyncSwitchOptions& options);
 std::vector<std::string> schemes_in_use(const SyncOptions& sync);

@@ -4,6 +4,7 @@
 
 #include "ops/combine.h"
 #include "ops/elementwise.h"
+#include "sync/planned_bytes.h"
 
 namespace syncopate {
 namespace {
@@ -67,6 +68,11 @@ std::vector<SeriesInfo> Sgp::series() const {
 
 std::unique_ptr<Scheme> make_sgp(const SchemeParts& parts) {
   return std::make_unique<Sgp>(parts);
+}
+
+// The model, and the weight of what is sent.
+std::optional<double> sgp_bytes(const TrafficPlan& plan) {
+  return plan.value_bytes() * static_cast<double>(plan.D) + 8;
 }
 
 }  // namespace syncopate

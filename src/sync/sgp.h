@@ -35,5 +35,6 @@ class Sgp final : public SchemeBase {
 };
 
 std::unique_ptr<Scheme> make_sgp(const SchemeParts& parts);
+std::optional<double> sgp_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

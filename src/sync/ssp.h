@@ -26,5 +26,6 @@ class Ssp final : public Asp {
 
 std::unique_ptr<Scheme> make_ssp(const SchemeParts& parts);
 std::string ssp_obstacle(const SchemeRequest& request);
+std::vector<Key> ssp_keys();
 
 }  // namespace syncopate

@@ -125,5 +125,6 @@ class SyncSwitch final : public Scheme {
 
 std::unique_ptr<Scheme> make_sync_switch(const SchemeParts& parts);
 std::string sync_switch_obstacle(const SchemeRequest& request);
+std::vector<Key> sync_switch_keys();
 
 }  // namespace syncopate

@@ -10,6 +10,8 @@
 
 namespace syncopate {
 
+struct Key;
+
 struct TopologyOptions {
   std::string kind = "ring";
   int64_t group = 2;             // hierarchical: workers that average exactly
@@ -55,6 +57,7 @@ Topology make_topology(const TopologyOptions& options, int workers);
 
 // Keyword and one line: `list topologies`, keys, and the contract tests.
 const std::vector<std::pair<std::string, std::string>>& topology_table();
+std::vector<Key> topology_keys();  // of [topology]
 
 // `list topologies --workers=N`: each kind's neighbours, weights and spectral
 // gap, or why it refuses N.

@@ -133,15 +133,16 @@ std::string differing_workers(
 bool keeps_replicas_equal(const SyncOptions& sync) {
   const std::vector<std::string> schemes = schemes_in_use(sync);
   return std::all_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
-    return keyword == "sync_switch" ||
-           scheme_info(keyword).keeps_replicas_equal;
+    const SchemeInfo& info = scheme_info(keyword);
+    return info.is_composite || info.keeps_replicas_equal;
   });
 }
 
 bool audits_have_boundaries(const SyncOptions& sync) {
   const std::vector<std::string> schemes = schemes_in_use(sync);
   return std::none_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
-    return keyword == "sync_switch" || scheme_info(keyword).is_free_running;
+    const SchemeInfo& info = scheme_info(keyword);
+    return info.is_composite || info.is_free_running;
   });
 }
 

@@ -68,12 +68,12 @@ std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
 bool may_differ_by_phase(const std::string& name) {
   const std::string section = name.substr(0, name.find('.'));
   if (name == "sync.scheme" || name == "sync.transport") return false;
-  if (section == "sync_switch" || section == "run") return false;
+  if (section == "run") return false;
   for (const char* whole :
        {"optimizer", "schedule", "sync", "compress", "topology"})
     if (section == whole) return true;
   for (const SchemeInfo& info : scheme_table())
-    if (section == info.keyword) return true;
+    if (section == info.keyword) return !info.is_composite;
   return false;
 }
 
@@ -168,7 +168,7 @@ void plan_scheme(Engine& engine,
                  const std::vector<std::string>& overrides,
                  const SavedRun* saved) {
   const Options& options = engine.options;
-  if (options.sync.scheme == "sync_switch")
+  if (scheme_info(options.sync.scheme).is_composite)
     engine.phases = phase_options(engine, path, overrides, saved);
   const auto refuse = [&](const std::string& obstacle) {
     if (obstacle.empty()) return;

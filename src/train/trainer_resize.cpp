@@ -9,7 +9,7 @@ namespace syncopate {
 // What cannot be said for another number of workers; empty: everything can.
 std::string Trainer::resize_obstacle() const {
   const Options& options = engine_.options;
-  if (options.sync.scheme == "sync_switch")
+  if (scheme_info(options.sync.scheme).is_composite)
     return "phases of sync_switch, and the workers that they leave out, are "
            "counted by worker";
   if (options.sync.asp.record || !options.sync.asp.replay.empty())

@@ -120,8 +120,8 @@ TEST(Keys, EveryOptionHasExactlyOneKey) {
   std::set<const void*> places;
   std::set<std::string> names;
   for (const Key& key : key_table()) {
-    const void* place =
-        std::visit([](auto* p) { return (const void*)p; }, key.target(options));
+    const void* place = std::visit([](auto* p) { return (const void*)p; },
+                                   key.place.in(options));
     EXPECT_TRUE(places.insert(place).second) << key.name;
     EXPECT_TRUE(names.insert(key.name).second) << key.name;
   }

@@ -1,37 +1,37 @@
-// What is learnt: [model].
+// The keys of [model].
 #include <algorithm>
 
 #include "base/check.h"
-#include "config/key_sections.h"
+#include "keys/key.h"
+#include "models/registry.h"
 
 namespace syncopate {
 namespace {
 
 using Words = std::vector<std::string>;
 
-Words model_families() {
-  Words words;
-  for (const ModelInfo& info : model_table()) words.push_back(info.family);
-  return words;
+Words families_with(bool ModelInfo::*property) {
+  return names_of<ModelInfo>(
+      model_table(), &ModelInfo::family,
+      [&](const ModelInfo& info) { return info.*property; });
 }
 
 // The families whose table entry lists the key; no rule where all do.
 std::vector<UsedWhen> families_with(const std::string& option) {
-  Words families;
-  for (const ModelInfo& info : model_table())
-    if (std::count(info.options.begin(), info.options.end(), option) > 0)
-      families.push_back(info.family);
+  const Words families = names_of<ModelInfo>(
+      model_table(), &ModelInfo::family, [&](const ModelInfo& info) {
+        return std::count(info.options.begin(), info.options.end(), option) > 0;
+      });
   if (families.size() == model_table().size()) return {};
   CHECK_MSG(!families.empty(), "model.{}: no family uses it", option);
   return {{"model.family", families}};
 }
 
 // Of residual networks beside those that He et al. published.
-std::vector<Key> residual_keys() {
-  constexpr auto kModel = &Options::model;
+Keys residual_keys() {
   return {
       {.name = "model.variant",
-       .target = at<kModel, &ModelOptions::variant>,
+       .place = &ModelOptions::variant,
        .doc = "Whose network: he, He et al. as torchvision has them; t2t, "
               "Tensor2Tensor's (Sync-Switch): basic blocks pre-activation, "
               "bottlenecks post-activation, projections with BatchNorm, stem "
@@ -43,21 +43,21 @@ std::vector<Key> residual_keys() {
        .choices = {"he", "t2t", "gluon"},
        .used_when = families_with("variant")},
       {.name = "model.stages",
-       .target = at<kModel, &ModelOptions::stages>,
+       .place = &ModelOptions::stages,
        .doc = "Blocks of each stage, all but the first of stride 2; auto: by "
               "model.depth.",
        .low = 1,
        .zero_word = "auto",
        .used_when = families_with("stages")},
       {.name = "model.widths",
-       .target = at<kModel, &ModelOptions::widths>,
+       .place = &ModelOptions::widths,
        .doc = "Channels of each stage, a quarter of a bottleneck's output; "
               "auto: by model.depth.",
        .low = 1,
        .zero_word = "auto",
        .used_when = families_with("widths")},
       {.name = "model.stem_width",
-       .target = at<kModel, &ModelOptions::stem_width>,
+       .place = &ModelOptions::stem_width,
        .doc = "Filters of the stem; auto: the first stage's width (variant "
               "t2t of 6n+2 layers: 16).",
        .low = 1,
@@ -65,7 +65,7 @@ std::vector<Key> residual_keys() {
        .zero_word = "auto",
        .used_when = families_with("stem_width")},
       {.name = "model.init",
-       .target = at<kModel, &ModelOptions::init>,
+       .place = &ModelOptions::init,
        .doc = "First values. he: filters N(0, 2 / fan_out), classifier U(-a, "
               "a), a = 1 / sqrt(fan_in); xavier: U(-a, a), a = sqrt(6 / "
               "(fan_in + fan_out)), as MXNet's Xavier() (ESync); t2t: filters "
@@ -78,60 +78,59 @@ std::vector<Key> residual_keys() {
   };
 }
 
-std::vector<Key> encoder_keys() {
-  constexpr auto kModel = &Options::model;
+Keys encoder_keys() {
   return {
       {.name = "model.layers",
-       .target = at<kModel, &ModelOptions::layers>,
+       .place = &ModelOptions::layers,
        .doc = "Layers of the encoder: BERT tiny 2, mini 4, base 12, large 24.",
        .low = 1,
        .high = 1024,  // a mistake
        .used_when = families_with("layers")},
       {.name = "model.hidden",
-       .target = at<kModel, &ModelOptions::hidden>,
+       .place = &ModelOptions::hidden,
        .doc = "Width of a token: BERT tiny 128, mini 256, base 768, large "
               "1024.",
        .low = 1,
        .used_when = families_with("hidden")},
       {.name = "model.heads",
-       .target = at<kModel, &ModelOptions::heads>,
+       .place = &ModelOptions::heads,
        .doc = "Heads of attention, which divide model.hidden.",
        .low = 1,
        .used_when = families_with("heads")},
       {.name = "model.intermediate",
-       .target = at<kModel, &ModelOptions::intermediate>,
+       .place = &ModelOptions::intermediate,
        .doc = "Width between the two products of a feed-forward part; auto: 4 "
               "model.hidden.",
        .low = 1,
        .zero_word = "auto",
        .used_when = families_with("intermediate")},
       {.name = "model.positions",
-       .target = at<kModel, &ModelOptions::positions>,
+       .place = &ModelOptions::positions,
        .doc = "Learned positions: at least data.max_length.",
        .low = 1,
        .used_when = families_with("positions")},
       {.name = "model.hidden_dropout",
-       .target = at<kModel, &ModelOptions::hidden_dropout>,
+       .place = &ModelOptions::hidden_dropout,
        .doc = "Probability of dropping an element behind the embeddings and in "
               "front of each residual sum.",
        .low = 0,
        .high = 0.999,
        .used_when = families_with("hidden_dropout")},
       {.name = "model.attention_dropout",
-       .target = at<kModel, &ModelOptions::attention_dropout>,
+       .place = &ModelOptions::attention_dropout,
        .doc = "Probability of dropping a probability of attention.",
        .low = 0,
        .high = 0.999,
        .used_when = families_with("attention_dropout")},
       {.name = "model.weights",
-       .target = at<kModel, &ModelOptions::weights>,
+       .place = &ModelOptions::weights,
        .doc = "File of safetensors with Hugging Face's names to start from "
               "(postprocess/import_bert.py makes it of other formats); none: "
               "random ones.",
        .used_when = families_with("weights"),
        .on_resume = OnResume::kMayChange},
       {.name = "model.recompute",
-       .target = at<kModel, &ModelOptions::recompute>,
+       .place = &ModelOptions::recompute,
        .doc = "Whether backward computes a layer's activations again instead "
               "of keeping them: less memory, more time, the same bits.",
        .used_when = families_with("recompute"),
@@ -139,29 +138,28 @@ std::vector<Key> encoder_keys() {
   };
 }
 
-std::vector<Key> click_keys() {
-  constexpr auto kModel = &Options::model;
+Keys click_keys() {
   return {
       {.name = "model.embedding",
-       .target = at<kModel, &ModelOptions::embedding>,
+       .place = &ModelOptions::embedding,
        .doc = "Width of an embedding.",
        .low = 1,
        .high = 4096,  // a mistake
        .used_when = families_with("embedding")},
       {.name = "model.mlp",
-       .target = at<kModel, &ModelOptions::mlp>,
+       .place = &ModelOptions::mlp,
        .doc = "Widths of the hidden layers.",
        .low = 1,
        .zero_word = "none",
        .used_when = families_with("mlp")},
       {.name = "model.mlp_dropout",
-       .target = at<kModel, &ModelOptions::mlp_dropout>,
+       .place = &ModelOptions::mlp_dropout,
        .doc = "Probability of dropping an element behind each hidden layer.",
        .low = 0,
        .high = 0.999,
        .used_when = families_with("mlp_dropout")},
       {.name = "model.first_order_init",
-       .target = at<kModel, &ModelOptions::first_order_init>,
+       .place = &ModelOptions::first_order_init,
        .doc = "First values of the first-order weights: xavier, as the "
               "embeddings have them, or normal, N(0, 1), as DS-Sync's program "
               "has them.",
@@ -172,21 +170,23 @@ std::vector<Key> click_keys() {
 
 }  // namespace
 
-std::vector<Key> model_keys() {
-  constexpr auto kModel = &Options::model;
+Keys model_keys() {
   auto dropout_use = families_with("dropout");
   dropout_use.push_back({"model.form", {"pre"}});
   auto version_use = families_with("version");
   version_use.push_back({"model.variant", {"he", "gluon"}});
   auto depth_use = families_with("depth");
   depth_use.push_back({"model.stages", {"auto"}});
-  std::vector<Key> keys = {
+  Keys keys = {
       {.name = "model.family",
-       .target = at<kModel, &ModelOptions::family>,
+       .place = &ModelOptions::family,
        .doc = "The network.",
-       .choices = model_families()},
+       .choices = names_of(model_table(), &ModelInfo::family),
+       .traits = {{"batchnorm", families_with(&ModelInfo::has_batchnorm)},
+                  {"tables", families_with(&ModelInfo::has_tables)},
+                  {"bf16", families_with(&ModelInfo::can_bf16)}}},
       {.name = "model.depth",
-       .target = at<kModel, &ModelOptions::depth>,
+       .place = &ModelOptions::depth,
        .doc = "Layers, by the field's count: resnet 6n+2 (stem cifar) or 18, "
               "34, 50, 101 (ImageNet form, which 50 is under either stem); "
               "wrn 6n+2 (post), 6n+4 (pre), or "
@@ -194,44 +194,44 @@ std::vector<Key> model_keys() {
        .low = 1,
        .used_when = depth_use},
       {.name = "model.width",
-       .target = at<kModel, &ModelOptions::width>,
+       .place = &ModelOptions::width,
        .doc = "Widening factor k of WRN-d-k.",
        .low = 1,
        .high = 64,  // as models/wrn.cpp
        .used_when = families_with("width")},
       {.name = "model.stem",
-       .target = at<kModel, &ModelOptions::stem>,
+       .place = &ModelOptions::stem,
        .doc = "First layers: cifar is a 3x3 convolution (variant t2t: 7x7), "
               "imagenet a 7x7 one of stride 2 with max-pooling.",
        .choices = {"cifar", "imagenet"},
        .used_when = families_with("stem")},
       {.name = "model.block",
-       .target = at<kModel, &ModelOptions::block>,
+       .place = &ModelOptions::block,
        .doc = "Residual block; auto: basic below 44 layers and where stages "
               "are given, else bottleneck.",
        .choices = {"auto", "basic", "bottleneck"},
        .used_when = families_with("block")},
       {.name = "model.version",
-       .target = at<kModel, &ModelOptions::version>,
+       .place = &ModelOptions::version,
        .doc = "1: activation after the addition; 2: before the convolutions.",
        .low = 1,
        .high = 2,
        .used_when = version_use},
       {.name = "model.form",
-       .target = at<kModel, &ModelOptions::form>,
+       .place = &ModelOptions::form,
        .doc = "Post-activation blocks (DS-Sync) or pre-activation blocks "
               "(Zagoruyko and Komodakis).",
        .choices = {"post", "pre"},
        .used_when = families_with("form")},
       {.name = "model.dropout",
-       .target = at<kModel, &ModelOptions::dropout>,
+       .place = &ModelOptions::dropout,
        .doc = "Probability of dropping an activation inside a block.",
        .low = 0,
        .high = 0.999,
        .used_when = dropout_use},
   };
-  for (const auto& part : {residual_keys(), encoder_keys(), click_keys()})
-    keys.insert(keys.end(), part.begin(), part.end());
+  for (const auto part : {residual_keys, encoder_keys, click_keys})
+    append(keys, part());
   return keys;
 }
 

@@ -1,20 +1,15 @@
-// How it is learnt: [optimizer] [schedule].
+// The keys of [optimizer] and [schedule].
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/text.h"
-#include "config/key_sections.h"
+#include "keys/key.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
 
 namespace syncopate {
 namespace {
 
 using Words = std::vector<std::string>;
-
-Words keywords(const std::vector<std::pair<std::string, std::string>>& table) {
-  Words words;
-  for (const auto& entry : table) words.push_back(entry.first);
-  return words;
-}
 
 Words without(Words words, const std::string& word) {
   std::erase(words, word);
@@ -26,55 +21,53 @@ bool is_lr_factor(const std::string& text) {
          parse_double(text).value_or(0) > 0;
 }
 
-std::vector<Key> adam_keys() {
-  constexpr auto kOptimizer = &Options::optimizer;
+Keys adam_keys() {
   const std::vector<UsedWhen> of_adam = {{"optimizer.kind", {"adam", "adamw"}}};
   return {
       {.name = "optimizer.beta1",
-       .target = at<kOptimizer, &OptimizerOptions::beta1>,
+       .place = &OptimizerOptions::beta1,
        .doc = "Decay of the gradient's running mean.",
        .low = 0,
        .high = 1,
        .is_high_open = true,
        .used_when = of_adam},
       {.name = "optimizer.beta2",
-       .target = at<kOptimizer, &OptimizerOptions::beta2>,
+       .place = &OptimizerOptions::beta2,
        .doc = "Decay of the running mean of the gradient's square.",
        .low = 0,
        .high = 1,
        .is_high_open = true,
        .used_when = of_adam},
       {.name = "optimizer.eps",
-       .target = at<kOptimizer, &OptimizerOptions::eps>,
+       .place = &OptimizerOptions::eps,
        .doc = "Added to the root of the mean square, after bias correction.",
        .low = 0,
        .is_low_open = true,
        .used_when = of_adam},
       {.name = "optimizer.embedding",
-       .target = at<kOptimizer, &OptimizerOptions::embedding>,
+       .place = &OptimizerOptions::embedding,
        .doc = "Rows of embedding tables that no sample of a step touched. "
               "dense: as published, moments decay, move the row on and weight "
               "decay acts; lazy: left as they are, which takes time by rows "
               "touched, is another optimizer, and counts all steps in the bias "
               "correction.",
        .choices = {"dense", "lazy"},
-       .used_when = {of_adam[0], {"model.family", {"bert", "deepfm"}}}},
+       .used_when = {of_adam[0], {"model.family", {}, "tables"}}},
   };
 }
 
-std::vector<Key> field_keys() {
-  constexpr auto kSchedule = &Options::schedule;
+Keys field_keys() {
   const std::vector<UsedWhen> by_fields = {{"schedule.kind", {"fields"}}};
   return {
       {.name = "schedule.fields",
-       .target = at<kSchedule, &ScheduleOptions::fields>,
+       .place = &ScheduleOptions::fields,
        .doc = "Rates at the beginning and the end of each field, from 0 to "
               "milestone to milestone to the horizon; must be given.",
        .low = 0,
        .zero_word = "none",
        .used_when = by_fields},
       {.name = "schedule.shapes",
-       .target = at<kSchedule, &ScheduleOptions::shapes>,
+       .place = &ScheduleOptions::shapes,
        .doc = "How the rate changes in each field: linear; polynomial, its "
               "first rate (1 - t/T)^power; inverse_time, its first rate / (1 "
               "+ decay_rate * epochs), of the run. auto: linear in all.",
@@ -85,8 +78,7 @@ std::vector<Key> field_keys() {
 
 }  // namespace
 
-std::vector<Key> optimizer_keys() {
-  constexpr auto kOptimizer = &Options::optimizer;
+Keys optimizer_keys() {
   // one_cycle and fields name their rates themselves.
   const std::vector<UsedWhen> with_lr = {
       {"schedule.kind",
@@ -94,62 +86,62 @@ std::vector<Key> optimizer_keys() {
   const std::vector<UsedWhen> with_scale = {
       {"optimizer.lr_scale", {"linear", "sqrt"}}};
   const std::vector<UsedWhen> of_sgd = {{"optimizer.kind", {"sgd"}}};
-  std::vector<Key> keys = {
+  Keys keys = {
       {.name = "optimizer.kind",
-       .target = at<kOptimizer, &OptimizerOptions::kind>,
+       .place = &OptimizerOptions::kind,
        .doc = "The optimizer.",
        .choices = keywords(optimizer_table())},
       {.name = "optimizer.lr",
-       .target = at<kOptimizer, &OptimizerOptions::lr>,
+       .place = &OptimizerOptions::lr,
        .doc = "Learning rate, before optimizer.lr_scale.",
        .low = 0,
        .used_when = with_lr},
       {.name = "optimizer.momentum",
-       .target = at<kOptimizer, &OptimizerOptions::momentum>,
+       .place = &OptimizerOptions::momentum,
        .doc = "Momentum factor.",
        .low = 0,
        .high = 1,
        .is_high_open = true,
        .used_when = of_sgd},
       {.name = "optimizer.nesterov",
-       .target = at<kOptimizer, &OptimizerOptions::nesterov>,
+       .place = &OptimizerOptions::nesterov,
        .doc = "Nesterov's form of the momentum.",
        .used_when = of_sgd},
       {.name = "optimizer.weight_decay",
-       .target = at<kOptimizer, &OptimizerOptions::weight_decay>,
+       .place = &OptimizerOptions::weight_decay,
        .doc = "Factor of the parameters that is added to the gradient, or with "
               "adamw to what the rate is multiplied by.",
        .low = 0},
       {.name = "optimizer.decay_batchnorm",
-       .target = at<kOptimizer, &OptimizerOptions::decay_batchnorm>,
+       .place = &OptimizerOptions::decay_batchnorm,
        .doc = "Whether weight decay acts on gamma and beta of BatchNorm and "
               "LayerNorm too."},
       {.name = "optimizer.decay_bias",
-       .target = at<kOptimizer, &OptimizerOptions::decay_bias>,
+       .place = &OptimizerOptions::decay_bias,
        .doc = "Whether weight decay acts on biases too."},
       {.name = "optimizer.clip_norm",
-       .target = at<kOptimizer, &OptimizerOptions::clip_norm>,
+       .place = &OptimizerOptions::clip_norm,
        .doc = "Largest global norm of the gradient; 0: no clipping.",
        .low = 0},
       {.name = "optimizer.lr_scale",
-       .target = at<kOptimizer, &OptimizerOptions::lr_scale>,
+       .place = &OptimizerOptions::lr_scale,
        .doc = "linear: lr * factor * batch / base_batch; sqrt: lr * "
               "sqrt(factor * batch / base_batch); none: lr.",
        .choices = {"none", "linear", "sqrt"},
        .used_when = with_lr},
       {.name = "optimizer.lr_factor",
-       .target = at<kOptimizer, &OptimizerOptions::lr_factor>,
+       .place = &OptimizerOptions::lr_factor,
        .doc = "The factor of the scaling: the number of workers, of a "
               "worker's neighbours with itself, or a number.",
        .form = {"world, graph or a number > 0", is_lr_factor},
        .used_when = with_scale},
       {.name = "optimizer.base_batch",
-       .target = at<kOptimizer, &OptimizerOptions::base_batch>,
+       .place = &OptimizerOptions::base_batch,
        .doc = "Samples of the batch that lr was chosen for; 0: data.batch.",
        .low = 0,
        .used_when = with_scale},
   };
-  const std::vector<Key> adam = adam_keys();
+  const Keys adam = adam_keys();
   const auto behind = std::find_if(
       keys.begin(), keys.end(),
       [](const Key& key) { return key.name == "optimizer.weight_decay"; });
@@ -157,34 +149,33 @@ std::vector<Key> optimizer_keys() {
   return keys;
 }
 
-std::vector<Key> schedule_keys() {
-  constexpr auto kSchedule = &Options::schedule;
+Keys schedule_keys() {
   const auto used_by = [](Words kinds) {
     return std::vector<UsedWhen>{{"schedule.kind", std::move(kinds)}};
   };
-  std::vector<Key> keys = {
+  Keys keys = {
       {.name = "schedule.kind",
-       .target = at<kSchedule, &ScheduleOptions::kind>,
+       .place = &ScheduleOptions::kind,
        .doc = "How the learning rate changes.",
        .choices = keywords(schedule_table())},
       {.name = "schedule.horizon",
-       .target = at<kSchedule, &ScheduleOptions::horizon>,
+       .place = &ScheduleOptions::horizon,
        .doc = "Length that the schedule is laid out for; 0: that of the run.",
        .low = 0,
        .used_when = used_by({"cosine", "polynomial", "one_cycle", "fields"})},
       {.name = "schedule.warmup",
-       .target = at<kSchedule, &ScheduleOptions::warmup>,
+       .place = &ScheduleOptions::warmup,
        .doc = "Linear rise from warmup_from in front of the schedule; 0: "
               "none.",
        .low = 0,
        .used_when = used_by(without(keywords(schedule_table()), "fields"))},
       {.name = "schedule.warmup_from",
-       .target = at<kSchedule, &ScheduleOptions::warmup_from>,
+       .place = &ScheduleOptions::warmup_from,
        .doc = "Rate at the start of the warm-up.",
        .low = 0,
        .used_when = {{"schedule.warmup", {}}}},
       {.name = "schedule.milestones",
-       .target = at<kSchedule, &ScheduleOptions::milestones>,
+       .place = &ScheduleOptions::milestones,
        .doc = "Where the rate is multiplied by gamma; must be given. Of "
               "fields: where one ends and the next begins.",
        .low = 0,
@@ -192,44 +183,44 @@ std::vector<Key> schedule_keys() {
        .zero_word = "none",
        .used_when = used_by({"multistep", "fields"})},
       {.name = "schedule.gamma",
-       .target = at<kSchedule, &ScheduleOptions::gamma>,
+       .place = &ScheduleOptions::gamma,
        .doc = "Factor of the rate at each milestone.",
        .low = 0,
        .is_low_open = true,
        .used_when = used_by({"multistep"})},
       {.name = "schedule.power",
-       .target = at<kSchedule, &ScheduleOptions::power>,
+       .place = &ScheduleOptions::power,
        .doc = "Exponent of (1 - t/T).",
        .low = 0,
        .is_low_open = true,
        .used_when = used_by({"polynomial", "fields"})},
       {.name = "schedule.final_lr",
-       .target = at<kSchedule, &ScheduleOptions::final_lr>,
+       .place = &ScheduleOptions::final_lr,
        .doc = "Rate at the horizon.",
        .low = 0,
        .used_when = used_by({"cosine", "polynomial", "one_cycle"})},
       {.name = "schedule.low_lr",
-       .target = at<kSchedule, &ScheduleOptions::low_lr>,
+       .place = &ScheduleOptions::low_lr,
        .doc = "Rate at both ends of the cycle.",
        .low = 0,
        .used_when = used_by({"one_cycle"})},
       {.name = "schedule.high_lr",
-       .target = at<kSchedule, &ScheduleOptions::high_lr>,
+       .place = &ScheduleOptions::high_lr,
        .doc = "Rate at the peak of the cycle.",
        .low = 0,
        .used_when = used_by({"one_cycle"})},
       {.name = "schedule.cycle",
-       .target = at<kSchedule, &ScheduleOptions::cycle>,
+       .place = &ScheduleOptions::cycle,
        .doc = "Length of the cycle, up and down; 0: up to the horizon.",
        .low = 0,
        .used_when = used_by({"one_cycle"})},
       {.name = "schedule.decay_rate",
-       .target = at<kSchedule, &ScheduleOptions::decay_rate>,
+       .place = &ScheduleOptions::decay_rate,
        .doc = "Rate of lr / (1 + decay_rate * epochs).",
        .low = 0,
        .used_when = used_by({"inverse_time", "fields"})},
   };
-  for (Key& key : field_keys()) keys.push_back(std::move(key));
+  append(keys, field_keys());
   return keys;
 }
 

@@ -1,0 +1,148 @@
+// One key of the input: its name, the member of its owner's options that holds
+// its value, what it accepts, what uses it, and whether a resumed run may
+// change it. Each owner exports the keys of its options; config/ collects them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <typeindex>
+#include <variant>
+#include <vector>
+
+#include "base/check.h"
+#include "keys/length.h"
+
+namespace syncopate {
+
+// Where a key's value lives; the alternative is its type.
+using Target = std::variant<std::string*,
+                            int64_t*,
+                            uint64_t*,
+                            double*,
+                            bool*,
+                            Length*,
+                            std::vector<Length>*,
+                            std::vector<double>*,
+                            std::vector<std::string>*>;
+
+// A member of an options struct, such as &DgcOptions::clip, found in any
+// instance of that struct.
+class Place {
+ public:
+  Place() = default;
+  template <typename Owner, typename Value>
+  Place(Value Owner::*member)  // NOLINT: a key's place is written as a member
+      : owner_(typeid(Owner)),
+        type_(static_cast<Value*>(nullptr)),
+        find_([member](void* owner) {
+          return Target(&(static_cast<Owner*>(owner)->*member));
+        }) {}
+
+  // The same member, found from a struct that holds the owner's options.
+  template <typename Owner, typename Outer>
+  Place within(Owner Outer::*member) const {
+    CHECK(owner_ == typeid(Owner));
+    Place place;
+    place.owner_ = typeid(Outer);
+    place.type_ = type_;
+    place.find_ = [member, find = find_](void* outer) {
+      return find(&(static_cast<Outer*>(outer)->*member));
+    };
+    return place;
+  }
+
+  const Target& type() const { return type_; }  // a null pointer of the type
+
+  template <typename Owner>
+  Target in(Owner& owner) const {
+    CHECK(owner_ == typeid(Owner));
+    return find_(&owner);
+  }
+
+ private:
+  std::type_index owner_ = typeid(void);
+  Target type_;
+  std::function<Target(void*)> find_;
+};
+
+// A key is in use while `key` has one of `values` (a list key: holds one of
+// them). No values: while it is not 0, or not empty. A trait stands for those
+// choices of `key` that have it (Key::traits).
+struct UsedWhen {
+  std::string key;
+  std::vector<std::string> values;
+  std::string trait = {};
+};
+
+enum class OnResume : uint8_t {
+  kFixed,      // it decides the numbers
+  kMayChange,  // it does not
+  kMayExtend,  // where the schedule does not hang on it: schedule.horizon
+};
+
+// What a text key accepts beyond any text.
+struct TextForm {
+  const char* accepts = "";  // "world, graph or a number > 0"
+  bool (*matches)(const std::string& text) = nullptr;
+};
+
+struct Key {
+  std::string name;  // section.key
+  Place place;
+  std::string doc;  // one sentence, with the unit
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool is_low_open = false, is_high_open = false;
+  std::vector<std::string> choices = {};  // of a text, or of a list's words
+  // Sets of choices by a property's name, for the `used_when` of other keys,
+  // whose owners need not know the choices.
+  std::map<std::string, std::vector<std::string>> traits = {};
+  std::string zero_word = {};  // how 0 or an empty list is written
+  TextForm form = {};
+  std::vector<UsedWhen> used_when = {};  // all must hold
+  OnResume on_resume = OnResume::kFixed;
+  std::string formerly = {};  // the value that runs from before this key had;
+                              // empty: its default
+
+  std::string section() const { return name.substr(0, name.find('.')); }
+  std::string word() const { return name.substr(name.find('.') + 1); }
+};
+
+using Keys = std::vector<Key>;
+
+// The keys of options that are a member of others.
+template <typename Owner, typename Outer>
+Keys within(Owner Outer::*member, Keys keys) {
+  for (Key& key : keys) key.place = key.place.within(member);
+  return keys;
+}
+
+inline void append(Keys& keys, Keys more) {
+  for (Key& key : more) keys.push_back(std::move(key));
+}
+
+// The first words of a table of (keyword, description).
+template <typename Table>
+std::vector<std::string> keywords(const Table& table) {
+  std::vector<std::string> words;
+  for (const auto& entry : table) words.push_back(entry.first);
+  return words;
+}
+
+// What `name` is called in the rows of `table` that `has` accepts.
+template <typename Row>
+std::vector<std::string> names_of(
+    const std::vector<Row>& table,
+    std::string Row::*name,
+    const std::function<bool(const Row&)>& has = {}) {
+  std::vector<std::string> words;
+  for (const Row& row : table)
+    if (!has || has(row)) words.push_back(row.*name);
+  return words;
+}
+
+}  // namespace syncopate
