@@ -4,6 +4,7 @@
 #include "comm/collectives.h"
 #include "compress/compressor.h"
 #include "config/config.h"
+#include "data/kinds.h"
 #include "optim/schedule.h"
 #include "sync/scheme.h"
 #include "topology/topology.h"
@@ -32,22 +33,9 @@ Rows scheme_rows() {
 }
 
 Rows data_rows() {
-  static const std::map<std::string, std::string> text = {
-      {"idx", "MNIST's format, a folder of four files, .gz too"},
-      {"cifar10", "CIFAR-10's binary files"},
-      {"cifar100", "CIFAR-100's binary files, fine labels"},
-      {"hdf5", "one's own images and labels (inputs/data_formats.md)"},
-      {"image_folder", "train/CLASS/*.jpg and val/CLASS/*.jpg, as ImageNet"},
-      {"prepared_images", "what prepare images made of such a folder"},
-      {"synthetic_images", "procedural classes of any size, seeded"},
-      {"squad", "SQuAD 1.1 (train-v1.1.json, dev-v1.1.json, also .gz)"},
-      {"synthetic_squad", "made texts and questions, seeded"},
-      {"criteo", "what prepare criteo makes of the challenge's TSV"},
-      {"synthetic_criteo", "click records of a known model, seeded"},
-  };
   Rows rows;
-  for (const std::string& kind : data_kinds())
-    rows.emplace_back(kind, text.at(kind));
+  for (const DataKind& kind : data_kind_table())
+    rows.emplace_back(kind.name, kind.description);
   return rows;
 }
 

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <initializer_list>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "config/episodes.h"
 #include "config/value.h"
+#include "data/kinds.h"
 
 namespace syncopate {
 namespace {
@@ -154,9 +156,8 @@ class Judge {
           "data.path",
           fmt::format("is missing: data.kind = {} reads files, expected "
                       "the path of {}",
-                      data.kind, data.kind == "hdf5" ? "a file" : "a folder"));
-    if (all_sound({"data.kind", "data.vocabulary"}) && data.kind == "squad" &&
-        data.vocabulary.empty())
+                      data.kind, kind().is_one_file ? "a file" : "a folder"));
+    if (all_sound({"data.kind", "data.vocabulary"}) && data.vocabulary.empty())
       complain_("data.vocabulary",
                 "is missing: expected the path of a WordPiece vocabulary such "
                 "as bert-base-uncased's vocab.txt");
@@ -221,10 +222,13 @@ class Judge {
     Length length;
   };
 
-  bool is_question() const {
-    const auto kinds = question_kinds();
-    return std::count(kinds.begin(), kinds.end(), options_.data.kind) > 0;
+  const DataKind& kind() const {
+    const DataKind* found = find_data_kind(options_.data.kind);
+    CHECK_MSG(found != nullptr, "data.kind: {}", options_.data.kind);
+    return *found;
   }
+
+  bool is_question() const { return kind().samples == Samples::kQuestions; }
 
   bool all_sound(std::initializer_list<const char*> keys) const {
     return std::all_of(keys.begin(), keys.end(),
@@ -296,8 +300,7 @@ class Judge {
   void crop() const {
     const DataOptions& data = options_.data;
     if (!all_sound({"data.kind", "data.crop_pad"})) return;
-    int64_t side = 0;
-    if (data.kind == "cifar10" || data.kind == "cifar100") side = 32;
+    int64_t side = kind().side;
     if (all_sound({"data.height", "data.width"}))
       side = std::min(image_size(data).H, image_size(data).W);
     if (side > 0 && data.crop_pad >= side)

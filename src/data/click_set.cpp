@@ -1,15 +1,15 @@
 #include "data/click_set.h"
 
 #include "base/check.h"
-#include "data/click_readers.h"
+#include "data/kinds.h"
 
 namespace syncopate {
 
 ClickData load_clicks(const DataOptions& options) {
-  CHECK_MSG(options.kind == "criteo" || options.kind == "synthetic_criteo",
-            "data.kind: {}", options.kind);
-  ClickData data = options.kind == "criteo" ? read_criteo(options)
-                                            : make_synthetic_criteo(options);
+  const DataKind* kind = find_data_kind(options.kind);
+  CHECK_MSG(kind != nullptr && kind->read_clicks != nullptr, "data.kind: {}",
+            options.kind);
+  ClickData data = kind->read_clicks(options);
   if (data.spec.total_rows() > INT32_MAX)
     fail(ExitCode::kBadInput, "{}: {} rows of all fields, expected at most {}",
          data.source, data.spec.total_rows(), INT32_MAX);

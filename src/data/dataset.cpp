@@ -1,29 +1,15 @@
 #include "data/dataset.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "data/kinds.h"
 #include "data/readers.h"
 
 namespace syncopate {
 namespace {
-
-struct Kind {
-  const char* name;
-  Dataset (*read)(const DataOptions&);
-};
-constexpr std::array<Kind, 7> kKinds = {{
-    {"idx", read_idx},
-    {"cifar10", read_cifar10},
-    {"cifar100", read_cifar100},
-    {"hdf5", read_hdf5_images},
-    {"image_folder", read_image_folder},
-    {"prepared_images", read_prepared_images},
-    {"synthetic_images", make_synthetic_images},
-}};
 
 // A digest of the pixels, or of what stands for them: files are not read here.
 struct DigestOfPixels {
@@ -120,47 +106,20 @@ std::optional<LabelFault> check_labels(std::span<const int32_t> labels,
 }
 
 PixelSize image_size(const DataOptions& options) {
-  const int64_t side = options.kind == "synthetic_images" ? 32 : 224;
+  const int64_t side = is_synthetic(options.kind) ? 32 : 224;
   return {options.height > 0 ? options.height : side,
           options.width > 0 ? options.width : side};
 }
 
-std::vector<std::string> image_kinds() {
-  std::vector<std::string> names;
-  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
-  return names;
-}
-
-std::vector<std::string> question_kinds() {
-  return {"squad", "synthetic_squad"};
-}
-
-std::vector<std::string> click_kinds() {
-  return {"criteo", "synthetic_criteo"};
-}
-
-std::vector<std::string> data_kinds() {
-  std::vector<std::string> names = image_kinds();
-  for (const auto& more : {question_kinds(), click_kinds()})
-    names.insert(names.end(), more.begin(), more.end());
-  return names;
-}
-
-bool is_synthetic(const std::string& kind) {
-  return kind.starts_with("synthetic_");
-}
-
 Dataset load_dataset(const DataOptions& options) {
-  const auto kind =
-      std::find_if(kKinds.begin(), kKinds.end(),
-                   [&](const Kind& k) { return options.kind == k.name; });
-  if (kind == kKinds.end())
+  const DataKind* kind = find_data_kind(options.kind);
+  if (kind == nullptr || kind->read_images == nullptr)
     fail(ExitCode::kBadInput, "data.kind: {}, expected one of: {}",
          options.kind, join(image_kinds(), " "));
-  if (options.path.empty() && options.kind != "synthetic_images")
+  if (options.path.empty() && !kind->is_made)
     fail(ExitCode::kBadInput, "data.path: empty, expected where the {} data is",
          options.kind);
-  Dataset data = kind->read(options);
+  Dataset data = kind->read_images(options);
   finish(data.train);
   finish(data.test);
   CHECK(data.train.spec == data.test.spec);

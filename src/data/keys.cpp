@@ -1,5 +1,8 @@
 // The keys of [data].
+#include <functional>
+
 #include "base/text.h"
+#include "data/kinds.h"
 #include "data/loader.h"
 #include "keys/key.h"
 
@@ -24,12 +27,8 @@ bool is_normalization(const std::string& text) {
   return counts[0] == counts[1] && counts[0] > 0;
 }
 
-// Of all kinds.
-template <typename Is>
-Words kinds_that(const Is& is) {
-  Words kinds = data_kinds();
-  std::erase_if(kinds, [&](const std::string& kind) { return !is(kind); });
-  return kinds;
+Words kinds_that(const std::function<bool(const DataKind&)>& has) {
+  return names_of(data_kind_table(), &DataKind::name, has);
 }
 
 std::vector<UsedWhen> of_images() {
@@ -38,9 +37,14 @@ std::vector<UsedWhen> of_images() {
 
 Keys synthetic_keys() {
   const std::vector<UsedWhen> synthetic = {{"data.kind", {"synthetic_images"}}};
-  const std::vector<UsedWhen> made = {{"data.kind", kinds_that(is_synthetic)}};
-  const std::vector<UsedWhen> sized = {
-      {"data.kind", {"synthetic_images", "image_folder", "prepared_images"}}};
+  const std::vector<UsedWhen> made = {
+      {"data.kind", kinds_that(&DataKind::is_made)}};
+  Words images = kinds_that([](const DataKind& kind) {
+    return kind.samples == Samples::kImages && kind.is_made;
+  });
+  for (const std::string& kind : kinds_that(&DataKind::is_read_late))
+    images.push_back(kind);
+  const std::vector<UsedWhen> sized = {{"data.kind", images}};
   return {
       {.name = "data.samples",
        .place = &DataOptions::samples,
@@ -145,7 +149,7 @@ Keys question_keys() {
 // Of images that are read when they are needed.
 Keys image_file_keys() {
   const std::vector<UsedWhen> read_late = {
-      {"data.kind", {"image_folder", "prepared_images"}}};
+      {"data.kind", kinds_that(&DataKind::is_read_late)}};
   return {
       {.name = "data.eval_resize",
        .place = &DataOptions::eval_resize,
@@ -198,8 +202,8 @@ Keys data_keys() {
       {.name = "data.path",
        .place = &DataOptions::path,
        .doc = "Folder of the files, or the file of kind hdf5; must be given.",
-       .used_when = {{"data.kind", kinds_that([](const std::string& kind) {
-                        return !is_synthetic(kind);
+       .used_when = {{"data.kind", kinds_that([](const DataKind& kind) {
+                        return !kind.is_made;
                       })}},
        .on_resume = OnResume::kMayChange},
   };

@@ -1,8 +1,9 @@
 #include "problem/problem.h"
 
-#include <algorithm>
 #include <numeric>
 
+#include "base/check.h"
+#include "data/kinds.h"
 #include "problem/click_problem.h"
 #include "problem/feed.h"
 #include "problem/image_problem.h"
@@ -60,13 +61,17 @@ SetPart evaluated_part(const Options& options) {
 }
 
 std::unique_ptr<Problem> make_problem(const Options& options, int threads) {
-  const auto is_of = [&](const std::vector<std::string>& kinds) {
-    return std::count(kinds.begin(), kinds.end(), options.data.kind) > 0;
-  };
-  if (is_of(question_kinds()))
-    return std::make_unique<QuestionProblem>(options, threads);
-  if (is_of(click_kinds())) return std::make_unique<ClickProblem>(options);
-  return std::make_unique<ImageProblem>(options, threads);
+  const DataKind* kind = find_data_kind(options.data.kind);
+  CHECK_MSG(kind != nullptr, "data.kind: {}", options.data.kind);
+  switch (kind->samples) {
+    case Samples::kImages:
+      return std::make_unique<ImageProblem>(options, threads);
+    case Samples::kQuestions:
+      return std::make_unique<QuestionProblem>(options, threads);
+    case Samples::kClicks:
+      return std::make_unique<ClickProblem>(options);
+  }
+  return nullptr;
 }
 
 }  // namespace syncopate

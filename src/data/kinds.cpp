@@ -1,0 +1,103 @@
+#include "data/kinds.h"
+
+#include <functional>
+
+#include "data/click_readers.h"
+#include "data/readers.h"
+#include "keys/key.h"
+
+namespace syncopate {
+namespace {
+
+std::vector<std::string> kinds_of(Samples samples) {
+  return names_of<DataKind>(
+      data_kind_table(), &DataKind::name,
+      [&](const DataKind& kind) { return kind.samples == samples; });
+}
+
+}  // namespace
+
+const std::vector<DataKind>& data_kind_table() {
+  static const std::vector<DataKind> table = {
+      {.name = "idx",
+       .samples = Samples::kImages,
+       .description = "MNIST's format, a folder of four files, .gz too",
+       .read_images = &read_idx},
+      {.name = "cifar10",
+       .samples = Samples::kImages,
+       .description = "CIFAR-10's binary files",
+       .read_images = &read_cifar10,
+       .side = 32},
+      {.name = "cifar100",
+       .samples = Samples::kImages,
+       .description = "CIFAR-100's binary files, fine labels",
+       .read_images = &read_cifar100,
+       .side = 32},
+      {.name = "hdf5",
+       .samples = Samples::kImages,
+       .description = "one's own images and labels (inputs/data_formats.md)",
+       .read_images = &read_hdf5_images,
+       .is_one_file = true},
+      {.name = "image_folder",
+       .samples = Samples::kImages,
+       .description = "train/CLASS/*.jpg and val/CLASS/*.jpg, as ImageNet",
+       .read_images = &read_image_folder,
+       .is_read_late = true},
+      {.name = "prepared_images",
+       .samples = Samples::kImages,
+       .description = "what prepare images made of such a folder",
+       .read_images = &read_prepared_images,
+       .is_read_late = true},
+      {.name = "synthetic_images",
+       .samples = Samples::kImages,
+       .description = "procedural classes of any size, seeded",
+       .read_images = &make_synthetic_images,
+       .is_made = true},
+      {.name = "squad",
+       .samples = Samples::kQuestions,
+       .description = "SQuAD 1.1 (train-v1.1.json, dev-v1.1.json, also .gz)"},
+      {.name = "synthetic_squad",
+       .samples = Samples::kQuestions,
+       .description = "made texts and questions, seeded",
+       .is_made = true},
+      {.name = "criteo",
+       .samples = Samples::kClicks,
+       .description = "what prepare criteo makes of the challenge's TSV",
+       .read_clicks = &read_criteo},
+      {.name = "synthetic_criteo",
+       .samples = Samples::kClicks,
+       .description = "click records of a known model, seeded",
+       .read_clicks = &make_synthetic_criteo,
+       .is_made = true},
+  };
+  return table;
+}
+
+const DataKind* find_data_kind(const std::string& name) {
+  for (const DataKind& kind : data_kind_table())
+    if (kind.name == name) return &kind;
+  return nullptr;
+}
+
+std::vector<std::string> image_kinds() {
+  return kinds_of(Samples::kImages);
+}
+
+std::vector<std::string> question_kinds() {
+  return kinds_of(Samples::kQuestions);
+}
+
+std::vector<std::string> click_kinds() {
+  return kinds_of(Samples::kClicks);
+}
+
+std::vector<std::string> data_kinds() {
+  return names_of(data_kind_table(), &DataKind::name);
+}
+
+bool is_synthetic(const std::string& kind) {
+  const DataKind* found = find_data_kind(kind);
+  return found != nullptr && found->is_made;
+}
+
+}  // namespace syncopate

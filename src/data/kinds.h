@@ -1,0 +1,35 @@
+// Every kind of data (data.kind), once: its name, what its samples are, its
+// reader, and what `list data` says of it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/click_set.h"
+#include "data/loader.h"
+
+namespace syncopate {
+
+enum class Samples : uint8_t { kImages, kQuestions, kClicks };
+
+struct DataKind {
+  std::string name;
+  Samples samples;
+  std::string description;
+  // The reader; questions have none here: question_set.cpp reads or makes
+  // texts, and tokenizes either.
+  Dataset (*read_images)(const DataOptions&) = nullptr;
+  ClickData (*read_clicks)(const DataOptions&) = nullptr;
+  bool is_made = false;       // by a generator: data.path is not used
+  bool is_one_file = false;   // data.path names a file, not a folder
+  bool is_read_late = false;  // images, when they are needed
+  int64_t side = 0;           // of images in pixels, where the format fixes it
+};
+
+// In the order of `list data`: images, questions, clicks.
+const std::vector<DataKind>& data_kind_table();
+const DataKind* find_data_kind(const std::string& name);  // nullptr: none
+
+}  // namespace syncopate
