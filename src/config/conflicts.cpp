@@ -169,13 +169,13 @@ class Judge {
                       "data.max_length = {}, expected at most {}",
                       data.max_question, data.max_length, data.max_length - 4));
     const ModelOptions& model = options_.model;
-    if (all_sound({"model.hidden", "model.heads"}) && model.family == "bert" &&
+    if (all_sound({"model.hidden", "model.heads"}) &&
         model.hidden % model.heads != 0)
       complain_("model.heads",
                 fmt::format("is {}, which does not divide model.hidden = {}",
                             model.heads, model.hidden));
     if (all_sound({"model.positions", "data.max_length"}) && is_question() &&
-        model.family == "bert" && model.positions < data.max_length)
+        model.positions < data.max_length)
       complain_("model.positions",
                 fmt::format("is {}, expected at least data.max_length = {}",
                             model.positions, data.max_length));
