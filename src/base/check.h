@@ -1,4 +1,4 @@
-// CHECK: conditions that only a bug in this program can break.
+// CHECK: conditions that only a bug in this program can violate.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace syncopate {
 
-// Throws Error(kInternal) with the expression and the place.
+// Throws Error(kInternal) with the expression and its source location.
 [[noreturn]] void check_failed(const char* expression,
                                const std::string& detail,
                                std::source_location where);

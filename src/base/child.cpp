@@ -23,7 +23,8 @@
 namespace syncopate {
 namespace {
 
-constexpr size_t kMostOutput = 1 << 20;  // of a program that never stops
+constexpr size_t kMostOutput = 1 << 20;  // bounds the output of a program that
+                                         // never stops
 
 struct Pipe {
   int ends[2] = {-1, -1};
@@ -54,7 +55,7 @@ void close_others(posix_spawn_file_actions_t& actions) {
   }
 }
 
-// 0, or an errno.
+// Returns 0 or an errno.
 int start(pid_t& child,
           const std::vector<std::string>& words,
           const Pipe& out,
@@ -88,7 +89,7 @@ int start(pid_t& child,
   return error;
 }
 
-// Reads both until they end; false: not by `until_s`.
+// Reads both pipes to end of file; returns false if `until_s` comes first.
 bool read_all(Pipe& out, Pipe& errors, double until_s, ChildAnswer& answer) {
   Pipe* pipes[] = {&out, &errors};
   std::string* texts[] = {&answer.output, &answer.errors};
@@ -112,13 +113,15 @@ bool read_all(Pipe& out, Pipe& errors, double until_s, ChildAnswer& answer) {
   }
 }
 
-// Its status; nullopt: it has not ended by then.
+// Returns the exit status, or nullopt if the child is still running by then.
 std::optional<int> wait_until(pid_t child, double until_s) {
   for (;;) {
     int status = 0;
     const pid_t ended = ::waitpid(child, &status, WNOHANG);
     if (ended == child) return status;
-    if (ended < 0 && errno != EINTR) return 0;  // SIGCHLD ignored: nobody knows
+    if (ended < 0 && errno != EINTR)
+      return 0;  // SIGCHLD is ignored: status
+                 // unknown
     if (monotonic_s() >= until_s) return std::nullopt;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -145,7 +148,7 @@ ChildAnswer run_child(const std::vector<std::string>& words, double timeout_s) {
     status = wait_until(child, until_s);
   if (!status) {
     ::kill(-child, SIGKILL);
-    // One that hangs in the kernel is left behind.
+    // A child that hangs in the kernel is left behind.
     wait_until(child, monotonic_s() + 1);
     answer.obstacle =
         fmt::format("{}: no answer in {:.3g} s", words[0], timeout_s);

@@ -43,7 +43,7 @@ void limit(__rlimit_resource resource, int64_t most) {
 }
 
 void confine(const Confinement& limits) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not outlive who waits for it
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // must not outlive its parent
   for (const int signal :
        {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF, SIGXCPU})
     ::signal(signal, SIG_DFL);
@@ -55,7 +55,7 @@ void confine(const Confinement& limits) {
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, fd);
 }
 
-// The exit code in a byte, then the text.
+// Returns the exit code as one byte, followed by the text.
 std::string answer_of(const std::string& origin,
                       const std::function<std::string()>& work) {
   ExitCode code = ExitCode::kDone;
@@ -100,8 +100,8 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // All it writes up to the end, or nothing if that does not come in time or
-  // is too long.
+  // Returns everything the child writes up to end of file, or an empty string
+  // if that takes too long or is too much.
   std::string read_all(std::chrono::seconds patience) {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point end = Clock::now() + patience;
@@ -113,7 +113,7 @@ class Child {
       if (left.count() <= 0) return "";
       pollfd wait = {.fd = pipe_, .events = POLLIN, .revents = 0};
       const int ready = ::poll(&wait, 1, static_cast<int>(left.count()));
-      if (ready <= 0) continue;  // a signal, or the time is up
+      if (ready <= 0) continue;  // a signal, or the timeout expired
       const ssize_t got = ::read(pipe_, piece, sizeof piece);
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) return text;
@@ -122,13 +122,13 @@ class Child {
     return "";
   }
 
-  // How it ended: its status as of waitpid; it is killed if it still runs.
+  // Kills the child if it is still running and returns its waitpid status.
   int end() {
-    ::kill(pid_, SIGKILL);  // no effect on one that has left
+    ::kill(pid_, SIGKILL);  // no effect on a child that has exited
     is_gone_ = true;
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0)
-      if (errno != EINTR) return 0;  // somebody else ignores children
+      if (errno != EINTR) return 0;  // SIGCHLD is ignored elsewhere
     return status;
   }
 

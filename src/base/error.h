@@ -1,8 +1,8 @@
 // How the program fails: one exception type that carries the exit code.
 //
 // A user's mistake, a full disk and a dead peer are all an Error with one line
-// of text; main() prints that line once (rank 0 only where all ranks agree)
-// and exits with the code. CHECK (check.h) is for our own mistakes.
+// of text. main() prints that line once (on rank 0 only if all ranks agree) and
+// exits with the code. CHECK (check.h) is for bugs in this program.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace syncopate {
 
-// sysexits.h where it has a word for it; the table of the README.
+// Values follow sysexits.h where it has a matching code; see README's table.
 enum class ExitCode : int {
   kDone = 0,
   kUsage = 64,
@@ -39,7 +39,7 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-// Of a device; whoever asked may know what would need less.
+// A device is out of memory; the caller may know which setting would need less.
 class OutOfMemory : public Error {
  public:
   explicit OutOfMemory(const std::string& line)
@@ -53,7 +53,7 @@ template <typename... Args>
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// "PATH: what: No such file or directory", with the errno of now.
+// Throws "PATH: what: No such file or directory", with the current errno.
 [[noreturn]] void fail_errno(ExitCode code,
                              const std::string& path,
                              const std::string& what);

@@ -14,7 +14,7 @@
 namespace syncopate {
 namespace {
 
-// An open descriptor that is closed on the way out; close_checked() reports.
+// Closes an open descriptor on destruction; close_checked() reports errors.
 class Descriptor {
  public:
   Descriptor(const fs::path& path, int flags, mode_t mode = 0666)
@@ -79,7 +79,7 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
 }
 
 std::string read_file(const fs::path& path, int64_t limit_bytes) {
-  Descriptor file(path, O_RDONLY | O_NONBLOCK);  // a FIFO must not block us
+  Descriptor file(path, O_RDONLY | O_NONBLOCK);  // do not block on a FIFO
   if (file.get() < 0)
     fail_errno(errno == ENOENT || errno == ENOTDIR ? ExitCode::kInputMissing
                                                    : ExitCode::kIoError,
@@ -99,7 +99,7 @@ std::string read_file(const fs::path& path, int64_t limit_bytes) {
         ::read(file.get(), content.data() + done, content.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_errno(ExitCode::kIoError, path, "read");
-    if (got == 0) break;  // truncated while we read: the caller sees the size
+    if (got == 0) break;  // truncated while reading: the caller sees the size
     done += static_cast<size_t>(got);
   }
   content.resize(done);

@@ -1,4 +1,4 @@
-// Files that are whole or not there: the one commit recipe of the program
+// Files that are complete or absent: the program's one way to commit a file
 // (temporary file, fsync, rename, fsync of the folder), and checked reading.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,12 +18,12 @@ void fsync_path(const fs::path& path);
 // rename(from, to), then fsync of the folder that holds `to`.
 void rename_durably(const fs::path& from, const fs::path& to);
 
-// Replaces `path` by `content` as one act: a reader, or a kill at any moment,
-// finds the old bytes or the new ones. Writes PATH.tmp beside it.
+// Atomically replaces `path` by `content`: a reader, or a kill at any moment,
+// finds either the old bytes or the new ones. Writes PATH.tmp beside it.
 void write_file_atomically(const fs::path& path, std::string_view content);
 
-// The same for a file that `write` makes at the path it is given, closed when
-// it returns. Where it throws, nothing is left.
+// Does the same for a file that `write` creates at the path it is given and has
+// closed when it returns. Leaves nothing behind if `write` throws.
 template <typename Write>
 void replace_file(const fs::path& path, const Write& write) {
   fs::path temporary = path;
@@ -39,8 +39,8 @@ void replace_file(const fs::path& path, const Write& write) {
   }
 }
 
-// Whole file as bytes. Errors: kInputMissing if absent, kBadInput if it is no
-// regular file or larger than `limit_bytes`, kIoError.
+// Returns the whole file as bytes. Errors: kInputMissing if absent, kBadInput
+// if it is not a regular file or is larger than `limit_bytes`, kIoError.
 std::string read_file(const fs::path& path,
                       int64_t limit_bytes = int64_t{1} << 40);
 

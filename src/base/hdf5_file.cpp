@@ -12,7 +12,7 @@
 namespace syncopate {
 namespace {
 
-std::optional<Error> first_failure;  // of a write
+std::optional<Error> first_failure;  // of any write in this process
 
 void write_check(bool ok,
                  const std::string& path,
@@ -25,7 +25,8 @@ void write_check(bool ok,
   throw error;
 }
 
-// Creation list of a group (H5P_GROUP_CREATE) or dataset, without times.
+// Returns the creation list of a group (H5P_GROUP_CREATE) or dataset, without
+// timestamps.
 Handle creation_list(hid_t kind, const std::string& path) {
   Handle list(H5Pcreate(kind), H5Pclose);
   write_check(list.ok() && H5Pset_obj_track_times(list.get(), false) >= 0, path,
@@ -37,8 +38,9 @@ Handle creation_list(hid_t kind, const std::string& path) {
 
 void initialise_hdf5() {
   [[maybe_unused]] static const bool done = [] {
-    // The user's choice wins; ours works where a file system has no locks
-    // (BEST_EFFORT of 1.10 does with ENOSYS only). A file has one writer.
+    // The user's setting takes precedence. Ours also works on file systems
+    // without locks, where BEST_EFFORT of 1.10 covers only ENOSYS. A file has a
+    // single writer.
     setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
     H5dont_atexit();
     H5open();
@@ -69,7 +71,7 @@ Hdf5Writer::Hdf5Writer(const fs::path& path, Seal seal)
     write_check(H5Pset_userblock(creation.get(), kSealBytes) >= 0, path_,
                 "user block");
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-  // The format of 1.10 checksums its metadata, and h5py of any age reads it.
+  // The 1.10 format checksums its metadata, and every h5py version reads it.
   write_check(access.ok() &&
                   H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110,
                                        H5F_LIBVER_V110) >= 0 &&

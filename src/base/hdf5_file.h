@@ -1,12 +1,13 @@
-// The one wrapper around HDF5's C interface: files written whole and closed
-// with every return code checked, and files read with nothing trusted.
+// The only wrapper around HDF5's C interface: files are written completely and
+// closed with every return code checked, and read without trusting their
+// content.
 //
-// Errors are one line with path, what failed and errno's text: kCannotCreate
-// or kIoError when writing; kInputMissing, kIoError or kBadInput when reading.
-// After a failed write the library's objects are abandoned, never closed, since
-// HDF5 1.10 can crash when it closes them on a full disk; every later write of
-// the process fails with the same line. Equal content gives
-// equal bytes: no times, hosts or paths. Not for use by two threads at once.
+// Errors are one line with path, what failed and errno's text: kCannotCreate or
+// kIoError when writing; kInputMissing, kIoError or kBadInput when reading.
+// After a failed write the library's objects are abandoned, never closed,
+// because HDF5 1.10 can crash when it closes them on a full disk; every later
+// write of the process fails with the same line. Equal content gives equal
+// bytes: files contain no times, hosts or paths. Not thread-safe.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,25 +23,25 @@
 
 namespace syncopate {
 
-// The library's settings. The classes below call it; main() does so before it
-// starts threads, because it sets HDF5_USE_FILE_LOCKING in the environment.
+// Configures the library. The classes below call it; main() calls it before
+// starting threads because it sets HDF5_USE_FILE_LOCKING in the environment.
 void initialise_hdf5();
 
-// A write failed in this process: leave with _exit, since HDF5 must not be
-// asked to tidy up.
+// Returns whether a write has failed in this process. If so, leave with _exit:
+// HDF5 must not run its cleanup.
 bool hdf5_has_failed();
 std::string hdf5_version();  // of the library in use: "1.10.8"
 
 class Hdf5Writer {
  public:
-  // Creates the file, or empties it.
+  // Creates the file or truncates an existing one.
   explicit Hdf5Writer(const fs::path& path, Seal seal = Seal::kNone);
-  ~Hdf5Writer();  // without close(): the file is incomplete
+  ~Hdf5Writer();  // without close(), the file is incomplete
   Hdf5Writer(const Hdf5Writer&) = delete;
   Hdf5Writer& operator=(const Hdf5Writer&) = delete;
 
-  // Dataset "a/b/c" of `dims` (none: a scalar), row-major, in chunks with
-  // Fletcher-32 checksums; the groups a and a/b are created as needed.
+  // Writes dataset "a/b/c" with `dims` (none: a scalar), row-major, in chunks
+  // with Fletcher-32 checksums; creates the groups a and a/b as needed.
   template <typename T>
   void write(const std::string& name,
              std::span<const int64_t> dims,
@@ -50,7 +51,7 @@ class Hdf5Writer {
   }
   void make_group(const std::string& name);
 
-  // Attributes of a group or dataset that is there already; "/" is the file.
+  // Writes an attribute of an existing group or dataset; "/" is the file.
   void attribute(const std::string& object,
                  const std::string& name,
                  const std::string& text);
@@ -58,7 +59,7 @@ class Hdf5Writer {
                  const std::string& name,
                  int64_t value);
 
-  // Flushes to the operating system; fsync is the caller's.
+  // Flushes to the operating system; fsync is up to the caller.
   void close();
 
  private:
@@ -77,8 +78,8 @@ class Hdf5Writer {
   int64_t file_ = -1;  // hid_t
 };
 
-// Opens read-only. Links out of the file, virtual and external storage, and
-// filter plug-ins are refused.
+// Opens a file read-only. External links, virtual and external storage, and
+// filter plug-ins are rejected.
 class Hdf5Reader {
  public:
   explicit Hdf5Reader(const fs::path& path);
@@ -86,20 +87,20 @@ class Hdf5Reader {
   Hdf5Reader(const Hdf5Reader&) = delete;
   Hdf5Reader& operator=(const Hdf5Reader&) = delete;
 
-  // All datasets, by name.
+  // Returns all datasets, sorted by name.
   std::vector<Hdf5Dataset> datasets() const;
   bool has(const std::string& name) const;  // dataset or group
   Hdf5Dataset dataset(const std::string& name) const;
 
-  // The whole dataset; the span must have its number of elements. The stored
-  // type must be T or one that T holds exactly (int64: any integer but
+  // Reads the whole dataset; the span must have as many elements. The stored
+  // type must be T or one that T represents exactly (int64: any integer except
   // uint64; double: float32).
   template <typename T>
   void read(const std::string& name, std::span<T> values) const {
     read_raw(name, std::nullopt, element_type_of<T>(), values.data(),
              std::ssize(values));
   }
-  // Rows first .. first + count - 1 of the first dimension.
+  // Reads rows first .. first + count - 1 of the first dimension.
   template <typename T>
   void read_rows(const std::string& name,
                  int64_t first_row,
@@ -109,7 +110,8 @@ class Hdf5Reader {
              values.data(), std::ssize(values));
   }
 
-  // nullopt if there is none, or one of another kind. "/" is the file.
+  // Returns nullopt if the attribute is absent or of another kind. "/" is the
+  // file.
   std::optional<std::string> text_attribute(const std::string& object,
                                             const std::string& name) const;
   std::optional<int64_t> int_attribute(const std::string& object,

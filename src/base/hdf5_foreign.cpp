@@ -10,13 +10,15 @@
 namespace syncopate {
 namespace {
 
-constexpr int64_t kBlockBytes = 64 << 20;     // what is held twice
-constexpr int64_t kLibraryBytes = 256 << 20;  // more than HDF5 needs itself
+constexpr int64_t kBlockBytes = 64 << 20;     // the part that is held twice
+constexpr int64_t kLibraryBytes = 256 << 20;  // more than HDF5 itself needs
 constexpr int64_t kChunkBytes = int64_t{4} << 30;  // the largest HDF5 allows
 constexpr int64_t kLeast_s = 2;
-constexpr int64_t kBytesASecond = 20'000'000;  // a tenth of what unpacking does
+constexpr int64_t kBytesASecond = 20'000'000;  // a tenth of the decompression
+                                               // rate
 
-// An answer is a text: type and extents, apart by blanks; empty: nullopt.
+// Encodes an answer as text: type and extents separated by blanks; empty means
+// nullopt.
 std::string text_of(const Hdf5Dataset& dataset) {
   std::string text = fmt::format("{}", static_cast<int>(dataset.type));
   for (const int64_t dim : dataset.dims) text += fmt::format(" {}", dim);
@@ -46,7 +48,7 @@ std::string ForeignHdf5::ask(
   std::error_code error;
   const auto size = fs::file_size(path_, error);
   const int64_t file_bytes = error ? 0 : static_cast<int64_t>(size);
-  // A block, and a chunk as packed and as unpacked.
+  // One block, plus a chunk both compressed and uncompressed.
   const int64_t memory_bytes =
       kLibraryBytes + 3 * std::min(value_bytes, kChunkBytes);
   const int64_t cpu_s = kLeast_s + (file_bytes + value_bytes) / kBytesASecond;

@@ -1,8 +1,9 @@
-// HDF5 files that this program did not write, or whose digest nobody checked:
-// what Hdf5Reader gives, asked for in a child process with limits.
+// Reads HDF5 files that this program did not write, or whose digest was not
+// checked: Hdf5Reader's operations, run in a child process with limits.
 //
-// HDF5 1.10 crashes or loops on some damaged files; here that is one line. No
-// call of this class lets HDF5 touch the file in the process that asks.
+// HDF5 1.10 crashes or loops on some damaged files; here that becomes one line
+// of error text. This class never lets HDF5 touch the file in the calling
+// process.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,15 +20,15 @@ class ForeignHdf5 {
  public:
   explicit ForeignHdf5(const fs::path& path);
 
-  // nullopt if there is no dataset, nor anything else, of this name. Errors,
-  // here and below: those of Hdf5Reader, and kBadInput where HDF5 crashes,
-  // needs more than 2 s and 1 s for each 20 MB of file and values, or more
-  // memory than 256 MiB and what the values account for.
+  // Returns nullopt if nothing has this name. Errors, here and below: those of
+  // Hdf5Reader, and kBadInput if HDF5 crashes, needs more than 2 s plus 1 s per
+  // 20 MB of file and values, or needs more memory than 256 MiB plus what the
+  // values account for.
   std::optional<Hdf5Dataset> find(const std::string& name) const;
   std::optional<std::string> text_attribute(const std::string& object,
                                             const std::string& name) const;
 
-  // As Hdf5Reader::read, of what find() found.
+  // Like Hdf5Reader::read, for a dataset that find() returned.
   template <typename T>
   void read(const Hdf5Dataset& dataset, std::span<T> values) const {
     read_blocks(dataset, std::as_writable_bytes(values), sizeof(T),
@@ -52,7 +53,7 @@ class ForeignHdf5 {
                    std::span<std::byte> out,
                    int64_t elem_bytes,
                    const ReadBlock& read_block) const;
-  // What `work` returns in the child, given the opened file.
+  // Returns what `work` returns in the child, given the opened file.
   std::string ask(
       int64_t value_bytes,
       const std::function<std::string(const Hdf5Reader&)>& work) const;

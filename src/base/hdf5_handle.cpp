@@ -10,7 +10,7 @@ namespace syncopate {
 static herr_t note_cause(unsigned n, const H5E_error2_t* entry, void* data) {
   Hdf5Cause& cause = *static_cast<Hdf5Cause*>(data);
   const char* text = entry->desc ? entry->desc : "";
-  if (n == 0) cause.text = text;  // walking upward: the innermost
+  if (n == 0) cause.text = text;  // walking upward: the innermost error
   const char* mark = std::strstr(text, "errno = ");
   if (mark && cause.error_number == 0)
     cause.error_number = std::atoi(mark + std::strlen("errno = "));

@@ -1,5 +1,5 @@
-// What the two halves of the HDF5 wrapper share: open objects, and why a call
-// failed. Only hdf5_*.cpp include it.
+// Shared by the two halves of the HDF5 wrapper: open objects, and the cause of
+// a failed call. Only hdf5_*.cpp include it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,14 +14,14 @@ namespace syncopate {
 
 static_assert(std::is_same_v<hid_t, int64_t>, "HDF5 before 1.10");
 
-// Why the last call failed: errno where a system call did, else HDF5's word.
+// Why the last call failed: errno if a system call did, else HDF5's message.
 struct Hdf5Cause {
   int error_number = 0;
   std::string text;
 };
 Hdf5Cause last_hdf5_cause();
 
-// An open HDF5 object. A failed call's Handle holds a negative id.
+// Owns an open HDF5 object. The Handle of a failed call holds a negative id.
 class Handle {
  public:
   Handle(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}

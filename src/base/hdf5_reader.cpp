@@ -10,7 +10,7 @@
 namespace syncopate {
 namespace {
 
-constexpr int kMaxLinks = 1 << 20;  // of a file; more come from a cycle
+constexpr int kMaxLinks = 1 << 20;  // per file; more indicate a cycle
 
 void read_check(bool ok, const std::string& path, const std::string& what) {
   if (ok) return;
@@ -32,7 +32,7 @@ ElementType classify(hid_t type) {
   return ElementType::kOther;
 }
 
-// Every value of the stored type is a value of `wanted`.
+// Returns whether `wanted` represents every value of the stored type exactly.
 bool holds_exactly(ElementType wanted, hid_t stored) {
   const ElementType type = classify(stored);
   if (type == wanted) return true;
@@ -61,7 +61,7 @@ Hdf5Reader::~Hdf5Reader() {
 
 namespace {
 
-// Soft, external and user-defined links could lead out of the file.
+// Rejects soft, external and user-defined links, which could leave the file.
 void require_hard_link(hid_t group,
                        const std::string& name,
                        const std::string& path) {
@@ -73,7 +73,7 @@ void require_hard_link(hid_t group,
          path, name);
 }
 
-// A header must not make us allocate what the file cannot hold.
+// A header must not make us allocate more than the file can hold.
 void check_stored_bytes(hid_t dataset,
                         double value_bytes,
                         const std::string& name,
@@ -109,7 +109,7 @@ Hdf5Dataset examine(hid_t dataset,
   read_check(
       H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr) >= 0, path,
       name);
-  constexpr hsize_t kMaxElems = hsize_t{1} << 56;  // bytes still fit int64
+  constexpr hsize_t kMaxElems = hsize_t{1} << 56;  // so that bytes fit int64
   hsize_t product = 1;
   for (hsize_t dim : extent) {
     if (dim > kMaxElems || (dim != 0 && product > kMaxElems / dim))
@@ -132,13 +132,13 @@ void collect(hid_t group,
   H5G_info_t info;
   read_check(H5Gget_info(group, &info) >= 0, path, "group /" + prefix);
   for (hsize_t i = 0; i < info.nlinks; ++i) {
-    char name[1024];  // longer ones are not ours
+    char name[1024];  // we never write longer ones
     const ssize_t length =
         H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, name,
                            sizeof name, H5P_DEFAULT);
     read_check(length >= 0, path, "links of /" + prefix);
     const std::string full = prefix + name;
-    // A cycle of hard links makes names grow without end.
+    // A cycle of hard links yields names of unbounded length.
     if (length >= std::ssize(name) || full.size() > 4096 || --budget < 0)
       fail(ExitCode::kBadInput, "{}: too many names, or too long ones", path);
     require_hard_link(group, name, path);
@@ -162,8 +162,8 @@ Handle open_dataset(hid_t file,
   return dataset;
 }
 
-// Reads into `value` if the attribute is there, holds one value and its type
-// is accepted; as `memory_type`, or as stored if that is negative.
+// Reads into `value` if the attribute exists, holds a single value and has an
+// accepted type; as `memory_type`, or as stored if that is negative.
 bool read_attribute(hid_t file,
                     const std::string& path,
                     const std::string& object,

@@ -1,8 +1,8 @@
 // The seal of a single HDF5 file: a digest that travels inside it.
 //
 // A sealed file starts with a 512-byte HDF5 user block that holds the XXH3-128
-// of all bytes after it, so that a reader can tell that a file is whole before
-// HDF5 sees it. Other HDF5 programs skip the block.
+// of all bytes after it, so a reader can verify that the file is complete
+// before HDF5 sees it. Other HDF5 programs skip the block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,12 +14,13 @@ namespace syncopate {
 
 enum class Seal : uint8_t { kNone, kDigest };
 
-inline constexpr int64_t kSealBytes = 512;  // the least user block HDF5 allows
+inline constexpr int64_t kSealBytes = 512;  // the smallest user block HDF5
+                                            // allows
 
-// Fills in the block of a file that was made with room for it.
+// Fills in the user block of a file created with room for it.
 void write_seal(const fs::path& path);
 
-// Error(kBadInput) unless the file has a seal and every byte agrees with it.
+// Throws Error(kBadInput) unless the file has a seal that matches every byte.
 void check_seal(const fs::path& path);
 
 }  // namespace syncopate

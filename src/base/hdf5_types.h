@@ -1,4 +1,4 @@
-// What a dataset of an HDF5 file is: element type and shape, as plain data.
+// Metadata of an HDF5 dataset, element type and shape, as plain data.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ enum class ElementType : uint8_t {
   kInt32,
   kInt64,
   kUint8,
-  kOther,  // readable as int64 if it is some other integer
+  kOther,  // readable as int64 if it is another integer type
 };
 const char* name_of(ElementType type);
 
@@ -44,8 +44,8 @@ struct Hdf5Dataset {
 };
 std::string describe(const Hdf5Dataset& dataset);  // "float32 (10, 3)"
 
-// `dims` with the outermost ones halved until a chunk is at most 1 MiB, which
-// is what HDF5's chunk cache holds.
+// Returns `dims` with the outermost ones halved until a chunk is at most 1 MiB,
+// the size of HDF5's chunk cache.
 std::vector<int64_t> chunk_shape(std::span<const int64_t> dims,
                                  int64_t elem_bytes);
 

@@ -21,8 +21,8 @@ void Log::write(const std::string& text) {
   std::fputs((text + "\n").c_str(), stdout);
   std::fflush(stdout);
   if (file_) {
-    // A full disk must not end a run over its log; the commit of the next
-    // checkpoint will say so.
+    // A full disk must not end a run because of its log; committing the next
+    // checkpoint will report it.
     std::fputs((text + "\n").c_str(), file_.get());
     std::fflush(file_.get());
   }

@@ -1,5 +1,5 @@
-// The log of a run: lines to the terminal and, once a run directory is known,
-// to log.txt. One Log a process; only rank 0's is enabled.
+// The log of a run: lines go to the terminal and, once a run directory is
+// known, to log.txt. One Log per process; only rank 0's is enabled.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,18 +18,18 @@ class Log {
  public:
   explicit Log(bool enabled) : enabled_(enabled) {}
 
-  // Appends from here on to `path` as well.
+  // Also appends all further lines to `path`.
   void open(const fs::path& path);
 
   template <typename... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
     write(fmt::format(format, std::forward<Args>(args)...));
   }
-  // "warning: ..." on stderr and in the file.
+  // Writes "warning: ..." to stderr and to the file.
   void warning(const std::string& text);
 
-  // How far a run is, drawn over itself on stderr: only on a terminal, at most
-  // ten times a second, never in the file.
+  // Redraws a progress line on stderr: only on a terminal, at most ten times
+  // per second, never in the file.
   void progress(int64_t done, int64_t total);
 
  private:

@@ -25,7 +25,7 @@ Philox4 philox4x32(Philox4 c, std::array<uint32_t, 2> k) {
   return c;
 }
 
-// The counter holds the low word of the draw count, `a` whole and the low word
+// The counter holds the low word of the draw count, all of `a` and the low word
 // of `b`; the key mixes seed, purpose and the high word of `b`.
 Rng::Rng(uint64_t seed, Purpose purpose, uint64_t a, uint64_t b)
     : key_{static_cast<uint32_t>(seed),
@@ -54,7 +54,7 @@ double Rng::uniform() {
 }
 
 uint64_t Rng::below(uint64_t bound) {
-  // Reject the tail that would favour small results.
+  // Reject the tail that would bias towards small results.
   const uint64_t limit = UINT64_MAX - UINT64_MAX % bound;
   uint64_t draw = next_u64();
   while (draw >= limit) draw = next_u64();
@@ -62,7 +62,7 @@ uint64_t Rng::below(uint64_t bound) {
 }
 
 double Rng::normal() {
-  const double u = 1.0 - uniform();  // (0, 1]: the logarithm is finite
+  const double u = 1.0 - uniform();  // (0, 1], so the logarithm is finite
   return std::sqrt(-2.0 * std::log(u)) *
          std::cos(2.0 * std::numbers::pi * uniform());
 }

@@ -2,8 +2,8 @@
 // numbers: as easy as 1, 2, 3", SC11), keyed by (seed, purpose).
 //
 // A value is a pure function of key and counter, so data order, augmentation
-// and dropout do not depend on how many workers or threads there are, and a
-// checkpoint needs to keep no generator state.
+// and dropout do not depend on the number of workers or threads, and
+// checkpoints need not store generator state.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,7 +31,8 @@ enum class Purpose : uint32_t {
   kTest = 99,
 };
 
-// A sequence of draws at (seed, purpose, a, b): cheap to make, made where used.
+// A sequence of draws at (seed, purpose, a, b). Cheap: construct it where
+// needed.
 class Rng {
  public:
   Rng(uint64_t seed, Purpose purpose, uint64_t a = 0, uint64_t b = 0);
@@ -40,10 +41,10 @@ class Rng {
   uint64_t next_u64();
   double uniform();                // [0, 1), 53 bits
   uint64_t below(uint64_t bound);  // [0, bound), without bias; bound > 0
-  double normal();                 // N(0, 1), Box-Muller: four words
+  double normal();                 // N(0, 1) by Box-Muller; consumes four words
 
-  // Where this one is after 4 * `blocks` words more; they are not drawn. Of an
-  // Rng that has drawn a multiple of four.
+  // Returns this generator advanced by 4 * `blocks` words without drawing them.
+  // Requires that a multiple of four words has been drawn.
   Rng after(int64_t blocks) const;
 
  private:
@@ -53,7 +54,7 @@ class Rng {
   int used_ = 4;
 };
 
-// A random order of 0..n-1 (Fisher-Yates), the same for the same Rng.
+// Returns a random permutation of 0..n-1 (Fisher-Yates), a function of the Rng.
 std::vector<int64_t> permutation(int64_t n, Rng rng);
 
 }  // namespace syncopate

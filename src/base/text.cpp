@@ -53,8 +53,8 @@ std::optional<double> parse_double(std::string_view text) {
   return value;
 }
 
-// Edit distance in which two letters swapped count once (optimal string
-// alignment), by rows.
+// Returns the edit distance in which a transposition counts once (optimal
+// string alignment), computed row by row.
 static size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before, above, row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

@@ -12,7 +12,7 @@
 namespace syncopate {
 namespace {
 
-// Allocates nothing: an allocation takes an arena of addresses.
+// Allocates nothing: an allocation would reserve a per-thread malloc arena.
 void* pass(void* gate) {
   const std::lock_guard through(*static_cast<std::mutex*>(gate));
   return nullptr;
@@ -50,7 +50,7 @@ void expect_threads(int count) {
   for (const pthread_t thread : tried) pthread_join(thread, nullptr);
   pthread_attr_destroy(&small);
   if (error != 0) throw std::system_error(error, std::generic_category());
-  // Those that have ended are counted for some microseconds more.
+  // Threads that have ended still count for some microseconds.
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 

@@ -1,4 +1,4 @@
-// Threads beside the worker.
+// Threads that run beside the worker.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,13 +7,13 @@
 
 namespace syncopate {
 
-// A thread that gets no signals: those are the worker's. Faults of its own
-// (SIGSEGV and the like) it does get: blocked, they would end the process
-// without a word.
+// Starts a thread that receives no asynchronous signals, which are for the
+// worker. Its own faults (SIGSEGV and the like) stay unblocked: blocked, they
+// would end the process silently.
 std::thread start_without_signals(std::function<void()> body);
 
-// Throws std::system_error where so many threads cannot be had beside those
-// there are: starts and ends them, without memory to speak of.
+// Throws std::system_error if `count` more threads cannot be created beside the
+// existing ones: starts and ends them, with negligible memory.
 void expect_threads(int count);
 
 }  // namespace syncopate
