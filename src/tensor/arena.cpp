@@ -5,7 +5,7 @@
 
 namespace syncopate {
 
-// First best fit among the holes; else at the end.
+// Takes the smallest hole that fits (the first of equals), else the end.
 Slot Arena::take(DType dtype, Shape shape, Layout layout) {
   constexpr int64_t kAlignment = 64;
   const int64_t bytes =

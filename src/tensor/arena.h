@@ -1,5 +1,5 @@
-// Activation memory, planned once: a simulated run of a step takes and gives
-// back blocks, the planner packs them, and afterwards nothing is allocated.
+// Activation memory, planned once: a dry run of a step takes and gives back
+// blocks, the planner packs them, and nothing is allocated afterwards.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace syncopate {
 
-// A tensor whose memory the arena decides: usable after Arena::commit().
+// A tensor whose address the arena assigns; usable after Arena::commit().
 struct Slot {
   DType dtype = DType::kF32;
   Shape shape;
@@ -21,8 +21,8 @@ struct Slot {
 
 class Arena {
  public:
-  // Planning, in the order in which the step will take and give back memory.
-  // A block taken after another was given back may reuse its place.
+  // Planning: call in the order in which the step takes and gives back memory.
+  // A block may reuse the place of one that was given back before.
   Slot take(DType dtype, Shape shape, Layout layout = Layout::kRowMajor);
   void give_back(const Slot& slot);
 

@@ -1,4 +1,4 @@
-// How a stored image is seen: crop, flip, rotation and resizing as one map.
+// Crop, flip, rotation and resizing of a stored image as one affine map.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace syncopate {
 
-// Pixel (x, y) of what is seen is read at
+// Output pixel (x, y) is read at
 //   u = m[0] x + m[1] y + m[2]      v = m[3] x + m[4] y + m[5]
-// (u along W) of stored image `image`, bilinearly between the four pixels
-// around it. A pixel outside the image is 0 after normalisation, or where
-// is_clamped the nearest one inside.
+// (u along W) of stored image `image`, with bilinear interpolation between the
+// four nearest pixels. A pixel outside the image is 0 after normalisation or,
+// if is_clamped, the nearest pixel inside.
 struct ImageMap {
   float m[6];
   int32_t image;

@@ -1,4 +1,4 @@
-// Which tensor lies where in a model's flat ranges, and what it is.
+// Maps a model's tensors to their places in its flat ranges.
 //
 // A model's parameters are one contiguous range, its gradients another of the
 // same shape, its buffers (BatchNorm statistics) a third. This table names the
@@ -34,8 +34,8 @@ struct ParameterEntry {
 
 class ParameterTable {
  public:
-  // Appends a tensor; every entry starts where the one before ended, so a
-  // range of whole tensors has no holes. Returns its index.
+  // Appends a tensor and returns its index. Every entry starts where the
+  // previous one ended, so a range of whole tensors has no holes.
   int add(std::string name, Shape shape, Role role);
 
   const std::vector<ParameterEntry>& entries() const { return entries_; }
@@ -43,7 +43,7 @@ class ParameterTable {
   int64_t num_tensors() const { return std::ssize(entries_); }
   int64_t num_elems() const { return num_elems_; }
 
-  // Index of the entry that holds element `offset`.
+  // Returns the index of the entry that holds element `offset`.
   int find(int64_t offset) const;
 
  private:

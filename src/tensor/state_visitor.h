@@ -1,5 +1,5 @@
-// Names every piece of state that a checkpoint holds, once: the same visit
-// saves it, restores it or prints it.
+// Enumerates the state that a checkpoint holds: the same visit saves it,
+// restores it or prints it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,12 +14,12 @@
 
 namespace syncopate {
 
-// Who has it: kShared is equal on all workers and stored once.
+// kShared state is equal on all workers and stored once.
 enum class Owner : uint8_t { kShared, kWorker };
 
-// A saving visitor reads the values, a loading one overwrites them in place;
-// names are unique within an owner, and a name that is missing or of another
-// size at loading is Error(kBadInput).
+// A saving visitor reads the values, a loading one overwrites them in place.
+// Names are unique per owner; when loading, a name that is missing or has
+// another size is Error(kBadInput).
 class StateVisitor {
  public:
   virtual ~StateVisitor() = default;
@@ -33,8 +33,9 @@ class StateVisitor {
                      std::string_view name,
                      std::span<double> values) = 0;
 
-  // A part of a tensor, all of it as a rule: `values` are its elements from
-  // `piece.first` on. By default as visit() without its shape.
+  // A part of a tensor, usually all of it: `values` are its elements starting
+  // at `piece.first`. The default implementation calls visit() without the
+  // shape.
   struct Piece {
     const Shape& shape;  // of the whole tensor
     int64_t first = 0;
@@ -44,20 +45,21 @@ class StateVisitor {
                            const Piece& piece,
                            std::span<float> values);
 
-  // Elements [begin, begin + slice.size()) of a flat range, stored tensor by
-  // tensor under "NAME/TENSOR" so that people can read single tensors.
+  // Visits elements [begin, begin + slice.size()) of a flat range, stored
+  // tensor by tensor under "NAME/TENSOR" so that single tensors can be
+  // inspected.
   virtual void visit_slice(Owner owner,
                            std::string_view name,
                            const ParameterTable& table,
                            int64_t begin,
                            std::span<float> slice);
-  // All of it.
+  // Visits the whole range.
   void visit_range(Owner owner,
                    std::string_view name,
                    const ParameterTable& table,
                    std::span<float> range);
 
-  // The same for values in a device's memory, of which the host sees a copy.
+  // Does the same for values in device memory; the host sees a copy.
   virtual void visit_device(Owner owner,
                             std::string_view name,
                             const DeviceVector<float>& values);

@@ -1,5 +1,5 @@
-// Tensors are views: a pointer, an element type, logical dimensions and how
-// they are laid out in memory. They own nothing; arenas and buffers do.
+// Tensors are views: a pointer, an element type, logical dimensions and the
+// memory layout. They own nothing; arenas and buffers do.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,14 +17,14 @@ enum class DType : uint8_t { kF32, kBf16, kI32, kU8 };
 int64_t bytes_of(DType dtype);
 const char* name_of(DType dtype);
 
-// Storage of bf16: the upper half of a float. Arithmetic happens in float.
+// Storage for bf16: the upper half of a float. Arithmetic happens in float.
 struct Bf16 {
   uint16_t bits;
 };
 float to_float(Bf16 value);
 Bf16 to_bf16(float value);  // round to nearest even; NaN stays NaN
 
-// How the logical (N, C, H, W) of an image tensor lies in memory. Tensors of
+// Memory layout of the logical (N, C, H, W) of an image tensor. Tensors of
 // other ranks are always kRowMajor.
 enum class Layout : uint8_t {
   kRowMajor,  // as the dimensions are written: (N, C, H, W), (N, D), (K, C)
@@ -61,7 +61,7 @@ struct BasicTensor {
   int64_t bytes() const { return elems() * bytes_of(dtype); }
 };
 
-// A writable and a read-only view.
+// Writable and read-only views.
 struct Tensor : BasicTensor<void*> {
   float* f32() const {
     CHECK(dtype == DType::kF32);
