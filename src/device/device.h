@@ -1,11 +1,11 @@
 // A device: where memory lives and work is ordered. Two kinds, cpu and cuda,
-// behind one interface; which is linked for cuda is a choice of file
-// (cuda/*.cpp, no_cuda/*.cpp, or the tests' emulator), not of preprocessor.
+// share one interface; the linked file selects the cuda implementation
+// (cuda/*.cpp, no_cuda/*.cpp or the tests' emulator), not the preprocessor.
 //
-// Memory of a cuda device is not for the host to touch: it gets there by
-// copy() only. Spans and tensors do not say where they point; whoever holds
-// one knows the device it came from. Streams, events and devices may be used
-// from any thread, one thread at a time.
+// The host must not touch memory of a cuda device; data gets there only by
+// copy(). Spans and tensors do not record where they point: whoever holds one
+// knows its device. Streams, events and devices may be used from any thread,
+// one thread at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,29 +19,29 @@ enum class DeviceKind : uint8_t { kCpu, kCuda };
 
 class Stream;
 
-// Recorded work, to be given to a stream again and again as one piece. The
-// memory it reads and writes must be there still.
+// Recorded work that can be launched on a stream repeatedly as one unit. The
+// memory it reads and writes must still exist.
 class Graph {
  public:
   virtual ~Graph() = default;
   virtual void launch(Stream& stream) = 0;
 };
 
-// Work on a stream runs in the order in which it was given. On the CPU every
-// call has finished when it returns, so a stream has nothing to wait for.
+// Work on a stream runs in submission order. On the CPU every call has finished
+// when it returns, so there is never anything to wait for.
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual void synchronize() = 0;
 
-  // Between the two, work given to this stream is recorded and not run; memory
-  // may be neither taken nor given back, and nothing may wait for the stream.
-  // cuda only.
+  // Work given to this stream between the two calls is recorded, not run.
+  // Meanwhile memory may be neither allocated nor released, and nothing may
+  // wait for the stream. cuda only.
   virtual void begin_capture();
   virtual std::unique_ptr<Graph> end_capture();
 };
 
-// A point in a stream. An event that was never recorded counts as done.
+// A point in a stream. An event that was never recorded counts as complete.
 class Event {
  public:
   virtual ~Event() = default;
@@ -49,7 +49,8 @@ class Event {
   virtual void wait_on(Stream& stream) = 0;  // later work of `stream` waits
   virtual bool is_done() = 0;
   virtual void synchronize() = 0;  // the calling thread waits
-  // Seconds from `earlier` to this one, of the same device; both are done.
+  // Returns the seconds from `earlier` to this event. Both must be complete and
+  // of the same device.
   virtual double seconds_since(const Event& earlier) const = 0;
 };
 
@@ -58,23 +59,23 @@ class Device {
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
   virtual std::string name() const = 0;  // for the banner: "AMD EPYC ...", ...
-  // Equal for two devices of a host exactly if they are the same hardware.
+  // Equal for two devices of a host if and only if they are the same hardware.
   virtual std::string identity() const = 0;  // "cpu", a PCI address
   virtual int64_t total_bytes() const = 0;   // memory, free or not
-  virtual int64_t free_bytes() const = 0;    // memory left, as of now
+  virtual int64_t free_bytes() const = 0;    // currently unallocated memory
 
-  // Uninitialised memory, aligned to 64 bytes (cuda: 256). Throws OutOfMemory
-  // with the size asked for when there is none.
+  // Returns uninitialised memory aligned to 64 bytes (cuda: 256). Throws
+  // OutOfMemory with the requested size.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
-  // The same in host memory, which copies to and from this device read and
-  // write without the host having to wait (page-locked).
+  // Does the same for page-locked host memory, for which copies to and from
+  // this device do not block the host.
   virtual void* allocate_host(int64_t bytes) = 0;
   virtual void release_host(void* memory) noexcept = 0;
 
-  // Either side may be host or device memory; ordered on the stream. Host
-  // memory that is not of allocate_host() is read and written before the call
-  // returns.
+  // Copies between host and device memory in any combination, ordered on the
+  // stream. Host memory not from allocate_host() is read or written before the
+  // call returns.
   virtual void copy(void* to,
                     const void* from,
                     int64_t bytes,
@@ -118,7 +119,7 @@ class Buffer {
   void* data_ = nullptr;
 };
 
-// Owned host memory of a device (page-locked where that matters).
+// Owned host memory of a device, page-locked if the device needs that.
 class HostBuffer {
  public:
   HostBuffer() = default;
@@ -149,7 +150,7 @@ class HostBuffer {
   int64_t bytes_ = 0;
 };
 
-// What the processor can do, as far as kernels and refusals depend on it.
+// CPU capabilities on which kernels and input checks depend.
 struct CpuFeatures {
   std::string model;  // "AMD EPYC 9B14"
   bool has_avx512 = false;
@@ -160,9 +161,9 @@ CpuFeatures cpu_features();
 
 std::unique_ptr<Device> make_cpu_device();
 
-// Number of usable GPUs; 0 where there is no driver or no CUDA in the build.
+// Number of usable GPUs; 0 without a driver or in a build without CUDA.
 int cuda_device_count();
-// Throws Error(kBadInput): "run.device = cuda: ..." where there is none.
+// Throws Error(kBadInput), "run.device = cuda: ...", if it does not exist.
 std::unique_ptr<Device> make_cuda_device(int index);
 
 }  // namespace syncopate

@@ -1,5 +1,5 @@
-// A range of values in a device's memory, owned: what std::vector is on the
-// host; and a range's values in host memory for a while.
+// An owned range of values in device memory, the counterpart of std::vector,
+// and temporary host access to a range.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ template <typename T>
 class DeviceVector {
  public:
   DeviceVector() = default;
-  // Zeros, in the order of `stream`, which later copies go through too. Both
+  // Fills with zeros in the order of `stream`, which later copies use too. Both
   // must outlive it.
   DeviceVector(Device& device, Stream& stream, int64_t elems)
       : device_(&device),
@@ -34,7 +34,7 @@ class DeviceVector {
   Device& device() const { return *device_; }
   Stream& stream() const { return *stream_; }
 
-  // Host values, as many as it has; the copy has been made at return.
+  // Copies as many host values as it holds; complete on return.
   void assign(std::span<const T> values) {
     CHECK(std::ssize(values) == elems_);
     device_->copy(data(), values.data(), memory_.bytes(), *stream_);
@@ -48,9 +48,9 @@ class DeviceVector {
   Buffer memory_;
 };
 
-// The values of a range of device memory where the host can read and change
-// them: the range itself on the CPU, else a copy. Waits for the stream at the
-// start; changes reach the device with put_back().
+// Gives the host read and write access to a range of device memory: the range
+// itself on the CPU, otherwise a copy. The constructor waits for the stream;
+// put_back() writes changes to the device.
 class OnHost {
  public:
   OnHost(Device& device, Stream& stream, std::span<float> range)

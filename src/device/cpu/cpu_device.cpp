@@ -1,4 +1,4 @@
-// The CPU as a device: aligned host memory, work done when the call returns.
+// The CPU as a device: aligned host memory; calls return when work is done.
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -58,8 +58,8 @@ class CpuDevice final : public Device {
     if (posix_memalign(&memory, alignment, rounded) != 0)
       throw OutOfMemory(fmt::format("out of memory: {} asked for on the CPU",
                                     human_bytes(static_cast<double>(bytes))));
-    // Fewer faults and address translations, where the system gives such pages
-    // to those who ask; where it does not, nothing is lost.
+    // Huge pages reduce page faults and TLB misses where the system grants them
+    // on request; elsewhere the call does no harm.
     if (is_large) madvise(memory, rounded, MADV_HUGEPAGE);
     return memory;
   }
@@ -68,7 +68,7 @@ class CpuDevice final : public Device {
   void release_host(void* memory) noexcept override { release(memory); }
 
   void copy(void* to, const void* from, int64_t bytes, Stream&) override {
-    // Of nothing, the addresses may be null.
+    // An empty range may have null addresses.
     if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
   }
   void fill_zero(void* memory, int64_t bytes, Stream&) override {

@@ -6,8 +6,8 @@ namespace syncopate {
 
 void cuda_failed(cudaError_t error, const std::string& call) {
   int device = -1;
-  cudaGetDevice(&device);  // of no help where it fails too
-  cudaGetLastError();      // an error that is thrown is not reported again
+  cudaGetDevice(&device);  // best effort: it may fail too
+  cudaGetLastError();      // clears the error so that it is not reported again
   fail(ExitCode::kInternal, "device {}: {}: {} ({})", device, call,
        cudaGetErrorString(error), cudaGetErrorName(error));
 }

@@ -1,4 +1,4 @@
-// CUDA runtime errors as Error(kInternal): the call, CUDA's text, the device.
+// CUDA runtime errors as Error(kInternal) with call, CUDA's text and device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

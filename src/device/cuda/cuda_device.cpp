@@ -1,5 +1,5 @@
-// GPUs through the CUDA runtime (linked statically: the program starts where
-// there is no driver, and then counts no device).
+// GPUs through the CUDA runtime, which is linked statically: without a driver
+// the program starts and counts no devices.
 #include <algorithm>
 
 #include <cuda_runtime_api.h>
@@ -13,11 +13,11 @@
 namespace syncopate {
 namespace {
 
-// The oldest architecture that the kernels are compiled for: the first with
+// The oldest architecture for which the kernels are compiled: the first with
 // bf16 arithmetic.
 constexpr int kOldestMajor = 8;
 
-// The runtime keeps a current device a thread; only what asks here changes it.
+// The current device is per thread; nothing else in the program changes it.
 cudaError_t make_current(int index) noexcept {
   thread_local int current = -1;
   if (current == index) return cudaSuccess;
@@ -28,13 +28,13 @@ cudaError_t make_current(int index) noexcept {
 
 class CudaGraph final : public Graph {
  public:
-  // Takes the recording over.
+  // Takes ownership of the recording.
   CudaGraph(int device, cudaGraph_t recording) : device_(device) {
     const cudaError_t error = cudaGraphInstantiate(&graph_, recording, 0);
     cudaGraphDestroy(recording);
     check_cuda(error, "cudaGraphInstantiate");
   }
-  // Errors of destructors are not lost: those that matter are sticky, and the
+  // Errors in destructors are not lost: the serious ones are sticky, and the
   // next call reports them.
   ~CudaGraph() override {
     make_current(device_);
@@ -73,8 +73,8 @@ class CudaStream final : public Stream {
   void synchronize() override {
     check_cuda(cudaStreamSynchronize(use()), "cudaStreamSynchronize");
   }
-  // Only this thread is kept from calls that a recording cannot hold, so that
-  // others may go on copying.
+  // Only this thread is barred from calls that a capture cannot contain, so
+  // other threads may continue to copy.
   void begin_capture() override {
     check_cuda(cudaStreamBeginCapture(use(), cudaStreamCaptureModeThreadLocal),
                "cudaStreamBeginCapture");
@@ -114,7 +114,8 @@ class CudaEvent final : public Event {
     use_cuda_device(device_);
     const cudaError_t error = cudaEventQuery(event_);
     if (error == cudaErrorNotReady) {
-      cudaGetLastError();  // no error, but kept as one
+      cudaGetLastError();  // cudaErrorNotReady is not a failure, but is kept as
+                           // the last error
       return false;
     }
     check_cuda(error, "cudaEventQuery");
@@ -138,7 +139,7 @@ class CudaEvent final : public Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Memory that the host can touch and CUDA does not know.
+// Returns whether `memory` is host memory unknown to CUDA.
 bool is_pageable(const void* memory) {
   cudaPointerAttributes attributes;
   check_cuda(cudaPointerGetAttributes(&attributes, memory),
@@ -153,7 +154,7 @@ class CudaDevice final : public Device {
     name_ = fmt::format(
         "{}, {:.1f} GiB", properties.name,
         static_cast<double>(properties.totalGlobalMem) / (int64_t{1} << 30));
-    char address[32];  // "00000000:17:00.0" and room to spare
+    char address[32];  // "00000000:17:00.0" with room to spare
     check_cuda(cudaDeviceGetPCIBusId(address, sizeof address, index_),
                "cudaDeviceGetPCIBusId");
     identity_ = address;
@@ -207,8 +208,8 @@ class CudaDevice final : public Device {
     cudaFreeHost(memory);
   }
 
-  // CUDA promises nothing on when pageable memory has been read or written;
-  // this interface does, so it waits.
+  // CUDA does not specify when an asynchronous copy has finished with pageable
+  // memory. This interface does, so it waits.
   void copy(void* to,
             const void* from,
             int64_t bytes,
@@ -244,7 +245,7 @@ class CudaDevice final : public Device {
     return {static_cast<int64_t>(left), static_cast<int64_t>(total)};
   }
 
-  // An allocation of nothing still has an address of its own.
+  // An empty allocation still needs an address of its own.
   static size_t at_least_one(int64_t bytes) {
     CHECK_MSG(bytes >= 0, "{} bytes", bytes);
     return static_cast<size_t>(std::max<int64_t>(bytes, 1));
@@ -266,12 +267,12 @@ void use_cuda_device(int index) {
   check_cuda(make_current(index), "cudaSetDevice");
 }
 
-// Those before the first that is too old for the kernels.
+// Counts the devices before the first one that is too old for the kernels.
 int cuda_device_count() {
   int all = 0;
   if (cudaGetDeviceCount(&all) != cudaSuccess) {
     cudaGetLastError();
-    return 0;  // no driver, one too old, or no device: `all` was not written
+    return 0;  // no driver, driver too old, or no device: `all` was not written
   }
   int usable = 0;
   for (int major = 0; usable < all; ++usable) {

@@ -12,7 +12,7 @@
 namespace syncopate {
 namespace {
 
-// More than this a block must be asked for.
+// A kernel must request more dynamic shared memory than this explicitly.
 constexpr int64_t kOpenSharedBytes = 48 * 1024;
 
 std::string name_of(const void* kernel) {

@@ -8,8 +8,8 @@
 
 namespace syncopate {
 
-// `arguments`: the address of each. Errors are Error(kInternal) with the
-// kernel's name.
+// `arguments` holds the address of each argument. Errors are Error(kInternal)
+// with the kernel's name.
 void launch_kernel(const void* kernel,
                    dim3 grid,
                    dim3 block,

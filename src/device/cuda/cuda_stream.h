@@ -8,11 +8,11 @@
 
 namespace syncopate {
 
-// Makes the stream's device the calling thread's current one. A stream of
-// another kind of device is our own mistake (CHECK).
+// Also makes the stream's device current for the calling thread. A stream of
+// another kind of device is a bug (CHECK).
 cudaStream_t cuda_stream(Stream& stream);
 
-// Makes a device the calling thread's current one, if it is not yet.
+// Makes a device current for the calling thread.
 void use_cuda_device(int index);
 
 }  // namespace syncopate

@@ -9,7 +9,7 @@
 namespace syncopate::cuda {
 namespace {
 
-// Where the loader does not look by itself and CUDA usually is.
+// Common CUDA locations that the loader does not search by itself.
 std::vector<std::string> cuda_folders() {
   std::vector<std::string> folders;
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
@@ -19,7 +19,7 @@ std::vector<std::string> cuda_folders() {
   return folders;
 }
 
-// Null where there is none; `reason` is then appended to.
+// Returns null on failure and appends the cause to `reason`.
 void* open(const char* soname, std::string& reason) {
   constexpr int kMode = RTLD_NOW | RTLD_LOCAL;
   if (void* handle = dlopen(soname, kMode)) return handle;

@@ -1,5 +1,5 @@
-// A shared library that is opened when it is first needed, so that a run
-// without a GPU does not load it.
+// A shared library opened on first use, so that runs without a GPU do not load
+// it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,19 +8,19 @@
 
 namespace syncopate::cuda {
 
-// Opens the first of `sonames` that there is, for libraries that look for it by
+// Opens the first of `sonames` that exists, for libraries that look it up by
 // that name.
 void open_if_there(std::initializer_list<const char*> sonames);
 
-// Stays open to the end of the process.
+// Stays open until the process ends.
 class SharedLibrary {
  public:
-  // The first of `sonames` that opens. Where none does: Error(kInputMissing)
-  // that names the product, the reason and the mend.
+  // Opens the first of `sonames` that loads. If none does, throws
+  // Error(kInputMissing) with the product, the reason and the remedy.
   SharedLibrary(const char* product,
                 std::initializer_list<const char*> sonames);
 
-  // Sets `function` to the library's function of this name.
+  // Sets `function` to the library's function of that name.
   template <typename Function>
   void bind(Function*& function, const char* name) const {
     function = reinterpret_cast<Function*>(symbol(name));
