@@ -1,5 +1,4 @@
-// The all-reduce of collectives.h: which algorithms there are, and what each
-// sends.
+// The all-reduce of collectives.h: the available algorithms and their traffic.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/check.h"
 #include "base/text.h"

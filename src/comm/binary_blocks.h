@@ -1,22 +1,23 @@
 // All-reduce by Rabenseifner's binary blocks, for groups of any size without
 // the butterfly's fold: Rabenseifner 1997; Thakur, Rabenseifner & Gropp 2005.
 //
-// The group is cut into blocks whose sizes are the powers of two that N is the
-// sum of, the largest first (N = 7: positions 0-3, 4-5, 6):
-//   1. each block: reduce-scatter by recursive halving (halving.h); a member of
-//      a block of B has the block's sum of 1/B of the range
-//   2. from the smallest block to the largest: every member cuts its sums into
-//      B'/B parts for the members of the next larger block (of B') who have
-//      those elements; these add them. The largest block has the sums of all.
-//   3. the mirror image: sums from larger to smaller blocks, then all-gather by
-//      doubling inside each
-// An element's sum is S_1 + (S_2 + (S_3 + ..)), S_k that of the k-th largest
-// block in the order of recursive halving.
+// The group is divided into blocks whose sizes are the powers of two in the
+// binary representation of N, largest first (N = 7: positions 0-3, 4-5, 6):
+//   1. Each block does a reduce-scatter by recursive halving (halving.h): a
+//      member of a block of size B gets the block's sum of 1/B of the range.
+//   2. From the smallest block to the largest, every member splits its sums
+//      into B'/B parts for those members of the next larger block (of size B')
+//      that hold the same elements, and these add them. The largest block ends
+//      with the complete sums.
+//   3. The mirror image: sums go from larger to smaller blocks, followed by an
+//      all-gather by doubling within each block.
+// An element's sum is S_1 + (S_2 + (S_3 + ..)), where S_k is the sum of the
+// k-th largest block in the order of recursive halving.
 //
-// Bytes sent, of M, by a member of a block of B: 2 (B-1)/B M, and M/B each to
-// the next larger and (one member of) the next smaller block where there are.
-// N a power of two: the butterfly. N odd: the last block is one member, who
-// sends M and gets M.
+// For a range of M bytes, a member of a block of size B sends 2 (B-1)/B M
+// bytes, plus M/B each to the next larger block and (from one member) to the
+// next smaller one, if they exist. For N a power of two this is the butterfly.
+// For N odd, the last block is a single member, which sends M and receives M.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -51,9 +51,9 @@ std::vector<std::vector<std::byte>> gather_here(Endpoint& endpoint,
   return all;
 }
 
-// A binomial tree: with positions counted from the root, position p gets the
-// data from p without its lowest set bit, and gives it to p + 2^k for all 2^k
-// below that bit, the largest subtree first.
+// Broadcasts down a binomial tree: with positions counted from the root,
+// position p gets the data from p without its lowest set bit, and sends it to p
+// + 2^k for all 2^k below that bit, the largest subtree first.
 void broadcast_here(Endpoint& endpoint,
                     const Group& group,
                     Bytes data,
@@ -191,8 +191,8 @@ void agree(Endpoint& endpoint,
   });
 }
 
-// Dissemination (Hensgen, Finkel & Manber 1988): after round k everyone knows
-// of the 2^(k+1) - 1 members before it.
+// Dissemination barrier (Hensgen, Finkel & Manber 1988): after round k, a
+// member knows of the 2^(k+1) - 1 members before it.
 void barrier(Endpoint& endpoint, const Group& group, Tag tag) {
   check_group(endpoint, group, 0);
   const int n = group.size();

@@ -1,6 +1,6 @@
-// Collectives written over Endpoint's point-to-point calls: the same source,
-// and the same bits, in every world. All members of the group call with equal
-// arguments; the tag belongs to the call until it returns.
+// Collectives built on Endpoint's point-to-point calls: the same source, and
+// the same bits, in every world. All members of the group call with equal
+// arguments; the tag is reserved for the call until it returns.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,14 +27,15 @@ struct CollectiveInfo {
   std::string description;  // one line
 };
 const std::vector<CollectiveInfo>& collective_table();
-// By keyword; an unknown one is Error(kBadInput) naming those there are.
+// Looks up a keyword; an unknown one is Error(kBadInput), which lists the known
+// ones.
 CollectiveAlgorithm collective_algorithm(const std::string& keyword);
 
-// In-place sum over the group; any group size, any count including 0. All but
-// native: sums are formed in fp32 in an order that each header states and that
-// depends on the group's size only, so all worlds give the same bits, and every
-// member ends with the same, with bf16 on the wire too. native sends fp32 only:
-// bf16 is Error(kBadInput).
+// Sums in place over the group, for any group size and any count including 0.
+// All algorithms but native form sums in fp32, in an order that each header
+// states and that depends only on the group's size: all worlds give the same
+// bits, and all members end with the same values, also with bf16 on the wire.
+// native sends fp32 only: bf16 is Error(kBadInput).
 void all_reduce_sum(Endpoint& endpoint,
                     const Group& group,
                     std::span<float> values,
@@ -43,15 +44,16 @@ void all_reduce_sum(Endpoint& endpoint,
                     Tag tag,
                     Traffic kind);
 
-// Payload bytes that the member at `position` sends in one all_reduce_sum:
-// exactly what the counters will show. native is modelled as the ring.
+// Returns the payload bytes that the member at `position` sends in one
+// all_reduce_sum, exactly as the counters will show. native is modelled as a
+// ring.
 int64_t all_reduce_bytes(CollectiveAlgorithm algorithm,
                          int group_size,
                          int position,
                          int64_t elems,
                          Wire wire);
 
-// Root's bytes to all, down a binomial tree. `root` is a position.
+// Sends the root's bytes to all down a binomial tree. `root` is a position.
 void broadcast(Endpoint& endpoint,
                const Group& group,
                Bytes data,
@@ -59,8 +61,8 @@ void broadcast(Endpoint& endpoint,
                Tag tag,
                Traffic kind);
 
-// Every member's values, in order of position, at every member / at the root
-// (empty elsewhere). Sizes may differ between members.
+// Collects every member's values, in order of position, at every member / at
+// the root (empty elsewhere). Sizes may differ between members.
 std::vector<std::vector<double>> all_gather(Endpoint& endpoint,
                                             const Group& group,
                                             std::span<const double> values,
@@ -73,8 +75,8 @@ std::vector<std::vector<std::byte>> gather_bytes(Endpoint& endpoint,
                                                  Tag tag,
                                                  Traffic kind);
 
-// Element-wise over the group, the same at every member; exact for integers
-// below 2^53, and sums are formed in order of position.
+// Combines element-wise over the group, with the same result at every member.
+// Exact for integers below 2^53; sums are formed in order of position.
 enum class Combine : uint8_t { kSum, kMin, kMax };
 void agree(Endpoint& endpoint,
            const Group& group,

@@ -1,11 +1,11 @@
-// One worker's place in the world: the interface that every scheme, collective
-// and service is written against, over all worlds.
+// One worker's endpoint in a world: the interface that every scheme, collective
+// and service is written against.
 //
-// Two worlds implement it. `inproc`: N workers as fibers of one process,
-// always ordered by a virtual clock (smallest time first, ties by rank), so
-// every run is deterministic. `mpi`: one worker a rank; a communication thread
-// is the only caller of MPI and runs started tasks as fibers that test and
-// yield, while the worker computes.
+// Two worlds implement it. `inproc` runs N workers as fibers of one process,
+// always ordered by a virtual clock (smallest time first, ties broken by rank),
+// so every run is deterministic. `mpi` runs one worker per rank; a
+// communication thread is the only caller of MPI and runs started tasks as
+// fibers that test and yield while the worker computes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,14 +21,14 @@
 
 namespace syncopate {
 
-using Tag = int32_t;  // 0 .. kMaxTag; who uses which: comm/tags.h
+using Tag = int32_t;  // 0 .. kMaxTag; assigned in comm/tags.h
 using Time = double;  // seconds: virtual in one process, wall under MPI
 
 struct TagRange {
   Tag first, last;  // inclusive
 };
 
-// A span of host memory. Device memory travels through a Mirror (mirror.h) or
+// A span of host memory. Device memory is sent through a Mirror (mirror.h) or
 // by DeviceCollectives.
 struct ConstBytes {
   const void* data = nullptr;
@@ -48,23 +48,23 @@ Bytes bytes_span(std::span<T> values) {
   return {values.data(), static_cast<int64_t>(values.size_bytes())};
 }
 
-// A send or receive in flight. Copyable handle; wait() or test() completes it.
+// A send or receive in flight: a copyable handle completed by wait() or test().
 struct RequestState;
 using Request = std::shared_ptr<RequestState>;
 
-// A function running beside the worker. Its exception, if any, is rethrown by
-// Endpoint::join.
+// A function that runs beside the worker. Endpoint::join rethrows its
+// exception, if any.
 struct TaskState;
 using Task = std::shared_ptr<TaskState>;
 
-// A received message whose sender and size were not known beforehand.
+// A received message whose sender and size were not known in advance.
 struct Message {
   int from = -1;
   Tag tag = 0;
   std::vector<std::byte> payload;
 };
 
-// A subset of the workers, in an agreed order; positions are indices into it.
+// A subset of the workers in an agreed order; positions are indices into it.
 struct Group {
   std::vector<int> members;  // world ranks
   int position = -1;         // of this worker in members
@@ -77,65 +77,66 @@ class Endpoint {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // The memory must stay as it is until the request is complete. Messages
-  // between a pair with one tag arrive in order. Any size up to 2^62; zero
-  // bytes are a message too. A receive of another size than sent is
-  // Error(kInternal). `kind` says which counter of the traffic it belongs to.
+  // The memory must remain valid, and unchanged for a send, until the request
+  // is complete. Messages between two workers with the same tag arrive in
+  // order. Sizes range from zero bytes (still a message) to 2^62. A receive
+  // whose size differs from the send is Error(kInternal). `kind` selects the
+  // traffic counter.
   virtual Request isend(ConstBytes data, int to, Tag tag, Traffic kind) = 0;
   virtual Request irecv(Bytes data, int from, Tag tag) = 0;
 
-  // The next message with a tag in the range, from anyone, in order of
-  // arrival (inproc: by virtual time, then sender). For services.
+  // Returns the next message with a tag in the range, from any sender, in order
+  // of arrival (inproc: by virtual time, then sender). For services.
   virtual Message recv_any(TagRange tags) = 0;
 
-  virtual void wait(const Request& request) = 0;  // lets others go on
+  virtual void wait(const Request& request) = 0;  // lets others run
   virtual bool test(const Request& request) = 0;
 
-  // Waits until the device has come to an event; lets others go on where time
-  // is wall time (in virtual time the device's work takes none).
+  // Waits until the device has reached an event. Lets others run if time is
+  // wall time (in virtual time, device work takes none).
   virtual void wait_for(Event& event);
 
   virtual Time now() const = 0;
-  // Whether now() is a virtual clock, by which step times are known exactly.
+  // Returns whether now() is a virtual clock, so that step times are exact.
   virtual bool has_virtual_time() const = 0;
 
-  // inproc: this worker's virtual clock moves on by `seconds` and workers that
-  // are now behind it run first. MPI: nothing, time passes by itself.
+  // inproc: advances this worker's virtual clock by `seconds`; workers that are
+  // now behind it run first. MPI: does nothing, as time passes by itself.
   virtual void advance(Time seconds) = 0;
 
-  // inproc: sets this worker's virtual clock, back too; for a boundary at which
-  // nothing of it is in flight. MPI: nothing.
+  // inproc: sets this worker's virtual clock, possibly backwards, at a boundary
+  // where it has nothing in flight. MPI: does nothing.
   virtual void set_clock(Time now) = 0;
 
-  // Lets others go on; returns when it is this worker's turn again.
+  // Lets others run; returns when it is this worker's turn again.
   virtual void yield() = 0;
 
   // Runs `body` beside the worker with an endpoint of its own (same rank).
   // Tasks of one worker run one at a time between their waits, in the order
-  // started. Under MPI on the communication thread: `body` may not block but
-  // in this endpoint's calls.
+  // they were started. Under MPI, `body` runs on the communication thread and
+  // may block only in calls of its endpoint.
   virtual Task start(std::string name, std::function<void(Endpoint&)> body) = 0;
-  // The same for a service, which answers others for as long as they ask: a
-  // failure of it is a failure of its worker, at the worker's next wait.
+  // Does the same for a service that answers other workers for as long as they
+  // ask. If it fails, its worker fails at its next wait.
   virtual Task serve(std::string name, std::function<void(Endpoint&)> body) {
     return start(std::move(name), std::move(body));
   }
   virtual void join(const Task& task) = 0;
   virtual bool done(const Task& task) const = 0;
 
-  // For a worker that fails: its tasks end before what they use does. Nothing
-  // may be started or joined afterwards.
+  // For a worker that fails: ends its tasks before the objects they use are
+  // destroyed. Nothing may be started or joined afterwards.
   virtual void abandon_tasks() noexcept {}
 
-  // Runs `body` to its end where its messages cost least, and returns then:
-  // MPI: on the communication thread, so that a collective of many messages
-  // changes threads once; inproc: right here.
+  // Runs `body` to completion where its messages are cheapest. MPI: on the
+  // communication thread, so a collective of many messages switches threads
+  // once. inproc: on the caller.
   virtual void perform(const std::function<void(Endpoint&)>& body);
 
-  // The library's own all-reduce (sum) where the world has one: MPI_Iallreduce
-  // under MPI, a sum in rank order in one process. In place. Order of
-  // summation, and so the last bits, are the library's. Members of a group
-  // must make their calls for it in the same order.
+  // Sums in place with the world's own all-reduce: MPI_Iallreduce under MPI, a
+  // sum in rank order in one process. The library determines the order of
+  // summation and hence the last bits. Members of a group must make their
+  // native calls for it in the same order.
   virtual void native_all_reduce(std::span<float> values,
                                  const Group& group,
                                  Traffic kind) = 0;

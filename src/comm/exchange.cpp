@@ -65,7 +65,7 @@ void Exchange::run(const ExchangeStep& step, Take take) {
   for (int64_t i = 0; i < num_in; ++i) {
     for (; sent < std::min(num_out, i + kAhead); ++sent) send(sent);
     endpoint_.wait(receives_[i % kAhead]);
-    // What is sent must stay as it is until it is gone.
+    // A buffer must stay unchanged until its send is complete.
     if (is_in_place) endpoint_.wait(sends_[i % kWindow]);
     take_in(i, take);
     if (i + kAhead < num_in) receive(i + kAhead);

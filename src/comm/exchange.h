@@ -1,5 +1,5 @@
-// Pairs of members that send each other ranges of their values: the step of
-// which butterfly, binary blocks and the parameter server are made.
+// Pairs of members that exchange ranges of their values: the step from which
+// butterfly, binary blocks and the parameter server are built.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,23 +13,23 @@
 
 namespace syncopate {
 
-// What one member does with one other (a position in the group). Empty ranges
-// do not travel; the two ranges are disjoint or equal.
+// What one member exchanges with one peer (a position in the group). Empty
+// ranges are not sent; the two ranges are disjoint or equal.
 struct ExchangeStep {
   int peer = 0;
   ElemRange out, in;
 };
 
-// The first half of an all-reduce as one member sees it: what it takes in is
-// added to its own. Afterwards `own` is what it has the whole sum of. The
-// second half is the mirror image: the steps from the last to the first, `in`
-// sent out and `out` taken in, as it is.
+// The first half of an all-reduce as one member sees it: received values are
+// added to its own, and afterwards the member holds the complete sum of `own`.
+// The second half is the mirror image: the steps run from last to first,
+// sending `in` and storing `out` as received.
 struct ReduceSteps {
   std::vector<ExchangeStep> steps;
   ElemRange own;
 };
 
-// Both halves: how many elements the member sends.
+// Returns how many elements the member sends in both halves.
 int64_t elems_sent(const ReduceSteps& reduce);
 
 class Exchange {
@@ -43,8 +43,8 @@ class Exchange {
 
   enum class Take : uint8_t { kAdd, kReplace };
   void run(const ExchangeStep& step, Take take);
-  // Both halves. Between them `own` is rounded to what travels: everyone ends
-  // with the same values.
+  // Runs both halves. Between them, `own` is rounded to the wire format so that
+  // all members end with the same values.
   void run(const ReduceSteps& reduce);
 
  private:
@@ -58,9 +58,10 @@ class Exchange {
   const Wire wire_;
   const Tag tag_;
   const Traffic kind_;
-  ExchangeStep step_;                             // under way
-  int64_t slot_elems_ = 0;                        // of its longest segment
-  bool is_direct_ = false;                        // received where it belongs
+  ExchangeStep step_;                             // in progress
+  int64_t slot_elems_ = 0;                        // of the longest segment of
+                                                  // step_
+  bool is_direct_ = false;                        // received in place
   std::vector<float> staged_;                     // kAhead slots
   std::vector<uint16_t> packed_in_, packed_out_;  // kAhead, kWindow slots
   std::array<Request, kAhead> receives_;

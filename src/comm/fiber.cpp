@@ -11,8 +11,8 @@
 
 #include "base/check.h"
 
-// The sanitizers must be told of every change of stack. This file is the one
-// place that asks which of them is built in.
+// The sanitizers must be told of every stack switch. Only this file depends on
+// which of them is built in.
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -72,7 +72,7 @@ struct ThreadIdentity {
 };
 #endif
 
-// The stack belongs to the Fiber; Boost is to leave it alone.
+// The Fiber owns the stack; Boost must not free it.
 struct BorrowedStack {
   boost::context::stack_context allocate() { return {}; }
   void deallocate(boost::context::stack_context&) noexcept {}
@@ -166,8 +166,8 @@ Fiber::Fiber(FiberStackPool& pool,
 }
 
 Fiber::~Fiber() {
-  // Destroying a suspended boost fiber would unwind it by an exception that
-  // bodies might catch: owners run every started fiber to its end.
+  // Destroying a suspended boost fiber would unwind it with an exception that
+  // bodies might catch, so owners run every started fiber to completion.
   if (context_->has_started && !context_->ended) std::abort();
   if (!context_->has_started) enter();
   context_.reset();

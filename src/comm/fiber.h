@@ -1,9 +1,9 @@
-// A function with a stack of its own that can be left in the middle and gone
-// on with later, always on the thread that made it.
+// A function with its own stack that can be suspended and resumed, always on
+// the thread that created it.
 //
 // Never suspend inside a catch block or while another fiber's exception is
-// handled: the C++ runtime keeps one chain of caught exceptions a thread, and
-// `throw;` would then rethrow a stranger's. suspend() refuses it.
+// handled: the C++ runtime keeps one chain of caught exceptions per thread, and
+// `throw;` would then rethrow another fiber's. suspend() checks for this.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace syncopate {
 
-// Address space below which one page is kept unmapped, so that an overflow is
-// a crash and not a corruption. Pages cost memory only once touched.
+// Stack memory above an unmapped guard page, so that an overflow crashes
+// instead of corrupting memory. Pages cost memory only once touched.
 class FiberStack {
  public:
   explicit FiberStack(size_t bytes);
@@ -31,7 +31,7 @@ class FiberStack {
   size_t bytes_ = 0;
 };
 
-// Keeps the stacks of ended fibers for the next ones of the same size.
+// Recycles the stacks of ended fibers for new ones of the same size.
 class FiberStackPool {
  public:
   FiberStack take(size_t bytes);
@@ -43,16 +43,16 @@ class FiberStackPool {
 
 class Fiber {
  public:
-  // `body` must let no exception out.
+  // `body` must not throw.
   Fiber(FiberStackPool& pool, size_t stack_bytes, std::function<void()> body);
-  ~Fiber();  // of a fiber that has ended, or was never resumed
+  ~Fiber();  // has ended, or was never resumed
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  void resume();  // runs it until it suspends or ends
+  void resume();  // runs until it suspends or ends
   bool ended() const;
 
-  // Back to whoever resumed the running fiber.
+  // Returns control to whoever resumed the running fiber.
   static void suspend();
   static Fiber* current();  // null outside fibers
 
@@ -64,8 +64,8 @@ class Fiber {
   std::unique_ptr<Context> context_;
 };
 
-// Worker stacks carry oneDNN and the master thread of OpenMP; task stacks carry
-// collectives, MPI and CUDA's copies.
+// Worker stacks must hold oneDNN and OpenMP's master thread; task stacks must
+// hold collectives, MPI and CUDA copies.
 inline constexpr size_t kWorkerStackBytes = size_t{8} << 20;
 inline constexpr size_t kTaskStackBytes = size_t{1} << 20;
 

@@ -4,7 +4,7 @@
 namespace syncopate {
 
 ElemRange nested_chunks(int64_t elems, int n, int first, int last) {
-  // floor(elems c / n) without the large product.
+  // floor(elems c / n) without overflow in the product
   const auto begin = [&](int c) { return elems / n * c + elems % n * c / n; };
   return {begin(first), begin(last) - begin(first)};
 }

@@ -1,9 +1,9 @@
 // Reduce-scatter by recursive halving among a power of two of members: the
-// first half of butterfly, and of each of the binary blocks.
+// first half of the butterfly, and of each binary block.
 //
 // With B members, place q, d = B/2, B/4, .., 1: q and q xor d hold sums of the
-// same range; each sends the half that is to be the other's and adds what it
-// gets to its own. In the end q has the sum of chunk q of B.
+// same range; each sends the half that the other will keep and adds what it
+// receives to its own. At the end, q holds the sum of chunk q of B.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,11 +14,13 @@
 
 namespace syncopate {
 
-// Chunks [first, last) of `elems` in n. Chunk c begins at floor(elems c / n):
-// sizes differ by at most one, and n chunks are cut where 2 n are.
+// Returns chunks [first, last) of `elems` divided into n. Chunk c begins at
+// floor(elems c / n): sizes differ by at most one, and the boundaries for n are
+// also boundaries for 2 n.
 ElemRange nested_chunks(int64_t elems, int n, int first, int last);
 
-// What the member at `place` does; `positions` (in the group) by place.
+// Appends the steps of the member at `place`; `positions` maps places to
+// positions in the group.
 void append_halving(std::vector<ExchangeStep>& steps,
                     std::span<const int> positions,
                     int place,

@@ -9,12 +9,13 @@
 namespace syncopate {
 namespace {
 
-// Message i of the incoming stream is segment i / (N-1) of position
-// 1 + i % (N-1).
+// Message i of the incoming stream is segment i / (N-1) of position 1 + i %
+// (N-1).
 //
-// No deadlock: a worker at segment k has sent all up to k + kAhead - 1 or
-// waits for one of them to be taken; the server waits for its earliest segment
-// of anyone, or for an answer to be taken that is kWindow segments back.
+// There is no deadlock: a worker at segment k has sent all up to k + kAhead - 1
+// or waits for one of those sends to complete; the server waits for its
+// earliest outstanding segment from any worker, or for an answer kWindow
+// segments back to be taken.
 class Server {
  public:
   Server(Endpoint& endpoint,

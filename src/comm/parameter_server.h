@@ -1,9 +1,10 @@
-// All-reduce through one server: position 0 adds everyone's values to its own
-// in order of position, and sends the sums back.
+// All-reduce through one server: position 0 adds all values to its own in order
+// of position and sends the sums back.
 //
-// Bytes, of M: every other member sends M and receives M, the server (N-1) M
-// each. A segment is answered as soon as all have sent it, so in time the
-// server's link decides: (N-1) M, and two latencies.
+// Bytes, for a range of M bytes: every other member sends M and receives M, the
+// server (N-1) M each way. A segment is answered as soon as all members have
+// sent it, so the time is limited by the server's link: (N-1) M plus two
+// latencies.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,11 +1,11 @@
-// With N members, chunk c of N, position p; successor p+1, predecessor p-1:
+// With N members, chunk c of N, position p, successor p+1 and predecessor p-1:
 //   reduce-scatter, step s = 0 .. N-2:  p sends chunk p-1-s,
 //       receives chunk p-2-s and adds its own values to it;
-//       the last one received is chunk p: p owns its sum
-//   all-gather,     step s = 0 .. N-2:  p sends chunk p-s,
+//       receives chunk p-2-s and adds its own values to it;
+//       the last one received is chunk p, whose sum p then owns
 //       receives chunk p-1-s
-// A chunk travels in segments, so that one is passed on while the next comes
-// in; each element's sum is still formed in the order c+1, c+2, ..., c.
+// A chunk is sent in segments, so that one is forwarded while the next arrives;
+// each element's sum is still formed in the order c+1, c+2, ..., c.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/ring.h"
 
@@ -18,8 +18,8 @@
 namespace syncopate {
 namespace {
 
-// Where chunk `c` of `elems` in `n` chunks starts; the first `elems % n` have
-// one element more.
+// Returns where chunk `c` of `elems` in `n` chunks starts; the first `elems %
+// n` chunks have one element more.
 int64_t chunk_begin(int64_t elems, int n, int c) {
   return elems / n * c + std::min<int64_t>(elems % n, c);
 }
@@ -56,11 +56,11 @@ class Ring {
 
   // Segment i of a phase's stream of messages is segment i % segments_ of the
   // chunk of step i / segments_. What is sent at i was received at i -
-  // segments_, so sends may run ahead of receives by up to that.
+  // segments_, so sends may run ahead of receives by up to that many.
   //
-  // No deadlock: at i, a member waits for its predecessor to have reached i -
-  // ahead + 1, or for its successor to have received i - kWindow or earlier:
-  // the member that is farthest behind can always go on.
+  // There is no deadlock: at i, a member waits for its predecessor to have
+  // reached i - ahead + 1, or for its successor to have received i - kWindow or
+  // earlier. The member that is farthest behind can always proceed.
   void run(Phase phase) {
     const int64_t total = (n_ - 1) * segments_;
     const int64_t ahead = std::min(kAhead, segments_);
@@ -78,7 +78,7 @@ class Ring {
     }
   }
 
-  // Everyone is to end with the values that travel.
+  // All members must end with the values as sent.
   void round_own_chunk() {
     const int64_t first = chunk_begin(size(), n_, position_);
     const int64_t last = chunk_begin(size(), n_, position_ + 1);
@@ -154,7 +154,7 @@ class Ring {
   const Tag tag_;
   const Traffic kind_;
   const int n_, position_, next_, previous_;
-  int64_t segments_ = 1;  // of every chunk; the last may be empty
+  int64_t segments_ = 1;  // per chunk; the last may be empty
   int64_t slot_elems_ = 0;
   std::vector<float> staging_;
   std::vector<uint16_t> packed_in_, packed_out_;

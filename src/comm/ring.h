@@ -1,8 +1,8 @@
-// The ring all-reduce: reduce-scatter, then all-gather, of the range cut into
-// N chunks (sizes differ by at most one element, any count including 0):
+// The ring all-reduce: reduce-scatter, then all-gather, of the range divided
+// into N chunks (sizes differ by at most one element; any count including 0):
 // Patarasuk & Yuan 2009. Chunk c is summed in the order c+1, c+2, ..., c.
 //
-// Bytes sent, of M: 2 (N-1)/N M by each member, in 2 (N-1) steps.
+// For a range of M bytes, each member sends 2 (N-1)/N M in 2 (N-1) steps.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,5 @@
-// A member's message: the numbers of its rows, table after table, then their
-// values in the same order.
+// A member's message holds the numbers of its rows, table after table, then
+// their values in the same order.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/row_exchange.h"
 
@@ -20,8 +20,8 @@ int64_t row_bytes(int64_t row_elems, Wire wire) {
   return int64_t{sizeof(uint32_t)} + wire_bytes(wire, row_elems);
 }
 
-// body(kElems): the elements of a row where the compiler is to know them (as
-// published, and a weight a row), else 0.
+// Calls body(kElems) with the row width as a compile-time constant for common
+// widths (the published one, and one weight per row), else with 0.
 template <typename Body>
 void with_width(int64_t row_elems, const Body& body) {
   if (row_elems == 1) return body(std::integral_constant<int, 1>());
@@ -54,7 +54,7 @@ void find_touched(std::vector<uint32_t>& touched, const RowTable& table) {
   CHECK(rows <= std::numeric_limits<uint32_t>::max());
   touched.clear();
   constexpr int64_t kBlock = 1024;
-  std::array<uint32_t, kBlock> found;  // without a branch: rows come at random
+  std::array<uint32_t, kBlock> found;  // branchless: touched rows are random
   with_width(elems, [&]<int kElems>(std::integral_constant<int, kElems>) {
     for (int64_t begin = 0; begin < rows; begin += kBlock) {
       int64_t count = 0;
@@ -68,7 +68,7 @@ void find_touched(std::vector<uint32_t>& touched, const RowTable& table) {
   });
 }
 
-// Rows lie apart: the cache is asked for them some rows before.
+// Prefetches rows some iterations ahead, since they are scattered in memory.
 void ask_for_next(const float* values,
                   std::span<const uint32_t> rows,
                   size_t i,
@@ -78,7 +78,7 @@ void ask_for_next(const float* values,
     __builtin_prefetch(values + rows[i + kAhead] * elems, 1);
 }
 
-// Rows that lie side by side in `to`; the table's become 0.
+// Moves rows side by side into `to` and sets those of the table to 0.
 void take_rows(float* __restrict to,
                const RowTable& table,
                std::span<const uint32_t> rows) {
@@ -132,7 +132,8 @@ class RowExchange {
   void run() {
     tell_counts();
     std::vector<Request> requests;
-    // To the next position first, so that no member gets all at once.
+    // Start with the next position, so that no member receives from all at
+    // once.
     for (int k = 1; k < group_.size(); ++k) {
       const int from = (group_.position + group_.size() - k) % group_.size();
       requests.push_back(
@@ -182,8 +183,8 @@ class RowExchange {
     }
   }
 
-  // Of the tables before `table`: where its part of a member's message begins,
-  // counted in rows' numbers and in bytes of values.
+  // Where the part of `table` begins in a member's message, after all earlier
+  // tables: in row numbers and in bytes of values.
   struct Place {
     int64_t numbers = 0, bytes = 0;
   };
@@ -216,16 +217,16 @@ class RowExchange {
             reinterpret_cast<std::byte*>(numbers + end.numbers) + place.bytes};
   }
 
-  // Room for the values of so many rows.
+  // Returns room for the values of `rows` rows.
   float* values_of(int64_t rows, const RowTable& table) {
     const auto elems = static_cast<size_t>(rows * table.row_elems);
     if (memory_.values.size() < elems) memory_.values.resize(elems);
     return memory_.values.data();
   }
 
-  // The own message; its rows become 0 in the tables.
+  // Builds this member's message and sets its rows in the tables to 0.
   void pack() {
-    constexpr size_t kBlock = 256;  // rows that are rounded together
+    constexpr size_t kBlock = 256;  // rows rounded together
     for (size_t t = 0; t < tables_.size(); ++t) {
       if (!is_sparse_[t]) continue;
       const std::span<const uint32_t> touched = memory_.touched[t];
@@ -247,8 +248,8 @@ class RowExchange {
     }
   }
 
-  // Range after range of a table, which then stays in the cache while the
-  // rows of all positions are added.
+  // Adds one block of rows of a table at a time, which then stays in the cache
+  // while the rows of all positions are added.
   void add_up() {
     constexpr int64_t kRangeElems = int64_t{1} << 16;
     for (size_t t = 0; t < tables_.size(); ++t) {
@@ -263,7 +264,7 @@ class RowExchange {
     }
   }
 
-  // Those of `rows` below `end`.
+  // Adds those of `rows` below `end`.
   void add_range(Rows& rows, const RowTable& table, int64_t end) {
     const auto last =
         std::lower_bound(rows.numbers.begin(), rows.numbers.end(), end);
@@ -288,7 +289,7 @@ class RowExchange {
   const Traffic kind_;
   RowMemory& memory_;
   std::vector<bool> is_sparse_;  // by table
-  // By table, by position: rows in the messages, none of a table that goes by
+  // By table and position: rows in the messages, or none for a table that uses
   // the ring.
   std::vector<std::vector<int64_t>> counts_;
 };
@@ -299,7 +300,7 @@ std::byte* RowMemory::message(int position, int64_t bytes) {
   if (std::ssize(messages_) <= position) messages_.resize(position + 1);
   Block& block = messages_[position];
   if (block.bytes < bytes || !block.data) {
-    const int64_t room = bytes + bytes / 8;  // counts differ a little
+    const int64_t room = bytes + bytes / 8;  // slack: counts vary a little
     block = {room, std::make_unique_for_overwrite<std::byte[]>(room)};
   }
   return block.data.get();
@@ -308,7 +309,7 @@ std::byte* RowMemory::message(int position, int64_t bytes) {
 bool travels_as_rows(const TouchedRows& table, Wire wire) {
   const int64_t touched =
       std::accumulate(table.rows.begin(), table.rows.end(), int64_t{0});
-  // Of all members together, over N - 1.
+  // Total bytes of all members, divided by N - 1.
   return touched * row_bytes(table.row_elems, wire) <=
          2 * wire_bytes(wire, table.elems);
 }

@@ -11,7 +11,7 @@
 namespace syncopate {
 namespace {
 
-// Far more polls in a row than any loop needs while nothing else can run.
+// Far more consecutive polls than any loop needs while nothing else can run.
 constexpr int64_t kBarrenYieldLimit = 1'000'000;
 
 constexpr Time kNever = std::numeric_limits<Time>::infinity();
@@ -126,7 +126,7 @@ void Scheduler::sleep_until(Time at) {
 void Scheduler::yield(Time own_event) {
   check_alive();
   Strand& self = current();
-  // Somebody at this moment who has not given up its turn as often?
+  // Does another strand run at this moment before this one's next turn?
   bool is_somebody_left = false;
   int64_t most_turns = self.turns;
   Time soonest = own_event > self.time ? own_event : kNever;

@@ -1,10 +1,10 @@
-// Runs fibers in the order of a virtual clock: the one with the smallest time
-// next, ties by rank, then in the order they were started. What happens
-// depends on nothing else, so a run repeats exactly.
+// Runs fibers in the order of a virtual clock: smallest time first, ties broken
+// by rank, then by the order in which they were started. Nothing else
+// influences the order, so a run repeats exactly.
 //
 // A strand (a worker, or a task beside one) runs without interruption until it
-// waits, and when it runs no other strand's clock is behind its own: whatever
-// is sent later arrives no earlier than now.
+// waits. While it runs, no other strand's clock is behind its own: whatever is
+// sent later arrives no earlier than now.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,18 +18,18 @@
 
 namespace syncopate {
 
-// One line of execution with a clock of its own.
+// One thread of execution with its own clock.
 struct Strand {
   int rank = 0;
-  int64_t serial = 0;  // 0 the worker, then its tasks as started
+  int64_t serial = 0;  // 0: the worker; then its tasks in order of start
   std::string name;
   Time time = 0;
-  // Above 0 once it has given up its turn at this time: runs after those with
-  // less.
+  // Counts the turns given up at the current time; strands with fewer run
+  // first.
   int64_t turns = 0;
   enum class State : uint8_t { kReady, kRunning, kBlocked, kEnded };
   State state = State::kReady;
-  Time blocked_at = 0;  // its clock when it began to wait
+  Time blocked_at = 0;  // its clock when it started to wait
   bool may_wake_earlier = false;
   std::string waits_for;  // for the report of a deadlock
   std::unique_ptr<Fiber> fiber;
@@ -37,38 +37,38 @@ struct Strand {
 
 class Scheduler {
  public:
-  // A new strand, ready at `at`. `body` must let no exception out.
+  // Creates a strand that is ready at `at`. `body` must not throw.
   std::shared_ptr<Strand> spawn(int rank,
                                 std::string name,
                                 Time at,
                                 size_t stack_bytes,
                                 std::function<void()> body);
 
-  // Until all strands have ended. When none can go on, all waits fail.
+  // Runs until all strands have ended. If none can proceed, all waits fail.
   void run();
 
   Strand& current();
 
-  // Waits of the running strand. All throw Error(kPeerLost) once fail_all()
-  // was called: it is about to happen anyway that a peer is missing.
+  // Waits of the running strand. All throw Error(kPeerLost) after fail_all(),
+  // even if the wait could still succeed.
   void block(std::string waits_for);                 // until wake()
   void block_until(Time at, std::string waits_for);  // wake() may be earlier
   void sleep_until(Time at);
-  // Others whose clock is not ahead run first. If there are none, the clock
-  // moves to the next moment at which anything can happen: another strand's
-  // turn or `own_event`, if it is ahead.
+  // Lets others whose clock is not ahead run first. If there are none, the
+  // clock moves to the next moment at which anything can happen: another
+  // strand's turn or `own_event`, if it is ahead.
   void yield(Time own_event);
 
-  // A waiting strand goes on at `at`, or at its own clock if that is ahead.
+  // Resumes a waiting strand at `at`, or at its own clock if that is ahead.
   void wake(Strand& strand, Time at);
 
-  // Something happened that a strand which polls may be waiting for.
+  // Notes that something happened for which a polling strand may be waiting.
   void note_progress() { barren_yields_ = 0; }
 
-  // Every wait, now and later, throws Error(kPeerLost, reason).
+  // Makes every wait, current and future, throw Error(kPeerLost, reason).
   void fail_all(const std::string& reason);
   void check_alive() const;  // throws that, after fail_all()
-  // Not empty once all were found waiting: who waits for what.
+  // Describes who waits for what; empty unless all strands were found waiting.
   const std::string& deadlock() const { return deadlock_; }
 
  private:
@@ -76,16 +76,17 @@ class Scheduler {
     bool operator()(const Strand* a, const Strand* b) const;
   };
   void enqueue(Strand& strand, Time at);
-  void switch_out();  // back to run(), until it is this strand's turn
+  void switch_out();  // back to run() until it is this strand's turn
   Strand* next();
   void report_deadlock();
 
   FiberStackPool stacks_;
-  std::vector<std::shared_ptr<Strand>> strands_;  // not ended, as started
+  std::vector<std::shared_ptr<Strand>> strands_;  // those not ended, in order
+                                                  // of start
   std::set<Strand*, Earlier> ready_;
   Strand* running_ = nullptr;
   int64_t num_spawned_ = 0;
-  int64_t barren_yields_ = 0;  // in a row, with nothing else going on
+  int64_t barren_yields_ = 0;  // consecutive ones without other progress
   bool has_failed_ = false;
   std::string reason_, deadlock_;
 };

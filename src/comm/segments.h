@@ -1,11 +1,11 @@
-// Long ranges travel in segments, so that one is summed or passed on while the
-// next comes in.
+// Long ranges are sent in segments, so that one segment is summed or forwarded
+// while the next arrives.
 //
 // A stream of segments keeps kAhead receives posted and lets its sends run at
-// most kAhead ahead of what was received, kWindow of them under way. So two
-// that stream to each other cannot stop one another: who is farthest behind
-// waits for a segment that the other has sent, or for one of its own to be
-// taken that the other has a receive for.
+// most kAhead ahead of what was received, with kWindow of them in flight. Two
+// members that stream to each other therefore cannot deadlock: the one farthest
+// behind waits either for a segment that the other has already sent, or for the
+// completion of one of its own sends for which the other has a receive posted.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,8 +18,8 @@ struct ElemRange {
   int64_t first = 0, elems = 0;
 };
 
-// 256 KiB: measured as the best message of MPICH in shared memory, and both
-// the incoming and the own segment stay in the second-level cache.
+// 256 KiB: measured as the best message size for MPICH in shared memory; both
+// the incoming and the local segment stay in the L2 cache.
 inline constexpr int64_t kSegmentElems = int64_t{1} << 16;
 inline constexpr int64_t kAhead = 4;
 inline constexpr int64_t kWindow = 2 * kAhead;
@@ -28,7 +28,7 @@ constexpr int64_t num_segments(int64_t elems) {
   return (elems + kSegmentElems - 1) / kSegmentElems;
 }
 
-// Segment k of a range; empty behind its end.
+// Returns segment k of a range; empty beyond its end.
 constexpr ElemRange segment_of(const ElemRange& range, int64_t k) {
   const int64_t begin = std::min(range.elems, k * kSegmentElems);
   const int64_t end = std::min(range.elems, begin + kSegmentElems);

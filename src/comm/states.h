@@ -1,5 +1,5 @@
-// What a world keeps behind the handles of endpoint.h: each world derives its
-// own from these.
+// State behind the handles of endpoint.h: each world derives its own from
+// these.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,10 +17,10 @@ struct TaskState {
   virtual ~TaskState() = default;
 };
 
-// "a message from 2 with tag 1024": one wording for both worlds.
+// "a message from 2 with tag 1024": the same wording in both worlds.
 std::string describe_wait(int from, Tag tag);
 
-// Text for a receive of `expected_bytes` that met a message of another size.
+// Describes a receive of `expected_bytes` that met a message of another size.
 std::string describe_size_mismatch(int to,
                                    int from,
                                    Tag tag,

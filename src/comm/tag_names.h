@@ -1,4 +1,4 @@
-// What a message's tag says to a reader: for the report of a hang.
+// Readable names of message tags, for the report of a hang.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

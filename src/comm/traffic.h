@@ -1,4 +1,4 @@
-// Counts every byte where it is handed to a transport.
+// Counts every byte handed to a transport.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,21 +12,21 @@ enum class Traffic : uint8_t {
   kPayload,     // what the scheme exchanges
   kBroadcast,   // the initial model
   kEvaluation,  // metrics, averaged models for evaluation
-  kControl,     // agreement, clocks, barriers, digests
+  kControl,     // consensus, clocks, barriers, digests
   kProbe,       // counted as control; takes as long as a payload message
 };
-inline constexpr int kNumTrafficKinds = 4;  // that are counted
+inline constexpr int kNumTrafficKinds = 4;  // kinds with their own counter
 
 struct TrafficCounters {
   std::array<int64_t, kNumTrafficKinds> bytes_sent{};
   std::array<int64_t, kNumTrafficKinds> messages_sent{};
-  // True once a native collective ran: its bytes are the formula of a ring,
-  // not a count (a library's own messages cannot be seen).
+  // True once a native collective has run: its bytes are those of the ring
+  // formula, not a count, because a library's own messages cannot be observed.
   bool is_modelled = false;
 
-  // Services count beside their worker, so additions are atomic. Under MPI
-  // what a task sent is counted when it is joined, so that what a worker has
-  // counted at a point of its work depends on its work alone.
+  // Services count concurrently with their worker, so additions are atomic.
+  // Under MPI, what a task sent is counted when it is joined, so a worker's
+  // counts at a given point of its work depend on its work alone.
   void count(Traffic kind, int64_t bytes, int64_t messages = 1) {
     const auto order = std::memory_order_relaxed;
     const auto index =

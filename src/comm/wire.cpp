@@ -8,7 +8,7 @@ namespace syncopate {
 uint16_t bf16_of(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  // A NaN's payload may be in the low half only: keep it a (quiet) NaN.
+  // A NaN's payload may be only in the low half: keep it a (quiet) NaN.
   const uint32_t nan = (bits >> 16) | 0x40u;
   const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
   return static_cast<uint16_t>(is_nan ? nan : rounded);

@@ -1,4 +1,4 @@
-// What travels: fp32 values as they are, or rounded to bf16.
+// Wire format: fp32 values unchanged, or rounded to bf16.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,13 +12,13 @@ constexpr int64_t wire_bytes(Wire wire, int64_t elems) {
   return elems * (wire == Wire::kBf16 ? 2 : 4);
 }
 
-// Round to nearest, ties to even; a NaN stays one.
+// Rounds to nearest, ties to even; a NaN stays a NaN.
 uint16_t bf16_of(float value);
 float from_bf16(uint16_t bits);
 
 void pack_bf16(uint16_t* packed, const float* values, int64_t elems);
 void unpack_bf16(float* values, const uint16_t* packed, int64_t elems);
-// To what a receiver of them would have.
+// Rounds to the values that a receiver would get.
 void round_to_bf16(float* values, int64_t elems);
 
 }  // namespace syncopate

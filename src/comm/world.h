@@ -13,16 +13,17 @@ namespace syncopate {
 
 class Watchdog;
 
-// What a message of the scheme (Traffic::kPayload) costs in virtual time
-// (inproc; all others are free): delivered `latency_s +
-// bytes / bytes_per_s` after it was sent; messages out of one worker leave one
-// after the other. 0 bytes_per_s means no limit. A probe (Traffic::kProbe)
-// leaves behind them and is as late, but takes no time of the link.
+// Virtual-time cost of a scheme's message (Traffic::kPayload); inproc only, all
+// other messages are free. A message is delivered `latency_s + bytes /
+// bytes_per_s` after it was sent, and messages from one worker leave one after
+// the other. A bytes_per_s of 0 means no limit. A probe (Traffic::kProbe)
+// leaves after pending messages and is delayed like one, but takes no link
+// time.
 struct NetworkCost {
   double latency_s = 0;
   double bytes_per_s = 0;
-  // What a worker's link is like when a message begins to leave it: latency is
-  // added, bandwidth divided. Empty: all links are always as above.
+  // State of a worker's link when a message begins to leave it: added latency
+  // and a divisor of the bandwidth. Empty function: no link is ever degraded.
   struct Link {
     double added_s = 0, slowdown = 1;
   };
@@ -36,22 +37,22 @@ class World {
   virtual bool is_inproc() const = 0;
   virtual std::string description() const = 0;  // "4 workers in one process"
 
-  // Runs `body` once for each local worker and returns when all have ended.
-  // The first exception by rank is rethrown after the others were told:
-  // blocked calls of theirs throw Error(kPeerLost).
+  // Runs `body` once per local worker and returns when all have ended. Rethrows
+  // the first exception by rank after telling the other workers, whose blocked
+  // calls throw Error(kPeerLost).
   virtual void run(const std::function<void(Endpoint&)>& body) = 0;
 };
 
 std::unique_ptr<World> make_inproc_world(int workers, const NetworkCost& cost);
 
-// The process is part of an MPI job (a launcher's variables are set), so that
-// MPI should be initialised. Does not touch MPI.
+// Returns whether the process is part of an MPI job (a launcher's variables are
+// set) and MPI should be initialised. Does not call MPI.
 bool launched_by_mpi();
 
-// RAII of MPI itself: MPI_Init_thread(MULTIPLE) with MPI_ERRORS_RETURN.
-// finish(code): an agreed end. Rank 0 leaves last with the code, the others
-// with 0 ("rank 0 goes last" because launchers merge codes badly); guarded
-// against a hanging MPI_Finalize. Destroyed without finish(): MPI_Abort.
+// RAII for MPI itself: MPI_Init_thread(MULTIPLE) with MPI_ERRORS_RETURN.
+// finish(code) is an agreed end: rank 0 leaves last with the code and the
+// others with 0, because launchers merge exit codes poorly. It is guarded
+// against a hanging MPI_Finalize. Destruction without finish() calls MPI_Abort.
 class MpiSession {
  public:
   virtual ~MpiSession() = default;
@@ -62,12 +63,12 @@ class MpiSession {
   virtual std::string library_version() const = 0;
   virtual std::vector<std::string> hosts() const = 0;  // by rank
   virtual std::unique_ptr<World> make_world() = 0;
-  // Collective. Nothing where there is one rank. Error(kUsage), the same on all
-  // ranks, where SYNCOPATE_INTERFACE names no interface of one of them.
+  // Collective. Does nothing with a single rank. Throws Error(kUsage), the same
+  // on all ranks, if SYNCOPATE_INTERFACE names no interface of one of them.
   virtual void start_watchdog() = 0;
   virtual Watchdog* watchdog() = 0;  // null until then
   [[noreturn]] virtual void finish(int exit_code) = 0;
-  [[noreturn]] virtual void abort(int exit_code) = 0;  // one rank alone fails
+  [[noreturn]] virtual void abort(int exit_code) = 0;  // one rank fails alone
 };
 std::unique_ptr<MpiSession> make_mpi_session(int* argc, char*** argv);
 

@@ -1,4 +1,4 @@
-// A worker, or a task beside it, of a world in one process.
+// A worker of an in-process world, or a task beside it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

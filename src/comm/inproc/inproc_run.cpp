@@ -15,7 +15,7 @@
 namespace syncopate::inproc {
 namespace {
 
-// Copied at once: cheaper than a rendezvous.
+// Copied at once, which is cheaper than a rendezvous.
 constexpr int64_t kSmallBytes = 4096;
 
 InprocRequest& state_of(const Request& request) {
@@ -164,8 +164,8 @@ Time InprocRun::next_event(int rank) {
                                      : *next;
 }
 
-// Only what a scheme exchanges has a price: agreement, evaluation, the initial
-// model and checkpoints take no virtual time.
+// Only a scheme's exchanges cost time: consensus, evaluation, the initial model
+// and checkpoints take no virtual time.
 InprocRun::Passage InprocRun::carry(int from,
                                     int to,
                                     int64_t bytes,
@@ -187,8 +187,8 @@ NetworkCost::Link InprocRun::link_of(int rank, Time now) const {
   return cost_.link ? cost_.link(rank, now) : NetworkCost::Link{};
 }
 
-// A chunk goes from worker to worker, past each 2 (N - 1) / N times; every
-// worker sends as many bytes, so the slowest link decides.
+// Each chunk passes every worker 2 (N - 1) / N times; all workers send the same
+// number of bytes, so the slowest link determines the time.
 double InprocRun::ring_s(const std::vector<int>& members, int64_t elems) {
   const auto n = static_cast<double>(members.size());
   const Time now = scheduler_.current().time;
@@ -238,7 +238,7 @@ Request InprocRun::isend(int rank,
   check_tag(tag, tag);
   CHECK(to >= 0 && to < size() && data.bytes >= 0);
   scheduler_.note_progress();
-  // A message to oneself does not travel.
+  // A message to oneself is not traffic.
   if (to != rank) traffic_[rank].count(kind, data.bytes);
   auto send = std::make_shared<InprocRequest>();
   auto parcel = std::make_unique<Parcel>();

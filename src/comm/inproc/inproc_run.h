@@ -1,5 +1,5 @@
-// What the endpoints of one World::run in one process share: the scheduler,
-// the messages under way, and the errors.
+// State shared by the endpoints of one in-process World::run: the scheduler,
+// messages in flight, and errors.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,15 +20,15 @@ namespace syncopate::inproc {
 
 struct InprocRequest : RequestState {
   bool is_send = false;
-  int rank = -1, peer = -1;  // whose it is, and the other side
+  int rank = -1, peer = -1;  // the owner, and the other side
   Tag tag = 0;
   std::byte* data = nullptr;  // the caller's memory
   int64_t bytes = 0;
-  bool is_matched = false;  // a send is complete without that
-  Time completes_at = 0;    // receive: once matched
-  std::string error;        // of another size than sent
+  bool is_matched = false;  // a send can complete without a match
+  Time completes_at = 0;    // receive: set once matched
+  std::string error;        // set if the sizes differ
   Strand* waiting = nullptr;
-  // Send: not yet taken by a receive. Points at the sender's memory until the
+  // Send: set until a receive takes it. Points at the sender's memory until the
   // sender's wait copies it.
   struct Parcel* parcel = nullptr;
 };
@@ -38,12 +38,12 @@ struct Parcel {
   int from = -1;
   Tag tag = 0;
   Time arrival = 0;
-  int64_t serial = 0;  // of the run's messages, as sent
+  int64_t serial = 0;  // of the run's messages, in order of sending
   const std::byte* data = nullptr;
   int64_t bytes = 0;
-  std::vector<std::byte> copy;  // where `data` points, once copied
+  std::vector<std::byte> copy;  // target of `data` once copied
   std::shared_ptr<InprocRequest> send;
-  void keep();  // the sender's memory is about to change
+  void keep();  // copies before the sender's memory changes
 };
 
 struct InprocTask : TaskState {
@@ -54,10 +54,10 @@ struct InprocTask : TaskState {
   std::vector<Strand*> joiners;
 };
 
-// A native all-reduce that waits for its members.
+// A native all-reduce that is waiting for members.
 struct Gathering {
   std::vector<std::span<float>> values;  // by position
-  std::vector<Strand*> waiting;          // by position; null: not there
+  std::vector<Strand*> waiting;          // by position; null: has not arrived
   int num_arrived = 0;
 };
 
@@ -81,7 +81,7 @@ class InprocRun {
   std::shared_ptr<InprocTask> start_task(int rank,
                                          std::string name,
                                          std::function<void(Endpoint&)> body);
-  // Until all have ended; rethrows the first error.
+  // Waits until all have ended, then rethrows the first error.
   void finish();
 
   Request isend(int rank, ConstBytes data, int to, Tag tag, Traffic kind);
@@ -97,20 +97,20 @@ class InprocRun {
   int size() const { return static_cast<int>(mailboxes_.size()); }
   Scheduler& scheduler() { return scheduler_; }
   TrafficCounters& traffic(int rank) { return traffic_[rank]; }
-  // The worker's clock goes back to `now`, with nothing of it in flight.
+  // Resets the link when a worker's clock goes back with nothing in flight.
   void forget_link_use(int rank, Time now) {
     link_free_[rank] = std::min(link_free_[rank], now);
   }
-  Time next_event(int rank);  // the soonest that is ahead for a worker
+  Time next_event(int rank);  // a worker's earliest future event
 
  private:
-  // When the message arrives and its sender is done with it.
+  // When the message arrives, and when the sender's link is done with it.
   struct Passage {
     Time arrival, sent;
   };
   Passage carry(int from, int to, int64_t bytes, Traffic kind);
   NetworkCost::Link link_of(int rank, Time now) const;
-  // Of a ring's 2 (N - 1) rounds over these workers, beginning now.
+  // Duration of a ring's 2 (N - 1) rounds over these workers, starting now.
   double ring_s(const std::vector<int>& members, int64_t elems);
   void deliver(const Parcel& parcel, InprocRequest& receive);
   void note_event(int rank, Time at);
@@ -123,7 +123,7 @@ class InprocRun {
   std::vector<TrafficCounters> traffic_;
   int64_t num_sent_ = 0;
   std::vector<Time> link_free_;         // when a worker's last message has left
-  std::vector<std::set<Time>> events_;  // ahead, of use to one who polls
+  std::vector<std::set<Time>> events_;  // future ones, for strands that poll
   std::vector<std::exception_ptr> worker_errors_;
   std::vector<std::vector<std::shared_ptr<InprocTask>>> tasks_;  // not joined
   std::map<std::vector<int>, std::deque<Gathering>> gatherings_;

@@ -1,5 +1,4 @@
-// Every return code of MPI becomes an Error: with MPI_ERRORS_RETURN set, this
-// is what keeps them from being lost.
+// Turns every MPI return code into an Error, because MPI_ERRORS_RETURN is set.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,8 +10,8 @@ namespace syncopate {
 
 std::string mpi_error_text(int code);
 
-// Error(kPeerLost): a library that worked so far fails when a peer or the
-// network does.
+// Throws Error(kPeerLost): a working library fails when a peer or the network
+// does.
 void check_mpi(int code, const char* call);
 
 }  // namespace syncopate

@@ -50,7 +50,7 @@ std::shared_ptr<Operation> MpiEndpoint::new_operation(
 Request MpiEndpoint::isend(ConstBytes data, int to, Tag tag, Traffic kind) {
   CHECK(to >= 0 && to < size() && data.bytes >= 0);
   CHECK_MSG(tag >= 0 && tag <= tags::kMaxTag, "tag {}", tag);
-  // A message to oneself does not travel.
+  // A message to oneself is not traffic.
   if (to != rank()) traffic_.count(kind, data.bytes);
   auto operation = new_operation(Operation::Kind::kSend);
   operation->data =

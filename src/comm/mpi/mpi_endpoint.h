@@ -1,5 +1,5 @@
-// A worker of an MPI world (on its own thread), or a task beside it (a fiber
-// of the communication thread).
+// A worker of an MPI world (on its own thread), or a task beside it (a fiber of
+// the communication thread).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@ namespace syncopate::mpi {
 
 class MpiEndpoint : public Endpoint {
  public:
-  // `task` null: the worker.
+  // A null `task` means the worker.
   MpiEndpoint(Progress& progress,
               Communicators& communicators,
               TrafficCounters& traffic,

@@ -38,26 +38,26 @@ void check_mpi(int code, const char* call) {
 
 namespace {
 
-// What an end may take: a peer that never comes, a library that hangs in
+// Limits for shutdown: a peer may never arrive, or the library may hang in
 // MPI_Finalize (seen with UCX over TCP).
 constexpr double kBarrierLimitS = 10;
 constexpr double kWatchedBarrierLimitS = 600;  // rank 0 may still write
 constexpr double kEagerS = 0.02;
 constexpr std::chrono::milliseconds kNap{1};
 constexpr std::chrono::milliseconds kFinalizeLimit{5000};
-// Rank 0 leaves after the others: a launcher that sees its code first ends
-// the others by a signal and reports that.
+// Rank 0 leaves after the others: a launcher that sees its exit first kills the
+// others with a signal and reports that.
 constexpr std::chrono::milliseconds kLastDelay{50};
-// In a hanging MPI_Finalize rank 0 speaks first.
+// If MPI_Finalize hangs, rank 0 leaves first.
 constexpr std::chrono::milliseconds kOthersDelay{2000};
 
 void flush_output() {
   std::fflush(nullptr);
 }
 
-// To hydra, a process that leaves in the middle of MPI_Finalize is a failed
-// one, whose code becomes 0 or 9. Its PMI server takes the job's code by
-// "abort", on which it ends the other ranks. (Slurm keeps the code anyway.)
+// hydra treats a process that exits in the middle of MPI_Finalize as failed and
+// turns its code into 0 or 9. Its PMI server accepts the job's exit code with
+// "abort" and then ends the other ranks. (Slurm keeps the code anyway.)
 void tell_hydra(int code) {
   end_in_silence();
   const char* descriptor = std::getenv("PMI_FD");
@@ -65,10 +65,11 @@ void tell_hydra(int code) {
     return;
   }
   dprintf(std::atoi(descriptor), "cmd=abort exitcode=%d\n", code);
-  std::this_thread::sleep_for(std::chrono::seconds(1));  // it ends this one too
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // it ends this process
+                                                         // too
 }
 
-// MPI_Init waits for ranks that may have died before it.
+// MPI_Init waits for ranks that may have died before reaching it.
 constexpr int64_t kInitLimitS = 120;
 
 class InitGuard {
@@ -99,8 +100,8 @@ class InitGuard {
       std::make_shared<std::atomic<bool>>(false);
 };
 
-// Leaves with `code` if the process is still there after the limit. `tells`:
-// and says so for all.
+// Exits with `code` if the process still exists after the limit. `tells` says
+// whether to tell the launcher first.
 enum class Tells : uint8_t { kNobody, kLauncher };
 void leave_after(std::chrono::milliseconds limit,
                  int code,
@@ -192,7 +193,7 @@ class ProcessSession : public MpiSession {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
     int length = 0;
     MPI_Get_library_version(text, &length);
-    // The first line says it; MPICH separates word and number by a tab.
+    // The first line suffices; MPICH separates word and number by a tab.
     std::string line(text, std::strcspn(text, "\n"));
     for (char& c : line) {
       if (c == '\t') c = ' ';
@@ -270,8 +271,8 @@ class ProcessSession : public MpiSession {
          name != nullptr ? name : "", card.host.data());
   }
 
-  // A barrier that gives up where nobody judges who is missing: an end must
-  // come, if late where the others at least are known to live.
+  // A barrier that gives up only when no watchdog judges missing ranks.
+  // Shutdown must terminate, if late when the others are known to be alive.
   void meet_at_end() const {
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Ibarrier(communicators_.internal, &request) != MPI_SUCCESS) return;
@@ -282,7 +283,7 @@ class ProcessSession : public MpiSession {
         watchdog_ != nullptr ? kWatchedBarrierLimitS : kBarrierLimitS;
     while (!done && (has_judge || monotonic_s() - start < limit_s)) {
       if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
-      // Rank 0 may still write for long, on these cores.
+      // Rank 0 may still write for a long time, on these cores.
       if (monotonic_s() - start < kEagerS)
         sched_yield();
       else
@@ -293,7 +294,7 @@ class ProcessSession : public MpiSession {
   mpi::Communicators communicators_;
   int local_rank_ = 0, local_size_ = 1;
   std::vector<std::string> hosts_;
-  Watchdog* watchdog_ = nullptr;  // once started, of two ranks or more
+  Watchdog* watchdog_ = nullptr;  // once started, with two ranks or more
 };
 
 }  // namespace

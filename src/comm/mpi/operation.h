@@ -1,5 +1,5 @@
-// A message or a native collective under way, and a task: what the worker's
-// thread hands to the communication thread.
+// What the worker's thread hands to the communication thread: a message or
+// native collective in flight, or a task.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,29 +17,29 @@
 
 namespace syncopate::mpi {
 
-// `done` is the last thing written by the communication thread, and all that
-// the worker's thread looks at before it is set.
+// The communication thread writes `done` last, and the worker's thread reads
+// nothing else before it is set.
 struct Operation : RequestState {
   enum class Kind : uint8_t { kSend, kReceive, kReceiveAny, kAllReduce };
   Kind kind = Kind::kSend;
   MPI_Comm comm = MPI_COMM_NULL;
   std::byte* data = nullptr;
-  int64_t bytes = 0;  // kAllReduce: of floats
+  int64_t bytes = 0;  // kAllReduce: bytes of floats
   int rank = -1, peer = -1;
   Tag tag = 0;
   TagRange tags{0, 0};  // kReceiveAny
   Message message;      // kReceiveAny
 
-  // Of the communication thread.
+  // For the communication thread only.
   int64_t pieces_left = 0;
-  bool is_started = false;  // kReceiveAny: has its first piece
+  bool is_started = false;  // kReceiveAny: has received its first piece
 
   uint64_t record = 0;  // of operations(); 0: none
   std::exception_ptr error;
   std::atomic<bool> done = false;
 };
 
-// A piece that came while somebody listened to a range of tags.
+// A piece that arrived while something listened to a range of tags.
 struct Stray {
   int from;
   Tag tag;
@@ -51,16 +51,17 @@ struct TaskOnThread : TaskState {
   std::string name;
   std::function<void()> body;
 
-  // Of the communication thread.
+  // For the communication thread only.
   std::unique_ptr<Fiber> fiber;
   const std::atomic<bool>* waits_for = nullptr;  // null: may go on
-  bool is_polling = false;                       // has only yielded
+  bool is_polling = false;                       // waits only because it
+                                                 // yielded
 
   bool is_service = false;
-  TrafficCounters sent;  // no service: counted when it is joined
+  TrafficCounters sent;  // counted when it is joined, except for services
 
   uint64_t record = 0;     // of operations()
-  bool is_joined = false;  // read once all threads but one are gone
+  bool is_joined = false;  // read once only one thread is left
   std::exception_ptr error;
   std::atomic<bool> done = false;
 };

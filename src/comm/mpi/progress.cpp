@@ -18,27 +18,27 @@
 namespace syncopate::mpi {
 namespace {
 
-// How the two threads of a rank share what may be one core. The worker spins
-// about as long as a message in shared memory takes, then sleeps. The
-// communication thread polls eagerly for as long as a message may be near (far
-// longer while the worker waits for it), then naps between polls, longer the
-// longer nothing came: what comes is late by a quarter of its own delay at
-// most, and a computing worker loses about a percent of the core. A poll moves
-// only so much of a long message over TCP that such naps were the limit of a
-// link of a gigabit: a waiting worker affords shorter ones, unless it seems
-// that nobody sends.
+// How the two threads of a rank share what may be a single core. The worker
+// spins for about as long as a message in shared memory takes, then sleeps. The
+// communication thread polls eagerly for as long as a message may be imminent
+// (far longer while the worker waits for it), then naps between polls, with
+// naps that grow with the time since anything arrived: a message is delayed by
+// at most a quarter of its own waiting time, and a computing worker loses about
+// a percent of the core. One poll moves only part of a long message over TCP,
+// and such naps would limit a gigabit link, so a waiting worker gets shorter
+// naps unless nobody seems to be sending.
 constexpr double kWorkerSpinS = 10e-6;
 constexpr double kEagerS = 5e-3;          // the worker waits
 constexpr double kEagerComputeS = 20e-6;  // the worker computes
 constexpr double kNapShare = 0.25;
 constexpr double kShortestNapS = 30e-6, kLongestNapS = 300e-6;
 constexpr double kLongestWaitingNapS = 60e-6, kSilenceS = 0.25;
-// A yield that lasts longer gave the core to somebody who computes, for a time
-// slice of milliseconds. Who naps instead is let in again at once.
+// A yield that lasts longer gave the core to a computing thread for a time
+// slice of milliseconds. A thread that naps instead is scheduled again at once.
 constexpr double kLongYieldS = 200e-6;
 constexpr double kCrowdedS = 20e-3;
-// Nothing in flight: MPI may still hold back the end of a message that it
-// called sent, so it is let run now and then.
+// With nothing in flight, MPI may still hold back the end of a message that it
+// reported as sent, so it gets to run now and then.
 constexpr double kQuietS = 100e-6;
 constexpr double kQuietNapS = 10e-3;
 
@@ -143,7 +143,7 @@ void Progress::await(const std::atomic<bool>& flag, TaskOnThread* task) {
 }
 
 void Progress::set(std::atomic<bool>& flag) {
-  // The flag's owner may be gone as soon as the flag is seen.
+  // The flag's owner may be destroyed as soon as the flag is seen.
   const std::atomic<bool>* const address = &flag;
   flag = true;
   if (worker_waits_for_ != address) return;
@@ -165,7 +165,7 @@ void Progress::yield(TaskOnThread* task) {
 
 void Progress::thread_main() {
   prctl(PR_SET_NAME, "communication");
-  // Naps of microseconds would otherwise last 50 longer.
+  // The default timer slack would add 50 microseconds to every nap.
   prctl(PR_SET_TIMERSLACK, 1000);
   std::exception_ptr error;
   try {
@@ -174,8 +174,8 @@ void Progress::thread_main() {
     error = std::current_exception();
   }
   if (error != nullptr) {
-    // MPI itself failed, or a service: everything now and later fails with its
-    // error.
+    // MPI itself or a service has failed: everything, now and later, fails with
+    // its error.
     give_up(error);
     while (!is_stopping_) {
       take_posted();
@@ -220,7 +220,7 @@ void Progress::take_posted() {
     try {
       transfers_.begin(posted[i].operation);
     } catch (...) {
-      // Who waits for this one or the rest is told by give_up().
+      // give_up() tells whoever waits for this one or the rest.
       const std::lock_guard lock(mutex_);
       posted_.insert(
           posted_.begin(),
@@ -243,7 +243,7 @@ void Progress::run_body(TaskOnThread& task) {
 }
 
 void Progress::run_tasks() {
-  // Tasks may start tasks: the vector grows under the loop.
+  // Tasks may start tasks, which grows the vector during the loop.
   for (size_t i = 0; i < tasks_.size(); ++i) {
     const std::shared_ptr<TaskOnThread> task = tasks_[i];
     if (task->waits_for != nullptr && !*task->waits_for && !is_abandoned_) {
@@ -262,7 +262,7 @@ void Progress::run_tasks() {
     if (task->error != nullptr) failed_tasks_.push_back(task);
     tasks_[i] = nullptr;
     set(task->done);
-    // Who waits for its answers would wait for ever.
+    // Those waiting for its answers would otherwise wait for ever.
     if (task->error != nullptr && task->is_service && !is_abandoned_) {
       std::erase(tasks_, nullptr);
       std::rethrow_exception(task->error);
@@ -299,7 +299,7 @@ void Progress::rest(double still_s) {
   is_resting_ = false;
 }
 
-// Fails what is in flight, and lets every task meet that at its wait.
+// Fails what is in flight, so that every task fails at its wait.
 void Progress::give_up(const std::exception_ptr& error) {
   ending_ = error;
   is_abandoned_ = true;
@@ -330,8 +330,8 @@ void Progress::meet(const Group& group, TaskOnThread* task) {
 }
 
 // MPI_Comm_create_group blocks, so its members first meet by messages: then
-// each enters it at once, and none waits there for a rank whose fibers need
-// this one. One at a time, because two could cross.
+// each enters it at once, and none waits inside it for a rank whose fibers need
+// this one. Only one is created at a time, because two could deadlock.
 MPI_Comm Progress::native_communicator(const Group& group, TaskOnThread* task) {
   while (is_making_communicator_) yield(task);
   const auto known = communicators_.native.find(group.members);

@@ -1,7 +1,8 @@
-// The communication thread of a rank: between construction and stop() the only
-// caller of MPI. It takes operations and tasks from the worker's thread, tests
-// what is in flight, and runs tasks as fibers; it never blocks inside MPI,
-// where waiting means spinning (5 ms an Allreduce with more ranks than cores).
+// The communication thread of a rank, the only caller of MPI between
+// construction and stop(). It takes operations and tasks from the worker's
+// thread, tests what is in flight, and runs tasks as fibers. It never blocks
+// inside MPI, where waiting means spinning (5 ms per Allreduce with more ranks
+// than cores).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,28 +20,28 @@ class Progress {
   explicit Progress(Communicators& communicators);
   ~Progress();  // after stop()
 
-  // drain: everything started is brought to its end first. abandon: what is in
-  // flight is given up, and waits of tasks throw Error(kPeerLost).
+  // drain: completes everything that was started first. abandon: gives up what
+  // is in flight, and makes tasks' waits throw Error(kPeerLost).
   enum class Stop : uint8_t { kDrain, kAbandon };
-  void stop(Stop how);  // of no effect the second time
-  // After stop(): of a task that failed and was never joined.
+  void stop(Stop how);  // idempotent
+  // After stop(): the error of a task that failed and was never joined.
   std::exception_ptr unjoined_error() const;
 
-  // From either thread.
+  // Callable from either thread.
   void post(std::shared_ptr<Operation> operation);
   void post(std::shared_ptr<TaskOnThread> task);
-  // Returns when the flag is set; `task` is the caller, null for the worker.
+  // Returns when the flag is set; `task` is the caller, or null for the worker.
   void await(const std::atomic<bool>& flag, TaskOnThread* task);
   void yield(TaskOnThread* task);
-  void check_alive() const;  // on this thread: throws once abandoned
+  void check_alive() const;  // on this thread; throws once abandoned
   bool is_this_thread() const;
 
-  // For a task: the communicator of a group's native collectives, made with
-  // the other members on first use.
+  // For a task: returns the communicator of a group's native collectives,
+  // created together with the other members on first use.
   MPI_Comm native_communicator(const Group& group, TaskOnThread* task);
 
  private:
-  struct Posted {  // one of the two
+  struct Posted {  // exactly one is set
     std::shared_ptr<Operation> operation;
     std::shared_ptr<TaskOnThread> task;
   };
@@ -51,9 +52,9 @@ class Progress {
   void take_posted();
   void run_tasks();
   void run_body(TaskOnThread& task);
-  void rest(double still_s);  // nothing has moved for that long
+  void rest(double still_s);  // nothing has moved for `still_s`
   void give_up(const std::exception_ptr& error);
-  void set(std::atomic<bool>& flag);  // and wakes the worker if it waits
+  void set(std::atomic<bool>& flag);  // and wakes a waiting worker
   void meet(const Group& group, TaskOnThread* task);
 
   Communicators& communicators_;
@@ -66,7 +67,7 @@ class Progress {
   std::atomic<bool> is_stopping_ = false, is_abandoned_ = false;
   std::atomic<const std::atomic<bool>*> worker_waits_for_ = nullptr;
 
-  // Of the communication thread.
+  // For the communication thread only.
   std::exception_ptr ending_;  // what waits throw once abandoned
   FiberStackPool stacks_;
   Transfers transfers_;

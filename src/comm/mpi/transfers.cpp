@@ -41,7 +41,7 @@ Transfers::Transfers(std::deque<std::unique_ptr<Stray>>& strays,
 
 void Transfers::begin(const std::shared_ptr<Operation>& operation) {
   if (failure_ != nullptr) {
-    if (operation->done) return;  // abandoned while half begun
+    if (operation->done) return;  // abandoned while being started
     operation->error = failure_;
     end(*operation);
     return;
@@ -144,7 +144,7 @@ bool Transfers::test_handles() {
                                 finished_.data(), statuses_.data());
   if (code != MPI_ERR_IN_STATUS) CHECK_MPI(code);
   if (num_finished == MPI_UNDEFINED || num_finished == 0) return false;
-  // Ending an operation must not see these vectors change: collect first.
+  // Completing an operation must not modify these vectors: collect first.
   std::vector<std::shared_ptr<Operation>> ending;
   for (int k = 0; k < num_finished; ++k) {
     const Piece& piece = pieces_[finished_[k]];
@@ -237,8 +237,8 @@ bool Transfers::take_strays() {
   }
 }
 
-// A listener takes the first stray of its range, and then the rest of that
-// message; the others leave the message alone.
+// A listener takes the first stray in its range and then the rest of that
+// message; other listeners leave that message alone.
 bool Transfers::serve(Operation& listener) {
   const auto is_taken_by_other = [&](const Stray& stray) {
     return std::any_of(listeners_.begin(), listeners_.end(),
@@ -318,7 +318,7 @@ void Transfers::abandon(const std::exception_ptr& error) {
   failure_ = error;
   for (size_t i = 0; i < handles_.size(); ++i) {
     const Operation& operation = *pieces_[i].operation;
-    // A collective can neither be cancelled nor freed: MPI keeps it.
+    // MPI allows a collective to be neither cancelled nor freed.
     if (operation.kind == Operation::Kind::kAllReduce) continue;
     if (operation.kind == Operation::Kind::kReceive) MPI_Cancel(&handles_[i]);
     MPI_Request_free(&handles_[i]);

@@ -1,9 +1,9 @@
-// What is in flight at MPI: begins operations, tests them, and ends them. Used
-// by the communication thread only.
+// Operations in flight at MPI: starts, tests and completes them. Used by the
+// communication thread only.
 //
-// Messages are cut into pieces of kPieceBytes; a message ends with a piece
-// that is shorter, possibly empty. So counts fit MPI's int, and a receiver
-// that does not know a size finds the end.
+// Messages are cut into pieces of kPieceBytes; a shorter piece, possibly empty,
+// ends a message. Counts thus fit MPI's int, and a receiver that does not know
+// the size detects the end.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,15 +21,15 @@ inline constexpr int64_t kPieceBytes = int64_t{64} << 20;
 
 class Transfers {
  public:
-  // `ended` is told of every operation that is complete or has failed.
+  // `ended` is called for every operation that has completed or failed.
   Transfers(std::deque<std::unique_ptr<Stray>>& strays,
             std::function<void(Operation&)> ended);
 
   void begin(const std::shared_ptr<Operation>& operation);
-  bool poll();            // whether anything ended or came
+  bool poll();            // whether anything completed or arrived
   bool is_quiet() const;  // nothing in flight
-  void progress();        // lets MPI send what it holds back, when quiet
-  // Gives up what is in flight; all of it, and what is begun later, ends with
+  void progress();        // lets MPI send what it buffers, when quiet
+  // Gives up what is in flight: that, and whatever is started later, ends with
   // the error.
   void abandon(const std::exception_ptr& error);
 
@@ -62,7 +62,7 @@ class Transfers {
   std::deque<std::unique_ptr<Stray>>& strays_;  // in order of arrival
   std::function<void(Operation&)> ended_;
   std::vector<MPI_Request> handles_;
-  std::vector<Piece> pieces_;  // beside handles_
+  std::vector<Piece> pieces_;  // parallel to handles_
   std::vector<int> finished_;
   std::vector<MPI_Status> statuses_;
   std::deque<std::shared_ptr<Operation>> listeners_;

@@ -21,7 +21,7 @@ std::string first_line(const char* text) {
   return text == nullptr ? "" : std::string(text, std::strcspn(text, "\n"));
 }
 
-// Those that the library may still write to: kept for good.
+// Keeps for ever those to which the library may still write.
 void abandon(SharedCommunicator communicator) {
   static std::mutex mutex;
   static std::vector<SharedCommunicator> abandoned;
@@ -31,7 +31,7 @@ void abandon(SharedCommunicator communicator) {
 
 }  // namespace
 
-// All at the same time: to abort one waits for the device, where the work of
+// Aborts all concurrently: aborting one waits for the device, where the work of
 // another may be what is stuck.
 void abort_all(const std::vector<SharedCommunicator>& communicators) {
   struct Progress {
@@ -57,7 +57,7 @@ void abort_all(const std::vector<SharedCommunicator>& communicators) {
     }
     try {
       std::thread(end_it).detach();
-    } catch (const std::system_error&) {  // no thread to be had
+    } catch (const std::system_error&) {  // no thread available
       end_it();
     }
   }

@@ -1,4 +1,4 @@
-// A communicator of NCCL, how it ends, and what its errors mean.
+// An NCCL communicator, its termination, and the meaning of its errors.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace syncopate {
 
-// Shared, because the library may write the handle late, and an abort that
-// hangs is left behind with it.
+// Shared because the library may write the handle late; a hanging abort is left
+// behind together with it.
 struct Communicator {
   ncclComm_t handle = nullptr;
 };
@@ -22,11 +22,11 @@ using SharedCommunicator = std::shared_ptr<Communicator>;
 // Returns when all have ended, or after ten seconds.
 void abort_all(const std::vector<SharedCommunicator>& communicators);
 
-// "what the code means (what the library last said)"; any communicator, or
-// null.
+// Returns "what the code means (the library's last message)". `communicator`
+// may be any, or null.
 std::string explain(ncclResult_t result, ncclComm_t communicator);
 
-// Whether it tells of a peer or of a mistake of ours.
+// Classifies the result as a lost peer or a bug in this program.
 ExitCode exit_code_of(ncclResult_t result);
 
 }  // namespace syncopate

@@ -1,6 +1,6 @@
-// Every communicator is non-blocking: a call that needs its peers comes back
-// at once with ncclInProgress and is asked for until it is done, so that the
-// wait for a peer that never answers ends, here and not inside the library.
+// Every communicator is non-blocking: a call that needs its peers returns at
+// once with ncclInProgress and is polled until done, so waiting for an
+// unresponsive peer times out here instead of hanging inside the library.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
@@ -22,9 +22,9 @@
 namespace syncopate {
 namespace {
 
-constexpr int kOldestVersion = 21800;  // ncclCommSplit came with 2.18
+constexpr int kOldestVersion = 21800;  // introduced ncclCommSplit
 
-// The end of a run must come whoever is missing.
+// A run must end no matter who is missing.
 constexpr double kFinalizeLimitS = 10;
 
 std::atomic<bool> is_there_one{false};
@@ -49,7 +49,7 @@ ncclDataType_t type_of(Wire wire) {
   return wire == Wire::kF32 ? ncclFloat32 : ncclBfloat16;
 }
 
-// Between two looks at something that takes microseconds as a rule.
+// Paces polling for something that usually takes microseconds.
 class Pace {
  public:
   explicit Pace(double limit_s)
@@ -86,7 +86,7 @@ class NcclCollectives final : public DeviceCollectives {
     try {
       if (std::uncaught_exceptions() == 0) close();
     } catch (const Error&) {
-      // It has aborted; nobody is left to be told.
+      // It has aborted; there is nobody left to tell.
     }
     abort();
     is_there_one.store(false);
@@ -96,7 +96,7 @@ class NcclCollectives final : public DeviceCollectives {
     ncclUniqueId unique_id;
     CHECK(id.size() == sizeof unique_id);
     std::memcpy(&unique_id, id.data(), sizeof unique_id);
-    cuda_stream(*stream_);  // its device becomes this thread's own
+    cuda_stream(*stream_);  // makes its device current for this thread
     ncclConfig_t config = non_blocking();
     const SharedCommunicator added = add();
     ncclResult_t result = ncclSuccess;
@@ -243,7 +243,7 @@ class NcclCollectives final : public DeviceCollectives {
       if (pace.is_late()) give_up_waiting("work on the device", limit_s_);
       pace.pause();
     }
-    check();  // work that the library has cut short is done too
+    check();  // work that the library cut short counts as done too
   }
 
   void abort() noexcept override {
@@ -286,7 +286,7 @@ class NcclCollectives final : public DeviceCollectives {
     return communicators_[index];
   }
 
-  // With the mutex held.
+  // Requires the mutex.
   void check_alive() const {
     if (!is_aborted_) return;
     throw Error(code_,
@@ -296,7 +296,7 @@ class NcclCollectives final : public DeviceCollectives {
   [[noreturn]] void give_up(ExitCode code, const std::string& line) {
     {
       const std::lock_guard lock(mutex_);
-      check_alive();  // the first reason is the one that counts
+      check_alive();  // the first cause takes precedence
       code_ = code;
       line_ = line;
     }
@@ -310,7 +310,8 @@ class NcclCollectives final : public DeviceCollectives {
                         what));
   }
 
-  // Until the call is no longer in progress: its work is on the stream then.
+  // Polls until the call is no longer in progress and its work is on the
+  // stream.
   void settle(Communicator& communicator,
               const char* what,
               ncclResult_t result) {
@@ -342,7 +343,7 @@ class NcclCollectives final : public DeviceCollectives {
     give_up(exit_code_of(result), line);
   }
 
-  // `amount` 0 is nothing to any member.
+  // An `amount` of 0 is a no-op on every member.
   template <typename Call>
   void launch(const DeviceGroup& group,
               const char* what,
@@ -361,8 +362,8 @@ class NcclCollectives final : public DeviceCollectives {
     settle(*communicator, what, result);
   }
 
-  // The first use of a communicator connects its members; and shows that sums
-  // arrive.
+  // The first use of a communicator connects its members; it also verifies that
+  // sums work.
   void warm_up(const DeviceGroup& group) {
     const Buffer one(device_, sizeof(float));
     const auto reached = device_.make_event();
@@ -376,7 +377,7 @@ class NcclCollectives final : public DeviceCollectives {
               "NCCL: {} ranks sum up to {}", group.size, value);
   }
 
-  // Youngest first, the same order on all ranks.
+  // Closes the youngest first, in the same order on all ranks.
   void close() {
     const double limit_s = std::min(limit_s_, kFinalizeLimitS);
     for (;;) {
@@ -385,7 +386,7 @@ class NcclCollectives final : public DeviceCollectives {
         const std::lock_guard lock(mutex_);
         if (is_aborted_ || communicators_.empty()) return;
         last = communicators_.back();
-        if (last->handle == nullptr) {  // of a split without this rank
+        if (last->handle == nullptr) {  // a split that left out this rank
           communicators_.pop_back();
           continue;
         }
@@ -410,7 +411,8 @@ class NcclCollectives final : public DeviceCollectives {
   const std::unique_ptr<Stream> stream_;
   const DeviceGroup world_;
 
-  std::mutex mutex_;  // below: calls of the library, against abort()
+  std::mutex mutex_;  // guards the members below and library calls, against
+                      // abort()
   std::vector<SharedCommunicator> communicators_;  // the world's first
   bool is_aborted_ = false;
   ExitCode code_ = ExitCode::kPeerLost;

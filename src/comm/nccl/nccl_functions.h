@@ -1,5 +1,5 @@
-// The calls of NCCL that are used, as a table: of the library, which is loaded
-// when it is first asked for, or of what a test links in its place.
+// Function table of the NCCL calls in use: from the library, which is loaded on
+// first use, or from what a test links instead.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace syncopate {
 
 struct NcclFunctions {
-  std::string missing;  // why there is none; all others are null then
+  std::string missing;  // why NCCL is unavailable; all others are then null
   decltype(&ncclGetVersion) get_version = nullptr;
   decltype(&ncclGetUniqueId) get_unique_id = nullptr;
   decltype(&ncclGetErrorString) get_error_string = nullptr;

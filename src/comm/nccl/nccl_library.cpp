@@ -1,5 +1,5 @@
-// libnccl, loaded when it is first asked for: a run without it does not pay
-// for its start-up, and starts where there is none.
+// libnccl, loaded on first use: runs without it neither pay for its start-up
+// nor need it to be installed.
 #include "base/error.h"
 #include "comm/nccl/nccl_functions.h"
 #include "device/cuda/shared_library.h"
