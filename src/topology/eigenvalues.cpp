@@ -8,7 +8,7 @@ namespace {
 
 struct Tridiagonal {
   std::vector<double> diagonal;      // (n)
-  std::vector<double> off_diagonal;  // (n), the first is not used
+  std::vector<double> off_diagonal;  // (n), the first is unused
 };
 
 // Householder: A <- H A H with H = I - 2 v v^T, column by column, where
@@ -43,7 +43,8 @@ Tridiagonal tridiagonal_of(std::vector<double>& a, int n) {
   return result;
 }
 
-// Sturm: as many eigenvalues are below x as pivots of T - x I are negative.
+// Sturm: the number of eigenvalues below x is the number of negative pivots of
+// T - x I.
 int eigenvalues_below(const Tridiagonal& t, double x) {
   int below = 0;
   double pivot = 1;
@@ -56,7 +57,8 @@ int eigenvalues_below(const Tridiagonal& t, double x) {
   return below;
 }
 
-// The eigenvalue with `rank` smaller ones, in [-bound, bound], by bisection.
+// Finds by bisection the eigenvalue in [-bound, bound] that has `rank` smaller
+// ones.
 double eigenvalue(const Tridiagonal& t, int rank, double bound) {
   double low = -bound, high = bound;
   while (true) {
@@ -78,7 +80,7 @@ double spectral_radius(std::vector<double> matrix, int n) {
   }
   if (bound == 0) return 0;
   const Tridiagonal t = tridiagonal_of(matrix, n);
-  bound *= 1 + 1e-12;  // rounding of the reduction
+  bound *= 1 + 1e-12;  // allows for rounding in the reduction
   return std::max(std::abs(eigenvalue(t, 0, bound)),
                   std::abs(eigenvalue(t, n - 1, bound)));
 }

@@ -6,7 +6,8 @@
 
 namespace syncopate {
 
-// Row-major (n, n); to about 1e-14 of its largest row sum. O(n^3).
+// `matrix` is row-major (n, n). Accurate to about 1e-14 of the largest row sum.
+// O(n^3).
 double spectral_radius(std::vector<double> matrix, int n);
 
 }  // namespace syncopate

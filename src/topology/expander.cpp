@@ -10,14 +10,15 @@ bool is_prime(int n) {
   return true;
 }
 
-// A chord i to 1/i is an edge of the cycle where i^2 +- i - 1 = 0, which has
-// roots where 5 is a square modulo N: for 5 and primes +-1 modulo 5.
+// A chord from i to 1/i coincides with an edge of the cycle if i^2 +- i - 1 =
+// 0, which has roots if 5 is a square modulo N: for N = 5 and primes +-1 modulo
+// 5.
 bool suits(int workers) {
   const int rest = workers % 5;
   return workers > 2 && is_prime(workers) && (rest == 2 || rest == 3);
 }
 
-// 1/i modulo a prime, by Fermat: i^(prime - 2); 0 for 0, which has a loop.
+// Returns 1/i modulo a prime as i^(prime - 2) (Fermat); 0 for 0, a self-loop.
 int inverse(int i, int prime) {
   int64_t power = i, product = 1;
   for (int exponent = prime - 2; exponent > 0; exponent /= 2) {

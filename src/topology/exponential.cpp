@@ -11,7 +11,7 @@ MixingRows rows(int workers) {
   Adjacency adjacency(workers);
   for (int i = 0; i < workers; ++i) {
     adjacency[i].insert(i);
-    // No two workers of a cycle are further apart than half of it.
+    // Distances on a cycle are at most half its length.
     for (int distance = 1; distance <= workers / 2; distance *= 2) {
       adjacency[i].insert((i + distance) % workers);
       adjacency[i].insert((i + workers - distance) % workers);

@@ -8,7 +8,7 @@ MixingRows hierarchical_rows(const Topology& between, int group) {
   for (int rank = 0; rank < workers; ++rank) {
     const int own = rank / group;
     auto& row = rows.neighbours.emplace_back();
-    // A worker of a group without a loop has no edge inside it.
+    // Workers of a group without a self-loop have no edges within it.
     const auto add_group = [&](int number, double weight) {
       if (weight == 0) return;
       for (int other = number * group; other < (number + 1) * group; ++other)

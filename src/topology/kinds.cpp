@@ -26,7 +26,7 @@ MixingRows metropolis_rows(const Adjacency& adjacency) {
       row.push_back({j, 1.0 / static_cast<double>(entries)});
       missing -= row.back().weight;
     }
-    // n times 1/n may leave a rounding of either sign.
+    // n times 1/n may leave a rounding error of either sign.
     rows.self.push_back(missing > 1e-14 ? missing : 0.0);
   }
   return rows;

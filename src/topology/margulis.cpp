@@ -13,8 +13,8 @@ bool suits(int workers) {
   return workers >= 4 && root(workers) * root(workers) == workers;
 }
 
-// Margulis, Gabber and Galil: (x, y) of an n x n grid with (x + 2y, y),
-// (x + 2y + 1, y), (x, y + 2x) and (x, y + 2x + 1) modulo n. Repeated edges
+// Margulis, Gabber and Galil: on an n x n grid, (x, y) is connected to (x + 2y,
+// y), (x + 2y + 1, y), (x, y + 2x) and (x, y + 2x + 1) modulo n. Repeated edges
 // count once.
 MixingRows rows(int workers) {
   const int n = root(workers);

@@ -16,7 +16,7 @@ constexpr std::array kKinds = {&kComplete, &kRing,   &kTorus,      &kExpander,
                                &kMargulis, &kSocial, &kExponential};
 constexpr const char* kHierarchical = "hierarchical";
 
-// The kind that `keyword`, the value of `key`, names.
+// Returns the kind that `keyword` names; `key` is for the error message.
 const TopologyKind& find_kind(const std::string& key,
                               const std::string& keyword) {
   std::vector<std::string> names;
@@ -30,7 +30,8 @@ const TopologyKind& find_kind(const std::string& key,
        join(names, ", "), meant ? " (did you mean " + *meant + "?)" : "");
 }
 
-// "; 9 or 12 would do": the nearest below and above that suit, times `group`.
+// Returns "; 9 or 12 would do": the nearest suitable numbers below and above,
+// times `group`.
 std::string near_numbers(int workers, int group, bool (*suits)(int)) {
   std::vector<std::string> near;
   const auto add = [&](int64_t groups) {
@@ -43,7 +44,7 @@ std::string near_numbers(int workers, int group, bool (*suits)(int)) {
   for (int64_t n = (workers - 1) / group; n >= 1; --n)
     if (add(n)) break;
   const int64_t next = workers / group + int64_t{1};
-  // 32: social's; between n and 2n there is a number of every other kind.
+  // 32 is social's; every other kind has a number between n and 2n.
   for (int64_t n = next; n <= 2 * next + 32; ++n)
     if (add(n)) break;
   return near.empty() ? "" : "; " + join(near, " or ") + " would do";
@@ -89,7 +90,7 @@ Topology make_hierarchical(const TopologyOptions& options, int workers) {
                   std::move(rows.neighbours));
 }
 
-// "1/3" where it is, else the shortest digits that read back alike.
+// Returns "1/3" if exact, else the shortest digits that round-trip.
 std::string weight_text(double weight) {
   if (weight == 0) return "0";
   const double parts = std::round(1 / weight);

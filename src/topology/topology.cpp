@@ -9,10 +9,10 @@
 namespace syncopate {
 namespace {
 
-// Of row sums and of W against its transpose.
+// for row sums and for symmetry
 constexpr double kTolerance = 1e-12;
 
-// W(row of `neighbours`, rank); 0 where there is no edge.
+// Returns W(row of `neighbours`, rank), which is 0 without an edge.
 double weight_of(const std::vector<Neighbour>& neighbours, int rank) {
   const auto found =
       std::ranges::lower_bound(neighbours, rank, {}, &Neighbour::rank);
@@ -48,8 +48,8 @@ Topology::Topology(std::string kind,
   }
 }
 
-// W - J/N has the eigenvalues of W with 0 in place of the 1 that belongs to
-// equal parameters everywhere.
+// W - J/N has the eigenvalues of W with 0 in place of the 1 that belongs to the
+// consensus vector.
 double Topology::spectral_gap() const {
   const int n = size();
   std::vector<double> rest(static_cast<size_t>(n) * n, -1.0 / n);

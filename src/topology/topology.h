@@ -1,5 +1,5 @@
-// Who is whose neighbour, and with which weight: a symmetric, doubly
-// stochastic mixing matrix W.
+// The communication graph with its weights: a symmetric, doubly stochastic
+// mixing matrix W.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@ struct Key;
 
 struct TopologyOptions {
   std::string kind = "ring";
-  int64_t group = 2;             // hierarchical: workers that average exactly
+  int64_t group = 2;             // hierarchical: group size; exact mean inside
   std::string between = "ring";  // hierarchical: the topology of the groups
 };
 
@@ -25,8 +25,9 @@ struct Neighbour {
 
 class Topology {
  public:
-  // Row by row, each ascending by rank, itself left out; `self` the diagonal.
-  // CHECKs that W is symmetric and doubly stochastic to 1e-12.
+  // Neighbours are given row by row, each ascending by rank and without the
+  // worker itself; `self` is the diagonal. CHECKs that W is symmetric and
+  // doubly stochastic to 1e-12.
   Topology(std::string kind,
            std::vector<double> self,
            std::vector<std::vector<Neighbour>> neighbours);
@@ -37,12 +38,12 @@ class Topology {
   const std::vector<Neighbour>& neighbours(int rank) const {
     return neighbours_[rank];
   }
-  // Entries of the rank's neighbourhood with itself: the factor `graph` of
-  // rate scaling.
+  // Returns the size of the rank's neighbourhood including itself: the factor
+  // `graph` of rate scaling.
   int scaling(int rank) const {
     return 1 + static_cast<int>(neighbours_[rank].size());
   }
-  // 1 - the second largest |eigenvalue| of W; 1 for one worker.
+  // Returns 1 - the second largest |eigenvalue| of W; 1 for one worker.
   double spectral_gap() const;
 
  private:
@@ -51,18 +52,18 @@ class Topology {
   std::vector<std::vector<Neighbour>> neighbours_;
 };
 
-// Error(kBadInput), one line, where the construction does not give a doubly
-// stochastic matrix for so many workers; it names numbers near that work.
+// Throws a one-line Error(kBadInput) if the construction gives no doubly
+// stochastic matrix for so many workers; it names nearby numbers that work.
 Topology make_topology(const TopologyOptions& options, int workers);
 
-// Keyword and one line: `list topologies`, keys, and the contract tests.
+// Keyword and one-line description, for `list topologies`, keys and tests.
 const std::vector<std::pair<std::string, std::string>>& topology_table();
 std::vector<Key> topology_keys();  // of [topology]
 
-// `list topologies --workers=N`: each kind's neighbours, weights and spectral
-// gap, or why it refuses N.
+// Text of `list topologies --workers=N`: each kind's neighbours, weights and
+// spectral gap, or why it rejects N.
 std::string list_topologies(int workers);
-// The part of one kind; Error(kBadInput) where it refuses.
+// The part for one kind; Error(kBadInput) if it rejects `workers`.
 std::string list_topology(const TopologyOptions& options, int workers);
 
 }  // namespace syncopate

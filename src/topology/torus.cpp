@@ -3,7 +3,8 @@
 namespace syncopate {
 namespace {
 
-// The shorter side of the grid: the largest divisor up to the square root.
+// Returns the shorter side of the grid: the largest divisor up to the square
+// root.
 int short_side(int workers) {
   int side = 1;
   for (int64_t d = 2; d * d <= workers; ++d)
@@ -11,7 +12,7 @@ int short_side(int workers) {
   return side;
 }
 
-// With a side of 1 or 2 two neighbours are one, and rows sum to less than 1.
+// With a side of 1 or 2, two neighbours coincide and rows sum to less than 1.
 bool suits(int workers) {
   return short_side(workers) >= 3;
 }
