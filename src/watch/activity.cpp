@@ -9,7 +9,7 @@ namespace syncopate {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-// The first steps make plans and recordings: no median of fewer.
+// The first steps make plans and recordings, so a median needs at least these.
 constexpr uint64_t kFewestSteps = 5;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What this process is at, for those who watch over it: written by the threads
-// that work, read at any moment by the one that watches. Nobody waits.
+// What this process is doing, for the watchdog: written by worker threads, read
+// at any moment by the watching thread. Lock-free.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,19 +10,19 @@
 namespace syncopate {
 
 enum class Stage : uint8_t {
-  kStart,       // up to the first step: input, data, first values
-  kStep,        // training steps and what is exchanged within them
-  kCollective,  // of a step: its update, which waits for the others
-  kBoundary,    // between steps, where all meet
+  kStart,       // up to the first step: input, data, initial values
+  kStep,        // training steps and the exchanges within them
+  kCollective,  // the update of a step, which waits for peers
+  kBoundary,    // between steps, where all ranks meet
   kEvaluation,
   kCheckpoint,
   kEnd,
 };
 const char* name_of(Stage stage);  // "start", "step", ...
 
-// Seconds for which this process was seen to run, in ticks of the watchdog
-// (a tenth of a second; 0 without one): time in which the whole process was
-// stopped, or its machine asleep, does not pass. Reading it costs a load.
+// Seconds for which this process was seen to run, in ticks of the watchdog (a
+// tenth of a second; stays 0 without one). The clock does not advance while the
+// process is stopped or its machine asleep. Reading it costs one load.
 class WatchClock {
  public:
   double now_s() const { return now_s_.load(std::memory_order_relaxed); }
@@ -40,27 +40,27 @@ class Activity {
     int64_t step = 0;         // the worker's own count
     bool is_waiting = false;  // for other ranks
     bool is_at_storage = false;
-    double since_s = 0;   // the stage was entered; of watch_clock()
-    double worked_s = 0;  // the worker itself last got on
-    double moved_s = 0;   // it did, or a message came or left
+    double since_s = 0;   // when the stage was entered, by watch_clock()
+    double worked_s = 0;  // when the worker itself last made progress
+    double moved_s = 0;   // same, or when a message came or left
   };
 
-  // The worker has come to a stage: this is progress.
+  // Notes that the worker has entered a stage, which is progress.
   void enter(Stage stage, int64_t step);
-  // The worker got on within its stage: a batch evaluated, a file read.
+  // Notes progress within a stage: a batch evaluated, a file read.
   void progress();
-  // Around a wait for other ranks, which is no time of the worker's own.
+  // Bracket a wait for other ranks, which does not count against this worker.
   void wait_begins() { is_waiting_.store(true, std::memory_order_relaxed); }
   void wait_ends();
-  // Around what may wait for storage within a step: it has the time of I/O,
-  // which begins anew with it and after it. Use AtStorage.
+  // Bracket a possible wait for storage within a step: the I/O limit applies
+  // instead, starting afresh at the beginning and after the end. Use AtStorage.
   void storage_begins();
   void storage_ends();
-  // A message came or left, a task beside the worker ended.
+  // Notes that a message came or left, or a task beside the worker ended.
   void message_moved();
 
   Now now() const;
-  // The median of the last steps, or 0 while there were fewer than five.
+  // Returns the median of the last steps, or 0 for fewer than five.
   double median_step_s() const;
 
  private:
@@ -70,14 +70,14 @@ class Activity {
   std::atomic<int64_t> step_ = 0;
   std::atomic<bool> is_waiting_ = false, is_at_storage_ = false;
   std::atomic<double> since_s_ = 0, worked_s_ = 0, moved_s_ = 0;
-  std::atomic<double> step_began_s_ = -1;  // no step under way: negative
+  std::atomic<double> step_began_s_ = -1;  // negative: no step in progress
   std::atomic<uint64_t> num_steps_ = 0;
   std::array<std::atomic<double>, kSteps> steps_s_ = {};
 };
 
 Activity& activity();  // of this process
 
-// Around what may wait for storage within a step.
+// Brackets a possible wait for storage within a step.
 class AtStorage {
  public:
   AtStorage() { activity().storage_begins(); }

@@ -75,7 +75,7 @@ int listen_anywhere(uint16_t& port) {
   const int descriptor = new_socket();
   sockaddr_in address = socket_address(htonl(INADDR_ANY), 0);
   socklen_t size = sizeof address;
-  constexpr int kWaiting = 16;  // callers; the ring has one
+  constexpr int kWaiting = 16;  // backlog; the ring has one caller
   if (descriptor < 0 ||
       ::bind(descriptor, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       ::listen(descriptor, kWaiting) != 0 ||
@@ -133,7 +133,7 @@ void Connection::exchange() {
     is_connecting_ = false;
   }
   char buffer[1 << 14];
-  constexpr size_t kMostAtOnce = 4 << 20;  // a stranger may never stop
+  constexpr size_t kMostAtOnce = 4 << 20;  // a stranger may never stop sending
   while (in_.size() < kMostAtOnce) {
     const ssize_t count = ::recv(descriptor_, buffer, sizeof buffer, 0);
     if (count > 0) {

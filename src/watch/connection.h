@@ -1,5 +1,4 @@
-// A TCP connection between two watchdogs: notes go in and come out, nothing
-// waits.
+// A non-blocking TCP connection between two watchdogs that exchange notes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,18 +15,20 @@ namespace syncopate {
 using Address = uint32_t;
 std::string text_of(Address address);
 
-// Where other hosts may reach this one, the loopback last: the interfaces that
-// are up, or of those only the one that SYNCOPATE_INTERFACE names.
+// Returns the addresses at which other hosts may reach this one, the loopback
+// last: those of all interfaces that are up, or only of the one that
+// SYNCOPATE_INTERFACE names.
 std::vector<Address> own_addresses();
 
-// A socket that listens at a free port of all addresses. Error(kPeerLost).
+// Returns a socket listening at a free port of all addresses. Errors:
+// kPeerLost.
 int listen_anywhere(uint16_t& port);
 
 class Connection {
  public:
   Connection() = default;
   explicit Connection(int descriptor);         // accepted
-  Connection(Address address, uint16_t port);  // being made
+  Connection(Address address, uint16_t port);  // starts connecting
   Connection(Connection&& other) noexcept { *this = std::move(other); }
   Connection& operator=(Connection&& other) noexcept;
   ~Connection() { close(); }
@@ -35,13 +36,13 @@ class Connection {
   bool is_open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
   bool has_output() const { return !out_.empty(); }
-  // What poll(2) should look for.
+  // Returns the events that poll(2) should watch.
   short events() const;
 
-  // Dropped where the peer has taken nothing for long.
+  // Drops the note if the peer has accepted nothing for long.
   void put(const Note& note);
-  // Sends what it can and reads what there is. After the peer has closed, or
-  // an error, notes that came before can still be taken.
+  // Sends what it can and reads what is there. After the peer has closed, or an
+  // error, notes that arrived before can still be taken.
   void exchange();
   std::optional<Note> take();
   void close();

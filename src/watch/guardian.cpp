@@ -21,14 +21,14 @@ namespace syncopate {
 namespace {
 
 constexpr int kTickMs = 100;
-// A dead child: the others name it within 8 s and are gone soon after; a
-// launcher that sees this end first may end them.
+// After the child dies, the others name it within 8 s and exit soon after. A
+// launcher that sees this process end earlier may kill them.
 constexpr int kTicksToSpeak = 60;
-// A stopped child: longer than the 6 s in which the others notice it.
+// For a stopped child: longer than the 6 s in which the others notice it.
 constexpr int kTicksStopped = 80;
 
-// In which hydra forwards a line: what it has not read when it ends is lost.
-// (5 of 12 lines came without a pause, 12 of 12 with one of 20 ms.)
+// Time for hydra to forward a line: it loses what it has not read when it ends.
+// (5 of 12 lines arrived without a pause, 12 of 12 with a pause of 20 ms.)
 constexpr int kForwardMs = 100;
 
 constexpr int kPassedOn[] = {SIGTERM, SIGUSR1, SIGHUP};
@@ -36,17 +36,17 @@ constexpr int kPassedOn[] = {SIGTERM, SIGUSR1, SIGHUP};
 int to_guardian = -1;
 volatile sig_atomic_t child = 0, last_passed_on = 0;
 
-// Asking twice for the same stop changes nothing, so what may have come to
-// this process only is passed on; an interrupt counts its times, and comes to
-// the whole group.
+// Repeating a stop request is harmless, so one that may have reached only this
+// process is passed on. An interrupt is counted, and reaches the whole process
+// group anyway.
 void pass_on(int number) {
   last_passed_on = number;
   if (child > 0) kill(static_cast<pid_t>(child), number);
 }
 
-// Ends as the child did, for whoever waits for this process.
+// Ends the way the child did, for whoever waits for this process.
 [[noreturn]] void die_of(int number) {
-  // One core of the child's is enough.
+  // One core dump, the child's, is enough.
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   signal(number, SIG_DFL);
@@ -58,7 +58,7 @@ void pass_on(int number) {
   _exit(128 + number);
 }
 
-// A debugger goes on with the process that it started.
+// A debugger follows the process that it started.
 bool is_traced() {
   FILE* const file = std::fopen("/proc/self/status", "re");
   if (file == nullptr) return false;
@@ -70,7 +70,7 @@ bool is_traced() {
   return tracer != 0;
 }
 
-// The words of a command lie one behind the other.
+// The words of a command line are contiguous.
 void rename_process(char** argv, pid_t pid) {
   prctl(PR_SET_NAME, "guardian");
   if (argv == nullptr || *argv == nullptr) return;
@@ -82,14 +82,14 @@ void rename_process(char** argv, pid_t pid) {
   std::snprintf(*argv, size, "guardian of %d", pid);
 }
 
-// --- what a rank says whose guardian was killed ------------------------------
+// --- the report of a rank whose guardian was killed --------------------------
 
-// Nobody else uses it, and it is delivered whatever the main thread does.
+// Not used by anything else, and delivered whatever the main thread does.
 int guardian_died() {
   return SIGRTMIN + 6;
 }
 
-// Made beforehand: a signal handler may do little but write.
+// Prepared in advance: a signal handler may do little but write.
 char last_words[512], to_launcher[32];
 size_t last_words_size = 0, to_launcher_size = 0;
 int launcher = -1;
@@ -99,8 +99,8 @@ void say(int descriptor, const char* text, size_t size) {
   [[maybe_unused]] const ssize_t written = ::write(descriptor, text, size);
 }
 
-// The launcher has not heard of the death yet: the kernel tells children
-// first. So hydra may take the code from its PMI server ("abort").
+// The launcher has not heard of the death yet, because the kernel tells
+// children first, so hydra can take the code from its PMI server ("abort").
 void on_guardian_died(int) {
   if (is_silent) _exit(static_cast<int>(ExitCode::kPeerLost));
   say(STDERR_FILENO, last_words, last_words_size);
@@ -157,7 +157,7 @@ void watch_guardian(pid_t guardian) {
       char words[16];
       const ssize_t count = ::read(from_child, words, sizeof words);
       if (count > 0) is_watched = words[count - 1] == 'w';
-      // The pipe is at its end a moment before the child is: do not spin.
+      // The pipe closes a moment before the child exits: do not spin.
       if (count == 0) ::usleep(1000);
     }
     int status = 0;
@@ -165,7 +165,7 @@ void watch_guardian(pid_t guardian) {
       if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
       if (WIFSIGNALED(status)) {
         const int number = WTERMSIG(status);
-        // Somebody wanted that, and who it was knows.
+        // The signal was deliberate; its sender needs no report.
         const bool is_asked_for = number == SIGINT || number == last_passed_on;
         if (!is_watched || is_asked_for) die_of(number);
         for (int i = 0; i < kTicksToSpeak; ++i) ::usleep(1000 * kTickMs);
@@ -174,7 +174,7 @@ void watch_guardian(pid_t guardian) {
       is_stopped = WIFSTOPPED(status);
       stopped_ticks = 0;
     }
-    // Ticks, not a clock: where this process was stopped too, none pass.
+    // Ticks, not a clock: none pass while this process is stopped too.
     if (is_stopped && is_watched && ++stopped_ticks > kTicksStopped)
       kill(pid, SIGKILL);
   }
@@ -189,7 +189,7 @@ void go_on_under_guardian(char** argv) {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return;
   const pid_t guardian = getpid();
-  // Nothing to pass on may come before there is somebody to pass it on to.
+  // Block signals until there is a child to pass them on to.
   sigset_t passed_on, mask;
   sigemptyset(&passed_on);
   for (const int number : kPassedOn) sigaddset(&passed_on, number);

@@ -1,6 +1,5 @@
-// What watchdogs tell each other, and how it travels: a length, a head of
-// fixed size, a text. All ranks run the same program on the same kind of
-// machine.
+// Messages between watchdogs and their encoding: a length, a fixed-size head
+// and a text. All ranks run the same program on the same kind of machine.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,39 +12,39 @@
 namespace syncopate {
 
 enum class NoteKind : uint8_t {
-  kHello,       // to a neighbour: who calls, and the token of the run
-  kBeat,        // to a neighbour: still there, and at what
+  kHello,       // to a neighbour: the caller, and the run's token
+  kBeat,        // to a neighbour: alive, and its current state
   kGoodbye,     // to a neighbour: an agreed end
   kLeaving,     // to all: `origin` fails alone, with `code`, and will say why
-  kVerdict,     // to all: `subject` died, stopped or hangs; the text says it
+  kVerdict,     // to all: `subject` died, stopped or hangs; see text
   kOperations,  // to all: the last operations of `origin`
-  kSpoken,      // to all: the one line is out, leave with `code`
-  kQuestion,    // to all: what is each at?
+  kSpoken,      // to all: the report is out, leave with `code`
+  kQuestion,    // to all: what is each rank doing?
   kAnswer,      // to all: the state of `origin`
 };
 
-// Those that go round the ring, each rank passing them on once.
+// These travel round the ring; each rank forwards them once.
 constexpr bool goes_round(NoteKind kind) {
   return kind >= NoteKind::kLeaving;
 }
 
 using Token = std::array<uint64_t, 2>;
 
-// What a rank is at, as it tells others.
+// What a rank reports about itself.
 struct State {
   Stage stage = Stage::kStart;
   bool is_waiting = false;  // for other ranks
   int64_t step = 0;
-  double idle_s = 0;   // the worker itself has not got on for so long
-  double still_s = 0;  // nor has any message
-  double limit_s = 0;  // of its stage
+  double idle_s = 0;   // time without progress of the worker itself
+  double still_s = 0;  // time in which no message moved either
+  double limit_s = 0;  // limit of its stage
   std::array<char, 96> operation = {};
 };
 
 struct Note {
   NoteKind kind = NoteKind::kBeat;
   int32_t origin = -1;
-  int32_t serial = 0;  // of the origin's notes that go round
+  int32_t serial = 0;  // per origin, for notes that go round
   int32_t subject = -1;
   int32_t code = 0;
   Token token = {};
@@ -53,12 +52,12 @@ struct Note {
   std::string text;
 };
 
-// Longer texts are cut.
+// Longer texts are truncated.
 constexpr size_t kMaxTextBytes = 64 << 10;
 
 std::string encode(const Note& note);  // with its length in front
-// Takes the first whole note from `bytes`; none yet: nullopt. What is no note
-// empties `bytes` and sets `is_broken`.
+// Takes the first complete note from `bytes`, or returns nullopt if there is
+// none yet. Malformed input empties `bytes` and sets `is_broken`.
 std::optional<Note> take_note(std::string& bytes, bool& is_broken);
 
 }  // namespace syncopate

@@ -11,7 +11,7 @@ namespace syncopate {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr size_t kNameBytes = 24;  // with the 0 behind it
+constexpr size_t kNameBytes = 24;  // with the terminating 0
 
 }  // namespace
 

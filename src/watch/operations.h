@@ -1,6 +1,6 @@
-// The last operations of this process: what it sent, received and ran beside
-// the worker, for the report of a hang. Written by the threads that work,
-// read at any moment; nobody waits.
+// The last operations of this process, for the report of a hang: what it sent,
+// received and ran beside the worker. Written by worker threads, read at any
+// moment. Lock-free.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,30 +18,31 @@ class OperationLog {
   enum class Kind : uint8_t { kSend, kReceive, kReceiveAny, kAllReduce, kTask };
   static constexpr size_t kKept = 256;
 
-  // Returns what end() takes. `peer`: a rank, -1 for none.
+  // Returns a handle for end(). `peer` is a rank, or -1 for none.
   uint64_t begin(Kind kind, int peer, int tag, int64_t bytes);
-  uint64_t begin_task(std::string_view name);  // its first 23 letters
-  void end(uint64_t operation);                // 0: one that was not recorded
+  uint64_t begin_task(std::string_view name);  // keeps its first 23 letters
+  void end(uint64_t operation);                // 0: was not recorded
 
-  // "receive of 4096 bytes from rank 2, bucket 3": of those under way the
-  // newest, a task before a message; of none the newest that is over.
+  // Returns "receive of 4096 bytes from rank 2, bucket 3": the newest operation
+  // in progress, tasks before messages; else the newest that has ended.
   std::string last() const;
-  // All that are kept, oldest first, a line each.
+  // Returns all operations that are kept, oldest first, one per line.
   std::vector<std::string> lines() const;
 
-  // How tags are told: "bucket 3". Once, before the first operation.
+  // Sets how tags are printed ("bucket 3"). Call once, before the first
+  // operation.
   void name_tags(std::string (*name_of_tag)(int)) {
     name_of_tag_ = name_of_tag;
   }
 
  private:
   struct Slot {
-    std::atomic<uint64_t> number = 0;  // 1, 2, ...; 0 while it is written
+    std::atomic<uint64_t> number = 0;  // 1, 2, ...; 0 while being written
     std::atomic<Kind> kind = Kind::kSend;
     std::atomic<int> peer = -1, tag = 0;
     std::atomic<int64_t> bytes = 0;
     std::array<std::atomic<uint64_t>, 3> name = {};
-    std::atomic<double> begin_s = 0, end_s = -1;  // of watch_clock()
+    std::atomic<double> begin_s = 0, end_s = -1;  // by watch_clock()
   };
   struct Entry {  // a copy of a slot
     Kind kind = Kind::kSend;

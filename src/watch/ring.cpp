@@ -13,10 +13,10 @@
 namespace syncopate {
 namespace {
 
-// A call that nobody answered is tried again, at the next address.
+// An unanswered call is retried at the next address.
 constexpr double kCallS = 2, kPauseS = 0.2;
-constexpr double kIntroductionS = 5;  // for a caller to say who it is
-constexpr size_t kMostCallers = 16;   // strangers at a time
+constexpr double kIntroductionS = 5;  // for a caller to identify itself
+constexpr size_t kMostCallers = 16;   // unidentified at any one time
 
 }  // namespace
 
@@ -62,7 +62,7 @@ bool Ring::is_of_this_run(const Note& note, int rank) const {
 
 void Ring::call_right() {
   Link& link = links_[kRight];
-  if (link.about.was_up) return;  // what is lost stays lost
+  if (link.about.was_up) return;  // a lost connection stays lost
   const double now_s = monotonic_s();
   const double patience_s = link.connection.is_open() ? kCallS : kPauseS;
   if (link.tried_s >= 0 && now_s - link.tried_s < patience_s) return;
@@ -116,9 +116,9 @@ void Ring::deliver(int side, const Note& note, const Receive& receive) {
   receive(links_[side].about.rank, note);
 }
 
-// A hello on a link: the called answers the caller's, and counts the link as up
-// only at the caller's second one, since a caller that has waited for long
-// hangs up and calls again. False: a stranger.
+// Handles a hello on a link. The called rank answers the caller's hello, and
+// counts the link as up only at the caller's second one, because a caller that
+// has waited too long hangs up and calls again. Returns false for a stranger.
 bool Ring::meet(Link& link, const Note& note) {
   if (!is_of_this_run(note, link.about.rank)) return false;
   const bool is_caller = &link == &links_[kRight];

@@ -1,5 +1,5 @@
-// The ring of watchdogs: each rank has a connection to the one before and the
-// one after it. Notes to all go both ways round what is left of it.
+// The ring of watchdogs: each rank is connected to its predecessor and its
+// successor. Notes to all travel both ways round what is left of the ring.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,47 +12,47 @@
 
 namespace syncopate {
 
-// What every rank knows of every other before the ring is up; gathered by MPI,
-// so of fixed size.
+// What every rank knows about every other before the ring is up. Gathered by
+// MPI, hence of fixed size.
 struct RankCard {
   std::array<char, 64> host = {};
   int32_t pid = 0;
   uint16_t port = 0;
-  Token token = {};                       // rank 0's is the run's
-  std::array<Address, 8> addresses = {};  // 0: none; the first is one
+  Token token = {};                       // rank 0's identifies the run
+  std::array<Address, 8> addresses = {};  // 0: none; the first is set
 };
 
 class Ring {
  public:
-  // `listener` is owned from here on. At least two ranks.
+  // Takes ownership of `listener`. Requires at least two ranks.
   Ring(int rank, std::vector<RankCard> cards, int listener);
   ~Ring();
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  // Waits up to `limit_s` for something to come, then moves notes; each that
-  // is for this rank goes to `receive` (from which neighbour, what). Those that
-  // go round are passed on and received once.
+  // Waits up to `limit_s` for input, then moves notes. Calls `receive` (from
+  // which neighbour, the note) for each one addressed to this rank. Notes that
+  // go round are forwarded, and received once.
   using Receive = std::function<void(int from, const Note& note)>;
   void turn(double limit_s, const Receive& receive);
 
   void send_to_neighbours(const Note& note);
   void send_round(Note note);  // with this rank as the origin
-  // Sends what is left, for at most so long.
+  // Sends what is pending, for at most `limit_s`.
   void flush(double limit_s);
 
-  // How it stands with a neighbour; times are of watch_clock().
+  // State of a neighbour; times are by watch_clock().
   struct Neighbour {
     int rank = -1;
     bool was_up = false, is_up = false;
     bool has_said_goodbye = false;
-    double heard_s = 0;  // or this ring's begin
+    double heard_s = 0;  // last heard; initially when the ring began
     State state;         // as last heard
   };
-  // Of two ranks both are the same one.
+  // With two ranks, both are the same rank.
   std::array<Neighbour, 2> neighbours() const;
 
-  // Ends poll() from another thread.
+  // Interrupts poll() from another thread.
   void wake() const;
 
  private:
@@ -60,11 +60,11 @@ class Ring {
   struct Link {
     Neighbour about;
     Connection connection;
-    bool is_answered = false;  // a hello came: what is put is heard
+    bool is_answered = false;  // a hello came: what is put will be read
     size_t next_address = 0;
     double tried_s = -1;
   };
-  struct Caller {  // has not yet said who it is
+  struct Caller {  // has not identified itself yet
     Connection connection;
     double since_s;
   };

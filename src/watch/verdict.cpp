@@ -25,7 +25,7 @@ std::optional<Hang> judge_hang(std::span<const std::optional<State>> states,
   };
   if (!all([](const auto& state) { return state.has_value(); }))
     return std::nullopt;
-  // The furthest behind: by step, then by how long it has been there.
+  // Finds the rank furthest behind: by step, then by time at that step.
   const auto last_of = [&](const auto& is_candidate, auto age_s) {
     int last = -1;
     for (int rank = 0; rank < std::ssize(states); ++rank) {

@@ -1,4 +1,4 @@
-// What is said of a rank that is gone or does not get on, and when.
+// Decides when a rank counts as lost or hung, and words the report.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,20 +11,20 @@ namespace syncopate {
 
 struct WatchLimits {
   bool gives_verdicts = true;
-  bool judges_hangs = false;  // else only the dead and the stopped are named
-  double step_timeout_s = 0;  // 0: ten times the median step, 30 at least
-  double io_timeout_s = 600;  // of all that is not a step
+  bool judges_hangs = false;  // if false, only dead and stopped ranks are named
+  double step_timeout_s = 0;  // 0: ten times the median step, at least 30
+  double io_timeout_s = 600;  // for everything but steps
 };
 
-// How long a worker may make no progress at `now`; while a median is missing
-// (0), a step has the time of I/O.
+// Returns how long a worker may make no progress. Without a median (0), a step
+// gets the I/O limit.
 double limit_s(const WatchLimits& limits, Stage stage, double median_step_s);
 
-// Where an answer of every rank is in (by rank; nullopt: none yet) and one of
-// them is stuck for good: who. A rank that works on its own for longer than
-// its limit hangs; where all wait for each other and not a message has moved
-// for `limit_s`, the one that is furthest behind. Who works within its limit,
-// or moves messages, keeps all others from being judged.
+// Finds a rank that is stuck for good, once every rank has answered (by rank;
+// nullopt: not yet). A rank that works on its own for longer than its limit
+// hangs. If all wait for each other and no message has moved for `limit_s`, the
+// rank furthest behind hangs. A rank that works within its limit, or moves
+// messages, keeps all others from being judged.
 struct Hang {
   int rank = -1;
   bool do_all_wait = false;

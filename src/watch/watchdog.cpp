@@ -23,28 +23,29 @@ namespace syncopate {
 namespace {
 
 constexpr double kTickS = 0.1;
-// A longer turn of the loop was no time in which anybody could be heard.
+// A turn of the loop counts for at most this long: nobody could be heard in a
+// longer one.
 constexpr double kLongestTickS = 0.5;
-// Who dies has said at what it was so long ago at most, or a tick.
+// A dead rank's last beat is at most this old, plus a tick.
 constexpr double kBeatS = 0.05;
 constexpr double kSilenceS = 6;
-// Who was never heard: it may be slow to start, or behind a firewall.
+// For a rank never heard: it may start slowly or be behind a firewall.
 constexpr double kFirstWordS = 60;
-constexpr double kRollCallS = 1.5;  // for all answers to come in
+constexpr double kRollCallS = 1.5;  // for all answers to arrive
 constexpr double kNextRollCallS = 5;
 constexpr double kRollCallSARank = 2e-3;
-constexpr double kCollectS = 1;  // the others' last operations
+constexpr double kCollectS = 1;  // for the others' last operations
 constexpr double kAbsentS = 2;   // who has not answered by then is gone
 constexpr double kWriteS = 1.5;
-// A rank speaks where all below it that are left had so long to: more than
-// they need to collect and to write.
+// A rank speaks once all lower ranks that are left had this long to do so: more
+// than they need to collect and write.
 constexpr double kTurnToSpeakS = 3;
-// Ranks that fail at one moment: the lowest speaks.
+// If ranks fail at the same moment, the lowest one speaks.
 constexpr double kAgreeToLeaveS = 0.3;
-constexpr double kLongestWordsS = 5;  // of a rank that fails alone
+constexpr double kLongestWordsS = 5;  // for a rank that fails alone
 constexpr double kSlowStorageS = 60;
-constexpr int kShownOperations = 3;  // where no file can take them
-// Of all ranks together, in lines: all of it goes through every connection.
+constexpr int kShownOperations = 3;  // if no file can take them
+// Lines of all ranks together; all of it crosses every connection.
 constexpr size_t kMostOperations = 16384;
 
 void (*tell_launcher)(int) = nullptr;
@@ -53,9 +54,9 @@ void nap(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-// The calling thread may wait for whoever reads stderr.
+// May block the calling thread on the reader of stderr.
 void print_line(const std::string& line) {
-  // In one piece, and past stdio: a worker may hold its lock for ever.
+  // A single write, bypassing stdio, whose lock a worker may hold for ever.
   [[maybe_unused]] const ssize_t written =
       ::write(STDERR_FILENO, line.data(), line.size());
 }
@@ -77,7 +78,7 @@ void tell_before_exit(void (*tell)(int code)) {
 Doorbell make_doorbell(bool is_one_host) {
   Doorbell result;
   RankCard& card = result.card;
-  // Slurm's name of a node is the one its users know.
+  // Users know a node by Slurm's name for it.
   const char* node = std::getenv("SLURMD_NODENAME");
   if (node != nullptr)
     std::strncpy(card.host.data(), node, card.host.size() - 1);
@@ -204,7 +205,7 @@ void Watchdog::receive(int, const Note& note) {
     case NoteKind::kHello:
     case NoteKind::kBeat:
     case NoteKind::kGoodbye:
-      return;  // the ring keeps them
+      return;  // the ring stores them
     case NoteKind::kLeaving:
     case NoteKind::kVerdict:
       return begin_end(note);
@@ -214,7 +215,7 @@ void Watchdog::receive(int, const Note& note) {
     case NoteKind::kSpoken:
       exit_with(note.code);
     case NoteKind::kQuestion:
-      // Of those that ask at one moment each has answered all.
+      // One answer serves all ranks that ask at the same moment.
       if (asked_s_ < 0 || monotonic_s() - asked_s_ > kRollCallS)
         answer_roll_call();
       return;
@@ -225,7 +226,7 @@ void Watchdog::receive(int, const Note& note) {
   }
 }
 
-// What the worker's thread asks for.
+// Does what the worker's thread has requested.
 void Watchdog::obey() {
   if (is_parting_ && !has_parted_) {
     Note note;
@@ -281,7 +282,7 @@ void Watchdog::look_at_neighbours() {
   }
 }
 
-// Begins one, for this rank; what comes in is of all.
+// Starts a roll call at this rank; the answers come from all ranks.
 void Watchdog::answer_roll_call() {
   asked_s_ = monotonic_s();
   answers_.assign(cards_.size(), std::nullopt);
@@ -333,7 +334,7 @@ void Watchdog::tell_slow_storage() {
       "note: rank {}: waiting for storage for {:.0f} s (stage {}; "
       "a hang after {:.0f} s: run.io_timeout_s)\n",
       rank_, idle_s, name_of(now.stage), io_timeout_s_.load());
-  // stderr may be on the same storage, and this thread is to be heard from.
+  // stderr may block on the same storage, and this thread must keep beating.
   start_without_signals([line] { print_line(line); }).detach();
 }
 
@@ -350,7 +351,7 @@ void Watchdog::give_verdict(int subject, const std::string& text) {
   begin_end(note);
 }
 
-// The first word counts; of ranks that leave at one moment, the lowest one's.
+// The first report counts; of ranks that fail at the same moment, the lowest's.
 void Watchdog::begin_end(const Note& note) {
   const bool is_leaving = note.kind == NoteKind::kLeaving;
   if (end_ != nullptr || answer_ == Answer::kSpeak) return;
@@ -377,7 +378,8 @@ void Watchdog::go_on_ending() {
     if (waited_s > kLongestWordsS) exit_with(end_->code);
     return;
   }
-  // Who is stopped or dead has nothing to add, and with a host go others.
+  // A stopped or dead rank has nothing to add, and a lost host takes several
+  // ranks with it.
   std::ptrdiff_t below = 0, heard = 0;
   for (const auto& [rank, text] : operations_) {
     if (rank == end_->subject) continue;
@@ -388,8 +390,8 @@ void Watchdog::go_on_ending() {
   const double collect_s = heard + 1 == std::ssize(cards_) ? 0
                            : below == all_below            ? kCollectS
                                                            : kAbsentS;
-  // Of many below, most may have died after their word: the turns behind the
-  // second one come faster, and all before everybody leaves.
+  // If many are below, most may have died after their last beat: the turns
+  // after the second come faster, and all of them before everybody leaves.
   const double turn_s =
       below == 0 ? 0
                  : kTurnToSpeakS + 0.1 * static_cast<double>(std::min(
@@ -399,7 +401,7 @@ void Watchdog::go_on_ending() {
   if (waited_s > kLongestEndS) exit_with(end_->code);
 }
 
-// The report's path, or why there is none.
+// Returns the report's path, or why there is none.
 std::string Watchdog::write_report() const {
   const std::string* const path = report_;
   std::string text = "error: " + end_->text + "\n";
@@ -411,7 +413,7 @@ std::string Watchdog::write_report() const {
         found != operations_.end() ? found->second : "(did not answer)\n");
   }
   if (path == nullptr) return {};
-  // Storage may be what hangs: this thread does not wait for it.
+  // The storage may be what hangs, so this thread does not wait for it.
   auto is_done = std::make_shared<std::atomic<bool>>(false);
   start_without_signals([text, path, is_done] {
     std::FILE* const file = std::fopen(path->c_str(), "w");
@@ -435,7 +437,7 @@ void Watchdog::speak() {
     text += fmt::format("last operations of rank {}:\n{}", rank_,
                         joined_operations(kShownOperations));
   print_line(text);
-  nap(kTickS / 2);  // a launcher passes the line on before it sees a code
+  nap(kTickS / 2);  // a launcher forwards the line before it sees a code
   Note note;
   note.kind = NoteKind::kSpoken;
   note.code = end_->code;
