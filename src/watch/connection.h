@@ -39,7 +39,7 @@ class Connection {
   // Returns the events that poll(2) should watch.
   short events() const;
 
-  // Drops the note if the peer has accepted nothing for long.
+  // Ignored while 4 MiB already wait to be sent: the peer takes nothing.
   void put(const Note& note);
   // Sends what it can and reads what is there. After the peer has closed, or an
   // error, notes that arrived before can still be taken.
