@@ -1,7 +1,8 @@
-// Turns a range of values into fewer bytes, really fewer, and back.
+// Compresses a range of values into a message that is smaller in memory and on
+// the wire, and back.
 //
-// A message holds one range of whole tensors; what it costs does not depend on
-// the values. Ranges and messages lie in the memory of the context's device.
+// A message holds one range of whole tensors, and its size does not depend on
+// the values. Ranges and messages are in the memory of the context's device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,10 +23,10 @@ struct Key;
 
 struct CompressOptions {
   std::string kind = "sign";  // identity sign top_k random_k qsgd
-  double ratio = 0.9;         // top_k, random_k: the share that is dropped
+  double ratio = 0.9;         // top_k, random_k: the fraction dropped
   int64_t bits = 8;           // qsgd: levels = 2^bits - 1
-  int64_t levels = 0;         // qsgd: instead of bits; 0: by bits
-  bool biased = false;        // qsgd, random_k: scaled to be a contraction
+  int64_t levels = 0;         // qsgd: overrides bits; 0: from bits
+  bool biased = false;        // qsgd, random_k: scale to a contraction
 };
 
 class Compressor {
@@ -36,14 +37,14 @@ class Compressor {
   virtual int64_t elems() const = 0;
   virtual int64_t message_words() const = 0;
 
-  // message <- x. `draw` decides all randomness: (seed, worker, step).
+  // message <- x. `draw` determines all randomness: (seed, worker, step).
   virtual void encode(Context& context,
                       std::span<uint32_t> message,
                       std::span<const float> x,
                       const Draw& draw) = 0;
 
   // y = a * y + b * q on the coordinates that the message holds (all of them,
-  // or top_k's and random_k's choice); others stay as they are. a == 0
+  // or the selection of top_k and random_k); others are unchanged. a == 0
   // assigns.
   virtual void blend(Context& context,
                      std::span<float> y,
@@ -51,31 +52,32 @@ class Compressor {
                      float a,
                      float b) = 0;
 
-  // The message holds a choice of coordinates.
+  // Whether the message holds a subset of the coordinates.
   virtual bool is_sparse() const = 0;
-  // |q - x|^2 <= (1 - delta) |x|^2 in expectation with some delta > 0, so that
-  // error feedback and CHOCO converge.
+  // Whether E|q - x|^2 <= (1 - delta) |x|^2 for some delta > 0, as error
+  // feedback and CHOCO need to converge.
   virtual bool is_contractive() const = 0;
-  // The expectation of q is x.
+  // Whether E[q] = x.
   virtual bool is_unbiased() const = 0;
 
-  // q = what the message says: zero elsewhere.
+  // Assigns q from the message, with zeros elsewhere.
   void decode(Context& context,
               std::span<float> q,
               std::span<const uint32_t> message);
 };
 
-// For ranges in the order of `table`. Error(kBadInput) for options that do not
-// fit (ratio 1, no such kind).
+// For ranges in the order of `table`. Error(kBadInput) for invalid options
+// (ratio 1, an unknown kind).
 std::unique_ptr<Compressor> make_compressor(Context& context,
                                             const CompressOptions& options,
                                             const ParameterTable& table);
 
-// Payload bytes of a message, without a device: for plans and `list`.
+// Returns the payload bytes of a message without a device, for plans and
+// `list`.
 int64_t message_bytes(const CompressOptions& options,
                       const ParameterTable& table);
 
-// Keyword and one line: `list compressors`, keys, and the contract tests.
+// Keyword and one-line description, for `list compressors`, keys and tests.
 const std::vector<std::pair<std::string, std::string>>& compressor_table();
 std::vector<Key> compressor_keys();  // of [compress]
 

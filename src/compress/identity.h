@@ -1,4 +1,4 @@
-// Everything as it is: what the others are compared with.
+// No compression: the baseline for the others.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

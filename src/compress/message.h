@@ -1,4 +1,4 @@
-// What messages of all kinds share: the tensors of a table as segments, and
+// Shared by all kinds of messages: the tensors of a table as segments, and
 // words that hold floats.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,4 +1,5 @@
-// Levels of the tensor's norm, rounded at random (Alistarh et al. 2017, QSGD).
+// Stochastic rounding to levels of the tensor's norm (QSGD, Alistarh et al.
+// 2017).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,10 +7,11 @@
 
 namespace syncopate {
 
-// Message: 1 + bits_of_level(levels) bits an element, then a norm a tensor.
+// Message: 1 + bits_of_level(levels) bits per element, then one norm per
+// tensor.
 //
-// Of d elements and s levels, with omega = min(d / s^2, sqrt(d) / s):
-// E|q - x|^2 <= omega |x|^2, and biased, scaled by 1 / (1 + omega),
+// For d elements and s levels, with omega = min(d / s^2, sqrt(d) / s):
+// E|q - x|^2 <= omega |x|^2, and if biased, that is, scaled by 1 / (1 + omega),
 // <= omega / (1 + omega) |x|^2.
 class Qsgd : public Compressor {
  public:
@@ -31,7 +33,7 @@ class Qsgd : public Compressor {
              float a,
              float b) override;
   bool is_sparse() const override { return false; }
-  // Unbiased: where omega < 1 for every tensor.
+  // If unbiased: contractive if omega < 1 for every tensor.
   bool is_contractive() const override { return is_contractive_; }
   bool is_unbiased() const override { return !params_.is_biased; }
 

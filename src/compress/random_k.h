@@ -1,4 +1,4 @@
-// Some elements of each tensor, chosen anew at random for each message.
+// A random subset of each tensor's elements, drawn anew for each message.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace syncopate {
 
-// Biased: q is x where chosen, E|q - x|^2 = (1 - k / d) |x|^2 by tensor of d
-// elements. Unbiased: times d / k, E|q - x|^2 = (d / k - 1) |x|^2.
+// Per tensor of d elements. Biased: q equals x where chosen, E|q - x|^2 = (1 -
+// k / d) |x|^2. Unbiased: scaled by d / k, E|q - x|^2 = (d / k - 1) |x|^2.
 class RandomK : public Sparse {
  public:
   RandomK(Context& context,
@@ -17,7 +17,7 @@ class RandomK : public Sparse {
               std::span<uint32_t> message,
               std::span<const float> x,
               const Draw& draw) override;
-  // Unbiased: where more than half of every tensor is kept.
+  // If unbiased: contractive if more than half of every tensor is kept.
   bool is_contractive() const override { return is_contractive_; }
   bool is_unbiased() const override { return scaling_ == Scaling::kScaled; }
 

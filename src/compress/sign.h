@@ -1,4 +1,4 @@
-// One bit an element and the mean magnitude of its tensor (Karimireddy et al.
+// One bit per element and the mean magnitude per tensor (Karimireddy et al.
 // 2019, "Error Feedback Fixes SignSGD").
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -7,9 +7,9 @@
 
 namespace syncopate {
 
-// q = sign(x) |x|_1 / d by tensor of d elements, sign(0) = 1.
-// Message: packed_words(D, 1) words of signs, then a scale a tensor.
-// |q - x|^2 = |x|^2 - |x|_1^2 / d: a contraction for every x but 0.
+// q = sign(x) |x|_1 / d per tensor of d elements, with sign(0) = 1.
+// Message: packed_words(D, 1) words of signs, then one scale per tensor.
+// |q - x|^2 = |x|^2 - |x|_1^2 / d: a contraction for every x except 0.
 class Sign : public Compressor {
  public:
   Sign(Context& context,

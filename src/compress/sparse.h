@@ -1,5 +1,5 @@
-// What top_k and random_k share: a choice of coordinates, and messages of
-// their values and places.
+// Base of top_k and random_k: a subset of the coordinates, in messages that
+// hold their values and indices.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace syncopate {
 
-// Message: the kept values of all tensors as floats, then their places.
+// Message: the kept values of all tensors as floats, then their indices.
 class Sparse : public Compressor {
  public:
   Sparse(Context& context,

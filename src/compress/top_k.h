@@ -1,4 +1,4 @@
-// The largest elements of each tensor.
+// Keeps the elements of each tensor with the largest magnitudes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace syncopate {
 
-// |q - x|^2 <= (1 - k / d) |x|^2 by tensor of d elements.
+// |q - x|^2 <= (1 - k / d) |x|^2 per tensor of d elements.
 class TopK : public Sparse {
  public:
   using Sparse::Sparse;
