@@ -8,8 +8,8 @@
 
 namespace syncopate {
 
-// A call takes the whole slice, since every call is a step of the bias
-// correction. ApplyParams::momentum has no meaning here.
+// Each call takes the whole slice, since each call counts as one step of the
+// bias correction. ApplyParams::momentum is ignored.
 class Adam final : public Optimizer {
  public:
   Adam(Context& context,

@@ -1,5 +1,5 @@
-// Stretches of a model's range that an optimizer treats alike: one weight
-// decay, and tables of embeddings by themselves.
+// Stretches of a model's range that an optimizer treats alike: the same weight
+// decay, with embedding tables separate.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,20 +11,20 @@
 namespace syncopate {
 
 struct DecayRun {
-  int64_t begin, end;  // of the model's range
+  int64_t begin, end;  // in the model's range
   float weight_decay;
-  int64_t row;  // elements of a table's row; 0: no table
+  int64_t row;  // elements per table row; 0: not a table
 };
 
-// optimizer.decay_batchnorm and decay_bias say what is exempt. With
-// `tables_apart`, each tensor of Role::kEmbedding is a run with its row.
+// optimizer.decay_batchnorm and decay_bias determine what is exempt. With
+// `tables_apart`, each tensor of Role::kEmbedding is a run with its row length.
 std::vector<DecayRun> decay_runs(const OptimizerOptions& options,
                                  const ParameterTable& table,
                                  bool tables_apart);
 
-// act(run, first, count) for each run that meets [offset, offset + elems):
-// `count` elements from `offset + first` on. A row that the range cuts is a
-// run of its own, of one row as long as what is in the range.
+// Calls act(run, first, count) for each run that intersects [offset, offset +
+// elems): `count` elements starting at `offset + first`. A row that the range
+// cuts becomes a run of its own: one row of the length inside the range.
 template <typename Act>
 void for_runs(const std::vector<DecayRun>& runs,
               int64_t offset,

@@ -1,5 +1,5 @@
-// Optimizers over flat ranges: what a step does to parameters, given a
-// gradient and a rate. They work on slices, so a server's shard is one too.
+// Optimizers over flat ranges: how a step updates parameters, given a gradient
+// and a rate. They work on slices, so a server's shard is handled the same way.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,68 +21,70 @@ struct OptimizerOptions {
   double momentum = 0.9;                          // sgd
   bool nesterov = false;                          // sgd
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // adam, adamw
-  // What adam and adamw do with rows of an embedding table that no sample of a
-  // step touched. dense: as with every other parameter, moments decay and
-  // weight decay acts; lazy: nothing (their bias correction still counts all
-  // steps), which costs time by rows touched, and is another optimizer.
+  // How adam and adamw treat rows of an embedding table that no sample of a
+  // step touched. dense: like every other parameter, moments decay and weight
+  // decay acts. lazy: not at all (bias correction still counts all steps),
+  // which makes the cost proportional to the rows touched, but is a different
+  // optimizer.
   std::string embedding = "dense";
   double weight_decay = 1e-4;
   bool decay_batchnorm = true;  // false: gamma and beta of norms are exempt
   bool decay_bias = true;       // false: biases are exempt
   double clip_norm = 0;         // global norm of the gradient; 0: no clipping
-  // The rate and how it grows with batch and workers (spec 3.4):
-  // lr_eff = lr / base_batch * batch * factor, or lr * sqrt(factor * batch /
-  // base_batch). scale none: lr as it is.
+  // The rate and its scaling with batch and workers (spec 3.4): lr_eff = lr /
+  // base_batch * batch * factor, or lr * sqrt(factor * batch / base_batch).
+  // With scale none, lr is used unchanged.
   std::string lr_scale = "none";    // none linear sqrt
   std::string lr_factor = "world";  // world (workers), graph, or a number
-  int64_t base_batch = 0;           // 0: the batch of a worker
+  int64_t base_batch = 0;           // 0: the per-worker batch
 };
 
 struct ApplyParams {
   double rate;
-  double momentum;                     // of the plan: schemes may change it
+  double momentum;                     // from the plan: schemes may change it
   double grad_scale = 1;               // 1/workers
-  const float* clip_factor = nullptr;  // of ops/reduce.h, or none
-  // The gradient contains weight decay already: none is added to it. (AdamW's,
-  // which is not part of the gradient, acts all the same.)
+  const float* clip_factor = nullptr;  // see ops/reduce.h; null: no clipping
+  // The gradient already contains weight decay, so none is added. (AdamW's
+  // decoupled decay, which is not part of the gradient, still acts.)
   bool is_decayed = false;
 };
 
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // Slice [offset, offset + x.size()) of the model's range; `x` and `gradient`
-  // are that slice. One pass.
+  // Updates slice [offset, offset + x.size()) of the model's range; `x` and
+  // `gradient` are that slice. One pass.
   virtual void apply(Context& context,
                      int64_t offset,
                      std::span<float> x,
                      std::span<const float> gradient,
                      const ApplyParams& params) = 0;
   // apply() without the step: direction = what apply() would multiply by the
-  // rate (params.rate is not used); state moves on, x stays. `direction` may be
-  // `gradient`.
+  // rate (params.rate is unused). The state advances, x is unchanged.
+  // `direction` may alias `gradient`.
   virtual void direction(Context& context,
                          int64_t offset,
                          std::span<float> direction,
                          std::span<const float> x,
                          std::span<const float> gradient,
                          const ApplyParams& params) = 0;
-  // The state's ranges, each as long as the optimizer's slice, in its device's
-  // memory; always the same ones in the same order.
+  // Returns the state's ranges, each as long as the optimizer's slice, in its
+  // device's memory; always the same ones in the same order.
   virtual std::vector<std::span<float>> state() = 0;
-  // Calls of apply() or direction() so far, where the arithmetic depends on
-  // them (bias correction), else 0; handed over together with state(). One call
-  // a step takes the whole slice.
+  // Returns the number of apply() or direction() calls so far if the arithmetic
+  // depends on it (bias correction), else 0; transferred together with state().
+  // Each step makes one call with the whole slice.
   virtual int64_t steps() const { return 0; }
   virtual void set_steps(int64_t) {}
-  // Ranges by the tensors of the table: "momentum/TENSOR", "m/TENSOR".
+  // Visits the ranges by the tensors of the table: "momentum/TENSOR",
+  // "m/TENSOR".
   virtual void visit_state(StateVisitor& visitor, Owner owner) = 0;
   virtual int64_t state_elems() const = 0;
 };
 
-// State for the slice [begin, begin + elems) of `table` (the whole range: 0,
-// table.num_elems()), in the memory of the context. Table and context must
-// outlive it.
+// Creates state for the slice [begin, begin + elems) of `table` (the whole
+// range: 0, table.num_elems()) in the memory of the context. Table and context
+// must outlive it.
 std::unique_ptr<Optimizer> make_optimizer(Context& context,
                                           const OptimizerOptions& options,
                                           const ParameterTable& table,
@@ -91,8 +93,9 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context,
 const std::vector<std::pair<std::string, std::string>>& optimizer_table();
 std::vector<Key> optimizer_keys();  // of [optimizer]
 
-// The rate after the scaling rule of `options`, for a worker's batch, the
-// number of workers, and (factor graph) a worker's neighbours with itself.
+// Returns the rate after the scaling rule of `options`, for a worker's batch,
+// the number of workers and, with factor graph, the size of a worker's
+// neighbourhood including itself.
 double scaled_rate(const OptimizerOptions& options,
                    int64_t batch,
                    int workers,

@@ -31,9 +31,9 @@ const std::vector<std::pair<std::string, std::string>>& schedule_table() {
   return table;
 }
 
-// A warm-up is linear from warmup_from to lr. What has a length (cosine,
-// polynomial, one_cycle) is laid out from its end to the horizon; milestones
-// and epochs count from the start of training.
+// The warm-up is linear from warmup_from to lr. Schedules with a length
+// (cosine, polynomial, one_cycle) run from the end of the warm-up to the
+// horizon; milestones and epochs count from the start of training.
 double Schedule::rate(double step) const {
   const double warmup = options_.warmup.steps(steps_per_epoch_);
   const std::string& kind = options_.kind;
@@ -74,10 +74,10 @@ double Schedule::rate(double step) const {
   return lr_ / (1 + options_.decay_rate * step / steps_per_epoch_);
 }
 
-// Of the stretch from begin to end with rates (left, right), u the share of it
-// that is over: left + (right - left) u, or left (1 - u)^power, or
-// left / (1 + decay_rate epochs), epochs from the start of training. (The
-// "strict" schedule of CHOCO-SGD's code, whose power is 2.)
+// Within the stretch from begin to end with rates (left, right), where u is the
+// fraction completed, the rate is left + (right - left) u, or left (1 -
+// u)^power, or left / (1 + decay_rate epochs), with epochs from the start of
+// training. (The "strict" schedule of CHOCO-SGD's code, whose power is 2.)
 double Schedule::rate_in_fields(double step) const {
   const std::vector<Length>& milestones = options_.milestones;
   size_t field = 0;

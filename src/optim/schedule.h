@@ -1,5 +1,5 @@
-// Learning-rate schedules: pure functions of progress, laid out over a horizon
-// that is a key of its own.
+// Learning-rate schedules: pure functions of progress over a horizon that has
+// its own key.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,15 +25,15 @@ struct ScheduleOptions {
   double high_lr = 3;     // one_cycle: its peak
   Length cycle{};         // one_cycle: up and down; 0: the horizon
   double decay_rate = 1;  // inverse_time: lr / (1 + rate t), t in epochs
-  // fields: rates at both ends of each stretch between milestones, and how the
-  // rate gets from one to the other there (empty: linear everywhere).
+  // fields: rates at both ends of each stretch between milestones, and the
+  // shape of the curve between them (empty: linear everywhere).
   std::vector<double> fields{};
   std::vector<std::string> shapes{};  // linear polynomial inverse_time
 };
 
 class Schedule {
  public:
-  // `lr` after scaling (Optimizer's lr_eff). Lengths in steps.
+  // `lr` is the scaled rate (Optimizer's lr_eff). Lengths are in steps.
   Schedule(const ScheduleOptions& options,
            double lr,
            double horizon_steps,
@@ -48,7 +48,7 @@ class Schedule {
   double lr_, horizon_, steps_per_epoch_;
 };
 
-// Keyword and one line, for `list` and the documentation.
+// Keyword and one-line description, for `list` and the documentation.
 const std::vector<std::pair<std::string, std::string>>& schedule_table();
 std::vector<Key> schedule_keys();  // of [schedule]
 

@@ -30,9 +30,9 @@ class Sgd final : public Optimizer {
   int64_t state_elems() const override { return momentum_.size(); }
 
  private:
-  // Calls `act(first, count, state, params)` for each stretch of one weight
-  // decay in [offset, offset + elems): `first` from `offset` on, `state` its
-  // momentum.
+  // Calls `act(first, count, state, params)` for each stretch of equal weight
+  // decay in [offset, offset + elems): `first` is relative to `offset`, `state`
+  // is its momentum.
   template <typename Act>
   void for_stretches(int64_t offset,
                      int64_t elems,
@@ -43,7 +43,7 @@ class Sgd final : public Optimizer {
   const ParameterTable& table_;
   int64_t begin_;
   std::vector<DecayRun> runs_;
-  DeviceVector<float> momentum_;  // empty where the momentum is 0
+  DeviceVector<float> momentum_;  // empty if the momentum is 0
 };
 
 }  // namespace syncopate
