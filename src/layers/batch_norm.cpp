@@ -53,7 +53,7 @@ Slot BatchNorm::forward_with(Walk& walk, const Slot& x, const Slot* z) {
       walk.context(), walk.out(y), walk.out(mean_), walk.out(rstd_),
       walk.buffer(running_mean_), walk.buffer(running_var_), walk.in(x),
       walk.parameter(gamma_), walk.parameter(beta_), residual, params);
-  // The mean of x + b is that of x, plus b.
+  // mean(x + b) = mean(x) + b
   if (bias_.offset >= 0)
     axpy(walk.context(), {walk.buffer(running_mean_).f32(), size_t(C_)},
          params.momentum, {walk.parameter(bias_).f32(), size_t(C_)});

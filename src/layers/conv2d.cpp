@@ -8,7 +8,7 @@ Conv2d::Conv2d(Registrar& registrar,
                const ConvShape& shape)
     : in_(in), shape_(shape) {
   CHECK(shape.window % 2 == 1);
-  // Odd windows, half padded: any image of at least one pixel survives.
+  // Odd windows with half padding accept any image of at least one pixel.
   const ConvSize one{1,
                      in.C,
                      in.H,

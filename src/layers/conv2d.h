@@ -1,4 +1,4 @@
-// Convolution, padded so that stride 1 keeps odd-window images.
+// Convolution, padded such that stride 1 preserves the image size.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,24 +16,23 @@ struct ConvShape {
 
 class Conv2d {
  public:
-  // Registers "NAME.weight" (K, C, R, S) and, where there is one, "NAME.bias"
-  // (K).
+  // Registers "NAME.weight" (K, C, R, S) and, with a bias, "NAME.bias" (K).
   Conv2d(Registrar& registrar,
          const std::string& name,
          const ImageSize& in,
          const ConvShape& shape);
 
   const ImageSize& out() const { return out_; }
-  int64_t macs() const;  // multiply-adds of one sample
-  // Not added here: every convolution with a bias stands in front of a
-  // BatchNorm, which takes it (batch_norm.h). Offset -1: there is none.
+  int64_t macs() const;  // multiply-adds per sample
+  // Not added here: every convolution with a bias precedes a BatchNorm, which
+  // adds it (batch_norm.h). Offset -1: no bias.
   const ParameterRef& bias() const { return bias_; }
 
-  // y, newly taken, from x (N, C, H, W).
+  // Returns y, newly taken, from x (N, C, H, W).
   Slot forward(Walk& walk, const Slot& x) const;
-  // Adds to the gradient of the weights; dx, newly taken.
+  // Adds to the gradient of the weights; returns dx, newly taken.
   Slot backward(Walk& walk, const Slot& dy, const Slot& x) const;
-  // The same where nothing below wants a gradient.
+  // Does the same if nothing below needs a gradient.
   void backward_weights(Walk& walk, const Slot& dy, const Slot& x) const;
 
  private:

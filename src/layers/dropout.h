@@ -1,4 +1,4 @@
-// Inverted dropout in place; nothing in evaluation.
+// Inverted dropout in place; no effect in evaluation.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,14 +8,14 @@ namespace syncopate {
 
 class Dropout {
  public:
-  // `layer` tells apart the dropout layers of one network.
+  // `layer` distinguishes the dropout layers of one network.
   Dropout(float p, uint64_t layer) : p_(p), layer_(layer) {}
 
-  // x = mask * x / (1 - p) in place. In place is sound behind a ReLU whose
-  // backward asks where its output was positive: a dropped element has
-  // gradient zero either way.
+  // x = mask * x / (1 - p) in place. That is safe after a ReLU whose backward
+  // tests where its output was positive: a dropped element has gradient zero
+  // either way.
   void apply(Walk& walk, const Slot& x) const;
-  // Backward is the same mask on the gradient.
+  // Applies the same mask to the gradient.
   void backward(Walk& walk, const Slot& dx) const { apply(walk, dx); }
 
  private:

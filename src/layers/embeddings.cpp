@@ -13,7 +13,7 @@ Embeddings::Embeddings(Registrar& registrar,
       words_(registrar.parameter(name + ".word_embeddings.weight",
                                  {shape.vocabulary, shape.hidden},
                                  Role::kEmbedding)),
-      // Of these two a batch touches most rows.
+      // A batch touches most rows of these two, so they count as weights.
       positions_(registrar.parameter(name + ".position_embeddings.weight",
                                      {shape.positions, shape.hidden},
                                      Role::kWeight)),

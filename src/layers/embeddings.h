@@ -1,4 +1,4 @@
-// BERT's first layer: what a token is, where it stands and of which segment.
+// BERT's first layer: token, position and segment embeddings.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@ struct EmbeddingsShape {
   float dropout;
 };
 
-// The tokens of a batch, each tensor (T) i32.
+// The tokens of a batch; each tensor is (T) i32.
 struct TokenIds {
   ConstTensor tokens, segments, positions;
 };
@@ -21,13 +21,13 @@ struct TokenIds {
 class Embeddings {
  public:
   // Registers NAME.word_embeddings.weight (V, H), .position_embeddings.weight
-  // (positions, H), .token_type_embeddings.weight (2, H), NAME.LayerNorm.
+  // (positions, H), .token_type_embeddings.weight (2, H) and NAME.LayerNorm.
   Embeddings(Registrar& registrar,
              const std::string& name,
              const EmbeddingsShape& shape,
              uint64_t place);
 
-  // dropout(norm(word + segment + position)) (T, H), newly taken.
+  // Returns dropout(norm(word + segment + position)) (T, H), newly taken.
   Slot forward(Walk& walk, const TokenIds& ids, const Sequences& sequences);
   // Gives back dy and everything else forward took.
   void backward(Walk& walk,
@@ -36,7 +36,7 @@ class Embeddings {
                 const Sequences& sequences);
 
  private:
-  // In place, on the result and on its gradient.
+  // In place, on the result or its gradient.
   void drop_tokens(Walk& walk, const Slot& x, const Sequences& sequences) const;
   EmbeddingsShape shape_;
   uint64_t place_;

@@ -1,4 +1,4 @@
-// The second half of a transformer's layer: every token by itself.
+// The second half of a transformer layer, which treats each token separately:
 //
 //   y = norm(dropout(W_2 gelu(W_1 x)) + x)
 // SPDX-License-Identifier: Apache-2.0
@@ -24,24 +24,24 @@ class FeedForward {
               const FeedForwardShape& shape,
               uint64_t place);
 
-  int64_t macs(int64_t length) const;  // of a sequence
+  int64_t macs(int64_t length) const;  // per sequence
 
-  // y (T, H), newly taken. x stays the caller's, and in Pass::kTrain must stay
-  // alive until backward.
+  // Returns y (T, H), newly taken. The caller keeps x, which in Pass::kTrain
+  // must stay alive until backward.
   Slot forward(Walk& walk, const Slot& x, const Sequences& sequences);
-  // Gives back dy and everything else forward took; dx, newly taken.
+  // Gives back dy and everything else forward took; returns dx, newly taken.
   Slot backward(Walk& walk,
                 const Slot& dy,
                 const Slot& x,
                 const Sequences& sequences);
-  // Instead of backward: gives back what forward kept.
+  // Replaces backward: gives back what forward kept.
   void forget(Walk& walk);
 
  private:
   Linear up_, down_;
   LayerNorm norm_;
-  // (T, I) W_1 x, until backward. gelu of it is computed again there: a
-  // quarter less to keep of a layer, for a hundredth more time.
+  // (T, I) W_1 x, kept until backward, which recomputes gelu from it: a layer
+  // keeps a quarter less memory for one percent more time.
   Slot inner_;
 };
 

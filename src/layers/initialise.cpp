@@ -25,8 +25,8 @@ void fill_uniform(std::span<float> values, double bound, Rng rng) {
 }
 
 void fill_truncated_normal(std::span<float> values, double variance, Rng rng) {
-  // The deviation of N(0, 1) cut off at -2 and 2: 1 - 4 f(2) / (1 - 2 F(-2))
-  // is its square, f and F the normal's density and distribution.
+  // Standard deviation of N(0, 1) truncated at -2 and 2; its square is 1 - 4
+  // f(2) / (1 - 2 F(-2)), with f and F the normal's density and distribution.
   constexpr double kCutDeviation = 0.87962566103423978;
   const double deviation = std::sqrt(variance) / kCutDeviation;
   for (float& value : values) {
@@ -46,7 +46,7 @@ Fans fans_of(const Shape& shape) {
   return {window * double(shape[1]), window * double(shape[0])};
 }
 
-// Of filters or a matrix.
+// For filters or a matrix.
 void fill_weight(std::span<float> values,
                  const Shape& shape,
                  Init init,
@@ -89,7 +89,7 @@ void initialise_parameters(std::span<float> parameters,
                            uint64_t seed,
                            Init init) {
   CHECK(std::ssize(parameters) == table.num_elems());
-  Shape before;  // of the filters or the matrix before a bias
+  Shape before;  // of the filters or matrix before a bias
   for (int index = 0; index < table.num_tensors(); ++index) {
     const ParameterEntry& entry = table[index];
     const Shape& shape = entry.shape;

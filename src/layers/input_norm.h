@@ -1,4 +1,4 @@
-// Batch normalisation of the images themselves, without scale and shift: each
+// Batch normalisation of the input images, without scale and shift: each
 // channel has mean 0 and variance 1 over the batch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -10,21 +10,21 @@ namespace syncopate {
 
 class InputNorm {
  public:
-  // Registers the buffers "NAME.running_mean", "NAME.running_var" (C); there is
-  // nothing to learn.
+  // Registers the buffers "NAME.running_mean" and "NAME.running_var" (C); there
+  // are no parameters.
   InputNorm(Registrar& registrar, const std::string& name, int64_t C);
 
-  // Before the first running walk on a device.
+  // Call before the first running walk on a device.
   void plan(Context& context);
 
-  // y, newly taken, like x: (N, C, H, W) fp32. Statistics as BatchNorm has
-  // them. There is no backward: nothing below wants a gradient.
+  // Returns y, newly taken, of x's shape: (N, C, H, W) fp32. Statistics as in
+  // BatchNorm. There is no backward, because nothing below needs a gradient.
   Slot forward(Walk& walk, const Slot& x) const;
 
  private:
   int64_t C_;
   ParameterRef running_mean_, running_var_;
-  DeviceVector<float> scale_, shift_;  // (C) 1 and 0, in device memory
+  DeviceVector<float> scale_, shift_;  // (C) ones and zeros, in device memory
 };
 
 }  // namespace syncopate

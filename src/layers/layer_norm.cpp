@@ -5,14 +5,14 @@
 namespace syncopate {
 namespace {
 
-constexpr float kEpsilon = 1e-12f;  // BERT's
+constexpr float kEpsilon = 1e-12f;  // as in BERT
 
 }  // namespace
 
 TokenDropout token_dropout_of(const Walk& walk, float p, uint64_t place) {
   if (walk.pass() != Pass::kTrain) return {};
-  // An odd multiplier spreads the place over the seed's bits: no two places of
-  // a network share a mask.
+  // An odd multiplier spreads the place over the seed's bits, so no two places
+  // of a network share a mask.
   constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
   return {p, walk.run().dropout_key, (place + 1) * kSpread};
 }

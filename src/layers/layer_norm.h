@@ -1,4 +1,4 @@
-// Layer normalisation behind a sub-layer of a post-norm transformer, with the
+// Layer normalisation after a sub-layer of a post-norm transformer, with the
 // sub-layer's dropout and the residual sum.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -8,37 +8,37 @@
 
 namespace syncopate {
 
-// Dropout of tokens in a walk: none but in training. `place` tells apart the
-// places of one network where something is dropped.
+// Returns the token dropout of a walk, which is none except in training.
+// `place` distinguishes the places of one network that use dropout.
 TokenDropout token_dropout_of(const Walk& walk, float p, uint64_t place);
 
 class LayerNorm {
  public:
   // Registers "NAME.weight" (gamma) and "NAME.bias" (beta), each (H).
   LayerNorm(Registrar& registrar, const std::string& name, int64_t H);
-  // With dropout in front of the sum.
+  // Adds dropout before the sum.
   LayerNorm(Registrar& registrar,
             const std::string& name,
             int64_t H,
             float dropout,
             uint64_t place);
 
-  // y = norm(x), newly taken. x (T, H) is the layer's from here on.
+  // Returns y = norm(x), newly taken. Takes over x (T, H).
   Slot forward(Walk& walk, const Slot& x, const Sequences& sequences);
-  // y = norm(dropout(x) + residual), the same.
+  // Returns y = norm(dropout(x) + residual), likewise.
   Slot forward_residual(Walk& walk,
                         const Slot& x,
                         const Slot& residual,
                         const Sequences& sequences);
 
-  // dx in the place of dy. Gives back what forward kept.
+  // dx overwrites dy. Gives back what forward kept.
   void backward(Walk& walk, const Slot& dy, const Sequences& sequences);
-  // The same; dresidual, newly taken.
+  // Likewise; returns dresidual, newly taken.
   Slot backward_residual(Walk& walk,
                          const Slot& dy,
                          const Sequences& sequences);
 
-  // Instead of backward: gives back what forward kept.
+  // Replaces backward: gives back what forward kept.
   void forget(Walk& walk);
 
  private:
@@ -53,7 +53,7 @@ class LayerNorm {
   float p_;
   uint64_t place_;
   ParameterRef gamma_, beta_;
-  Slot z_, mean_, rstd_;  // from forward to backward; z in the place of x
+  Slot z_, mean_, rstd_;  // from forward to backward; z reuses x's memory
 };
 
 }  // namespace syncopate

@@ -1,5 +1,4 @@
-// Pooling layers: the maximum after an ImageNet stem, the mean before the
-// classifier.
+// Pooling layers: maximum after an ImageNet stem, mean before the classifier.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,7 +19,7 @@ class MaxPool {
  private:
   static constexpr PoolSize kSize{3, 2, 1};
   ImageSize in_, out_;
-  Slot argmax_;  // (N, C, P, Q) u8, from forward to backward
+  Slot argmax_;  // (N, C, P, Q) u8, kept from forward to backward
 };
 
 class GlobalAveragePool {

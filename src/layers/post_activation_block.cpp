@@ -55,7 +55,7 @@ Slot PostActivationBlock::forward(Walk& walk, const Slot& x) {
       const Slot z = projection_->bn.forward(walk, projection_->c);
       walk.drop(projection_->c);
       stage.y = stage.bn.forward_residual(walk, stage.c, z);
-      walk.give_back(z);  // a sum needs its terms no more
+      walk.give_back(z);  // the sum no longer needs it
     } else {
       stage.y = stage.bn.forward_residual(walk, stage.c, x);
     }
@@ -66,7 +66,7 @@ Slot PostActivationBlock::forward(Walk& walk, const Slot& x) {
 }
 
 Slot PostActivationBlock::backward(Walk& walk, const Slot& dy) {
-  // dy becomes the gradient of the sum's terms; it is kept for the shortcut.
+  // dy becomes the gradient of both terms of the sum, kept for the shortcut.
   Stage& last = stages_.back();
   Slot dh = last.bn.backward_residual(walk, dy, last.c, last.y);
   walk.give_back(last.y);

@@ -2,8 +2,8 @@
 //
 //   F(x) = bn(conv(... relu(bn(conv(x)))))      y = relu(F(x) + shortcut(x))
 //
-// The shortcut is x, or bn(conv1x1(x)) where the shape changes. ResNet v1,
-// basic and bottleneck, DS-Sync's wide networks, the bottlenecks of
+// The shortcut is x, or bn(conv1x1(x)) if the shape changes. Used by ResNet v1
+// (basic and bottleneck), DS-Sync's wide networks, and the bottlenecks of
 // Tensor2Tensor and, with biases, of Gluon.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

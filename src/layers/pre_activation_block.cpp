@@ -75,7 +75,7 @@ Slot PreActivationBlock::forward(Walk& walk, const Slot& x) {
   const Slot z = projection_ ? project(walk, a) : x;
   if (walk.is_running())
     add(walk.context(), walk.out(y_), walk.in(y_), walk.in(z));
-  if (projection_) walk.give_back(z);  // a sum needs its terms no more
+  if (projection_) walk.give_back(z);  // the sum no longer needs it
   walk.drop(a);
   return y_;
 }

@@ -4,8 +4,8 @@
 //   a = relu(bn(x))     F(x) = conv(dropout(relu(bn(... conv(a)))))
 //   y = F(x) + shortcut
 //
-// The shortcut is x, or conv1x1(a) where the shape changes: without BatchNorm
-// in ResNet v2, basic and bottleneck, and Zagoruyko's wide networks, with it in
+// The shortcut is x, or conv1x1(a) if the shape changes: without BatchNorm in
+// ResNet v2 (basic and bottleneck) and Zagoruyko's wide networks, with it in
 // Tensor2Tensor's basic block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -21,7 +21,7 @@ namespace syncopate {
 class PreActivationBlock : public Block {
  public:
   // Registers NAME.bn1, NAME.conv1, ..., NAME.shortcut.conv, NAME.shortcut.bn.
-  // `index` tells apart the blocks of a network (for dropout).
+  // `index` distinguishes the blocks of a network (for dropout).
   PreActivationBlock(Registrar& registrar,
                      const std::string& name,
                      const ImageSize& in,
@@ -37,7 +37,7 @@ class PreActivationBlock : public Block {
   struct Stage {
     BatchNorm bn;
     Conv2d conv;
-    Slot x, a;  // a = relu(bn(x)); what follows is conv(a)
+    Slot x, a;  // a = relu(bn(x)); conv(a) follows
   };
   struct Projection {
     Conv2d conv;
@@ -45,7 +45,7 @@ class PreActivationBlock : public Block {
     Slot c;  // conv(a), kept for bn
   };
   Slot project(Walk& walk, const Slot& a);
-  // dy's memory is the projection's from here on. da, newly taken.
+  // Takes over dy's memory. Returns da, newly taken.
   Slot project_backward(Walk& walk, const Slot& dy, const Slot& a);
   std::vector<Stage> stages_;
   std::optional<Projection> projection_;

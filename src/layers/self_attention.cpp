@@ -28,7 +28,7 @@ SelfAttention::SelfAttention(Registrar& registrar,
             place + 1) {}
 
 int64_t SelfAttention::macs(int64_t length) const {
-  // Q K^T and P V besides the dense layers.
+  // Q K^T and P V, in addition to the dense layers.
   return length * (qkv_.macs() + dense_.macs()) +
          2 * length * length * shape_.hidden;
 }

@@ -1,4 +1,4 @@
-// The first half of a transformer's layer: every token looks at the tokens of
+// The first half of a transformer layer: every token attends to the tokens of
 // its sequence.
 //
 //   y = norm(dropout(W_o attention(W_qkv x)) + x)
@@ -12,31 +12,32 @@ namespace syncopate {
 
 struct SelfAttentionShape {
   int64_t hidden;  // H
-  int64_t heads;   // H is a multiple of them
+  int64_t heads;   // divides H
   float attention_dropout, hidden_dropout;
 };
 
 class SelfAttention {
  public:
   // Registers NAME.self.query, .key, .value (weights, then biases),
-  // NAME.output.dense, NAME.output.LayerNorm. Takes `place` and the next.
+  // NAME.output.dense and NAME.output.LayerNorm. Uses the dropout places
+  // `place` and `place` + 1.
   SelfAttention(Registrar& registrar,
                 const std::string& name,
                 const SelfAttentionShape& shape,
                 uint64_t place);
 
   int64_t first_offset() const { return qkv_.first_offset(); }
-  int64_t macs(int64_t length) const;  // of a sequence
+  int64_t macs(int64_t length) const;  // per sequence
 
-  // y (T, H), newly taken. x stays the caller's, and in Pass::kTrain must stay
-  // alive until backward.
+  // Returns y (T, H), newly taken. The caller keeps x, which in Pass::kTrain
+  // must stay alive until backward.
   Slot forward(Walk& walk, const Slot& x, const Sequences& sequences);
-  // Gives back dy and everything else forward took; dx, newly taken.
+  // Gives back dy and everything else forward took; returns dx, newly taken.
   Slot backward(Walk& walk,
                 const Slot& dy,
                 const Slot& x,
                 const Sequences& sequences);
-  // Instead of backward: gives back what forward kept.
+  // Replaces backward: gives back what forward kept.
   void forget(Walk& walk);
 
  private:
@@ -44,7 +45,8 @@ class SelfAttention {
   uint64_t place_;
   Linear qkv_, dense_;
   LayerNorm norm_;
-  Slot parts_, seen_, lse_;  // (T, 3 H), (T, H), (T, heads); until backward
+  Slot parts_, seen_, lse_;  // (T, 3 H), (T, H), (T, heads); kept until
+                             // backward
 };
 
 }  // namespace syncopate

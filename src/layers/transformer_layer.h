@@ -10,13 +10,13 @@ namespace syncopate {
 
 // What is kept from forward to backward.
 enum class Keep : uint8_t {
-  kAll,    // what backward reads
-  kInput,  // x alone: backward begins with forward, to the same bits
+  kAll,    // everything backward reads
+  kInput,  // only x: backward reruns forward, bit for bit
 };
 
 class TransformerLayer {
  public:
-  // Places where this layer drops something: `place` and the next two.
+  // Dropout places of this layer: `place` and the next two.
   static constexpr uint64_t kPlaces = 3;
 
   // Registers NAME.attention..., NAME.intermediate..., NAME.output...
@@ -28,12 +28,12 @@ class TransformerLayer {
                    uint64_t place);
 
   int64_t first_offset() const { return attention_.first_offset(); }
-  int64_t macs(int64_t length) const;  // of a sequence
+  int64_t macs(int64_t length) const;  // per sequence
 
-  // y (T, H), newly taken. x stays the caller's, and in Pass::kTrain must stay
-  // alive until backward.
+  // Returns y (T, H), newly taken. The caller keeps x, which in Pass::kTrain
+  // must stay alive until backward.
   Slot forward(Walk& walk, const Slot& x, const Sequences& sequences);
-  // Gives back dy and everything else forward took; dx, newly taken.
+  // Gives back dy and everything else forward took; returns dx, newly taken.
   Slot backward(Walk& walk,
                 const Slot& dy,
                 const Slot& x,
@@ -44,7 +44,7 @@ class TransformerLayer {
   SelfAttention attention_;
   FeedForward feed_forward_;
   Keep keep_;
-  Slot middle_;  // (T, H) between the halves, until backward
+  Slot middle_;  // (T, H) between the halves, kept until backward
 };
 
 }  // namespace syncopate

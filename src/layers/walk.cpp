@@ -41,7 +41,7 @@ Slot Walk::take(DType dtype, const Shape& shape, Layout layout) {
   }
   CHECK(next_ < plan_.taken.size());
   const Slot& planned = plan_.taken[next_++];
-  // The same walk with at most the planned samples.
+  // Repeats the planned walk with at most the planned samples.
   CHECK(dtype == planned.dtype && layout == planned.layout &&
         shape.elems() <= planned.shape.elems());
   return {dtype, shape, layout, planned.offset_bytes};

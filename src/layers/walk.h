@@ -1,6 +1,6 @@
 // One walk through a network: a planning walk lays out the activations, a
-// running walk computes in them. Layers are written once for both: they take
-// and give back slots in the same order each time.
+// running walk computes in them. Layers are written once for both, taking and
+// giving back slots in the same order each time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,13 +20,13 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
-// Where a layer finds one of its tensors in a flat range.
+// The place of a layer's tensor in a flat range.
 struct ParameterRef {
   int64_t offset = -1;
   Shape shape;
 };
 
-// Through which layers enter their tensors in a model's tables.
+// Layers register their tensors in a model's tables through this.
 struct Registrar {
   ParameterTable& parameters;
   ParameterTable& buffers;
@@ -40,17 +40,17 @@ enum class Pass : uint8_t {
   kStatistics,  // forward with batch statistics, nothing kept
 };
 
-// The memory of a walk: every slot in the order in which it is taken. The two
-// passes that keep nothing take alike and share a plan.
+// The memory of a walk: all slots in the order in which they are taken. The two
+// passes that keep nothing take the same slots and share a plan.
 struct WalkPlan {
   DType dtype = DType::kF32;      // of image activations
   Layout layout = Layout::kNhwc;  // of image activations
-  // The largest number of rows: of samples, or of the tokens of all samples.
+  // The largest number of rows: samples, or tokens of all samples.
   int64_t samples = 0;
   std::vector<Slot> taken;
 };
 
-// What a running walk computes with.
+// Inputs of a running walk.
 struct WalkRun {
   Context& context;
   std::span<float> parameters;
@@ -58,7 +58,7 @@ struct WalkRun {
   std::span<float> buffers;
   ConstTensor images;  // (N, C, H, W) fp32 NHWC
   float batchnorm_momentum = 0.1f;
-  // Device memory; null where nothing is dropped.
+  // Device memory; null if nothing is dropped.
   const DropoutKey* dropout_key = nullptr;
 };
 
@@ -82,10 +82,10 @@ class Walk {
   Slot take_image(const ImageSize& size);               // (N, C, H, W)
   Slot take_image(const ImageSize& size, DType dtype);  // layout of the body
   void give_back(const Slot& slot);
-  // Gives back what only backward would read again: nothing in kTrain.
+  // Gives back a slot that only backward would read again; keeps it in kTrain.
   void drop(const Slot& slot);
 
-  // The batch itself, memory of the caller: read with in(), never given back.
+  // The batch itself, in the caller's memory: read with in(), never given back.
   Slot images(const ImageSize& size) const;
 
   // Running walks only.
@@ -101,7 +101,7 @@ class Walk {
   static constexpr int64_t kImagesOffset = -2;
   const Arena& arena_;
   const WalkPlan& plan_;
-  Arena* planned_arena_ = nullptr;  // both set in a planning walk
+  Arena* planned_arena_ = nullptr;  // both are set in a planning walk
   WalkPlan* planned_ = nullptr;
   Pass pass_;
   int64_t samples_;
