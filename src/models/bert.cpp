@@ -9,7 +9,8 @@
 namespace syncopate {
 namespace {
 
-// Sizes that a network can have; the bounds keep products of them in int64_t.
+// Rejects sizes that a network cannot have; the bounds keep products in
+// int64_t.
 void refuse_bad_sizes(const ModelOptions& options) {
   const auto within = [](const char* key, int64_t value, int64_t most) {
     if (value < 1 || value > most)
@@ -186,7 +187,7 @@ Slot Bert::forward(Walk& walk, const Batch& batch) {
   }
   head_input_ = x;
   if (walk.dtype() != DType::kF32) {
-    // The scores are not rounded to bf16: few, and softmax follows.
+    // The scores are not rounded to bf16: there are few, and softmax follows.
     head_input_ = walk.take(DType::kF32, x.shape);
     if (walk.is_running())
       reorder(walk.context(), walk.out(head_input_), walk.in(x));

@@ -1,7 +1,7 @@
-// BERT with a span head, for extractive question answering (Devlin et al.
-// 2019, "BERT: pre-training of deep bidirectional transformers"): which tokens
-// of a sequence begin and end the answer. Names and shapes are those of the
-// published checkpoints; sequences are packed, so nothing is padded.
+// BERT with a span head for extractive question answering (Devlin et al. 2019,
+// "BERT: pre-training of deep bidirectional transformers"), which predicts the
+// tokens at which the answer begins and ends. Names and shapes are those of the
+// published checkpoints; sequences are packed, so there is no padding.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,25 +22,25 @@ class Bert : public Network {
   Bert(const ModelOptions& options, const QuestionSpec& spec, DType compute);
 
   std::vector<MetricInfo> metrics() const override;
-  // Matrices and tables N(0, 0.02), biases 0, LayerNorms 1 and 0; then what
-  // options.weights has.
+  // Matrices and tables N(0, 0.02), biases 0, LayerNorms 1 and 0; then the
+  // tensors that options.weights provides.
   void initialise(std::span<float> parameters,
                   std::span<float> buffers,
                   uint64_t seed) const override;
   void open_start() const override;
   void plan(Context& context, int64_t batch, int64_t eval_batch) override;
-  // Where the first values come from: a line for the user.
+  // One line for the user: the source of the initial values.
   std::string describe_start() const override;
   // There are none.
   void recompute_statistics(Context&,
                             const ReplicaView&,
                             const Batch&,
                             int64_t) override {}
-  // Of a sequence of the greatest length.
+  // For one sequence of maximum length.
   double forward_macs() const override;
 
  protected:
-  // Logits (T, 2).
+  // Returns logits (T, 2).
   Slot forward(Walk& walk, const Batch& batch) override;
   void backward(Walk& walk,
                 const Batch& batch,
@@ -63,10 +63,10 @@ class Bert : public Network {
   std::optional<Embeddings> embeddings_;
   std::vector<TransformerLayer> layers_;
   std::optional<Linear> head_;
-  std::string weights_path_;                    // "none": random values
-  mutable std::optional<BertWeights> weights_;  // once they are opened
-  // From forward to backward: the input of each layer, and of the head in
-  // fp32.
+  std::string weights_path_;                    // "none": random initial values
+  mutable std::optional<BertWeights> weights_;  // once opened
+  // Kept from forward to backward: the input of each layer, and that of the
+  // head in fp32.
   std::vector<Slot> inputs_;
   Slot head_input_;
 };

@@ -16,7 +16,7 @@ bool is_of_head(const std::string& name) {
   return name.starts_with("qa_outputs.");
 }
 
-// The names under which a file may have a tensor, the first one preferred.
+// Returns the names that a tensor may have in a file, the preferred one first.
 std::vector<std::string> names_of(const ParameterEntry& entry) {
   const auto with_end = [](const std::string& name, const std::string& end) {
     return name.substr(0, name.rfind('.') + 1) + end;
@@ -32,12 +32,12 @@ std::vector<std::string> names_of(const ParameterEntry& entry) {
   return names;
 }
 
-// A file's tensor may have more dimensions than a Shape.
+// Takes a vector because a file's tensor may have more dimensions than a Shape.
 std::string text_of(const std::vector<int64_t>& dims) {
   return fmt::format("({})", fmt::join(dims, ", "));
 }
 
-// Which key of the input to look at.
+// Returns which input key to check.
 std::string hint_for(const std::string& name) {
   if (name.find("word_embeddings") != std::string::npos)
     return "; the vocabulary must be that of the weights";

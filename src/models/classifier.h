@@ -1,4 +1,4 @@
-// What every image classifier shares: its batches, and the metrics of softmax
+// Base of every image classifier: its batches, and the metrics of softmax
 // cross-entropy.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace syncopate {
 
-// Loss, accuracy and, of more than five classes, top-5 accuracy.
+// Returns loss, accuracy and, for more than five classes, top-5 accuracy.
 std::vector<MetricInfo> classification_metrics(int64_t classes);
 
 class Classifier : public Network {

@@ -10,7 +10,7 @@
 namespace syncopate {
 namespace {
 
-// Rows (N, K) as images of a pixel, and back: the same values in memory.
+// Views rows (N, K) as one-pixel images and back; the same values in memory.
 Slot as_pixels(Slot rows) {
   rows.shape = {rows.shape[0], rows.shape[1], 1, 1};
   rows.layout = Layout::kNhwc;
@@ -67,7 +67,7 @@ std::vector<MetricInfo> DeepFm::metrics() const {
 void DeepFm::initialise(std::span<float> parameters,
                         std::span<float> buffers,
                         uint64_t seed) const {
-  // The bias of the first order stands behind no matrix.
+  // The first-order bias does not follow a matrix.
   ParameterTable behind;
   const int64_t begin = bias_.offset + 1;
   for (const ParameterEntry& entry : parameters_.entries())
@@ -136,7 +136,7 @@ Slot DeepFm::in_compute(Walk& walk, const Slot& x) const {
   return y;
 }
 
-// x itself, or a newly taken copy in the place of x, which is given back.
+// Returns x itself, or a newly taken copy that replaces x, which is given back.
 Slot DeepFm::in_fp32(Walk& walk, const Slot& x) const {
   if (x.dtype == DType::kF32) return x;
   const Slot y = walk.take(DType::kF32, x.shape);
@@ -183,7 +183,7 @@ void DeepFm::backward(Walk& walk,
   if (compute() != DType::kF32) walk.give_back(dlast);
   report(final_from, last_->first_offset());
   for (auto hidden = hidden_.rbegin(); hidden != hidden_.rend(); ++hidden) {
-    // dy is of the layer's y; its place becomes that of dc.
+    // dy is the gradient of the layer's y; dc reuses its memory.
     const Slot dc = as_pixels(dy);
     hidden->dropout.backward(walk, dc);
     hidden->norm.backward(walk, dc, hidden->c, hidden->y);

@@ -1,10 +1,10 @@
-// DeepFM (Guo et al. 2017) in DS-Sync's form: first-order weights, a
-// factorisation machine and a network beside it over the same embeddings.
+// DeepFM (Guo et al. 2017) in DS-Sync's form: first-order weights, and a
+// factorisation machine and a network in parallel over the same embeddings.
 //
 //   logit = b + sum_f w_f + FM(v) + MLP(v)
 //
-// v_f is the embedding of field f's value. A hidden layer of the MLP is
-// Linear, BatchNorm, ReLU, dropout; the last one has one output.
+// v_f is the embedding of field f's value. Each hidden layer of the MLP is
+// Linear, BatchNorm, ReLU, dropout; the last layer has one output.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -32,8 +32,8 @@ class DeepFm final : public Network {
 
   std::vector<MetricInfo> metrics() const override;
   // Embeddings Xavier-uniform (Glorot and Bengio 2010) over the table's two
-  // dimensions. First-order weights the same, or N(0, 1), as the published
-  // program has them. Bias 0, the MLP as layers/initialise.h has it (kHe).
+  // dimensions. First-order weights likewise, or N(0, 1) as in the published
+  // program. Bias 0, the MLP as in layers/initialise.h (kHe).
   void initialise(std::span<float> parameters,
                   std::span<float> buffers,
                   uint64_t seed) const override;

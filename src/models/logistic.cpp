@@ -19,7 +19,7 @@ double Logistic::forward_macs() const {
   return static_cast<double>(fc_.macs());
 }
 
-// The batch as rows (N, H W C): pixels in the order in which they lie.
+// Returns the batch as rows (N, H W C), pixels in memory order.
 Slot Logistic::pixels(const Walk& walk) const {
   Slot x = walk.images({spec_.C, spec_.H, spec_.W});
   x.shape = {walk.samples(), spec_.H * spec_.W * spec_.C};

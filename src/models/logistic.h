@@ -1,6 +1,6 @@
-// Logistic regression on pixels: one dense layer, no BatchNorm. Its gradient
-// is a plain sum over samples, so N workers with batch B equal one with N B:
-// the reference for such equalities.
+// Logistic regression on pixels: one dense layer, no BatchNorm. Its gradient is
+// a plain sum over samples, so N workers with batch B are equivalent to one
+// with N B; tests rely on that.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,8 +1,8 @@
 // A network as the engine sees it: tables of its flat ranges, and a step.
 //
-// The model owns activations and plans, never parameters: those come with each
-// call as a ReplicaView, so that one model (one arena, one set of primitives)
-// serves every worker of a process.
+// The model owns activations and plans but no parameters: those come with each
+// call as a ReplicaView, so one model (one arena, one set of primitives) serves
+// every worker of a process.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace syncopate {
 
-// One worker's ranges, in the order of the model's tables, in the memory of
+// One worker's ranges, in the order of the model's tables and in the memory of
 // the device that the model was planned on.
 struct ReplicaView {
   std::span<float> parameters;
@@ -28,9 +28,9 @@ struct ReplicaView {
   std::span<float> buffers;
 };
 
-// Called during backward when every gradient at offset >= `from` is final, on
-// a GPU: when the work that makes it so has been given to the stream.
-// Offsets fall monotonically; the last call has from == 0.
+// Called during backward when every gradient at offset >= `from` is final; on a
+// GPU, when the work that computes it has been submitted to the stream. Offsets
+// decrease monotonically; the last call has from == 0.
 using GradientListener = std::function<void(int64_t from)>;
 
 struct MetricInfo {
@@ -40,16 +40,17 @@ struct MetricInfo {
 };
 
 struct StepSettings {
-  // The gradient of (1 / loss_samples) * sum of sample losses is accumulated:
-  // batch size, times the number of accumulated batches.
+  // Divisor of the loss: accumulates the gradient of (1 / loss_samples) * sum
+  // of sample losses. Equals the batch size times the number of accumulated
+  // batches.
   double loss_samples = 1;
   uint64_t dropout_seed = 0;
-  // The batch's place among all samples of the run: dropout's counter.
+  // The batch's position among all samples of the run: dropout's counter.
   uint64_t first_sample = 0;
-  // cuda: steps are recorded and replayed; backward is one segment for each
-  // of these offsets, where the caller has something to start (falling; the
-  // same at every call). Empty: one segment. Gradients are reported in the
-  // same order, at the end of a segment.
+  // cuda: steps are recorded and replayed. Backward is split into one segment
+  // per offset, at which the caller starts something (decreasing; the same at
+  // every call). Empty: one segment. Gradients are reported in the same order,
+  // at the end of a segment.
   bool records = false;
   std::span<const int64_t> segment_offsets = {};
 };
@@ -64,36 +65,35 @@ class Model {
   // metrics()[0] is always the loss.
   virtual std::vector<MetricInfo> metrics() const = 0;
 
-  // First values from a seed, the same on every worker. Host memory.
+  // Sets initial values from a seed, the same on every worker. Host memory.
   virtual void initialise(std::span<float> parameters,
                           std::span<float> buffers,
                           uint64_t seed) const = 0;
 
-  // Opens the file that initialise() reads, if there is one, so that a mistake
-  // is told before anything starts: Error(kBadInput), Error(kInputMissing).
-  // Without it initialise() does so.
+  // Opens the file that initialise() reads, if any, so that mistakes are
+  // reported before anything starts: Error(kBadInput), Error(kInputMissing).
+  // Without this call, initialise() opens it.
   virtual void open_start() const {}
-  // What the first values are, once that is open: "" where there is but one
-  // way.
+  // Describes the initial values, once opened; "" if there is only one choice.
   virtual std::string describe_start() const { return ""; }
 
   // Plans activations for training batches of up to `batch` samples and
-  // evaluation batches of up to `eval_batch`, allocates them once.
+  // evaluation batches of up to `eval_batch`, and allocates them once.
   virtual void plan(Context& context, int64_t batch, int64_t eval_batch) = 0;
   virtual int64_t activation_bytes() const = 0;  // after plan()
 
-  // Forward and backward of one mini-batch; gradients are accumulated, running
-  // statistics updated. `final_from` may be empty (all but the last
-  // accumulated batch). Batches lie in the memory of the device, as everything
-  // does; nothing waits for it.
+  // Runs forward and backward on one mini-batch, accumulating gradients and
+  // updating running statistics. `final_from` may be empty (for all but the
+  // last accumulated batch). Batches are in the memory of the device. Does not
+  // wait for the device.
   virtual PendingSums forward_backward(Context& context,
                                        const ReplicaView& replica,
                                        const Batch& batch,
                                        const StepSettings& settings,
                                        const GradientListener& final_from) = 0;
 
-  // Metrics of a batch with running statistics and without dropout; nothing
-  // waits for them.
+  // Computes a batch's metrics with running statistics and without dropout.
+  // Does not wait for the device.
   virtual PendingSums evaluate(Context& context,
                                const ReplicaView& replica,
                                const Batch& batch) = 0;
@@ -105,15 +105,14 @@ class Model {
                                     const Batch& batch,
                                     int64_t index) = 0;
 
-  // What a batch is judged by, row-major, appended to `scores` (host): class
-  // scores (N, K), logits of first and last token (T, 2), logits of a click
-  // (N).
+  // Appends a batch's scores, row-major, to `scores` (host): class scores (N,
+  // K), logits of first and last token (T, 2), or click logits (N).
   virtual void predict(Context& context,
                        const ReplicaView& replica,
                        const Batch& batch,
                        std::vector<float>& scores) = 0;
 
-  // Multiply-adds of one forward pass of one sample, for throughput figures.
+  // Multiply-adds of one forward pass per sample, for throughput figures.
   virtual double forward_macs() const = 0;
 
  protected:

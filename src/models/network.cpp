@@ -97,7 +97,7 @@ PendingSums Network::forward_backward(Context& context,
   const auto step = [&](const StepGraphs::AtPlace& at_place) {
     Walk walk(arena_, training_, Pass::kTrain, rows_of(batch), run);
     const Slot logits = forward(walk, batch);
-    // The gradient of the logits takes their place.
+    // The gradient of the logits overwrites them.
     loss(context, sums_.data(), walk.out(logits), walk.in(logits), batch,
          static_cast<float>(1 / settings.loss_samples));
     at_place(kLossIsKnown);

@@ -1,5 +1,5 @@
-// What every network shares: planning, the step around its forward and
-// backward, recording on a GPU, and the way of its sums to the host.
+// Base of every network: planning, the step around its forward and backward,
+// recording on a GPU, and transferring its sums to the host.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -41,13 +41,12 @@ class Network : public Model {
                std::vector<float>& scores) override;
 
  protected:
-  // The batch of a planning walk has sizes and no data.
-  //
-  // Logits fp32, newly taken. With Pass::kStatistics a network may stop after
-  // its last BatchNorm.
+  // Returns fp32 logits, newly taken. The batch of a planning walk has sizes
+  // but no data. With Pass::kStatistics a network may stop after its last
+  // BatchNorm.
   virtual Slot forward(Walk& walk, const Batch& batch) = 0;
-  // Gives back dlogits and everything forward took; reports finished
-  // gradients with falling offsets, the last one 0.
+  // Gives back dlogits and everything forward took; reports finished gradients
+  // with decreasing offsets, the last one 0.
   virtual void backward(Walk& walk,
                         const Batch& batch,
                         const Slot& dlogits,
@@ -60,18 +59,19 @@ class Network : public Model {
                     ConstTensor logits,
                     const Batch& batch,
                     float scale) = 0;
-  // The rows of a walk (Walk::samples) for a batch: its samples, or the tokens
-  // of all of them; `largest` is one of N samples that needs the most of them.
+  // Returns the rows of a walk (Walk::samples) for a batch: its samples, or the
+  // tokens of all samples. `largest` is a batch of N samples with the most
+  // rows.
   virtual int64_t rows_of(const Batch& batch) const { return batch.samples; }
   virtual Batch largest(int64_t N) const = 0;
-  // Whether batches of N samples are alike in shape: recorded steps can be
-  // replayed then.
+  // Whether all batches of N samples have the same shape, so that recorded
+  // steps can be replayed.
   virtual bool has_one_shape() const { return true; }
-  // That a batch is what the network was made for.
+  // Checks that the network was made for this kind of batch.
   virtual void check(const Batch& batch) const = 0;
-  // The layout of image activations on this device.
+  // Returns the layout of image activations on this device.
   virtual Layout body_layout(const Device&) const { return Layout::kRowMajor; }
-  // Refuses (Error(kBadInput)) batches that the network cannot train on.
+  // Rejects (Error(kBadInput)) batch sizes that the network cannot train on.
   virtual void check_batch(int64_t) const {}
 
   DType compute() const { return compute_; }
@@ -85,14 +85,14 @@ class Network : public Model {
   DType compute_;
   Arena arena_;
   WalkPlan training_, forward_only_;
-  // In device memory: the sums of a training batch, and of any other.
+  // In device memory: the sums of a training batch, or of any other.
   DeviceVector<ClassificationSums> sums_;
   DeviceVector<DropoutKey> dropout_key_;
   Readback readback_;
   StepGraphs graphs_;
 };
 
-// Calls a listener that may be empty.
+// Calls a listener, which may be empty.
 void report(const GradientListener& final_from, int64_t offset);
 
 }  // namespace syncopate

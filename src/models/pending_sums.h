@@ -1,4 +1,4 @@
-// The metrics of a batch that may still be on their way from the device.
+// The metrics of a batch, which may still be in transfer from the device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,8 +11,7 @@
 
 namespace syncopate {
 
-// Named sums over samples, mergeable by addition; the last word on how a mean
-// is formed is mean = value / samples.
+// Named sums over samples, merged by addition; mean = value / samples.
 struct MetricSums {
   std::vector<double> values;  // one for each of Model::metrics()
   double samples = 0;
@@ -21,18 +20,18 @@ struct MetricSums {
 
 class PendingSums {
  public:
-  // Where one batch's sums arrive: page-locked memory and the event after
+  // Destination of one batch's sums: page-locked memory, and the event after
   // which they are there.
   struct Arrival {
     HostBuffer memory;  // a ClassificationSums
     std::unique_ptr<Event> event;
   };
   PendingSums() = default;
-  // `values`: how many metrics a model has: loss, top-1[, top-5].
+  // `values` is a model's number of metrics: loss, top-1[, top-5].
   PendingSums(std::shared_ptr<Arrival> arrival, int values)
       : arrival_(std::move(arrival)), values_(values) {}
-  MetricSums get() const;  // waits for them
-  // Where the device has come to the end of forward.
+  MetricSums get() const;  // blocks until they are there
+  // Recorded at the end of forward on the device.
   const Event& arrived() const { return *arrival_->event; }
 
  private:
@@ -40,10 +39,10 @@ class PendingSums {
   int values_ = 0;
 };
 
-// Arrivals, made when all others are still looked at.
+// A pool of arrivals; creates one if all others are still in use.
 class Readback {
  public:
-  // Copies *sums, device memory, behind what `stream` has; nothing waits.
+  // Copies *sums (device memory) in the order of `stream`; does not wait.
   PendingSums start(Device& device,
                     Stream& stream,
                     const ClassificationSums* sums,

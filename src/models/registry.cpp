@@ -52,7 +52,7 @@ const std::vector<ModelInfo>& model_table() {
 
 namespace {
 
-// The spec that a family's networks are made for.
+// Returns the spec if it is of the kind that a family's networks are made for.
 template <typename Spec>
 const Spec& spec_for(const ModelOptions& options,
                      const SampleSpec& spec,

@@ -1,4 +1,4 @@
-// Every network by its keyword, with the options that choose among its forms.
+// All networks by keyword, with the options that select their variants.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,17 +22,18 @@ struct ModelOptions {
   std::string form = "post";        // wrn: post (DS-Sync) | pre (Zagoruyko)
   double dropout = 0;               // wrn, pre form: inside the block
   std::string variant = "he";       // resnet: he | t2t | gluon
-  std::vector<double> stages = {};  // resnet: blocks of each; empty: by depth
-  std::vector<double> widths = {};  // resnet: channels of each stage
+  std::vector<double> stages = {};  // resnet: blocks per stage; empty: by depth
+  std::vector<double> widths = {};  // resnet: channels per stage
   int64_t stem_width = 0;           // resnet: filters of the stem; 0: auto
   std::string init = "he";          // resnet, wrn: he | xavier | t2t | gluon
-  // bert: sizes of an encoder, of BERT base at first
+  // bert: encoder sizes; defaults are those of BERT base
   int64_t layers = 12, hidden = 768, heads = 12;
   int64_t intermediate = 0;  // 0: 4 * hidden
-  int64_t positions = 512;   // the longest sequence that has a place
+  int64_t positions = 512;   // maximum sequence length
   double hidden_dropout = 0.1, attention_dropout = 0.1;
-  std::string weights = "none";  // safetensors to start from; none: random
-  bool recompute = false;        // keep a layer's input only, compute it twice
+  std::string weights = "none";  // initial values (safetensors); none: random
+  bool recompute = false;        // keep only each layer's input, recompute the
+                                 // rest
   // deepfm
   int64_t embedding = 10;                  // width of an embedding
   std::vector<double> mlp{400, 400, 400};  // widths of the hidden layers
@@ -51,9 +52,9 @@ struct ModelInfo {
 const std::vector<ModelInfo>& model_table();
 std::vector<Key> model_keys();  // of [model]
 
-// `compute` is kF32 or kBf16 (activations). A combination that has no network
-// (resnet of depth 21) is Error(kBadInput) naming near ones that have, as is a
-// network for samples of another kind.
+// `compute` is the activation type, kF32 or kBf16. Error(kBadInput) for a
+// combination without a network (resnet of depth 21), naming the nearest ones
+// that exist, and for a network that needs samples of another kind.
 std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const SampleSpec& spec,
                                   DType compute);

@@ -44,7 +44,7 @@ ResidualNet::ResidualNet(const ImageSpec& spec,
   fc_.emplace(registrar, "fc", size.C, spec.classes);
 }
 
-// `size`: of what the stem gives, then of what the last block gives.
+// `size`: in, of the stem's output; out, of the last block's output.
 void ResidualNet::add_stages(Registrar& registrar,
                              const ResidualNetShape& shape,
                              ImageSize& size) {
@@ -114,7 +114,8 @@ void ResidualNet::check_batch(int64_t batch) const {
          spec_.H, spec_.W);
 }
 
-// The images (N, C, H, W), or newly taken: normalised, converted to bf16.
+// Returns the images (N, C, H, W), or a newly taken copy, normalised and
+// converted to bf16.
 Slot ResidualNet::stem_input(Walk& walk) const {
   const Slot images = walk.images({spec_.C, spec_.H, spec_.W});  // fp32
   const Slot x =

@@ -1,5 +1,5 @@
-// Residual networks of every family: a stem, stages of residual blocks, the
-// mean over the image, a dense classifier.
+// Residual networks of every family: a stem, stages of residual blocks, global
+// average pooling, a dense classifier.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,9 +18,9 @@
 
 namespace syncopate {
 
-// Where BatchNorm and ReLU sit in a block.
+// Where BatchNorm and ReLU are in a block.
 enum class BlockForm : uint8_t {
-  kPost,  // behind each convolution
+  kPost,  // after each convolution
   kPre,   // before each convolution
 };
 enum class StemPool : uint8_t { kNone, kMax };
@@ -29,25 +29,26 @@ struct ResidualNetShape {
   BlockForm form = BlockForm::kPost;
   ConvShape stem{16, 3};
   StemPool stem_pool = StemPool::kNone;
-  // As He et al. have it, unless said otherwise: the stem ends with bn and relu
-  // in the post-activation form, while in the other one the first block begins
-  // with them, and they come once more before the pooling.
-  bool has_input_norm = false;  // the images' own, without scale and shift
+  // As in He et al. unless stated otherwise: in the post-activation form the
+  // stem ends with bn and relu; in the pre-activation form the first block
+  // begins with them, and they are applied once more before the pooling.
+  bool has_input_norm = false;  // normalises the images, without scale and
+                                // shift
   bool has_stem_norm = true;
   bool has_final_norm = false;
   struct Stage {
     int64_t blocks;
-    BlockShape shape;  // the stride is the first block's, others have 1
+    BlockShape shape;  // the first block has the stride, others 1
   };
   std::vector<Stage> stages;
   Init init = Init::kHe;
-  // Whether the last gamma of a stage's last block starts at 0 instead of 1,
-  // where the stage has several blocks: the block is the identity at first.
+  // Whether the last gamma of a stage's last block starts at 0 instead of 1, if
+  // the stage has several blocks, so that the block is initially the identity.
   // Bottlenecks of the post-activation form only.
   bool has_closed_stages = false;
 };
 
-// The form, and He's norms of it.
+// Sets the form and He's placement of norms for it.
 void use_form(ResidualNetShape& shape, BlockForm form);
 
 class ResidualNet : public Classifier {
@@ -95,7 +96,8 @@ class ResidualNet : public Classifier {
     Slot x, y;
   };
   Init init_;
-  std::vector<std::string> closed_gammas_;  // names of those that start at 0
+  std::vector<std::string> closed_gammas_;  // names of the gammas that start at
+                                            // 0
   std::vector<int64_t> body_channels_;
   Stem stem_;
   std::vector<PlacedBlock> blocks_;

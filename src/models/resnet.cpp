@@ -39,7 +39,7 @@ BlockShape stage_block(Kind kind, int64_t width, bool is_first_stage) {
   return shape;
 }
 
-// Three stages, each twice as wide as the one before.
+// Returns three stages, each twice as wide as the previous one.
 std::vector<ResidualNetShape::Stage> cifar_stages(int64_t depth,
                                                   Kind kind,
                                                   int64_t first_width) {
@@ -123,7 +123,7 @@ void refuse_bad_choices(const ModelOptions& options) {
 
 using Stages = std::vector<ResidualNetShape::Stage>;
 
-// The stages that the depth stands for.
+// Returns the published stages for the depth.
 Stages published_stages(const ModelOptions& options) {
   const bool has_cifar_stem = options.stem == "cifar";
   if (has_imagenet_form(options.depth)) {
@@ -157,7 +157,7 @@ int64_t whole(const std::string& key, double value) {
   return static_cast<int64_t>(value);
 }
 
-// Published or spelt out.
+// Returns the stages as published or as given in the options.
 Stages stages_of(const ModelOptions& options) {
   const bool are_given = !options.stages.empty();
   Stages stages;
@@ -180,8 +180,8 @@ Stages stages_of(const ModelOptions& options) {
   return stages;
 }
 
-// The filters of a stem that is not told how many: as many as the first stage
-// is wide, but for the CIFAR form of Tensor2Tensor.
+// Default number of stem filters: the width of the first stage, except in the
+// CIFAR form of Tensor2Tensor.
 int64_t stem_filters(const ModelOptions& options, const Stages& stages) {
   if (options.stem_width > 0) return options.stem_width;
   const bool is_t2t_cifar = options.variant == "t2t" &&

@@ -5,7 +5,7 @@
 namespace syncopate {
 
 // Steps differ in a worker's ranges and in whether gradients are wanted at
-// once; more recordings than this are of memory that is gone.
+// once. More recordings than this must refer to memory that no longer exists.
 constexpr size_t kMaxRecordings = 256;
 
 void StepGraphs::run(Stream& stream,
@@ -57,7 +57,7 @@ void StepGraphs::record(Stream& stream,
     try {
       if (is_recording) stream.end_capture();
     } catch (const Error&) {
-      // That the recording is of no use: the first error says why.
+      // The recording is unusable: the first error says why.
     }
     throw;
   }

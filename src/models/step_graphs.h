@@ -1,8 +1,8 @@
-// A training step as recorded device work: in segments, between which the host
-// acts (a bucket's communication starts, the loss is fetched).
+// A training step as recorded device work, in segments between which the host
+// acts (starts a bucket's communication, fetches the loss).
 //
-// The first step of a kind runs as it is, so that memory and plans are made;
-// the second is recorded while it runs; all later ones replay.
+// The first step of a kind runs unrecorded and creates memory and plans; the
+// second is recorded while it runs; all later ones replay.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,15 +22,15 @@ using StepKey = std::array<uint64_t, 9>;
 
 class StepGraphs {
  public:
-  // A place in the step; the step ends with place 0, and gives no work to the
-  // stream behind it.
+  // A place in the step. The step ends with place 0, after which it submits no
+  // work to the stream.
   using Place = int64_t;
   using AtPlace = std::function<void(Place)>;
 
-  // Runs `step`, which gives work to `stream` and calls its argument at each
-  // place; `at_place` is then called on the host, in the same order, when the
-  // work before that place has been given to the stream. Recorded segments
-  // end at places for which `ends_segment` holds, and at place 0.
+  // Runs `step`, which submits work to `stream` and calls its argument at each
+  // place. `at_place` is then called on the host, in the same order, once the
+  // work before that place has been submitted. Recorded segments end at places
+  // for which `ends_segment` holds, and at place 0.
   void run(Stream& stream,
            const StepKey& key,
            const std::function<void(const AtPlace&)>& step,

@@ -9,8 +9,8 @@
 namespace syncopate {
 
 // Stem cifar, 16 filters, then widths 16k, 32k, 64k of basic blocks:
-//   form post (DS-Sync): (d-2)/6 blocks a stage, projections with BatchNorm;
-//   form pre (Zagoruyko): (d-4)/6 blocks a stage, projections without,
+//   form post (DS-Sync): (d-2)/6 blocks per stage, projections with BatchNorm;
+//   form pre (Zagoruyko): (d-4)/6 blocks per stage, projections without,
 //     dropout before each block's last convolution.
 // Stem imagenet, depth 50 or 101, form post: ResNet's body with k times the
 //   inner width (WRN-50-2).
