@@ -8,7 +8,7 @@
 namespace syncopate {
 namespace {
 
-// Two tags apart, so that a length and a text are never taken for each other.
+// Two separate tags, so that a length and a text are never confused.
 constexpr Tag kLength = tags::kCheckpoint;
 constexpr Tag kText = tags::kCheckpoint + 4;
 constexpr Tag kGather = tags::kCheckpoint + 8;

@@ -1,4 +1,4 @@
-// How all workers come to the same outcome of what each does with its files.
+// Lets all workers agree on the outcome of what each does with its files.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace syncopate {
 
-// Success (kDone), or the Error that an act of this worker ended with. Acts
-// are attempted first and their outcome told afterwards, since a worker that
-// threw at once would leave the others waiting, and no worker may wait inside
-// a catch.
+// Success (kDone), or the Error with which an action of this worker ended.
+// Actions are attempted first and their outcomes shared afterwards, because a
+// worker that threw at once would leave its peers waiting, and no worker may
+// wait inside a catch.
 struct Outcome {
   ExitCode code = ExitCode::kDone;
   std::string line;
@@ -36,13 +36,13 @@ Outcome attempt(const Act& act) {
   }
 }
 
-// All collective, over the whole world.
+// All are collective over the whole world.
 std::string share_text(Endpoint& endpoint, const std::string& text_of_root);
-// Every worker's text, by rank, at rank 0; empty elsewhere.
+// Returns every worker's text, by rank, at rank 0; empty elsewhere.
 std::vector<std::string> gather_texts(Endpoint& endpoint,
                                       const std::string& text);
 Outcome share_outcome(Endpoint& endpoint, const Outcome& outcome_of_root);
-// The first failure by rank, or success; the same at every worker.
+// Returns the first failure by rank, or success; the same at every worker.
 Outcome agree_on_outcome(Endpoint& endpoint, const Outcome& mine);
 
 }  // namespace syncopate

@@ -1,18 +1,18 @@
-// Checkpoints that survive anything: written beside, verified, renamed.
+// Crash-safe checkpoints: written to a temporary, verified, renamed.
 //
 //   DIR/step-00001234/manifest.json  replica.h5  worker-0000.h5 ...
 //
-// Each writer closes and fsyncs its own serial HDF5 file (chunked, fletcher32,
-// no times, hosts or paths inside; what belongs to a model's tensors, such as
-// momentum, has their names and shapes: "momentum/fc.weight"); size and
-// XXH3-128 of every file go into manifest.json, which ends with a digest of
-// itself; step-N.tmp is renamed to step-N and the parent fsynced: only then is
-// it committed, and older ones are pruned (never below two). A reader verifies
-// sizes and digests before HDF5 sees a byte.
+// Each writer closes and fsyncs its own serial HDF5 file (chunked, fletcher32;
+// no times, hosts or paths inside; state that belongs to a model's tensors,
+// such as momentum, has their names and shapes: "momentum/fc.weight"). The size
+// and XXH3-128 of every file go into manifest.json, which ends with a digest of
+// itself. Then step-N.tmp is renamed to step-N and the parent fsynced; only
+// then is it committed, and older ones are pruned (never below two). A reader
+// verifies sizes and digests before HDF5 sees a byte.
 //
-// A directory holds one line of history: committing step N removes later
-// steps, which belong to a run that was abandoned. An earlier step-N is set
-// aside as step-N.replaced until the new one is committed; readers know it.
+// A directory holds one line of history: committing step N removes later steps,
+// which belong to an abandoned run. An existing step-N is set aside as
+// step-N.replaced until the new one is committed; readers recognise it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,7 +28,7 @@
 
 namespace syncopate {
 
-// Facts that a manifest states and a resume compares or restores.
+// Facts that a manifest states, and that a resume compares or restores.
 struct CheckpointFacts {
   int64_t worker_steps = 0;  // sum over workers; step = worker_steps / workers
   int64_t step = 0;          // names the folder
@@ -40,68 +40,69 @@ struct CheckpointFacts {
 
 using StateVisit = std::function<void(StateVisitor&)>;
 
-// Collective over the world. `visit` names all state of this worker; kShared
-// values are taken from rank 0. Returns the committed folder. Errors:
-// kCannotCreate / kIoError on every rank alike, with the failing file and
-// errno in the one line; the previous checkpoint is untouched.
+// Collective over the world. `visit` enumerates all state of this worker;
+// kShared values are taken from rank 0. Returns the committed folder. Errors:
+// kCannotCreate / kIoError on every rank alike, in one line with the failing
+// file and errno; the previous checkpoint is untouched.
 fs::path save_checkpoint(Endpoint& endpoint,
                          const fs::path& directory,
                          const CheckpointFacts& facts,
                          const StateVisit& visit,
                          int keep);
 
-// A file of a checkpoint, as the manifest states it.
+// A file of a checkpoint, as stated in the manifest.
 struct CheckpointFile {
   std::string name;  // "replica.h5", "worker-0003.h5"
   int64_t bytes = 0;
   std::string digest;  // XXH3-128, 32 hexadecimal digits
 };
 
-// A checkpoint that verified: every file has the manifest's size and digest.
+// A verified checkpoint: every file has the manifest's size and digest.
 struct FoundCheckpoint {
   fs::path folder;
   CheckpointFacts facts;
   std::vector<CheckpointFile> files;
-  std::vector<std::string> warnings;  // damaged newer ones that were passed by
-  int64_t format_version = 0;         // older ones are converted at loading
+  std::vector<std::string> warnings;  // damaged newer ones that were skipped
+  int64_t format_version = 0;         // older ones are converted when loading
 };
 
-// The folders of committed checkpoints in `directory`, newest first.
+// Returns the folders of committed checkpoints in `directory`, newest first.
 std::vector<fs::path> checkpoint_folders(const fs::path& directory);
 
-// What the manifest of one folder states; its own digest is verified, the files
-// are not. Error(kInputMissing) or Error(kBadInput).
+// Returns what the manifest of one folder states. Verifies the manifest's own
+// digest but not the files. Error(kInputMissing) or Error(kBadInput).
 CheckpointFacts read_checkpoint_facts(const fs::path& folder);
 
-// One folder: verify it. Error(kBadInput) says what is wrong with which file.
+// Verifies one folder. Error(kBadInput) says what is wrong with which file.
 FoundCheckpoint verify_checkpoint(const fs::path& folder);
 
-// Newest whole checkpoint in `directory`; nullopt if there is none at all.
-// Error(kBadInput) if there are some and every one is damaged.
+// Returns the newest intact checkpoint in `directory`, or nullopt if there are
+// none at all. Error(kBadInput) if there are some but all are damaged.
 std::optional<FoundCheckpoint> find_newest_checkpoint(
     const fs::path& directory);
 
-// Collective: rank 0 finds (or takes `exact`, a folder, for which there is no
-// falling back), all agree on it and every worker verifies what it will read.
-// Errors, and the warnings of what was found, are the same on every rank.
+// Collective: rank 0 finds the checkpoint (or takes `exact`, a folder, without
+// fallback), all agree on it, and every worker verifies what it will read.
+// Errors and warnings are the same on every rank.
 std::optional<FoundCheckpoint> agree_on_checkpoint(
     Endpoint& endpoint,
     const fs::path& directory,
     const std::optional<fs::path>& exact);
 
-// Restores all state that `visit` names; kWorker state from the file of
-// `worker` (this worker's rank). A name missing in the file, or left over in
-// it, or of another size is Error(kBadInput).
+// Restores all state that `visit` enumerates; kWorker state comes from the file
+// of `worker` (this worker's rank). A name that is missing in the file, left
+// over in it, or of another size is Error(kBadInput).
 void load_checkpoint(const FoundCheckpoint& found,
                      int worker,
                      const StateVisit& visit);
-// Only what `visit` names (evaluate, predict): names left over are no error.
+// Loads only what `visit` enumerates (evaluate, predict): left-over names are
+// no error.
 void load_some_state(const FoundCheckpoint& found,
                      int worker,
                      const StateVisit& visit);
 
-// Whether state of this name, or a range of tensors "NAME/...", was saved by
-// all workers together (kShared) or by `worker`.
+// Returns whether state of this name, or a range of tensors "NAME/...", was
+// saved by all workers together (kShared) or by `worker`.
 bool has_state(const FoundCheckpoint& found,
                Owner owner,
                int worker,

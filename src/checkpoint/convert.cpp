@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<std::string_view, 1> kUnknownToVersion1 = {
     "since_start/best"};
 
-// CHOCO kept s = sum_j w_ij xhat_j beside xhat; what it uses of them is their
+// CHOCO stored s = sum_j w_ij xhat_j beside xhat, but uses only their
 // difference.
 void join_choco(NamedState& state) {
   constexpr std::string_view kSum = "s/", kCopy = "xhat/";
@@ -35,10 +35,10 @@ void join_choco(NamedState& state) {
   }
 }
 
-// The detector of stragglers kept the last steps of each worker (a ring of
+// The straggler detector stored the last steps of each worker (a ring of
 // (workers, window) seconds) and counted assessments at every step; now it
-// keeps what the last whole window gave, and counts windows. Who is known to be
-// slow stays known; counts begin anew.
+// stores the result of the last whole window and counts windows. Known
+// stragglers stay known; counts restart.
 void end_windows(NamedState& state) {
   const auto ring = state.find("stragglers/step_s");
   const auto seen = state.find("stragglers/observed");

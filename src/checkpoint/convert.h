@@ -1,14 +1,15 @@
-// What checkpoints of earlier format versions mean today: the one place that
-// knows the names they used.
+// Converts checkpoints of earlier format versions; only this file knows the
+// names that they used.
 //
 //   version 1 -> 2
-//     momentum, m, v      one range without its tensors; read as it is by
+//     momentum, m, v      one range without its tensors; read unchanged by
 //                         load.cpp, since only the model knows its tensors
-//     s, xhat (choco)     c = s - xhat less its mean over the workers, which is
-//                         the rounding error that version 1 piled up and which
+//     s, xhat (choco)     c = s - xhat minus its mean over the workers, which
+//     is
+//                         the rounding error that version 1 accumulated and
 //                         would move the mean of all models at every step
-//     stragglers/         the last window's steps and how many: what the window
-//       step_s, observed  gave, and nothing of the window under way
+//     stragglers/         the last window's steps and their number: kept is the
+//       step_s, observed  window's result, but nothing of a window in progress
 //     tensors             no shapes: all are (elements)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -28,15 +29,15 @@ using NamedState = std::map<std::string,
                                          std::vector<double>,
                                          std::vector<int64_t>>>;
 
-// In place. Error(kBadInput) where parts of one thing do not fit together.
+// Converts in place. Error(kBadInput) if related parts are inconsistent.
 void convert_from_version_1(NamedState& state);
 
-// What is left of choco's c for each of `workers`, whose c add up to `sums`.
+// Subtracts from choco's c its mean over `workers`, whose c add up to `sums`.
 void remove_mean(std::vector<float>& c,
                  const std::vector<double>& sums,
                  int workers);
 
-// State that came later: where version 1 lacks it, it has its first value.
+// Whether state did not exist in version 1 and so keeps its initial value.
 bool is_unknown_to_version_1(std::string_view name);
 
 }  // namespace syncopate

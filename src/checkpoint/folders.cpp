@@ -26,7 +26,7 @@ std::vector<fs::path> entries_of(const fs::path& directory) {
   for (; !error && iterator != fs::directory_iterator();
        iterator.increment(error))
     entries.push_back(iterator->path());
-  // A file in the way holds no checkpoints; who writes one says what is wrong.
+  // A file in the way holds no checkpoints; a writer will report the problem.
   if (error && error != std::errc::no_such_file_or_directory &&
       error != std::errc::not_a_directory)
     fail(ExitCode::kIoError, "{}: list: {}", directory.string(),

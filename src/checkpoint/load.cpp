@@ -1,4 +1,4 @@
-// Reading checkpoints: nothing is opened that was not verified.
+// Reading checkpoints: only verified files are opened.
 #include <memory>
 #include <optional>
 
@@ -54,7 +54,7 @@ Manifest read_manifest(const fs::path& plain) {
   return manifest;
 }
 
-// The manifest, and the files that `worker` reads (or all of them).
+// Verifies the manifest and the files that `worker` reads (or all of them).
 FoundCheckpoint verify_for(const fs::path& folder, int worker) {
   const fs::path plain = without_end_slash(folder);
   Manifest manifest = read_manifest(plain);
@@ -81,7 +81,7 @@ std::string warning_of(const std::string& reason) {
 
 class LoadingVisitor : public StateVisitor {
  public:
-  // `own` is null where `worker` stored nothing.
+  // `own` is null if `worker` stored nothing.
   LoadingVisitor(StateFile& shared,
                  StateFile* own,
                  const FoundCheckpoint& found,
@@ -191,7 +191,7 @@ std::optional<FoundCheckpoint> agree_on_checkpoint(
         share_text(endpoint, has_more ? folders[i].string() : "");
     if (folder.empty()) break;
     FoundCheckpoint found;
-    // Rank 0 reads all: files of workers that this run may not have.
+    // Rank 0 reads all files, including those of workers that this run lacks.
     outcome = attempt([&] {
       found = verify_for(folder, is_root ? kAllWorkers : endpoint.rank());
     });
@@ -207,7 +207,7 @@ std::optional<FoundCheckpoint> agree_on_checkpoint(
   return std::nullopt;
 }
 
-// What `worker` stored for itself; null if that is nothing.
+// Opens what `worker` stored for itself; null if that is nothing.
 static std::unique_ptr<StateFile> own_file(const FoundCheckpoint& found,
                                            int worker) {
   for (const CheckpointFile& file : found.files)

@@ -17,7 +17,7 @@ constexpr std::string_view kBeforeDigest = ",\n \"digest\": \"";
 constexpr std::string_view kAfterDigest = "\"\n}\n";
 constexpr size_t kDigestDigits = 32;
 
-// The body, once the digest agrees.
+// Returns the body if the digest matches.
 std::string verified_body(std::string_view text, const std::string& path) {
   const size_t end_bytes =
       kBeforeDigest.size() + kDigestDigits + kAfterDigest.size();
@@ -46,7 +46,7 @@ Json parse_json(const std::string& body, const std::string& path) {
   }
 }
 
-// Takes fields out of an object; what is left at the end is unknown.
+// Takes fields out of an object; those left at the end are unknown.
 class Fields {
  public:
   Fields(Json json, const std::string& path)
@@ -117,7 +117,7 @@ bool is_digest(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-// The one spelling of each name: replica first, then workers in order.
+// Requires the canonical names: replica first, then workers in order.
 void check_names(const Manifest& manifest, const std::string& path) {
   int next_worker = 0;
   for (size_t i = 0; i < manifest.files.size(); ++i) {

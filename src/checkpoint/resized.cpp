@@ -26,12 +26,12 @@ bool is_of_model(const std::string& name) {
       "parameters", "buffers", "momentum", "m", "v", "adam_steps"};
   return begins_with_any(name, kHeads);
 }
-// Feeds back what was not sent: its mean over the workers is kept.
+// State that feeds back what was not sent: its mean over the workers is kept.
 bool is_residual(const std::string& name) {
   constexpr std::array<std::string_view, 2> kHeads = {"residual", "error"};
   return begins_with_any(name, kHeads);
 }
-// Of all together, and right for any number of them.
+// State that belongs to all workers together and suits any number of them.
 bool is_common(const std::string& name) {
   constexpr std::array<std::string_view, 5> kHeads = {
       "centre", "round_start", "outer_velocity", "power_sgd_q",
@@ -49,7 +49,7 @@ int64_t resized_position(const std::vector<int64_t>& before,
   const int64_t all = std::accumulate(before.begin(), before.end(), int64_t{0});
   const int64_t mean = all / std::ssize(before);
   const int64_t epoch = mean / batches_per_epoch_before;
-  // What of this epoch's order all workers together have taken.
+  // How much of this epoch's order all workers together have consumed.
   const int64_t taken =
       all - epoch * batches_per_epoch_before * std::ssize(before);
   return epoch * batches_per_epoch +
@@ -58,9 +58,9 @@ int64_t resized_position(const std::vector<int64_t>& before,
 
 struct ResizedState::Files {
   std::unique_ptr<StateFile> shared;
-  std::vector<std::unique_ptr<StateFile>> own;  // of workers that had some
+  std::vector<std::unique_ptr<StateFile>> own;  // of workers that stored some
 
-  // Adds up what the workers had: sums, and how many of them.
+  // Adds up the workers' values into `sums` and returns how many had them.
   int sum(const std::string& name, std::vector<double>& sums) const {
     int count = 0;
     for (const auto& file : own) {
@@ -136,7 +136,7 @@ void ResizedState::visit(Owner, std::string_view name, std::span<double> v) {
     for (size_t i = 0; i < files_->own.size(); ++i)
       v[0] = std::max(v[0], of_file(i, "virtual_s").at(0));
   } else if (text == "since_start/totals" && rank_ == 0) {
-    // With what no row has counted yet, of which only payload is known apart.
+    // Includes what no row has counted yet; only payload is known separately.
     const std::vector<double> totals = of_file(0, "since_start/totals");
     std::copy_n(totals.begin(), std::min(totals.size(), v.size()), v.begin());
     for (size_t i = 0; i < files_->own.size(); ++i)
@@ -160,7 +160,7 @@ void ResizedState::visit_slice(Owner owner,
     StateVisitor::visit_slice(owner, name, table, begin, slice);
 }
 
-// A range that version 1 stored without its tensors.
+// Reads a range that version 1 stored without its tensors.
 bool ResizedState::read_flat(const std::string& name, std::span<float> slice) {
   if (files_->shared->take_flat(name, slice)) return true;
   std::vector<float> all;
@@ -184,8 +184,8 @@ bool ResizedState::read_flat(const std::string& name, std::span<float> slice) {
   return true;
 }
 
-// What all share; the mean of what each worker has whole; or the pieces that
-// servers have, put together.
+// Reads shared values, the mean of values that each worker has whole, or the
+// pieces of servers, joined.
 void ResizedState::read_tensor(const std::string& name, std::span<float> v) {
   if (files_->shared->has_values(name)) {
     const std::vector<float> values = files_->shared->read<float>(name);

@@ -1,13 +1,13 @@
-// A checkpoint of N workers as M others would have it.
+// Presents a checkpoint of N workers to a run with M workers.
 //
-// What all share is as it was. Of what each worker had for itself:
+// Shared state is unchanged. State that each worker had for itself becomes:
 //
 //   model, residuals, errors        the mean over the workers
-//   momentum, m, v                  likewise; a server's slices put together
-//   steps, pushes                   worker_steps / M; updates of a shard: all
-//   totals of the recorder          those of all, at rank 0
+//   momentum, m, v                  likewise; a server's slices are joined
+//   steps, pushes                   worker_steps / M; a shard's updates: all
+//   totals of the recorder          the sum over all, at rank 0
 //   virtual clock                   the latest
-//   copies of neighbours, rounds    what the scheme has when it is entered
+//   copies of neighbours, rounds    as when the scheme is entered
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,27 +19,26 @@
 
 namespace syncopate {
 
-// Batches that each of M workers has seen where `before` says what each of N
-// had: the same part of an epoch, by samples.
+// Returns how many batches each of M workers has seen, given what each of N had
+// seen (`before`): the same part of an epoch, in samples.
 int64_t resized_position(const std::vector<int64_t>& before,
                          int64_t batches_per_epoch_before,
                          int64_t workers,
                          int64_t batches_per_epoch);
 
-// Loads what is visited. Values for which there is no rule stay as they are.
-// `found` must have been verified. Errors as load_checkpoint's.
+// Loads what is visited. Values without a rule are unchanged. `found` must have
+// been verified. Errors: as for load_checkpoint.
 class ResizedState : public StateVisitor {
  public:
   ResizedState(const FoundCheckpoint& found, int rank, int workers);
   ~ResizedState() override;
 
-  // Steps of each worker so far; worker_steps of all without the last few
-  // where M does not divide them.
+  // Steps of each worker so far: worker_steps / M, dropping a remainder.
   int64_t steps() const { return steps_; }
-  // A number that every worker had, by worker; empty: none had it.
+  // Returns a number that every worker stored, by worker; empty if none did.
   std::vector<int64_t> of_workers(const std::string& name);
 
-  // From here on, model and optimizer are passed by: they are loaded.
+  // From here on skips model and optimizer, which are loaded already.
   void has_model() { has_model_ = true; }
   void visit(Owner owner, std::string_view name, std::span<float> v) override;
   void visit(Owner owner, std::string_view name, std::span<int64_t> v) override;

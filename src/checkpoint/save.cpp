@@ -1,4 +1,4 @@
-// Writing a checkpoint: three agreements, and a rename that commits.
+// Writing a checkpoint: three agreements, and a rename that commits it.
 #include <map>
 #include <optional>
 
@@ -13,7 +13,7 @@
 namespace syncopate {
 namespace {
 
-// Writes what all share (rank 0 only) and what is this worker's own.
+// Writes shared state (rank 0 only) and this worker's own.
 class SavingVisitor : public StateVisitor {
  public:
   SavingVisitor(const fs::path& folder, int rank)
@@ -32,7 +32,7 @@ class SavingVisitor : public StateVisitor {
   void visit(Owner owner, std::string_view name, std::span<double> v) override {
     write(owner, name, v);
   }
-  // A whole tensor has its shape; of another, the place of its elements.
+  // A whole tensor has its shape; a partial one, the place of its elements.
   void visit_piece(Owner owner,
                    std::string_view name,
                    const Piece& piece,
@@ -50,7 +50,7 @@ class SavingVisitor : public StateVisitor {
     writer->attribute(std::string(name), "of", piece.shape.text());
   }
 
-  // Closes and flushes all; what this worker wrote.
+  // Closes and flushes all files; returns those that this worker wrote.
   std::vector<CheckpointFile> finish() {
     std::vector<CheckpointFile> files;
     for (auto& [name, writer] : writers_) {
@@ -73,7 +73,7 @@ class SavingVisitor : public StateVisitor {
     return place->second;
   }
 
-  // Null where rank 0 writes it.
+  // Returns null if rank 0 writes it.
   Hdf5Writer* writer_for(Owner owner) {
     if (owner == Owner::kWorker) return &open(worker_file_name(rank_));
     return rank_ == 0 ? &open(kReplicaFileName) : nullptr;
@@ -103,7 +103,7 @@ void make_temporary(const fs::path& directory, const fs::path& temporary) {
          temporary.string(), error.message());
 }
 
-// One line a file: "NAME BYTES DIGEST".
+// One line per file: "NAME BYTES DIGEST".
 std::string encode(const std::vector<CheckpointFile>& files) {
   std::string text;
   for (const CheckpointFile& file : files)
@@ -130,7 +130,7 @@ void commit(const fs::path& temporary,
   if (fs::exists(folder, error)) {
     fs::path aside = folder;
     aside += kReplaced;
-    fs::remove_all(aside, error);  // left by a kill; `folder` is the newer
+    fs::remove_all(aside, error);  // left over after a kill; `folder` is newer
     rename_durably(folder, aside);
   }
   rename_durably(temporary, folder);

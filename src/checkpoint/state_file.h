@@ -1,5 +1,5 @@
-// One file of a checkpoint's state, whatever its version: what is in it and
-// what was taken from it.
+// One file of a checkpoint's state, of any version: its contents, and which of
+// them have been taken.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,13 +24,13 @@ using Dims = std::vector<int64_t>;
 
 class StateFile {
  public:
-  // Of a verified checkpoint. An older version is converted.
+  // Opens a file of a verified checkpoint. Older versions are converted.
   StateFile(const fs::path& path, int64_t format_version);
   static std::unique_ptr<StateFile> open(const FoundCheckpoint& found,
                                          const std::string& file);
 
-  // Once for each name. Error(kBadInput) where there is none, or it is of
-  // another type or other dimensions (an older version's have none).
+  // Takes each name once. Error(kBadInput) if it is absent, or has another type
+  // or other dimensions (an older version's have none).
   template <typename T>
   void take(const std::string& name, Dims dims, std::span<T> values) {
     if (take_converted(name, values)) return;
@@ -45,15 +45,15 @@ class StateFile {
     reader_.read(name, values);
     left_.erase(found);
   }
-  // A slice that version 1 stored as one range, without its tensors.
+  // Takes a slice that version 1 stored as one range, without its tensors.
   bool take_flat(const std::string& name, std::span<float> slice);
 
-  // State of this name, or tensors "NAME/...", that were not taken.
+  // Whether state of this name, or tensors "NAME/...", has not been taken yet.
   bool has(const std::string& name) const;
   bool has_values(const std::string& name) const {
     return left_.contains(name);
   }
-  // Whatever its dimensions, and as often as wanted.
+  // Reads regardless of dimensions, as often as needed.
   template <typename T>
   std::vector<T> read(const std::string& name) const {
     if (converted_) {
@@ -66,12 +66,12 @@ class StateFile {
     reader_.read(name, std::span<T>(values));
     return values;
   }
-  // Of its tensor's elements, the place of the first that is in the file.
+  // Returns the index in its tensor of the first element that is in the file.
   int64_t first_of(const std::string& name) const {
     return converted_ ? 0 : reader_.int_attribute(name, "first").value_or(0);
   }
 
-  // State that did not exist when the file was written: its first value holds.
+  // State that did not exist when the file was written keeps its initial value.
   bool is_younger(const std::string& name) const {
     return converted_ && is_unknown_to_version_1(name);
   }
@@ -79,7 +79,7 @@ class StateFile {
 
  private:
   void convert();
-  // Of version 1: choco's c, with what the other workers' files say of it.
+  // Version 1: settles choco's c, using the other workers' files.
   void settle_choco(const FoundCheckpoint& found);
   template <typename T>
   bool take_converted(const std::string& name, std::span<T> values) {
@@ -99,7 +99,7 @@ class StateFile {
   std::string path_;
   Hdf5Reader reader_;
   std::map<std::string, Hdf5Dataset> left_;
-  std::optional<NamedState> converted_;  // of an older version
+  std::optional<NamedState> converted_;  // set for an older version
 };
 
 }  // namespace syncopate
