@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kFormat = "syncopate results";
 constexpr int64_t kFormatVersion = 1;
-constexpr double kCommitEvery_s = 10;    // how stale a reader's view may be
+constexpr double kCommitEvery_s = 10;    // maximum staleness for readers
 constexpr double kCommitShare = 0.01;    // of the run's time
 constexpr double kMaxExact = 1LL << 53;  // integers that a double holds exactly
 
@@ -45,7 +45,7 @@ void read_column(const Hdf5Reader& file,
                  const std::string& path,
                  int64_t rows,
                  Column& column) {
-  if (!file.has(name)) {  // younger than the file
+  if (!file.has(name)) {  // newer than the file
     column.values.assign(
         static_cast<size_t>(rows * std::max<int64_t>(column.width, 1)),
         column.is_integer ? 0 : std::numeric_limits<double>::quiet_NaN());
@@ -70,7 +70,7 @@ void read_column(const Hdf5Reader& file,
   }
 }
 
-// A file of ours, verified before HDF5 sees it.
+// Verifies a file of ours before HDF5 sees it.
 void require_whole(const fs::path& path) {
   check_seal(path);
   const Hdf5Reader file(path);
@@ -83,7 +83,7 @@ void require_whole(const fs::path& path) {
          path.string(), *version, kFormatVersion);
 }
 
-// Of a run that goes on.
+// For a run that continues.
 void require_usable(const fs::path& path) {
   try {
     require_whole(path);

@@ -1,10 +1,9 @@
-// results.h5: self-describing series of a run, whole at every moment.
+// results.h5: self-describing series of a run, consistent at every moment.
 //
-// Tables live in memory and the file is written anew at each commit, to a
-// temporary beside it, closed, fsynced, renamed: a reader, or a kill, finds
-// the old file or the new one. The file is sealed (base/hdf5_seal.h): it holds
-// a digest of itself that is checked before HDF5 reads it back. Kept by rank 0
-// only.
+// Tables are kept in memory. Each commit rewrites the file: to a temporary
+// beside it, closed, fsynced, renamed, so a reader, or a kill, finds the old
+// file or the new one. The file is sealed (base/hdf5_seal.h): it contains a
+// digest of itself that is checked before HDF5 reads it. Kept by rank 0 only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,7 +24,7 @@ struct Column {
   std::string description;  // one sentence
   int64_t width = 0;        // per-worker columns: number of workers
   bool is_integer = false;  // stored as int64, else float64
-  // Depends on the clock, so that equal runs differ in it; the dataset's
+  // Depends on wall time, so equal runs differ in it; becomes the dataset's
   // attribute depends_on_clock.
   bool is_time = false;
   std::vector<double> values = {};
@@ -33,14 +32,14 @@ struct Column {
 
 class Table {
  public:
-  // Columns are declared before the first row.
+  // Declare all columns before the first row.
   void declare(Column column);
-  // Values in order of declaration, per-worker columns `width` at a time.
+  // Values in order of declaration; `width` values for a per-worker column.
   void append(const std::vector<double>& row);
   int64_t rows() const;
   const std::vector<Column>& columns() const { return columns_; }
   const Column& column(const std::string& name) const;
-  // Keeps the rows whose `column` is <= limit (resume).
+  // Keeps the rows whose `column` is <= limit, for a resume.
   void keep_up_to(const std::string& column, double limit);
 
  private:
@@ -55,35 +54,35 @@ class Results {
  public:
   explicit Results(fs::path path);
   Table& table(const std::string& group);  // "train", "eval", "comm", "sync"
-  // Attributes of /provenance (text, or integers) and of /summary's datasets.
+  // Attributes of /provenance (text or integers) and of /summary's datasets.
   void provenance(const std::string& name, const std::string& value);
   void provenance(const std::string& name, int64_t value);
   void summary(const std::string& name,
                double value,
                const std::string& unit,
                const std::string& description);
-  // How the run ended and, where it was stopped, by what: attributes "ended"
-  // ("finished", ...) and "stopped_by" of /summary.
+  // Records how the run ended and, if it was stopped, by what: attributes
+  // "ended" ("finished", ...) and "stopped_by" of /summary.
   void ended(const std::string& how, const std::string& stopped_by);
 
-  // nullopt if it was not set.
+  // Returns nullopt if it was not set.
   std::optional<int64_t> provenance_integer(const std::string& name) const;
 
-  // Fills declared tables from an earlier file of this run; rows later than
-  // `worker_steps` (column "worker_steps" in every table) are dropped.
-  // Provenance that was not set yet is taken over. A file that cannot be read
-  // is Error(kBadInput), none at all Error(kInputMissing).
-  // Columns that an earlier version did not write are NaN (integers: 0) there.
+  // Fills declared tables from an earlier file of this run; drops rows later
+  // than `worker_steps` (column "worker_steps" in every table). Adopts
+  // provenance that was not set yet. Columns that an earlier version did not
+  // write become NaN (integers: 0). A file that cannot be read is
+  // Error(kBadInput), an absent one Error(kInputMissing).
   void resume(int64_t worker_steps);
-  // How many workers wide that file's columns are, as its provenance tells.
-  // Errors as resume.
+  // Returns how many workers wide that file's columns are, from its provenance.
+  // Errors: as for resume.
   int64_t workers_in_file() const;
-  // Its provenance alone, for a run whose rows go on in another file.
+  // Adopts only its provenance, for a run whose rows continue in another file.
   void take_provenance();
 
   void commit();  // Error(kIoError / kCannotCreate)
-  // Commits if the last commit is 10 s past and commits so far took at most
-  // 1% of the time since the start.
+  // Commits if the last commit was 10 s ago and commits so far took at most 1%
+  // of the time since the start.
   void commit_if_due();
   const fs::path& path() const { return path_; }
 
@@ -104,8 +103,9 @@ class Results {
   double created_s_, last_commit_s_, spent_s_ = 0;
 };
 
-// For `status`: the last row's step; the attributes of Results::ended, "none"
-// where the run has not ended or was killed. Errors as Results::resume.
+// For `status`: the last row's step and the attributes of Results::ended
+// ("none" if the run has not ended or was killed). Errors: as for
+// Results::resume.
 struct RunOutcome {
   int64_t step = 0;
   std::string ended = "none", stopped_by = "none";
