@@ -27,9 +27,9 @@ std::vector<int64_t> steps_by_rank(const std::vector<int64_t>& ranks,
   return steps;
 }
 
-// Between two boundaries each shard has applied the push of every step that
-// was handed out, and nothing else: what a run could otherwise wait for in
-// vain.
+// Returns whether, between any two boundaries, each shard has applied the push
+// of every step that was handed out and nothing else. Otherwise a run could
+// wait for ever.
 bool is_complete(const ArrivalOrder& order, const OrderShape& shape) {
   int64_t from = 0;
   for (const int64_t until : order.boundaries) {

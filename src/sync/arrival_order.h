@@ -1,5 +1,5 @@
-// In which order the messages of an asynchronous run arrived: written at the
-// end of one run, and imposed on another, which then has the same bits.
+// The order in which messages of an asynchronous run arrived: recorded at the
+// end of one run and imposed on another, which then yields the same bits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +17,7 @@ struct ArrivalOrder {
   std::vector<int64_t> boundaries;            // worker_steps, ascending
 };
 
-// What decides whether an order fits a run.
+// Determines whether an order fits a run.
 struct OrderShape {
   int64_t workers, shards, worker_steps;
   int64_t bound;  // ssp.bound, or Tickets::kNoBound
@@ -27,12 +27,12 @@ void write_order(const std::string& path,
                  const ArrivalOrder& order,
                  const OrderShape& shape);
 
-// Error(kBadInput), one line that names path and what was expected, for a file
+// Throws a one-line Error(kBadInput), naming path and expectation, for a file
 // of another shape or one that no run can have written.
 ArrivalOrder read_order(const std::string& path, const OrderShape& expected);
 
-// A list that has not reached its last length: stored at `full_length`, which
-// is known when it is loaded.
+// Visits a list that has not reached its final length: it is stored at
+// `full_length`, which is known when loading.
 void visit_growing(StateVisitor& visitor,
                    const std::string& name,
                    std::vector<int64_t>& values,

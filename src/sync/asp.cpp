@@ -42,7 +42,7 @@ void Asp::enter() {
     shard_->enter(own_slice(mine.parameters).values());
     const auto to = shard_->optimizer().state();
     const auto from = mine.optimizer->state();
-    // What another optimizer kept means nothing here: then it starts anew.
+    // State of another optimizer does not apply: start afresh.
     if (to.size() == from.size()) {
       for (size_t i = 0; i < to.size(); ++i) {
         OnHost state = own_slice(from[i]);
@@ -55,8 +55,8 @@ void Asp::enter() {
   mine.optimizer.reset();
 }
 
-// In virtual time workers begin at clocks of their own: nobody goes on before
-// all services are there for the first.
+// In virtual time workers begin at clocks of their own: nobody proceeds before
+// all services are ready for the first.
 void Asp::begin(const Segment& segment) {
   CHECK(!is_open_);
   order_.check_boundary(segment);
@@ -74,8 +74,8 @@ void Asp::begin(const Segment& segment) {
   endpoint().set_clock(here);
 }
 
-// The pull comes before the wish for another step: at the end of a segment no
-// step follows that could depend on when a held-back pull was let go.
+// The pull comes before the request for another step: at the end of a segment
+// no step follows that could depend on when a delayed pull was released.
 Plan Asp::next(const Word& mine) {
   if (exchange_.is_in_flight()) {
     times_.add(exchange_.finish());
@@ -89,7 +89,7 @@ Plan Asp::next(const Word& mine) {
   return plan;
 }
 
-// What finish() has told is not told again.
+// Waits without reporting again what finish() has reported.
 void Asp::await_pulled() {
   if (endpoint().now() < pulled_at_)
     endpoint().advance(pulled_at_ - endpoint().now());
@@ -112,7 +112,7 @@ void Asp::quiesce() {
   exchange_.gather_replica(shard_.get());
 }
 
-// Every push has been applied once, by every shard.
+// Checks that every shard has applied every push exactly once.
 void Asp::check_counters() {
   double sums[] = {static_cast<double>(num_pushes_),
                    static_cast<double>(steps_done())};
@@ -148,10 +148,10 @@ void Asp::leave() {
 }
 
 void Asp::visit_state(StateVisitor& visitor) {
-  replica().optimizer.reset();  // of a replica that was just made
+  replica().optimizer.reset();  // a replica that was just created has one
   SchemeBase::visit_state(visitor);
   visitor.visit(Owner::kWorker, "pushes", std::span(&num_pushes_, 1));
-  // Past times mean nothing to the clock of another process or world.
+  // Past times are meaningless to the clock of another process or world.
   if (pulled_at_ <= endpoint().now()) pulled_at_ = 0;
   visitor.visit(Owner::kWorker, "pulled_at", std::span(&pulled_at_, 1));
   stale_.visit_state(visitor);

@@ -4,17 +4,16 @@
 //
 //   g = gradient of its batch at what it pulled last
 //   push g, and the step's rate and momentum, to every shard
-//   x = what the shards answer: their slices after this update
+//   x = the shards' answer: their slices after this update
 //
-// No barrier, no lock. Shards lie with the first asp.servers workers (0: with
-// each); what they do with a push is in parameter_shard.h. The optimizer's
-// state is theirs: replica.optimizer is freed meanwhile. With N equal shards, a
-// step sends 2 (N-1)/N times the model. One worker is sequential SGD.
+// There is no barrier and no lock. The first asp.servers workers (0: all) each
+// hold a shard; parameter_shard.h says what it does with a push. The shards own
+// the optimizer state: replica.optimizer is freed meanwhile. With N equal
+// shards, a step sends 2 (N-1)/N times the model. One worker is sequential SGD.
 //
-// BatchNorm's running statistics stay each worker's own, or with
-// asp.batchnorm = shared are kept by the server as the parameters are: a push
-// brings what the forward pass made of them, a pull what all workers' passes
-// did.
+// BatchNorm's running statistics stay local to each worker or, with
+// asp.batchnorm = shared, are kept by the server like the parameters: a push
+// brings the changes of the forward pass, a pull those of all workers' passes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -46,16 +45,16 @@ class Asp : public SchemeBase {
  private:
   void check_counters();
   void await_pulled();
-  // The own shard's slice of a range of the model's length.
+  // The local shard's slice of a range of the model's length.
   OnHost own_slice(std::span<float> range);
   OnHost own_slice(std::span<float> range, const Slice& slice);
 
   ShardExchange exchange_;
-  std::unique_ptr<ParameterShard> shard_;  // of the first workers
+  std::unique_ptr<ParameterShard> shard_;  // on the first asp.servers workers
   bool is_open_ = false, has_left_ = false;
   int64_t num_pushes_ = 0;
-  // When the last pull was complete. At a boundary clocks are set back before
-  // it: the next step still waits for it.
+  // When the last pull was complete. A boundary sets clocks back before it, but
+  // the next step still waits for it.
   double pulled_at_ = 0;
   Staleness stale_;
   OrderKeeper order_;

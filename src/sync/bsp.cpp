@@ -46,8 +46,8 @@ void Bsp::gradient_ready(const Bucket& bucket) {
   if (group_.size() == 1) return;
   if (!clips_locally_) start(bucket);
   if (!bucket.is_last) return;
-  // Forward has updated the statistics: they can travel with the gradients, in
-  // full, since a step changes them by less than bf16 resolves.
+  // Forward has updated the statistics, so they can be sent with the gradients;
+  // in fp32, since a step changes them by less than bf16 resolves.
   const DeviceVector<float>& buffers = replica().buffers;
   if (averages_batchnorm_ && !buffers.empty())
     reducer_->start("batchnorm", buffers, 0, buffers.size(), Wire::kF32,

@@ -4,14 +4,14 @@
 //   x_i = optimizer(x_i, g)               the same on every worker
 //
 // A bucket's all-reduce starts during backward and overlaps with the rest of
-// it. All replicas stay equal to the bit. BatchNorm's running statistics stay
-// each worker's own (local), or are averaged every step as DS-Sync's and
-// ESync's baselines do (averaged). bsp.clip = local clips each worker's
-// gradient before the reduction, as DS-Sync's SQuAD baseline does; nothing
-// travels then before backward has ended.
+// it. All replicas stay bitwise equal. BatchNorm's running statistics stay
+// local to each worker (local), or are averaged every step as in DS-Sync's and
+// ESync's baselines (averaged). bsp.clip = local clips each worker's gradient
+// before the reduction, as in DS-Sync's SQuAD baseline; then nothing is sent
+// before backward has ended.
 //
-// Of tables of embeddings the rows travel that some worker touched
-// (sync.tables = rows, comm/row_exchange.h), or all of them (dense).
+// For embedding tables, only rows that some worker touched are sent
+// (sync.tables = rows, comm/row_exchange.h), or all rows (dense).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,13 +21,13 @@ namespace syncopate {
 
 class Bsp final : public SchemeBase {
  public:
-  // `group`: the workers that take steps together, all of them or (elastic
-  // switching) some, of which this is one; the others follow (Lockstep).
+  // `group`: the workers that take steps together, including this one: all of
+  // them, or some (elastic switching), which the others follow (Lockstep).
   Bsp(const SchemeParts& parts, Group group);
   void gradient_ready(const Bucket& bucket) override;
   void update(const Plan& plan) override;
   void quiesce() override;
-  // Of each worker's last step, by rank, as last agreed; 0: unknown.
+  // Each worker's last step time, by rank, as last agreed; 0: unknown.
   std::span<const double> step_seconds() const;
 
  private:

@@ -5,7 +5,7 @@
 namespace syncopate {
 namespace {
 
-// Successive tensors that are all tables, or none of them.
+// Successive tensors that are all tables, or all not tables.
 struct Run {
   int64_t begin, end;
   bool is_table;
@@ -31,7 +31,7 @@ int64_t bucket_elems(const SyncOptions& options,
   const auto elems = [](double mb) {
     return static_cast<int64_t>(mb * 1e6 / sizeof(float));
   };
-  // Not tuned: messages should not become so small that their number counts.
+  // Not tuned; keeps messages from being so small that their number matters.
   constexpr double kSmallest_mb = 0.064, kLargest_mb = 4;
   constexpr double kBetweenDevices_mb = 32;
   if (options.bucket_mb != 0) return elems(options.bucket_mb);
@@ -57,7 +57,7 @@ Bucketer::Bucketer(const ParameterTable& parameters,
   const int64_t range_elems = parameters.num_elems();
   CHECK(range_elems > 0 && bucket_elems > 0);
   const std::vector<Run> runs = runs_of(parameters, tables);
-  // Every run may end in a bucket that is not full.
+  // Every run may end in a partial bucket.
   const int64_t full_buckets = kMaxBuckets - std::ssize(runs);
   CHECK_MSG(full_buckets > 0, "{} runs of tensors", runs.size());
   bucket_elems =

@@ -1,5 +1,5 @@
-// Cuts a model's flat gradient range into buckets, in the order in which
-// backward finishes them: from the end.
+// Divides a model's flat gradient range into buckets in the order in which
+// backward completes them: from the end.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,31 +9,31 @@
 
 namespace syncopate {
 
-// Tags are numbered; more, smaller buckets than this make no sense either.
+// Limited by the tags; more, smaller buckets would not help either.
 inline constexpr int kMaxBuckets = 2048;
 
-// Elements of a bucket of a range: sync.bucket_mb, or what suits range and
-// transport. A library between GPUs wants few large messages; through host
-// memory they start as soon as an eighth of the range is final, so that a small
-// network, too, sends most of it beside its backward pass.
+// Returns the bucket size of a range in elements: sync.bucket_mb, or a default
+// for range and transport. A library between GPUs prefers few large messages;
+// through host memory they start as soon as an eighth of the range is final, so
+// even a small network sends most of it during backward.
 int64_t bucket_elems(const SyncOptions& options,
                      int64_t range_elems,
                      const DeviceCollectives* collectives);
 
-// Successive tensors of Role::kEmbedding: a bucket by themselves, however many
-// elements that is, or cut like all others.
+// Successive tensors of Role::kEmbedding form a bucket of their own, however
+// large, or are cut like all others.
 enum class Tables : uint8_t { kWhole, kCut };
 
-// Whole where a scheme of the run exchanges rows (sync.tables) and they go
-// through host memory.
+// Whole if a scheme of the run exchanges rows (sync.tables) through host
+// memory.
 Tables tables_of(const SyncOptions& options,
                  const DeviceCollectives* collectives);
 
 class Bucketer {
  public:
-  // Buckets of `bucket_elems` (more where that would give over kMaxBuckets)
-  // from the end of the range, or of what lies between tables; the one at the
-  // start takes what is left.
+  // Creates buckets of `bucket_elems` (more if that would exceed kMaxBuckets)
+  // from the end of the range, or of each stretch between tables; the bucket at
+  // the start takes the remainder.
   Bucketer(const ParameterTable& parameters,
            int64_t bucket_elems,
            Tables tables);
@@ -48,10 +48,10 @@ class Bucketer {
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
-  // A new step: no gradient is final.
+  // Starts a new step: no gradient is final.
   void start() { next_ = 0; }
   // Gradients at offset >= from are final: calls `ready` for each bucket that
-  // has become complete. The last bucket of a step comes with from == 0.
+  // is now complete. The last bucket of a step comes with from == 0.
   template <typename Ready>
   void final_from(int64_t from, const Ready& ready) {
     while (next_ < std::ssize(buckets_) && buckets_[next_].offset >= from)

@@ -26,7 +26,7 @@ SyncTimes CompressedGather::exchange(int64_t words) {
   if (world_.size() == 1) return times;
   ready_->record(context_.stream());
   const Time entered = endpoint_.now();
-  // Tells waiting for others from the time that messages take.
+  // Separates waiting for peers from the time that messages take.
   const Task arrival = endpoint_.start("arrival", [this](Endpoint& endpoint) {
     barrier(endpoint, world_, tags::kArrival);
     all_arrived_at_ = endpoint.now();
@@ -36,7 +36,7 @@ SyncTimes CompressedGather::exchange(int64_t words) {
   const Time left = endpoint_.now();
   endpoint_.join(arrival);
   mirror_.make_wait(context_.stream());
-  // A GPU may have been at work on the message still.
+  // A GPU may still have been computing the message.
   Time begin = entered;
   if (context_.device().kind() == DeviceKind::kCuda)
     begin = std::max(entered, has_own_at_);
@@ -46,14 +46,14 @@ SyncTimes CompressedGather::exchange(int64_t words) {
   return times;
 }
 
-// To the next rank first, so that no worker gets all messages at once.
+// Starts with the next rank, so that no worker gets all messages at once.
 void CompressedGather::send_and_receive(Endpoint& endpoint, int64_t words) {
   const int N = world_.size();
   const auto host = [&](int rank) {
     return bytes_span(mirror_.host(rank * max_words_, words));
   };
   requests_.clear();
-  // First: what came the last time is on the device then.
+  // Pulled first: by then the previous round's messages are on the device.
   mirror_.pull(endpoint, rank_ * max_words_, words, *ready_);
   has_own_at_ = endpoint.now();
   for (int k = 1; k < N; ++k) {

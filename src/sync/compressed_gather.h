@@ -1,7 +1,7 @@
-// Every worker's compressed message at every worker: what schemes that average
-// compressed gradients exchange.
+// Gathers every worker's compressed message at every worker, for schemes that
+// average compressed gradients.
 //
-// Bytes sent: (N - 1) messages, straight to each of the others.
+// Each worker sends (N - 1) messages, directly to each peer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,14 +17,15 @@ namespace syncopate {
 
 class CompressedGather {
  public:
-  // For messages of `max_words` words and fewer.
+  // For messages of up to `max_words` words.
   CompressedGather(const SchemeParts& parts, int64_t max_words);
 
-  // Where the own message is written, in the memory of the context's device.
+  // Where this worker writes its message, in the memory of the context's
+  // device.
   std::span<uint32_t> own(int64_t words) { return of(rank_, words); }
-  // Waits until all messages, of `words` words each, are with this worker.
+  // Waits until all messages, of `words` words each, have arrived.
   SyncTimes exchange(int64_t words);
-  // q = the sum of all messages, added in the order of ranks.
+  // Assigns q the sum of all messages, added in rank order.
   void sum(Compressor& compressor, std::span<float> q);
 
  private:

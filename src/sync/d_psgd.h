@@ -4,9 +4,9 @@
 //   x_i <- x_i - eta d_i
 //   x_i <- sum_j w_ij x_j               over the neighbours and itself
 //
-// What travels is x_j, or with sync.wire = bf16 b_j, x_j rounded; then
-// x_i <- x_i + sum_j w_ij (b_j - b_i), so that the mean over all workers is
-// kept and no small step is lost to rounding.
+// What is sent is x_j or, with sync.wire = bf16, x_j rounded to b_j; then x_i
+// <- x_i + sum_j w_ij (b_j - b_i), which preserves the mean over all workers
+// and loses no small step to rounding.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -6,8 +6,8 @@
 //   xhat_j <- xhat_j + q_j
 //   x_i    <- xhat_i
 //
-// xhat_j, a copy of each neighbour's x_j, starts as x_0; a worker's own is x_i
-// itself. The q_j travel under the next step's computation.
+// xhat_j, a copy of each neighbour's x_j, starts as x_0; a worker's own copy is
+// x_i itself. Sending the q_j overlaps with the next step's computation.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

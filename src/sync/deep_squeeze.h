@@ -6,7 +6,7 @@
 //   e_i <- v - q_i
 //   x_i <- x_i + gamma sum_j (w_ij - [i = j]) q_j
 //
-// e_i starts at 0. The q_j are waited for. gamma = sync.choco.gamma.
+// e_i starts at 0. The worker waits for the q_j. gamma = sync.choco.gamma.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -49,11 +49,12 @@ Dgc::Dgc(const SchemeParts& parts)
 
 Compressor& Dgc::compressor_at(int64_t step) {
   const int64_t last = std::ssize(compressors_) - 1;
-  double share_steps = parts_.steps_per_epoch;  // of one ratio
+  double share_steps = parts_.steps_per_epoch;  // per ratio
   if (options_.warmup.value > 0)
     share_steps = options_.warmup.steps(parts_.steps_per_epoch) /
                   static_cast<double>(last);
-  // Shares may end within a step: the first step of one is the next whole one.
+  // A share may end within a step: the next one starts with the next whole
+  // step.
   constexpr double kRounding = 1e-9;
   const double shares = static_cast<double>(step) / share_steps + kRounding;
   return *compressors_[shares < static_cast<double>(last)

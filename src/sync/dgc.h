@@ -1,4 +1,4 @@
-// Deep gradient compression (Lin et al. 2018), with ChocoSGD's order of things:
+// Deep gradient compression (Lin et al. 2018), in ChocoSGD's order:
 //
 //   g_i <- g_i + decay * x
 //   each tensor of g_i clipped to a norm of dgc.clip / sqrt(N)
@@ -9,11 +9,11 @@
 //   m_i <- 0 at these coordinates              with dgc.mask_momentum
 //   x   <- x - eta / N * sum_i q_i             in the order of ranks
 //
-// The share that is dropped grows along dgc.warmup_ratios to compress.ratio, an
-// epoch each or all of them within dgc.warmup. With compress.kind = qsgd all
-// coordinates travel, q_i = Q(d_i), and as published there is no memory e. All
-// parameters stay equal to the bit; momentum and BatchNorm's running statistics
-// are each worker's own.
+// The fraction dropped grows along dgc.warmup_ratios to compress.ratio, one
+// epoch per ratio or all of them within dgc.warmup. With compress.kind = qsgd
+// all coordinates are sent, q_i = Q(d_i), and as published there is no memory
+// e. Parameters stay bitwise equal on all workers; momentum and BatchNorm's
+// running statistics are local.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,16 +31,16 @@ class Dgc final : public SchemeBase {
 
  private:
   Compressor& compressor_at(int64_t step);
-  // Decays the gradient's tensors and clips them.
+  // Adds weight decay to the gradient and clips each tensor.
   void clip_tensors();
 
   DgcOptions options_;
-  // In the order of the warm-up, then the one that stays.
+  // In the order of the warm-up, followed by the final one.
   std::vector<std::unique_ptr<Compressor>> compressors_;
   std::unique_ptr<CompressedGather> gather_;
-  DeviceVector<float> residual_;     // e; empty: there is no memory
-  std::vector<DecayRun> decay_;      // that acts before clipping
-  DeviceVector<float> clip_factor_;  // of a tensor
+  DeviceVector<float> residual_;     // e; empty: no memory
+  std::vector<DecayRun> decay_;      // applied before clipping
+  DeviceVector<float> clip_factor_;  // for one tensor
 };
 
 std::unique_ptr<Scheme> make_dgc(const SchemeParts& parts);

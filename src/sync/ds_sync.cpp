@@ -9,7 +9,7 @@
 namespace syncopate {
 namespace {
 
-// The partition in which ranks of equal `group_of(rank)` are together.
+// Groups ranks by equal `group_of(rank)`.
 Partition partition_by(int workers,
                        int num_groups,
                        const std::function<int(int)>& group_of) {
@@ -26,7 +26,7 @@ std::vector<Partition> by_grid(int k) {
 
 std::vector<Partition> by_digits(int workers, const std::vector<int>& radices) {
   std::vector<Partition> phases;
-  int stride = 1;  // of ranks that differ by one in the phase's digit
+  int stride = 1;  // between ranks that differ by one in the phase's digit
   for (const int radix : radices) {
     phases.push_back(partition_by(workers, workers / radix, [=](int r) {
       return r / (stride * radix) * stride + r % stride;
@@ -83,7 +83,7 @@ std::vector<Partition> ds_sync_phases(const DsSyncOptions& options,
            "ds_sync.group: {} of {} workers, expected a divisor of their "
            "number, 2 or more",
            options.group, workers);
-    // One group of all is the same in every phase.
+    // A single group of all is the same in every phase.
     if (options.group < workers)
       return by_shifts(workers, static_cast<int>(options.group));
     return by_digits(workers, {workers});
@@ -100,7 +100,8 @@ int64_t ds_sync_phase(const DsSyncOptions& options,
                       double steps_per_epoch,
                       int64_t num_phases) {
   if (options.restart == "never") return step % num_phases;
-  // Epochs may end within a step: the first step of one is the next whole one.
+  // An epoch may end within a step: the next one starts with the next whole
+  // step.
   constexpr double kRounding = 1e-9;
   const double epoch =
       std::floor(static_cast<double>(step) / steps_per_epoch + kRounding);

@@ -6,7 +6,7 @@
 //   c   <- c + sum_i d_i = c + beta (mean of x - c)
 //
 // The paper reports the centre: eval.model = centre. BatchNorm's running
-// statistics stay each worker's own; the centre is evaluated with their mean.
+// statistics stay local; the centre is evaluated with their mean.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,5 @@
 // Sign compression with error feedback (Karimireddy et al. 2019, algorithm 2),
-// all workers' messages at every worker:
+// with all workers' messages at every worker:
 //
 //   d_i = direction of the local optimizer     (weight decay, momentum)
 //   p_i = d_i + e_i
@@ -7,8 +7,8 @@
 //   e_i <- p_i - q_i                           e_i = 0 at first
 //   x   <- x - eta / N * sum_i q_i             in the order of ranks
 //
-// The rate is outside of the memory e. All parameters stay equal to the bit;
-// momentum and BatchNorm's running statistics are each worker's own.
+// The memory e does not include the rate. Parameters stay bitwise equal on all
+// workers; momentum and BatchNorm's running statistics are local.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

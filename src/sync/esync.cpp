@@ -18,8 +18,8 @@ constexpr Tag kToServer = tags::kStateServer;
 constexpr Tag kAnswer = tags::kStateServer + 1;
 constexpr Tag kCount = tags::kStateServer + 2;
 
-// Step times under MPI vary, and a step that ends late makes everybody wait;
-// one that is left out costs its worker a step at most.
+// Step times vary under MPI, and a late step makes everybody wait, whereas
+// omitting one costs its worker at most a step.
 constexpr double kMeasuredEpsilon = 0.1;
 
 enum Kind { kQuery, kReset, kEnd };
@@ -53,7 +53,7 @@ double Esync::epsilon_steps(const SchemeParts& parts) {
   return parts.endpoint.has_virtual_time() ? 0 : kMeasuredEpsilon;
 }
 
-// --- the state server, and talking to it -------------------------------------
+// --- state server ------------------------------------------------------------
 
 void Esync::serve(Endpoint& endpoint) {
   for (int num_ended = 0; num_ended < endpoint.size();) {
@@ -144,7 +144,7 @@ void Esync::end_step(const Plan&) {
   } else {
     step_s_ = endpoint().now() - step_began_;
     has_answer();
-    // Of the question after the step before, if that has been answered.
+    // Of the query after the previous step, if that has been answered.
     if (!is_ready_ && !question_) ask();
     if (waits_for_answer_) exposed([&] { wait_for_answer(); });
   }
@@ -162,7 +162,7 @@ bool Esync::aggregate(At at) {
   times_.add({.exposed_s = waited_s, .wait_s = waited_s});
   if (at == At::kStep) waited_s_ += waited_s;
   if (count[0] > 0) {
-    // The parameters become their difference to w_t for as long as it travels.
+    // While being exchanged, the parameters hold their difference to w_t.
     Replica& mine = replica();
     combine(context(), mine.parameters, {{1, mine.parameters}, {-1, anchor_}});
     if (averages_batchnorm_ && !mine.buffers.empty())
@@ -185,8 +185,7 @@ void Esync::quiesce() {
   if (!is_open_) return;
   is_open_ = false;
   wait_for_answer();
-  // Clocks are set back at a boundary: what is waited for here counts in
-  // next().
+  // Clocks are set back at a boundary, so waiting here counts in next().
   const SyncTimes before = times_;
   while (!aggregate(At::kBoundary)) {
   }
@@ -205,7 +204,7 @@ void Esync::visit_state(StateVisitor& visitor) {
   visitor.visit(Owner::kShared, "esync/round", std::span(&round_, 1));
   visitor.visit(Owner::kWorker, "esync/local_steps",
                 std::span(&last_local_steps_, 1));
-  // Past times mean nothing to the clock of another process or world.
+  // Past times are meaningless to the clock of another process or world.
   if (available_at_ <= endpoint().now()) available_at_ = 0;
   double times[] = {available_at_, waited_s_, abandoned_};
   visitor.visit(Owner::kWorker, "esync/times", std::span(times));

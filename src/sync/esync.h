@@ -1,23 +1,24 @@
-// ESync: workers of unlike speed take as many local steps as fit into a round.
-// Round t, replicas all at w_t; worker r:
+// ESync: workers of different speeds take as many local steps as fit into a
+// round. Round t, replicas all at w_t; worker r:
 //
 //   until the state server says "ready" (state_server.h, asked after a step):
 //     x = optimizer(x, g)                                  n_r local steps
 //   w_{t+1} = w_t + global_lr 1/N sum_r (x_r - w_t)        (all-reduce)
 //   x = w_{t+1};  RESET
 //
-// Li et al. (IEEE TSC 2020), spec 4.1. A sum over workers, whatever their n_r.
-// BatchNorm's running statistics are averaged with the parameters, or stay each
-// worker's own. Momentum, where there is any, is the worker's own too.
+// Li et al. (IEEE TSC 2020), spec 4.1. The sum is over workers, regardless of
+// their n_r. BatchNorm's running statistics are averaged with the parameters or
+// stay local. Momentum, if any, is local too.
 //
-// esync.query = non_blocking (the paper's delayed answer): the question travels
-// while the next step runs, and "ready" abandons that step, whose gradient is
-// thrown away. A step that is complete before the answer comes is taken.
+// With esync.query = non_blocking (the paper's delayed answer), the query is in
+// flight while the next step runs, and "ready" abandons that step and discards
+// its gradient. A step that completes before the answer arrives counts.
 //
-// At a boundary all workers end the round together, if anybody has taken a step
-// in it. Nobody knows who is waiting in an aggregation for whom, so each one
-// begins with a count of local steps and of workers at the boundary: those
-// there take part in aggregations until all are.
+// At a boundary all workers end the round together if any of them has taken a
+// step in it. No worker knows who is waiting in an aggregation for whom, so
+// each aggregation begins with a count of local steps and of workers at the
+// boundary: those at the boundary take part in aggregations until all are
+// there.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -44,12 +45,12 @@ class Esync final : public SchemeBase {
   void serve(Endpoint& endpoint);  // rank 0
   void tell(int kind);
   void ask();         // the answer will be in answer_
-  bool has_answer();  // and it is there; nothing is asked then
+  bool has_answer();  // in answer_; nothing is pending then
   void wait_for_answer();
-  bool aggregate(At at);  // whether all workers are at the boundary
+  bool aggregate(At at);  // returns whether all are at the boundary
   void start_round();
 
-  // esync.epsilon_steps, where auto is meant for this world.
+  // Resolves esync.epsilon_steps = auto for this world.
   static double epsilon_steps(const SchemeParts& parts);
 
   bool averages_batchnorm_, waits_for_answer_;
@@ -60,11 +61,11 @@ class Esync final : public SchemeBase {
   bool is_open_ = false, has_begun_round_ = false;
   Time step_began_ = 0;
   double step_s_ = 0;
-  Time available_at_ = 0;  // the model of a boundary's aggregation
+  Time available_at_ = 0;  // when a boundary's aggregation is complete
   Request question_;       // in flight; null: none
   int64_t answer_ = 0;     // 1: ready
   bool is_ready_ = false, is_abandoned_ = false;
-  int64_t last_local_steps_ = 0;         // of the round before
+  int64_t last_local_steps_ = 0;         // of the previous round
   double waited_s_ = 0, abandoned_ = 0;  // since the last row
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Tag kMessage = tags::kGossip, kNote = tags::kGossip + 1;
 
-// Slots begin where vectors of a GPU may: at multiples of 256 bytes.
+// Slots are aligned for vector access on a GPU: at multiples of 256 bytes.
 constexpr int64_t stride_of(int64_t elems) {
   return (elems + 63) / 64 * 64;
 }
@@ -123,7 +123,7 @@ SyncTimes NeighbourExchange::finish() {
   else if (arrived_at_ > entered)
     endpoint.advance(arrived_at_ - entered);
   state_ = State::kNone;
-  // A GPU may have been at work still on what was to be sent.
+  // A GPU may still have been computing what was to be sent.
   Time begin = entered;
   if (parts_.context.device().kind() == DeviceKind::kCuda)
     begin = std::clamp(begun_at_, entered, endpoint.now());
@@ -143,8 +143,8 @@ void NeighbourExchange::settle() {
 
 void NeighbourExchange::visit_state(StateVisitor& visitor) {
   CHECK(state_ != State::kUnderWay);
-  // Past times mean nothing to the clock of another process or world: how long
-  // the round took is enough.
+  // Past times are meaningless to the clock of another process or world: the
+  // duration of the round suffices.
   if (arrived_at_ <= parts_.endpoint.now()) {
     begun_at_ -= arrived_at_;
     all_here_at_ = arrived_at_ = 0;

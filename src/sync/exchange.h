@@ -1,5 +1,5 @@
-// A message to each of some workers and one from each of some, beside the
-// worker's step: what gossip does once a round.
+// Sends messages to some workers and receives from some, concurrently with the
+// worker's step: one round of gossip.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,44 +12,45 @@
 
 namespace syncopate {
 
-// Rounds follow each other: start, then finish, with or without a boundary
-// (settle) between them. All messages have one length, in 32-bit words of
-// device memory; with Wire::kBf16 the words are floats and travel rounded. A
-// note, one number, goes before each message, and tells whoever receives it
-// that its sender has got there.
+// Rounds alternate start and finish, with or without a boundary (settle) in
+// between. All messages have the same length, in 32-bit words of device memory;
+// with Wire::kBf16 the words are floats and are sent rounded. A note, one
+// number, precedes each message and tells the receiver that its sender has got
+// there.
 class NeighbourExchange {
  public:
-  // `outgoing` must be there as long as the exchange. Up to `slots` messages
-  // arrive in a round. `notes`: what the notes count as.
+  // `outgoing` must outlive the exchange. Up to `slots` messages arrive per
+  // round. `notes`: the traffic kind of the notes.
   NeighbourExchange(const SchemeParts& parts,
                     std::span<float> outgoing,
                     int slots,
                     Wire wire,
                     Traffic notes = Traffic::kControl);
 
-  // `outgoing`, as the work given to the context's stream so far leaves it,
-  // goes to each of `to`; the message of from[i] comes to slot i. `outgoing`
-  // may not change, and slots not be read, until finish() or settle().
+  // Sends `outgoing`, as left by the work submitted to the context's stream so
+  // far, to each of `to`; the message of from[i] arrives in slot i. Until
+  // finish() or settle(), `outgoing` must not change and slots must not be
+  // read.
   void start(std::span<const int> to,
              std::span<const int> from,
              double note = 0);
 
-  // Work given to the context's stream from here on finds the messages. Tells
-  // where the round's time went. Without a round: nothing.
+  // Makes work submitted to the context's stream from here on see the messages,
+  // and returns where the round's time went. No-op without a round.
   SyncTimes finish();
 
   // At a boundary: the messages are there, as after finish(). In virtual time
   // the worker has not waited for them: finish(), which must come before the
-  // next start(), takes the time that is left.
+  // next start(), accounts for the remaining time.
   void settle();
   bool is_under_way() const { return state_ == State::kUnderWay; }
 
   std::span<const float> incoming(int slot) const;
   double note(int slot) const { return notes_[slot]; }
-  // `outgoing` as its receivers have it. With fp32 that range itself.
+  // Returns `outgoing` as its receivers see it. With fp32, the range itself.
   std::span<const float> sent() const;
 
-  // Settled: what is left of the time.
+  // Settled: the remaining time.
   void visit_state(StateVisitor& visitor);
 
  private:
@@ -61,7 +62,7 @@ class NeighbourExchange {
 
   SchemeParts parts_;
   std::span<float> outgoing_;
-  const int64_t elems_, stride_;  // of a message; from slot to slot
+  const int64_t elems_, stride_;  // of a message; between slots
   const int slots_;
   const Wire wire_;
   const Traffic note_kind_;
@@ -70,7 +71,7 @@ class NeighbourExchange {
   std::vector<uint16_t> packed_out_, packed_in_;  // bf16
   std::unique_ptr<Event> ready_;
 
-  // Of the round; written by the task, read after it was joined.
+  // For the round; written by the task, read after it was joined.
   State state_ = State::kNone;
   std::vector<int> to_, from_;
   double own_note_ = 0;

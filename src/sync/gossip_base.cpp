@@ -9,7 +9,7 @@
 namespace syncopate {
 namespace {
 
-// Agreement on stops must not bind workers more closely than the graph does.
+// Agreeing on stops must not couple workers more tightly than the graph does.
 constexpr int64_t kPeriod = 8;
 
 std::span<const uint32_t> as_words(std::span<const float> values) {
@@ -149,9 +149,9 @@ std::string compression_obstacle(const SchemeRequest& request) {
   return topology_obstacle(request);
 }
 
-// Unbiased random_k has an error of (d / k - 1) |x|^2: a contraction where
-// more than half of each tensor is kept. Unbiased qsgd with few levels is none
-// either, but the published experiments run it, with a small gamma.
+// Unbiased random_k has an error of (d / k - 1) |x|^2: a contraction if more
+// than half of each tensor is kept. Unbiased qsgd with few levels is not one
+// either, but the published experiments run it with a small gamma.
 std::string contraction_obstacle(const SchemeRequest& request,
                                  const std::string& scheme) {
   const std::string other = compression_obstacle(request);

@@ -1,5 +1,5 @@
-// What gossip schemes share: neighbours with their weights, rounds of
-// compressed messages, and what a topology or a compressor refuses.
+// Base of gossip schemes: neighbours with their weights, rounds of compressed
+// messages, and checks of topology and compressor.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace syncopate {
 
-// y = own * y + terms, as many as there are, in their order.
+// y = own * y + terms, added in their order.
 void add_terms(Context& context,
                std::span<float> y,
                float own,
@@ -24,7 +24,7 @@ class GossipBase : public SchemeBase {
  protected:
   explicit GossipBase(const SchemeParts& parts);
 
-  // d: what the optimizer makes of the own gradient, in the gradient's place.
+  // Returns d, the optimizer's direction, computed in place of the gradient.
   std::span<float> direction(const Plan& plan);
   int degree() const { return static_cast<int>(neighbours_.size()); }
 
@@ -33,9 +33,9 @@ class GossipBase : public SchemeBase {
   std::vector<int> neighbour_ranks_;
 };
 
-// A round sends q_i = Q(x) to all neighbours and takes in the q_j of all. It
-// may go on under the next step; at a boundary what is under way is taken in,
-// as the next receive() would have it.
+// A round sends q_i = Q(x) to all neighbours and receives all their q_j. It may
+// overlap the next step; at a boundary a round in flight is taken in exactly as
+// the next receive() would do.
 class CompressedGossip : public GossipBase {
  public:
   void enter() override { round_ = 0; }
@@ -47,14 +47,14 @@ class CompressedGossip : public GossipBase {
 
   // Starts round `round()`, from 1.
   void send(std::span<const float> x);
-  // Waits for the round under way, if there is one: take_in() has run.
+  // Waits for the round in flight, if any, and runs take_in().
   void receive();
   virtual void take_in() = 0;
 
-  // y = a * y + b * q, of the own message and of a neighbour's.
+  // y = a * y + b * q, with q from this worker's or a neighbour's message.
   void blend_own(std::span<float> y, double a, double b);
   void blend(std::span<float> y, int slot, double a, double b);
-  // y = b * q, likewise. Whoever decodes a message has the same bits.
+  // y = b * q, likewise. All workers that decode a message get the same bits.
   void decode_own(std::span<float> y, double b);
   void decode(std::span<float> y, int slot, double b);
   int64_t round() const { return round_; }
@@ -69,8 +69,8 @@ class CompressedGossip : public GossipBase {
   int64_t round_ = 0;
 };
 
-// For SchemeInfo::obstacle: of the topology; of a compressor besides; and of
-// error feedback, which needs it to be a contraction, for the scheme named.
+// For SchemeInfo::obstacle: checks the topology; the compressor too; and, for
+// the named scheme, that error feedback gets the contraction it needs.
 std::string topology_obstacle(const SchemeRequest& request);
 std::string compression_obstacle(const SchemeRequest& request);
 std::string contraction_obstacle(const SchemeRequest& request,

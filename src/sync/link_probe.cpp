@@ -11,7 +11,7 @@
 namespace syncopate {
 namespace {
 
-constexpr int64_t kEnd = -1;  // else which of the sender's words it is
+constexpr int64_t kEnd = -1;  // otherwise the index of the sender's word
 
 }  // namespace
 
@@ -23,7 +23,7 @@ LinkProbe::LinkProbe(Endpoint& endpoint, std::vector<int> members)
   position_ = static_cast<int>(mine - members_.begin());
 }
 
-// Ends once every member has said that it sends no more.
+// Ends once every member has announced that it sends no more.
 void LinkProbe::serve(Endpoint& endpoint) const {
   for (size_t num_ended = 0; num_ended < members_.size();) {
     const Message message = endpoint.recv_any({tags::kProbe, tags::kProbe});
@@ -51,7 +51,8 @@ void LinkProbe::begin(const Segment& segment) {
 void LinkProbe::send() {
   for (int i = 0; i < num_sent_; ++i)
     if (!endpoint_.done(words_[i].task)) return;
-  round_trip_s();  // what came too late to be asked for counts with the next
+  round_trip_s();  // answers that came too late to be asked for count for the
+                   // next
   for (int i = 0; i < num_sent_; ++i) endpoint_.join(words_[i].task);
   const auto others = static_cast<int>(members_.size()) - 1;
   num_sent_ = std::min(kPeers, others);

@@ -1,8 +1,8 @@
-// How late a worker's messages come to others. After a step's gradients were
-// handed to the transport, a worker sends a word to some others and times
-// their answers, behind the messages that its link still has to carry. A slow
-// link of its own delays every answer, a slow link elsewhere only some: the
-// fastest answer is the worker's own lateness.
+// Measures how late a worker's messages arrive at others. After handing a
+// step's gradients to the transport, a worker sends a word to some peers and
+// times their answers, behind the messages still queued on its link. If its own
+// link is slow, every answer is late; a slow link elsewhere delays only some:
+// the fastest answer gives the worker's own lateness.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,15 +16,16 @@ namespace syncopate {
 
 class LinkProbe {
  public:
-  // Among `members`, which hold this worker; all of them make these calls.
+  // Among `members`, which include this worker; all of them make these calls.
   LinkProbe(Endpoint& endpoint, std::vector<int> members);
 
   void begin(const Segment& segment);  // answers the others from here on
-  // Sends a word to the next peers in turn; nothing waits. Skipped while the
-  // words before have not all been answered.
+  // Sends a word to the next peers in turn without waiting. Skipped while
+  // earlier words are unanswered.
   void send();
-  // The fastest answer to the last words. While there is none: the one before,
-  // or the time since then if that is longer. nullopt: none in this segment.
+  // Returns the fastest answer to the last words. Until there is one: the
+  // previous value, or the time since sending if that is longer. nullopt: none
+  // in this segment.
   std::optional<double> round_trip_s();
   // Waits for all answers and leaves nothing in flight.
   void quiesce();
@@ -40,9 +41,9 @@ class LinkProbe {
   Endpoint& endpoint_;
   std::vector<int> members_;
   int position_;
-  int64_t round_ = 0;  // of the segment
+  int64_t round_ = 0;  // within the segment
   std::array<Word, kPeers> words_;
-  int num_sent_ = 0;  // of the last round
+  int num_sent_ = 0;  // in the last round
   Time round_began_ = 0;
   std::optional<double> last_s_;
   Task service_;

@@ -33,7 +33,7 @@ Plan LocalSgd::next(const Word& mine) {
 
 void LocalSgd::gradient_ready(const Bucket& bucket) {
   if (!is_together_ || size() == 1) return;
-  // The mean is by samples, and the gradient the own batch's mean.
+  // The mean is by samples, but the gradient is the mean of the local batch.
   const DeviceVector<float>& gradients = replica().gradients;
   if (parts_.batch_weight != 1)
     scale(context(), gradients.span().subspan(bucket.offset, bucket.elems),
@@ -115,7 +115,7 @@ std::unique_ptr<Scheme> make_local_sgd(const SchemeParts& parts) {
 std::string local_sgd_obstacle(const SchemeRequest& request) {
   if (request.sync.local_sgd.steps < 1)
     return "local_sgd.steps: no local steps, expected 1 or more";
-  // The mean of a few steps changes parameters by less than bf16 resolves.
+  // Averaging a few steps changes parameters by less than bf16 resolves.
   if (request.sync.wire != "fp32")
     return "sync.wire: " + request.sync.wire +
            " would round parameters away, expected fp32 with local_sgd";

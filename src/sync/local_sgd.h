@@ -1,16 +1,16 @@
-// Local SGD: H steps of each worker's own, then a mean.
+// Local SGD: H local steps on each worker, then a mean.
 //
 //   x_i <- optimizer_i(x_i, g_i)                 H times, own optimizer state
 //   average:   x_i <- mean of x                  (Stich 2019)
-//   momentum:  d = x_start - mean of x           x_start: of the round
+//   momentum:  d = x_start - mean of x           x_start: at the round's start
 //              v <- mu v + d
 //              x_i <- x_start - eta v            or Nesterov: eta (d + mu v)
 //
 // The second is the outer optimizer of DiLoCo (Douillard et al. 2023, algorithm
-// 1) and, without Nesterov, SlowMo (Wang et al. 2020) at a constant rate of the
-// local steps. Before local_sgd.start gradients are averaged at each step
-// (post-local SGD, Lin et al. 2020). BatchNorm's running statistics are
-// averaged whenever the workers are, or stay each worker's own.
+// 1) and, without Nesterov, SlowMo (Wang et al. 2020) with a constant local
+// rate. Before local_sgd.start, gradients are averaged at each step (post-local
+// SGD, Lin et al. 2020). BatchNorm's running statistics are averaged together
+// with the workers, or stay local.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,9 +34,9 @@ class LocalSgd final : public SchemeBase {
 
   LocalSgdOptions options_;
   bool averages_batchnorm_, has_outer_;
-  bool is_together_ = false;    // this step averages gradients
-  int64_t steps_in_round_ = 0;  // taken; a boundary may fall into a round
-  DeviceVector<float> start_, velocity_;  // of the outer optimizer, if any
+  bool is_together_ = false;              // this step averages gradients
+  int64_t steps_in_round_ = 0;            // a boundary may fall within a round
+  DeviceVector<float> start_, velocity_;  // for the outer optimizer, if any
 };
 
 std::unique_ptr<Scheme> make_local_sgd(const SchemeParts& parts);

@@ -1,5 +1,5 @@
-// What the input says about keeping workers in step: [sync] and a section for
-// each scheme that has keys of its own.
+// Options of synchronization: [sync], and a section for each scheme that has
+// its own keys.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,26 +19,26 @@ struct BspOptions {
 };
 
 struct DsSyncOptions {
-  std::vector<double> radices;  // digits of a rank, their product N; empty:
+  std::vector<double> radices;  // digits of a rank with product N; empty: auto
                                 // auto
   int64_t group = 0;            // N without equal digits: group size; 0: none
   std::string place = "before_forward";  // before_forward | after_update
   std::string batchnorm = "averaged";    // averaged | local
   std::string restart = "epoch";         // epoch | never: when phase 0 returns
-  bool final_average = false;            // of all workers, at the end
+  bool final_average = false;            // over all workers, at the end
 };
 
-// asp and ssp.
+// Shared by asp and ssp.
 struct AspOptions {
-  int64_t servers = 0;                // shards; 0: one a worker
+  int64_t servers = 0;                // shards; 0: one per worker
   std::string compensation = "none";  // none | per_worker | per_key (DC-ASGD)
-  double lambda = 0.04;               // of the compensation
+  double lambda = 0.04;               // strength of the compensation
   std::string batchnorm = "local";    // running statistics: local | shared
-  bool record = false;                // write order.h5 of arrivals
-  std::string replay;                 // such a file; empty: as they come
+  bool record = false;                // write arrivals to order.h5
+  std::string replay;                 // such a file; empty: none
 };
 struct SspOptions {
-  int64_t bound = 3;  // clocks that a worker may be ahead of the slowest
+  int64_t bound = 3;  // clocks a worker may be ahead of the slowest
 };
 
 struct LocalSgdOptions {
@@ -52,12 +52,12 @@ struct LocalSgdOptions {
 
 struct EasgdOptions {
   int64_t steps = 4;  // H: local steps between exchanges
-  double beta = 0.9;  // of the centre; workers are drawn by beta / N
+  double beta = 0.9;  // rate of the centre; workers move by beta / N
 };
 
 struct SyncSwitchOptions {
   std::vector<std::string> order;   // schemes by phase; "1" bsp, "0" asp
-  std::vector<double> fractions;    // of the run's work, by phase; sum 1
+  std::vector<double> fractions;    // of the run's work, per phase; sum 1
   std::vector<double> train_steps;  // or cumulative converted steps (spec 2.1)
   std::vector<std::string> overrides;  // "2:optimizer.lr=0.05"
   std::string lr_rule = "linear";      // linear | none
@@ -65,13 +65,13 @@ struct SyncSwitchOptions {
                                        // ramp_doubling
   Length momentum_ramp{};
   std::string policy = "fixed";  // fixed | greedy | elastic
-  int64_t window = 8;            // steps over which throughput is measured
+  int64_t window = 8;            // steps per throughput measurement
   double threshold = 1;          // standard deviations below the mean
-  double min_slowdown = 0.1;     // share of the mean, below it
-  int64_t consecutive = 5;       // detections in a row
+  double min_slowdown = 0.1;     // as a fraction of the mean
+  int64_t consecutive = 5;       // consecutive detections
   std::string plateau = "none";  // none | eval_loss | eval_metric
   int64_t patience = 5;          // evaluations without an improvement
-  double min_change = 0;         // what counts as one
+  double min_change = 0;         // smallest change that counts as one
 };
 
 struct ChocoOptions {
@@ -79,10 +79,10 @@ struct ChocoOptions {
 };
 
 struct DgcOptions {
-  std::vector<double> warmup_ratios;  // dropped shares, equally long each
-  Length warmup{};  // of all warmup_ratios together; 0: an epoch each
+  std::vector<double> warmup_ratios;  // fractions dropped, equally long each
+  Length warmup{};  // all warmup_ratios together; 0: one epoch each
   bool mask_momentum = true;
-  double clip = 0;  // of each tensor of a worker, times 1/sqrt(N); 0: none
+  double clip = 0;  // per tensor and worker, times 1/sqrt(N); 0: none
 };
 
 struct PowerSgdOptions {
@@ -93,7 +93,7 @@ struct PowerSgdOptions {
 struct EsyncOptions {
   double global_lr = 1;
   double epsilon_s = 0;  // seconds
-  // Times the worker's own step, or auto; both are added.
+  // In units of the worker's own step time, or auto; added to epsilon_s.
   std::string epsilon_steps = "auto";
   std::string query = "blocking";      // blocking | non_blocking
   std::string batchnorm = "averaged";  // averaged | local
@@ -104,8 +104,8 @@ struct SyncOptions {
   std::string transport = "auto";   // between GPUs: auto | mpi | nccl
   std::string collective = "ring";  // of collective_table()
   std::string wire = "fp32";        // fp32 | bf16
-  double bucket_mb = 0;             // gradients travel in such ranges; 0: auto
-  std::string tables = "rows";      // of embeddings, under bsp: rows | dense
+  double bucket_mb = 0;             // size of gradient messages; 0: auto
+  std::string tables = "rows";      // embedding tables under bsp: rows | dense
   BspOptions bsp;
   DsSyncOptions ds_sync;
   AspOptions asp;

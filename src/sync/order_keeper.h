@@ -1,5 +1,5 @@
-// asp.record and asp.replay: notes in which order tickets and pushes arrive,
-// and holds early ones back where another run's order is to be kept.
+// asp.record and asp.replay: records the order in which tickets and pushes
+// arrive, and holds back early ones to reproduce another run's order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,29 +12,29 @@ namespace syncopate {
 
 class OrderKeeper {
  public:
-  // `bound` as for Tickets. Reads the file to be replayed.
+  // `bound` as for Tickets. Reads the file to replay.
   OrderKeeper(const SchemeParts& parts, int num_shards, int64_t bound);
   OrderKeeper(const OrderKeeper&) = delete;
 
-  // `shard`: the own one, or null. Both are as long as this.
+  // `shard`: the local one, or null. Both must outlive this object's use.
   void attach(Tickets& tickets, ParameterShard* shard);
-  // A segment that ends elsewhere than a recorded one is Error(kBadInput): a
-  // push would wait for one that comes after the boundary.
+  // Error(kBadInput) if a segment ends elsewhere than a recorded one: a push
+  // would wait for one that comes only after the boundary.
   void check_boundary(const Segment& segment) const;
   void note_boundary(int64_t worker_steps);
   void visit_state(StateVisitor& visitor);
-  // What was recorded, by all workers, to order.h5. Collective.
+  // Writes what all workers recorded to order.h5. Collective.
   void write();
 
  private:
   SchemeParts parts_;
   OrderShape shape_;
-  // Tickets on rank 0; updates of the own shard alone.
+  // Tickets on rank 0; updates of the local shard only.
   ArrivalOrder recorded_;
   std::optional<ArrivalOrder> replayed_;
 };
 
-// Of asp and ssp.
+// For asp and ssp.
 std::string server_obstacle(const SchemeRequest& request, int64_t bound);
 
 }  // namespace syncopate

@@ -69,7 +69,7 @@ void Lockstep::quiesce() {
 namespace {
 
 struct Wish {
-  int64_t taken;  // steps of this segment so far
+  int64_t taken;  // steps handed out in this segment
   int64_t ends;   // 1: the segment is to end
   double step_s;
 };
@@ -119,7 +119,7 @@ Turn Tickets::next(const Word& mine) {
   return {.stop = false, .step = steps_++, .worker_steps = ticket};
 }
 
-// Ends once every worker was told that the segment is over.
+// Ends once every worker has been told that the segment is over.
 void Tickets::serve(Endpoint& endpoint) {
   const int workers = endpoint.size();
   int64_t ticket = segment_.from;

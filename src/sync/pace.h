@@ -1,9 +1,8 @@
-// Who may take the next step: all alike, or whoever is ready.
+// Decides who may take the next step: all in lockstep, or whoever is ready.
 //
-// Work is handed out in segments, from one boundary (evaluation, checkpoint,
-// end) to the next, counted in worker_steps, so that a run's work does not
-// depend on its scheme. A worker for which there is no step left waits at the
-// boundary.
+// Work is handed out in segments from one boundary (evaluation, checkpoint,
+// end) to the next, counted in worker_steps, so a run's amount of work does not
+// depend on its scheme. A worker without a step left waits at the boundary.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,14 +16,15 @@ namespace syncopate {
 
 struct Segment {
   int64_t from = 0, until = 0;  // worker_steps
-  Time earliest = 0;            // the first worker's clock: services begin here
+  Time earliest = 0;            // the first worker's clock, where services
+                                // begin
 };
 
-// What a worker tells the others with its wish for another step.
+// What a worker tells the others when it requests another step.
 struct Word {
-  int stop = 0;  // above 0: a signal or the time asks for an end
+  int stop = 0;  // above 0: a signal or time limit asks to stop
   bool has_diverged = false;
-  double step_s = 0;  // of its last step, computing only
+  double step_s = 0;  // duration of its last step, computing only
 };
 
 struct Turn {
@@ -39,7 +39,7 @@ class Pace {
   virtual void begin(const Segment& segment) = 0;
   virtual Turn next(const Word& mine) = 0;  // may wait
   virtual void quiesce() = 0;
-  // Steps of a worker until a stop that it has asked for takes effect.
+  // Steps of a worker until a stop that it requested takes effect.
   virtual int64_t stop_lag() const = 0;
   int64_t steps_done() const { return steps_; }
   void visit_state(StateVisitor& visitor);
@@ -48,14 +48,14 @@ class Pace {
   int64_t steps_ = 0;
 };
 
-// Every member of the group takes the same number of steps. What its members
-// have to say is agreed beside the computation, `period` steps at a time: a
-// stop takes effect up to 2 * period steps after it was asked for, and no
-// member gets further than that ahead of another. Schemes that wait for
-// everybody at each step have period 1; others a period beyond what their own
-// waiting allows, so that agreeing slows nobody. With `steppers`, only so many
-// members take steps and the others follow: they agree to every step and call
-// next() as often, so that they know at once where the run stands.
+// Every member of the group takes the same number of steps. Their words are
+// agreed concurrently with the computation, `period` steps at a time: a stop
+// takes effect up to 2 * period steps after it was requested, and no member
+// gets further than that ahead of another. Schemes that wait for all workers at
+// each step use period 1; others a period beyond what their own waiting allows,
+// so that agreeing slows nobody down. With `steppers`, only that many members
+// take steps and the others follow: they take part in agreeing on every step
+// and call next() as often, so they always know where the run stands.
 class Lockstep final : public Pace {
  public:
   Lockstep(Endpoint& endpoint, Group group, int64_t period, int steppers = 0);
@@ -64,7 +64,7 @@ class Lockstep final : public Pace {
   void quiesce() override;
   int64_t stop_lag() const override { return 2 * period_; }
 
-  // By world rank, as last agreed; 0 where nothing is known.
+  // By world rank, as last agreed; 0 if unknown.
   std::span<const double> step_seconds() const { return step_seconds_; }
 
  private:
@@ -72,26 +72,26 @@ class Lockstep final : public Pace {
   Group group_;
   int64_t period_, steppers_;
   Segment segment_;
-  int64_t taken_ = 0, steps_in_segment_ = 0;  // of the segment
+  int64_t taken_ = 0, steps_in_segment_ = 0;  // in the segment
   std::vector<double> said_;                  // in flight while agreement_ is
   Task agreement_;
   std::vector<double> step_seconds_;
 };
 
-// Steps are numbered, and go to whoever asks first: a service on rank 0. With
-// a bound, none to a worker that has taken `bound` steps more than the one
-// with the fewest, of this segment.
+// Numbered steps go to whoever asks first, from a service on rank 0. With a
+// bound, a worker that has taken `bound` steps more in this segment than the
+// one with the fewest gets none.
 class Tickets final : public Pace {
  public:
   static constexpr int64_t kNoBound = -1;
   explicit Tickets(Endpoint& endpoint, int64_t bound = kNoBound);
 
-  // Rank 0: told of each request (rank, seconds of that worker's last step);
+  // Rank 0: called on each request (rank, seconds of that worker's last step);
   // true closes the segment.
   using EndsEarly = std::function<bool(int rank, double step_s)>;
   void watch(EndsEarly ends_early) { ends_early_ = std::move(ends_early); }
-  // Rank 0: the ranks that got steps, appended in order; and steps only in
-  // the order of `replay`, which must be there as long as this.
+  // Rank 0: record appends the ranks that got steps, in order; replay hands out
+  // steps only in the given order, which must outlive this object.
   void record(std::vector<int64_t>* grants) { record_ = grants; }
   void replay(const std::vector<int64_t>* grants) { replay_ = grants; }
 
@@ -109,7 +109,7 @@ class Tickets final : public Pace {
   std::vector<int64_t>* record_ = nullptr;
   const std::vector<int64_t>* replay_ = nullptr;
   Segment segment_;
-  int64_t taken_ = 0;  // of the segment
+  int64_t taken_ = 0;  // in the segment
   bool is_open_ = false, is_over_ = false;
   Task service_;  // rank 0
 };

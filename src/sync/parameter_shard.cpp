@@ -102,7 +102,7 @@ void ParameterShard::serve(Endpoint& endpoint, int rank) {
 void ParameterShard::settle(Endpoint& endpoint) {
   const int workers = static_cast<int>(lanes_.size());
   for (bool has_moved = true; has_moved;) {
-    // A pull shows no update that came after it was allowed.
+    // A pull must not include an update made after it was allowed.
     for (int rank = 0; rank < workers; ++rank)
       if (lanes_[rank].state == Lane::State::kPulls && may_pull(lanes_[rank]))
         answer(endpoint, rank);

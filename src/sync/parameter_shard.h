@@ -1,8 +1,8 @@
-// A slice of the parameters and its optimizer, in host memory, which all
-// workers push gradients to and pull values from: what a parameter server is
-// made of.
+// A slice of the parameters and its optimizer, in host memory, to which all
+// workers push gradients and from which they pull values: the building block of
+// a parameter server.
 //
-// Of a push by worker i, with the rate and momentum of its step:
+// For a push by worker i, with the rate and momentum of its step:
 //
 //   g <- g + lambda g * g * (x - b)      asp.compensation
 //   x <- optimizer(x, g)                 one momentum, shared by all workers
@@ -12,20 +12,19 @@
 // algorithm 2), or x before the last update, whoever made it (per_key: MXNet's
 // DCASGD).
 //
-// With asp.batchnorm = shared, a slice of BatchNorm's running statistics too.
-// Worker i's forward pass made u of the statistics p that it pulled last:
+// With asp.batchnorm = shared, also a slice of BatchNorm's running statistics.
+// Worker i's forward pass turned the statistics p of its last pull into u:
 //
 //   s <- s + (u - p), computed as u + (s - p)
 //   answer s, with x
 //
-// as the moving averages of TensorFlow's parameter servers are changed. Where
-// nobody else pushed in between, s = p, so that one worker's statistics are
-// those of sequential training to the bit. Statistics travel in fp32 whatever
-// sync.wire says.
+// as TensorFlow's parameter servers update moving averages. If nobody else
+// pushed in between, s = p, so one worker's statistics are bitwise those of
+// sequential training. Statistics are sent in fp32 regardless of sync.wire.
 //
-// One service a worker: what it says next comes after its last answer, so its
-// gradient and its answer share memory (of a slice a worker), and no worker's
-// slow message holds up another's.
+// There is one service per worker: a worker's next message comes after its last
+// answer, so its gradient and its answer share memory (one slice per worker),
+// and no worker's slow message delays another's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -42,9 +41,9 @@ struct Slice {
   int64_t offset = 0, elems = 0;
 };
 
-// Travels before a slice's gradient (tags::kServer; the gradient + 1, its
-// statistics, if it has any, + 2), and before a slice's values
-// (tags::kServerAnswer; the values + 1, the statistics + 2).
+// Precedes a slice's gradient (tags::kServer; the gradient uses + 1, its
+// statistics, if any, + 2) and a slice's values (tags::kServerAnswer; the
+// values use + 1, the statistics + 2).
 struct PushHeader {
   int64_t is_at_boundary = 0;  // 1: nothing follows, now or before begin()
   double rate = 0, momentum = 0;
@@ -56,8 +55,7 @@ struct PullHeader {
 
 class ParameterShard {
  public:
-  // Slices of the model's parameters and, where they are shared, of its
-  // statistics.
+  // Slices of the model's parameters and, if shared, of its statistics.
   ParameterShard(const SchemeParts& parts,
                  const Slice& parameters,
                  const Slice& statistics,
@@ -70,41 +68,41 @@ class ParameterShard {
   std::span<const float> statistics() const { return statistics_; }
   Optimizer& optimizer() { return *optimizer_; }
   int64_t num_updates() const { return num_updates_; }
-  // Pushes are noted in `order`; pushes are applied in that of `replay` only.
-  // Both as long as this.
+  // record notes pushes in `order`; replay applies pushes only in the given
+  // order. Both must outlive their use.
   void record(std::vector<int64_t>* order) { record_ = order; }
   void replay(const std::vector<int64_t>* order) { replay_ = order; }
   void visit_state(StateVisitor& visitor);
 
-  // A new model: as if this were its state ever since.
+  // Adopts a new model, as if it had always been the state.
   void enter(std::span<const float> parameters);
   // All workers hold `parameters` and `statistics` (these slices of them);
-  // serves.
+  // starts serving.
   void begin(Endpoint& endpoint,
              const Segment& segment,
              std::span<const float> parameters,
              std::span<const float> statistics);
-  // Once all workers are at the boundary.
+  // Call once all workers are at the boundary.
   void end(Endpoint& endpoint);
 
  private:
-  struct Lane {  // what is known of a worker
+  struct Lane {  // per-worker state
     enum class State : uint8_t { kComputes, kPushed, kPulls, kAtBoundary };
     State state = State::kComputes;
     int64_t clock = 0;        // updates of this segment
-    int64_t num_updates = 0;  // of all, at its last pull
+    int64_t num_updates = 0;  // in total, at its last pull
     Time applied_at = 0;
     PushHeader push;
     PullHeader pull;
     Buffer travels;                        // gradient or values, as on the wire
     std::vector<float> backup;             // per_worker
-    std::vector<float> statistics;         // as they travel
-    std::vector<float> pulled_statistics;  // as they were answered last
+    std::vector<float> statistics;         // in their wire format
+    std::vector<float> pulled_statistics;  // as last answered
     Request sends[3];
   };
   void serve(Endpoint& endpoint, int rank);
-  // Applies and answers what can be. Does not wait: services take turns at
-  // waits only.
+  // Applies and answers what it can. Does not block: services switch only at
+  // waits.
   void settle(Endpoint& endpoint);
   bool may_apply(int rank) const;
   bool may_pull(const Lane& lane) const;
@@ -116,12 +114,12 @@ class ParameterShard {
   Wire wire_;
   Compensation compensation_;
   float lambda_;
-  // Of its own: a service runs beside its worker.
+  // Not shared: a service runs concurrently with its worker.
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   Context context_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::vector<float> x_, gradient_;  // gradient_: where it travels as bf16
+  std::vector<float> x_, gradient_;  // gradient_: if sent as bf16
   std::vector<float> previous_;      // per_key
   std::vector<float> statistics_;
   int64_t num_updates_ = 0;

@@ -45,7 +45,7 @@ std::string fractions_mistake(const SyncSwitchOptions& options,
         "phase of sync_switch.order",
         fractions.size(), phases);
   const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
-  // What is left of 1 after a few additions of decimal fractions.
+  // Rounding error of a few additions of decimal fractions.
   if (std::abs(sum - 1) > 1e-9)
     return fmt::format("sync_switch.fractions: their sum is {}, expected 1",
                        sum);

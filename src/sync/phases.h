@@ -1,5 +1,5 @@
-// Sync-Switch's arithmetic: how much work each phase has, and what becomes of
-// the momentum after a switch. Pure functions. (Spec 2.1.)
+// Sync-Switch's arithmetic: the work of each phase, and the momentum after a
+// switch. Pure functions. (Spec 2.1.)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,31 +11,31 @@
 
 namespace syncopate {
 
-// A step of all workers together is N mini-batches, and counts as one of
-// train_steps; where each worker goes at its own speed (asp), a worker's step
-// is one mini-batch and counts as one.
+// Whether workers step together: such a step is N mini-batches and counts as
+// one of train_steps. If each worker goes at its own speed (asp), a worker's
+// step is one mini-batch and counts as one.
 bool steps_together(const std::string& scheme);
 
-// Worker_steps of each phase; their sum is workers * total_steps. By fractions,
-// each phase ends after a whole number of steps of all workers:
+// Returns the worker_steps of each phase; their sum is workers * total_steps.
+// By fractions, each phase ends after a whole number of steps of all workers:
 //   E_i = N round((f_0 + ... + f_i) S / N)
 // By train_steps T (cumulative, as the published --train-steps):
 //   L_i = (T_i - T_(i-1)) (N where steps are taken together, else 1)
-// A single phase needs neither; with sync_switch.plateau and neither, the first
-// phase has all of the work, until it hands over what is left. For options
-// without mistakes.
+// A single phase needs neither. With sync_switch.plateau and neither, the first
+// phase has all of the work until it passes the rest on. Requires valid
+// options.
 std::vector<int64_t> phase_lengths(const SyncSwitchOptions& options,
                                    int workers,
                                    int64_t total_steps);
 
-// What is wrong with order, fractions, train_steps, policy and momentum_ramp,
-// "KEY: WHAT, expected WHAT"; empty: nothing.
+// Checks order, fractions, train_steps, policy and momentum_ramp; returns "KEY:
+// WHAT, expected WHAT" or an empty string.
 std::string phases_mistake(const SyncSwitchOptions& options,
                            int workers,
                            int64_t total_steps);
 
-// What the momentum is multiplied by, `steps` (worker_steps / N) after a switch
-// to a scheme that applies single gradients, for a ramp of that many steps:
+// Returns the momentum's factor `steps` (worker_steps / N) after a switch to a
+// scheme that applies single gradients, for a ramp of that many steps:
 //   keep            1         (the published choice)
 //   zero            0
 //   scaled          1/N

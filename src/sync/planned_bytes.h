@@ -1,4 +1,4 @@
-// How much a scheme sends, before anything runs: what `validate` prints.
+// Predicts a scheme's traffic before anything runs, as `validate` prints it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -87,9 +87,9 @@ Tensor PowerSgd::gradient_of(const Matrix& matrix) {
                      Shape{matrix.rows, matrix.cols});
 }
 
-// A column of Q that a gradient of low rank (zero at first, behind a layer that
-// starts at zero) has made zero would stay so: it goes on from random values,
-// too small to matter to any other.
+// A column of Q that a low-rank gradient has made zero (initially so behind a
+// layer that starts at zero) would stay zero: it is refilled with random
+// values, too small to affect any other column.
 void PowerSgd::prepare_q(int64_t step) {
   constexpr float kSpark = 1e-8f;
   if (is_warm_)

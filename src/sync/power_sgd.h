@@ -1,4 +1,4 @@
-// PowerSGD (Vogels et al. 2019, algorithms 1 and 2): gradients travel as
+// PowerSGD (Vogels et al. 2019, algorithms 1 and 2): gradients are sent as
 // products of thin matrices, found by one step of power iteration.
 //
 //   M_i = g_i + e_i                  (rows, cols), rows: the first dimension
@@ -9,11 +9,11 @@
 //   Q   = mean of Q_i                where the next step starts (warm start)
 //   x   <- optimizer(x, P Q^T)       momentum behind the mean
 //
-// Tensors that would not get smaller, rank (rows + cols) >= rows cols, vectors
-// among them, travel as they are beside P. Without warm start Q is drawn from
-// N(0, 1) at each step, the same on all workers. All parameters and optimizer
-// states stay equal to the bit; BatchNorm's running statistics are each
-// worker's own.
+// Tensors that would not shrink, rank (rows + cols) >= rows cols, vectors
+// included, are sent uncompressed beside P. Without warm start, Q is drawn from
+// N(0, 1) at each step, the same on all workers. Parameters and optimizer
+// states stay bitwise equal on all workers; BatchNorm's running statistics are
+// local.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,13 +21,13 @@
 
 namespace syncopate {
 
-// How the tensors of a model travel.
+// How the tensors of a model are sent.
 struct PowerSgdLayout {
   struct Matrix {
     int64_t offset, rows, cols;  // in the range of gradients
     int64_t p, q;                // offsets of P (rows, rank), Q^T (rank, cols)
   };
-  // Tensors that travel as they are, those side by side as one.
+  // Tensors sent uncompressed; adjacent ones are merged.
   struct Whole {
     int64_t offset, elems;  // in the range of gradients
     int64_t p;              // in the range of P
@@ -36,7 +36,7 @@ struct PowerSgdLayout {
 
   std::vector<Matrix> matrices;
   std::vector<Whole> wholes;
-  int64_t p_elems = 0, q_elems = 0;  // which travel
+  int64_t p_elems = 0, q_elems = 0;  // as sent
 };
 
 class PowerSgd final : public SchemeBase {
@@ -63,7 +63,7 @@ class PowerSgd final : public SchemeBase {
   DeviceVector<float> residual_;  // e, then M, then e
   DeviceVector<float> p_, q_;
   DeviceVector<float> transposed_;  // a Q (cols, rank)
-  DeviceVector<float> spark_;       // what keeps columns of Q alive
+  DeviceVector<float> spark_;       // keeps columns of Q from vanishing
 };
 
 std::unique_ptr<Scheme> make_power_sgd(const SchemeParts& parts);

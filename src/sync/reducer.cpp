@@ -15,11 +15,11 @@
 namespace syncopate {
 namespace {
 
-// Each range under way has memory of its own for what it receives, and workers
-// of one process all begin before any can end.
+// Each range in flight has its own receive memory, and workers of one process
+// all begin before any can end.
 constexpr size_t kAtOnce = 4;
 
-// Tasks beside the worker; what lies on a GPU goes through its mirror.
+// Runs tasks beside the worker; ranges on a GPU go through a mirror.
 class HostReducer final : public Reducer {
  public:
   explicit HostReducer(const SchemeParts& parts)
@@ -60,8 +60,8 @@ class HostReducer final : public Reducer {
           });
   }
 
-  // Tells the time spent waiting for others from the time that messages take:
-  // a barrier beside the ranges ends once all workers have their gradients.
+  // Separates waiting for peers from the time that messages take: a concurrent
+  // barrier ends once all workers have their gradients.
   void close() override {
     arrival_ = parts_.endpoint.start("arrival", [this](Endpoint& endpoint) {
       barrier(endpoint, group_, tags::kArrival);
@@ -72,11 +72,11 @@ class HostReducer final : public Reducer {
   SyncTimes finish() override {
     SyncTimes times;
     const Time entered = parts_.endpoint.now();
-    // The others were joined by tasks.
+    // Tasks joined the others.
     for (size_t i = in_flight_.size() - std::min(in_flight_.size(), kAtOnce);
          i < in_flight_.size(); ++i)
       parts_.endpoint.join(in_flight_[i]);
-    // A GPU may have been at work on the gradients still.
+    // A GPU may still have been computing the gradients.
     Time begin = entered;
     if (parts_.context.device().kind() == DeviceKind::kCuda)
       begin = std::max(entered, has_gradients_at_);
@@ -101,7 +101,7 @@ class HostReducer final : public Reducer {
   }
 
  private:
-  // A task that makes of a range on the host what `sum_up` makes of it.
+  // Starts a task that applies `sum_up` to a range on the host.
   template <typename SumUp>
   void begin(std::string name,
              std::span<float> range,
@@ -128,7 +128,7 @@ class HostReducer final : public Reducer {
         }));
   }
 
-  // The tensors of which `values`, the range from `offset`, is made.
+  // Returns the tensors in `values`, the range starting at `offset`.
   std::vector<RowTable> tables_in(int64_t offset,
                                   std::span<float> values) const {
     std::vector<RowTable> tables;
@@ -153,8 +153,8 @@ class HostReducer final : public Reducer {
     return *mirror;
   }
 
-  // How long communication was under way before `until`: tasks run at the
-  // same time, so it is the union of theirs.
+  // Returns how long communication was active before `until`: the union of the
+  // tasks' intervals, since they overlap.
   double busy_before(Time until) {
     const auto end = task_times_.begin() + std::ssize(in_flight_);
     std::sort(task_times_.begin(), end);
@@ -174,21 +174,21 @@ class HostReducer final : public Reducer {
   Group group_;
   CollectiveAlgorithm algorithm_;
   std::map<const float*, std::unique_ptr<Mirror>> mirrors_;
-  std::map<const float*, RowMemory> row_memory_;  // by where a range begins
+  std::map<const float*, RowMemory> row_memory_;  // by start of the range
   // By position in in_flight_: when the range was ready on the device.
   std::vector<std::unique_ptr<Event>> ready_;
   std::vector<Task> in_flight_;
   // Begin and end, by position in in_flight_; written by the tasks, read after
   // they were joined.
   std::vector<std::pair<Time, Time>> task_times_;
-  Time has_gradients_at_ = 0;  // the last range was there to be sent
+  Time has_gradients_at_ = 0;  // when the last range could be sent
   Task arrival_;
   Time all_arrived_at_ = 0;
 };
 
 // From device to device, in the order of the collectives' stream. The host
-// waits for what is a step old only: that there is a limit to waiting for a
-// peer, and that times are known, costs the device nothing.
+// waits only for the previous step: limiting the wait for peers and measuring
+// times cost the device nothing.
 class DeviceReducer final : public Reducer {
  public:
   explicit DeviceReducer(const SchemeParts& parts)
@@ -223,7 +223,7 @@ class DeviceReducer final : public Reducer {
     span.begin->record(collectives_.stream());
     collectives_.all_reduce_sum(travels, elems, wire, collectives_.world());
     span.end->record(collectives_.stream());
-    // A library's own messages cannot be counted: a ring's would be these.
+    // A library's own messages cannot be counted; these are a ring's.
     Endpoint& endpoint = parts_.endpoint;
     endpoint.traffic().is_modelled = true;
     endpoint.traffic().count(
@@ -233,7 +233,7 @@ class DeviceReducer final : public Reducer {
         2 * (endpoint.size() - 1));
   }
 
-  // Disjoint rows of every worker are nothing that a library sums.
+  // A library cannot sum different rows of each worker.
   void start_rows(std::string name,
                   std::span<float> range,
                   int64_t offset,
@@ -262,7 +262,7 @@ class DeviceReducer final : public Reducer {
  private:
   struct Span {
     std::unique_ptr<Event> ready, begin, end;
-    // Where it travels in bf16: that, and the values it comes from.
+    // If sent as bf16: the rounded values and their source.
     std::optional<std::pair<Tensor, Tensor>> rounded = {};
   };
   struct Step {
@@ -270,7 +270,7 @@ class DeviceReducer final : public Reducer {
     size_t used = 0;
   };
 
-  // bf16 values of a range lie at the same place in memory of their own.
+  // bf16 values of a range are at the same offset in memory of their own.
   Tensor rounded_of(std::span<float> range, int64_t offset, int64_t elems) {
     Buffer& memory = rounded_[range.data()];
     if (memory.data() == nullptr)
@@ -287,9 +287,9 @@ class DeviceReducer final : public Reducer {
     double busy = 0;
     for (size_t i = 0; i < step.used; ++i)
       busy += step.spans[i].end->seconds_since(*step.spans[i].begin);
-    // NCCL does not tell waiting for others from sending.
+    // NCCL does not separate waiting for peers from sending.
     times.wait_s = std::numeric_limits<double>::quiet_NaN();
-    // Backward's end is where the last range was ready.
+    // Backward ends when the last range is ready.
     times.exposed_s = std::max(0.0, last.end->seconds_since(*last.ready));
     times.overlapped_s = std::max(0.0, busy - times.exposed_s);
     step.used = 0;
@@ -299,7 +299,7 @@ class DeviceReducer final : public Reducer {
   SchemeParts parts_;
   DeviceCollectives& collectives_;
   std::map<const float*, Buffer> rounded_;
-  Step steps_[2];  // this one and the one before, in turn
+  Step steps_[2];  // this one and the previous one, alternating
   int now_ = 0;
 };
 

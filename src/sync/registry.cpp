@@ -25,7 +25,7 @@ namespace syncopate {
 
 namespace {
 
-// Everybody with everybody, and its relatives.
+// All workers average together, or in variations of that.
 std::vector<SchemeInfo> averaging_schemes() {
   return {
       {.keyword = "bsp",
@@ -98,7 +98,7 @@ std::vector<SchemeInfo> averaging_schemes() {
   };
 }
 
-// At one's own speed.
+// Each worker at its own speed.
 std::vector<SchemeInfo> free_schemes() {
   return {
       {.keyword = "asp",
@@ -142,7 +142,7 @@ std::vector<SchemeInfo> free_schemes() {
   };
 }
 
-// With neighbours.
+// Communication with neighbours only.
 std::vector<SchemeInfo> gossip_schemes() {
   return {
       {.keyword = "d_psgd",

@@ -37,7 +37,7 @@ SchemeBase::SchemeBase(const SchemeParts& parts,
 Plan SchemeBase::next(const Word& mine) {
   const Time begin = parts_.endpoint.now();
   const Turn turn = pace_->next(mine);
-  if (turn.stop) return {.stop = true};  // clocks are set back at a boundary
+  if (turn.stop) return {.stop = true};  // a boundary sets clocks back
   const Time waited_s = parts_.endpoint.now() - begin;
   times_.add({.exposed_s = waited_s, .wait_s = waited_s});
   return {.stop = false,
@@ -65,7 +65,7 @@ void SchemeBase::step_locally(const Plan& plan) {
                               .clip_factor = clip(1)});
 }
 
-// In pieces, so that copies from and to a device go on beside messages.
+// In pieces, so that device copies overlap with messages.
 void SchemeBase::average(const Group& group,
                          std::initializer_list<Averaged> ranges) {
   if (group.size() == 1) return;
@@ -96,7 +96,7 @@ void SchemeBase::leave() {
   if (owners_.optimizer != Owner::kWorker || !mine.optimizer) return;
   for (const std::span<float> state : mine.optimizer->state())
     average(world_, {{state}});
-  // Workers at their own speed have counted differently.
+  // Workers at their own speed have different counts.
   double steps = static_cast<double>(mine.optimizer->steps());
   agree(endpoint(), world_, std::span(&steps, 1), Combine::kSum,
         tags::kControl);

@@ -1,5 +1,5 @@
-// What most schemes have in common: a pace, an optimizer step on the own
-// replica, means over a group of workers, evaluation, checkpoints.
+// Base of most schemes: a pace, an optimizer step on the local replica, means
+// over a group of workers, evaluation, checkpoints.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace syncopate {
 
-// Who has a replica's parts at a boundary: kShared where they are equal on all
+// Who owns a replica's parts at a boundary: kShared if they are equal on all
 // workers.
 struct ReplicaOwners {
   Owner parameters = Owner::kWorker;
@@ -28,7 +28,7 @@ class SchemeBase : public Scheme {
   void evaluation_model(EvalModel which,
                         std::span<float> parameters,
                         std::span<float> buffers) override;
-  // The pace and the replica as its owners say.
+  // Visits the pace, and the replica by its owners.
   void visit_state(StateVisitor& visitor) override;
   int64_t steps_done() const override { return pace_->steps_done(); }
   int64_t stop_lag() const override { return pace_->stop_lag(); }
@@ -39,22 +39,22 @@ class SchemeBase : public Scheme {
              std::unique_ptr<Pace> pace,
              const ReplicaOwners& owners);
 
-  // A step of the optimizer on the own replica with the own gradient, clipped
+  // Applies the optimizer to the local replica with the local gradient, clipped
   // by optimizer.clip_norm.
   void step_locally(const Plan& plan);
-  // optimizer.clip_norm's factor for the gradients times `scale`, in device
-  // memory; null where there is no clipping.
+  // Returns optimizer.clip_norm's factor for the gradients times `scale`, in
+  // device memory; null without clipping.
   const float* clip(double scale);
 
-  // Each range becomes its mean over the group's workers; waits for them. The
-  // ranges must be there as long as the scheme. Members of a group call alike;
-  // disjoint groups at the same time.
+  // Replaces each range by its mean over the group's workers; waits for them.
+  // The ranges must outlive the scheme. Members of a group make equal calls;
+  // disjoint groups may do so concurrently.
   struct Averaged {
     std::span<float> range;
     Wire wire = Wire::kF32;  // bf16 is for gradients and differences
   };
   void average(const Group& group, std::initializer_list<Averaged> ranges);
-  // The time of `action`, in which the worker waits for others, is exposed
+  // Counts the time of `action`, which blocks on other workers, as exposed
   // communication.
   template <typename Action>
   void exposed(const Action& action) {
@@ -78,10 +78,10 @@ class SchemeBase : public Scheme {
 
  private:
   ReplicaOwners owners_;
-  DeviceVector<float> clip_factor_;  // one
+  DeviceVector<float> clip_factor_;  // (1)
 };
 
-// Every worker takes the same number of steps: `period` as for Lockstep.
+// Every worker takes the same number of steps; `period` as in Lockstep.
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period);
 
 }  // namespace syncopate

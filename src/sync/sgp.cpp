@@ -9,7 +9,7 @@
 namespace syncopate {
 namespace {
 
-// Agreement on stops must not bind workers more closely than peers do.
+// Agreeing on stops must not couple workers more tightly than peers do.
 constexpr int64_t kPeriod = 8;
 
 // 2^(round mod ceil(log2 workers))
@@ -42,7 +42,7 @@ void Sgp::update(const Plan& plan) {
   const int hop = distance(round_++, size());
   const int to = (rank() + hop) % size();
   const int from = (rank() + size() - hop) % size();
-  // Half of the numerator w z - eta d stays, the other half travels.
+  // Half of the numerator w z - eta d stays, the other half is sent.
   combine(context(), x,
           {{static_cast<float>(weight_ / 2), x},
            {static_cast<float>(-plan.rate / 2), d}});

@@ -1,16 +1,16 @@
 // Stochastic gradient push (Assran et al. 2019, algorithm 1) over a directed
-// exponential graph with one peer a step: in step t a worker sends to the one
-// 2^(t mod ceil(log2 N)) places on.
+// exponential graph with one peer per step: in step t a worker sends to the one
+// 2^(t mod ceil(log2 N)) ranks ahead.
 //
 //   x_i <- x_i - eta d(z_i)
 //   x_i <- x_i / 2 + x_j / 2,   w_i <- w_i / 2 + w_j / 2     j sends to i
 //   z_i  = x_i / w_i
 //
-// The replica is z, the de-biased model that gradients are taken at and that
+// The replica is z, the de-biased model at which gradients are taken and which
 // is evaluated; the numerator is w z, and w starts at 1. Columns of the mixing
-// matrix sum to 1, so the sum of all numerators is kept, and that of all w is
-// N. Since everyone gets one message a round on this graph, w is 1 after each.
-// With sync.wire = bf16 a worker keeps what it has not sent.
+// matrix sum to 1, so the sum of all numerators is preserved and the sum of all
+// w is N. On this graph everyone gets one message per round, so w is 1 after
+// each. With sync.wire = bf16 a worker keeps what rounding did not send.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -97,7 +97,7 @@ void ShardExchange::send(Endpoint& endpoint, int shard) {
         shard, tags::kServer + 2, Traffic::kPayload));
 }
 
-// Begins with the own shard, so that not all workers are at the same one.
+// Begins with the local shard, so that not all workers are at the same one.
 void ShardExchange::run(Endpoint& endpoint) {
   if (statistics_) {
     const int64_t elems = std::ssize(pushed_statistics_);
@@ -132,7 +132,7 @@ SyncTimes ShardExchange::finish() {
   task_ = nullptr;
   parameters_.make_wait(parts_.context.stream());
   if (statistics_) statistics_->make_wait(parts_.context.stream());
-  // A GPU may have been at work on the gradients still.
+  // A GPU may still have been computing the gradients.
   Time from = entered;
   if (parts_.context.device().kind() == DeviceKind::kCuda)
     from = std::max(entered, has_gradients_at_);

@@ -1,6 +1,6 @@
-// A worker's side of a sharded parameter server: its gradient goes to every
-// shard, and its parameters come back from there, beside the worker; with them,
-// under asp.batchnorm = shared, BatchNorm's running statistics.
+// A worker's side of a sharded parameter server: sends its gradient to every
+// shard and receives its parameters back, concurrently with the worker; under
+// asp.batchnorm = shared, BatchNorm's running statistics as well.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace syncopate {
 
-// sync.asp.servers as it is meant: a shard has at least one element.
+// Resolves sync.asp.servers: every shard has at least one element.
 int num_shards(const SyncOptions& sync, int workers, int64_t elems);
 
 class ShardExchange {
@@ -19,28 +19,27 @@ class ShardExchange {
   explicit ShardExchange(const SchemeParts& parts);
 
   int num_shards() const { return num_shards_; }
-  // Of the parameters, and of the statistics that are shared; shard i lies with
-  // worker i.
+  // Slices of the parameters, and of shared statistics; worker i holds shard i.
   Slice slice(int shard) const;
   Slice statistics_slice(int shard) const;
 
-  // Pushes the replica's gradients and shared statistics, as the work given to
-  // the context's stream so far leaves them. They and the parameters are not
-  // touched until finish().
+  // Pushes the replica's gradients and shared statistics, as left by the work
+  // submitted to the context's stream so far. They and the parameters must not
+  // be touched until finish().
   void start(double rate, double momentum);
   bool is_in_flight() const { return task_ != nullptr; }
-  // The replica's parameters and shared statistics are those of the shards.
+  // On return, parameters and shared statistics are those of the shards.
   SyncTimes finish();
   int64_t staleness() const { return pulls_[0].staleness; }  // of this push
-  // No push will come before the next boundary.
+  // Announces that no push will come before the next boundary.
   void tell_boundary();
 
-  // Each shard's `own` slice (empty: no shard here) gets to all workers'
+  // Gathers each shard's `own` slice (empty: no shard here) into all workers'
   // `range`, in host memory, of the length of the parameters or of the
   // statistics. Collective.
   void gather(std::span<float> range, std::span<const float> own);
-  // The same for the replica's parameters and shared statistics; `shard`: the
-  // own one, or null.
+  // Does the same for the replica's parameters and shared statistics; `shard`
+  // is the local one, or null.
   void gather_replica(const ParameterShard* shard);
 
  private:
@@ -56,11 +55,11 @@ class ShardExchange {
   Wire wire_;
   int num_shards_;
   Mirror gradients_, parameters_;
-  std::optional<Mirror> statistics_;  // where they are shared
-  // On the host they are pushed from here: the answer overwrites them.
+  std::optional<Mirror> statistics_;  // if they are shared
+  // On the host they are pushed from here: the answer overwrites the original.
   std::vector<float> pushed_statistics_;
   std::unique_ptr<Event> ready_;
-  // The task's while it runs.
+  // Owned by the task while it runs.
   PushHeader push_;
   std::vector<PullHeader> pulls_;                    // by shard
   std::vector<uint16_t> packed_push_, packed_pull_;  // bf16

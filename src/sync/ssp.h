@@ -6,12 +6,12 @@
 //   has clock >= c - s, or is at the boundary;
 //   step c + 1 is handed out once no worker has taken fewer than c - s.
 //
-// So a worker at clock c sees all updates of clocks up to c - s and maybe more,
-// and the fastest is never more than s + 1 steps ahead of the slowest. A worker
-// with the lowest clock is never held back: somebody can always go on.
+// A worker at clock c thus sees all updates of clocks up to c - s and maybe
+// more, and the fastest is never more than s + 1 steps ahead of the slowest. A
+// worker with the lowest clock is never held back, so there is always progress.
 //
 // With s = 0, updates of a clock are hidden until all workers have made theirs:
-// without momentum, and the rate divided by N, that is bsp but for rounding.
+// without momentum, and with the rate divided by N, that is bsp up to rounding.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -5,7 +5,7 @@
 
 namespace syncopate {
 
-// With workers of one speed nearly all lies below 2 N.
+// With workers of equal speed nearly all values are below 2 N.
 Staleness::Staleness(int workers) : histogram_(4 * workers + 1, 0.0) {}
 
 void Staleness::note(int64_t updates) {

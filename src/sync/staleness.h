@@ -1,5 +1,5 @@
-// How stale the gradients of an asynchronous scheme were, as series: mean,
-// maximum and histogram.
+// Staleness of an asynchronous scheme's gradients as series: mean, maximum and
+// histogram.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@ namespace syncopate {
 class Staleness {
  public:
   explicit Staleness(int workers);
-  // Of one push: updates by others since the worker's pull before it.
+  // Records one push: updates by others since the worker's pull before it.
   void note(int64_t updates);
   void visit_state(StateVisitor& visitor);
 

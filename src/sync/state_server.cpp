@@ -6,8 +6,8 @@ namespace syncopate {
 
 namespace {
 
-// A step that fits to the last bit may seem not to: sums of times are off by a
-// few 1e-16 of the clock. This allows for clocks of 10^9 steps.
+// A step that fits exactly may seem not to: sums of times are off by a few
+// 1e-16 of the clock. This allows for clocks of 10^9 steps.
 constexpr double kRounding = 1e-6;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// ESync's state server: who knows how long everybody's step takes, and so says
-// whether another local step still fits before the slowest worker is done.
+// ESync's state server: knows everybody's step time and decides whether another
+// local step still fits before the slowest worker is done.
 //
 //   QUERY(r, k, c):   k_r = k, c_r = c, te_r = now
 //                     k == 0: no;  s = the first with the largest c
@@ -8,8 +8,8 @@
 //                     r == s or ready_s or c_r + epsilon > rest: ready
 //   RESET(r, t'):     t' another round than t: t = t', all k = 0, none ready
 //                     round_r = t', te_r = now
-//   epsilon = epsilon_s + epsilon_steps c_r; what is above rest by rounding
-//   alone is not above it
+//   epsilon = epsilon_s + epsilon_steps c_r; an excess over rest that is only
+//   rounding does not count
 //
 // Li et al., "ESync: Accelerating Intra-Domain Federated Learning in
 // Heterogeneous Data Centers" (IEEE TSC 2020), algorithm of the state server.
@@ -30,11 +30,11 @@ class StateServer {
  public:
   StateServer(int workers, double epsilon_s, double epsilon_steps);
 
-  // After a boundary: nobody has begun a round. How long steps take is kept.
+  // After a boundary: nobody has begun a round. Keeps step times.
   void begin();
   bool query(int rank, int64_t local_steps, double step_s, Time now);
   void reset(int rank, int64_t round, Time now);
-  // The records at a boundary: what is not written anew before it is read.
+  // The records at a boundary, as far as they are read before being rewritten.
   void visit_state(StateVisitor& visitor);
 
  private:

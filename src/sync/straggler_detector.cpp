@@ -49,7 +49,7 @@ bool StragglerDetector::is_slow(int worker) const {
   const double mean = sum / count;
   for (const double theirs : throughput_)
     if (theirs != 0) squares += (theirs - mean) * (theirs - mean);
-  // Equal speeds are equal: sums round.
+  // Treat equal speeds as equal despite rounding.
   constexpr double kRounding = 1e-9;
   const double mine = throughput_[worker] + kRounding * mean;
   return mine < mean - threshold_ * std::sqrt(squares / count) &&

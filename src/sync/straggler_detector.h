@@ -4,10 +4,10 @@
 //   S_k < mean(S) - threshold stddev(S)          (population, over the workers)
 //   S_k < (1 - min_slowdown) mean(S)
 //
-// in `consecutive` windows in a row. It is one no more after as many in a row
-// in which that is not so. (Spec 2.1, "Detection"; the second line is not
-// published: in a group of equal workers somebody is always below the first.)
-// Windows do not overlap, so that windows in a row are independent evidence.
+// in `consecutive` windows in a row. It stops being one after as many windows
+// in a row in which that does not hold. (Spec 2.1, "Detection"; the second line
+// is not published: among equal workers somebody is always below the first.)
+// Windows do not overlap, so consecutive windows are independent evidence.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,21 +22,21 @@ class StragglerDetector {
  public:
   StragglerDetector(int workers, const SyncSwitchOptions& options);
 
-  // Forgets all steps; `is_straggler` stays as it is, or nobody is one.
+  // Forgets all steps; `is_straggler` is kept or cleared.
   enum class Known { kKept, kForgotten };
   void restart(Known stragglers);
 
-  // A step of this worker took so long as others see it: its computing and
-  // the way of its messages.
+  // Records a step of this worker as others see it: computing plus the latency
+  // of its messages.
   void observe(int worker, double step_s);
-  // Judges a worker whose window its last step has filled, among those with a
-  // whole window; of another worker, nothing happens. Where workers step
-  // together, after all of them were observed.
+  // Judges a worker whose window its last step has completed, among those with
+  // a complete window; no-op for other workers. If workers step together, call
+  // it after all of them were observed.
   void assess(int worker);
 
   bool is_straggler(int worker) const { return is_straggler_[worker] != 0; }
   bool any() const;
-  // Steps a second over the last whole window; 0: there is none.
+  // Steps per second over the last whole window; 0: there is none.
   double throughput(int worker) const { return throughput_[worker]; }
   void visit_state(StateVisitor& visitor);
 
@@ -46,9 +46,9 @@ class StragglerDetector {
   int64_t window_, consecutive_;
   double threshold_, min_slowdown_;
   std::vector<double> throughput_;    // of the last whole window
-  std::vector<double> window_s_;      // of the window under way
-  std::vector<int64_t> steps_;        // likewise; 0: one has just ended
-  std::vector<int64_t> slow_, fast_;  // windows in a row
+  std::vector<double> window_s_;      // of the current window
+  std::vector<int64_t> steps_;        // likewise; 0: a window has just ended
+  std::vector<int64_t> slow_, fast_;  // consecutive windows
   std::vector<int64_t> is_straggler_;
 };
 

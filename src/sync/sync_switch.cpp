@@ -84,7 +84,7 @@ void SyncSwitch::build() {
     inner_ = make_scheme(parts);
     return;
   }
-  // A removed worker takes no steps, and stands for the model.
+  // A removed worker takes no steps; it stands in for the model.
   const std::vector<int> members =
       is_removed() ? std::vector<int>{rank_} : active();
   inner_ = std::make_unique<Bsp>(parts, parts_.endpoint.group(members));
@@ -107,8 +107,8 @@ bool SyncSwitch::is_change_due() const {
          (!is_last_phase() && work_left_[working_phase()] <= 0);
 }
 
-// What a phase has taken too much, by less than a step of all workers, the
-// next one has less.
+// If a phase has overrun, by less than a step of all workers, the next one has
+// that much less.
 void SyncSwitch::enter_next_phase() {
   while (!is_last_phase() && work_left_[setting_.phase] <= 0) {
     work_left_[setting_.phase + 1] += work_left_[setting_.phase];
@@ -120,7 +120,7 @@ void SyncSwitch::enter_next_phase() {
 
 Time SyncSwitch::change(int64_t done) {
   times_.add(inner_->take_times());
-  inner_->leave();  // a part of the change, which next() takes the time of
+  inner_->leave();  // a part of the change, whose time next() accounts for
   earlier_steps_ += inner_->steps_done();
   using Known = StragglerDetector::Known;
   Known stragglers = Known::kForgotten;
@@ -210,7 +210,7 @@ Plan SyncSwitch::next(const Word& mine) {
   for (;;) {
     Word word = mine;
     word.step_s = seen_step_s(mine);
-    // All have seen the same figures, and ask alike.
+    // All have seen the same figures and ask for the same.
     word.stop = std::max(word.stop, static_cast<int>(wants_change_));
     inner_plan_ = is_removed() ? follow(word) : inner_->next(word);
     if (!inner_plan_.stop) break;
@@ -275,7 +275,7 @@ double SyncSwitch::momentum_scale(int64_t worker_steps) const {
                          options.momentum_ramp.steps(parts_.steps_per_epoch));
 }
 
-// The mean of all samples' gradients, where batches are unlike.
+// The mean gradient over all samples, if batch sizes differ.
 void SyncSwitch::gradient_ready(const Bucket& bucket) {
   if (averages_gradients() && parts_.batch_weight != 1)
     scale(parts_.context,
@@ -285,7 +285,7 @@ void SyncSwitch::gradient_ready(const Bucket& bucket) {
   if (probe_ && bucket.is_last) probe_->send();
 }
 
-// Whether steps are timed: where a policy may act, or ends what it has begun.
+// Whether steps are timed: if a policy may act, or ends what it began.
 bool SyncSwitch::watches_workers() const {
   const std::string& policy = parts_.sync.sync_switch.policy;
   if (policy == "fixed") return false;
@@ -388,8 +388,8 @@ void SyncSwitch::fill_removed() {
   mine.optimizer->set_steps(steps);
 }
 
-// The phase under way ends here if evaluations have stalled: begin() sees that
-// it has no work left.
+// Ends the current phase if evaluations have stalled: begin() sees that it has
+// no work left.
 void SyncSwitch::evaluated(double loss, double metric) {
   const SyncSwitchOptions& options = parts_.sync.sync_switch;
   const int64_t now = setting_.phase;
@@ -444,7 +444,7 @@ void SyncSwitch::visit_state(StateVisitor& visitor) {
   }
   visit(Owner::kWorker, "earlier_steps", earlier_steps_);
   detector_.visit_state(visitor);
-  if (setting_ != built_) build();  // they are a checkpoint's
+  if (setting_ != built_) build();  // the checkpoint's phase and members
   inner_->visit_state(visitor);
 }
 

@@ -1,6 +1,7 @@
-// Sync-Switch: a run in phases, each by a scheme of its own (published: bsp
-// first, then asp), in one process and without a restart: at a phase's end the
-// scheme comes to rest, the replicas become one model, the next one goes on.
+// Sync-Switch: a run in phases, each with its own scheme (published: bsp first,
+// then asp), in one process and without a restart: at the end of a phase the
+// scheme quiesces, the replicas become one model, and the next scheme
+// continues.
 //
 //   rate      lr_rule linear: times the number of workers whose gradients are
 //             averaged, so that optimizer.lr is that of one mini-batch
@@ -9,21 +10,22 @@
 // Li, Mangoubi, Xu & Guo, "Sync-Switch: Hybrid Parameter Synchronization for
 // Distributed Deep Learning" (ICDCS 2021); spec 2.1. Phases are counted in
 // worker_steps (phases.h). Policies against stragglers (straggler_detector.h)
-// act in bsp phases:
-// (a worker's step is its computing and, for each of the 2 (n - 1) messages of
-// a ring all-reduce among n workers, the answer to a probe, link_probe.h):
-//   greedy   asp at once, until nobody is a straggler; then bsp until the
-//            phase's own work is done. The episode's work is that of the next
-//            asp phase, which gets shorter by it, and at most all of it.
-//   elastic  bsp goes on without the straggler until the phase's work is done;
-//            then all go on, from the model of those that stayed: always at
+// act in bsp phases. (A worker's step time is its computing time plus, for each
+// of the 2 (n - 1) messages of a ring all-reduce among n workers, the answer
+// time of a probe, link_probe.h.)
+//   greedy   switches to asp at once, until nobody is a straggler; then bsp
+//            until the phase's own work is done. The episode's work is taken
+//            from the next asp phase, and is at most all of it.
+//   elastic  bsp continues without the straggler until the phase's work is
+//   done;
+//            then all continue from the model of those that stayed, always at
 //            least half of all. A removed worker follows step by step, so that
-//            rows of the log and requests to stop know no difference.
-// plateau: a phase ends early, and the next one has the rest of its work, after
-// `patience` evaluations in a row that are no improvement on the phase's best
+//            log rows and stop requests work as usual.
+// plateau: a phase ends early, and the next one inherits the rest of its work,
+// after `patience` evaluations in a row that do not improve on the phase's best
 // by more than min_change.
 //
-// Changes happen where no worker has a step in flight, agreed by all.
+// Changes happen, agreed by all, when no worker has a step in flight.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -43,7 +45,7 @@ class SyncSwitch final : public Scheme {
   bool abandons_step() override { return inner_->abandons_step(); }
   void update(const Plan&) override { inner_->update(inner_plan_); }
   void end_step(const Plan&) override { inner_->end_step(inner_plan_); }
-  void quiesce() override {}  // next() has come to rest before it says stop
+  void quiesce() override {}  // next() has quiesced before it says stop
   void leave() override { inner_->leave(); }
   void finish() override { inner_->finish(); }
   void evaluated(double loss, double metric) override;
@@ -59,7 +61,7 @@ class SyncSwitch final : public Scheme {
   std::vector<std::string> take_notes() override;
 
  private:
-  // Which scheme is at work: all of it agreed.
+  // Which scheme is active; agreed by all.
   struct Setting {
     int64_t phase = 0;
     int64_t is_episode = 0;        // greedy: asp for a while
@@ -68,7 +70,7 @@ class SyncSwitch final : public Scheme {
   };
 
   const Phase& phase() const { return parts_.phases[working_phase()]; }
-  // The phase whose work is being done: in an episode, of the next asp phase.
+  // The phase whose work is being done: in an episode, the next asp phase.
   int64_t working_phase() const;
   int64_t next_asp_phase() const;
   bool is_last_phase() const;
@@ -100,25 +102,25 @@ class SyncSwitch final : public Scheme {
   int rank_, size_;
   Setting setting_, built_;
   std::unique_ptr<Scheme> inner_;
-  std::unique_ptr<Lockstep> follower_;  // of a removed worker
+  std::unique_ptr<Lockstep> follower_;  // for a removed worker
   std::unique_ptr<LinkProbe> probe_;    // while workers are watched
-  OptimizerOptions optimizer_;          // what replica.optimizer was made of
+  OptimizerOptions optimizer_;          // from which replica.optimizer was made
 
   std::vector<int64_t> work_left_;  // worker_steps by phase
   int64_t began_at_ = 0;            // worker_steps at the last change
-  int64_t earlier_steps_ = 0;       // of this worker, by schemes before
+  int64_t earlier_steps_ = 0;       // of this worker, under earlier schemes
   // Agreed: stragglers that call for a change; in an episode, their absence.
   std::vector<int64_t> flagged_;
   int64_t wants_change_ = 0, detections_ = 0;
   StragglerDetector detector_;
-  // Of the phase: the best evaluation so far (higher is better), how many there
-  // were, and how many since the best.
+  // In this phase: the best evaluation so far (higher is better), the number of
+  // evaluations, and how many since the best.
   double best_ = 0;
   int64_t evaluations_ = 0, stalled_ = 0;
   std::vector<std::string> notes_;
 
   Segment segment_;
-  int64_t inner_from_ = 0, taken_ = 0;  // of the inner segment
+  int64_t inner_from_ = 0, taken_ = 0;  // in the inner segment
   Plan inner_plan_;
   SyncTimes times_;
 };
