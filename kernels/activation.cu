@@ -10,14 +10,14 @@ namespace syncopate::cuda {
 
 constexpr unsigned kActivationThreads = 256;
 
-// |x|, at most 15: what the normal distribution has beyond is 0 in fp32, and
-// infinity times 0 would be NaN.
+// Returns |x|, at most 15: beyond, the normal tail is 0 in fp32, and infinity
+// times 0 would be NaN.
 __device__ __forceinline__ float bounded_distance(float x) {
   const float a = fabsf(x);
-  return a > 15.0f ? 15.0f : a;  // NaN stays
+  return a > 15.0f ? 15.0f : a;  // propagates NaN
 }
 
-// The probability of lying further out on one side.
+// One-sided tail probability beyond `distance`.
 __device__ __forceinline__ float normal_tail(float distance) {
   constexpr float kSqrtHalf = 0x1.6a09e6p-1f;
   return 0.5f * erfcf(distance * kSqrtHalf);
@@ -48,7 +48,8 @@ __global__ void gelu_backward_kernel(T* dx,
     const Elems upstream = Elems::load(dy + first);
     for (int i = 0; i < width(); ++i) {
       const float value = pack.get(i), a = bounded_distance(value);
-      // For x and -x alike: what Phi(x) + x phi(x) lacks to 1, or has.
+      // For x as for -x: the distance of Phi(x) + x phi(x) from 1, or its
+      // value.
       const float rest =
           normal_tail(a) - a * expf(-0.5f * a * a) * kDensityAtMean;
       pack.set(i, upstream.get(i) * (value > 0 ? 1.0f - rest : rest));

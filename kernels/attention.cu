@@ -1,6 +1,6 @@
-// Blocked attention: a block of threads has one tile of queries (of keys, for
+// Blocked attention: a thread block holds one tile of queries (of keys, for
 // their gradients) of one head of one sequence and walks over the tiles of the
-// other side. Products are made in fp32 from tiles in shared memory.
+// other side. Products are computed in fp32 from tiles in shared memory.
 #include <cfloat>
 #include <cmath>
 
@@ -11,13 +11,13 @@
 namespace syncopate::cuda {
 
 struct AttentionSizes {
-  int64_t heads, D, tiles;  // of the longest sequence
+  int64_t heads, D, tiles;  // for the longest sequence
   float scale;
   __host__ __device__ int64_t H() const { return heads * D; }
 };
 
 struct AttentionDropout {
-  uint32_t threshold;  // smaller draws drop; 0: none do
+  uint32_t threshold;  // smaller draws drop; 0: no dropout
   float kept_scale;
   const DropoutKey* key;
   uint64_t salt;
@@ -38,8 +38,8 @@ struct AttentionPlace {
     length = offsets[n + 1] - first_token;
     first_row = tile * side;
   }
-  // Of row `row` of the sequence in (T, H), and in part 0 (queries), 1 (keys)
-  // or 2 (values) of (T, 3 H).
+  // Offset of row `row` of the sequence in (T, H), and in part 0 (queries), 1
+  // (keys) or 2 (values) of (T, 3 H).
   __device__ int64_t narrow(const AttentionSizes& sizes, int64_t row) const {
     return (first_token + row) * sizes.H() + head * sizes.D;
   }
@@ -61,7 +61,7 @@ class KeptScores {
                         const AttentionPlace& place)
       : threshold_(dropout.threshold), head_(place.head) {
     if (threshold_ == 0) return;
-    // Seed and purpose are mixed by xor; draws_of() has the other one.
+    // Seed and purpose are mixed by xor; draws_of() uses the other purpose.
     constexpr uint64_t kOther = static_cast<uint64_t>(Purpose::kQuantize) ^
                                 static_cast<uint64_t>(Purpose::kDropout);
     seed_ = dropout.key->seed ^ dropout.salt ^ (kOther << 56);
@@ -100,9 +100,9 @@ class KeptScores {
   }
 
  private:
-  // Bit k: key - key % 4 + k is kept. The number of its draw is
-  // (head * 2^16 + query) * 2^16 + key; the high word of a block, that number
-  // / 4, goes where a sequence's second number does.
+  // Bit k: whether key - key % 4 + k is kept. The number of its draw is (head *
+  // 2^16 + query) * 2^16 + key; the high word of a block, that number / 4, goes
+  // where a sequence's second number does.
   __device__ uint32_t four_keys(int64_t query, int64_t key) const {
     const int64_t block = (head_ * 65536 + query) * 16384 + key / 4;
     const Draws draws = draws_of({.seed = seed_,
@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
 // dS = P (dP - delta),  dQ = dS K / sqrt(D),  dK = dS^T Q / sqrt(D),
 // dV = (keep(P) / (1 - p))^T dout
 
-// A warp for each token and head.
+// One warp per token and head.
 template <typename T>
 __global__ void attention_delta_kernel(float* delta,   // (T, heads)
                                        const T* dout,  // (T, H)
@@ -280,8 +280,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
         kept.template in_query_rows<Tile>(place.first_row, key);
     for (int i = 0; i < Tile::kRows; ++i)
       for (int j = 0; j < Tile::kColumns; ++j) {
-        // Keys behind the last one have no share: theirs would be infinite
-        // where all scores are far below zero.
+        // Keys beyond the last have no share: theirs would be infinite if all
+        // scores are far below zero.
         const bool is_key = team_thread() * Tile::kColumns + j < count;
         const float share = is_key ? expf(scores.at[i][j] - row_lse[i]) : 0;
         const float dshare = is_kept<Tile>(keep, i, j) ? dshares.at[i][j] : 0;
@@ -339,7 +339,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     for (int j = 0; j < Tile::kColumns; ++j) {
       const int64_t column = j * kTeamThreads + team_thread();
       const int64_t at = place.stats(sizes, query + column);
-      // Queries behind the last one get shares of zero.
+      // Queries beyond the last get shares of zero.
       column_lse[j] = column < count ? lse[at] : INFINITY;
       column_delta[j] = column < count ? delta[at] : 0;
     }
@@ -375,14 +375,14 @@ AttentionSizes sizes_of(const ConstTensor& out, int64_t heads) {
 }
 
 AttentionDropout dropout_of(const TokenDropout& dropout) {
-  // p < 1 is at most 1 - 2^-24, so that this fits.
+  // p < 1 is at most 1 - 2^-24, so this fits.
   return {static_cast<uint32_t>(
               std::ceil(static_cast<double>(dropout.p) * 0x1.0p32)),
           1.0f / (1.0f - dropout.p), dropout.key, dropout.salt};
 }
 
-// body(tile) with the tile that fits D; its type counts. Two tiles of 128 and
-// two others are more than a block has, so those are shorter.
+// Calls body(tile) with the tile that fits D; only its type matters. Two tiles
+// of 128 plus two others exceed a block's shared memory, so those are shorter.
 template <int kLongSide, typename Body>
 void with_tile(int64_t D, const Body& body) {
   CHECK_MSG(D <= kMostHeadColumnsOnGpu, "heads of {} columns", D);

@@ -7,19 +7,19 @@
 namespace syncopate::cuda {
 
 struct GatherSizes {
-  int64_t rows;           // of all images out: N * H
-  int64_t H;              // rows of an image out
-  unsigned row_elems, C;  // elements of a row out: W * C
+  int64_t rows;           // of all output images: N * H
+  int64_t H;              // rows per output image
+  unsigned row_elems, C;  // elements per output row: W * C
   int64_t S;              // stored images
   int source_H, source_W;
 };
 
-// Beyond every image, and within an int.
+// Outside every image, and within an int.
 constexpr float kFar = 1e9f;
 
-// A block computes rows of images, each thread elements of a row in the order
-// of memory, so that stores are coalesced; the threads of the C channels of a
-// pixel read neighbouring bytes. A map to an image that is not there gives NaN.
+// A block computes rows of images, each thread elements of a row in memory
+// order, so stores are coalesced; the threads of the C channels of a pixel read
+// adjacent bytes. A map to a nonexistent image gives NaN.
 template <typename Pixel>
 __global__ void gather_images_kernel(float* images,        // (N, H, W, C)
                                      const Pixel* pixels,  // (S, H', W', C)
@@ -48,7 +48,7 @@ __global__ void gather_images_kernel(float* images,        // (N, H, W, C)
       for (int tap = 0; tap < 4; ++tap) {
         const bool right = tap & 1, below = tap & 2;
         const float weight = (right ? du : 1 - du) * (below ? dv : 1 - dv);
-        // A weight of 0 reads nothing: a shift by whole pixels is exact.
+        // A weight of 0 reads nothing, so shifts by whole pixels are exact.
         if (weight == 0 || !is_stored) continue;
         int column = left + right;
         int line = above + below;

@@ -5,10 +5,9 @@
 namespace syncopate::cuda {
 namespace {
 
-// A block sums the rows of one piece for the columns of kWarpSize packs: its
-// warps take rows in turn, then their sums are added in the order of the warps,
-// and those of the pieces in the order of the pieces. So the order of every sum
-// is fixed by N alone.
+// A block sums the rows of one piece for the columns of kWarpSize packs. Its
+// warps take rows in turn; their sums are added in warp order, and those of the
+// pieces in piece order. N alone thus determines the order of every sum.
 constexpr int kWarps = 8, kAddThreads = 128;
 constexpr int64_t kFewestRows = 64, kMostPieces = 64;
 

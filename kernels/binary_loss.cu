@@ -8,15 +8,16 @@ namespace syncopate::cuda {
 
 constexpr int kClickThreads = 256;
 
-struct ClickSums {  // of a block's rows
+struct ClickSums {  // over a block's rows
   double loss;
   int64_t correct, finite;
 };
 
 // With t = z for label 0 and -z for label 1 both cases are one:
 //   loss = log(1 + exp(-|t|)) + max(t, 0),   dloss/dt = 1 / (1 + exp(-t))
-// and nothing cancels where the model is sure. A block has kClickThreads
-// successive rows, however many blocks there are. dlogits may be logits.
+// and nothing cancels when the model is confident. A block handles
+// kClickThreads successive rows, however many blocks there are. dlogits may
+// alias logits.
 __global__ void click_rows_kernel(ClickSums* blocks,
                                   float* dlogits,         // (N) or null
                                   const float* logits,    // (N)
@@ -34,7 +35,7 @@ __global__ void click_rows_kernel(ClickSums* blocks,
       const bool is_known = label == 0 || label == 1;
       const float t = !is_known ? NAN : label == 1 ? -z : z;
       const float e = expf(-fabsf(t));
-      const float of_row = log1pf(e) + (t < 0 ? 0.0f : t);  // NaN stays
+      const float of_row = log1pf(e) + (t < 0 ? 0.0f : t);  // propagates NaN
       if (dlogits != nullptr) {
         const float share = scale * (t < 0 ? e : 1.0f) / (1.0f + e);
         dlogits[n] = label == 1 ? -share : is_known ? share : t;
@@ -50,8 +51,8 @@ __global__ void click_rows_kernel(ClickSums* blocks,
   }
 }
 
-// By one block: each thread adds successive blocks' sums, and the first thread
-// what they found, in their order.
+// One block: each thread adds the sums of successive blocks, and the first
+// thread adds the threads' results in order.
 __global__ void sum_clicks_kernel(ClassificationSums* sums,
                                   const ClickSums* blocks,
                                   int64_t num_blocks,

@@ -13,7 +13,7 @@ constexpr int kCombinePack = kPackElems<float>;
 constexpr unsigned kCombineThreads = 256;
 
 struct Terms {
-  const float* values[4];  // null behind the last
+  const float* values[4];  // null beyond the last
   float factors[4];
 };
 
@@ -120,15 +120,15 @@ __device__ __forceinline__ double dot_columns(const double* a,
   return block_sum(sum, shared_memory<double>());
 }
 
-// One block, whose threads each keep to their own rows of the columns: only
-// sums cross between them. In double: what rounding leaves of a column that
-// depends on the others is then far below the norm at which it counts as zero.
+// One block, whose threads each keep to their own rows of the columns; only
+// sums cross between threads. In double: the rounding residue of a column that
+// depends on the others is then far below the norm that counts as zero.
 __global__ void orthonormalize_kernel(float* p,             // (rows, rank)
                                       double* columns,      // (rank, rows)
                                       double* first_norms,  // (rank)
                                       int64_t rows,
                                       int64_t rank) {
-  constexpr double kSmallest = 1e-8;  // of the column's norm at first
+  constexpr double kSmallest = 1e-8;  // relative to the column's initial norm
   for (int64_t k = 0; k < rank; ++k) {
     double* column = columns + k * rows;
     for (int64_t row = threadIdx.x; row < rows; row += blockDim.x)

@@ -1,8 +1,8 @@
-// Convolutions by cuDNN, on NHWC activations. Filters are brought into KRSC
-// order and the activations' dtype for each call; the gradient of the filters
-// comes back in that dtype (cuDNN has no engine that takes bf16 and gives
-// fp32) and is added to the fp32 one. cuDNN widens odd numbers of channels
-// itself where tensor cores want it.
+// Convolutions by cuDNN on NHWC activations. Each call converts the filters to
+// KRSC order and the activations' dtype; the gradient of the filters is
+// computed in that dtype (cuDNN has no engine that takes bf16 and returns fp32)
+// and added to the fp32 one. cuDNN itself pads odd channel counts if tensor
+// cores need it.
 #include <unordered_map>
 
 #include "cuda/filters.h"
@@ -24,13 +24,13 @@ struct ProblemHash {
   }
 };
 
-// What a context keeps: plans are made on first use, before recording starts.
+// Kept per context: plans are made on first use, before recording starts.
 struct ConvLibrary {
   CudnnHandle handle;
   std::unordered_map<ConvProblem, ConvPlan, ProblemHash> plans;
 };
 
-// Buffers of one call.
+// Scratch buffers of one call.
 constexpr int kFilterScratch = 0, kWorkScratch = 2;
 
 FilterSize filters_of(const ConvSize& size) {

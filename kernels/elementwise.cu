@@ -21,7 +21,7 @@ __global__ void add_kernel(T* y, const T* x, const T* z, RangeSplit range) {
   });
 }
 
-// An element gets the same bits in a pack and alone.
+// An element gets the same bits in a pack as alone.
 __global__ void axpy_kernel(float* y,
                             float a,
                             const float* x,
@@ -68,24 +68,25 @@ __global__ void convert_kernel(To* to, const From* from, RangeSplit range) {
   });
 }
 
-// Matrices (rows, columns), one behind the other, cut into tiles.
+// Consecutive matrices (rows, columns), cut into tiles.
 struct TransposeSizes {
   int64_t matrices, rows, columns;
-  int64_t row_tiles, column_tiles;  // of a matrix
+  int64_t row_tiles, column_tiles;  // per matrix
   int tile_rows, tile_columns;
   __host__ __device__ int64_t tiles() const {
     return matrices * row_tiles * column_tiles;
   }
-  // Of a tile in shared memory: odd, so that 32 elements of a column lie in
-  // 32 banks.
+  // Row stride of a tile in shared memory: odd, so that 32 elements of a column
+  // are in 32 different banks.
   __host__ __device__ int stride() const { return tile_columns | 1; }
 };
 
-constexpr int kTileElems = 1024;  // four a thread
-constexpr int kTileSide = 32;     // a warp's access, where the matrix has it
+constexpr int kTileElems = 1024;  // four per thread
+constexpr int kTileSide = 32;     // one access of a warp, if the matrix is that
+                                  // wide
 
-// to (matrices, columns, rows) = from (matrices, rows, columns): a tile is
-// read along its rows and written along its columns, both coalesced. Matrices
+// to (matrices, columns, rows) = from (matrices, rows, columns): a tile is read
+// along its rows and written along its columns, both coalesced. Matrices
 // narrower than a tile's side get longer tiles.
 template <typename To, typename From>
 __global__ void transpose_kernel(To* to,
@@ -119,8 +120,8 @@ __global__ void transpose_kernel(To* to,
   }
 }
 
-// A block's second grid dimension counts samples; a thread takes the packs of
-// a sample, four elements from each block of Philox.
+// A block's second grid dimension counts samples; a thread takes packs of a
+// sample, four elements per block of Philox.
 template <typename T, bool kIsAligned>
 __global__ void dropout_kernel(T* y,        // (N, D)
                                const T* x,  // (N, D)
@@ -166,7 +167,7 @@ __global__ void store_dropout_key_kernel(DropoutKey* to, DropoutKey key) {
 
 namespace {
 
-// body(element) with a value of the type of an activation.
+// Calls body(element) with a value of the activation's type.
 template <typename Body>
 void with_element(DType dtype, const Body& body) {
   CHECK(dtype == DType::kF32 || dtype == DType::kBf16);
@@ -229,7 +230,7 @@ void add(Context& context, Tensor y, ConstTensor x, ConstTensor z) {
   });
 }
 
-// Image tensors are (C, H * W) matrices of each image, or (H * W, C) in NHWC.
+// Image tensors are one (C, H * W) matrix per image, or (H * W, C) in NHWC.
 void reorder(Context& context, Tensor to, ConstTensor from) {
   const bool has_images = to.shape.rank() == 4;
   // oneDNN's layout exists on the CPU only.
@@ -283,7 +284,7 @@ void dropout(Context& context,
              const DropoutKey* key,
              uint64_t salt) {
   if (y.elems() == 0) return;
-  // Draws below p * 2^32 drop; p < 1 is at most 1 - 2^-24, so that fits.
+  // Draws below p * 2^32 drop; p < 1 is at most 1 - 2^-24, so this fits.
   const auto threshold =
       static_cast<uint32_t>(std::ceil(static_cast<double>(p) * 0x1.0p32));
   const float kept_scale = 1.0f / (1.0f - p);
@@ -295,7 +296,7 @@ void dropout(Context& context,
     const int64_t packs = ceil_div(D, kPackElems<T>);
     const int64_t threads = std::min<int64_t>(
         ceil_div(packs, kWarpSize) * kWarpSize, kElementwiseThreads);
-    constexpr int64_t kMaxGridY = 65535;  // of CUDA
+    constexpr int64_t kMaxGridY = 65535;  // CUDA's limit
     const dim3 grid(grid_for(packs, threads),
                     static_cast<unsigned>(std::min(N, kMaxGridY)));
     const bool is_aligned =

@@ -30,7 +30,7 @@ __global__ void embedding_forward_kernel(T* y,  // (tokens, D)
        item < items; item += threads) {
     const int64_t t = item / packs, d = item % packs * V;
     float sum[V] = {};
-    // Places known when compiled: parameters that are indexed are copied.
+    // Constant indices: parameters indexed dynamically would be copied.
     for (int input = 0; input < kMaxTables; ++input) {
       if (input >= lookups.count) break;
       const int64_t id = lookups.ids[input][t];
@@ -45,9 +45,10 @@ __global__ void embedding_forward_kernel(T* y,  // (tokens, D)
   }
 }
 
-// Sorted tokens in chunks of a fixed size. Those of one id that lie in one
-// chunk are summed there: a piece. A piece that is all of its id goes to the
-// table; others are kept until all are there, two a chunk at most.
+// Sorted tokens are divided into chunks of a fixed size. The tokens of one id
+// within one chunk, a piece, are summed there. A piece that holds all of its id
+// goes to the table; others are kept until all are there, at most two per
+// chunk.
 constexpr int kPieceTokens = 32;
 constexpr int kRowsInFlight = 4;
 struct IdChunks {
@@ -56,7 +57,7 @@ struct IdChunks {
   __host__ __device__ int64_t count() const {
     return ceil_div(n, kPieceTokens);
   }
-  // Whether tokens i - 1 and i have one id.
+  // Whether tokens i - 1 and i have the same id.
   __device__ __forceinline__ bool goes_on(int64_t i) const {
     return i > 0 && i < n && tokens.keys[i - 1] == tokens.keys[i];
   }
@@ -66,7 +67,7 @@ enum PieceKind {
   kLater,
   kFirst,
   kPieceKinds
-};  // begun in a chunk before, here
+};  // begun in an earlier chunk; begun here
 
 template <typename T, int V>
 __global__ void embedding_pieces_kernel(float* dtable,  // (V, D)
@@ -110,8 +111,8 @@ __global__ void embedding_pieces_kernel(float* dtable,  // (V, D)
   }
 }
 
-// For the chunks in which an id begins that does not end there: all its pieces
-// in their order.
+// For chunks in which an id begins but does not end: adds all its pieces in
+// order.
 __global__ void embedding_join_kernel(float* dtable,
                                       const float* pieces,
                                       IdChunks ids) {
@@ -165,7 +166,7 @@ void embedding_backward(Context& context,
       D};
   auto* pieces = static_cast<float*>(context.scratch(
       chunks.count() * kPieceKinds * D * int64_t{sizeof(float)}));
-  // Threads beside each other along a row.
+  // Adjacent threads take adjacent columns of a row.
   const auto launch_over = [&](int64_t columns, auto kernel,
                                const auto&... args) {
     const int64_t threads = lesser<int64_t>(

@@ -5,9 +5,9 @@
 namespace syncopate::cuda {
 namespace {
 
-// Threads of a block. One thread a pair (k, c): neighbours touch neighbouring
-// channels on the packed side, and windows that lie one after another on the
-// other, whose cache lines they use up together.
+// Threads per block, one per pair (k, c): adjacent threads touch adjacent
+// channels on the packed side, and consecutive windows on the other side, whose
+// cache lines they use completely.
 constexpr int kThreads = 256;
 
 unsigned blocks_for(const FilterSize& size) {

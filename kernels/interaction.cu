@@ -6,18 +6,19 @@
 #include "cuda/sort.h"
 
 // Rows are short (10 elements, as published): a warp takes several at a time,
-// a lane always the same column of them.
+// with each lane always on the same column.
 
 namespace syncopate::cuda {
 
 constexpr int kFmThreads = 128;
 constexpr int kFmWarps = kFmThreads / kWarpSize;
 
-// Columns [begin, begin + width) of rows, and how a warp's lanes take them.
+// Columns [begin, begin + width) of rows, and their assignment to a warp's
+// lanes.
 struct Columns {
   int64_t begin;
   int width;   // at most a warp
-  int groups;  // rows that a warp takes at a time; the lanes left over rest
+  int groups;  // rows that a warp takes at a time; surplus lanes idle
 
   __host__ __device__ Columns(int64_t begin, int64_t D)
       : begin(begin),
@@ -36,8 +37,8 @@ __device__ __forceinline__ int64_t warps_of_grid() {
   return int64_t{gridDim.x} * (blockDim.x / kWarpSize);
 }
 
-// The groups' values of each column added up, in the first `width` lanes. All
-// 32 must call.
+// Adds up the groups' values of each column into the first `width` lanes. All
+// 32 lanes must call.
 __device__ __forceinline__ float sum_of_groups(float value,
                                                const Columns& columns) {
   const int lane = lane_of_thread();
@@ -48,7 +49,7 @@ __device__ __forceinline__ float sum_of_groups(float value,
   return sum;
 }
 
-// A warp takes a sample.
+// One warp per sample.
 __global__ void fm_forward_kernel(float* x,                // (N, F, D)
                                   float* score,            // (N)
                                   const int32_t* rows,     // (N, F)
@@ -90,7 +91,7 @@ __global__ void fm_forward_kernel(float* x,                // (N, F, D)
   }
 }
 
-// A warp takes a sample: the sum of its rows.
+// One warp per sample: the sum of its rows.
 __global__ void fm_sums_kernel(float* sums,     // (N, D)
                                const float* x,  // (N, F, D)
                                int64_t N,
@@ -111,10 +112,10 @@ __global__ void fm_sums_kernel(float* sums,     // (N, D)
     }
 }
 
-// Look-ups sorted by row, cut into chunks of equal length. A row's gradients
-// that lie in one chunk are added there, one after the other; where they go on
-// in the next chunk, each chunk's sum is kept and the sums are added in the
-// order of the chunks. So nothing depends on what runs when.
+// Look-ups sorted by row, divided into chunks of equal length. Gradients of a
+// row within one chunk are added there, one after the other. If they continue
+// in the next chunk, each chunk's sum is kept, and the sums are added in chunk
+// order. Results thus do not depend on scheduling.
 constexpr int64_t kRunChunk = 64;
 
 struct Lookups {
@@ -123,7 +124,7 @@ struct Lookups {
   int64_t count, F, R, D;
 };
 
-// What a lane has of a row: its column's gradient and that of `first`.
+// A lane's part of a row: its column's gradient and that of `first`.
 struct RowSum {
   float embedding, first;
   __device__ __forceinline__ void add(const RowSum& other) {
@@ -137,7 +138,7 @@ struct Upstream {
   __device__ __forceinline__ RowSum of(int64_t place,
                                        int64_t column,
                                        const Lookups& lookups) const {
-    // In 32 bits, where a division is cheap: kMaxSortedKeys is less.
+    // In 32 bits, where division is cheap: kMaxSortedKeys fits.
     const int64_t n =
         static_cast<uint32_t>(place) / static_cast<uint32_t>(lookups.F);
     const int64_t D = lookups.D;
@@ -147,8 +148,8 @@ struct Upstream {
   }
 };
 
-// Where a lane's sums belong: of the table, and of a chunk that does not have
-// all of a row.
+// Destinations of a lane's sums: the table, or a chunk that lacks part of a
+// row.
 struct RowSums {
   float *dembedding, *dfirst;
   RowSum *heads, *tails;  // (chunks, D): of the first row, of the last
@@ -197,7 +198,7 @@ __global__ void reduce_chunks_kernel(RowSums to,
   }
 }
 
-// The first chunk from `begin` on that does not begin with `row`, which those
+// Returns the first chunk from `begin` on that does not start with `row`; all
 // before it do.
 __device__ __forceinline__ int64_t end_of_run(const Lookups& lookups,
                                               int32_t row,
@@ -214,7 +215,7 @@ __device__ __forceinline__ int64_t end_of_run(const Lookups& lookups,
   return end;
 }
 
-// A group takes a chunk: if a row begins there and goes on, adds all of it.
+// A group takes a chunk: if a row begins there and continues, adds all of it.
 __global__ void add_runs_kernel(RowSums to, Lookups lookups, Columns columns) {
   const int lane = lane_of_thread();
   const int group = lane / columns.width;
@@ -236,7 +237,7 @@ __global__ void add_runs_kernel(RowSums to, Lookups lookups, Columns columns) {
   }
 }
 
-// By one block.
+// Runs as one block.
 __global__ void add_bias_kernel(float* dbias, const float* dscore, int64_t N) {
   double sum = 0;
   for (int64_t n = threadIdx.x; n < N; n += blockDim.x)

@@ -15,7 +15,7 @@ const unsigned char* bytes_of(const JpegImage& image) {
   return reinterpret_cast<const unsigned char*>(image.file.data());
 }
 
-// By what the library reads in the header: of the size that there is room for.
+// Whether the size that the library reads in the header is the expected one.
 bool is_supported(const NvJpegDecoder& decoder, const JpegImage& image) {
   const NvJpeg& library = *nvjpeg();
   unsigned width = 0, height = 0;
@@ -31,7 +31,7 @@ bool is_supported(const NvJpegDecoder& decoder, const JpegImage& image) {
          is_refused == 0;
 }
 
-// What a damaged or unusual file may give.
+// Whether a damaged or unusual file may cause this status.
 bool is_refusal(nvjpegStatus_t status) {
   return status == NVJPEG_STATUS_BAD_JPEG ||
          status == NVJPEG_STATUS_JPEG_NOT_SUPPORTED ||
@@ -41,8 +41,8 @@ bool is_refusal(nvjpegStatus_t status) {
 }  // namespace
 
 bool can_decode_jpegs(Context& context, int64_t batch) {
-  // nvjpeg.h: batches from here on are decoded by kernels alone, smaller ones
-  // in part by the calling thread.
+  // nvjpeg.h: batches from this size on are decoded entirely by kernels,
+  // smaller ones partly by the calling thread.
   constexpr int64_t kKernelsMin = 51;
   const JpegBackend backend = decoder_of(context).open(context);
   return backend == JpegBackend::kEngines ||
@@ -79,7 +79,7 @@ void decode_jpegs(Context& context, std::span<JpegImage> images) {
       nvjpeg()->DecodeBatched(decoder.handle(), decoder.state(), files.data(),
                               lengths.data(), pixels.data(), stream);
   if (is_refusal(status)) {
-    // It does not say which.
+    // The library does not say which one failed.
     for (JpegImage& image : images) image.is_decoded = false;
   } else {
     check_nvjpeg(status, "nvjpegDecodeBatched");

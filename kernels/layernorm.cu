@@ -10,8 +10,8 @@
 
 namespace syncopate::cuda {
 
-// A block a row: thread `thread` has packs thread, thread + threads, ..., at
-// most kHeld, which stay in registers from the first pass to the last.
+// One block per row: thread `thread` holds packs thread, thread + threads, ...,
+// at most kHeld, in registers from the first pass to the last.
 constexpr int64_t kMaxRowThreads = 1024;
 constexpr int kFewPacks = 2, kManyPacks = 16;
 
@@ -21,21 +21,21 @@ struct RowView {
 
 template <typename T>
 struct LayernormForward {
-  T *y, *z;  // z: null if it is not kept
+  T *y, *z;  // z: null if not kept
   float *mean, *rstd;
-  const T *x, *residual;  // residual: or null
+  const T *x, *residual;  // residual: may be null
   const float *gamma, *beta;
   float eps;
 };
 
 template <typename T>
 struct LayernormBackward {
-  T *dx, *dresidual;  // dresidual: or null
+  T *dx, *dresidual;  // dresidual: may be null
   const T *dy, *z;
   const float *mean, *rstd, *gamma;
 };
 
-// body(held, pack) for this thread's packs of a row.
+// Calls body(held, pack) for this thread's packs of a row.
 template <int kHeld, typename Body>
 __device__ __forceinline__ void for_own_packs(const RowView& view,
                                               const Body& body) {
@@ -45,7 +45,7 @@ __device__ __forceinline__ void for_own_packs(const RowView& view,
   }
 }
 
-// The moments are those of z as its type holds it, which backward sees.
+// The moments are those of z as stored, which is what backward reads.
 template <typename T, int V, int kHeld>
 __global__ void layernorm_forward_kernel(LayernormForward<T> pass,
                                          RowView view,
@@ -163,7 +163,7 @@ __global__ void layernorm_backward_kernel(float* partial,  // (chunks, 2, H)
 
 constexpr int kJoinColumns = 32, kJoinLanes = 8;
 
-// Columns [0, H) of the partial sums go to dgamma, [H, 2 H) to dbeta: lane l
+// Adds columns [0, H) of the partial sums to dgamma, [H, 2 H) to dbeta: lane l
 // adds chunks l, l + 8, ..., and lanes are added in a fixed order.
 __global__ void layernorm_join_kernel(float* dgamma,
                                       float* dbeta,
@@ -186,7 +186,7 @@ __global__ void layernorm_join_kernel(float* dgamma,
 
 namespace {
 
-// body(pack, held): the width of packs and how many of them a thread holds.
+// Calls body(pack, held): the pack width, and the packs per thread.
 template <typename Body>
 void with_row(DType dtype,
               int64_t H,

@@ -9,16 +9,16 @@ namespace syncopate::cuda {
 
 struct RowResult {
   double loss;
-  int64_t rank;  // how many classes come before the label; K: not a hit
+  int64_t rank;  // classes that precede the label; K: not a hit
 };
 
-struct FloatMax {  // passes over NaN, which the sum of exponentials keeps
+struct FloatMax {  // ignores NaN, which the sum of exponentials keeps
   __device__ __forceinline__ float operator()(float a, float b) const {
     return fmaxf(a, b);
   }
 };
 
-// The threads that share a row: a warp, or a block with `blockDim.x` threads.
+// The threads that share a row: a warp, or a block of `blockDim.x` threads.
 template <bool kIsBlock>
 struct Team {
   __device__ static unsigned size() {
@@ -39,7 +39,7 @@ struct Team {
 };
 
 // A thread reads and writes the same elements, and all of a row is read before
-// any of it is written: dlogits may be logits.
+// any of it is written: dlogits may alias logits.
 template <bool kIsBlock>
 __global__ void softmax_rows_kernel(RowResult* rows,        // (N)
                                     float* dlogits,         // (N, K) or null
@@ -84,8 +84,8 @@ __global__ void softmax_rows_kernel(RowResult* rows,        // (N)
   }
 }
 
-// By one block: each thread adds successive rows, and the first thread what
-// they found, in their order.
+// One block: each thread adds successive rows, and the first thread adds the
+// threads' results in order.
 __global__ void sum_rows_kernel(ClassificationSums* sums,
                                 const RowResult* rows,
                                 int64_t N,
@@ -97,7 +97,7 @@ __global__ void sum_rows_kernel(ClassificationSums* sums,
   for (int64_t n = begin; n < begin + share && n < N; ++n) {
     mine.loss_sum += rows[n].loss;
     mine.correct += rows[n].rank == 0;
-    // A row that is no hit has rank K, which must not count where K <= 5.
+    // A row that is no hit has rank K, which must not count if K <= 5.
     mine.correct_top5 += rows[n].rank < (K < 5 ? K : 5);
   }
   of_thread[threadIdx.x] = mine;
@@ -123,7 +123,7 @@ void softmax_cross_entropy(Context& context,
   auto* rows =
       static_cast<RowResult*>(context.scratch(N * int64_t{sizeof(RowResult)}));
   float* to = dlogits.data != nullptr ? dlogits.f32() : nullptr;
-  // A block a row where its threads have more than an element each.
+  // One block per row if its threads have more than one element each.
   constexpr int64_t kThreads = 256, kWarpRows = 4;
   const bool is_block = K > kThreads;
   const int64_t rows_per_block = is_block ? 1 : kWarpRows;

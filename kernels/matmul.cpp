@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMatrixScratch = 0, kBiasScratch = 1;
 
-// A parameter as a product of `dtype` takes it: rounded by a kernel, or itself.
+// Returns a parameter in the product's dtype: itself, or rounded by a kernel.
 const void* operand(Context& context,
                     const ConstTensor& parameter,
                     DType dtype,

@@ -8,9 +8,9 @@ namespace syncopate::cuda {
 constexpr int kAdamPack = kPackElems<float>;
 constexpr unsigned kThreads = 256;
 
-// What a step of the rate is multiplied by; updates the moments.
-// Multiplications and additions are joined by hand, so that an element gets
-// the same bits in a pack and alone.
+// Returns the factor of the rate and updates the moments. Multiplications and
+// additions are fused by hand, so an element gets the same bits in a pack as
+// alone.
 __device__ __forceinline__ float adam_direction_of(float x,
                                                    float* m,
                                                    float* v,
@@ -33,7 +33,7 @@ __device__ __forceinline__ float grad_scale_of(const AdamParams& params) {
              : params.grad_scale * *params.clip_factor;
 }
 
-// `to`: the parameters themselves (a step), or their direction.
+// `to`: the parameters themselves (a step), or the direction.
 template <bool kSteps>
 __device__ __forceinline__ float result_of(float x,
                                            float d,
@@ -67,8 +67,8 @@ __global__ void adam_kernel(float* to,
   });
 }
 
-// A row is a `group` of lanes' (a power of two up to a warp), which look
-// through its gradient and then pass over it once more, where it has any.
+// `group` lanes (a power of two up to a warp) share a row: they scan its
+// gradient and make a second pass only if it is not all zero.
 template <bool kSteps>
 __global__ void adam_rows_kernel(float* to,
                                  const float* x,
@@ -85,7 +85,7 @@ __global__ void adam_rows_kernel(float* to,
   const int member = lane % group;
   const unsigned lanes_of_group =
       (group == kWarpSize ? kAllLanes : (1u << group) - 1) << (lane - member);
-  // All lanes of a warp go round alike, and so vote together.
+  // All lanes of a warp iterate equally often, and so vote together.
   const int64_t rounds = ceil_div(rows * group, threads);
   for (int64_t round = 0; round < rounds; ++round) {
     const int64_t row = (round * threads + thread) / group;

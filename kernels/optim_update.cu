@@ -6,9 +6,9 @@ namespace syncopate::cuda {
 
 constexpr int kUpdatePack = kPackElems<float>;
 
-// What a step of the rate is multiplied by; updates m. Multiplications and
-// additions are joined by hand, so that an element gets the same bits in a pack
-// and alone: a slice updates as the whole range would.
+// Returns the factor of the rate and updates m. Multiplications and additions
+// are fused by hand, so an element gets the same bits in a pack as alone: a
+// slice updates as the whole range would.
 template <bool kHasMomentum, bool kNesterov>
 __device__ __forceinline__ float direction_of(float x,
                                               float* m,
@@ -21,7 +21,7 @@ __device__ __forceinline__ float direction_of(float x,
   return kNesterov ? fmaf(params.momentum, *m, step) : *m;
 }
 
-// Calls put(xs, directions, first) with packs of all elements, once m has been
+// Calls put(xs, directions, first) with packs of all elements once m has been
 // written.
 template <bool kHasMomentum, bool kNesterov, typename Put>
 __device__ __forceinline__ void for_directions(const float* x,

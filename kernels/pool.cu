@@ -1,6 +1,6 @@
-// Pooling of NHWC activations. Threads handle packs of channels, so that reads
-// of a window are whole lines of memory. The gradient of the maximum is
-// gathered: each pixel looks at the windows that it lies in.
+// Pooling of NHWC activations. Threads handle packs of channels, so reads of a
+// window are whole cache lines. The gradient of the maximum is gathered: each
+// pixel checks the windows that contain it.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace syncopate::cuda {
 
 // An image is `pixels` rows of `packs` packs. A block takes `columns` packs of
-// one image, `lanes` pixels at a time; groups of columns lie beside each other.
+// one image, `lanes` pixels at a time; groups of columns are adjacent.
 struct AverageView {
   int64_t images, pixels, C, packs, groups;
   int columns, lanes;
@@ -21,7 +21,7 @@ struct AverageView {
 template <int V>
 struct AverageSums {
   float sum[V];
-  float unused;  // an odd number of words: neighbours in different banks
+  float unused;  // an odd number of words avoids bank conflicts
 };
 
 struct AddAverageSums {
@@ -82,16 +82,16 @@ __global__ void average_pool_backward_kernel(T* dx,
   }
 }
 
-// x (images, H, W, packs), y (images, P, Q, packs).
-// Places inside a row fit an int.
+// x (images, H, W, packs), y (images, P, Q, packs). Indices within a row fit an
+// int.
 struct MaxPoolView {
   int64_t images;
   int H, W, P, Q, packs;
   int window, stride, pad;
 };
 
-// A block takes rows (image, p) of y, its threads the packs of a row in the
-// order of memory. A NaN wins and stays.
+// A block takes rows (image, p) of y, its threads the packs of a row in memory
+// order. NaN wins and is kept.
 template <typename T, int V>
 __global__ void max_pool_kernel(T* y,
                                 uint8_t* argmax,
@@ -137,7 +137,7 @@ __global__ void max_pool_kernel(T* y,
   }
 }
 
-// The first window along one axis that position `at` lies in.
+// Returns the first window along one axis that contains position `at`.
 __device__ __forceinline__ int first_window(const MaxPoolView& view, int at) {
   const int from = at + view.pad - view.window;
   return from < 0 ? 0 : from / view.stride + 1;
@@ -185,15 +185,15 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Whole warps for `items`, up to a full block.
+// Returns whole warps for `items`, up to a full block.
 dim3 block_for(int64_t items) {
   const int64_t warps = ceil_div(items, kWarpSize);
   return dim3(
       static_cast<unsigned>(std::min<int64_t>(warps * kWarpSize, kThreads)));
 }
 
-// Columns are spread evenly over the groups, so that few threads idle; more
-// lanes than pixels would be of no use.
+// Spreads columns evenly over the groups, so that few threads idle; more lanes
+// than pixels would be useless.
 AverageView average_view(const ConstTensor& x, int64_t V) {
   CHECK(x.layout == Layout::kNhwc && x.elems() > 0);
   constexpr int64_t kMaxColumns = 32;  // 512 bytes of a pixel in one piece
@@ -215,7 +215,7 @@ MaxPoolView max_pool_view(const ConstTensor& x,
                           int64_t V) {
   CHECK(x.layout == Layout::kNhwc && x.elems() > 0);
   const int64_t H = x.shape[2], W = x.shape[3], C = x.shape[1];
-  // With room for a pad and a step of the block behind the end.
+  // Leaves room for padding and a step of the block beyond the end.
   constexpr int64_t kMost = INT32_MAX / 2;
   CHECK(H <= kMost && W * C <= kMost && size.stride <= kMost);
   CHECK(y.shape[2] * size.stride <= kMost && y.shape[3] * C <= kMost &&

@@ -11,14 +11,14 @@
 namespace syncopate::cuda {
 
 constexpr unsigned kQuantizeThreads = 256;
-constexpr int kWarps = kQuantizeThreads / kWarpSize;  // of a block
+constexpr int kWarps = kQuantizeThreads / kWarpSize;  // per block
 constexpr int64_t kGroup = 32;  // elements; their bits fill whole words
 
 // Segments as kernels see them.
 struct Tensors {
-  const int64_t* begins;  // and behind them the length of the range
+  const int64_t* begins;  // followed by the length of the range
   const Segments::Chunk* chunks;
-  const int64_t* first_chunks;  // and behind them the number of chunks
+  const int64_t* first_chunks;  // followed by the number of chunks
   int64_t tensors, num_chunks, elems;
 
   explicit Tensors(const Segments& segments)
@@ -29,7 +29,7 @@ struct Tensors {
         num_chunks(std::ssize(segments.chunks())),
         elems(segments.num_elems()) {}
 
-  // Which one element i is of.
+  // Returns the tensor that contains element i.
   __device__ __forceinline__ int64_t tensor_of(int64_t i) const {
     int64_t tensor = 0, behind = tensors;
     while (behind - tensor > 1) {
@@ -61,14 +61,14 @@ struct Square {
   }
 };
 
-// A warp a chunk: element i of the range goes to lane i % 32. With kHasSigns
-// it packs those of the groups that begin in the chunk.
+// One warp per chunk: element i of the range goes to lane i % 32. With
+// kHasSigns it also packs the signs of groups that begin in the chunk.
 template <typename Measure, bool kHasSigns>
-__global__ void sum_in_chunks_kernel(double* partial,  // of each chunk
+__global__ void sum_in_chunks_kernel(double* partial,  // per chunk
                                      uint32_t* words,
                                      const float* x,
                                      Tensors tensors) {
-  constexpr int kLoads = 8;  // independent: enough bytes in flight
+  constexpr int kLoads = 8;  // independent, for enough bytes in flight
   const int lane = lane_of_thread();
   for (int64_t index = global_warp(); index < tensors.num_chunks;
        index += num_warps()) {
@@ -99,8 +99,8 @@ __global__ void sum_in_chunks_kernel(double* partial,  // of each chunk
   }
 }
 
-// A warp a tensor: its chunks' sums, chunk i of the tensor in lane i % 32.
-// Lane 0 calls finish(tensor, sum).
+// One warp per tensor sums its chunks, chunk i of the tensor in lane i % 32;
+// lane 0 calls finish(tensor, sum).
 template <typename Finish>
 __device__ __forceinline__ void for_sums_of_tensors(const double* partial,
                                                     const Tensors& tensors,
@@ -135,7 +135,7 @@ __global__ void norms_kernel(float* norms,
 
 namespace {
 
-// `to` gets a number for each tensor, by `finish` from its chunks' sums.
+// Assigns `to` one number per tensor: `finish` of its chunks' sums.
 void start_sums(Context& context,
                 void (*sum_kernel)(double*, uint32_t*, const float*, Tensors),
                 void (*finish_kernel)(float*, const double*, Tensors),
@@ -165,8 +165,8 @@ void sign_encode(Context& context,
 
 constexpr int kBlendPack = kPackElems<float>;
 
-// put(element, tensor, i) for each element of y; with kIsAssigned it is given
-// zeros for what y held.
+// Calls put(element, tensor, i) for each element of y; with kIsAssigned it
+// passes zeros instead of y's old values.
 template <bool kIsAssigned, typename Put>
 __device__ __forceinline__ void for_elements(float* y,
                                              const Tensors& tensors,
@@ -216,9 +216,9 @@ void sign_blend(Context& context,
          scales.data(), Tensors(segments), a, b, range);
 }
 
-constexpr int kTile = 128;  // elements a warp: a block of Philox a thread
+constexpr int kTile = 128;  // elements per warp: one block of Philox per thread
 
-// Code of a value: its sign, and above it the level.
+// Returns the code of a value: its sign, and above it the level.
 __device__ __forceinline__ uint32_t code_of(float x,
                                             float norm,
                                             float levels,
@@ -233,7 +233,7 @@ __device__ __forceinline__ uint32_t code_of(float x,
          uint32_t{x < 0};
 }
 
-// Word `index` of a string of codes.
+// Returns word `index` of a sequence of codes.
 __device__ __forceinline__ uint32_t word_of(const uint32_t* codes,
                                             int index,
                                             int bits) {
@@ -297,7 +297,7 @@ void qsgd_encode(Context& context,
          1 + bits_of_level(params.levels), draw);
 }
 
-// units[tensor] = b * c |x|_2 / s: what one level is worth.
+// units[tensor] = b * c |x|_2 / s: the value of one level.
 __global__ void level_units_kernel(float* units,
                                    const float* norms,
                                    Tensors tensors,

@@ -10,14 +10,15 @@
 
 namespace syncopate::cuda {
 
-// A block reduces chunks of a fixed size, and one block then the chunks: no
-// bit depends on the grid, nor on how the range is aligned.
+// A block reduces chunks of a fixed size, and one block then the chunks, so
+// results depend neither on the grid nor on the alignment of the range.
 constexpr int kReduceThreads = 256;
-constexpr int kLoadsPerThread = 8;  // independent: enough bytes in flight
+constexpr int kLoadsPerThread = 8;  // independent, for enough bytes in flight
 constexpr int kLoadElems = 4;
 constexpr int64_t kChunk =
     int64_t{kReduceThreads} * kLoadElems * kLoadsPerThread;
-constexpr int64_t kReduceShared = kReduceThreads / kWarpSize * 8;  // a T a warp
+constexpr int64_t kReduceShared = kReduceThreads / kWarpSize * 8;  // one T per
+                                                                   // warp
 constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
 
 struct Min {
@@ -26,10 +27,9 @@ struct Min {
   }
 };
 
-// Calls visit(first, load) for the elements of `chunk` that are this thread's,
-// four at a time from element `first`: load(range) are those of a range, 0
-// behind its end.
-// kIsWhole: nothing is behind the end, and packs are aligned.
+// Calls visit(first, load) for this thread's elements of `chunk`, four at a
+// time from element `first`: load(range) returns those of a range, with 0
+// beyond its end. kIsWhole: nothing is beyond the end, and packs are aligned.
 template <bool kIsWhole, typename Visit>
 __device__ __forceinline__ void visit_chunk(int64_t chunk,
                                             int64_t n,
@@ -62,7 +62,7 @@ __device__ __forceinline__ double dot_in_chunk(const float* x,
   return sum;
 }
 
-__global__ void dot_kernel(double* partial,  // of each chunk
+__global__ void dot_kernel(double* partial,  // per chunk
                            const float* x,
                            const float* y,
                            int64_t n,
@@ -89,7 +89,7 @@ __device__ __forceinline__ int64_t first_in_chunk(const float* x,
   return found;
 }
 
-__global__ void first_nonfinite_kernel(int64_t* first_of,  // of each chunk
+__global__ void first_nonfinite_kernel(int64_t* first_of,  // per chunk
                                        const float* x,
                                        int64_t n,
                                        bool is_aligned) {
@@ -113,7 +113,7 @@ __device__ __forceinline__ uint64_t scrambled(float value, int64_t place) {
   return word ^ (word >> 32);
 }
 
-__global__ void digest_kernel(uint64_t* partial,  // of each chunk
+__global__ void digest_kernel(uint64_t* partial,  // per chunk
                               const float* x,
                               int64_t n,
                               bool is_aligned) {
@@ -133,8 +133,8 @@ __global__ void digest_kernel(uint64_t* partial,  // of each chunk
   }
 }
 
-// Of all chunks, by one block: each thread takes successive ones. Every thread
-// gets the result.
+// Combines all chunks in one block, each thread taking successive ones. Every
+// thread gets the result.
 template <typename T, typename Combine>
 __device__ __forceinline__ T combine_chunks(const T* of_chunk,
                                             int64_t chunks,
@@ -178,7 +178,7 @@ __global__ void clip_factor_kernel(float* factor,
   if (threadIdx.x != 0) return;
   const auto wanted =
       static_cast<float>(limit / (scale * sqrt(squares) + 1e-6));
-  *factor = wanted > 1 ? 1.0f : wanted;  // NaN stays
+  *factor = wanted > 1 ? 1.0f : wanted;  // propagates NaN
 }
 
 namespace {
@@ -188,7 +188,7 @@ struct HostResult {
   HostBuffer memory;
 };
 
-// What lies at `result` on the device, after all work given so far.
+// Returns `result` from the device, after all work submitted so far.
 template <typename T>
 T fetch(Context& context, const T* result) {
   HostBuffer& memory = context.cache<HostResult>().memory;
@@ -199,7 +199,7 @@ T fetch(Context& context, const T* result) {
   return *memory.as<T>();
 }
 
-// Scratch for a value of each chunk and, before them, the result.
+// Scratch for one value per chunk, preceded by the result.
 template <typename T>
 T* result_scratch(Context& context, int64_t chunks) {
   return static_cast<T*>(context.scratch((1 + chunks) * int64_t{sizeof(T)}));

@@ -9,9 +9,9 @@
 #include "cuda/pack.cuh"
 #include "cuda/reduce.cuh"
 
-// Radix selection, all tensors at once: the least key that is kept is found
-// digit by digit from histograms; then what is kept of each chunk is counted,
-// placed by sums over chunks, and written in order.
+// Radix selection of all tensors at once: finds the smallest key that is kept
+// digit by digit from histograms, then counts what is kept of each chunk,
+// places it by sums over chunks, and writes it in order.
 namespace syncopate::cuda {
 
 constexpr int kSelectThreads = 256;
@@ -22,13 +22,13 @@ constexpr int kChunkElems = static_cast<int>(Segments::kChunkElems);
 constexpr int kWarpElems = kChunkElems / kSelectWarps;
 static_assert(kWarpElems % kWarpSize == 0);
 
-// Of 32 bits, from the highest.
+// A digit of 32 bits; the highest comes first.
 struct Digit {
   int shift, bits;
 };
 constexpr Digit kDigits[] = {{21, 11}, {10, 11}, {0, 10}};
 
-// What keys are compared by: these bits of each word.
+// The bits of each word by which elements are compared.
 struct Keys {
   const uint32_t* words;
   uint32_t bits;
@@ -44,18 +44,18 @@ struct Parts {
   int64_t num_chunks, num_segments;
 };
 
-struct Edge {     // of a tensor
+struct Edge {     // per tensor
   uint32_t key;   // the digits found so far
-  uint32_t ties;  // how many of the elements with these digits are kept
+  uint32_t ties;  // number of elements with these digits that are kept
 };
-struct Place {        // of a chunk
+struct Place {        // per chunk
   int64_t first;      // where its kept elements begin
   int32_t above;      // elements above the edge
   int32_t ties;       // on it
-  int32_t kept_ties;  // of these (that many at most)
+  int32_t kept_ties;  // how many of these are kept, at most
 };
 
-// Lanes below and this one, added up. All 32 must call.
+// Inclusive prefix sum over the warp. All 32 lanes must call.
 template <typename T>
 __device__ __forceinline__ T warp_scan(T value) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -67,8 +67,8 @@ __device__ __forceinline__ T warp_scan(T value) {
   return value;
 }
 
-// Threads below this one, added up. All of the block must call; `shared`: a T
-// a warp, free again afterwards.
+// Exclusive prefix sum over the block. All of its threads must call. `shared`:
+// one T per warp, free again on return.
 template <typename T>
 __device__ __forceinline__ T block_scan(T value, T* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
@@ -81,7 +81,7 @@ __device__ __forceinline__ T block_scan(T value, T* shared) {
   return before;
 }
 
-// Two counts in one number.
+// Two counts packed into one number.
 __device__ __forceinline__ uint32_t count_pair(uint32_t key, uint32_t edge) {
   return (key > edge ? 1u : 0u) + (key == edge ? 1u << 16 : 0u);
 }
@@ -108,8 +108,8 @@ __device__ __forceinline__ void flush_counts(uint32_t* counts,
   __syncthreads();
 }
 
-// counts: of each tensor, for each value of the digit, the elements that agree
-// with the edge in the digits before. A block takes successive chunks.
+// counts: per tensor and value of the digit, the number of elements that agree
+// with the edge in the previous digits. A block takes successive chunks.
 __global__ void histogram_kernel(uint32_t* counts,
                                  const Edge* edges,
                                  Keys keys,
@@ -129,7 +129,7 @@ __global__ void histogram_kernel(uint32_t* counts,
     for (int i = static_cast<int>(threadIdx.x); i < at.elems;
          i += kSelectThreads) {
       const uint32_t key = keys.at(at.begin + i);
-      // In two steps: a shift by 32 is not defined.
+      // In two steps: a shift by 32 is undefined.
       if (((key ^ edge) >> digit.shift) >> digit.bits == 0)
         add_atomically(of_block + (key >> digit.shift) % (1u << digit.bits), 1);
     }
@@ -138,8 +138,8 @@ __global__ void histogram_kernel(uint32_t* counts,
   }
 }
 
-// A block a tensor: the next digit of its edge, from the highest value down.
-// Clears the counts.
+// One block per tensor: finds the next digit of its edge, from the highest
+// value down. Clears the counts.
 __global__ void choose_kernel(Edge* edges, uint32_t* counts, Digit digit) {
   uint32_t* of_tensor = counts + int64_t{blockIdx.x} * kBins;
   const Edge edge = edges[blockIdx.x];
@@ -177,7 +177,7 @@ __global__ void count_kernel(Place* places,
   }
 }
 
-// A block a tensor, a thread some successive chunks of it.
+// One block per tensor; a thread takes some successive chunks of it.
 __global__ void place_kernel(Place* places, const Edge* edges, Parts parts) {
   const int64_t tensor = blockIdx.x;
   const int64_t end = parts.first_chunks[tensor + 1];
@@ -231,7 +231,7 @@ __global__ void emit_kernel(float* values,
     uint32_t own = 0;
     for (int row = 0; row < kWarpElems / kWarpSize; ++row) own += pair_of(row);
     const uint32_t before = block_scan(own, shared_memory<uint32_t>());
-    // What the warps below have.
+    // The counts of the warps below.
     uint32_t pairs = __shfl_sync(kAllLanes, before, 0);
     for (int row = 0; row < kWarpElems / kWarpSize; ++row) {
       const uint32_t pair = pair_of(row);
@@ -328,7 +328,7 @@ void top_k_encode(Context& context,
                   std::span<const float> x,
                   const Segments& segments,
                   const Selection& selection) {
-  // |x| as bits, which order as the numbers do, NaN last.
+  // |x| as bits, which are ordered like the numbers, with NaN last.
   const Keys keys{reinterpret_cast<const uint32_t*>(x.data()), 0x7FFFFFFF};
   encode(context, values, places, x, segments, selection, keys, false);
 }

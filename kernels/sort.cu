@@ -7,19 +7,19 @@
 #include "cuda/pack.cuh"
 #include "cuda/reduce.cuh"
 
-// A radix sort from the lowest digit up. A pass counts the digits of chunks,
-// adds up what lies before each chunk, and moves the elements, in order.
+// A radix sort from the lowest digit up. A pass counts the digits per chunk,
+// computes prefix sums over the chunks, and moves the elements in order.
 namespace syncopate::cuda {
 
 constexpr int kSortThreads = 256;
 constexpr int kSortWarps = kSortThreads / kWarpSize;
 constexpr int kDigitBits = 8;
 constexpr int kDigitValues = 1 << kDigitBits;
-static_assert(kDigitValues == kSortThreads);  // a thread a value
+static_assert(kDigitValues == kSortThreads);  // one thread per value
 constexpr int kRowsOfWarp = 8;
 constexpr int kSortChunk = kSortThreads * kRowsOfWarp;
 
-// One pass reads these; the first has no places yet.
+// Input of one pass; the first has no places yet.
 struct SortInput {
   const int32_t *keys, *places;
   int64_t n;
@@ -37,8 +37,8 @@ struct SortInput {
   __host__ __device__ int64_t chunks() const { return ceil_div(n, kSortChunk); }
 };
 
-// The values of the threads below this one, added up; all must call. `shared`:
-// a number a warp, free again afterwards.
+// Exclusive prefix sum over the block; all threads must call. `shared`: one
+// number per warp, free again on return.
 __device__ __forceinline__ uint32_t sum_of_threads_below(uint32_t value,
                                                          uint32_t* shared) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -57,7 +57,8 @@ __device__ __forceinline__ uint32_t sum_of_threads_below(uint32_t value,
   return sum;
 }
 
-// counts[value * chunks + chunk] = elements of the chunk with this digit.
+// counts[value * chunks + chunk] = number of the chunk's elements with this
+// digit.
 __global__ void sort_count_kernel(uint32_t* counts, SortInput input) {
   auto* of_chunk = shared_memory<uint32_t>();
   for (int64_t chunk = blockIdx.x; chunk < input.chunks(); chunk += gridDim.x) {
@@ -73,7 +74,8 @@ __global__ void sort_count_kernel(uint32_t* counts, SortInput input) {
   }
 }
 
-// A block a value of the digit: its counts become what lies in chunks before.
+// One block per value of the digit: turns its counts into prefix sums over the
+// chunks.
 __global__ void sort_scan_kernel(uint32_t* counts,
                                  uint32_t* totals,  // (kDigitValues)
                                  int64_t chunks) {
@@ -99,7 +101,7 @@ __device__ __forceinline__ int count_bits(uint32_t bits) {
                           24);
 }
 
-// The lanes that have an element with this lane's digit. All 32 must call.
+// Returns the lanes whose element has this lane's digit. All 32 must call.
 __device__ __forceinline__ uint32_t lanes_like(int digit, bool is_there) {
   uint32_t lanes = __ballot_sync(kAllLanes, is_there);
   for (int bit = 0; bit < kDigitBits; ++bit) {
@@ -118,7 +120,7 @@ __global__ void sort_move_kernel(int32_t* keys,
                                  SortInput input) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  // Where the next element goes: of each warp and value of the digit.
+  // Destination of the next element, per warp and value of the digit.
   auto* next = shared_memory<uint32_t>();
   uint32_t* own = next + warp * kDigitValues;
   auto* of_warps = next + kSortWarps * kDigitValues;
@@ -196,7 +198,9 @@ SortedKeys sort_by_key(Context& context,
     input.keys = to;
     input.places = to + n;
     std::swap(to, other);
-    if (input.shift + kDigitBits >= 32) break;  // no shift by all bits
+    if (input.shift + kDigitBits >= 32)
+      break;  // a shift by all bits is
+              // undefined
   }
   return {input.keys, input.places};
 }

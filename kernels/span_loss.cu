@@ -10,17 +10,17 @@ constexpr int kSpanThreads = 256;
 
 struct EndResult {
   double loss;
-  int64_t rank;  // how many tokens come before the label; -1: no number
+  int64_t rank;  // tokens that precede the label; -1: not a number
 };
 
-struct GreaterFloat {  // passes over NaN, which the sum of exponentials keeps
+struct GreaterFloat {  // ignores NaN, which the sum of exponentials keeps
   __device__ __forceinline__ float operator()(float a, float b) const {
     return fmaxf(a, b);
   }
 };
 
-// A block an end of a sequence. A thread reads and writes the same elements,
-// and all are read before any is written: dlogits may be logits.
+// One block per end of a sequence. A thread reads and writes the same elements,
+// and all are read before any is written: dlogits may alias logits.
 __global__ void span_ends_kernel(EndResult* ends,         // (N, 2)
                                  float* dlogits,          // (T, 2) or null
                                  const float* logits,     // (T, 2)
@@ -62,8 +62,8 @@ __global__ void span_ends_kernel(EndResult* ends,         // (N, 2)
   }
 }
 
-// By one block: each thread adds successive sequences, and the first thread
-// what they found, in their order.
+// One block: each thread adds successive sequences, and the first thread adds
+// the threads' results in order.
 __global__ void sum_spans_kernel(ClassificationSums* sums,
                                  const EndResult* ends,
                                  int64_t N) {

@@ -1,8 +1,8 @@
 // Tiles of attention in shared memory and their products in fp32.
 //
-// The threads of a block are 8 teams of 16. A team has some successive rows of
-// a tile of scores, its threads each some of the columns; a team's rows are
-// its own, so that only tiles that come in concern the whole block.
+// The threads of a block form 8 teams of 16. A team owns some successive rows
+// of a tile of scores, and each of its threads some of the columns. As rows
+// belong to one team, only incoming tiles concern the whole block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,16 +16,16 @@ namespace syncopate::cuda {
 
 inline constexpr int kTeams = 8, kTeamThreads = 16;
 inline constexpr int kAttentionThreads = kTeams * kTeamThreads;
-inline constexpr int kVector = 4;  // floats that shared memory is read by
+inline constexpr int kVector = 4;  // floats per shared-memory access
 
 // Tiles of kSide rows by up to kWidth >= D elements of a head.
 template <int kSideOf, int kWidthOf>
 struct AttentionTile {
   static constexpr int kSide = kSideOf, kWidth = kWidthOf;
-  static constexpr int kRows = kSide / kTeams;            // of a team
-  static constexpr int kColumns = kSide / kTeamThreads;   // of a thread
+  static constexpr int kRows = kSide / kTeams;            // per team
+  static constexpr int kColumns = kSide / kTeamThreads;   // per thread
   static constexpr int kOutputs = kWidth / kTeamThreads;  // of a row's kWidth
-  // Successive threads' vectors lie in different banks.
+  // Vectors of successive threads are in different banks.
   static constexpr int kStride = kWidth + kVector;
   static constexpr int kScoreStride = kSide + kVector;
   static constexpr int64_t kBytes = kSide * kStride * int64_t{sizeof(float)};
@@ -40,12 +40,12 @@ __device__ __forceinline__ int team_thread() {
   return static_cast<int>(threadIdx.x) % kTeamThreads;
 }
 
-// Rows of a tile as they come, or so that successive ones are a thread's
-// columns: row r at place (r % kColumns) * 16 + r / kColumns.
+// Row order in a tile: unchanged, or with successive rows as columns of one
+// thread: row r at place (r % kColumns) * 16 + r / kColumns.
 enum class RowOrder : uint8_t { kPlain, kDealt };
 
-// tile (kSide, kStride) = factor * from (rows, D) in fp32, whose rows lie
-// `stride` apart; zero behind the last row and behind D. Whole packs where
+// tile (kSide, kStride) = factor * from (rows, D) in fp32, whose rows are
+// `stride` apart; zero beyond the last row and beyond D. Uses whole packs if
 // kPack > 1.
 template <typename Tile, RowOrder kOrder, int kPack, typename T>
 __device__ void load_tile(float* tile,
@@ -79,14 +79,14 @@ struct Outputs {
   float at[Tile::kRows][Tile::kOutputs];
 };
 
-// The element of a row's kWidth that is output `index` of a thread.
+// Column of a row's kWidth for output `index` of a thread.
 template <typename Tile>
 __device__ __forceinline__ int column_of_output(int index) {
   constexpr int kSpan = lesser(Tile::kOutputs, kVector);
   return (index / kSpan * kTeamThreads + team_thread()) * kSpan + index % kSpan;
 }
 
-// The team's rows of `a` by the thread's rows of `b`: sums over D.
+// Multiplies the team's rows of `a` by the thread's rows of `b`: sums over D.
 template <typename Tile>
 __device__ __forceinline__ Scores<Tile> multiply_rows(const float* a,
                                                       const float* b,
@@ -109,7 +109,7 @@ __device__ __forceinline__ Scores<Tile> multiply_rows(const float* a,
   return sum;
 }
 
-// Leaves the team's rows of scores where all of its threads read them.
+// Stores the team's rows of scores where all of its threads can read them.
 template <typename Tile>
 __device__ __forceinline__ void share_scores(float* shared,
                                              const Scores<Tile>& scores) {
@@ -146,7 +146,7 @@ __device__ __forceinline__ void accumulate(Outputs<Tile>& outputs,
   }
 }
 
-// to (rows, D) = factor * outputs; `rows` from the block's first on.
+// to (rows, D) = factor * outputs; `rows` counts from the block's first.
 template <typename Tile, typename T>
 __device__ void store_outputs(T* to,
                               int64_t stride,

@@ -1,5 +1,4 @@
-// The random words that compressors draw, reached at any place of their
-// sequence.
+// Random words for compressors, with random access to their sequence.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// Filters between their canonical order and the one convolutions work in.
+// Converts filters between their canonical order and that of convolutions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

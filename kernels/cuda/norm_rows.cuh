@@ -1,5 +1,5 @@
-// What the kernels of norm.cu are made of: how rows and channels are spread
-// over a grid, moments and sums of some rows, totals over chunks of rows.
+// Building blocks of norm.cu: the distribution of rows and channels over a
+// grid, moments and sums of some rows, totals over chunks of rows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,19 +11,19 @@
 
 namespace syncopate::cuda {
 
-// A block is `lanes` rows of `columns` packs each; threads behind them idle.
+// A block is `lanes` rows of `columns` packs each; surplus threads idle.
 // blockIdx.x counts groups of columns.
 struct NormView {
   int64_t rows, C, packs;
   int columns, lanes;
 };
 
-// Two numbers of one channel, read and written as one.
+// Two numbers of one channel, read and written together.
 struct alignas(8) NormPair {
   float first, second;
 };
 
-// Chunks of `chunk_rows` rows, the last one of what is left.
+// Chunks of `chunk_rows` rows; the last one may be shorter.
 struct NormChunks {
   int64_t rows, C, chunk_rows;
   __host__ __device__ int64_t count() const {
@@ -37,15 +37,15 @@ struct NormTotals {
 };
 
 inline constexpr int kNormThreads = 256;
-// Packs beside each other: 512 bytes of a row in one piece.
+// Adjacent packs: 512 contiguous bytes of a row.
 inline constexpr int kMaxColumns = 32;
-// Rows that a thread has in flight: with 16 bytes each, reads of the 25 KB that
-// a multiprocessor of an H200 needs to have under way at any time.
-inline constexpr int kRowsOfOne = 8;    // where one tensor is read
-inline constexpr int kRowsOfThree = 4;  // up to three
+// Rows that a thread has in flight: at 16 bytes each, they amount to the 25 KB
+// of outstanding reads that a multiprocessor of an H200 needs at any time.
+inline constexpr int kRowsOfOne = 8;    // when reading one tensor
+inline constexpr int kRowsOfThree = 4;  // when reading up to three
 // Three resident blocks for each of the 132 multiprocessors of an H200: once
-// for reductions, whose chunks have to be combined afterwards, three times over
-// where there is nothing to combine.
+// for reductions, whose chunks must be combined afterwards, and three times
+// over if there is nothing to combine.
 inline constexpr int64_t kReductionBlocks = 396, kApplicationBlocks = 1188;
 
 struct NormPlace {
@@ -61,7 +61,7 @@ __device__ __forceinline__ NormPlace place_in(const NormView& view) {
   return {column, lane, pack * V, lane < view.lanes && pack < view.packs};
 }
 
-// The values of V channels, in packs where the address allows.
+// Loads V channels, in packs if the address allows.
 template <int V>
 __device__ __forceinline__ void load_channels(float (&to)[V],
                                               const float* from) {
@@ -78,8 +78,8 @@ __device__ __forceinline__ void load_channels(float (&to)[V],
   for (int index = 0; index < V; ++index) to[index] = from[index];
 }
 
-// body(rows, at) until all rows of [begin, end) that are this lane's have been
-// seen: kRows of them `stride` elements apart, or one.
+// Calls body(rows, at) until all rows of [begin, end) that belong to this lane
+// have been seen: kRows of them `stride` elements apart, or one.
 template <int kRows, typename Body>
 __device__ __forceinline__ void for_rows(const NormView& view,
                                          const NormPlace& place,
@@ -126,7 +126,7 @@ struct MergeMoments {
   }
 };
 
-// Of kRows values of each channel, around their own mean.
+// Moments of kRows values per channel, around their own mean.
 template <int kRows, typename T, int V>
 __device__ __forceinline__ NormMoments<V> moments_of(
     const Pack<T, V> (&packs)[kRows]) {
@@ -149,7 +149,7 @@ __device__ __forceinline__ NormMoments<V> moments_of(
 template <int V>
 struct NormSums {
   float first[V], second[V];
-  float unused;  // an odd number of words: neighbours in different banks
+  float unused;  // an odd number of words avoids bank conflicts
 };
 struct AddSums {
   template <int V>
@@ -187,8 +187,8 @@ struct NormUpstream {
   }
 };
 
-// The kernels that combine chunks: 8 channels side by side, whose partials are
-// 64 bytes in one piece, and 32 lanes of chunks.
+// For kernels that combine chunks: 8 adjacent channels, whose partials are 64
+// contiguous bytes, and 32 lanes of chunks.
 inline constexpr int kCombineChannels = 8;
 inline constexpr int kCombineLanes = kNormThreads / kCombineChannels;
 
@@ -209,8 +209,8 @@ struct AddTotals {
   }
 };
 
-// sum of term(chunk), for lane 0 of each channel: lane l adds chunks l, l + 32,
-// ... and lanes are added in a fixed order.
+// Returns sum of term(chunk) to lane 0 of each channel: lane l adds chunks l, l
+// + 32, ..., and lanes are added in a fixed order.
 template <typename Term>
 __device__ __forceinline__ NormTotals total_of_chunks(const CombinePlace& place,
                                                       const NormChunks& chunks,

@@ -1,4 +1,4 @@
-// Memory in pieces of 16 bytes, which is what one thread loads or stores at a
+// Memory in packs of 16 bytes, the most that a thread loads or stores at a
 // time, and grids over them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,8 +14,8 @@ namespace syncopate::cuda {
 template <typename T>
 inline constexpr int kPackElems = static_cast<int>(16 / sizeof(T));
 
-// kElems neighbours, read and written in one access of that many elements:
-// the address must be a multiple of its size. kElems 1 is the scalar path.
+// kElems adjacent elements, read and written in one access; the address must be
+// a multiple of the pack's size. kElems 1 is the scalar path.
 template <typename T, int kElems = kPackElems<T>>
 struct alignas(kElems * sizeof(T)) Pack {
   using Elem = T;
@@ -37,14 +37,15 @@ struct alignas(kElems * sizeof(T)) Pack {
   }
 };
 
-// Whether packs of T may begin at `memory` (null: yes).
+// Whether packs of T may start at `memory` (null: yes).
 template <typename T>
 __host__ __device__ inline bool is_pack_aligned(const T* memory) {
   return reinterpret_cast<uintptr_t>(memory) % sizeof(Pack<T>) == 0;
 }
 
-// body(pack), a Pack<float or Bf16> of 16 bytes where each row of C elements
-// and all of `memory` are made of such, else of one element: its type counts.
+// Calls body(pack) with a Pack<float or Bf16> of 16 bytes if each row of C
+// elements and all of `memory` allow it, else of one element; only its type
+// matters.
 template <typename Body>
 void with_pack(DType dtype,
                int64_t C,
@@ -69,8 +70,8 @@ __host__ __device__ constexpr T lesser(T a, T b) {
   return a < b ? a : b;
 }
 
-// Blocks for `items` (at least one each) in a grid-stride loop. The cap, eight
-// blocks for each of some 256 multiprocessors, fills every GPU there is.
+// Blocks for `items` (at least one each) in a grid-stride loop. The cap is
+// eight blocks for each of about 256 multiprocessors, enough to fill any GPU.
 constexpr unsigned grid_for(int64_t items, int64_t items_per_block) {
   constexpr int64_t kMaxBlocks = 2048;
   const int64_t blocks = ceil_div(items, items_per_block);

@@ -1,5 +1,5 @@
-// Philox4x32-10 in kernels: the numbers of base/rng.h, reached at any place of
-// a sequence.
+// Philox4x32-10 in kernels: the numbers of base/rng.h, with random access to a
+// sequence.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,7 +1,7 @@
-// What kernels need of CUDA: launch, shared memory, conversion of elements.
-// The tests' emulator has its own file of this name; which one is meant is a
-// choice of include path, so files of the folder above say <cuda/platform.h>
-// (in quotes it would always be the one beside them).
+// The parts of CUDA that kernels need: launch, shared memory, element
+// conversion. The tests' emulator has its own file of this name, selected by
+// include path, so files of the parent folder write <cuda/platform.h> (in
+// quotes it would always be this file).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,9 +25,8 @@ __device__ T* shared_memory() {
   return reinterpret_cast<T*>(dynamic_shared_memory);
 }
 
-// Runs kernel<<<grid, block, shared_bytes>>> on the stream; a grid without
-// blocks does nothing. Arguments are converted to the types of the kernel's
-// parameters.
+// Runs kernel<<<grid, block, shared_bytes>>> on the stream; an empty grid does
+// nothing. Arguments are converted to the kernel's parameter types.
 template <typename... Parameters, typename... Args>
 void launch(void (*kernel)(Parameters...),
             dim3 grid,
@@ -36,7 +35,7 @@ void launch(void (*kernel)(Parameters...),
             Stream& stream,
             const Args&... args) {
   static_assert(sizeof...(Parameters) == sizeof...(Args));
-  // The runtime takes the addresses of copies of the right types.
+  // The runtime takes addresses of copies of the right types.
   [&](Parameters... values) {
     void* addresses[] = {static_cast<void*>(&values)..., nullptr};
     launch_kernel(reinterpret_cast<const void*>(kernel), grid, block,

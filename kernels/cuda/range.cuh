@@ -1,5 +1,5 @@
-// Flat ranges that begin at any element: packs where all of an operation's
-// ranges are aligned alike, single elements before, behind and otherwise.
+// Flat ranges that start at any element: packs if all ranges of an operation
+// have the same alignment; single elements before, after and otherwise.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,13 +14,13 @@ namespace syncopate::cuda {
 // `elems` elements: `head` single ones, `packs` packs, and the rest single.
 struct RangeSplit {
   int64_t elems, head, packs;
-  // What threads take: packs and single elements.
+  // Work items of threads: packs and single elements.
   int64_t items(int pack_elems) const {
     return elems - packs * (pack_elems - 1);
   }
 };
 
-// Of ranges of `elems` elements each that are read and written together, in
+// Splits ranges of `elems` elements each that are read and written together, in
 // packs of kPack elements. A pointer may be null.
 template <int kPack, typename First, typename... Others>
 RangeSplit split_range(int64_t elems,
@@ -37,8 +37,8 @@ RangeSplit split_range(int64_t elems,
   return {elems, head, (elems - head) / kPack};
 }
 
-// body(width, first) for all items of a grid of one-dimensional blocks, each
-// item once: `width()` elements, kPack or 1, from element `first`.
+// Calls body(width, first) for each item once, over a grid of one-dimensional
+// blocks: `width()` elements, kPack or 1, starting at element `first`.
 template <int kPack, typename Body>
 __device__ __forceinline__ void for_range(const RangeSplit& range,
                                           const Body& body) {

@@ -1,6 +1,6 @@
-// Reductions over the threads of a warp or block in a fixed order: the same
-// values give the same bits. T is a number for those of warps, any copyable
-// type for the others; combine(a, b) takes the lower thread's value first.
+// Reductions over the threads of a warp or block in a fixed order: equal values
+// give equal bits. T is a number for warps and any copyable type otherwise;
+// combine(a, b) takes the lower thread's value first.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,8 +25,8 @@ struct Max {
   }
 };
 
-// Every lane gets the result; all 32 must call. `combine` must commute to the
-// bit, as sums and maxima do.
+// Every lane gets the result; all 32 must call. `combine` must be bitwise
+// commutative, as sums and maxima are.
 template <typename T, typename Combine>
 __device__ __forceinline__ T warp_reduce(T value, const Combine& combine) {
   for (int distance = kWarpSize / 2; distance > 0; distance /= 2)
@@ -42,11 +42,11 @@ __device__ __forceinline__ T warp_max(T value) {
   return warp_reduce(value, Max());
 }
 
-// The block is seen as `rows` rows of `columns` threads (thread = row *
-// columns + column; threads behind rows * columns take part and give nothing).
-// Row 0 gets each column's result, the others nothing of meaning. All threads
-// of the block must call. `shared`: rows * columns values of T, of which none
-// is needed any more when this returns.
+// The block is viewed as `rows` rows of `columns` threads (thread = row *
+// columns + column; surplus threads must call too and contribute nothing). Row
+// 0 gets each column's result; other rows get unspecified values. All threads
+// of the block must call. `shared`: rows * columns values of T, free again on
+// return.
 template <typename T, typename Combine>
 __device__ __forceinline__ T reduce_columns(T value,
                                             T* shared,
@@ -68,7 +68,7 @@ __device__ __forceinline__ T reduce_columns(T value,
 }
 
 // Every thread gets the result; all threads of a block (one-dimensional, whole
-// warps) must call. `shared`: one T for each warp, free again afterwards.
+// warps) must call. `shared`: one T per warp, free again on return.
 template <typename T, typename Combine>
 __device__ __forceinline__ T block_reduce(T value,
                                           T* shared,

@@ -19,8 +19,8 @@ struct TokenDraws {
   uint32_t threshold;  // smaller draws drop
   float kept_scale;
 
-  // What dropout makes of elements h to h + V - 1 of token t's row: V is 1, or
-  // a multiple of 4 that divides h and H.
+  // Applies dropout to elements h to h + V - 1 of token t's row. V is 1, or a
+  // multiple of 4 that divides h and H.
   template <int V>
   __device__ __forceinline__ void drop(float (&values)[V],
                                        int64_t t,
@@ -53,7 +53,7 @@ struct TokenDraws {
 inline TokenDraws token_draws(const Sequences& sequences,
                               const TokenDropout& dropout,
                               int64_t H) {
-  // Draws below p * 2^32 drop; p < 1 is at most 1 - 2^-24, so that fits.
+  // Draws below p * 2^32 drop; p < 1 is at most 1 - 2^-24, so this fits.
   return {.sequence = sequences.sequence,
           .position = sequences.position,
           .key = dropout.key,

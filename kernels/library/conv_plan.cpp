@@ -6,7 +6,7 @@
 namespace syncopate::cuda {
 namespace {
 
-// Names of the tensors in the graph.
+// Tensor ids in the graph.
 constexpr int64_t kX = 1, kW = 2, kY = 3;
 
 cudnnDataType_t type_of(DType dtype) {
@@ -14,8 +14,8 @@ cudnnDataType_t type_of(DType dtype) {
   return dtype == DType::kF32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16;
 }
 
-// Dimensions are named in the order (outer, channels, rows, columns), as cuDNN
-// wants them, and lie in memory with the channels last.
+// Dimensions are given in the order (outer, channels, rows, columns), as cuDNN
+// requires; in memory the channels are last.
 Descriptor make_tensor_descriptor(int64_t id,
                                   DType dtype,
                                   const std::array<int64_t, 4>& dims) {
@@ -51,7 +51,7 @@ Descriptor make_convolution(const ConvSize& size) {
   return conv;
 }
 
-// The names of one pass's operation and of its attributes.
+// Identifiers of one pass's operation and its attributes.
 struct PassNames {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t conv, x, w, y, alpha, beta;
@@ -87,7 +87,7 @@ PassNames names_of(ConvPass pass) {
   CHECK(false);
 }
 
-// Tensors, convolution and, last, the operation.
+// Returns tensors, convolution and, last, the operation.
 std::vector<Descriptor> make_parts(const ConvProblem& problem) {
   const ConvSize& s = problem.size;
   const PassNames names = names_of(problem.pass);
@@ -128,9 +128,10 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const Descriptor& config) {
   return notes;
 }
 
-// Whether an engine keeps what the problem and ops/conv.h promise. Tensor
-// cores multiply fp32 as TF32 only; Winograd's transforms of bf16 lose bits
-// before the multiplication, and its larger tiles and FFT do in fp32 too.
+// Whether an engine meets the requirements of the problem and ops/conv.h.
+// Tensor cores multiply fp32 only as TF32; Winograd's transforms of bf16 lose
+// bits before the multiplication, and its larger tiles and FFT do so in fp32
+// too.
 bool is_allowed(const Descriptor& config, const ConvProblem& problem) {
   for (const cudnnBackendNumericalNote_t note : notes_of(config)) {
     switch (note) {
@@ -156,7 +157,7 @@ bool is_allowed(const Descriptor& config, const ConvProblem& problem) {
   return true;
 }
 
-// Engines with their settings, the one expected to be fastest first.
+// Returns engines with their settings, the expected fastest first.
 std::vector<Descriptor> configs_of(const PlanTarget& target,
                                    const Descriptor& graph,
                                    cudnnBackendHeurMode_t mode) {

@@ -1,6 +1,5 @@
-// How cuDNN will compute one convolution: chosen by its heuristics, never by
-// timing, so that a run depends on the library's version and the hardware
-// only.
+// Determines how cuDNN computes a convolution: by its heuristics, never by
+// timing, so a run depends only on the library's version and the hardware.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,9 +25,9 @@ struct ConvProblem {
   bool operator==(const ConvProblem&) const = default;
 };
 
-// What plans are made for: the device of a handle or, without one, a device
-// that is described (a finalized CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR; such
-// plans cannot be executed).
+// What plans are made for: the device of a handle or, without one, a described
+// device (a finalized CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR; such plans cannot be
+// executed).
 struct PlanTarget {
   cudnnHandle_t handle = nullptr;
   const Descriptor* device = nullptr;
@@ -36,15 +35,15 @@ struct PlanTarget {
 
 class ConvPlan {
  public:
-  // Pointers aligned to this many bytes may be given to run().
+  // Alignment in bytes that run() requires of pointers.
   static constexpr int64_t kAlignment = 16;
 
-  // The first engine of the heuristics that keeps the problem's promises.
-  // Throws Error(kInternal) where cuDNN has none.
+  // Takes the first engine of the heuristics that meets the requirements.
+  // Throws Error(kInternal) if cuDNN has none.
   ConvPlan(const PlanTarget& target, const ConvProblem& problem);
 
   int64_t workspace_bytes() const { return workspace_bytes_; }
-  // What the chosen engine does to numbers, as cuDNN declares it.
+  // Numerical properties of the chosen engine, as cuDNN declares them.
   std::vector<cudnnBackendNumericalNote_t> notes() const;
   void run(cudnnHandle_t handle,
            const void* x,
@@ -57,7 +56,7 @@ class ConvPlan {
                      const ConvProblem& problem,
                      cudnnBackendHeurMode_t mode);
 
-  // All that the plan refers to lives as long as it does.
+  // Everything that the plan refers to lives as long as the plan.
   std::vector<Descriptor> parts_;  // tensors, convolution, operation
   Descriptor graph_;
   std::optional<Descriptor> config_, plan_;

@@ -58,7 +58,8 @@ CublasLtHandle::~CublasLtHandle() {
 }
 
 cublasLtHandle_t CublasLtHandle::of(Context& context) {
-  cuda_stream(context.stream());  // its device is where the handle belongs
+  cuda_stream(context.stream());  // makes its device current, to which the
+                                  // handle belongs
   if (handle_ == nullptr)
     check_cublaslt(cublaslt().Create(&handle_), "cublasLtCreate");
   return handle_;

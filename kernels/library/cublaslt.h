@@ -1,4 +1,4 @@
-// cuBLASLt, opened when first used.
+// cuBLASLt, loaded on first use.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,7 +29,7 @@ const CublasLt& cublaslt();
 
 std::string cublaslt_version();  // of the one in use: "cuBLASLt 13.1.0"
 
-// Throws Error(kInternal) with the call and what cuBLAS says of it.
+// Throws Error(kInternal) with the call and cuBLAS's message.
 void check_cublaslt(cublasStatus_t status, const char* call);
 
 // A context's own handle (Context::cache).

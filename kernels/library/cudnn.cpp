@@ -9,7 +9,7 @@ namespace {
 
 Cudnn load_cudnn() {
   // cuDNN compiles some engines at run time and looks for the compiler by its
-  // bare name: opened before, it is found wherever it is.
+  // bare name; if it is loaded beforehand, it is found wherever it is.
   open_if_there({"libnvrtc.so.13", "libnvrtc.so.12"});
   const SharedLibrary library("cuDNN 9", {"libcudnn.so.9"});
   Cudnn functions;

@@ -1,4 +1,4 @@
-// cuDNN 9's graph interface, opened when first used.
+// cuDNN 9's graph interface, loaded on first use.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,7 +29,7 @@ const Cudnn& cudnn();
 
 std::string cudnn_version();  // of the one in use: "cuDNN 9.19.0"
 
-// Throws Error(kInternal) with the call and what cuDNN says of it.
+// Throws Error(kInternal) with the call and cuDNN's message.
 void check_cudnn(cudnnStatus_t status, const char* call);
 
 // A context's own handle (Context::cache), bound to its stream.

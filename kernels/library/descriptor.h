@@ -41,8 +41,8 @@ class Descriptor {
     set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &other.raw_);
   }
 
-  // At most `room` values; returns how many the attribute has. The status is
-  // for the caller to judge.
+  // Reads at most `room` values and returns the attribute's count. The caller
+  // checks the status.
   cudnnStatus_t get(cudnnBackendAttributeName_t name,
                     cudnnBackendAttributeType_t type,
                     int64_t room,
@@ -50,7 +50,7 @@ class Descriptor {
                     void* values) const;
 
   void finalize();
-  // False where cuDNN does not support what the descriptor says.
+  // Returns false if cuDNN does not support what the descriptor states.
   bool try_finalize();
 
  private:

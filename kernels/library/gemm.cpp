@@ -10,7 +10,7 @@
 namespace syncopate::cuda {
 namespace {
 
-// cuBLAS recommends this much for Hopper.
+// cuBLAS's recommendation for Hopper.
 constexpr uint64_t kWorkspaceBytes = 32 << 20;
 constexpr int kWorkScratch = 3;
 
@@ -21,9 +21,8 @@ using Layout = Owned<cublasLtMatrixLayout_t>;
 using Operation = Owned<cublasLtMatmulDesc_t>;
 using Preference = Owned<cublasLtMatmulPreference_t>;
 
-// cuBLAS is column-major: what lies in memory as a row-major (rows, columns)
-// is its matrix of `columns` rows and `rows` columns, leading dimension
-// `columns`.
+// cuBLAS is column-major: it sees a row-major (rows, columns) matrix as one of
+// `columns` rows and `rows` columns, with leading dimension `columns`.
 Layout make_layout(int64_t rows, int64_t columns, DType dtype) {
   cublasLtMatrixLayout_t raw = nullptr;
   check_cublaslt(
@@ -56,13 +55,13 @@ cublasOperation_t operation_of(Transpose transpose) {
   return transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
-// Largest power of two, up to 256, that divides the address.
+// Returns the largest power of two, up to 256, that divides the address.
 uint32_t alignment_of(const void* memory) {
   const auto address = reinterpret_cast<uintptr_t>(memory) | 256;
   return static_cast<uint32_t>(address & (~address + 1));
 }
 
-// All that the choice of an algorithm depends on.
+// Everything on which the choice of an algorithm depends.
 struct GemmKey {
   int64_t M, N, D;
   Transpose transpose_a, transpose_b;
@@ -86,14 +85,14 @@ struct GemmKeyHash {
   }
 };
 
-// cuBLAS sees X^T where row-major X lies. What it shall write is therefore
+// cuBLAS sees a row-major X as X^T. It must therefore write
 //
 //   c^T = (op(a) op(b))^T = op(b)^T op(a)^T
 //
-// and it finds op(b)^T = b^T as it lies if b is not transposed here, and as
-// the transpose of what lies if it is; likewise a. So b is its first matrix, a
-// its second, each transposed or not just as here, and its result has N rows
-// and M columns. Its bias has one value a row: one for each of our columns.
+// and it sees op(b)^T = b^T directly if b is not transposed here, and as the
+// transpose of what it sees otherwise; likewise a. So b is its first matrix and
+// a its second, each transposed or not just as here, and its result has N rows
+// and M columns. Its bias has one value per row: one for each of our columns.
 struct Plan {
   Layout a, b, c;
   Operation operation;
@@ -116,8 +115,8 @@ Operation make_operation(const GemmKey& key, const void* bias) {
   return operation;
 }
 
-// Reductions "in place" take their order from the hardware; the others add
-// what lies in the workspace in a fixed one.
+// "In place" reductions take their order from the hardware; the others add up
+// the workspace in a fixed order.
 Preference make_preference(const GemmKey& key, Determinism determinism) {
   cublasLtMatmulPreference_t raw = nullptr;
   check_cublaslt(cublaslt().MatmulPreferenceCreate(&raw),
@@ -163,7 +162,7 @@ Plan make_plan(cublasLtHandle_t handle,
   return plan;
 }
 
-// What a context keeps.
+// Kept per context.
 struct GemmLibrary {
   CublasLtHandle handle;
   std::unordered_map<GemmKey, Plan, GemmKeyHash> plans;

@@ -12,8 +12,8 @@ enum class Accumulate : uint8_t { kNo, kYes };
 // c (M, N) = op(a) op(b) [+ c] [+ bias of each column]
 //   op(a) is (M, D): `a` is (M, D), or (D, M) if transposed;
 //   op(b) is (D, N): `b` is (D, N), or (N, D) if transposed.
-// Sums are formed in fp32, and products of fp32 too (no TF32). The algorithm is
-// the first of cuBLASLt's heuristics that keeps the context's determinism.
+// Sums are formed in fp32, and so are products of fp32 (no TF32). The algorithm
+// is the first of cuBLASLt's heuristics that meets the context's determinism.
 struct Gemm {
   int64_t M, N, D;
   Transpose transpose_a, transpose_b;

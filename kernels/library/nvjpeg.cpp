@@ -54,9 +54,10 @@ JpegBackend NvJpegDecoder::open(Context& context) {
   was_tried_ = true;
   const NvJpeg* library = nvjpeg();
   if (library == nullptr) return backend_;
-  cuda_stream(context.stream());  // its device is where the handle belongs
-  // Smooth upsampling is what the host's decoder does; older libraries refuse
-  // the flag, and GPUs without engines that back end.
+  cuda_stream(context.stream());  // makes its device current, to which the
+                                  // handle belongs
+  // Smooth upsampling matches the host's decoder. Older libraries reject the
+  // flag, and GPUs without JPEG engines reject that back end.
   const struct {
     nvjpegBackend_t name;
     unsigned flags;

@@ -1,4 +1,4 @@
-// nvJPEG, opened when first used.
+// nvJPEG, loaded on first use.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,18 +24,18 @@ struct NvJpeg {
   decltype(&nvjpegDecodeBatchedInitialize) DecodeBatchedInitialize;
   decltype(&nvjpegDecodeBatched) DecodeBatched;
 };
-// Null where the library is not there or too old: images are then decoded by
-// the host.
+// Returns null if the library is absent or too old: the host then decodes
+// images.
 const NvJpeg* nvjpeg();
 
 // Throws Error(kInternal) with the call and the status.
 void check_nvjpeg(nvjpegStatus_t status, const char* call);
 
-// Who decodes the entropy-coded data of a batch.
+// What decodes the entropy-coded data of a batch.
 enum class JpegBackend : uint8_t {
   kNone,     // the library cannot be used here
   kEngines,  // the GPU's JPEG engines
-  kKernels,  // kernels, for larger batches; the calling thread for others
+  kKernels,  // kernels for larger batches, else the calling thread
 };
 
 // A context's own decoder (Context::cache).
@@ -48,12 +48,12 @@ class NvJpegDecoder {
 
   JpegBackend open(Context& context);
 
-  // Of an open decoder.
+  // Requires an open decoder.
   nvjpegHandle_t handle() const { return handle_; }
   nvjpegJpegState_t state() const { return state_; }
   nvjpegJpegStream_t parsed() const { return parsed_; }
-  // Recorded when a batch was given to the stream: the state is one batch's at
-  // a time.
+  // Recorded when a batch was submitted to the stream: the state serves one
+  // batch at a time.
   Event& given() { return *given_; }
 
  private:

@@ -27,7 +27,7 @@ LibraryVersion driver_version() {
     return {"driver",
             "there is none: install NVIDIA's, or start on a node "
             "that has it"};
-  // Code for a version runs under drivers of that major version and later.
+  // Code for a version runs under drivers of that major version or later.
   if (driver / 1000 < runtime / 1000)
     return {"driver",
             fmt::format("is for CUDA {}, this executable needs {}: a newer "
@@ -50,8 +50,8 @@ cudaError_t count_devices(int& count) {
   count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess) return error;
-  cudaGetLastError();  // it would be the next call's
-  count = 0;           // what is written then is not promised
+  cudaGetLastError();  // keeps it from surfacing in the next call
+  count = 0;           // its value is unspecified after an error
   return error;
 }
 
