@@ -1,4 +1,4 @@
-// Activations that stand alone, element by element.
+// Element-wise activations as ops of their own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,11 +6,12 @@
 
 namespace syncopate {
 
-// y = x Phi(x), Phi the normal distribution function through erf (Hendrycks
-// and Gimpel 2016; BERT's form, not the approximation by tanh). y may alias x.
+// y = x Phi(x), with Phi the normal distribution function through erf
+// (Hendrycks and Gimpel 2016; BERT's form, not the tanh approximation). y may
+// alias x.
 void gelu_forward(Context& context,
                   Tensor y,        // any shape, fp32 or bf16
-                  ConstTensor x);  // alike
+                  ConstTensor x);  // same as y
 
 // dx = dy (Phi(x) + x phi(x)); dx may alias dy or x.
 void gelu_backward(Context& context, Tensor dx, ConstTensor dy, ConstTensor x);

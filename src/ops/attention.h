@@ -1,5 +1,5 @@
-// Scaled dot-product attention within sequences of unlike length, block by
-// block: no matrix of probabilities is ever whole in memory.
+// Scaled dot-product attention within sequences of different lengths, block by
+// block: the matrix of probabilities is never stored as a whole.
 //
 //   S = Q K^T / sqrt(D),  P = softmax(S) by row,  out = dropout(P) V
 //
@@ -16,11 +16,11 @@ namespace syncopate {
 inline constexpr int64_t kMostHeadColumnsOnGpu = 128;
 
 // H = heads * D. Head a of a token is columns a * D to (a + 1) * D of each of
-// the three parts. Dropout draws element (query position, key position) of
-// head a of sequence n from Philox (seed ^ salt, kDropout, first_sample + n,
-// (a * max_position + query) * max_position + key) with max_position = 65536;
-// what a block of draws (base/rng.h) is numbered beyond 2^32 is the sequence's
-// second number. On a GPU D is at most kMostHeadColumnsOnGpu.
+// the three parts. Dropout draws element (query position, key position) of head
+// a of sequence n from Philox (seed ^ salt, kDropout, first_sample + n, (a *
+// max_position + query) * max_position + key) with max_position = 65536; the
+// part of a block number (base/rng.h) beyond 2^32 goes into the sequence's
+// second number. On a GPU, D is at most kMostHeadColumnsOnGpu.
 void attention_forward(Context& context,
                        Tensor out,       // (T, H) fp32 or bf16
                        Tensor lse,       // (T, heads) fp32: log sum exp of S

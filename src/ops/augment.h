@@ -1,5 +1,5 @@
-// Stored pixels to a batch: each sample of the batch is one stored image seen
-// through an affine map, which crop, flip, rotation and resizing all are.
+// Turns stored pixels into a batch: each sample is one stored image seen
+// through an affine map, which combines crop, flip, rotation and resizing.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace syncopate {
 
-// value = pixel * scale[c] + shift[c] of bytes as 0..255 or of floats.
-// `maps` (N of them) lies in the context's memory; one that names an image that
-// is not there gives NaN on a GPU, and is refused on the CPU. (The CPU feeds
-// itself from data/; its body is what kernels are held against.)
+// value = pixel * scale[c] + shift[c], with bytes as 0..255, or floats. `maps`
+// (N of them) is in the context's memory; one that names a nonexistent image
+// gives NaN on a GPU and is an error on the CPU. (On the CPU, data/ augments
+// images itself; this body is the reference for the kernels.)
 void gather_images(Context& context,
                    Tensor images,       // (N, C, H, W) fp32 NHWC, assigned
                    ConstTensor pixels,  // (S, H', W', C) u8 or fp32, row-major

@@ -1,5 +1,5 @@
-// The bodies of all ops on one kind of device. A body has its op's name and
-// type; contracts are in the headers of the ops, shapes are checked there.
+// Table of all op bodies for one kind of device. A body has its op's name and
+// type; contracts are in the ops' headers, and shapes are checked there.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -89,10 +89,10 @@ struct OpBodies {
 };
 
 const OpBodies& cpu_bodies();
-// Null where this executable was built without CUDA.
+// Null in a build without CUDA.
 const OpBodies* cuda_bodies();
 
-// Of the context's device.
+// The bodies for the context's device.
 const OpBodies& bodies_of(const Context& context);
 
 }  // namespace syncopate

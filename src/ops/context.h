@@ -1,5 +1,5 @@
-// What every op needs besides its tensors: where to run, in which order, and
-// scratch memory. Always passed, never global.
+// What every op needs besides its tensors: device, stream and scratch memory.
+// Always passed, never global.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,15 +12,14 @@
 
 namespace syncopate {
 
-// Whether the same call must give the same bits each time. Bodies on the CPU
-// and hand-written kernels always do; libraries on a GPU have algorithms that
-// are faster and do not.
+// Whether equal calls must give equal bits. CPU bodies and hand-written kernels
+// always do; GPU libraries also have faster algorithms that do not.
 enum class Determinism : uint8_t { kRequired, kOff };
 
 class Context {
  public:
-  // `threads`: OpenMP threads of every op that runs through this context;
-  // results may depend on it in the last bits, and on nothing else.
+  // `threads`: OpenMP threads of every op that runs through this context. The
+  // last bits of results may depend on it, and on nothing else.
   Context(Device& device,
           Stream& stream,
           int threads,
@@ -34,16 +33,17 @@ class Context {
   int threads() const { return threads_; }
   Determinism determinism() const { return determinism_; }
 
-  // Device memory for the length of one op call; grows to the largest asked
-  // for. `index` tells apart buffers that one op needs at the same time (0..3).
+  // Device memory for the duration of one op call; grows to the largest
+  // request. `index` distinguishes buffers that one op needs at the same time
+  // (0..3).
   void* scratch(int64_t bytes, int index = 0);
 
-  // Grows when a scratch buffer moves: recorded work that used the old one
-  // must not run again.
+  // Incremented when a scratch buffer moves: recorded work that used the old
+  // one must not run again.
   uint64_t scratch_generation() const { return scratch_generation_; }
 
-  // Per-context state of an op's implementation (created primitives, plans),
-  // made on first use and kept.
+  // Per-context state of an op's implementation (primitives, plans), created on
+  // first use and kept.
   template <typename T>
   T& cache() {
     std::shared_ptr<void>& entry = cache_[std::type_index(typeid(T))];

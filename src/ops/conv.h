@@ -39,11 +39,10 @@ void conv_backward_weights(Context& context,
                            ConstTensor dy,  // (N, K, P, Q)
                            const ConvSize& size);
 
-// The layout in which activations of C channels are best kept between the
-// convolutions of one network on this device: NCHW16C on a CPU with AVX-512
-// where C is a multiple of 16 (Winograd exists only there), NHWC otherwise. In
-// bf16 also NHWC where the CPU multiplies tiles (those convolutions exist only
-// there).
+// Returns the preferred layout of activations of C channels between a network's
+// convolutions on this device: NCHW16C on a CPU with AVX-512 if C is a multiple
+// of 16 (Winograd exists only there), otherwise NHWC. In bf16, also NHWC if the
+// CPU multiplies tiles (those convolutions exist only for NHWC).
 Layout preferred_layout(const Device& device, DType dtype, int64_t C);
 
 }  // namespace syncopate

@@ -8,10 +8,10 @@
 
 namespace syncopate {
 
-// y = x + z. Any dtype of the activations, alike; y may alias either.
+// y = x + z, all of one activation dtype; y may alias either.
 void add(Context& context, Tensor y, ConstTensor x, ConstTensor z);
 
-// The same values in another layout or dtype (fp32, bf16). No aliasing.
+// Copies values to another layout or dtype (fp32, bf16). Must not alias.
 void reorder(Context& context, Tensor to, ConstTensor from);
 
 // y += a * x over fp32 ranges.
@@ -21,18 +21,18 @@ void axpy(Context& context,
           std::span<const float> x);
 // y *= a
 void scale(Context& context, std::span<float> y, float a);
-// y *= *a, where `a` lies in the context's memory (clip_factor).
+// y *= *a, where `a` is in the context's memory (clip_factor).
 void scale_by(Context& context, std::span<float> y, const float* a);
 
 // Inverted dropout: y = keep ? x / (1 - p) : 0, where keep of element i is
-// drawn from Philox (seed ^ salt, kDropout, first_sample + n, i), n along the
-// first dimension and i as the sample lies in memory: it does not depend on
-// the batch that a sample comes in. Backward is dropout of dy with the
-// arguments of forward. y may alias x. `key` lies in the context's memory, so
-// that recorded work draws anew each time it runs.
+// drawn from Philox (seed ^ salt, kDropout, first_sample + n, i), with n along
+// the first dimension and i in the sample's memory order. It does not depend on
+// the batch that contains the sample. Backward is dropout of dy with forward's
+// arguments. y may alias x. `key` is in the context's memory, so recorded work
+// draws anew each time it runs.
 struct DropoutKey {
   uint64_t seed;
-  uint64_t first_sample;  // of all samples of the run, as they are drawn
+  uint64_t first_sample;  // among all samples of the run, in the order drawn
 };
 void dropout(Context& context,
              Tensor y,
@@ -40,7 +40,7 @@ void dropout(Context& context,
              float p,
              const DropoutKey* key,
              uint64_t salt);
-// *to = key, where `to` lies in the context's memory.
+// *to = key, where `to` is in the context's memory.
 void store_dropout_key(Context& context, DropoutKey* to, const DropoutKey& key);
 
 }  // namespace syncopate

@@ -1,5 +1,5 @@
-// Rows of tables, looked up and summed; backward adds up what came to each row
-// in the order of the tokens, so that the sum depends on nothing else.
+// Looks up and sums rows of tables; backward adds up the gradients of each row
+// in token order, so the sum depends on nothing else.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@ namespace syncopate {
 
 struct EmbeddingInput {
   ConstTensor table;  // (V, D) fp32
-  ConstTensor ids;    // (T) i32, in [0, V): the CPU checks, a GPU reads NaN
+  ConstTensor ids;    // (T) i32, in [0, V): checked on the CPU, NaN on a GPU
 };
 
 // y[t] = sum over inputs of table[ids[t]], in their order.

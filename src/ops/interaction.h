@@ -1,6 +1,6 @@
 // Factorisation machine over looked-up rows (Rendle 2010), with the first-order
-// term and the rows themselves for a network beside it (Guo et al. 2017,
-// "DeepFM"): one pass over the rows of a batch.
+// term, and the rows themselves as input for a parallel network (Guo et al.
+// 2017, "DeepFM"): one pass over the rows of a batch.
 //
 //   v_f = embedding[rows[n, f]]
 //   score[n] = bias + sum_f first[rows[n, f]]
@@ -12,10 +12,10 @@
 
 namespace syncopate {
 
-// N F on a GPU.
+// Bound of N F on a GPU.
 inline constexpr int64_t kMostLookupsOnGpu = int64_t{1} << 24;
 
-// Rows lie in [0, R): the CPU checks, a GPU reads NaN.
+// Rows are in [0, R): checked on the CPU, NaN on a GPU.
 void interaction_forward(Context& context,
                          Tensor x,          // (N, F * D) fp32: v_f side by side
                          Tensor score,      // (N, 1) fp32

@@ -1,4 +1,4 @@
-// Layer normalisation with what stands before it in a post-norm transformer:
+// Layer normalisation fused with what precedes it in a post-norm transformer:
 // dropout of a sub-layer's result and the residual sum.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,9 +11,10 @@ namespace syncopate {
 // y = gamma * (z - mean(z)) * rstd + beta, rstd = 1 / sqrt(var(z) + eps)
 // by row, with the biased variance (Ba et al. 2016).
 void layernorm_forward(Context& context,
-                       Tensor y,       // (T, H) fp32 or bf16; not z, not x
-                       Tensor z,       // (T, H) alike; may alias x; data null
-                                       // where backward is not to follow
+                       Tensor y,       // (T, H) fp32 or bf16; must not alias z
+                                       // or x
+                       Tensor z,       // (T, H) same; may alias x; data null if
+                                       // backward will not follow
                        Tensor mean,    // (T) fp32
                        Tensor rstd,    // (T) fp32
                        ConstTensor x,  // (T, H)
@@ -27,7 +28,8 @@ void layernorm_forward(Context& context,
 void layernorm_backward(Context& context,
                         Tensor dx,         // (T, H) assigned; may alias dy
                         Tensor dresidual,  // (T, H) assigned; data null if
-                                           // there was none; not dy, not dx
+                                           // there was none; must not alias dy
+                                           // or dx
                         Tensor dgamma,     // (H) fp32, accumulated
                         Tensor dbeta,      // (H) fp32, accumulated
                         ConstTensor dy,

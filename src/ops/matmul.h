@@ -11,12 +11,12 @@ namespace syncopate {
 // y = x w^T + b
 void linear_forward(Context& context,
                     Tensor y,        // (N, K) fp32 or bf16
-                    ConstTensor x,   // (N, D) as y
+                    ConstTensor x,   // (N, D), same type as y
                     ConstTensor w,   // (K, D) fp32
                     ConstTensor b);  // (K) fp32, or data null
 
 void linear_backward(Context& context,
-                     Tensor dx,       // (N, D) assigned; data null: not wanted
+                     Tensor dx,       // (N, D) assigned; data null: not needed
                      Tensor dw,       // (K, D) accumulated
                      Tensor db,       // (K) accumulated, or data null
                      ConstTensor dy,  // (N, K)

@@ -1,5 +1,5 @@
-// Keeps NaN and infinity from what comes behind, on the device, so that nobody
-// has to wait to hear of them.
+// Withholds NaN and infinity from later work, on the device, so that the host
+// need not wait to learn of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,17 +9,16 @@
 
 namespace syncopate {
 
-// *found = max(*found, offset + index of the last value that is NaN or
-// infinite); where that is not negative, all values become 0. Ranges of a step
-// that are given in falling order thus lose all that follows the first finding,
-// and *found, -1 before, is what backward met first.
-// `found` lies in the context's memory.
+// *found = max(*found, offset + index of the last NaN or infinite value); if
+// that is not negative, all values become 0. Ranges of a step given in
+// descending order thus lose everything after the first finding, and *found,
+// initially -1, is what backward met first. `found` is in the context's memory.
 void withhold_nonfinite(Context& context,
                         std::span<float> values,
                         int64_t* found,
                         int64_t offset);
 
-// values = saved where *found is not negative; as long, and apart.
+// values = saved if *found is not negative. Equal lengths; must not alias.
 void restore_withheld(Context& context,
                       std::span<float> values,
                       std::span<const float> saved,

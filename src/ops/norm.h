@@ -3,9 +3,10 @@
 //   y = act(gamma * (x - mean) * rstd + beta [+ z])     act = ReLU or identity
 //
 // over N, H, W for each channel; Ioffe & Szegedy 2015. Statistics are computed
-// in fp32 in a fixed order, so the same threads give the same bits.
-// Activations: fp32 or bf16, any layout, all of one call alike. (N, C) tensors
-// count as H = W = 1.
+// over N, H, W for each channel; Ioffe & Szegedy 2015. Statistics are computed
+// in fp32 in a fixed order, so equal thread counts give equal bits.
+// Activations: fp32 or bf16, any layout, the same for all of a call. (N, C)
+// tensors count as H = W = 1.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,9 +23,9 @@ struct BatchNormParams {
 };
 
 // Training: statistics of this batch. running_var receives the unbiased
-// variance (n / (n - 1)), as the field's frameworks do.
+// variance (n / (n - 1)), as in common frameworks.
 void batchnorm_forward(Context& context,
-                       Tensor y,             // (N, C, H, W); may alias x? no
+                       Tensor y,             // (N, C, H, W); must not alias x
                        Tensor mean,          // (C) fp32, for backward
                        Tensor rstd,          // (C) fp32, for backward
                        Tensor running_mean,  // (C) fp32, updated
@@ -46,9 +47,9 @@ void batchnorm_inference(Context& context,
                          ConstTensor z,  // or data null
                          const BatchNormParams& params);
 
-// Where the activation is ReLU, y tells where it was positive; where there was
-// no z, so does x, which spares the CPU reading y. dz is the gradient of the
-// residual input: dy through the activation alone.
+// With ReLU, y tells where the activation was positive; without z, so does x,
+// which saves the CPU from reading y. dz is the gradient of the residual input:
+// dy through the activation alone.
 void batchnorm_backward(Context& context,
                         Tensor dx,      // (N, C, H, W), assigned; may alias dy
                         Tensor dz,      // (N, C, H, W), assigned; data null if

@@ -19,7 +19,7 @@ struct SgdParams {
 };
 
 // g = grad_scale * clip_factor * gradient + weight_decay * x
-// m = momentum * m + g             (momentum 0: m is not touched, may be empty)
+// m = momentum * m + g             (momentum 0: m is unused, may be empty)
 // x = x - rate * (nesterov ? g + momentum * m : m)
 // Sutskever et al. 2013 as PyTorch and CHOCO-SGD write it (dampening 0).
 void sgd_update(Context& context,
@@ -28,8 +28,9 @@ void sgd_update(Context& context,
                 std::span<const float> gradient,
                 const SgdParams& params);
 
-// The same without the step: direction = what is multiplied by the rate above
-// (params.rate is not used); x stays, m is updated. direction may be gradient.
+// Does the same without the step: direction = what the rate is multiplied with
+// above (params.rate is unused); m is updated, x is not. direction may alias
+// gradient.
 void sgd_direction(Context& context,
                    std::span<float> direction,
                    std::span<const float> x,
@@ -42,12 +43,12 @@ struct AdamParams {
   float beta1, beta2, eps;
   float weight_decay;
   bool is_decoupled;  // AdamW (Loshchilov and Hutter 2019)
-  // 1 - beta^t after t steps, this one counted (Kingma and Ba 2015, alg. 1).
+  // 1 - beta^t after t steps including this one (Kingma and Ba 2015, alg. 1).
   float correction1, correction2;
   float grad_scale = 1;
   const float* clip_factor = nullptr;  // as in SgdParams
-  // Not 0: the range is rows of so many elements, and a row whose gradient is
-  // all zero is left as it is, moments and all.
+  // Not 0: the range consists of rows of this many elements, and rows whose
+  // gradient is all zero are skipped, including their moments.
   int64_t lazy_row = 0;
 };
 
@@ -55,9 +56,9 @@ struct AdamParams {
 // m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
 // d = (m / correction1) / (sqrt(v / correction2) + eps) [+ weight_decay * x]
 // x = x - rate * d
-// The first bracket where not is_decoupled, the second where it is. (As
-// PyTorch's Adam and AdamW, whose decoupled decay multiplies x by
-// 1 - rate * weight_decay before the step: the same.)
+// The first bracket applies if not is_decoupled, the second if it is. (As in
+// PyTorch's Adam and AdamW, whose decoupled decay multiplies x by 1 - rate *
+// weight_decay before the step, which is equivalent.)
 void adam_update(Context& context,
                  std::span<float> x,
                  std::span<float> m,
@@ -65,8 +66,8 @@ void adam_update(Context& context,
                  std::span<const float> gradient,
                  const AdamParams& params);
 
-// direction = d of the above, m and v are updated, x stays; `direction` may be
-// `gradient`. Of a row that is left alone d is 0.
+// direction = d of the above; m and v are updated, x is not. `direction` may
+// alias `gradient`. d is 0 for skipped rows.
 void adam_direction(Context& context,
                     std::span<float> direction,
                     std::span<const float> x,

@@ -16,8 +16,8 @@ void global_average_pool_backward(Context& context,
                                   Tensor dx,        // (N, C, H, W), assigned
                                   ConstTensor dy);  // (N, C) fp32
 
-// Maximum over windows; positions outside the image do not count. `argmax`
-// keeps the position inside the window (first maximum in row order).
+// Maximum over windows, ignoring positions outside the image. `argmax` keeps
+// the position inside the window (first maximum in row order).
 void max_pool_forward(Context& context,
                       Tensor y,       // (N, C, P, Q)
                       Tensor argmax,  // (N, C, P, Q) u8, layout of y

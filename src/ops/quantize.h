@@ -1,8 +1,8 @@
-// Signs with a scale and stochastic quantisation of flat ranges, packed into
-// 32-bit words as they travel; scales and norms are by tensor.
+// Signs with a scale, and stochastic quantisation, of flat ranges, packed into
+// 32-bit words for the wire; scales and norms are per tensor.
 //
-// Everything lies in the memory of the context's device. Words are zero where
-// no element belongs to a bit.
+// Everything is in the memory of the context's device. Unused bits of words are
+// zero.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,14 +14,14 @@
 
 namespace syncopate {
 
-// Words for `elems` values of `bits` each: groups of 32 elements take exactly
-// `bits` words, element i of a group the bits [i * bits, (i + 1) * bits),
-// lowest first.
+// Words for `elems` values of `bits` each: a group of 32 elements takes exactly
+// `bits` words, and element i of a group has the bits [i * bits, (i + 1) *
+// bits), lowest first.
 constexpr int64_t packed_words(int64_t elems, int64_t bits) {
   return (elems + 31) / 32 * bits;
 }
 
-// scale of a tensor = |x|_1 / elements; one bit an element, 1 for negative.
+// scale of a tensor = |x|_1 / elements; one bit per element, 1 for negative.
 // (Karimireddy et al. 2019, sign with the l1 mean.) -0.0 and 0 pack as 0.
 //   words   (packed_words(D, 1))     scales  (tensors)     x  (D)
 void sign_encode(Context& context,
@@ -29,7 +29,7 @@ void sign_encode(Context& context,
                  std::span<float> scales,
                  std::span<const float> x,
                  const Segments& segments);
-// y = a * y + b * q where q is -scale or +scale; zero bits are +scale. a == 0
+// y = a * y + b * q, where q is -scale or +scale; zero bits mean +scale. a == 0
 // assigns, whatever y holds.
 void sign_blend(Context& context,
                 std::span<float> y,

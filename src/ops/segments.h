@@ -1,6 +1,6 @@
-// The tensors inside a flat range, as ops over whole ranges need them: where
-// each begins, and a fixed cut into chunks so that a sum by tensor does not
-// depend on threads or blocks.
+// The tensors inside a flat range, for ops over whole ranges: where each
+// begins, and a fixed division into chunks, so that a sum over a tensor does
+// not depend on threads or blocks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,8 +15,8 @@ class Context;
 
 class Segments {
  public:
-  // `begins`: offset of each tensor, ascending, and behind them the length of
-  // the range; no tensor is empty.
+  // `begins`: offset of each tensor, ascending, followed by the length of the
+  // range; no tensor is empty.
   Segments(Context& context, std::vector<int64_t> begins);
 
   int64_t num_segments() const { return std::ssize(begins_) - 1; }
@@ -34,7 +34,7 @@ class Segments {
     int32_t segment;
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
-  // First chunk of each tensor, and behind them their number.
+  // First chunk of each tensor, followed by their number.
   const std::vector<int64_t>& first_chunks() const { return first_chunks_; }
 
   // The same in the context's memory, for kernels.

@@ -1,7 +1,7 @@
-// A few elements of each tensor of a flat range: the largest, or some at
-// random; values and places as they travel.
+// Selects a few elements of each tensor of a flat range, the largest or random
+// ones, as values and places for the wire.
 //
-// Everything lies in the memory of the context's device.
+// Everything is in the memory of the context's device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,12 +15,13 @@
 
 namespace syncopate {
 
-// How many elements of a tensor are kept: max(1, int(elems * (1 - dropped))) in
-// double precision, as CHOCO-SGD counts (1 - 0.9 keeps 99 of 1000).
+// Returns how many elements of a tensor are kept: max(1, int(elems * (1 -
+// dropped))) in double precision, as CHOCO-SGD counts (1 - 0.9 keeps 99 of
+// 1000).
 int64_t kept_of(int64_t elems, double dropped);
 std::vector<int64_t> kept_elems(const Segments& segments, double dropped);
 
-// Where each tensor's kept elements stand in `values` and `places`.
+// Offsets of each tensor's kept elements in `values` and `places`.
 class Selection {
  public:
   Selection(Context& context,
@@ -34,13 +35,13 @@ class Selection {
   const int64_t* device_begins() const { return device_begins_.data(); }
 
  private:
-  std::vector<int64_t> begins_;  // of each tensor, and behind them the total
+  std::vector<int64_t> begins_;  // per tensor, followed by the total
   DeviceVector<int64_t> device_begins_;
 };
 
-// The kept(segment) elements of largest |x| of each tensor; of equal ones
-// those with the lowest index. places: index in the whole range, ascending.
-// NaN counts as larger than everything. D < 2^32.
+// Selects the kept(segment) elements of largest |x| of each tensor; ties go to
+// the lowest index. places: index in the whole range, ascending. NaN counts as
+// larger than everything. D < 2^32.
 //   values, places  (selection.total())     x  (D)
 void top_k_encode(Context& context,
                   std::span<float> values,

@@ -11,15 +11,15 @@
 
 namespace syncopate::cpu {
 
-// Rows of C that kVectors accumulators a row leave room for: 24 of the 32
-// registers hold sums, the others operands.
+// Rows of C for which kVectors accumulators per row fit: 24 of the 32 registers
+// hold sums, the others operands.
 template <int kVectors>
 inline constexpr int kTileRows = kVectors == 1 ? 12 : 24 / kVectors;
 
 enum class Product : uint8_t { kAssign, kAdd };
 
-// C (kRows, 16 kVectors) = or += A (kRows, depth) * B (depth, 16 kVectors).
-// The next row of A is `a_row` elements on, the next column `a_column`.
+// C (kRows, 16 kVectors) = or += A (kRows, depth) * B (depth, 16 kVectors). The
+// next row of A is `a_row` elements ahead, the next column `a_column`.
 template <int kRows, int kVectors, Product kProduct>
 inline void multiply_tile(float* c,
                           int64_t c_row,
@@ -56,7 +56,7 @@ inline void multiply_tile(float* c,
       store(c + row * c_row + v * kLanes, sum[row][v]);
 }
 
-// The same for any number of rows.
+// Does the same for any number of rows.
 template <int kVectors, Product kProduct>
 void multiply(float* c,
               int64_t c_row,
@@ -80,7 +80,7 @@ void multiply(float* c,
   tiles.template operator()<1>();
 }
 
-// C += A * B for B of `vectors` groups of sixteen columns.
+// C += A * B, where B has `vectors` groups of sixteen columns.
 inline void multiply_add(float* c,
                          const float* a,
                          int64_t a_row,
@@ -130,8 +130,8 @@ template <int kDistance>
   transpose_step<8>(rows);
 }
 
-// Starts to fetch (rows, D), rows `stride` apart; no more than a hint, so that
-// rows behind the last one do no harm.
+// Prefetches (rows, D), rows `stride` apart; only a hint, so rows beyond the
+// last do no harm.
 template <typename T>
 void prefetch_rows(const T* from, int64_t stride, int64_t rows, int64_t D) {
   constexpr int64_t kLine = 64 / sizeof(T);  // of the cache
@@ -140,8 +140,8 @@ void prefetch_rows(const T* from, int64_t stride, int64_t rows, int64_t D) {
       __builtin_prefetch(from + row * stride + d);
 }
 
-// to (D, width) = factor * transposed from (rows, D), whose rows lie `stride`
-// apart; zero behind the last row. rows <= width, a multiple of 16.
+// to (D, width) = factor * transposed from (rows, D), whose rows are `stride`
+// apart; zero beyond the last row. rows <= width, a multiple of 16.
 template <typename T>
 void load_transposed(float* to,
                      int64_t width,
@@ -166,7 +166,7 @@ void load_transposed(float* to,
 }
 
 // to (rows, D), rows `stride` apart = transposed from (D, width) * factor,
-// which has a value for each row: (width).
+// where factor (width) has one value per row.
 template <typename T>
 void store_transposed(T* to,
                       int64_t stride,
@@ -190,8 +190,8 @@ void store_transposed(T* to,
   });
 }
 
-// to (rows, D) = factor * from (rows, D); zero behind column D up to a multiple
-// of 16 where rows of `to` have that much room.
+// to (rows, D) = factor * from (rows, D); zero beyond column D up to a multiple
+// of 16 if rows of `to` have room for that.
 template <typename T>
 void load_rows(float* to,
                int64_t to_stride,
@@ -201,7 +201,7 @@ void load_rows(float* to,
                int64_t D,
                float factor) {
   const bool is_padded = to_stride >= (D + kLanes - 1) / kLanes * kLanes;
-  constexpr int64_t kAhead = 8;  // rows, too far apart for the hardware's own
+  constexpr int64_t kAhead = 8;  // rows; too far apart for hardware prefetching
   prefetch_rows(from, from_stride, std::min(kAhead, rows), D);
   for (int64_t row = 0; row < rows; ++row) {
     prefetch_rows(from + (row + kAhead) * from_stride, from_stride, 1, D);
@@ -231,7 +231,7 @@ void store_rows(T* to,
     });
 }
 
-// The two words of x * factor.
+// Returns the two words of x * factor.
 [[gnu::always_inline]] inline void multiply_wide(U16& low,
                                                  U16& high,
                                                  U16 x,
@@ -244,8 +244,8 @@ void store_rows(T* to,
   high = reinterpret_cast<U16>((even >> 32) | (odd & 0xFFFFFFFF00000000));
 }
 
-// Four successive draws for each lane of Rng(seed, kDropout, sample, high) at
-// block `low` of the lane (base/rng.h): the rounds of Philox on vectors.
+// Four successive draws per lane from Rng(seed, kDropout, sample, high) at the
+// lane's block `low` (base/rng.h): Philox rounds on vectors.
 [[gnu::always_inline]] inline void draw_words(U16 (&words)[4],
                                               uint64_t seed,
                                               uint64_t sample,

@@ -1,4 +1,4 @@
-// Sums over the rows of a batch: in fixed pieces of rows, added in their order.
+// Sums over the rows of a batch: in fixed pieces of rows, added in order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,5 @@
-// Which algorithm each convolution uses: a fixed table by shape, so that the
-// bits of a run never depend on a timing.
+// Selects the algorithm of each convolution from a fixed table by shape, so the
+// bits of a run never depend on timing.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +9,8 @@ namespace syncopate::cpu {
 
 enum class ConvAlgorithm : uint8_t { kDirect, kWinograd };
 
-// What to ask for first; where the library has no Winograd for the shape, the
-// direct algorithm is used instead.
+// Returns the preferred algorithm; if the library has no Winograd for the
+// shape, the direct one is used instead.
 ConvAlgorithm conv_algorithm(const ConvSize& size, DType dtype, Layout layout);
 
 }  // namespace syncopate::cpu

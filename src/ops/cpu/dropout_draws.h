@@ -1,5 +1,5 @@
-// Which elements a dropout keeps (ops/elementwise.h, ops/sequences.h), sixteen
-// at a time.
+// Determines which elements a dropout keeps (ops/elementwise.h,
+// ops/sequences.h), sixteen at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,8 +15,8 @@ namespace syncopate::cpu {
 using L8 = uint64_t __attribute__((vector_size(64)));
 
 // Words 4 * block to 4 * (block + 8) - 1 of Rng(seed, kDropout, a), see
-// base/rng.h: eight blocks beside each other. Of the 64 bits of a lane those
-// above 32 count only where they are shifted down.
+// base/rng.h: eight blocks in parallel. The upper 32 of a lane's 64 bits count
+// only where they are shifted down.
 [[gnu::always_inline]] inline void eight_blocks(uint32_t* words,
                                                 uint64_t seed,
                                                 uint64_t a,
@@ -46,7 +46,7 @@ using L8 = uint64_t __attribute__((vector_size(64)));
   __builtin_memcpy(words, halves, sizeof halves);
 }
 
-// What becomes of sixteen neighbours of a row.
+// What dropout does to sixteen adjacent elements of a row.
 struct KeepAll {
   [[gnu::always_inline]] F16 operator()(F16 value) const { return value; }
 };
@@ -69,20 +69,20 @@ class DropoutDraws {
       : seed_(key.seed ^ salt),
         first_sample_(key.first_sample),
         scale_(1.0f / (1.0f - p)),
-        // Draws below p * 2^32 drop; p < 1 is at most 1 - 2^-24, so that fits.
+        // Draws below p * 2^32 drop; p < 1 is at most 1 - 2^-24, so this fits.
         threshold_(static_cast<uint32_t>(
             std::ceil(static_cast<double>(p) * 0x1.0p32))) {}
 
-  // body(lanes, h, keep) for h = 0, 16, ... below `count`, for elements
-  // first + h of sample n: keep(value) is what dropout makes of them.
+  // Calls body(lanes, h, keep) for h = 0, 16, ... below `count`, for elements
+  // first + h of sample n: keep(value) applies dropout to them.
   template <typename Body>
   void for_elements(int64_t n,
                     int64_t first,
                     int64_t count,
                     const Body& body) const {
-    constexpr int64_t kPiece = 1024;  // elements: words in the first cache
-    // Before them up to three words of the same block; behind them up to 31
-    // of the last eight blocks.
+    constexpr int64_t kPiece = 1024;  // elements; their words fit the L1 cache
+    // Room for up to three preceding words of the same block, and up to 31
+    // words that follow in the last eight blocks.
     uint32_t words[kPiece + 3 + 31];
     const uint64_t sample = first_sample_ + static_cast<uint64_t>(n);
     for (int64_t begin = 0; begin < count; begin += kPiece) {
@@ -111,8 +111,8 @@ class TokenDraws {
     if (is_dropping_) draws_ = {*dropout.key, dropout.salt, dropout.p};
   }
 
-  // body(lanes, h, keep) for h = 0, 16, ... of token t's row: keep(value) is
-  // what dropout makes of its elements from h on.
+  // Calls body(lanes, h, keep) for h = 0, 16, ... of token t's row: keep(value)
+  // applies dropout to its elements from h on.
   template <typename Body>
   void for_row(int64_t t, const Body& body) const {
     if (is_dropping_)

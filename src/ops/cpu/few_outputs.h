@@ -1,5 +1,5 @@
-// Dense layers of a few outputs, whose products read x once and compute little:
-// loops of our own, bound by memory.
+// Dense layers with few outputs, whose products read x once and compute little:
+// hand-written, memory-bound loops.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +9,8 @@ namespace syncopate::cpu {
 
 inline constexpr int64_t kMostFewOutputs = 4;
 
-// linear_forward and linear_backward (ops/matmul.h) without db, of at most
-// kMostFewOutputs outputs. Bits do not depend on threads. Uses scratch 0.
+// linear_forward and linear_backward (ops/matmul.h) without db, for at most
+// kMostFewOutputs outputs. Results do not depend on threads. Uses scratch 0.
 void few_outputs_forward(Context& context,
                          const Tensor& y,
                          const ConstTensor& x,

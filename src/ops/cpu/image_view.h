@@ -1,5 +1,5 @@
-// Any image layout as rows of channel groups: group g holds channels 16 g ...
-// 16 g + 15, row r is one pixel (n, h, w) in that order.
+// Views any image layout as rows of channel groups: group g holds channels 16 g
+// ... 16 g + 15, row r is one pixel (n, h, w) in that order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace syncopate::cpu {
 
 struct ImageView {
-  int64_t N, C, pixels;  // pixels of one image
+  int64_t N, C, pixels;  // pixels per image
   int64_t groups;        // ceil(C / 16)
   int64_t image_stride, row_stride, group_stride, lane_stride;  // elements
 
@@ -26,7 +26,7 @@ struct ImageView {
   }
 };
 
-// (N, C) counts as one pixel.
+// (N, C) counts as one pixel per image.
 template <typename Pointer>
 ImageView view_of(const BasicTensor<Pointer>& t) {
   CHECK(t.shape.rank() == 2 || t.shape.rank() == 4);
@@ -47,7 +47,7 @@ ImageView view_of(const BasicTensor<Pointer>& t) {
   return view;
 }
 
-// body(AllLanes) where the group is whole and side by side, else
+// Calls body(AllLanes) if the group is complete and contiguous, else
 // body(SomeLanes).
 template <typename Body>
 void with_lanes(const ImageView& view, int64_t group, const Body& body) {
@@ -57,8 +57,8 @@ void with_lanes(const ImageView& view, int64_t group, const Body& body) {
     body(SomeLanes{view.lanes(group), view.lane_stride});
 }
 
-// body(offset, count): runs of rows at distance row_stride that make up rows
-// [begin, end) of a group.
+// Calls body(offset, count) for runs of rows, row_stride apart, that make up
+// rows [begin, end) of a group.
 template <typename Body>
 void for_runs(const ImageView& view,
               int64_t group,

@@ -1,5 +1,5 @@
-// The two generations of oneDNN behind one face: 2.x makes an operation
-// descriptor first, 3.x goes straight to the primitive descriptor.
+// Hides the difference between oneDNN 2.x, which needs an operation descriptor,
+// and 3.x, which creates primitive descriptors directly.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,15 +13,15 @@ struct ConvDescription {
   dnnl::memory::dims strides, padding_before, padding_after;
 };
 
-// What the library chose, common to the three passes.
+// The library's choice, common to the three passes.
 struct ConvChoice {
-  dnnl::primitive primitive;  // empty: no implementation of this description
+  dnnl::primitive primitive;  // empty: no implementation for this description
   dnnl::memory::desc x, w, y, scratchpad;
   explicit operator bool() const { return static_cast<bool>(primitive); }
 };
 
-// The scratchpad is the caller's. The backward passes need no result of the
-// forward pass beside its description.
+// The caller provides the scratchpad. The backward passes need only the
+// description of the forward pass, none of its results.
 ConvChoice choose_conv_forward(const dnnl::engine& engine,
                                const ConvDescription& conv);
 ConvChoice choose_conv_backward_data(const dnnl::engine& engine,
@@ -33,13 +33,13 @@ ConvChoice choose_conv_backward_weights(const dnnl::engine& engine,
 // DNNL_RUNTIME_DIM_VAL.
 struct MatmulDescription {
   dnnl::memory::desc a, b, c;
-  dnnl::memory::desc bias;  // of no elements: none
+  dnnl::memory::desc bias;  // without elements: none
   bool accumulates;
 };
 
 struct MatmulChoice {
-  dnnl::primitive primitive;  // empty: no implementation of this description
-  dnnl::memory::desc b, scratchpad;  // b: where the format was left open
+  dnnl::primitive primitive;  // empty: no implementation for this description
+  dnnl::memory::desc b, scratchpad;  // b: if its format was left open
   explicit operator bool() const { return static_cast<bool>(primitive); }
 };
 

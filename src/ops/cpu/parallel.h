@@ -12,10 +12,10 @@ inline int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// body(task) for every task in [0, tasks). Tasks must not throw, and must not
-// depend on which thread runs them: then the result has no thread in it.
-// `work_elems` is what the loop touches altogether: waking a team costs some
-// microseconds, so little work stays on the calling thread.
+// Calls body(task) for every task in [0, tasks). Tasks must not throw and must
+// not depend on which thread runs them, so results are independent of threads.
+// `work_elems` is the total number of elements touched: waking a team costs
+// some microseconds, so little work stays on the calling thread.
 template <typename Body>
 void parallel_for(Context& context,
                   int64_t tasks,
@@ -30,7 +30,7 @@ void parallel_for(Context& context,
   for (int64_t task = 0; task < tasks; ++task) body(task);
 }
 
-// body(begin, end) for consecutive pieces of [0, n), whose bounds do not
+// Calls body(begin, end) for consecutive pieces of [0, n), whose bounds do not
 // depend on the number of threads.
 template <typename Body>
 void parallel_pieces(Context& context, int64_t n, const Body& body) {

@@ -1,4 +1,4 @@
-// Successive words of a sequence of base/rng.h, many at a time.
+// Successive words of a sequence of base/rng.h, generated in bulk.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace syncopate::cpu {
 
-// Words 4 * first_block to 4 * (first_block + blocks) - 1 of
-// Rng(seed, Purpose::kQuantize, worker, step). Blocks do not depend on each
-// other, so that compilers make vectors of them.
+// Words 4 * first_block to 4 * (first_block + blocks) - 1 of Rng(seed,
+// Purpose::kQuantize, worker, step). Blocks are independent, so compilers can
+// vectorise them.
 inline void random_words(uint32_t* words,
                          const Draw& draw,
                          int64_t first_block,

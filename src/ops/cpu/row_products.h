@@ -1,6 +1,6 @@
-// Products of many rows with one matrix by oneDNN. Primitives are made for a
-// few numbers of rows and kept, so that any number of rows runs at the speed of
-// shapes that are known beforehand.
+// Products of many rows with one matrix by oneDNN. Primitives are created for a
+// few row counts and kept, so any number of rows runs as fast as shapes known
+// in advance.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,16 +10,16 @@ namespace syncopate::cpu {
 
 enum class MatrixForm : uint8_t { kInnerByColumns, kColumnsByInner };
 
-// Of y (N, columns) = x (N, inner) w [+ bias], N > 0.
+// Computes y (N, columns) = x (N, inner) w [+ bias], N > 0.
 struct RowProduct {
   DType dtype;  // of x and y
   int64_t inner, columns;
-  MatrixForm form;  // how w lies
+  MatrixForm form;  // layout of w
   bool has_bias;
   bool operator==(const RowProduct&) const = default;
 };
 
-// w is rounded to the type of x and y, sums are formed in fp32. Uses scratch 0
+// w is rounded to the type of x and y; sums are formed in fp32. Uses scratch 0
 // and 1.
 void multiply_rows(Context& context,
                    const RowProduct& product,
@@ -29,7 +29,7 @@ void multiply_rows(Context& context,
                    const float* bias,  // (columns) or null
                    int64_t N);
 
-// dw (K, D) += dy^T x of dy (N, K) and x (N, D) in bf16, summed in fp32. Uses
+// dw (K, D) += dy^T x with dy (N, K) and x (N, D) in bf16, summed in fp32. Uses
 // scratch 0.
 void accumulate_products(Context& context,
                          float* dw,

@@ -1,6 +1,6 @@
 // Sixteen floats as one value: the width of a channel block, of an AVX-512
-// register and of half a cache line of bf16. GCC's vector types, so that other
-// processors get their own instructions.
+// register and of half a cache line of bf16. Uses GCC's vector types, which
+// compile to the instructions of any processor.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 
 #include "tensor/tensor.h"
 
-// Everything here is inlined, and so must be what takes or returns such
-// vectors elsewhere: their calling convention differs between processors.
+// Everything here is inlined, and so must be any function that takes or returns
+// such vectors: their calling convention differs between processors.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 namespace syncopate::cpu {
@@ -41,7 +41,7 @@ using D16 = double __attribute__((vector_size(128)));
   __builtin_memcpy(to, &value, sizeof value);
 }
 
-// Round to nearest even; NaN stays NaN (quiet), as to_bf16() does.
+// Rounds to nearest even; NaN stays a (quiet) NaN, as in to_bf16().
 [[gnu::always_inline]] inline void store(Bf16* to, F16 value) {
   const U16 bits = reinterpret_cast<U16>(value);
   const U16 rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
@@ -66,8 +66,8 @@ inline void assign(Bf16& to, float value) {
   return __builtin_convertvector(value, D16);
 }
 
-// How a group of up to sixteen channels is read and written: all lanes side by
-// side, or some lanes at any distance (the rest read as zero).
+// How a group of up to sixteen channels is read and written: contiguous lanes,
+// or some lanes at any distance (the rest read as zero).
 struct AllLanes {
   template <typename T>
   [[gnu::always_inline]] F16 get(const T* from) const {
@@ -98,7 +98,7 @@ struct SomeLanes {
   }
 };
 
-// The same channels in a tensor whose lanes lie `stride` apart.
+// The same channels in a tensor whose lanes are `stride` apart.
 inline AllLanes at_stride(const AllLanes& lanes, int64_t) {
   return lanes;
 }
@@ -106,8 +106,8 @@ inline SomeLanes at_stride(const SomeLanes& lanes, int64_t stride) {
   return {lanes.lanes, stride};
 }
 
-// body(lanes, i) for i = begin, begin + 16, ... of a flat range; the last call
-// has fewer lanes, and computes them with the same instructions.
+// Calls body(lanes, i) for i = begin, begin + 16, ... of a flat range; the last
+// call has fewer lanes and computes them with the same instructions.
 template <typename Body>
 void for_vectors(int64_t begin, int64_t end, const Body& body) {
   int64_t i = begin;
@@ -115,7 +115,7 @@ void for_vectors(int64_t begin, int64_t end, const Body& body) {
   if (i < end) body(SomeLanes{static_cast<int>(end - i), 1}, i);
 }
 
-// body(float{}) or body(Bf16{}): picks the element type of a template.
+// Calls body(float{}) or body(Bf16{}) to select a template's element type.
 template <typename Body>
 void with_float_type(DType dtype, const Body& body) {
   CHECK(dtype == DType::kF32 || dtype == DType::kBf16);
