@@ -1,4 +1,4 @@
-// GELU, naively and in double.
+// Naive GELU in double precision.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -8,7 +8,7 @@
 namespace syncopate::reference {
 namespace {
 
-// One head of one sequence: where its elements are.
+// Locates the elements of one head of one sequence.
 struct Place {
   int64_t first_token, length, sequence, head;
 };

@@ -1,5 +1,4 @@
-// Attention once more, naively and in double, a whole matrix of probabilities
-// at a time.
+// Naive attention in double precision, with the whole matrix of probabilities.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,9 +9,9 @@
 namespace syncopate::reference {
 
 struct Attention {
-  std::vector<int64_t> lengths;  // of the sequences
+  std::vector<int64_t> lengths;  // per sequence
   int64_t heads, D;
-  // What element (sequence, head, query, key) of P is multiplied by.
+  // Factor of element (sequence, head, query, key) of P.
   std::function<double(int64_t, int64_t, int64_t, int64_t)> mask;
 
   int64_t H() const { return heads * D; }
@@ -26,7 +25,7 @@ struct AttentionResult {
 AttentionResult attention_forward(const Attention& attention,
                                   const Values& qkv);  // (T, 3 H)
 
-// (T, 3 H); `out` is what the sums of dout * out are taken of.
+// Returns (T, 3 H); `out` is used for the sums of dout * out.
 Values attention_backward(const Attention& attention,
                           const Values& dout,
                           const Values& qkv,

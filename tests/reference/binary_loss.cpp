@@ -5,7 +5,7 @@
 
 namespace syncopate::reference {
 
-// -log of the probability of what happened, p = 1 / (1 + exp(-z)).
+// -log of the probability of the outcome, p = 1 / (1 + exp(-z)).
 BinaryCrossEntropy binary_cross_entropy(const Values& logits,
                                         const Values& labels) {
   BinaryCrossEntropy result;

@@ -1,4 +1,4 @@
-// The log loss of clicks once more, naively and in double.
+// Naive log loss of clicks in double precision.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -6,7 +6,7 @@
 namespace syncopate::reference {
 namespace {
 
-// visit(tensor, element) for all.
+// Calls visit(tensor, element) for all elements.
 template <typename Visit>
 void for_elements(const Begins& begins, const Visit& visit) {
   for (size_t tensor = 0; tensor + 1 < begins.size(); ++tensor)

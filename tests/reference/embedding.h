@@ -1,4 +1,4 @@
-// Rows of tables, looked up and added up, naively and in double.
+// Naive embedding look-up and its gradient in double precision.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

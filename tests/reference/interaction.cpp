@@ -2,7 +2,7 @@
 
 namespace syncopate::reference {
 
-// The pairs one by one: 1/2 ((sum v)^2 - sum v^2) = sum over f < g of v_f v_g.
+// Sums pairs one by one: 1/2 ((sum v)^2 - sum v^2) = sum over f < g of v_f v_g.
 InteractionResult interaction_forward(const Interaction& size,
                                       const Values& rows,
                                       const Values& embedding,
@@ -28,7 +28,7 @@ InteractionResult interaction_forward(const Interaction& size,
   return result;
 }
 
-// d/dv_f of the pairs: the sum of the others.
+// d/dv_f of the pairs is the sum of the others.
 InteractionGradients interaction_backward(const Interaction& size,
                                           const Values& dx,
                                           const Values& dscore,

@@ -1,5 +1,4 @@
-// The factorisation machine once more, naively and in double, straight from
-// its formulas.
+// Naive factorisation machine in double precision, directly from its formulas.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,7 +19,7 @@ InteractionResult interaction_forward(const Interaction& size,
                                       const Values& first,
                                       double bias);
 struct InteractionGradients {
-  Values dembedding, dfirst;  // (R, D), (R): what is to be added
+  Values dembedding, dfirst;  // (R, D), (R): to be added
   double dbias = 0;
 };
 InteractionGradients interaction_backward(const Interaction& size,

@@ -30,7 +30,7 @@ LayernormResult layernorm_forward(int64_t rows,
   return result;
 }
 
-// By the derivative of each element of the row with respect to each other:
+// Uses the derivative of each element of the row by each other:
 //   d n_i / d z_j = rstd ([i == j] - (1 + n_i n_j) / H)
 // where n = (z - mean) rstd, which is y for gamma = 1 and beta = 0.
 LayernormGradients layernorm_backward(int64_t rows,

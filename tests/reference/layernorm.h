@@ -1,4 +1,4 @@
-// Layer normalisation, naively and in double. Matrices are (rows, H).
+// Naive layer normalisation in double precision. Matrices are (rows, H).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

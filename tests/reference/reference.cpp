@@ -10,8 +10,8 @@ Values zeros(int64_t count) {
   return Values(static_cast<size_t>(count));
 }
 
-// visit(image index, filter index, result index) for every product of a
-// convolution whose image position lies inside the image.
+// Calls visit(image index, filter index, result index) for every product of a
+// convolution whose image position is inside the image.
 template <typename Visit>
 void for_products(const Conv& c, const Visit& visit) {
   for (int64_t n = 0; n < c.N; ++n)
@@ -60,7 +60,7 @@ Values conv_backward_weights(const Conv& conv,
 
 namespace {
 
-// visit(index) for every element of channel c.
+// Calls visit(index) for every element of channel c.
 template <typename Visit>
 void for_channel(const BatchNorm& norm, int64_t c, const Visit& visit) {
   for (int64_t n = 0; n < norm.N; ++n)

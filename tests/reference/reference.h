@@ -1,6 +1,6 @@
-// The ops once more, naively and in double, straight from their formulas:
-// what the real ones are tested against. Tensors are vectors in the order in
-// which their dimensions are written.
+// Naive ops in double precision, directly from their formulas, against which
+// the real ones are tested. Tensors are vectors in the order in which their
+// dimensions are written.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,7 +30,7 @@ struct BatchNorm {
 struct BatchNormResult {
   Values y, mean, variance, rstd;  // variance: biased
 };
-// z empty: no residual.
+// An empty z means no residual.
 BatchNormResult batchnorm_forward(const BatchNorm& norm,
                                   const Values& x,
                                   const Values& gamma,
@@ -39,7 +39,7 @@ BatchNormResult batchnorm_forward(const BatchNorm& norm,
 struct BatchNormGradients {
   Values dx, dz, dgamma, dbeta;
 };
-// `y` decides where ReLU was positive.
+// `y` determines where ReLU was positive.
 BatchNormGradients batchnorm_backward(const BatchNorm& norm,
                                       const Values& dy,
                                       const Values& x,

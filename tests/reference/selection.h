@@ -1,4 +1,4 @@
-// A few elements of each tensor, chosen the naive way: by sorting all.
+// Naive selection of a few elements of each tensor, by sorting all of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace syncopate::reference {
 
-// Indices, ascending, of the kept[t] elements of largest key of each tensor t,
-// which is [begins[t], begins[t + 1]); of equal keys those of lowest index.
+// Returns the indices, ascending, of the kept[t] elements with the largest keys
+// of each tensor t, [begins[t], begins[t + 1]); ties go to the lowest index.
 std::vector<uint32_t> select(const std::vector<uint64_t>& keys,
                              const std::vector<int64_t>& begins,
                              const std::vector<int64_t>& kept);

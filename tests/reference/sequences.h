@@ -1,4 +1,4 @@
-// Dropout of tokens from its definition: the draws of each sequence in turn.
+// Token dropout from its definition: the draws of each sequence in turn.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@ struct Dropout {
   uint64_t seed, first_sample;
 };
 
-// Sequences of `lengths` tokens, rows of H.
+// Sequences have `lengths` tokens, rows H elements.
 Values token_dropout(const Values& x,
                      const std::vector<int64_t>& lengths,
                      int64_t H,

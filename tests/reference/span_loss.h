@@ -1,4 +1,4 @@
-// The loss of an answer's first and last token, naively and in double.
+// Naive loss of an answer's first and last token in double precision.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@ namespace syncopate::reference {
 struct SpanLoss {
   double loss_sum = 0;
   int64_t correct = 0, correct_top5 = 0;
-  Values dlogits;  // (T, 2), of loss_sum
+  Values dlogits;  // (T, 2), for loss_sum
 };
 SpanLoss span_cross_entropy(const std::vector<int64_t>& lengths,
                             const Values& logits,   // (T, 2)

@@ -1,5 +1,5 @@
-// gtest's main for programs that need a GPU: exit code 77 without one, or 1
-// where REQUIRE_GPU=1 says that there has to be one.
+// gtest's main for programs that need a GPU. Without one the exit code is 77,
+// or 1 if REQUIRE_GPU=1 demands one.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>

@@ -16,19 +16,19 @@ double root_mean_square(std::span<const float> values) {
   return std::sqrt(sum / std::max<size_t>(1, values.size()));
 }
 
-// (f(values + h d) - f(values - h d)) / (2 h) - gradient . d, the smallest
-// over the steps h.
+// Returns (f(values + h d) - f(values - h d)) / (2 h) - gradient . d, the
+// smallest over the steps h.
 double smallest_difference(std::span<float> values,
                            std::span<const float> gradient,
                            const std::vector<float>& direction,
                            const Objective& objective) {
-  // Relative to the values; the floor is for those that are all zero.
+  // Relative to the values; the floor is for all-zero values.
   const double scale = std::max(root_mean_square(values), 0.05);
   const std::vector<float> saved(values.begin(), values.end());
   double smallest = std::numeric_limits<double>::infinity();
   for (const double relative_step : {1e-2, 1e-3, 1e-4}) {
     const auto step = static_cast<float>(relative_step * scale);
-    // What is really moved, after rounding to fp32, counts.
+    // Use the actual displacement after rounding to fp32.
     std::vector<float> above(saved), below(saved);
     double expected = 0;
     for (size_t i = 0; i < saved.size(); ++i) {

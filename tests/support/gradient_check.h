@@ -1,13 +1,12 @@
-// Central differences against a gradient that was computed by hand-written
-// backward code.
+// Compares gradients of hand-written backward code with central differences.
 //
-// Objectives are fp32 networks, so two errors compete: rounding, that falls
-// with the step h, and curvature, that grows with it. A direction is therefore
-// tried with several steps and the best one counts: a right gradient agrees at
-// some step, a wrong one at none. Kinks are worse: a step crosses some h n of
-// n ReLUs, and with upstream gradients of random sign the error is of order
-// sqrt(h), 2% at h = 3e-4. So tests keep activations away from them
-// (keep_off_kinks), and let them be crossed in tests of their own.
+// Objectives are fp32 networks, so two errors compete: rounding, which falls
+// with the step h, and curvature, which grows with it. A direction is therefore
+// tried with several steps and the best one counts: a correct gradient agrees
+// at some step, a wrong one at none. Kinks are worse: a step crosses some h n
+// of n ReLUs, and with upstream gradients of random sign the error is of order
+// sqrt(h), 2% at h = 3e-4. Tests therefore keep activations away from kinks
+// (keep_off_kinks), and cross them in tests of their own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,34 +16,34 @@
 
 namespace syncopate {
 
-// The objective as a function of values that the check changes in place (and
-// restores).
+// The objective as a function of values that the check changes in place and
+// restores.
 using Objective = std::function<double()>;
 
-// Largest error over `directions` random ones:
+// Returns the largest error over `directions` random directions:
 //   |difference quotient along d - gradient . d| / max(|gradient|, floor)
-// with d_i ~ N(0, 1), so 1 is the size of a typical directional derivative,
-// and a tensor whose gradient vanishes by luck along d does not blow the error
-// up. The floor is for gradients that vanish by nature: a shift that the next
-// BatchNorm takes out again.
+// with d_i ~ N(0, 1), so 1 is the size of a typical directional derivative, and
+// a tensor whose gradient happens to vanish along d does not inflate the error.
+// The floor is for gradients that vanish by nature, such as for a shift that
+// the next BatchNorm removes.
 double directional_error(std::span<float> values,
                          std::span<const float> gradient,
                          const Objective& objective,
                          int directions = 2,
                          double floor = 0);
 
-// The same element by element, for at most `limit` elements spread over the
-// tensor, relative to the root mean square of the gradient.
+// Does the same element by element, for at most `limit` elements spread over
+// the tensor, relative to the root mean square of the gradient.
 double elementwise_error(std::span<float> values,
                          std::span<const float> gradient,
                          const Objective& objective,
                          int64_t limit = 40);
 
-// Draws from N(0, 1): the fixed random data of a test.
+// Fills with fixed random test data from N(0, 1).
 void fill_normal(std::span<float> values, uint64_t seed);
 
-// gamma and beta such that ReLU behind a BatchNorm passes whole channels, two
-// of three, and blocks the others: |gamma xhat| < |beta| = 5.
+// Sets gamma and beta such that ReLU after a BatchNorm passes two of three
+// channels entirely and blocks the others: |gamma xhat| < |beta| = 5.
 void keep_off_kinks(std::span<float> gamma, std::span<float> beta);
 
 }  // namespace syncopate

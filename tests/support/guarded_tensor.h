@@ -1,5 +1,5 @@
-// A tensor for tests: filled from and read as doubles in the order in which
-// its dimensions are written, with guard bytes on both sides.
+// A tensor for tests, with guard bytes on both sides. It is filled from and
+// read as doubles in the order in which its dimensions are written.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,8 +13,8 @@ namespace syncopate::test {
 
 class GuardedTensor {
  public:
-  // Starts as NaN (integers: all bits set), so that what an op leaves
-  // unwritten is seen.
+  // Starts as NaN (integers: all bits set), which reveals elements that an op
+  // leaves unwritten.
   GuardedTensor(DType dtype,
                 const Shape& shape,
                 Layout layout = Layout::kRowMajor);
@@ -32,7 +32,7 @@ class GuardedTensor {
 
   void set(const std::vector<double>& values);
   std::vector<double> get() const;
-  std::vector<char> bytes() const;  // for comparisons to the bit
+  std::vector<char> bytes() const;  // for bitwise comparisons
   bool guards_are_intact() const;
 
  private:
@@ -41,7 +41,7 @@ class GuardedTensor {
   Tensor tensor_;
 };
 
-// Uniform in [-1, 1], the same for the same seed.
+// Returns uniform values in [-1, 1], the same for the same seed.
 std::vector<double> random_values(int64_t count, uint64_t seed);
 
 }  // namespace syncopate::test

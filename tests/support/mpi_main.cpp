@@ -1,5 +1,5 @@
-// main() of the tests in mpi/, run by mpiexec: rank 0 prints, the others print
-// failures only, and all ranks leave with the worst result of any.
+// main() of the tests in mpi/, run by mpiexec: rank 0 prints everything, the
+// others only failures, and all ranks exit with the worst result.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/mpi_main.h"
 
@@ -19,12 +19,12 @@ constexpr double kHangLimitS = 60;
 
 MpiSession* session = nullptr;
 
-// Of ranks other than 0: failures, each with its rank.
+// For ranks other than 0: prints failures, each with its rank.
 class FailurePrinter : public ::testing::EmptyTestEventListener {
   void OnTestStart(const ::testing::TestInfo& test) override {
     test_ = std::string(test.test_suite_name()) + "." + test.name();
   }
-  // gtest holds its lock here: it must not be asked for the test's name.
+  // gtest holds its lock here, so it cannot be asked for the test's name.
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
     std::fprintf(stderr, "[rank %d] %s: %s:%d: %s\n", session->rank(),

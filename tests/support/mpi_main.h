@@ -1,4 +1,4 @@
-// What a test of mpi/ gets from its main(): the session of MPI.
+// The MPI session that main() provides to the tests in mpi/.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace syncopate {
 
-// Every rank runs every test, in the same order. Use EXPECT, not ASSERT,
-// before a collective: a rank that leaves early leaves the others waiting.
+// Every rank runs every test, in the same order. Use EXPECT, not ASSERT, before
+// a collective: a rank that leaves early deadlocks the others.
 MpiSession& mpi_session();
 
 }  // namespace syncopate

@@ -1,5 +1,5 @@
-// Work that a device can record runs from its recording, as a training step
-// does; on the CPU it runs as it is.
+// Runs work from a recording if the device can record it, as a training step
+// does; on the CPU the work runs directly.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace syncopate::test {
 
-// A function that does `work`, which was done once before it was recorded so
-// that it has its scratch memory.
+// Returns a function that does `work`. The work runs once before it is
+// recorded, so that it has its scratch memory.
 inline std::function<void()> recorded(TestContext& test,
                                       const std::function<void()>& work) {
   if (test.device.kind() == DeviceKind::kCpu) return work;

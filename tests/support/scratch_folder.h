@@ -1,4 +1,4 @@
-// A folder of the test's own, which is removed with the object.
+// A temporary folder for a test, removed with the object.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,5 @@
-// The device that a program of tests runs on: one program a device is linked
-// from the same tests, with one of test_device_{cpu,emulated,cuda}.cpp.
+// The device that a test program runs on: one program per device is linked from
+// the same tests, with one of test_device_{cpu,emulated,cuda}.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,16 +12,16 @@
 
 namespace syncopate::test {
 
-Device& test_device();  // lives as long as the program
+Device& test_device();  // lives until the program ends
 
-// Whether the test device computes in bf16. The emulated GPU has its products
-// and convolutions from the CPU.
+// Whether the test device computes in bf16. The emulated GPU uses the CPU's
+// products and convolutions.
 inline bool has_bf16() {
   return cpu_features().has_bf16 || (test_device().kind() != DeviceKind::kCpu &&
                                      test_device().name() != "emulated GPU");
 }
 
-// A context of its own on the test device.
+// An independent context on the test device.
 struct TestContext {
   Device& device = test_device();
   std::unique_ptr<Stream> stream = device.make_stream();
@@ -29,7 +29,7 @@ struct TestContext {
   explicit TestContext(int threads = 2) : context(device, *stream, threads) {}
 };
 
-// Memory of the test device with values of the host, and back.
+// Host values in memory of the test device, and back.
 template <typename T>
 class DeviceValues {
  public:
@@ -44,7 +44,7 @@ class DeviceValues {
   T* data() const { return memory_.as<T>(); }
   operator T*() const { return data(); }
   std::span<T> span() const { return {data(), static_cast<size_t>(elems_)}; }
-  // Waits for everything that was given to `context`.
+  // Waits for everything submitted to `context`.
   std::vector<T> get(const Context& context) const {
     context.stream().synchronize();
     std::vector<T> values(static_cast<size_t>(elems_));

@@ -1,9 +1,9 @@
-// Linked with the real CUDA files it is GPU 0; with the emulator, that.
+// GPU 0 if linked with the real CUDA files, otherwise the emulator.
 #include "support/test_device.h"
 
 namespace syncopate::test {
 
-// Never destroyed: at the program's end the driver may be gone before it.
+// Never destroyed: at exit, the driver may be gone first.
 Device& test_device() {
   static Device* device = make_cuda_device(0).release();
   return *device;

@@ -32,7 +32,7 @@ class TokenBatch {
   }
 
  private:
-  // Offsets, then the sequence of each token, then its position.
+  // Offsets, then each token's sequence, then each token's position.
   static std::vector<int32_t> laid_out(const std::vector<int64_t>& lengths) {
     std::vector<int32_t> offsets = {0}, sequences, positions;
     for (size_t n = 0; n < lengths.size(); ++n)

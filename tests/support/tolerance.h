@@ -1,5 +1,4 @@
-// How close is close enough: every comparison names its bound, and a NaN is
-// never within one.
+// Tolerances: every comparison states its bound, and a NaN is never within it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,7 +19,7 @@ inline constexpr double kEpsilonBf16 = 0x1.0p-8;  // half a unit of bf16
 
 bool is_within(double actual, double expected, const Tolerance& tolerance);
 
-// Names the worst element of those that fail, and how many fail.
+// Reports the worst failing element and the number of failures.
 testing::AssertionResult all_near(const std::vector<double>& actual,
                                   const std::vector<double>& expected,
                                   const Tolerance& tolerance);

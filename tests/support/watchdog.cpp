@@ -14,7 +14,7 @@
 namespace syncopate {
 namespace {
 
-constexpr int kTimedOut = 124;  // as timeout(1)
+constexpr int kTimedOut = 124;  // same as timeout(1)
 
 std::mutex mutex;
 std::string running;  // empty between tests
@@ -47,7 +47,7 @@ void watch(double limit_s, const std::string& prefix) {
 }  // namespace
 
 void start_watchdog(double limit_s, const std::string& prefix) {
-  // Owned by GoogleTest.
+  // GoogleTest takes ownership.
   ::testing::UnitTest::GetInstance()->listeners().Append(new Listener);
   std::thread([=] { watch(limit_s, prefix); }).detach();
 }

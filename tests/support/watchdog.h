@@ -1,4 +1,4 @@
-// Ends a program whose test hangs, and says which test it was.
+// Ends a program whose test hangs, and names the test.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
