@@ -29,9 +29,10 @@ void softmax_cross_entropy(Context& context,
                            ConstTensor labels,  // (N) i32
                            float scale);
 
-// Log loss of a click, z = logit: loss_n = log(1 + exp(-|z|)) + max(z, 0) - z
-// label; dlogits[n] = scale * (1 / (1 + exp(-z)) - label). Correct if z > 0 for
-// label 1 and not otherwise. Aliasing, `sums`, bad labels: as above.
+// Log loss of a click, z = logit:
+//   loss_n = log(1 + exp(-|z|)) + max(z, 0) - z label
+//   dlogits[n] = scale * (1 / (1 + exp(-z)) - label)
+// Correct if (z > 0) == (label == 1). Aliasing, `sums`, bad labels: as above.
 void binary_cross_entropy(Context& context,
                           ClassificationSums* sums,
                           Tensor dlogits,      // (N, 1) fp32, or data null
