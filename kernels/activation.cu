@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/range.cuh"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

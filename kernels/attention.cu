@@ -6,7 +6,7 @@
 
 #include "cuda/attention_tile.cuh"
 #include "cuda/draws.cuh"
-#include "cuda/ops.h"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 
@@ -403,64 +403,52 @@ unsigned grid_of(AttentionSizes& sizes, const Sequences& sequences, int side) {
 
 }  // namespace
 
-void attention_forward(Context& context,
-                       Tensor out,
-                       Tensor lse,
-                       ConstTensor qkv,
-                       const Sequences& sequences,
-                       int64_t heads,
-                       const TokenDropout& dropout) {
-  AttentionSizes sizes = sizes_of(out, heads);
-  if (sequences.tokens == 0) return;
-  with_pack(out.dtype, sizes.D, {out.data, qkv.data}, [&](auto pack) {
-    using T = typename decltype(pack)::Elem;
-    constexpr int kPack = decltype(pack)::kCount;
-    with_tile<64>(sizes.D, [&](auto tile) {
-      using Tile = decltype(tile);
-      const unsigned blocks = grid_of(sizes, sequences, Tile::kSide);
-      launch(attention_forward_kernel<Tile, kPack, T>, dim3(blocks),
-             dim3(kAttentionThreads), 2 * Tile::kBytes + Tile::kScoreBytes,
-             context.stream(), static_cast<T*>(out.data), lse.f32(),
-             static_cast<const T*>(qkv.data), sequences.offsets, sizes,
-             dropout_of(dropout));
-    });
-  });
+void attention_forward(Context& context, const AttentionForwardArgs& args) {
+  AttentionSizes sizes = sizes_of(args.out, args.heads);
+  if (args.sequences.tokens == 0) return;
+  with_pack(
+      args.out.dtype, sizes.D, {args.out.data, args.qkv.data}, [&](auto pack) {
+        using T = typename decltype(pack)::Elem;
+        constexpr int kPack = decltype(pack)::kCount;
+        with_tile<64>(sizes.D, [&](auto tile) {
+          using Tile = decltype(tile);
+          const unsigned blocks = grid_of(sizes, args.sequences, Tile::kSide);
+          launch(attention_forward_kernel<Tile, kPack, T>, dim3(blocks),
+                 dim3(kAttentionThreads), 2 * Tile::kBytes + Tile::kScoreBytes,
+                 context.stream(), static_cast<T*>(args.out.data),
+                 args.lse.f32(), static_cast<const T*>(args.qkv.data),
+                 args.sequences.offsets, sizes, dropout_of(args.dropout));
+        });
+      });
 }
 
-void attention_backward(Context& context,
-                        Tensor dqkv,
-                        ConstTensor dout,
-                        ConstTensor qkv,
-                        ConstTensor out,
-                        ConstTensor lse,
-                        const Sequences& sequences,
-                        int64_t heads,
-                        const TokenDropout& dropout) {
-  AttentionSizes sizes = sizes_of(dout, heads);
-  if (sequences.tokens == 0) return;
-  const int64_t rows = sequences.tokens * heads;
+void attention_backward(Context& context, const AttentionBackwardArgs& args) {
+  AttentionSizes sizes = sizes_of(args.dout, args.heads);
+  if (args.sequences.tokens == 0) return;
+  const int64_t rows = args.sequences.tokens * args.heads;
   auto* delta =
       static_cast<float*>(context.scratch(rows * int64_t{sizeof(float)}));
   with_pack(
-      out.dtype, sizes.D, {dqkv.data, dout.data, qkv.data}, [&](auto pack) {
+      args.out.dtype, sizes.D, {args.dqkv.data, args.dout.data, args.qkv.data},
+      [&](auto pack) {
         using T = typename decltype(pack)::Elem;
         constexpr int kPack = decltype(pack)::kCount;
-        const auto* upstream = static_cast<const T*>(dout.data);
-        const auto* parts = static_cast<const T*>(qkv.data);
+        const auto* upstream = static_cast<const T*>(args.dout.data);
+        const auto* parts = static_cast<const T*>(args.qkv.data);
         launch(attention_delta_kernel<T>,
                dim3(grid_for(rows, kAttentionThreads / kWarpSize)),
                dim3(kAttentionThreads), 0, context.stream(), delta, upstream,
-               static_cast<const T*>(out.data), rows, sizes.D);
+               static_cast<const T*>(args.out.data), rows, sizes.D);
         with_tile<32>(sizes.D, [&](auto tile) {
           using Tile = decltype(tile);
-          const unsigned blocks = grid_of(sizes, sequences, Tile::kSide);
+          const unsigned blocks = grid_of(sizes, args.sequences, Tile::kSide);
           for (const auto kernel : {attention_dqueries_kernel<Tile, kPack, T>,
                                     attention_dkeys_kernel<Tile, kPack, T>})
             launch(kernel, dim3(blocks), dim3(kAttentionThreads),
                    4 * Tile::kBytes + Tile::kScoreBytes, context.stream(),
-                   static_cast<T*>(dqkv.data), upstream, parts, lse.f32(),
-                   static_cast<const float*>(delta), sequences.offsets, sizes,
-                   dropout_of(dropout));
+                   static_cast<T*>(args.dqkv.data), upstream, parts,
+                   args.lse.f32(), static_cast<const float*>(delta),
+                   args.sequences.offsets, sizes, dropout_of(args.dropout));
         });
       });
 }

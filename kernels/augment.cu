@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/range.cuh"
 #include "cuda/reduce.cuh"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "cuda/filters.h"
-#include "cuda/ops.h"
 #include "library/conv_plan.h"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/philox.cuh"
 #include "cuda/range.cuh"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "cuda/norm_rows.cuh"
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/sort.h"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

@@ -1,9 +1,9 @@
 #include <cmath>
 
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/reduce.cuh"
 #include "cuda/sort.h"
+#include "ops/bodies.h"
 
 // Rows are short (10 elements, as published): a warp takes several at a time,
 // with each lane always on the same column.

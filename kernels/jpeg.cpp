@@ -1,8 +1,8 @@
 #include <vector>
 
-#include "cuda/ops.h"
 #include "device/cuda/cuda_stream.h"
 #include "library/nvjpeg.h"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 namespace {

@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "cuda/norm_rows.cuh"
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/reduce.cuh"
 #include "cuda/token_draws.cuh"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 
@@ -213,55 +213,35 @@ int64_t shared_for(dim3 threads) {
 
 }  // namespace
 
-void layernorm_forward(Context& context,
-                       Tensor y,
-                       Tensor z,
-                       Tensor mean,
-                       Tensor rstd,
-                       ConstTensor x,
-                       ConstTensor residual,
-                       ConstTensor gamma,
-                       ConstTensor beta,
-                       float eps,
-                       const Sequences& sequences,
-                       const TokenDropout& dropout) {
-  const int64_t rows = x.shape[0], H = x.shape[1];
-  const auto memory = {static_cast<const void*>(y.data),
-                       static_cast<const void*>(z.data), x.data, residual.data};
-  with_row(x.dtype, H, memory, [&](auto pack, auto held) {
+void layernorm_forward(Context& context, const LayerNormForwardArgs& args) {
+  const int64_t rows = args.x.shape[0], H = args.x.shape[1];
+  const auto memory = {static_cast<const void*>(args.y.data),
+                       static_cast<const void*>(args.z.data), args.x.data,
+                       args.residual.data};
+  with_row(args.x.dtype, H, memory, [&](auto pack, auto held) {
     using P = decltype(pack);
     using T = typename P::Elem;
     const RowView view{rows, H, H / P::kCount};
     const dim3 threads = threads_for(view.packs, held());
     const LayernormForward<T> pass{
-        .y = static_cast<T*>(y.data),
-        .z = static_cast<T*>(z.data),
-        .mean = mean.f32(),
-        .rstd = rstd.f32(),
-        .x = static_cast<const T*>(x.data),
-        .residual = static_cast<const T*>(residual.data),
-        .gamma = gamma.f32(),
-        .beta = beta.f32(),
-        .eps = eps};
+        .y = static_cast<T*>(args.y.data),
+        .z = static_cast<T*>(args.z.data),
+        .mean = args.mean.f32(),
+        .rstd = args.rstd.f32(),
+        .x = static_cast<const T*>(args.x.data),
+        .residual = static_cast<const T*>(args.residual.data),
+        .gamma = args.gamma.f32(),
+        .beta = args.beta.f32(),
+        .eps = args.epsilon};
     launch(layernorm_forward_kernel<T, P::kCount, held()>,
            dim3(grid_for(rows, 1)), threads, shared_for(threads),
-           context.stream(), pass, view, token_draws(sequences, dropout, H));
+           context.stream(), pass, view,
+           token_draws(args.sequences, args.dropout, H));
   });
 }
 
-void layernorm_backward(Context& context,
-                        Tensor dx,
-                        Tensor dresidual,
-                        Tensor dgamma,
-                        Tensor dbeta,
-                        ConstTensor dy,
-                        ConstTensor z,
-                        ConstTensor mean,
-                        ConstTensor rstd,
-                        ConstTensor gamma,
-                        const Sequences& sequences,
-                        const TokenDropout& dropout) {
-  const int64_t rows = dy.shape[0], H = dy.shape[1];
+void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
+  const int64_t rows = args.dy.shape[0], H = args.dy.shape[1];
   // Six blocks for each of the 132 multiprocessors of an H200.
   constexpr int64_t kMaxChunks = 792, kMinRows = 4;
   const int64_t least = ceil_div(rows, kMaxChunks);
@@ -269,32 +249,32 @@ void layernorm_backward(Context& context,
   const int64_t chunks = ceil_div(rows, chunk_rows);
   auto* partial = static_cast<float*>(
       context.scratch(chunks * 2 * H * int64_t{sizeof(float)}));
-  const auto memory = {static_cast<const void*>(dx.data),
-                       static_cast<const void*>(dresidual.data), dy.data,
-                       z.data};
-  with_row(dy.dtype, H, memory, [&](auto pack, auto held) {
+  const auto memory = {static_cast<const void*>(args.dx.data),
+                       static_cast<const void*>(args.dresidual.data),
+                       args.dy.data, args.z.data};
+  with_row(args.dy.dtype, H, memory, [&](auto pack, auto held) {
     using P = decltype(pack);
     using T = typename P::Elem;
     const RowView view{rows, H, H / P::kCount};
     const dim3 threads = threads_for(view.packs, held());
     const LayernormBackward<T> pass{
-        .dx = static_cast<T*>(dx.data),
-        .dresidual = static_cast<T*>(dresidual.data),
-        .dy = static_cast<const T*>(dy.data),
-        .z = static_cast<const T*>(z.data),
-        .mean = mean.f32(),
-        .rstd = rstd.f32(),
-        .gamma = gamma.f32()};
+        .dx = static_cast<T*>(args.dx.data),
+        .dresidual = static_cast<T*>(args.dresidual.data),
+        .dy = static_cast<const T*>(args.dy.data),
+        .z = static_cast<const T*>(args.z.data),
+        .mean = args.mean.f32(),
+        .rstd = args.rstd.f32(),
+        .gamma = args.gamma.f32()};
     launch(layernorm_backward_kernel<T, P::kCount, held()>,
            dim3(grid_for(chunks, 1)), threads, shared_for(threads),
            context.stream(), partial, pass, view, chunk_rows,
-           token_draws(sequences, dropout, H));
+           token_draws(args.sequences, args.dropout, H));
   });
   launch(layernorm_join_kernel,
          dim3(static_cast<unsigned>(ceil_div(2 * H, kJoinColumns))),
          dim3(kJoinColumns * kJoinLanes),
          kJoinColumns * kJoinLanes * int64_t{sizeof(double)}, context.stream(),
-         dgamma.f32(), dbeta.f32(), partial, chunks, H);
+         args.dgamma.f32(), args.dbeta.f32(), partial, chunks, H);
 }
 
 }  // namespace syncopate::cuda

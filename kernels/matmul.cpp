@@ -1,8 +1,8 @@
 // Dense layers by cuBLASLt, the bias fused into the forward product.
 #include "cuda/bias.h"
 #include "cuda/filters.h"
-#include "cuda/ops.h"
 #include "library/gemm.h"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 namespace {

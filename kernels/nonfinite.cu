@@ -1,9 +1,9 @@
 #include "ops/nonfinite.h"
 
 #include <cuda/atomic.cuh>
-#include "cuda/ops.h"
 #include "cuda/range.cuh"
 #include "cuda/reduce.cuh"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

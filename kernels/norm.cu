@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "cuda/norm_rows.cuh"
-#include "cuda/ops.h"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 
@@ -340,47 +340,30 @@ void apply(Context& context,
 
 }  // namespace
 
-void batchnorm_forward(Context& context,
-                       Tensor y,
-                       Tensor mean,
-                       Tensor rstd,
-                       Tensor running_mean,
-                       Tensor running_var,
-                       ConstTensor x,
-                       ConstTensor gamma,
-                       ConstTensor beta,
-                       ConstTensor z,
-                       const BatchNormParams& params) {
-  with_pack(x.dtype, x.shape[1], {x.data}, [&](auto pack) {
+void batchnorm_forward(Context& context, const BatchNormForwardArgs& args) {
+  with_pack(args.x.dtype, args.x.shape[1], {args.x.data}, [&](auto pack) {
     using T = typename decltype(pack)::Elem;
     constexpr int V = decltype(pack)::kCount;
-    const NormView view = view_of<V>(x);
+    const NormView view = view_of<V>(args.x);
     const NormChunks chunks = chunks_of(view, kRowsOfOne);
     NormPair* partials = partials_of(context, chunks);
     launch(batchnorm_statistics_kernel<T, V>, reduction_grid(view, chunks),
            dim3(kNormThreads), kNormThreads * int64_t{sizeof(NormMoments<V>)},
-           context.stream(), partials, static_cast<const T*>(x.data), view,
+           context.stream(), partials, static_cast<const T*>(args.x.data), view,
            chunks.chunk_rows);
     launch(batchnorm_finish_statistics_kernel, combine_grid(chunks),
-           dim3(kNormThreads), kCombineBytes, context.stream(), mean.f32(),
-           rstd.f32(), running_mean.f32(), running_var.f32(), partials, chunks,
-           params.epsilon, params.momentum);
+           dim3(kNormThreads), kCombineBytes, context.stream(), args.mean.f32(),
+           args.rstd.f32(), args.running_mean.f32(), args.running_var.f32(),
+           partials, chunks, args.params.epsilon, args.params.momentum);
   });
-  apply<false>(context, y, x, mean.f32(), rstd.f32(), gamma.f32(), beta.f32(),
-               z, params);
+  apply<false>(context, args.y, args.x, args.mean.f32(), args.rstd.f32(),
+               args.gamma.f32(), args.beta.f32(), args.z, args.params);
 }
 
-void batchnorm_inference(Context& context,
-                         Tensor y,
-                         ConstTensor x,
-                         ConstTensor running_mean,
-                         ConstTensor running_var,
-                         ConstTensor gamma,
-                         ConstTensor beta,
-                         ConstTensor z,
-                         const BatchNormParams& params) {
-  apply<true>(context, y, x, running_mean.f32(), running_var.f32(), gamma.f32(),
-              beta.f32(), z, params);
+void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
+  apply<true>(context, args.y, args.x, args.running_mean.f32(),
+              args.running_var.f32(), args.gamma.f32(), args.beta.f32(), args.z,
+              args.params);
 }
 
 namespace {
@@ -410,49 +393,41 @@ void reduce_gradients(Context& context,
 
 }  // namespace
 
-void batchnorm_backward(Context& context,
-                        Tensor dx,
-                        Tensor dz,
-                        Tensor dgamma,
-                        Tensor dbeta,
-                        ConstTensor dy,
-                        ConstTensor x,
-                        ConstTensor y,
-                        ConstTensor gamma,
-                        ConstTensor,
-                        ConstTensor mean,
-                        ConstTensor rstd,
-                        const BatchNormParams& params) {
-  const bool has_relu = params.activation == Activation::kRelu;
-  const void* relu = has_relu ? y.data : nullptr;
-  with_pack(
-      x.dtype, x.shape[1], {dx.data, dz.data, dy.data, x.data, relu},
-      [&](auto pack) {
-        using T = typename decltype(pack)::Elem;
-        constexpr int V = decltype(pack)::kCount;
-        const NormView view = view_of<V>(x);
-        const NormChunks chunks = chunks_of(view, kRowsOfThree);
-        NormPair* partials = partials_of(context, chunks);
-        auto* slopes = static_cast<NormPair*>(
-            context.scratch(chunks.C * int64_t{sizeof(NormPair)}, 1));
-        const auto* upstream = static_cast<const T*>(dy.data);
-        const auto* input = static_cast<const T*>(x.data);
-        const auto* output = static_cast<const T*>(relu);
-        reduce_gradients<T, V>(context, static_cast<T*>(dz.data), upstream,
-                               input, output, mean.f32(), partials, view,
-                               chunks, has_relu);
-        launch(batchnorm_finish_gradients_kernel, combine_grid(chunks),
-               dim3(kNormThreads), kCombineBytes, context.stream(),
-               dgamma.f32(), dbeta.f32(), slopes, partials, rstd.f32(), chunks);
-        // With dz, g is read from there: one tensor less than dy and y.
-        const bool masks = has_relu && dz.data == nullptr;
-        if (dz.data != nullptr) upstream = static_cast<const T*>(dz.data);
-        launch(masks ? batchnorm_input_gradient_kernel<T, V, true>
-                     : batchnorm_input_gradient_kernel<T, V, false>,
-               application_grid(view), dim3(kNormThreads), 0, context.stream(),
-               static_cast<T*>(dx.data), upstream, input, output, gamma.f32(),
-               mean.f32(), rstd.f32(), slopes, view);
-      });
+void batchnorm_backward(Context& context, const BatchNormBackwardArgs& args) {
+  const bool has_relu = args.params.activation == Activation::kRelu;
+  const void* relu = has_relu ? args.y.data : nullptr;
+  with_pack(args.x.dtype, args.x.shape[1],
+            {args.dx.data, args.dz.data, args.dy.data, args.x.data, relu},
+            [&](auto pack) {
+              using T = typename decltype(pack)::Elem;
+              constexpr int V = decltype(pack)::kCount;
+              const NormView view = view_of<V>(args.x);
+              const NormChunks chunks = chunks_of(view, kRowsOfThree);
+              NormPair* partials = partials_of(context, chunks);
+              auto* slopes = static_cast<NormPair*>(
+                  context.scratch(chunks.C * int64_t{sizeof(NormPair)}, 1));
+              const auto* upstream = static_cast<const T*>(args.dy.data);
+              const auto* input = static_cast<const T*>(args.x.data);
+              const auto* output = static_cast<const T*>(relu);
+              reduce_gradients<T, V>(context, static_cast<T*>(args.dz.data),
+                                     upstream, input, output, args.mean.f32(),
+                                     partials, view, chunks, has_relu);
+              launch(batchnorm_finish_gradients_kernel, combine_grid(chunks),
+                     dim3(kNormThreads), kCombineBytes, context.stream(),
+                     args.dgamma.f32(), args.dbeta.f32(), slopes, partials,
+                     args.rstd.f32(), chunks);
+              // With dz, g is read from there: one tensor less than dy and
+              // y.
+              const bool masks = has_relu && args.dz.data == nullptr;
+              if (args.dz.data != nullptr)
+                upstream = static_cast<const T*>(args.dz.data);
+              launch(masks ? batchnorm_input_gradient_kernel<T, V, true>
+                           : batchnorm_input_gradient_kernel<T, V, false>,
+                     application_grid(view), dim3(kNormThreads), 0,
+                     context.stream(), static_cast<T*>(args.dx.data), upstream,
+                     input, output, args.gamma.f32(), args.mean.f32(),
+                     args.rstd.f32(), slopes, view);
+            });
 }
 
 }  // namespace syncopate::cuda

@@ -1,7 +1,7 @@
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/range.cuh"
 #include "cuda/reduce.cuh"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

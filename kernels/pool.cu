@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/reduce.cuh"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

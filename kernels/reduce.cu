@@ -4,9 +4,9 @@
 #include <cstring>
 #include <limits>
 
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/reduce.cuh"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

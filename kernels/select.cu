@@ -5,9 +5,9 @@
 #include <cuda/atomic.cuh>
 
 #include "cuda/draws.cuh"
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/reduce.cuh"
+#include "ops/bodies.h"
 
 // Radix selection of all tensors at once: finds the smallest key that is kept
 // digit by digit from histograms, then counts what is kept of each chunk,

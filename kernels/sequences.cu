@@ -1,6 +1,6 @@
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/token_draws.cuh"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

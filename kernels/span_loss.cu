@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "cuda/ops.h"
 #include "cuda/pack.cuh"
 #include "cuda/reduce.cuh"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

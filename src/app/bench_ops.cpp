@@ -102,13 +102,29 @@ void bench_norm(Log& log,
   const BatchNormParams params{.activation = Activation::kRelu};
   const auto bytes = static_cast<double>(x.tensor.bytes());
   const double forward = time_of(context, [&] {
-    batchnorm_forward(context, y.tensor, part(0), part(1), part(2), part(3),
-                      x.tensor, part(4), part(5), z.tensor, params);
+    batchnorm_forward(context, {.y = y.tensor,
+                                .mean = part(0),
+                                .rstd = part(1),
+                                .running_mean = part(2),
+                                .running_var = part(3),
+                                .x = x.tensor,
+                                .gamma = part(4),
+                                .beta = part(5),
+                                .z = z.tensor,
+                                .params = params});
   });
   const double backward = time_of(context, [&] {
-    batchnorm_backward(context, z.tensor, Tensor{}, part(6), part(7), y.tensor,
-                       x.tensor, y.tensor, part(4), part(5), part(0), part(1),
-                       params);
+    batchnorm_backward(context, {.dx = z.tensor,
+                                 .dgamma = part(6),
+                                 .dbeta = part(7),
+                                 .dy = y.tensor,
+                                 .x = x.tensor,
+                                 .y = y.tensor,
+                                 .gamma = part(4),
+                                 .beta = part(5),
+                                 .mean = part(0),
+                                 .rstd = part(1),
+                                 .params = params});
   });
   // Passes over a tensor: forward x, x, z, y; backward dy, x twice and dx.
   log.line(

@@ -38,22 +38,32 @@ Slot BatchNorm::forward_with(Walk& walk, const Slot& x, const Slot* z) {
   walk.drop(mean_);
   walk.drop(rstd_);
   if (!walk.is_running()) return y;
-  BatchNormParams params;
-  params.momentum = walk.run().batchnorm_momentum;
-  params.activation = activation_;
+  const BatchNormParams params{.momentum = walk.run().batchnorm_momentum,
+                               .activation = activation_};
   const ConstTensor residual = z != nullptr ? walk.in(*z) : ConstTensor();
   if (walk.pass() == Pass::kEvaluate) {
-    batchnorm_inference(walk.context(), walk.out(y), walk.in(x),
-                        running_mean_of_x(walk), walk.buffer(running_var_),
-                        walk.parameter(gamma_), walk.parameter(beta_), residual,
-                        params);
+    batchnorm_inference(walk.context(),
+                        {.y = walk.out(y),
+                         .x = walk.in(x),
+                         .running_mean = running_mean_of_x(walk),
+                         .running_var = walk.buffer(running_var_),
+                         .gamma = walk.parameter(gamma_),
+                         .beta = walk.parameter(beta_),
+                         .z = residual,
+                         .params = params});
     return y;
   }
-  batchnorm_forward(
-      walk.context(), walk.out(y), walk.out(mean_), walk.out(rstd_),
-      walk.buffer(running_mean_), walk.buffer(running_var_), walk.in(x),
-      walk.parameter(gamma_), walk.parameter(beta_), residual, params);
-  // mean(x + b) = mean(x) + b
+  batchnorm_forward(walk.context(), {.y = walk.out(y),
+                                     .mean = walk.out(mean_),
+                                     .rstd = walk.out(rstd_),
+                                     .running_mean = walk.buffer(running_mean_),
+                                     .running_var = walk.buffer(running_var_),
+                                     .x = walk.in(x),
+                                     .gamma = walk.parameter(gamma_),
+                                     .beta = walk.parameter(beta_),
+                                     .z = residual,
+                                     .params = params});
+  // The mean of x + b is that of x, plus b.
   if (bias_.offset >= 0)
     axpy(walk.context(), {walk.buffer(running_mean_).f32(), size_t(C_)},
          params.momentum, {walk.parameter(bias_).f32(), size_t(C_)});
@@ -92,16 +102,21 @@ void BatchNorm::backward_into(Walk& walk,
                               const Slot& dy,
                               const Slot& x,
                               const Slot& y) {
-  if (walk.is_running()) {
-    BatchNormParams params;
-    params.activation = activation_;
+  if (walk.is_running())
     batchnorm_backward(
-        walk.context(), walk.out(dx), dz != nullptr ? walk.out(*dz) : Tensor(),
-        walk.gradient(gamma_), walk.gradient(beta_), walk.in(dy), walk.in(x),
-        activation_ == Activation::kRelu ? walk.in(y) : ConstTensor(),
-        walk.parameter(gamma_), walk.parameter(beta_), walk.in(mean_),
-        walk.in(rstd_), params);
-  }
+        walk.context(),
+        {.dx = walk.out(dx),
+         .dz = dz != nullptr ? walk.out(*dz) : Tensor(),
+         .dgamma = walk.gradient(gamma_),
+         .dbeta = walk.gradient(beta_),
+         .dy = walk.in(dy),
+         .x = walk.in(x),
+         .y = activation_ == Activation::kRelu ? walk.in(y) : ConstTensor(),
+         .gamma = walk.parameter(gamma_),
+         .beta = walk.parameter(beta_),
+         .mean = walk.in(mean_),
+         .rstd = walk.in(rstd_),
+         .params = {.activation = activation_}});
   walk.give_back(mean_);
   walk.give_back(rstd_);
 }

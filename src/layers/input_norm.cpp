@@ -29,17 +29,25 @@ Slot InputNorm::forward(Walk& walk, const Slot& x) const {
       make_const_tensor(scale_.data(), DType::kF32, Shape{C_});
   const ConstTensor beta =
       make_const_tensor(shift_.data(), DType::kF32, Shape{C_});
-  BatchNormParams params;
-  params.momentum = walk.run().batchnorm_momentum;
   if (walk.pass() == Pass::kEvaluate)
-    batchnorm_inference(walk.context(), walk.out(y), walk.in(x),
-                        walk.buffer(running_mean_), walk.buffer(running_var_),
-                        gamma, beta, ConstTensor(), params);
+    batchnorm_inference(walk.context(),
+                        {.y = walk.out(y),
+                         .x = walk.in(x),
+                         .running_mean = walk.buffer(running_mean_),
+                         .running_var = walk.buffer(running_var_),
+                         .gamma = gamma,
+                         .beta = beta});
   else
-    batchnorm_forward(walk.context(), walk.out(y), walk.out(mean),
-                      walk.out(rstd), walk.buffer(running_mean_),
-                      walk.buffer(running_var_), walk.in(x), gamma, beta,
-                      ConstTensor(), params);
+    batchnorm_forward(walk.context(),
+                      {.y = walk.out(y),
+                       .mean = walk.out(mean),
+                       .rstd = walk.out(rstd),
+                       .running_mean = walk.buffer(running_mean_),
+                       .running_var = walk.buffer(running_var_),
+                       .x = walk.in(x),
+                       .gamma = gamma,
+                       .beta = beta,
+                       .params = {.momentum = walk.run().batchnorm_momentum}});
   return y;
 }
 

@@ -50,12 +50,19 @@ Slot LayerNorm::forward_with(Walk& walk,
   rstd_ = walk.take(DType::kF32, {x.shape[0]});
   z_ = x;
   if (walk.is_running())
-    layernorm_forward(walk.context(), walk.out(y),
-                      walk.pass() == Pass::kTrain ? walk.out(z_) : Tensor(),
-                      walk.out(mean_), walk.out(rstd_), walk.in(x),
-                      residual != nullptr ? walk.in(*residual) : ConstTensor(),
-                      walk.parameter(gamma_), walk.parameter(beta_), kEpsilon,
-                      sequences, token_dropout_of(walk, p_, place_));
+    layernorm_forward(
+        walk.context(),
+        {.y = walk.out(y),
+         .z = walk.pass() == Pass::kTrain ? walk.out(z_) : Tensor(),
+         .mean = walk.out(mean_),
+         .rstd = walk.out(rstd_),
+         .x = walk.in(x),
+         .residual = residual != nullptr ? walk.in(*residual) : ConstTensor(),
+         .gamma = walk.parameter(gamma_),
+         .beta = walk.parameter(beta_),
+         .epsilon = kEpsilon,
+         .sequences = sequences,
+         .dropout = token_dropout_of(walk, p_, place_)});
   if (walk.pass() != Pass::kTrain) forget(walk);
   return y;
 }
@@ -79,12 +86,19 @@ void LayerNorm::backward_with(Walk& walk,
                               const Slot* dresidual,
                               const Sequences& sequences) {
   if (walk.is_running())
-    layernorm_backward(walk.context(), walk.out(dy),
-                       dresidual != nullptr ? walk.out(*dresidual) : Tensor(),
-                       walk.gradient(gamma_), walk.gradient(beta_), walk.in(dy),
-                       walk.in(z_), walk.in(mean_), walk.in(rstd_),
-                       walk.parameter(gamma_), sequences,
-                       token_dropout_of(walk, p_, place_));
+    layernorm_backward(
+        walk.context(),
+        {.dx = walk.out(dy),
+         .dresidual = dresidual != nullptr ? walk.out(*dresidual) : Tensor(),
+         .dgamma = walk.gradient(gamma_),
+         .dbeta = walk.gradient(beta_),
+         .dy = walk.in(dy),
+         .z = walk.in(z_),
+         .mean = walk.in(mean_),
+         .rstd = walk.in(rstd_),
+         .gamma = walk.parameter(gamma_),
+         .sequences = sequences,
+         .dropout = token_dropout_of(walk, p_, place_)});
   forget(walk);
 }
 

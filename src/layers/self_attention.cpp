@@ -41,9 +41,14 @@ Slot SelfAttention::forward(Walk& walk,
   seen_ = walk.take(x.dtype, x.shape);
   lse_ = walk.take(DType::kF32, {T, shape_.heads});
   if (walk.is_running())
-    attention_forward(walk.context(), walk.out(seen_), walk.out(lse_),
-                      walk.in(parts_), sequences, shape_.heads,
-                      token_dropout_of(walk, shape_.attention_dropout, place_));
+    attention_forward(
+        walk.context(),
+        {.out = walk.out(seen_),
+         .lse = walk.out(lse_),
+         .qkv = walk.in(parts_),
+         .sequences = sequences,
+         .heads = shape_.heads,
+         .dropout = token_dropout_of(walk, shape_.attention_dropout, place_)});
   walk.drop(parts_);
   walk.drop(lse_);
   const Slot out = dense_.forward(walk, seen_);
@@ -61,9 +66,15 @@ Slot SelfAttention::backward(Walk& walk,
   const Slot dparts = walk.take(parts_.dtype, parts_.shape);  // (T, 3 H)
   if (walk.is_running())
     attention_backward(
-        walk.context(), walk.out(dparts), walk.in(dseen), walk.in(parts_),
-        walk.in(seen_), walk.in(lse_), sequences, shape_.heads,
-        token_dropout_of(walk, shape_.attention_dropout, place_));
+        walk.context(),
+        {.dqkv = walk.out(dparts),
+         .dout = walk.in(dseen),
+         .qkv = walk.in(parts_),
+         .out = walk.in(seen_),
+         .lse = walk.in(lse_),
+         .sequences = sequences,
+         .heads = shape_.heads,
+         .dropout = token_dropout_of(walk, shape_.attention_dropout, place_)});
   walk.give_back(dseen);
   walk.give_back(seen_);
   walk.give_back(lse_);

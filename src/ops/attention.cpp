@@ -8,52 +8,36 @@ namespace {
 // Positions fit into the 16 bits that the draws of dropout leave them.
 constexpr int64_t kMaxPosition = 65536;
 
-// `wide` (T, 3 H), `narrow` (T, H).
+// `wide` (T, 3 H), `narrow` (T, H), the rest as in `args`.
+template <typename Args>
 void check_shapes(const ConstTensor& wide,
                   const ConstTensor& narrow,
-                  const ConstTensor& lse,
-                  const Sequences& sequences,
-                  int64_t heads,
-                  const TokenDropout& dropout) {
-  CHECK(narrow.shape.rank() == 2 && heads > 0);
-  const int64_t T = narrow.shape[0], H = narrow.shape[1];
-  CHECK_MSG(wide.shape == Shape({T, 3 * H}) && lse.shape == Shape({T, heads}),
-            "{} and {} of {}", wide.shape.text(), lse.shape.text(),
-            narrow.shape.text());
+                  const Args& args) {
+  CHECK(narrow.shape.rank() == 2 && args.heads > 0);
+  const int64_t T = narrow.shape[0], H = narrow.shape[1], heads = args.heads;
+  CHECK_MSG(
+      wide.shape == Shape({T, 3 * H}) && args.lse.shape == Shape({T, heads}),
+      "{} and {} of {}", wide.shape.text(), args.lse.shape.text(),
+      narrow.shape.text());
   CHECK_MSG(H % heads == 0, "{} columns for {} heads", H, heads);
-  CHECK(wide.dtype == narrow.dtype && lse.dtype == DType::kF32);
-  CHECK(sequences.tokens == T && sequences.max_length <= kMaxPosition);
-  CHECK(dropout.p >= 0 && dropout.p < 1);
+  CHECK(wide.dtype == narrow.dtype && args.lse.dtype == DType::kF32);
+  CHECK(args.sequences.tokens == T &&
+        args.sequences.max_length <= kMaxPosition);
+  CHECK(args.dropout.p >= 0 && args.dropout.p < 1);
 }
 
 }  // namespace
 
-void attention_forward(Context& context,
-                       Tensor out,
-                       Tensor lse,
-                       ConstTensor qkv,
-                       const Sequences& sequences,
-                       int64_t heads,
-                       const TokenDropout& dropout) {
-  check_shapes(qkv, out, lse, sequences, heads, dropout);
-  bodies_of(context).attention_forward(context, out, lse, qkv, sequences, heads,
-                                       dropout);
+void attention_forward(Context& context, const AttentionForwardArgs& args) {
+  check_shapes(args.qkv, args.out, args);
+  bodies_of(context).attention_forward(context, args);
 }
 
-void attention_backward(Context& context,
-                        Tensor dqkv,
-                        ConstTensor dout,
-                        ConstTensor qkv,
-                        ConstTensor out,
-                        ConstTensor lse,
-                        const Sequences& sequences,
-                        int64_t heads,
-                        const TokenDropout& dropout) {
-  check_shapes(qkv, out, lse, sequences, heads, dropout);
-  check_shapes(dqkv, dout, lse, sequences, heads, dropout);
-  CHECK(dqkv.dtype == qkv.dtype && dqkv.data != qkv.data);
-  bodies_of(context).attention_backward(context, dqkv, dout, qkv, out, lse,
-                                        sequences, heads, dropout);
+void attention_backward(Context& context, const AttentionBackwardArgs& args) {
+  check_shapes(args.qkv, args.out, args);
+  check_shapes(args.dqkv, args.dout, args);
+  CHECK(args.dqkv.dtype == args.qkv.dtype && args.dqkv.data != args.qkv.data);
+  bodies_of(context).attention_backward(context, args);
 }
 
 }  // namespace syncopate

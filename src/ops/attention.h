@@ -16,27 +16,31 @@ namespace syncopate {
 inline constexpr int64_t kMostHeadColumnsOnGpu = 128;
 
 // H = heads * D. Head a of a token is columns a * D to (a + 1) * D of each of
-// the three parts. Dropout draws element (query position, key position) of head
-// a of sequence n from Philox (seed ^ salt, kDropout, first_sample + n, (a *
-// max_position + query) * max_position + key) with max_position = 65536; the
-// part of a block number (base/rng.h) beyond 2^32 goes into the sequence's
-// second number. On a GPU, D is at most kMostHeadColumnsOnGpu.
-void attention_forward(Context& context,
-                       Tensor out,       // (T, H) fp32 or bf16
-                       Tensor lse,       // (T, heads) fp32: log sum exp of S
-                       ConstTensor qkv,  // (T, 3 H): queries, keys, values
-                       const Sequences& sequences,
-                       int64_t heads,
-                       const TokenDropout& dropout);
+// the three parts. Dropout draws element (query position, key position) of
+// head a of sequence n from Philox (seed ^ salt, kDropout, first_sample + n,
+// (a * max_position + query) * max_position + key) with max_position = 65536;
+// what a block of draws (base/rng.h) is numbered beyond 2^32 is the sequence's
+// second number. On a GPU D is at most kMostHeadColumnsOnGpu.
+struct AttentionForwardArgs {
+  Tensor out;       // (T, H) fp32 or bf16
+  Tensor lse;       // (T, heads) fp32: log sum exp of S
+  ConstTensor qkv;  // (T, 3 H): queries, keys, values
+  Sequences sequences;
+  int64_t heads;
+  TokenDropout dropout = {};
+};
+void attention_forward(Context& context, const AttentionForwardArgs& args);
 
-void attention_backward(Context& context,
-                        Tensor dqkv,       // (T, 3 H), assigned
-                        ConstTensor dout,  // (T, H)
-                        ConstTensor qkv,
-                        ConstTensor out,  // as forward left it
-                        ConstTensor lse,  // as forward left it
-                        const Sequences& sequences,
-                        int64_t heads,
-                        const TokenDropout& dropout);
+struct AttentionBackwardArgs {
+  Tensor dqkv;       // (T, 3 H), assigned; must not alias qkv
+  ConstTensor dout;  // (T, H)
+  ConstTensor qkv;
+  ConstTensor out;  // as forward left it
+  ConstTensor lse;  // as forward left it
+  Sequences sequences;
+  int64_t heads;
+  TokenDropout dropout = {};
+};
+void attention_backward(Context& context, const AttentionBackwardArgs& args);
 
 }  // namespace syncopate

@@ -107,8 +107,7 @@ std::optional<JpegSize> plain_jpeg_size(Bytes file) {
 }
 
 bool can_decode_jpegs(Context& context, int64_t batch) {
-  auto* body = bodies_of(context).can_decode_jpegs;
-  return body != nullptr && body(context, batch);
+  return bodies_of(context).can_decode_jpegs(context, batch);
 }
 
 void decode_jpegs(Context& context, std::span<JpegImage> images) {
@@ -116,9 +115,7 @@ void decode_jpegs(Context& context, std::span<JpegImage> images) {
   for (const JpegImage& image : images)
     CHECK(!image.file.empty() && image.size.H > 0 && image.size.W > 0 &&
           image.pixels != nullptr);
-  auto* body = bodies_of(context).decode_jpegs;
-  CHECK_MSG(body != nullptr, "a device without a JPEG decoder");
-  body(context, images);
+  bodies_of(context).decode_jpegs(context, images);
 }
 
 }  // namespace syncopate

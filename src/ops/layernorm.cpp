@@ -25,58 +25,37 @@ void check_dropout(const Sequences& sequences,
 
 }  // namespace
 
-void layernorm_forward(Context& context,
-                       Tensor y,
-                       Tensor z,
-                       Tensor mean,
-                       Tensor rstd,
-                       ConstTensor x,
-                       ConstTensor residual,
-                       ConstTensor gamma,
-                       ConstTensor beta,
-                       float eps,
-                       const Sequences& sequences,
-                       const TokenDropout& dropout) {
-  CHECK(x.shape.rank() == 2 && y.data != z.data && y.data != x.data);
-  check_like(y, x);
-  if (z.data != nullptr) check_like(z, x);
-  if (residual.data != nullptr) check_like(residual, x);
-  check_vector(mean, x.shape[0]);
-  check_vector(rstd, x.shape[0]);
-  check_vector(gamma, x.shape[1]);
-  check_vector(beta, x.shape[1]);
-  check_dropout(sequences, dropout, x.shape[0]);
-  bodies_of(context).layernorm_forward(context, y, z, mean, rstd, x, residual,
-                                       gamma, beta, eps, sequences, dropout);
+void layernorm_forward(Context& context, const LayerNormForwardArgs& args) {
+  const ConstTensor& x = args.x;
+  CHECK(x.shape.rank() == 2 && args.y.data != args.z.data &&
+        args.y.data != x.data);
+  check_like(args.y, x);
+  if (args.z.data != nullptr) check_like(args.z, x);
+  if (args.residual.data != nullptr) check_like(args.residual, x);
+  check_vector(args.mean, x.shape[0]);
+  check_vector(args.rstd, x.shape[0]);
+  check_vector(args.gamma, x.shape[1]);
+  check_vector(args.beta, x.shape[1]);
+  check_dropout(args.sequences, args.dropout, x.shape[0]);
+  bodies_of(context).layernorm_forward(context, args);
 }
 
-void layernorm_backward(Context& context,
-                        Tensor dx,
-                        Tensor dresidual,
-                        Tensor dgamma,
-                        Tensor dbeta,
-                        ConstTensor dy,
-                        ConstTensor z,
-                        ConstTensor mean,
-                        ConstTensor rstd,
-                        ConstTensor gamma,
-                        const Sequences& sequences,
-                        const TokenDropout& dropout) {
+void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
+  const ConstTensor& dy = args.dy;
+  const Tensor& dresidual = args.dresidual;
   CHECK(dy.shape.rank() == 2);
   CHECK(dresidual.data == nullptr ||
-        (dresidual.data != dy.data && dresidual.data != dx.data));
-  check_like(dx, dy);
-  check_like(z, dy);
+        (dresidual.data != dy.data && dresidual.data != args.dx.data));
+  check_like(args.dx, dy);
+  check_like(args.z, dy);
   if (dresidual.data != nullptr) check_like(dresidual, dy);
-  check_vector(dgamma, dy.shape[1]);
-  check_vector(dbeta, dy.shape[1]);
-  check_vector(mean, dy.shape[0]);
-  check_vector(rstd, dy.shape[0]);
-  check_vector(gamma, dy.shape[1]);
-  check_dropout(sequences, dropout, dy.shape[0]);
-  bodies_of(context).layernorm_backward(context, dx, dresidual, dgamma, dbeta,
-                                        dy, z, mean, rstd, gamma, sequences,
-                                        dropout);
+  check_vector(args.dgamma, dy.shape[1]);
+  check_vector(args.dbeta, dy.shape[1]);
+  check_vector(args.mean, dy.shape[0]);
+  check_vector(args.rstd, dy.shape[0]);
+  check_vector(args.gamma, dy.shape[1]);
+  check_dropout(args.sequences, args.dropout, dy.shape[0]);
+  bodies_of(context).layernorm_backward(context, args);
 }
 
 }  // namespace syncopate

@@ -8,36 +8,38 @@
 namespace syncopate {
 
 // z = dropout(x) + residual
-// y = gamma * (z - mean(z)) * rstd + beta, rstd = 1 / sqrt(var(z) + eps)
+// y = gamma * (z - mean(z)) * rstd + beta, rstd = 1 / sqrt(var(z) + epsilon)
 // by row, with the biased variance (Ba et al. 2016).
-void layernorm_forward(Context& context,
-                       Tensor y,       // (T, H) fp32 or bf16; must not alias z
-                                       // or x
-                       Tensor z,       // (T, H) same; may alias x; data null if
-                                       // backward will not follow
-                       Tensor mean,    // (T) fp32
-                       Tensor rstd,    // (T) fp32
-                       ConstTensor x,  // (T, H)
-                       ConstTensor residual,  // (T, H), or data null
-                       ConstTensor gamma,     // (H) fp32
-                       ConstTensor beta,      // (H) fp32
-                       float eps,
-                       const Sequences& sequences,
-                       const TokenDropout& dropout);
+struct LayerNormForwardArgs {
+  Tensor y;                   // (T, H) fp32 or bf16; must not alias z or x
+  Tensor z = {};              // (T, H) alike; may alias x; data null where
+                              // backward does not follow
+  Tensor mean;                // (T) fp32
+  Tensor rstd;                // (T) fp32
+  ConstTensor x;              // (T, H)
+  ConstTensor residual = {};  // (T, H), or data null
+  ConstTensor gamma;          // (H) fp32
+  ConstTensor beta;           // (H) fp32
+  float epsilon;              // added to the variance
+  Sequences sequences = {};   // read where something is dropped
+  TokenDropout dropout = {};
+};
+void layernorm_forward(Context& context, const LayerNormForwardArgs& args);
 
-void layernorm_backward(Context& context,
-                        Tensor dx,         // (T, H) assigned; may alias dy
-                        Tensor dresidual,  // (T, H) assigned; data null if
-                                           // there was none; must not alias dy
-                                           // or dx
-                        Tensor dgamma,     // (H) fp32, accumulated
-                        Tensor dbeta,      // (H) fp32, accumulated
-                        ConstTensor dy,
-                        ConstTensor z,  // as forward left it
-                        ConstTensor mean,
-                        ConstTensor rstd,
-                        ConstTensor gamma,
-                        const Sequences& sequences,
-                        const TokenDropout& dropout);
+struct LayerNormBackwardArgs {
+  Tensor dx;              // (T, H) assigned; may alias dy
+  Tensor dresidual = {};  // (T, H) assigned; data null if there was no
+                          // residual; must not alias dy or dx
+  Tensor dgamma;          // (H) fp32, accumulated
+  Tensor dbeta;           // (H) fp32, accumulated
+  ConstTensor dy;
+  ConstTensor z;  // as forward left it
+  ConstTensor mean;
+  ConstTensor rstd;
+  ConstTensor gamma;
+  Sequences sequences = {};  // as in forward
+  TokenDropout dropout = {};
+};
+void layernorm_backward(Context& context, const LayerNormBackwardArgs& args);
 
 }  // namespace syncopate

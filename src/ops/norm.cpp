@@ -12,61 +12,28 @@ static void check_alike(const ConstTensor& a, const ConstTensor& b) {
             name_of(b.dtype));
 }
 
-void batchnorm_forward(Context& context,
-                       Tensor y,
-                       Tensor mean,
-                       Tensor rstd,
-                       Tensor running_mean,
-                       Tensor running_var,
-                       ConstTensor x,
-                       ConstTensor gamma,
-                       ConstTensor beta,
-                       ConstTensor z,
-                       const BatchNormParams& params) {
-  check_alike(y, x);
-  if (z.data != nullptr) check_alike(z, x);
-  CHECK(y.data != x.data);
-  bodies_of(context).batchnorm_forward(context, y, mean, rstd, running_mean,
-                                       running_var, x, gamma, beta, z, params);
+void batchnorm_forward(Context& context, const BatchNormForwardArgs& args) {
+  check_alike(args.y, args.x);
+  if (args.z.data != nullptr) check_alike(args.z, args.x);
+  CHECK(args.y.data != args.x.data);
+  bodies_of(context).batchnorm_forward(context, args);
 }
 
-void batchnorm_inference(Context& context,
-                         Tensor y,
-                         ConstTensor x,
-                         ConstTensor running_mean,
-                         ConstTensor running_var,
-                         ConstTensor gamma,
-                         ConstTensor beta,
-                         ConstTensor z,
-                         const BatchNormParams& params) {
-  check_alike(y, x);
-  if (z.data != nullptr) check_alike(z, x);
-  bodies_of(context).batchnorm_inference(context, y, x, running_mean,
-                                         running_var, gamma, beta, z, params);
+void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
+  check_alike(args.y, args.x);
+  if (args.z.data != nullptr) check_alike(args.z, args.x);
+  bodies_of(context).batchnorm_inference(context, args);
 }
 
-void batchnorm_backward(Context& context,
-                        Tensor dx,
-                        Tensor dz,
-                        Tensor dgamma,
-                        Tensor dbeta,
-                        ConstTensor dy,
-                        ConstTensor x,
-                        ConstTensor y,
-                        ConstTensor gamma,
-                        ConstTensor beta,
-                        ConstTensor mean,
-                        ConstTensor rstd,
-                        const BatchNormParams& params) {
-  check_alike(dx, x);
-  check_alike(dy, x);
-  if (dz.data != nullptr) {
-    check_alike(dz, x);
-    CHECK(dz.data != dx.data);
+void batchnorm_backward(Context& context, const BatchNormBackwardArgs& args) {
+  check_alike(args.dx, args.x);
+  check_alike(args.dy, args.x);
+  if (args.dz.data != nullptr) {
+    check_alike(args.dz, args.x);
+    CHECK(args.dz.data != args.dx.data);
   }
-  if (params.activation == Activation::kRelu) check_alike(y, x);
-  bodies_of(context).batchnorm_backward(context, dx, dz, dgamma, dbeta, dy, x,
-                                        y, gamma, beta, mean, rstd, params);
+  if (args.params.activation == Activation::kRelu) check_alike(args.y, args.x);
+  bodies_of(context).batchnorm_backward(context, args);
 }
 
 }  // namespace syncopate

@@ -23,46 +23,52 @@ struct BatchNormParams {
 };
 
 // Training: statistics of this batch. running_var receives the unbiased
-// variance (n / (n - 1)), as in common frameworks.
-void batchnorm_forward(Context& context,
-                       Tensor y,             // (N, C, H, W); must not alias x
-                       Tensor mean,          // (C) fp32, for backward
-                       Tensor rstd,          // (C) fp32, for backward
-                       Tensor running_mean,  // (C) fp32, updated
-                       Tensor running_var,   // (C) fp32, updated
-                       ConstTensor x,        // (N, C, H, W)
-                       ConstTensor gamma,    // (C) fp32
-                       ConstTensor beta,     // (C) fp32
-                       ConstTensor z,  // (N, C, H, W) residual, or data null
-                       const BatchNormParams& params);
+// variance (n / (n - 1)), as is usual.
+struct BatchNormForwardArgs {
+  Tensor y;             // (N, C, H, W); must not alias x
+  Tensor mean;          // (C) fp32, for backward
+  Tensor rstd;          // (C) fp32, for backward
+  Tensor running_mean;  // (C) fp32, updated
+  Tensor running_var;   // (C) fp32, updated
+  ConstTensor x;        // (N, C, H, W)
+  ConstTensor gamma;    // (C) fp32
+  ConstTensor beta;     // (C) fp32
+  ConstTensor z = {};   // (N, C, H, W) residual, or data null
+  BatchNormParams params = {};
+};
+void batchnorm_forward(Context& context, const BatchNormForwardArgs& args);
 
-// Evaluation: the running statistics. y may alias x or z.
-void batchnorm_inference(Context& context,
-                         Tensor y,
-                         ConstTensor x,
-                         ConstTensor running_mean,
-                         ConstTensor running_var,
-                         ConstTensor gamma,
-                         ConstTensor beta,
-                         ConstTensor z,  // or data null
-                         const BatchNormParams& params);
+// Evaluation with the running statistics.
+struct BatchNormInferenceArgs {
+  Tensor y;       // (N, C, H, W); may alias x or z
+  ConstTensor x;  // (N, C, H, W)
+  ConstTensor running_mean;
+  ConstTensor running_var;
+  ConstTensor gamma;
+  ConstTensor beta;
+  ConstTensor z = {};  // (N, C, H, W) residual, or data null
+  BatchNormParams params = {};
+};
+void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args);
 
-// With ReLU, y tells where the activation was positive; without z, so does x,
-// which saves the CPU from reading y. dz is the gradient of the residual input:
-// dy through the activation alone.
-void batchnorm_backward(Context& context,
-                        Tensor dx,      // (N, C, H, W), assigned; may alias dy
-                        Tensor dz,      // (N, C, H, W), assigned; data null if
-                                        // there was no z; may alias dy, not dx
-                        Tensor dgamma,  // (C) fp32, accumulated
-                        Tensor dbeta,   // (C) fp32, accumulated
-                        ConstTensor dy,
-                        ConstTensor x,  // as in forward
-                        ConstTensor y,  // as in forward; unused without ReLU
-                        ConstTensor gamma,
-                        ConstTensor beta,
-                        ConstTensor mean,
-                        ConstTensor rstd,
-                        const BatchNormParams& params);
+// With ReLU, y tells where it was positive; without z, so does x, which spares
+// the CPU reading y. dz is the gradient of the residual input: dy through the
+// activation alone.
+struct BatchNormBackwardArgs {
+  Tensor dx;       // (N, C, H, W), assigned; may alias dy
+  Tensor dz = {};  // (N, C, H, W), assigned; data null if there was no z; may
+                   // alias dy, must not alias dx
+  Tensor dgamma;   // (C) fp32, accumulated
+  Tensor dbeta;    // (C) fp32, accumulated
+  ConstTensor dy;
+  ConstTensor x;       // as in forward
+  ConstTensor y = {};  // as in forward; unused without ReLU
+  ConstTensor gamma;
+  ConstTensor beta;
+  ConstTensor mean;
+  ConstTensor rstd;
+  BatchNormParams params = {};
+};
+void batchnorm_backward(Context& context, const BatchNormBackwardArgs& args);
 
 }  // namespace syncopate

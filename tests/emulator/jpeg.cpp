@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "cuda/ops.h"
 #include "emulator/emulator.h"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/ops.h"
 #include "emulator/emulator.h"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // The build without nvJPEG's header: the host decodes.
 #include "base/check.h"
-#include "cuda/ops.h"
+#include "ops/bodies.h"
 
 namespace syncopate::cuda {
 

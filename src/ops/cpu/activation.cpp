@@ -1,6 +1,6 @@
 #include "ops/activation.h"
 
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/vector_math.h"
 

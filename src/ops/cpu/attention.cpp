@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cmath>
 
+#include "ops/bodies.h"
 #include "ops/cpu/attention_tiles.h"
-#include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/parallel.h"
 
 namespace syncopate::cpu {
@@ -435,48 +435,34 @@ void for_heads(Context& context,
 
 }  // namespace
 
-void attention_forward(Context& context,
-                       Tensor out,
-                       Tensor lse,
-                       ConstTensor qkv,
-                       const Sequences& sequences,
-                       int64_t heads,
-                       const TokenDropout& dropout) {
-  const int64_t D = out.shape[1] / heads;
-  with_float_type(out.dtype, [&](auto element) {
+void attention_forward(Context& context, const AttentionForwardArgs& args) {
+  const int64_t D = args.out.shape[1] / args.heads;
+  with_float_type(args.out.dtype, [&](auto element) {
     using T = decltype(element);
-    for_heads(context, sequences, heads, D,
-              ForwardMemory::elems(sequences.max_length, D),
+    for_heads(context, args.sequences, args.heads, D,
+              ForwardMemory::elems(args.sequences.max_length, D),
               [&](const Head& head, float* memory) {
-                forward_head(static_cast<T*>(out.data), lse.f32(),
-                             static_cast<const T*>(qkv.data), head,
-                             Mask(dropout, head),
+                forward_head(static_cast<T*>(args.out.data), args.lse.f32(),
+                             static_cast<const T*>(args.qkv.data), head,
+                             Mask(args.dropout, head),
                              ForwardMemory(memory, head.length, D));
               });
   });
 }
 
-void attention_backward(Context& context,
-                        Tensor dqkv,
-                        ConstTensor dout,
-                        ConstTensor qkv,
-                        ConstTensor out,
-                        ConstTensor lse,
-                        const Sequences& sequences,
-                        int64_t heads,
-                        const TokenDropout& dropout) {
-  const int64_t D = out.shape[1] / heads;
+void attention_backward(Context& context, const AttentionBackwardArgs& args) {
+  const int64_t D = args.out.shape[1] / args.heads;
   const int64_t padded = ceil_div(D, kLanes) * kLanes;
-  with_float_type(out.dtype, [&](auto element) {
+  with_float_type(args.out.dtype, [&](auto element) {
     using T = decltype(element);
-    for_heads(context, sequences, heads, D,
-              BackwardMemory::elems(sequences.max_length, D, padded),
+    for_heads(context, args.sequences, args.heads, D,
+              BackwardMemory::elems(args.sequences.max_length, D, padded),
               [&](const Head& head, float* memory) {
-                backward_head(static_cast<T*>(dqkv.data),
-                              static_cast<const T*>(dout.data),
-                              static_cast<const T*>(qkv.data),
-                              static_cast<const T*>(out.data), lse.f32(), head,
-                              Mask(dropout, head),
+                backward_head(static_cast<T*>(args.dqkv.data),
+                              static_cast<const T*>(args.dout.data),
+                              static_cast<const T*>(args.qkv.data),
+                              static_cast<const T*>(args.out.data),
+                              args.lse.f32(), head, Mask(args.dropout, head),
                               BackwardMemory(memory, head.length, D, padded));
               });
   });

@@ -1,7 +1,7 @@
 #include <array>
 #include <cmath>
 
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 
 namespace syncopate::cpu {

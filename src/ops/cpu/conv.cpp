@@ -4,8 +4,8 @@
 
 #include <unordered_map>
 
+#include "ops/bodies.h"
 #include "ops/cpu/conv_algorithms.h"
-#include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/onednn_adapter.h"
 
 namespace syncopate::cpu {

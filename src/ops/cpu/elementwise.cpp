@@ -1,4 +1,4 @@
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/dropout_draws.h"
 #include "ops/cpu/image_view.h"
 #include "ops/cpu/parallel.h"

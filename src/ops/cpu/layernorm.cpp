@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/dropout_draws.h"
 #include "ops/cpu/parallel.h"
 
@@ -139,51 +139,29 @@ void add_partials(Context& context,
 
 }  // namespace
 
-void layernorm_forward(Context& context,
-                       Tensor y,
-                       Tensor z,
-                       Tensor mean,
-                       Tensor rstd,
-                       ConstTensor x,
-                       ConstTensor residual,
-                       ConstTensor gamma,
-                       ConstTensor beta,
-                       float eps,
-                       const Sequences& sequences,
-                       const TokenDropout& dropout) {
-  const int64_t rows = x.shape[0], H = x.shape[1];
-  const TokenDraws draws(sequences, dropout, H);
-  with_float_type(x.dtype, [&](auto element) {
+void layernorm_forward(Context& context, const LayerNormForwardArgs& args) {
+  const int64_t rows = args.x.shape[0], H = args.x.shape[1];
+  const TokenDraws draws(args.sequences, args.dropout, H);
+  with_float_type(args.x.dtype, [&](auto element) {
     using T = decltype(element);
-    const Forward<T> pass{.y = static_cast<T*>(y.data),
-                          .z = static_cast<T*>(z.data),
-                          .mean = mean.f32(),
-                          .rstd = rstd.f32(),
-                          .x = static_cast<const T*>(x.data),
-                          .residual = static_cast<const T*>(residual.data),
-                          .gamma = gamma.f32(),
-                          .beta = beta.f32(),
-                          .eps = eps,
+    const Forward<T> pass{.y = static_cast<T*>(args.y.data),
+                          .z = static_cast<T*>(args.z.data),
+                          .mean = args.mean.f32(),
+                          .rstd = args.rstd.f32(),
+                          .x = static_cast<const T*>(args.x.data),
+                          .residual = static_cast<const T*>(args.residual.data),
+                          .gamma = args.gamma.f32(),
+                          .beta = args.beta.f32(),
+                          .eps = args.epsilon,
                           .H = H};
     parallel_for(context, rows, rows * H,
                  [&](int64_t t) { forward_row(pass, draws, t); });
   });
 }
 
-void layernorm_backward(Context& context,
-                        Tensor dx,
-                        Tensor dresidual,
-                        Tensor dgamma,
-                        Tensor dbeta,
-                        ConstTensor dy,
-                        ConstTensor z,
-                        ConstTensor mean,
-                        ConstTensor rstd,
-                        ConstTensor gamma,
-                        const Sequences& sequences,
-                        const TokenDropout& dropout) {
-  const int64_t rows = dy.shape[0], H = dy.shape[1];
-  const TokenDraws draws(sequences, dropout, H);
+void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
+  const int64_t rows = args.dy.shape[0], H = args.dy.shape[1];
+  const TokenDraws draws(args.sequences, args.dropout, H);
   // Each chunk of rows has sums of its own; so many that every core has work,
   // so few that the sums are little beside the rows.
   constexpr int64_t kMaxChunks = 256, kMinRows = 16;
@@ -191,15 +169,15 @@ void layernorm_backward(Context& context,
   const int64_t chunks = ceil_div(rows, chunk_rows);
   auto* partial = static_cast<float*>(
       context.scratch(chunks * 2 * H * int64_t{sizeof(float)}));
-  with_float_type(dy.dtype, [&](auto element) {
+  with_float_type(args.dy.dtype, [&](auto element) {
     using T = decltype(element);
-    const Backward<T> pass{.dx = static_cast<T*>(dx.data),
-                           .dresidual = static_cast<T*>(dresidual.data),
-                           .dy = static_cast<const T*>(dy.data),
-                           .z = static_cast<const T*>(z.data),
-                           .mean = mean.f32(),
-                           .rstd = rstd.f32(),
-                           .gamma = gamma.f32(),
+    const Backward<T> pass{.dx = static_cast<T*>(args.dx.data),
+                           .dresidual = static_cast<T*>(args.dresidual.data),
+                           .dy = static_cast<const T*>(args.dy.data),
+                           .z = static_cast<const T*>(args.z.data),
+                           .mean = args.mean.f32(),
+                           .rstd = args.rstd.f32(),
+                           .gamma = args.gamma.f32(),
                            .H = H};
     parallel_for(context, chunks, rows * H, [&](int64_t chunk) {
       float* sums = partial + chunk * 2 * H;
@@ -209,8 +187,8 @@ void layernorm_backward(Context& context,
         backward_row(sums, sums + H, pass, draws, t);
     });
   });
-  add_partials(context, dgamma.f32(), partial, chunks, 2 * H, H);
-  add_partials(context, dbeta.f32(), partial + H, chunks, 2 * H, H);
+  add_partials(context, args.dgamma.f32(), partial, chunks, 2 * H, H);
+  add_partials(context, args.dbeta.f32(), partial + H, chunks, 2 * H, H);
 }
 
 }  // namespace syncopate::cpu

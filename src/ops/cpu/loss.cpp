@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 
 namespace syncopate::cpu {

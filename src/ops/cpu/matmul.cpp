@@ -3,8 +3,8 @@
 // weights in fp32, where it is faster and accumulates.
 #include <omp.h>
 
+#include "ops/bodies.h"
 #include "ops/cpu/column_sums.h"
-#include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/few_outputs.h"
 #include "ops/cpu/onednn_adapter.h"
 #include "ops/cpu/row_products.h"

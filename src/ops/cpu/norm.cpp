@@ -3,7 +3,7 @@
 // application. Chunks do not depend on threads, layout or batch partition.
 #include <cmath>
 
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/image_view.h"
 #include "ops/cpu/parallel.h"
 
@@ -193,23 +193,14 @@ void apply(Context& context,
 
 }  // namespace
 
-void batchnorm_forward(Context& context,
-                       Tensor y,
-                       Tensor mean,
-                       Tensor rstd,
-                       Tensor running_mean,
-                       Tensor running_var,
-                       ConstTensor x,
-                       ConstTensor gamma,
-                       ConstTensor beta,
-                       ConstTensor z,
-                       const BatchNormParams& params) {
-  const ImageView view = view_of(x);
+void batchnorm_forward(Context& context, const BatchNormForwardArgs& args) {
+  const ImageView view = view_of(args.x);
   auto* partials = static_cast<Partial*>(context.scratch(
       num_chunks(view) * view.groups * int64_t{sizeof(Partial)}));
-  with_float_type(x.dtype, [&](auto element) {
+  with_float_type(args.x.dtype, [&](auto element) {
     chunk_statistics(context, view,
-                     static_cast<const decltype(element)*>(x.data), partials);
+                     static_cast<const decltype(element)*>(args.x.data),
+                     partials);
   });
   const Constants k(context, view);
   const auto n = static_cast<double>(view.rows());
@@ -219,40 +210,33 @@ void batchnorm_forward(Context& context,
     for (int lane = 0; lane < view.lanes(group); ++lane) {
       const int64_t c = group * kLanes + lane;
       const double variance = moments.variance[lane];
-      mean.f32()[c] = static_cast<float>(moments.mean[lane]);
-      rstd.f32()[c] = static_cast<float>(
-          1 / std::sqrt(variance + static_cast<double>(params.epsilon)));
-      float& running_m = running_mean.f32()[c];
-      float& running_v = running_var.f32()[c];
-      running_m += params.momentum *
+      args.mean.f32()[c] = static_cast<float>(moments.mean[lane]);
+      args.rstd.f32()[c] = static_cast<float>(
+          1 / std::sqrt(variance + static_cast<double>(args.params.epsilon)));
+      float& running_m = args.running_mean.f32()[c];
+      float& running_v = args.running_var.f32()[c];
+      running_m += args.params.momentum *
                    (static_cast<float>(moments.mean[lane]) - running_m);
-      running_v += params.momentum *
+      running_v += args.params.momentum *
                    (static_cast<float>(variance * unbiased) - running_v);
-      k.a[c] = mean.f32()[c];
-      k.b[c] = gamma.f32()[c] * rstd.f32()[c];
-      k.c[c] = beta.f32()[c];
+      k.a[c] = args.mean.f32()[c];
+      k.b[c] = args.gamma.f32()[c] * args.rstd.f32()[c];
+      k.c[c] = args.beta.f32()[c];
     }
   }
-  apply(context, view, y, x, z, params.activation, k);
+  apply(context, view, args.y, args.x, args.z, args.params.activation, k);
 }
 
-void batchnorm_inference(Context& context,
-                         Tensor y,
-                         ConstTensor x,
-                         ConstTensor running_mean,
-                         ConstTensor running_var,
-                         ConstTensor gamma,
-                         ConstTensor beta,
-                         ConstTensor z,
-                         const BatchNormParams& params) {
-  const ImageView view = view_of(x);
+void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
+  const ImageView view = view_of(args.x);
   const Constants k(context, view);
   for (int64_t c = 0; c < view.C; ++c) {
-    k.a[c] = running_mean.f32()[c];
-    k.b[c] = gamma.f32()[c] / std::sqrt(running_var.f32()[c] + params.epsilon);
-    k.c[c] = beta.f32()[c];
+    k.a[c] = args.running_mean.f32()[c];
+    k.b[c] = args.gamma.f32()[c] /
+             std::sqrt(args.running_var.f32()[c] + args.params.epsilon);
+    k.c[c] = args.beta.f32()[c];
   }
-  apply(context, view, y, x, z, params.activation, k);
+  apply(context, view, args.y, args.x, args.z, args.params.activation, k);
 }
 
 namespace {
@@ -409,30 +393,18 @@ void backward(Context& context,
 
 }  // namespace
 
-void batchnorm_backward(Context& context,
-                        Tensor dx,
-                        Tensor dz,
-                        Tensor dgamma,
-                        Tensor dbeta,
-                        ConstTensor dy,
-                        ConstTensor x,
-                        ConstTensor y,
-                        ConstTensor gamma,
-                        ConstTensor beta,
-                        ConstTensor mean,
-                        ConstTensor rstd,
-                        const BatchNormParams& params) {
-  with_float_type(x.dtype, [&](auto element) {
+void batchnorm_backward(Context& context, const BatchNormBackwardArgs& args) {
+  with_float_type(args.x.dtype, [&](auto element) {
     using T = decltype(element);
-    const auto body = params.activation != Activation::kRelu
+    const auto body = args.params.activation != Activation::kRelu
                           ? backward<T, Mask::kNone>
-                      : dz.data != nullptr ? backward<T, Mask::kOutput>
-                                           : backward<T, Mask::kInput>;
-    body(context, view_of(x), static_cast<T*>(dx.data),
-         static_cast<T*>(dz.data), dgamma.f32(), dbeta.f32(),
-         static_cast<const T*>(dy.data), static_cast<const T*>(x.data),
-         static_cast<const T*>(y.data), gamma.f32(), beta.f32(), mean.f32(),
-         rstd.f32());
+                      : args.dz.data != nullptr ? backward<T, Mask::kOutput>
+                                                : backward<T, Mask::kInput>;
+    body(context, view_of(args.x), static_cast<T*>(args.dx.data),
+         static_cast<T*>(args.dz.data), args.dgamma.f32(), args.dbeta.f32(),
+         static_cast<const T*>(args.dy.data),
+         static_cast<const T*>(args.x.data), static_cast<const T*>(args.y.data),
+         args.gamma.f32(), args.beta.f32(), args.mean.f32(), args.rstd.f32());
   });
 }
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
 

@@ -1,4 +1,4 @@
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/random_words.h"
 #include "ops/cpu/simd.h"

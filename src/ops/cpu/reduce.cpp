@@ -1,7 +1,7 @@
 #include <bit>
 #include <cmath>
 
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/random_words.h"
 #include "ops/cpu/simd.h"

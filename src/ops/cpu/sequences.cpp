@@ -1,6 +1,6 @@
 #include "ops/sequences.h"
 
-#include "ops/cpu/cpu_ops.h"
+#include "ops/bodies.h"
 #include "ops/cpu/dropout_draws.h"
 #include "ops/cpu/parallel.h"
 

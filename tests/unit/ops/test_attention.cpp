@@ -100,12 +100,27 @@ struct AttentionRun {
     qkv.set(values);
     dout.set(random_values(T * H, 22));
   }
-  void forward(Context& context) {
-    attention_forward(context, out, lse, qkv, batch.view(), c.heads, dropout);
+  AttentionForwardArgs forward_args() {
+    return {.out = out,
+            .lse = lse,
+            .qkv = qkv,
+            .sequences = batch.view(),
+            .heads = c.heads,
+            .dropout = dropout};
   }
+  AttentionBackwardArgs backward_args() {
+    return {.dqkv = dqkv,
+            .dout = dout,
+            .qkv = qkv,
+            .out = out,
+            .lse = lse,
+            .sequences = batch.view(),
+            .heads = c.heads,
+            .dropout = dropout};
+  }
+  void forward(Context& context) { attention_forward(context, forward_args()); }
   void backward(Context& context) {
-    attention_backward(context, dqkv, dout, qkv, out, lse, batch.view(),
-                       c.heads, dropout);
+    attention_backward(context, backward_args());
   }
   reference::Attention formula() const {
     return {c.lengths, c.heads, c.D,
@@ -337,16 +352,15 @@ TEST(Attention, UnlikeShapesAreRefused) {
   TestContext test;
   AttentionRun run({{4}, 2, 4, DType::kF32, 0.0f});
   const GuardedTensor narrow(DType::kF32, {4, 6});
-  EXPECT_THROW(attention_forward(test.context, run.out, run.lse, run.qkv,
-                                 run.batch.view(), 3, run.dropout),
-               Error);
-  EXPECT_THROW(attention_forward(test.context, narrow, run.lse, run.qkv,
-                                 run.batch.view(), 2, run.dropout),
-               Error);
-  EXPECT_THROW(
-      attention_backward(test.context, run.qkv, run.dout, run.qkv, run.out,
-                         run.lse, run.batch.view(), 2, run.dropout),
-      Error);
+  AttentionForwardArgs forward = run.forward_args();
+  forward.heads = 3;
+  EXPECT_THROW(attention_forward(test.context, forward), Error);
+  forward = run.forward_args();
+  forward.out = narrow;
+  EXPECT_THROW(attention_forward(test.context, forward), Error);
+  AttentionBackwardArgs backward = run.backward_args();
+  backward.dqkv = run.qkv;
+  EXPECT_THROW(attention_backward(test.context, backward), Error);
 }
 
 }  // namespace

@@ -72,13 +72,31 @@ struct LayernormRun {
   }
   void forward(Context& context) { forward(context, y, z, x); }
   void forward(Context& context, Tensor to, Tensor z_to, ConstTensor from) {
-    layernorm_forward(context, to, z_to, mean, rstd, from, residual_or_none(),
-                      gamma, beta, kEps, batch, dropout());
+    layernorm_forward(context, {.y = to,
+                                .z = z_to,
+                                .mean = mean,
+                                .rstd = rstd,
+                                .x = from,
+                                .residual = residual_or_none(),
+                                .gamma = gamma,
+                                .beta = beta,
+                                .epsilon = kEps,
+                                .sequences = batch,
+                                .dropout = dropout()});
   }
   void backward(Context& context) { backward(context, dx, dy); }
   void backward(Context& context, Tensor to, ConstTensor from) {
-    layernorm_backward(context, to, dresidual_or_none(), dgamma, dbeta, from, z,
-                       mean, rstd, gamma, batch, dropout());
+    layernorm_backward(context, {.dx = to,
+                                 .dresidual = dresidual_or_none(),
+                                 .dgamma = dgamma,
+                                 .dbeta = dbeta,
+                                 .dy = from,
+                                 .z = z,
+                                 .mean = mean,
+                                 .rstd = rstd,
+                                 .gamma = gamma,
+                                 .sequences = batch,
+                                 .dropout = dropout()});
   }
   std::vector<double> dropped(const std::vector<double>& values) const {
     return reference::token_dropout(

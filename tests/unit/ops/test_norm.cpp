@@ -58,13 +58,45 @@ struct NormRun {
   ConstTensor residual() const {
     return has_z ? ConstTensor(z) : ConstTensor();
   }
-  void forward(Context& context) {
-    batchnorm_forward(context, y, mean, rstd, running_mean, running_var, x,
-                      gamma, beta, residual(), params);
+  BatchNormForwardArgs forward_args() {
+    return {.y = y,
+            .mean = mean,
+            .rstd = rstd,
+            .running_mean = running_mean,
+            .running_var = running_var,
+            .x = x,
+            .gamma = gamma,
+            .beta = beta,
+            .z = residual(),
+            .params = params};
   }
+  BatchNormBackwardArgs backward_args() {
+    return {.dx = dx,
+            .dz = has_z ? dz.tensor() : Tensor(),
+            .dgamma = dgamma,
+            .dbeta = dbeta,
+            .dy = dy,
+            .x = x,
+            .y = y,
+            .gamma = gamma,
+            .beta = beta,
+            .mean = mean,
+            .rstd = rstd,
+            .params = params};
+  }
+  void forward(Context& context) { batchnorm_forward(context, forward_args()); }
   void backward(Context& context) {
-    batchnorm_backward(context, dx, has_z ? dz.tensor() : Tensor(), dgamma,
-                       dbeta, dy, x, y, gamma, beta, mean, rstd, params);
+    batchnorm_backward(context, backward_args());
+  }
+  void inference(Context& context, Tensor to) {
+    batchnorm_inference(context, {.y = to,
+                                  .x = x,
+                                  .running_mean = running_mean,
+                                  .running_var = running_var,
+                                  .gamma = gamma,
+                                  .beta = beta,
+                                  .z = residual(),
+                                  .params = params});
   }
   reference::BatchNorm formula() const {
     return {s.N, s.C, s.H * s.W, static_cast<double>(params.epsilon),
@@ -189,17 +221,13 @@ TEST_P(NormTest, InferenceUsesTheRunningStatistics) {
       if (run.has_z) v += z[i];
       if (run.params.activation == Activation::kRelu && v < 0) v = 0;
     }
-    batchnorm_inference(test.context, run.y, run.x, run.running_mean,
-                        run.running_var, run.gamma, run.beta, run.residual(),
-                        run.params);
+    run.inference(test.context, run.y);
     // Values up to 10, a handful of fp32 operations.
     const Tolerance tolerance{10 * 8 * kEpsilonF32, 2 * run.storage()};
     EXPECT_TRUE(all_near(run.y.get(), expected, tolerance));
     EXPECT_TRUE(run.y.guards_are_intact());
     // In place.
-    batchnorm_inference(test.context, run.x, run.x, run.running_mean,
-                        run.running_var, run.gamma, run.beta, run.residual(),
-                        run.params);
+    run.inference(test.context, run.x);
     EXPECT_EQ(run.x.bytes(), run.y.bytes());
   });
 }
@@ -212,14 +240,9 @@ TEST_P(NormTest, InPlaceGradientsAreTheSame) {
     other.forward(test.context);
     run.backward(test.context);
     // dx over dy; with a residual dz over dy, as the header allows.
-    if (other.has_z)
-      batchnorm_backward(test.context, other.dx, other.dy, other.dgamma,
-                         other.dbeta, other.dy, other.x, other.y, other.gamma,
-                         other.beta, other.mean, other.rstd, other.params);
-    else
-      batchnorm_backward(test.context, other.dy, Tensor(), other.dgamma,
-                         other.dbeta, other.dy, other.x, other.y, other.gamma,
-                         other.beta, other.mean, other.rstd, other.params);
+    BatchNormBackwardArgs args = other.backward_args();
+    (other.has_z ? args.dz : args.dx) = other.dy;
+    batchnorm_backward(test.context, args);
     EXPECT_EQ((other.has_z ? other.dx : other.dy).bytes(), run.dx.bytes());
     if (run.has_z) {
       EXPECT_EQ(other.dy.bytes(), run.dz.bytes());
@@ -279,9 +302,10 @@ TEST(Norm, TwoDimensionsCountAsOnePixel) {
   GuardedTensor y(DType::kF32, {7, 5});
   const Tensor flat =
       make_tensor(run.x.tensor().data, DType::kF32, Shape{7, 5});
-  batchnorm_forward(test.context, y, run.mean, run.rstd, run.running_mean,
-                    run.running_var, flat, run.gamma, run.beta, ConstTensor(),
-                    run.params);
+  BatchNormForwardArgs args = run.forward_args();
+  args.y = y;
+  args.x = flat;
+  batchnorm_forward(test.context, args);
   EXPECT_EQ(y.bytes(), run.y.bytes());
 }
 
@@ -308,15 +332,17 @@ TEST(Norm, AnyElementMayBeTheFirst) {
     const auto y_aligned = run.y.get(), dx_aligned = run.dx.get();
     NormRun other(
         {{70, 16, 1, 3}, Layout::kNhwc, dtype, Activation::kRelu, false});
-    batchnorm_forward(test.context, shifted(y), other.mean, other.rstd,
-                      other.running_mean, other.running_var, shifted(x),
-                      other.gamma, other.beta, ConstTensor(), other.params);
+    BatchNormForwardArgs forward = other.forward_args();
+    forward.y = shifted(y);
+    forward.x = shifted(x);
+    batchnorm_forward(test.context, forward);
     test.device.copy(other.y.tensor().data, shifted(y).data,
                      other.y.tensor().bytes(), *test.stream);
-    batchnorm_backward(test.context, shifted(dx), Tensor(), other.dgamma,
-                       other.dbeta, other.dy, shifted(x), shifted(y),
-                       other.gamma, other.beta, other.mean, other.rstd,
-                       other.params);
+    BatchNormBackwardArgs backward = other.backward_args();
+    backward.dx = shifted(dx);
+    backward.x = shifted(x);
+    backward.y = shifted(y);
+    batchnorm_backward(test.context, backward);
     test.device.copy(other.dx.tensor().data, shifted(dx).data,
                      other.dx.tensor().bytes(), *test.stream);
     // Sums in another order; where that flips a rounding, one unit of storage.
