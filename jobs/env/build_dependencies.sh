@@ -3,9 +3,10 @@
 # whose SHA-256 is checked, for machines without apt or the right modules.
 #   jobs/env/build_dependencies.sh PREFIX [--only NAME,NAME...] [--dry-run]
 #                                  [--sources DIR]   where archives are, or go
-# NAME: zlib mpich hdf5 boost onednn fmt nlohmann_json xxhash utf8proc turbojpeg
-# googletest (which is for the tests alone; leave out mpich where the site has an
-# MPICH or one of its ABI). Needs a C++20 compiler, CMake, make, curl, xz.
+# NAME: zlib mpich hdf5 boost eigen onednn fmt nlohmann_json xxhash utf8proc
+# turbojpeg googletest (which is for the tests alone; leave out mpich where the
+# site has an MPICH or one of its ABI). Needs a C++20 compiler, CMake, make, curl,
+# xz.
 # Afterwards:  export SYNCOPATE_PACKAGES=skip CMAKE_PREFIX_PATH=PREFIX
 #              export PATH=PREFIX/bin:$PATH
 set -euo pipefail
@@ -20,6 +21,7 @@ zlib zlib-1.2.13.dfsg 71feb7947e3c00ef125f83b79a4e529bde31171e5babe48b391f06758d
 mpich mpich-4.0.2 b27039f964afeb6b8a3e009c56b441cbe368c26d6d6476ad3bb7190996875860 $debian/m/mpich/mpich_4.0.2.orig.tar.xz
 hdf5 hdf5-1.10.8+repack1 7b38e58ff83b13fd8959a90b13bf896bc318ba096c940ab0847abf3ad41a0b31 $debian/h/hdf5/hdf5_1.10.8+repack1.orig.tar.gz
 boost boost_1_74_0 83bfc1507731a0906e387fc28b7ef5417d591429e51e788417fe9ff025e116b1 https://archives.boost.io/release/1.74.0/source/boost_1_74_0.tar.bz2
+eigen eigen-3.4.0 b4c198460eba6f28d34894e3a5710998818515104d6e74e5cc331ce31e46e626 $debian/e/eigen3/eigen3_3.4.0.orig.tar.bz2
 onednn oneDNN-2.7.3 a50993aa6265b799b040fe745e0010502f9f7103cc53a9525d59646aef006633 https://github.com/oneapi-src/oneDNN/archive/v2.7.3.tar.gz
 fmt fmtlib-9.1.0+ds1 84ce1c2d0be3a9863935137969dcec6970125caac032f82474640bfc81463583 $debian/f/fmtlib/fmtlib_9.1.0+ds1.orig.tar.gz
 nlohmann_json json-3.11.2 d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273 $debian/n/nlohmann-json3/nlohmann-json3_3.11.2.orig.tar.gz
@@ -36,12 +38,12 @@ while (($#)); do
     --only) only=,$2, && shift ;;
     --sources) sources=$2 && shift ;;
     --dry-run) dry_run=yes ;;
-    -*) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 64 ;;
+    -*) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 64 ;;
     *) prefix=$(realpath -m "$1") ;;
   esac
   shift
 done
-[[ -n $prefix ]] || { sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 64; }
+[[ -n $prefix ]] || { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 64; }
 sources=$(realpath -m "${sources:-$prefix/sources}")
 jobs=$(nproc)
 
@@ -69,6 +71,7 @@ build_boost() {
   sh ./bootstrap.sh --prefix="$prefix" --with-libraries=context,program_options
   ./b2 -j "$jobs" variant=release link=shared cxxstd=17 install
 }
+build_eigen() { with_cmake -DBUILD_TESTING=OFF -DEIGEN_BUILD_DOC=OFF; }
 build_onednn() {
   with_cmake -DDNNL_CPU_RUNTIME=OMP -DDNNL_GPU_RUNTIME=NONE \
     -DDNNL_BUILD_TESTS=OFF -DDNNL_BUILD_EXAMPLES=OFF

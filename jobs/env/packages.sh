@@ -7,8 +7,8 @@ packages_of() { # packages_of GROUP
     build)
       echo g++ cmake ninja-build mpich libmpich-dev libhdf5-dev \
         libboost-context-dev libboost-program-options-dev libdnnl-dev \
-        libfmt-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev libutf8proc-dev \
-        libturbojpeg0-dev
+        libeigen3-dev libfmt-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev \
+        libutf8proc-dev libturbojpeg0-dev
       ;;
     data) echo dataset-fashion-mnist ;;
     plot) echo python3 python3-numpy python3-h5py python3-matplotlib ;;

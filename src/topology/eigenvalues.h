@@ -6,8 +6,7 @@
 
 namespace syncopate {
 
-// `matrix` is row-major (n, n). Accurate to about 1e-14 of the largest row sum.
-// O(n^3).
-double spectral_radius(std::vector<double> matrix, int n);
+// `matrix` (n, n), accurate to about 1e-14 of its largest row sum. O(n^3).
+double spectral_radius(const std::vector<double>& matrix, int n);
 
 }  // namespace syncopate

@@ -58,7 +58,7 @@ double Topology::spectral_gap() const {
     for (const auto& [j, weight] : neighbours_[i])
       rest[static_cast<size_t>(i) * n + j] += weight;
   }
-  return 1 - spectral_radius(std::move(rest), n);
+  return 1 - spectral_radius(rest, n);
 }
 
 }  // namespace syncopate

@@ -34,8 +34,8 @@ ccache=()
 if command -v ccache >/dev/null; then ccache=(ccache); fi
 compiler=("${ccache[@]}" "${CLANG:-clang++}")
 checks=address,undefined
-# HDF5 and MPI may lie in folders of their own.
-read -ra libraries_flags <<<"$(pkg-config --cflags hdf5)"
+# HDF5, Eigen and MPI may lie in folders of their own.
+read -ra libraries_flags <<<"$(pkg-config --cflags hdf5 eigen3)"
 read -ra libraries <<<"$(pkg-config --libs hdf5)"
 if [[ $layer != data ]]; then
   read -ra mpi <<<"$(mpicxx -show)"

@@ -21,6 +21,7 @@ FOREIGN = [
     (r"hdf5\w*\.h", ["src/base/hdf5_"]),
     (r"turbojpeg\.h", ["src/data/"]),
     (r"utf8proc\.h", ["src/base/", "src/data/"]),
+    (r"Eigen/.*", ["src/topology/"]),
     (r"boost/context.*", ["src/comm/"]),
     (r"boost/program_options.*", ["src/app/"]),
     (r"boost/(?!context|program_options).*", []),
