@@ -13,7 +13,8 @@ void gelu_forward(Context& context,
                   Tensor y,        // any shape, fp32 or bf16
                   ConstTensor x);  // same as y
 
-// dx = dy (Phi(x) + x phi(x)); dx may alias dy or x.
+// Assigns dx = dy (Phi(x) + x phi(x)), where phi is the normal density. dx may
+// alias dy or x.
 void gelu_backward(Context& context, Tensor dx, ConstTensor dy, ConstTensor x);
 
 }  // namespace syncopate

@@ -5,7 +5,8 @@
 namespace syncopate {
 namespace {
 
-// Positions fit into the 16 bits that the draws of dropout leave them.
+// Positions fit into the 16 bits that the numbering of dropout draws reserves
+// for them.
 constexpr int64_t kMaxPosition = 65536;
 
 // `wide` (T, 3 H), `narrow` (T, H), the rest as in `args`.

@@ -1,11 +1,11 @@
 // Scaled dot-product attention within sequences of different lengths, block by
 // block: the matrix of probabilities is never stored as a whole.
 //
-//   S = Q K^T / sqrt(D),  P = softmax(S) by row,  out = dropout(P) V
+//   S = Q K^T / sqrt(D),  P = softmax(S),  out = dropout(P) V
 //
-// for each sequence and head (Vaswani et al. 2017, section 3.2.1; blocked as
+// for each sequence and head (Vaswani et al. 2017, section 3.2.1; blocked as in
 // Dao et al. 2022, "FlashAttention": backward recomputes P from S and its
-// log-sum-exp).
+// log-sum-exp). The softmax runs over each row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,9 +15,9 @@ namespace syncopate {
 
 inline constexpr int64_t kMostHeadColumnsOnGpu = 128;
 
-// H = heads * D. Head a of a token is columns a * D to (a + 1) * D of each of
-// the three parts. Dropout draws element (query position, key position) of
-// head a of sequence n from Philox (seed ^ salt, kDropout, first_sample + n,
+// H = heads * D. Head a of a token occupies columns a * D to (a + 1) * D of
+// each of the three parts. Dropout draws element (query position, key position)
+// of head a of sequence n from Philox (seed ^ salt, kDropout, first_sample + n,
 // (a * max_position + query) * max_position + key) with max_position = 65536;
 // what a block of draws (base/rng.h) is numbered beyond 2^32 is the sequence's
 // second number. On a GPU D is at most kMostHeadColumnsOnGpu.

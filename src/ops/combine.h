@@ -22,8 +22,8 @@ void combine(Context& context,
              std::span<float> y,
              std::initializer_list<Term> terms);
 
-// g = g + lambda * g * g * (x - backup), element by element: Zheng et al. 2017
-// (DC-ASGD), eq. 10.
+// Assigns g = g + lambda * g * g * (x - backup), element by element: Zheng et
+// al. 2017 (DC-ASGD), eq. 10.
 void compensate(Context& context,
                 std::span<float> g,
                 std::span<const float> x,

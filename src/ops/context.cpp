@@ -18,7 +18,7 @@ Context::~Context() = default;
 void* Context::scratch(int64_t bytes, int index) {
   Buffer& buffer = scratch_[index];
   if (buffer.bytes() < bytes) {
-    stream_.synchronize();  // work that uses the smaller one
+    stream_.synchronize();  // wait for work that uses the old buffer
     buffer = Buffer(device_, bytes);
     ++scratch_generation_;
   }

@@ -5,7 +5,7 @@
 
 namespace syncopate {
 
-// The tensors of a call agree with its sizes.
+// Checks that the tensors of a call match its sizes.
 static void check_shapes(const ConstTensor& x,
                          const ConstTensor& y,
                          const ConstTensor& w,

@@ -2,8 +2,8 @@
 //
 //   y[n,k,p,q] = sum_{c,r,s} x[n,c,p*stride-pad+r,q*stride-pad+s] w[k,c,r,s]
 //
-// Activations are fp32 or bf16, NHWC or NCHW16C, each tensor with its own
-// layout (planned once by the model); products are summed in fp32. Filters are
+// Activations are fp32 or bf16, NHWC or NCHW16C, and each tensor has its own
+// layout (chosen once by the model); products are summed in fp32. Filters are
 // fp32 in canonical (K, C, R, S) order; their gradient is fp32, accumulated.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

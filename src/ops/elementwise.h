@@ -1,4 +1,4 @@
-// Passes over whole tensors or flat ranges, element by element.
+// Element-wise passes over whole tensors or flat ranges.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

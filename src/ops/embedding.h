@@ -14,7 +14,7 @@ struct EmbeddingInput {
   ConstTensor ids;    // (T) i32, in [0, V): checked on the CPU, NaN on a GPU
 };
 
-// y[t] = sum over inputs of table[ids[t]], in their order.
+// Assigns y[t] = sum over inputs of table[ids[t]], in the order of the inputs.
 void embedding_forward(Context& context,
                        Tensor y,  // (T, D) fp32 or bf16
                        std::span<const EmbeddingInput> inputs);  // 1 to 3

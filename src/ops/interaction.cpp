@@ -4,7 +4,8 @@
 
 namespace syncopate {
 
-// x (N, F * D), score (N, 1) and rows (N, F) of one batch, rows of D elements.
+// Checks x (N, F * D), score (N, 1) and rows (N, F) of a batch, with rows of D
+// elements.
 static void check_shapes(const ConstTensor& x,
                          const ConstTensor& score,
                          const ConstTensor& rows,

@@ -31,8 +31,8 @@ int word_at(Bytes bytes, size_t at) {
   return byte_at(bytes, at) << 8 | byte_at(bytes, at + 1);
 }
 
-// Of a baseline frame: precision, height, width, then id, sampling factors and
-// table of each component.
+// Parses a baseline frame header: precision, height, width, then id, sampling
+// factors and table of each component.
 std::optional<JpegSize> read_frame(Bytes frame) {
   constexpr size_t kComponents = 3;
   if (frame.size() != 6 + 3 * kComponents || byte_at(frame, 0) != 8 ||
@@ -45,18 +45,18 @@ std::optional<JpegSize> read_frame(Bytes frame) {
   if (luma != 0x11 && luma != 0x21 && luma != 0x22) return std::nullopt;
   if (byte_at(frame, 10) != 0x11 || byte_at(frame, 13) != 0x11)
     return std::nullopt;
-  // Ids by which libjpeg knows RGB that is stored as such.
+  // Component ids by which libjpeg recognises data stored as RGB.
   if (byte_at(frame, 6) == 'R' && byte_at(frame, 9) == 'G') return std::nullopt;
   return size;
 }
 
-// Adobe's marker says whether three components are Y Cb Cr (1) or RGB (0).
+// Adobe's marker tells whether three components are YCbCr (1) or RGB (0).
 bool is_other_than_ycc(Bytes app14) {
   return app14.size() >= 12 && app14.starts_with("Adobe") &&
          byte_at(app14, 11) != 1;
 }
 
-// Whether the coded data of one scan lead to the end of the image.
+// Returns whether the coded data of the scan extend to the end-of-image marker.
 bool is_last_scan(Bytes coded) {
   for (size_t at = 0;;) {
     at = coded.find('\xFF', at);
@@ -78,7 +78,7 @@ std::optional<JpegSize> plain_jpeg_size(Bytes file) {
   for (size_t at = 2; at + 4 <= file.size();) {
     if (byte_at(file, at) != 0xFF) return std::nullopt;
     const int marker = byte_at(file, at + 1);
-    if (marker == 0xFF) {  // may fill the room before a marker
+    if (marker == 0xFF) {  // fill bytes may precede a marker
       ++at;
       continue;
     }

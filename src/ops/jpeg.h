@@ -26,8 +26,8 @@ struct JpegSize {
 std::optional<JpegSize> plain_jpeg_size(std::string_view file);
 
 struct JpegImage {
-  std::string_view file;    // in host memory, with a plain size
-  JpegSize size;            // that one
+  std::string_view file;    // in host memory
+  JpegSize size;            // as plain_jpeg_size() returns it
   uint8_t* pixels;          // (H, W, 3) RGB in device memory, assigned
   bool is_decoded = false;  // assigned: false if the device rejected the file
 };

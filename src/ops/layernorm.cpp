@@ -10,7 +10,7 @@ void check_like(const AnyTensor& tensor, const ConstTensor& other) {
   CHECK(tensor.shape == other.shape && tensor.dtype == other.dtype);
 }
 
-// fp32, a number for each row or column.
+// Checks for fp32 with one number per row or column.
 template <typename AnyTensor>
 void check_vector(const AnyTensor& vector, int64_t elems) {
   CHECK(vector.dtype == DType::kF32 && vector.elems() == elems);

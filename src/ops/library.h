@@ -1,4 +1,4 @@
-// The libraries and devices behind the ops, as the doctor reports them.
+// Libraries and devices that the ops use, as `doctor` reports them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace syncopate {
 
-std::string cpu_library_version();  // of the one in use: "oneDNN 2.6.3"
+std::string cpu_library_version();  // of the loaded library: "oneDNN 2.6.3"
 
 // Whether the library multiplies bf16 tiles (Intel AMX) on this processor.
 bool cpu_has_bf16_tiles();

@@ -8,7 +8,7 @@
 namespace syncopate {
 
 // Sums over a batch; mean loss = loss_sum / samples. Summed in double in row
-// order, so the value does not depend on threads.
+// order, so the result does not depend on the number of threads.
 struct ClassificationSums {
   double loss_sum = 0;
   int64_t correct = 0;  // top-1; ties go to the lowest class

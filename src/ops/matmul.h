@@ -1,6 +1,6 @@
-// Dense layers as matrix products, row-major: activations fp32 or bf16,
-// parameters and their gradients fp32 (rounded to bf16 for a product with
-// bf16 activations, which is summed in fp32).
+// Dense layers as matrix products, row-major. Activations are fp32 or bf16;
+// parameters and their gradients are fp32 (rounded to bf16 for products with
+// bf16 activations, which are summed in fp32).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

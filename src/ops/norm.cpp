@@ -4,7 +4,7 @@
 
 namespace syncopate {
 
-// Two activations of one call: same shape, layout and dtype.
+// Checks that two activations have the same shape, layout and dtype.
 static void check_alike(const ConstTensor& a, const ConstTensor& b) {
   CHECK_MSG(a.shape == b.shape && a.layout == b.layout && a.dtype == b.dtype,
             "{} {} {} and {} {} {}", a.shape.text(), name_of(a.layout),

@@ -1,4 +1,4 @@
-// Batch normalisation fused with what follows it in residual networks:
+// Batch normalisation fused with the steps that follow it in residual networks:
 //
 //   y = act(gamma * (x - mean) * rstd + beta [+ z])     act = ReLU or identity
 //

@@ -1,4 +1,4 @@
-// One pass over a flat range per optimizer step.
+// Optimizer steps, each in one pass over a flat range.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,7 +21,7 @@ struct SgdParams {
 // g = grad_scale * clip_factor * gradient + weight_decay * x
 // m = momentum * m + g             (momentum 0: m is unused, may be empty)
 // x = x - rate * (nesterov ? g + momentum * m : m)
-// Sutskever et al. 2013 as PyTorch and CHOCO-SGD write it (dampening 0).
+// Sutskever et al. 2013 in the form of PyTorch and CHOCO-SGD (dampening 0).
 void sgd_update(Context& context,
                 std::span<float> x,
                 std::span<float> momentum_buffer,

@@ -4,13 +4,14 @@
 
 namespace syncopate {
 
-// y (N, C) fp32 beside the image tensor x (N, C, H, W)
+// Checks y (N, C) fp32 against the image tensor x (N, C, H, W).
 static void check_average(const ConstTensor& y, const ConstTensor& x) {
   CHECK(x.shape.rank() == 4 && y.dtype == DType::kF32);
   CHECK((y.shape == Shape{x.shape[0], x.shape[1]}));
 }
 
-// y (N, C, P, Q) beside x (N, C, H, W); every window meets the image.
+// Checks y (N, C, P, Q) against x (N, C, H, W), and that every window overlaps
+// the image.
 static void check_max(const ConstTensor& y,
                       const ConstTensor& argmax,
                       const ConstTensor& x,

@@ -1,4 +1,4 @@
-// Pooling over image planes. fp32 or bf16, NHWC or NCHW16C.
+// Pooling over image planes, fp32 or bf16, NHWC or NCHW16C.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -5,7 +5,7 @@
 namespace syncopate {
 namespace {
 
-// Both sides of a code: a range, its words, and a number for each tensor.
+// Checks a range against its words and its per-tensor numbers.
 void check_sizes(size_t elems,
                  size_t words,
                  size_t numbers,
@@ -21,7 +21,7 @@ void check_sizes(size_t elems,
 }
 
 int64_t qsgd_bits(const QsgdParams& params) {
-  // A code and what precedes it in its word share 64 bits.
+  // A code and the bits before it in its word must fit 64 bits.
   CHECK_MSG(params.levels >= 1 && params.levels <= 65535, "{} levels",
             params.levels);
   return 1 + bits_of_level(params.levels);

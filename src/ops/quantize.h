@@ -39,12 +39,12 @@ void sign_blend(Context& context,
                 float a,
                 float b);
 
-// Alistarh et al. 2017, by tensor of d elements, s levels:
+// Alistarh et al. 2017, per tensor of d elements with s levels:
 //   l = s |x| / |x|_2,   xi = floor(l) + [u < l - floor(l)]
 //   q = c sign(x) |x|_2 xi / s,   c = 1, or biased 1 / (1 + min(d / s^2,
 //   sqrt(d) / s))
 // u of element i: 24 bits of Philox(seed, kQuantize, worker, step), counter i.
-// An element takes a sign bit (lowest) and bits_of_level(s) bits of xi. A zero
+// An element takes a sign bit (lowest) and bits_of_level(s) bits for xi. A zero
 // tensor has norm 0 and q = 0.
 struct QsgdParams {
   int64_t levels;
@@ -68,7 +68,7 @@ void qsgd_encode(Context& context,
                  const Segments& segments,
                  const QsgdParams& params,
                  const Draw& draw);
-// y = a * y + b * q; a == 0 assigns.
+// Assigns y = a * y + b * q; a == 0 assigns b * q whatever y holds.
 void qsgd_blend(Context& context,
                 std::span<float> y,
                 std::span<const uint32_t> words,

@@ -19,7 +19,7 @@ inline constexpr uint64_t kDigestFactor = 0x9E3779B97F4A7C15;
 double dot(Context& context,
            std::span<const float> x,
            std::span<const float> y);
-// Index of the first NaN or infinity, or -1.
+// Returns the index of the first NaN or infinity, or -1.
 int64_t first_nonfinite(Context& context, std::span<const float> x);
 // Digest of the bits of all values and their places: the same on every device.
 // Ranges that differ in one value have different digests; others collide with

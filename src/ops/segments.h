@@ -26,7 +26,8 @@ class Segments {
     return begins_[segment + 1] - begins_[segment];
   }
 
-  // Chunks: at most kChunkElems elements of one tensor, in order.
+  // A chunk has at most kChunkElems elements of one tensor. Chunks are in
+  // order.
   static constexpr int64_t kChunkElems = 4096;
   struct Chunk {
     int64_t begin;
@@ -37,7 +38,7 @@ class Segments {
   // First chunk of each tensor, followed by their number.
   const std::vector<int64_t>& first_chunks() const { return first_chunks_; }
 
-  // The same in the context's memory, for kernels.
+  // Copies in the context's memory, for kernels.
   const int64_t* device_begins() const { return device_begins_.data(); }
   const Chunk* device_chunks() const { return device_chunks_.data(); }
   const int64_t* device_first_chunks() const {

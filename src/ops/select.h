@@ -52,11 +52,12 @@ void top_k_encode(Context& context,
 
 enum class Scaling : uint8_t { kNone, kScaled };
 
-// kept(segment) distinct elements of each tensor, every subset equally likely:
-// those of largest key, ties by index (of 2^32 keys: a tie at the edge, all
-// that could make subsets differ, is one draw in 2^32 / elems). The key of
-// element i of the range is the i-th word of Rng(seed, kQuantize, worker,
-// step). kScaled: values times elems / kept, which makes the whole unbiased.
+// Selects kept(segment) distinct elements of each tensor, every subset equally
+// likely: those with the largest 32-bit key, ties broken by index (only a tie
+// at the threshold can bias the subset, with probability elems / 2^32). The key
+// of element i of the range is the i-th word of Rng(seed, kQuantize, worker,
+// step). kScaled multiplies values by elems / kept, which makes the result
+// unbiased.
 void random_k_encode(Context& context,
                      std::span<float> values,
                      std::span<uint32_t> places,
@@ -66,8 +67,8 @@ void random_k_encode(Context& context,
                      const Draw& draw,
                      Scaling scaling);
 
-// y[place] = a * y[place] + b * value for the places given, each once; other
-// elements stay as they are. a == 0 assigns.
+// Assigns y[place] = a * y[place] + b * value for the given places, each of
+// which occurs once; other elements are unchanged. a == 0 assigns b * value.
 void sparse_blend(Context& context,
                   std::span<float> y,
                   std::span<const float> values,

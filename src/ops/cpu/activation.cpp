@@ -33,7 +33,7 @@ void gelu_backward(Context& context, Tensor dx, ConstTensor dy, ConstTensor x) {
       for_vectors(begin, end, [&](auto lanes, int64_t i) {
         const F16 value = lanes.get(from + i);
         const NormalTail tail = normal_tail(value);
-        // For x and -x alike: what Phi(x) + x phi(x) lacks to 1, or has.
+        // The difference between Phi(x) + x phi(x) and 1 (x > 0) or 0 (x < 0).
         const F16 rest =
             tail.probability - tail.distance * tail.bell * kDensityAtMean;
         lanes.put(to + i,

@@ -1,7 +1,7 @@
 // A task is one head of one sequence. Its queries are the lanes of vectors:
 // scores, maxima and sums of a query block need no shuffles, keys and values
-// are read as they lie, one number for all lanes, and any D is as good as
-// another. Blocks are such that what one product touches fits the L1 cache.
+// are read in place and broadcast to all lanes, and no D is favoured. Blocks
+// are sized so that the operands of one product fit in the L1 cache.
 #include <atomic>
 #include <cmath>
 
@@ -16,26 +16,26 @@ constexpr int kBlockVectors = 4;                       // of queries
 constexpr int kBlockQueries = kBlockVectors * kLanes;  // 64
 constexpr int64_t kBlockKeys = 128;
 
-// One head of one sequence, and the places of its first token.
+// One head of one sequence, and the location of its first token.
 struct Head {
   int64_t length;  // tokens
   int64_t D;
   int64_t heads;
-  int64_t first_token, index;  // of the sequence, of the head
+  int64_t first_token, index;  // of the sequence; of the head
   int64_t sample;              // of the batch
   int64_t H() const { return heads * D; }
   int64_t padded() const { return ceil_div(D, kLanes) * kLanes; }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(D)); }
-  // Of a tensor (T, H).
+  // Offset in a tensor (T, H).
   int64_t narrow() const { return first_token * H() + index * D; }
-  // Of part 0 (queries), 1 (keys) or 2 (values) of a tensor (T, 3 H).
+  // Offset of part 0 (queries), 1 (keys) or 2 (values) in a tensor (T, 3 H).
   int64_t wide(int part) const {
     return (first_token * 3 + part) * H() + index * D;
   }
   int64_t stats() const { return first_token * heads + index; }
 };
 
-// Which elements of a head's P are kept: draws below the threshold are not.
+// The dropout mask of a head's P: draws below the threshold are dropped.
 struct Mask {
   uint32_t threshold = 0;  // 0: all are kept
   uint64_t seed = 0, sample = 0;
@@ -44,7 +44,7 @@ struct Mask {
 
   Mask(const TokenDropout& dropout, const Head& of) {
     if (dropout.p == 0) return;
-    // p < 1 is at most 1 - 2^-24, so that this fits.
+    // p < 1 means p <= 1 - 2^-24, so the product fits.
     threshold = static_cast<uint32_t>(
         std::ceil(static_cast<double>(dropout.p) * 0x1.0p32));
     seed = dropout.key->seed ^ dropout.salt;
@@ -53,10 +53,10 @@ struct Mask {
     kept_scale = 1.0f / (1.0f - dropout.p);
   }
 
-  // For the lanes' queries, first .. first + 15, and four keys from `key`, a
-  // multiple of four. A block of draws is the number of the first draw / 4,
-  // (head * 2^16 + query) * 2^14 + key / 4; its high word goes where the
-  // second number of a sequence does.
+  // Draws for queries first .. first + 15 in the lanes and four keys from
+  // `key`, a multiple of four. The block number is that of the first draw
+  // divided by 4, (head * 2^16 + query) * 2^14 + key / 4; its high word goes
+  // into the second number of the sequence of draws.
   [[gnu::always_inline]] void draw(U16 (&words)[4],
                                    int64_t query,
                                    int64_t key) const {
@@ -72,7 +72,7 @@ struct Mask {
   }
 };
 
-// body(key, v, keep) for all keys of a block and groups of queries, where
+// Calls body(key, v, keep) for all keys of a block and all query vectors, where
 // keep(x) is x or zero.
 template <int kVectors, typename Body>
 [[gnu::always_inline]] inline void for_elements(const Mask& mask,
@@ -94,7 +94,7 @@ template <int kVectors, typename Body>
     }
 }
 
-// body(integral constant) for the vectors that hold `queries`.
+// Calls body(integral constant) with the number of vectors that hold `queries`.
 template <typename Body>
 void with_vectors(int64_t queries, const Body& body) {
   switch (ceil_div(queries, kLanes)) {
@@ -109,7 +109,7 @@ void with_vectors(int64_t queries, const Body& body) {
   }
 }
 
-// Successive parts of a thread's memory.
+// Hands out consecutive parts of a thread's memory.
 class Parts {
  public:
   explicit Parts(float* memory) : next_(memory) {}
@@ -145,14 +145,14 @@ struct ForwardMemory {
   }
 };
 
-// Running maximum and sum of exponentials of each query.
+// The running maximum and sum of exponentials per query.
 template <int kVectors>
 struct Softmax {
   F16 highest[kVectors], sum[kVectors];
 };
 
-// Scores of a block of keys to exponentials below the new maximum; what was
-// summed up so far is scaled to it.
+// Replaces the scores of a block of keys by exponentials relative to the new
+// maximum, and rescales earlier sums to it.
 template <int kVectors>
 void exponentiate(Softmax<kVectors>& state,
                   const ForwardMemory& memory,
@@ -206,7 +206,7 @@ void forward_block(T* out,
   std::fill_n(memory.out, D * kWidth, 0.0f);
   Softmax<kVectors> state;
   for (int v = 0; v < kVectors; ++v) {
-    // Finite: what is summed up from there is zero times exp(-inf).
+    // Finite, so that rescaling the initial sum of zero gives zero and not NaN.
     state.highest[v] = splat(std::numeric_limits<float>::lowest());
     state.sum[v] = F16{};
   }
@@ -285,7 +285,7 @@ struct BackwardMemory {
   }
 };
 
-// Of the queries of a block, zero behind them.
+// Statistics of a block's queries, zero-padded.
 struct QueryStats {
   alignas(64) float lse[kBlockQueries] = {};
   alignas(64) float delta[kBlockQueries] = {};
@@ -399,8 +399,8 @@ void backward_head(T* dqkv,
              D);
 }
 
-// body(head, memory) for each head of each sequence, in memory of `elems`
-// floats that no other task has at the same time.
+// Calls body(head, memory) for each head of each sequence, with `elems` floats
+// of memory that no concurrent task uses.
 template <typename Body>
 void for_heads(Context& context,
                const Sequences& sequences,

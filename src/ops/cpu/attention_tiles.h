@@ -103,7 +103,7 @@ inline void multiply_add(float* c,
   panels.template operator()<1>();
 }
 
-// Exchanges `rows[i]` lane i + distance with `rows[i + distance]` lane i.
+// Exchanges lane i + kDistance of `low` with lane i of `high`.
 template <int kDistance, size_t... kLane>
 [[gnu::always_inline]] inline void
 exchange_lanes(F16& low, F16& high, std::index_sequence<kLane...>) {
@@ -134,7 +134,7 @@ template <int kDistance>
 // last do no harm.
 template <typename T>
 void prefetch_rows(const T* from, int64_t stride, int64_t rows, int64_t D) {
-  constexpr int64_t kLine = 64 / sizeof(T);  // of the cache
+  constexpr int64_t kLine = 64 / sizeof(T);  // elements per cache line
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t d = 0; d < D; d += kLine)
       __builtin_prefetch(from + row * stride + d);

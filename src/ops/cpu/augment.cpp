@@ -53,7 +53,7 @@ void gather_row(float* out,
     for (int tap = 0; tap < 4; ++tap) {
       const bool right = tap & 1, below = tap & 2;
       const float weight = (right ? du : 1 - du) * (below ? dv : 1 - dv);
-      // A weight of 0 reads nothing: a shift by whole pixels is exact.
+      // Skip taps of weight 0, so that a shift by whole pixels is exact.
       if (weight != 0)
         add_tap(out, image, s, static_cast<int64_t>(u0) + right,
                 static_cast<int64_t>(v0) + below, weight, map.is_clamped != 0,
@@ -77,7 +77,7 @@ void gather_images(Context& context,
     CHECK_MSG(maps[n].image >= 0 && maps[n].image < pixels.shape[0],
               "image {} of {}", maps[n].image, pixels.shape[0]);
   const auto gather = [&](auto* stored) {
-    // A pixel is four taps.
+    // Each pixel has four taps.
     parallel_for(context, N * H, images.elems() * 4, [&](int64_t row) {
       gather_row(images.f32() + row * W * C, W, row % H, stored, source,
                  scale.f32(), shift.f32(), maps[row / H]);

@@ -13,9 +13,9 @@ struct PieceSums {
 
 }  // namespace
 
-// With t = z for label 0 and -z for label 1 both cases are one:
+// With t = z for label 0 and -z for label 1, both cases become
 //   loss = log(1 + exp(-|t|)) + max(t, 0),   dloss/dt = 1 / (1 + exp(-t))
-// and nothing cancels where the model is sure.
+// and nothing cancels when the model is confident.
 void binary_cross_entropy(Context& context,
                           ClassificationSums* sums,
                           Tensor dlogits,
@@ -32,7 +32,7 @@ void binary_cross_entropy(Context& context,
   const int64_t pieces = ceil_div(N, kPiece);
   auto* of_piece = static_cast<PieceSums*>(
       context.scratch(pieces * int64_t{sizeof(PieceSums)}));
-  // An exponential and a logarithm are worth sixteen elements of other work.
+  // An exponential and a logarithm cost about as much as sixteen elements.
   parallel_for(context, pieces, N * 16, [&](int64_t piece) {
     PieceSums mine;
     const int64_t end = std::min(N, (piece + 1) * kPiece);
@@ -40,7 +40,7 @@ void binary_cross_entropy(Context& context,
       const float z = from[n];
       const float t = label[n] == 1 ? -z : z;
       const float e = std::exp(-std::abs(t));
-      const float loss = std::log1p(e) + (t < 0 ? 0.0f : t);  // NaN stays
+      const float loss = std::log1p(e) + (t < 0 ? 0.0f : t);  // keeps NaN
       if (to != nullptr) {
         const float share = scale * (t < 0 ? e : 1.0f) / (1.0f + e);
         to[n] = label[n] == 1 ? -share : share;

@@ -9,9 +9,9 @@
 
 namespace syncopate::cpu {
 
-// total (elems) += the sum over pieces of what body(first, last, part) assigns
-// to part (elems) for rows [first, last) of N. `work_elems` as in parallel_for.
-// Uses scratch 2.
+// Adds to total (elems) the partial sums that body(first, last, part) assigns
+// to part (elems) for rows [first, last) of N. `work_elems` is as in
+// parallel_for. Uses scratch 2.
 template <typename Body>
 void sum_over_rows(Context& context,
                    float* total,
@@ -37,7 +37,7 @@ void sum_over_rows(Context& context,
   });
 }
 
-// db (K) += the sum of the rows of dy (N, K).
+// db (K) += sum of the rows of dy (N, K).
 template <typename T>
 void add_column_sums(Context& context,
                      float* db,

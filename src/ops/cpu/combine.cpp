@@ -7,8 +7,8 @@
 namespace syncopate::cpu {
 namespace {
 
-// std::fma keeps the compiler from choosing which product is fused. An element
-// depends on its own place only, also where y is one of the terms: ivdep.
+// std::fma fixes which product is fused. An element depends only on its own
+// index, even if y is one of the terms, so ivdep is valid.
 template <int kTerms>
 void combine_terms(Context& context, std::span<float> y, const Term* terms) {
   parallel_pieces(context, std::ssize(y), [&](int64_t begin, int64_t end) {
@@ -73,7 +73,7 @@ namespace {
 
 constexpr int64_t kChunkRows = 4096;
 
-// partial: ceil_div(rows, kChunkRows) doubles.
+// `partial` has ceil_div(rows, kChunkRows) doubles.
 double dot_columns(Context& context,
                    double* partial,
                    const double* a,
@@ -83,7 +83,7 @@ double dot_columns(Context& context,
   parallel_for(context, chunks, rows, [&](int64_t chunk) {
     const int64_t begin = chunk * kChunkRows;
     const int64_t end = std::min(rows, begin + kChunkRows);
-    constexpr int kSums = 16;  // side by side, for vectors
+    constexpr int kSums = 16;  // independent sums, for vectorization
     double sums[kSums] = {};
     int64_t row = begin;
     for (; row + kSums <= end; row += kSums)
@@ -99,13 +99,13 @@ double dot_columns(Context& context,
 
 }  // namespace
 
-// In double, by columns: what rounding leaves of a column that depends on the
-// others is then far below the norm at which it counts as zero.
+// In double and by columns, so the rounding residue of a linearly dependent
+// column is far below the norm that counts as zero.
 void orthonormalize(Context& context,
                     std::span<float> p,
                     int64_t rows,
                     int64_t rank) {
-  constexpr double kSmallest = 1e-8;  // of the column's norm at first
+  constexpr double kSmallest = 1e-8;  // relative to the column's initial norm
   auto* columns = static_cast<double*>(
       context.scratch(rows * rank * int64_t{sizeof(double)}));
   auto* partial = static_cast<double*>(

@@ -1,5 +1,5 @@
 // Convolutions by oneDNN. A primitive, its memory objects and the reorders
-// around it are made once for each pass, size, dtype and layout, and kept.
+// around it are created once per pass, size, dtype and layout, and kept.
 #include <omp.h>
 
 #include <unordered_map>
@@ -56,8 +56,8 @@ Tag tag_of(Layout layout) {
   CHECK(false);
 }
 
-// An operand as the caller holds it, and as the primitive wants it: the same
-// memory if the formats agree, else a copy through a kept reorder.
+// An operand in the caller's format and in the primitive's: the same memory if
+// the formats agree, else a copy through a cached reorder.
 class Operand {
  public:
   Operand(const dnnl::engine& engine, const Desc& outer, const Desc& inner)
@@ -66,8 +66,8 @@ class Operand {
                               : dnnl::memory(inner, engine, DNNL_MEMORY_NONE)),
         is_copied_(outer != inner) {}
 
-  // Filters and their gradients are copied to memory of their own; images to
-  // the context's scratch.
+  // Filters and their gradients are copied to memory owned by the operand,
+  // images to the context's scratch.
   void own_copy(const dnnl::engine& engine) {
     if (is_copied_) inner_ = dnnl::memory(inner_.get_desc(), engine);
   }
@@ -101,9 +101,9 @@ class Operand {
   dnnl::reorder reorder_;
 };
 
-// The library's choice for a key. Where x and y lie alike, the primitive works
-// on them in place; else (a first layer: NHWC in, blocked out) it may choose
-// the format of x.
+// Returns the library's choice for a key. If x and y have the same layout, the
+// primitive works on them in place; otherwise (a first layer: NHWC in, blocked
+// out) it may choose the format of x.
 ConvChoice choose(const dnnl::engine& engine, const ConvKey& key) {
   const ConvSize& s = key.size;
   const bool is_bf16 =
@@ -117,8 +117,8 @@ ConvChoice choose(const dnnl::engine& engine, const ConvKey& key) {
       Desc({s.K, s.C, s.R, s.S},
            key.pass == ConvPass::kBackwardWeights ? Type::f32 : type, Tag::any);
   conv.y = Desc({s.N, s.K, s.P(), s.Q()}, type, tag_of(key.y_layout));
-  // Where an image is one pixel wide the stride across does not matter, and
-  // oneDNN 2.6's bf16 weight gradient is wrong for 2.
+  // The horizontal stride has no effect on images one pixel wide, but oneDNN
+  // 2.6's bf16 weight gradient is wrong for a stride of 2.
   const bool is_narrow = s.W == 1 && s.S == 2 * s.pad + 1;
   conv.strides = {s.stride, is_narrow ? 1 : s.stride};
   conv.padding_before = {s.pad, s.pad};
@@ -149,7 +149,7 @@ struct ConvPlan {
   dnnl::primitive primitive;
   Operand x, w, y;
   dnnl::memory scratchpad;
-  dnnl::memory gradient;     // of filters, in the library's format
+  dnnl::memory gradient;     // of the filters, in the library's format
   dnnl::reorder accumulate;  // canonical += gradient
   std::unordered_map<int, dnnl::memory> arguments;
 
@@ -195,7 +195,7 @@ struct ConvPlan {
     }
   }
 
-  // Runs the primitive: w and the image that is read are in place before.
+  // Runs the primitive. The caller has already placed w and the input image.
   void execute(Context& context, dnnl::stream& stream) {
     scratchpad.set_data_handle(context.scratch(
         static_cast<int64_t>(scratchpad.get_desc().get_size())));
@@ -212,7 +212,7 @@ struct ConvPlan {
                  {DNNL_ARG_SCRATCHPAD, scratchpad}};
   }
 
-  // The primitive assigns; a reorder that sums accumulates.
+  // The primitive assigns; a summing reorder then accumulates.
   void prepare_gradient(const dnnl::engine& engine) {
     gradient = dnnl::memory(w.inner().get_desc(), engine);
     dnnl::post_ops sum;
@@ -233,7 +233,8 @@ struct ConvCache {
   std::unordered_map<ConvKey, ConvPlan, ConvKeyHash> plans;
 };
 
-// The plan of a call; x and y as the caller holds them, w is canonical.
+// Returns the plan of a call. x and y are as the caller holds them, w is
+// canonical.
 ConvPlan& plan_of(Context& context,
                   ConvPass pass,
                   const ConvSize& size,

@@ -61,7 +61,7 @@ struct KeepDrawn {
   }
 };
 
-// One dropout's draws for elements of samples.
+// The draws of one dropout for the elements of its samples.
 class DropoutDraws {
  public:
   DropoutDraws() = default;

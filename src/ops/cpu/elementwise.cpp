@@ -21,7 +21,7 @@ void add(Context& context, Tensor y, ConstTensor x, ConstTensor z) {
 
 namespace {
 
-// Both tensors in the same order: only the element type may differ.
+// Both tensors have the same element order; only the type may differ.
 template <typename To, typename From>
 void convert_flat(Context& context, To* to, const From* from, int64_t elems) {
   parallel_pieces(context, elems, [&](int64_t begin, int64_t end) {
@@ -31,7 +31,7 @@ void convert_flat(Context& context, To* to, const From* from, int64_t elems) {
   });
 }
 
-// Image tensors of different layouts, by image and group of channels.
+// Converts between layouts of image tensors, per image and channel group.
 template <typename To, typename From>
 void convert_images(Context& context,
                     To* to,

@@ -44,7 +44,7 @@ struct Token {
   int32_t id, place;
 };
 
-// Ascending by id, then by place; `tokens` come in order of their places. The
+// Sorts by ascending id, then by place; `tokens` must be in order of place. The
 // result is in one of the two arrays.
 const Token* sort_tokens(Token* tokens, Token* other, int64_t n, int64_t V) {
   constexpr int kDigitBits = 11;
@@ -63,10 +63,10 @@ const Token* sort_tokens(Token* tokens, Token* other, int64_t n, int64_t V) {
   return tokens;
 }
 
-constexpr int64_t kColumns = 128;  // of a task: sums in registers
+constexpr int64_t kColumns = 128;  // per task: sums stay in registers
 
-// Adds the rows of dy that belong to the ids of sorted tokens [begin, end),
-// columns [first, last): a sum of each id's, then to the table.
+// Adds columns [first, last) of the rows of dy that belong to sorted tokens
+// [begin, end): first sums per id, then adds to the table.
 template <typename T>
 void add_rows(float* dtable,
               const T* dy,
@@ -121,8 +121,8 @@ void embedding_forward(Context& context,
   });
 }
 
-// An id's rows are summed by one task, a few columns a task: its sum is in
-// order of the tokens, and a table of two rows is work for many threads too.
+// All rows of an id are summed by one task, over a few columns: the sum is in
+// token order, and even a table of two rows occupies many threads.
 void embedding_backward(Context& context,
                         Tensor dtable,
                         ConstTensor dy,
@@ -133,7 +133,7 @@ void embedding_backward(Context& context,
       static_cast<Token*>(context.scratch(2 * n * int64_t{sizeof(Token)}));
   for (int64_t t = 0; t < n; ++t) memory[t] = {id[t], static_cast<int32_t>(t)};
   const Token* tokens = sort_tokens(memory, memory + n, n, V);
-  // Parts of about kTokens tokens, each of which begins with another id.
+  // Parts of about kTokens tokens, split only between different ids.
   constexpr int64_t kTokens = 64;
   const int64_t parts = ceil_div(n, kTokens), blocks = ceil_div(D, kColumns);
   auto* begins = static_cast<int64_t*>(

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kRowsOfTask = 64;
 
-// Sixteen elements of a row of which the first `lanes` are its own; `limit` is
-// where the tensor ends, up to which memory may be read.
+// Reads sixteen elements of a row, of which the first `lanes` are valid. Memory
+// may be read up to `limit`, the end of the tensor.
 template <typename T>
 struct RowEnd {
   int lanes;
@@ -38,7 +38,7 @@ int64_t padded(int64_t D) {
   return ceil_div(D, kLanes) * kLanes;
 }
 
-// w as a product with x takes it, each row padded with zeros to whole vectors.
+// Copies w with each row zero-padded to whole vectors.
 template <typename T>
 void copy_weights(float* to, const ConstTensor& w) {
   const int64_t K = w.shape[0], D = w.shape[1], D16 = padded(D);
@@ -52,7 +52,7 @@ void copy_weights(float* to, const ConstTensor& w) {
     }
 }
 
-// body(std::integral_constant<int, K>): loops over outputs are unrolled.
+// Calls body(std::integral_constant<int, K>), which unrolls loops over outputs.
 template <typename Body>
 void with_outputs(int64_t K, const Body& body) {
   CHECK(K >= 1 && K <= kMostFewOutputs);
@@ -90,7 +90,7 @@ void forward(Context& context,
   });
 }
 
-// Of rows [first, last): dx (not null: wanted), and dw_part (K, D) assigned.
+// Processes rows [first, last): dx unless null, and dw_part (K, D), assigned.
 template <typename T, int K>
 void backward_rows(int64_t first,
                    int64_t last,

@@ -5,9 +5,9 @@
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
 
-// Rows are short (10 elements, as published) and begin anywhere, so a row is
-// cut into vectors of 16, 8, 4, 2 and 1 elements. What costs time is bringing
-// rows from memory, hence they are asked for some look-ups ahead.
+// Rows are short (10 elements in the paper) and unaligned, so a row is split
+// into vectors of 16, 8, 4, 2 and 1 elements. Most of the time goes into
+// fetching rows from memory, hence they are prefetched some look-ups ahead.
 
 namespace syncopate::cpu {
 namespace {
@@ -28,8 +28,8 @@ template <typename V>
   __builtin_memcpy(to, &value, sizeof value);
 }
 
-// body(V(), at): each element of a row of D once, from the left, as V of
-// several elements from `at`.
+// Calls body(V(), at) so that vectors V at positions `at` cover each element of
+// a row of D exactly once, from left to right.
 template <typename Body>
 [[gnu::always_inline]] inline void for_row(int64_t D, const Body& body) {
   int64_t at = 0;
@@ -56,26 +56,26 @@ template <For kUse>
   __builtin_prefetch(from + elems - 1, kUse == For::kWriting);
 }
 
-// Look-ups from asking for a row to using it: about as many lines as a core
-// has under way at a time.
+// Prefetch distance in look-ups: about as many cache lines as a core can have
+// in flight.
 constexpr int64_t kAhead = 24;
 
-// A row's gradients are added one after the other in one task. So (row,
-// gradient) records are distributed over buckets of rows, in the order of
-// (n, f) within each, and a task takes successive buckets. Sixteen neighbours
-// (a cache line of `first`) are of one bucket; the next sixteen of the next,
-// so that the few, popular rows of a small field are spread over buckets.
+// All gradients of a row are added in order by one task. To that end, (row,
+// gradient) records are distributed over buckets of rows, in order of (n, f)
+// within each, and a task takes consecutive buckets. Sixteen neighbouring rows
+// (a cache line of `first`) share a bucket and the next sixteen go to the next,
+// so the few popular rows of a small field are spread over buckets.
 constexpr int64_t kBuckets = 256;
 
 int64_t bucket_of(int32_t row) {
   return (row >> 4) & (kBuckets - 1);
 }
 
-// As many chunks of samples as threads: the order within a bucket is that of
-// (n, f) however the samples are cut.
+// Uses as many chunks of samples as threads: the order within a bucket is that
+// of (n, f) however the samples are split.
 struct Partition {
   int64_t chunks = 0;
-  int64_t* places = nullptr;  // (chunks, kBuckets): the next record's
+  int64_t* places = nullptr;  // (chunks, kBuckets): place of the next record
   std::array<int64_t, kBuckets + 1> begins{};  // of each bucket
 };
 
@@ -113,10 +113,10 @@ Partition partition_rows(Context& context,
   return parts;
 }
 
-// A record: the row's number, dscore[n], dv[n, f].
+// A record holds the row index, dscore[n] and dv[n, f].
 constexpr int64_t kRecordHead = 2;
 
-// The records of one sample. `to` (F): scratch.
+// Writes the records of one sample. `to` (F) is scratch.
 void scatter_sample(float** to,
                     float* records,
                     int64_t* places,
@@ -168,9 +168,9 @@ void add_records(float* dembedding,
   }
 }
 
-// x and the score of one sample.
+// Assigns x and returns the score of one sample.
 float look_up(float* x,             // (F, D)
-              const int32_t* rows,  // (F) and `following` more
+              const int32_t* rows,  // (F), followed by `following` more
               int64_t following,
               const float* embedding,
               const float* first,
@@ -253,8 +253,8 @@ void interaction_backward(Context& context,
                      dx.f32() + n * F * D, x.f32() + n * F * D, upstream[n], F,
                      D);
   });
-  // Tasks of about equally many records; where they are cut does not matter to
-  // a row's sum.
+  // Tasks hold about equally many records; the split does not affect a row's
+  // sum.
   const auto begin_of = [&](int64_t task) {
     return *std::lower_bound(parts.begins.begin(), parts.begins.end(),
                              N * F * task / parts.chunks);

@@ -11,9 +11,9 @@ namespace {
 
 template <typename T>
 struct Forward {
-  T *y, *z;  // z: null if it is not kept
+  T *y, *z;  // z: null if not kept
   float *mean, *rstd;
-  const T *x, *residual;  // residual: or null
+  const T *x, *residual;  // residual may be null
   const float *gamma, *beta;
   float eps;
   int64_t H;
@@ -21,7 +21,7 @@ struct Forward {
 
 template <typename T>
 struct Backward {
-  T *dx, *dresidual;  // dresidual: or null
+  T *dx, *dresidual;  // dresidual may be null
   const T *dy, *z;
   const float *mean, *rstd, *gamma;
   int64_t H;
@@ -35,7 +35,7 @@ struct Backward {
   return sum;
 }
 
-// Zero in the lanes that a group does not have.
+// Zeroes the lanes beyond the end of a group.
 [[gnu::always_inline]] inline F16 only(const AllLanes&, F16 value) {
   return value;
 }
@@ -45,8 +45,8 @@ struct Backward {
   return kPlaces < static_cast<uint32_t>(some.lanes) ? value : F16{};
 }
 
-// z is kept in y until the row's moments are known if it is kept nowhere else;
-// they are those of z as its type holds it, which backward sees.
+// If z is not kept elsewhere, it is stored in y until the row's moments are
+// known. The moments are those of z rounded to its type, which backward sees.
 template <typename T>
 void forward_row(const Forward<T>& pass, const TokenDraws& draws, int64_t t) {
   const int64_t H = pass.H, row = t * H;
@@ -80,7 +80,7 @@ void forward_row(const Forward<T>& pass, const TokenDraws& draws, int64_t t) {
   });
 }
 
-// With g = gamma dy and n = (z - mean) rstd, means by row:
+// With g = gamma dy, n = (z - mean) rstd and means over the row:
 //   dz = rstd (g - mean(g) - n mean(g n))
 // Adds dy n to dgamma and dy to dbeta.
 template <typename T>
@@ -123,7 +123,7 @@ void add_partials(Context& context,
                   int64_t chunks,
                   int64_t stride,
                   int64_t H) {
-  constexpr int64_t kColumns = 64;  // a cache line at a time is too little
+  constexpr int64_t kColumns = 64;  // one cache line is too little at a time
   parallel_for(context, ceil_div(H, kColumns), chunks * H, [&](int64_t task) {
     const int64_t begin = task * kColumns;
     for_vectors(

@@ -11,8 +11,8 @@ std::string cpu_library_version() {
                      version->patch);
 }
 
-// Whether oneDNN uses `isa` here: an instruction set has the bits of all that
-// it contains.
+// Whether oneDNN uses `isa` here: the bits of an instruction set include those
+// of all sets it contains.
 static bool uses(dnnl::cpu_isa isa) {
   const auto bits = [](dnnl::cpu_isa of) { return static_cast<unsigned>(of); };
   static const unsigned kEffective = bits(dnnl::get_effective_cpu_isa());

@@ -8,10 +8,10 @@ namespace {
 
 struct RowResult {
   double loss;
-  int64_t rank;  // how many classes come before the label
+  int64_t rank;  // number of classes ranked before the label
 };
 
-// Reads all of a row before it writes: dlogits may be logits.
+// Reads the whole row before writing, since dlogits may alias logits.
 RowResult one_row(float* dlogits,
                   const float* logits,
                   int64_t K,
@@ -37,7 +37,7 @@ RowResult one_row(float* dlogits,
   }
   const double loss = std::log(sum) + static_cast<double>(highest) -
                       static_cast<double>(chosen);
-  // Comparisons with NaN are all false: such a row is not a hit.
+  // Comparisons with NaN are false: such a row does not count as correct.
   return {loss, std::isfinite(loss) ? rank : K};
 }
 
@@ -58,7 +58,7 @@ void softmax_cross_entropy(Context& context,
   float* to = dlogits.data != nullptr ? dlogits.f32() : nullptr;
   auto* rows =
       static_cast<RowResult*>(context.scratch(N * int64_t{sizeof(RowResult)}));
-  // An exponential is worth about eight elements of other work.
+  // An exponential costs about as much as eight elements.
   parallel_for(context, N, N * K * 8, [&](int64_t n) {
     rows[n] = one_row(to != nullptr ? to + n * K : nullptr, from + n * K, K,
                       label[n], scale);
@@ -68,7 +68,7 @@ void softmax_cross_entropy(Context& context,
   for (int64_t n = 0; n < N; ++n) {
     sums->loss_sum += rows[n].loss;
     sums->correct += rows[n].rank == 0;
-    // NaN rows have rank K, which must not count where K <= 5.
+    // NaN rows have rank K, which must not count if K <= 5.
     sums->correct_top5 += rows[n].rank < std::min<int64_t>(5, K);
   }
 }

@@ -1,6 +1,6 @@
-// Products by oneDNN: its blocked form where rows are many, its plain one for
-// what is small, whose operands are not worth a copy, and for the gradients of
-// weights in fp32, where it is faster and accumulates.
+// Products by oneDNN: its blocked form for many rows; its plain one for small
+// operands, which do not repay a copy, and for fp32 weight gradients, where it
+// is faster and accumulates.
 #include <omp.h>
 
 #include "ops/bodies.h"
@@ -30,9 +30,9 @@ void gemm(Context& context,
   CHECK(status == dnnl::status::success);
 }
 
-// Measured with oneDNN 2.6 on Zen 5: for fp32, where many rows pay the copy of
-// w that the blocked form needs, and w is not so large that the plain one is as
-// fast. In bf16 there is no other.
+// Measured with oneDNN 2.6 on Zen 5. In fp32 the blocked form pays off if there
+// are many rows to amortize its copy of w, unless w is so large that the plain
+// form is as fast. bf16 has no plain form.
 bool is_worth_blocks(DType dtype, int64_t N, int64_t D, int64_t K) {
   constexpr int64_t kManyRows = 1024, kWide = 16, kLargeMatrix = 1 << 19;
   return dtype == DType::kBf16 ||

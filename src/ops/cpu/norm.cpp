@@ -1,6 +1,7 @@
-// Batch normalisation. Two passes over memory each way: a reduction by fixed
-// chunks of rows, whose results are combined in double in index order, and an
-// application. Chunks do not depend on threads, layout or batch partition.
+// Batch normalisation in two passes over memory per direction: a reduction in
+// fixed chunks of rows, whose results are combined in double in index order,
+// and an application. Chunks do not depend on threads, layout or batch
+// partition.
 #include <cmath>
 
 #include "ops/bodies.h"
@@ -10,20 +11,20 @@
 namespace syncopate::cpu {
 namespace {
 
-// 512 rows of 16 fp32 channels are 32 KiB: the second look at a chunk (the
-// squares around its own mean) comes from the first or second cache level.
+// 512 rows of 16 fp32 channels are 32 KiB, so the second pass over a chunk
+// (squares around its own mean) hits the L1 or L2 cache.
 constexpr int64_t kChunkRows = 512;
 
 int64_t num_chunks(const ImageView& view) {
   return ceil_div(view.rows(), kChunkRows);
 }
 
-// Two numbers for each channel of one chunk.
+// Two numbers per channel of a chunk.
 struct Partial {
   float first[kLanes], second[kLanes];
 };
 
-// body(task's group, chunk, first row, last row) over all chunks.
+// Calls body(group, chunk, first row, last row) for all chunks.
 template <typename Body>
 void for_chunks(Context& context, const ImageView& view, const Body& body) {
   parallel_for(context, num_chunks(view) * view.groups, view.rows() * view.C,
@@ -35,8 +36,7 @@ void for_chunks(Context& context, const ImageView& view, const Body& body) {
 }
 
 // Sums over the rows of a chunk: add(offset, first, second) adds a row to two
-// vectors. Four interleaved streams, so that additions need not wait for each
-// other.
+// vectors. Four interleaved streams hide the latency of additions.
 struct RowSums {
   F16 first, second;
 };
@@ -60,7 +60,7 @@ RowSums sum_rows(const ImageView& view,
           (second[0] + second[1]) + (second[2] + second[3])};
 }
 
-// Mean and sum of squared deviations of every chunk.
+// Computes the mean and the sum of squared deviations of every chunk.
 template <typename T>
 void chunk_statistics(Context& context,
                       const ImageView& view,
@@ -134,8 +134,8 @@ struct Constants {
   }
 };
 
-// body(lanes, group, offset) for every row of every group, in the order of
-// memory as far as the layout has one.
+// Calls body(lanes, group)(offset) for every row of every group, in memory
+// order as far as the layout allows.
 template <typename Body>
 void for_rows(Context& context, const ImageView& view, const Body& body) {
   for_chunks(
@@ -165,7 +165,7 @@ void apply(Context& context,
     return [=](int64_t at) {
       F16 value = (lanes.get(x + at) - mean) * factor + shift;
       if constexpr (kHasZ) value += lanes.get(z + at);
-      // A NaN passes: not (NaN < 0).
+      // Keeps NaN, because NaN < 0 is false.
       if constexpr (kHasRelu) value = value < 0.0f ? F16{} : value;
       lanes.put(y + at, value);
     };
@@ -241,16 +241,16 @@ void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
 
 namespace {
 
-// What tells where the activation was positive: nothing to tell, y, or x.
+// Where the sign of the activation is read from: nowhere, y or x.
 enum class Mask : uint8_t { kNone, kOutput, kInput };
 
-// The gradient behind the activation,
+// The gradient before the activation,
 //   g = dy where y > 0 (without ReLU: everywhere), else 0.
 template <typename T, Mask kMask>
 struct Upstream {
   const T *dy, *y;
 
-  // For one group; the deviation is x - mean.
+  // Pointers and constants of one group; the deviation is x - mean.
   struct Group {
     const T *dy, *y;
     F16 factor, shift;
@@ -270,7 +270,7 @@ struct Upstream {
   }
 };
 
-// Sums of g and of g (x - mean) of every chunk; stores g as dz on the way.
+// Sums g and g (x - mean) over every chunk, storing g as dz on the way.
 template <typename T, Mask kMask, bool kStoreDz>
 void chunk_gradients(Context& context,
                      const ImageView& view,
@@ -322,7 +322,7 @@ void apply_backward(Context& context,
   });
 }
 
-// Both sums of a channel over all chunks, in double.
+// Both sums per channel over all chunks, in double.
 struct GradientSums {
   double g[kLanes], product[kLanes];
 };
@@ -344,8 +344,8 @@ GradientSums combine_gradients(const ImageView& view,
   return sums;
 }
 
-// One element type and mask. With dz the second pass reads g from there, which
-// is one tensor less than dy and y.
+// Backward for one element type and mask. With dz the second pass reads g from
+// there, which saves reading one tensor (g instead of dy and y).
 template <typename T, Mask kMask>
 void backward(Context& context,
               const ImageView& view,

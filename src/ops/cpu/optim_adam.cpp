@@ -1,5 +1,5 @@
-// Adam in one pass over parameters, moments and gradient; on tables that a
-// batch touches few rows of, in one pass over the gradient and those rows.
+// Adam in one pass over parameters, moments and gradient; for tables of which a
+// batch touches few rows, in one pass over the gradient and those rows.
 #include <cmath>
 #include <limits>
 
@@ -17,15 +17,15 @@ namespace {
   return load(lane);
 }
 
-// Moments of what has no gradient any more would end as subnormal numbers that
-// no decay makes smaller, on which processors take up to many times as long.
+// Moments that no longer receive gradients would decay to subnormal numbers and
+// stay there, on which processors are many times slower.
 [[gnu::always_inline]] inline F16 zero_if_subnormal(F16 value) {
   constexpr float kLeast = std::numeric_limits<float>::min();
   return (value < kLeast) & (value > -kLeast) ? F16{} : value;
 }
 
-// The first `lanes` of sixteen elements that may all be read and, with the
-// values they have, written.
+// The first `lanes` of sixteen elements, all of which may be read, and written
+// back unchanged.
 struct FirstLanes {
   int lanes;
   [[gnu::always_inline]] F16 get(const float* from) const { return load(from); }
@@ -37,8 +37,8 @@ struct FirstLanes {
   }
 };
 
-// Calls to `direction` for sixteen elements of all ranges; multiplications by
-// what the formula divides by.
+// Evaluates `direction` for sixteen elements at a time of all ranges, with
+// reciprocals of the formula's divisors.
 class Adam {
  public:
   Adam(float* m, float* v, const float* gradient, const AdamParams& params)
@@ -56,7 +56,7 @@ class Adam {
         per_correction1_(1 / params.correction1),
         per_correction2_(1 / params.correction2) {}
 
-  // d at i, where the parameters are x; writes the moments.
+  // Returns d at i for parameters x, and writes the moments.
   template <typename Lanes>
   [[gnu::always_inline]] F16 direction(const Lanes& lanes,
                                        int64_t i,
@@ -81,7 +81,7 @@ class Adam {
   float per_correction1_, per_correction2_;
 };
 
-// The first element of [begin, end) that is not zero, or end.
+// Returns the index of the first nonzero element in [begin, end), or end.
 int64_t first_nonzero(const float* values, int64_t begin, int64_t end) {
   constexpr int64_t kStride = 8 * kLanes;
   const auto has_any = [values](int64_t from, int64_t elems) {
@@ -90,7 +90,7 @@ int64_t first_nonzero(const float* values, int64_t begin, int64_t end) {
       bits |= reinterpret_cast<U16>(load(values + i));
     uint32_t any = 0;
     for (int lane = 0; lane < kLanes; ++lane) any |= bits[lane];
-    return (any & 0x7FFFFFFF) != 0;  // -0 is zero
+    return (any & 0x7FFFFFFF) != 0;  // -0 counts as zero
   };
   int64_t at = begin;
   while (at + kStride <= end && !has_any(at, kStride)) at += kStride;
@@ -99,8 +99,8 @@ int64_t first_nonzero(const float* values, int64_t begin, int64_t end) {
   return at;
 }
 
-// step(lanes, i) for all of [begin, end), sixteen at a time; `limit`: up to
-// where memory may be read and written.
+// Calls step(lanes, i) for all of [begin, end), sixteen at a time. Memory may
+// be read and written up to `limit`.
 template <typename Step>
 void for_row(int64_t begin, int64_t end, int64_t limit, const Step& step) {
   int64_t i = begin;
@@ -113,8 +113,8 @@ void for_row(int64_t begin, int64_t end, int64_t limit, const Step& step) {
     step(SomeLanes{rest, 1}, i);
 }
 
-// step(lanes, i) for all elements, or those of rows that have a gradient;
-// skip(begin, end) for the others.
+// Calls step(lanes, i) for all elements, or only for rows with a nonzero
+// gradient, and skip(begin, end) for the other rows.
 template <typename Step, typename Skip>
 void for_elements(Context& context,
                   int64_t elems,

@@ -5,9 +5,9 @@
 namespace syncopate::cpu {
 namespace {
 
-// Calls put(lanes, i, x, direction) for all elements, 16 at a time, after the
-// update of the momentum. Vectors and the tail use the same instructions, so a
-// slice of a range gets the bits that the whole range would.
+// Updates the momentum and calls put(lanes, i, x, direction) for all elements,
+// 16 at a time. Vectors and the tail use the same instructions, so a slice of a
+// range gets the same bits as the whole range.
 template <bool kHasMomentum, bool kNesterov, typename Put>
 void for_directions(Context& context,
                     std::span<const float> parameters,

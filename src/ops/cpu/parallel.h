@@ -21,7 +21,7 @@ void parallel_for(Context& context,
                   int64_t tasks,
                   int64_t work_elems,
                   const Body& body) {
-  constexpr int64_t kWorthATeam = 16384;  // elements, about 5 us of one core
+  constexpr int64_t kWorthATeam = 16384;  // elements: about 5 us on one core
   if (context.threads() == 1 || tasks <= 1 || work_elems < kWorthATeam) {
     for (int64_t task = 0; task < tasks; ++task) body(task);
     return;

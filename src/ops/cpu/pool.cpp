@@ -5,7 +5,7 @@
 namespace syncopate::cpu {
 namespace {
 
-// body(lanes, image, group) over all of them.
+// Calls body(lanes, image, group) for each image and group.
 template <typename Body>
 void for_planes(Context& context, const ImageView& view, const Body& body) {
   parallel_for(
@@ -16,7 +16,7 @@ void for_planes(Context& context, const ImageView& view, const Body& body) {
       });
 }
 
-// Lanes of a row-major (N, C) tensor.
+// Returns the lanes of a row-major (N, C) tensor.
 SomeLanes lanes_of_row(const ImageView& view, int64_t group) {
   return {view.lanes(group), 1};
 }
@@ -102,7 +102,7 @@ struct MaxPool {
     to[lane * some.stride] = static_cast<uint8_t>(value[lane]);
 }
 
-// Maximum of the window at (p, q); a NaN wins and stays.
+// Takes the maximum of the window at (p, q); a NaN wins and stays.
 template <typename T, typename Lanes>
 void max_of_window(const MaxPool& pool,
                    const Lanes& lanes,
@@ -133,7 +133,8 @@ void max_of_window(const MaxPool& pool,
     }
 }
 
-// Gradient of pixel (h, w): from every window that chose it, in row order.
+// Returns the gradient of pixel (h, w): the sum over every window that chose
+// it, in row order.
 template <typename T, typename Lanes>
 [[gnu::always_inline]] inline F16 gradient_of_pixel(const MaxPool& pool,
                                                     const Lanes& lanes,

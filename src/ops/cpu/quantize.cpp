@@ -12,12 +12,12 @@
 namespace syncopate::cpu {
 namespace {
 
-// Loops over the 32 elements of a group are plain: GCC makes vectors of them.
+// Loops over the 32 elements of a group are scalar code that GCC vectorizes.
 constexpr int kGroup = 32;  // elements; their bits fill whole words
 constexpr uint32_t kSignBit = 0x80000000;
 
-// The group from `first`: in place where all of it lies in [begin, end), else
-// in `copy` with zeros for the other elements.
+// Returns the group that begins at `first`: in place if it lies entirely in
+// [begin, end), else in `copy` with zeros for the other elements.
 const float* group_at(float* copy,
                       const float* x,
                       int64_t first,
@@ -47,7 +47,7 @@ struct Square {
   }
 };
 
-// Of 32 lanes, at distances 16, 8, ..., 1: as a warp adds its own.
+// Sums 32 lanes at distances 16, 8, ..., 1, in the order of a warp reduction.
 double sum_of_lanes(const std::array<D8, 4>& sums) {
   D8 lanes = (sums[0] + sums[2]) + (sums[1] + sums[3]);
   for (int half = 4; half > 0; half /= 2)
@@ -55,8 +55,8 @@ double sum_of_lanes(const std::array<D8, 4>& sums) {
   return lanes[0];
 }
 
-// Sum of measure(x) over a chunk: element i of the range goes to lane i % 32.
-// visit(first) for each group that the chunk touches.
+// Sums measure(x) over a chunk: element i of the range goes to lane i % 32.
+// Calls visit(first) for each group that the chunk touches.
 template <typename Measure, typename Visit>
 double sum_in_chunk(const float* x,
                     const Segments::Chunk& chunk,
@@ -78,8 +78,8 @@ double sum_in_chunk(const float* x,
   return sum_of_lanes({sums0, sums1, sums2, sums3});
 }
 
-// finish(segment, sum) with the sum of measure() over each tensor: the sums of
-// its chunks in lanes, chunk i of the tensor in lane i % 32.
+// Calls finish(segment, sum) with the sum of measure() over each tensor. Chunk
+// sums are added in lanes: chunk i of the tensor goes to lane i % 32.
 template <typename Measure, typename Visit, typename Finish>
 void sums_by_tensor(Context& context,
                     const float* x,
@@ -105,7 +105,7 @@ void sums_by_tensor(Context& context,
   }
 }
 
-// body(segment, begin, end) for the tensors in [begin, end) of the range.
+// Calls body(segment, begin, end) for the tensors in [begin, end) of the range.
 template <typename Body>
 void for_tensors(const Segments& segments,
                  int64_t begin,
@@ -131,7 +131,7 @@ void sign_encode(Context& context,
                  std::span<const float> x,
                  const Segments& segments) {
   const int64_t D = segments.num_elems();
-  // A word is written with the chunk in which its group begins.
+  // A word belongs to the chunk in which its group begins.
   const auto pack = [&](const Segments::Chunk& chunk, int64_t first) {
     if (first < chunk.begin) return;
     float copy[kGroup];
@@ -160,7 +160,7 @@ struct SignBlend {
     const float q = std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ sign);
     y[i] = a == 0 ? q : std::fma(a, y[i], q);
   }
-  // Elements [begin, end) of one group.
+  // Decodes elements [begin, end) of one group.
   void part(int64_t begin, int64_t end, float value) const {
     for (int64_t i = begin; i < end; ++i) put(i, words[i / kGroup], value);
   }
@@ -197,10 +197,10 @@ void sign_blend(Context& context,
 
 namespace {
 
-// Elements whose codes are in flight between words and values.
+// Elements per tile whose codes are between words and values.
 constexpr int kTile = 256;
 
-// Code of a value: its sign, and above it the level.
+// Returns the code of a value: its sign bit, with the level above it.
 [[gnu::always_inline]] inline uint32_t code_of(float x,
                                                float norm,
                                                float levels,
@@ -215,9 +215,9 @@ constexpr int kTile = 256;
          uint32_t{x < 0};
 }
 
-// `count` codes of `bits` each, whole groups of at most a tile: neighbours are
-// joined until an item fills more than half of 64 bits, then items are strung
-// together.
+// Packs `count` codes of `bits` each, whole groups and at most a tile:
+// neighbours are merged until an item fills more than half of 64 bits, then the
+// items are concatenated.
 void pack(uint32_t* words, const uint32_t* codes, int64_t count, int bits) {
   uint64_t items[kTile / 2];
   count /= 2;
@@ -226,7 +226,7 @@ void pack(uint32_t* words, const uint32_t* codes, int64_t count, int bits) {
   int width = 2 * bits;
   for (; width <= 32; width *= 2) {
     count /= 2;
-    // What is written has been read before.
+    // Elements are read before they are overwritten.
 #pragma GCC ivdep
     for (int64_t i = 0; i < count; ++i)
       items[i] = items[2 * i] | items[2 * i + 1] << width;
@@ -240,14 +240,14 @@ void pack(uint32_t* words, const uint32_t* codes, int64_t count, int bits) {
     if (filled < 64) continue;
     *words++ = static_cast<uint32_t>(pending);
     *words++ = static_cast<uint32_t>(pending >> 32);
-    pending = items[i] >> 1 >> (room - 1);  // what found no room; room <= 64
+    pending = items[i] >> 1 >> (room - 1);  // the part that did not fit
     filled -= 64;
   }
   if (filled > 0) *words = static_cast<uint32_t>(pending);
 }
 
-// Where sixteen successive codes stand from bit `first` of some words on:
-// which word each begins in, and at which bit.
+// The positions of sixteen successive codes, starting at bit `first` of some
+// words: the word in which each begins, and the bit within it.
 struct CodePlaces {
   U16 word, bit;
   CodePlaces(int first, int bits) {
@@ -258,8 +258,8 @@ struct CodePlaces {
   }
 };
 
-// Codes of `bits` each from their words: shuffles and shifts of sixteen words
-// at a time.
+// Unpacks codes of `bits` each with shuffles and shifts of sixteen words at a
+// time.
 class Unpacker {
  public:
   Unpacker(std::span<const uint32_t> words, int bits)
@@ -299,7 +299,7 @@ class Unpacker {
   CodePlaces low_, high_;
 };
 
-// Value of one level: c |x|_2 / s.
+// Returns the value of one level: c |x|_2 / s.
 float level_unit(float norm, int64_t elems, const QsgdParams& params) {
   const auto d = static_cast<double>(elems);
   const auto s = static_cast<double>(params.levels);
@@ -332,7 +332,7 @@ void qsgd_encode(Context& context,
       const int64_t behind = std::min(end, tile + kTile);
       for_tensors(segments, tile, behind,
                   [&](int64_t segment, int64_t from, int64_t to) {
-                    // A zero tensor: 0 / 1.
+                    // Avoids 0 / 0 for a zero tensor.
                     const float norm = norms[segment] == 0 ? 1 : norms[segment];
                     for (int64_t i = from; i < to; ++i)
                       codes[i - tile] =

@@ -7,7 +7,7 @@
 
 namespace syncopate::cpu {
 
-constexpr int64_t kChunk = 16384;  // elements: 64 KiB, a few us of one core
+constexpr int64_t kChunk = 16384;  // elements: 64 KiB, a few us on one core
 
 double dot(Context& context,
            std::span<const float> x,
@@ -59,8 +59,8 @@ int64_t first_nonfinite(Context& context, std::span<const float> x) {
   return -1;
 }
 
-// A sum of words, each a bijection of a value's bits and place: no order, and
-// any one value that changes changes it.
+// The digest is a sum of words, each a bijection of a value's bits and
+// position: it needs no order, and changing a single value always changes it.
 template <typename Word>
 [[gnu::always_inline]] inline Word scramble(Word word) {
   word ^= word >> 32;
@@ -106,9 +106,9 @@ void clip_factor(Context& context,
                  double scale,
                  double limit) {
   const double norm = scale * std::sqrt(cpu::dot(context, gradient, gradient));
-  // The constant keeps 0 / 0 away, as the field's frameworks do.
+  // The constant avoids 0 / 0, as is customary.
   *factor = static_cast<float>(limit / (norm + 1e-6));
-  if (*factor > 1) *factor = 1;  // NaN stays
+  if (*factor > 1) *factor = 1;  // keeps NaN
 }
 
 }  // namespace syncopate::cpu

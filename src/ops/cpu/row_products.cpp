@@ -18,7 +18,7 @@ using Type = dnnl::memory::data_type;
 
 constexpr int kScratchpad = 0, kPacked = 1;
 
-// Rows of one call of a primitive: 256 are as fast as more.
+// Rows per call of a primitive; more than 256 are no faster.
 constexpr int64_t kManyRows = 256, kSomeRows = 64, kFewestRows = 16;
 
 struct RowProductHash {
@@ -40,7 +40,7 @@ Desc row_major(int64_t rows, int64_t columns, Type type) {
   return {{rows, columns}, type, Dims{columns, 1}};
 }
 
-// w as the primitive takes it, (inner, columns).
+// Describes w as the primitive takes it, (inner, columns).
 Desc matrix(const RowProduct& p, Type type) {
   return {{p.inner, p.columns},
           type,
@@ -48,7 +48,7 @@ Desc matrix(const RowProduct& p, Type type) {
                                                 : Dims{p.columns, 1}};
 }
 
-// What a context keeps of one product.
+// The cached primitives and formats of one product.
 struct RowPlan {
   Desc packed_format;  // of w
   dnnl::reorder pack;
@@ -60,7 +60,7 @@ struct ProductCache {
   dnnl::stream stream{engine};
   std::vector<dnnl::stream> stream_of_thread;
   std::unordered_map<RowProduct, RowPlan, RowProductHash> plans;
-  std::unordered_map<int64_t, MatmulChoice> outer;  // by K * 2^32 + D
+  std::unordered_map<int64_t, MatmulChoice> outer;  // key: K * 2^32 + D
 };
 
 MatmulChoice choose_rows(const dnnl::engine& engine,
@@ -80,8 +80,8 @@ MatmulChoice choose_rows(const dnnl::engine& engine,
   return choice;
 }
 
-// The library's own format of w is the fastest; but oneDNN 2.6 takes longer to
-// turn fp32 into it across than the products gain by it in bf16.
+// The library's own format of w is the fastest, but for bf16 the transposing
+// conversion from fp32 takes oneDNN 2.6 longer than the products gain by it.
 RowPlan make_plan(const dnnl::engine& engine, const RowProduct& p) {
   const Type type = type_of(p.dtype);
   const bool is_plain =
@@ -95,16 +95,16 @@ RowPlan make_plan(const dnnl::engine& engine, const RowProduct& p) {
   return plan;
 }
 
-// Consecutive rows, or at the end some that another task has too: the same
-// values once more.
+// Consecutive rows. The last task may overlap its predecessor and recompute the
+// same values.
 struct RowTask {
   int64_t row;
   const MatmulChoice* choice;
   int64_t rows;
 };
 
-// Enough for all threads, the largest first. Primitives are made for one
-// thread: each runs within a task.
+// Splits N rows into enough tasks for all threads, the largest first.
+// Primitives are created for one thread: each runs within a task.
 std::vector<RowTask> split_rows(const dnnl::engine& engine,
                                 const RowProduct& p,
                                 RowPlan& plan,
@@ -141,7 +141,7 @@ int64_t bytes_of(const Desc& desc) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// w in the format of the plan, in scratch.
+// Returns w in the plan's format, in scratch.
 dnnl::memory packed_matrix(Context& context,
                            ProductCache& cache,
                            const RowProduct& p,
@@ -208,7 +208,8 @@ void multiply_rows(Context& context,
     run(tasks[task], omp_get_thread_num());
 }
 
-// Any number of rows by one primitive: its inner dimension stays open.
+// One primitive serves any number of rows: its inner dimension is a runtime
+// value.
 void accumulate_products(Context& context,
                          float* dw,
                          const Bf16* dy,

@@ -10,41 +10,41 @@
 #include "ops/cpu/random_words.h"
 #include "ops/cpu/simd.h"
 
-// The kept elements of a tensor are those of largest key, ties by index. A
-// guess bounds the key of the last one kept; one pass over the tensor collects
-// what is not below the bounds; the exact key is found among the few between
-// them. Where the guess was wrong, all of the tensor is collected.
+// The kept elements of a tensor are those with the largest keys, ties broken by
+// index. A guess bounds the key of the last one kept; one pass over the tensor
+// collects everything not below the bounds; the exact key is found among the
+// few within them. If the guess was wrong, the whole tensor is collected.
 namespace syncopate::cpu {
 namespace {
 
 constexpr uint32_t kAllKeys = 0xFFFFFFFF;
-constexpr int kTogether = 4;  // collected in one go, needed or not
+constexpr int kTogether = 4;  // copied at once, needed or not
 
-// Keys, both included, that are believed to hold the least one that is kept.
+// An inclusive range of keys that is guessed to contain the smallest kept one.
 struct Bounds {
   uint32_t low = 0, high = kAllKeys;
 };
 struct Threshold {
   uint32_t key;
-  int64_t ties;  // how many of those that equal it are kept
+  int64_t ties;  // number of elements with this key that are kept
 };
 struct TensorState {
   Bounds bounds;
   Threshold threshold;
 };
 struct ChunkState {
-  int32_t collected, between;  // not below the bounds; of these within
-  int32_t above, ties;         // of those collected: above the key, equal to it
-  int64_t first;               // where the chunk's kept ones begin
+  int32_t collected, between;  // not below the bounds; of these, within them
+  int32_t above, ties;  // of those collected, above the key and equal to it
+  int64_t first;        // place of the chunk's first kept element
 };
 
 struct Collected {
-  uint32_t* words;    // what keys are made of
+  uint32_t* words;    // the words that keys derive from
   uint16_t* offsets;  // in the chunk
   uint32_t* between;  // keys within the bounds
 };
 
-// Each chunk has room for all of its elements and what is written too much.
+// Each chunk has room for all of its elements plus the excess of kTogether.
 struct Scratch {
   Collected all;
   ChunkState* chunks;
@@ -69,10 +69,10 @@ struct Scratch {
   }
 };
 
-// The k-th largest of keys within the bounds, which are put out of order.
+// Returns the k-th largest of the keys, all within the bounds; reorders `keys`.
 Threshold kth_largest(std::span<uint32_t> keys, int64_t k, Bounds bounds) {
   constexpr int kDigitBits = 11;  // 8 KiB of counters
-  constexpr size_t kFew = 512;    // below, clearing counters costs more
+  constexpr size_t kFew = 512;    // below this, clearing counters costs more
   while (keys.size() > kFew && bounds.low < bounds.high) {
     const uint32_t range = bounds.high - bounds.low;
     const int width = static_cast<int>(std::bit_width(range));
@@ -113,7 +113,8 @@ uint32_t word_of(uint32_t value) {
   return value;
 }
 
-// Bit i: lane i of the 32 of two vectors is not 0 (they are 0 or all ones).
+// Returns a mask whose bit i is set if lane i of the two vectors' 32 lanes is
+// nonzero. Lanes are 0 or all ones.
 [[gnu::always_inline]] inline uint32_t lane_mask(U16 first, U16 second) {
   constexpr U16 kBits = {1,       2,       4,       8,      16,   32,
                          64,      128,     256,     512,    1024, 2048,
@@ -126,7 +127,7 @@ uint32_t word_of(uint32_t value) {
   return mask[0] | mask[1] | mask[2] | mask[3];
 }
 
-// from: the words of a chunk.
+// Collects from the words of a chunk.
 template <uint32_t kKeyBits, typename Word>
 void collect(const Collected& to,
              ChunkState& state,
@@ -140,7 +141,7 @@ void collect(const Collected& to,
     const U16 first = load_words(from + begin) & kKeyBits;
     const U16 second = load_words(from + begin + kLanes) & kKeyBits;
     uint32_t mask = lane_mask(first >= low, second >= low);
-    // By fours, so that how many there are is rarely mispredicted.
+    // In groups of four, so the trip count is rarely mispredicted.
     const int found = std::popcount(mask);
     for (int together = 0; together < found; together += kTogether)
       for (int i = 0; i < kTogether; ++i) {
@@ -167,8 +168,9 @@ void collect(const Collected& to,
   state.between = between;
 }
 
-// Ranks around `rank` of `among` draws. How many draws are kept is binomial:
-// four deviations and some for small numbers miss once in 1e4.
+// Ranks around `rank` among `among` draws. The number of kept draws is
+// binomial: four standard deviations plus a margin for small numbers miss once
+// in 1e4.
 struct RankBounds {
   int64_t high, low;  // ranks, from 1
 };
@@ -179,13 +181,13 @@ RankBounds around(double rank, double among) {
           static_cast<int64_t>(rank) + 1 + spread};
 }
 
-// |x| as bits, which order as the numbers do, NaN last.
+// The bits of |x|, which sort like the numbers, with NaN last.
 struct Magnitudes {
   static constexpr uint32_t kKeyBits = 0x7FFFFFFF;
   const float* x;
 
-  // From a sample: one of each of as many pieces, anywhere in its piece, so
-  // that no period of the values can deceive it.
+  // Guesses from a sample: one element per equal piece, at a scattered place
+  // within its piece, so no period in the values can mislead it.
   Bounds guess(const Segments& segments,
                int64_t segment,
                int64_t kept,
@@ -194,7 +196,7 @@ struct Magnitudes {
     constexpr uint32_t kGolden = 0x9E3779B9;  // 2^32 / golden ratio: scatters
     const int64_t elems = segments.elems(segment);
     const int64_t samples = std::min(kMaxSamples, elems / kPiece);
-    if (samples < kMinSamples) return {};  // all are collected
+    if (samples < kMinSamples) return {};  // collect everything
     const int64_t piece = elems / samples;
     const float* from = x + segments.begin(segment);
     for (int64_t i = 0; i < samples; ++i) {
@@ -228,7 +230,7 @@ struct Magnitudes {
   }
 };
 
-// Words of a sequence, element by element.
+// Keys are the words of a random sequence, one per element.
 struct RandomKeys {
   static constexpr uint32_t kKeyBits = kAllKeys;
   const float* x;
@@ -306,7 +308,8 @@ Threshold find_threshold(const Segments& segments,
                      kept - (collected - between), bounds);
 }
 
-// Where each chunk's kept ones begin; `ties` becomes how many it keeps.
+// Sets where each chunk's kept elements begin; `ties` becomes the number of
+// ties that the chunk keeps.
 void place_chunks(const Segments& segments,
                   const Selection& selection,
                   const Scratch& scratch) {

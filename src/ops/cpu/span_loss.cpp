@@ -8,15 +8,15 @@ namespace {
 
 struct EndResult {
   double loss;
-  int64_t rank;  // how many tokens come before the label; -1: no number
+  int64_t rank;  // tokens ranked before the label; -1: not a number
 };
 
 struct SpanResult {
   EndResult end[2];  // first, last
 };
 
-// One of the two ends in one sequence of `length` tokens, whose logits lie two
-// apart. Reads all before it writes: dlogits may be logits.
+// Computes one of the two ends in one sequence of `length` tokens, whose logits
+// have stride 2. Reads everything before writing: dlogits may alias logits.
 EndResult one_end(float* dlogits,
                   const float* logits,
                   int64_t length,
@@ -67,7 +67,7 @@ void span_cross_entropy(Context& context,
   float* to = dlogits.data != nullptr ? dlogits.f32() : nullptr;
   auto* results = static_cast<SpanResult*>(
       context.scratch(N * int64_t{sizeof(SpanResult)}));
-  // An exponential is worth about eight elements of other work.
+  // An exponential costs about as much as eight elements.
   parallel_for(context, 2 * N, sequences.tokens * 2 * 8, [&](int64_t task) {
     const int64_t n = task / 2, end = task % 2, first = 2 * offsets[n] + end;
     results[n].end[end] =

@@ -1,4 +1,4 @@
-// The build without CUDA.
+// Stubs for builds without CUDA.
 #include "ops/library.h"
 
 namespace syncopate {
