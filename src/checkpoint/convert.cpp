@@ -9,7 +9,7 @@
 namespace syncopate {
 namespace {
 
-// Names, or the beginnings of names that end in a slash.
+// Names, or prefixes that end in a slash.
 constexpr std::array<std::string_view, 1> kUnknownToVersion1 = {
     "since_start/best"};
 
