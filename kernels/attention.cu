@@ -100,9 +100,9 @@ class KeptScores {
   }
 
  private:
-  // Bit k: whether key - key % 4 + k is kept. The number of its draw is (head *
-  // 2^16 + query) * 2^16 + key; the high word of a block, that number / 4, goes
-  // where a sequence's second number does.
+  // Bit k: whether key - key % 4 + k is kept. The number of its draw is
+  // (head * 2^16 + query) * 2^16 + key; the high word of a block, that number
+  // divided by 4, goes into the second number of the sequence of draws.
   __device__ uint32_t four_keys(int64_t query, int64_t key) const {
     const int64_t block = (head_ * 65536 + query) * 16384 + key / 4;
     const Draws draws = draws_of({.seed = seed_,
@@ -375,7 +375,7 @@ AttentionSizes sizes_of(const ConstTensor& out, int64_t heads) {
 }
 
 AttentionDropout dropout_of(const TokenDropout& dropout) {
-  // p < 1 is at most 1 - 2^-24, so this fits.
+  // p < 1 means p <= 1 - 2^-24, so this fits.
   return {static_cast<uint32_t>(
               std::ceil(static_cast<double>(dropout.p) * 0x1.0p32)),
           1.0f / (1.0f - dropout.p), dropout.key, dropout.salt};

@@ -12,7 +12,7 @@ constexpr int kNonfinitePack = kPackElems<float>;
 constexpr int64_t kNonfiniteShared =
     kNonfiniteThreads / kWarpSize * int64_t{sizeof(int64_t)};
 
-// The largest place of all blocks, whatever order they come in.
+// Takes the maximum over all blocks, which does not depend on their order.
 __global__ void find_nonfinite_kernel(int64_t* found,
                                       const float* values,
                                       int64_t offset,

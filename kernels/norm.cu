@@ -1,7 +1,7 @@
-// Batch normalisation of activations seen as rows (N, H, W) of C channels.
-// Each way has a reduction over fixed chunks of rows, a small kernel that
-// combines the chunks in order, and an application in one pass. Chunks depend
-// on the shape alone.
+// Batch normalisation of activations viewed as rows (N, H, W) of C channels.
+// Each direction consists of a reduction over fixed chunks of rows, a small
+// kernel that combines the chunks in order, and an application in one pass.
+// Chunks depend only on the shape.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace syncopate::cuda {
 
-// Mean and sum of squared deviations of each channel in chunk blockIdx.y.
+// Computes mean and sum of squared deviations per channel in chunk blockIdx.y.
 template <typename T, int V>
 __global__ void __launch_bounds__(kNormThreads)
     batchnorm_statistics_kernel(NormPair* partials,  // (chunks, C)
@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(kNormThreads)
           moments.mean[index], moments.squares[index]};
 }
 
-// Statistics of all rows from those of chunks, in double. With e_i the distance
-// of a chunk's mean from the first chunk's,
+// Combines the chunks' statistics in double. With e_i the distance of a chunk's
+// mean from that of the first chunk,
 //   mean = mean_0 + sum n_i e_i / n
 //   n var = sum (M2_i + n_i e_i^2) - (sum n_i e_i)^2 / n
 __global__ void __launch_bounds__(kNormThreads)
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kNormThreads)
   const auto n = static_cast<double>(chunks.rows);
   const double offset = totals.first / n;
   const double squares = totals.second - totals.first * offset;
-  // Rounding may leave less than nothing; a NaN stays.
+  // Rounding may make this slightly negative; a NaN stays.
   const double variance = squares < 0 ? 0 : squares / n;
   const double unbiased = n > 1 ? n / (n - 1) : 1;
   const int64_t c = place.channel;
@@ -81,8 +81,8 @@ __global__ void __launch_bounds__(kNormThreads)
       momentum * (static_cast<float>(variance * unbiased) - running_var[c]);
 }
 
-// y = act((x - mean) * gamma * rstd + beta [+ z]). `spread` is rstd, or a
-// variance where kIsVariance. y may be x or z.
+// y = act((x - mean) * gamma * rstd + beta [+ z]). `spread` is rstd, or the
+// variance if kIsVariance. y may alias x or z.
 template <typename T, int V, bool kHasZ, bool kHasRelu, bool kIsVariance>
 __global__ void __launch_bounds__(kNormThreads)
     batchnorm_apply_kernel(T* y,
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kNormThreads)
                 (packs[row].get(index) - center[index]) * factor[index] +
                 shift[index];
             if constexpr (kHasZ) value += residuals[row].get(index);
-            // A NaN passes: not (NaN < 0).
+            // Keeps NaN, because NaN < 0 is false.
             if constexpr (kHasRelu) value = value < 0 ? 0 : value;
             packs[row].set(index, value);
           }
@@ -134,8 +134,8 @@ __global__ void __launch_bounds__(kNormThreads)
       });
 }
 
-// With g = dy where y > 0 (without ReLU: everywhere), else 0: sums of g and of
-// g (x - mean) in chunk blockIdx.y. Stores g as dz on the way, which may be dy.
+// With g = dy where y > 0 (without ReLU: everywhere), else 0: sums g and g (x -
+// mean) over chunk blockIdx.y. Stores g as dz on the way; dz may alias dy.
 template <typename T, int V, bool kHasRelu, bool kStoreDz>
 __global__ void __launch_bounds__(kNormThreads)
     batchnorm_gradients_kernel(NormPair* partials,  // (chunks, C)
@@ -182,8 +182,8 @@ __global__ void __launch_bounds__(kNormThreads)
           sums.first[index], sums.second[index]};
 }
 
-// dgamma += rstd sum(g (x - mean)), dbeta += sum(g), and for the input's
-// gradient slopes = (mean(g), rstd^2 mean(g (x - mean))).
+// dgamma += rstd sum(g (x - mean)), dbeta += sum(g). For the gradient of the
+// input, also computes slopes = (mean(g), rstd^2 mean(g (x - mean))).
 __global__ void __launch_bounds__(kNormThreads)
     batchnorm_finish_gradients_kernel(float* dgamma,
                                       float* dbeta,
@@ -207,7 +207,8 @@ __global__ void __launch_bounds__(kNormThreads)
                static_cast<float>(r * r * totals.second / n)};
 }
 
-// dx = gamma rstd (g - slopes.first - (x - mean) slopes.second). dx may be dy.
+// dx = gamma rstd (g - slopes.first - (x - mean) slopes.second). dx may alias
+// dy.
 template <typename T, int V, bool kHasRelu>
 __global__ void __launch_bounds__(kNormThreads)
     batchnorm_input_gradient_kernel(T* dx,
@@ -254,7 +255,7 @@ __global__ void __launch_bounds__(kNormThreads)
 
 namespace {
 
-// (N, C, H, W) in NHWC, or (N, C).
+// Returns the rows of x, which is (N, C, H, W) in NHWC or (N, C).
 int64_t rows_of(const ConstTensor& x) {
   CHECK(x.shape.rank() == 2 ||
         (x.shape.rank() == 4 && x.layout == Layout::kNhwc));
@@ -262,7 +263,7 @@ int64_t rows_of(const ConstTensor& x) {
   return x.elems() / x.shape[1];
 }
 
-// Columns are spread evenly over the groups, so that few threads idle.
+// Spreads columns evenly over the groups, so few threads idle.
 template <int V>
 NormView view_of(const ConstTensor& x) {
   const int64_t C = x.shape[1], packs = C / V;
@@ -275,7 +276,7 @@ unsigned groups_of(const NormView& view) {
   return static_cast<unsigned>(ceil_div(view.packs, view.columns));
 }
 
-// Whole sweeps of a block, so that only the last chunk is ragged.
+// Chunks are whole sweeps of a block, so only the last chunk is ragged.
 NormChunks chunks_of(const NormView& view, int rows_in_flight) {
   const int64_t wanted =
       std::max<int64_t>(1, kReductionBlocks / groups_of(view));
@@ -307,7 +308,7 @@ NormPair* partials_of(Context& context, const NormChunks& chunks) {
 
 constexpr int64_t kCombineBytes = kNormThreads * int64_t{sizeof(NormTotals)};
 
-// kIsVariance: what `spread` is.
+// kIsVariance tells whether `spread` is a variance rather than rstd.
 template <bool kIsVariance>
 void apply(Context& context,
            const Tensor& y,
@@ -368,7 +369,7 @@ void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
 
 namespace {
 
-// The reduction. dz null or the same as dy without ReLU: g is not stored.
+// Runs the reduction. g is not stored if dz is null or, without ReLU, dy itself.
 template <typename T, int V>
 void reduce_gradients(Context& context,
                       T* dz,

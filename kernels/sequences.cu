@@ -6,7 +6,7 @@ namespace syncopate::cuda {
 
 template <typename T, int V>
 __global__ void token_dropout_kernel(T* y,        // (tokens, draws.H)
-                                     const T* x,  // alike
+                                     const T* x,  // dtype of y
                                      int64_t tokens,
                                      TokenDraws draws) {
   const int64_t packs = draws.H / V, items = tokens * packs;

@@ -13,7 +13,7 @@ std::string cuda_version(int code) {
   return fmt::format("{}.{}", code / 1000, code % 1000 / 10);
 }
 
-// 0 where there is none.
+// Returns 0 if there is no driver.
 int driver_code() {
   int code = 0;
   return cudaDriverGetVersion(&code) == cudaSuccess ? code : 0;

@@ -119,9 +119,7 @@ std::optional<int> wait_until(pid_t child, double until_s) {
     int status = 0;
     const pid_t ended = ::waitpid(child, &status, WNOHANG);
     if (ended == child) return status;
-    if (ended < 0 && errno != EINTR)
-      return 0;  // SIGCHLD is ignored: status
-                 // unknown
+    if (ended < 0 && errno != EINTR) return 0;  // SIGCHLD ignored: no status
     if (monotonic_s() >= until_s) return std::nullopt;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

@@ -5,9 +5,8 @@
 //     momentum, m, v      one range without its tensors; read unchanged by
 //                         load.cpp, since only the model knows its tensors
 //     s, xhat (choco)     c = s - xhat minus its mean over the workers, which
-//     is
-//                         the rounding error that version 1 accumulated and
-//                         would move the mean of all models at every step
+//                         is the rounding error that version 1 accumulated
+//                         and would move the mean of all models at every step
 //     stragglers/         the last window's steps and their number: kept is the
 //       step_s, observed  window's result, but nothing of a window in progress
 //     tensors             no shapes: all are (elements)

@@ -1,8 +1,8 @@
 // With N members, chunk c of N, position p, successor p+1 and predecessor p-1:
 //   reduce-scatter, step s = 0 .. N-2:  p sends chunk p-1-s,
 //       receives chunk p-2-s and adds its own values to it;
-//       receives chunk p-2-s and adds its own values to it;
 //       the last one received is chunk p, whose sum p then owns
+//   all-gather,     step s = 0 .. N-2:  p sends chunk p-s,
 //       receives chunk p-1-s
 // A chunk is sent in segments, so that one is forwarded while the next arrives;
 // each element's sum is still formed in the order c+1, c+2, ..., c.

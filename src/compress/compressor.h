@@ -1,5 +1,4 @@
-// Compresses a range of values into a message that is smaller in memory and on
-// the wire, and back.
+// Compresses a range of values into a shorter message and decodes it again.
 //
 // A message holds one range of whole tensors, and its size does not depend on
 // the values. Ranges and messages are in the memory of the context's device.

@@ -24,8 +24,8 @@ int64_t bucket_elems(const SyncOptions& options,
 // large, or are cut like all others.
 enum class Tables : uint8_t { kWhole, kCut };
 
-// Whole if a scheme of the run exchanges rows (sync.tables) through host
-// memory.
+// kWhole if a scheme of the run exchanges rows (sync.tables) through host
+// memory, else kCut.
 Tables tables_of(const SyncOptions& options,
                  const DeviceCollectives* collectives);
 

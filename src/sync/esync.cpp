@@ -144,7 +144,7 @@ void Esync::end_step(const Plan&) {
   } else {
     step_s_ = endpoint().now() - step_began_;
     has_answer();
-    // Of the query after the previous step, if that has been answered.
+    // The answer to the query after the previous step, if it has arrived.
     if (!is_ready_ && !question_) ask();
     if (waits_for_answer_) exposed([&] { wait_for_answer(); });
   }

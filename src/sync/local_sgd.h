@@ -10,7 +10,7 @@
 // 1) and, without Nesterov, SlowMo (Wang et al. 2020) with a constant local
 // rate. Before local_sgd.start, gradients are averaged at each step (post-local
 // SGD, Lin et al. 2020). BatchNorm's running statistics are averaged together
-// with the workers, or stay local.
+// with the parameters, or stay local.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -20,7 +20,6 @@ struct BspOptions {
 
 struct DsSyncOptions {
   std::vector<double> radices;  // digits of a rank with product N; empty: auto
-                                // auto
   int64_t group = 0;            // N without equal digits: group size; 0: none
   std::string place = "before_forward";  // before_forward | after_update
   std::string batchnorm = "averaged";    // averaged | local

@@ -43,7 +43,7 @@ class Reducer {
                           Wire wire,
                           Tag tag) = 0;
 
-  // The step's last range has been started.
+  // Call once the step's last range has been started.
   virtual void close() = 0;
 
   // Makes work submitted to the context's stream from here on see the sums.

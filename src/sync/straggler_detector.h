@@ -1,5 +1,5 @@
-// Who is a straggler, by Sync-Switch's rule: worker k whose training throughput
-// S_k over its last whole window of steps has
+// Detects stragglers by Sync-Switch's rule: a worker k whose training
+// throughput S_k over its last complete window of steps satisfies
 //
 //   S_k < mean(S) - threshold stddev(S)          (population, over the workers)
 //   S_k < (1 - min_slowdown) mean(S)

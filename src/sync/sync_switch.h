@@ -16,11 +16,10 @@
 //   greedy   switches to asp at once, until nobody is a straggler; then bsp
 //            until the phase's own work is done. The episode's work is taken
 //            from the next asp phase, and is at most all of it.
-//   elastic  bsp continues without the straggler until the phase's work is
-//   done;
-//            then all continue from the model of those that stayed, always at
-//            least half of all. A removed worker follows step by step, so that
-//            log rows and stop requests work as usual.
+//   elastic  continues bsp without the straggler until the phase's work is
+//            done; then all continue from the model of those that stayed,
+//            always at least half of all. A removed worker follows step by
+//            step, so that log rows and stop requests work as usual.
 // plateau: a phase ends early, and the next one inherits the rest of its work,
 // after `patience` evaluations in a row that do not improve on the phase's best
 // by more than min_change.

@@ -97,7 +97,8 @@ class InprocRun {
   int size() const { return static_cast<int>(mailboxes_.size()); }
   Scheduler& scheduler() { return scheduler_; }
   TrafficCounters& traffic(int rank) { return traffic_[rank]; }
-  // Resets the link when a worker's clock goes back with nothing in flight.
+  // Resets the link when a worker's clock goes back to `now` with nothing in
+  // flight.
   void forget_link_use(int rank, Time now) {
     link_free_[rank] = std::min(link_free_[rank], now);
   }

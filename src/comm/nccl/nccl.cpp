@@ -22,7 +22,7 @@
 namespace syncopate {
 namespace {
 
-constexpr int kOldestVersion = 21800;  // introduced ncclCommSplit
+constexpr int kOldestVersion = 21800;  // 2.18 introduced ncclCommSplit
 
 // A run must end no matter who is missing.
 constexpr double kFinalizeLimitS = 10;

@@ -240,7 +240,7 @@ void pack(uint32_t* words, const uint32_t* codes, int64_t count, int bits) {
     if (filled < 64) continue;
     *words++ = static_cast<uint32_t>(pending);
     *words++ = static_cast<uint32_t>(pending >> 32);
-    pending = items[i] >> 1 >> (room - 1);  // the part that did not fit
+    pending = items[i] >> 1 >> (room - 1);  // what did not fit; room <= 64
     filled -= 64;
   }
   if (filled > 0) *words = static_cast<uint32_t>(pending);
