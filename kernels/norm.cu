@@ -369,7 +369,8 @@ void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
 
 namespace {
 
-// Runs the reduction. g is not stored if dz is null or, without ReLU, dy itself.
+// Runs the reduction. g is not stored if dz is null or, without ReLU, dy
+// itself.
 template <typename T, int V>
 void reduce_gradients(Context& context,
                       T* dz,

@@ -198,9 +198,7 @@ SortedKeys sort_by_key(Context& context,
     input.keys = to;
     input.places = to + n;
     std::swap(to, other);
-    if (input.shift + kDigitBits >= 32)
-      break;  // a shift by all bits is
-              // undefined
+    if (input.shift + kDigitBits >= 32) break;  // a shift by 32 is undefined
   }
   return {input.keys, input.places};
 }
