@@ -1,4 +1,4 @@
-// Another optimizer in the midst of a run, from where the one before it stood.
+// Replaces the optimizer in the middle of a run and carries its state over.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace syncopate {
 
-// The optimizer of `options` for the whole of `table`: `before` itself where
-// `were`, of which it was made, ask for the same arithmetic, else a new one.
-// What both keep (momentum; moments and their count of steps) goes on, if they
-// keep as many ranges. `before` may be null: then there is nothing to go on
-// from. Table and context must outlive the result.
+// Returns the optimizer of `options` for the whole of `table`: `before` itself
+// if the options it was made from, `were`, ask for the same arithmetic, else a
+// new one. State that both have (momentum; moments and their step count) is
+// copied if they have equally many ranges. `before` may be null: then the new
+// one starts afresh. Table and context must outlive the result.
 std::unique_ptr<Optimizer> hand_over(Context& context,
                                      std::unique_ptr<Optimizer> before,
                                      const OptimizerOptions& were,

@@ -51,8 +51,7 @@ void LinkProbe::begin(const Segment& segment) {
 void LinkProbe::send() {
   for (int i = 0; i < num_sent_; ++i)
     if (!endpoint_.done(words_[i].task)) return;
-  round_trip_s();  // answers that came too late to be asked for count for the
-                   // next
+  round_trip_s();  // late answers count for the next round
   for (int i = 0; i < num_sent_; ++i) endpoint_.join(words_[i].task);
   const auto others = static_cast<int>(members_.size()) - 1;
   num_sent_ = std::min(kPeers, others);

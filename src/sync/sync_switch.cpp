@@ -239,8 +239,8 @@ Plan SyncSwitch::next(const Word& mine) {
   return plan;
 }
 
-// Of this worker's last step, as others see it; 0: nothing to go by, since it
-// was not of this segment or no probe has been answered yet.
+// Returns this worker's last step time as others see it; 0 if unknown, because
+// it was not in this segment or no probe has been answered yet.
 double SyncSwitch::seen_step_s(const Word& mine) const {
   if (taken_ == 0 || is_removed()) return 0;
   if (!probe_) return mine.step_s;
@@ -295,7 +295,7 @@ bool SyncSwitch::watches_workers() const {
          (next_asp_phase() >= 0 && work_left_[next_asp_phase()] > 0);
 }
 
-// By rank, 0: nothing to go by.
+// By rank; 0: unknown.
 void SyncSwitch::judge(std::span<const double> step_seconds) {
   for (int rank = 0; rank < size_; ++rank)
     if (step_seconds[rank] > 0) detector_.observe(rank, step_seconds[rank]);
@@ -303,7 +303,7 @@ void SyncSwitch::judge(std::span<const double> step_seconds) {
     if (step_seconds[rank] > 0) detector_.assess(rank);
 }
 
-// In a bsp phase: all its workers have the same figures and find the same.
+// In a bsp phase: all its workers have the same figures and decide alike.
 void SyncSwitch::look_for_stragglers(std::span<const double> step_seconds) {
   if (!watches_workers() || setting_.is_episode != 0 || wants_change_ != 0)
     return;
@@ -311,9 +311,10 @@ void SyncSwitch::look_for_stragglers(std::span<const double> step_seconds) {
   flag_stragglers();
 }
 
-// What nobody has looked at when a segment ends. In a bsp phase a step's
-// seconds are agreed beside the next step and looked at after it: two steps.
-// In an episode rank 0 looks at what it is told with each request for a step.
+// Judges the steps that are still unjudged when a segment ends. In a bsp phase,
+// step times are agreed during the next step and judged after it, which leaves
+// two steps. In an episode, rank 0 judges the time that comes with each request
+// for a step.
 void SyncSwitch::look_at_last_steps(double unsaid_s) {
   const bool is_episode = setting_.is_episode != 0;
   if (!is_episode && !is_removed() && taken_ > 0)
@@ -326,7 +327,7 @@ void SyncSwitch::look_at_last_steps(double unsaid_s) {
   if (!is_episode && !is_removed()) look_for_stragglers(seconds);
 }
 
-// Elastic: the slowest first, and at least half of all workers stay.
+// Elastic: the slowest first; at least half of all workers stay.
 void SyncSwitch::flag_stragglers() {
   std::vector<int> found;
   for (const int rank : active())

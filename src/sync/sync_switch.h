@@ -79,7 +79,7 @@ class SyncSwitch final : public Scheme {
 
   void build();  // inner_ of the setting
   void begin_inner(int64_t from, Time earliest);
-  Plan follow(const Word& mine);  // of a removed worker
+  Plan follow(const Word& mine);  // for a removed worker
   double seen_step_s(const Word& mine) const;
   bool watches_workers() const;
   std::vector<int> active() const;  // ranks
