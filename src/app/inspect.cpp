@@ -2,8 +2,8 @@
 // prepared images or click records.
 #include "app/commands.h"
 #include "checkpoint/checkpoint.h"
-#include "data/click_set.h"
-#include "data/prepared_images.h"
+#include "data/clicks/click_set.h"
+#include "data/images/prepared_images.h"
 #include "results/results.h"
 
 namespace syncopate {

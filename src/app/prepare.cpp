@@ -9,9 +9,9 @@
 #include "base/hdf5_file.h"
 #include "base/text.h"
 #include "config/config.h"
-#include "data/click_set.h"
-#include "data/loader.h"
-#include "data/prepare_images.h"
+#include "data/clicks/click_set.h"
+#include "data/images/loader.h"
+#include "data/images/prepare_images.h"
 
 namespace syncopate {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/hdf5_file.h"
 #include "config/config.h"
-#include "data/click_set.h"
-#include "data/question_set.h"
+#include "data/clicks/click_set.h"
+#include "data/questions/question_set.h"
 
 namespace syncopate {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "data/click_readers.h"
-#include "data/readers.h"
+#include "data/clicks/click_readers.h"
+#include "data/images/readers.h"
 #include "keys/key.h"
 
 namespace syncopate {

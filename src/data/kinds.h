@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "data/click_set.h"
-#include "data/loader.h"
+#include "data/clicks/click_set.h"
+#include "data/images/loader.h"
 
 namespace syncopate {
 

@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "base/text.h"
-#include "data/loader.h"
+#include "data/images/loader.h"
 
 namespace syncopate {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
-#include "data/auc.h"
+#include "data/clicks/auc.h"
 #include "problem/feed.h"
 #include "problem/setup.h"
 

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/click_set.h"
+#include "data/clicks/click_set.h"
 #include "problem/problem.h"
 
 namespace syncopate {

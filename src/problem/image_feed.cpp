@@ -1,6 +1,6 @@
 #include "problem/image_feed.h"
 
-#include "data/augment.h"
+#include "data/images/augment.h"
 #include "ops/augment.h"
 #include "problem/feed.h"
 #include "problem/jpeg_feed.h"

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
-#include "data/prepared_images.h"
+#include "data/images/prepared_images.h"
 #include "models/classifier.h"
 #include "problem/feed.h"
 #include "problem/image_feed.h"

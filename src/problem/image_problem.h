@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/image_reader.h"
+#include "data/images/image_reader.h"
 #include "problem/problem.h"
 
 namespace syncopate {

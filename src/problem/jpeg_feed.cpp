@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/read_ahead.h"
-#include "data/augment.h"
+#include "data/images/augment.h"
 #include "ops/augment.h"
 #include "ops/jpeg.h"
 #include "problem/feed.h"

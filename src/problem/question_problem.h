@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/answers.h"
-#include "data/question_set.h"
+#include "data/questions/answers.h"
+#include "data/questions/question_set.h"
 #include "problem/problem.h"
 
 namespace syncopate {

@@ -1,5 +1,5 @@
 // Criteo's TSV, prepared and read back.
-#include "data/click_set.h"
+#include "data/clicks/click_set.h"
 #include "fuzz.h"
 
 namespace syncopate {

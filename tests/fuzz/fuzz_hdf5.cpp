@@ -2,7 +2,7 @@
 // refused like any other fault, in the child that reads.
 #include <cmath>
 
-#include "data/loader.h"
+#include "data/images/loader.h"
 #include "fuzz.h"
 
 namespace syncopate {

@@ -2,7 +2,7 @@
 // (of four), and by its third bit whether it is packed.
 #include <array>
 
-#include "data/loader.h"
+#include "data/images/loader.h"
 #include "fuzz.h"
 
 namespace syncopate {

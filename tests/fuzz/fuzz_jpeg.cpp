@@ -1,5 +1,5 @@
 // JPEG files, decoded whole and at an eighth of their size.
-#include "data/jpeg.h"
+#include "data/images/jpeg.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,6 +1,6 @@
 // Files of predictions: what is accepted comes back when it is written, and
 // normalising twice is normalising once.
-#include "data/answers.h"
+#include "data/questions/answers.h"
 #include "fuzz.h"
 
 namespace syncopate {

@@ -1,8 +1,8 @@
 // Files of SQuAD, through to windows and answers.
 #include <algorithm>
 
-#include "data/answers.h"
-#include "data/squad.h"
+#include "data/questions/answers.h"
+#include "data/questions/squad.h"
 #include "fuzz.h"
 
 namespace syncopate {

@@ -2,7 +2,7 @@
 // vocabulary, a NUL byte, and a text (itself, where there is no NUL).
 #include <algorithm>
 
-#include "data/wordpiece.h"
+#include "data/questions/wordpiece.h"
 #include "fuzz.h"
 
 namespace syncopate {

@@ -8,8 +8,8 @@
 
 #include "base/rng.h"
 #include "base/text.h"
-#include "data/click_set.h"
-#include "data/criteo_format.h"
+#include "data/clicks/click_set.h"
+#include "data/clicks/criteo_format.h"
 #include "data_files.h"
 
 namespace syncopate {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "data/loader.h"
+#include "data/images/loader.h"
 #include "support/scratch_folder.h"
 
 namespace syncopate {

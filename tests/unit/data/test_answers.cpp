@@ -1,6 +1,6 @@
 // Candidates against a count over all pairs of tokens, and the files of
 // predictions.
-#include "data/answers.h"
+#include "data/questions/answers.h"
 
 #include <algorithm>
 #include <cmath>

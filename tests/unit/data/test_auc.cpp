@@ -1,6 +1,6 @@
 // The area under the curve against a count of all pairs, against scikit-learn
 // (tests/reference/make_auc_fixtures.py), and in parts.
-#include "data/auc.h"
+#include "data/clicks/auc.h"
 
 #include <algorithm>
 #include <bit>

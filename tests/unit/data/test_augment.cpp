@@ -1,5 +1,5 @@
 // Normalisation, cropping, flipping and rotation against their definitions.
-#include "data/augment.h"
+#include "data/images/augment.h"
 
 #include <cmath>
 #include <numbers>

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "click_files.h"
-#include "data/click_vocabulary.h"
-#include "data/criteo_tsv.h"
-#include "data/line_blocks.h"
+#include "data/clicks/click_vocabulary.h"
+#include "data/clicks/criteo_tsv.h"
+#include "data/clicks/line_blocks.h"
 
 namespace syncopate {
 namespace {

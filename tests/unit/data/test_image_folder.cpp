@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/augment.h"
-#include "data/prepared_images.h"
+#include "data/images/augment.h"
+#include "data/images/prepared_images.h"
 #include "jpeg_files.h"
 
 namespace syncopate {

@@ -1,7 +1,7 @@
 // JPEG decoding against the pixels that went in, and what is said of damage.
 #include <cstdlib>
 
-#include "data/image_reader.h"
+#include "data/images/image_reader.h"
 #include "jpeg_files.h"
 
 namespace syncopate {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "data/augment.h"
+#include "data/images/augment.h"
 #include "data_files.h"
 
 namespace syncopate {

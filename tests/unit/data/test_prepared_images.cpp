@@ -8,9 +8,9 @@
 #include <cmath>
 #include <csignal>
 
-#include "data/augment.h"
-#include "data/prepare_images.h"
-#include "data/prepared_images.h"
+#include "data/images/augment.h"
+#include "data/images/prepare_images.h"
+#include "data/images/prepared_images.h"
 #include "jpeg_files.h"
 
 namespace syncopate {

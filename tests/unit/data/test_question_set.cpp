@@ -1,11 +1,11 @@
 // Windows, labels and maximum context against those that run_squad's own
 // preparation makes of the same file; batches; what load_questions refuses.
-#include "data/question_set.h"
+#include "data/questions/question_set.h"
 
 #include <map>
 #include <sstream>
 
-#include "data/squad.h"
+#include "data/questions/squad.h"
 #include "data_files.h"
 
 namespace syncopate {

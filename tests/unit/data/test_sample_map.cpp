@@ -1,12 +1,12 @@
 // Maps: composition, the views of evaluation, random-resized crops, and the
 // host's ways of reading a map against the definition in doubles.
-#include "data/sample_map.h"
+#include "data/images/sample_map.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "data/augment.h"
+#include "data/images/augment.h"
 #include "data_files.h"
 
 namespace syncopate {

@@ -1,6 +1,6 @@
 // The SQuAD reader: what it reads, where it says an answer stands, what it
 // refuses and how it says so.
-#include "data/squad.h"
+#include "data/questions/squad.h"
 
 #include "data_files.h"
 

@@ -2,7 +2,7 @@
 // (tests/reference/make_squad_metric_fixtures.py).
 #include <nlohmann/json.hpp>
 
-#include "data/answers.h"
+#include "data/questions/answers.h"
 #include "data_files.h"
 
 namespace syncopate {

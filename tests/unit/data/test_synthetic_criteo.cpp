@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "click_files.h"
-#include "data/auc.h"
+#include "data/clicks/auc.h"
 
 namespace syncopate {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "data/question_set.h"
-#include "data/squad.h"
+#include "data/questions/question_set.h"
+#include "data/questions/squad.h"
 
 namespace syncopate {
 namespace {

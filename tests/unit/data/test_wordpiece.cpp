@@ -1,6 +1,6 @@
 // The tokenizer against recorded tokens of an independent one, the bytes that
 // its tokens stand for, and what it says about a vocabulary that is none.
-#include "data/wordpiece.h"
+#include "data/questions/wordpiece.h"
 
 #include <sstream>
 

@@ -1,0 +1,388 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/hdf5_file.h"
+#include "base/rng.h"
+#include "data/clicks/click_set.h"
+#include "data/clicks/click_vocabulary.h"
+#include "data/clicks/criteo_format.h"
+#include "data/clicks/criteo_tsv.h"
+#include "data/clicks/line_blocks.h"
+#include "data/images/prepared_files.h"
+#include "data/thread_pool.h"
+#include "data/work_folder.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int64_t kChunkBytes = 1 << 19;  // of text; parsed, it fits a cache
+constexpr int64_t kChunksAThread = 4;     // of a block, to even them out
+constexpr uint64_t kTestStream = 1;       // of Rng(seed, kPartition, record)
+
+// Neighbouring records; those for testing are marked.
+struct Chunk {
+  ClickLines lines;
+  int64_t first_record = 0;
+  std::vector<uint8_t> is_test;
+
+  int64_t records() const { return lines.records(); }
+  std::span<const ClickKey> keys(int64_t field) const {
+    return {lines.keys(field), static_cast<size_t>(records())};
+  }
+};
+
+std::vector<std::string_view> split_lines(std::string_view text,
+                                          int64_t piece_bytes) {
+  std::vector<std::string_view> pieces;
+  while (!text.empty()) {
+    const auto least = static_cast<size_t>(piece_bytes) - 1;
+    const size_t length =
+        least >= text.size() ? text.size() : text.find('\n', least) + 1;
+    pieces.push_back(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+  return pieces;
+}
+
+// One pass over the file. While a block is parsed the next one is read.
+class RecordPass {
+ public:
+  RecordPass(const PrepareCriteo& wanted, ThreadPool& pool)
+      : wanted_(wanted),
+        pool_(pool),
+        source_(wanted.from,
+                kChunkBytes * kChunksAThread * pool.threads(),
+                kClickLineLimit) {
+    source_.next(coming_);
+  }
+
+  // False at the end. The chunks of the block are valid until the next call.
+  bool next() {
+    block_.swap(coming_);
+    if (block_.empty()) return false;
+    const auto texts = split_lines(block_, kChunkBytes);
+    if (texts.size() > chunks_.size()) chunks_.resize(texts.size());
+    used_ = texts.size();
+    pool_.run(std::ssize(texts) + 1, [&](int64_t i) {
+      if (i == 0) return source_.next(coming_);
+      const auto place = static_cast<size_t>(i - 1);
+      chunks_[place].lines.parse(texts[place], wanted_.skips_bad_lines
+                                                   ? ClickLines::OnBad::kSkip
+                                                   : ClickLines::OnBad::kStop);
+    });
+    for (Chunk& chunk : chunks()) number(chunk);
+    pool_.run(std::ssize(texts),
+              [&](int64_t i) { draw(chunks_[static_cast<size_t>(i)]); });
+    return true;
+  }
+
+  std::span<Chunk> chunks() { return std::span(chunks_).first(used_); }
+  const LineBlocks& source() const { return source_; }
+  int64_t records() const { return records_; }
+  int64_t skipped() const { return skipped_; }
+
+ private:
+  void number(Chunk& chunk) {
+    if (chunk.lines.bad_lines() > 0 && !wanted_.skips_bad_lines)
+      fail(ExitCode::kBadInput, "{}: line {}{}", wanted_.from.string(),
+           records_ + chunk.lines.bad_line() + 1, chunk.lines.fault());
+    chunk.first_record = records_;
+    records_ += chunk.records();
+    skipped_ += chunk.lines.bad_lines();
+  }
+
+  void draw(Chunk& chunk) const {
+    chunk.is_test.resize(static_cast<size_t>(chunk.records()));
+    auto record = static_cast<uint64_t>(chunk.first_record);
+    for (uint8_t& is_test : chunk.is_test)
+      is_test = Rng(wanted_.seed, Purpose::kPartition, record++, kTestStream)
+                            .uniform() < wanted_.test_share
+                    ? 1
+                    : 0;
+  }
+
+  const PrepareCriteo& wanted_;
+  ThreadPool& pool_;
+  LineBlocks source_;
+  std::string block_, coming_;
+  std::vector<Chunk> chunks_;
+  size_t used_ = 0;
+  int64_t records_ = 0, skipped_ = 0;
+};
+
+// Values by field, in the order of their rows.
+struct Vocabulary {
+  std::vector<std::vector<CountedValue>> fields;
+  ClickSpec spec;
+};
+
+// The threshold counts training records alone, where the published code counts
+// all: what a value means is learnt from them, and test records then meet the
+// tables as records of another day would.
+Vocabulary count_values(const PrepareCriteo& wanted,
+                        ThreadPool& pool,
+                        PreparedCriteo& done) {
+  std::vector<ValueCounts> counts(kClickFields);
+  RecordPass pass(wanted, pool);
+  while (pass.next()) {
+    pool.run(kClickFields, [&](int64_t field) {
+      for (const Chunk& chunk : pass.chunks())
+        counts[static_cast<size_t>(field)].add(chunk.keys(field),
+                                               chunk.is_test.data());
+    });
+    for (const Chunk& chunk : pass.chunks())
+      done.test += std::count(chunk.is_test.begin(), chunk.is_test.end(), 1);
+    if (wanted.progress)
+      wanted.progress(pass.source().file_offset(),
+                      2 * pass.source().file_bytes());
+  }
+  done.train = pass.records() - done.test;
+  done.skipped = pass.skipped();
+  done.bytes = pass.source().text_bytes();
+  Vocabulary vocabulary;
+  vocabulary.fields.resize(kClickFields);
+  pool.run(kClickFields, [&](int64_t field) {
+    const auto place = static_cast<size_t>(field);
+    auto& values = vocabulary.fields[place];
+    values = counts[place].at_least(wanted.threshold);
+    counts[place] = ValueCounts();
+    std::sort(values.begin(), values.end(), [&](const auto& a, const auto& b) {
+      return click_key_less(field, a.key, b.key);
+    });
+  });
+  for (const auto& values : vocabulary.fields)
+    vocabulary.spec.rows.push_back(std::ssize(values) + 1);
+  return vocabulary;
+}
+
+// The records of one set on their way to its files.
+class SetWriter {
+ public:
+  SetWriter(const CriteoFiles& files,
+            const std::string& set,
+            int64_t record_bytes)
+      : records_(files.records(set), record_bytes),
+        labels_(files.labels(set), 1) {}
+  void write(std::string_view records, std::string_view labels) {
+    records_.write(records);
+    labels_.write(labels);
+  }
+  void finish() {
+    records_.finish();
+    labels_.finish();
+  }
+  const std::string& record_digests() const { return records_.digests; }
+  const std::string& label_digests() const { return labels_.digests; }
+
+ private:
+  struct Blocks {
+    OutputFile file;
+    size_t block_bytes;
+    std::string block;
+    std::string digests;  // of the blocks, one after the other
+
+    Blocks(const fs::path& path, int64_t record_bytes)
+        : file(path),
+          block_bytes(
+              static_cast<size_t>(CriteoFiles::kBlockRecords * record_bytes)) {}
+    void write(std::string_view bytes) {
+      while (!bytes.empty()) {
+        const size_t room = block_bytes - block.size();
+        block += bytes.substr(0, room);
+        bytes.remove_prefix(std::min(room, bytes.size()));
+        if (block.size() == block_bytes) flush();
+      }
+    }
+    void flush() {
+      file.write(block);
+      digests += digest_of(block);
+      block.clear();
+    }
+    void finish() {
+      if (!block.empty()) flush();
+      file.finish();
+    }
+  };
+  Blocks records_, labels_;
+};
+
+// What a chunk gives for one set.
+struct Encoded {
+  std::string records, labels;
+};
+using EncodedSets = std::array<Encoded, 2>;  // train, test
+
+void encode(const Chunk& chunk,
+            const std::vector<RowTable>& tables,
+            const RecordLayout& layout,
+            EncodedSets& sets) {
+  const int64_t records = chunk.records();
+  for (Encoded& set : sets) set.labels.clear();
+  std::vector<int64_t> places(static_cast<size_t>(records));  // in its set
+  for (size_t i = 0; i < places.size(); ++i) {
+    std::string& labels = sets[chunk.is_test[i]].labels;
+    places[i] = std::ssize(labels) * layout.record_bytes;
+    labels += static_cast<char>(chunk.lines.labels()[i]);
+  }
+  for (Encoded& set : sets)
+    set.records.resize(set.labels.size() *
+                       static_cast<size_t>(layout.record_bytes));
+  const std::array<char*, 2> to = {sets[0].records.data(),
+                                   sets[1].records.data()};
+  std::vector<uint32_t> rows(places.size());
+  for (int64_t field = 0; field < kClickFields; ++field) {
+    const auto f = static_cast<size_t>(field);
+    tables[f].find(chunk.keys(field), rows.data());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      char* bytes = to[chunk.is_test[i]] + places[i] + layout.offsets[f];
+      for (int b = 0; b < layout.field_bytes[f]; ++b)
+        bytes[b] = static_cast<char>(rows[i] >> (8 * b));
+    }
+  }
+}
+
+void write_records(const PrepareCriteo& wanted,
+                   ThreadPool& pool,
+                   const Vocabulary& vocabulary,
+                   const PreparedCriteo& counted,
+                   SetWriter& train,
+                   SetWriter& test) {
+  const RecordLayout layout(vocabulary.spec);
+  std::vector<RowTable> tables;
+  for (const auto& values : vocabulary.fields) tables.emplace_back(values);
+  RecordPass pass(wanted, pool);
+  std::vector<EncodedSets> encoded;
+  while (pass.next()) {
+    const std::span<const Chunk> chunks = pass.chunks();
+    if (chunks.size() > encoded.size()) encoded.resize(chunks.size());
+    pool.run(std::ssize(chunks), [&](int64_t i) {
+      const auto place = static_cast<size_t>(i);
+      encode(chunks[place], tables, layout, encoded[place]);
+    });
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      train.write(encoded[i][0].records, encoded[i][0].labels);
+      test.write(encoded[i][1].records, encoded[i][1].labels);
+    }
+    if (wanted.progress)
+      wanted.progress(pass.source().file_bytes() + pass.source().file_offset(),
+                      2 * pass.source().file_bytes());
+  }
+  train.finish();
+  test.finish();
+  if (pass.records() != counted.train + counted.test ||
+      pass.skipped() != counted.skipped)
+    fail(ExitCode::kBadInput, "{}: has changed while it was read",
+         wanted.from.string());
+}
+
+void write_vocabulary(const fs::path& path,
+                      const Vocabulary& vocabulary,
+                      int64_t train_records) {
+  constexpr size_t kFlushBytes = 1 << 20;
+  OutputFile file(path);
+  std::string text = "field\trow\tvalue\trecords\n";
+  for (int64_t field = 0; field < kClickFields; ++field) {
+    const auto& values = vocabulary.fields[static_cast<size_t>(field)];
+    const std::string name = click_field_name(field);
+    int64_t others = train_records;
+    for (const CountedValue& value : values) others -= value.records;
+    text += fmt::format("{}\t0\t*\t{}\n", name, others);
+    int64_t row = 0;
+    for (const CountedValue& value : values) {
+      text += fmt::format("{}\t{}\t{}\t{}\n", name, ++row,
+                          click_value_text(field, value.key), value.records);
+      if (text.size() < kFlushBytes) continue;
+      file.write(text);
+      text.clear();
+    }
+  }
+  file.write(text);
+  file.finish();
+}
+
+void write_digests(Hdf5Writer& file,
+                   const std::string& name,
+                   const std::string& digests) {
+  const std::vector<int64_t> dims = {std::ssize(digests) / kDigestLetters,
+                                     kDigestLetters};
+  file.write(name, dims,
+             std::span(reinterpret_cast<const uint8_t*>(digests.data()),
+                       digests.size()));
+  file.attribute(name, "description",
+                 "XXH3-128 of each block_records records, as text");
+}
+
+void write_header(const CriteoFiles& files,
+                  const PrepareCriteo& wanted,
+                  const PreparedCriteo& done,
+                  const SetWriter& train,
+                  const SetWriter& test) {
+  Hdf5Writer file(files.header, Seal::kDigest);
+  const std::vector<int64_t> dims = {kClickFields};
+  file.write("rows", dims, std::span<const int64_t>(done.spec.rows));
+  file.attribute("rows", "description",
+                 "of each field: 1 + values in vocabulary.tsv");
+  for (const auto& [name, set] :
+       {std::pair("train", &train), std::pair("test", &test)}) {
+    write_digests(file, fmt::format("{}/records", name), set->record_digests());
+    write_digests(file, fmt::format("{}/labels", name), set->label_digests());
+  }
+  file.attribute("train", "samples", done.train);
+  file.attribute("test", "samples", done.test);
+  file.attribute("/", "kind", CriteoFiles::kKind);
+  file.attribute("/", "version", CriteoFiles::kVersion);
+  file.attribute("/", "block_records", CriteoFiles::kBlockRecords);
+  file.attribute("/", "vocabulary", digest_of_file(files.vocabulary));
+  file.attribute("/", "threshold", wanted.threshold);
+  file.attribute("/", "test_share", fmt::format("{}", wanted.test_share));
+  file.attribute("/", "seed", fmt::format("{}", wanted.seed));
+  file.attribute("/", "skipped_lines", done.skipped);
+  file.attribute("/", "description",
+                 "train.records and test.records hold the rows of 39 fields, "
+                 "one record after the other, each row in the least bytes that "
+                 "hold its field's rows, lowest first; *.labels a byte each");
+  file.close();
+  fsync_path(files.header);
+}
+
+void check_wanted(const PrepareCriteo& wanted) {
+  constexpr int64_t kThresholdLimit = 1'000'000'000;
+  constexpr int kThreadLimit = 1024;
+  if (wanted.threshold < 1 || wanted.threshold > kThresholdLimit)
+    fail(ExitCode::kUsage, "--threshold={}: expected 1 to {}", wanted.threshold,
+         kThresholdLimit);
+  if (!(wanted.test_share > 0 && wanted.test_share < 1))
+    fail(ExitCode::kUsage, "--test-share={}: expected more than 0, less than 1",
+         wanted.test_share);
+  if (wanted.threads < 1 || wanted.threads > kThreadLimit)
+    fail(ExitCode::kUsage, "--threads={}: expected 1 to {}", wanted.threads,
+         kThreadLimit);
+}
+
+}  // namespace
+
+PreparedCriteo prepare_criteo(const PrepareCriteo& wanted) {
+  check_wanted(wanted);
+  ThreadPool pool(wanted.threads);
+  WorkFolder work(wanted.to, CriteoFiles::kNames);
+  const CriteoFiles files(work.path());
+  PreparedCriteo done;
+  const Vocabulary vocabulary = count_values(wanted, pool, done);
+  if (done.train == 0 || done.test == 0)
+    fail(ExitCode::kBadInput,
+         "{}: {} records for training and {} for testing{}, expected at least "
+         "one of each",
+         wanted.from.string(), done.train, done.test,
+         done.skipped == 0 ? "" : fmt::format(" ({} bad lines)", done.skipped));
+  done.spec = vocabulary.spec;
+  write_vocabulary(files.vocabulary, vocabulary, done.train);
+  const int64_t record_bytes = RecordLayout(done.spec).record_bytes;
+  SetWriter train(files, "train", record_bytes);
+  SetWriter test(files, "test", record_bytes);
+  write_records(wanted, pool, vocabulary, done, train, test);
+  write_header(files, wanted, done, train, test);
+  work.commit();
+  return done;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,106 @@
+// IDX, the format of MNIST and its kin (http://yann.lecun.com/exdb/mnist):
+// big-endian magic 00 00 TYPE RANK, one 32-bit length a dimension, the values.
+#include <array>
+
+#include "base/file.h"
+#include "data/byte_reader.h"
+#include "data/images/readers.h"
+
+namespace syncopate {
+namespace {
+
+constexpr uint32_t kImagesMagic = 0x00000803;  // unsigned bytes, 3 dimensions
+constexpr uint32_t kLabelsMagic = 0x00000801;  // unsigned bytes, 1 dimension
+constexpr uint32_t kSideLimit = 65536;         // of a plausible image, pixels
+constexpr int64_t kLabelsHeaderBytes = 8;
+
+fs::path find_file(const std::string& folder, const std::string& name) {
+  const fs::path plain = fs::path(folder) / name;
+  fs::path packed = plain;
+  packed += ".gz";
+  if (fs::exists(plain)) return plain;
+  if (fs::exists(packed)) return packed;
+  fail(ExitCode::kInputMissing, "{}: not found, nor with .gz", plain.string());
+}
+
+void read_magic(ByteReader& reader, uint32_t expected) {
+  const uint32_t magic = reader.read_be32("the magic number");
+  if (magic != expected)
+    reader.fail_at(0, fmt::format("magic number {:#010x}, expected {:#010x}",
+                                  magic, expected));
+}
+
+void read_images(const fs::path& path, ImageSet& set) {
+  ByteReader reader(path);
+  read_magic(reader, kImagesMagic);
+  const uint32_t samples = reader.read_be32("the image count");
+  const uint32_t height = reader.read_be32("the image height");
+  const uint32_t width = reader.read_be32("the image width");
+  if (samples == 0) reader.fail_at(4, "image count 0, expected at least 1");
+  if (height == 0 || height > kSideLimit)
+    reader.fail_at(8, fmt::format("image height {}, expected 1 to {}", height,
+                                  kSideLimit));
+  if (width == 0 || width > kSideLimit)
+    reader.fail_at(
+        12, fmt::format("image width {}, expected 1 to {}", width, kSideLimit));
+  // At most 2^32 * 2^16 * 2^16: only the last factor can overflow.
+  const int64_t image_bytes = int64_t{height} * width;
+  const bool fits = samples <= reader.left_at_most() / image_bytes;
+  if (!fits)
+    reader.fail_at(4, fmt::format("image count {} of {} x {} bytes, expected "
+                                  "at most {} from the size of the file",
+                                  samples, height, width,
+                                  reader.left_at_most() / image_bytes));
+  const std::array<int64_t, 3> sizes = {samples, height, width};
+  check_memory(reader.path(), sizes, 1);
+  set.samples = samples;
+  set.spec = {.C = 1, .H = height, .W = width};
+  std::vector<uint8_t> pixels(static_cast<size_t>(samples * image_bytes));
+  reader.read(pixels, "pixels");
+  reader.expect_end();
+  set.pixels = std::move(pixels);
+}
+
+// `classes` is given, or counted where it is 0.
+void read_labels(const fs::path& path, ImageSet& set, int64_t classes) {
+  ByteReader reader(path);
+  read_magic(reader, kLabelsMagic);
+  const uint32_t samples = reader.read_be32("the label count");
+  if (samples != set.samples)
+    reader.fail_at(4, fmt::format("label count {}, expected {} as there are "
+                                  "images",
+                                  samples, set.samples));
+  std::vector<uint8_t> labels(samples);
+  reader.read(labels, "labels");
+  reader.expect_end();
+  set.labels.assign(labels.begin(), labels.end());
+  const auto fault = classes == 0 ? count_classes(set.labels, &classes)
+                                  : check_labels(set.labels, classes);
+  if (fault) reader.fail_at(kLabelsHeaderBytes + fault->position, fault->what);
+  set.spec.classes = classes;
+}
+
+}  // namespace
+
+Dataset read_idx(const DataOptions& options) {
+  const std::string& folder = options.path;
+  if (!fs::exists(folder))
+    fail(ExitCode::kInputMissing, "data.path: {}: no such folder", folder);
+  Dataset data;
+  read_images(find_file(folder, "train-images-idx3-ubyte"), data.train);
+  read_labels(find_file(folder, "train-labels-idx1-ubyte"), data.train, 0);
+  const fs::path test_images = find_file(folder, "t10k-images-idx3-ubyte");
+  read_images(test_images, data.test);
+  if (data.test.spec.H != data.train.spec.H ||
+      data.test.spec.W != data.train.spec.W)
+    fail(ExitCode::kBadInput,
+         "{}: offset 8 (0x8): images of {} x {}, expected {} x {} as in train",
+         test_images.string(), data.test.spec.H, data.test.spec.W,
+         data.train.spec.H, data.train.spec.W);
+  read_labels(find_file(folder, "t10k-labels-idx1-ubyte"), data.test,
+              data.train.spec.classes);
+  data.source = "idx " + folder;
+  return data;
+}
+
+}  // namespace syncopate

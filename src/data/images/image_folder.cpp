@@ -1,0 +1,142 @@
+// Folders of JPEGs as ImageNet comes: train/CLASS/*.jpg, and val/ or test/ with
+// the same classes. At load files are listed, none is read.
+#include <algorithm>
+#include <cctype>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "data/images/readers.h"
+
+namespace syncopate {
+namespace {
+
+// Names in a folder, sorted, hidden ones left out.
+std::vector<fs::directory_entry> list_folder(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::directory_entry> entries;
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error))
+    if (!it->path().filename().string().starts_with('.'))
+      entries.push_back(*it);
+  if (error)
+    fail(ExitCode::kIoError, "{}: cannot be listed: {}", folder.string(),
+         error.message());
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    return a.path().filename().string() < b.path().filename().string();
+  });
+  return entries;
+}
+
+std::vector<std::string> list_classes(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : list_folder(folder)) {
+    std::error_code ignored;  // of a dangling link: no folder
+    if (entry.is_directory(ignored))
+      names.push_back(entry.path().filename().string());
+  }
+  if (names.empty())
+    fail(ExitCode::kBadInput, "{}: no folder inside, expected one a class",
+         folder.string());
+  return names;
+}
+
+bool is_jpeg(const fs::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return extension == ".jpg" || extension == ".jpeg";
+}
+
+void append_class(const fs::path& folder,
+                  const std::string& name,
+                  int32_t label,
+                  ImageSet& set) {
+  auto& files = std::get<JpegFiles>(set.pixels);
+  const size_t before = files.names.size();
+  for (const auto& entry : list_folder(folder / name)) {
+    std::error_code ignored;
+    if (!is_jpeg(entry.path()) || !entry.is_regular_file(ignored))
+      fail(ExitCode::kBadInput,
+           "{}: expected JPEG files in a class's folder (.jpg .jpeg)",
+           entry.path().string());
+    files.names.push_back(name + "/" + entry.path().filename().string());
+    set.labels.push_back(label);
+  }
+  if (files.names.size() == before)
+    fail(ExitCode::kBadInput, "{}: a class without an image",
+         (folder / name).string());
+}
+
+// `classes` are those of train, sorted.
+ImageSet list_set(const fs::path& folder,
+                  const std::vector<std::string>& classes) {
+  ImageSet set;
+  set.pixels = JpegFiles{.folder = folder, .names = {}};
+  for (const std::string& name : list_classes(folder)) {
+    const auto found = std::lower_bound(classes.begin(), classes.end(), name);
+    if (found == classes.end() || *found != name)
+      fail(ExitCode::kBadInput, "{}: a class that train does not have",
+           (folder / name).string());
+    append_class(folder, name, static_cast<int32_t>(found - classes.begin()),
+                 set);
+  }
+  set.samples = std::ssize(set.labels);
+  set.spec = {.C = 3, .classes = std::ssize(classes)};
+  set.class_names = classes;
+  return set;
+}
+
+fs::path find_test_folder(const fs::path& folder) {
+  for (const char* name : {"val", "test"})
+    if (fs::exists(folder / name)) return folder / name;
+  fail(ExitCode::kInputMissing, "{}: not found, nor test",
+       (folder / "val").string());
+}
+
+}  // namespace
+
+Dataset read_image_folder(const DataOptions& options) {
+  const fs::path folder = options.path;
+  if (!fs::exists(folder / "train"))
+    fail(ExitCode::kInputMissing, "{}: no such folder",
+         (folder / "train").string());
+  const fs::path test = find_test_folder(folder);
+  const std::vector<std::string> classes = list_classes(folder / "train");
+  Dataset data;
+  data.train = list_set(folder / "train", classes);
+  data.test = list_set(test, classes);
+  data.source = "image_folder " + options.path;
+  set_reading(options, data);
+  return data;
+}
+
+void set_reading(const DataOptions& options, Dataset& data) {
+  const auto [H, W] = image_size(options);
+  constexpr int64_t kSideLimit = 1 << 15, kThreadLimit = 1024;
+  for (const auto& [key, side] :
+       {std::pair("height", options.height), std::pair("width", options.width)})
+    if (side < 0 || side > kSideLimit)
+      fail(ExitCode::kBadInput, "data.{}: {}, expected 1 to {}", key, side,
+           kSideLimit);
+  const int64_t longer = std::max(H, W);
+  const int64_t resize = options.eval_resize > 0 ? options.eval_resize
+                                                 : (longer * 256 + 112) / 224;
+  if (options.eval_resize < 0 || resize < longer)
+    fail(ExitCode::kBadInput,
+         "data.eval_resize: {}, expected at least {} for images of {} x {}",
+         options.eval_resize, longer, H, W);
+  if (options.decode_threads < 0 || options.decode_threads > kThreadLimit)
+    fail(ExitCode::kBadInput, "data.decode_threads: {}, expected 0 to {}",
+         options.decode_threads, kThreadLimit);
+  const auto pool = std::make_shared<ThreadPool>(
+      options.decode_threads > 0 ? static_cast<int>(options.decode_threads)
+                                 : usable_cores());
+  for (ImageSet* set : {&data.train, &data.test}) {
+    set->spec.H = H;
+    set->spec.W = W;
+    set->eval_resize = resize;
+    set->pool = pool;
+  }
+}
+
+}  // namespace syncopate

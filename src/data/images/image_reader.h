@@ -1,0 +1,82 @@
+// Stored images through affine maps to normalised values: in memory, in a
+// mapped file, or decoded from JPEG files on the way.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/images/jpeg.h"
+#include "data/images/loader.h"
+
+namespace syncopate {
+
+// A normalisation of stored values: value = pixel * scale[c] + shift[c], with
+// bytes as 0..255.
+struct PixelScale {
+  std::vector<float> scale, shift;  // by channel
+};
+PixelScale pixel_scale(const ImageSet& set, const Normalization& normalization);
+
+// Reads one image (H', W', C) through a map into (H, W, C). Where the map is a
+// shift by whole pixels, mirrored or not, each value is exactly
+// (pixel / 255 - mean) / std, for floats (pixel - mean) / std.
+class PixelReader {
+ public:
+  PixelReader(const ImageSpec& out,
+              const PixelScale& scale,
+              const Normalization& normalization);
+
+  void read(const uint8_t* image,
+            int64_t H,
+            int64_t W,
+            const ImageMap& map,
+            float* out) const;
+  void read(const float* image,
+            int64_t H,
+            int64_t W,
+            const ImageMap& map,
+            float* out) const;
+
+ private:
+  ImageSpec out_;
+  PixelScale scale_;
+  Normalization normalization_;
+  std::vector<float> table_;  // (256, C): the values of bytes
+};
+
+// Safe to use from several threads.
+class ImageReader {
+ public:
+  // `set` must outlive it.
+  ImageReader(const ImageSet& set, const Normalization& normalization);
+
+  // out: (H, W, C). `choose` gives the map for the image's stored size.
+  void fill(int64_t sample, const ChooseMap& choose, float* out) const;
+
+  // Fills a batch, a sample of `count` at a time, by the set's threads.
+  // body(i) is to fill place i.
+  void for_each(int64_t count, const std::function<void(int64_t)>& body) const;
+  // Tells the system which mapped images come next.
+  void will_need(std::span<const int64_t> samples) const;
+
+ private:
+  const ImageSet& set_;
+  PixelReader reader_;
+};
+
+// A JPEG file through a map, as bytes (out.H, out.W, 3), rounded to the
+// nearest.
+void read_jpeg_bytes(const fs::path& path,
+                     const ChooseMap& choose,
+                     const ImageSpec& out,
+                     uint8_t* pixels);
+
+// What evaluation sees of an image of H x W of this set.
+ImageMap evaluation_map(const ImageSet& set,
+                        int64_t sample,
+                        int64_t H,
+                        int64_t W);
+
+}  // namespace syncopate

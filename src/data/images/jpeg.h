@@ -1,0 +1,57 @@
+// JPEG files to RGB bytes, no larger than they are needed (libjpeg-turbo).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "data/images/sample_map.h"
+
+namespace syncopate {
+
+// The map for a stored image of H x W.
+using ChooseMap = std::function<ImageMap(int64_t H, int64_t W)>;
+
+// Grey images become RGB; CMYK and YCCK ones too, by Adobe's convention (a byte
+// is 255 minus the ink: R = C K / 255). An orientation in EXIF is not applied.
+// A decoder is one thread's at a time.
+class JpegDecoder {
+ public:
+  JpegDecoder();
+  ~JpegDecoder();
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+
+  // (H, W, 3), and the map for an image of that size. Valid until the next
+  // call.
+  struct Image {
+    const uint8_t* pixels;
+    int64_t H, W;
+    ImageMap map;
+  };
+  // Decodes at 1, 1/2, 1/4 or 1/8 of the size: the smallest that has a pixel
+  // for each one that the map reads. Errors: kInputMissing, or kBadInput
+  // "FILE: what" for anything but a whole JPEG.
+  Image decode(const fs::path& path, const ChooseMap& choose);
+
+ private:
+  struct Header {
+    int width = 0, height = 0;
+    bool is_cmyk = false;
+  };
+  Header read_header(std::string_view bytes, const fs::path& path);
+  void decode_pixels(std::string_view bytes,
+                     const fs::path& path,
+                     const Header& header,
+                     int width,
+                     int height);
+
+  void* handle_;                 // tjhandle
+  std::vector<uint8_t> pixels_;  // RGB
+  std::vector<uint8_t> inks_;    // CMYK
+};
+
+}  // namespace syncopate

@@ -1,0 +1,245 @@
+#include "data/images/prepare_images.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <span>
+
+#include "base/check.h"
+#include "base/hdf5_file.h"
+#include "base/text.h"
+#include "data/images/image_reader.h"
+#include "data/images/loader.h"
+#include "data/images/prepared_files.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int64_t kChannels = 3;
+constexpr int64_t kBlockBytes = 32 << 20;  // decoded between two writes
+
+// The folder that the work is done in, held against a second process; it goes
+// away unless it was renamed.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const fs::path& path) : files_(path) {
+    syncopate::create_directories(path);
+    lock_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ < 0) fail_errno(ExitCode::kCannotCreate, path, "open");
+    // File systems without locks are taken at their word.
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ::close(lock_);
+      fail(ExitCode::kCannotCreate, "{}: another process is writing it",
+           path.string());
+    }
+    remove_files();
+  }
+  ~WorkFolder() {
+    if (!is_committed_) {
+      remove_files();
+      std::error_code ignored;
+      fs::remove(files_.folder, ignored);
+    }
+    ::close(lock_);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+
+  const PreparedFiles& files() const { return files_; }
+  void commit(const fs::path& to) {
+    fsync_path(files_.folder);
+    rename_durably(files_.folder, to);
+    is_committed_ = true;
+  }
+
+ private:
+  void remove_files() {
+    std::error_code ignored;
+    for (const fs::path& path :
+         {files_.header, files_.pixels("train"), files_.pixels("test")})
+      fs::remove(path, ignored);
+  }
+
+  PreparedFiles files_;
+  int lock_ = -1;
+  bool is_committed_ = false;
+};
+
+// A new file, written from front to back.
+class OutputFile {
+ public:
+  explicit OutputFile(const fs::path& path)
+      : path_(path.string()),
+        fd_(::open(path.c_str(),
+                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                   0666)) {
+    if (fd_ < 0) fail_errno(ExitCode::kCannotCreate, path_, "create");
+  }
+  ~OutputFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) fail_errno(ExitCode::kIoError, path_, "write");
+      bytes.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+  void finish() {
+    if (::fsync(fd_) != 0) fail_errno(ExitCode::kIoError, path_, "fsync");
+    const int fd = fd_;
+    fd_ = -1;
+    if (::close(fd) != 0) fail_errno(ExitCode::kIoError, path_, "close");
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+struct Written {
+  std::string digests;        // of the blocks, one after the other
+  std::vector<int64_t> sums;  // (samples, channels, 2), as PixelSums
+};
+
+// Of an image's bytes and of their squares, by channel.
+void add_sums(std::span<const uint8_t> image, std::vector<int64_t>& sums) {
+  std::array<PixelSums, kChannels> channels{};
+  for (size_t i = 0; i < image.size(); ++i)
+    channels[i % kChannels] += {image[i], int64_t{image[i]} * image[i]};
+  for (const PixelSums& one : channels) {
+    sums.push_back(one.sum);
+    sums.push_back(one.squares);
+  }
+}
+
+int64_t images_a_block(const ImageSet& set) {
+  return std::max<int64_t>(1,
+                           kBlockBytes / (set.spec.H * set.spec.W * kChannels));
+}
+
+// `progress` is given the images done of this set.
+Written write_pixels(const ImageSet& set,
+                     const fs::path& path,
+                     const std::function<void(int64_t)>& progress) {
+  const auto& files = std::get<JpegFiles>(set.pixels);
+  const int64_t image_bytes = set.spec.H * set.spec.W * kChannels;
+  const int64_t block_images = images_a_block(set);
+  std::vector<uint8_t> block;
+  OutputFile output(path);
+  Written written;
+  for (int64_t first = 0; first < set.samples; first += block_images) {
+    const int64_t count = std::min(block_images, set.samples - first);
+    block.resize(static_cast<size_t>(count * image_bytes));
+    set.pool->run(count, [&](int64_t i) {
+      read_jpeg_bytes(
+          files.path(first + i),
+          [&](int64_t H, int64_t W) {
+            return evaluation_map(set, first + i, H, W);
+          },
+          set.spec, block.data() + i * image_bytes);
+    });
+    const std::string_view bytes(reinterpret_cast<const char*>(block.data()),
+                                 block.size());
+    output.write(bytes);
+    written.digests += digest_of(bytes);
+    for (int64_t i = 0; i < count; ++i)
+      add_sums(std::span(block).subspan(static_cast<size_t>(i * image_bytes),
+                                        static_cast<size_t>(image_bytes)),
+               written.sums);
+    progress(first + count);
+  }
+  output.finish();
+  return written;
+}
+
+void write_labels(Hdf5Writer& file,
+                  const std::string& name,
+                  const ImageSet& set,
+                  const std::string& digests) {
+  const std::vector<int64_t> rows = {set.samples};
+  file.write(name + "/labels", rows, std::span(set.labels));
+  const std::vector<int64_t> blocks = {std::ssize(digests) / kDigestLetters,
+                                       kDigestLetters};
+  file.write(name + "/digests", blocks,
+             std::span(reinterpret_cast<const uint8_t*>(digests.data()),
+                       digests.size()));
+  file.attribute(
+      name + "/digests", "description",
+      "XXH3-128 of each block_images images of " + name + ".images, as text");
+}
+
+void write_header(const fs::path& path,
+                  const Dataset& data,
+                  const Written& train,
+                  const Written& test) {
+  Hdf5Writer file(path, Seal::kDigest);
+  write_labels(file, "train", data.train, train.digests);
+  write_labels(file, "test", data.test, test.digests);
+  const std::vector<int64_t> shape = {data.train.samples, kChannels, 2};
+  file.write("train/sums", shape, std::span<const int64_t>(train.sums));
+  file.attribute("train/sums", "description",
+                 "sum of the bytes of an image of train.images and of their "
+                 "squares, by channel");
+  const std::string names = join(data.train.class_names, "\n");
+  const std::vector<int64_t> letters = {std::ssize(names)};
+  file.write(
+      "class_names", letters,
+      std::span(reinterpret_cast<const uint8_t*>(names.data()), names.size()));
+  file.attribute("class_names", "description", "UTF-8, one a line, by label");
+  file.attribute("/", "kind", PreparedFiles::kKind);
+  file.attribute("/", "version", PreparedFiles::kVersion);
+  file.attribute("/", "size", data.train.spec.H);
+  file.attribute("/", "block_images", images_a_block(data.train));
+  file.attribute("/", "description",
+                 "train.images and test.images hold RGB bytes (samples, size, "
+                 "size, 3)");
+  file.close();
+}
+
+fs::path without_slash(const fs::path& path) {
+  const fs::path normal = path.lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+}  // namespace
+
+Dataset prepare_images(const PrepareImages& wanted) {
+  if (wanted.size < 1 || wanted.size > PreparedFiles::kSizeLimit)
+    fail(ExitCode::kUsage, "--size={}: expected 1 to {}", wanted.size,
+         PreparedFiles::kSizeLimit);
+  const fs::path to = without_slash(wanted.to);
+  if (fs::exists(to))
+    fail(ExitCode::kCannotCreate, "{}: is there already", to.string());
+  DataOptions options;
+  options.kind = "image_folder";
+  options.path = wanted.from.string();
+  options.height = options.width = options.eval_resize = wanted.size;
+  options.decode_threads = wanted.threads;
+  Dataset data = load_dataset(options);
+
+  fs::path temporary = to;
+  temporary += ".tmp";
+  WorkFolder work(temporary);
+  const int64_t total = data.train.samples + data.test.samples;
+  const Written train =
+      write_pixels(data.train, work.files().pixels("train"),
+                   [&](int64_t done) { wanted.progress(done, total); });
+  const Written test = write_pixels(
+      data.test, work.files().pixels("test"),
+      [&](int64_t done) { wanted.progress(data.train.samples + done, total); });
+  write_header(work.files().header, data, train, test);
+  fsync_path(work.files().header);
+  work.commit(to);
+  return data;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,90 @@
+// Questions about texts, answered by a part of the text (SQuAD 1.1), and the
+// windows of tokens that a network is fed: a sample is a window.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/images/loader.h"
+
+namespace syncopate {
+
+struct Question {
+  std::string id;
+  std::string text;
+  int64_t context = 0;               // index into QuestionSet::contexts
+  std::vector<std::string> answers;  // every one of them is right
+};
+
+// [CLS] question [SEP] a window of the context [SEP]
+struct Window {
+  int64_t question = 0;     // index; windows of a question are neighbours
+  int64_t first_token = 0;  // of it in QuestionSet::tokens
+  int32_t length = 0;
+  int32_t context_at = 0;  // position of the first token of the context
+  // Positions of the answer's first and last token; 0, 0 where the window does
+  // not hold all of it.
+  int32_t answer_first = 0, answer_last = 0;
+};
+
+// The part of a context that a token stands for, in bytes.
+struct TextRange {
+  int32_t begin = 0, end = 0;
+};
+
+struct QuestionSet {
+  std::vector<std::string> contexts;
+  std::vector<Question> questions;
+  std::vector<Window> windows;
+  std::vector<int32_t> tokens;  // of all windows, end to end
+  // Of every token of a window: the range of the whole word that it is part
+  // of, since an answer is made of whole words; empty before context_at and for
+  // the last [SEP].
+  std::vector<TextRange> words;
+  // Of every token: whether this window is the one that shows the token with
+  // the most context on both sides (an answer may begin only there).
+  std::vector<bool> is_max_context;
+
+  int64_t samples() const { return std::ssize(windows); }
+  int64_t longest() const;       // tokens
+  double mean_length() const;    // tokens
+  int64_t memory_bytes() const;  // of all of the above
+  // Windows of one question as a range of samples.
+  std::span<const Window> windows_of(int64_t question) const;
+
+  std::vector<int64_t> first_window;  // (questions + 1)
+};
+
+struct QuestionData {
+  QuestionSet train, test;
+  int64_t vocabulary = 0;  // tokens, ids are below
+  // Training questions whose answer is not a part of their context where it
+  // should be: left out of `train`.
+  int64_t left_out = 0;
+  std::string source;  // "squad /path", for log and provenance
+  std::string digest;  // XXH3-128 of what the samples were made of, and how
+};
+
+enum class QuestionParts : uint8_t { kBoth, kTest };
+
+// Reads and tokenizes (squad), or makes (synthetic_squad); kTest leaves `train`
+// empty. Errors:
+// Error(kInputMissing), or Error(kBadInput) "FILE: where: what, expected".
+// `threads` share the work; the result does not depend on them.
+QuestionData load_questions(const DataOptions& options,
+                            int threads,
+                            QuestionParts parts = QuestionParts::kBoth);
+
+// A batch of windows on the host: `samples` are indices of windows.
+struct QuestionBatch {
+  std::vector<int32_t> labels, tokens, segments, positions, sequences, offsets;
+  int64_t max_length = 0;
+  void fill(const QuestionSet& set, std::span<const int64_t> samples);
+  Batch view() const;
+};
+
+}  // namespace syncopate

@@ -1,0 +1,293 @@
+#include "data/questions/squad.h"
+
+#include <utf8proc.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <memory>
+#include <unordered_set>
+
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+#include "data/strict_json.h"
+
+namespace syncopate {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kLimitBytes = INT32_MAX;  // positions in a text are 32 bits
+
+std::string unpack(const fs::path& path) {
+  errno = 0;
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(
+      gzopen(path.c_str(), "rb"), [](gzFile open) { return gzclose(open); });
+  if (!file) fail_errno(ExitCode::kIoError, path.string(), "cannot open");
+  std::string content;
+  for (;;) {
+    constexpr size_t kChunkBytes = 1 << 20;
+    const size_t before = content.size();
+    content.resize(before + kChunkBytes);
+    const int got =
+        gzread(file.get(), content.data() + before, unsigned{kChunkBytes});
+    content.resize(before + static_cast<size_t>(std::max(got, 0)));
+    int status = Z_OK;
+    const char* message = gzerror(file.get(), &status);
+    if (status != Z_OK)
+      fail(status == Z_ERRNO ? ExitCode::kIoError : ExitCode::kBadInput,
+           "{}: damaged or cut short behind {} unpacked bytes ({}), expected "
+           "gzip data",
+           path.string(), content.size(), message);
+    if (std::ssize(content) > kLimitBytes)
+      fail(ExitCode::kBadInput,
+           "{}: unpacks to more than {} bytes, expected "
+           "less",
+           path.string(), kLimitBytes);
+    if (got == 0) return content;
+  }
+}
+
+// Letters of UTF-8 begin with any byte but 10xxxxxx.
+bool begins_letter(char byte) {
+  return (byte & 0xC0) != 0x80;
+}
+
+// The byte where letter number `index` begins; empty if there is none.
+std::optional<int64_t> byte_of_letter(std::string_view text, int64_t index) {
+  if (index < 0) return std::nullopt;
+  int64_t letter = -1;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (begins_letter(text[i])) ++letter;
+    if (letter == index) return static_cast<int64_t>(i);
+  }
+  return std::nullopt;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string origin) : origin_(std::move(origin)) {}
+
+  SquadText read(const Json& root) {
+    const Json& articles = list(root, "data", "");
+    for (size_t a = 0; a < articles.size(); ++a) {
+      const std::string article = fmt::format("data[{}]", a);
+      const Json& paragraphs = list(articles[a], "paragraphs", article);
+      for (size_t p = 0; p < paragraphs.size(); ++p)
+        read_paragraph(paragraphs[p],
+                       fmt::format("{}.paragraphs[{}]", article, p));
+    }
+    if (text_.questions.empty())
+      refuse("", "no question in it, expected at least one");
+    return std::move(text_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& place, const std::string& what) {
+    fail(ExitCode::kBadInput, "{}: {}{}{}", origin_, place,
+         place.empty() ? "" : ": ", what);
+  }
+
+  const Json& member(const Json& parent,
+                     const char* name,
+                     Json::value_t type,
+                     const char* type_name,
+                     const std::string& place) {
+    if (!parent.is_object())
+      refuse(place, fmt::format("{}, expected an object with \"{}\"",
+                                parent.type_name(), name));
+    const auto found = parent.find(name);
+    if (found == parent.end())
+      refuse(place, fmt::format("no \"{}\", expected {}", name, type_name));
+    if (found->type() != type)
+      refuse(place, fmt::format("\"{}\" is {}, expected {}", name,
+                                found->type_name(), type_name));
+    return *found;
+  }
+  const Json& list(const Json& parent,
+                   const char* name,
+                   const std::string& place) {
+    return member(parent, name, Json::value_t::array, "a list", place);
+  }
+  const std::string& string(const Json& parent,
+                            const char* name,
+                            const std::string& place) {
+    return member(parent, name, Json::value_t::string, "a text", place)
+        .get_ref<const std::string&>();
+  }
+
+  void read_paragraph(const Json& paragraph, const std::string& place) {
+    text_.contexts.push_back(string(paragraph, "context", place));
+    const Json& questions = list(paragraph, "qas", place);
+    for (size_t q = 0; q < questions.size(); ++q)
+      read_question(questions[q], fmt::format("{}.qas[{}]", place, q));
+  }
+
+  void read_question(const Json& from, const std::string& place) {
+    Question question;
+    question.id = string(from, "id", place);
+    question.text = string(from, "question", place);
+    question.context = std::ssize(text_.contexts) - 1;
+    if (!ids_.insert(question.id).second)
+      refuse(place, fmt::format("id {} is another question's too, expected "
+                                "every id once",
+                                as_json(question.id)));
+    const Json& answers = list(from, "answers", place);
+    if (answers.empty())
+      refuse(place, "no answer, expected at least one as in SQuAD 1.1");
+    std::vector<std::optional<int64_t>> begins;
+    for (size_t a = 0; a < answers.size(); ++a) {
+      const std::string where = fmt::format("{}.answers[{}]", place, a);
+      question.answers.push_back(string(answers[a], "text", where));
+      begins.push_back(read_begin(answers[a], where));
+    }
+    text_.questions.push_back(std::move(question));
+    text_.answer_begins.push_back(std::move(begins));
+  }
+
+  std::optional<int64_t> read_begin(const Json& answer,
+                                    const std::string& place) {
+    const auto found = answer.find("answer_start");
+    if (found == answer.end())
+      refuse(place, "no \"answer_start\", expected a whole number");
+    if (!found->is_number_integer())
+      refuse(place, fmt::format("\"answer_start\" is {}, expected a whole "
+                                "number of letters",
+                                found->dump(-1, ' ', false,
+                                            Json::error_handler_t::replace)));
+    // Above INT64_MAX it would be read as negative: outside as well.
+    return byte_of_letter(text_.contexts.back(), found->get<int64_t>());
+  }
+
+  std::string origin_;
+  SquadText text_;
+  std::unordered_set<std::string> ids_;
+};
+
+}  // namespace
+
+SquadText parse_squad(const std::string& origin, std::string_view json) {
+  Json root;
+  try {
+    root = Json::parse(json.begin(), json.end());
+  } catch (const Json::parse_error& error) {
+    fail(ExitCode::kBadInput, "{}: not JSON at byte {}, expected a SQuAD file",
+         origin, error.byte);
+  } catch (const Json::exception& error) {
+    fail(ExitCode::kBadInput, "{}: {}, expected a SQuAD file", origin,
+         error.what());
+  }
+  SquadText text = Reader(origin).read(root);
+  text.digest = digest_of(json);
+  return text;
+}
+
+SquadText read_squad(const fs::path& folder, const std::string& name) {
+  const fs::path plain = folder / name;
+  fs::path packed = plain;
+  packed += ".gz";
+  if (fs::exists(plain))
+    return parse_squad(plain.string(), read_file(plain, kLimitBytes));
+  if (fs::exists(packed)) return parse_squad(packed.string(), unpack(packed));
+  fail(ExitCode::kInputMissing, "{}: not found, nor with .gz", plain.string());
+}
+
+// --- where an answer stands
+// ---------------------------------------------------
+
+std::vector<TextRange> squad_words(std::string_view context) {
+  constexpr std::string_view kNarrowSpace = "\u202F";
+  CHECK(std::ssize(context) <= kLimitBytes);
+  std::vector<TextRange> words;
+  bool in_word = false;
+  for (size_t at = 0; at < context.size();) {
+    const char c = context[at];
+    const bool is_narrow = context.substr(at).starts_with(kNarrowSpace);
+    const bool is_space =
+        c == ' ' || c == '\t' || c == '\r' || c == '\n' || is_narrow;
+    const auto begin = static_cast<int32_t>(at);
+    at += is_narrow ? kNarrowSpace.size() : 1;
+    if (!is_space) {
+      if (!in_word) words.push_back({begin, begin});
+      words.back().end = static_cast<int32_t>(at);
+    }
+    in_word = !is_space;
+  }
+  return words;
+}
+
+namespace {
+
+// What str.split() of Python takes for white space.
+bool is_python_space(int32_t c) {
+  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 ||
+         (c >= 128 && utf8proc_category(c) >= UTF8PROC_CATEGORY_ZS &&
+          utf8proc_category(c) <= UTF8PROC_CATEGORY_ZP);
+}
+
+// Words with one space between.
+std::string with_single_spaces(std::string_view text) {
+  std::string result;
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  bool is_pending = false;
+  for (size_t at = 0; at < text.size();) {
+    utf8proc_int32_t code = 0;
+    const auto length = std::max<utf8proc_ssize_t>(
+        1, utf8proc_iterate(bytes + at,
+                            static_cast<utf8proc_ssize_t>(text.size() - at),
+                            &code));
+    if (is_python_space(code)) {
+      is_pending = !result.empty();
+    } else {
+      if (is_pending) result += ' ';
+      is_pending = false;
+      result += text.substr(at, static_cast<size_t>(length));
+    }
+    at += static_cast<size_t>(length);
+  }
+  return result;
+}
+
+// The word that holds byte `at`, or the one before it where that is a space;
+// -1 before the first.
+int64_t word_at(const std::vector<TextRange>& words, int64_t at) {
+  const auto behind = std::upper_bound(
+      words.begin(), words.end(), at,
+      [](int64_t byte, const TextRange& word) { return byte < word.begin; });
+  return behind - words.begin() - 1;
+}
+
+}  // namespace
+
+std::optional<WordRange> find_answer(std::string_view context,
+                                     const std::vector<TextRange>& words,
+                                     std::optional<int64_t> begin,
+                                     std::string_view answer) {
+  if (!begin || answer.empty()) return std::nullopt;
+  // As many letters as the answer has, whatever they are.
+  auto letters = std::count_if(answer.begin(), answer.end(), begins_letter);
+  auto last = static_cast<size_t>(*begin);
+  for (size_t i = last; i < context.size() && letters > 0; ++i) {
+    if (!begins_letter(context[i])) continue;
+    last = i;
+    --letters;
+  }
+  const WordRange range = {word_at(words, *begin),
+                           word_at(words, static_cast<int64_t>(last))};
+  if (range.first < 0) return std::nullopt;
+  std::string found;
+  for (int64_t i = range.first; i <= range.last; ++i) {
+    const TextRange word = words[static_cast<size_t>(i)];
+    if (!found.empty()) found += ' ';
+    found += context.substr(static_cast<size_t>(word.begin),
+                            static_cast<size_t>(word.end - word.begin));
+  }
+  if (found.find(with_single_spaces(answer)) == std::string::npos)
+    return std::nullopt;
+  return range;
+}
+
+}  // namespace syncopate
