@@ -1,109 +1,23 @@
 #include "data/images/prepare_images.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <span>
 
 #include "base/check.h"
 #include "base/hdf5_file.h"
 #include "base/text.h"
+#include "data/images/dataset.h"
 #include "data/images/image_reader.h"
-#include "data/images/loader.h"
 #include "data/images/prepared_files.h"
+#include "data/options.h"
+#include "data/work_folder.h"
 
 namespace syncopate {
 namespace {
 
 constexpr int64_t kChannels = 3;
 constexpr int64_t kBlockBytes = 32 << 20;  // decoded between two writes
-
-// The folder that the work is done in, held against a second process; it goes
-// away unless it was renamed.
-class WorkFolder {
- public:
-  explicit WorkFolder(const fs::path& path) : files_(path) {
-    syncopate::create_directories(path);
-    lock_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock_ < 0) fail_errno(ExitCode::kCannotCreate, path, "open");
-    // File systems without locks are taken at their word.
-    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      ::close(lock_);
-      fail(ExitCode::kCannotCreate, "{}: another process is writing it",
-           path.string());
-    }
-    remove_files();
-  }
-  ~WorkFolder() {
-    if (!is_committed_) {
-      remove_files();
-      std::error_code ignored;
-      fs::remove(files_.folder, ignored);
-    }
-    ::close(lock_);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-
-  const PreparedFiles& files() const { return files_; }
-  void commit(const fs::path& to) {
-    fsync_path(files_.folder);
-    rename_durably(files_.folder, to);
-    is_committed_ = true;
-  }
-
- private:
-  void remove_files() {
-    std::error_code ignored;
-    for (const fs::path& path :
-         {files_.header, files_.pixels("train"), files_.pixels("test")})
-      fs::remove(path, ignored);
-  }
-
-  PreparedFiles files_;
-  int lock_ = -1;
-  bool is_committed_ = false;
-};
-
-// A new file, written from front to back.
-class OutputFile {
- public:
-  explicit OutputFile(const fs::path& path)
-      : path_(path.string()),
-        fd_(::open(path.c_str(),
-                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                   0666)) {
-    if (fd_ < 0) fail_errno(ExitCode::kCannotCreate, path_, "create");
-  }
-  ~OutputFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  void write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail_errno(ExitCode::kIoError, path_, "write");
-      bytes.remove_prefix(static_cast<size_t>(written));
-    }
-  }
-  void finish() {
-    if (::fsync(fd_) != 0) fail_errno(ExitCode::kIoError, path_, "fsync");
-    const int fd = fd_;
-    fd_ = -1;
-    if (::close(fd) != 0) fail_errno(ExitCode::kIoError, path_, "close");
-  }
-
- private:
-  std::string path_;
-  int fd_;
-};
 
 struct Written {
   std::string digests;        // of the blocks, one after the other
@@ -205,20 +119,14 @@ void write_header(const fs::path& path,
   file.close();
 }
 
-fs::path without_slash(const fs::path& path) {
-  const fs::path normal = path.lexically_normal();
-  return normal.has_filename() ? normal : normal.parent_path();
-}
-
 }  // namespace
 
 Dataset prepare_images(const PrepareImages& wanted) {
   if (wanted.size < 1 || wanted.size > PreparedFiles::kSizeLimit)
     fail(ExitCode::kUsage, "--size={}: expected 1 to {}", wanted.size,
          PreparedFiles::kSizeLimit);
-  const fs::path to = without_slash(wanted.to);
-  if (fs::exists(to))
-    fail(ExitCode::kCannotCreate, "{}: is there already", to.string());
+  WorkFolder work(wanted.to, PreparedFiles::kNames);
+  const PreparedFiles files(work.path());
   DataOptions options;
   options.kind = "image_folder";
   options.path = wanted.from.string();
@@ -226,19 +134,16 @@ Dataset prepare_images(const PrepareImages& wanted) {
   options.decode_threads = wanted.threads;
   Dataset data = load_dataset(options);
 
-  fs::path temporary = to;
-  temporary += ".tmp";
-  WorkFolder work(temporary);
   const int64_t total = data.train.samples + data.test.samples;
   const Written train =
-      write_pixels(data.train, work.files().pixels("train"),
+      write_pixels(data.train, files.pixels("train"),
                    [&](int64_t done) { wanted.progress(done, total); });
   const Written test = write_pixels(
-      data.test, work.files().pixels("test"),
+      data.test, files.pixels("test"),
       [&](int64_t done) { wanted.progress(data.train.samples + done, total); });
-  write_header(work.files().header, data, train, test);
-  fsync_path(work.files().header);
-  work.commit(to);
+  write_header(files.header, data, train, test);
+  fsync_path(files.header);
+  work.commit();
   return data;
 }
 

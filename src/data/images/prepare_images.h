@@ -11,7 +11,7 @@ namespace syncopate {
 
 struct PrepareImages {
   fs::path from;       // an image_folder
-  fs::path to;         // must not be there
+  fs::path to;         // must not exist, or be an empty folder
   int64_t size = 256;  // of a side, in pixels
   int threads = 1;
   std::function<void(int64_t done, int64_t total)> progress;
