@@ -54,6 +54,11 @@ struct Batch {
   ConstTensor rows =
       {};  // (N, F) i32: of the tables, field f behind field f - 1
 
+  // The address of the input that recorded work reads. Batches of questions are
+  // never recorded: their shapes change.
+  const void* recorded_input() const {
+    return images.data != nullptr ? images.data : rows.data;
+  }
   // All of them, for copying a batch as a whole.
   std::array<ConstTensor*, 8> tensors() {
     return {&labels,    &images,    &tokens,  &segments,

@@ -69,12 +69,10 @@ StepKey key_of(const Context& context,
   const auto address = [](const void* memory) {
     return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(memory));
   };
-  const ConstTensor& input =
-      batch.images.data != nullptr ? batch.images : batch.rows;
   return {address(replica.parameters.data()),
           address(replica.gradients.data()),
           address(replica.buffers.data()),
-          address(input.data),
+          address(batch.recorded_input()),
           address(batch.labels.data),
           static_cast<uint64_t>(batch.samples),
           std::bit_cast<uint64_t>(settings.loss_samples),
