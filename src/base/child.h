@@ -1,5 +1,5 @@
-// Runs another program beside this process, collects its answer, and kills it
-// if it does not answer in time.
+// Runs another program as a child process, collects its answer, and kills it if
+// it does not answer in time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// Threads that run beside the worker.
+// Helper threads of a worker.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -52,8 +52,8 @@ Bytes bytes_span(std::span<T> values) {
 struct RequestState;
 using Request = std::shared_ptr<RequestState>;
 
-// A function that runs beside the worker. Endpoint::join rethrows its
-// exception, if any.
+// A function that runs concurrently with the worker. Endpoint::join rethrows
+// its exception, if any.
 struct TaskState;
 using Task = std::shared_ptr<TaskState>;
 
@@ -105,16 +105,16 @@ class Endpoint {
   virtual void advance(Time seconds) = 0;
 
   // inproc: sets this worker's virtual clock, possibly backwards, at a boundary
-  // where it has nothing in flight. MPI: does nothing.
+  // at which it has nothing in flight. MPI: does nothing.
   virtual void set_clock(Time now) = 0;
 
   // Lets others run; returns when it is this worker's turn again.
   virtual void yield() = 0;
 
-  // Runs `body` beside the worker with an endpoint of its own (same rank).
-  // Tasks of one worker run one at a time between their waits, in the order
-  // they were started. Under MPI, `body` runs on the communication thread and
-  // may block only in calls of its endpoint.
+  // Runs `body` concurrently with the worker, with its own endpoint (same
+  // rank). Tasks of one worker run one at a time between their waits, in the
+  // order they were started. Under MPI, `body` runs on the communication thread
+  // and may block only in calls of its endpoint.
   virtual Task start(std::string name, std::function<void(Endpoint&)> body) = 0;
   // Does the same for a service that answers other workers for as long as they
   // ask. If it fails, its worker fails at its next wait.

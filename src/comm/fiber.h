@@ -52,7 +52,7 @@ class Fiber {
   void resume();  // runs until it suspends or ends
   bool ended() const;
 
-  // Returns control to whoever resumed the running fiber.
+  // Returns control to the resumer of the running fiber.
   static void suspend();
   static Fiber* current();  // null outside fibers
 

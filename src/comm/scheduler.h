@@ -2,7 +2,7 @@
 // by rank, then by the order in which they were started. Nothing else
 // influences the order, so a run repeats exactly.
 //
-// A strand (a worker, or a task beside one) runs without interruption until it
+// A strand (a worker or one of its tasks) runs without interruption until it
 // waits. While it runs, no other strand's clock is behind its own: whatever is
 // sent later arrives no earlier than now.
 // SPDX-License-Identifier: Apache-2.0

@@ -1,5 +1,5 @@
-// Shared by all kinds of messages: the tensors of a table as segments, and
-// words that hold floats.
+// Common parts of all messages: the tensors of a table as segments, and words
+// that hold floats.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -37,7 +37,7 @@ class Adam final : public Optimizer {
 
  private:
   // Counts a step and calls `act(first, count, m, v, params)` for each stretch
-  // that is treated alike.
+  // with the same treatment.
   template <typename Act>
   void step(int64_t offset,
             int64_t elems,

@@ -1,5 +1,5 @@
-// Stretches of a model's range that an optimizer treats alike: the same weight
-// decay, with embedding tables separate.
+// Stretches of a model's range that an optimizer treats the same way: equal
+// weight decay, with embedding tables separate.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

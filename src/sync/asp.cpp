@@ -55,8 +55,8 @@ void Asp::enter() {
   mine.optimizer.reset();
 }
 
-// In virtual time workers begin at clocks of their own: nobody proceeds before
-// all services are ready for the first.
+// In virtual time each worker begins at its own clock: none proceeds before all
+// services are ready for the first.
 void Asp::begin(const Segment& segment) {
   CHECK(!is_open_);
   order_.check_boundary(segment);

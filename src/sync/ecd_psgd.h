@@ -7,8 +7,9 @@
 //   xhat_j <- (1 - 2/t) xhat_j + (2/t) q_j      of sparse q_j: where it has
 //   x_i    <- x_new                             coordinates
 //
-// xhat_j, a worker's estimate of each neighbour and everybody's of itself,
-// starts as x_0. Sending the q_j overlaps with the next step's computation.
+// xhat_j, a worker's estimate of each neighbour and everyone's estimate of the
+// worker itself, starts as x_0. Sending the q_j overlaps with the next step's
+// computation.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

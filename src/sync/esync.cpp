@@ -18,7 +18,7 @@ constexpr Tag kToServer = tags::kStateServer;
 constexpr Tag kAnswer = tags::kStateServer + 1;
 constexpr Tag kCount = tags::kStateServer + 2;
 
-// Step times vary under MPI, and a late step makes everybody wait, whereas
+// Step times vary under MPI, and a late step delays every worker, whereas
 // omitting one costs its worker at most a step.
 constexpr double kMeasuredEpsilon = 0.1;
 

@@ -19,7 +19,7 @@ namespace {
 // all begin before any can end.
 constexpr size_t kAtOnce = 4;
 
-// Runs tasks beside the worker; ranges on a GPU go through a mirror.
+// Runs tasks concurrently with the worker; ranges on a GPU go through a mirror.
 class HostReducer final : public Reducer {
  public:
   explicit HostReducer(const SchemeParts& parts)

@@ -58,7 +58,7 @@ struct SyncTimes {
   double exposed_s = 0;     // blocked on communication
   double overlapped_s = 0;  // communication that overlapped computation
   double wait_s = 0;        // of which waiting for peers; NaN: unknown
-  double device_s = 0;      // waiting for the own device's gradients
+  double device_s = 0;      // waiting for its own device's gradients
   void add(const SyncTimes& other);
 };
 
@@ -151,7 +151,7 @@ class Scheme {
   // Receives the results of an evaluation at this boundary, the same on every
   // worker: loss (lower is better) and metric (higher is better).
   virtual void evaluated(double /*loss*/, double /*metric*/) {}
-  // The worker's clock stands where its last step ended.
+  // Here the worker's clock is at the end of its last step.
   virtual void visit_state(StateVisitor& visitor) = 0;
   virtual int64_t steps_done() const = 0;  // of this worker
   // As in Pace: steps until a requested stop takes effect.

@@ -1,5 +1,5 @@
-// ESync's state server: knows everybody's step time and decides whether another
-// local step still fits before the slowest worker is done.
+// ESync's state server: knows every worker's step time and decides whether
+// another local step still fits before the slowest worker is done.
 //
 //   QUERY(r, k, c):   k_r = k, c_r = c, te_r = now
 //                     k == 0: no;  s = the first with the largest c
@@ -30,7 +30,7 @@ class StateServer {
  public:
   StateServer(int workers, double epsilon_s, double epsilon_steps);
 
-  // After a boundary: nobody has begun a round. Keeps step times.
+  // After a boundary: no worker has begun a round. Keeps step times.
   void begin();
   bool query(int rank, int64_t local_steps, double step_s, Time now);
   void reset(int rank, int64_t round, Time now);

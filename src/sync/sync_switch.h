@@ -86,8 +86,8 @@ class SyncSwitch final : public Scheme {
   bool is_change_due() const;
   Time change(int64_t done);  // returns the first worker's clock
   void enter_next_phase();
-  // Returns the worker_steps done. `unsaid_s`: of this worker's last step, as
-  // seen_step_s, if nobody was told of it.
+  // Returns the worker_steps done. `unsaid_s` is this worker's last step time
+  // as in seen_step_s, if it has not been announced yet.
   int64_t come_to_rest(double unsaid_s);
   void fill_removed();
   void judge(std::span<const double> step_seconds);

@@ -56,7 +56,7 @@ class Activity {
   // instead, starting afresh at the beginning and after the end. Use AtStorage.
   void storage_begins();
   void storage_ends();
-  // Notes that a message came or left, or a task beside the worker ended.
+  // Notes that a message came or left, or one of the worker's tasks ended.
   void message_moved();
 
   Now now() const;

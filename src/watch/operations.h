@@ -1,6 +1,6 @@
-// The last operations of this process, for the report of a hang: what it sent,
-// received and ran beside the worker. Written by worker threads, read at any
-// moment. Lock-free.
+// The last operations of this process, for the report of a hang: messages that
+// it sent and received, and tasks that it ran. Written by worker threads, read
+// at any moment. Lock-free.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

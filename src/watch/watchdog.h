@@ -1,7 +1,7 @@
-// The watchdog of a rank: a thread beside MPI that listens to its neighbours in
-// the ring, detects ranks that died, stopped or hang, and ends the process with
-// code 71 after one rank has reported it in one line. It never calls MPI, holds
-// no lock that a worker takes, and ends by _exit regardless of what workers do.
+// The watchdog of a rank: a thread that listens to its neighbours in the ring,
+// detects ranks that died, stopped or hang, and ends the process with code 71
+// after one rank has reported it in one line. It never calls MPI, holds no lock
+// that a worker takes, and ends by _exit regardless of what workers do.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// A worker of an in-process world, or a task beside it.
+// The endpoint of a worker, or of one of its tasks, in an in-process world.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,5 @@
-// A worker of an MPI world (on its own thread), or a task beside it (a fiber of
-// the communication thread).
+// The endpoint of a worker of an MPI world (on its own thread), or of one of
+// its tasks (a fiber of the communication thread).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -241,7 +241,7 @@ void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
 
 namespace {
 
-// Where the sign of the activation is read from: nowhere, y or x.
+// The tensor that tells where the activation was positive: none needed, y or x.
 enum class Mask : uint8_t { kNone, kOutput, kInput };
 
 // The gradient before the activation,

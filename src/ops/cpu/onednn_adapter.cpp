@@ -18,17 +18,17 @@ dnnl::primitive_attr user_scratchpad() {
   return attributes;
 }
 
-// Where oneDNN (2.6) gets no memory for the code that it generates, it reads
-// through a null pointer: there has to be some before it is asked.
+// oneDNN 2.6 dereferences a null pointer if it gets no memory for generated
+// code, so this checks beforehand that there is some.
 void expect_memory_for_code() {
-  constexpr size_t kBytes = size_t{16} << 20;  // several times what one takes
+  constexpr size_t kBytes = size_t{16} << 20;  // several times one primitive's
   void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   munmap(memory, kBytes);
 }
 
-constexpr bool kAllowEmpty = true;  // no implementation: empty, not a throw
+constexpr bool kAllowEmpty = true;  // no implementation: empty, no throw
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -105,9 +105,9 @@ BackwardWeights::primitive_desc backward_weights_desc(
 
 #endif
 
-// The library asks for a forward description beside a backward one. Any that
-// exists will do: the direct algorithm, with filters of the type of x (their
-// gradient may be wider) and formats of the library's choice.
+// The library requires a forward description for a backward one. Any valid one
+// will do: the direct algorithm, filters of the type of x (their gradient may
+// be wider) and formats of the library's choice.
 Forward::primitive_desc hint_for(const dnnl::engine& engine,
                                  const ConvDescription& c,
                                  dnnl::memory::data_type type) {
