@@ -1,4 +1,4 @@
-// Element-wise activations as ops of their own.
+// Element-wise activations that are not fused into another op.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

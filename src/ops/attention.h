@@ -18,9 +18,10 @@ inline constexpr int64_t kMostHeadColumnsOnGpu = 128;
 // H = heads * D. Head a of a token occupies columns a * D to (a + 1) * D of
 // each of the three parts. Dropout draws element (query position, key position)
 // of head a of sequence n from Philox (seed ^ salt, kDropout, first_sample + n,
-// (a * max_position + query) * max_position + key) with max_position = 65536;
-// what a block of draws (base/rng.h) is numbered beyond 2^32 is the sequence's
-// second number. On a GPU D is at most kMostHeadColumnsOnGpu.
+// (a * max_position + query) * max_position + key) with max_position = 65536.
+// Draws come in blocks (base/rng.h); the part of a block's number above 2^32
+// goes into the second number of the sequence of draws. On a GPU D is at most
+// kMostHeadColumnsOnGpu.
 struct AttentionForwardArgs {
   Tensor out;       // (T, H) fp32 or bf16
   Tensor lse;       // (T, heads) fp32: log sum exp of S

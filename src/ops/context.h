@@ -1,5 +1,5 @@
-// What every op needs besides its tensors: device, stream and scratch memory.
-// Always passed, never global.
+// Everything an op needs besides its tensors: device, stream and scratch
+// memory. Always passed explicitly, never global.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

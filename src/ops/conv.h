@@ -40,9 +40,9 @@ void conv_backward_weights(Context& context,
                            const ConvSize& size);
 
 // Returns the preferred layout of activations of C channels between a network's
-// convolutions on this device: NCHW16C on a CPU with AVX-512 if C is a multiple
-// of 16 (Winograd exists only there), otherwise NHWC. In bf16, also NHWC if the
-// CPU multiplies tiles (those convolutions exist only for NHWC).
+// convolutions on this device: NHWC, or NCHW16C on a CPU with AVX-512 if C is a
+// multiple of 16 (Winograd exists only for that). bf16 stays NHWC on a CPU with
+// AMX tiles, whose convolutions exist only for NHWC.
 Layout preferred_layout(const Device& device, DType dtype, int64_t C);
 
 }  // namespace syncopate

@@ -8,7 +8,7 @@
 
 namespace syncopate {
 
-// y = x + z, all of one activation dtype; y may alias either.
+// y = x + z, all of the same activation dtype; y may alias either input.
 void add(Context& context, Tensor y, ConstTensor x, ConstTensor z);
 
 // Copies values to another layout or dtype (fp32, bf16). Must not alias.

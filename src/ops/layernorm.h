@@ -7,21 +7,23 @@
 
 namespace syncopate {
 
-// z = dropout(x) + residual
-// y = gamma * (z - mean(z)) * rstd + beta, rstd = 1 / sqrt(var(z) + epsilon)
-// by row, with the biased variance (Ba et al. 2016).
+//   z = dropout(x) + residual
+//   y = gamma * (z - mean(z)) * rstd + beta
+//   rstd = 1 / sqrt(var(z) + epsilon)
+//
+// per row, with the biased variance (Ba et al. 2016).
 struct LayerNormForwardArgs {
-  Tensor y;                   // (T, H) fp32 or bf16; must not alias z or x
-  Tensor z = {};              // (T, H) alike; may alias x; data null where
-                              // backward does not follow
-  Tensor mean;                // (T) fp32
-  Tensor rstd;                // (T) fp32
-  ConstTensor x;              // (T, H)
+  Tensor y;       // (T, H) fp32 or bf16; must not alias z or x
+  Tensor z = {};  // (T, H), dtype of y; may alias x; data null if backward does
+                  // not follow
+  Tensor mean;    // (T) fp32
+  Tensor rstd;    // (T) fp32
+  ConstTensor x;  // (T, H)
   ConstTensor residual = {};  // (T, H), or data null
   ConstTensor gamma;          // (H) fp32
   ConstTensor beta;           // (H) fp32
   float epsilon;              // added to the variance
-  Sequences sequences = {};   // read where something is dropped
+  Sequences sequences = {};   // read only if something is dropped
   TokenDropout dropout = {};
 };
 void layernorm_forward(Context& context, const LayerNormForwardArgs& args);

@@ -16,12 +16,14 @@ struct ClassificationSums {
   int64_t samples = 0;
 };
 
-// loss_n = log sum_k exp(logit[n,k]) - logit[n,label_n]
-// dlogits[n,k] = scale * (softmax[n,k] - [k == label_n])
-// Pass scale = 1 / (samples whose mean is the objective). dlogits may alias
-// logits; data null: no gradient. Labels are in [0, K): checked on the CPU; on
-// a GPU a label outside gives a NaN loss. `sums` is in the context's memory and
-// is assigned, without waiting for the device.
+//   loss_n = log sum_k exp(logit[n,k]) - logit[n,label_n]
+//   dlogits[n,k] = scale * (softmax[n,k] - [k == label_n])
+//
+// Pass scale = 1 / (number of samples in the mean that is the objective).
+// dlogits may alias logits; null data means that no gradient is needed. Labels
+// are in [0, K): the CPU checks them; on a GPU an invalid label gives a NaN
+// loss. `sums` is in the context's memory and is assigned, without waiting for
+// the device.
 void softmax_cross_entropy(Context& context,
                            ClassificationSums* sums,
                            Tensor dlogits,      // (N, K) fp32
@@ -29,10 +31,13 @@ void softmax_cross_entropy(Context& context,
                            ConstTensor labels,  // (N) i32
                            float scale);
 
-// Log loss of a click, z = logit:
+// Log loss of a click, with z = logit:
+//
 //   loss_n = log(1 + exp(-|z|)) + max(z, 0) - z label
 //   dlogits[n] = scale * (1 / (1 + exp(-z)) - label)
-// Correct if (z > 0) == (label == 1). Aliasing, `sums`, bad labels: as above.
+//
+// A sample counts as correct if (z > 0) == (label == 1). Aliasing, `sums` and
+// invalid labels are as above.
 void binary_cross_entropy(Context& context,
                           ClassificationSums* sums,
                           Tensor dlogits,      // (N, 1) fp32, or data null
@@ -40,10 +45,11 @@ void binary_cross_entropy(Context& context,
                           ConstTensor labels,  // (N) i32, 0 or 1
                           float scale);
 
-// First and last token of an answer, each by softmax over the tokens of its
-// sequence: loss_n = mean of the two cross-entropies. Correct if both labels
-// have the highest logit (ties go to the first). labels[n, .] are positions in
-// sequence n. samples = N. Aliasing, `sums`, bad labels: as above.
+// Cross-entropy of an answer's first and last token, each with a softmax over
+// the tokens of its sequence: loss_n = mean of the two. A sample counts as
+// correct if both labels have the highest logit (ties go to the first).
+// labels[n, .] are positions in sequence n. samples = N. Aliasing, `sums` and
+// invalid labels are as above.
 void span_cross_entropy(Context& context,
                         ClassificationSums* sums,
                         Tensor dlogits,      // (T, 2) fp32, or data null

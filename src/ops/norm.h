@@ -2,11 +2,10 @@
 //
 //   y = act(gamma * (x - mean) * rstd + beta [+ z])     act = ReLU or identity
 //
-// over N, H, W for each channel; Ioffe & Szegedy 2015. Statistics are computed
-// over N, H, W for each channel; Ioffe & Szegedy 2015. Statistics are computed
-// in fp32 in a fixed order, so equal thread counts give equal bits.
-// Activations: fp32 or bf16, any layout, the same for all of a call. (N, C)
-// tensors count as H = W = 1.
+// per channel over N, H, W; Ioffe & Szegedy 2015. Statistics are computed in
+// fp32 in a fixed order, so equal thread counts give equal bits. Activations
+// are fp32 or bf16 in any layout, the same throughout a call. (N, C) tensors
+// count as H = W = 1.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

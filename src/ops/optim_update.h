@@ -28,8 +28,8 @@ void sgd_update(Context& context,
                 std::span<const float> gradient,
                 const SgdParams& params);
 
-// Does the same without the step: direction = what the rate is multiplied with
-// above (params.rate is unused); m is updated, x is not. direction may alias
+// Does the same without the step: direction = the factor of the rate above
+// (params.rate is unused); m is updated, x is not. direction may alias
 // gradient.
 void sgd_direction(Context& context,
                    std::span<float> direction,

@@ -14,9 +14,9 @@
 
 namespace syncopate {
 
-// Words for `elems` values of `bits` each: a group of 32 elements takes exactly
-// `bits` words, and element i of a group has the bits [i * bits, (i + 1) *
-// bits), lowest first.
+// Returns the number of words for `elems` values of `bits` each. A group of 32
+// elements takes exactly `bits` words; element i of a group takes bits
+// [i * bits, (i + 1) * bits), lowest first.
 constexpr int64_t packed_words(int64_t elems, int64_t bits) {
   return (elems + 31) / 32 * bits;
 }

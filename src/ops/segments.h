@@ -35,7 +35,7 @@ class Segments {
     int32_t segment;
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
-  // First chunk of each tensor, followed by their number.
+  // The first chunk of each tensor, followed by the number of chunks.
   const std::vector<int64_t>& first_chunks() const { return first_chunks_; }
 
   // Copies in the context's memory, for kernels.

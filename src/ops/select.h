@@ -15,9 +15,9 @@
 
 namespace syncopate {
 
-// Returns how many elements of a tensor are kept: max(1, int(elems * (1 -
-// dropped))) in double precision, as CHOCO-SGD counts (1 - 0.9 keeps 99 of
-// 1000).
+// Returns how many elements of a tensor are kept:
+// max(1, int(elems * (1 - dropped))) in double precision, as CHOCO-SGD counts
+// (dropping 0.9 keeps 99 of 1000).
 int64_t kept_of(int64_t elems, double dropped);
 std::vector<int64_t> kept_elems(const Segments& segments, double dropped);
 
