@@ -9,7 +9,7 @@ namespace {
 // for them.
 constexpr int64_t kMaxPosition = 65536;
 
-// `wide` (T, 3 H), `narrow` (T, H), the rest as in `args`.
+// Checks `wide` (T, 3 H), `narrow` (T, H), and the rest as in `args`.
 template <typename Args>
 void check_shapes(const ConstTensor& wide,
                   const ConstTensor& narrow,

@@ -83,7 +83,7 @@ double dot_columns(Context& context,
   parallel_for(context, chunks, rows, [&](int64_t chunk) {
     const int64_t begin = chunk * kChunkRows;
     const int64_t end = std::min(rows, begin + kChunkRows);
-    constexpr int kSums = 16;  // independent sums, for vectorization
+    constexpr int kSums = 16;  // independent sums, for vectorisation
     double sums[kSums] = {};
     int64_t row = begin;
     for (; row + kSums <= end; row += kSums)

@@ -63,7 +63,7 @@ const Token* sort_tokens(Token* tokens, Token* other, int64_t n, int64_t V) {
   return tokens;
 }
 
-constexpr int64_t kColumns = 128;  // per task: sums stay in registers
+constexpr int64_t kColumns = 128;  // per task: the sums stay in registers
 
 // Adds columns [first, last) of the rows of dy that belong to sorted tokens
 // [begin, end): first sums per id, then adds to the table.

@@ -162,8 +162,8 @@ void layernorm_forward(Context& context, const LayerNormForwardArgs& args) {
 void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
   const int64_t rows = args.dy.shape[0], H = args.dy.shape[1];
   const TokenDraws draws(args.sequences, args.dropout, H);
-  // Each chunk of rows has sums of its own; so many that every core has work,
-  // so few that the sums are little beside the rows.
+  // Each chunk of rows has its own sums: enough chunks to occupy every core,
+  // few enough that the sums are small compared with the rows.
   constexpr int64_t kMaxChunks = 256, kMinRows = 16;
   const int64_t chunk_rows = std::max(kMinRows, ceil_div(rows, kMaxChunks));
   const int64_t chunks = ceil_div(rows, chunk_rows);

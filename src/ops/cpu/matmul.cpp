@@ -31,7 +31,7 @@ void gemm(Context& context,
 }
 
 // Measured with oneDNN 2.6 on Zen 5. In fp32 the blocked form pays off if there
-// are many rows to amortize its copy of w, unless w is so large that the plain
+// are many rows to amortise its copy of w, unless w is so large that the plain
 // form is as fast. bf16 has no plain form.
 bool is_worth_blocks(DType dtype, int64_t N, int64_t D, int64_t K) {
   constexpr int64_t kManyRows = 1024, kWide = 16, kLargeMatrix = 1 << 19;

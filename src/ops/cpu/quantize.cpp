@@ -12,7 +12,7 @@
 namespace syncopate::cpu {
 namespace {
 
-// Loops over the 32 elements of a group are scalar code that GCC vectorizes.
+// Loops over the 32 elements of a group are scalar code that GCC vectorises.
 constexpr int kGroup = 32;  // elements; their bits fill whole words
 constexpr uint32_t kSignBit = 0x80000000;
 

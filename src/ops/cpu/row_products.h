@@ -10,7 +10,7 @@ namespace syncopate::cpu {
 
 enum class MatrixForm : uint8_t { kInnerByColumns, kColumnsByInner };
 
-// Computes y (N, columns) = x (N, inner) w [+ bias], N > 0.
+// Describes the product y (N, columns) = x (N, inner) w [+ bias], N > 0.
 struct RowProduct {
   DType dtype;  // of x and y
   int64_t inner, columns;
