@@ -418,8 +418,7 @@ void batchnorm_backward(Context& context, const BatchNormBackwardArgs& args) {
                      dim3(kNormThreads), kCombineBytes, context.stream(),
                      args.dgamma.f32(), args.dbeta.f32(), slopes, partials,
                      args.rstd.f32(), chunks);
-              // With dz, g is read from there: one tensor less than dy and
-              // y.
+              // With dz, reads g from there: one tensor instead of dy and y.
               const bool masks = has_relu && args.dz.data == nullptr;
               if (args.dz.data != nullptr)
                 upstream = static_cast<const T*>(args.dz.data);

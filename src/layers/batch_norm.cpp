@@ -63,7 +63,7 @@ Slot BatchNorm::forward_with(Walk& walk, const Slot& x, const Slot* z) {
                                      .beta = walk.parameter(beta_),
                                      .z = residual,
                                      .params = params});
-  // The mean of x + b is that of x, plus b.
+  // mean(x + b) = mean(x) + b
   if (bias_.offset >= 0)
     axpy(walk.context(), {walk.buffer(running_mean_).f32(), size_t(C_)},
          params.momentum, {walk.parameter(bias_).f32(), size_t(C_)});

@@ -16,7 +16,7 @@ Words families_with(bool ModelInfo::*property) {
       [&](const ModelInfo& info) { return info.*property; });
 }
 
-// The families whose table entry lists the key; no rule where all do.
+// Returns the families whose table entry lists the key; no rule if all do.
 std::vector<UsedWhen> families_with(const std::string& option) {
   const Words families = names_of<ModelInfo>(
       model_table(), &ModelInfo::family, [&](const ModelInfo& info) {
@@ -27,7 +27,7 @@ std::vector<UsedWhen> families_with(const std::string& option) {
   return {{"model.family", families}};
 }
 
-// Of residual networks beside those that He et al. published.
+// Keys of residual networks other than those that He et al. published.
 Keys residual_keys() {
   return {
       {.name = "model.variant",
@@ -197,7 +197,7 @@ Keys model_keys() {
        .place = &ModelOptions::width,
        .doc = "Widening factor k of WRN-d-k.",
        .low = 1,
-       .high = 64,  // as models/wrn.cpp
+       .high = 64,  // as in models/wrn.cpp
        .used_when = families_with("width")},
       {.name = "model.stem",
        .place = &ModelOptions::stem,

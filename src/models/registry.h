@@ -46,8 +46,8 @@ struct ModelInfo {
   std::string description;                // one line for `list models`
   std::vector<std::string> options = {};  // the [model] keys it uses
   bool has_batchnorm = false;
-  bool has_tables = false;  // of embeddings
-  bool can_bf16 = true;     // run.precision = bf16
+  bool has_tables = false;  // has embedding tables
+  bool can_bf16 = true;     // accepts run.precision = bf16
 };
 const std::vector<ModelInfo>& model_table();
 std::vector<Key> model_keys();  // of [model]

@@ -20,10 +20,10 @@ struct OpBodies {
 };
 
 const OpBodies& cpu_bodies();
-// Null if this executable was built without CUDA.
+// Returns null in a build without CUDA.
 const OpBodies* cuda_bodies();
 
-// Those for the context's device.
+// Returns the bodies for the context's device.
 const OpBodies& bodies_of(const Context& context);
 
 }  // namespace syncopate

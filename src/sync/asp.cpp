@@ -209,8 +209,8 @@ Keys asp_keys() {
       });
 }
 
-// Pushes to the shards of others, and answers from the own one: of the whole
-// model all but what stays with its worker, 1/N, wherever the shards are.
+// Pushes to other workers' shards, and answers from the local one: in total the
+// whole model except the 1/N that stays local, wherever the shards are.
 std::optional<double> asp_bytes(const TrafficPlan& plan) {
   double model = static_cast<double>(plan.D) * plan.value_bytes();
   if (plan.request.sync.asp.batchnorm == "shared")

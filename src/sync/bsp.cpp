@@ -100,7 +100,7 @@ Keys bsp_keys() {
       });
 }
 
-// Rows of tables: as many as its batches touch.
+// With rows, the traffic depends on which rows the batches touch.
 std::optional<double> bsp_bytes(const TrafficPlan& plan) {
   if (plan.request.sync.tables == "rows" && plan.has_tables())
     return std::nullopt;

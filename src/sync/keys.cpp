@@ -27,7 +27,7 @@ Keys general_keys() {
                   {"rows", schemes_that(&SchemeInfo::sends_rows)},
                   {"topology", schemes_that(&SchemeInfo::uses_topology)},
                   {"compressor", schemes_that(&SchemeInfo::uses_compressor)},
-                  // The phases of a composite scheme decide.
+                  // A composite scheme's phases decide.
                   {"equal replicas", schemes_that([](const SchemeInfo& info) {
                      return info.keeps_replicas_equal || info.is_composite;
                    })}}},
@@ -76,8 +76,8 @@ int place_of(const SchemeInfo& info) {
   return info.uses_topology ? 1 : 2;
 }
 
-// A key is in use where one of the run's schemes lists it; under a composite
-// scheme those of its phases count.
+// A key is in use if one of the run's schemes lists it; under a composite
+// scheme, the schemes of its phases count.
 Keys scheme_keys() {
   std::map<std::string, std::vector<std::string>> users;
   for (const SchemeInfo& info : scheme_table())
@@ -90,7 +90,7 @@ Keys scheme_keys() {
       if (info.keys == nullptr || place_of(info) != place) continue;
       for (Key& key : info.keys()) {
         const auto user = users.extract(key.name);
-        if (user.empty()) continue;  // it is there already
+        if (user.empty()) continue;  // already added
         key.used_when.insert(key.used_when.begin(),
                              {"sync.scheme", user.mapped()});
         keys.push_back(std::move(key));

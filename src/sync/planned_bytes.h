@@ -10,7 +10,8 @@
 
 namespace syncopate {
 
-// What a scheme's formula is made of (SchemeInfo::planned_bytes).
+// Inputs and building blocks of a scheme's traffic formula
+// (SchemeInfo::planned_bytes).
 struct TrafficPlan {
   TrafficPlan(const SchemeRequest& of, int64_t buffer_elems);
 
@@ -18,24 +19,26 @@ struct TrafficPlan {
   int64_t buffers;  // elements of BatchNorm's running statistics
   int64_t D;        // elements of the parameters
   int N;            // workers
-  Wire wire;        // of sync.wire
+  Wire wire;        // from sync.wire
 
-  // Bytes that a worker sends in an all-reduce among `group` workers.
+  // Returns the bytes that a worker sends in an all-reduce among `group`
+  // workers.
   double all_reduce(int group, int64_t elems, Wire format) const;
-  // Elements that travel: buffers too where the key says averaged.
+  // Returns the number of elements sent: the parameters, and the buffers if
+  // `batchnorm` says averaged.
   int64_t with_buffers(const std::string& batchnorm) const;
-  double message() const;     // bytes of a compressed one
-  double neighbours() const;  // of a worker, the mean
+  double message() const;     // bytes of a compressed message
+  double neighbours() const;  // of a worker, on average
   double value_bytes() const { return wire == Wire::kBf16 ? 2 : 4; }
-  bool has_tables() const;  // of embeddings
+  bool has_tables() const;  // has embedding tables
 };
 
-// Payload bytes that a worker sends in a step, the mean over the workers and
-// over a long run; `buffer_elems` are BatchNorm's running statistics. nullopt
-// where it depends on how the run goes: esync's rounds, sync_switch's phases,
-// local_sgd.start, the rows that bsp's batches touch of tables of embeddings
-// (at most what dense tables send, and the counts of rows); of dgc after its
-// warm-up.
+// Returns the payload bytes that a worker sends per step, averaged over the
+// workers and over a long run; `buffer_elems` are BatchNorm's running
+// statistics. For dgc: after its warm-up. nullopt if it depends on the course
+// of the run: esync's rounds, sync_switch's phases, local_sgd.start, and the
+// rows of embedding tables that bsp's batches touch (at most what dense tables
+// send, plus the counts of rows).
 std::optional<double> planned_bytes(const SchemeRequest& request,
                                     int64_t buffer_elems);
 

@@ -182,21 +182,21 @@ struct SchemeInfo {
   std::unique_ptr<Scheme> (*make)(const SchemeParts&);
   // Returns "KEY: WHAT, expected WHAT", or an empty string.
   std::string (*obstacle)(const SchemeRequest&) = nullptr;
-  // Of SyncOptions: those that the scheme reads beside [sync], [compress] and
-  // [topology]. Schemes may list the same key.
+  // Returns the keys of SyncOptions that the scheme reads in addition to
+  // [sync], [compress] and [topology]. Schemes may share a key.
   std::vector<Key> (*keys)() = nullptr;
-  // As planned_bytes() (sync/planned_bytes.h), of two workers or more; null: it
-  // depends on how the run goes.
+  // As planned_bytes() (sync/planned_bytes.h), for two workers or more; null:
+  // it depends on the course of the run.
   std::optional<double> (*planned_bytes)(const TrafficPlan&) = nullptr;
-  // Its phases are other schemes (schemes_in_use), whose properties count.
+  // Its phases run other schemes (schemes_in_use), whose properties count.
   bool is_composite = false;
   bool uses_topology = false, uses_compressor = false;
-  bool uses_wire = false;       // sync.wire: what it sends uncompressed
-  bool reduces_ranges = false;  // in buckets, by sync.collective
-  bool sends_rows = false;      // sync.tables: those of tables that are touched
-  bool has_centre = false;      // EvalModel::kCentre
-  bool uses_collectives = false;  // parts.collectives, where there are some
-  // All workers hold the same parameters whenever it is quiesced.
+  bool uses_wire = false;         // sync.wire, for uncompressed messages
+  bool reduces_ranges = false;    // in buckets, by sync.collective
+  bool sends_rows = false;        // sync.tables: only touched rows
+  bool has_centre = false;        // EvalModel::kCentre
+  bool uses_collectives = false;  // parts.collectives, if present
+  // All workers hold the same parameters whenever the scheme is quiesced.
   bool keeps_replicas_equal = false;
   // Workers take steps at their own speed rather than together.
   bool is_free_running = false;
@@ -206,12 +206,12 @@ struct SchemeInfo {
 };
 const std::vector<SchemeInfo>& scheme_table();
 const SchemeInfo& scheme_info(const std::string& keyword);
-std::vector<Key> sync_keys();  // of SyncOptions, of all schemes
+std::vector<Key> sync_keys();  // SyncOptions, for all schemes
 std::unique_ptr<Scheme> make_scheme(const SchemeParts& parts);
 // Returns the first obstacle, or "". Also checks topologies and compressors.
 std::string scheme_obstacle(const SchemeRequest& request);
-// sync.scheme, and under a composite scheme those of its phases.
-// (A phase may be written 1 for bsp and 0 for asp.)
+// Returns sync.scheme and, under a composite scheme, those of its phases. (A
+// phase may be written 1 for bsp and 0 for asp.)
 std::vector<std::string> phase_schemes(const SyncSwitchOptions& options);
 std::vector<std::string> schemes_in_use(const SyncOptions& sync);
 

@@ -70,7 +70,7 @@ std::unique_ptr<Scheme> make_sgp(const SchemeParts& parts) {
   return std::make_unique<Sgp>(parts);
 }
 
-// The model, and the weight of what is sent.
+// The model, and the weight w that is sent with it.
 std::optional<double> sgp_bytes(const TrafficPlan& plan) {
   return plan.value_bytes() * static_cast<double>(plan.D) + 8;
 }

@@ -6,7 +6,7 @@
 namespace syncopate {
 namespace {
 
-// What decides during the run: policies and plateaus.
+// Keys of the decisions made during the run: policies and plateaus.
 Keys online_keys() {
   const std::vector<UsedWhen> on_line = {
       {"sync_switch.policy", {"greedy", "elastic"}}};
@@ -111,7 +111,7 @@ Keys sync_switch_keys() {
   };
   append(keys, online_keys());
   keys = within(&SyncOptions::sync_switch, std::move(keys));
-  // Whatever phases there are: inputs differ in their order.
+  // Accepted whatever the phases are: inputs differ in their order.
   for (Key& key : asp_keys())
     if (key.name == "asp.batchnorm") keys.push_back(std::move(key));
   return keys;

@@ -6,7 +6,7 @@
 
 namespace syncopate {
 
-// `matrix` (n, n), accurate to about 1e-14 of its largest row sum. O(n^3).
+// `matrix` is (n, n). Accurate to about 1e-14 of its largest row sum. O(n^3).
 double spectral_radius(const std::vector<double>& matrix, int n);
 
 }  // namespace syncopate
