@@ -57,7 +57,7 @@ struct Plan {
 struct SyncTimes {
   double exposed_s = 0;     // blocked on communication
   double overlapped_s = 0;  // communication that overlapped computation
-  double wait_s = 0;        // of which waiting for peers; NaN: unknown
+  double wait_s = 0;        // of exposed_s, waiting for peers; NaN: unknown
   double device_s = 0;      // waiting for its own device's gradients
   void add(const SyncTimes& other);
 };
