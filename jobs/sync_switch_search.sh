@@ -52,10 +52,12 @@ while true; do
   action=$(timing next "$log" --runs="$runs" --settings="$settings" --beta="$beta")
   read -r verb fraction seed <<<"$action"
   [[ $verb == run ]] || break
-  phases=(--sync_switch.order=bsp --sync_switch.fractions=1)
+  phases=(--sync_switch.order=bsp --sync_switch.fractions=1
+    --sync_switch.train_steps=none)
   if [[ $fraction != 1 ]]; then
     rest=$("$python" -c "print(1 - $fraction)")
-    phases=("--sync_switch.order=bsp,asp" "--sync_switch.fractions=$fraction,$rest")
+    phases=("--sync_switch.order=bsp,asp" "--sync_switch.fractions=$fraction,$rest"
+      --sync_switch.train_steps=none)
   fi
   name=bsp-$fraction-seed$seed code=0
   "${launcher[@]}" "$syncopate" train "$input" "$@" --sync.scheme=sync_switch \

@@ -50,7 +50,8 @@ def refuse_unlike(runs, by):
     for run in runs:
         mine, theirs = (one.input.get("data.kind") for one in (runs[0], run))
         if True in (runs[0].is_published, run.is_published) and \
-                None not in (mine, theirs) and mine != theirs != by:
+                None not in (mine, theirs) and mine != theirs and \
+                by != "data.kind":
             raise RunError(BAD_INPUT, f"unlike data: data.kind is {mine} in "
                            f"{runs[0].label}, {theirs} in {run.label}")
     own = [run for run in runs if not run.is_published]

@@ -157,8 +157,9 @@ def bsp_share(run):
                        f"before asp, found {order or run.scheme}")
     if len(phases) == 1:
         return float(phases == ["bsp"])
-    numbers = [float(number) for number in re.findall(
-        r"[\d.e+-]+", run.input.get("sync_switch.fractions", ""))]
+    fractions = run.input.get("sync_switch.fractions", "none")
+    numbers = [] if fractions == "none" else [
+        float(number) for number in re.findall(r"[\d.e+-]+", fractions)]
     if numbers:
         return round(numbers[0], 4)
     ends = [float(number) for number in re.findall(

@@ -16,7 +16,7 @@ for argument in "$@"; do
     --all)
       export EXHAUSTIVE=1
       arguments=(-LE bench "${arguments[@]:2}")
-      echo "the full matrices, all seeds and the large networks: hours"
+      echo "Runs the full matrices, all seeds and the large networks, which takes hours."
       ;;
     -h | --help)
       sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"

@@ -16,10 +16,12 @@ ExitCode command_predict(Session& session, const CommandLine& line) {
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides,
                      Memory::kPlanned, saved ? &*saved : nullptr);
     engine->problem->check_output(output);
-    if (engine->options.eval.model == "each")
+    const std::string& which = engine->options.eval.model;
+    if (which == "each" || which == "each_and_average")
       fail(ExitCode::kUsage,
-           "predict: eval.model = each: one model predicts: average, rank0 or "
-           "centre");
+           "predict: eval.model = {}: one model predicts: average, rank0 or "
+           "centre",
+           which);
     CheckpointModels found = load_models(*engine, checkpoint, session.log());
     const std::string said =
         engine->problem->predict(*engine, found.models[0].view(), output);

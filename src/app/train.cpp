@@ -60,7 +60,7 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
       options.sync.scheme, engine.scaled_lr(options, 0));
   if (const std::string taken = describe_taken(engine.input); !taken.empty())
     log.line(
-        "taken     from the run gone on from, where it differs from the "
+        "taken     from the resumed run, where it differs from the "
         "defaults: {}",
         taken);
 }

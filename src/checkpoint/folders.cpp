@@ -1,10 +1,12 @@
 #include "checkpoint/folders.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "checkpoint/manifest.h"
 
 namespace syncopate {
 namespace {
@@ -58,33 +60,71 @@ std::optional<int64_t> step_of_folder(const fs::path& folder) {
   return step;
 }
 
-std::vector<fs::path> committed_folders(const fs::path& directory) {
-  std::vector<std::pair<int64_t, fs::path>> found;
-  for (const fs::path& entry : entries_of(directory))
-    if (const std::optional<int64_t> step = step_of_folder(entry))
-      found.emplace_back(*step, entry);
+namespace {
+
+struct Committed {
+  fs::path folder;
+  int64_t step;
+  int64_t worker_steps;
+};
+
+// Newest first. A run may have gone on with another number of workers, so what
+// orders checkpoints is their worker_steps. Where the manifest is damaged, they
+// are estimated with the most workers of any other: such a folder is passed by
+// when it is verified.
+std::vector<Committed> committed(const fs::path& directory) {
+  constexpr int64_t kUnknown = -1;
+  std::vector<Committed> found;
+  int64_t most_workers = 1;
+  for (const fs::path& entry : entries_of(directory)) {
+    const std::optional<int64_t> step = step_of_folder(entry);
+    if (!step) continue;
+    found.push_back({entry, *step, kUnknown});
+    try {
+      const fs::path path = entry / kManifestFileName;
+      const CheckpointFacts facts =
+          parse_manifest(read_file(path), path.string()).facts;
+      found.back().worker_steps = facts.worker_steps;
+      most_workers = std::max<int64_t>(most_workers, facts.workers);
+    } catch (const Error&) {
+    }
+  }
+  for (Committed& one : found)
+    if (one.worker_steps == kUnknown)
+      one.worker_steps = one.step * most_workers;
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    if (a.first != b.first) return a.first > b.first;
-    return is_replaced(a.second) < is_replaced(b.second);
+    const auto key = [](const Committed& one) {
+      return std::tuple(-one.worker_steps, -one.step, is_replaced(one.folder));
+    };
+    return key(a) < key(b);
   });
+  return found;
+}
+
+}  // namespace
+
+std::vector<fs::path> committed_folders(const fs::path& directory) {
   std::vector<fs::path> folders;
-  for (auto& [step, folder] : found) folders.push_back(std::move(folder));
+  for (Committed& one : committed(directory))
+    folders.push_back(std::move(one.folder));
   return folders;
 }
 
-void prune_folders(const fs::path& directory, int64_t newest, int keep) {
+void prune_folders(const fs::path& directory,
+                   int64_t newest_worker_steps,
+                   int keep) {
   std::error_code ignored;
   for (const fs::path& entry : entries_of(directory))
     if (is_temporary(entry.filename().string())) fs::remove_all(entry, ignored);
   int kept = 0;
-  for (const fs::path& folder : committed_folders(directory)) {
-    const bool is_current = !is_replaced(folder) &&
-                            *step_of_folder(folder) <= newest &&
+  for (const Committed& one : committed(directory)) {
+    const bool is_current = !is_replaced(one.folder) &&
+                            one.worker_steps <= newest_worker_steps &&
                             kept < std::max(keep, 2);
     if (is_current)
       ++kept;
     else
-      remove_folder(folder);
+      remove_folder(one.folder);
   }
 }
 

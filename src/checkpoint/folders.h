@@ -17,14 +17,17 @@ inline constexpr const char* kReplaced = ".replaced";
 // Returns the step in a committed folder's name; nullopt for another name.
 std::optional<int64_t> step_of_folder(const fs::path& folder);
 
-// Returns committed folders, newest first; a step-N.replaced follows its
-// step-N. Empty if there is no such directory. Error(kIoError).
+// Returns committed folders, newest first by their worker_steps (steps of
+// different numbers of workers cannot be compared); a step-N.replaced follows
+// its step-N. Empty if there is no such directory. Error(kIoError).
 std::vector<fs::path> committed_folders(const fs::path& directory);
 
-// After step `newest` was committed: removes temporaries, replaced folders,
-// steps after `newest`, and all but the `keep` (at least 2) newest others. A
+// After a checkpoint at `newest_worker_steps` was committed: removes
+// temporaries, replaced folders, checkpoints of later work, and all but the `keep` (at least 2) newest others. A
 // folder is renamed to a temporary before it is emptied, so a kill leaves no
 // partial checkpoint. What cannot be removed is left for the next time.
-void prune_folders(const fs::path& directory, int64_t newest, int keep);
+void prune_folders(const fs::path& directory,
+                   int64_t newest_worker_steps,
+                   int keep);
 
 }  // namespace syncopate

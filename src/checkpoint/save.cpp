@@ -170,7 +170,7 @@ fs::path save_checkpoint(Endpoint& endpoint,
   if (is_root) {
     std::error_code ignored;
     if (outcome.ok())
-      attempt([&] { prune_folders(directory, facts.step, keep); });
+      attempt([&] { prune_folders(directory, facts.worker_steps, keep); });
     else
       fs::remove_all(temporary, ignored);
   }

@@ -178,9 +178,8 @@ Keys checkpoint_keys() {
        .place = &CheckpointOptions::resume,
        .doc = "auto: go on from the newest whole checkpoint of the run's "
               "folder, if it has one; none: refuse a folder that holds a run; "
-              "or the path of a checkpoint from which a folder without any "
-              "goes on or, where keys are others, a new run starts with its "
-              "model.",
+              "or the path of a checkpoint to resume from if the folder has "
+              "none; if other keys differ, a new run starts from its model.",
        .form = {"auto, none or the path of a checkpoint",
                 [](const std::string&) { return true; }},
        .on_resume = OnResume::kMayChange},

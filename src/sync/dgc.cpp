@@ -187,8 +187,10 @@ Keys dgc_keys() {
            .used_when = sparse},
           {.name = "dgc.clip",
            .place = &DgcOptions::clip,
-           .doc = "Largest norm of each tensor of a worker's gradient with its "
-                  "weight decay, times sqrt(workers); 0: no clipping.",
+           .doc =
+               "Each tensor of a worker's gradient, weight decay included, is "
+               "clipped to this norm divided by sqrt(workers); 0: no "
+               "clipping.",
            .low = 0},
       });
 }

@@ -109,6 +109,11 @@ std::string policy_mistake(const SyncSwitchOptions& options,
       std::find(bsp, phases.end(), "asp") == phases.end())
     return "sync_switch.policy: greedy without an asp phase after the bsp "
            "phase, expected elastic or fixed";
+  if (options.policy == "greedy" && options.fractions.empty() &&
+      options.train_steps.empty())
+    return "sync_switch.policy: greedy takes an episode's work from the asp "
+           "phase, which has none of its own before a plateau, expected "
+           "elastic, fixed or sync_switch.fractions";
   return "";
 }
 

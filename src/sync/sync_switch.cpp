@@ -395,6 +395,7 @@ void SyncSwitch::evaluated(double loss, double metric) {
   const SyncSwitchOptions& options = parts_.sync.sync_switch;
   const int64_t now = setting_.phase;
   if (options.plateau == "none" || now + 1 == std::ssize(parts_.phases)) return;
+  if (work_left_[now] <= 0) return;  // the phase ends after an episode
   const double value = options.plateau == "eval_loss" ? -loss : metric;
   if (evaluations_++ == 0 || std::isnan(best_) ||
       value > best_ + options.min_change) {

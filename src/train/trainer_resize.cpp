@@ -52,10 +52,11 @@ void Trainer::log_resized(const CheckpointFacts& then) {
           : "all start from the average of the model and its optimizer");
   if (engine_.length_workers != endpoint_.size())
     session_.log().line(
-        "lengths   in steps that a resumed run may not change are of {} "
-        "workers: of {} they count {:.4g} times",
-        engine_.length_workers, endpoint_.size(),
-        static_cast<double>(engine_.length_workers) / endpoint_.size());
+        "lengths   given in steps of {} workers (run.steps among them) are "
+        "multiplied by {:.4g} for {}",
+        engine_.length_workers,
+        static_cast<double>(engine_.length_workers) / endpoint_.size(),
+        endpoint_.size());
 }
 
 }  // namespace syncopate

@@ -73,7 +73,7 @@ bool Trainer::starts_anew_from(const FoundCheckpoint& found) {
   const std::string start = fmt::format(
       "warm start: a new run from the model of {} (scheme {}, step {})",
       found.folder.string(), found.facts.scheme, found.facts.step);
-  session_.log().line("start     {}; it is not gone on, because {}", start,
+  session_.log().line("start     {}; not resumed, because {}", start,
                       join(differences, "; "));
   results_->provenance("start", start);
   return true;

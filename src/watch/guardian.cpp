@@ -121,7 +121,7 @@ void watch_guardian(pid_t guardian) {
   ::gethostname(host, sizeof host - 1);
   last_words_size = static_cast<size_t>(std::snprintf(
       last_words, sizeof last_words,
-      "error: rank %s (host %s, pid %d) ends, for its guardian (pid %d) was "
+      "error: rank %s (host %s, pid %d) exits because its guardian (pid %d) was "
       "killed\n",
       rank_by_launcher(), host, getpid(), guardian));
   if (const char* descriptor = std::getenv("PMI_FD");

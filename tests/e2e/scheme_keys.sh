@@ -24,5 +24,16 @@ scheme_keys() { # scheme_keys SCHEME: keys with which 20 steps show what it does
 
 all_schemes() { "$SYNCOPATE" list schemes | awk '{ print $1 }'; }
 
+# Where another default script runs every scheme (test_schemes.sh): those that
+# move differently; all of them under EXHAUSTIVE=1.
+schemes_of_each_kind() {
+  if [[ -n ${EXHAUSTIVE:-} ]]; then
+    all_schemes
+  else
+    printf '%s\n' bsp ds_sync asp sync_switch esync local_sgd easgd choco dgc \
+      power_sgd
+  fi
+}
+
 # same_states RUN RUN...: the newest checkpoints hold the same models and states.
 same_states() { python "${here:?}/compare_states.py" "${@/#/runs/}"; }

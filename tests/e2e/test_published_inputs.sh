@@ -133,6 +133,16 @@ for name in "${all[@]}"; do
     *) others+=("$name") ;;
   esac
 done
+# A baseline trains the network of the method it is compared with.
+network() { # network INPUT
+  sed -n '/^\[model\]/,/^\[data\]/p' "$inputs/$1.ini" |
+    sed 's/ *#.*//; /^$/d' | sort
+}
+for name in "${all[@]}"; do
+  main=${name%_[ab]sp}
+  [[ $(network "${main%_modes}") == "$(network "$name")" ]] ||
+    fail "$name: not the network of ${main%_modes}"
+done
 ((${#all[@]} >= 13)) || fail "only ${#all[@]} published inputs in $inputs"
 lane "${large[@]}" >large.log 2>&1 &
 lane_of_large=$!

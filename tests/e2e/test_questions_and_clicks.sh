@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # BERT and DeepFM through the whole program: files in the published forms are
-# prepared, trained on, evaluated and predicted from; every scheme trains both,
-# and stopped and resumed it ends in the same bits; over MPI as in one process.
+# prepared, trained on, evaluated and predicted from; schemes of each kind train
+# both, and stopped and resumed they end in the same bits; over MPI as in one process.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=tests/e2e/scheme_keys.sh
@@ -23,9 +23,9 @@ refuse() { # refuse CODE TEXT WORDS...: of syncopate
   (($(wc -l <err) == 1)) || fail "$*: not one line: $(cat err)"
 }
 
-# --- every scheme, stopped and resumed
+# --- schemes of each kind, stopped and resumed
 for network in bert deepfm; do
-  for scheme in $(all_schemes); do
+  for scheme in $(schemes_of_each_kind); do
     # shellcheck disable=SC2046
     set -- --sync.scheme="$scheme" --run.workers=4 $(scheme_keys "$scheme")
     # Adam's moments are no momentum that could be masked.

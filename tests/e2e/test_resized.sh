@@ -190,6 +190,19 @@ grep -q "start     warm start: .*because other data" runs/on-second/log.txt ||
 grep -q "^lr = 0.05" runs/on-second/input.ini && fail "the rate of the other run was taken"
 [[ $(look on-second 'int(r["train/worker_steps"][-1])') == 48 ]] ||
   fail "the lengths of the other run were taken"
+# With more workers the steps are fewer: work, not steps, tells which
+# checkpoints are the newest.
+grown=(--run.name=grown --data.batch=8 --checkpoint.every="5 steps" --checkpoint.keep=2)
+expect_code 0 "$SYNCOPATE" train tiny.ini "${grown[@]}" --run.workers=2 --run.stop_at=20
+expect_code 0 "$SYNCOPATE" train tiny.ini "${grown[@]}" --run.workers=8 --run.stop_at=6
+# shellcheck disable=SC2012
+[[ $(ls runs/grown/checkpoints | tr '\n' ' ') == "step-00000006 step-00000020 " ]] ||
+  fail "not the newest two: $(ls runs/grown/checkpoints)"
+printf x | dd of=runs/grown/checkpoints/step-00000006/replica.h5 bs=1 seek=999 \
+  conv=notrunc 2>/dev/null
+expect_code 0 "$SYNCOPATE" train tiny.ini "${grown[@]}" --run.workers=8 --run.stop_at=7
+grep -q "resumed from .*step-00000020 (step 20)" runs/grown/log.txt ||
+  fail "not from the newest whole one: $(grep resumed runs/grown/log.txt)"
 # Another network has no use for the model.
 expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=other --model.family=resnet \
   --model.depth=8 --data.batch=8 --checkpoint.resume="$newest"

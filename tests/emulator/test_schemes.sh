@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every scheme of `list schemes` on a GPU, emulated or real: it learns what the
-# CPU learns, gives the same bits twice, resumes to the bit, and is the same in
+# Schemes of each kind on a GPU, emulated or real: they learn what the CPU
+# learns, give the same bits twice, resume to the bit, and are the same in
 # one process and on ranks that share the GPU.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
@@ -22,7 +22,7 @@ gpu() { # gpu NAME KEYS...
 }
 
 schemes=()
-for scheme in $(all_schemes); do
+for scheme in $(schemes_of_each_kind); do
   schemes+=("$scheme")
   # shellcheck disable=SC2207
   keys=("${pace[@]}" --sync.scheme="$scheme" $(scheme_keys "$scheme"))

@@ -16,7 +16,7 @@ complain() {
 guardian_of() {
   local file pid
   # grep's own code is 2 where a process ended meanwhile.
-  { grep -lsxzF "CASE=guardian" /proc/[0-9]*/environ || true; } |
+  { grep -lsxzF "CASE=guardian-$$" /proc/[0-9]*/environ || true; } |
     while read -r file; do
       pid=${file//[!0-9]/}
       [[ $(cat "/proc/$pid/comm" 2>/dev/null) == guardian ]] || continue
@@ -27,7 +27,7 @@ guardian_of() {
 for rank in 0 1 2; do
   out=$work/$rank.out err=$work/$rank.err
   : >"$out"
-  CASE=guardian timeout -k 5 60 "$MPIEXEC" -bind-to none -n 3 "$SYNCOPATE" \
+  CASE=guardian-$$ timeout -k 5 60 "$MPIEXEC" -bind-to none -n 3 "$SYNCOPATE" \
     train "$work/tiny.ini" --run.directory="$work/runs" --run.name="$rank" \
     >"$out" 2>"$err" &
   launcher=$!
@@ -42,10 +42,10 @@ for rank in 0 1 2; do
   ((code == 71)) || complain "guardian of rank $rank: exit code $code"
   [[ $(grep -c '^error: ' "$err") == 1 ]] ||
     complain "guardian of rank $rank: not one line of error"
-  grep -Eq "^error: rank $rank \(host [^,]+, pid [0-9]+\) ends, for its guardian \(pid $guardian\) was killed$" \
+  grep -Eq "^error: rank $rank \(host [^,]+, pid [0-9]+\) exits because its guardian \(pid $guardian\) was killed$" \
     "$err" || complain "guardian of rank $rank: it is not named"
   for tries in {1..20}; do # launchers reap theirs
-    grep -qlsxzF "CASE=guardian" /proc/[0-9]*/environ || break
+    grep -qlsxzF "CASE=guardian-$$" /proc/[0-9]*/environ || break
     sleep 0.1
   done
   ((tries < 20)) || complain "guardian of rank $rank: processes are left"

@@ -171,6 +171,12 @@ TEST(Phases, MistakesSayWhatWouldFit) {
             }),
             "sync_switch.policy: greedy without an asp phase after the bsp "
             "phase, expected elastic or fixed");
+  EXPECT_TRUE(mistake([](Options& o) {
+                o.order = {"10"};
+                o.fractions = {};
+                o.policy = "greedy";
+                o.plateau = "eval_loss";
+              }).starts_with("sync_switch.policy: greedy takes an episode"));
 }
 
 // Published for 8 workers, 10% bsp: k/8 for 2000 mini-batches each, and
