@@ -119,11 +119,11 @@ void watch_guardian(pid_t guardian) {
   const int code = static_cast<int>(ExitCode::kPeerLost);
   char host[128] = "?";
   ::gethostname(host, sizeof host - 1);
-  last_words_size = static_cast<size_t>(std::snprintf(
-      last_words, sizeof last_words,
-      "error: rank %s (host %s, pid %d) exits because its guardian (pid %d) was "
-      "killed\n",
-      rank_by_launcher(), host, getpid(), guardian));
+  last_words_size = static_cast<size_t>(
+      std::snprintf(last_words, sizeof last_words,
+                    "error: rank %s (host %s, pid %d) exits because its "
+                    "guardian (pid %d) was killed\n",
+                    rank_by_launcher(), host, getpid(), guardian));
   if (const char* descriptor = std::getenv("PMI_FD");
       descriptor != nullptr && std::getenv("HYDI_CONTROL_FD") != nullptr) {
     launcher = std::atoi(descriptor);
