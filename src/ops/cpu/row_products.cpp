@@ -95,8 +95,9 @@ RowPlan make_plan(const dnnl::engine& engine, const RowProduct& p) {
   return plan;
 }
 
-// Consecutive rows. The last task may overlap its predecessor and recompute the
-// same values.
+// Consecutive rows. Tasks must not overlap, although they would compute the
+// same values: rows that two tasks wrote at once differed from call to call
+// (oneDNN 2.6 on AVX2).
 struct RowTask {
   int64_t row;
   const MatmulChoice* choice;
@@ -125,7 +126,7 @@ std::vector<RowTask> split_rows(const dnnl::engine& engine,
     for (; row + kManyRows <= N; row += kManyRows) add(row, kManyRows);
   for (; row + kSomeRows <= N; row += kSomeRows) add(row, kSomeRows);
   for (; row + kFewestRows <= N; row += kFewestRows) add(row, kFewestRows);
-  if (row < N) add(N - kFewestRows, kFewestRows);
+  if (row < N) add(row, N - row);
   return tasks;
 }
 
