@@ -66,10 +66,10 @@ step() {
   limit=$((scheduled - begin + began))
   ((limit <= 2 * share)) || limit=$((2 * share))
   ((limit >= 100)) || limit=100
+  running=$name
   printf '\n== %s: %s, %d ms at most\n$ %s\n' "$(date -u +%T)" "$name" "$limit" \
     "$*" >>"$log"
   size=$(stat -c %s "$log")
-  running=$name
   timeout --kill-after=2 "$((limit / 1000)).$(printf %03d $((limit % 1000)))" \
     "$@" >>"$log" 2>&1 &
   pid=$!
