@@ -3,13 +3,15 @@
 #   tests/run.sh            what a change has to pass: ten minutes on two cores
 #   tests/run.sh -L unit    further arguments go to ctest
 #   tests/run.sh --all      everything: full matrices, all seeds, large networks
-# The default suite as a whole has a budget of CPU time and fails beyond it.
+# The default suite as a whole has a budget of CPU time. It warns beyond the
+# budget and fails beyond twice as much: machines differ, but not by a factor of
+# two.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=jobs/env/packages.sh
 source jobs/env/packages.sh
 
-budget_s=1200 # of CPU time, all cores together
+budget_s=1200 # of CPU time, all cores together, on a quiet EPYC
 arguments=(-LE 'exhaustive|bench')
 for argument in "$@"; do
   case $argument in
@@ -41,16 +43,15 @@ trap 'rm -f "$summary"' EXIT
 before_s=$(cpu_s) code=0
 ctest --test-dir build/release -j "${CTEST_PARALLEL_LEVEL:-2}" \
   --output-on-failure "${arguments[@]}" |
-  awk -v summary="$summary" '
-    /^[0-9]+% tests passed/ { is_summary = 1 }
-    is_summary { print > summary; next }
-    { print; fflush() }' || code=$?
+  sed -u -e "/^[0-9]*% tests passed/,\$ { w $summary" -e 'd; }' || code=$?
 used_s=$(($(cpu_s) - before_s))
 if (($# == 0)); then
   echo "CPU time of the tests: $used_s s of a budget of $budget_s s"
-  if ((used_s > budget_s && code == 0)); then
-    echo "error: the default suite is over its budget: move what is slow to --all"
-    code=1
+  if ((used_s > 2 * budget_s)); then
+    echo "error: more than twice the budget: move what is slow to --all"
+    ((code)) || code=1
+  elif ((used_s > budget_s)); then
+    echo "warning: over the budget: move what is slow to --all"
   fi
 fi
 cat "$summary"

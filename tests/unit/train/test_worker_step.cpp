@@ -1,0 +1,212 @@
+#include "train/worker_step.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/world.h"
+#include "run/session.h"
+#include "support/scratch_folder.h"
+
+namespace syncopate {
+namespace {
+
+constexpr const char* kInput = R"(
+[run]
+steps = 4
+threads = 1
+device = cpu
+workers = 3
+[model]
+family = logistic
+[data]
+kind = synthetic_images
+samples = 48
+test_samples = 4
+classes = 2
+height = 4
+width = 4
+batch = 4
+accumulate = 2
+[eval]
+batch = 4
+[compute]
+step_s = 0.25
+)";
+
+// What a worker has seen of its steps.
+struct Seen {
+  std::vector<float> parameters;  // after the last one
+  std::vector<double> begins, ends;
+  std::vector<StepCost> costs;
+  std::vector<std::string> heard;  // by its listener
+  WorkerStep::Found found;         // in all steps
+  std::optional<Divergence> diverged;
+};
+
+class Ear : public StepListener {
+ public:
+  explicit Ear(std::vector<std::string>& heard) : heard_(heard) {}
+  void step_begins() override { heard_.push_back("begins"); }
+  void batch_arrives() override { heard_.push_back("batch"); }
+  void backward_ends(const PendingSums&) override {
+    heard_.push_back("backward");
+  }
+  void step_ends() override { heard_.push_back("ends"); }
+
+ private:
+  std::vector<std::string>& heard_;
+};
+
+class WorkerStepTest : public testing::Test {
+ protected:
+  // Up to a boundary after `steps` steps; `spoil` is called before each.
+  std::vector<Seen> run(
+      const std::vector<std::string>& overrides = {},
+      const std::function<void(int rank, int64_t step, Replica&)>& spoil = {},
+      int64_t steps = 4) {
+    const std::string input = folder_ / "in.ini";
+    std::ofstream(input) << kInput;
+    engine_ = build_engine(session_, input, overrides);
+    const int workers = engine_->workers;
+    std::vector<Seen> all(static_cast<size_t>(workers));
+    make_inproc_world(workers, {})->run([&](Endpoint& endpoint) {
+      const int rank = endpoint.rank();
+      Seen& seen = all[static_cast<size_t>(rank)];
+      Ear ear(seen.heard);
+      WorkerStep step(*engine_, endpoint, nullptr, "", &ear);
+      Replica& replica = step.replica();
+      engine_->model->initialise(replica.parameters.span(),
+                                 replica.buffers.span(), 1);
+      step.scheme().enter();
+      step.open_feed();
+      step.meet_at(0);
+      step.begin({0, steps * workers, 0});
+      for (;;) {
+        const Plan plan = step.scheme().next(step.word(0));
+        if (plan.stop) break;
+        if (plan.is_idle) {
+          step.follow(plan);
+          continue;
+        }
+        if (spoil) spoil(rank, plan.step, replica);
+        seen.begins.push_back(endpoint.now());
+        seen.costs.push_back(step.take(plan));
+        seen.ends.push_back(step.ended_at());
+      }
+      step.end();
+      seen.found = step.take_found();
+      seen.diverged = step.diverged();
+      const auto parameters = replica.parameters.span();
+      seen.parameters.assign(parameters.begin(), parameters.end());
+    });
+    return all;
+  }
+
+  ScratchFolder folder_;
+  char name_[8] = "test";
+  char* argv_[1] = {name_};
+  Session session_{1, argv_};
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(WorkerStepTest, TellsItsListenerInOrder) {
+  for (const Seen& seen : run({}, {}, 2)) {
+    const std::vector<std::string> step = {"begins", "batch",    "backward",
+                                           "batch",  "backward", "ends"};
+    std::vector<std::string> wanted = step;
+    wanted.insert(wanted.end(), step.begin(), step.end());
+    EXPECT_EQ(seen.heard, wanted);
+  }
+}
+
+TEST_F(WorkerStepTest, TakesTheVirtualTimeOfItsInput) {
+  for (const Seen& seen : run()) {
+    ASSERT_EQ(seen.ends.size(), 4);
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_DOUBLE_EQ(seen.costs[i].compute_s, 0.25);
+      EXPECT_DOUBLE_EQ(seen.ends[i], 0.25 * static_cast<double>(i + 1));
+    }
+  }
+}
+
+// Under bsp the others wait for a slow worker; under local_sgd nobody does
+// within a period.
+TEST_F(WorkerStepTest, OthersWaitForAStragglerIfTheSchemeDoes) {
+  const std::string slow = "--stragglers.factor=1,2,1";
+  const std::vector<Seen> bsp = run({slow});
+  for (const Seen& seen : bsp) EXPECT_DOUBLE_EQ(seen.ends.back(), 2.0);
+  EXPECT_DOUBLE_EQ(bsp[0].costs[1].compute_s, 0.25);
+  EXPECT_DOUBLE_EQ(bsp[0].costs[1].sync.exposed_s, 0.25);
+  EXPECT_DOUBLE_EQ(bsp[1].costs[1].compute_s, 0.5);
+  EXPECT_DOUBLE_EQ(bsp[1].costs[1].sync.exposed_s, 0);
+
+  const std::vector<Seen> local =
+      run({slow, "--sync.scheme=local_sgd", "--local_sgd.steps=8"});
+  EXPECT_DOUBLE_EQ(local[0].ends.back(), 1.0);
+  EXPECT_DOUBLE_EQ(local[1].ends.back(), 2.0);
+}
+
+// With weights of 0 two classes are equally likely.
+TEST_F(WorkerStepTest, CountsItsSamplesAndLosses) {
+  const auto clear = [](int, int64_t, Replica& replica) {
+    std::ranges::fill(replica.parameters.span(), 0.0f);
+  };
+  for (const Seen& seen : run({}, clear)) {
+    EXPECT_EQ(seen.found.sums.samples, 4 * 2 * 4);
+    EXPECT_EQ(seen.found.skipped_steps, 0);
+    EXPECT_NEAR(seen.found.sums.values[0] / seen.found.sums.samples,
+                std::log(2.0), 1e-6);
+    EXPECT_FALSE(seen.diverged);
+  }
+}
+
+TEST_F(WorkerStepTest, LeavesReplicasEqualUnderBsp) {
+  const std::vector<Seen> all = run();
+  EXPECT_EQ(all[1].parameters, all[0].parameters);
+  EXPECT_EQ(all[2].parameters, all[0].parameters);
+}
+
+// The rate is so small that a value can be spoilt for one step and put back.
+TEST_F(WorkerStepTest, NamesTheFirstStepThatIsNotFinite) {
+  const auto spoil = [](int rank, int64_t step, Replica& replica) {
+    if (rank == 1 && step == 2)
+      replica.parameters.span()[0] = std::numeric_limits<float>::quiet_NaN();
+  };
+  const std::vector<Seen> all = run({"--optimizer.lr=1e-9"}, spoil);
+  EXPECT_FALSE(all[0].diverged);
+  ASSERT_TRUE(all[1].diverged);
+  EXPECT_EQ(all[1].diverged->rank, 1);
+  EXPECT_EQ(all[1].diverged->step, 3);
+}
+
+TEST_F(WorkerStepTest, LeavesOutStepsIfItIsToSkipThem) {
+  float kept = 0;
+  const auto spoil = [&kept](int rank, int64_t step, Replica& replica) {
+    float& value = replica.parameters.span()[0];
+    if (rank != 1) return;
+    if (step == 2) {
+      kept = value;
+      value = std::numeric_limits<float>::quiet_NaN();
+    } else if (step == 3) {
+      value = kept;
+    }
+  };
+  const std::vector<Seen> all =
+      run({"--run.on_nonfinite=skip", "--optimizer.lr=1e-9"}, spoil);
+  for (const Seen& seen : all) EXPECT_FALSE(seen.diverged);
+  EXPECT_EQ(all[0].found.skipped_steps, 0);
+  EXPECT_EQ(all[1].found.skipped_steps, 1);
+  EXPECT_EQ(all[1].found.sums.samples, 3 * 2 * 4);
+}
+
+}  // namespace
+}  // namespace syncopate
