@@ -62,6 +62,7 @@ void run(Context& context,
   const ConvPlan& plan = found->second;
   void* workspace = context.scratch(plan.workspace_bytes(), kWorkScratch);
   plan.run(handle, x.data, krsc, y.data, workspace);
+  context.ran_by(plan.engine());
 }
 
 }  // namespace

@@ -111,21 +111,34 @@ std::vector<Descriptor> make_parts(const ConvProblem& problem) {
   return parts;
 }
 
-std::vector<cudnnBackendNumericalNote_t> notes_of(const Descriptor& config) {
-  const Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+Descriptor engine_of(const Descriptor& config) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.raw();
   int64_t count = 0;
   check_cudnn(config.get(CUDNN_ATTR_ENGINECFG_ENGINE,
                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw),
               "cudnnBackendGetAttribute(engine)");
+  return engine;
+}
+
+std::vector<cudnnBackendNumericalNote_t> notes_of(const Descriptor& config) {
+  int64_t count = 0;
   std::vector<cudnnBackendNumericalNote_t> notes(
       CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  check_cudnn(
-      engine.get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                 std::ssize(notes), &count, notes.data()),
-      "cudnnBackendGetAttribute(numerical notes)");
+  check_cudnn(engine_of(config).get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                    CUDNN_TYPE_NUMERICAL_NOTE,
+                                    std::ssize(notes), &count, notes.data()),
+              "cudnnBackendGetAttribute(numerical notes)");
   notes.resize(static_cast<size_t>(count));
   return notes;
+}
+
+std::string name_of(const Descriptor& config) {
+  int64_t count = 0, index = 0;
+  check_cudnn(engine_of(config).get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
+                                    CUDNN_TYPE_INT64, 1, &count, &index),
+              "cudnnBackendGetAttribute(engine index)");
+  return fmt::format("cuDNN engine {}", index);
 }
 
 // Whether an engine meets the requirements of the problem and ops/conv.h.
@@ -236,6 +249,7 @@ bool ConvPlan::take_first_of(const PlanTarget& target,
     check_cudnn(plan.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                          CUDNN_TYPE_INT64, 1, &count, &workspace_bytes_),
                 "cudnnBackendGetAttribute(workspace)");
+    engine_ = name_of(config);
     config_ = std::move(config);
     plan_ = std::move(plan);
     return true;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "library/descriptor.h"
@@ -43,6 +44,7 @@ class ConvPlan {
   ConvPlan(const PlanTarget& target, const ConvProblem& problem);
 
   int64_t workspace_bytes() const { return workspace_bytes_; }
+  const std::string& engine() const { return engine_; }  // "cuDNN engine 47"
   // Numerical properties of the chosen engine, as cuDNN declares them.
   std::vector<cudnnBackendNumericalNote_t> notes() const;
   void run(cudnnHandle_t handle,
@@ -61,6 +63,7 @@ class ConvPlan {
   Descriptor graph_;
   std::optional<Descriptor> config_, plan_;
   int64_t workspace_bytes_ = 0;
+  std::string engine_;
 };
 
 }  // namespace syncopate::cuda

@@ -212,6 +212,7 @@ void gemm(Context& context,
                         plan.c.get(), &plan.algorithm, workspace,
                         plan.workspace_bytes, cuda_stream(context.stream())),
       "cublasLtMatmul");
+  context.ran_by("cuBLASLt");
 }
 
 }  // namespace syncopate::cuda

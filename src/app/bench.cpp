@@ -1,5 +1,6 @@
-// syncopate bench ops|comm|step INPUT.ini: repeatable throughput. Medians over
-// repetitions after a warm-up; one line a figure, the last one the headline.
+// syncopate bench ops|comm|layers|step INPUT.ini: repeatable throughput.
+// Medians over repetitions after a warm-up; one line a figure, the last one the
+// headline.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <variant>
 
 #include "app/bench_comm.h"
+#include "app/bench_layers.h"
 #include "app/bench_ops.h"
 #include "app/bench_step.h"
 #include "app/commands.h"
@@ -64,6 +66,33 @@ void bench_step(Session& session, Engine& engine) {
   });
 }
 
+// Recorded steps have no ops to time.
+void bench_layers(Session& session, Engine& engine) {
+  engine.options.run.cuda_graphs = false;
+  const auto world = session.make_world(engine.workers, NetworkCost{});
+  world->run([&](Endpoint& endpoint) {
+    LayerBench layers(engine);
+    const StepTimes times = StepBench(session, engine, endpoint, &layers).run();
+    if (endpoint.rank() == 0)
+      layers.report(session.log(), median(times.step_s));
+  });
+}
+
+void check_bench(const Session& session,
+                 const std::string& kind,
+                 const Engine& engine) {
+  if ((kind == "step" || kind == "layers") &&
+      !engine.options.sync.asp.replay.empty())
+    fail(ExitCode::kBadInput,
+         "asp.replay: a bench takes other steps than were recorded, expected "
+         "none");
+  if (kind == "layers" && !session.is_mpi() && engine.workers > 1)
+    fail(ExitCode::kBadInput,
+         "run.workers: {} workers in one process share what is timed, expected "
+         "1 (or a launcher such as mpiexec)",
+         engine.workers);
+}
+
 }  // namespace
 
 ExitCode command_bench(Session& session, const CommandLine& line) {
@@ -75,17 +104,16 @@ ExitCode command_bench(Session& session, const CommandLine& line) {
     line.allow_only(is_comm ? std::vector<std::string>{"bytes", "by", "repeats"}
                             : std::vector<std::string>{},
                     CommandLine::Keys::kTaken);
-    if (words.size() != 2 ||
-        (words[0] != "ops" && words[0] != "comm" && words[0] != "step"))
-      fail(ExitCode::kUsage, "bench: expected: bench ops|comm|step INPUT.ini");
+    if (words.size() != 2 || (words[0] != "ops" && words[0] != "comm" &&
+                              words[0] != "layers" && words[0] != "step"))
+      fail(ExitCode::kUsage,
+           "bench: expected: bench ops|comm|layers|step INPUT.ini");
     if (is_comm) comm = comm_bench(line);
     engine = build_engine(session, words[1], line.overrides);
-    if (words[0] == "step" && !engine->options.sync.asp.replay.empty())
-      fail(ExitCode::kBadInput,
-           "asp.replay: a bench takes other steps than were recorded, expected "
-           "none");
+    check_bench(session, words[0], *engine);
   });
   if (line.positional[0] == "step") bench_step(session, *engine);
+  if (line.positional[0] == "layers") bench_layers(session, *engine);
   if (line.positional[0] == "comm") run_comm_bench(session, *engine, comm);
   if (line.positional[0] == "ops" && session.rank() == 0)
     bench_ops(

@@ -10,8 +10,12 @@ constexpr double kLeastSeconds = 10;
 
 }  // namespace
 
-StepBench::StepBench(Session& session, Engine& engine, Endpoint& endpoint)
+StepBench::StepBench(Session& session,
+                     Engine& engine,
+                     Endpoint& endpoint,
+                     StepListener* also)
     : engine_(engine),
+      also_(also),
       endpoint_(endpoint),
       transport_(
           choose_transport(engine, session.hosts()[session.rank()], endpoint)),
@@ -29,14 +33,17 @@ std::unique_ptr<Event> StepBench::mark() {
 }
 
 void StepBench::step_begins() {
+  if (also_) also_->step_begins();
   marks_.push_back({mark(), nullptr, {}});
 }
 
 void StepBench::batch_arrives() {
+  if (also_) also_->batch_arrives();
   marks_.back().parts.push_back({mark(), nullptr, {}});
 }
 
 void StepBench::backward_ends(const PendingSums& sums) {
+  if (also_) also_->backward_ends(sums);
   Part& part = marks_.back().parts.back();
   part.has_gradients = mark();
   part.sums = sums;
@@ -44,6 +51,7 @@ void StepBench::backward_ends(const PendingSums& sums) {
 
 void StepBench::step_ends() {
   marks_.back().end = mark();
+  if (also_) also_->step_ends();
 }
 
 // --- steps -------------------------------------------------------------------

@@ -22,7 +22,11 @@ struct StepTimes {
 
 class StepBench final : private StepListener {
  public:
-  StepBench(Session& session, Engine& engine, Endpoint& endpoint);
+  // `also` is told what happens in all steps, untimed ones too; may be null.
+  StepBench(Session& session,
+            Engine& engine,
+            Endpoint& endpoint,
+            StepListener* also = nullptr);
   // Until 20 steps of worker 0 are timed and 10 s are over, or 200 are timed,
   // or it has left 200 to others because the scheme says so. Collective; once.
   StepTimes run();
@@ -47,6 +51,7 @@ class StepBench final : private StepListener {
   void note(double seconds);
 
   Engine& engine_;
+  StepListener* also_;
   Endpoint& endpoint_;
   DeviceTransport transport_;
   WorkerStep step_;

@@ -48,7 +48,7 @@ const std::vector<Command>& command_table() {
        "what is in a checkpoint or results file, and is it whole",
        &command_inspect},
       {"bench",
-       "bench ops|step INPUT.ini\n"
+       "bench ops|step|layers INPUT.ini\n"
        "  syncopate bench comm INPUT.ini [--bytes=N,N] [--by=ring,native]\n"
        "            [--repeats=N]",
        "repeatable throughput of this machine", &command_bench},

@@ -82,6 +82,11 @@ class Device {
                     Stream& stream) = 0;
   virtual void fill_zero(void* memory, int64_t bytes, Stream& stream) = 0;
 
+  // A range on the calling thread's line of a profiler (NVTX), if there is one;
+  // ranges nest. `name` is copied.
+  virtual void begin_range(const char* /*name*/) {}
+  virtual void end_range() {}
+
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual void synchronize() = 0;  // the caller waits for all streams

@@ -23,7 +23,8 @@ const OpBodies& cpu_bodies();
 // Returns null in a build without CUDA.
 const OpBodies* cuda_bodies();
 
-// Returns the bodies for the context's device.
+// Returns the bodies for the context's device, through its listener if it has
+// one.
 const OpBodies& bodies_of(const Context& context);
 
 }  // namespace syncopate

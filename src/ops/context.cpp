@@ -1,4 +1,4 @@
-#include "ops/bodies.h"
+#include "ops/op_listener.h"
 
 namespace syncopate {
 
@@ -26,6 +26,10 @@ void* Context::scratch(int64_t bytes, int index) {
 }
 
 const OpBodies& bodies_of(const Context& context) {
+  return context.listener() ? followed_bodies() : device_bodies(context);
+}
+
+const OpBodies& device_bodies(const Context& context) {
   if (context.device().kind() == DeviceKind::kCpu) return cpu_bodies();
   const OpBodies* bodies = cuda_bodies();
   CHECK_MSG(bodies != nullptr, "a cuda device without CUDA bodies");

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <typeindex>
 #include <unordered_map>
+#include <utility>
 
 #include "device/device.h"
 #include "tensor/tensor.h"
@@ -15,6 +17,8 @@ namespace syncopate {
 // Whether equal calls must give equal bits. CPU bodies and hand-written kernels
 // always do; GPU libraries also have faster algorithms that do not.
 enum class Determinism : uint8_t { kRequired, kOff };
+
+class OpListener;
 
 class Context {
  public:
@@ -42,6 +46,14 @@ class Context {
   // one must not run again.
   uint64_t scratch_generation() const { return scratch_generation_; }
 
+  // Told of every op from now on; null: nobody. Must outlive its time here.
+  void listen(OpListener* listener) { listener_ = listener; }
+  OpListener* listener() const { return listener_; }
+  // A body that leaves the work to a library says which part of it did it, by a
+  // name that lives on.
+  void ran_by(std::string_view engine) { engine_ = engine; }
+  std::string_view take_engine() { return std::exchange(engine_, {}); }
+
   // Per-context state of an op's implementation (primitives, plans), created on
   // first use and kept.
   template <typename T>
@@ -58,6 +70,8 @@ class Context {
   Determinism determinism_;
   Buffer scratch_[4];
   uint64_t scratch_generation_ = 0;
+  OpListener* listener_ = nullptr;
+  std::string_view engine_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> cache_;
 };
 

@@ -125,6 +125,8 @@ of_bench() { # 83.1 ms, 3080.6 samples/s, 75.8 TFLOP/s
     "$scratch/step" || last_line
 }
 
+of_layers() { grep '^ops: ' "$scratch/step" || last_line; }
+
 of_doctor() {
   local gpu
   gpu=$(sed -n 's/^\[ok\] *gpu *0: *//p' "$scratch/step")
@@ -277,19 +279,29 @@ line_variants() { # 45 s
   bench "ResNet-50, batch 512" 15 bench resnet50 --data.batch=512
 }
 
+# layers NAME INPUT KEYS...: the table goes to the log, its head to the summary.
+layers() {
+  local name=$1 input=$here/$2.ini
+  shift 2
+  options=(--run.device=cuda)
+  override "$@" "${given[@]}"
+  if step "$name, op by op" 15 profile of_layers "$syncopate" bench layers \
+    "$input" "${options[@]}"; then
+    note "$(grep -A 5 '^op  ' "$scratch/step" | tail -n 5 | cut -c 1-110)"
+  fi
+}
+
 # 60 s. Without its guardian the program is one process. 3,000 launches are
 # some steps of warming up.
 line_profile() {
   local profiler
-  if "$syncopate" --help | grep -q 'bench .*layers'; then
-    step "ResNet-50 by layer" 60 profile last_line "$syncopate" bench layers \
-      "$here/resnet50.ini" --run.device=cuda
-    return
-  fi
+  layers "ResNet-50" resnet50
+  layers "BERT-Large" bert_mini "${large_bert[@]}" "${full_windows[@]}"
+  layers "DeepFM" deepfm "${large_deepfm[@]}"
   profiler=$(find_tool ncu)
   options=(--run.device=cuda --run.cuda_graphs=off)
   override "${given[@]}"
-  step "ResNet-50 by kernel (ncu)" 60 profile of_kernels \
+  step "ResNet-50 by kernel (ncu)" 15 profile of_kernels \
     env SYNCOPATE_GUARDIAN=0 "${profiler:-ncu}" --clock-control none \
     --target-processes all --metrics gpu__time_duration.sum,dram__bytes.sum \
     --launch-skip 3000 --launch-count 1500 --kill yes --csv --page raw \

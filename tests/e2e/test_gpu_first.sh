@@ -68,6 +68,13 @@ case $1 in
           for i in {1..600}; do sleep 0.1; done
         fi ;;
     esac
+    if [[ $2 == layers ]]; then
+      [[ ! -e $BROKEN/layers ]] || { echo "no such op"; exit 70; }
+      echo 'op               shape    calls  ms     share  GB/s  TFLOP/s  engine'
+      echo 'conv_forward     1x2 -> 3    4  5.000  90.0%   6.0  7.000    cuDNN engine 8'
+      echo 'ops: 5.500 ms a step; an undisturbed step: 6.000 ms'
+      exit
+    fi
     echo "arithmetic 75000.0 GFLOP/s"
     echo "step: 83.100 ms, 3080.6 samples/s" ;;
 esac
@@ -132,6 +139,8 @@ for line in 'unpack syncopate-gpu.tar.gz +ok ' \
   'graphs on and off +ok .*same bits' 'ResNet-50 +ok .*3080.6 samples/s, 75.0 TFLOP/s' \
   'WRN-26-10 +ok' 'WRN-50-2 +ok' 'BERT-Large, 384 tokens +ok' 'DeepFM +ok' \
   'determinism off +ok' 'graphs off +ok' 'batch 512 +ok' \
+  'ResNet-50, op by op +ok .*ops: 5.500 ms a step' '^conv_forward .* cuDNN engine 8' \
+  'BERT-Large, op by op +ok' 'DeepFM, op by op +ok' \
   'by kernel \(ncu\) +ok .*0.005 ms in 3 launches' \
   '^ +0.004 ms +80.0% +2 launches +3000 GB/s  a::norm<3>$' \
   'memcheck, attention and norms +ok .*ERROR SUMMARY: 0 errors' \
@@ -150,7 +159,7 @@ said '^(\$ )?.*/archive/syncopate/libexec/syncopate/tests/gpu_nccl .*=Nccl'
 mkdir -p "$tree/share/syncopate"
 cp -a "$bench" "$tree/share/syncopate"
 rm "$tree/libexec/syncopate/tests/gpu_models"
-touch "$BROKEN"/{ops,kernels,nccl,losses,graphs,wrn,bert,races}
+touch "$BROKEN"/{ops,kernels,nccl,losses,graphs,wrn,bert,layers,races}
 started=$SECONDS
 expect_code 1 "$tree/share/syncopate/bench/gpu.sh" first
 for line in 'gpu_ops, convolutions.* ok ' \
@@ -161,6 +170,7 @@ for line in 'gpu_ops, convolutions.* ok ' \
   'losses of CPU and GPU +FAILED .* apart by' 'graphs on and off +FAILED .*the models differ' \
   'WRN-50-2 +FAILED \(70\) .* no such engine' \
   'BERT-Large, 384 tokens +timed out .* planning' 'DeepFM +ok ' \
+  'DeepFM, op by op +FAILED \(70\) .*no such op' \
   'memcheck, sort +ok ' 'racecheck, sort +FAILED \(86\).*RACECHECK SUMMARY: 1 haz' \
   '^1[0-9] failed, '; do
   said "$line"

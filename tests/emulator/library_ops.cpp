@@ -57,6 +57,7 @@ void run(Context& context,
         op(*host->context);
       },
       name);
+  context.ran_by("emulated library");
 }
 
 // A convolution on a GPU knows no other layout.

@@ -10,6 +10,7 @@
 #include "layers/pool.h"
 #include "layers/post_activation_block.h"
 #include "layers/pre_activation_block.h"
+#include "ops/library.h"
 
 namespace syncopate {
 namespace {
@@ -39,7 +40,13 @@ void expect_right(LayerBench& bench, double tolerance = kTolerance) {
   }
 }
 
-class Layers : public testing::TestWithParam<Layout> {};
+class Layers : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Layout::kNchw16c && !cpu_has_blocks_of_16())
+      GTEST_SKIP() << "blocks of 16 are chosen on processors with AVX-512 only";
+  }
+};
 INSTANTIATE_TEST_SUITE_P(,
                          Layers,
                          testing::Values(Layout::kNhwc, Layout::kNchw16c),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -169,6 +170,9 @@ class CudaDevice final : public Device {
     use_cuda_device(index_);
     check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
+
+  void begin_range(const char* name) override { nvtxRangePushA(name); }
+  void end_range() override { nvtxRangePop(); }
 
   void* allocate(int64_t bytes) override {
     use_cuda_device(index_);

@@ -2,6 +2,7 @@
 // around it are created once per pass, size, dtype and layout, and kept.
 #include <omp.h>
 
+#include <string>
 #include <unordered_map>
 
 #include "ops/bodies.h"
@@ -147,6 +148,7 @@ ConvChoice choose(const dnnl::engine& engine, const ConvKey& key) {
 
 struct ConvPlan {
   dnnl::primitive primitive;
+  std::string engine;
   Operand x, w, y;
   dnnl::memory scratchpad;
   dnnl::memory gradient;     // of the filters, in the library's format
@@ -160,6 +162,7 @@ struct ConvPlan {
            const ConvKey& key,
            const ConvChoice& choice)
       : primitive(choice.primitive),
+        engine(choice.name),
         x(engine,
           Desc({key.size.N, key.size.C, key.size.H, key.size.W},
                type_of(key.x_dtype),
@@ -200,6 +203,7 @@ struct ConvPlan {
     scratchpad.set_data_handle(context.scratch(
         static_cast<int64_t>(scratchpad.get_desc().get_size())));
     primitive.execute(stream, arguments);
+    context.ran_by(engine);
   }
 
  private:

@@ -137,6 +137,10 @@ dnnl::memory::data_type type_of(const dnnl::memory::desc& desc) {
 #endif
 }
 
+std::string name_of(const dnnl::primitive_desc_base& pd) {
+  return std::string("oneDNN ") + pd.impl_info_str();
+}
+
 }  // namespace
 
 ConvChoice choose_conv_forward(const dnnl::engine& engine,
@@ -144,8 +148,8 @@ ConvChoice choose_conv_forward(const dnnl::engine& engine,
   expect_memory_for_code();
   const auto pd = forward_desc(engine, conv);
   if (!pd) return {};
-  return {Forward(pd), pd.src_desc(), pd.weights_desc(), pd.dst_desc(),
-          pd.scratchpad_desc()};
+  return {Forward(pd),   pd.src_desc(),        pd.weights_desc(),
+          pd.dst_desc(), pd.scratchpad_desc(), name_of(pd)};
 }
 
 ConvChoice choose_conv_backward_data(const dnnl::engine& engine,
@@ -155,8 +159,8 @@ ConvChoice choose_conv_backward_data(const dnnl::engine& engine,
   if (!hint) return {};
   const auto pd = backward_data_desc(engine, conv, hint);
   if (!pd) return {};
-  return {BackwardData(pd), pd.diff_src_desc(), pd.weights_desc(),
-          pd.diff_dst_desc(), pd.scratchpad_desc()};
+  return {BackwardData(pd),   pd.diff_src_desc(),   pd.weights_desc(),
+          pd.diff_dst_desc(), pd.scratchpad_desc(), name_of(pd)};
 }
 
 ConvChoice choose_conv_backward_weights(const dnnl::engine& engine,
@@ -166,8 +170,8 @@ ConvChoice choose_conv_backward_weights(const dnnl::engine& engine,
   if (!hint) return {};
   const auto pd = backward_weights_desc(engine, conv, hint);
   if (!pd) return {};
-  return {BackwardWeights(pd), pd.src_desc(), pd.diff_weights_desc(),
-          pd.diff_dst_desc(), pd.scratchpad_desc()};
+  return {BackwardWeights(pd), pd.src_desc(),        pd.diff_weights_desc(),
+          pd.diff_dst_desc(),  pd.scratchpad_desc(), name_of(pd)};
 }
 
 MatmulChoice choose_matmul(const dnnl::engine& engine,
@@ -181,7 +185,7 @@ MatmulChoice choose_matmul(const dnnl::engine& engine,
   }
   const auto pd = matmul_desc(engine, product, attributes);
   if (!pd) return {};
-  return {Matmul(pd), pd.weights_desc(), pd.scratchpad_desc()};
+  return {Matmul(pd), pd.weights_desc(), pd.scratchpad_desc(), name_of(pd)};
 }
 
 }  // namespace syncopate::cpu

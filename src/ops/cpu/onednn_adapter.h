@@ -4,6 +4,7 @@
 #pragma once
 
 #include <dnnl.hpp>
+#include <string>
 
 namespace syncopate::cpu {
 
@@ -17,6 +18,7 @@ struct ConvDescription {
 struct ConvChoice {
   dnnl::primitive primitive;  // empty: no implementation for this description
   dnnl::memory::desc x, w, y, scratchpad;
+  std::string name;  // the library's, of the implementation
   explicit operator bool() const { return static_cast<bool>(primitive); }
 };
 
@@ -40,6 +42,7 @@ struct MatmulDescription {
 struct MatmulChoice {
   dnnl::primitive primitive;  // empty: no implementation for this description
   dnnl::memory::desc b, scratchpad;  // b: if its format was left open
+  std::string name;
   explicit operator bool() const { return static_cast<bool>(primitive); }
 };
 

@@ -207,6 +207,7 @@ void multiply_rows(Context& context,
     schedule(dynamic, 1) if (std::ssize(tasks) > 1)
   for (int64_t task = 0; task < std::ssize(tasks); ++task)
     run(tasks[task], omp_get_thread_num());
+  context.ran_by(tasks.front().choice->name);
 }
 
 // One primitive serves any number of rows: its inner dimension is a runtime
@@ -245,6 +246,7 @@ void accumulate_products(Context& context,
        {DNNL_ARG_SCRATCHPAD,
         at(engine, choice.scratchpad,
            context.scratch(bytes_of(choice.scratchpad), kScratchpad))}});
+  context.ran_by(choice.name);
 }
 
 }  // namespace syncopate::cpu

@@ -32,7 +32,7 @@ std::vector<Storage> storages_of(const ConvSize& s) {
   for (const DType dtype : {DType::kF32, DType::kBf16}) {
     if (dtype == DType::kBf16 && !has_bf16()) continue;
     all.push_back({dtype, dtype, Layout::kNhwc, Layout::kNhwc});
-    if (s.K % 16 != 0 || !is_on_cpu()) continue;
+    if (s.K % 16 != 0 || !is_on_cpu() || !cpu_has_blocks_of_16()) continue;
     all.push_back({dtype, dtype, Layout::kNhwc, Layout::kNchw16c});
     all.push_back({DType::kF32, dtype, Layout::kRowMajor, Layout::kNchw16c});
     if (s.C % 16 != 0) continue;
