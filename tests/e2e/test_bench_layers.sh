@@ -63,6 +63,7 @@ expect_code 0 "$SYNCOPATE" bench layers "$inputs/deepfm_smoke.ini" \
 grep -qE '^interaction_backward ' out || fail "no line of the interaction"
 
 # On ranks each has its own; workers of one process would share one.
+# shellcheck disable=SC2046
 expect_code 0 $(ranks 2) "${layers[@]}" --data.batch=2
 [[ $(grep -c '^op ' out) == 1 ]] || fail "one rank speaks"
 expect_code 65 "${layers[@]}" --run.workers=2
