@@ -186,8 +186,12 @@ def _joined(early, late):
 
 def _prepend(run, earlier, until):
     """Puts the rows of `earlier` up to worker step `until` before those of
-    `run`, which went on from there with another number of workers."""
+    `run`, which went on from there with another number of workers. A step is
+    then one of the workers of `run`."""
+    workers = run.provenance.get("workers")
     for name, columns in earlier.tables.items():
+        if "step" in columns and "worker_steps" in columns and workers:
+            columns["step"] = columns["worker_steps"] / workers
         if "worker_steps" not in columns:
             continue
         kept = columns["worker_steps"] <= until

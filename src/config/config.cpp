@@ -12,6 +12,7 @@
 #include "config/episodes.h"
 #include "config/ini.h"
 #include "config/value.h"
+#include "sync/scheme.h"
 
 namespace syncopate {
 namespace {
@@ -28,8 +29,9 @@ bool hangs_on_length(const std::map<std::string, std::string>& values) {
 }
 
 // Whether a key that the user does not set is as it was in `saved`.
-bool is_taken(const Key& key, const SavedInput& saved) {
-  if (saved.take == SavedInput::Take::kModel && key.section() != "model")
+// `has_length`: the user sets the length of the run, by this key or another.
+bool is_taken(const Key& key, const SavedInput& saved, bool has_length) {
+  if (saved.take != SavedInput::Take::kAll && key.section() != "model")
     return false;
   switch (key.on_resume) {
     case OnResume::kFixed:
@@ -37,7 +39,7 @@ bool is_taken(const Key& key, const SavedInput& saved) {
     case OnResume::kMayChange:
       return false;
     case OnResume::kMayExtend:
-      return hangs_on_length(saved.values);
+      return !has_length || hangs_on_length(saved.values);
   }
   return false;
 }
@@ -83,8 +85,14 @@ class Parser {
 
   // What nobody set is as it was in `saved`, or before the key existed.
   void take_from(const SavedInput& saved) {
+    const bool has_length =
+        std::ranges::any_of(key_table(), [&](const Key& key) {
+          return key.on_resume == OnResume::kMayExtend &&
+                 lines_.contains(key.name);
+        });
     for (const Key& key : key_table()) {
-      if (lines_.contains(key.name) || !is_taken(key, saved)) continue;
+      if (lines_.contains(key.name) || !is_taken(key, saved, has_length))
+        continue;
       const auto found = saved.values.find(key.name);
       const std::string& text =
           found == saved.values.end() ? key.formerly : found->second;
@@ -240,6 +248,26 @@ bool is_by_worker(const std::string& name) {
 }
 
 constexpr const char* kNotUsed = "not used";
+constexpr const char* kEpisodes = "stragglers.episodes";
+
+// The value of stragglers.episodes, less those of links.
+std::string without_links(const std::string& value) {
+  const Key& key = *find_key(kEpisodes);
+  Options options;
+  if (parse_value(key, value, options)) return value;
+  std::erase_if(options.stragglers.episodes, [](const std::string& text) {
+    Episode episode;
+    return parse_episode(text, episode).empty() &&
+           episode.kind == Episode::Kind::kLink;
+  });
+  return format_value(key, options);
+}
+
+// Whether a resolved input is of workers in one process.
+bool has_virtual_costs(const std::map<std::string, std::string>& resolved) {
+  return std::ranges::any_of(
+      resolved, [](const auto& entry) { return is_virtual_cost(entry.first); });
+}
 
 // What `saved` was run by: where it lacks a key, that key's former value.
 Options options_of(const std::map<std::string, std::string>& saved) {
@@ -394,6 +422,28 @@ void scale_lengths(Options& options, double factor) {
       static_cast<int64_t>(scaled(static_cast<double>(options.run.steps)));
 }
 
+void forget_by_worker(std::map<std::string, std::string>& saved) {
+  for (const char* key :
+       {"run.workers", "compute.speed", "data.batch_by_worker",
+        "stragglers.factor", "stragglers.delay_workers", kEpisodes})
+    saved.erase(key);
+}
+
+void forget_slow_links(std::map<std::string, std::string>& saved) {
+  if (const auto found = saved.find(kEpisodes); found != saved.end())
+    found->second = without_links(found->second);
+}
+
+bool makes_a_new_run(const std::string& key) {
+  const std::string section = key.substr(0, key.find('.'));
+  for (const char* how :
+       {"optimizer", "schedule", "sync", "compress", "topology", "data"})
+    if (section == how) return true;
+  return std::ranges::any_of(scheme_table(), [&](const SchemeInfo& info) {
+    return info.keyword == section;
+  });
+}
+
 std::vector<std::string> resume_conflicts(
     const std::map<std::string, std::string>& saved,
     const std::map<std::string, std::string>& now,
@@ -404,6 +454,8 @@ std::vector<std::string> resume_conflicts(
     if (find_key(entry.first) == nullptr) names.push_back(entry.first);
   const bool may_extend = !hangs_on_length(saved) && !hangs_on_length(now);
   const Options then = options_of(saved);
+  const bool is_other_world =
+      has_virtual_costs(saved) != has_virtual_costs(now);
 
   std::vector<std::string> lines;
   for (const std::string& name : names) {
@@ -419,6 +471,9 @@ std::vector<std::string> resume_conflicts(
         key == nullptr ? old->second : value_then(*key, saved, then);
     const std::string after = current == now.end() ? kNotUsed : current->second;
     if (before == after || are_same_number(before, after)) continue;
+    if (name == kEpisodes && is_other_world &&
+        without_links(before) == without_links(after))
+      continue;
     const OnResume rule = key == nullptr ? OnResume::kFixed : key->on_resume;
     if (rule == OnResume::kMayChange) continue;
     if (rule == OnResume::kMayExtend && may_extend) continue;

@@ -31,8 +31,9 @@ struct ParsedInput {
 // The resolved input of a run that is gone on from, or whose model is used.
 struct SavedInput {
   enum class Take : uint8_t {
-    kAll,    // every key that a resumed run may not change
-    kModel,  // keys of [model]
+    kAll,      // every key that a resumed run may not change
+    kModel,    // keys of [model]: a new run starts from the model
+    kNetwork,  // keys of [model]: the model is evaluated, nothing is trained
   };
   std::map<std::string, std::string> values;  // key -> text
   Take take = Take::kAll;
@@ -65,8 +66,17 @@ void refuse_errors(const ParsedInput& input);
 // run.stop_at, run.epochs, ... as inputs/README.md lists. Virtual costs that
 // only one of the two worlds uses are not compared. A key that `saved` lacks
 // because it is newer than that run counts as Key::formerly.
+// Slow links (stragglers.episodes) are such costs.
 // kMayDiffer: neither is the number of workers, nor what is said by worker.
 enum class Workers : uint8_t { kAlike, kMayDiffer };
+// Takes out of a saved run's keys what only its number of workers gives a
+// meaning: lists by worker, and episodes of workers by rank.
+void forget_by_worker(std::map<std::string, std::string>& saved);
+// Takes the slow links out of stragglers.episodes: several ranks have none.
+void forget_slow_links(std::map<std::string, std::string>& saved);
+// Whether another value of this key makes a run with checkpoint.resume = PATH a
+// new one: how it learns and from what, not where and how fast.
+bool makes_a_new_run(const std::string& key);
 std::vector<std::string> resume_conflicts(
     const std::map<std::string, std::string>& saved,
     const std::map<std::string, std::string>& now,

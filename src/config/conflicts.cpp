@@ -113,13 +113,6 @@ class Judge {
       complain_("sync.wire",
                 "is bf16, which sync.collective = native cannot send; "
                 "expected fp32 or another collective");
-    if (all_sound({"eval.model", "sync.scheme"}) &&
-        options_.eval.model == "centre" && !scheme_info(sync.scheme).has_centre)
-      complain_("eval.model",
-                fmt::format("is centre, which sync.scheme = {} does not have; "
-                            "expected each, average, rank0 or "
-                            "each_and_average",
-                            sync.scheme));
     if (!all_sound({"sync_switch.order"})) return;
     const std::vector<std::string> phases = phase_schemes(sync.sync_switch);
     if (phases.empty())

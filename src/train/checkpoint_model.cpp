@@ -77,7 +77,7 @@ std::optional<SavedRun> saved_network(const fs::path& path) {
     if (!outcome.ok()) continue;
     SavedRun saved;
     saved.input = {read_checkpoint_facts(folder).input,
-                   SavedInput::Take::kModel};
+                   SavedInput::Take::kNetwork};
     return saved;
   }
   return std::nullopt;

@@ -182,6 +182,14 @@ void plan_scheme(Engine& engine,
                             engine.workers, engine.plan.total_steps}));
   };
   check(options);
+  const bool is_trained =
+      saved == nullptr || saved->input.take != SavedInput::Take::kNetwork;
+  if (is_trained && options.eval.model == "centre" &&
+      !scheme_info(options.sync.scheme).has_centre)
+    refuse(
+        fmt::format("eval.model: is centre, which sync.scheme = {} does not "
+                    "have; expected each, average, rank0 or each_and_average",
+                    options.sync.scheme));
   for (const Options& phase : engine.phases) check(phase);
   for (size_t i = 1; i < engine.phases.size(); ++i)
     refuse(momentum_mistake(options, engine.phases[i - 1], engine.phases[i]));
@@ -274,8 +282,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
   engine->steps_begun.assign(engine->workers, 0);
   engine->threads = session.threads(options.run.threads);
   engine->length_workers = engine->workers;
-  if (saved && !saved->is_warm_start())
-    engine->length_workers = saved->length_workers;
+  if (saved && saved->goes_on()) engine->length_workers = saved->length_workers;
   if (engine->length_workers != engine->workers)
     scale_lengths(
         options, static_cast<double>(engine->length_workers) / engine->workers);
@@ -291,7 +298,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
 
   const auto seed = static_cast<uint64_t>(options.run.seed);
   engine->problem = make_problem(options, engine->threads);
-  if (saved && !saved->is_warm_start() && !saved->data.empty() &&
+  if (saved && saved->goes_on() && !saved->data.empty() &&
       saved->data != engine->problem->digest()) {
     // Other data make it a new run, which takes the network alone.
     SavedRun warm = *saved;

@@ -1,8 +1,11 @@
 #include "train/saved_run.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "run/run_directory.h"
+#include "sync/scheme.h"
 
 namespace syncopate {
 namespace {
@@ -66,27 +69,55 @@ SavedRun decode(const std::string& text) {
   return saved;
 }
 
+// "KEY: was ..., now ...".
+std::string key_of(const std::string& difference) {
+  return difference.substr(0, difference.find(':'));
+}
+
+// What makes a run from another run's checkpoint a new one; empty: nothing.
+std::vector<std::string> reasons_to_start_anew(const SavedRun& saved,
+                                               const ParsedInput& resumed,
+                                               int workers) {
+  std::vector<std::string> differences = resume_conflicts(
+      saved.input.values, resumed.resolved, Workers::kMayDiffer);
+  std::erase_if(differences, [](const std::string& line) {
+    return key_of(line) == "run.device" || key_of(line) == "run.threads";
+  });
+  if (workers != saved.workers && !resize_obstacle(resumed.options).empty())
+    differences.push_back(
+        fmt::format("run.workers: was {}, now {}", saved.workers, workers));
+  const bool is_new = std::ranges::any_of(differences, [](const auto& line) {
+    return key_of(line) == "run.workers" || makes_a_new_run(key_of(line));
+  });
+  if (!is_new) differences.clear();
+  return differences;
+}
+
 std::optional<SavedRun> find_here(const std::string& input_path,
                                   const std::vector<std::string>& overrides,
                                   int ranks) {
+  // What is missing in it may be in the saved run.
   const ParsedInput given = parse_input(input_path, overrides);
   const std::string& mode = given.options.checkpoint.resume;
-  if (!given.errors.empty() || mode == "none") return std::nullopt;
+  if (mode == "none") return std::nullopt;
   const auto own = newest_facts(RunDirectory(given.options).checkpoints());
   if (!own && mode == "auto") return std::nullopt;
   const CheckpointFacts facts = own ? *own : read_checkpoint_facts(mode);
   SavedRun saved = saved_run_of(facts);
-  // How many ranks there are is the launcher's to say.
-  if (ranks > 1) saved.input.values.erase("run.workers");
+  int workers = static_cast<int>(given.options.run.workers);
+  if (ranks > 1) workers = ranks;  // the launcher's to say
+  if (workers == 0) workers = saved.workers;
+  if (workers != saved.workers) forget_by_worker(saved.input.values);
+  if (ranks > 1) {
+    saved.input.values.erase("run.workers");
+    forget_slow_links(saved.input.values);
+  }
   if (own) return saved;
   if (const auto data = facts.extra.find("data"); data != facts.extra.end())
     saved.data = data->second;
   ParsedInput resumed = parse_input(input_path, overrides, &saved.input);
   check_world(resumed, ranks);
-  for (const std::string& line : resume_conflicts(
-           saved.input.values, resumed.resolved, Workers::kMayDiffer))
-    if (!line.starts_with("run.device:") && !line.starts_with("run.threads:"))
-      saved.differences.push_back(line);
+  saved.differences = reasons_to_start_anew(saved, resumed, workers);
   if (!saved.differences.empty()) saved.input.take = SavedInput::Take::kModel;
   return saved;
 }
@@ -106,6 +137,18 @@ std::optional<SavedRun> find_saved_run(
   text = session.share(text);
   if (text.empty()) return std::nullopt;
   return decode(text);
+}
+
+std::string resize_obstacle(const Options& options) {
+  if (scheme_info(options.sync.scheme).is_composite)
+    return "phases of sync_switch, and the workers that they leave out, are "
+           "counted by worker";
+  if (options.sync.asp.record || !options.sync.asp.replay.empty())
+    return "an order of arrival that is recorded or replayed is of so many "
+           "workers";
+  if (!options.data.batch_by_worker.empty())
+    return "data.batch_by_worker is of so many workers";
+  return "";
 }
 
 std::string describe_taken(const ParsedInput& input) {

@@ -25,15 +25,21 @@ struct SavedRun {
   // Of a warm start: what speaks against going on, "KEY: was ..., now ...".
   std::vector<std::string> differences;
 
+  bool goes_on() const { return input.take == SavedInput::Take::kAll; }
   bool is_warm_start() const { return input.take == SavedInput::Take::kModel; }
 };
+
+// Why a run of these options cannot go on with another number of workers; ""
+// if it can.
+std::string resize_obstacle(const Options& options);
 
 // Rank 0's answer, the same on every rank; nothing where a run starts anew or
 // the input has mistakes (which build_engine tells). Collective.
 //
-// A run goes on from the checkpoints of its own directory. Where it has none,
-// it goes on from the one that checkpoint.resume names, or, if keys are given
-// that a resumed run may not change, starts a new run from its model.
+// A run goes on from the checkpoints of its own directory. If it has none, it
+// goes on from the one that checkpoint.resume names, or starts a new run from
+// its model: if a key of makes_a_new_run() is given another value, or if the
+// run cannot go on with as many workers as there are now.
 std::optional<SavedRun> find_saved_run(
     Session& session,
     const std::string& input_path,

@@ -57,7 +57,6 @@ class Trainer {
   std::optional<FoundCheckpoint> find_checkpoint();
   std::vector<std::string> conflicts_with(const FoundCheckpoint& found) const;
   void load(const FoundCheckpoint& found);
-  std::string resize_obstacle() const;
   void load_resized(const FoundCheckpoint& found);
   void log_resized(const CheckpointFacts& then);
   void resume(const FoundCheckpoint& found);

@@ -6,20 +6,6 @@
 
 namespace syncopate {
 
-// What cannot be said for another number of workers; empty: everything can.
-std::string Trainer::resize_obstacle() const {
-  const Options& options = engine_.options;
-  if (scheme_info(options.sync.scheme).is_composite)
-    return "phases of sync_switch, and the workers that they leave out, are "
-           "counted by worker";
-  if (options.sync.asp.record || !options.sync.asp.replay.empty())
-    return "an order of arrival that is recorded or replayed is of so many "
-           "workers";
-  if (!options.data.batch_by_worker.empty())
-    return "data.batch_by_worker is of so many workers";
-  return "";
-}
-
 // The model that all have in common goes into the replicas, from which the
 // scheme is entered; what it keeps beside them follows.
 void Trainer::load_resized(const FoundCheckpoint& found) {

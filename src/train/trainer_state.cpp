@@ -138,12 +138,11 @@ std::vector<std::string> Trainer::conflicts_with(
     conflicts =
         resume_conflicts(then.input, engine_.input.resolved,
                          is_resized ? Workers::kMayDiffer : Workers::kAlike);
-  if (const std::string obstacle = resize_obstacle();
+  if (const std::string obstacle = resize_obstacle(engine_.options);
       is_resized && !obstacle.empty())
     conflicts.push_back(fmt::format(
-        "run.workers: was {}, now {}: {}; expected {}, or another run.name "
-        "that starts from this model with checkpoint.resume = {} and keys of "
-        "its own",
+        "run.workers: was {}, now {}: {}; expected {}, or another run.name, "
+        "which with checkpoint.resume = {} starts a new run from this model",
         then.workers, endpoint_.size(), obstacle, then.workers,
         found.folder.string()));
   const auto data = then.extra.find("data");
@@ -200,6 +199,13 @@ void Trainer::resume(const FoundCheckpoint& found) {
   if (!results_) return;
   for (const std::string& warning : found.warnings)
     session_.log().warning(warning);
+  const Options& options = engine_.options;
+  if (found.format_version == 1 && found.facts.scheme == "dgc" &&
+      options.sync.dgc.clip > 0)
+    session_.log().warning(
+        "dgc.clip: until this checkpoint the gradient was clipped as a whole, "
+        "then decayed; from here on it is decayed, then clipped tensor by "
+        "tensor");
   recorder_->resume_clock(worker_steps / endpoint_.size());
   results_->provenance(
       "restarts", results_->provenance_integer("restarts").value_or(0) + 1);

@@ -134,6 +134,12 @@ for scheme in $(all_schemes); do
     expect_code 65 "$SYNCOPATE" train tiny.ini "${all[@]}" --run.workers=3
     grep -q "run.workers: was 4, now 3: .*; expected 4, or another run.name" err ||
       fail "$scheme: no way round is named: $(cat err)"
+    # The way that it names.
+    from=$(sed -n 's/.* checkpoint.resume = \([^ ]*\) starts a new run.*/\1/p' err)
+    expect_code 0 "$SYNCOPATE" train tiny.ini "${all[@]:1}" --run.workers=3 \
+      --run.name=s-round "--checkpoint.resume=$from"
+    grep -q "start     warm start: .*because run.workers: was 4, now 3" \
+      runs/s-round/log.txt || fail "no warm start: $(cat runs/s-round/log.txt)"
     continue
   fi
   before=$(python -c 'import h5py, sys
@@ -143,6 +149,34 @@ print(h5py.File(sys.argv[1])["eval/loss"][-1])' "runs/s-$scheme/results.h5")
     fail "$scheme did not learn on: $before, $(look "s-$scheme" 'r["eval/loss"][()]')"
   expect_code 0 "$SYNCOPATE" train tiny.ini "${all[@]}" --run.workers=3 --run.steps=24
   grep -q "nothing left to do" out || fail "$scheme: not at its end"
+done
+
+# What the input does not say is as the run had it, even what every other input
+# has to say, but for lists by worker, of which there are now others.
+printf '[run]\nthreads = 1\n' >bare.ini
+expect_code 0 "$SYNCOPATE" train bare.ini --run.name=cut
+grep -q "nothing left to do" out || fail "a bare command line: $(cat out)"
+for schedule in cosine constant; do
+  own=("--run.name=bare-$schedule")
+  [[ $schedule == cosine ]] || own+=(--schedule.warmup=0)
+  by_worker=(--stragglers.factor=1,2,1,3 --compute.speed=1,1,2,2
+    "--stragglers.episodes=3:compute:x2, 2:link:+5ms" --network.latency_us=100)
+  expect_code 0 "$SYNCOPATE" train tiny.ini "${own[@]}" --run.workers=4 --data.batch=8 \
+    --schedule.kind=$schedule "${by_worker[@]}" --run.stop_at=6
+  expect_code 0 "$SYNCOPATE" train bare.ini "--run.name=bare-$schedule" --run.stop_at=8
+  grep -q "^factor = 1 2 1 3" "runs/bare-$schedule/input.ini" ||
+    fail "stragglers were not taken from the run"
+  # Slow links cost virtual time, which ranks do not have.
+  # shellcheck disable=SC2046
+  expect_code 0 $(ranks 4) "$SYNCOPATE" train bare.ini "--run.name=bare-$schedule" \
+    --run.stop_at=10
+  expect_code 0 "$SYNCOPATE" train bare.ini "--run.name=bare-$schedule" --run.workers=2
+  grep -q "workers   4 before, 2 now" "runs/bare-$schedule/log.txt" ||
+    fail "$schedule: not resized: $(tail -n 3 "runs/bare-$schedule/log.txt")"
+  grep -qE "^(factor|episodes) = .*[0-9] " "runs/bare-$schedule/input.ini" &&
+    fail "lists by worker came back"
+  [[ $(look "bare-$schedule" 'int(r["train/worker_steps"][-1])') == 96 ]] ||
+    fail "$schedule: another length"
 done
 
 # A warm start: another rate, another scheme, another number of workers.
@@ -158,6 +192,14 @@ grep -q "start     warm start: a new run from the model of .*step-00000024 (sche
 last=$(look whole 'r["train/loss"][-1]') first=$(look warm 'r["train/loss"][0]')
 python -c "import sys; sys.exit(not $first < 2 * $last)" ||
   fail "a warm start begins at a loss of $first, the run ended with $last"
+# What decides nothing of how it learns makes no run a new one by itself: a
+# mistake in it would cost the optimizer's state.
+for other in run.seed=7 compute.step_s=3 eval.on=validation; do
+  expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=same --run.workers=4 --data.batch=8 \
+    --checkpoint.resume="$newest" "--$other"
+  grep -q "${other%=*}: .*" err || fail "$other: $(cat err)"
+  [[ ! -e runs/same/results.h5 ]] || fail "$other began a run"
+done
 # It is a run of its own: it goes on from its own checkpoint.
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=warm --run.workers=2 --data.batch=8 \
   --sync.scheme=local_sgd --optimizer.lr=0.001 --checkpoint.resume="$newest"
@@ -203,6 +245,20 @@ printf x | dd of=runs/grown/checkpoints/step-00000006/replica.h5 bs=1 seek=999 \
 expect_code 0 "$SYNCOPATE" train tiny.ini "${grown[@]}" --run.workers=8 --run.stop_at=7
 grep -q "resumed from .*step-00000020 (step 20)" runs/grown/log.txt ||
   fail "not from the newest whole one: $(grep resumed runs/grown/log.txt)"
+# Postprocessing counts all steps in those of today's workers.
+steps=$(PYTHONPATH=${SOURCE_DIR:-$here/../..}/postprocess python -c '
+from run_reader import open_run
+steps = open_run("runs/grown").tables["train"]["step"]
+print(len(steps), all(a < b for a, b in zip(steps, steps[1:])))')
+[[ $steps =~ ^[0-9]+\ True$ ]] || fail "steps go back: $steps"
+# A centre is evaluated whatever the input trains.
+for command in evaluate predict; do
+  words=() && [[ $command == predict ]] && words=(--output=centre.csv)
+  expect_code 0 "$SYNCOPATE" $command tiny.ini --checkpoint=runs/s-easgd \
+    --eval.model=centre "${words[@]}"
+done
+expect_code 65 "$SYNCOPATE" evaluate tiny.ini --checkpoint=runs/s-bsp --eval.model=centre
+grep -q "has no centre" err || fail "bsp has a centre: $(cat err)"
 # Another network has no use for the model.
 expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=other --model.family=resnet \
   --model.depth=8 --data.batch=8 --checkpoint.resume="$newest"
