@@ -31,6 +31,12 @@ void StragglerDetector::restart(Known stragglers) {
     std::fill(is_straggler_.begin(), is_straggler_.end(), 0);
 }
 
+void StragglerDetector::forget(int worker) {
+  throughput_[worker] = window_s_[worker] = 0;
+  steps_[worker] = slow_[worker] = fast_[worker] = 0;
+  is_straggler_[worker] = 0;
+}
+
 void StragglerDetector::observe(int worker, double step_s) {
   window_s_[worker] += step_s;
   if (++steps_[worker] < window_) return;

@@ -25,6 +25,8 @@ class StragglerDetector {
   // Forgets all steps; `is_straggler` is kept or cleared.
   enum class Known { kKept, kForgotten };
   void restart(Known stragglers);
+  // Forgets everything about a worker that leaves; the others' windows go on.
+  void forget(int worker);
 
   // Records a step of this worker as others see it: computing plus the latency
   // of its messages.

@@ -123,23 +123,23 @@ Time SyncSwitch::change(int64_t done) {
   inner_->leave();  // a part of the change, whose time next() accounts for
   earlier_steps_ += inner_->steps_done();
   using Known = StragglerDetector::Known;
-  Known stragglers = Known::kForgotten;
-  if (setting_.is_episode != 0) {
+  if (setting_.is_episode != 0 || work_left_[setting_.phase] <= 0) {
     setting_.is_episode = 0;
     if (work_left_[setting_.phase] <= 0) enter_next_phase();
-  } else if (work_left_[setting_.phase] <= 0) {
-    enter_next_phase();
+    detector_.restart(Known::kForgotten);
   } else if (parts_.sync.sync_switch.policy == "greedy") {
     setting_.is_episode = 1;
-    stragglers = Known::kKept;
+    detector_.restart(Known::kKept);
   } else {
-    for (int rank = 0; rank < size_; ++rank)
-      setting_.removed[rank] |= flagged_[rank];
+    for (int rank = 0; rank < size_; ++rank) {
+      if (flagged_[rank] == 0) continue;
+      setting_.removed[rank] = 1;
+      detector_.forget(rank);
+    }
   }
   note_change(done, flagged_);
   wants_change_ = 0;
   std::fill(flagged_.begin(), flagged_.end(), 0);
-  detector_.restart(stragglers);
   began_at_ = done;
   build();
   inner_->enter();
@@ -305,10 +305,11 @@ void SyncSwitch::judge(std::span<const double> step_seconds) {
 
 // In a bsp phase: all its workers have the same figures and decide alike.
 void SyncSwitch::look_for_stragglers(std::span<const double> step_seconds) {
-  if (!watches_workers() || setting_.is_episode != 0 || wants_change_ != 0)
-    return;
+  if (!watches_workers() || setting_.is_episode != 0) return;
+  const bool is_decided = wants_change_ != 0;
+  if (is_decided && parts_.sync.sync_switch.policy == "greedy") return;
   judge(step_seconds);
-  flag_stragglers();
+  if (!is_decided) flag_stragglers();
 }
 
 // Judges the steps that are still unjudged when a segment ends. In a bsp phase,

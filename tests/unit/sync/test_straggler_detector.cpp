@@ -179,6 +179,28 @@ TEST(StragglerDetector, RestartsWithOrWithoutTheKnown) {
   EXPECT_FALSE(slow.any());
 }
 
+// A worker that leaves takes its own record along and nobody else's.
+TEST(StragglerDetector, ForgetsOneWorkerAlone) {
+  SyncSwitchOptions options;
+  options.window = 1;
+  options.consecutive = 3;
+  options.threshold = 0.5;
+  StragglerDetector slow(kWorkers, options);
+  for (int i = 0; i < 2; ++i) step(slow, {1, 1, 4, 1});
+  step(slow, {4, 1, 4, 1});
+  EXPECT_TRUE(slow.is_straggler(2));
+  slow.forget(2);
+  EXPECT_FALSE(slow.any());
+  EXPECT_EQ(slow.throughput(2), 0);
+  EXPECT_EQ(slow.throughput(0), 0.25);
+  for (const int64_t more : {1, 2}) {
+    EXPECT_FALSE(slow.any()) << more;
+    for (const int worker : {0, 1, 3}) slow.observe(worker, worker ? 1 : 4);
+    for (const int worker : {0, 1, 3}) slow.assess(worker);
+  }
+  EXPECT_TRUE(slow.is_straggler(0));
+}
+
 TEST(StragglerDetector, GoesOnFromItsState) {
   StragglerDetector straight = detector(3, 3), resumed = detector(3, 3);
   for (int i = 0; i < 8; ++i) step(straight, {1, 1, 3, 1});

@@ -83,6 +83,35 @@ TEST(SyncSwitch, BoundariesHideNoStraggler) {
   }
 }
 
+// What is known of the workers that stay is kept when one is removed. Worker 2
+// is slow in all windows, worker 5 in all but the first: each is removed after
+// its five slow windows in a row of 4 steps, whatever happens to the other.
+TEST(SyncSwitch, ElasticFindsASecondStragglerByItsOwnWindows) {
+  ToyRun run = switching({"10"}, {0.9, 0.1});
+  run.sync.sync_switch.policy = "elastic";
+  run.sync.sync_switch.window = 4;
+  run.sync.sync_switch.consecutive = 5;
+  run.steps = 80;
+  run.step_time = [](int rank, int64_t step) {
+    return rank == 2 ? 3.0 : rank == 5 && step > 4 ? 2.0 : 1.0;
+  };
+  Seen seen;
+  seen.watch(run, 8);
+  test::train_toy(8, run);
+  const auto& rows = seen.series[0];
+  const auto steps_before = [&](double active) {
+    const auto has_so_many = [&](const std::vector<double>& row) {
+      return row[Seen::kActive] == active;
+    };
+    return std::find_if(rows.begin(), rows.end(), has_so_many) - rows.begin();
+  };
+  // A decision takes effect a few steps later, always equally many.
+  EXPECT_GE(steps_before(7), 5 * 4);
+  EXPECT_LE(steps_before(7), 5 * 4 + 3);
+  EXPECT_EQ(steps_before(6), steps_before(7) + 4);
+  EXPECT_EQ(rows[40][Seen::kDetections], 2);
+}
+
 TEST(SyncSwitch, AtLeastHalfOfTheWorkersStay) {
   for (const int workers : {3, 4, 5, 8}) {
     ToyRun run = switching({"10"}, {0.9, 0.1});
