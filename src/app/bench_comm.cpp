@@ -70,9 +70,11 @@ CommBench comm_bench(const CommandLine& line) {
   if (const auto words = given("by"); !words.empty()) {
     bench.collectives.clear();
     for (const std::string& word : words) {
-      const CollectiveAlgorithm algorithm = collective_algorithm(word);
-      for (const CollectiveInfo& info : collective_table())
-        if (info.algorithm == algorithm) bench.collectives.push_back(info);
+      const auto named = value_named<CollectiveAlgorithm>(word);
+      if (!named)
+        fail(ExitCode::kBadInput, "no collective \"{}\"; there are: {}", word,
+             names_of(CollectiveAlgorithm{}));
+      bench.collectives.push_back(*named);
     }
   }
   if (const auto words = given("repeats"); !words.empty())
@@ -110,10 +112,10 @@ void run_comm_bench(Session& session,
             there_and_back(endpoint, {values.data(), bytes});
           }) / 2);
       const double share = 2.0 * (all.size() - 1) / all.size();
-      for (const CollectiveInfo& info : bench.collectives)
-        row(bytes, info.keyword, share * carried,
+      for (const CollectiveAlgorithm algorithm : bench.collectives)
+        row(bytes, name_of(algorithm), share * carried,
             seconds_of(endpoint, repeats, [&] {
-              all_reduce_sum(endpoint, all, values, info.algorithm, Wire::kF32,
+              all_reduce_sum(endpoint, all, values, algorithm, Wire::kF32,
                              tags::kCollective, Traffic::kPayload);
             }));
     }

@@ -14,7 +14,8 @@ namespace syncopate {
 
 struct CommBench {
   std::vector<int64_t> bytes = {8, 4 << 10, 256 << 10, 4 << 20, 64 << 20};
-  std::vector<CollectiveInfo> collectives = collective_table();
+  std::vector<CollectiveAlgorithm> collectives =
+      all_values<CollectiveAlgorithm>();
   std::optional<int64_t> repeats;  // absent: 51, above 1 MiB 7
 };
 

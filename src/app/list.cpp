@@ -39,18 +39,12 @@ Rows data_rows() {
   return rows;
 }
 
-Rows collective_rows() {
-  Rows rows;
-  for (const CollectiveInfo& info : collective_table())
-    rows.emplace_back(info.keyword, info.description);
-  return rows;
-}
-
 constexpr const char* kWhat =
     "models data schemes compressors topologies optimizers schedules "
     "collectives keys";
 
-std::string text_of(const Rows& rows) {
+template <typename Table>
+std::string text_of(const Table& rows) {
   std::string text;
   for (const auto& [name, description] : rows)
     text += fmt::format("{:<18} {}\n", name, description);
@@ -105,7 +99,7 @@ std::string list_text(const std::string& what, const CommandLine& line) {
   if (what == "compressors") return text_of(compressor_table());
   if (what == "optimizers") return text_of(optimizer_table());
   if (what == "schedules") return text_of(schedule_table());
-  if (what == "collectives") return text_of(collective_rows());
+  if (what == "collectives") return text_of(collective_table());
   fail(ExitCode::kUsage, "list {}: one of {}", what, kWhat);
 }
 

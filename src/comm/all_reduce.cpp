@@ -11,30 +11,22 @@
 
 namespace syncopate {
 
-const std::vector<CollectiveInfo>& collective_table() {
-  static const std::vector<CollectiveInfo> table = {
-      {CollectiveAlgorithm::kRing, "ring",
-       "reduce-scatter and all-gather around a ring: least bytes"},
-      {CollectiveAlgorithm::kButterfly, "butterfly",
-       "recursive halving and doubling: few messages; powers of two"},
-      {CollectiveAlgorithm::kBinaryBlocks, "binary_blocks",
-       "recursive halving in blocks of powers of two: any number"},
-      {CollectiveAlgorithm::kParameterServer, "parameter_server",
-       "everyone to the first worker and back: its link carries all"},
-      {CollectiveAlgorithm::kNative, "native",
-       "the MPI library's own; a sum in rank order in one process"},
-  };
+const std::vector<std::pair<CollectiveAlgorithm, std::string>>&
+collective_table() {
+  static const std::vector<std::pair<CollectiveAlgorithm, std::string>> table =
+      {
+          {CollectiveAlgorithm::kRing,
+           "reduce-scatter and all-gather around a ring: least bytes"},
+          {CollectiveAlgorithm::kButterfly,
+           "recursive halving and doubling: few messages; powers of two"},
+          {CollectiveAlgorithm::kBinaryBlocks,
+           "recursive halving in blocks of powers of two: any number"},
+          {CollectiveAlgorithm::kParameterServer,
+           "everyone to the first worker and back: its link carries all"},
+          {CollectiveAlgorithm::kNative,
+           "the MPI library's own; a sum in rank order in one process"},
+      };
   return table;
-}
-
-CollectiveAlgorithm collective_algorithm(const std::string& keyword) {
-  std::vector<std::string> known;
-  for (const CollectiveInfo& info : collective_table()) {
-    if (info.keyword == keyword) return info.algorithm;
-    known.push_back(info.keyword);
-  }
-  fail(ExitCode::kBadInput, "no collective \"{}\"; there are: {}", keyword,
-       join(known, " "));
 }
 
 void all_reduce_sum(Endpoint& endpoint,

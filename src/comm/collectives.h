@@ -6,8 +6,10 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/choice.h"
 #include "comm/endpoint.h"
 #include "comm/wire.h"
 
@@ -20,16 +22,13 @@ enum class CollectiveAlgorithm : uint8_t {
   kParameterServer,  // parameter_server.h
   kNative,           // Endpoint::native_all_reduce
 };
+constexpr auto names_of(CollectiveAlgorithm) {
+  return "ring butterfly binary_blocks parameter_server native";
+}
 
-struct CollectiveInfo {
-  CollectiveAlgorithm algorithm;
-  std::string keyword;
-  std::string description;  // one line
-};
-const std::vector<CollectiveInfo>& collective_table();
-// Looks up a keyword; an unknown one is Error(kBadInput), which lists the known
-// ones.
-CollectiveAlgorithm collective_algorithm(const std::string& keyword);
+// One-line descriptions, for `list collectives`.
+const std::vector<std::pair<CollectiveAlgorithm, std::string>>&
+collective_table();
 
 // Sums in place over the group, for any group size and any count including 0.
 // All algorithms but native form sums in fp32, in an order that each header

@@ -100,7 +100,7 @@ class Judge {
 
   void plateau() const {
     if (all_sound({"sync_switch.plateau", "eval.every"}) &&
-        options_.sync.sync_switch.plateau != "none" &&
+        options_.sync.sync_switch.plateau != Plateau::kNone &&
         options_.eval.every.value == 0)
       complain_("sync_switch.plateau",
                 "needs evaluations during the run, expected eval.every > 0");
@@ -108,8 +108,9 @@ class Judge {
 
   void sync() const {
     const SyncOptions& sync = options_.sync;
-    if (all_sound({"sync.wire", "sync.collective"}) && sync.wire == "bf16" &&
-        sync.collective == "native")
+    if (all_sound({"sync.wire", "sync.collective"}) &&
+        sync.wire == Wire::kBf16 &&
+        sync.collective == CollectiveAlgorithm::kNative)
       complain_("sync.wire",
                 "is bf16, which sync.collective = native cannot send; "
                 "expected fp32 or another collective");

@@ -9,17 +9,21 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <typeindex>
 #include <variant>
 #include <vector>
 
 #include "base/check.h"
+#include "base/choice.h"
 #include "keys/length.h"
 
 namespace syncopate {
 
-// Where a key's value lives; the alternative is its type.
+// Where a key's value lives; the alternative is its type. A closed choice
+// (base/choice.h) is seen as its number.
 using Target = std::variant<std::string*,
+                            uint8_t*,
                             int64_t*,
                             uint64_t*,
                             double*,
@@ -37,18 +41,19 @@ class Place {
   template <typename Owner, typename Value>
   Place(Value Owner::*member)  // NOLINT: a key's place is written as a member
       : owner_(typeid(Owner)),
-        type_(static_cast<Value*>(nullptr)),
+        type_(target_of<Value>(nullptr)),
         find_([member](void* owner) {
-          return Target(&(static_cast<Owner*>(owner)->*member));
-        }) {}
+          return target_of(&(static_cast<Owner*>(owner)->*member));
+        }) {
+    if constexpr (Choice<Value>) words_ = all_names<Value>();
+  }
 
   // The same member, found from a struct that holds the owner's options.
   template <typename Owner, typename Outer>
   Place within(Owner Outer::*member) const {
     CHECK(owner_ == typeid(Owner));
-    Place place;
+    Place place = *this;
     place.owner_ = typeid(Outer);
-    place.type_ = type_;
     place.find_ = [member, find = find_](void* outer) {
       return find(&(static_cast<Outer*>(outer)->*member));
     };
@@ -56,6 +61,8 @@ class Place {
   }
 
   const Target& type() const { return type_; }  // a null pointer of the type
+  // The words of a closed choice; else empty.
+  const std::vector<std::string>& words() const { return words_; }
 
   template <typename Owner>
   Target in(Owner& owner) const {
@@ -64,8 +71,19 @@ class Place {
   }
 
  private:
+  template <typename Value>
+  static Target target_of(Value* value) {
+    if constexpr (Choice<Value>) {
+      static_assert(std::is_same_v<std::underlying_type_t<Value>, uint8_t>);
+      return reinterpret_cast<uint8_t*>(value);
+    } else {
+      return value;
+    }
+  }
+
   std::type_index owner_ = typeid(void);
   Target type_;
+  std::vector<std::string> words_;
   std::function<Target(void*)> find_;
 };
 
@@ -97,7 +115,9 @@ struct Key {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool is_low_open = false, is_high_open = false;
-  std::vector<std::string> choices = {};  // of a text, or of a list's words
+  // Of a text, or of a list's words. Of a closed choice: all of its words,
+  // unless the key accepts fewer or shows them in another order.
+  std::vector<std::string> choices = place.words();
   // Sets of choices by a property's name, for the `used_when` of other keys,
   // whose owners need not know the choices.
   std::map<std::string, std::vector<std::string>> traits = {};

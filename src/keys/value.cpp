@@ -35,6 +35,15 @@ bool parse_one(const Key& key, std::string_view text, std::string& out) {
   return true;
 }
 
+// The number of a closed choice.
+bool parse_one(const Key& key, std::string_view text, uint8_t& out) {
+  const std::vector<std::string>& words = key.place.words();
+  const auto word = std::find(words.begin(), words.end(), text);
+  if (word == words.end() || !is_choice(key, *word)) return false;
+  out = static_cast<uint8_t>(word - words.begin());
+  return true;
+}
+
 template <typename Integer>
 bool parse_integer(const Key& key, std::string_view text, Integer& out) {
   const auto value = parse_int(text);
@@ -161,6 +170,8 @@ template <typename T>
 std::string accepted_by_type(const Key& key) {
   if constexpr (std::is_same_v<T, bool>)
     return "yes or no";
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return in_words(key.choices);
   else if constexpr (std::is_integral_v<T>)
     return bounded(key, "a whole number");
   else if constexpr (std::is_floating_point_v<T>)
@@ -260,7 +271,10 @@ std::string format_value(const Key& key, const Target& target) {
   return std::visit(
       [&](const auto* value) {
         if (!key.zero_word.empty() && is_zero(*value)) return key.zero_word;
-        return format_one(*value);
+        if constexpr (std::is_same_v<decltype(value), const uint8_t*>)
+          return key.place.words().at(*value);
+        else
+          return format_one(*value);
       },
       target);
 }

@@ -14,8 +14,9 @@ Asp::Asp(const SchemeParts& parts, int64_t bound)
           parts,
           std::make_unique<Tickets>(parts.endpoint, bound),
           {.parameters = Owner::kShared,
-           .buffers = parts.sync.asp.batchnorm == "shared" ? Owner::kShared
-                                                           : Owner::kWorker,
+           .buffers = parts.sync.asp.batchnorm == ServerStatistics::kShared
+                          ? Owner::kShared
+                          : Owner::kWorker,
            .optimizer = Owner::kWorker}),
       exchange_(parts),
       stale_(parts.endpoint.size()),
@@ -182,8 +183,7 @@ Keys asp_keys() {
            .place = &AspOptions::compensation,
            .doc =
                "Delay compensation (DC-ASGD) against the parameters that the "
-               "worker had, or those before the last update.",
-           .choices = {"none", "per_worker", "per_key"}},
+               "worker had, or those before the last update."},
           {.name = "asp.lambda",
            .place = &AspOptions::lambda,
            .doc = "Factor of the compensation.",
@@ -195,7 +195,6 @@ Keys asp_keys() {
                "Running statistics of BatchNorm: each worker's own, or "
                "variables of the server, which adds the workers' changes (as "
                "in TensorFlow's parameter servers).",
-           .choices = {"local", "shared"},
            .used_when = {{"model.family", {}, "batchnorm"}}},
           {.name = "asp.record",
            .place = &AspOptions::record,
@@ -213,7 +212,7 @@ Keys asp_keys() {
 // whole model except the 1/N that stays local, wherever the shards are.
 std::optional<double> asp_bytes(const TrafficPlan& plan) {
   double model = static_cast<double>(plan.D) * plan.value_bytes();
-  if (plan.request.sync.asp.batchnorm == "shared")
+  if (plan.request.sync.asp.batchnorm == ServerStatistics::kShared)
     model += static_cast<double>(plan.buffers) * sizeof(float);
   return 2.0 * model * (plan.N - 1) / plan.N;
 }

@@ -9,21 +9,21 @@
 namespace syncopate {
 
 Bsp::Bsp(const SchemeParts& parts, Group group)
-    : SchemeBase(
-          parts,
-          std::make_unique<Lockstep>(parts.endpoint,
-                                     parts.endpoint.world_group(),
-                                     1,
-                                     group.size()),
-          {.parameters = Owner::kShared,
-           .buffers = parts.sync.bsp.batchnorm == "averaged" ? Owner::kShared
-                                                             : Owner::kWorker,
-           .optimizer = Owner::kShared}),
+    : SchemeBase(parts,
+                 std::make_unique<Lockstep>(parts.endpoint,
+                                            parts.endpoint.world_group(),
+                                            1,
+                                            group.size()),
+                 {.parameters = Owner::kShared,
+                  .buffers = parts.sync.bsp.batchnorm == Statistics::kAveraged
+                                 ? Owner::kShared
+                                 : Owner::kWorker,
+                  .optimizer = Owner::kShared}),
       group_(std::move(group)),
-      averages_batchnorm_(parts.sync.bsp.batchnorm == "averaged"),
-      clips_locally_(parts.sync.bsp.clip == "local" &&
+      averages_batchnorm_(parts.sync.bsp.batchnorm == Statistics::kAveraged),
+      clips_locally_(parts.sync.bsp.clip == ClipPlace::kLocal &&
                      parts.optimizer.clip_norm > 0),
-      exchanges_rows_(parts.sync.tables == "rows") {
+      exchanges_rows_(parts.sync.tables == TableTraffic::kRows) {
   reducer_->over(group_);
 }
 
@@ -95,17 +95,16 @@ Keys bsp_keys() {
            .place = &BspOptions::clip,
            .doc = "What optimizer.clip_norm bounds: the mean gradient, or each "
                   "worker's before the reduction.",
-           .choices = {"reduced", "local"},
            .used_when = {{"optimizer.clip_norm", {}}}},
       });
 }
 
 // With rows, the traffic depends on which rows the batches touch.
 std::optional<double> bsp_bytes(const TrafficPlan& plan) {
-  if (plan.request.sync.tables == "rows" && plan.has_tables())
+  if (plan.request.sync.tables == TableTraffic::kRows && plan.has_tables())
     return std::nullopt;
   return plan.all_reduce(plan.N, plan.D, plan.wire) +
-         (plan.request.sync.bsp.batchnorm == "averaged"
+         (plan.request.sync.bsp.batchnorm == Statistics::kAveraged
               ? plan.all_reduce(plan.N, plan.buffers, Wire::kF32)
               : 0);
 }

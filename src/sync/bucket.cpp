@@ -44,7 +44,7 @@ Tables tables_of(const SyncOptions& options,
                  const DeviceCollectives* collectives) {
   const std::vector<std::string> schemes = schemes_in_use(options);
   const bool has_rows =
-      options.tables == "rows" && collectives == nullptr &&
+      options.tables == TableTraffic::kRows && collectives == nullptr &&
       std::any_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
         return scheme_info(keyword).sends_rows;
       });

@@ -150,9 +150,10 @@ std::string dgc_obstacle(const SchemeRequest& request) {
     return "dgc.mask_momentum: yes, but " + request.optimizer.kind +
            " has state that is no momentum, expected no or optimizer.kind = "
            "sgd";
-  if (request.sync.wire != "fp32")
-    return "sync.wire: " + request.sync.wire +
-           " has no meaning for chosen coordinates, expected fp32 with dgc";
+  if (request.sync.wire != Wire::kF32)
+    return "sync.wire: bf16 has no meaning for chosen coordinates, expected "
+           "fp32 "
+           "with dgc";
   try {
     message_bytes(compress, request.parameters);
   } catch (const Error& error) {

@@ -99,7 +99,7 @@ int64_t ds_sync_phase(const DsSyncOptions& options,
                       int64_t step,
                       double steps_per_epoch,
                       int64_t num_phases) {
-  if (options.restart == "never") return step % num_phases;
+  if (options.restart == PhaseRestart::kNever) return step % num_phases;
   // An epoch may end within a step: the next one starts with the next whole
   // step.
   constexpr double kRounding = 1e-9;
@@ -122,7 +122,8 @@ DsSync::DsSync(const SchemeParts& parts)
       if (std::count(members.begin(), members.end(), rank()) > 0)
         groups_.push_back(endpoint().group(members));
   const double phases = static_cast<double>(groups_.size());
-  if (options_.restart == "epoch" && parts.steps_per_epoch < phases)
+  if (options_.restart == PhaseRestart::kEpoch &&
+      parts.steps_per_epoch < phases)
     fail(ExitCode::kBadInput,
          "ds_sync.restart: epoch, of {} steps, is over before the {} phases "
          "are, expected never",
@@ -135,7 +136,7 @@ const Group& DsSync::group_of(const Plan& plan) const {
 }
 
 void DsSync::average_over(const Group& group) {
-  if (options_.batchnorm == "averaged")
+  if (options_.batchnorm == Statistics::kAveraged)
     average(group, {{replica().parameters}, {replica().buffers}});
   else
     average(group, {{replica().parameters}});
@@ -143,13 +144,13 @@ void DsSync::average_over(const Group& group) {
 
 Plan DsSync::next(const Word& mine) {
   const Plan plan = SchemeBase::next(mine);
-  if (!plan.stop && size() > 1 && options_.place == "before_forward")
+  if (!plan.stop && size() > 1 && options_.place == Averaging::kBeforeForward)
     average_over(group_of(plan));
   return plan;
 }
 
 void DsSync::end_step(const Plan& plan) {
-  if (size() > 1 && options_.place == "after_update")
+  if (size() > 1 && options_.place == Averaging::kAfterUpdate)
     average_over(group_of(plan));
 }
 
@@ -163,9 +164,9 @@ std::unique_ptr<Scheme> make_ds_sync(const SchemeParts& parts) {
 
 std::string ds_sync_obstacle(const SchemeRequest& request) {
   // A step changes parameters by less than bf16 resolves.
-  if (request.sync.wire != "fp32")
-    return "sync.wire: " + request.sync.wire +
-           " would round parameters away, expected fp32 with ds_sync";
+  if (request.sync.wire != Wire::kF32)
+    return "sync.wire: bf16 would round parameters away, expected fp32 with "
+           "ds_sync";
   try {
     ds_sync_phases(request.sync.ds_sync, request.workers);
   } catch (const Error& error) {
@@ -195,19 +196,16 @@ Keys ds_sync_keys() {
           {.name = "ds_sync.place",
            .place = &DsSyncOptions::place,
            .doc = "Where parameters are averaged: before forward (as published "
-                  "for images), or after the update (for text and clicks).",
-           .choices = {"before_forward", "after_update"}},
+                  "for images), or after the update (for text and clicks)."},
           {.name = "ds_sync.batchnorm",
            .place = &DsSyncOptions::batchnorm,
            .doc =
                "Running statistics of BatchNorm: averaged with the parameters, "
                "or each worker's own.",
-           .choices = {"averaged", "local"},
            .used_when = {{"model.family", {}, "batchnorm"}}},
           {.name = "ds_sync.restart",
            .place = &DsSyncOptions::restart,
-           .doc = "When phases begin again: at each epoch, or never.",
-           .choices = {"epoch", "never"}},
+           .doc = "When phases begin again: at each epoch, or never."},
           {.name = "ds_sync.final_average",
            .place = &DsSyncOptions::final_average,
            .doc = "Whether all replicas are averaged at the end of the run."},

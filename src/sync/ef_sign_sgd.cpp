@@ -46,9 +46,10 @@ std::unique_ptr<Scheme> make_ef_sign_sgd(const SchemeParts& parts) {
 }
 
 std::string ef_sign_sgd_obstacle(const SchemeRequest& request) {
-  if (request.sync.wire != "fp32")
-    return "sync.wire: " + request.sync.wire +
-           " has no meaning for packed signs, expected fp32 with ef_sign_sgd";
+  if (request.sync.wire != Wire::kF32)
+    return "sync.wire: bf16 has no meaning for packed signs, expected fp32 "
+           "with "
+           "ef_sign_sgd";
   return "";
 }
 

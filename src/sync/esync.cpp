@@ -31,15 +31,15 @@ struct Letter {
 }  // namespace
 
 Esync::Esync(const SchemeParts& parts)
-    : SchemeBase(
-          parts,
-          std::make_unique<Tickets>(parts.endpoint),
-          {.parameters = Owner::kShared,
-           .buffers = parts.sync.esync.batchnorm == "averaged" ? Owner::kShared
-                                                               : Owner::kWorker,
-           .optimizer = Owner::kWorker}),
-      averages_batchnorm_(parts.sync.esync.batchnorm == "averaged"),
-      waits_for_answer_(parts.sync.esync.query == "blocking"),
+    : SchemeBase(parts,
+                 std::make_unique<Tickets>(parts.endpoint),
+                 {.parameters = Owner::kShared,
+                  .buffers = parts.sync.esync.batchnorm == Statistics::kAveraged
+                                 ? Owner::kShared
+                                 : Owner::kWorker,
+                  .optimizer = Owner::kWorker}),
+      averages_batchnorm_(parts.sync.esync.batchnorm == Statistics::kAveraged),
+      waits_for_answer_(parts.sync.esync.query == Query::kBlocking),
       server_(parts.endpoint.size(),
               parts.sync.esync.epsilon_s,
               epsilon_steps(parts)),
@@ -259,13 +259,11 @@ Keys esync_keys() {
            .place = &EsyncOptions::query,
            .doc =
                "Whether a worker waits for the state server's answer, or goes "
-               "on and abandons the step under way.",
-           .choices = {"blocking", "non_blocking"}},
+               "on and abandons the step under way."},
           {.name = "esync.batchnorm",
            .place = &EsyncOptions::batchnorm,
            .doc = "Running statistics of BatchNorm: averaged at the end of a "
                   "round, or each worker's own.",
-           .choices = {"averaged", "local"},
            .used_when = {{"model.family", {}, "batchnorm"}}},
       });
 }

@@ -136,7 +136,7 @@ std::string topology_obstacle(const SchemeRequest& request) {
 }
 
 std::string compression_obstacle(const SchemeRequest& request) {
-  if (request.sync.wire != "fp32")
+  if (request.sync.wire != Wire::kF32)
     return fmt::format(
         "sync.wire: {} with a compressor, whose messages have a format of "
         "their own, expected fp32",

@@ -36,19 +36,16 @@ Keys general_keys() {
        .doc = "What carries sums between GPUs of different ranks: NCCL, "
               "or MPI through host memory; auto: NCCL where every rank has "
               "its own GPU, the library is there and the scheme can use it.",
-       .choices = {"auto", "mpi", "nccl"},
        .used_when = {{"sync.scheme", {}, "collectives"}}},
       {.name = "sync.collective",
        .place = &SyncOptions::collective,
        .doc = "Algorithm of the all-reduce through host memory; native: the "
               "MPI library's own.",
-       .choices = names_of(collective_table(), &CollectiveInfo::keyword),
        .used_when = {{"sync.scheme", {}, "ranges"}}},
       {.name = "sync.wire",
        .place = &SyncOptions::wire,
        .doc = "Number format of what travels uncompressed; sums are formed in "
               "fp32 (NCCL rounds them to bf16 on their way).",
-       .choices = {"fp32", "bf16"},
        .used_when = {{"sync.scheme", {}, "wire"}}},
       {.name = "sync.bucket_mb",
        .place = &SyncOptions::bucket_mb,
@@ -63,7 +60,6 @@ Keys general_keys() {
        .doc = "What travels of the gradients of tables of embeddings: the "
               "rows that some worker touched, or whole tables (always, "
               "between GPUs by NCCL).",
-       .choices = {"rows", "dense"},
        .used_when = {{"sync.scheme", {}, "rows"},
                      {"model.family", {}, "tables"}}},
   };

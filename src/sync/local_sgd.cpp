@@ -15,9 +15,9 @@ LocalSgd::LocalSgd(const SchemeParts& parts)
                   .buffers = Owner::kWorker,
                   .optimizer = Owner::kWorker}),
       options_(parts.sync.local_sgd),
-      averages_batchnorm_(options_.batchnorm == "averaged" &&
+      averages_batchnorm_(options_.batchnorm == Statistics::kAveraged &&
                           !parts.replica.buffers.empty()),
-      has_outer_(options_.outer == "momentum") {
+      has_outer_(options_.outer == OuterStep::kMomentum) {
   if (!has_outer_) return;
   const int64_t elems = parts.replica.parameters.size();
   start_ = {context().device(), context().stream(), elems};
@@ -116,9 +116,9 @@ std::string local_sgd_obstacle(const SchemeRequest& request) {
   if (request.sync.local_sgd.steps < 1)
     return "local_sgd.steps: no local steps, expected 1 or more";
   // Averaging a few steps changes parameters by less than bf16 resolves.
-  if (request.sync.wire != "fp32")
-    return "sync.wire: " + request.sync.wire +
-           " would round parameters away, expected fp32 with local_sgd";
+  if (request.sync.wire != Wire::kF32)
+    return "sync.wire: bf16 would round parameters away, expected fp32 with "
+           "local_sgd";
   return "";
 }
 
@@ -135,8 +135,7 @@ Keys local_sgd_keys() {
           {.name = "local_sgd.outer",
            .place = &LocalSgdOptions::outer,
            .doc = "What is done with the workers' models: their average, or a "
-                  "step of an outer optimizer along it.",
-           .choices = {"average", "momentum"}},
+                  "step of an outer optimizer along it."},
           {.name = "local_sgd.outer_lr",
            .place = &LocalSgdOptions::outer_lr,
            .doc = "Rate of the outer step.",
@@ -164,7 +163,6 @@ Keys local_sgd_keys() {
            .doc =
                "Running statistics of BatchNorm: averaged with the parameters, "
                "or each worker's own.",
-           .choices = {"averaged", "local"},
            .used_when = {{"model.family", {}, "batchnorm"}}},
       });
 }

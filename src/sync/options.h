@@ -7,46 +7,62 @@
 #include <string>
 #include <vector>
 
+#include "base/choice.h"
+#include "comm/collectives.h"
 #include "compress/compressor.h"
 #include "optim/schedule.h"
 #include "topology/topology.h"
 
 namespace syncopate {
 
+// Running statistics of BatchNorm.
+CHOICE(Statistics, "averaged local", kAveraged, kLocal);
+CHOICE(ServerStatistics, "local shared", kLocal, kShared);
+
+CHOICE(ClipPlace, "reduced local", kReduced, kLocal);
+
 struct BspOptions {
-  std::string batchnorm = "local";  // running statistics: local | averaged
-  std::string clip = "reduced";     // optimizer.clip_norm: reduced | local
+  Statistics batchnorm = Statistics::kLocal;
+  ClipPlace clip = ClipPlace::kReduced;  // what optimizer.clip_norm bounds
 };
+
+CHOICE(Averaging, "before_forward after_update", kBeforeForward, kAfterUpdate);
+CHOICE(PhaseRestart, "epoch never", kEpoch, kNever);
 
 struct DsSyncOptions {
   std::vector<double> radices;  // digits of a rank with product N; empty: auto
   int64_t group = 0;            // N without equal digits: group size; 0: none
-  std::string place = "before_forward";  // before_forward | after_update
-  std::string batchnorm = "averaged";    // averaged | local
-  std::string restart = "epoch";         // epoch | never: when phase 0 returns
-  bool final_average = false;            // over all workers, at the end
+  Averaging place = Averaging::kBeforeForward;
+  Statistics batchnorm = Statistics::kAveraged;
+  PhaseRestart restart = PhaseRestart::kEpoch;  // when phase 0 returns
+  bool final_average = false;                   // over all workers, at the end
 };
+
+// Delay compensation (DC-ASGD).
+CHOICE(Compensation, "none per_worker per_key", kNone, kPerWorker, kPerKey);
 
 // Shared by asp and ssp.
 struct AspOptions {
-  int64_t servers = 0;                // shards; 0: one per worker
-  std::string compensation = "none";  // none | per_worker | per_key (DC-ASGD)
-  double lambda = 0.04;               // strength of the compensation
-  std::string batchnorm = "local";    // running statistics: local | shared
-  bool record = false;                // write arrivals to order.h5
-  std::string replay;                 // such a file; empty: none
+  int64_t servers = 0;  // shards; 0: one per worker
+  Compensation compensation = Compensation::kNone;
+  double lambda = 0.04;  // strength of the compensation
+  ServerStatistics batchnorm = ServerStatistics::kLocal;
+  bool record = false;  // write arrivals to order.h5
+  std::string replay;   // such a file; empty: none
 };
 struct SspOptions {
   int64_t bound = 3;  // clocks a worker may be ahead of the slowest
 };
 
+CHOICE(OuterStep, "average momentum", kAverage, kMomentum);
+
 struct LocalSgdOptions {
-  int64_t steps = 8;              // H: local steps between averages
-  std::string outer = "average";  // average | momentum
+  int64_t steps = 8;  // H: local steps between averages
+  OuterStep outer = OuterStep::kAverage;
   double outer_lr = 1, outer_momentum = 0.9;
   bool outer_nesterov = false;
   Length start{};  // bulk-synchronous before (post-local SGD)
-  std::string batchnorm = "averaged";  // averaged | local
+  Statistics batchnorm = Statistics::kAveraged;
 };
 
 struct EasgdOptions {
@@ -54,23 +70,33 @@ struct EasgdOptions {
   double beta = 0.9;  // rate of the centre; workers move by beta / N
 };
 
+CHOICE(LrRule, "linear none", kLinear, kNone);
+CHOICE(MomentumRule,
+       "keep zero scaled ramp_linear ramp_doubling",
+       kKeep,
+       kZero,
+       kScaled,
+       kRampLinear,
+       kRampDoubling);
+CHOICE(SwitchPolicy, "fixed greedy elastic", kFixed, kGreedy, kElastic);
+CHOICE(Plateau, "none eval_loss eval_metric", kNone, kEvalLoss, kEvalMetric);
+
 struct SyncSwitchOptions {
   std::vector<std::string> order;   // schemes by phase; "1" bsp, "0" asp
   std::vector<double> fractions;    // of the run's work, per phase; sum 1
   std::vector<double> train_steps;  // or cumulative converted steps (spec 2.1)
   std::vector<std::string> overrides;  // "2:optimizer.lr=0.05"
-  std::string lr_rule = "linear";      // linear | none
-  std::string momentum_rule = "keep";  // keep zero scaled ramp_linear
-                                       // ramp_doubling
+  LrRule lr_rule = LrRule::kLinear;
+  MomentumRule momentum_rule = MomentumRule::kKeep;
   Length momentum_ramp{};
-  std::string policy = "fixed";  // fixed | greedy | elastic
-  int64_t window = 8;            // steps per throughput measurement
-  double threshold = 1;          // standard deviations below the mean
-  double min_slowdown = 0.1;     // as a fraction of the mean
-  int64_t consecutive = 5;       // consecutive detections
-  std::string plateau = "none";  // none | eval_loss | eval_metric
-  int64_t patience = 5;          // evaluations without an improvement
-  double min_change = 0;         // smallest change that counts as one
+  SwitchPolicy policy = SwitchPolicy::kFixed;
+  int64_t window = 8;         // steps per throughput measurement
+  double threshold = 1;       // standard deviations below the mean
+  double min_slowdown = 0.1;  // as a fraction of the mean
+  int64_t consecutive = 5;    // consecutive detections
+  Plateau plateau = Plateau::kNone;
+  int64_t patience = 5;   // evaluations without an improvement
+  double min_change = 0;  // smallest change that counts as one
 };
 
 struct ChocoOptions {
@@ -89,22 +115,27 @@ struct PowerSgdOptions {
   bool warm_start = true;
 };
 
+CHOICE(Query, "blocking non_blocking", kBlocking, kNonBlocking);
+
 struct EsyncOptions {
   double global_lr = 1;
   double epsilon_s = 0;  // seconds
   // In units of the worker's own step time, or auto; added to epsilon_s.
   std::string epsilon_steps = "auto";
-  std::string query = "blocking";      // blocking | non_blocking
-  std::string batchnorm = "averaged";  // averaged | local
+  Query query = Query::kBlocking;
+  Statistics batchnorm = Statistics::kAveraged;
 };
+
+CHOICE(Transport, "auto mpi nccl", kAuto, kMpi, kNccl);  // between GPUs
+CHOICE(TableTraffic, "rows dense", kRows, kDense);       // under bsp
 
 struct SyncOptions {
   std::string scheme = "bsp";
-  std::string transport = "auto";   // between GPUs: auto | mpi | nccl
-  std::string collective = "ring";  // of collective_table()
-  std::string wire = "fp32";        // fp32 | bf16
-  double bucket_mb = 0;             // size of gradient messages; 0: auto
-  std::string tables = "rows";      // embedding tables under bsp: rows | dense
+  Transport transport = Transport::kAuto;
+  CollectiveAlgorithm collective = CollectiveAlgorithm::kRing;
+  Wire wire = Wire::kF32;
+  double bucket_mb = 0;  // size of gradient messages; 0: auto
+  TableTraffic tables = TableTraffic::kRows;
   BspOptions bsp;
   DsSyncOptions ds_sync;
   AspOptions asp;

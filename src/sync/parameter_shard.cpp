@@ -15,11 +15,8 @@ ParameterShard::ParameterShard(const SchemeParts& parts,
     : offset_(parameters.offset),
       elems_(parameters.elems),
       bound_(bound),
-      wire_(parts.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32),
-      compensation_(
-          parts.sync.asp.compensation == "per_worker" ? Compensation::kPerWorker
-          : parts.sync.asp.compensation == "per_key"  ? Compensation::kPerKey
-                                                      : Compensation::kNone),
+      wire_(parts.sync.wire),
+      compensation_(parts.sync.asp.compensation),
       lambda_(static_cast<float>(parts.sync.asp.lambda)),
       device_(make_cpu_device()),
       stream_(device_->make_stream()),

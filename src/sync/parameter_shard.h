@@ -109,7 +109,6 @@ class ParameterShard {
   void apply(int rank, Time now);
   void answer(Endpoint& endpoint, int rank);
 
-  enum class Compensation : uint8_t { kNone, kPerWorker, kPerKey };
   int64_t offset_, elems_, bound_;
   Wire wire_;
   Compensation compensation_;

@@ -98,18 +98,18 @@ std::string train_steps_mistake(const SyncSwitchOptions& options,
 
 std::string policy_mistake(const SyncSwitchOptions& options,
                            const std::vector<std::string>& phases) {
-  if (options.policy == "fixed") return "";
+  if (options.policy == SwitchPolicy::kFixed) return "";
   const auto bsp = std::find(phases.begin(), phases.end(), "bsp");
   if (bsp == phases.end())
     return fmt::format(
         "sync_switch.policy: {} without a bsp phase, in which "
         "it acts, expected fixed",
         options.policy);
-  if (options.policy == "greedy" &&
+  if (options.policy == SwitchPolicy::kGreedy &&
       std::find(bsp, phases.end(), "asp") == phases.end())
     return "sync_switch.policy: greedy without an asp phase after the bsp "
            "phase, expected elastic or fixed";
-  if (options.policy == "greedy" && options.fractions.empty() &&
+  if (options.policy == SwitchPolicy::kGreedy && options.fractions.empty() &&
       options.train_steps.empty())
     return "sync_switch.policy: greedy takes an episode's work from the asp "
            "phase, which has none of its own before a plateau, expected "
@@ -168,16 +168,17 @@ std::string phases_mistake(const SyncSwitchOptions& options,
            "expected one of the two";
   if (has_steps)
     mistake = train_steps_mistake(options, phases, workers, total_steps);
-  else if ((phases.size() > 1 && options.plateau == "none") ||
+  else if ((phases.size() > 1 && options.plateau == Plateau::kNone) ||
            !options.fractions.empty())
     mistake = fractions_mistake(options, phases.size(), workers, total_steps);
   if (!mistake.empty()) return mistake;
-  if (options.plateau != "none" && phases.size() == 1)
+  if (options.plateau != Plateau::kNone && phases.size() == 1)
     return fmt::format(
         "sync_switch.plateau: {} with a single phase, expected none or a phase "
         "to switch to",
         options.plateau);
-  if (options.momentum_rule.starts_with("ramp") &&
+  if ((options.momentum_rule == MomentumRule::kRampLinear ||
+       options.momentum_rule == MomentumRule::kRampDoubling) &&
       options.momentum_ramp.value <= 0)
     return fmt::format(
         "sync_switch.momentum_ramp: 0 for sync_switch."
@@ -187,16 +188,15 @@ std::string phases_mistake(const SyncSwitchOptions& options,
   return policy_mistake(options, phases);
 }
 
-double momentum_factor(const std::string& rule,
+double momentum_factor(MomentumRule rule,
                        int workers,
                        double steps,
                        double ramp_steps) {
-  if (rule == "zero") return 0;
-  if (rule == "keep" || workers == 1) return 1;
-  if (rule == "scaled") return 1.0 / workers;
+  if (rule == MomentumRule::kZero) return 0;
+  if (rule == MomentumRule::kKeep || workers == 1) return 1;
+  if (rule == MomentumRule::kScaled) return 1.0 / workers;
   if (steps >= ramp_steps) return 1;
-  const bool doubles = rule == "ramp_doubling";
-  CHECK(doubles || rule == "ramp_linear");
+  const bool doubles = rule == MomentumRule::kRampDoubling;
   const double stages = doubles ? std::ceil(std::log2(workers)) : workers - 1.0;
   const double stage = std::floor(steps / ramp_steps * stages);
   return (doubles ? std::exp2(stage) : stage + 1) / workers;

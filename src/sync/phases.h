@@ -41,7 +41,7 @@ std::string phases_mistake(const SyncSwitchOptions& options,
 //   scaled          1/N
 //   ramp_linear     k/N, k = 1 .. N - 1, equally long; then 1
 //   ramp_doubling   1/N, 2/N, 4/N ... below 1, equally long; then 1
-double momentum_factor(const std::string& rule,
+double momentum_factor(MomentumRule rule,
                        int workers,
                        double steps,
                        double ramp_steps);

@@ -9,15 +9,15 @@ TrafficPlan::TrafficPlan(const SchemeRequest& of, int64_t buffer_elems)
       buffers(buffer_elems),
       D(of.parameters.num_elems()),
       N(of.workers),
-      wire(of.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32) {}
+      wire(of.sync.wire) {}
 
 double TrafficPlan::all_reduce(int group, int64_t elems, Wire format) const {
-  return static_cast<double>(all_reduce_bytes(
-      collective_algorithm(request.sync.collective), group, 0, elems, format));
+  return static_cast<double>(
+      all_reduce_bytes(request.sync.collective, group, 0, elems, format));
 }
 
-int64_t TrafficPlan::with_buffers(const std::string& batchnorm) const {
-  return D + (batchnorm == "averaged" ? buffers : 0);
+int64_t TrafficPlan::with_buffers(Statistics batchnorm) const {
+  return D + (batchnorm == Statistics::kAveraged ? buffers : 0);
 }
 
 double TrafficPlan::message() const {

@@ -26,7 +26,7 @@ struct TrafficPlan {
   double all_reduce(int group, int64_t elems, Wire format) const;
   // Returns the number of elements sent: the parameters, and the buffers if
   // `batchnorm` says averaged.
-  int64_t with_buffers(const std::string& batchnorm) const;
+  int64_t with_buffers(Statistics batchnorm) const;
   double message() const;     // bytes of a compressed message
   double neighbours() const;  // of a worker, on average
   double value_bytes() const { return wire == Wire::kBf16 ? 2 : 4; }

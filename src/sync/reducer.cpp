@@ -25,7 +25,7 @@ class HostReducer final : public Reducer {
   explicit HostReducer(const SchemeParts& parts)
       : parts_(parts),
         group_(parts.endpoint.world_group()),
-        algorithm_(collective_algorithm(parts.sync.collective)),
+        algorithm_(parts.sync.collective),
         task_times_(kMaxBuckets + 1) {}
 
   void over(const Group& group) override {

@@ -28,7 +28,7 @@ SchemeBase::SchemeBase(const SchemeParts& parts,
                        const ReplicaOwners& owners)
     : parts_(parts),
       world_(parts.endpoint.world_group()),
-      wire_(parts.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32),
+      wire_(parts.sync.wire),
       pace_(std::move(pace)),
       reducer_(make_reducer(parts)),
       owners_(owners),

@@ -14,7 +14,7 @@ int num_shards(const SyncOptions& sync, int workers, int64_t elems) {
 ShardExchange::ShardExchange(const SchemeParts& parts)
     : parts_(parts),
       world_(parts.endpoint.world_group()),
-      wire_(parts.sync.wire == "bf16" ? Wire::kBf16 : Wire::kF32),
+      wire_(parts.sync.wire),
       num_shards_(syncopate::num_shards(parts.sync,
                                         parts.endpoint.size(),
                                         parts.replica.parameters.size())),
@@ -22,7 +22,8 @@ ShardExchange::ShardExchange(const SchemeParts& parts)
       parameters_(parts.context.device(), parts.replica.parameters),
       ready_(parts.context.device().make_event()),
       pulls_(num_shards_) {
-  if (parts.sync.asp.batchnorm == "shared" && !parts.replica.buffers.empty()) {
+  if (parts.sync.asp.batchnorm == ServerStatistics::kShared &&
+      !parts.replica.buffers.empty()) {
     statistics_.emplace(parts.context.device(), parts.replica.buffers);
     pushed_statistics_.resize(parts.replica.buffers.size());
   }

@@ -127,7 +127,7 @@ Time SyncSwitch::change(int64_t done) {
     setting_.is_episode = 0;
     if (work_left_[setting_.phase] <= 0) enter_next_phase();
     detector_.restart(Known::kForgotten);
-  } else if (parts_.sync.sync_switch.policy == "greedy") {
+  } else if (parts_.sync.sync_switch.policy == SwitchPolicy::kGreedy) {
     setting_.is_episode = 1;
     detector_.restart(Known::kKept);
   } else {
@@ -231,7 +231,8 @@ Plan SyncSwitch::next(const Word& mine) {
   const auto* const bsp = dynamic_cast<const Bsp*>(inner_.get());
   if (taken_++ > 0 && bsp != nullptr && !is_removed())
     look_for_stragglers(bsp->step_seconds());
-  if (averages_gradients() && parts_.sync.sync_switch.lr_rule == "linear")
+  if (averages_gradients() &&
+      parts_.sync.sync_switch.lr_rule == LrRule::kLinear)
     inner_plan_.rate *= num_active();
   inner_plan_.momentum *= momentum_scale(inner_plan_.worker_steps);
   Plan plan = inner_plan_;
@@ -287,11 +288,11 @@ void SyncSwitch::gradient_ready(const Bucket& bucket) {
 
 // Whether steps are timed: if a policy may act, or ends what it began.
 bool SyncSwitch::watches_workers() const {
-  const std::string& policy = parts_.sync.sync_switch.policy;
-  if (policy == "fixed") return false;
+  const SwitchPolicy policy = parts_.sync.sync_switch.policy;
+  if (policy == SwitchPolicy::kFixed) return false;
   if (setting_.is_episode != 0) return true;
   if (phase().sync.scheme != "bsp") return false;
-  return policy != "greedy" ||
+  return policy != SwitchPolicy::kGreedy ||
          (next_asp_phase() >= 0 && work_left_[next_asp_phase()] > 0);
 }
 
@@ -333,7 +334,7 @@ void SyncSwitch::flag_stragglers() {
   std::vector<int> found;
   for (const int rank : active())
     if (detector_.is_straggler(rank)) found.push_back(rank);
-  if (parts_.sync.sync_switch.policy == "elastic") {
+  if (parts_.sync.sync_switch.policy == SwitchPolicy::kElastic) {
     std::stable_sort(found.begin(), found.end(), [this](int a, int b) {
       return detector_.throughput(a) < detector_.throughput(b);
     });
@@ -395,9 +396,10 @@ void SyncSwitch::fill_removed() {
 void SyncSwitch::evaluated(double loss, double metric) {
   const SyncSwitchOptions& options = parts_.sync.sync_switch;
   const int64_t now = setting_.phase;
-  if (options.plateau == "none" || now + 1 == std::ssize(parts_.phases)) return;
+  if (options.plateau == Plateau::kNone || now + 1 == std::ssize(parts_.phases))
+    return;
   if (work_left_[now] <= 0) return;  // the phase ends after an episode
-  const double value = options.plateau == "eval_loss" ? -loss : metric;
+  const double value = options.plateau == Plateau::kEvalLoss ? -loss : metric;
   if (evaluations_++ == 0 || std::isnan(best_) ||
       value > best_ + options.min_change) {
     best_ = value;
@@ -439,7 +441,7 @@ void SyncSwitch::visit_state(StateVisitor& visitor) {
   visitor.visit(Owner::kShared, "sync_switch/flagged", std::span(flagged_));
   visit(Owner::kShared, "wants_change", wants_change_);
   visit(Owner::kShared, "detections", detections_);
-  if (parts_.sync.sync_switch.plateau != "none") {
+  if (parts_.sync.sync_switch.plateau != Plateau::kNone) {
     visitor.visit(Owner::kShared, "sync_switch/plateau_best",
                   std::span(&best_, 1));
     visit(Owner::kShared, "plateau_evaluations", evaluations_);
@@ -477,13 +479,13 @@ std::string sync_switch_obstacle(const SchemeRequest& request) {
   const std::string mistake =
       phases_mistake(sync.sync_switch, request.workers, request.total_steps);
   if (!mistake.empty()) return mistake;
-  if (sync.sync_switch.lr_rule == "linear" &&
+  if (sync.sync_switch.lr_rule == LrRule::kLinear &&
       request.optimizer.lr_scale != "none")
     return fmt::format(
         "optimizer.lr_scale: {} where sync_switch.lr_rule = linear scales the "
         "rate, expected none",
         request.optimizer.lr_scale);
-  if (sync.sync_switch.momentum_rule != "keep" &&
+  if (sync.sync_switch.momentum_rule != MomentumRule::kKeep &&
       request.optimizer.kind != "sgd")
     return fmt::format(
         "sync_switch.momentum_rule: {}, but {} has no momentum factor, "

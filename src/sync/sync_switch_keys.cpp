@@ -16,8 +16,7 @@ Keys online_keys() {
       {.name = "sync_switch.policy",
        .place = &SyncSwitchOptions::policy,
        .doc = "What is done about stragglers in bulk-synchronous phases: "
-              "nothing, switch to asp while they last, or go on without them.",
-       .choices = {"fixed", "greedy", "elastic"}},
+              "nothing, switch to asp while they last, or go on without them."},
       {.name = "sync_switch.window",
        .place = &SyncSwitchOptions::window,
        .doc = "Steps over which a worker's throughput is measured.",
@@ -48,8 +47,7 @@ Keys online_keys() {
        .place = &SyncSwitchOptions::plateau,
        .doc = "Ends a phase early once evaluations stop improving: their loss, "
               "or their metric (accuracy, F1, AUC). Without fractions and "
-              "train_steps only this ends a phase.",
-       .choices = {"none", "eval_loss", "eval_metric"}},
+              "train_steps only this ends a phase."},
       {.name = "sync_switch.patience",
        .place = &SyncSwitchOptions::patience,
        .doc = "Evaluations in a row without an improvement that end a phase.",
@@ -94,14 +92,12 @@ Keys sync_switch_keys() {
        .place = &SyncSwitchOptions::lr_rule,
        .doc = "linear: optimizer.lr is the rate of one mini-batch, and that "
               "of a phase that averages gradients is workers times it; none: "
-              "as it is.",
-       .choices = {"linear", "none"}},
+              "as it is."},
       {.name = "sync_switch.momentum_rule",
        .place = &SyncSwitchOptions::momentum_rule,
        .doc = "Momentum in phases behind a switch that do not average "
               "gradients: kept (published as best), zero, divided by the "
-              "workers, or rising to the whole.",
-       .choices = {"keep", "zero", "scaled", "ramp_linear", "ramp_doubling"}},
+              "workers, or rising to the whole."},
       {.name = "sync_switch.momentum_ramp",
        .place = &SyncSwitchOptions::momentum_ramp,
        .doc = "Length of the rise; must be given.",

@@ -73,15 +73,15 @@ std::string nccl_obstacle(const Device& device,
 DeviceTransport choose_transport(const Engine& engine,
                                  const std::string& host,
                                  Endpoint& endpoint) {
-  const std::string& asked = engine.options.sync.transport;
+  const Transport asked = engine.options.sync.transport;
   if (endpoint.size() == 1 || endpoint.has_virtual_time()) return {};
   refuse_unlike_devices(engine, endpoint);
   if (engine.device->kind() == DeviceKind::kCpu) return {};
   const std::string& scheme = engine.options.sync.scheme;
-  if (asked == "mpi" || !scheme_info(scheme).uses_collectives)
+  if (asked == Transport::kMpi || !scheme_info(scheme).uses_collectives)
     return {nullptr, "MPI through page-locked memory"};
   const std::string obstacle = nccl_obstacle(*engine.device, host, endpoint);
-  if (asked == "nccl" && !obstacle.empty())
+  if (asked == Transport::kNccl && !obstacle.empty())
     throw AgreedError(Error(
         ExitCode::kBadInput,
         fmt::format("sync.transport: nccl: {}; use mpi or auto", obstacle)));

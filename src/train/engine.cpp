@@ -150,10 +150,10 @@ std::vector<Options> phase_options(const Engine& engine,
 std::string momentum_mistake(const Options& options,
                              const Options& before,
                              const Options& after) {
-  const std::string& rule = options.sync.sync_switch.momentum_rule;
+  const MomentumRule rule = options.sync.sync_switch.momentum_rule;
   const bool has_momentum =
       after.optimizer.kind == "sgd" && after.optimizer.momentum > 0;
-  if (rule == "keep" || has_momentum ||
+  if (rule == MomentumRule::kKeep || has_momentum ||
       !scheme_info(before.sync.scheme).averages_gradients ||
       scheme_info(after.sync.scheme).averages_gradients)
     return "";

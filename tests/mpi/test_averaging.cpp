@@ -26,8 +26,10 @@ void expect_as_in_one_process(const std::function<void(ToyRun&)>& change) {
 }
 
 TEST(MpiAveraging, DsSync) {
-  for (const char* place : {"before_forward", "after_update"})
-    for (const char* restart : {"epoch", "never"})
+  for (const Averaging place :
+       {Averaging::kBeforeForward, Averaging::kAfterUpdate})
+    for (const PhaseRestart restart :
+         {PhaseRestart::kEpoch, PhaseRestart::kNever})
       expect_as_in_one_process([&](ToyRun& run) {
         run.sync.scheme = "ds_sync";
         run.sync.ds_sync.place = place;
@@ -41,7 +43,7 @@ TEST(MpiAveraging, DsSync) {
 TEST(MpiAveraging, DsSyncPhasesDoNotMeet) {
   expect_as_in_one_process([](ToyRun& run) {
     run.sync.scheme = "ds_sync";
-    run.sync.ds_sync.restart = "never";
+    run.sync.ds_sync.restart = PhaseRestart::kNever;
     run.steps = 500;
     run.boundary_every = run.restart_at = 0;
   });
@@ -52,9 +54,9 @@ TEST(MpiAveraging, DsSyncByTheLibrarysOwnCollective) {
   const auto world = mpi_session().make_world();
   ToyRun run;
   run.sync.scheme = "ds_sync";
-  run.sync.collective = "native";
+  run.sync.collective = CollectiveAlgorithm::kNative;
   const auto native = test::train_toy(*world, run).parameters;
-  run.sync.collective = "ring";
+  run.sync.collective = CollectiveAlgorithm::kRing;
   const auto by_ring = test::train_toy(*world, run).parameters;
   for (size_t rank = 0; rank < native.size(); ++rank)
     for (size_t i = 0; i < native[rank].size(); ++i)
@@ -62,7 +64,7 @@ TEST(MpiAveraging, DsSyncByTheLibrarysOwnCollective) {
 }
 
 TEST(MpiAveraging, LocalSgd) {
-  for (const char* outer : {"average", "momentum"})
+  for (const OuterStep outer : {OuterStep::kAverage, OuterStep::kMomentum})
     expect_as_in_one_process([&](ToyRun& run) {
       run.sync.scheme = "local_sgd";
       run.sync.local_sgd.steps = 3;

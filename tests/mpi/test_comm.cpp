@@ -74,9 +74,9 @@ TEST_F(MpiContract, Barrier) {
   contract::check_barrier(*world_);
 }
 
-class MpiAllReduce : public ::testing::TestWithParam<std::string> {
+class MpiAllReduce : public ::testing::TestWithParam<CollectiveAlgorithm> {
  protected:
-  const CollectiveAlgorithm algorithm_ = collective_algorithm(GetParam());
+  const CollectiveAlgorithm algorithm_ = GetParam();
   std::unique_ptr<World> world_ = mpi_session().make_world();
 };
 
@@ -114,28 +114,28 @@ TEST_P(MpiOwnAllReduce, BitsEqualThoseOfOneProcess) {
 
 enum class Native : uint8_t { kWith, kWithout };
 
-std::vector<std::string> keywords(Native native) {
-  std::vector<std::string> words;
-  for (const CollectiveInfo& info : collective_table()) {
-    if (native == Native::kWith ||
-        info.algorithm != CollectiveAlgorithm::kNative) {
-      words.push_back(info.keyword);
+std::vector<CollectiveAlgorithm> algorithms(Native native) {
+  std::vector<CollectiveAlgorithm> all;
+  for (const auto algorithm : all_values<CollectiveAlgorithm>()) {
+    if (native == Native::kWith || algorithm != CollectiveAlgorithm::kNative) {
+      all.push_back(algorithm);
     }
   }
-  return words;
+  return all;
 }
 
-std::string keyword_of(const ::testing::TestParamInfo<std::string>& instance) {
-  return instance.param;
+std::string keyword_of(
+    const ::testing::TestParamInfo<CollectiveAlgorithm>& instance) {
+  return name_of(instance.param);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks,
                          MpiAllReduce,
-                         ::testing::ValuesIn(keywords(Native::kWith)),
+                         ::testing::ValuesIn(algorithms(Native::kWith)),
                          keyword_of);
 INSTANTIATE_TEST_SUITE_P(Ranks,
                          MpiOwnAllReduce,
-                         ::testing::ValuesIn(keywords(Native::kWithout)),
+                         ::testing::ValuesIn(algorithms(Native::kWithout)),
                          keyword_of);
 
 TEST_F(MpiContract, ErrorOfTheWorkerEndsTheRun) {

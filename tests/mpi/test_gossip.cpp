@@ -28,7 +28,7 @@ ToyRun run_of(const std::string& scheme) {
 
 TEST(MpiGossip, Uncompressed) {
   for (const char* scheme : {"d_psgd", "sgp"}) {
-    for (const char* wire : {"fp32", "bf16"}) {
+    for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
       SCOPED_TRACE(std::string(scheme) + " " + wire);
       ToyRun run = run_of(scheme);
       run.sync.wire = wire;

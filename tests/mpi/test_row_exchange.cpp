@@ -42,7 +42,7 @@ TEST_F(MpiRowExchange, BspIsThatOfOneProcess) {
         gradient[i] = x[i] + 0.1f * static_cast<float>(rank + 1);
     }
   };
-  for (const char* wire : {"fp32", "bf16"}) {
+  for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
     run.sync.wire = wire;
     const auto by_ranks = test::train_toy(*world_, run);
     const auto by_workers = test::train_toy(world_->size(), run);

@@ -61,8 +61,9 @@ TEST_F(Server, LosesNothing) {
 }
 
 TEST_F(Server, SendsWhatTheFormulaSays) {
-  for (const char* wire : {"fp32", "bf16"})
-    for (const char* batchnorm : {"local", "shared"}) {
+  for (const Wire wire : {Wire::kF32, Wire::kBf16})
+    for (const Statistics batchnorm :
+         {Statistics::kLocal, ServerStatistics::kShared}) {
       ToyRun run;
       run.sync.scheme = "asp";
       run.sync.wire = wire;
@@ -70,10 +71,11 @@ TEST_F(Server, SendsWhatTheFormulaSays) {
       run.num_buffers = 24;
       run.boundary_every = 5;
       const ToyResult result = test::train_toy(*world_, with_late_workers(run));
-      const int64_t elems = 48, bytes = run.sync.wire == "bf16" ? 2 : 4;
+      const int64_t elems = 48, bytes = run.sync.wire == Wire::kBf16 ? 2 : 4;
       const int64_t all =
-          elems * bytes +
-          (run.sync.asp.batchnorm == "shared" ? run.num_buffers * 4 : 0);
+          elems * bytes + (run.sync.asp.batchnorm == ServerStatistics::kShared
+                               ? run.num_buffers * 4
+                               : 0);
       const int64_t own = all / ranks();
       for (int rank = 0; rank < ranks(); ++rank) {
         const int64_t steps = result.steps[rank];
@@ -153,14 +155,16 @@ TEST_F(Server, OneProcessReplaysWhatRanksRecorded) {
   std::filesystem::create_directories(folder);
   std::filesystem::current_path(folder);
   for (const char* scheme : {"asp", "ssp"})
-    for (const char* wire : {"fp32", "bf16"})
-      for (const char* compensation : {"none", "per_worker", "per_key"}) {
+    for (const Wire wire : {Wire::kF32, Wire::kBf16})
+      for (const Compensation compensation :
+           {Compensation::kNone, Compensation::kPerWorker,
+            Compensation::kPerKey}) {
         ToyRun run;
         run.sync.scheme = scheme;
         run.sync.ssp.bound = 1;
         run.sync.wire = wire;
         run.sync.asp.compensation = compensation;
-        run.sync.asp.batchnorm = "shared";
+        run.sync.asp.batchnorm = ServerStatistics::kShared;
         run.statistics = [](int rank, int64_t step, std::span<float> s) {
           for (float& value : s)
             value = 0.9f * value + std::sin(static_cast<float>(rank + step));

@@ -46,7 +46,7 @@ class MpiSwitch : public ::testing::Test {
 };
 
 TEST_F(MpiSwitch, EsyncEndsEverySegment) {
-  for (const std::string query : {"blocking", "non_blocking"}) {
+  for (const Query query : {Query::kBlocking, Query::kNonBlocking}) {
     for (const int64_t every : {1, 3, 20}) {
       ToyRun run;
       run.sync.scheme = "esync";
@@ -93,7 +93,7 @@ TEST_F(MpiSwitch, SwitchesBackAndForth) {
       run.sync.scheme = "sync_switch";
       run.sync.sync_switch.order = {order};
       run.sync.sync_switch.fractions.assign(order.size(), 1.0 / order.size());
-      run.sync.sync_switch.lr_rule = "none";
+      run.sync.sync_switch.lr_rule = LrRule::kNone;
       run.optimizer.momentum = 0.5;
       run.optimizer.lr = 0.02;
       run.steps = 12;
@@ -112,7 +112,7 @@ TEST_F(MpiSwitch, ElasticIsAsInOneProcess) {
   run.sync.scheme = "sync_switch";
   run.sync.sync_switch.order = {"11"};
   run.sync.sync_switch.fractions = {0.5, 0.5};
-  run.sync.sync_switch.policy = "elastic";
+  run.sync.sync_switch.policy = SwitchPolicy::kElastic;
   run.sync.sync_switch.window = 2;
   run.sync.sync_switch.consecutive = 2;
   run.optimizer.momentum = 0.9;
@@ -139,7 +139,7 @@ TEST_F(MpiSwitch, GreedyTakesAllSteps) {
   run.sync.scheme = "sync_switch";
   run.sync.sync_switch.order = {"10"};
   run.sync.sync_switch.fractions = {0.5, 0.5};
-  run.sync.sync_switch.policy = "greedy";
+  run.sync.sync_switch.policy = SwitchPolicy::kGreedy;
   run.sync.sync_switch.window = 1;
   run.sync.sync_switch.consecutive = 2;
   run.optimizer.lr = 0.01;

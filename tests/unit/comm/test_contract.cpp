@@ -72,10 +72,9 @@ INSTANTIATE_TEST_SUITE_P(Workers,
                          ::testing::PrintToStringParamName());
 
 class InprocAllReduce
-    : public ::testing::TestWithParam<std::tuple<std::string, int>> {
+    : public ::testing::TestWithParam<std::tuple<CollectiveAlgorithm, int>> {
  protected:
-  const CollectiveAlgorithm algorithm_ =
-      collective_algorithm(std::get<0>(GetParam()));
+  const CollectiveAlgorithm algorithm_ = std::get<0>(GetParam());
   std::unique_ptr<World> world_ =
       make_inproc_world(std::get<1>(GetParam()), {});
 };
@@ -98,23 +97,15 @@ TEST_P(InprocAllReduce, PartialGroups) {
   contract::check_partial_groups(*world_, algorithm_);
 }
 
-std::vector<std::string> keywords() {
-  std::vector<std::string> words;
-  for (const CollectiveInfo& info : collective_table()) {
-    words.push_back(info.keyword);
-  }
-  return words;
-}
-
-INSTANTIATE_TEST_SUITE_P(Workers,
-                         InprocAllReduce,
-                         ::testing::Combine(::testing::ValuesIn(keywords()),
-                                            ::testing::Range(1, 10)),
-                         [](const auto& instance) {
-                           return fmt::format("{}_{}",
-                                              std::get<0>(instance.param),
-                                              std::get<1>(instance.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Workers,
+    InprocAllReduce,
+    ::testing::Combine(::testing::ValuesIn(all_values<CollectiveAlgorithm>()),
+                       ::testing::Range(1, 10)),
+    [](const auto& instance) {
+      return fmt::format("{}_{}", std::get<0>(instance.param),
+                         std::get<1>(instance.param));
+    });
 
 }  // namespace
 }  // namespace syncopate

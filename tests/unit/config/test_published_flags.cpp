@@ -281,7 +281,7 @@ TEST(PublishedInputs, EsyncCompensatesMeanGradients) {
     if (options.sync.scheme == "asp") {
       EXPECT_EQ(options.eval.model, "rank0") << join(overrides, " ");
     }
-    if (options.sync.asp.compensation == "none") continue;
+    if (options.sync.asp.compensation == Compensation::kNone) continue;
     ++num_compensated;
     EXPECT_DOUBLE_EQ(options.sync.asp.lambda,
                      0.04 * static_cast<double>(options.data.batch));
@@ -300,7 +300,7 @@ TEST(PublishedInputs, SyncSwitchCountsWorkAsPublished) {
     for (const Lines& overrides : all) {
       SCOPED_TRACE(std::string(name) + " " + join(overrides, " "));
       const Options options = parse_input(published(name), overrides).options;
-      if (options.sync.sync_switch.plateau != "none") continue;
+      if (options.sync.sync_switch.plateau != Plateau::kNone) continue;
       const auto& steps = options.sync.sync_switch.train_steps;
       const auto n = static_cast<double>(options.run.workers);
       const double work = n * static_cast<double>(options.run.steps);

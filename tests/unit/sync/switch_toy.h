@@ -17,7 +17,7 @@ inline ToyRun switching(std::vector<std::string> order,
   run.sync.scheme = "sync_switch";
   run.sync.sync_switch.order = std::move(order);
   run.sync.sync_switch.fractions = std::move(fractions);
-  run.sync.sync_switch.lr_rule = "none";
+  run.sync.sync_switch.lr_rule = LrRule::kNone;
   return run;
 }
 
@@ -62,7 +62,7 @@ inline double step_of_a_straggler(int rank, int64_t step) {
   return rank == 2 && step >= 4 && step < 12 ? 3 : 1;
 }
 
-inline ToyRun with_policy(const std::string& policy) {
+inline ToyRun with_policy(SwitchPolicy policy) {
   ToyRun run = switching({"10"}, {0.5, 0.5});
   run.steps = 40;
   run.optimizer.lr = 0.02;
@@ -75,7 +75,7 @@ inline ToyRun with_policy(const std::string& policy) {
 }
 
 // Steps of `step_s` with normal noise, drawn by seed, worker and step.
-inline ToyRun noisy(const std::string& policy,
+inline ToyRun noisy(SwitchPolicy policy,
                     double step_s,
                     double noise,
                     uint64_t seed) {

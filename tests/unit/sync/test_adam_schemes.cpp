@@ -22,7 +22,7 @@ ToyRun adam_run(const std::string& scheme, const std::string& kind = "adam") {
   run.sync.dgc.mask_momentum = false;
   run.sync.ssp.bound = 1;
   run.sync.local_sgd.steps = 3;
-  run.sync.sync_switch.lr_rule = "none";
+  run.sync.sync_switch.lr_rule = LrRule::kNone;
   run.sync.sync_switch.order = {"bsp", "asp", "local_sgd"};
   run.sync.sync_switch.fractions = {0.3, 0.3, 0.4};
   run.steps = 20;
@@ -141,7 +141,7 @@ TEST(AdamSchemes, ElasticGivesTheCountToWhoIsLeftOut) {
   ToyRun run = switching("10", 0.5);
   run.steps = 40;
   run.boundary_every = 3;
-  run.sync.sync_switch.policy = "elastic";
+  run.sync.sync_switch.policy = SwitchPolicy::kElastic;
   run.sync.sync_switch.window = 1;
   run.sync.sync_switch.consecutive = 3;
   run.step_time = [](int rank, int64_t) { return rank == 2 ? 3.0 : 1.0; };
@@ -185,7 +185,7 @@ TEST(AdamSchemes, LeavingAgreesOnOneCount) {
 
 TEST(AdamSchemes, MomentumRulesNeedMomentum) {
   SyncOptions sync = adam_run("sync_switch").sync;
-  sync.sync_switch.momentum_rule = "scaled";
+  sync.sync_switch.momentum_rule = MomentumRule::kScaled;
   const OptimizerOptions adam = adam_run("sync_switch").optimizer, sgd;
   const ParameterTable table;
   EXPECT_EQ(scheme_obstacle({sync, sgd, table, 2, 20}), "");

@@ -96,9 +96,9 @@ Reference trained_by_formula(const ToyRun& run, int workers) {
     for (int64_t i = 0; i < elems; ++i) {
       double g = gradient[i];
       const double before = x[i];
-      if (run.sync.asp.compensation == "per_worker")
+      if (run.sync.asp.compensation == Compensation::kPerWorker)
         g += run.sync.asp.lambda * g * g * (x[i] - pulled[rank][i]);
-      if (run.sync.asp.compensation == "per_key")
+      if (run.sync.asp.compensation == Compensation::kPerKey)
         g += run.sync.asp.lambda * g * g * (x[i] - previous[i]);
       g += opt.weight_decay * x[i];
       m[i] = opt.momentum * m[i] + g;
@@ -115,7 +115,8 @@ Reference trained_by_formula(const ToyRun& run, int workers) {
 // Momentum that all workers share, rates of the step that was handed out,
 // compensation by what a worker pulled or by what the key was before.
 TEST(Asp, FollowsTheFormula) {
-  for (const char* compensation : {"none", "per_worker", "per_key"})
+  for (const Compensation compensation :
+       {Compensation::kNone, Compensation::kPerWorker, Compensation::kPerKey})
     for (const double momentum : {0.0, 0.8})
       for (const int64_t servers : {0, 1, 2}) {
         ToyRun run = asp_run();
@@ -134,7 +135,7 @@ TEST(Asp, FollowsTheFormula) {
         test::expect_equal_replicas(result);
         for (size_t i = 0; i < expected.size(); ++i)
           EXPECT_NEAR(result.parameters[0][i], expected[i], 1e-5)
-              << compensation << " " << momentum << " " << servers;
+              << name_of(compensation) << " " << momentum << " " << servers;
       }
 }
 
@@ -144,7 +145,8 @@ TEST(Asp, CompensationMatters) {
   run.step_s = {1, 1.3, 0.57, 3.1};
   run.sync.asp.lambda = 20;
   std::vector<double> last;
-  for (const char* compensation : {"none", "per_worker", "per_key"}) {
+  for (const Compensation compensation :
+       {Compensation::kNone, Compensation::kPerWorker, Compensation::kPerKey}) {
     run.sync.asp.compensation = compensation;
     const auto x = test::train_toy(4, run).parameters[0];
     double most = 0;
@@ -196,7 +198,7 @@ TEST(Asp, TellsStaleness) {
 TEST(Asp, SendsWhatTheFormulaSays) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9})
     for (const int servers : {0, 1, 2})
-      for (const char* wire : {"fp32", "bf16"}) {
+      for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
         if (servers > workers) continue;
         ToyRun run = asp_run();
         run.sync.asp.servers = servers;
@@ -206,7 +208,7 @@ TEST(Asp, SendsWhatTheFormulaSays) {
           return test::uneven_step_s(1, rank, step);
         };
         const auto result = test::train_toy(workers, run);
-        const int64_t elems = 48, bytes = run.sync.wire == "bf16" ? 2 : 4;
+        const int64_t elems = 48, bytes = run.sync.wire == Wire::kBf16 ? 2 : 4;
         const int shards = servers > 0 ? servers : workers;
         const int64_t all = run.steps * workers;
         for (int rank = 0; rank < workers; ++rank) {
@@ -269,12 +271,14 @@ TEST(Asp, TakesMoreWorkersThanElements) {
 
 TEST(Asp, GoesOnToTheBit) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9})
-    for (const char* compensation : {"none", "per_worker", "per_key"}) {
+    for (const Compensation compensation :
+         {Compensation::kNone, Compensation::kPerWorker,
+          Compensation::kPerKey}) {
       ToyRun run = asp_run();
       run.sync.asp.compensation = compensation;
       run.sync.asp.lambda = 0.5;
       run.optimizer.lr = 0.01;
-      if (workers == 3) run.sync.wire = "bf16";
+      if (workers == 3) run.sync.wire = Wire::kBf16;
       if (workers == 4) run.sync.asp.servers = 3;
       run.optimizer.momentum = 0.9;
       run.boundary_every = 3;
@@ -373,7 +377,7 @@ TEST(Asp, TravelsInBf16) {
       EXPECT_EQ(x[i], from_bf16(bf16_of(x[i])));
     test::quadratic_gradient(rank, step, x, g);
   };
-  run.sync.wire = "bf16";
+  run.sync.wire = Wire::kBf16;
   const auto result = test::train_toy(3, run);
   int64_t kept = 0;
   for (size_t i = 0; i < full.parameters[0].size(); ++i) {
@@ -390,7 +394,7 @@ TEST(Asp, ReplaysARecordedOrder) {
   for (const int workers : {1, 2, 3, 4, 6}) {
     ToyRun run = asp_run();
     run.optimizer.momentum = 0.9;
-    run.sync.asp.compensation = "per_worker";
+    run.sync.asp.compensation = Compensation::kPerWorker;
     run.sync.asp.record = true;
     run.boundary_every = 5;
     run.step_time = [](int rank, int64_t step) {

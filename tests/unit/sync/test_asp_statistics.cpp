@@ -21,7 +21,7 @@ void moving_average(int rank, int64_t step, std::span<float> statistics) {
 ToyRun shared_run(const std::string& scheme = "asp") {
   ToyRun run;
   run.sync.scheme = scheme;
-  run.sync.asp.batchnorm = "shared";
+  run.sync.asp.batchnorm = ServerStatistics::kShared;
   run.num_buffers = 11;
   run.statistics = moving_average;
   return run;
@@ -86,7 +86,7 @@ TEST(SharedStatistics, AreTheSumOfAllChanges) {
     expect_equal_statistics(result);
     for (int64_t i = 0; i < run.num_buffers; ++i)
       EXPECT_NEAR(result.buffers[0][i], server[i], 1e-6);
-    run.sync.asp.batchnorm = "local";
+    run.sync.asp.batchnorm = ServerStatistics::kLocal;
     const auto local = test::train_toy(workers, run);
     EXPECT_EQ(local.parameters, result.parameters);
     EXPECT_NE(local.buffers[0], local.buffers[1]);
@@ -108,7 +108,7 @@ TEST(SharedStatistics, GoOnToTheBit) {
   for (const char* scheme : {"asp", "ssp"})
     for (const int workers : {1, 2, 3, 4, 6}) {
       ToyRun run = shared_run(scheme);
-      if (workers == 3) run.sync.wire = "bf16";
+      if (workers == 3) run.sync.wire = Wire::kBf16;
       if (workers == 4) run.sync.asp.servers = 3;
       run.boundary_every = 3;
       run.step_time = uneven;

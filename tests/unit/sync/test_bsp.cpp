@@ -68,7 +68,7 @@ TEST(Bsp, ClipsLocallyBeforeTheReduction) {
   run.gradient = [](int rank, int64_t, std::span<const float>,
                     std::span<float> g) { g[0] = rank == 0 ? 10.0f : -1.0f; };
   EXPECT_NEAR(test::train_toy(2, run).parameters[0][0], -1.0, 1e-4);
-  run.sync.bsp.clip = "local";
+  run.sync.bsp.clip = ClipPlace::kLocal;
   EXPECT_NEAR(test::train_toy(2, run).parameters[0][0], 0.0, 1e-4);
 }
 

@@ -105,9 +105,9 @@ TEST(Bucketer, SuccessiveTablesAreABucket) {
 TEST(Bucketer, TablesAreWholeWhereRowsTravel) {
   SyncOptions options;
   EXPECT_EQ(tables_of(options, nullptr), Tables::kWhole);
-  options.tables = "dense";
+  options.tables = TableTraffic::kDense;
   EXPECT_EQ(tables_of(options, nullptr), Tables::kCut);
-  options.tables = "rows";
+  options.tables = TableTraffic::kRows;
   options.scheme = "ds_sync";
   EXPECT_EQ(tables_of(options, nullptr), Tables::kCut);
   options.scheme = "sync_switch";

@@ -276,11 +276,11 @@ TEST(Choco, NamesWhatCannotRun) {
   EXPECT_EQ(obstacle(), "");
   run.sync.compress = {.kind = "qsgd", .bits = 2};
   EXPECT_EQ(obstacle(), "");
-  run.sync.wire = "bf16";
+  run.sync.wire = Wire::kBf16;
   EXPECT_EQ(obstacle(),
             "sync.wire: bf16 with a compressor, whose messages have a format "
             "of their own, expected fp32");
-  run.sync.wire = "fp32";
+  run.sync.wire = Wire::kF32;
   run.sync.compress.bits = 99;
   EXPECT_NE(obstacle().find("compress.bits"), std::string::npos);
 }

@@ -38,7 +38,7 @@ TEST(DPsgd, OnTheCompleteGraphAveragesParameters) {
 // Also of what is rounded on its way: to fp32's precision, not bf16's.
 TEST(DPsgd, KeepsTheMean) {
   for (const auto& [topology, workers] : test::all_topologies()) {
-    for (const char* wire : {"fp32", "bf16"}) {
+    for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
       SCOPED_TRACE(topology.kind + " of " + std::to_string(workers));
       ToyRun run = test::gossip_run("d_psgd");
       run.sync.topology = topology;
@@ -66,7 +66,7 @@ TEST(DPsgd, KeepsTheMeanAfterALongRun) {
 // Steps of 1e-4 at values near 1, where bf16 resolves 1/256.
 TEST(DPsgd, LosesNoSmallStepToBf16) {
   ToyRun run = test::gossip_run("d_psgd");
-  run.sync.wire = "bf16";
+  run.sync.wire = Wire::kBf16;
   run.steps = 50;
   run.optimizer.lr = 1e-4;
   run.start = [](int, int64_t) { return 1.0f; };
@@ -82,14 +82,14 @@ TEST(DPsgd, GoesOnToTheBit) {
   run.start = test::unlike_start;
   run.step_s = {1, 1.5, 1, 2};
   test::expect_resumes(4, run, {.latency_s = 0.25, .bytes_per_s = 400});
-  run.sync.wire = "bf16";
+  run.sync.wire = Wire::kBf16;
   test::expect_resumes(4, run, {.latency_s = 0.25, .bytes_per_s = 400});
 }
 
 TEST(DPsgd, SendsItsParametersToEachNeighbour) {
   ToyRun run = test::gossip_run("d_psgd");
   test::expect_bytes(run, 4 * test::elems_of(run));
-  run.sync.wire = "bf16";
+  run.sync.wire = Wire::kBf16;
   test::expect_bytes(run, 2 * test::elems_of(run));
 }
 

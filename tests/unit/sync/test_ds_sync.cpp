@@ -51,7 +51,7 @@ TEST(DsSync, RefusesWhatDoesNotMix) {
   ToyRun run = ds_sync_run();
   run.steps_per_epoch = 1;  // phase 1 would never come
   EXPECT_THROW(test::train_toy(4, run), Error);
-  run.sync.ds_sync.restart = "never";
+  run.sync.ds_sync.restart = PhaseRestart::kNever;
   EXPECT_NO_THROW(test::train_toy(4, run));
 }
 
@@ -70,7 +70,8 @@ std::vector<double> mean_over_workers(
 
 TEST(DsSync, ReachesConsensusWithoutSteps) {
   for (const int N : kWorkers)
-    for (const char* place : {"before_forward", "after_update"}) {
+    for (const Averaging place :
+         {Averaging::kBeforeForward, Averaging::kAfterUpdate}) {
       ToyRun run = ds_sync_run();
       run.sync.ds_sync.place = place;
       run.optimizer.lr = 0;
@@ -114,7 +115,7 @@ std::vector<std::vector<double>> by_hand(int N, const ToyRun& run) {
       }
   };
   for (int64_t step = 0; step < run.steps; ++step) {
-    if (run.sync.ds_sync.place == "before_forward") average(step);
+    if (run.sync.ds_sync.place == Averaging::kBeforeForward) average(step);
     for (int rank = 0; rank < N; ++rank) {
       const std::vector<float> now(x[rank].begin(), x[rank].end());
       std::vector<float> gradient(48);
@@ -124,15 +125,17 @@ std::vector<std::vector<double>> by_hand(int N, const ToyRun& run) {
         x[rank][i] -= run.optimizer.lr * m[rank][i];
       }
     }
-    if (run.sync.ds_sync.place == "after_update") average(step);
+    if (run.sync.ds_sync.place == Averaging::kAfterUpdate) average(step);
   }
   return x;
 }
 
 TEST(DsSync, FollowsItsRecursion) {
   for (const int N : kWorkers)
-    for (const char* place : {"before_forward", "after_update"})
-      for (const char* restart : {"epoch", "never"}) {
+    for (const Averaging place :
+         {Averaging::kBeforeForward, Averaging::kAfterUpdate})
+      for (const PhaseRestart restart :
+           {PhaseRestart::kEpoch, PhaseRestart::kNever}) {
         ToyRun run = ds_sync_run();
         run.sync.ds_sync.place = place;
         run.sync.ds_sync.restart = restart;
@@ -150,7 +153,7 @@ TEST(DsSync, FollowsItsRecursion) {
 // there is no momentum.
 TEST(DsSync, OfOneGroupAveragesAll) {
   ToyRun run = ds_sync_run();
-  run.sync.ds_sync.place = "after_update";
+  run.sync.ds_sync.place = Averaging::kAfterUpdate;
   for (const int N : {3, 4, 6}) {
     run.sync.ds_sync.radices = {static_cast<double>(N)};
     const auto result = test::train_toy(N, run);
@@ -184,7 +187,7 @@ TEST(DsSync, OfEqualDataIsOneWorker) {
 
 TEST(DsSync, AveragesStatisticsWithTheParameters) {
   ToyRun run = ds_sync_run();
-  run.sync.ds_sync.place = "after_update";
+  run.sync.ds_sync.place = Averaging::kAfterUpdate;
   run.steps = 1;
   const auto first = [&] {
     std::vector<double> values;
@@ -193,7 +196,7 @@ TEST(DsSync, AveragesStatisticsWithTheParameters) {
     return values;
   };
   EXPECT_EQ(first(), (std::vector<double>{0.5, 0.5, 2.5, 2.5}));
-  run.sync.ds_sync.batchnorm = "local";
+  run.sync.ds_sync.batchnorm = Statistics::kLocal;
   EXPECT_EQ(first(), (std::vector<double>{0, 1, 2, 3}));
 }
 
@@ -223,7 +226,7 @@ TEST(DsSync, SendsWhatTheFormulaSays) {
 
 TEST(DsSync, OnlyTheGroupOfASlowWorkerWaits) {
   ToyRun run = ds_sync_run();
-  run.sync.ds_sync.place = "after_update";
+  run.sync.ds_sync.place = Averaging::kAfterUpdate;
   bool is_first = true;
   run.step_time = [&](int rank, int64_t) {
     return rank == 3 && std::exchange(is_first, false) ? 4.0 : 1.0;
@@ -238,7 +241,7 @@ TEST(DsSync, OnlyTheGroupOfASlowWorkerWaits) {
 // Nor does agreeing about the end hold anybody up.
 TEST(DsSync, GroupsFarFromASlowWorkerGoOn) {
   ToyRun run = ds_sync_run();
-  run.sync.ds_sync.place = "after_update";
+  run.sync.ds_sync.place = Averaging::kAfterUpdate;
   run.sync.ds_sync.radices = {2, 2, 2, 2};
   run.steps = 3;  // rank 0 meets ranks below 8
   bool is_first = true;
@@ -259,7 +262,7 @@ double random_step_s(int rank, int64_t step) {
 TEST(DsSync, RandomDelaysHoldUpGroupsAndChangeNothing) {
   for (const int N : {4, 6, 9, 16}) {
     ToyRun run = ds_sync_run();
-    run.sync.ds_sync.place = "after_update";
+    run.sync.ds_sync.place = Averaging::kAfterUpdate;
     run.steps = 7;  // fewer than what is agreed at a time
     run.optimizer.momentum = 0.9;
     const auto even = test::train_toy(N, run);
@@ -294,8 +297,10 @@ TEST(DsSync, RandomDelaysHoldUpGroupsAndChangeNothing) {
 
 TEST(DsSync, GoesOnToTheBit) {
   for (const int N : {3, 4, 6, 9})
-    for (const char* place : {"before_forward", "after_update"})
-      for (const char* restart : {"epoch", "never"}) {
+    for (const Averaging place :
+         {Averaging::kBeforeForward, Averaging::kAfterUpdate})
+      for (const PhaseRestart restart :
+           {PhaseRestart::kEpoch, PhaseRestart::kNever}) {
         ToyRun run = ds_sync_run();
         run.sync.ds_sync.place = place;
         run.sync.ds_sync.restart = restart;
@@ -329,7 +334,7 @@ TEST(DsSync, AveragesAllAtTheEndIfAsked) {
 TEST(DsSync, ByTheLibrarysOwnCollective) {
   ToyRun run = ds_sync_run();
   const auto by_ring = test::train_toy(6, run).parameters;
-  run.sync.collective = "native";
+  run.sync.collective = CollectiveAlgorithm::kNative;
   const auto native = test::train_toy(6, run).parameters;
   for (int rank = 0; rank < 6; ++rank)
     for (int i = 0; i < 48; ++i)
@@ -340,7 +345,7 @@ TEST(DsSync, ByTheLibrarysOwnCollective) {
 TEST(DsSync, GroupsCostLessThanAllOnTheWire) {
   const NetworkCost cost{.latency_s = 0.25, .bytes_per_s = 0};
   ToyRun run = ds_sync_run();
-  run.sync.ds_sync.place = "after_update";
+  run.sync.ds_sync.place = Averaging::kAfterUpdate;
   run.steps = 4;
   const double in_groups = test::train_toy(16, run, cost).clock[0];
   run.sync.ds_sync.radices = {16};

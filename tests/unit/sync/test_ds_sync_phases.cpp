@@ -17,7 +17,7 @@ DsSyncOptions of_size(int64_t group) {
   options.group = group;
   return options;
 }
-DsSyncOptions restarting(const char* restart) {
+DsSyncOptions restarting(PhaseRestart restart) {
   DsSyncOptions options;
   options.restart = restart;
   return options;
@@ -162,12 +162,12 @@ TEST(DsSyncPhases, StartAgainWithTheEpoch) {
     return phases;
   };
   using Phases = std::vector<int64_t>;
-  EXPECT_EQ(phases_of(restarting("epoch"), 5),
+  EXPECT_EQ(phases_of(restarting(PhaseRestart::kEpoch), 5),
             (Phases{0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 0}));
-  EXPECT_EQ(phases_of(restarting("never"), 5),
+  EXPECT_EQ(phases_of(restarting(PhaseRestart::kNever), 5),
             (Phases{0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0}));
   // Epochs begin at 0, 2.5, 5, 7.5, 10.
-  EXPECT_EQ(phases_of(restarting("epoch"), 2.5),
+  EXPECT_EQ(phases_of(restarting(PhaseRestart::kEpoch), 2.5),
             (Phases{0, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0}));
 }
 

@@ -214,7 +214,7 @@ TEST(Esync, StatisticsAreAveragedOrNot) {
   ToyRun run = esync();
   run.sync.esync.epsilon_s = 100;
   const auto averaged = test::train_toy(3, run);
-  run.sync.esync.batchnorm = "local";
+  run.sync.esync.batchnorm = Statistics::kLocal;
   const auto local = test::train_toy(3, run);
   for (const int rank : {0, 1, 2}) {
     EXPECT_NEAR(averaged.buffers[rank][0], 1 + 0.5 * 9, 1e-5);
@@ -242,7 +242,7 @@ TEST(Esync, SendsAnAllReduceARound) {
 // No interleaving of steps that end, aggregations and boundaries is a deadlock,
 // loses a step or leaves replicas unlike.
 TEST(Esync, EndsEverySegmentTogether) {
-  for (const std::string query : {"blocking", "non_blocking"}) {
+  for (const Query query : {Query::kBlocking, Query::kNonBlocking}) {
     for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
       for (int pattern = 0; pattern < 6; ++pattern) {
         ToyRun run = esync();
@@ -277,8 +277,9 @@ TEST(Esync, EndsEverySegmentTogether) {
 }
 
 TEST(Esync, GoesOnToTheBit) {
-  for (const std::string query : {"blocking", "non_blocking"}) {
-    for (const std::string batchnorm : {"averaged", "local"}) {
+  for (const Query query : {Query::kBlocking, Query::kNonBlocking}) {
+    for (const Statistics batchnorm :
+         {Statistics::kAveraged, Statistics::kLocal}) {
       ToyRun run = esync();
       run.steps = 24;
       run.optimizer.momentum = 0.9;
@@ -324,7 +325,7 @@ TEST(Esync, AverageAtABoundaryIsNotFree) {
 
 TEST(Esync, AbandonsTheStepThatReadyOvertakes) {
   ToyRun run = esync();
-  run.sync.esync.query = "non_blocking";
+  run.sync.esync.query = Query::kNonBlocking;
   run.steps = 20;
   run.step_s = {1, 4};
   Rounds rounds;
@@ -337,7 +338,7 @@ TEST(Esync, AbandonsTheStepThatReadyOvertakes) {
   // Every ticket was a local step or an abandoned one.
   EXPECT_LE(applied + rounds.abandoned[0] + rounds.abandoned[1],
             result.steps[0] + result.steps[1]);
-  run.sync.esync.query = "blocking";
+  run.sync.esync.query = Query::kBlocking;
   rounds.watch(run, 2);
   test::train_toy(2, run);
   EXPECT_EQ(rounds.abandoned, (std::vector<double>{0, 0}));
@@ -346,7 +347,7 @@ TEST(Esync, AbandonsTheStepThatReadyOvertakes) {
 // A gradient that is thrown away leaves no trace.
 TEST(Esync, ThrowsTheAbandonedGradientAway) {
   ToyRun run = esync();
-  run.sync.esync.query = "non_blocking";
+  run.sync.esync.query = Query::kNonBlocking;
   run.steps = 3;
   run.sync.esync.epsilon_s = 100;  // ready after each step
   int64_t calls = 0;

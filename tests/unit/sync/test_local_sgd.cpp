@@ -19,7 +19,7 @@ ToyRun local_run(int64_t steps) {
 // The formulas of the header.
 Values by_hand(int N, const ToyRun& run) {
   const LocalSgdOptions& options = run.sync.local_sgd;
-  const bool has_outer = options.outer == "momentum";
+  const bool has_outer = options.outer == OuterStep::kMomentum;
   const double mu = options.outer_momentum, eta = options.outer_lr;
   const std::vector<double> zeros(48, 0.0);
   Values x(N, zeros), m = x;
@@ -72,7 +72,7 @@ TEST(LocalSgd, HasAnOuterOptimizer) {
   for (const int N : {1, 3, 4})
     for (const bool nesterov : {false, true}) {
       ToyRun run = local_run(3);
-      run.sync.local_sgd.outer = "momentum";
+      run.sync.local_sgd.outer = OuterStep::kMomentum;
       run.sync.local_sgd.outer_lr = 0.7;
       run.sync.local_sgd.outer_momentum = 0.8;
       run.sync.local_sgd.outer_nesterov = nesterov;
@@ -84,7 +84,7 @@ TEST(LocalSgd, HasAnOuterOptimizer) {
 TEST(LocalSgd, OuterRateOneWithoutMomentumIsTheMean) {
   ToyRun run = local_run(3);
   const auto mean = test::train_toy(4, run).parameters;
-  run.sync.local_sgd.outer = "momentum";
+  run.sync.local_sgd.outer = OuterStep::kMomentum;
   run.sync.local_sgd.outer_momentum = 0;
   expect_near(test::train_toy(4, run).parameters, mean, 1e-6);
 }
@@ -151,13 +151,13 @@ TEST(LocalSgd, AveragesStatisticsWithTheParameters) {
   ToyRun run = local_run(2);
   run.steps = 2;
   EXPECT_EQ(test::train_toy(3, run).buffers, Values(3, {1.5, 1.5, 1.5}));
-  run.sync.local_sgd.batchnorm = "local";
+  run.sync.local_sgd.batchnorm = Statistics::kLocal;
   EXPECT_EQ(test::train_toy(3, run).buffers[2][0], 2.5);
 }
 
 // Boundaries and resumption within a round, and between synchronous steps.
 TEST(LocalSgd, GoesOnToTheBit) {
-  for (const char* outer : {"average", "momentum"}) {
+  for (const OuterStep outer : {OuterStep::kAverage, OuterStep::kMomentum}) {
     ToyRun run = local_run(4);
     run.steps = 14;
     run.optimizer.momentum = 0.9;
@@ -234,9 +234,9 @@ TEST(LocalSgd, RefusesRoundedParameters) {
   const test::ToyModel model({4}, 0);
   const SchemeRequest request{sync, optimizer, model.parameters(), 2, 10};
   EXPECT_EQ(scheme_obstacle(request), "");
-  sync.wire = "bf16";
+  sync.wire = Wire::kBf16;
   EXPECT_TRUE(scheme_obstacle(request).starts_with("sync.wire: "));
-  sync.wire = "fp32";
+  sync.wire = Wire::kF32;
   sync.local_sgd.steps = 0;
   EXPECT_TRUE(scheme_obstacle(request).starts_with("local_sgd.steps: "));
 }

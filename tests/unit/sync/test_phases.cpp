@@ -26,7 +26,7 @@ TEST(Phases, APlateauNeedsNoLengths) {
   SyncSwitchOptions options;
   options.order = {"101"};
   EXPECT_NE(phases_mistake(options, 8, 100), "");
-  options.plateau = "eval_loss";
+  options.plateau = Plateau::kEvalLoss;
   EXPECT_EQ(phases_mistake(options, 8, 100), "");
   EXPECT_EQ(phase_lengths(options, 8, 100), (std::vector<int64_t>{800, 0, 0}));
   options.order = {"1"};
@@ -156,26 +156,27 @@ TEST(Phases, MistakesSayWhatWouldFit) {
   EXPECT_EQ(steps_mistake({9000, 10000}),
             "sync_switch.train_steps: 73000 mini-batches, expected the run's "
             "64000 = 8 workers * 8000 steps");
-  EXPECT_EQ(mistake([](Options& o) { o.momentum_rule = "ramp_linear"; }),
-            "sync_switch.momentum_ramp: 0 for sync_switch.momentum_rule = "
-            "ramp_linear, expected the length of the ramp, as 2400 steps");
+  EXPECT_EQ(
+      mistake([](Options& o) { o.momentum_rule = MomentumRule::kRampLinear; }),
+      "sync_switch.momentum_ramp: 0 for sync_switch.momentum_rule = "
+      "ramp_linear, expected the length of the ramp, as 2400 steps");
   EXPECT_EQ(mistake([](Options& o) {
               o.order = {"ssp", "asp"};
-              o.policy = "elastic";
+              o.policy = SwitchPolicy::kElastic;
             }),
             "sync_switch.policy: elastic without a bsp phase, in which it "
             "acts, expected fixed");
   EXPECT_EQ(mistake([](Options& o) {
               o.order = {"01"};
-              o.policy = "greedy";
+              o.policy = SwitchPolicy::kGreedy;
             }),
             "sync_switch.policy: greedy without an asp phase after the bsp "
             "phase, expected elastic or fixed");
   EXPECT_TRUE(mistake([](Options& o) {
                 o.order = {"10"};
                 o.fractions = {};
-                o.policy = "greedy";
-                o.plateau = "eval_loss";
+                o.policy = SwitchPolicy::kGreedy;
+                o.plateau = Plateau::kEvalLoss;
               }).starts_with("sync_switch.policy: greedy takes an episode"));
 }
 
@@ -184,7 +185,8 @@ TEST(Phases, MistakesSayWhatWouldFit) {
 // bsp steps.
 TEST(Phases, MomentumAsPublished) {
   const auto linear = [](double mini_batches) {
-    return momentum_factor("ramp_linear", 8, mini_batches / 8, 14000.0 / 8);
+    return momentum_factor(MomentumRule::kRampLinear, 8, mini_batches / 8,
+                           14000.0 / 8);
   };
   for (int k = 1; k <= 7; ++k) {
     EXPECT_DOUBLE_EQ(linear(2000 * (k - 1)), k / 8.0);
@@ -192,7 +194,8 @@ TEST(Phases, MomentumAsPublished) {
   }
   EXPECT_EQ(linear(14000), 1);
   const auto doubling = [](double step) {
-    return momentum_factor("ramp_doubling", 8, (step - 800) / 8, 19200.0 / 8);
+    return momentum_factor(MomentumRule::kRampDoubling, 8, (step - 800) / 8,
+                           19200.0 / 8);
   };
   EXPECT_DOUBLE_EQ(doubling(800), 0.125);
   EXPECT_DOUBLE_EQ(doubling(7199), 0.125);
@@ -201,12 +204,13 @@ TEST(Phases, MomentumAsPublished) {
   EXPECT_DOUBLE_EQ(doubling(13600), 0.5);
   EXPECT_DOUBLE_EQ(doubling(19999), 0.5);
   EXPECT_EQ(doubling(20000), 1);
-  EXPECT_DOUBLE_EQ(momentum_factor("ramp_doubling", 6, 2, 3), 4.0 / 6);
-  EXPECT_EQ(momentum_factor("ramp_doubling", 1, 0, 3), 1);
-  EXPECT_EQ(momentum_factor("keep", 8, 0, 0), 1);
-  EXPECT_EQ(momentum_factor("zero", 8, 0, 0), 0);
-  EXPECT_EQ(momentum_factor("zero", 1, 0, 0), 0);
-  EXPECT_DOUBLE_EQ(momentum_factor("scaled", 8, 0, 0), 0.125);
+  EXPECT_DOUBLE_EQ(momentum_factor(MomentumRule::kRampDoubling, 6, 2, 3),
+                   4.0 / 6);
+  EXPECT_EQ(momentum_factor(MomentumRule::kRampDoubling, 1, 0, 3), 1);
+  EXPECT_EQ(momentum_factor(MomentumRule::kKeep, 8, 0, 0), 1);
+  EXPECT_EQ(momentum_factor(MomentumRule::kZero, 8, 0, 0), 0);
+  EXPECT_EQ(momentum_factor(MomentumRule::kZero, 1, 0, 0), 0);
+  EXPECT_DOUBLE_EQ(momentum_factor(MomentumRule::kScaled, 8, 0, 0), 0.125);
 }
 
 }  // namespace

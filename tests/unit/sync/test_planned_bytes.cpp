@@ -50,11 +50,11 @@ TEST(PlannedBytes, AreThoseThatAreCounted) {
 // Statistics that the server keeps travel with the gradients, in fp32.
 TEST(PlannedBytes, CountSharedStatistics) {
   for (const char* scheme : {"asp", "ssp"})
-    for (const char* wire : {"fp32", "bf16"})
+    for (const Wire wire : {Wire::kF32, Wire::kBf16})
       for (const int workers : {1, 2, 4}) {
         ToyRun run = run_of(scheme);
         run.sync.wire = wire;
-        run.sync.asp.batchnorm = "shared";
+        run.sync.asp.batchnorm = ServerStatistics::kShared;
         run.num_buffers = 16;
         run.shapes = {};
         run.tensors = {64};

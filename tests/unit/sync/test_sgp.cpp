@@ -48,7 +48,7 @@ TEST(Sgp, FollowsTheRecursion) {
 
 // Numerators and weights are handed on whole, whatever the wire.
 TEST(Sgp, KeepsTheMeanAndTheSumOfWeights) {
-  for (const char* wire : {"fp32", "bf16"}) {
+  for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
     for (const int workers : {2, 3, 4, 6, 8, 9}) {
       ToyRun run = push_run();
       run.sync.wire = wire;
@@ -88,7 +88,7 @@ TEST(Sgp, ConvergesToTheMean) {
 }
 
 TEST(Sgp, GoesOnToTheBit) {
-  for (const char* wire : {"fp32", "bf16"}) {
+  for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
     ToyRun run = push_run();
     run.sync.wire = wire;
     run.step_s = {1, 1.5, 1, 2};
@@ -100,7 +100,8 @@ TEST(Sgp, GoesOnToTheBit) {
 TEST(Sgp, SendsOneMessageAStep) {
   ToyRun run = push_run();
   for (const int workers : {1, 2, 5}) {
-    for (const auto& [wire, bytes] : {std::pair{"fp32", 4}, {"bf16", 2}}) {
+    for (const auto& [wire, bytes] :
+         {std::pair{Wire::kF32, 4}, {Wire::kBf16, 2}}) {
       run.sync.wire = wire;
       const auto result = test::train_toy(workers, run);
       const int64_t message = bytes * test::elems_of(run) + 8;

@@ -15,7 +15,7 @@ using namespace switch_toy;
 
 // A link whose bandwidth is a fraction of the others' is as visible.
 TEST(SyncSwitch, ElasticFindsANarrowLink) {
-  ToyRun run = noisy("elastic", 1, 0.02, 1);
+  ToyRun run = noisy(SwitchPolicy::kElastic, 1, 0.02, 1);
   run.tensors = {8000};
   run.bucket_elems = 8000;
   run.steps = 80;
@@ -35,7 +35,7 @@ TEST(SyncSwitch, ElasticFindsANarrowLink) {
 // where segments are too short for an answer before the next step.
 TEST(SyncSwitch, GreedyFollowsASlowLink) {
   for (const int64_t every : {0, 1, 2}) {
-    ToyRun run = noisy("greedy", 1 / 3.93, 0.02, 1);
+    ToyRun run = noisy(SwitchPolicy::kGreedy, 1 / 3.93, 0.02, 1);
     run.sync.sync_switch.fractions = {0.5, 0.5};
     run.sync.sync_switch.window = 2;
     run.sync.sync_switch.consecutive = 3;
@@ -58,7 +58,8 @@ TEST(SyncSwitch, GreedyFollowsASlowLink) {
 // Every step is observed, wherever boundaries lie: what is found, and when,
 // does not depend on them.
 TEST(SyncSwitch, BoundariesHideNoStraggler) {
-  for (const std::string policy : {"greedy", "elastic"}) {
+  for (const SwitchPolicy policy :
+       {SwitchPolicy::kGreedy, SwitchPolicy::kElastic}) {
     for (const bool is_link : {false, true}) {
       for (const int64_t every : {1, 2, 3, 5, 0}) {
         ToyRun run = with_policy(policy);
@@ -75,9 +76,12 @@ TEST(SyncSwitch, BoundariesHideNoStraggler) {
         test::train_toy(4, run, cost);
         // Three steps in a row are enough; a segment may have to end first.
         const auto& row = seen.series[0][9];
-        EXPECT_EQ(row[Seen::kDetections], 1) << policy << is_link << every;
-        EXPECT_EQ(row[Seen::kAtWork], policy == "greedy" ? 1 : 0) << every;
-        EXPECT_EQ(row[Seen::kActive], policy == "elastic" ? 3 : 4) << every;
+        EXPECT_EQ(row[Seen::kDetections], 1)
+            << name_of(policy) << is_link << every;
+        EXPECT_EQ(row[Seen::kAtWork], policy == SwitchPolicy::kGreedy ? 1 : 0)
+            << every;
+        EXPECT_EQ(row[Seen::kActive], policy == SwitchPolicy::kElastic ? 3 : 4)
+            << every;
       }
     }
   }
@@ -115,7 +119,7 @@ TEST(SyncSwitch, ElasticFindsASecondStragglerByItsOwnWindows) {
 TEST(SyncSwitch, AtLeastHalfOfTheWorkersStay) {
   for (const int workers : {3, 4, 5, 8}) {
     ToyRun run = switching({"10"}, {0.9, 0.1});
-    run.sync.sync_switch.policy = "elastic";
+    run.sync.sync_switch.policy = SwitchPolicy::kElastic;
     run.sync.sync_switch.window = run.sync.sync_switch.consecutive = 1;
     run.sync.sync_switch.threshold = 0.1;
     run.steps = 60;
@@ -135,8 +139,8 @@ TEST(SyncSwitch, AtLeastHalfOfTheWorkersStay) {
 // the same of the run.
 TEST(SyncSwitch, RemovedWorkersFollow) {
   for (const int slow : {0, 2}) {
-    ToyRun run = with_policy("elastic");
-    run.sync.sync_switch.lr_rule = "linear";
+    ToyRun run = with_policy(SwitchPolicy::kElastic);
+    run.sync.sync_switch.lr_rule = LrRule::kLinear;
     run.step_time = [slow](int rank, int64_t) { return rank == slow ? 3 : 1; };
     struct Row {
       int64_t worker_steps;
@@ -170,7 +174,7 @@ TEST(SyncSwitch, RemovedWorkersFollow) {
 // --- plateau -----------------------------------------------------------------
 
 TEST(SyncSwitch, APlateauEndsThePhase) {
-  for (const std::string kind : {"eval_loss", "eval_metric"}) {
+  for (const Plateau kind : {Plateau::kEvalLoss, Plateau::kEvalMetric}) {
     for (const int64_t restart_at : {0, 8, 12, 16, 20}) {
       ToyRun run = switching({"10"}, {});
       run.sync.sync_switch.plateau = kind;
@@ -186,7 +190,7 @@ TEST(SyncSwitch, APlateauEndsThePhase) {
       run.at_boundary = [&](int, int64_t worker_steps, Scheme& scheme,
                             Replica&) {
         const double value = metric[worker_steps / 16 - 1];
-        if (kind == "eval_loss")
+        if (kind == Plateau::kEvalLoss)
           scheme.evaluated(1 - value, 0);
         else
           scheme.evaluated(5, value);
@@ -194,8 +198,8 @@ TEST(SyncSwitch, APlateauEndsThePhase) {
       Seen seen;
       seen.watch(run, 4);
       const auto result = test::train_toy(4, run);
-      EXPECT_EQ(seen.work(0, 0), 64) << kind << restart_at;
-      EXPECT_EQ(seen.work(1, 1), 96) << kind << restart_at;
+      EXPECT_EQ(seen.work(0, 0), 64) << name_of(kind) << restart_at;
+      EXPECT_EQ(seen.work(1, 1), 96) << name_of(kind) << restart_at;
       EXPECT_EQ(sum(result.steps), 160);
     }
   }
@@ -204,7 +208,7 @@ TEST(SyncSwitch, APlateauEndsThePhase) {
 // Fractions stay the latest ends of phases.
 TEST(SyncSwitch, WithoutAPlateauPhasesEndAsTheirFractionsSay) {
   ToyRun run = switching({"10"}, {0.5, 0.5});
-  run.sync.sync_switch.plateau = "eval_metric";
+  run.sync.sync_switch.plateau = Plateau::kEvalMetric;
   run.sync.sync_switch.patience = 1;
   run.steps = 20;
   run.boundary_every = 2;
@@ -231,16 +235,16 @@ TEST(SyncSwitch, SaysWhatItDoes) {
     };
     test::train_toy(4, run);
   };
-  collect(with_policy("fixed"));
+  collect(with_policy(SwitchPolicy::kFixed));
   EXPECT_EQ(notes, std::vector<std::string>{"switch    step 20: phase 2 of 2, "
                                             "asp"});
-  collect(with_policy("greedy"));
+  collect(with_policy(SwitchPolicy::kGreedy));
   ASSERT_EQ(notes.size(), 3u);
   EXPECT_EQ(notes[0],
             "switch    step 9: phase 1 of 2, asp while worker 2 is slow");
   EXPECT_TRUE(notes[1].ends_with(": phase 1 of 2, bsp")) << notes[1];
   EXPECT_TRUE(notes[2].ends_with(": phase 2 of 2, asp")) << notes[2];
-  collect(with_policy("elastic"));
+  collect(with_policy(SwitchPolicy::kElastic));
   ASSERT_EQ(notes.size(), 2u);
   EXPECT_EQ(notes[0], "switch    step 9: phase 1 of 2, bsp without worker 2");
 }

@@ -115,20 +115,21 @@ TEST(SyncSwitch, RateIsOfAMiniBatch) {
   run.schedule.kind = "multistep";
   run.schedule.milestones = {{.value = 8}};
   Seen seen;
-  for (const std::string rule : {"linear", "none"}) {
+  for (const LrRule rule : {LrRule::kLinear, LrRule::kNone}) {
     run.sync.sync_switch.lr_rule = rule;
     seen.watch(run, 4);
     test::train_toy(4, run);
     for (size_t i = 0; i < seen.plans[1].size(); ++i) {
       const Plan& plan = seen.plans[1][i];
       const bool is_bsp = seen.series[1][i][Seen::kPhase] == 0;
-      EXPECT_DOUBLE_EQ(plan.rate, (plan.worker_steps < 32 ? 0.1 : 0.01) *
-                                      (is_bsp && rule == "linear" ? 4 : 1));
+      EXPECT_DOUBLE_EQ(plan.rate,
+                       (plan.worker_steps < 32 ? 0.1 : 0.01) *
+                           (is_bsp && rule == LrRule::kLinear ? 4 : 1));
       EXPECT_EQ(is_bsp, plan.worker_steps < 20);
     }
   }
   // And it is the rate that is applied.
-  run.sync.sync_switch.lr_rule = "linear";
+  run.sync.sync_switch.lr_rule = LrRule::kLinear;
   run.sync.sync_switch.order = {"1"};
   run.sync.sync_switch.fractions = {};
   ToyRun scaled = plain(run, "bsp");
@@ -144,13 +145,13 @@ TEST(SyncSwitch, MomentumRulesActAfterTheSwitch) {
   run.optimizer.momentum = 0.8;
   run.optimizer.lr = 0.01;
   run.sync.sync_switch.momentum_ramp = {.value = 6};
-  const std::map<std::string, std::vector<double>> factors = {
+  const std::map<MomentumRule, std::vector<double>> factors = {
       // Of worker 0's steps 8 to 15, a worker_steps of 4 apart.
-      {"keep", {1, 1, 1, 1, 1, 1, 1, 1}},
-      {"zero", {0, 0, 0, 0, 0, 0, 0, 0}},
-      {"scaled", {.25, .25, .25, .25, .25, .25, .25, .25}},
-      {"ramp_linear", {.25, .25, .5, .5, .75, .75, 1, 1}},
-      {"ramp_doubling", {.25, .25, .25, .5, .5, .5, 1, 1}}};
+      {MomentumRule::kKeep, {1, 1, 1, 1, 1, 1, 1, 1}},
+      {MomentumRule::kZero, {0, 0, 0, 0, 0, 0, 0, 0}},
+      {MomentumRule::kScaled, {.25, .25, .25, .25, .25, .25, .25, .25}},
+      {MomentumRule::kRampLinear, {.25, .25, .5, .5, .75, .75, 1, 1}},
+      {MomentumRule::kRampDoubling, {.25, .25, .25, .5, .5, .5, 1, 1}}};
   for (const auto& [rule, expected] : factors) {
     run.sync.sync_switch.momentum_rule = rule;
     Seen seen;
@@ -159,7 +160,7 @@ TEST(SyncSwitch, MomentumRulesActAfterTheSwitch) {
     for (size_t i = 0; i < 8; ++i) {
       EXPECT_DOUBLE_EQ(seen.plans[0][i].momentum, 0.8);
       EXPECT_DOUBLE_EQ(seen.plans[0][8 + i].momentum, 0.8 * expected[i])
-          << rule << " " << i;
+          << name_of(rule) << " " << i;
     }
   }
 }
@@ -207,7 +208,7 @@ TEST(SyncSwitch, WeighsUnlikeBatches) {
 // --- policies ----------------------------------------------------------------
 
 TEST(SyncSwitch, GreedyGoesToAspAndBack) {
-  ToyRun run = with_policy("greedy");
+  ToyRun run = with_policy(SwitchPolicy::kGreedy);
   Seen seen;
   seen.watch(run, 4);
   const auto result = test::train_toy(4, run);
@@ -232,7 +233,8 @@ TEST(SyncSwitch, GreedyGoesToAspAndBack) {
 
 // A change that is due at a boundary is made before another step.
 TEST(SyncSwitch, ChangesAtOnceAfterABoundary) {
-  for (const std::string policy : {"greedy", "elastic"}) {
+  for (const SwitchPolicy policy :
+       {SwitchPolicy::kGreedy, SwitchPolicy::kElastic}) {
     ToyRun run = with_policy(policy);
     run.boundary_every = 8;  // after three detections in a row, before they act
     Seen seen;
@@ -240,13 +242,15 @@ TEST(SyncSwitch, ChangesAtOnceAfterABoundary) {
     test::train_toy(4, run);
     EXPECT_EQ(seen.series[0][7][Seen::kAtWork], 0);
     EXPECT_EQ(seen.series[0][7][Seen::kActive], 4);
-    EXPECT_EQ(seen.series[0][8][Seen::kAtWork], policy == "greedy" ? 1 : 0);
-    EXPECT_EQ(seen.series[0][8][Seen::kActive], policy == "elastic" ? 3 : 4);
+    EXPECT_EQ(seen.series[0][8][Seen::kAtWork],
+              policy == SwitchPolicy::kGreedy ? 1 : 0);
+    EXPECT_EQ(seen.series[0][8][Seen::kActive],
+              policy == SwitchPolicy::kElastic ? 3 : 4);
   }
 }
 
 TEST(SyncSwitch, GreedyTakesNoMoreThanAspHas) {
-  ToyRun run = with_policy("greedy");
+  ToyRun run = with_policy(SwitchPolicy::kGreedy);
   run.sync.sync_switch.fractions = {0.9, 0.1};
   run.step_time = [](int rank, int64_t) { return rank == 2 ? 3.0 : 1.0; };
   Seen seen;
@@ -259,7 +263,7 @@ TEST(SyncSwitch, GreedyTakesNoMoreThanAspHas) {
 }
 
 TEST(SyncSwitch, ElasticGoesOnWithoutTheStraggler) {
-  ToyRun run = with_policy("elastic");
+  ToyRun run = with_policy(SwitchPolicy::kElastic);
   Seen seen;
   seen.watch(run, 4);
   const auto result = test::train_toy(4, run);
@@ -282,7 +286,7 @@ TEST(SyncSwitch, ElasticGoesOnWithoutTheStraggler) {
 
 // Three workers take 45 worker steps where 44 were left: asp has one less.
 TEST(SyncSwitch, NextPhaseHasLessByWhatWasTooMuch) {
-  ToyRun run = with_policy("elastic");
+  ToyRun run = with_policy(SwitchPolicy::kElastic);
   run.sync.sync_switch.order = {"101"};
   run.sync.sync_switch.fractions = {0.5, 0.25, 0.25};
   Seen seen;
@@ -294,8 +298,8 @@ TEST(SyncSwitch, NextPhaseHasLessByWhatWasTooMuch) {
 }
 
 TEST(SyncSwitch, ElasticScalesTheRateByThoseThatAreLeft) {
-  ToyRun run = with_policy("elastic");
-  run.sync.sync_switch.lr_rule = "linear";
+  ToyRun run = with_policy(SwitchPolicy::kElastic);
+  run.sync.sync_switch.lr_rule = LrRule::kLinear;
   Seen seen;
   seen.watch(run, 4);
   test::train_toy(4, run);
@@ -307,7 +311,7 @@ TEST(SyncSwitch, ElasticScalesTheRateByThoseThatAreLeft) {
 // Whoever is removed, rank 0 too, has the others' model at each boundary.
 TEST(SyncSwitch, RemovedWorkersHaveTheModel) {
   for (const int slow : {0, 1, 3}) {
-    ToyRun run = with_policy("elastic");
+    ToyRun run = with_policy(SwitchPolicy::kElastic);
     run.boundary_every = 3;
     run.step_time = [slow](int rank, int64_t) {
       return rank == slow ? 3.0 : 1.0;
@@ -337,10 +341,11 @@ TEST(SyncSwitch, RemovedWorkersHaveTheModel) {
 }
 
 TEST(SyncSwitch, EqualSpeedsChangeNothing) {
-  ToyRun run = with_policy("fixed");
+  ToyRun run = with_policy(SwitchPolicy::kFixed);
   run.step_time = nullptr;
   const auto fixed = test::train_toy(4, run);
-  for (const std::string policy : {"greedy", "elastic"}) {
+  for (const SwitchPolicy policy :
+       {SwitchPolicy::kGreedy, SwitchPolicy::kElastic}) {
     run.sync.sync_switch.policy = policy;
     EXPECT_EQ(test::train_toy(4, run).parameters, fixed.parameters);
   }
@@ -349,11 +354,12 @@ TEST(SyncSwitch, EqualSpeedsChangeNothing) {
 // Inside bsp, asp, an episode, with workers removed, at a phase's end, while a
 // ramp is under way.
 TEST(SyncSwitch, GoesOnToTheBit) {
-  for (const std::string policy : {"fixed", "greedy", "elastic"}) {
+  for (const SwitchPolicy policy :
+       {SwitchPolicy::kFixed, SwitchPolicy::kGreedy, SwitchPolicy::kElastic}) {
     for (const int64_t every : {2, 5}) {
       ToyRun run = with_policy(policy);
       run.boundary_every = every;
-      run.sync.sync_switch.momentum_rule = "ramp_linear";
+      run.sync.sync_switch.momentum_rule = MomentumRule::kRampLinear;
       run.sync.sync_switch.momentum_ramp = {.value = 12};
       run.step_time = [](int rank, int64_t step) {
         return step_of_a_straggler(rank, step) + 0.01 * rank;
@@ -366,10 +372,11 @@ TEST(SyncSwitch, GoesOnToTheBit) {
       for (int64_t at = every; at < run.steps; at += every) {
         run.restart_at = at;
         const auto resumed = test::train_toy(4, run, cost);
-        EXPECT_EQ(resumed.parameters, straight.parameters) << policy << at;
-        EXPECT_EQ(resumed.buffers, straight.buffers) << policy << at;
-        EXPECT_EQ(resumed.steps, straight.steps) << policy << at;
-        EXPECT_EQ(resumed.clock, straight.clock) << policy << at;
+        EXPECT_EQ(resumed.parameters, straight.parameters)
+            << name_of(policy) << at;
+        EXPECT_EQ(resumed.buffers, straight.buffers) << name_of(policy) << at;
+        EXPECT_EQ(resumed.steps, straight.steps) << name_of(policy) << at;
+        EXPECT_EQ(resumed.clock, straight.clock) << name_of(policy) << at;
         for (int rank = 0; rank < 4; ++rank)
           EXPECT_EQ(resumed_seen.series[rank].back(), seen.series[rank].back());
       }
@@ -390,7 +397,7 @@ TEST(SyncSwitch, SaysWhatCannotRun) {
   EXPECT_EQ(obstacle(), "");
   run.optimizer.lr_scale = "linear";
   EXPECT_EQ(obstacle(), "");
-  run.sync.sync_switch.lr_rule = "linear";
+  run.sync.sync_switch.lr_rule = LrRule::kLinear;
   EXPECT_EQ(obstacle(),
             "optimizer.lr_scale: linear where sync_switch.lr_rule = linear "
             "scales the rate, expected none");

@@ -65,13 +65,13 @@ int64_t table_bytes(int position, int workers, int64_t steps, Wire wire) {
 }
 
 TEST(Tables, RowsTrainAsWholeTablesDo) {
-  for (const char* wire : {"fp32", "bf16"})
+  for (const Wire wire : {Wire::kF32, Wire::kBf16})
     for (const int workers : {1, 2, 3, 4}) {
       ToyRun run = run_with_tables();
       run.sync.wire = wire;
       run.optimizer.momentum = 0.9;
       const auto by_rows = test::train_toy(workers, run);
-      run.sync.tables = "dense";
+      run.sync.tables = TableTraffic::kDense;
       const auto dense = test::train_toy(workers, run);
       EXPECT_EQ(by_rows.parameters, dense.parameters);
       for (int rank = 0; rank < workers; ++rank) {
@@ -87,7 +87,7 @@ TEST(Tables, PayloadIsThatOfTheRows) {
   for (const Wire wire : {Wire::kF32, Wire::kBf16})
     for (const int workers : {1, 2, 3, 4}) {
       ToyRun run = run_with_tables();
-      run.sync.wire = wire == Wire::kBf16 ? "bf16" : "fp32";
+      run.sync.wire = wire;
       const auto result = test::train_toy(workers, run);
       for (int rank = 0; rank < workers; ++rank) {
         int64_t expected = 0;
@@ -105,9 +105,9 @@ TEST(Tables, PayloadIsThatOfTheRows) {
 TEST(Tables, RowsAreClippedLocally) {
   ToyRun run = run_with_tables();
   run.optimizer.clip_norm = 0.5;
-  run.sync.bsp.clip = "local";
+  run.sync.bsp.clip = ClipPlace::kLocal;
   const auto by_rows = test::train_toy(2, run);
-  run.sync.tables = "dense";
+  run.sync.tables = TableTraffic::kDense;
   EXPECT_EQ(by_rows.parameters, test::train_toy(2, run).parameters);
 }
 
@@ -117,7 +117,7 @@ TEST(Tables, PhasesOfSyncSwitchSendRows) {
   run.sync.sync_switch.order = {"10"};
   run.sync.sync_switch.fractions = {0.5, 0.5};
   const auto by_rows = test::train_toy(2, run);
-  run.sync.tables = "dense";
+  run.sync.tables = TableTraffic::kDense;
   const auto dense = test::train_toy(2, run);
   EXPECT_EQ(by_rows.parameters, dense.parameters);
   EXPECT_LT(by_rows.payload_bytes[0], dense.payload_bytes[0]);
@@ -134,7 +134,7 @@ TEST(Tables, PlannedBytesAreKnownForWholeTables) {
   EXPECT_FALSE(planned(with_tables, 4).has_value());
   EXPECT_EQ(planned(with_tables, 1), 0);
   EXPECT_TRUE(planned(without, 4).has_value());
-  run.sync.tables = "dense";
+  run.sync.tables = TableTraffic::kDense;
   EXPECT_EQ(planned(with_tables, 4), planned(without, 4));
 }
 

@@ -1,0 +1,67 @@
+// A closed choice: an enum, and the names of its values in the same order.
+//   CHOICE(Query, "blocking non_blocking", kBlocking, kNonBlocking);
+// An enum that documents each value is written out, with names_of beside it.
+// fmt prints the name.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+
+#define CHOICE(E, names, ...)                                       \
+  enum class E : uint8_t { __VA_ARGS__ };                           \
+  constexpr const char* names_of(E) {                               \
+    return names;                                                   \
+  }                                                                 \
+  static_assert(std::ranges::count(std::string_view(names), ' ') == \
+                std::ranges::count(std::string_view(#__VA_ARGS__), ','))
+
+namespace syncopate {
+
+template <typename T>
+concept Choice = requires(T value) {
+  { names_of(value) } -> std::same_as<const char*>;
+};
+
+template <Choice E>
+std::vector<std::string> all_names() {
+  return split(names_of(E{}), ' ');
+}
+
+template <Choice E>
+std::string name_of(E value) {
+  return all_names<E>().at(static_cast<size_t>(value));
+}
+
+template <Choice E>
+std::vector<E> all_values() {
+  std::vector<E> values;
+  for (size_t i = 0; i < all_names<E>().size(); ++i)
+    values.push_back(static_cast<E>(i));
+  return values;
+}
+
+template <Choice E>
+std::optional<E> value_named(std::string_view name) {
+  for (const E value : all_values<E>())
+    if (name_of(value) == name) return value;
+  return std::nullopt;
+}
+
+}  // namespace syncopate
+
+template <syncopate::Choice E>
+struct fmt::formatter<E> : fmt::formatter<std::string> {
+  auto format(E value, auto& context) const {
+    return fmt::formatter<std::string>::format(syncopate::name_of(value),
+                                               context);
+  }
+};
