@@ -159,6 +159,7 @@ grep -q "nothing left to do" out || fail "a bare command line: $(cat out)"
 for schedule in cosine constant; do
   own=("--run.name=bare-$schedule")
   [[ $schedule == cosine ]] || own+=(--schedule.warmup=0)
+  # shellcheck disable=SC2054  # commas within a key's list
   by_worker=(--stragglers.factor=1,2,1,3 --compute.speed=1,1,2,2
     "--stragglers.episodes=3:compute:x2, 2:link:+5ms" --network.latency_us=100)
   expect_code 0 "$SYNCOPATE" train tiny.ini "${own[@]}" --run.workers=4 --data.batch=8 \
