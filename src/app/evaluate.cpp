@@ -4,6 +4,7 @@
 
 #include "app/commands.h"
 #include "base/text.h"
+#include "data/kinds.h"
 #include "data/questions/answers.h"
 #include "train/checkpoint_model.h"
 #include "train/evaluator.h"

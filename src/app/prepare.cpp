@@ -10,8 +10,9 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "data/clicks/click_set.h"
-#include "data/images/loader.h"
+#include "data/images/dataset.h"
 #include "data/images/prepare_images.h"
+#include "data/kinds.h"
 
 namespace syncopate {
 namespace {

@@ -7,6 +7,7 @@
 #include "base/hdf5_file.h"
 #include "config/config.h"
 #include "data/clicks/click_set.h"
+#include "data/kinds.h"
 #include "data/questions/question_set.h"
 
 namespace syncopate {

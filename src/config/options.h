@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/images/loader.h"
+#include "data/options.h"
 #include "models/registry.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"

@@ -2,8 +2,8 @@
 #include <functional>
 
 #include "base/text.h"
-#include "data/images/loader.h"
 #include "data/kinds.h"
+#include "data/options.h"
 #include "keys/key.h"
 
 namespace syncopate {

@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "data/clicks/click_set.h"
-#include "data/images/loader.h"
+#include "data/options.h"
 
 namespace syncopate {
+
+struct ClickData;
+struct Dataset;
 
 enum class Samples : uint8_t { kImages, kQuestions, kClicks };
 
@@ -31,5 +33,13 @@ struct DataKind {
 // In the order of `list data`: images, questions, clicks.
 const std::vector<DataKind>& data_kind_table();
 const DataKind* find_data_kind(const std::string& name);  // nullptr: none
+
+// Names of the kinds: of images, of questions, of clicks, and all of them.
+std::vector<std::string> image_kinds();
+std::vector<std::string> question_kinds();
+std::vector<std::string> click_kinds();
+std::vector<std::string> data_kinds();
+// Whether the samples are made, and data.path is not used.
+bool is_synthetic(const std::string& kind);
 
 }  // namespace syncopate

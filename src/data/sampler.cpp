@@ -1,10 +1,11 @@
+#include "data/sampler.h"
+
 #include <algorithm>
 #include <cmath>
 #include <mutex>
 
 #include "base/rng.h"
 #include "base/text.h"
-#include "data/images/loader.h"
 
 namespace syncopate {
 namespace {
@@ -88,13 +89,6 @@ int64_t DataOptions::batch_of(int rank) const {
              ? batch
              : static_cast<int64_t>(batch_by_worker[static_cast<size_t>(rank)]);
 }
-
-SampleTable::SampleTable(const ImageSet& set)
-    : samples(set.samples),
-      label_of([labels = std::span(set.labels)](int64_t sample) {
-        return labels[static_cast<size_t>(sample)];
-      }),
-      classes(set.spec.classes) {}
 
 Split split_validation(const DataOptions& options,
                        const SampleTable& train,

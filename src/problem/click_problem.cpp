@@ -6,6 +6,8 @@
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "data/clicks/auc.h"
+#include "data/kinds.h"
+#include "data/sampler.h"
 #include "problem/feed.h"
 #include "problem/setup.h"
 

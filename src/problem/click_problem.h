@@ -4,6 +4,7 @@
 #pragma once
 
 #include "data/clicks/click_set.h"
+#include "data/sampler.h"
 #include "problem/problem.h"
 
 namespace syncopate {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "data/sampler.h"
 #include "device/device.h"
 #include "ops/context.h"
 #include "problem/problem.h"

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "data/images/image_reader.h"
+#include "data/images/normalization.h"
+#include "data/sampler.h"
 #include "problem/problem.h"
 
 namespace syncopate {

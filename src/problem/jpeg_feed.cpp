@@ -6,6 +6,7 @@
 
 #include "base/read_ahead.h"
 #include "data/images/augment.h"
+#include "data/sampler.h"
 #include "ops/augment.h"
 #include "ops/jpeg.h"
 #include "problem/feed.h"

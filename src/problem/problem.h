@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "comm/endpoint.h"
 #include "config/options.h"
-#include "data/images/loader.h"
+#include "data/sampler.h"
 #include "models/model.h"
 
 namespace syncopate {

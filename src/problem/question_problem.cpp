@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "data/sampler.h"
 #include "problem/feed.h"
 #include "problem/setup.h"
 

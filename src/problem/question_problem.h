@@ -5,6 +5,7 @@
 
 #include "data/questions/answers.h"
 #include "data/questions/question_set.h"
+#include "data/sampler.h"
 #include "problem/problem.h"
 
 namespace syncopate {

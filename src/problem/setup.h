@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "config/options.h"
-#include "data/images/loader.h"
+#include "data/sampler.h"
 #include "models/model.h"
 #include "ops/context.h"
 

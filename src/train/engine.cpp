@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/thread.h"
+#include "data/sampler.h"
 #include "train/audit.h"
 #include "train/memory_plan.h"
 

@@ -2,6 +2,7 @@
 // said in checkpoint/resized.h.
 #include "base/text.h"
 #include "checkpoint/resized.h"
+#include "data/sampler.h"
 #include "train/trainer.h"
 
 namespace syncopate {

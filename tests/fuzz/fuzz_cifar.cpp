@@ -1,6 +1,7 @@
 // A folder of CIFAR, of which the input is one file: by its first byte the test
 // set of CIFAR-10 or of CIFAR-100, or the names of the classes of either.
-#include "data/images/loader.h"
+#include "data/images/dataset.h"
+#include "data/options.h"
 #include "fuzz.h"
 
 namespace syncopate {

@@ -2,7 +2,8 @@
 // refused like any other fault, in the child that reads.
 #include <cmath>
 
-#include "data/images/loader.h"
+#include "data/images/dataset.h"
+#include "data/options.h"
 #include "fuzz.h"
 
 namespace syncopate {

@@ -2,7 +2,8 @@
 // (of four), and by its third bit whether it is packed.
 #include <array>
 
-#include "data/images/loader.h"
+#include "data/images/dataset.h"
+#include "data/options.h"
 #include "fuzz.h"
 
 namespace syncopate {

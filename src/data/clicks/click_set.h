@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "data/batch.h"
-#include "data/images/loader.h"
 #include "data/mapped_file.h"
+#include "data/options.h"
 
 namespace syncopate {
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "data/images/normalization.h"
 
 namespace syncopate {
 

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 
+#include "data/images/dataset.h"
 #include "data/images/image_reader.h"
-#include "data/images/loader.h"
+#include "data/images/normalization.h"
+#include "data/options.h"
 
 namespace syncopate {
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "data/images/readers.h"
 #include "data/kinds.h"
+#include "data/sampler.h"
 
 namespace syncopate {
 namespace {
@@ -64,6 +65,13 @@ void ImageSet::read_ahead() const {
   if (const auto* mapped = std::get_if<MappedImages>(&pixels))
     mapped->file->will_need(0, std::ssize(mapped->file->bytes()));
 }
+
+SampleTable::SampleTable(const ImageSet& set)
+    : samples(set.samples),
+      label_of([labels = std::span(set.labels)](int64_t sample) {
+        return labels[static_cast<size_t>(sample)];
+      }),
+      classes(set.spec.classes) {}
 
 int64_t ImageSet::memory_bytes() const {
   if (std::holds_alternative<MappedImages>(pixels)) return 0;

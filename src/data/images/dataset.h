@@ -13,6 +13,7 @@
 
 #include "data/batch.h"
 #include "data/mapped_file.h"
+#include "data/options.h"
 #include "data/thread_pool.h"
 
 namespace syncopate {
@@ -94,5 +95,15 @@ struct Dataset {
   ImageSet test;
   std::string source;  // "idx /usr/share/...", for log and provenance
 };
+
+// Reads train and test. Errors: Error(kInputMissing), or Error(kBadInput)
+// "FILE: offset N: what, expected, found".
+Dataset load_dataset(const DataOptions& options);
+
+// height and width with their defaults filled in.
+struct PixelSize {
+  int64_t H, W;
+};
+PixelSize image_size(const DataOptions& options);
 
 }  // namespace syncopate

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "data/images/normalization.h"
 
 namespace syncopate {
 namespace {

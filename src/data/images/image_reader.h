@@ -7,8 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "data/images/dataset.h"
 #include "data/images/jpeg.h"
-#include "data/images/loader.h"
+#include "data/images/normalization.h"
 
 namespace syncopate {
 

@@ -1,4 +1,5 @@
-// Per-channel mean and standard deviation of training samples.
+#include "data/images/normalization.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>

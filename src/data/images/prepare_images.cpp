@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "data/images/dataset.h"
 #include "data/images/image_reader.h"
-#include "data/images/loader.h"
 #include "data/images/prepared_files.h"
+#include "data/options.h"
 #include "data/work_folder.h"
 
 namespace syncopate {

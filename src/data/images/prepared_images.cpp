@@ -6,9 +6,9 @@
 #include "base/hdf5_file.h"
 #include "base/text.h"
 #include "data/images/image_reader.h"
-#include "data/images/loader.h"
 #include "data/images/prepared_files.h"
 #include "data/images/readers.h"
+#include "data/options.h"
 
 namespace syncopate {
 namespace {

@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/images/loader.h"
+#include "data/images/dataset.h"
+#include "data/options.h"
 
 namespace syncopate {
 

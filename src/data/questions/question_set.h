@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/batch.h"
-#include "data/images/loader.h"
+#include "data/options.h"
 
 namespace syncopate {
 

@@ -8,6 +8,7 @@
 
 #include "config/keys.h"
 #include "config/value.h"
+#include "data/kinds.h"
 #include "input_files.h"
 
 namespace syncopate {

@@ -10,7 +10,8 @@
 #include <string>
 
 #include "base/file.h"
-#include "data/images/loader.h"
+#include "data/images/dataset.h"
+#include "data/options.h"
 #include "support/scratch_folder.h"
 
 namespace syncopate {

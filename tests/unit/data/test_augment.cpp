@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "data/images/normalization.h"
 #include "data_files.h"
 
 namespace syncopate {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/hdf5_file.h"
+#include "data/images/normalization.h"
 #include "data_files.h"
 
 namespace syncopate {

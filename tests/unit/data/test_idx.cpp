@@ -1,4 +1,5 @@
 // The IDX reader: what it reads, what it refuses and how it says so.
+#include "data/images/normalization.h"
 #include "data_files.h"
 
 namespace syncopate {

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "data/images/augment.h"
+#include "data/images/normalization.h"
 #include "data/images/prepared_images.h"
+#include "data/sampler.h"
 #include "jpeg_files.h"
 
 namespace syncopate {

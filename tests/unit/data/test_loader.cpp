@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 #include "data/images/augment.h"
+#include "data/images/normalization.h"
+#include "data/sampler.h"
 #include "data_files.h"
 
 namespace syncopate {

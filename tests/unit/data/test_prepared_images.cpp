@@ -9,8 +9,10 @@
 #include <csignal>
 
 #include "data/images/augment.h"
+#include "data/images/normalization.h"
 #include "data/images/prepare_images.h"
 #include "data/images/prepared_images.h"
+#include "data/sampler.h"
 #include "jpeg_files.h"
 
 namespace syncopate {

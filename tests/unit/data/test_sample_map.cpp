@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "data/images/augment.h"
+#include "data/images/normalization.h"
 #include "data_files.h"
 
 namespace syncopate {

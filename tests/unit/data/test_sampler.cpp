@@ -3,6 +3,7 @@
 #include <numeric>
 #include <set>
 
+#include "data/sampler.h"
 #include "data_files.h"
 
 namespace syncopate {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "data/sampler.h"
 #include "models/registry.h"
 #include "problem/setup.h"
 

@@ -6,6 +6,7 @@
 // formulas; DCD and ECD with the same compressors do not.
 #include <random>
 
+#include "data/sampler.h"
 #include "unit/sync/gossip_toy.h"
 
 namespace syncopate {
