@@ -48,7 +48,7 @@ struct Edge {     // per tensor
   uint32_t key;   // the digits found so far
   uint32_t ties;  // number of elements with these digits that are kept
 };
-struct Place {        // per chunk
+struct ChunkPlace {   // per chunk
   int64_t first;      // where its kept elements begin
   int32_t above;      // elements above the edge
   int32_t ties;       // on it
@@ -157,7 +157,7 @@ __global__ void choose_kernel(Edge* edges, uint32_t* counts, Digit digit) {
   for (int i = 0; i < kBinsPerThread; ++i) of_tensor[highest - i] = 0;
 }
 
-__global__ void count_kernel(Place* places,
+__global__ void count_kernel(ChunkPlace* places,
                              const Edge* edges,
                              Keys keys,
                              Parts parts) {
@@ -178,7 +178,9 @@ __global__ void count_kernel(Place* places,
 }
 
 // One block per tensor; a thread takes some successive chunks of it.
-__global__ void place_kernel(Place* places, const Edge* edges, Parts parts) {
+__global__ void place_kernel(ChunkPlace* places,
+                             const Edge* edges,
+                             Parts parts) {
   const int64_t tensor = blockIdx.x;
   const int64_t end = parts.first_chunks[tensor + 1];
   const int64_t share =
@@ -194,7 +196,7 @@ __global__ void place_kernel(Place* places, const Edge* edges, Parts parts) {
   int64_t ties = static_cast<int64_t>(pairs >> 32);
   const int64_t kept_ties = edges[tensor].ties;
   for (int64_t chunk = begin; chunk < own_end; ++chunk) {
-    Place& place = places[chunk];
+    ChunkPlace& place = places[chunk];
     const int64_t ties_before = lesser(ties, kept_ties);
     place.first = parts.kept_begins[tensor] + above + ties_before;
     place.kept_ties = static_cast<int32_t>(
@@ -208,7 +210,7 @@ __global__ void place_kernel(Place* places, const Edge* edges, Parts parts) {
 __global__ void emit_kernel(float* values,
                             uint32_t* indices,
                             const float* x,
-                            const Place* places,
+                            const ChunkPlace* places,
                             const Edge* edges,
                             Keys keys,
                             Parts parts,
@@ -218,7 +220,7 @@ __global__ void emit_kernel(float* values,
   for (int64_t chunk = blockIdx.x; chunk < parts.num_chunks;
        chunk += gridDim.x) {
     const Segments::Chunk at = parts.chunks[chunk];
-    const Place place = places[chunk];
+    const ChunkPlace place = places[chunk];
     const uint32_t edge = edges[at.segment].key;
     const auto elems = static_cast<float>(parts.begins[at.segment + 1] -
                                           parts.begins[at.segment]);
@@ -297,8 +299,8 @@ void encode(Context& context,
       context.scratch(bins * int64_t{sizeof(uint32_t)}, 1));
   auto* edges = static_cast<Edge*>(
       context.scratch(parts.num_segments * int64_t{sizeof(Edge)}, 2));
-  auto* chunk_places = static_cast<Place*>(
-      context.scratch(parts.num_chunks * int64_t{sizeof(Place)}, 3));
+  auto* chunk_places = static_cast<ChunkPlace*>(
+      context.scratch(parts.num_chunks * int64_t{sizeof(ChunkPlace)}, 3));
   const dim3 threads(kSelectThreads);
   const dim3 tensors(static_cast<unsigned>(parts.num_segments));
   const dim3 chunks(grid_for(parts.num_chunks, 1));

@@ -93,7 +93,7 @@ struct GemmKeyHash {
 // transpose of what it sees otherwise; likewise a. So b is its first matrix and
 // a its second, each transposed or not just as here, and its result has N rows
 // and M columns. Its bias has one value per row: one for each of our columns.
-struct Plan {
+struct GemmPlan {
   Layout a, b, c;
   Operation operation;
   cublasLtMatmulAlgo_t algorithm{};
@@ -134,18 +134,18 @@ Preference make_preference(const GemmKey& key, Determinism determinism) {
   return preference;
 }
 
-Plan make_plan(cublasLtHandle_t handle,
-               const GemmKey& key,
-               const void* bias,
-               Determinism determinism) {
+GemmPlan make_plan(cublasLtHandle_t handle,
+                   const GemmKey& key,
+                   const void* bias,
+                   Determinism determinism) {
   const bool is_a_turned = key.transpose_a == Transpose::kYes;
   const bool is_b_turned = key.transpose_b == Transpose::kYes;
-  Plan plan{.a = make_layout(is_a_turned ? key.D : key.M,
-                             is_a_turned ? key.M : key.D, key.input),
-            .b = make_layout(is_b_turned ? key.N : key.D,
-                             is_b_turned ? key.D : key.N, key.input),
-            .c = make_layout(key.M, key.N, key.output),
-            .operation = make_operation(key, bias)};
+  GemmPlan plan{.a = make_layout(is_a_turned ? key.D : key.M,
+                                 is_a_turned ? key.M : key.D, key.input),
+                .b = make_layout(is_b_turned ? key.N : key.D,
+                                 is_b_turned ? key.D : key.N, key.input),
+                .c = make_layout(key.M, key.N, key.output),
+                .operation = make_operation(key, bias)};
   const Preference preference = make_preference(key, determinism);
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
@@ -165,7 +165,7 @@ Plan make_plan(cublasLtHandle_t handle,
 // Kept per context.
 struct GemmLibrary {
   CublasLtHandle handle;
-  std::unordered_map<GemmKey, Plan, GemmKeyHash> plans;
+  std::unordered_map<GemmKey, GemmPlan, GemmKeyHash> plans;
 };
 
 }  // namespace
@@ -201,7 +201,7 @@ void gemm(Context& context,
         library.plans
             .emplace(key, make_plan(handle, key, bias, context.determinism()))
             .first;
-  const Plan& plan = found->second;
+  const GemmPlan& plan = found->second;
   if (has_bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   void* workspace =
       context.scratch(static_cast<int64_t>(plan.workspace_bytes), kWorkScratch);

@@ -24,7 +24,7 @@ namespace {
 
 // --- where each rank is ------------------------------------------------------
 
-struct Place {
+struct RankPlacement {
   std::string host;
   std::set<int> cores;  // that it may run on
   int threads = 1;
@@ -55,37 +55,38 @@ std::string ranges(const std::set<int>& cores) {
   return text;
 }
 
-std::string to_text(const Place& place) {
-  std::string text =
-      fmt::format("{}\n{}\n{}\n", place.host, place.threads, place.gpu);
-  for (const int core : place.cores) text += fmt::format("{} ", core);
+std::string to_text(const RankPlacement& placement) {
+  std::string text = fmt::format("{}\n{}\n{}\n", placement.host,
+                                 placement.threads, placement.gpu);
+  for (const int core : placement.cores) text += fmt::format("{} ", core);
   return text;
 }
 
-Place place_from(const std::vector<std::byte>& bytes) {
+RankPlacement placement_from(const std::vector<std::byte>& bytes) {
   const std::vector<std::string> lines =
       split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, '\n');
-  Place place{lines.at(0), {}, 1, lines.at(2)};
-  place.threads = static_cast<int>(parse_int(lines[1]).value_or(1));
+  RankPlacement placement{lines.at(0), {}, 1, lines.at(2)};
+  placement.threads = static_cast<int>(parse_int(lines[1]).value_or(1));
   for (const std::string& core : split(lines.at(3), ' '))
     if (const auto number = parse_int(core))
-      place.cores.insert(static_cast<int>(*number));
-  return place;
+      placement.cores.insert(static_cast<int>(*number));
+  return placement;
 }
 
-void warn_of_crowds(DoctorReport& report, const std::vector<Place>& places) {
+void warn_of_crowds(DoctorReport& report,
+                    const std::vector<RankPlacement>& placements) {
   struct Host {
     std::set<int> cores;
     int threads = 0, ranks = 0;
   };
   std::map<std::string, Host> hosts;
   std::map<std::pair<std::string, std::string>, int> ranks_of_gpu;
-  for (const Place& place : places) {
-    Host& host = hosts[place.host];
-    host.cores.insert(place.cores.begin(), place.cores.end());
-    host.threads += place.threads;
+  for (const RankPlacement& placement : placements) {
+    Host& host = hosts[placement.host];
+    host.cores.insert(placement.cores.begin(), placement.cores.end());
+    host.threads += placement.threads;
     ++host.ranks;
-    if (!place.gpu.empty()) ++ranks_of_gpu[{place.host, place.gpu}];
+    if (!placement.gpu.empty()) ++ranks_of_gpu[{placement.host, placement.gpu}];
   }
   bool is_crowded = false;
   for (const auto& [name, host] : hosts) {
@@ -105,31 +106,34 @@ void warn_of_crowds(DoctorReport& report, const std::vector<Place>& places) {
                                      gpu.first, ranks, gpu.second));
 }
 
-void report_places(DoctorReport& report,
-                   const Session& session,
-                   const Device& device,
-                   Endpoint& endpoint) {
+void report_placements(DoctorReport& report,
+                       const Session& session,
+                       const Device& device,
+                       Endpoint& endpoint) {
   constexpr size_t kMostLines = 32;
-  const Place mine{session.hosts()[static_cast<size_t>(session.rank())],
-                   own_cores(), session.threads(0),
-                   device.kind() == DeviceKind::kCpu ? "" : device.identity()};
+  const RankPlacement mine{
+      session.hosts()[static_cast<size_t>(session.rank())], own_cores(),
+      session.threads(0),
+      device.kind() == DeviceKind::kCpu ? "" : device.identity()};
   const std::string text = to_text(mine);
   const auto all = gather_bytes(endpoint, endpoint.world_group(),
                                 {text.data(), std::ssize(text)}, 0,
                                 tags::kControl, Traffic::kControl);
   if (endpoint.rank() != 0) return;
-  std::vector<Place> places;
-  for (const auto& bytes : all) places.push_back(place_from(bytes));
-  for (size_t rank = 0; rank < std::min(places.size(), kMostLines); ++rank) {
-    const Place& place = places[rank];
-    report.ok(fmt::format("rank {}", rank),
-              fmt::format("on {}, cores {}, {} threads, {}", place.host,
-                          ranges(place.cores), place.threads,
-                          place.gpu.empty() ? "no GPU" : "GPU " + place.gpu));
+  std::vector<RankPlacement> placements;
+  for (const auto& bytes : all) placements.push_back(placement_from(bytes));
+  for (size_t rank = 0; rank < std::min(placements.size(), kMostLines);
+       ++rank) {
+    const RankPlacement& placement = placements[rank];
+    report.ok(
+        fmt::format("rank {}", rank),
+        fmt::format("on {}, cores {}, {} threads, {}", placement.host,
+                    ranges(placement.cores), placement.threads,
+                    placement.gpu.empty() ? "no GPU" : "GPU " + placement.gpu));
   }
-  if (places.size() > kMostLines)
-    report.ok("ranks", fmt::format("{} more", places.size() - kMostLines));
-  warn_of_crowds(report, places);
+  if (placements.size() > kMostLines)
+    report.ok("ranks", fmt::format("{} more", placements.size() - kMostLines));
+  warn_of_crowds(report, placements);
 }
 
 // --- signals -----------------------------------------------------------------
@@ -317,7 +321,7 @@ void check_ranks(DoctorReport& report, Session& session) {
   const std::vector<std::string> hosts = session.hosts();
   const auto world = session.make_world(session.size(), NetworkCost{});
   world->run([&](Endpoint& endpoint) {
-    report_places(report, session, *device, endpoint);
+    report_placements(report, session, *device, endpoint);
     check_signals(report, endpoint);
     if (num_hosts(hosts) > 1) check_lock_between_hosts(report, hosts, endpoint);
     if (!session.is_mpi()) return;

@@ -185,21 +185,21 @@ class RowExchange {
 
   // Where the part of `table` begins in a member's message, after all earlier
   // tables: in row numbers and in bytes of values.
-  struct Place {
+  struct PartOffset {
     int64_t numbers = 0, bytes = 0;
   };
-  Place place_of(size_t table, int position) const {
-    Place place;
+  PartOffset offset_of(size_t table, int position) const {
+    PartOffset offset;
     for (size_t t = 0; t < table; ++t) {
-      place.numbers += counts_[t][position];
-      place.bytes +=
+      offset.numbers += counts_[t][position];
+      offset.bytes +=
           wire_bytes(wire_, counts_[t][position] * tables_[t].row_elems);
     }
-    return place;
+    return offset;
   }
 
   Bytes message(int position) {
-    const Place end = place_of(tables_.size(), position);
+    const PartOffset end = offset_of(tables_.size(), position);
     const int64_t bytes = end.numbers * int64_t{sizeof(uint32_t)} + end.bytes;
     return {memory_.message(position, bytes), bytes};
   }
@@ -210,11 +210,11 @@ class RowExchange {
   };
   Rows rows_of(size_t table, int position) {
     auto* numbers = static_cast<uint32_t*>(message(position).data);
-    const Place place = place_of(table, position);
-    const Place end = place_of(tables_.size(), position);
-    return {{numbers + place.numbers,
+    const PartOffset offset = offset_of(table, position);
+    const PartOffset end = offset_of(tables_.size(), position);
+    return {{numbers + offset.numbers,
              static_cast<size_t>(counts_[table][position])},
-            reinterpret_cast<std::byte*>(numbers + end.numbers) + place.bytes};
+            reinterpret_cast<std::byte*>(numbers + end.numbers) + offset.bytes};
   }
 
   // Returns room for the values of `rows` rows.

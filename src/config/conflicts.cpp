@@ -14,14 +14,14 @@
 namespace syncopate {
 namespace {
 
-class Judge {
+class ConflictChecker {
  public:
   using IsSound = std::function<bool(const std::string&)>;
   using Complain = std::function<void(const std::string&, const std::string&)>;
 
-  Judge(const Options& options,
-        const IsSound& is_sound,
-        const Complain& complain)
+  ConflictChecker(const Options& options,
+                  const IsSound& is_sound,
+                  const Complain& complain)
       : options_(options), is_sound_(is_sound), complain_(complain) {}
 
   void run() const {
@@ -334,14 +334,14 @@ void find_conflicts(
     const std::function<bool(const std::string& key)>& is_sound,
     const std::function<void(const std::string& key, const std::string& what)>&
         complain) {
-  const Judge judge(options, is_sound, complain);
-  judge.run();
-  judge.data();
-  judge.optimizer();
-  judge.schedule();
-  judge.sync();
-  judge.stragglers();
-  judge.plateau();
+  const ConflictChecker checker(options, is_sound, complain);
+  checker.run();
+  checker.data();
+  checker.optimizer();
+  checker.schedule();
+  checker.sync();
+  checker.stragglers();
+  checker.plateau();
 }
 
 }  // namespace syncopate

@@ -35,11 +35,11 @@ using Target = std::variant<std::string*,
 
 // A member of an options struct, such as &DgcOptions::clip, found in any
 // instance of that struct.
-class Place {
+class OptionMember {
  public:
-  Place() = default;
+  OptionMember() = default;
   template <typename Owner, typename Value>
-  Place(Value Owner::*member)  // NOLINT: a key's place is written as a member
+  OptionMember(Value Owner::*member)  // NOLINT: keys are written so
       : owner_(typeid(Owner)),
         type_(target_of<Value>(nullptr)),
         find_([member](void* owner) {
@@ -50,9 +50,9 @@ class Place {
 
   // The same member, found from a struct that holds the owner's options.
   template <typename Owner, typename Outer>
-  Place within(Owner Outer::*member) const {
+  OptionMember within(Owner Outer::*member) const {
     CHECK(owner_ == typeid(Owner));
-    Place place = *this;
+    OptionMember place = *this;
     place.owner_ = typeid(Outer);
     place.find_ = [member, find = find_](void* outer) {
       return find(&(static_cast<Outer*>(outer)->*member));
@@ -110,7 +110,7 @@ struct TextForm {
 
 struct Key {
   std::string name;  // section.key
-  Place place;
+  OptionMember place;
   std::string doc;  // one sentence, with the unit
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();

@@ -140,11 +140,11 @@ double area_of_all(Endpoint& endpoint, const SortedScores& mine) {
   return sum.value();
 }
 
-class ClickJudge final : public Judge {
+class ClickScorer final : public Scorer {
  public:
-  ClickJudge(const Setup& setup,
-             const ClickSet& set,
-             std::unique_ptr<BatchSource> batches)
+  ClickScorer(const Setup& setup,
+              const ClickSet& set,
+              std::unique_ptr<BatchSource> batches)
       : setup_(setup), set_(set), batches_(std::move(batches)) {}
 
   void add(const ReplicaView& model,
@@ -178,9 +178,9 @@ class ClickJudge final : public Judge {
 
 }  // namespace
 
-std::unique_ptr<Judge> ClickProblem::make_judge(const Setup& setup,
-                                                SetPart part) const {
-  return std::make_unique<ClickJudge>(
+std::unique_ptr<Scorer> ClickProblem::make_scorer(const Setup& setup,
+                                                  SetPart part) const {
+  return std::make_unique<ClickScorer>(
       setup, set(part), make_batches(setup, part, setup.options.eval.batch));
 }
 

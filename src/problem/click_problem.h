@@ -25,8 +25,8 @@ class ClickProblem final : public Problem {
                                             SetPart part,
                                             int64_t max_samples) const override;
   std::vector<MetricInfo> metrics() const override;
-  std::unique_ptr<Judge> make_judge(const Setup& setup,
-                                    SetPart part) const override;
+  std::unique_ptr<Scorer> make_scorer(const Setup& setup,
+                                      SetPart part) const override;
   void check_output(const fs::path& output) const override;
   // sample,label,probability
   std::string predict(const Setup& setup,

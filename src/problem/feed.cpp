@@ -41,9 +41,9 @@ BatchUpload::BatchUpload(Context& context,
     : context_(context) {
   Device& device = context.device();
   if (device.kind() == DeviceKind::kCpu) return;
-  for (Place& place : places_)
-    place = {Buffer(device, max_bytes), device.make_event(),
-             device.make_event()};
+  for (Half& half : halves_)
+    half = {Buffer(device, max_bytes), device.make_event(),
+            device.make_event()};
   copies_ = device.make_stream();
   staging_ = std::make_unique<Staging>(device, max_bytes, batches_a_step);
 }
@@ -61,24 +61,24 @@ Batch BatchUpload::put(const Batch& host) {
   auto* staged = static_cast<char*>(staging_->next());
 
   // All work on the batch before has been given to the stream by now.
-  places_[now_].used->record(context_.stream());
+  halves_[now_].used->record(context_.stream());
   now_ = 1 - now_;
-  Place& place = places_[now_];
-  CHECK(bytes <= place.memory.bytes());
+  Half& half = halves_[now_];
+  CHECK(bytes <= half.memory.bytes());
   int64_t at = 0;
   for (ConstTensor* tensor : batch.tensors()) {
     if (tensor->data == nullptr) continue;
     std::memcpy(staged + at, tensor->data,
                 static_cast<size_t>(tensor->bytes()));
-    tensor->data = place.memory.as<char>() + at;
+    tensor->data = half.memory.as<char>() + at;
     at += aligned(tensor->bytes());
   }
   Device& device = context_.device();
-  place.used->wait_on(*copies_);
-  device.copy(place.memory.data(), staged, at, *copies_);
+  half.used->wait_on(*copies_);
+  device.copy(half.memory.data(), staged, at, *copies_);
   staging_->sent(*copies_);
-  place.arrived->record(*copies_);
-  place.arrived->wait_on(context_.stream());
+  half.arrived->record(*copies_);
+  half.arrived->wait_on(context_.stream());
   return batch;
 }
 

@@ -35,9 +35,9 @@ class Staging {
 // Memory of all tensors of a batch together; they need no data.
 int64_t packed_bytes(Batch batch);
 
-// Copies batches of the host to two places of the device in turn, beside the
-// work on the batch before; hands them on as they are where the device is the
-// CPU.
+// Copies batches of the host to two halves of a double buffer in turn, beside
+// the work on the batch before; hands them on as they are where the device is
+// the CPU.
 class BatchUpload {
  public:
   // `max_bytes`: packed_bytes of the largest batch.
@@ -46,14 +46,14 @@ class BatchUpload {
   Batch put(const Batch& host);
 
  private:
-  struct Place {
+  struct Half {
     Buffer memory;
     std::unique_ptr<Event> arrived, used;
   };
   Context& context_;
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<Stream> copies_;
-  Place places_[2];
+  Half halves_[2];
   int now_ = 0;
 };
 

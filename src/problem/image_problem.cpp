@@ -124,9 +124,9 @@ MetricSums sum_over_workers(Endpoint& endpoint, const MetricSums& mine) {
 }
 
 // A GPU works while the next batch is made: it is waited for at the end.
-class ImageJudge final : public Judge {
+class ImageScorer final : public Scorer {
  public:
-  ImageJudge(const Setup& setup, std::unique_ptr<BatchSource> batches)
+  ImageScorer(const Setup& setup, std::unique_ptr<BatchSource> batches)
       : setup_(setup), batches_(std::move(batches)) {}
 
   void add(const ReplicaView& model,
@@ -167,9 +167,9 @@ std::vector<MetricInfo> ImageProblem::metrics() const {
   return classification_metrics(data_.train.spec.classes);
 }
 
-std::unique_ptr<Judge> ImageProblem::make_judge(const Setup& setup,
-                                                SetPart part) const {
-  return std::make_unique<ImageJudge>(
+std::unique_ptr<Scorer> ImageProblem::make_scorer(const Setup& setup,
+                                                  SetPart part) const {
+  return std::make_unique<ImageScorer>(
       setup, make_batches(setup, part, setup.options.eval.batch));
 }
 

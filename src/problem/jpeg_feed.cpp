@@ -107,8 +107,8 @@ class JpegReader {
   ReadAhead<JpegBatch> batches_;  // last: its thread uses the others
 };
 
-// Decodes into one of two places in turn, on a stream beside the work on the
-// batch before.
+// Decodes into the two halves of a double buffer in turn, on a stream beside
+// the work on the batch before.
 class JpegFeed final : public Feed {
  public:
   JpegFeed(const Setup& setup,
@@ -128,12 +128,12 @@ class JpegFeed final : public Feed {
                  images_bytes() + list_bytes(),
                  setup.options.data.accumulate),
         normalization_(device(), 2 * spec().C * 4) {
-    for (Place& place : places_)
-      place = {.images = Buffer(device(), images_bytes()),
-               .list = Buffer(device(), list_bytes()),
-               .arrived = device().make_event(),
-               .used = device().make_event(),
-               .files = {}};
+    for (Half& half : halves_)
+      half = {.images = Buffer(device(), images_bytes()),
+              .list = Buffer(device(), list_bytes()),
+              .arrived = device().make_event(),
+              .used = device().make_event(),
+              .files = {}};
     const PixelScale scale =
         pixel_scale(problem.train(), problem.normalization());
     float* values = normalization_.as<float>();
@@ -150,25 +150,25 @@ class JpegFeed final : public Feed {
   Batch next() override {
     // All work on the batch before has been given to the stream by now.
     Stream& work = setup_.context->stream();
-    places_[now_].used->record(work);
+    halves_[now_].used->record(work);
     now_ = 1 - now_;
-    Place& place = places_[now_];
-    place.arrived->synchronize();  // before its files go
-    place.files = reader_.next();
-    decode(place.files);
-    place.used->wait_on(*stream_);
-    fill(place);
-    place.arrived->record(*stream_);
-    place.arrived->wait_on(work);
-    const int64_t N = std::ssize(place.files.images);
-    return {N, images_of(place, 0, N),
-            make_const_tensor(place.list.as<ImageMap>() + batch(), DType::kI32,
+    Half& half = halves_[now_];
+    half.arrived->synchronize();  // before its files go
+    half.files = reader_.next();
+    decode(half.files);
+    half.used->wait_on(*stream_);
+    fill(half);
+    half.arrived->record(*stream_);
+    half.arrived->wait_on(work);
+    const int64_t N = std::ssize(half.files.images);
+    return {N, images_of(half, 0, N),
+            make_const_tensor(half.list.as<ImageMap>() + batch(), DType::kI32,
                               Shape{N})};
   }
   double wait_s() const override { return reader_.wait_s(); }
 
  private:
-  struct Place {
+  struct Half {
     Buffer images, list;  // list: maps, then labels
     std::unique_ptr<Event> arrived, used;
     JpegBatch files;
@@ -182,8 +182,8 @@ class JpegFeed final : public Feed {
   int64_t list_bytes() const {
     return batch() * static_cast<int64_t>(sizeof(ImageMap) + sizeof(int32_t));
   }
-  Tensor images_of(const Place& place, int64_t first, int64_t count) const {
-    return make_tensor(place.images.as<char>() + first * image_bytes(),
+  Tensor images_of(const Half& half, int64_t first, int64_t count) const {
+    return make_tensor(half.images.as<char>() + first * image_bytes(),
                        DType::kF32, {count, spec().C, spec().H, spec().W},
                        Layout::kNhwc);
   }
@@ -228,9 +228,9 @@ class JpegFeed final : public Feed {
     decoded_ = Buffer(device(), bytes + bytes / 2);
   }
 
-  // Images as a network is fed them, and labels, into the place.
-  void fill(Place& place) {
-    std::vector<JpegBatch::Image>& images = place.files.images;
+  // Images as a network is fed them, and labels, into the half.
+  void fill(Half& half) {
+    std::vector<JpegBatch::Image>& images = half.files.images;
     auto* staged = static_cast<char*>(staging_.next());
     auto* maps = reinterpret_cast<ImageMap*>(staged);
     auto* labels = reinterpret_cast<int32_t*>(maps + batch());
@@ -240,7 +240,7 @@ class JpegFeed final : public Feed {
       labels[i] =
           problem_.train().labels[static_cast<size_t>(images[i].sample)];
     }
-    device().copy(place.list.data(), staged, list_bytes(), *stream_);
+    device().copy(half.list.data(), staged, list_bytes(), *stream_);
     const float* values = normalization_.as<float>();
     const Shape channels{spec().C};
     const auto scale = make_const_tensor(values, DType::kF32, channels);
@@ -252,7 +252,7 @@ class JpegFeed final : public Feed {
       if (image.file.empty()) {
         std::memcpy(pixels, image.pixels.data(),
                     static_cast<size_t>(image_bytes()));
-        device().copy(images_of(place, n, 1).data, pixels, image_bytes(),
+        device().copy(images_of(half, n, 1).data, pixels, image_bytes(),
                       *stream_);
         pixels += image_bytes();
         continue;
@@ -260,8 +260,8 @@ class JpegFeed final : public Feed {
       const auto stored =
           make_const_tensor(decoded_.as<uint8_t>() + offsets_[i], DType::kU8,
                             {1, image.size.H, image.size.W, spec().C});
-      gather_images(context_, images_of(place, n, 1), stored, scale, shift,
-                    place.list.as<ImageMap>() + n);
+      gather_images(context_, images_of(half, n, 1), stored, scale, shift,
+                    half.list.as<ImageMap>() + n);
     }
     staging_.sent(*stream_);
   }
@@ -276,7 +276,7 @@ class JpegFeed final : public Feed {
   Buffer normalization_;          // scale (C), then shift (C)
   Buffer decoded_;                // of the batch that is decoded last
   std::vector<int64_t> offsets_;  // in it, by image
-  Place places_[2];
+  Half halves_[2];
   int now_ = 0;
 };
 

@@ -45,14 +45,14 @@ class BatchSource {
 };
 
 // Forms the metrics of one model from batches of one set.
-class Judge {
+class Scorer {
  public:
-  virtual ~Judge() = default;
+  virtual ~Scorer() = default;
   // `model` is the same at every call; samples of a group come together.
   virtual void add(const ReplicaView& model,
                    std::span<const int64_t> samples) = 0;
-  // One for each of Problem::metrics(). `all` null: of what this judge was
-  // given. Else collective: of what the judges of all workers were given, the
+  // One for each of Problem::metrics(). `all` null: of what this scorer was
+  // given. Else collective: of what the scorers of all workers were given, the
   // same at each.
   virtual std::vector<double> metrics(Endpoint* all) = 0;
 };
@@ -100,8 +100,8 @@ class Problem {
                                                        SetPart part) const;
   // Of an evaluation: [0] is the loss, [1] the one that says how good it is.
   virtual std::vector<MetricInfo> metrics() const = 0;
-  virtual std::unique_ptr<Judge> make_judge(const Setup& setup,
-                                            SetPart part) const = 0;
+  virtual std::unique_ptr<Scorer> make_scorer(const Setup& setup,
+                                              SetPart part) const = 0;
 
   // Writes what `model` says of the set that eval.on names to `output`, returns
   // a line about it. Error(kUsage) where the name's ending is of no format.

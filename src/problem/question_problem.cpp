@@ -158,13 +158,13 @@ void for_questions(const QuestionSet& set,
   }
 }
 
-class QuestionJudge final : public Judge {
+class QuestionScorer final : public Scorer {
  public:
-  QuestionJudge(const Setup& setup,
-                SetPart part,
-                const QuestionSet& set,
-                const AnswerOptions& options,
-                std::unique_ptr<BatchSource> batches)
+  QuestionScorer(const Setup& setup,
+                 SetPart part,
+                 const QuestionSet& set,
+                 const AnswerOptions& options,
+                 std::unique_ptr<BatchSource> batches)
       : setup_(setup),
         part_(part),
         set_(set),
@@ -223,9 +223,9 @@ class QuestionJudge final : public Judge {
 
 }  // namespace
 
-std::unique_ptr<Judge> QuestionProblem::make_judge(const Setup& setup,
-                                                   SetPart part) const {
-  return std::make_unique<QuestionJudge>(
+std::unique_ptr<Scorer> QuestionProblem::make_scorer(const Setup& setup,
+                                                     SetPart part) const {
+  return std::make_unique<QuestionScorer>(
       setup, part, set(part), answers_,
       make_batches(setup, part, setup.options.eval.batch));
 }

@@ -135,10 +135,10 @@ SyncTimes NeighbourExchange::finish() {
   return times;
 }
 
-void NeighbourExchange::settle() {
+void NeighbourExchange::drain() {
   if (state_ != State::kUnderWay) return;
   join();
-  state_ = State::kSettled;
+  state_ = State::kDrained;
 }
 
 void NeighbourExchange::visit_state(StateVisitor& visitor) {
@@ -149,10 +149,10 @@ void NeighbourExchange::visit_state(StateVisitor& visitor) {
     begun_at_ -= arrived_at_;
     all_here_at_ = arrived_at_ = 0;
   }
-  double values[] = {state_ == State::kSettled ? 1.0 : 0.0, begun_at_,
+  double values[] = {state_ == State::kDrained ? 1.0 : 0.0, begun_at_,
                      all_here_at_, arrived_at_};
   visitor.visit(Owner::kWorker, "exchange", std::span<double>(values));
-  state_ = values[0] > 0 ? State::kSettled : State::kNone;
+  state_ = values[0] > 0 ? State::kDrained : State::kNone;
   begun_at_ = values[1];
   all_here_at_ = values[2];
   arrived_at_ = values[3];

@@ -12,7 +12,7 @@
 
 namespace syncopate {
 
-// Rounds alternate start and finish, with or without a boundary (settle) in
+// Rounds alternate start and finish, with or without a boundary (drain) in
 // between. All messages have the same length, in 32-bit words of device memory;
 // with Wire::kBf16 the words are floats and are sent rounded. A note, one
 // number, precedes each message and tells the receiver that its sender has got
@@ -29,7 +29,7 @@ class NeighbourExchange {
 
   // Sends `outgoing`, as left by the work submitted to the context's stream so
   // far, to each of `to`; the message of from[i] arrives in slot i. Until
-  // finish() or settle(), `outgoing` must not change and slots must not be
+  // finish() or drain(), `outgoing` must not change and slots must not be
   // read.
   void start(std::span<const int> to,
              std::span<const int> from,
@@ -42,7 +42,7 @@ class NeighbourExchange {
   // At a boundary: the messages are there, as after finish(). In virtual time
   // the worker has not waited for them: finish(), which must come before the
   // next start(), accounts for the remaining time.
-  void settle();
+  void drain();
   bool is_under_way() const { return state_ == State::kUnderWay; }
 
   std::span<const float> incoming(int slot) const;
@@ -50,11 +50,11 @@ class NeighbourExchange {
   // Returns `outgoing` as its receivers see it. With fp32, the range itself.
   std::span<const float> sent() const;
 
-  // Settled: the remaining time.
+  // Drained: the remaining time.
   void visit_state(StateVisitor& visitor);
 
  private:
-  enum class State : uint8_t { kNone, kUnderWay, kSettled };
+  enum class State : uint8_t { kNone, kUnderWay, kDrained };
   void run(Endpoint& endpoint);
   void join();
   Bytes receive_buffer(int slot);

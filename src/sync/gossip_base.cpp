@@ -86,7 +86,7 @@ void CompressedGossip::receive() {
 void CompressedGossip::quiesce() {
   SchemeBase::quiesce();
   if (!exchange_.is_under_way()) return;
-  exchange_.settle();
+  exchange_.drain();
   take_in();
 }
 

@@ -90,13 +90,13 @@ void ParameterShard::serve(Endpoint& endpoint, int rank) {
       endpoint.wait(endpoint.irecv(bytes_span(std::span(lane.statistics)), rank,
                                    tags::kServer + 2));
     lane.state = Lane::State::kPushed;
-    settle(endpoint);
+    apply_and_answer(endpoint);
   }
   lane.state = Lane::State::kAtBoundary;
-  settle(endpoint);
+  apply_and_answer(endpoint);
 }
 
-void ParameterShard::settle(Endpoint& endpoint) {
+void ParameterShard::apply_and_answer(Endpoint& endpoint) {
   const int workers = static_cast<int>(lanes_.size());
   for (bool has_moved = true; has_moved;) {
     // A pull must not include an update made after it was allowed.

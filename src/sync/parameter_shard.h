@@ -103,7 +103,7 @@ class ParameterShard {
   void serve(Endpoint& endpoint, int rank);
   // Applies and answers what it can. Does not block: services switch only at
   // waits.
-  void settle(Endpoint& endpoint);
+  void apply_and_answer(Endpoint& endpoint);
   bool may_apply(int rank) const;
   bool may_pull(const Lane& lane) const;
   void apply(int rank, Time now);

@@ -254,10 +254,10 @@ class DeviceReducer final : public Reducer {
         reorder(parts_.context, rounded->second, rounded->first);
     collectives_.check();
     now_ = 1 - now_;
-    return settle(steps_[now_]);
+    return finish_step(steps_[now_]);
   }
 
-  SyncTimes quiesce() override { return settle(steps_[1 - now_]); }
+  SyncTimes quiesce() override { return finish_step(steps_[1 - now_]); }
 
  private:
   struct Span {
@@ -279,7 +279,7 @@ class DeviceReducer final : public Reducer {
     return make_tensor(memory.as<Bf16>() + offset, DType::kBf16, Shape{elems});
   }
 
-  SyncTimes settle(Step& step) {
+  SyncTimes finish_step(Step& step) {
     SyncTimes times;
     if (step.used == 0) return times;
     const Span& last = step.spans[step.used - 1];

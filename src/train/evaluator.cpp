@@ -13,18 +13,18 @@
 
 namespace syncopate {
 
-std::unique_ptr<Judge> evaluate_batches(const Engine& engine,
-                                        SetPart part,
-                                        const ReplicaView& model,
-                                        int64_t first,
-                                        int64_t stride) {
-  std::unique_ptr<Judge> judge = engine.problem->make_judge(engine, part);
+std::unique_ptr<Scorer> evaluate_batches(const Engine& engine,
+                                         SetPart part,
+                                         const ReplicaView& model,
+                                         int64_t first,
+                                         int64_t stride) {
+  std::unique_ptr<Scorer> scorer = engine.problem->make_scorer(engine, part);
   const auto batches = engine.problem->evaluation_batches(engine, part);
   for (int64_t i = first; i < std::ssize(batches); i += stride) {
-    judge->add(model, batches[static_cast<size_t>(i)]);
+    scorer->add(model, batches[static_cast<size_t>(i)]);
     activity().progress();
   }
-  return judge;
+  return scorer;
 }
 
 void recompute_statistics(const Engine& engine, const ReplicaView& model) {

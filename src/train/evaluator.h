@@ -13,12 +13,12 @@
 
 namespace syncopate {
 
-// A judge that was given batches first, first + stride, first + 2 stride ...
-std::unique_ptr<Judge> evaluate_batches(const Engine& engine,
-                                        SetPart part,
-                                        const ReplicaView& model,
-                                        int64_t first,
-                                        int64_t stride);
+// A scorer that was given batches first, first + stride, first + 2 stride ...
+std::unique_ptr<Scorer> evaluate_batches(const Engine& engine,
+                                         SetPart part,
+                                         const ReplicaView& model,
+                                         int64_t first,
+                                         int64_t stride);
 
 // Replaces running statistics by the exact average over
 // eval.recompute_batches batches of the training set, without augmentation.

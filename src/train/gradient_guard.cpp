@@ -52,7 +52,7 @@ void GradientGuard::finish() {
   arriving_.push_back(std::move(arrival));
 }
 
-std::optional<GradientGuard::Finding> GradientGuard::settle(bool all) {
+std::optional<GradientGuard::Finding> GradientGuard::next_finding(bool all) {
   const bool runs_ahead = engine_.device->kind() != DeviceKind::kCpu;
   const size_t left = runs_ahead && !all ? 1 : 0;
   while (arriving_.size() > left) {

@@ -33,7 +33,7 @@ class GradientGuard {
   // The next finding of a step that is looked at: of all finished ones, or
   // where the host runs ahead and not `all`, of those but the last, which the
   // device is done with. Called until there is none.
-  std::optional<Finding> settle(bool all);
+  std::optional<Finding> next_finding(bool all);
 
  private:
   // What was found in a step, on its way from the device.

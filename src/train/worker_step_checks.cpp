@@ -43,7 +43,7 @@ void WorkerStep::check_gradient(int64_t offset, int64_t elems) {
 // Findings come in the order of steps; a step's loss before its gradient, or
 // at the same time.
 void WorkerStep::read(Numbers which) {
-  while (const auto finding = guard_.settle(which == Numbers::kAll))
+  while (const auto finding = guard_.next_finding(which == Numbers::kAll))
     not_finite({.rank = endpoint_.rank(),
                 .step = finding->step,
                 .what = Divergence::kGradient,

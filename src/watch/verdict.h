@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "watch/ring.h"
+#include "watch/watch_ring.h"
 
 namespace syncopate {
 

@@ -261,7 +261,7 @@ void Watchdog::obey() {
 void Watchdog::look_at_neighbours() {
   if (!gives_verdicts_ || leaving_since_s_ >= 0) return;
   const double now_s = watch_clock().now_s();
-  for (const Ring::Neighbour& neighbour : ring_.neighbours()) {
+  for (const WatchRing::Neighbour& neighbour : ring_.neighbours()) {
     if (end_ != nullptr || neighbour.has_said_goodbye) continue;
     const std::string name =
         name_of_rank(neighbour.rank, cards_[neighbour.rank]);

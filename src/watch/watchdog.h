@@ -99,7 +99,7 @@ class Watchdog {
   std::atomic<bool> hears_neighbours_ = false;
 
   // For the watchdog thread only.
-  Ring ring_;
+  WatchRing ring_;
   std::unique_ptr<End> end_;
   double leaving_since_s_ = -1;
   std::map<int, std::string> operations_;  // by rank, once an end has begun

@@ -49,10 +49,10 @@ ncclDataType_t type_of(Wire wire) {
   return wire == Wire::kF32 ? ncclFloat32 : ncclBfloat16;
 }
 
-// Paces polling for something that usually takes microseconds.
-class Pace {
+// Slows down polling for something that usually takes microseconds.
+class Backoff {
  public:
-  explicit Pace(double limit_s)
+  explicit Backoff(double limit_s)
       : started_s_(monotonic_s()), limit_s_(limit_s) {}
   bool is_late() const { return monotonic_s() - started_s_ > limit_s_; }
   void pause() const {
@@ -105,7 +105,7 @@ class NcclCollectives final : public DeviceCollectives {
       result = nccl_.comm_init_rank_config(&added->handle, world_.size,
                                            unique_id, world_.position, &config);
     }
-    settle(*added, "first contact", result);
+    await_call(*added, "first contact", result);
     warm_up(world_);
   }
 
@@ -130,9 +130,9 @@ class NcclCollectives final : public DeviceCollectives {
           nccl_.comm_split(all.handle, color < 0 ? NCCL_SPLIT_NOCOLOR : color,
                            key, &added->handle, &config);
     }
-    settle(all, "split", result);
+    await_call(all, "split", result);
     if (color < 0) return {};
-    settle(*added, "split", ncclInProgress);
+    await_call(*added, "split", ncclInProgress);
     DeviceGroup group;
     {
       const std::lock_guard lock(mutex_);
@@ -237,11 +237,11 @@ class NcclCollectives final : public DeviceCollectives {
   }
 
   void wait(Event& event) override {
-    const Pace pace(limit_s_);
+    const Backoff backoff(limit_s_);
     while (!event.is_done()) {
       check();
-      if (pace.is_late()) give_up_waiting("work on the device", limit_s_);
-      pace.pause();
+      if (backoff.is_late()) give_up_waiting("work on the device", limit_s_);
+      backoff.pause();
     }
     check();  // work that the library cut short counts as done too
   }
@@ -312,16 +312,16 @@ class NcclCollectives final : public DeviceCollectives {
 
   // Polls until the call is no longer in progress and its work is on the
   // stream.
-  void settle(Communicator& communicator,
-              const char* what,
-              ncclResult_t result) {
-    settle(communicator, what, result, limit_s_);
+  void await_call(Communicator& communicator,
+                  const char* what,
+                  ncclResult_t result) {
+    await_call(communicator, what, result, limit_s_);
   }
-  void settle(Communicator& communicator,
-              const char* what,
-              ncclResult_t result,
-              double limit_s) {
-    const Pace pace(limit_s);
+  void await_call(Communicator& communicator,
+                  const char* what,
+                  ncclResult_t result,
+                  double limit_s) {
+    const Backoff backoff(limit_s);
     while (result == ncclInProgress) {
       {
         const std::lock_guard lock(mutex_);
@@ -329,8 +329,8 @@ class NcclCollectives final : public DeviceCollectives {
         result = state_of(communicator.handle);
       }
       if (result != ncclInProgress) break;
-      if (pace.is_late()) give_up_waiting(what, limit_s);
-      pace.pause();
+      if (backoff.is_late()) give_up_waiting(what, limit_s);
+      backoff.pause();
     }
     if (result == ncclSuccess) return;
     std::string line;
@@ -359,7 +359,7 @@ class NcclCollectives final : public DeviceCollectives {
       check_alive();
       result = call(communicator->handle, stream);
     }
-    settle(*communicator, what, result);
+    await_call(*communicator, what, result);
   }
 
   // The first use of a communicator connects its members; it also verifies that
@@ -397,7 +397,7 @@ class NcclCollectives final : public DeviceCollectives {
         check_alive();
         result = nccl_.comm_finalize(last->handle);
       }
-      settle(*last, "the end", result, limit_s);
+      await_call(*last, "the end", result, limit_s);
       const std::lock_guard lock(mutex_);
       check_alive();
       communicators_.pop_back();

@@ -126,11 +126,11 @@ TEST_P(ProblemTest, MetricsDoNotDependOnTheSizeOfBatches) {
   std::vector<std::vector<double>> metrics;
   for (const int64_t batch : {24, 13}) {
     setup_.options.eval.batch = batch;
-    const auto judge = problem_->make_judge(setup_, SetPart::kTest);
+    const auto scorer = problem_->make_scorer(setup_, SetPart::kTest);
     for (const auto& samples :
          problem_->evaluation_batches(setup_, SetPart::kTest))
-      judge->add(view, samples);
-    metrics.push_back(judge->metrics(nullptr));
+      scorer->add(view, samples);
+    metrics.push_back(scorer->metrics(nullptr));
   }
   ASSERT_EQ(metrics[0].size(), problem_->metrics().size());
   for (size_t i = 0; i < metrics[0].size(); ++i)

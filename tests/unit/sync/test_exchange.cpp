@@ -130,7 +130,7 @@ TEST(NeighbourExchange, SettlesWithoutTakingTime) {
       party->fill(static_cast<float>(endpoint.rank()));
       endpoint.advance(4);
       party->start_to_right();
-      party->exchange.settle();
+      party->exchange.drain();
       EXPECT_EQ(party->values(party->exchange.incoming(0))[0],
                 static_cast<float>(1 - endpoint.rank()));
       endpoint.set_clock(4);
@@ -160,7 +160,7 @@ TEST(NeighbourExchange, IsOverByAnyClock) {
       Party party(endpoint, Wire::kF32);
       endpoint.advance(1e6);
       party.start_to_right();
-      party.exchange.settle();
+      party.exchange.drain();
       endpoint.advance(1);
       party.exchange.visit_state(state);
     }

@@ -73,7 +73,7 @@ TEST_F(GradientGuardTest, LeavesAFiniteGradient) {
   guard_->check(0, elems() / 2);
   guard_->finish();
   EXPECT_TRUE(all_are(replica_->gradients.span(), 1));
-  EXPECT_FALSE(guard_->settle(true));
+  EXPECT_FALSE(guard_->next_finding(true));
 }
 
 // What was sent before is gone; what follows is withheld.
@@ -89,11 +89,11 @@ TEST_F(GradientGuardTest, WithholdsABucketAndThoseBehindIt) {
   const std::span<float> all = replica_->gradients.span();
   EXPECT_TRUE(all_are(all.first(static_cast<size_t>(2 * third)), 0));
   EXPECT_TRUE(all_are(all.subspan(static_cast<size_t>(2 * third)), 1));
-  const auto finding = guard_->settle(true);
+  const auto finding = guard_->next_finding(true);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->step, 7);
   EXPECT_EQ(finding->offset, third + 5);
-  EXPECT_FALSE(guard_->settle(true));
+  EXPECT_FALSE(guard_->next_finding(true));
 }
 
 TEST_F(GradientGuardTest, EachStepStartsAnew) {
@@ -106,10 +106,10 @@ TEST_F(GradientGuardTest, EachStepStartsAnew) {
     guard_->finish();
     EXPECT_TRUE(all_are(replica_->gradients.span(), step == 2 ? 0 : 1));
   }
-  const auto finding = guard_->settle(true);
+  const auto finding = guard_->next_finding(true);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->step, 2);
-  EXPECT_FALSE(guard_->settle(true));
+  EXPECT_FALSE(guard_->next_finding(true));
 }
 
 // A batch that spoils the gradient spoils running statistics too.
@@ -122,7 +122,7 @@ TEST_F(GradientGuardTest, SkippingRestoresRunningStatistics) {
     guard_->check(0, elems());
     guard_->finish();
     EXPECT_TRUE(all_are(replica_->buffers.span(), is_bad ? 0.5f : 0.25f));
-    EXPECT_EQ(guard_->settle(true).has_value(), is_bad);
+    EXPECT_EQ(guard_->next_finding(true).has_value(), is_bad);
   }
 }
 

@@ -22,13 +22,13 @@ struct RankCard {
   std::array<Address, 8> addresses = {};  // 0: none; the first is set
 };
 
-class Ring {
+class WatchRing {
  public:
   // Takes ownership of `listener`. Requires at least two ranks.
-  Ring(int rank, std::vector<RankCard> cards, int listener);
-  ~Ring();
-  Ring(const Ring&) = delete;
-  Ring& operator=(const Ring&) = delete;
+  WatchRing(int rank, std::vector<RankCard> cards, int listener);
+  ~WatchRing();
+  WatchRing(const WatchRing&) = delete;
+  WatchRing& operator=(const WatchRing&) = delete;
 
   // Waits up to `limit_s` for input, then moves notes. Calls `receive` (from
   // which neighbour, the note) for each one addressed to this rank. Notes that

@@ -19,7 +19,7 @@ struct Rings {
     }
     for (int rank = 0; rank < size; ++rank)
       rings.push_back(
-          std::make_unique<Ring>(rank, cards, bells[rank].listener));
+          std::make_unique<WatchRing>(rank, cards, bells[rank].listener));
   }
 
   void turn(int times = 50) {
@@ -32,7 +32,7 @@ struct Rings {
   }
 
   std::vector<RankCard> cards;
-  std::vector<std::unique_ptr<Ring>> rings;
+  std::vector<std::unique_ptr<WatchRing>> rings;
   std::vector<std::vector<Note>> received;
 };
 
@@ -43,12 +43,12 @@ Note question(const std::string& text) {
   return note;
 }
 
-TEST(Ring, ReachesEveryoneOnce) {
+TEST(WatchRing, ReachesEveryoneOnce) {
   for (const int size : {2, 3, 5}) {
     Rings all(size);
     all.turn();
     for (const auto& ring : all.rings)
-      for (const Ring::Neighbour& neighbour : ring->neighbours())
+      for (const WatchRing::Neighbour& neighbour : ring->neighbours())
         EXPECT_TRUE(neighbour.is_up) << size;
     all.rings[1]->send_round(question("where are you?"));
     all.rings[1]->send_round(question("and now?"));
@@ -62,7 +62,7 @@ TEST(Ring, ReachesEveryoneOnce) {
   }
 }
 
-TEST(Ring, GoesTheOtherWayRoundAGap) {
+TEST(WatchRing, GoesTheOtherWayRoundAGap) {
   Rings all(5);
   all.turn();
   all.rings[2].reset();
@@ -75,7 +75,7 @@ TEST(Ring, GoesTheOtherWayRoundAGap) {
   for (const int rank : {0, 3, 4}) EXPECT_EQ(all.received[rank].size(), 1);
 }
 
-TEST(Ring, ACallerWithoutTheTokenIsDropped) {
+TEST(WatchRing, ACallerWithoutTheTokenIsDropped) {
   Rings all(3);
   Connection stranger(all.cards[1].addresses[0], all.cards[1].port);
   Note hello;
@@ -93,7 +93,7 @@ TEST(Ring, ACallerWithoutTheTokenIsDropped) {
   EXPECT_TRUE(all.rings[1]->neighbours()[0].is_up);
 }
 
-TEST(Ring, ACallerThatHungUpBeforeItWasHeardIsNotDead) {
+TEST(WatchRing, ACallerThatHungUpBeforeItWasHeardIsNotDead) {
   Rings all(3);
   {
     Connection earlier(all.cards[1].addresses[0], all.cards[1].port);
@@ -113,7 +113,7 @@ TEST(Ring, ACallerThatHungUpBeforeItWasHeardIsNotDead) {
   EXPECT_TRUE(all.rings[1]->neighbours()[0].is_up);
 }
 
-TEST(Ring, TellsAGoodbyeFromADeath) {
+TEST(WatchRing, TellsAGoodbyeFromADeath) {
   Rings all(3);
   all.turn();
   Note goodbye;

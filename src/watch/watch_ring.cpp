@@ -1,4 +1,4 @@
-#include "watch/ring.h"
+#include "watch/watch_ring.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -20,7 +20,7 @@ constexpr size_t kMostCallers = 16;   // unidentified at any one time
 
 }  // namespace
 
-Ring::Ring(int rank, std::vector<RankCard> cards, int listener)
+WatchRing::WatchRing(int rank, std::vector<RankCard> cards, int listener)
     : rank_(rank),
       cards_(std::move(cards)),
       listener_(listener),
@@ -31,21 +31,21 @@ Ring::Ring(int rank, std::vector<RankCard> cards, int listener)
   for (Link& link : links_) link.about.heard_s = watch_clock().now_s();
 }
 
-Ring::~Ring() {
+WatchRing::~WatchRing() {
   ::close(listener_);
   ::close(wake_);
 }
 
-void Ring::wake() const {
+void WatchRing::wake() const {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
 }
 
-std::array<Ring::Neighbour, 2> Ring::neighbours() const {
+std::array<WatchRing::Neighbour, 2> WatchRing::neighbours() const {
   return {links_[kLeft].about, links_[kRight].about};
 }
 
-Note Ring::hello() const {
+Note WatchRing::hello() const {
   Note note;
   note.kind = NoteKind::kHello;
   note.origin = rank_;
@@ -53,14 +53,14 @@ Note Ring::hello() const {
   return note;
 }
 
-bool Ring::is_of_this_run(const Note& note, int rank) const {
+bool WatchRing::is_of_this_run(const Note& note, int rank) const {
   return note.kind == NoteKind::kHello && note.token == cards_[0].token &&
          note.origin == rank;
 }
 
 // --- connections -------------------------------------------------------------
 
-void Ring::call_right() {
+void WatchRing::call_right() {
   Link& link = links_[kRight];
   if (link.about.was_up) return;  // a lost connection stays lost
   const double now_s = monotonic_s();
@@ -76,7 +76,7 @@ void Ring::call_right() {
   link.tried_s = now_s;
 }
 
-void Ring::accept_callers() {
+void WatchRing::accept_callers() {
   for (;;) {
     const int descriptor =
         ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -86,7 +86,7 @@ void Ring::accept_callers() {
   }
 }
 
-void Ring::hear_callers() {
+void WatchRing::hear_callers() {
   Link& link = links_[kLeft];
   for (Caller& caller : callers_) {
     caller.connection.exchange();
@@ -107,7 +107,7 @@ void Ring::hear_callers() {
 
 // --- notes -------------------------------------------------------------------
 
-void Ring::deliver(int side, const Note& note, const Receive& receive) {
+void WatchRing::deliver(int side, const Note& note, const Receive& receive) {
   if (goes_round(note.kind)) {
     if (note.origin == rank_ || !seen_.emplace(note.origin, note.serial).second)
       return;
@@ -119,7 +119,7 @@ void Ring::deliver(int side, const Note& note, const Receive& receive) {
 // Handles a hello on a link. The called rank answers the caller's hello, and
 // counts the link as up only at the caller's second one, because a caller that
 // has waited too long hangs up and calls again. Returns false for a stranger.
-bool Ring::meet(Link& link, const Note& note) {
+bool WatchRing::meet(Link& link, const Note& note) {
   if (!is_of_this_run(note, link.about.rank)) return false;
   const bool is_caller = &link == &links_[kRight];
   if (is_caller && !link.about.was_up) link.connection.put(hello());
@@ -128,7 +128,7 @@ bool Ring::meet(Link& link, const Note& note) {
   return true;
 }
 
-void Ring::hear(Link& link, const Receive& receive) {
+void WatchRing::hear(Link& link, const Receive& receive) {
   const int side = &link == &links_[kLeft] ? kLeft : kRight;
   link.connection.exchange();
   while (const std::optional<Note> note = link.connection.take()) {
@@ -146,7 +146,7 @@ void Ring::hear(Link& link, const Receive& receive) {
   if (!link.connection.is_open()) link.about.is_up = false;
 }
 
-void Ring::turn(double limit_s, const Receive& receive) {
+void WatchRing::turn(double limit_s, const Receive& receive) {
   call_right();
   std::vector<pollfd> waits = {{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
   for (const Link& link : links_)
@@ -165,18 +165,18 @@ void Ring::turn(double limit_s, const Receive& receive) {
   for (Link& link : links_) link.connection.exchange();
 }
 
-void Ring::send_to_neighbours(const Note& note) {
+void WatchRing::send_to_neighbours(const Note& note) {
   for (Link& link : links_)
     if (link.is_answered) link.connection.put(note);
 }
 
-void Ring::send_round(Note note) {
+void WatchRing::send_round(Note note) {
   note.origin = rank_;
   note.serial = ++serial_;
   send_to_neighbours(note);
 }
 
-void Ring::flush(double limit_s) {
+void WatchRing::flush(double limit_s) {
   const double end_s = monotonic_s() + limit_s;
   for (;;) {
     bool is_done = true;
