@@ -68,7 +68,7 @@ void StepBench::make_first_values() {
 
 // Worker 0, whose figures are printed, says when it has enough; a scheme may
 // let workers take some steps more.
-Plan StepBench::next() {
+StepPlan StepBench::next() {
   const auto timed = std::ssize(times_.data_s);
   const bool is_enough =
       endpoint_.rank() == 0 &&
@@ -94,7 +94,7 @@ StepTimes StepBench::run() {
     const bool is_warm = taken >= kWarmup;
     const double begin_s = monotonic_s();
     while (std::ssize(marks_) < together) {
-      const Plan plan = next();
+      const StepPlan plan = next();
       is_over = plan.stop;
       if (is_over) break;
       if (plan.is_idle) {

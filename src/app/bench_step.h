@@ -47,7 +47,7 @@ class StepBench final : private StepListener {
   void step_ends() override;
   std::unique_ptr<Event> mark();
   void make_first_values();
-  Plan next();
+  StepPlan next();
   void note(double seconds);
 
   Engine& engine_;

@@ -77,14 +77,14 @@ void Asp::begin(const Segment& segment) {
 
 // The pull comes before the request for another step: at the end of a segment
 // no step follows that could depend on when a delayed pull was released.
-Plan Asp::next(const Word& mine) {
+StepPlan Asp::next(const Word& mine) {
   if (exchange_.is_in_flight()) {
     times_.add(exchange_.finish());
     pulled_at_ = endpoint().now();
     stale_.note(exchange_.staleness());
   }
   await_pulled();
-  const Plan plan = SchemeBase::next(mine);
+  const StepPlan plan = SchemeBase::next(mine);
   if (plan.stop && !has_left_) exchange_.tell_boundary();
   has_left_ = plan.stop;
   return plan;
@@ -96,7 +96,7 @@ void Asp::await_pulled() {
     endpoint().advance(pulled_at_ - endpoint().now());
 }
 
-void Asp::update(const Plan& plan) {
+void Asp::update(const StepPlan& plan) {
   if (const float* factor = clip(1))
     scale_by(context(), replica().gradients, factor);
   exchange_.start(plan.rate, plan.momentum);

@@ -31,8 +31,8 @@ class Asp : public SchemeBase {
   explicit Asp(const SchemeParts& parts, int64_t bound = Tickets::kNoBound);
   void enter() override;
   void begin(const Segment& segment) override;
-  Plan next(const Word& mine) override;
-  void update(const Plan& plan) override;
+  StepPlan next(const Word& mine) override;
+  void update(const StepPlan& plan) override;
   void quiesce() override;
   void leave() override;
   void finish() override { order_.write(); }

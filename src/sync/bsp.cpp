@@ -55,7 +55,7 @@ void Bsp::gradient_ready(const Bucket& bucket) {
   reducer_->close();
 }
 
-void Bsp::update(const Plan& plan) {
+void Bsp::update(const StepPlan& plan) {
   if (group_.size() > 1) times_.add(reducer_->finish());
   const double mean = 1.0 / group_.size();
   replica().optimizer->apply(

@@ -25,7 +25,7 @@ class Bsp final : public SchemeBase {
   // them, or some (elastic switching), which the others follow (Lockstep).
   Bsp(const SchemeParts& parts, Group group);
   void gradient_ready(const Bucket& bucket) override;
-  void update(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
   void quiesce() override;
   // Each worker's last step time, by rank, as last agreed; 0: unknown.
   std::span<const double> step_seconds() const;

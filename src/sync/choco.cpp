@@ -25,7 +25,7 @@ void Choco::enter() {
                                  context().stream());
 }
 
-void Choco::update(const Plan& plan) {
+void Choco::update(const StepPlan& plan) {
   const std::span<float> x = replica().parameters;
   const std::span<float> difference = replica().gradients;  // done with
   const auto gamma = static_cast<float>(parts_.sync.choco.gamma);

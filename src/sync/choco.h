@@ -30,7 +30,7 @@ class Choco final : public CompressedGossip {
  public:
   explicit Choco(const SchemeParts& parts);
   void enter() override;
-  void update(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
   void visit_state(StateVisitor& visitor) override;
   std::vector<SeriesInfo> series() const override;
   std::vector<double> take_series() override;

@@ -13,7 +13,7 @@ DPsgd::DPsgd(const SchemeParts& parts)
         {static_cast<float>(neighbours_[j].weight), exchange_.incoming(j)});
 }
 
-void DPsgd::update(const Plan& plan) {
+void DPsgd::update(const StepPlan& plan) {
   step_locally(plan);
   if (size() == 1) return;
   exchange_.start(neighbour_ranks_, neighbour_ranks_);

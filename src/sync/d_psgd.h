@@ -17,7 +17,7 @@ namespace syncopate {
 class DPsgd final : public GossipBase {
  public:
   explicit DPsgd(const SchemeParts& parts);
-  void update(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
 
  private:
   NeighbourExchange exchange_;

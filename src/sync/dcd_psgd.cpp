@@ -18,7 +18,7 @@ void DcdPsgd::enter() {
     combine(context(), xhat, {{1, replica().parameters}});
 }
 
-void DcdPsgd::update(const Plan& plan) {
+void DcdPsgd::update(const StepPlan& plan) {
   const std::span<float> d = direction(plan);
   receive();
   add_terms(context(), d, static_cast<float>(-plan.rate), mixing_);

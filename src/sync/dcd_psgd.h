@@ -19,7 +19,7 @@ class DcdPsgd final : public CompressedGossip {
  public:
   explicit DcdPsgd(const SchemeParts& parts);
   void enter() override;
-  void update(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
   void visit_state(StateVisitor& visitor) override;
 
  private:

@@ -14,7 +14,7 @@ void DeepSqueeze::enter() {
                                context().stream());
 }
 
-void DeepSqueeze::update(const Plan& plan) {
+void DeepSqueeze::update(const StepPlan& plan) {
   step_locally(plan);
   combine(context(), error_, {{1, error_}, {1, replica().parameters}});
   send(error_);

@@ -18,7 +18,7 @@ class DeepSqueeze final : public CompressedGossip {
  public:
   explicit DeepSqueeze(const SchemeParts& parts);
   void enter() override;
-  void update(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
   void visit_state(StateVisitor& visitor) override;
 
  private:

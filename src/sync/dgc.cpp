@@ -79,7 +79,7 @@ void Dgc::clip_tensors() {
   }
 }
 
-void Dgc::update(const Plan& plan) {
+void Dgc::update(const StepPlan& plan) {
   const Replica& mine = replica();
   const int64_t step = plan.worker_steps / size();
   Compressor& compressor = compressor_at(step);

@@ -26,7 +26,7 @@ namespace syncopate {
 class Dgc final : public SchemeBase {
  public:
   explicit Dgc(const SchemeParts& parts);
-  void update(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
   void visit_state(StateVisitor& visitor) override;
 
  private:

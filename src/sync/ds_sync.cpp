@@ -130,7 +130,7 @@ DsSync::DsSync(const SchemeParts& parts)
          parts.steps_per_epoch, groups_.size());
 }
 
-const Group& DsSync::group_of(const Plan& plan) const {
+const Group& DsSync::group_of(const StepPlan& plan) const {
   return groups_[ds_sync_phase(options_, plan.worker_steps / size(),
                                parts_.steps_per_epoch, std::ssize(groups_))];
 }
@@ -142,14 +142,14 @@ void DsSync::average_over(const Group& group) {
     average(group, {{replica().parameters}});
 }
 
-Plan DsSync::next(const Word& mine) {
-  const Plan plan = SchemeBase::next(mine);
+StepPlan DsSync::next(const Word& mine) {
+  const StepPlan plan = SchemeBase::next(mine);
   if (!plan.stop && size() > 1 && options_.place == Averaging::kBeforeForward)
     average_over(group_of(plan));
   return plan;
 }
 
-void DsSync::end_step(const Plan& plan) {
+void DsSync::end_step(const StepPlan& plan) {
   if (size() > 1 && options_.place == Averaging::kAfterUpdate)
     average_over(group_of(plan));
 }

@@ -45,14 +45,14 @@ int64_t ds_sync_phase(const DsSyncOptions& options,
 class DsSync final : public SchemeBase {
  public:
   explicit DsSync(const SchemeParts& parts);
-  Plan next(const Word& mine) override;
-  void update(const Plan& plan) override { step_locally(plan); }
-  void end_step(const Plan& plan) override;
+  StepPlan next(const Word& mine) override;
+  void update(const StepPlan& plan) override { step_locally(plan); }
+  void end_step(const StepPlan& plan) override;
   void finish() override;
 
  private:
   void average_over(const Group& group);
-  const Group& group_of(const Plan& plan) const;
+  const Group& group_of(const StepPlan& plan) const;
 
   DsSyncOptions options_;
   std::vector<Group> groups_;  // this worker's, by phase

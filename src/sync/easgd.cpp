@@ -19,7 +19,7 @@ void Easgd::enter() {
   combine(context(), centre_, {{1, replica().parameters}});
 }
 
-void Easgd::end_step(const Plan& plan) {
+void Easgd::end_step(const StepPlan& plan) {
   if ((plan.step + 1) % parts_.sync.easgd.steps != 0) return;
   const std::span<float> x = replica().parameters;
   combine(context(), mean_, {{1, x}});

@@ -18,8 +18,8 @@ class Easgd final : public SchemeBase {
  public:
   explicit Easgd(const SchemeParts& parts);
   void enter() override;
-  void update(const Plan& plan) override { step_locally(plan); }
-  void end_step(const Plan& plan) override;
+  void update(const StepPlan& plan) override { step_locally(plan); }
+  void end_step(const StepPlan& plan) override;
   void evaluation_model(EvalModel which,
                         std::span<float> parameters,
                         std::span<float> buffers) override;

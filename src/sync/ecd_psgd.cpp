@@ -18,7 +18,7 @@ void EcdPsgd::enter() {
     combine(context(), xhat, {{1, replica().parameters}});
 }
 
-void EcdPsgd::update(const Plan& plan) {
+void EcdPsgd::update(const StepPlan& plan) {
   const std::span<float> x = replica().parameters;
   const std::span<float> x_new = direction(plan);
   receive();

@@ -21,7 +21,7 @@ class EcdPsgd final : public CompressedGossip {
  public:
   explicit EcdPsgd(const SchemeParts& parts);
   void enter() override;
-  void update(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
   void visit_state(StateVisitor& visitor) override;
 
  private:

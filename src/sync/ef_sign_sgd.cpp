@@ -17,7 +17,7 @@ EfSignSgd::EfSignSgd(const SchemeParts& parts)
       gather_(parts, sign_->message_words()),
       residual_(context().device(), context().stream(), sign_->elems()) {}
 
-void EfSignSgd::update(const Plan& plan) {
+void EfSignSgd::update(const StepPlan& plan) {
   const Replica& mine = replica();
   mine.optimizer->direction(context(), 0, mine.gradients, mine.parameters,
                             mine.gradients,

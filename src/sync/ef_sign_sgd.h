@@ -20,7 +20,7 @@ namespace syncopate {
 class EfSignSgd final : public SchemeBase {
  public:
   explicit EfSignSgd(const SchemeParts& parts);
-  void update(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
   void visit_state(StateVisitor& visitor) override;
 
  private:

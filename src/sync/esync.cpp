@@ -114,7 +114,7 @@ void Esync::start_round() {
   has_begun_round_ = true;
 }
 
-Plan Esync::next(const Word& mine) {
+StepPlan Esync::next(const Word& mine) {
   if (!has_begun_round_) {
     exposed([&] {
       if (available_at_ > endpoint().now())
@@ -122,7 +122,7 @@ Plan Esync::next(const Word& mine) {
     });
     start_round();
   }
-  const Plan plan = SchemeBase::next(mine);
+  const StepPlan plan = SchemeBase::next(mine);
   step_began_ = endpoint().now();
   return plan;
 }
@@ -132,13 +132,13 @@ bool Esync::abandons_step() {
   return is_abandoned_;
 }
 
-void Esync::update(const Plan& plan) {
+void Esync::update(const StepPlan& plan) {
   if (is_abandoned_) return;
   step_locally(plan);
   ++local_steps_;
 }
 
-void Esync::end_step(const Plan&) {
+void Esync::end_step(const StepPlan&) {
   if (is_abandoned_) {
     ++abandoned_;
   } else {

@@ -31,10 +31,10 @@ class Esync final : public SchemeBase {
  public:
   explicit Esync(const SchemeParts& parts);
   void begin(const Segment& segment) override;
-  Plan next(const Word& mine) override;
+  StepPlan next(const Word& mine) override;
   bool abandons_step() override;
-  void update(const Plan& plan) override;
-  void end_step(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
+  void end_step(const StepPlan& plan) override;
   void quiesce() override;
   void visit_state(StateVisitor& visitor) override;
   std::vector<SeriesInfo> series() const override;

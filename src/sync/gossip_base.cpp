@@ -48,7 +48,7 @@ GossipBase::GossipBase(const SchemeParts& parts)
     neighbour_ranks_.push_back(neighbour.rank);
 }
 
-std::span<float> GossipBase::direction(const Plan& plan) {
+std::span<float> GossipBase::direction(const StepPlan& plan) {
   const std::span<float> d = replica().gradients;
   replica().optimizer->direction(context(), 0, d, replica().parameters, d,
                                  {.rate = plan.rate,

@@ -25,7 +25,7 @@ class GossipBase : public SchemeBase {
   explicit GossipBase(const SchemeParts& parts);
 
   // Returns d, the optimizer's direction, computed in place of the gradient.
-  std::span<float> direction(const Plan& plan);
+  std::span<float> direction(const StepPlan& plan);
   int degree() const { return static_cast<int>(neighbours_.size()); }
 
   double self_weight_;                 // w_ii

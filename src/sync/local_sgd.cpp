@@ -24,8 +24,8 @@ LocalSgd::LocalSgd(const SchemeParts& parts)
   velocity_ = {context().device(), context().stream(), elems};
 }
 
-Plan LocalSgd::next(const Word& mine) {
-  const Plan plan = SchemeBase::next(mine);
+StepPlan LocalSgd::next(const Word& mine) {
+  const StepPlan plan = SchemeBase::next(mine);
   is_together_ = !plan.stop && static_cast<double>(plan.worker_steps / size()) <
                                    options_.start.steps(parts_.steps_per_epoch);
   return plan;
@@ -47,7 +47,7 @@ void LocalSgd::gradient_ready(const Bucket& bucket) {
   reducer_->close();
 }
 
-void LocalSgd::update(const Plan& plan) {
+void LocalSgd::update(const StepPlan& plan) {
   if (is_together_) return update_together(plan);
   const Replica& mine = replica();
   if (has_outer_ && steps_in_round_ == 0)
@@ -56,7 +56,7 @@ void LocalSgd::update(const Plan& plan) {
   ++steps_in_round_;
 }
 
-void LocalSgd::update_together(const Plan& plan) {
+void LocalSgd::update_together(const StepPlan& plan) {
   if (size() > 1) times_.add(reducer_->finish());
   const double mean = 1.0 / size();
   replica().optimizer->apply(context(), 0, replica().parameters,
@@ -69,7 +69,7 @@ void LocalSgd::update_together(const Plan& plan) {
     scale(context(), replica().buffers, static_cast<float>(mean));
 }
 
-void LocalSgd::end_step(const Plan&) {
+void LocalSgd::end_step(const StepPlan&) {
   if (steps_in_round_ < options_.steps) return;
   steps_in_round_ = 0;
   if (averages_batchnorm_)

@@ -21,15 +21,15 @@ namespace syncopate {
 class LocalSgd final : public SchemeBase {
  public:
   explicit LocalSgd(const SchemeParts& parts);
-  Plan next(const Word& mine) override;
+  StepPlan next(const Word& mine) override;
   void gradient_ready(const Bucket& bucket) override;
-  void update(const Plan& plan) override;
-  void end_step(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
+  void end_step(const StepPlan& plan) override;
   void quiesce() override;
   void visit_state(StateVisitor& visitor) override;
 
  private:
-  void update_together(const Plan& plan);
+  void update_together(const StepPlan& plan);
   void outer_step();
 
   LocalSgdOptions options_;

@@ -129,7 +129,7 @@ void PowerSgd::decompress(const Matrix& matrix) {
       {});
 }
 
-void PowerSgd::update(const Plan& plan) {
+void PowerSgd::update(const StepPlan& plan) {
   const std::span<float> gradients = replica().gradients, p = p_;
   if (!q_.empty()) prepare_q(plan.worker_steps / size());
   for (const Matrix& matrix : layout_.matrices) project(matrix);

@@ -42,7 +42,7 @@ struct PowerSgdLayout {
 class PowerSgd final : public SchemeBase {
  public:
   explicit PowerSgd(const SchemeParts& parts);
-  void update(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
   void quiesce() override;
   void visit_state(StateVisitor& visitor) override;
 

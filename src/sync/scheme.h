@@ -43,7 +43,7 @@ struct Bucket {
   bool is_table = false;  // consists of whole embedding tables
 };
 
-struct Plan {
+struct StepPlan {
   bool stop = false;         // no step for this worker before the boundary
   bool is_idle = false;      // others take this step: no step, call next()
                              // again
@@ -123,16 +123,16 @@ class Scheme {
   virtual void enter() {}
   virtual void begin(const Segment& segment) = 0;
   // May block: on a stale bound, a pull, or an average before forward.
-  virtual Plan next(const Word& mine) = 0;
+  virtual StepPlan next(const Word& mine) = 0;
   // Called during backward; never blocks, may start communication.
   virtual void gradient_ready(const Bucket&) {}
   // In virtual time, between two buckets: true ends the step at once, and
   // update() discards its gradient.
   virtual bool abandons_step() { return false; }
   // Finishes communication and applies the optimizer.
-  virtual void update(const Plan& plan) = 0;
+  virtual void update(const StepPlan& plan) = 0;
   // Runs after the update: averages, gossips, asks the state server.
-  virtual void end_step(const Plan&) {}
+  virtual void end_step(const StepPlan&) {}
   // Leaves nothing in flight and ends services. Every worker has got `stop`.
   virtual void quiesce() = 0;
   // Quiesced: merges the replicas into the one model, optimizer and statistics

@@ -34,7 +34,7 @@ SchemeBase::SchemeBase(const SchemeParts& parts,
       owners_(owners),
       clip_factor_(parts.context.device(), parts.context.stream(), 1) {}
 
-Plan SchemeBase::next(const Word& mine) {
+StepPlan SchemeBase::next(const Word& mine) {
   const Time begin = parts_.endpoint.now();
   const Turn turn = pace_->next(mine);
   if (turn.stop) return {.stop = true};  // a boundary sets clocks back
@@ -56,7 +56,7 @@ const float* SchemeBase::clip(double scale) {
   return clip_factor_.data();
 }
 
-void SchemeBase::step_locally(const Plan& plan) {
+void SchemeBase::step_locally(const StepPlan& plan) {
   replica().optimizer->apply(context(), 0, replica().parameters,
                              replica().gradients,
                              {.rate = plan.rate,

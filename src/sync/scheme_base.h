@@ -21,7 +21,7 @@ struct ReplicaOwners {
 class SchemeBase : public Scheme {
  public:
   void begin(const Segment& segment) override { pace_->begin(segment); }
-  Plan next(const Word& mine) override;
+  StepPlan next(const Word& mine) override;
   void quiesce() override { pace_->quiesce(); }
   // Averages what is not shared.
   void leave() override;
@@ -41,7 +41,7 @@ class SchemeBase : public Scheme {
 
   // Applies the optimizer to the local replica with the local gradient, clipped
   // by optimizer.clip_norm.
-  void step_locally(const Plan& plan);
+  void step_locally(const StepPlan& plan);
   // Returns optimizer.clip_norm's factor for the gradients times `scale`, in
   // device memory; null without clipping.
   const float* clip(double scale);

@@ -29,7 +29,7 @@ void Sgp::enter() {
   weight_ = 1;
 }
 
-void Sgp::update(const Plan& plan) {
+void Sgp::update(const StepPlan& plan) {
   const std::span<float> x = replica().parameters;
   const std::span<float> d = replica().gradients;
   replica().optimizer->direction(context(), 0, d, x, d,

@@ -23,7 +23,7 @@ class Sgp final : public SchemeBase {
  public:
   explicit Sgp(const SchemeParts& parts);
   void enter() override;
-  void update(const Plan& plan) override;
+  void update(const StepPlan& plan) override;
   void visit_state(StateVisitor& visitor) override;
   std::vector<SeriesInfo> series() const override;
   std::vector<double> take_series() override { return {weight_}; }

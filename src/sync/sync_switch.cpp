@@ -206,7 +206,7 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
 
 // --- a step ------------------------------------------------------------------
 
-Plan SyncSwitch::next(const Word& mine) {
+StepPlan SyncSwitch::next(const Word& mine) {
   for (;;) {
     Word word = mine;
     word.step_s = seen_step_s(mine);
@@ -235,7 +235,7 @@ Plan SyncSwitch::next(const Word& mine) {
       parts_.sync.sync_switch.lr_rule == LrRule::kLinear)
     inner_plan_.rate *= num_active();
   inner_plan_.momentum *= momentum_scale(inner_plan_.worker_steps);
-  Plan plan = inner_plan_;
+  StepPlan plan = inner_plan_;
   plan.step += earlier_steps_;
   return plan;
 }
@@ -249,7 +249,7 @@ double SyncSwitch::seen_step_s(const Word& mine) const {
   return answer_s ? mine.step_s + 2 * (num_active() - 1) * *answer_s : 0;
 }
 
-Plan SyncSwitch::follow(const Word& mine) {
+StepPlan SyncSwitch::follow(const Word& mine) {
   const Time begin = parts_.endpoint.now();
   const Turn turn = follower_->next(mine);
   if (turn.stop) return {.stop = true};

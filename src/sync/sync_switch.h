@@ -39,11 +39,11 @@ class SyncSwitch final : public Scheme {
   explicit SyncSwitch(const SchemeParts& parts);
   void enter() override { inner_->enter(); }
   void begin(const Segment& segment) override;
-  Plan next(const Word& mine) override;
+  StepPlan next(const Word& mine) override;
   void gradient_ready(const Bucket& bucket) override;
   bool abandons_step() override { return inner_->abandons_step(); }
-  void update(const Plan&) override { inner_->update(inner_plan_); }
-  void end_step(const Plan&) override { inner_->end_step(inner_plan_); }
+  void update(const StepPlan&) override { inner_->update(inner_plan_); }
+  void end_step(const StepPlan&) override { inner_->end_step(inner_plan_); }
   void quiesce() override {}  // next() has quiesced before it says stop
   void leave() override { inner_->leave(); }
   void finish() override { inner_->finish(); }
@@ -79,7 +79,7 @@ class SyncSwitch final : public Scheme {
 
   void build();  // inner_ of the setting
   void begin_inner(int64_t from, Time earliest);
-  Plan follow(const Word& mine);  // for a removed worker
+  StepPlan follow(const Word& mine);  // for a removed worker
   double seen_step_s(const Word& mine) const;
   bool watches_workers() const;
   std::vector<int> active() const;  // ranks
@@ -120,7 +120,7 @@ class SyncSwitch final : public Scheme {
 
   Segment segment_;
   int64_t inner_from_ = 0, taken_ = 0;  // in the inner segment
-  Plan inner_plan_;
+  StepPlan inner_plan_;
   SyncTimes times_;
 };
 

@@ -68,7 +68,7 @@ StopRequest Trainer::stop_request() {
   return stop_;
 }
 
-void Trainer::step(const Plan& plan) {
+void Trainer::step(const StepPlan& plan) {
   const StepCost cost = step_.take(plan);
   record_found();
   recorder_->waited_for_data(cost.data_wait_s);
@@ -105,7 +105,7 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
   print_notes();
   for (;;) {
     const auto stop = static_cast<int>(stop_request());
-    const Plan plan = scheme_.next(step_.word(stop));
+    const StepPlan plan = scheme_.next(step_.word(stop));
     print_notes();
     if (plan.stop) break;
     close_rows(plan.worker_steps);

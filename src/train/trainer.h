@@ -61,7 +61,7 @@ class Trainer {
   void log_resized(const CheckpointFacts& then);
   void resume(const FoundCheckpoint& found);
   void run_segment(const Boundary& from, int64_t until);
-  void step(const Plan& plan);
+  void step(const StepPlan& plan);
   void record_found();
   void print_notes();
   StopRequest stop_request();

@@ -56,7 +56,7 @@ WorkerStep::WorkerStep(Engine& engine,
 
 // --- a step, in the order in which it happens --------------------------------
 
-StepCost WorkerStep::take(const Plan& plan) {
+StepCost WorkerStep::take(const StepPlan& plan) {
   enter(Stage::kStep, plan.step);
   engine_.steps_begun[endpoint_.rank()] = plan.step;
   const SyncTimes in_next = scheme_->take_times();
@@ -218,7 +218,7 @@ Word WorkerStep::word(int stop) const {
           .step_s = cost_.compute_s + (is_virtual_ ? 0 : cost_.data_wait_s)};
 }
 
-void WorkerStep::follow(const Plan& plan) {
+void WorkerStep::follow(const StepPlan& plan) {
   activity().progress();
   rate_ = plan.rate;
   ended_at_ = endpoint_.now();

@@ -82,8 +82,8 @@ class WorkerStep {
   void begin(const Segment& segment);
   // What this worker tells the others when it asks scheme().next() for a step.
   Word word(int stop) const;
-  StepCost take(const Plan& plan);
-  void follow(const Plan& plan);  // others take this step, this worker none
+  StepCost take(const StepPlan& plan);
+  void follow(const StepPlan& plan);  // others take this step, this worker none
   // After scheme().next() has returned `stop`. Nothing is in flight then.
   void end();
 

@@ -151,7 +151,7 @@ TEST_F(MpiSwitch, GreedyTakesAllSteps) {
   };
   take_time(run, std::vector<int>(world_->size(), 1));
   std::vector<double> phases_at_work;
-  run.after_step = [&](int, const Plan&, Scheme& scheme, Replica&) {
+  run.after_step = [&](int, const StepPlan&, Scheme& scheme, Replica&) {
     const std::vector<double> row = scheme.take_series();
     if (row[0] == 0) phases_at_work.push_back(row[1]);
   };

@@ -28,12 +28,12 @@ inline ToyRun plain(ToyRun run, const std::string& scheme) {
 
 // What was seen of each step, by worker.
 struct Seen {
-  std::vector<std::vector<Plan>> plans;
+  std::vector<std::vector<StepPlan>> plans;
   std::vector<std::vector<std::vector<double>>> series;
   void watch(ToyRun& run, int workers) {
     plans.assign(workers, {});
     series.assign(workers, {});
-    run.after_step = [this](int rank, const Plan& plan, Scheme& scheme,
+    run.after_step = [this](int rank, const StepPlan& plan, Scheme& scheme,
                             Replica&) {
       plans[rank].push_back(plan);
       series[rank].push_back(scheme.take_series());

@@ -151,7 +151,7 @@ TEST(AdamSchemes, ElasticGivesTheCountToWhoIsLeftOut) {
     counts[worker_steps].push_back(state["adam_steps"]);
   };
   bool has_removed = false;
-  run.after_step = [&](int, const Plan&, Scheme& scheme, Replica&) {
+  run.after_step = [&](int, const StepPlan&, Scheme& scheme, Replica&) {
     constexpr size_t kActiveWorkers = 2;
     has_removed = has_removed || scheme.take_series()[kActiveWorkers] == 3;
   };
@@ -170,7 +170,7 @@ TEST(AdamSchemes, LeavingAgreesOnOneCount) {
   run.sync.sync_switch.order = {"esync", "bsp"};
   run.step_s = {1, 2, 4};
   std::vector<std::vector<int64_t>> counts(3);
-  run.after_step = [&](int rank, const Plan&, Scheme&, Replica& replica) {
+  run.after_step = [&](int rank, const StepPlan&, Scheme&, Replica& replica) {
     counts[rank].push_back(replica.optimizer->steps());
   };
   const auto result = test::train_toy(3, run);

@@ -186,7 +186,7 @@ TEST(Choco, HidesMessagesUnderTheNextStep) {
   EXPECT_EQ(test::train_toy(4, run, {.latency_s = 2.5}).clock,
             std::vector<double>(4, 1 + 7 * 2.5));
   double exposed = 0, overlapped = 0;
-  run.after_step = [&](int rank, const Plan&, Scheme& scheme, Replica&) {
+  run.after_step = [&](int rank, const StepPlan&, Scheme& scheme, Replica&) {
     const SyncTimes times = scheme.take_times();
     if (rank > 0) return;
     exposed += times.exposed_s;
@@ -229,7 +229,8 @@ TEST(Choco, DrawsDifferByWorkerAndRound) {
 TEST(Choco, TellsHowFarPublicCopiesAreOff) {
   ToyRun run = choco_run();
   std::vector<double> told, expected;
-  run.after_step = [&](int rank, const Plan& plan, Scheme& scheme, Replica&) {
+  run.after_step = [&](int rank, const StepPlan& plan, Scheme& scheme,
+                       Replica&) {
     if (rank == 0 && plan.step == 4) told.push_back(scheme.take_series().at(0));
   };
   run.at_boundary = [&](int rank, int64_t, Scheme& scheme, Replica&) {

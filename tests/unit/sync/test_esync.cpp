@@ -91,7 +91,8 @@ struct Rounds {
     local_steps.assign(workers, {});
     waited_s.assign(workers, {});
     abandoned.assign(workers, 0);
-    run.after_step = [this](int rank, const Plan&, Scheme& scheme, Replica&) {
+    run.after_step = [this](int rank, const StepPlan&, Scheme& scheme,
+                            Replica&) {
       const std::vector<double> row = scheme.take_series();
       abandoned[rank] += row[3];
       if (static_cast<size_t>(row[0]) == local_steps[rank].size()) return;
@@ -289,7 +290,8 @@ TEST(Esync, GoesOnToTheBit) {
       run.sync.esync.query = query;
       run.sync.esync.batchnorm = batchnorm;
       std::map<int, std::vector<double>> rows, resumed_rows;
-      run.after_step = [&](int rank, const Plan&, Scheme& scheme, Replica&) {
+      run.after_step = [&](int rank, const StepPlan&, Scheme& scheme,
+                           Replica&) {
         resumed_rows[rank] = scheme.take_series();
       };
       const auto straight = test::train_toy(3, run, {.latency_s = 0.3});

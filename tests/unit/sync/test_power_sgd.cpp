@@ -163,7 +163,7 @@ TEST(PowerSgd, FollowsItsAlgorithm) {
       int64_t next = 1;
       Reference expected;
       expected.residual.resize(N);
-      run.after_step = [&](int worker, const Plan& plan, Scheme& scheme,
+      run.after_step = [&](int worker, const StepPlan& plan, Scheme& scheme,
                            Replica&) {
         if (plan.step != 0) return;
         const CapturedState state(scheme);

@@ -149,11 +149,12 @@ TEST(SyncSwitch, RemovedWorkersFollow) {
     };
     std::vector<Row> own, followed;
     const int other = 3;
-    run.after_step = [&](int rank, const Plan& plan, Scheme& scheme, Replica&) {
+    run.after_step = [&](int rank, const StepPlan& plan, Scheme& scheme,
+                         Replica&) {
       if (rank == other)
         own.push_back({plan.worker_steps, plan.rate, 0, scheme.take_series()});
     };
-    run.after_idle = [&](int rank, const Plan& plan, Scheme& scheme) {
+    run.after_idle = [&](int rank, const StepPlan& plan, Scheme& scheme) {
       EXPECT_EQ(rank, slow);
       followed.push_back(
           {plan.worker_steps, plan.rate, 0, scheme.take_series()});
@@ -229,7 +230,7 @@ TEST(SyncSwitch, SaysWhatItDoes) {
   std::vector<std::string> notes;
   const auto collect = [&](ToyRun run) {
     notes.clear();
-    run.after_step = [&](int rank, const Plan&, Scheme& scheme, Replica&) {
+    run.after_step = [&](int rank, const StepPlan&, Scheme& scheme, Replica&) {
       for (std::string& note : scheme.take_notes())
         if (rank == 0) notes.push_back(std::move(note));
     };

@@ -120,7 +120,7 @@ TEST(SyncSwitch, RateIsOfAMiniBatch) {
     seen.watch(run, 4);
     test::train_toy(4, run);
     for (size_t i = 0; i < seen.plans[1].size(); ++i) {
-      const Plan& plan = seen.plans[1][i];
+      const StepPlan& plan = seen.plans[1][i];
       const bool is_bsp = seen.series[1][i][Seen::kPhase] == 0;
       EXPECT_DOUBLE_EQ(plan.rate,
                        (plan.worker_steps < 32 ? 0.1 : 0.01) *

@@ -36,7 +36,7 @@ TEST_P(Times, OfComputingAndWaitingAreTheClocks) {
       spent[rank] += step_s;
       return step_s;
     };
-    run.after_step = [&](int rank, const Plan&, Scheme& scheme, Replica&) {
+    run.after_step = [&](int rank, const StepPlan&, Scheme& scheme, Replica&) {
       const SyncTimes times = scheme.take_times();
       EXPECT_LE(times.wait_s, times.exposed_s + 1e-9);
       spent[rank] += times.exposed_s + times.device_s;

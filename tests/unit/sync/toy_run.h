@@ -142,11 +142,11 @@ struct ToyRun {
   std::function<void(int rank, int64_t step, std::span<float> statistics)>
       statistics;
   // In one process: called on each worker. Values through OnHost.
-  std::function<void(int rank, const Plan&, Scheme&, Replica&)> after_step;
+  std::function<void(int rank, const StepPlan&, Scheme&, Replica&)> after_step;
   std::function<void(int rank, int64_t worker_steps, Scheme&, Replica&)>
       at_boundary;
   // A step of others, in which this worker follows.
-  std::function<void(int rank, const Plan&, Scheme&)> after_idle;
+  std::function<void(int rank, const StepPlan&, Scheme&)> after_idle;
 };
 
 // By worker, known to all.
@@ -216,7 +216,7 @@ class ToyWorker {
       scheme_->begin({done, until, earliest});
       endpoint_.set_clock(clock[0]);
       for (;;) {
-        const Plan plan = scheme_->next({.step_s = last_step_s_});
+        const StepPlan plan = scheme_->next({.step_s = last_step_s_});
         if (plan.stop) break;
         if (plan.is_idle) {
           if (run_.after_idle)
@@ -297,7 +297,7 @@ class ToyWorker {
   }
 
   // Forward and backward at once, then the time that they take.
-  void step(const Plan& plan) {
+  void step(const StepPlan& plan) {
     {
       OnHost x(replica_->parameters);
       std::vector<float> gradient(x.values().size(), 0.0f);
