@@ -154,6 +154,8 @@ class Scheme {
   // Here the worker's clock is at the end of its last step.
   virtual void visit_state(StateVisitor& visitor) = 0;
   virtual int64_t steps_done() const = 0;  // of this worker
+  // The options by which the current steps are applied.
+  virtual const OptimizerOptions& optimizer_options() const = 0;
   // As in Pace: steps until a requested stop takes effect.
   virtual int64_t stop_lag() const = 0;
   virtual SyncTimes take_times() = 0;  // since the last call

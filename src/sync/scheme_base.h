@@ -31,6 +31,9 @@ class SchemeBase : public Scheme {
   // Visits the pace, and the replica by its owners.
   void visit_state(StateVisitor& visitor) override;
   int64_t steps_done() const override { return pace_->steps_done(); }
+  const OptimizerOptions& optimizer_options() const override {
+    return parts_.optimizer;
+  }
   int64_t stop_lag() const override { return pace_->stop_lag(); }
   SyncTimes take_times() override;
 

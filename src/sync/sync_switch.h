@@ -53,6 +53,9 @@ class SyncSwitch final : public Scheme {
                         std::span<float> buffers) override;
   void visit_state(StateVisitor& visitor) override;
   int64_t steps_done() const override;
+  const OptimizerOptions& optimizer_options() const override {
+    return phase().optimizer;
+  }
   int64_t stop_lag() const override { return inner_->stop_lag(); }
   SyncTimes take_times() override;
   std::vector<SeriesInfo> series() const override;

@@ -1,6 +1,7 @@
 #include "train/decay_term.h"
 
 #include <cmath>
+#include <vector>
 
 #include "ops/reduce.h"
 
@@ -15,40 +16,32 @@ constexpr double kScale = 1e6, kLimit = 1, kEps = 1e-6;
 
 DecayTerm::DecayTerm(Context& context,
                      const OptimizerOptions& options,
-                     const ParameterTable& table)
-    : context_(context), weight_decay_(options.weight_decay) {
-  for (const DecayRun& run : decay_runs(options, table, false))
-    if (run.weight_decay != 0) runs_.push_back(run);
-}
-
-std::unique_ptr<DecayTerm::Pending> DecayTerm::start(
-    std::span<const float> parameters) {
-  auto pending = std::make_unique<Pending>();
-  Device& device = context_.device();
-  const auto count = static_cast<int64_t>(runs_.size());
+                     const ParameterTable& table,
+                     std::span<const float> parameters)
+    : weight_decay_(options.weight_decay),
+      event_(context.device().make_event()) {
+  std::vector<DecayRun> runs = decay_runs(options, table, false);
+  std::erase_if(runs,
+                [](const DecayRun& run) { return run.weight_decay == 0; });
+  if (runs.empty()) return;
+  Device& device = context.device();
+  const auto count = static_cast<int64_t>(runs.size());
   const int64_t bytes = count * static_cast<int64_t>(sizeof(float));
-  pending->weight_decay_ = weight_decay_;
-  pending->event_ = device.make_event();
-  if (count > 0) {
-    pending->factors_ = DeviceVector<float>(device, context_.stream(), count);
-    pending->arrived_ = HostBuffer(device, bytes);
-  }
+  factors_ = DeviceVector<float>(device, context.stream(), count);
+  arrived_ = HostBuffer(device, bytes);
   for (int64_t i = 0; i < count; ++i)
     clip_factor(
-        context_, pending->factors_.data() + i,
-        parameters.subspan(static_cast<size_t>(runs_[i].begin),
-                           static_cast<size_t>(runs_[i].end - runs_[i].begin)),
+        context, factors_.data() + i,
+        parameters.subspan(static_cast<size_t>(runs[i].begin),
+                           static_cast<size_t>(runs[i].end - runs[i].begin)),
         kScale, kLimit);
-  if (count > 0)
-    device.copy(pending->arrived_.as<void>(), pending->factors_.data(), bytes,
-                context_.stream());
-  pending->event_->record(context_.stream());
-  return pending;
+  device.copy(arrived_.as<void>(), factors_.data(), bytes, context.stream());
+  event_->record(context.stream());
 }
 
-double DecayTerm::Pending::get() const {
-  event_->synchronize();
+double DecayTerm::get() const {
   const int64_t count = arrived_.bytes() / static_cast<int64_t>(sizeof(float));
+  if (count > 0) event_->synchronize();
   double squares = 0;
   for (int64_t i = 0; i < count; ++i) {
     const double norm =

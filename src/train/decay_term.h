@@ -7,38 +7,27 @@
 
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "optim/decay_runs.h"
 
 namespace syncopate {
 
+// A value that may still be on its way from the device.
 class DecayTerm {
  public:
-  DecayTerm(Context& context,
-            const OptimizerOptions& options,
-            const ParameterTable& table);
-
-  // A value that may still be on its way from the device.
-  class Pending {
-   public:
-    double get() const;  // waits for it
-
-   private:
-    friend class DecayTerm;
-    double weight_decay_ = 0;
-    DeviceVector<float> factors_;
-    HostBuffer arrived_;
-    std::unique_ptr<Event> event_;
-  };
   // Of the model's whole range in the context's memory, as the work given to
   // the context's stream so far leaves it; nothing waits.
-  std::unique_ptr<Pending> start(std::span<const float> parameters);
+  DecayTerm(Context& context,
+            const OptimizerOptions& options,
+            const ParameterTable& table,
+            std::span<const float> parameters);
+  double get() const;  // waits for it
 
  private:
-  Context& context_;
   double weight_decay_;
-  std::vector<DecayRun> runs_;  // those that decay
+  DeviceVector<float> factors_;
+  HostBuffer arrived_;
+  std::unique_ptr<Event> event_;
 };
 
 }  // namespace syncopate

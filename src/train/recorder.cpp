@@ -18,6 +18,10 @@ namespace {
 constexpr int kPayload = static_cast<int>(Traffic::kPayload);
 constexpr int kControl = static_cast<int>(Traffic::kControl);
 
+bool decays(const Options& options) {
+  return options.optimizer.weight_decay > 0;
+}
+
 }  // namespace
 
 Recorder::Recorder(Session& session,
@@ -37,9 +41,9 @@ Recorder::Recorder(Session& session,
       series_(scheme.series()) {
   sums_.values.assign(metrics_.size(), 0.0);
   if (!results_) return;
-  if (engine.options.optimizer.weight_decay > 0)
-    decay_term_ = std::make_unique<DecayTerm>(
-        *engine.context, engine.options.optimizer, engine.model->parameters());
+  has_decay_term_ =
+      decays(engine.options) ||
+      std::any_of(engine.phases.begin(), engine.phases.end(), decays);
   declare_tables();
   declare_series();
 }
@@ -157,7 +161,10 @@ void Recorder::close_row(const Position& at) {
   const std::vector<double> series = scheme_.take_series();
   row->mine.insert(row->mine.end(), series.begin(), series.end());
   CHECK(row->mine.size() == num_figures());
-  if (decay_term_) row->decay_term = decay_term_->start(replica_.parameters);
+  if (has_decay_term_)
+    row->decay_term = std::make_unique<DecayTerm>(
+        *engine_.context, scheme_.optimizer_options(),
+        engine_.model->parameters(), replica_.parameters);
   base_ = now;
   run_compute_s_ += compute_s_;
   run_times_.add(times_);

@@ -111,8 +111,8 @@ class Recorder {
     Position at;
     double time_s;
     std::vector<double> mine;
-    std::vector<std::vector<double>> others;         // rank 0: by rank - 1
-    std::unique_ptr<DecayTerm::Pending> decay_term;  // rank 0, with decay
+    std::vector<std::vector<double>> others;  // rank 0: by rank - 1
+    std::unique_ptr<DecayTerm> decay_term;    // rank 0, with decay
     Task task;
   };
   void declare_tables();
@@ -162,9 +162,9 @@ class Recorder {
   Scheme& scheme_;
   const Replica& replica_;
   Results* results_;
-  std::unique_ptr<DecayTerm> decay_term_;  // where parameters decay
-  std::vector<MetricInfo> metrics_;        // of training
-  std::vector<MetricInfo> eval_metrics_;   // of evaluations
+  bool has_decay_term_ = false;           // rank 0: in a phase at least
+  std::vector<MetricInfo> metrics_;       // of training
+  std::vector<MetricInfo> eval_metrics_;  // of evaluations
   std::vector<SeriesInfo> series_;
   std::deque<std::unique_ptr<OpenRow>> open_rows_;
   int64_t rows_closed_ = 0;     // ends at rows_closed_ * run.log_every

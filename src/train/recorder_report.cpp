@@ -88,11 +88,11 @@ void Recorder::declare_tables() {
         metric.name, metric.unit,
         metric.description + ", over the steps since the row before"));
   train.declare(real_column("lr", "1", "learning rate of the last step"));
-  if (decay_term_)
+  if (has_decay_term_)
     train.declare(real_column(
         "weight_decay", "1",
-        "half of optimizer.weight_decay times the sum of squares of the "
-        "parameters that decay, of worker 0's model"));
+        "half of optimizer.weight_decay, as the phase has it, times the sum of "
+        "squares of the parameters that decay, of worker 0's model"));
   train.declare(real_column(
       "loss_worker", "1",
       "loss of each worker, NaN: no step of its own in the row", workers));

@@ -97,6 +97,7 @@ echo "another optimizer behind the switch"
 # shellcheck disable=SC2054
 after=(--sync.scheme=sync_switch --sync_switch.order=10
   --sync_switch.fractions=0.5,0.5 --checkpoint.every="20 steps"
+  --checkpoint.keep=3
   --optimizer.momentum=0.9 --optimizer.nesterov=yes)
 for kind in plain adam; do
   own=2:optimizer.lr=0.002,2:optimizer.kind=adam
@@ -111,6 +112,10 @@ for kind in plain adam; do
     runs/after-cut-$kind || fail "$kind: a resumed run differs"
 done
 small after-keep 3 "${after[@]}" --sync_switch.overrides=2:optimizer.lr=0.002
+small after-decay 3 "${after[@]}" \
+  --sync_switch.overrides=2:optimizer.weight_decay=0.04
+small after-none 3 "${after[@]}" \
+  --sync_switch.overrides=1:optimizer.weight_decay=0
 grep -q "^switch    step 30: phase 2 of 2, asp$" runs/after-keep/log.txt ||
   fail "the log does not name the phase"
 expect_code 65 "$SYNCOPATE" train small.ini --run.workers=3 "${after[@]}" \
@@ -141,7 +146,7 @@ expect_code 65 $(ranks 2) "$SYNCOPATE" train small.ini --run.name=none \
   fail "slow links under MPI are not refused in one line"
 
 python - <<'PY' || fail "rows are not as they should be"
-import h5py, glob, numpy as np
+import h5py, numpy as np
 wrong = []
 def check(what, is_so):
     if not is_so:
@@ -200,20 +205,26 @@ finals = [rows(f"after-{k}", "train/loss")[-1]
           for k in ("plain", "adam", "keep")]
 check(f"optimizers {finals}", len(set(finals)) == 3)
 
-# The decay term is of the model as the checkpoint has it: half of 0.01 times
-# the sum of squares.
-run = "runs/after-keep/"
-newest = sorted(glob.glob(run + "checkpoints/step-*"))[-1]
-squares = 0
-with h5py.File(newest + "/replica.h5") as f:
-    def add(name, item):
-        global squares
-        if isinstance(item, h5py.Dataset) and "parameters" in name:
-            squares += float((item[...].astype(np.float64) ** 2).sum())
-    f.visititems(add)
-check(f"weight_decay {rows('after-keep', 'train/weight_decay')[-1]} {0.005 * squares}",
-      np.isclose(rows("after-keep", "train/weight_decay")[-1], 0.005 * squares,
-                 rtol=1e-5) and squares > 0)
+# The decay term is of the model as the checkpoint has it: half of the phase's
+# weight decay times the sum of squares.
+def check_decay(run, step, decay):
+    place = f"runs/{run}/checkpoints/step-{step:08}/replica.h5"
+    squares = []
+    with h5py.File(place) as f:
+        def add(name, item):
+            if isinstance(item, h5py.Dataset) and "parameters" in name:
+                squares.append(float((item[...].astype(np.float64) ** 2).sum()))
+        f.visititems(add)
+    row = rows(run, "train/weight_decay")[step - 1]  # a row a step
+    check(f"weight_decay {run} {step}: {row} {decay / 2 * sum(squares)}",
+          np.isclose(row, decay / 2 * sum(squares), rtol=1e-5)
+          and sum(squares) > 0)
+for run, first, second in (("after-keep", 0.01, 0.01),
+                           ("after-decay", 0.01, 0.04),
+                           ("after-none", 0, 0.01)):
+    check_decay(run, 20, first)
+    for step in (40, 60):
+        check_decay(run, step, second)
 print("\n".join(wrong))
 raise SystemExit(1 if wrong else 0)
 PY
