@@ -18,6 +18,13 @@ namespace {
 constexpr int kPayload = static_cast<int>(Traffic::kPayload);
 constexpr int kControl = static_cast<int>(Traffic::kControl);
 
+bool is_free_running(const SyncOptions& sync) {
+  const std::vector<std::string> schemes = schemes_in_use(sync);
+  return std::any_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
+    return scheme_info(keyword).is_free_running;
+  });
+}
+
 bool decays(const Options& options) {
   return options.optimizer.weight_decay > 0;
 }
@@ -36,6 +43,7 @@ Recorder::Recorder(Session& session,
       scheme_(scheme),
       replica_(replica),
       results_(results),
+      is_free_running_(is_free_running(engine.options.sync)),
       metrics_(engine.model->metrics()),
       eval_metrics_(engine.problem->metrics()),
       series_(scheme.series()) {
@@ -103,7 +111,8 @@ void Recorder::forget_traffic() {
   base_ = endpoint_.traffic();
 }
 
-// The figures that each worker sends for a row: metric sums, then these.
+// The figures that each worker sends for a row: metric sums, these, the
+// scheme's series, and its steps so far if workers run freely.
 enum Figure {
   kSamples,
   kCompute,
@@ -120,7 +129,7 @@ enum Figure {
 size_t Recorder::num_figures() const {
   size_t figures = metrics_.size() + kNumFigures;
   for (const SeriesInfo& info : series_) figures += info.width;
-  return figures;
+  return figures + (is_free_running_ ? 1 : 0);
 }
 
 bool Recorder::is_row_over(int64_t worker_steps) const {
@@ -160,6 +169,8 @@ void Recorder::close_row(const Position& at) {
        virtual_s()});
   const std::vector<double> series = scheme_.take_series();
   row->mine.insert(row->mine.end(), series.begin(), series.end());
+  if (is_free_running_)
+    row->mine.push_back(static_cast<double>(scheme_.steps_done()));
   CHECK(row->mine.size() == num_figures());
   if (has_decay_term_)
     row->decay_term = std::make_unique<DecayTerm>(

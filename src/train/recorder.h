@@ -162,6 +162,7 @@ class Recorder {
   Scheme& scheme_;
   const Replica& replica_;
   Results* results_;
+  bool is_free_running_;                  // workers count steps of their own
   bool has_decay_term_ = false;           // rank 0: in a phase at least
   std::vector<MetricInfo> metrics_;       // of training
   std::vector<MetricInfo> eval_metrics_;  // of evaluations

@@ -59,13 +59,6 @@ void declare_clocks(Table& table) {
   table.declare(virtual_clock);
 }
 
-bool is_free_running(const SyncOptions& sync) {
-  const std::vector<std::string> schemes = schemes_in_use(sync);
-  return std::any_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
-    return scheme_info(keyword).is_free_running;
-  });
-}
-
 // "40, 10 (10 to 40)"; of many workers the extremes alone.
 std::string steps_text(const std::vector<int64_t>& steps) {
   constexpr size_t kMaxListed = 16;
@@ -179,10 +172,19 @@ void Recorder::log_row(const Position& at,
                         1e3 * seconds / steps, virtual_s)
           : fmt::format("{:.1f} + {:.1f} ms compute + exposed",
                         1e3 * compute_s / steps, 1e3 * exposed_s / steps);
+  std::string by_worker;
+  if (is_free_running_) {
+    double least = row.mine.back(), most = least;
+    for (const std::vector<double>& other : row.others) {
+      least = std::min(least, other.back());
+      most = std::max(most, other.back());
+    }
+    by_worker = fmt::format(" | steps {:.0f}-{:.0f}", least, most);
+  }
   session_.log().line(
-      "step {:>6}/{} | epoch {:6.2f} | loss {:.4f} | {} {:.4f} | lr {:.4g} | "
+      "step {:>6}/{}{} | epoch {:6.2f} | loss {:.4f} | {} {:.4f} | lr {:.4g} | "
       "{:.0f} samples/s | {} | ETA {}",
-      at.step, engine_.plan.stop_at,
+      at.step, engine_.plan.stop_at, by_worker,
       static_cast<double>(at.step) / engine_.plan.steps_per_epoch, means[0],
       metrics_.size() > 1 ? metrics_[1].name : "loss",
       metrics_.size() > 1 ? means[1] : means[0], at.rate,
@@ -305,7 +307,7 @@ void Recorder::log_end(const Position& at,
       human_bytes(totals.bytes), totals.messages,
       human_bytes(totals.control_bytes),
       endpoint_.traffic().is_modelled ? " (native: modelled)" : "");
-  if (is_free_running(engine_.options.sync)) {
+  if (is_free_running_) {
     std::vector<int64_t> steps;
     for (const EndFigures& worker : by_worker)
       steps.push_back(static_cast<int64_t>(worker.steps));
