@@ -64,6 +64,26 @@ expect_code 0 "$SYNCOPATE" train images.ini --run.name=folder-cut \
 python "$here/compare_runs.py" runs/folder runs/folder-cut ||
   fail "a resumed run on JPEGs differs"
 
+# Names that are not UTF-8, of classes and of files, are refused at once.
+latin=$'caf\xe9'
+cp -r raw latin-class && cp -r raw latin-file
+for part in train val; do
+  mv latin-class/$part/class0 "latin-class/$part/$latin"
+done
+files=(latin-file/val/class3/*)
+mv "${files[0]}" "latin-file/val/class3/$latin.jpg"
+for folder in latin-class latin-file; do
+  for command in validate train; do
+    expect_code 65 "$SYNCOPATE" $command images.ini --data.path=$folder \
+      --run.name=latin
+    one_line 'caf\xE9'
+    one_line 'not valid UTF-8'
+  done
+  expect_code 65 "$SYNCOPATE" prepare images --path=$folder -o latin --size=36
+  one_line 'not valid UTF-8'
+done
+[[ -e runs/latin || -e latin ]] && fail "names that are not UTF-8 left something"
+
 # --- prepared -----------------------------------------------------------------
 expect_code 0 "$SYNCOPATE" prepare images --path=raw -o ready --size=36 --threads=2
 grep -q "192 training and 64 test images of 36 x 36 x 3, 4 classes" out ||
