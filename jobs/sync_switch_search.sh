@@ -52,13 +52,9 @@ while true; do
   action=$(timing next "$log" --runs="$runs" --settings="$settings" --beta="$beta")
   read -r verb fraction seed <<<"$action"
   [[ $verb == run ]] || break
-  phases=(--sync_switch.order=bsp --sync_switch.fractions=1
+  rest=$("$python" -c "print(1 - $fraction)")
+  phases=("--sync_switch.order=bsp,asp" "--sync_switch.fractions=$fraction,$rest"
     --sync_switch.train_steps=none)
-  if [[ $fraction != 1 ]]; then
-    rest=$("$python" -c "print(1 - $fraction)")
-    phases=("--sync_switch.order=bsp,asp" "--sync_switch.fractions=$fraction,$rest"
-      --sync_switch.train_steps=none)
-  fi
   name=bsp-$fraction-seed$seed code=0
   "${launcher[@]}" "$syncopate" train "$input" "$@" --sync.scheme=sync_switch \
     "${phases[@]}" --run.seed="$seed" --run.directory="$dir" \

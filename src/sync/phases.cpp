@@ -34,6 +34,14 @@ std::string order_mistake(const std::vector<std::string>& phases) {
   return "";
 }
 
+// The last phase may have no work: another one throughout, as 100% of bsp.
+bool is_last_empty(const SyncSwitchOptions& options) {
+  const std::vector<double>& fractions = options.fractions;
+  const std::vector<double>& steps = options.train_steps;
+  return (!fractions.empty() && fractions.back() == 0) ||
+         (steps.size() > 1 && steps.back() == steps[steps.size() - 2]);
+}
+
 std::string fractions_mistake(const SyncSwitchOptions& options,
                               size_t phases,
                               int workers,
@@ -51,7 +59,7 @@ std::string fractions_mistake(const SyncSwitchOptions& options,
                        sum);
   const auto lengths = phase_lengths(options, workers, total_steps);
   for (size_t i = 0; i < phases; ++i)
-    if (lengths[i] <= 0)
+    if (lengths[i] <= 0 && !(i + 1 == phases && is_last_empty(options)))
       return fmt::format(
           "sync_switch.fractions: {} is no step of {}, expected "
           "at least one a phase",
@@ -70,13 +78,15 @@ std::string train_steps_mistake(const SyncSwitchOptions& options,
         "a phase of sync_switch.order",
         steps.size(), phases.size());
   double before = 0;
-  for (const double step : steps) {
-    if (!is_whole(step) || step <= before)
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool may_be_empty = i > 0 && i + 1 == steps.size();
+    if (!is_whole(steps[i]) || steps[i] < before ||
+        (steps[i] == before && !may_be_empty))
       return fmt::format(
           "sync_switch.train_steps: {} after {}, expected whole "
           "numbers that increase",
-          step, before);
-    before = step;
+          steps[i], before);
+    before = steps[i];
   }
   const auto lengths = phase_lengths(options, workers, total_steps);
   const int64_t total = workers * total_steps;
@@ -105,8 +115,9 @@ std::string policy_mistake(const SyncSwitchOptions& options,
         "sync_switch.policy: {} without a bsp phase, in which "
         "it acts, expected fixed",
         options.policy);
+  const auto end = phases.end() - (is_last_empty(options) ? 1 : 0);
   if (options.policy == SwitchPolicy::kGreedy &&
-      std::find(bsp, phases.end(), "asp") == phases.end())
+      std::find(bsp, end, "asp") == end)
     return "sync_switch.policy: greedy without an asp phase after the bsp "
            "phase, expected elastic or fixed";
   if (options.policy == SwitchPolicy::kGreedy && options.fractions.empty() &&

@@ -1,6 +1,5 @@
 // The keys of [sync_switch].
 #include "keys/key.h"
-#include "sync/asp.h"
 #include "sync/sync_switch.h"
 
 namespace syncopate {
@@ -106,11 +105,7 @@ Keys sync_switch_keys() {
                       {"ramp_linear", "ramp_doubling"}}}},
   };
   append(keys, online_keys());
-  keys = within(&SyncOptions::sync_switch, std::move(keys));
-  // Accepted whatever the phases are: inputs differ in their order.
-  for (Key& key : asp_keys())
-    if (key.name == "asp.batchnorm") keys.push_back(std::move(key));
-  return keys;
+  return within(&SyncOptions::sync_switch, std::move(keys));
 }
 
 }  // namespace syncopate

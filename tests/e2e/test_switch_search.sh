@@ -114,6 +114,20 @@ expect "what next says" "$(timing next found/search.csv --runs=1 --settings=2)" 
 # Nothing is run twice.
 expect_code 0 search
 expect "one line" "1" "$(wc -l <out)"
+# An input that is one of Sync-Switch itself, in steps, as the published ones.
+cat tiny.ini - >switching.ini <<'INI'
+[sync]
+scheme = sync_switch
+[sync_switch]
+order = 10
+train_steps = 5, 65
+[asp]
+batchnorm = shared
+INI
+expect_code 0 "$source_dir/jobs/sync_switch_search.sh" -r 1 -m 1 -d switching \
+  switching.ini --run.workers=4 --optimizer.lr=0.01
+[[ $(tail -n 1 out) =~ ^use\ (0\.5|1)$ ]] || fail "no choice: $(cat out err)"
+expect "rows of it" "3" "$(wc -l <switching/search.csv)"
 # What a run refuses ends the search, with its code and its line.
 rm -r found
 expect_code 65 search --no.such=key

@@ -183,6 +183,25 @@ TEST(Errors, KeysThatTheChosenKindsDoNotUse) {
             }));
 }
 
+// The schemes of sync_switch's phases count, and no other.
+TEST(Errors, KeysThatNoPhaseUses) {
+  const auto errors = [](const std::string& order) {
+    return errors_of(kGood +
+                     "[model]\nfamily = resnet\n"
+                     "[sync]\nscheme = sync_switch\n"
+                     "[asp]\nbatchnorm = shared\n"
+                     "[sync_switch]\norder = " +
+                     order + "\n");
+  };
+  EXPECT_EQ(errors("10"), Lines{});
+  EXPECT_EQ(errors("bsp, ssp"), Lines{});
+  const Lines unused = {
+      "in.ini:10: asp.batchnorm: is used by sync.scheme = asp or ssp, not by "
+      "a phase of sync_switch.order"};
+  EXPECT_EQ(errors("1"), unused);
+  EXPECT_EQ(errors("bsp, local_sgd"), unused);
+}
+
 TEST(Errors, NoSecondLineForWhatFollowsFromTheFirst) {
   EXPECT_EQ(
       errors_of(kGood + "[schedule]\nkind = cosin\npower = 2\n"

@@ -83,6 +83,33 @@ TEST(Phases, OtherOrders) {
   EXPECT_EQ(phase_lengths(options, 4, 15), (std::vector<int64_t>{40, 10, 10}));
 }
 
+// p = 100% in spec 2.1: 8,000 steps of bsp and 8,000 in all, no asp. Neither an
+// earlier phase may be empty nor one that is rounded away.
+TEST(Phases, TheLastMayHaveNoWork) {
+  const auto options = [](const char* order, std::vector<double> fractions,
+                          std::vector<double> train_steps) {
+    SyncSwitchOptions made;
+    made.order = {order};
+    made.fractions = std::move(fractions);
+    made.train_steps = std::move(train_steps);
+    return made;
+  };
+  for (SyncSwitchOptions good :
+       {options("10", {1, 0}, {}), options("10", {}, {8000, 8000})}) {
+    EXPECT_EQ(phases_mistake(good, 8, 8000), "");
+    EXPECT_EQ(phase_lengths(good, 8, 8000), (std::vector<int64_t>{64000, 0}));
+    good.policy = "greedy";
+    EXPECT_EQ(phases_mistake(good, 8, 8000),
+              "sync_switch.policy: greedy without an asp phase after the bsp "
+              "phase, expected elastic or fixed");
+  }
+  for (const SyncSwitchOptions& bad :
+       {options("101", {0.5, 0, 0.5}, {}), options("10", {0, 1}, {}),
+        options("10", {0.99999, 0.00001}, {}), options("10", {}, {0, 64000}),
+        options("111", {}, {4000, 4000, 8000})})
+    EXPECT_NE(phases_mistake(bad, 8, 8000), "");
+}
+
 TEST(Phases, EndOnWholeSteps) {
   SyncSwitchOptions options;
   options.order = {"101"};
@@ -144,8 +171,8 @@ TEST(Phases, MistakesSayWhatWouldFit) {
   EXPECT_EQ(steps_mistake({400}),
             "sync_switch.train_steps: 1 of them, expected 2, one a phase of "
             "sync_switch.order");
-  EXPECT_EQ(steps_mistake({400, 400}),
-            "sync_switch.train_steps: 400 after 400, expected whole numbers "
+  EXPECT_EQ(steps_mistake({400, 300}),
+            "sync_switch.train_steps: 300 after 400, expected whole numbers "
             "that increase");
   EXPECT_EQ(steps_mistake({0.5, 400}),
             "sync_switch.train_steps: 0.5 after 0, expected whole numbers "

@@ -11,10 +11,13 @@ namespace {
 using namespace switch_toy;
 
 TEST(SyncSwitch, OnePhaseIsItsScheme) {
-  for (const auto& [order, scheme] :
-       {std::pair{"1", "bsp"}, {"0", "asp"}, {"esync", "esync"}}) {
+  for (const std::string order : {"1", "0", "esync", "10"}) {
+    const std::string scheme = order == "0"       ? "asp"
+                               : order == "esync" ? "esync"
+                                                  : "bsp";
     for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
       ToyRun run = switching({order}, {});
+      if (order == "10") run.sync.sync_switch.fractions = {1, 0};
       run.optimizer.momentum = 0.9;
       run.optimizer.lr = 0.02;
       run.boundary_every = 4;
