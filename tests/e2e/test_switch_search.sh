@@ -99,6 +99,42 @@ expect_code 66 timing replay none.csv
 expect_code 64 "$source_dir/jobs/sync_switch_search.sh"
 expect_code 66 "$source_dir/jobs/sync_switch_search.sh" none.ini
 
+# Our runs, whose length their inputs say in steps or in epochs, of six steps:
+# 96 mini-batches. One of four workers is three times slower, so that a step of
+# bsp takes 3 s and 3 1/3 mini-batches of asp take 1 s; half of each switches at
+# step 12 of bsp and ends at 96 - 3 * 12 = 60.
+sed -e 's/^family = .*/family = logistic/' -e '/^depth/d' -e '/^augment/d' \
+  -e '/^crop_pad/d' -e 's/^steps = 20/steps = 24/' tiny.ini >in_steps.ini
+sed 's/^steps = 24/epochs = 4/' in_steps.ini >in_epochs.ini
+for length in steps epochs; do
+  part() { # part NAME KEYS...
+    expect_code 0 "$SYNCOPATE" train in_$length.ini --run.name="$1-$length" \
+      --run.workers=4 --stragglers.factor=1,1,1,3 --run.log_every=1 \
+      --sync.scheme=sync_switch "${@:2}"
+  }
+  part bsp --sync_switch.order=1
+  part asp --sync_switch.order=0 --sync_switch.lr_rule=none
+  part ends --sync_switch.order=10 --sync_switch.train_steps=12,60
+  part half --sync_switch.order=10 --sync_switch.fractions=0.5,0.5
+  ours=(runs/{bsp,asp,ends,half}-"$length")
+  timing table "${ours[@]}" >table-$length || fail "no table of $length"
+  timing replay "${ours[@]}" --settings=1 --beta=1 >replay-$length ||
+    fail "no replay of $length"
+  expect "result of $length" \
+    "$(timing table runs/half-$length | awk '$1 == "0.5" { print $5 }')" \
+    "$(printf %.4f "$(timing result runs/half-$length)")"
+done
+expect "in epochs" "$(cat table-steps replay-steps)" \
+  "$(cat table-epochs replay-epochs)"
+expect "the last line" "use 0.5" "$(tail -n 1 replay-steps)"
+for line in '^ *1 +1 +24 +24 ' '^ *0.5 +2 +12 +60 ' '^ *0 +1 +0 +96 ' \
+  '^bsp: 0.3333 steps per second$' '^96 mini-batches, 4 workers$'; do
+  grep -qE "$line" table-steps || fail "no $line in: $(cat table-steps)"
+done
+# time s, model s: 12 * 3 + 48 / (10 / 3) = 50.4, but for the steps under way.
+awk '$1 == "0.5" { exit !($7 > 47 && $7 < 54 && $8 > 47 && $8 < 54) }' \
+  table-steps || fail "times: $(cat table-steps)"
+
 # For real: two settings, one run each, on four workers.
 search() {
   "$source_dir/jobs/sync_switch_search.sh" -r 1 -m 2 -d found tiny.ini \
