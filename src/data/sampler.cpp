@@ -4,6 +4,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "base/check.h"
 #include "base/rng.h"
 #include "base/text.h"
 
