@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "config/episodes.h"
 #include "config/value.h"
+#include "data/images/dataset.h"
 #include "data/kinds.h"
 
 namespace syncopate {

@@ -1,6 +1,7 @@
 #include "problem/image_feed.h"
 
 #include "data/images/augment.h"
+#include "data/images/loader.h"
 #include "data/images/normalization.h"
 #include "ops/augment.h"
 #include "problem/feed.h"

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "data/images/loader.h"
 #include "data/images/normalization.h"
 #include "data/images/prepared_images.h"
 #include "data/sampler.h"

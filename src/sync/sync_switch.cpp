@@ -308,7 +308,8 @@ void SyncSwitch::judge(std::span<const double> step_seconds) {
 void SyncSwitch::look_for_stragglers(std::span<const double> step_seconds) {
   if (!watches_workers() || setting_.is_episode != 0) return;
   const bool is_decided = wants_change_ != 0;
-  if (is_decided && parts_.sync.sync_switch.policy == SwitchPolicy::kGreedy) return;
+  if (is_decided && parts_.sync.sync_switch.policy == SwitchPolicy::kGreedy)
+    return;
   judge(step_seconds);
   if (!is_decided) flag_stragglers();
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "data/images/augment.h"
+#include "data/images/loader.h"
 #include "data/images/normalization.h"
 #include "data/images/prepared_images.h"
 #include "data/sampler.h"

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "data/images/augment.h"
+#include "data/images/loader.h"
 #include "data/images/normalization.h"
 #include "data/sampler.h"
 #include "data_files.h"

@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "data/images/augment.h"
+#include "data/images/loader.h"
 #include "data/images/normalization.h"
 #include "data/images/prepare_images.h"
 #include "data/images/prepared_images.h"
