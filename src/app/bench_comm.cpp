@@ -67,15 +67,14 @@ CommBench comm_bench(const CommandLine& line) {
              word);
     }
   }
-  if (const auto words = given("by"); !words.empty()) {
-    bench.collectives.clear();
-    for (const std::string& word : words) {
-      const auto named = value_named<CollectiveAlgorithm>(word);
-      if (!named)
-        fail(ExitCode::kBadInput, "no collective \"{}\"; there are: {}", word,
-             names_of(CollectiveAlgorithm{}));
-      bench.collectives.push_back(*named);
-    }
+  const auto by = given("by");
+  for (const std::string& word :
+       by.empty() ? all_names<CollectiveAlgorithm>() : by) {
+    const auto named = value_named<CollectiveAlgorithm>(word);
+    if (!named)
+      fail(ExitCode::kBadInput, "no collective \"{}\"; there are: {}", word,
+           names_of(CollectiveAlgorithm{}));
+    bench.collectives.push_back(*named);
   }
   if (const auto words = given("repeats"); !words.empty())
     bench.repeats = whole_number("repeats", line.options.at("repeats"));

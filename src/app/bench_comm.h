@@ -14,8 +14,7 @@ namespace syncopate {
 
 struct CommBench {
   std::vector<int64_t> bytes = {8, 4 << 10, 256 << 10, 4 << 20, 64 << 20};
-  std::vector<CollectiveAlgorithm> collectives =
-      all_values<CollectiveAlgorithm>();
+  std::vector<CollectiveAlgorithm> collectives;
   std::optional<int64_t> repeats;  // absent: 51, above 1 MiB 7
 };
 

@@ -47,7 +47,7 @@ template <typename Table>
 std::string text_of(const Table& rows) {
   std::string text;
   for (const auto& [name, description] : rows)
-    text += fmt::format("{:<18} {}\n", name, description);
+    text += fmt::format("{:<18} {}\n", fmt::format("{}", name), description);
   return text;
 }
 

@@ -1,7 +1,7 @@
 // A closed choice: an enum, and the names of its values in the same order.
-//   CHOICE(Query, "blocking non_blocking", kBlocking, kNonBlocking);
+//   CHOICE(Query, "blocking non_blocking", {kBlocking, kNonBlocking});
 // An enum that documents each value is written out, with names_of beside it.
-// fmt prints the name.
+// fmt prints the name, without a width.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +17,7 @@
 #include "base/text.h"
 
 #define CHOICE(E, names, ...)                                       \
-  enum class E : uint8_t { __VA_ARGS__ };                           \
+  enum class E : uint8_t __VA_ARGS__;                               \
   constexpr const char* names_of(E) {                               \
     return names;                                                   \
   }                                                                 \
@@ -41,27 +41,21 @@ std::string name_of(E value) {
   return all_names<E>().at(static_cast<size_t>(value));
 }
 
-template <Choice E>
-std::vector<E> all_values() {
-  std::vector<E> values;
-  for (size_t i = 0; i < all_names<E>().size(); ++i)
-    values.push_back(static_cast<E>(i));
-  return values;
-}
-
+// Returns nullopt if no value has that name.
 template <Choice E>
 std::optional<E> value_named(std::string_view name) {
-  for (const E value : all_values<E>())
-    if (name_of(value) == name) return value;
-  return std::nullopt;
+  const std::vector<std::string> names = all_names<E>();
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<E>(found - names.begin());
 }
 
 }  // namespace syncopate
 
 template <syncopate::Choice E>
-struct fmt::formatter<E> : fmt::formatter<std::string> {
+struct fmt::formatter<E> {
+  constexpr auto parse(auto& context) { return context.begin(); }
   auto format(E value, auto& context) const {
-    return fmt::formatter<std::string>::format(syncopate::name_of(value),
-                                               context);
+    return std::ranges::copy(name_of(value), context.out()).out;
   }
 };

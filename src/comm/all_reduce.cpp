@@ -13,17 +13,17 @@ namespace syncopate {
 
 const std::vector<std::pair<CollectiveAlgorithm, std::string>>&
 collective_table() {
+  using enum CollectiveAlgorithm;
   static const std::vector<std::pair<CollectiveAlgorithm, std::string>> table =
       {
-          {CollectiveAlgorithm::kRing,
-           "reduce-scatter and all-gather around a ring: least bytes"},
-          {CollectiveAlgorithm::kButterfly,
+          {kRing, "reduce-scatter and all-gather around a ring: least bytes"},
+          {kButterfly,
            "recursive halving and doubling: few messages; powers of two"},
-          {CollectiveAlgorithm::kBinaryBlocks,
+          {kBinaryBlocks,
            "recursive halving in blocks of powers of two: any number"},
-          {CollectiveAlgorithm::kParameterServer,
+          {kParameterServer,
            "everyone to the first worker and back: its link carries all"},
-          {CollectiveAlgorithm::kNative,
+          {kNative,
            "the MPI library's own; a sum in rank order in one process"},
       };
   return table;

@@ -8,7 +8,7 @@
 
 namespace syncopate {
 
-CHOICE(Wire, "fp32 bf16", kF32, kBf16);
+CHOICE(Wire, "fp32 bf16", {kF32, kBf16});
 
 constexpr int64_t wire_bytes(Wire wire, int64_t elems) {
   return elems * (wire == Wire::kBf16 ? 2 : 4);

@@ -37,10 +37,9 @@ bool parse_one(const Key& key, std::string_view text, std::string& out) {
 
 // The number of a closed choice.
 bool parse_one(const Key& key, std::string_view text, uint8_t& out) {
+  if (!is_choice(key, std::string(text))) return false;
   const std::vector<std::string>& words = key.place.words();
-  const auto word = std::find(words.begin(), words.end(), text);
-  if (word == words.end() || !is_choice(key, *word)) return false;
-  out = static_cast<uint8_t>(word - words.begin());
+  out = static_cast<uint8_t>(std::ranges::find(words, text) - words.begin());
   return true;
 }
 
@@ -170,9 +169,7 @@ template <typename T>
 std::string accepted_by_type(const Key& key) {
   if constexpr (std::is_same_v<T, bool>)
     return "yes or no";
-  else if constexpr (std::is_same_v<T, uint8_t>)
-    return in_words(key.choices);
-  else if constexpr (std::is_integral_v<T>)
+  else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, uint8_t>)
     return bounded(key, "a whole number");
   else if constexpr (std::is_floating_point_v<T>)
     return bounded(key, "a number");

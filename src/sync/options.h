@@ -16,18 +16,20 @@
 namespace syncopate {
 
 // Running statistics of BatchNorm.
-CHOICE(Statistics, "averaged local", kAveraged, kLocal);
-CHOICE(ServerStatistics, "local shared", kLocal, kShared);
+CHOICE(Statistics, "averaged local", {kAveraged, kLocal});
+CHOICE(ServerStatistics, "local shared", {kLocal, kShared});
 
-CHOICE(ClipPlace, "reduced local", kReduced, kLocal);
+CHOICE(ClipPlace, "reduced local", {kReduced, kLocal});
 
 struct BspOptions {
   Statistics batchnorm = Statistics::kLocal;
   ClipPlace clip = ClipPlace::kReduced;  // what optimizer.clip_norm bounds
 };
 
-CHOICE(Averaging, "before_forward after_update", kBeforeForward, kAfterUpdate);
-CHOICE(PhaseRestart, "epoch never", kEpoch, kNever);
+CHOICE(Averaging,
+       "before_forward after_update",
+       {kBeforeForward, kAfterUpdate});
+CHOICE(PhaseRestart, "epoch never", {kEpoch, kNever});
 
 struct DsSyncOptions {
   std::vector<double> radices;  // digits of a rank with product N; empty: auto
@@ -39,7 +41,7 @@ struct DsSyncOptions {
 };
 
 // Delay compensation (DC-ASGD).
-CHOICE(Compensation, "none per_worker per_key", kNone, kPerWorker, kPerKey);
+CHOICE(Compensation, "none per_worker per_key", {kNone, kPerWorker, kPerKey});
 
 // Shared by asp and ssp.
 struct AspOptions {
@@ -54,7 +56,7 @@ struct SspOptions {
   int64_t bound = 3;  // clocks a worker may be ahead of the slowest
 };
 
-CHOICE(OuterStep, "average momentum", kAverage, kMomentum);
+CHOICE(OuterStep, "average momentum", {kAverage, kMomentum});
 
 struct LocalSgdOptions {
   int64_t steps = 8;  // H: local steps between averages
@@ -70,16 +72,12 @@ struct EasgdOptions {
   double beta = 0.9;  // rate of the centre; workers move by beta / N
 };
 
-CHOICE(LrRule, "linear none", kLinear, kNone);
+CHOICE(LrRule, "linear none", {kLinear, kNone});
 CHOICE(MomentumRule,
        "keep zero scaled ramp_linear ramp_doubling",
-       kKeep,
-       kZero,
-       kScaled,
-       kRampLinear,
-       kRampDoubling);
-CHOICE(SwitchPolicy, "fixed greedy elastic", kFixed, kGreedy, kElastic);
-CHOICE(Plateau, "none eval_loss eval_metric", kNone, kEvalLoss, kEvalMetric);
+       {kKeep, kZero, kScaled, kRampLinear, kRampDoubling});
+CHOICE(SwitchPolicy, "fixed greedy elastic", {kFixed, kGreedy, kElastic});
+CHOICE(Plateau, "none eval_loss eval_metric", {kNone, kEvalLoss, kEvalMetric});
 
 struct SyncSwitchOptions {
   std::vector<std::string> order;   // schemes by phase; "1" bsp, "0" asp
@@ -115,7 +113,7 @@ struct PowerSgdOptions {
   bool warm_start = true;
 };
 
-CHOICE(Query, "blocking non_blocking", kBlocking, kNonBlocking);
+CHOICE(Query, "blocking non_blocking", {kBlocking, kNonBlocking});
 
 struct EsyncOptions {
   double global_lr = 1;
@@ -126,8 +124,8 @@ struct EsyncOptions {
   Statistics batchnorm = Statistics::kAveraged;
 };
 
-CHOICE(Transport, "auto mpi nccl", kAuto, kMpi, kNccl);  // between GPUs
-CHOICE(TableTraffic, "rows dense", kRows, kDense);       // under bsp
+CHOICE(Transport, "auto mpi nccl", {kAuto, kMpi, kNccl});  // between GPUs
+CHOICE(TableTraffic, "rows dense", {kRows, kDense});       // under bsp
 
 struct SyncOptions {
   std::string scheme = "bsp";

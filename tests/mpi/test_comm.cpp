@@ -116,7 +116,7 @@ enum class Native : uint8_t { kWith, kWithout };
 
 std::vector<CollectiveAlgorithm> algorithms(Native native) {
   std::vector<CollectiveAlgorithm> all;
-  for (const auto algorithm : all_values<CollectiveAlgorithm>()) {
+  for (const auto& [algorithm, text] : collective_table()) {
     if (native == Native::kWith || algorithm != CollectiveAlgorithm::kNative) {
       all.push_back(algorithm);
     }

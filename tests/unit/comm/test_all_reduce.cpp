@@ -82,7 +82,7 @@ TEST(AllReduce, StepsFitTogetherForAnyGroup) {
 // Of each element N - 1 values travel to be summed and N - 1 sums to be known,
 // whoever sends them: 2 (N-1) M.
 TEST(AllReduce, TogetherAllSendTheSame) {
-  for (const auto algorithm : all_values<CollectiveAlgorithm>()) {
+  for (const auto& [algorithm, text] : collective_table()) {
     for (const int n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 100}) {
       for (const int64_t elems : {0, 1, 2, 6, 1000003}) {
         int64_t total = 0;
