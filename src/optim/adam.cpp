@@ -14,7 +14,7 @@ Adam::Adam(Context& context,
     : options_(options),
       table_(table),
       begin_(begin),
-      runs_(decay_runs(options, table, options.embedding == "lazy")),
+      runs_(decay_runs(options, table, options.embedding == RowUpdates::kLazy)),
       m_(context.device(), context.stream(), elems),
       v_(context.device(), context.stream(), elems) {}
 

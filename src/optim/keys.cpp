@@ -51,7 +51,6 @@ Keys adam_keys() {
               "decay acts; lazy: left as they are, which takes time by rows "
               "touched, is another optimizer, and counts all steps in the bias "
               "correction.",
-       .choices = {"dense", "lazy"},
        .used_when = {of_adam[0], {"model.family", {}, "tables"}}},
   };
 }
@@ -82,7 +81,7 @@ Keys optimizer_keys() {
   // one_cycle and fields name their rates themselves.
   const std::vector<UsedWhen> with_lr = {
       {"schedule.kind",
-       without(without(keywords(schedule_table()), "one_cycle"), "fields")}};
+       without(without(all_names<ScheduleKind>(), "one_cycle"), "fields")}};
   const std::vector<UsedWhen> with_scale = {
       {"optimizer.lr_scale", {"linear", "sqrt"}}};
   const std::vector<UsedWhen> of_sgd = {{"optimizer.kind", {"sgd"}}};
@@ -127,7 +126,6 @@ Keys optimizer_keys() {
        .place = &OptimizerOptions::lr_scale,
        .doc = "linear: lr * factor * batch / base_batch; sqrt: lr * "
               "sqrt(factor * batch / base_batch); none: lr.",
-       .choices = {"none", "linear", "sqrt"},
        .used_when = with_lr},
       {.name = "optimizer.lr_factor",
        .place = &OptimizerOptions::lr_factor,
@@ -156,8 +154,7 @@ Keys schedule_keys() {
   Keys keys = {
       {.name = "schedule.kind",
        .place = &ScheduleOptions::kind,
-       .doc = "How the learning rate changes.",
-       .choices = keywords(schedule_table())},
+       .doc = "How the learning rate changes."},
       {.name = "schedule.horizon",
        .place = &ScheduleOptions::horizon,
        .doc = "Length that the schedule is laid out for; 0: that of the run.",
@@ -168,7 +165,7 @@ Keys schedule_keys() {
        .doc = "Linear rise from warmup_from in front of the schedule; 0: "
               "none.",
        .low = 0,
-       .used_when = used_by(without(keywords(schedule_table()), "fields"))},
+       .used_when = used_by(without(all_names<ScheduleKind>(), "fields"))},
       {.name = "schedule.warmup_from",
        .place = &ScheduleOptions::warmup_from,
        .doc = "Rate at the start of the warm-up.",

@@ -8,12 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "base/choice.h"
 #include "ops/context.h"
 #include "tensor/state_visitor.h"
 
 namespace syncopate {
 
 struct Key;
+
+CHOICE(RowUpdates, "dense lazy", {kDense, kLazy});
+CHOICE(LrScale, "none linear sqrt", {kNone, kLinear, kSqrt});
 
 struct OptimizerOptions {
   std::string kind = "sgd";
@@ -26,7 +30,7 @@ struct OptimizerOptions {
   // decay acts. lazy: not at all (bias correction still counts all steps),
   // which makes the cost proportional to the rows touched, but is a different
   // optimizer.
-  std::string embedding = "dense";
+  RowUpdates embedding = RowUpdates::kDense;
   double weight_decay = 1e-4;
   bool decay_batchnorm = true;  // false: gamma and beta of norms are exempt
   bool decay_bias = true;       // false: biases are exempt
@@ -34,7 +38,7 @@ struct OptimizerOptions {
   // The rate and its scaling with batch and workers (spec 3.4): lr_eff = lr /
   // base_batch * batch * factor, or lr * sqrt(factor * batch / base_batch).
   // With scale none, lr is used unchanged.
-  std::string lr_scale = "none";    // none linear sqrt
+  LrScale lr_scale = LrScale::kNone;
   std::string lr_factor = "world";  // world (workers), graph, or a number
   int64_t base_batch = 0;           // 0: the per-worker batch
 };

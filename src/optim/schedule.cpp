@@ -17,16 +17,17 @@ Schedule::Schedule(const ScheduleOptions& options,
       horizon_(horizon_steps),
       steps_per_epoch_(steps_per_epoch) {}
 
-const std::vector<std::pair<std::string, std::string>>& schedule_table() {
-  static const std::vector<std::pair<std::string, std::string>> table = {
-      {"constant", "lr throughout"},
-      {"multistep", "lr gamma^k after the k-th milestone"},
-      {"cosine", "half a cosine from lr to final_lr at the horizon"},
-      {"polynomial", "final_lr + (lr - final_lr) (1 - t/T)^power"},
-      {"one_cycle",
+const std::vector<std::pair<ScheduleKind, std::string>>& schedule_table() {
+  using enum ScheduleKind;
+  static const std::vector<std::pair<ScheduleKind, std::string>> table = {
+      {kConstant, "lr throughout"},
+      {kMultistep, "lr gamma^k after the k-th milestone"},
+      {kCosine, "half a cosine from lr to final_lr at the horizon"},
+      {kPolynomial, "final_lr + (lr - final_lr) (1 - t/T)^power"},
+      {kOneCycle,
        "low_lr to high_lr and back over the cycle, then to final_lr"},
-      {"inverse_time", "lr / (1 + decay_rate * epochs)"},
-      {"fields", "from rate to rate between milestones, each in its shape"},
+      {kInverseTime, "lr / (1 + decay_rate * epochs)"},
+      {kFields, "from rate to rate between milestones, each in its shape"},
   };
   return table;
 }
@@ -36,9 +37,9 @@ const std::vector<std::pair<std::string, std::string>>& schedule_table() {
 // horizon; milestones and epochs count from the start of training.
 double Schedule::rate(double step) const {
   const double warmup = options_.warmup.steps(steps_per_epoch_);
-  const std::string& kind = options_.kind;
+  using enum ScheduleKind;
   if (step < warmup) {
-    const double target = kind == "one_cycle" ? options_.low_lr : lr_;
+    const double target = options_.kind == kOneCycle ? options_.low_lr : lr_;
     return options_.warmup_from +
            (target - options_.warmup_from) * step / warmup;
   }
@@ -46,32 +47,38 @@ double Schedule::rate(double step) const {
   const double progress = std::min(1.0, (step - warmup) / length);
   const double final_lr = options_.final_lr;
 
-  if (kind == "constant") return lr_;
-  if (kind == "multistep") {
-    const auto passed = std::count_if(
-        options_.milestones.begin(), options_.milestones.end(),
-        [&](const Length& m) { return step >= m.steps(steps_per_epoch_); });
-    return lr_ * std::pow(options_.gamma, static_cast<double>(passed));
+  switch (options_.kind) {
+    case kConstant:
+      return lr_;
+    case kMultistep: {
+      const auto passed = std::count_if(
+          options_.milestones.begin(), options_.milestones.end(),
+          [&](const Length& m) { return step >= m.steps(steps_per_epoch_); });
+      return lr_ * std::pow(options_.gamma, static_cast<double>(passed));
+    }
+    case kCosine:
+      return final_lr +
+             (lr_ - final_lr) * (1 + std::cos(std::numbers::pi * progress)) / 2;
+    case kPolynomial:
+      return final_lr +
+             (lr_ - final_lr) * std::pow(1 - progress, options_.power);
+    case kOneCycle: {
+      const double low = options_.low_lr, high = options_.high_lr;
+      const double at = step - warmup;
+      double cycle = options_.cycle.steps(steps_per_epoch_);
+      if (cycle <= 0) cycle = length;
+      if (at < cycle / 2) return low + (high - low) * at / (cycle / 2);
+      if (at < cycle) return high + (low - high) * (at / (cycle / 2) - 1);
+      if (cycle >= length) return final_lr;
+      return low +
+             (final_lr - low) * std::min(1.0, (at - cycle) / (length - cycle));
+    }
+    case kInverseTime:
+      return lr_ / (1 + options_.decay_rate * step / steps_per_epoch_);
+    case kFields:
+      return rate_in_fields(step);
   }
-  if (kind == "cosine")
-    return final_lr +
-           (lr_ - final_lr) * (1 + std::cos(std::numbers::pi * progress)) / 2;
-  if (kind == "polynomial")
-    return final_lr + (lr_ - final_lr) * std::pow(1 - progress, options_.power);
-  if (kind == "one_cycle") {
-    const double low = options_.low_lr, high = options_.high_lr;
-    const double at = step - warmup;
-    double cycle = options_.cycle.steps(steps_per_epoch_);
-    if (cycle <= 0) cycle = length;
-    if (at < cycle / 2) return low + (high - low) * at / (cycle / 2);
-    if (at < cycle) return high + (low - high) * (at / (cycle / 2) - 1);
-    if (cycle >= length) return final_lr;
-    return low +
-           (final_lr - low) * std::min(1.0, (at - cycle) / (length - cycle));
-  }
-  if (kind == "fields") return rate_in_fields(step);
-  CHECK_MSG(kind == "inverse_time", "schedule.kind = {}", kind);
-  return lr_ / (1 + options_.decay_rate * step / steps_per_epoch_);
+  CHECK(false);
 }
 
 // Within the stretch from begin to end with rates (left, right), where u is the
@@ -89,9 +96,11 @@ double Schedule::rate_in_fields(double step) const {
             milestones.size());
   const double left = options_.fields[2 * field];
   const double right = options_.fields[2 * field + 1];
-  const std::string shape =
-      options_.shapes.empty() ? "linear" : options_.shapes[field];
-  if (shape == "inverse_time")
+  const FieldShape shape =
+      options_.shapes.empty()
+          ? FieldShape::kLinear
+          : value_named<FieldShape>(options_.shapes[field]).value();
+  if (shape == FieldShape::kInverseTime)
     return left / (1 + options_.decay_rate * step / steps_per_epoch_);
   const double begin =
       field == 0 ? 0 : milestones[field - 1].steps(steps_per_epoch_);
@@ -100,8 +109,7 @@ double Schedule::rate_in_fields(double step) const {
                          : horizon_;
   const double share =
       end > begin ? std::min(1.0, (step - begin) / (end - begin)) : 1;
-  if (shape == "linear") return left + (right - left) * share;
-  CHECK_MSG(shape == "polynomial", "schedule.shapes: {}", shape);
+  if (shape == FieldShape::kLinear) return left + (right - left) * share;
   return left * std::pow(1 - share, options_.power);
 }
 

@@ -4,16 +4,26 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/choice.h"
 #include "keys/length.h"
 
 namespace syncopate {
 
 struct Key;
 
+CHOICE(ScheduleKind,
+       "constant multistep cosine polynomial one_cycle inverse_time fields",
+       {kConstant, kMultistep, kCosine, kPolynomial, kOneCycle, kInverseTime,
+        kFields});
+CHOICE(FieldShape,
+       "linear polynomial inverse_time",
+       {kLinear, kPolynomial, kInverseTime});
+
 struct ScheduleOptions {
-  std::string kind = "constant";
+  ScheduleKind kind = ScheduleKind::kConstant;
   Length horizon{};                  // 0: the length of the run
   Length warmup{};                   // linear from warmup_from to lr; 0: none
   double warmup_from = 0;            // rate at the start of the warm-up
@@ -28,7 +38,7 @@ struct ScheduleOptions {
   // fields: rates at both ends of each stretch between milestones, and the
   // shape of the curve between them (empty: linear everywhere).
   std::vector<double> fields{};
-  std::vector<std::string> shapes{};  // linear polynomial inverse_time
+  std::vector<std::string> shapes{};  // names of FieldShape
 };
 
 class Schedule {
@@ -48,8 +58,8 @@ class Schedule {
   double lr_, horizon_, steps_per_epoch_;
 };
 
-// Keyword and one-line description, for `list` and the documentation.
-const std::vector<std::pair<std::string, std::string>>& schedule_table();
+// One-line descriptions, for `list schedules`.
+const std::vector<std::pair<ScheduleKind, std::string>>& schedule_table();
 std::vector<Key> schedule_keys();  // of [schedule]
 
 }  // namespace syncopate

@@ -142,7 +142,7 @@ std::string dgc_obstacle(const SchemeRequest& request) {
   if (dgc.clip > 0 && request.optimizer.clip_norm > 0)
     return "dgc.clip: beside optimizer.clip_norm, expected one of them";
   if (dgc.clip > 0 && request.optimizer.kind == "adam" &&
-      request.optimizer.embedding == "lazy")
+      request.optimizer.embedding == RowUpdates::kLazy)
     return "dgc.clip: adds weight decay to rows that no sample touched, "
            "expected 0 or optimizer.embedding = dense";
   if (is_sparse(compress) && dgc.mask_momentum &&

@@ -481,7 +481,7 @@ std::string sync_switch_obstacle(const SchemeRequest& request) {
       phases_mistake(sync.sync_switch, request.workers, request.total_steps);
   if (!mistake.empty()) return mistake;
   if (sync.sync_switch.lr_rule == LrRule::kLinear &&
-      request.optimizer.lr_scale != "none")
+      request.optimizer.lr_scale != LrScale::kNone)
     return fmt::format(
         "optimizer.lr_scale: {} where sync_switch.lr_rule = linear scales the "
         "rate, expected none",

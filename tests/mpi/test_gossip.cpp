@@ -29,7 +29,7 @@ ToyRun run_of(const std::string& scheme) {
 TEST(MpiGossip, Uncompressed) {
   for (const char* scheme : {"d_psgd", "sgp"}) {
     for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
-      SCOPED_TRACE(std::string(scheme) + " " + wire);
+      SCOPED_TRACE(std::string(scheme) + " " + name_of(wire));
       ToyRun run = run_of(scheme);
       run.sync.wire = wire;
       run.start = test::unlike_start;

@@ -62,8 +62,8 @@ TEST_F(Server, LosesNothing) {
 
 TEST_F(Server, SendsWhatTheFormulaSays) {
   for (const Wire wire : {Wire::kF32, Wire::kBf16})
-    for (const Statistics batchnorm :
-         {Statistics::kLocal, ServerStatistics::kShared}) {
+    for (const ServerStatistics batchnorm :
+         {ServerStatistics::kLocal, ServerStatistics::kShared}) {
       ToyRun run;
       run.sync.scheme = "asp";
       run.sync.wire = wire;

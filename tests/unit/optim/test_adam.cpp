@@ -118,7 +118,7 @@ TEST_F(AdamOptimizer, IsPyTorchsAdamWWithExemptions) {
 TEST_F(AdamOptimizer, LazyIsPyTorchsSparseAdam) {
   OptimizerOptions lazy = options("adam");
   lazy.weight_decay = 0;
-  lazy.embedding = "lazy";
+  lazy.embedding = RowUpdates::kLazy;
   expect_recorded("sparse", lazy);
 }
 
@@ -128,7 +128,7 @@ TEST_F(AdamOptimizer, DenseMovesRowsThatLazyLeaves) {
   OptimizerOptions as = options("adam");
   as.weight_decay = 0;
   train(*make(as), dense, 0, 2);
-  as.embedding = "lazy";
+  as.embedding = RowUpdates::kLazy;
   train(*make(as), lazy, 0, 2);
   for (int64_t i = 0; i < elems(); ++i) {
     const int64_t row = (i - tables_begin()) / kRow;
@@ -143,7 +143,7 @@ TEST_F(AdamOptimizer, DenseMovesRowsThatLazyLeaves) {
 
 // A server's shard, which may begin within a row.
 TEST_F(AdamOptimizer, SlicesEqualTheWhole) {
-  for (const char* embedding : {"dense", "lazy"})
+  for (const RowUpdates embedding : {RowUpdates::kDense, RowUpdates::kLazy})
     for (const int64_t cut :
          {int64_t{1}, tables_begin(), tables_begin() + 1, elems() - 1}) {
       OptimizerOptions as = options("adamw");
@@ -163,7 +163,7 @@ TEST_F(AdamOptimizer, SlicesEqualTheWhole) {
         right->apply(context_, cut, std::span(y).subspan(cut),
                      std::span(g).subspan(cut), params);
       }
-      EXPECT_EQ(x, y) << embedding << " " << cut;
+      EXPECT_EQ(x, y) << name_of(embedding) << " " << cut;
       EXPECT_EQ(left->state_elems() + right->state_elems(), 2 * elems());
     }
 }

@@ -97,16 +97,16 @@ TEST(ScaledRate, FollowsThePublishedExamples) {
   OptimizerOptions options{.lr = 0.1};
   EXPECT_EQ(scaled_rate(options, 128, 8, 3), 0.1);
   // CHOCO's README: lr .1, base 64, batch 128, ring: .1 / 64 * 128 * 3 = 0.6.
-  options.lr_scale = "linear";
+  options.lr_scale = LrScale::kLinear;
   options.lr_factor = "graph";
   options.base_batch = 64;
   EXPECT_NEAR(scaled_rate(options, 128, 8, 3), 0.6, 1e-12);
   // Sync-Switch: BSP with n workers has n times the rate.
-  options = {.lr = 0.1, .lr_scale = "linear"};
+  options = {.lr = 0.1, .lr_scale = LrScale::kLinear};
   EXPECT_NEAR(scaled_rate(options, 128, 8, 3), 0.8, 1e-12);
   options.lr_factor = "2.5";
   EXPECT_NEAR(scaled_rate(options, 128, 8, 3), 0.25, 1e-12);
-  options = {.lr = 0.1, .lr_scale = "sqrt", .base_batch = 32};
+  options = {.lr = 0.1, .lr_scale = LrScale::kSqrt, .base_batch = 32};
   EXPECT_NEAR(scaled_rate(options, 128, 4, 3), 0.4, 1e-12);
 }
 
@@ -121,7 +121,7 @@ TEST(Schedule, Constant) {
 }
 
 TEST(Schedule, MultistepDropsAtHalfOpenIntervals) {
-  const Schedule s = make({.kind = "multistep",
+  const Schedule s = make({.kind = ScheduleKind::kMultistep,
                            .milestones = {{3, true}, {600, false}},
                            .gamma = 0.2});
   EXPECT_DOUBLE_EQ(s.rate(299), 0.8);
@@ -131,7 +131,7 @@ TEST(Schedule, MultistepDropsAtHalfOpenIntervals) {
 }
 
 TEST(Schedule, CosineEndsAtItsFinalRate) {
-  const Schedule s = make({.kind = "cosine", .final_lr = 0.1});
+  const Schedule s = make({.kind = ScheduleKind::kCosine, .final_lr = 0.1});
   EXPECT_DOUBLE_EQ(s.rate(0), 0.8);
   EXPECT_NEAR(s.rate(500), 0.45, 1e-12);
   EXPECT_NEAR(s.rate(250), 0.1 + 0.7 * (1 + std::cos(std::numbers::pi / 4)) / 2,
@@ -141,13 +141,13 @@ TEST(Schedule, CosineEndsAtItsFinalRate) {
 }
 
 TEST(Schedule, Polynomial) {
-  const Schedule s = make({.kind = "polynomial", .power = 2});
+  const Schedule s = make({.kind = ScheduleKind::kPolynomial, .power = 2});
   EXPECT_NEAR(s.rate(500), 0.8 * 0.25, 1e-12);
   EXPECT_EQ(s.rate(1000), 0);
 }
 
 TEST(Schedule, OneCycleClimbsAndFalls) {
-  const Schedule s = make({.kind = "one_cycle",
+  const Schedule s = make({.kind = ScheduleKind::kOneCycle,
                            .final_lr = 0.001,
                            .low_lr = 0.15,
                            .high_lr = 3,
@@ -161,14 +161,15 @@ TEST(Schedule, OneCycleClimbsAndFalls) {
 
 TEST(Schedule, InverseTimeCountsEpochs) {
   // CHOCO's convex decay gamma / (mu (alpha + epoch)) with alpha = 4.
-  const Schedule s = make({.kind = "inverse_time", .decay_rate = 0.25});
+  const Schedule s =
+      make({.kind = ScheduleKind::kInverseTime, .decay_rate = 0.25});
   EXPECT_DOUBLE_EQ(s.rate(0), 0.8);
   EXPECT_DOUBLE_EQ(s.rate(400), 0.4);
 }
 
 // CHOCO-SGD's "strict": an epoch has 100 steps, training ends at 1000.
 TEST(Schedule, FieldsGoFromRateToRate) {
-  ScheduleOptions options{.kind = "fields",
+  ScheduleOptions options{.kind = ScheduleKind::kFields,
                           .milestones = {{2, true}, {600, false}},
                           .power = 2,
                           .decay_rate = 0.5,
@@ -193,18 +194,20 @@ TEST(Schedule, FieldsGoFromRateToRate) {
 }
 
 TEST(Schedule, WarmupStandsInFrontOfAny) {
-  for (const char* kind :
-       {"constant", "multistep", "cosine", "polynomial", "inverse_time"}) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::kConstant, ScheduleKind::kMultistep,
+        ScheduleKind::kCosine, ScheduleKind::kPolynomial,
+        ScheduleKind::kInverseTime}) {
     const Schedule s = make({.kind = kind,
                              .warmup = {1, true},
                              .warmup_from = 0.1,
                              .milestones = {{5, true}}});
-    EXPECT_DOUBLE_EQ(s.rate(0), 0.1) << kind;
-    EXPECT_NEAR(s.rate(50), 0.45, 1e-12) << kind;
+    EXPECT_DOUBLE_EQ(s.rate(0), 0.1) << name_of(kind);
+    EXPECT_NEAR(s.rate(50), 0.45, 1e-12) << name_of(kind);
     // Continuous where it ends, but for inverse_time, whose epochs count from
     // the start of training.
-    if (std::string(kind) != "inverse_time") {
-      EXPECT_NEAR(s.rate(100), 0.8, 1e-12) << kind;
+    if (kind != ScheduleKind::kInverseTime) {
+      EXPECT_NEAR(s.rate(100), 0.8, 1e-12) << name_of(kind);
     }
   }
 }

@@ -150,8 +150,9 @@ inline double mean_drift(ToyRun run, int workers, int64_t steps) {
   run.steps = steps;
   run.boundary_every = kStill;
   run.optimizer.lr = 0.1;
-  run.schedule = {
-      .kind = "multistep", .milestones = {{.value = moving}}, .gamma = 0};
+  run.schedule = {.kind = ScheduleKind::kMultistep,
+                  .milestones = {{.value = moving}},
+                  .gamma = 0};
   Matrix before(workers), after(workers);
   run.at_boundary = [&](int rank, int64_t worker_steps, Scheme&,
                         Replica& replica) {

@@ -127,7 +127,7 @@ TEST(Asp, FollowsTheFormula) {
         run.sync.asp.lambda = 3;
         run.optimizer.momentum = momentum;
         run.optimizer.weight_decay = 0.02;
-        run.schedule.kind = "multistep";
+        run.schedule.kind = ScheduleKind::kMultistep;
         run.schedule.milestones = {{.value = 6}};
         run.schedule.gamma = 0.5;
         const std::vector<double> expected = trained_by_formula(run, 4).x;

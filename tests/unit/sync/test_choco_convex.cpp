@@ -125,7 +125,7 @@ ToyRun convex_run(const Logistic& problem, const Case& which) {
   run.steps = kSteps;
   run.bucket_elems = kDims;
   run.optimizer.lr = 0.1 / (kLambda * kDelay);
-  run.schedule = {.kind = "inverse_time", .decay_rate = 1 / kDelay};
+  run.schedule = {.kind = ScheduleKind::kInverseTime, .decay_rate = 1 / kDelay};
   run.steps_per_epoch = 1;
   run.start = [](int, int64_t) { return 0.0f; };
   run.gradient = [&](int rank, int64_t step, std::span<const float> x,

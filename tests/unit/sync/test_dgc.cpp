@@ -257,7 +257,7 @@ TEST(Dgc, RefusesWhatDoesNotFit) {
   run.sync.dgc.mask_momentum = false;
   run.optimizer.kind = "adam";
   EXPECT_EQ(obstacle(), "");
-  run.optimizer.embedding = "lazy";
+  run.optimizer.embedding = RowUpdates::kLazy;
   EXPECT_TRUE(obstacle().starts_with("dgc.clip: "));
   run.sync.dgc.clip = 0;
   run.sync.compress = {.kind = "qsgd"};

@@ -145,7 +145,7 @@ TEST(DsSync, FollowsItsRecursion) {
         for (int rank = 0; rank < N; ++rank)
           for (int i = 0; i < 48; ++i)
             ASSERT_NEAR(result.parameters[rank][i], expected[rank][i], 2e-5)
-                << N << place << restart;
+                << N << name_of(place) << name_of(restart);
       }
 }
 

@@ -169,7 +169,8 @@ TEST(LocalSgd, GoesOnToTheBit) {
     for (const int64_t at : {0, 2, 4, 6, 8, 12}) {
       run.restart_at = at;
       const auto resumed = test::train_toy(3, run);
-      EXPECT_EQ(resumed.parameters, straight.parameters) << outer << at;
+      EXPECT_EQ(resumed.parameters, straight.parameters)
+          << name_of(outer) << at;
       EXPECT_EQ(resumed.buffers, straight.buffers);
     }
   }

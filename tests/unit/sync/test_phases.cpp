@@ -98,7 +98,7 @@ TEST(Phases, TheLastMayHaveNoWork) {
        {options("10", {1, 0}, {}), options("10", {}, {8000, 8000})}) {
     EXPECT_EQ(phases_mistake(good, 8, 8000), "");
     EXPECT_EQ(phase_lengths(good, 8, 8000), (std::vector<int64_t>{64000, 0}));
-    good.policy = "greedy";
+    good.policy = SwitchPolicy::kGreedy;
     EXPECT_EQ(phases_mistake(good, 8, 8000),
               "sync_switch.policy: greedy without an asp phase after the bsp "
               "phase, expected elastic or fixed");

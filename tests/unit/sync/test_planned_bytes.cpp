@@ -65,7 +65,7 @@ TEST(PlannedBytes, CountSharedStatistics) {
         ASSERT_TRUE(planned);
         EXPECT_DOUBLE_EQ(*planned,
                          mean_sent(test::train_toy(workers, run), run))
-            << scheme << " " << wire << ", " << workers << " workers";
+            << scheme << " " << name_of(wire) << ", " << workers << " workers";
       }
 }
 

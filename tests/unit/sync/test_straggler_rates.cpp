@@ -57,7 +57,7 @@ std::vector<int> removed_within_60_steps(ToyRun run, const NetworkCost& cost) {
 TEST(StragglerRates, ASlowWorkerIsFound) {
   int found = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    ToyRun run = noisy("elastic", 1, 0.2, seed);
+    ToyRun run = noisy(SwitchPolicy::kElastic, 1, 0.2, seed);
     const int slow = static_cast<int>(seed % kWorkers);
     run.step_time = [slow, equal = run.step_time](int rank, int64_t step) {
       return (rank == slow ? 1.5 : 1) * equal(rank, step);
@@ -77,7 +77,8 @@ TEST(StragglerRates, SlowLinksAreFound) {
   for (const Cluster& cluster : {Cluster{1 / 3.93, 0.2}, Cluster{1.24, 0.1}}) {
     int found = 0;
     for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-      const ToyRun run = noisy("elastic", cluster.step_s, cluster.noise, seed);
+      const ToyRun run =
+          noisy(SwitchPolicy::kElastic, cluster.step_s, cluster.noise, seed);
       const int first = static_cast<int>(seed % kWorkers);
       const int second = static_cast<int>((seed + 1 + seed / 8 % 7) % kWorkers);
       const std::vector<int> slow = {std::min(first, second),
@@ -94,7 +95,7 @@ TEST(StragglerRates, EqualWorkersStay) {
   for (const int workers : {4, 8, 16}) {
     for (const double noise : {0.001, 0.02, 0.05, 0.2}) {
       for (uint64_t seed = 1; seed <= kSeeds / 4; ++seed) {
-        ToyRun run = noisy("elastic", 1 / 3.93, noise, seed);
+        ToyRun run = noisy(SwitchPolicy::kElastic, 1 / 3.93, noise, seed);
         run.steps = 70;
         Seen seen;
         seen.watch(run, workers);

@@ -92,7 +92,7 @@ TEST(SyncSwitch, BoundariesHideNoStraggler) {
 // its five slow windows in a row of 4 steps, whatever happens to the other.
 TEST(SyncSwitch, ElasticFindsASecondStragglerByItsOwnWindows) {
   ToyRun run = switching({"10"}, {0.9, 0.1});
-  run.sync.sync_switch.policy = "elastic";
+  run.sync.sync_switch.policy = SwitchPolicy::kElastic;
   run.sync.sync_switch.window = 4;
   run.sync.sync_switch.consecutive = 5;
   run.steps = 80;

@@ -115,7 +115,7 @@ TEST(SyncSwitch, CarriesMomentumOfAllWorkersOver) {
 
 TEST(SyncSwitch, RateIsOfAMiniBatch) {
   ToyRun run = switching({"10"}, {0.5, 0.5});
-  run.schedule.kind = "multistep";
+  run.schedule.kind = ScheduleKind::kMultistep;
   run.schedule.milestones = {{.value = 8}};
   Seen seen;
   for (const LrRule rule : {LrRule::kLinear, LrRule::kNone}) {
@@ -398,7 +398,7 @@ TEST(SyncSwitch, SaysWhatCannotRun) {
                             .total_steps = run.steps});
   };
   EXPECT_EQ(obstacle(), "");
-  run.optimizer.lr_scale = "linear";
+  run.optimizer.lr_scale = LrScale::kLinear;
   EXPECT_EQ(obstacle(), "");
   run.sync.sync_switch.lr_rule = LrRule::kLinear;
   EXPECT_EQ(obstacle(),
