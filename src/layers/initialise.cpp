@@ -75,15 +75,6 @@ void fill_weight(std::span<float> values,
 
 }  // namespace
 
-Init init_named(const std::string& name) {
-  if (name == "he") return Init::kHe;
-  if (name == "xavier") return Init::kXavier;
-  if (name == "t2t") return Init::kT2t;
-  if (name == "gluon") return Init::kGluon;
-  fail(ExitCode::kBadInput, "model.init: {}: not one of he, xavier, t2t, gluon",
-       name);
-}
-
 void initialise_parameters(std::span<float> parameters,
                            const ParameterTable& table,
                            uint64_t seed,

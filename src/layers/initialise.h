@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/choice.h"
 #include "base/rng.h"
 #include "tensor/parameter_table.h"
 
@@ -32,8 +33,9 @@ enum class Init : uint8_t {
   // U(-0.07, 0.07), biases 0: Gluon's default initialiser.
   kGluon,
 };
-// "he", "xavier", "t2t", "gluon"; any other name is Error(kBadInput).
-Init init_named(const std::string& name);
+constexpr const char* names_of(Init) {
+  return "he xavier t2t gluon";
+}
 
 // BatchNorm and LayerNorm: gamma ("*.weight") 1, beta 0. Embedding tables: N(0,
 // 0.02). Draws depend only on the seed and the tensor's index.

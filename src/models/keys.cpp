@@ -40,7 +40,6 @@ Keys residual_keys() {
               "the bottleneck's stride in its first convolution and biases in "
               "those of 1x1, version 2 with BatchNorm of the images and in the "
               "stem.",
-       .choices = {"he", "t2t", "gluon"},
        .used_when = families_with("variant")},
       {.name = "model.stages",
        .place = &ModelOptions::stages,
@@ -73,7 +72,6 @@ Keys residual_keys() {
               "+ fan_out), and with variant t2t the last gamma of a stage of "
               "bottlenecks 0 (Sync-Switch); gluon: U(-0.07, 0.07). Biases are "
               "0 but for he's classifier.",
-       .choices = {"he", "xavier", "t2t", "gluon"},
        .used_when = families_with("init")},
   };
 }
@@ -163,7 +161,6 @@ Keys click_keys() {
        .doc = "First values of the first-order weights: xavier, as the "
               "embeddings have them, or normal, N(0, 1), as DS-Sync's program "
               "has them.",
-       .choices = {"xavier", "normal"},
        .used_when = families_with("first_order_init")},
   };
 }
@@ -203,13 +200,11 @@ Keys model_keys() {
        .place = &ModelOptions::stem,
        .doc = "First layers: cifar is a 3x3 convolution (variant t2t: 7x7), "
               "imagenet a 7x7 one of stride 2 with max-pooling.",
-       .choices = {"cifar", "imagenet"},
        .used_when = families_with("stem")},
       {.name = "model.block",
        .place = &ModelOptions::block,
        .doc = "Residual block; auto: basic below 44 layers and where stages "
               "are given, else bottleneck.",
-       .choices = {"auto", "basic", "bottleneck"},
        .used_when = families_with("block")},
       {.name = "model.version",
        .place = &ModelOptions::version,
@@ -221,7 +216,6 @@ Keys model_keys() {
        .place = &ModelOptions::form,
        .doc = "Post-activation blocks (DS-Sync) or pre-activation blocks "
               "(Zagoruyko and Komodakis).",
-       .choices = {"post", "pre"},
        .used_when = families_with("form")},
       {.name = "model.dropout",
        .place = &ModelOptions::dropout,

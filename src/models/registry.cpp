@@ -67,15 +67,12 @@ const Spec& spec_for(const ModelOptions& options,
 }
 
 DeepFmShape deepfm_shape(const ModelOptions& options) {
-  if (options.first_order_init != "xavier" &&
-      options.first_order_init != "normal")
-    refuse_choice("model.first_order_init", options.first_order_init,
-                  "xavier, normal");
   DeepFmShape shape;
   shape.embedding = options.embedding;
   shape.mlp.assign(options.mlp.begin(), options.mlp.end());
   shape.dropout = static_cast<float>(options.mlp_dropout);
-  shape.has_normal_first_order = options.first_order_init == "normal";
+  shape.has_normal_first_order =
+      options.first_order_init == FirstOrderInit::kNormal;
   return shape;
 }
 

@@ -6,26 +6,33 @@
 #include <string>
 #include <vector>
 
+#include "base/choice.h"
 #include "models/model.h"
+#include "models/residual_net.h"
 
 namespace syncopate {
 
 struct Key;
 
+CHOICE(StemForm, "cifar imagenet", {kCifar, kImagenet});
+CHOICE(ResNetBlock, "auto basic bottleneck", {kAuto, kBasic, kBottleneck});
+CHOICE(ResNetVariant, "he t2t gluon", {kHe, kT2t, kGluon});
+CHOICE(FirstOrderInit, "xavier normal", {kXavier, kNormal});
+
 struct ModelOptions {
-  std::string family = "resnet";    // logistic resnet wrn bert deepfm
-  int64_t depth = 20;               // resnet, wrn: layers by the field's count
-  int64_t width = 1;                // wrn: widening factor k
-  std::string stem = "cifar";       // resnet, wrn: cifar | imagenet
-  std::string block = "auto";       // resnet: auto | basic | bottleneck
-  int64_t version = 1;              // resnet: 1 post-, 2 pre-activation
-  std::string form = "post";        // wrn: post (DS-Sync) | pre (Zagoruyko)
-  double dropout = 0;               // wrn, pre form: inside the block
-  std::string variant = "he";       // resnet: he | t2t | gluon
+  std::string family = "resnet";     // logistic resnet wrn bert deepfm
+  int64_t depth = 20;                // resnet, wrn: layers by the field's count
+  int64_t width = 1;                 // wrn: widening factor k
+  StemForm stem = StemForm::kCifar;  // resnet, wrn
+  ResNetBlock block = ResNetBlock::kAuto;
+  int64_t version = 1;                // resnet: 1 post-, 2 pre-activation
+  BlockForm form = BlockForm::kPost;  // wrn: post (DS-Sync), pre (Zagoruyko)
+  double dropout = 0;                 // wrn, pre form: inside the block
+  ResNetVariant variant = ResNetVariant::kHe;
   std::vector<double> stages = {};  // resnet: blocks per stage; empty: by depth
   std::vector<double> widths = {};  // resnet: channels per stage
   int64_t stem_width = 0;           // resnet: filters of the stem; 0: auto
-  std::string init = "he";          // resnet, wrn: he | xavier | t2t | gluon
+  Init init = Init::kHe;            // resnet, wrn
   // bert: encoder sizes; defaults are those of BERT base
   int64_t layers = 12, hidden = 768, heads = 12;
   int64_t intermediate = 0;  // 0: 4 * hidden
@@ -38,7 +45,7 @@ struct ModelOptions {
   int64_t embedding = 10;                  // width of an embedding
   std::vector<double> mlp{400, 400, 400};  // widths of the hidden layers
   double mlp_dropout = 0.5;
-  std::string first_order_init = "xavier";  // xavier | normal (DS-Sync)
+  FirstOrderInit first_order_init = FirstOrderInit::kXavier;
 };
 
 struct ModelInfo {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/choice.h"
 #include "layers/batch_norm.h"
 #include "layers/block.h"
 #include "layers/conv2d.h"
@@ -18,11 +19,8 @@
 
 namespace syncopate {
 
-// Where BatchNorm and ReLU are in a block.
-enum class BlockForm : uint8_t {
-  kPost,  // after each convolution
-  kPre,   // before each convolution
-};
+// Where BatchNorm and ReLU are in a block: after or before each convolution.
+CHOICE(BlockForm, "post pre", {kPost, kPre});
 enum class StemPool : uint8_t { kNone, kMax };
 
 struct ResidualNetShape {

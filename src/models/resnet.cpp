@@ -50,17 +50,11 @@ std::vector<ResidualNetShape::Stage> cifar_stages(int64_t depth,
   return stages;
 }
 
-const char* keyword_of(Kind kind) {
-  return kind == Kind::kBasic ? "basic" : "bottleneck";
+ResNetBlock block_of(Kind kind) {
+  return kind == Kind::kBasic ? ResNetBlock::kBasic : ResNetBlock::kBottleneck;
 }
 
 }  // namespace
-
-void refuse_choice(const std::string& key,
-                   const std::string& value,
-                   const std::string& choices) {
-  fail(ExitCode::kBadInput, "{}: {}: not one of {}", key, value, choices);
-}
 
 std::string near_depths(int64_t depth, bool (*has_network)(int64_t)) {
   constexpr int64_t kLargest = 10000;  // nobody trains deeper ones
@@ -108,36 +102,25 @@ void use_imagenet_stem(ResidualNetShape& shape) {
 
 namespace {
 
-void refuse_bad_choices(const ModelOptions& options) {
-  if (options.stem != "cifar" && options.stem != "imagenet")
-    refuse_choice("model.stem", options.stem, "cifar, imagenet");
-  if (options.version != 1 && options.version != 2)
-    refuse_choice("model.version", std::to_string(options.version), "1, 2");
-  if (options.block != "auto" && options.block != "basic" &&
-      options.block != "bottleneck")
-    refuse_choice("model.block", options.block, "auto, basic, bottleneck");
-  if (options.variant != "he" && options.variant != "t2t" &&
-      options.variant != "gluon")
-    refuse_choice("model.variant", options.variant, "he, t2t, gluon");
-}
-
 using Stages = std::vector<ResidualNetShape::Stage>;
 
 // Returns the published stages for the depth.
 Stages published_stages(const ModelOptions& options) {
-  const bool has_cifar_stem = options.stem == "cifar";
+  const bool has_cifar_stem = options.stem == StemForm::kCifar;
   if (has_imagenet_form(options.depth)) {
     Stages stages = imagenet_stages(options.depth, 1);
     const Kind kind = stages.front().shape.kind;
-    if (options.block != "auto" && options.block != keyword_of(kind))
+    if (options.block != ResNetBlock::kAuto && options.block != block_of(kind))
       fail(ExitCode::kBadInput,
            "model.block: {}: resnet of depth {} is built from {} blocks "
            "(block = auto)",
-           options.block, options.depth, keyword_of(kind));
-    if (options.variant == "t2t" && has_cifar_stem) stages.pop_back();
+           options.block, options.depth, block_of(kind));
+    if (options.variant == ResNetVariant::kT2t && has_cifar_stem)
+      stages.pop_back();
     return stages;
   }
-  const bool may_be_cifar = has_cifar_stem && options.variant != "gluon";
+  const bool may_be_cifar =
+      has_cifar_stem && options.variant != ResNetVariant::kGluon;
   if (!may_be_cifar || !has_cifar_form(options.depth))
     fail(ExitCode::kBadInput,
          "model.depth: {}: no resnet of that depth with stem {} (near: {})",
@@ -145,9 +128,11 @@ Stages published_stages(const ModelOptions& options) {
          near_depths(options.depth,
                      may_be_cifar ? has_either_form : has_imagenet_form));
   Kind kind = options.depth >= 44 ? Kind::kBottleneck : Kind::kBasic;
-  if (options.block != "auto")
-    kind = options.block == "basic" ? Kind::kBasic : Kind::kBottleneck;
-  return cifar_stages(options.depth, kind, options.variant == "t2t" ? 32 : 16);
+  if (options.block != ResNetBlock::kAuto)
+    kind =
+        options.block == ResNetBlock::kBasic ? Kind::kBasic : Kind::kBottleneck;
+  return cifar_stages(options.depth, kind,
+                      options.variant == ResNetVariant::kT2t ? 32 : 16);
 }
 
 int64_t whole(const std::string& key, double value) {
@@ -162,8 +147,9 @@ Stages stages_of(const ModelOptions& options) {
   const bool are_given = !options.stages.empty();
   Stages stages;
   if (are_given) {
-    const Kind kind =
-        options.block == "bottleneck" ? Kind::kBottleneck : Kind::kBasic;
+    const Kind kind = options.block == ResNetBlock::kBottleneck
+                          ? Kind::kBottleneck
+                          : Kind::kBasic;
     for (const double blocks : options.stages)
       stages.push_back({whole("model.stages", blocks), {.kind = kind}});
   } else {
@@ -184,7 +170,7 @@ Stages stages_of(const ModelOptions& options) {
 // CIFAR form of Tensor2Tensor.
 int64_t stem_filters(const ModelOptions& options, const Stages& stages) {
   if (options.stem_width > 0) return options.stem_width;
-  const bool is_t2t_cifar = options.variant == "t2t" &&
+  const bool is_t2t_cifar = options.variant == ResNetVariant::kT2t &&
                             options.stages.empty() && options.widths.empty() &&
                             !has_imagenet_form(options.depth);
   if (is_t2t_cifar) return 16;
@@ -215,16 +201,18 @@ void use_gluon(ResidualNetShape& shape, int64_t version, bool has_cifar_stem) {
 }  // namespace
 
 ResidualNetShape resnet_shape(const ModelOptions& options) {
-  refuse_bad_choices(options);
-  const bool has_cifar_stem = options.stem == "cifar";
+  if (options.version != 1 && options.version != 2)
+    fail(ExitCode::kBadInput, "model.version: {}: not one of 1, 2",
+         options.version);
+  const bool has_cifar_stem = options.stem == StemForm::kCifar;
   ResidualNetShape shape;
-  shape.init = init_named(options.init);
+  shape.init = options.init;
   shape.stages = stages_of(options);
   shape.stem = {stem_filters(options, shape.stages), 3};
   if (!has_cifar_stem) use_imagenet_stem(shape);
   use_form(shape, options.version == 1 ? BlockForm::kPost : BlockForm::kPre);
-  if (options.variant == "t2t") use_t2t(shape, has_cifar_stem);
-  if (options.variant == "gluon")
+  if (options.variant == ResNetVariant::kT2t) use_t2t(shape, has_cifar_stem);
+  if (options.variant == ResNetVariant::kGluon)
     use_gluon(shape, options.version, has_cifar_stem);
   return shape;
 }

@@ -41,11 +41,6 @@ std::vector<ResidualNetShape::Stage> imagenet_stages(int64_t depth,
 // maximum.
 void use_imagenet_stem(ResidualNetShape& shape);
 
-// Throws that KEY is neither of its choices.
-[[noreturn]] void refuse_choice(const std::string& key,
-                                const std::string& value,
-                                const std::string& choices);
-
 // Returns "20, 26": the nearest depths for which `has_network` holds.
 std::string near_depths(int64_t depth, bool (*has_network)(int64_t depth));
 

@@ -15,23 +15,19 @@ bool has_imagenet_form(int64_t depth) {
   return depth == 50 || depth == 101;
 }
 
-void refuse_bad_choices(const ModelOptions& options) {
-  if (options.stem != "cifar" && options.stem != "imagenet")
-    refuse_choice("model.stem", options.stem, "cifar, imagenet");
-  if (options.form != "post" && options.form != "pre")
-    refuse_choice("model.form", options.form, "post, pre");
+void refuse_bad_options(const ModelOptions& options) {
   if (options.width < 1 || options.width > 64)
     fail(ExitCode::kBadInput, "model.width: {}: must lie in 1 .. 64",
          options.width);
   if (!(options.dropout >= 0 && options.dropout < 1))
     fail(ExitCode::kBadInput, "model.dropout: {}: must lie in [0, 1)",
          options.dropout);
-  if (options.dropout > 0 && options.form != "pre")
+  if (options.dropout > 0 && options.form != BlockForm::kPre)
     fail(ExitCode::kBadInput,
          "model.dropout: {}: the post-activation wrn has no dropout (form = "
          "pre has)",
          options.dropout);
-  if (options.stem == "imagenet" && options.form != "post")
+  if (options.stem == StemForm::kImagenet && options.form != BlockForm::kPost)
     fail(ExitCode::kBadInput,
          "model.form: {}: the wrn with an imagenet stem is post-activation "
          "(form = post)",
@@ -41,9 +37,9 @@ void refuse_bad_choices(const ModelOptions& options) {
 }  // namespace
 
 ResidualNetShape wrn_shape(const ModelOptions& options) {
-  refuse_bad_choices(options);
-  const bool is_post = options.form == "post";
-  const bool has_imagenet_stem = options.stem == "imagenet";
+  refuse_bad_options(options);
+  const bool is_post = options.form == BlockForm::kPost;
+  const bool has_imagenet_stem = options.stem == StemForm::kImagenet;
   bool (*has_network)(int64_t) = has_imagenet_stem ? has_imagenet_form
                                  : is_post         ? has_post_form
                                                    : has_pre_form;
@@ -55,8 +51,8 @@ ResidualNetShape wrn_shape(const ModelOptions& options) {
          near_depths(options.depth, has_network));
 
   ResidualNetShape shape;
-  use_form(shape, is_post ? BlockForm::kPost : BlockForm::kPre);
-  shape.init = init_named(options.init);
+  use_form(shape, options.form);
+  shape.init = options.init;
   if (has_imagenet_stem) {
     shape.stages = imagenet_stages(options.depth, options.width);
     shape.stem.K = 64;

@@ -50,7 +50,7 @@ TEST(Models, ResnetBasic) {
 }
 
 TEST(Models, ResnetBottleneck) {
-  expect_right({.depth = 8, .block = "bottleneck"}, kSmall, 4);
+  expect_right({.depth = 8, .block = ResNetBlock::kBottleneck}, kSmall, 4);
 }
 
 TEST(Models, ResnetPreActivation) {
@@ -58,7 +58,8 @@ TEST(Models, ResnetPreActivation) {
 }
 
 TEST(Models, ResnetPreActivationBottleneck) {
-  expect_right({.depth = 8, .block = "bottleneck", .version = 2}, kSmall, 4);
+  expect_right({.depth = 8, .block = ResNetBlock::kBottleneck, .version = 2},
+               kSmall, 4);
 }
 
 TEST(Models, WrnPost) {
@@ -66,26 +67,31 @@ TEST(Models, WrnPost) {
 }
 
 TEST(Models, WrnPre) {
-  expect_right({.family = "wrn", .depth = 10, .width = 2, .form = "pre"},
-               kSmall, 4);
+  expect_right(
+      {.family = "wrn", .depth = 10, .width = 2, .form = BlockForm::kPre},
+      kSmall, 4);
 }
 
 TEST(Models, WrnPreWithDropout) {
-  expect_right(
-      {.family = "wrn", .depth = 10, .width = 2, .form = "pre", .dropout = 0.3},
-      kSmall, 4);
+  expect_right({.family = "wrn",
+                .depth = 10,
+                .width = 2,
+                .form = BlockForm::kPre,
+                .dropout = 0.3},
+               kSmall, 4);
 }
 
 // Tensor2Tensor's: a projection of the activated input with BatchNorm, a stem
 // of 7x7 with BatchNorm, nothing behind the last stage; and its bottleneck.
 TEST(Models, Tensor2TensorBasic) {
-  expect_right({.variant = "t2t", .stages = {2, 1}, .widths = {8, 16}}, kSmall,
-               4);
+  expect_right(
+      {.variant = ResNetVariant::kT2t, .stages = {2, 1}, .widths = {8, 16}},
+      kSmall, 4);
 }
 
 TEST(Models, Tensor2TensorBottleneck) {
-  expect_right({.block = "bottleneck",
-                .variant = "t2t",
+  expect_right({.block = ResNetBlock::kBottleneck,
+                .variant = ResNetVariant::kT2t,
                 .stages = {2, 1},
                 .widths = {8, 8}},
                kSmall, 4);
@@ -94,17 +100,17 @@ TEST(Models, Tensor2TensorBottleneck) {
 // Gluon's: biases in front of BatchNorm, whose gradient is 0, the stride in the
 // first convolution; and BatchNorm of the images.
 TEST(Models, GluonBottleneck) {
-  expect_right({.block = "bottleneck",
-                .variant = "gluon",
+  expect_right({.block = ResNetBlock::kBottleneck,
+                .variant = ResNetVariant::kGluon,
                 .stages = {1, 2},
                 .widths = {8, 8}},
                kSmall, 4);
 }
 
 TEST(Models, GluonPreActivation) {
-  expect_right({.stem = "imagenet",
+  expect_right({.stem = StemForm::kImagenet,
                 .version = 2,
-                .variant = "gluon",
+                .variant = ResNetVariant::kGluon,
                 .stages = {1, 1},
                 .widths = {8, 16}},
                {3, 17, 16, 7}, 4);
@@ -117,11 +123,11 @@ void expect_right_stem(const ModelOptions& options, const ImageSpec& spec) {
 }
 
 TEST(Models, Resnet18WithImagenetStem) {
-  expect_right_stem({.depth = 18, .stem = "imagenet"}, {3, 17, 20, 7});
+  expect_right_stem({.depth = 18, .stem = StemForm::kImagenet}, {3, 17, 20, 7});
 }
 
 TEST(Models, Resnet18PreActivationWithImagenetStem) {
-  expect_right_stem({.depth = 18, .stem = "imagenet", .version = 2},
+  expect_right_stem({.depth = 18, .stem = StemForm::kImagenet, .version = 2},
                     {3, 17, 20, 7});
 }
 

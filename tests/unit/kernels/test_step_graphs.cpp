@@ -43,7 +43,7 @@ TEST(StepGraphs, ReplayedStepsEqualThoseGivenOneByOne) {
 
 TEST(StepGraphs, DropoutDrawsAnewInEveryReplay) {
   const ModelOptions options{
-      .family = "wrn", .depth = 10, .form = "pre", .dropout = 0.3};
+      .family = "wrn", .depth = 10, .form = BlockForm::kPre, .dropout = 0.3};
   ModelBench plain(options, kSpec, 4), recorded(options, kSpec, 4);
   std::vector<double> losses;
   for (uint64_t first = 0; first < 5; ++first) {

@@ -179,38 +179,41 @@ TEST(Fixtures, Resnet20) {
   expect_recorded("resnet20", {.depth = 20});
 }
 TEST(Fixtures, Resnet8Bottleneck) {
-  expect_recorded("resnet8-bottleneck", {.depth = 8, .block = "bottleneck"});
+  expect_recorded("resnet8-bottleneck",
+                  {.depth = 8, .block = ResNetBlock::kBottleneck});
 }
 TEST(Fixtures, Resnet8PreActivation) {
   expect_recorded("resnet8-v2", {.depth = 8, .version = 2});
 }
 TEST(Fixtures, Resnet18WithImagenetStem) {
-  expect_recorded("resnet18-imagenet", {.depth = 18, .stem = "imagenet"});
+  expect_recorded("resnet18-imagenet",
+                  {.depth = 18, .stem = StemForm::kImagenet});
 }
 TEST(Fixtures, WrnPost) {
   expect_recorded("wrn8x2-post", {.family = "wrn", .depth = 8, .width = 2});
 }
 TEST(Fixtures, WrnPre) {
-  expect_recorded("wrn10x2-pre",
-                  {.family = "wrn", .depth = 10, .width = 2, .form = "pre"});
+  expect_recorded(
+      "wrn10x2-pre",
+      {.family = "wrn", .depth = 10, .width = 2, .form = BlockForm::kPre});
 }
 TEST(Fixtures, Tensor2TensorBasic) {
-  expect_recorded("t2t-basic", {.variant = "t2t",
+  expect_recorded("t2t-basic", {.variant = ResNetVariant::kT2t,
                                 .stages = {2, 1, 2},
                                 .widths = {16, 32, 64},
                                 .stem_width = 8});
 }
 TEST(Fixtures, Tensor2TensorBottleneck) {
-  expect_recorded("t2t-bottleneck", {.block = "bottleneck",
-                                     .variant = "t2t",
+  expect_recorded("t2t-bottleneck", {.block = ResNetBlock::kBottleneck,
+                                     .variant = ResNetVariant::kT2t,
                                      .stages = {2, 1, 2},
                                      .widths = {8, 16, 32}});
 }
 ModelOptions small_gluon(int64_t version) {
-  return {.stem = "imagenet",
-          .block = "bottleneck",
+  return {.stem = StemForm::kImagenet,
+          .block = ResNetBlock::kBottleneck,
           .version = version,
-          .variant = "gluon",
+          .variant = ResNetVariant::kGluon,
           .stages = {2, 1, 2},
           .widths = {8, 16, 32}};
 }

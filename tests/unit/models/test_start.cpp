@@ -61,18 +61,23 @@ double decay_value(const ModelOptions& options,
 // the classifier would by 0.4 and 0.6%, gammas that all start at 1 by 6%.
 TEST(Start, WeightDecayOfSyncSwitchsFirstStep) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
-    EXPECT_NEAR(decay_value({.depth = 32, .variant = "t2t", .init = "t2t"},
-                            kCifar10, seed),
-                0.2441583127, 0.003 * 0.2441583127);
-    EXPECT_NEAR(decay_value({.depth = 50, .variant = "t2t", .init = "t2t"},
-                            kCifar100, seed),
-                1.4585188627, 0.003 * 1.4585188627);
+    EXPECT_NEAR(
+        decay_value(
+            {.depth = 32, .variant = ResNetVariant::kT2t, .init = Init::kT2t},
+            kCifar10, seed),
+        0.2441583127, 0.003 * 0.2441583127);
+    EXPECT_NEAR(
+        decay_value(
+            {.depth = 50, .variant = ResNetVariant::kT2t, .init = Init::kT2t},
+            kCifar100, seed),
+        1.4585188627, 0.003 * 1.4585188627);
   }
 }
 
 TEST(Start, GammasOfTensor2Tensor) {
-  const Start start =
-      start_of({.depth = 50, .variant = "t2t", .init = "t2t"}, kCifar10);
+  const Start start = start_of(
+      {.depth = 50, .variant = ResNetVariant::kT2t, .init = Init::kT2t},
+      kCifar10);
   int zeros = 0;
   for (const ParameterEntry& entry : start.model->parameters().entries()) {
     if (entry.role != Role::kBatchNorm || !entry.name.ends_with(".weight"))
@@ -88,14 +93,14 @@ TEST(Start, GammasOfTensor2Tensor) {
 }
 
 // Variance and largest magnitude of `name` against those of its formula.
-void expect_spread(const std::string& init,
+void expect_spread(Init init,
                    const std::string& name,
                    double variance,
                    double bound) {
   const Start start = start_of({.depth = 20, .init = init}, kCifar10);
   const std::span<const float> values = start.values(name);
   const auto count = static_cast<double>(values.size());
-  SCOPED_TRACE(init + " " + name);
+  SCOPED_TRACE(name_of(init) + " " + name);
   // Five deviations of a normal's variance.
   EXPECT_NEAR(sum_of_squares(values) / count, variance,
               5 * variance * std::sqrt(2 / count));
@@ -111,23 +116,25 @@ TEST(Start, FollowsTheFormulaOfEachInitialiser) {
   const std::string filters = "stage3.block0.conv1.weight", dense = "fc.weight";
   const double in = 32 * 9, out = 64 * 9;
   const double xavier = 6 / (in + out), xavier_dense = 6.0 / 74;
-  expect_spread("xavier", filters, xavier / 3, std::sqrt(xavier));
-  expect_spread("xavier", dense, xavier_dense / 3, std::sqrt(xavier_dense));
-  expect_spread("t2t", filters, 1 / in, 2 / 0.87962566 / std::sqrt(in));
-  expect_spread("t2t", dense, 4.0 / 74, 2 / 0.87962566 * std::sqrt(4.0 / 74));
-  expect_spread("gluon", filters, 0.07 * 0.07 / 3, 0.07);
-  expect_spread("gluon", dense, 0.07 * 0.07 / 3, 0.07);
-  expect_spread("he", dense, 1.0 / 64 / 3, 1.0 / 8);
-  for (const char* init : {"xavier", "t2t", "gluon"}) {
+  expect_spread(Init::kXavier, filters, xavier / 3, std::sqrt(xavier));
+  expect_spread(Init::kXavier, dense, xavier_dense / 3,
+                std::sqrt(xavier_dense));
+  expect_spread(Init::kT2t, filters, 1 / in, 2 / 0.87962566 / std::sqrt(in));
+  expect_spread(Init::kT2t, dense, 4.0 / 74,
+                2 / 0.87962566 * std::sqrt(4.0 / 74));
+  expect_spread(Init::kGluon, filters, 0.07 * 0.07 / 3, 0.07);
+  expect_spread(Init::kGluon, dense, 0.07 * 0.07 / 3, 0.07);
+  expect_spread(Init::kHe, dense, 1.0 / 64 / 3, 1.0 / 8);
+  for (const Init init : {Init::kXavier, Init::kT2t, Init::kGluon}) {
     const Start start = start_of({.depth = 8, .init = init}, kCifar10);
-    EXPECT_EQ(sum_of_squares(start.values("fc.bias")), 0) << init;
+    EXPECT_EQ(sum_of_squares(start.values("fc.bias")), 0) << name_of(init);
   }
 }
 
 TEST(Start, BiasesInFrontOfBatchNormAreZero) {
-  for (const char* init : {"he", "xavier", "t2t", "gluon"}) {
-    const Start start = start_of({.block = "bottleneck",
-                                  .variant = "gluon",
+  for (const Init init : {Init::kHe, Init::kXavier, Init::kT2t, Init::kGluon}) {
+    const Start start = start_of({.block = ResNetBlock::kBottleneck,
+                                  .variant = ResNetVariant::kGluon,
                                   .stages = {1, 1},
                                   .widths = {8, 8},
                                   .init = init},
@@ -150,8 +157,8 @@ TEST(Start, FirstOrderWeightsOfDeepFm) {
     return start;
   };
   const Start xavier = first_order({.family = "deepfm"});
-  const Start normal =
-      first_order({.family = "deepfm", .first_order_init = "normal"});
+  const Start normal = first_order(
+      {.family = "deepfm", .first_order_init = FirstOrderInit::kNormal});
   const double rows = 20000;
   EXPECT_NEAR(sum_of_squares(xavier.values("linear.weight")) / rows,
               2 / (rows + 1), 0.05 * 2 / rows);

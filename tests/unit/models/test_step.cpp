@@ -26,30 +26,36 @@ struct Form {
 const Form kForms[] = {
     {"Logistic", {.family = "logistic"}},
     {"Resnet", {.depth = 8}},
-    {"ResnetBottleneckPre", {.depth = 8, .block = "bottleneck", .version = 2}},
+    {"ResnetBottleneckPre",
+     {.depth = 8, .block = ResNetBlock::kBottleneck, .version = 2}},
     {"WrnPost", {.family = "wrn", .depth = 8, .width = 2}},
     {"WrnPreDropout",
-     {.family = "wrn", .depth = 10, .width = 1, .form = "pre", .dropout = 0.2}},
+     {.family = "wrn",
+      .depth = 10,
+      .width = 1,
+      .form = BlockForm::kPre,
+      .dropout = 0.2}},
     {"Tensor2TensorBasic",
-     {.variant = "t2t", .stages = {2, 1}, .widths = {16, 32}}},
+     {.variant = ResNetVariant::kT2t, .stages = {2, 1}, .widths = {16, 32}}},
     {"Tensor2TensorBottleneck",
-     {.block = "bottleneck",
-      .variant = "t2t",
+     {.block = ResNetBlock::kBottleneck,
+      .variant = ResNetVariant::kT2t,
       .stages = {2, 1},
       .widths = {16, 16}}},
     {"GluonBottleneck",
-     {.block = "bottleneck",
-      .variant = "gluon",
+     {.block = ResNetBlock::kBottleneck,
+      .variant = ResNetVariant::kGluon,
       .stages = {1, 2},
       .widths = {16, 16}}},
     {"GluonPre",
-     {.stem = "imagenet",
+     {.stem = StemForm::kImagenet,
       .version = 2,
-      .variant = "gluon",
+      .variant = ResNetVariant::kGluon,
       .stages = {1, 1},
       .widths = {16, 32}}},
-    {"ImagenetStem", {.depth = 18, .stem = "imagenet"}},
-    {"ImagenetStemPre", {.depth = 18, .stem = "imagenet", .version = 2}},
+    {"ImagenetStem", {.depth = 18, .stem = StemForm::kImagenet}},
+    {"ImagenetStemPre",
+     {.depth = 18, .stem = StemForm::kImagenet, .version = 2}},
 };
 
 class Step : public testing::TestWithParam<Form> {};
@@ -180,8 +186,8 @@ TEST(Accumulation, DoublesWithTheSameBatchTwice) {
 
 TEST(Dropout, CallChoosesTheMask) {
   ModelBench bench(
-      {.family = "wrn", .depth = 10, .form = "pre", .dropout = 0.3}, kSpec,
-      kBatch);
+      {.family = "wrn", .depth = 10, .form = BlockForm::kPre, .dropout = 0.3},
+      kSpec, kBatch);
   const auto loss_of = [&](uint64_t seed, uint64_t call) {
     StepSettings settings;
     settings.dropout_seed = seed;
@@ -307,8 +313,9 @@ TEST_P(HalfPrecision, LossAndGradientAreClose) {
     GTEST_SKIP() << "this processor has no bf16 instructions";
   // Images large enough that BatchNorm has 24 values a channel and more: with
   // six it multiplies rounding errors.
-  const ImageSpec spec =
-      GetParam().options.stem == "imagenet" ? ImageSpec{3, 33, 34, 7} : kSpec;
+  const ImageSpec spec = GetParam().options.stem == StemForm::kImagenet
+                             ? ImageSpec{3, 33, 34, 7}
+                             : kSpec;
   ModelOptions options = GetParam().options;
   // Dropout draws by place in memory, and there layouts differ.
   if (cpu_has_bf16_tiles()) options.dropout = 0;
