@@ -130,7 +130,6 @@ Keys question_keys() {
        .doc = "Whether the samples of a step have like lengths, so that "
               "workers have like work: an epoch's random order is sorted by "
               "length within windows of 64 steps, and the steps are shuffled.",
-       .choices = {"none", "length"},
        .used_when = questions},
       {.name = "data.context_words",
        .place = &DataOptions::context_words,
@@ -212,9 +211,7 @@ Keys data_keys() {
        .place = &DataOptions::partition,
        .doc = "What a worker sees: interleaved, N workers with batch B see "
               "what one with N*B sees; random, contiguous: a share; sorted, "
-              "by_class: a share of the labels (questions have none).",
-       .choices = {"interleaved", "random", "contiguous", "sorted",
-                   "by_class"}},
+              "by_class: a share of the labels (questions have none)."},
       {.name = "data.validation",
        .place = &DataOptions::validation,
        .doc = "Training samples held out: below 1 a fraction, from 1 on their "

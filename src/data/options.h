@@ -6,9 +6,23 @@
 #include <string>
 #include <vector>
 
+#include "base/choice.h"
+
 namespace syncopate {
 
 struct Key;
+
+// interleaved: N workers with batch B see what one worker with batch N*B sees,
+// step by step. The others give each worker a fixed shard, which is shuffled
+// anew each epoch. random: a seeded split. contiguous: equal blocks of the
+// file. sorted: equal blocks of the label order. by_class: whole classes dealt
+// round robin.
+CHOICE(Partitioning,
+       "interleaved random contiguous sorted by_class",
+       {kInterleaved, kRandom, kContiguous, kSorted, kByClass});
+// none: samples in any order; length: those of a step have like lengths, so
+// that workers have like work.
+CHOICE(Bucketing, "none length", {kNone, kLength});
 
 struct DataOptions {
   // idx cifar10 cifar100 hdf5 image_folder prepared_images synthetic_images;
@@ -19,12 +33,7 @@ struct DataOptions {
   std::vector<double> batch_by_worker;  // instead; empty: all alike
   int64_t accumulate = 1;               // batches per optimizer step
   int64_t batch_of(int rank) const;
-  // interleaved: N workers with batch B see what one worker with batch N*B
-  // sees, step by step. The others give each worker a fixed shard, which is
-  // shuffled anew each epoch. random: a seeded split. contiguous: equal blocks
-  // of the file. sorted: equal blocks of the label order. by_class: whole
-  // classes dealt round robin.
-  std::string partition = "interleaved";
+  Partitioning partition = Partitioning::kInterleaved;
   double validation = 0;  // fraction (< 1) or samples (>= 1) of train held out
   std::vector<std::string> augment;  // of: crop flip rotate resized_crop
   int64_t crop_pad = 4;  // pixels of zero (after normalisation) each side
@@ -49,9 +58,7 @@ struct DataOptions {
   int64_t max_length = 384;   // tokens of a sample, [CLS] and [SEP] with them
   int64_t stride = 128;       // of a long context's windows, tokens
   int64_t max_question = 64;  // tokens of a question, the rest is cut off
-  // none: samples in any order; length: those of a step have like lengths, so
-  // that workers have like work
-  std::string bucketing = "length";
+  Bucketing bucketing = Bucketing::kLength;
   // synthetic_squad
   int64_t context_words = 60;
   // synthetic_criteo

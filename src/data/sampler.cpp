@@ -41,46 +41,48 @@ Indices reordered(const Indices& indices, const Indices& order) {
 
 // The samples each stream draws from: one stream for interleaved, else one a
 // worker.
-std::vector<Indices> make_shards(const std::string& partition,
+std::vector<Indices> make_shards(Partitioning partition,
                                  const SampleTable& set,
                                  const Indices& indices,
                                  int ranks,
                                  uint64_t seed) {
+  using enum Partitioning;
   const auto& label_of = set.label_of;
-  if (partition == "interleaved") return {indices};
-  if (partition == "contiguous") return blocks(indices, ranks);
-  if (partition == "random") {
-    const Rng rng(seed, Purpose::kPartition, kShardStream);
-    return blocks(reordered(indices, permutation(std::ssize(indices), rng)),
-                  ranks);
-  }
-  if ((partition == "sorted" || partition == "by_class") && !label_of)
+  if ((partition == kSorted || partition == kByClass) && !label_of)
     fail(ExitCode::kBadInput,
          "data.partition: {}: these samples have no classes; expected "
          "interleaved, random or contiguous",
          partition);
-  if (partition == "sorted") {
-    Indices sorted = indices;
-    std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) {
-      return label_of(a) < label_of(b);
-    });
-    return blocks(sorted, ranks);
+  switch (partition) {
+    case kInterleaved:
+      return {indices};
+    case kContiguous:
+      return blocks(indices, ranks);
+    case kRandom: {
+      const Rng rng(seed, Purpose::kPartition, kShardStream);
+      return blocks(reordered(indices, permutation(std::ssize(indices), rng)),
+                    ranks);
+    }
+    case kSorted: {
+      Indices sorted = indices;
+      std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) {
+        return label_of(a) < label_of(b);
+      });
+      return blocks(sorted, ranks);
+    }
+    case kByClass: {
+      if (set.classes < ranks)
+        fail(ExitCode::kBadInput,
+             "data.partition: by_class deals {} classes, expected at least one "
+             "for each of {} workers",
+             set.classes, ranks);
+      std::vector<Indices> shards(static_cast<size_t>(ranks));
+      for (const int64_t sample : indices)
+        shards[static_cast<size_t>(label_of(sample) % ranks)].push_back(sample);
+      return shards;
+    }
   }
-  if (partition == "by_class") {
-    if (set.classes < ranks)
-      fail(ExitCode::kBadInput,
-           "data.partition: by_class deals {} classes, expected at least one "
-           "for each of {} workers",
-           set.classes, ranks);
-    std::vector<Indices> shards(static_cast<size_t>(ranks));
-    for (const int64_t sample : indices)
-      shards[static_cast<size_t>(label_of(sample) % ranks)].push_back(sample);
-    return shards;
-  }
-  fail(ExitCode::kBadInput,
-       "data.partition: {}, expected interleaved, random, contiguous, sorted "
-       "or by_class",
-       partition);
+  CHECK(false);
 }
 
 }  // namespace
@@ -203,7 +205,7 @@ Sampler::Sampler(const DataOptions& options,
   impl_->seed = seed;
   impl_->shards = make_shards(options.partition, set, indices, ranks, seed);
   impl_->cached = std::vector<Impl::Cached>(static_cast<size_t>(ranks));
-  if (options.bucketing == "length") impl_->lengths = set.lengths;
+  if (options.bucketing == Bucketing::kLength) impl_->lengths = set.lengths;
 
   // The batches of a step are drawn together, so whole steps fill an epoch.
   const bool is_interleaved = impl_->is_interleaved();

@@ -158,8 +158,10 @@ TEST(PreparedImages, TrainLikeOtherKinds) {
                 read_bytes(prepared.to / "images.h5"),
             one);
   const Normalization units = {{0, 0, 0}, {1, 1, 1}};
-  for (const char* partition :
-       {"interleaved", "random", "contiguous", "sorted", "by_class"})
+  for (const Partitioning partition :
+       {Partitioning::kInterleaved, Partitioning::kRandom,
+        Partitioning::kContiguous, Partitioning::kSorted,
+        Partitioning::kByClass})
     for (const auto& augment : std::vector<std::vector<std::string>>{
              {"resized_crop", "flip"}, {"crop", "flip", "rotate"}, {}}) {
       DataOptions options = prepared.options("prepared_images");
@@ -183,7 +185,7 @@ TEST(PreparedImages, TrainLikeOtherKinds) {
         }
       }
       for (size_t i = 0; i < 3; ++i)
-        EXPECT_EQ(seen[i], seen[i + 3]) << partition;
+        EXPECT_EQ(seen[i], seen[i + 3]) << name_of(partition);
     }
 }
 

@@ -258,7 +258,7 @@ TEST_F(Questions, TheDigestTellsWhatSamplesAreMadeOf) {
   // Packed or not, with other order of batches: the same samples.
   write_bytes(folder_ / "train-v1.1.json", squad_);
   write_bytes(folder_ / "dev-v1.1.json", squad_);
-  options_.bucketing = "none";
+  options_.bucketing = Bucketing::kNone;
   EXPECT_EQ(load_questions(options_, 1).digest, digest);
 }
 

@@ -9,6 +9,8 @@
 namespace syncopate {
 namespace {
 
+using enum Partitioning;
+
 constexpr uint64_t kSeed = 11;
 
 ImageSet make_set(int64_t samples, int64_t classes) {
@@ -26,7 +28,7 @@ std::vector<int64_t> all_of(const ImageSet& set) {
   return indices;
 }
 
-DataOptions make_options(const std::string& partition,
+DataOptions make_options(Partitioning partition,
                          int64_t batch,
                          int64_t accumulate = 1) {
   DataOptions options;
@@ -61,11 +63,11 @@ TEST(Sampler, InterleavedWorkersSeeWhatOneWorkerSees) {
     for (const int64_t accumulate : {1, 2, 3}) {
       const int64_t batch = 4;
       const Sampler many = make_sampler(
-          make_options("interleaved", batch, accumulate), set, ranks);
+          make_options(kInterleaved, batch, accumulate), set, ranks);
       const Sampler one = make_sampler(
-          make_options("interleaved", batch * ranks, accumulate), set, 1);
+          make_options(kInterleaved, batch * ranks, accumulate), set, 1);
       const Sampler large = make_sampler(
-          make_options("interleaved", batch * ranks * accumulate), set, 1);
+          make_options(kInterleaved, batch * ranks * accumulate), set, 1);
       ASSERT_EQ(many.batches_per_epoch(), one.batches_per_epoch());
       ASSERT_EQ(many.batches_per_epoch(),
                 large.batches_per_epoch() * accumulate);
@@ -86,8 +88,8 @@ TEST(Sampler, InterleavedWorkersSeeWhatOneWorkerSees) {
 
 TEST(Sampler, AnEpochHasEachSampleAtMostOnceAndLeavesOutLessThanAStep) {
   const ImageSet set = make_set(103, 5);
-  for (const char* partition :
-       {"interleaved", "random", "contiguous", "sorted", "by_class"}) {
+  for (const Partitioning partition :
+       {kInterleaved, kRandom, kContiguous, kSorted, kByClass}) {
     for (const int ranks : {1, 2, 3, 4}) {
       const Sampler sampler =
           make_sampler(make_options(partition, 5), set, ranks);
@@ -100,10 +102,10 @@ TEST(Sampler, AnEpochHasEachSampleAtMostOnceAndLeavesOutLessThanAStep) {
                global_batch(sampler, ranks, epoch * batches + i)) {
             ASSERT_TRUE(sample >= 0 && sample < set.samples);
             ASSERT_TRUE(seen.insert(sample).second)
-                << partition << " repeats " << sample;
+                << name_of(partition) << " repeats " << sample;
           }
         ASSERT_EQ(std::ssize(seen), batches * 5 * ranks);
-        if (std::string(partition) != "by_class") {
+        if (partition != kByClass) {
           ASSERT_GE(std::ssize(seen), set.samples - 5 * ranks - ranks);
         }
       }
@@ -114,19 +116,19 @@ TEST(Sampler, AnEpochHasEachSampleAtMostOnceAndLeavesOutLessThanAStep) {
 // Over many epochs every sample gets its turn.
 TEST(Sampler, NothingIsLeftOutForEver) {
   const ImageSet set = make_set(23, 2);
-  for (const char* partition : {"interleaved", "random", "sorted"}) {
+  for (const Partitioning partition : {kInterleaved, kRandom, kSorted}) {
     const Sampler sampler = make_sampler(make_options(partition, 4), set, 2);
     std::set<int64_t> seen;
     for (int64_t i = 0; i < 60 * sampler.batches_per_epoch(); ++i)
       for (const int64_t sample : global_batch(sampler, 2, i))
         seen.insert(sample);
-    EXPECT_EQ(std::ssize(seen), set.samples) << partition;
+    EXPECT_EQ(std::ssize(seen), set.samples) << name_of(partition);
   }
 }
 
 TEST(Sampler, ABatchIsAFunctionOfItsIndex) {
   const ImageSet set = make_set(97, 6);
-  for (const char* partition : {"interleaved", "random", "by_class"}) {
+  for (const Partitioning partition : {kInterleaved, kRandom, kByClass}) {
     const DataOptions options = make_options(partition, 3);
     const Sampler forward = make_sampler(options, set, 3);
     const int64_t count = 4 * forward.batches_per_epoch();
@@ -150,7 +152,7 @@ std::vector<int64_t> shard_of(const Sampler& sampler, int rank) {
   return {shard.begin(), shard.end()};
 }
 
-std::vector<std::vector<int64_t>> shards_of(const std::string& partition,
+std::vector<std::vector<int64_t>> shards_of(Partitioning partition,
                                             const ImageSet& set,
                                             int ranks) {
   const Sampler sampler = make_sampler(make_options(partition, 4), set, ranks);
@@ -174,27 +176,27 @@ class Shards : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(Shards, AreFixedDisjointAndComplete) {
-  for (const char* partition : {"random", "contiguous", "sorted"}) {
+  for (const Partitioning partition : {kRandom, kContiguous, kSorted}) {
     std::vector<int64_t> all;
     for (const auto& shard : shards_of(partition, set_, ranks())) {
-      EXPECT_EQ(std::ssize(shard), 60 / ranks()) << partition;
+      EXPECT_EQ(std::ssize(shard), 60 / ranks()) << name_of(partition);
       all.insert(all.end(), shard.begin(), shard.end());
     }
     std::sort(all.begin(), all.end());
-    EXPECT_EQ(all, all_of(set_)) << partition;
+    EXPECT_EQ(all, all_of(set_)) << name_of(partition);
   }
 }
 
 TEST_P(Shards, AreBlocksOfTheFileOnlyIfContiguous) {
-  for (const auto& shard : shards_of("contiguous", set_, ranks()))
+  for (const auto& shard : shards_of(kContiguous, set_, ranks()))
     EXPECT_TRUE(is_a_block(shard));
-  for (const auto& shard : shards_of("random", set_, ranks()))
+  for (const auto& shard : shards_of(kRandom, set_, ranks()))
     EXPECT_FALSE(is_a_block(shard));
 }
 
 TEST_P(Shards, SortedAreBlocksOfTheLabelOrder) {
   int32_t largest = 0;
-  for (const auto& shard : shards_of("sorted", set_, ranks())) {
+  for (const auto& shard : shards_of(kSorted, set_, ranks())) {
     const int32_t before = largest;
     for (const int64_t sample : shard) {
       EXPECT_GE(label(sample), before);
@@ -205,7 +207,7 @@ TEST_P(Shards, SortedAreBlocksOfTheLabelOrder) {
 
 // Labels come 0 1 5 2 ..., so that whole classes are 10 samples each.
 TEST_P(Shards, ByClassHoldsWholeClasses) {
-  const auto shards = shards_of("by_class", set_, ranks());
+  const auto shards = shards_of(kByClass, set_, ranks());
   for (int rank = 0; rank < ranks(); ++rank) {
     const auto& shard = shards[static_cast<size_t>(rank)];
     EXPECT_EQ(std::ssize(shard) % 10, 0);
@@ -229,28 +231,24 @@ void expect_refused(const std::string& line, const auto& action) {
 TEST(Sampler, RefusesTooFewSamples) {
   const ImageSet set = make_set(20, 3);
   EXPECT_EQ(
-      make_sampler(make_options("interleaved", 5), set, 4).batches_per_epoch(),
+      make_sampler(make_options(kInterleaved, 5), set, 4).batches_per_epoch(),
       1);
   expect_refused(
       "data.batch: a step takes 24 samples (the batches of all workers x "
       "accumulate 1), but the train set has 20",
-      [&] { make_sampler(make_options("interleaved", 6), set, 4); });
+      [&] { make_sampler(make_options(kInterleaved, 6), set, 4); });
   expect_refused(
       "data.batch: a step takes 12 samples (a worker's batch x accumulate 2), "
       "but the shard of worker 0 has 10",
-      [&] { make_sampler(make_options("sorted", 6, 2), set, 2); });
+      [&] { make_sampler(make_options(kSorted, 6, 2), set, 2); });
   expect_refused(
       "data.partition: by_class deals 3 classes, expected at least one for "
       "each of 4 workers",
-      [&] { make_sampler(make_options("by_class", 1), set, 4); });
-  expect_refused(
-      "data.partition: odd, expected interleaved, random, contiguous, sorted "
-      "or by_class",
-      [&] { make_sampler(make_options("odd", 1), set, 4); });
+      [&] { make_sampler(make_options(kByClass, 1), set, 4); });
   expect_refused("data.batch: 0, data.accumulate: 1, expected at least 1",
-                 [&] { make_sampler(make_options("interleaved", 0), set, 1); });
+                 [&] { make_sampler(make_options(kInterleaved, 0), set, 1); });
   EXPECT_THROW(
-      make_sampler(make_options("interleaved", int64_t{1} << 62), set, 4),
+      make_sampler(make_options(kInterleaved, int64_t{1} << 62), set, 4),
       Error);
 }
 
@@ -263,9 +261,9 @@ SampleTable make_lengths(int64_t samples) {
   return table;
 }
 
-Sampler make_bucketing(const std::string& bucketing,
+Sampler make_bucketing(Bucketing bucketing,
                        const SampleTable& table,
-                       const std::string& partition,
+                       Partitioning partition,
                        int ranks,
                        int64_t batch,
                        int64_t accumulate = 1) {
@@ -294,15 +292,16 @@ int32_t spread_of_step(const Sampler& sampler,
 
 TEST(Bucketing, StepsHaveSamplesOfLikeLength) {
   const SampleTable table = make_lengths(4000);
-  for (const char* partition : {"interleaved", "random", "contiguous"})
+  for (const Partitioning partition : {kInterleaved, kRandom, kContiguous})
     for (const int ranks : {1, 4})
       for (const int64_t accumulate : {1, 2}) {
         const int64_t batch = 16 / ranks / accumulate;
-        const auto make = [&](const char* bucketing) {
+        const auto make = [&](Bucketing bucketing) {
           return make_bucketing(bucketing, table, partition, ranks, batch,
                                 accumulate);
         };
-        const Sampler sampler = make("length"), plain = make("none");
+        const Sampler sampler = make(Bucketing::kLength),
+                      plain = make(Bucketing::kNone);
         const int64_t steps = sampler.batches_per_epoch() / accumulate;
         ASSERT_EQ(plain.batches_per_epoch(), sampler.batches_per_epoch());
         ASSERT_GE(steps, 248);
@@ -312,14 +311,15 @@ TEST(Bucketing, StepsHaveSamplesOfLikeLength) {
           sum += spread_of_step(sampler, table, ranks, accumulate, step);
           plain_sum += spread_of_step(plain, table, ranks, accumulate, step);
         }
-        EXPECT_LT(sum, 2 * steps * (ranks == 1 ? 8 : 24)) << partition;
-        EXPECT_GT(plain_sum, 2 * steps * 120) << partition;
+        EXPECT_LT(sum, 2 * steps * (ranks == 1 ? 8 : 24)) << name_of(partition);
+        EXPECT_GT(plain_sum, 2 * steps * 120) << name_of(partition);
       }
 }
 
 TEST(Bucketing, AnEpochHasEachSampleOnceInStepsOfRandomLengths) {
   const SampleTable table = make_lengths(2000);
-  const Sampler sampler = make_bucketing("length", table, "interleaved", 2, 5);
+  const Sampler sampler =
+      make_bucketing(Bucketing::kLength, table, kInterleaved, 2, 5);
   ASSERT_EQ(sampler.batches_per_epoch(), 200);
   std::vector<int64_t> first;
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
@@ -344,10 +344,10 @@ TEST(Bucketing, AnEpochHasEachSampleOnceInStepsOfRandomLengths) {
 TEST(Bucketing, InterleavedWorkersSeeWhatOneWorkerSees) {
   const SampleTable table = make_lengths(500);
   for (const int64_t accumulate : {1, 3}) {
-    const Sampler many =
-        make_bucketing("length", table, "interleaved", 3, 2, accumulate);
-    const Sampler one =
-        make_bucketing("length", table, "interleaved", 1, 6, accumulate);
+    const Sampler many = make_bucketing(Bucketing::kLength, table, kInterleaved,
+                                        3, 2, accumulate);
+    const Sampler one = make_bucketing(Bucketing::kLength, table, kInterleaved,
+                                       1, 6, accumulate);
     for (int64_t i = 0; i < 2 * many.batches_per_epoch(); ++i)
       ASSERT_EQ(global_batch(many, 3, i), one.batch(0, i));
   }
