@@ -116,9 +116,9 @@ ExitCode command_bench(Session& session, const CommandLine& line) {
   if (line.positional[0] == "layers") bench_layers(session, *engine);
   if (line.positional[0] == "comm") run_comm_bench(session, *engine, comm);
   if (line.positional[0] == "ops" && session.rank() == 0)
-    bench_ops(
-        session.log(), *engine->context, engine->options.data.batch,
-        engine->options.run.precision == "bf16" ? DType::kBf16 : DType::kF32);
+    bench_ops(session.log(), *engine->context, engine->options.data.batch,
+              engine->options.run.precision == Precision::kBf16 ? DType::kBf16
+                                                                : DType::kF32);
   return ExitCode::kDone;
 }
 

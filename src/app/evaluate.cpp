@@ -23,7 +23,7 @@ void judge_predictions(Session& session, const CommandLine& line) {
     fail(ExitCode::kUsage,
          "--predictions: data.kind = {}: expected one of questions: {}",
          options.data.kind, join(kinds, ", "));
-  if (options.eval.on != "test")
+  if (options.eval.on != SetPart::kTest)
     fail(ExitCode::kUsage, "--predictions: expected eval.on = test");
   const fs::path file = line.required_option("predictions");
   const auto predictions = read_predictions(file);
@@ -67,7 +67,7 @@ ExitCode command_evaluate(Session& session, const CommandLine& line) {
   const std::unique_ptr<World> world =
       session.make_world(session.size(), NetworkCost{});
   world->run([&](Endpoint& endpoint) {
-    const SetPart part = evaluated_part(engine->options);
+    const SetPart part = engine->options.eval.on;
     std::vector<std::vector<double>> by_model;
     for (CheckpointModel& model : found.models)
       by_model.push_back(evaluate_batches(*engine, part, model.view(),

@@ -16,8 +16,8 @@ ExitCode command_predict(Session& session, const CommandLine& line) {
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides,
                      Memory::kPlanned, saved ? &*saved : nullptr);
     engine->problem->check_output(output);
-    const std::string& which = engine->options.eval.model;
-    if (which == "each" || which == "each_and_average")
+    const EvalChoice which = engine->options.eval.model;
+    if (includes_each(which))
       fail(ExitCode::kUsage,
            "predict: eval.model = {}: one model predicts: average, rank0 or "
            "centre",

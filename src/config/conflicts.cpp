@@ -180,7 +180,7 @@ class ConflictChecker {
                             "samples, found {}",
                             data.validation));
     if (all_sound({"data.validation", "eval.on"}) && data.validation == 0 &&
-        options_.eval.on == "validation")
+        options_.eval.on == SetPart::kValidation)
       complain_("eval.on",
                 "is validation, but data.validation = 0 holds out no samples; "
                 "expected eval.on = test or data.validation > 0");
@@ -270,7 +270,7 @@ class ConflictChecker {
                 fmt::format("has {} shapes, expected {}, one a field",
                             schedule.shapes.size(), fields));
     for (const std::string& shape : schedule.shapes)
-      if (shape != "linear" && shape != "polynomial" && shape != "inverse_time")
+      if (!value_named<FieldShape>(shape))
         complain_("schedule.shapes",
                   fmt::format("{}: expected linear, polynomial or inverse_time",
                               in_quotes(shape)));

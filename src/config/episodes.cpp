@@ -159,10 +159,9 @@ std::string parse_episode(const std::string& text, Episode& episode) {
   if (!parse_workers(fields[0], episode))
     return fmt::format("{}: expected ranks as 7, 6+7, 0-3, all or any2",
                        fields[0]);
-  if (fields[1] != "compute" && fields[1] != "link")
-    return fmt::format("{}: expected compute or link", fields[1]);
-  episode.kind =
-      fields[1] == "link" ? Episode::Kind::kLink : Episode::Kind::kCompute;
+  const auto kind = value_named<EpisodeKind>(fields[1]);
+  if (!kind) return fmt::format("{}: expected compute or link", fields[1]);
+  episode.kind = *kind;
   if (!parse_amount(fields[2], episode))
     return fmt::format(
         "{}: expected a time to add, as +30ms, or a factor of at least 1, as "

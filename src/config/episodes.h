@@ -27,10 +27,14 @@
 #include <string>
 #include <vector>
 
+#include "base/choice.h"
+
 namespace syncopate {
 
+CHOICE(EpisodeKind, "compute link", {kCompute, kLink});
+
 struct Episode {
-  enum class Kind : uint8_t { kCompute, kLink };
+  using Kind = EpisodeKind;
   bool is_of_all = false;
   int64_t any = 0;           // workers drawn for each repetition; 0: `workers`
   std::vector<int> workers;  // ranks

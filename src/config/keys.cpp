@@ -87,8 +87,7 @@ Keys device_keys() {
   return {
       {.name = "run.device",
        .place = &RunOptions::device,
-       .doc = "Where layers are computed; auto: a GPU if there is one.",
-       .choices = {"auto", "cpu", "cuda"}},
+       .doc = "Where layers are computed; auto: a GPU if there is one."},
       {.name = "run.threads",
        .place = &RunOptions::threads,
        .doc = "OpenMP threads of a worker (bits depend on it); auto: the "
@@ -100,7 +99,6 @@ Keys device_keys() {
        .place = &RunOptions::precision,
        .doc = "Arithmetic of activations; parameters are fp32 always. bf16 "
               "needs a processor or GPU that has it.",
-       .choices = {"fp32", "bf16"},
        .used_when = {{"model.family", {}, "bf16"}}},
       {.name = "run.deterministic",
        .place = &RunOptions::deterministic,
@@ -124,8 +122,7 @@ Keys eval_keys() {
        .place = &EvalOptions::model,
        .doc = "What is evaluated: each worker's model (the mean of their "
               "metrics), the average model, rank 0's, each and the average, or "
-              "the centre of easgd.",
-       .choices = {"each", "average", "rank0", "each_and_average", "centre"}},
+              "the centre of easgd."},
       {.name = "eval.on",
        .place = &EvalOptions::on,
        .doc = "The samples: the test set, or those that data.validation "
@@ -141,7 +138,6 @@ Keys eval_keys() {
        .place = &EvalOptions::batchnorm,
        .doc = "BatchNorm's statistics: as training left them, or recomputed "
               "over training batches before each evaluation.",
-       .choices = {"running", "recomputed"},
        .used_when = {{"model.family", {}, "batchnorm"}}},
       {.name = "eval.recompute_batches",
        .place = &EvalOptions::recompute_batches,
@@ -252,8 +248,7 @@ Keys straggler_keys() {
       {.name = "stragglers.random",
        .place = &StragglerOptions::random,
        .doc = "Distribution of random delays of all workers' steps; pareto: "
-              "with exponent 2.",
-       .choices = {"none", "uniform", "exponential", "pareto"}},
+              "with exponent 2."},
       {.name = "stragglers.random_ms",
        .place = &StragglerOptions::random_ms,
        .doc = "Mean of the random delays in milliseconds.",

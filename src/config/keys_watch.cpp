@@ -28,7 +28,6 @@ Keys watch_keys() {
        .doc = "A gradient or loss that is NaN or infinite: end with code 76, "
               "or leave that worker's gradient out of its step and count it "
               "(nothing is then sent before backward has ended).",
-       .choices = {"stop", "skip"},
        .on_resume = OnResume::kMayChange},
       {.name = "run.audit",
        .place = &RunOptions::audit,
@@ -51,7 +50,6 @@ Keys fault_keys() {
        .doc = "A fault to try this machine and its jobs with: SIGKILL, "
               "SIGSTOP or an endless wait of one rank, NaN in a gradient, a "
               "flipped bit in a parameter.",
-       .choices = {"none", "kill", "stop", "hang", "nan", "flip"},
        .on_resume = OnResume::kMayChange},
       {.name = "faults.rank",
        .place = &FaultOptions::rank,
@@ -62,8 +60,6 @@ Keys fault_keys() {
       {.name = "faults.stage",
        .place = &FaultOptions::stage,
        .doc = "What that worker is about to begin when it happens.",
-       .choices = {"start", "step", "collective", "boundary", "evaluation",
-                   "checkpoint", "end"},
        .used_when = {{"faults.kind", {"kill", "stop", "hang"}}},
        .on_resume = OnResume::kMayChange},
       {.name = "faults.step",

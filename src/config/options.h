@@ -6,13 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "base/choice.h"
 #include "data/options.h"
 #include "models/registry.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "sync/scheme.h"
+#include "watch/activity.h"
 
 namespace syncopate {
+
+CHOICE(DeviceChoice, "auto cpu cuda", {kAuto, kCpu, kCuda});
+CHOICE(Precision, "fp32 bf16", {kF32, kBf16});
+CHOICE(OnNonfinite, "stop skip", {kStop, kSkip});
 
 struct RunOptions {
   std::string name = "{scheme}-seed{seed}";  // may hold {scheme} {seed} {job}
@@ -20,31 +26,41 @@ struct RunOptions {
   int64_t seed = 1;
   double epochs = 0;  // epochs and steps both given: what ends first
   int64_t steps = 0;
-  Length stop_at;                  // stop here (exit 0); 0: at the end
-  int64_t workers = 0;             // 0: auto
-  std::string device = "auto";     // auto cpu cuda
-  int64_t threads = 0;             // of a worker; 0: auto
-  std::string precision = "fp32";  // fp32 bf16
-  bool deterministic = true;       // on a GPU; a CPU always is
+  Length stop_at;       // stop here (exit 0); 0: at the end
+  int64_t workers = 0;  // 0: auto
+  DeviceChoice device = DeviceChoice::kAuto;
+  int64_t threads = 0;  // of a worker; 0: auto
+  Precision precision = Precision::kF32;
+  bool deterministic = true;  // on a GPU; a CPU always is
   bool cuda_graphs = true;
   Length log_every{50, false};
   double time_limit_s = 0;  // checkpoint and exit 75 before it; 0: none
   bool watchdog = true;
   double step_timeout_s = 0;  // 0: from the median
   double io_timeout_s = 600;
-  std::string on_nonfinite = "stop";  // stop skip
-  Length audit{100, false};           // 0: never
+  OnNonfinite on_nonfinite = OnNonfinite::kStop;
+  Length audit{100, false};  // 0: never
 };
 
+CHOICE(EvalChoice,
+       "each average rank0 each_and_average centre",
+       {kEach, kAverage, kRank0, kEachAndAverage, kCentre});
+constexpr bool includes_each(EvalChoice which) {
+  return which == EvalChoice::kEach || which == EvalChoice::kEachAndAverage;
+}
+// The training samples without augmentation, those held out of the training
+// set, or the test set.
+CHOICE(SetPart, "training validation test", {kTraining, kValidation, kTest});
+CHOICE(EvalStatistics, "running recomputed", {kRunning, kRecomputed});
+
 struct EvalOptions {
-  Length every{1, true};          // and at the end; 0: at the end only
-  std::string model = "average";  // each average rank0 each_and_average
-                                  // centre
-  std::string on = "test";        // test validation
+  Length every{1, true};  // and at the end; 0: at the end only
+  EvalChoice model = EvalChoice::kAverage;
+  SetPart on = SetPart::kTest;  // or kValidation
   int64_t batch = 250;
   // BatchNorm's running statistics as they are, or recomputed over so many
   // training batches before each evaluation.
-  std::string batchnorm = "running";  // running recomputed
+  EvalStatistics batchnorm = EvalStatistics::kRunning;
   int64_t recompute_batches = 20;
   // Of answers to questions.
   int64_t n_best = 20;             // candidates that are kept
@@ -67,23 +83,31 @@ struct NetworkOptions {
   double mbit_s = 0;  // 0: no limit
 };
 
+CHOICE(DelayLaw,
+       "none uniform exponential pareto",
+       {kNone, kUniform, kExponential, kPareto});
+
 // What makes workers unlike: in virtual time, or slept under MPI.
 struct StragglerOptions {
   std::vector<double> factor;  // of a step's computing; as compute.speed
   double delay_ms = 0;
   std::vector<double> delay_workers;
   int64_t delay_from = 0, delay_until = 0;  // of a worker's steps; 0: no end
-  std::string random = "none";              // none uniform exponential pareto
-  double random_ms = 10;                    // its mean
-  double random_share = 1;                  // of a worker's steps
-  std::vector<std::string> episodes;        // config/episodes.h
+  DelayLaw random = DelayLaw::kNone;
+  double random_ms = 10;              // its mean
+  double random_share = 1;            // of a worker's steps
+  std::vector<std::string> episodes;  // config/episodes.h
 };
+
+CHOICE(FaultKind,
+       "none kill stop hang nan flip",
+       {kNone, kKill, kStop, kHang, kNan, kFlip});
 
 // A fault to try, for tests of a machine and of its jobs.
 struct FaultOptions {
-  std::string kind = "none";  // none kill stop hang nan flip
+  FaultKind kind = FaultKind::kNone;
   int64_t rank = 0;
-  std::string stage = "step";  // as name_of(Stage)
+  Stage stage = Stage::kStep;
   int64_t step = 0;
 };
 

@@ -193,7 +193,7 @@ void ClickProblem::check_output(const fs::path& output) const {
 std::string ClickProblem::predict(const Setup& setup,
                                   const ReplicaView& model,
                                   const fs::path& output) const {
-  const SetPart part = evaluated_part(setup.options);
+  const SetPart part = setup.options.eval.on;
   const ClickSet& from = set(part);
   const auto batches = make_batches(setup, part, setup.options.eval.batch);
   std::vector<float> logits;

@@ -227,7 +227,7 @@ void ImageProblem::check_output(const fs::path& output) const {
 std::string ImageProblem::predict(const Setup& setup,
                                   const ReplicaView& model,
                                   const fs::path& output) const {
-  const SetPart part = evaluated_part(setup.options);
+  const SetPart part = setup.options.eval.on;
   const std::vector<int64_t> samples = indices(setup, part);
   std::vector<float> scores;
   const auto batches = make_batches(setup, part, setup.options.eval.batch);

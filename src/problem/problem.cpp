@@ -55,11 +55,6 @@ std::vector<std::vector<int64_t>> Problem::evaluation_batches(
   return batches;
 }
 
-SetPart evaluated_part(const Options& options) {
-  return options.eval.on == "validation" ? SetPart::kValidation
-                                         : SetPart::kTest;
-}
-
 std::unique_ptr<Problem> make_problem(const Options& options, int threads) {
   const DataKind* kind = find_data_kind(options.data.kind);
   CHECK_MSG(kind != nullptr, "data.kind: {}", options.data.kind);

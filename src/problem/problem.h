@@ -29,13 +29,6 @@ class Feed {
   virtual double wait_s() const = 0;  // time next() had to wait, in all
 };
 
-// The training samples without augmentation, those held out of the training
-// set, or the test set.
-enum class SetPart : uint8_t { kTraining, kValidation, kTest };
-
-// The set that eval.on names.
-SetPart evaluated_part(const Options& options);
-
 // Batches without any random change, on the device.
 class BatchSource {
  public:

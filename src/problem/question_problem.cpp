@@ -57,7 +57,7 @@ QuestionProblem::QuestionProblem(const Options& options, int threads)
     : data_(load_questions(options.data, threads)),
       answers_{options.eval.n_best, options.eval.max_answer_length} {
   int64_t most = most_windows(data_.test);
-  if (evaluated_part(options) == SetPart::kValidation)
+  if (options.eval.on == SetPart::kValidation)
     most = std::max(most, most_windows(data_.train));
   if (most > options.eval.batch)
     fail(ExitCode::kBadInput,
@@ -241,7 +241,7 @@ void QuestionProblem::check_output(const fs::path& output) const {
 std::string QuestionProblem::predict(const Setup& setup,
                                      const ReplicaView& model,
                                      const fs::path& output) const {
-  const SetPart part = evaluated_part(setup.options);
+  const SetPart part = setup.options.eval.on;
   const QuestionSet& from = set(part);
   const auto batches = make_batches(setup, part, setup.options.eval.batch);
   std::vector<QuestionAnswers> all;

@@ -126,15 +126,16 @@ CheckpointModels load_models(const Engine& engine,
   engine.problem->restore(*engine.context, found.facts.extra);
 
   const Model& network = *engine.model;
-  const std::string& which = engine.options.eval.model;
-  const bool wants_each = which == "each" || which == "each_and_average";
-  const bool wants_centre = which == "centre";
+  const EvalChoice which = engine.options.eval.model;
+  const bool wants_each = includes_each(which);
+  const bool wants_centre = which == EvalChoice::kCentre;
   if (wants_centre && !has_state(found, Owner::kShared, 0, "centre"))
     fail(ExitCode::kBadInput,
          "{}: has no centre, expected eval.model = average, rank0 or each",
          found.folder.string());
   const bool is_shared = is_shared_by_all(found, network);
-  const int files = is_shared || which == "rank0" ? 1 : found.facts.workers;
+  const int files =
+      is_shared || which == EvalChoice::kRank0 ? 1 : found.facts.workers;
 
   CheckpointModels all{found.folder.string(), {}};
   const auto add_model = [&](const std::vector<float>& parameters,
@@ -161,7 +162,7 @@ CheckpointModels load_models(const Engine& engine,
     }
   }
   if (!wants_each) add_model(parameters.get(), buffers.get());
-  if (engine.options.eval.batchnorm == "recomputed")
+  if (engine.options.eval.batchnorm == EvalStatistics::kRecomputed)
     for (CheckpointModel& one : all.models)
       recompute_statistics(engine, one.view());
   return all;

@@ -54,10 +54,10 @@ RunPlan make_plan(const Options& options, const Sampler& sampler) {
 
 std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
   const int gpus = cuda_device_count();
-  if (options.run.device == "cuda" ||
-      (options.run.device == "auto" && gpus > 0))
+  if (options.run.device == DeviceChoice::kCuda ||
+      (options.run.device == DeviceChoice::kAuto && gpus > 0))
     return make_cuda_device(gpus > 0 ? local_rank % gpus : 0);
-  if (options.run.precision == "bf16" && !cpu_features().has_bf16)
+  if (options.run.precision == Precision::kBf16 && !cpu_features().has_bf16)
     fail(ExitCode::kBadInput,
          "run.precision: bf16: this processor ({}) has no bf16 instructions "
          "(avx512_bf16); use fp32",
@@ -185,7 +185,7 @@ void plan_scheme(Engine& engine,
   check(options);
   const bool is_trained =
       saved == nullptr || saved->input.take != SavedInput::Take::kNetwork;
-  if (is_trained && options.eval.model == "centre" &&
+  if (is_trained && options.eval.model == EvalChoice::kCentre &&
       !scheme_info(options.sync.scheme).has_centre)
     refuse(
         fmt::format("eval.model: is centre, which sync.scheme = {} does not "
@@ -311,9 +311,9 @@ std::unique_ptr<Engine> build_engine(Session& session,
   engine->sampler = std::make_unique<Sampler>(
       options.data, training, engine->split.train, engine->workers, seed);
   engine->plan = make_plan(options, *engine->sampler);
-  engine->model =
-      make_model(options.model, engine->problem->spec(),
-                 options.run.precision == "bf16" ? DType::kBf16 : DType::kF32);
+  engine->model = make_model(
+      options.model, engine->problem->spec(),
+      options.run.precision == Precision::kBf16 ? DType::kBf16 : DType::kF32);
   plan_scheme(*engine, input_path, overrides, saved);
   if (memory == Memory::kPlanned) {
     plan_memory(session, *engine);

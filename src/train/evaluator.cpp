@@ -66,7 +66,8 @@ EvaluatedModel fetch(const Engine& engine, Scheme& scheme, EvalModel which) {
 }
 
 void prepare(const Engine& engine, EvaluatedModel& model) {
-  if (engine.options.eval.batchnorm == "recomputed" && !model.buffers.empty())
+  if (engine.options.eval.batchnorm == EvalStatistics::kRecomputed &&
+      !model.buffers.empty())
     recompute_statistics(engine, model.view());
 }
 
@@ -113,31 +114,30 @@ Evaluation evaluate_scheme(const Engine& engine,
                            SetPart part,
                            Endpoint& endpoint,
                            Scheme& scheme) {
-  const std::string& which = engine.options.eval.model;
-  const bool wants_each = which == "each" || which == "each_and_average";
+  using enum EvalChoice;
+  const EvalChoice which = engine.options.eval.model;
+  const bool wants_each = includes_each(which);
   const bool wants_distance = !keeps_replicas_equal(engine.options.sync);
   Evaluation result;
   if (wants_each) {
     EvaluatedModel own = fetch(engine, scheme, EvalModel::kEach);
     evaluate_each(engine, part, endpoint, own, result);
   }
-  if (which == "rank0") {
-    EvaluatedModel first = fetch(engine, scheme, EvalModel::kRank0);
-    result.metrics = evaluate_shared(engine, part, endpoint, first);
+  if (which == kRank0 || which == kCentre) {
+    EvaluatedModel one =
+        fetch(engine, scheme,
+              which == kRank0 ? EvalModel::kRank0 : EvalModel::kCentre);
+    result.metrics = evaluate_shared(engine, part, endpoint, one);
   }
-  if (which == "centre") {
-    EvaluatedModel centre = fetch(engine, scheme, EvalModel::kCentre);
-    result.metrics = evaluate_shared(engine, part, endpoint, centre);
-  }
-  if ((which == "each" || which == "rank0") && !wants_distance) return result;
+  if ((which == kEach || which == kRank0) && !wants_distance) return result;
   EvaluatedModel mean = fetch(engine, scheme, EvalModel::kAverage);
   if (wants_distance) {
     EvaluatedModel own = fetch(engine, scheme, EvalModel::kEach);
     result.consensus_distance = consensus_distance(engine, endpoint, own, mean);
   }
-  if (which == "average")
+  if (which == kAverage)
     result.metrics = evaluate_shared(engine, part, endpoint, mean);
-  if (which == "each_and_average")
+  if (which == kEachAndAverage)
     result.average = evaluate_shared(engine, part, endpoint, mean);
   return result;
 }

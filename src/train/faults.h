@@ -20,7 +20,7 @@ class Faults {
   void strike(Stage stage, int64_t step);
   // What `kind` (nan, flip) spoils, once: before the gradients of `step` are
   // sent, and before the step after it.
-  bool spoils(const char* kind, int64_t step);
+  bool spoils(FaultKind kind, int64_t step);
 
  private:
   bool is_due(int64_t step) const;

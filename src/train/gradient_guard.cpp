@@ -10,7 +10,7 @@ GradientGuard::GradientGuard(Engine& engine, Replica& replica)
       found_(*engine.device, *engine.stream, 1),
       nothing_(*engine.device, sizeof(int64_t)) {
   *nothing_.as<int64_t>() = -1;
-  if (engine.options.run.on_nonfinite == "skip")
+  if (engine.options.run.on_nonfinite == OnNonfinite::kSkip)
     saved_ = {*engine.device, *engine.stream, replica.buffers.size()};
 }
 

@@ -96,13 +96,13 @@ void Recorder::declare_tables() {
   for (const MetricInfo& metric : eval_metrics_)
     eval.declare(real_column(metric.name, metric.unit,
                              metric.description + ", on the set eval.on"));
-  const std::string& which = engine_.options.eval.model;
-  if (which == "each" || which == "each_and_average")
+  const EvalChoice which = engine_.options.eval.model;
+  if (includes_each(which))
     for (const MetricInfo& metric : eval_metrics_)
       eval.declare(real_column(metric.name + "_worker", metric.unit,
                                metric.description + ", of each worker's model",
                                workers));
-  if (which == "each_and_average")
+  if (which == EvalChoice::kEachAndAverage)
     for (const MetricInfo& metric : eval_metrics_)
       eval.declare(real_column(metric.name + "_average", metric.unit,
                                metric.description + ", of the average model"));
@@ -193,7 +193,7 @@ void Recorder::log_row(const Position& at,
 
 bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
   double is_best = results_ && note_score(evaluation) ? 1 : 0;
-  if (evaluated_part(engine_.options) == SetPart::kValidation)
+  if (engine_.options.eval.on == SetPart::kValidation)
     agree(endpoint_, endpoint_.world_group(), std::span(&is_best, 1),
           Combine::kMax, tags::kEvaluation, Traffic::kEvaluation);
   if (results_) write_evaluation(at, evaluation);
@@ -327,7 +327,7 @@ void Recorder::summarize_best() {
       evaluations_, static_cast<double>(results_->table("eval").rows()));
   const std::string text = fmt::format("best of {} {} evaluations", evaluations,
                                        engine_.options.eval.on);
-  if (evaluated_part(engine_.options) == SetPart::kTest) {
+  if (engine_.options.eval.on == SetPart::kTest) {
     results_->summary("best_" + metric.name, best_metric_, metric.unit, text);
     return;
   }

@@ -34,14 +34,14 @@ double Stragglers::delays_s(int64_t step) const {
   if (is_delayed && step >= options_.delay_from &&
       (options_.delay_until == 0 || step < options_.delay_until))
     delay_s += 1e-3 * options_.delay_ms;
-  if (options_.random == "none") return delay_s;
+  if (options_.random == DelayLaw::kNone) return delay_s;
   Rng rng(seed_, Purpose::kStraggler, static_cast<uint64_t>(rank_),
           static_cast<uint64_t>(step));
   if (rng.uniform() >= options_.random_share) return delay_s;
   const double mean_s = 1e-3 * options_.random_ms;
   const double u = rng.uniform();
-  if (options_.random == "uniform") return delay_s + 2 * mean_s * u;
-  if (options_.random == "exponential")
+  if (options_.random == DelayLaw::kUniform) return delay_s + 2 * mean_s * u;
+  if (options_.random == DelayLaw::kExponential)
     return delay_s - mean_s * std::log1p(-u);
   // Pareto with exponent 2: half the mean at least, and a heavy tail.
   return delay_s + 0.5 * mean_s / std::sqrt(1 - u);

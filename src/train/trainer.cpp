@@ -180,7 +180,7 @@ int64_t Trainer::next_boundary(int64_t worker_steps) const {
 void Trainer::evaluate(const Position& at) {
   enter(Stage::kEvaluation);
   const double begin = monotonic_s();
-  const SetPart part = evaluated_part(engine_.options);
+  const SetPart part = engine_.options.eval.on;
   const Evaluation evaluation =
       evaluate_scheme(engine_, part, endpoint_, scheme_);
   const bool is_best = recorder_->evaluation(at, evaluation);

@@ -29,7 +29,7 @@ WorkerStep::WorkerStep(Engine& engine,
       faults_(engine.options.faults, endpoint.rank()),
       guard_(engine, replica_),
       is_virtual_(endpoint.has_virtual_time()),
-      skips_nonfinite_(engine.options.run.on_nonfinite == "skip"),
+      skips_nonfinite_(engine.options.run.on_nonfinite == OnNonfinite::kSkip),
       checks_whole_gradient_(is_virtual_ || skips_nonfinite_) {
   // In virtual time nothing is sent before the backward pass has ended.
   if (!is_virtual_)
@@ -65,7 +65,7 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   // By now a GPU has done the last step's forward pass and works on the rest.
   read(Numbers::kArrived);
   const double read_s = monotonic_s() - begin_s;
-  if (faults_.spoils("flip", scheme_->steps_done())) flip_bit();
+  if (faults_.spoils(FaultKind::kFlip, scheme_->steps_done())) flip_bit();
 
   const double compute_begin_s = monotonic_s();
   const double waited_before_s = feed_->wait_s();

@@ -32,7 +32,7 @@ void WorkerStep::flip_bit() {
 void WorkerStep::check_gradient(int64_t offset, int64_t elems) {
   const int64_t place = struck().offset;
   if (place >= offset && place < offset + elems &&
-      faults_.spoils("nan", scheme_->steps_done())) {
+      faults_.spoils(FaultKind::kNan, scheme_->steps_done())) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     engine_.device->copy(replica_.gradients.data() + place, &nan, sizeof nan,
                          *engine_.stream);

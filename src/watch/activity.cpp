@@ -14,26 +14,6 @@ constexpr uint64_t kFewestSteps = 5;
 
 }  // namespace
 
-const char* name_of(Stage stage) {
-  switch (stage) {
-    case Stage::kStart:
-      return "start";
-    case Stage::kStep:
-      return "step";
-    case Stage::kCollective:
-      return "collective";
-    case Stage::kBoundary:
-      return "boundary";
-    case Stage::kEvaluation:
-      return "evaluation";
-    case Stage::kCheckpoint:
-      return "checkpoint";
-    case Stage::kEnd:
-      return "end";
-  }
-  return "?";
-}
-
 WatchClock& watch_clock() {
   static WatchClock the_one;
   return the_one;

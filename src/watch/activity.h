@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/choice.h"
+
 namespace syncopate {
 
 enum class Stage : uint8_t {
@@ -18,7 +20,9 @@ enum class Stage : uint8_t {
   kCheckpoint,
   kEnd,
 };
-const char* name_of(Stage stage);  // "start", "step", ...
+constexpr const char* names_of(Stage) {
+  return "start step collective boundary evaluation checkpoint end";
+}
 
 // Seconds for which this process was seen to run, in ticks of the watchdog (a
 // tenth of a second; stays 0 without one). The clock does not advance while the

@@ -279,7 +279,7 @@ TEST(PublishedInputs, EsyncCompensatesMeanGradients) {
         parse_input(published("esync_fashion_resnet18_modes"), overrides)
             .options;
     if (options.sync.scheme == "asp") {
-      EXPECT_EQ(options.eval.model, "rank0") << join(overrides, " ");
+      EXPECT_EQ(options.eval.model, EvalChoice::kRank0) << join(overrides, " ");
     }
     if (options.sync.asp.compensation == Compensation::kNone) continue;
     ++num_compensated;

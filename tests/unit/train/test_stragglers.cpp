@@ -57,12 +57,13 @@ TEST(Stragglers, RandomDelaysHaveTheirDistribution) {
   constexpr int kSteps = 20000;
   constexpr double kMean = 0.3, kShare = 0.25;
   struct Case {
-    const char* kind;
+    DelayLaw kind;
     double median;
   };
   for (const Case& each :
-       {Case{"uniform", kMean}, Case{"exponential", kMean * std::log(2.0)},
-        Case{"pareto", kMean / 2 / std::sqrt(0.5)}}) {
+       {Case{DelayLaw::kUniform, kMean},
+        Case{DelayLaw::kExponential, kMean * std::log(2.0)},
+        Case{DelayLaw::kPareto, kMean / 2 / std::sqrt(0.5)}}) {
     Options options = two_seconds();
     options.stragglers.random = each.kind;
     options.stragglers.random_share = kShare;
@@ -75,18 +76,19 @@ TEST(Stragglers, RandomDelaysHaveTheirDistribution) {
       if (delay_s > 0) delays.push_back(delay_s);
     }
     const auto struck = static_cast<double>(delays.size());
-    EXPECT_NEAR(struck / kSteps, kShare, 0.015) << each.kind;
+    EXPECT_NEAR(struck / kSteps, kShare, 0.015) << name_of(each.kind);
     std::ranges::nth_element(delays, delays.begin() + std::ssize(delays) / 2);
-    EXPECT_NEAR(delays[delays.size() / 2] / each.median, 1, 0.06) << each.kind;
-    if (each.kind != std::string("pareto")) {
-      EXPECT_NEAR(sum / struck / kMean, 1, 0.05) << each.kind;
+    EXPECT_NEAR(delays[delays.size() / 2] / each.median, 1, 0.06)
+        << name_of(each.kind);
+    if (each.kind != DelayLaw::kPareto) {
+      EXPECT_NEAR(sum / struck / kMean, 1, 0.05) << name_of(each.kind);
     }
   }
 }
 
 TEST(Stragglers, RandomDelaysDependOnSeedWorkerAndStepOnly) {
   Options options = two_seconds();
-  options.stragglers.random = "exponential";
+  options.stragglers.random = DelayLaw::kExponential;
   options.stragglers.random_share = 1;
   options.stragglers.random_ms = 100;
   const Stragglers one(options, 1, 4), again(options, 1, 4),
