@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "data/kinds.h"
 #include "data/questions/answers.h"
+#include "data/thread_pool.h"
 #include "train/checkpoint_model.h"
 #include "train/evaluator.h"
 

@@ -13,6 +13,7 @@
 #include "data/images/dataset.h"
 #include "data/images/prepare_images.h"
 #include "data/kinds.h"
+#include "data/thread_pool.h"
 
 namespace syncopate {
 namespace {

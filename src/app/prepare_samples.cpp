@@ -9,6 +9,7 @@
 #include "data/clicks/click_set.h"
 #include "data/kinds.h"
 #include "data/questions/question_set.h"
+#include "data/thread_pool.h"
 
 namespace syncopate {
 namespace {
