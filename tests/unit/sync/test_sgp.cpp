@@ -46,6 +46,55 @@ TEST(Sgp, FollowsTheRecursion) {
   }
 }
 
+// Gives a worker another weight w.
+class SetWeight final : public StateVisitor {
+ public:
+  SetWeight(Scheme& scheme, double weight) : weight_(weight) {
+    scheme.visit_state(*this);
+  }
+  void visit(Owner, std::string_view, std::span<float>) override {}
+  void visit(Owner, std::string_view, std::span<int64_t>) override {}
+  void visit(Owner, std::string_view name, std::span<double> value) override {
+    if (name == "weight") value[0] = weight_;
+  }
+
+ private:
+  double weight_;
+};
+
+// Algorithm 1 with weights that are not 1, as they would be on a graph where
+// workers get unlike numbers of messages: z = x / w, at which the gradients of
+// the next step are taken.
+TEST(Sgp, DividesByTheWeight) {
+  const auto weight_of = [](int rank) { return 0.5 + 0.25 * rank; };
+  for (const int workers : {2, 3, 4, 6}) {
+    ToyRun run = push_run();
+    run.steps = 7;
+    run.boundary_every = 1;
+    run.at_boundary = [&](int rank, int64_t worker_steps, Scheme& scheme,
+                          Replica&) {
+      if (worker_steps == workers) SetWeight(scheme, weight_of(rank));
+    };
+    Matrix z = test::start_of(run, workers);
+    Matrix weight(workers, Vector(1, 1.0));
+    for (int64_t step = 0; step < run.steps; ++step) {
+      if (step == 1)
+        for (int i = 0; i < workers; ++i) weight[i][0] = weight_of(i);
+      Matrix x = z;
+      for (int i = 0; i < workers; ++i)
+        for (double& value : x[i]) value *= weight[i][0];
+      const Matrix p = push_matrix(step, workers);
+      x = test::multiply(
+          p, test::sum(x, -run.optimizer.lr, test::gradients_at(run, step, z)));
+      weight = test::multiply(p, weight);
+      for (int i = 0; i < workers; ++i)
+        for (size_t e = 0; e < x[i].size(); ++e)
+          z[i][e] = x[i][e] / weight[i][0];
+    }
+    test::expect_near(test::train_toy(workers, run).parameters, z, 1e-5);
+  }
+}
+
 // Numerators and weights are handed on whole, whatever the wire.
 TEST(Sgp, KeepsTheMeanAndTheSumOfWeights) {
   for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
