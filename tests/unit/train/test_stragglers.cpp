@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <vector>
 
 namespace syncopate {
@@ -65,7 +64,7 @@ TEST(Stragglers, RandomDelaysHaveTheirDistribution) {
         Case{DelayLaw::kExponential, kMean * std::log(2.0)},
         Case{DelayLaw::kPareto, kMean / 2 / std::sqrt(0.5)}}) {
     Options options = two_seconds();
-    options.stragglers.random = each.kind;
+    options.stragglers.random = each.law;
     options.stragglers.random_share = kShare;
     options.stragglers.random_ms = 1e3 * kMean;
     std::vector<double> delays;
