@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// The number behind `name` in a file of lines "NAME NUMBER [kB]".
+// Returns the number after `name` in a file of lines "NAME NUMBER [kB]", in
+// bytes if the unit is kB.
 std::optional<int64_t> field(const fs::path& file, const std::string& name) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
@@ -29,7 +30,8 @@ std::optional<int64_t> field(const fs::path& file, const std::string& name) {
   return std::nullopt;
 }
 
-// A file that holds one number; none: there is no such file, or it says max.
+// Returns the number in a file, or nullopt if there is no such file or it
+// holds "max".
 std::optional<int64_t> number_in(const fs::path& file) {
   std::ifstream stream(file);
   int64_t number = 0;
@@ -37,8 +39,9 @@ std::optional<int64_t> number_in(const fs::path& file) {
   return std::nullopt;
 }
 
-// What a group may still take: pages of files, such as the data just read, are
-// given back when they are needed. (Those of tmpfs are neither.)
+// Returns the bytes that a group may still use. File pages, such as those of
+// data just read, count as free because the kernel reclaims them on demand.
+// (Pages of tmpfs are in neither count and are not reclaimed.)
 int64_t left_in(const fs::path& folder,
                 const char* limit_file,
                 const char* usage_file,
@@ -49,8 +52,8 @@ int64_t left_in(const fs::path& folder,
   int64_t returned = 0;
   for (const char* pages : {"inactive_file", "active_file"})
     returned += field(folder / "memory.stat", prefix + pages).value_or(0);
-  // The figures are not of one moment: more may be returned than is used. No
-  // limit is the largest number in version 1.
+  // The files are read one after the other, so `returned` may exceed `usage`.
+  // In version 1, the largest number means no limit.
   const int64_t held = std::max<int64_t>(0, *usage - returned);
   return std::max<int64_t>(0, *limit - held);
 }
@@ -67,8 +70,8 @@ int64_t left_in_rlimit(int resource, const char* used_field) {
 }  // namespace
 
 // Lines of `membership`: "0::/a/b" (version 2) and "4:memory:/a/b" (version 1).
-// Every group above has limits too, and inside a container the path may be of
-// a tree that is not mounted there: then the mounted root counts.
+// All parent groups have limits too. Inside a container the path may belong to
+// a tree that is not mounted there; the mounted root then sets the limit.
 MemoryLeft cgroup_memory_left(const fs::path& membership,
                               const fs::path& mounted) {
   int64_t least = kNoLimit;

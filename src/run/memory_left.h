@@ -1,4 +1,4 @@
-// How much memory this process may still take, by whatever limits it.
+// How much memory this process may still allocate under all limits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,17 +11,18 @@ namespace syncopate {
 
 struct MemoryLeft {
   int64_t bytes;
-  std::string limit;  // what sets it: "ulimit -v", "the cgroup's limit"
-  bool is_address_space = false;  // which counts what is reserved, too
+  std::string limit;  // for messages: "ulimit -v", "the memory of this host"
+  bool is_address_space = false;  // reserved address space counts too
 };
 
-// Host memory as of now: the least of what the host has, what the control
-// group and what the resource limits allow. Of what processes have in common,
-// this one's share among `processes` of the host.
+// Returns the host memory available now: the minimum over the host's free
+// memory, the control group's limit and the resource limits. Memory that
+// processes share is divided equally among the `processes` of this host.
 MemoryLeft host_memory_left(int processes);
 
-// The same for limits of control groups alone, where files like those of
-// /proc/self/cgroup and /sys/fs/cgroup lie; INT64_MAX bytes: none.
+// Considers only the limits of control groups: `membership` and `mounted` are
+// laid out like /proc/self/cgroup and /sys/fs/cgroup. INT64_MAX bytes means no
+// limit.
 MemoryLeft cgroup_memory_left(const fs::path& membership,
                               const fs::path& mounted);
 

@@ -19,7 +19,7 @@ constexpr StopRequest kRequests[] = {StopRequest::kStopFile,
 
 using Times = std::map<StopRequest, fs::file_time_type>;
 
-// A file of a time in `ignored` is none.
+// Disregards a file whose modification time is that in `ignored`.
 StopRequest look(const fs::path& folder, const Times& ignored) {
   for (const StopRequest request : kRequests) {
     std::error_code error;
@@ -47,10 +47,10 @@ struct RequestWatch::State {
   fs::path folder;
   std::function<bool()> beat;
 
-  std::mutex mutex;  // never held while storage is waited for
+  std::mutex mutex;  // never held during storage access
   std::condition_variable changed;
   bool is_over = false, has_ended = false;
-  int64_t removals = 0;  // a look that one overtook is out of date
+  int64_t removals = 0;  // a look that overlaps a removal is out of date
   StopRequest seen = StopRequest::kNone;
   Times ignored;
 

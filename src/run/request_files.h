@@ -1,4 +1,4 @@
-// Files by which a user asks a run for something: STOP and SAVE in its folder.
+// The files STOP and SAVE, by which a user sends a request to a run.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,19 +11,20 @@
 
 namespace syncopate {
 
-// "STOP", "SAVE" or nullptr.
+// Returns "STOP", "SAVE", or nullptr if no file makes this request.
 const char* request_file(StopRequest request);
-// What there is in `folder` now; may wait for storage.
+// Returns the greatest request whose file is in `folder`. May block on storage.
 StopRequest look_for_request(const fs::path& folder);
 
-// Looks for them twice a second on a thread of its own, so that a step never
-// waits for storage that stalls.
+// Polls for these files twice a second on its own thread, so that stalled
+// storage never blocks a training step.
 class RequestWatch {
  public:
-  // The first look is here. `beat` is called by the thread at every look, until
-  // it returns false.
+  // Takes the first look itself. The thread calls `beat` after every later look
+  // until it returns false.
   RequestWatch(const fs::path& folder, std::function<bool()> beat);
-  // Does not wait for a look that stalls.
+  // Waits at most a second for the thread, so that stalled storage cannot
+  // block it.
   ~RequestWatch();
   RequestWatch(const RequestWatch&) = delete;
   RequestWatch& operator=(const RequestWatch&) = delete;
@@ -31,15 +32,15 @@ class RequestWatch {
   StopRequest seen() const;
   struct Removal {
     const char* file;
-    bool is_gone;  // else it is no request until it is touched again
+    bool is_gone;  // if not, the file is ignored until it is touched again
   };
-  // Takes away the file that asked for `granted`, and SAVE in any case; of
-  // those that were there.
+  // Removes the file that made the request `granted`, and SAVE in any case.
+  // Returns an entry for each of them that existed.
   std::vector<Removal> remove(StopRequest granted);
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // the thread's too
+  std::shared_ptr<State> state_;  // shared with the thread
 };
 
 }  // namespace syncopate

@@ -1,5 +1,5 @@
-// The folder of a run: its name, what is in it, whose it is, what is asked for
-// in it, and whether to go on from it.
+// The directory of a run: its name, its files, its owner, requests made in it,
+// and whether it already holds a run.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,8 +17,8 @@ namespace syncopate {
 
 class RunDirectory {
  public:
-  // {scheme}, {seed}, {job} of run.name are replaced; {job} is Slurm's job id,
-  // or "local".
+  // Replaces {scheme}, {seed} and {job} in run.name; {job} is Slurm's job id,
+  // or "local" outside Slurm.
   explicit RunDirectory(const Options& options);
 
   const fs::path& path() const { return path_; }
@@ -27,34 +27,37 @@ class RunDirectory {
   fs::path results() const { return path_ / "results.h5"; }
   fs::path checkpoints() const { return path_ / "checkpoints"; }
 
-  // Makes the directory this process's own until it ends: Error(kCannotCreate)
-  // names who has it. From then on files named STOP and SAVE are looked for.
-  // A process that loses a directory without locks, because it stood still for
-  // minutes, ends with kCannotCreate.
+  // Acquires the directory until this process ends and starts to poll for STOP
+  // and SAVE. Throws Error(kCannotCreate), which names the owner, if another
+  // process owns it. Without file locks, a process that was suspended for
+  // minutes may lose the directory; it then exits with kCannotCreate.
   void acquire();
 
-  // What STOP or SAVE asked for half a second ago. Never waits for storage.
+  // Returns the request that the latest poll found (polls are half a second
+  // apart). Never blocks on storage.
   StopRequest requested() const;
-  // A checkpoint was written because of `request`: takes its file away, and
-  // SAVE in any case, and says so in the log. STOP stays where something else
-  // ended the run: the next start is then stopped by it.
+  // To be called after a checkpoint was written because of `request`: removes
+  // its file, and SAVE in any case, and logs it. If something else ended the
+  // run, STOP remains and stops the next start.
   void granted(StopRequest request, Log& log) const;
-  // The run reached its end: nobody is left to stop.
+  // To be called when the run has finished: removes and logs STOP and SAVE.
   void discard_requests(Log& log) const;
 
   bool holds_a_run() const;
-  // Error(kCannotCreate) if it holds a run and checkpoint.resume is none.
+  // Throws Error(kCannotCreate) if the directory holds a run and
+  // checkpoint.resume is none.
   void refuse_if_taken(const Options& options) const;
-  // Results that are not gone on with are kept: results.h5, where there is one,
-  // becomes results-1.h5 (-2, ...), and the log says so and why. The new path.
+  // Keeps results that this run does not continue: renames results.h5, if it
+  // exists, to results-1.h5 (-2, ...) and logs it with `why`. Returns the new
+  // path, or an empty one.
   fs::path set_results_aside(const std::string& why, Log& log) const;
 
  private:
   void remove_request(StopRequest granted, const char* why, Log& log) const;
 
   fs::path path_;
-  std::shared_ptr<RunLock> lock_;        // the watch's too
-  std::unique_ptr<RequestWatch> watch_;  // of the owner
+  std::shared_ptr<RunLock> lock_;        // shared with the watch
+  std::unique_ptr<RequestWatch> watch_;  // null until acquire()
 };
 
 }  // namespace syncopate

@@ -19,9 +19,9 @@
 namespace syncopate {
 namespace {
 
-// A question (owner_of) holds the lock for a moment: not yet an owner.
+// owner_of() holds the lock for a moment, which does not make it an owner.
 constexpr double kPatience_s = 0.5;
-// The owner's file is touched twice a second; storage may stall for minutes.
+// The owner touches its file twice a second, but storage may stall for minutes.
 constexpr double kGoneJobsSilence_s = 60;
 constexpr double kAnyonesSilence_s = 300;
 constexpr int64_t kMostText = 4096;
@@ -35,7 +35,7 @@ std::string text_of(const fs::path& path) {
   try {
     return std::string(trim(read_file(path, kMostText)));
   } catch (const Error&) {
-    return {};  // gone meanwhile
+    return {};  // removed in the meantime
   }
 }
 
@@ -58,8 +58,8 @@ std::optional<double> modified_s(const fs::path& path) {
          1e-9 * static_cast<double>(facts.st_mtim.tv_nsec);
 }
 
-// Seconds since `path` was touched, by the clock of its file system, which
-// may not be this host's; 0 if nobody can tell.
+// Returns the seconds since `path` was touched, by the clock of its file system
+// (which may differ from this host's); 0 if that cannot be determined.
 double silence_s(const fs::path& path) {
   const fs::path probe = fmt::format("{}.clock-{}", path.string(), ::getpid());
   const int file = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -71,12 +71,13 @@ double silence_s(const fs::path& path) {
   return is_written && now && then ? *now - *then : 0;
 }
 
-// An owner who cannot come back, so that its file may be taken away.
+// Returns whether the owner is dead for certain, so that its file may be
+// removed.
 bool is_gone(const std::string& text, const fs::path& path) {
   const double silent_s = silence_s(path);
   if (silent_s > kAnyonesSilence_s) return true;
   const std::optional<RunOwner> owner = RunOwner::from_text(text);
-  if (!owner) return false;  // about to be written
+  if (!owner) return false;  // the text is still being written
   const RunOwner self = RunOwner::self();
   if (owner->host == self.host &&
       (owner->pid == self.pid ||
@@ -84,12 +85,12 @@ bool is_gone(const std::string& text, const fs::path& path) {
     return true;
   if (owner->job.empty()) return false;
   if (owner->job == self.job) return owner->restarts < self.restarts;
-  // The silence too: squeue may be another cluster's.
+  // Also requires silence, because squeue may ask another cluster.
   return silent_s > kGoneJobsSilence_s &&
          slurm_job_state(owner->job) == SlurmJobState::kGone;
 }
 
-// False only where it is known that `path` is another file now, or none.
+// Returns false only if `path` is known to be another file now, or missing.
 bool is_same_file(int file, const fs::path& path) {
   struct stat mine {
   }, there{};
@@ -99,8 +100,8 @@ bool is_same_file(int file, const fs::path& path) {
 }
 
 struct Found {
-  std::string text;      // empty: nobody
-  bool by_file = false;  // by lock.owner
+  std::string text;      // empty: no owner
+  bool by_file = false;  // found in lock.owner
 };
 
 [[noreturn]] void refuse(const fs::path& folder, const Found& owner) {
@@ -177,7 +178,7 @@ RunLock::~RunLock() {
   ::close(lock_);
 }
 
-// False where the file system knows no locks.
+// Returns false if the file system does not support locks.
 bool RunLock::lock(const fs::path& path) {
   const double until_s = monotonic_s() + kPatience_s;
   while (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
@@ -211,8 +212,9 @@ void RunLock::take_owner_file() {
       ::rename(owner_path_.c_str(), aside.c_str()) == 0)
     ::unlink(aside.c_str());
   if (!create_owner_file()) refuse(folder_, {text_of(owner_path_), true});
-  // Of two that found the same owner gone, the later may have taken away the
-  // file of the earlier: who still has one after a while has it alone.
+  // If two processes find the same owner dead, the later one may remove the
+  // earlier one's new file. Whoever still has its file after a delay is the
+  // only owner.
   sleep_ms(200);
   if (is_same_file(owner_file_, owner_path_)) return;
   ::close(owner_file_);

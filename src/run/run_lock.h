@@ -1,9 +1,9 @@
-// One run directory, one owner: the file RUN/lock, which its owner holds
-// locked and whose text says who that is.
+// Exclusive ownership of a run directory: the owner holds a lock on the file
+// RUN/lock, whose text identifies it.
 //
-// Where the file system knows no locks, the file RUN/lock.owner takes their
-// place: it is there while there is an owner, who touches it every few seconds.
-// One that its owner cannot have left alive is taken over.
+// If the file system does not support locks, the existence of RUN/lock.owner
+// takes their place: the owner touches it twice a second, and a file whose
+// owner must be dead is taken over.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace syncopate {
 
 struct RunOwner {
-  std::string job;   // as slurm_job(); empty outside of Slurm
+  std::string job;   // as slurm_job(); empty outside Slurm
   int restarts = 0;  // of that job
   int64_t pid = 0;
   std::string host;
@@ -28,18 +28,19 @@ struct RunOwner {
 
 class RunLock {
  public:
-  // Error(kCannotCreate) within a second if another process has it: "FOLDER:
-  // in use by job 123, process 4711 on n1". Kept until this object or the
-  // process ends, however it ends.
+  // Throws Error(kCannotCreate) if another process owns the folder: "FOLDER:
+  // in use by job 123, process 4711 on n1". The lock is held until this object
+  // is destroyed or the process ends, however it ends.
   explicit RunLock(const fs::path& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  // Without locks of the file system.
+  // Returns whether lock.owner is used because locks are not supported.
   bool is_fallback() const { return owner_file_ >= 0; }
-  // Says that this process is alive; false if the folder was taken from it
-  // meanwhile. For a thread of its own: it may wait for storage.
+  // Signals that this process is alive. Returns false if another process has
+  // taken over the folder. May block on storage, so call it from its own
+  // thread.
   bool beat() const;
 
  private:
@@ -52,9 +53,9 @@ class RunLock {
   int owner_file_ = -1;  // of lock.owner
 };
 
-// Who has it now; empty: nobody. Takes nothing itself.
+// Returns the current owner, or an empty string. Does not acquire the folder.
 std::string owner_of(const fs::path& folder);
-// The Error of RunLock if somebody has it now.
+// Throws the Error of RunLock if the folder has an owner now.
 void refuse_if_owned(const fs::path& folder);
 
 }  // namespace syncopate

@@ -29,8 +29,8 @@ int environment_int(const char* name, int otherwise) {
               : otherwise;
 }
 
-// srun started several tasks, but MPI sees one: the usual slip of a launcher
-// and a library that do not speak the same PMI.
+// srun started several tasks but MPI sees one: usually the launcher and the
+// MPI library use different PMI versions.
 void refuse_singletons(int world_size) {
   const int tasks = environment_int("SLURM_STEP_NUM_TASKS", 1);
   if (tasks <= 1 || world_size > 1) return;
@@ -47,7 +47,7 @@ Session::Session(int argc, char** argv)
       argv_(argv, argv + argc),
       mpi_(launched_by_mpi() ? make_mpi_session(&argc, &argv) : nullptr),
       log_(!mpi_ || mpi_->rank() == 0) {
-  // A file-size limit and a closed pipe are errors of the write that met them.
+  // Makes writes beyond a file-size limit or to a closed pipe return an error.
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
 }
@@ -66,7 +66,8 @@ std::vector<std::string> Session::hosts() const {
 int Session::threads(int64_t asked) const {
   if (asked > 0) return static_cast<int>(asked);
   const int sharing = mpi_ ? mpi_->local_size() : 1;
-  // Ranks that the launcher bound to cores of their own need no sharing out.
+  // If the launcher bound this rank to a subset of the cores, it does not share
+  // them.
   const int mine = cpu_features().cores;
   const auto all = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   return std::max(1, mine < all ? mine : mine / sharing);
@@ -155,8 +156,7 @@ void Session::leave(ExitCode code) {
   std::fflush(stdout);
   std::fflush(stderr);
   if (mpi_) mpi_->finish(static_cast<int>(code));
-  // HDF5 may crash in its exit handler after a failed write; nothing of ours
-  // is left to do.
+  // Skips exit handlers: HDF5's may crash after a failed write.
   _exit(static_cast<int>(code));
 }
 
@@ -164,11 +164,11 @@ void Session::fail_alone(const Error& error) {
   const auto code = static_cast<int>(error.code());
   Watchdog* const watchdog = mpi_ ? mpi_->watchdog() : nullptr;
   if (watchdog != nullptr) {
-    // Who only lost a peer cannot say why: the watchdogs find out, and end
-    // this process.
+    // A rank that only lost a peer does not know the cause. The watchdogs
+    // determine it and end this process.
     constexpr double kVerdictS = 10;
     if (error.code() == ExitCode::kPeerLost) watchdog->await_verdict(kVerdictS);
-    // Another rank has the word.
+    // Another rank reports its error and ends this process.
     if (!watchdog->may_leave(code)) watchdog->await_verdict(kVerdictS);
   }
   const std::string who =

@@ -1,4 +1,4 @@
-// The process: whether it is one of several, its log, and how it leaves.
+// The process: its place in an MPI job, its log, and how it exits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ namespace syncopate {
 
 struct RunOptions;
 
-// An error that every process has thrown alike, so that rank 0 speaks for all.
+// An error that all processes throw identically, so that rank 0 reports it.
 class AgreedError : public Error {
  public:
   explicit AgreedError(const Error& error) : Error(error) {}
@@ -36,37 +36,39 @@ class Session {
   std::string mpi_version() const;
   std::vector<std::string> hosts() const;
 
-  // OpenMP threads of a worker: `asked`, or this process's share of the cores
-  // it may run on.
+  // Returns the number of OpenMP threads per worker: `asked`, or this process's
+  // share of the cores on which it may run.
   int threads(int64_t asked) const;
 
-  // Workers of a run: MPI's ranks, or `asked` (0: 1) in this process. Error
-  // where the two contradict each other.
+  // Returns the number of workers: the number of MPI ranks, or `asked` (0
+  // means 1) in a single process. Throws Error if the two contradict.
   int workers(int64_t asked) const;
   std::unique_ptr<World> make_world(int workers, const NetworkCost& cost);
 
-  // Runs `setup` and lets all processes agree on how it went: if it threw on
-  // any, all throw the AgreedError of the lowest such rank.
+  // Collective. Runs `setup`; if it throws an Error on any rank, all ranks
+  // throw the AgreedError of the lowest such rank.
   void agree_on(const std::function<void()>& setup);
-  // Rank 0's text, at every process. Collective.
+  // Returns rank 0's text on every rank. Collective.
   std::string share(const std::string& text_of_root);
 
-  // Collective, before all else: from here on a rank that dies ends the others.
-  // Error, the same on all ranks, where they cannot watch each other.
+  // Collective, to be called first: from here on, the death of a rank ends the
+  // others. Throws Error, the same on all ranks, if they cannot watch each
+  // other.
   void start_watchdog() {
     if (mpi_) mpi_->start_watchdog();
   }
 
-  // From here on this rank is watched as [run] says, and what was under way
-  // when a run ended so is written to `report`. Nothing where there is one
-  // rank.
+  // Starts to watch this rank with the limits of [run]. If the watchdog ends
+  // the run, the activities in progress are written to `report`. Does nothing
+  // with a single rank.
   void watch(const RunOptions& options, const std::string& report);
 
-  // Whether this rank's watchdog has heard both its neighbours, now or within
-  // `limit_s`. True where there is one rank.
+  // Returns whether this rank's watchdog has heard both neighbours, now or
+  // within `limit_s`. True with a single rank.
   bool hears_neighbours(double limit_s) const;
 
-  // Every process ends here: an agreed end, or one that fails alone.
+  // Every process ends in one of these: leave() is an agreed end; fail_alone()
+  // is for an error of this rank only.
   [[noreturn]] void leave(ExitCode code);
   [[noreturn]] void fail_alone(const Error& error);
 

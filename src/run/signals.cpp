@@ -10,8 +10,8 @@ namespace {
 
 volatile sig_atomic_t request = 0;
 
-// What nohup is for. Looked at before libraries are set up, some of which take
-// the signal for themselves.
+// Set under nohup. Determined before libraries are initialised, because some
+// install a handler for SIGHUP.
 bool is_hangup_ignored = false;
 
 void look_at_hangup() {
@@ -53,7 +53,7 @@ const char* name_of(StopRequest request) {
 void install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = &on_signal;
-  action.sa_flags = SA_RESTART;  // files being written go on
+  action.sa_flags = SA_RESTART;  // writes in progress continue
   sigemptyset(&action.sa_mask);
   for (int number : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
     if (number == SIGHUP && is_hangup_ignored)

@@ -26,7 +26,8 @@ double unix_time_s() {
       .count();
 }
 
-// A part of a heterogeneous job ends with the job: the least of all lines.
+// Returns the minimum of all lines: the components of a heterogeneous job end
+// together.
 SlurmTimeLeft time_left_of(const std::string& output) {
   SlurmTimeLeft left;
   for (const std::string& line : split(output, '\n')) {

@@ -1,5 +1,5 @@
-// What Slurm knows of the job this process is in, and of others: asked of its
-// environment and of squeue.
+// Queries Slurm, through the environment and squeue, about this process's job
+// and others.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,26 +9,27 @@
 
 namespace syncopate {
 
-// "4711", or "4711_3" in an array; empty outside of a job. As squeue and
-// scancel take it: an array's own id would mean all its tasks.
+// Returns "4711", or "4711_3" in a job array; empty outside a job. This is the
+// form that squeue and scancel take: an array's id alone names all its tasks.
 std::string slurm_job();
-// How often Slurm has started this job anew.
+// Returns how often Slurm has restarted this job.
 int slurm_restarts();
 
-// squeue's time left, D-HH:MM:SS, HH:MM:SS or MM:SS, in seconds; nullopt for
-// any other text.
+// Parses squeue's time left, D-HH:MM:SS, HH:MM:SS or MM:SS. Returns seconds, or
+// nullopt for any other text.
 std::optional<double> parse_slurm_time(std::string_view text);
 
 inline constexpr char kNoSlurmLimit[] = "Slurm sets this job no limit";
 
 struct SlurmTimeLeft {
   std::optional<double> seconds;
-  std::string from;  // who said so, or why it is not known
+  std::string from;  // the source, or why the time is unknown
 };
-// Of this job, from SLURM_JOB_END_TIME, else from squeue, which is given 5 s.
+// Returns the time left for this job, from SLURM_JOB_END_TIME, else from
+// squeue, with a timeout of 5 s.
 SlurmTimeLeft slurm_time_left();
 
-// Whether processes of a job may still be running.
+// States whether processes of a job may still be running.
 enum class SlurmJobState { kMayRun, kGone, kUnknown };
 SlurmJobState slurm_job_state(const std::string& job);
 

@@ -10,10 +10,10 @@
 namespace syncopate {
 namespace {
 
-// MPI's end, the launcher's and the script's, before Slurm kills them.
+// Time for MPI, the launcher and the job script to end before Slurm kills them.
 constexpr double kLauncher_s = 5;
-// Between SIGTERM and SIGKILL, unless KillWait says otherwise: all that a run
-// has that nobody warned earlier.
+// Slurm's default KillWait, between SIGTERM and SIGKILL: all the time that a
+// run has without an earlier warning.
 constexpr double kKillWait_s = 30;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// When this process will be ended from outside: run.time_limit_s, and what
-// Slurm has left for the job; the nearer one counts.
+// When this process must end: the earlier of run.time_limit_s and the end of
+// the Slurm job.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,32 +12,34 @@ namespace syncopate {
 
 class TimeLimit {
  public:
-  // `limit_s` after the process's start; 0: none. Slurm is asked here, by rank
-  // 0 and inside a job only, which may take 5 s; its time is counted from then
-  // on. One a process, which its workers share.
+  // `limit_s` counts from the start of the process; 0 means no limit. Inside a
+  // job, rank 0 queries Slurm here, which may take 5 s. One object per process,
+  // shared by its workers.
   TimeLimit(const Session& session, double limit_s);
 
-  // Less than `needed_s` is left, and what a launcher needs after a run's end.
+  // Returns whether at most `needed_s` is left; under Slurm, time for the
+  // launcher to end is deducted first.
   bool is_near(double needed_s) const;
 
-  // For the log: "Slurm ends this job in 59:00 (squeue)", or why that is not
-  // known; empty where nothing ends this process.
+  // For the log: "Slurm ends this job in 59:00 (squeue)", or why the end is
+  // unknown; empty if there is no limit.
   const std::string& description() const { return description_; }
 
-  // For the log before a checkpoint that takes `expected_s`: less is left, so
-  // it may be cut off. Empty: enough is left, or it was said before.
+  // Returns a warning for the log if less than `expected_s`, the duration of a
+  // checkpoint, is left. Empty if enough is left or it was returned before.
   std::string too_late(double expected_s);
 
-  // For the log when it is known that stopping takes `needed_s`: only a signal
-  // can tell when it is time. Empty: that is not so, or it was said before.
+  // Returns a warning for the log if the end of the job is unknown and stopping
+  // takes `needed_s`, longer than Slurm's KillWait: the user must request an
+  // earlier signal. Empty otherwise, or if it was returned before.
   std::string needs_signal(double needed_s);
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   double left_s() const;
 
-  double end_s_ = kNever;  // of monotonic_s(): all must be over by then
-  bool is_blind_ = false;  // in a job whose end nobody tells
+  double end_s_ = kNever;  // by monotonic_s()
+  bool is_blind_ = false;  // in a job whose end is unknown
   bool has_said_late_ = false, has_said_blind_ = false;
   std::string description_;
 };
