@@ -1,4 +1,4 @@
-// The trainer's steps, timed: without rows, evaluation and checkpoints.
+// Times the trainer's steps, without result rows, evaluation and checkpoints.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

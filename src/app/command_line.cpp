@@ -15,7 +15,7 @@ namespace syncopate {
 
 namespace po = boost::program_options;
 
-// What Boost calls words that are neither options nor their values.
+// Boost's name for positional arguments.
 constexpr const char* kWord = "word";
 constexpr const char* kOverride = "override";
 
@@ -50,8 +50,8 @@ void CommandLine::allow_only(const std::vector<std::string>& names,
          overrides[0]);
 }
 
-// What a run records of its surroundings goes into manifests, which are UTF-8:
-// refused before anything runs, not at the first checkpoint.
+// Manifests record these variables and must be UTF-8. Checked before anything
+// runs rather than at the first checkpoint.
 static void check_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
@@ -74,9 +74,8 @@ static std::pair<std::string, std::string> as_override(
                 : std::pair<std::string, std::string>{};
 }
 
-// What Boost made of the words. Abbreviations are not guessed; options that are
-// not registered are kept for CommandLine::allow_only, since each command has
-// its own.
+// Options cannot be abbreviated. Unregistered options are kept for
+// CommandLine::allow_only, because each command has its own.
 static po::parsed_options parse_words(const std::vector<std::string>& words) {
   po::options_description options;
   options.add_options()("help,h", "")("version", "")(

@@ -16,19 +16,19 @@ struct CommandLine {
   // --section.key=value, as given.
   std::vector<std::string> overrides;
 
-  // The one positional argument, called `what` in the message if it is absent
-  // or not alone: Error(kUsage).
+  // Returns the only positional argument. Throws Error(kUsage), which calls it
+  // `what`, if there are none or several.
   const std::string& only_argument(const std::string& what) const;
-  // Error(kUsage) if `name` is absent.
+  // Returns the option's value. Throws Error(kUsage) if it is absent.
   const std::string& required_option(const std::string& name) const;
-  // Error(kUsage) for options other than these, and for overrides unless
-  // `takes_keys`.
+  // Throws Error(kUsage) for any option not in `names`, and for overrides under
+  // Keys::kRefused.
   enum class Keys { kTaken, kRefused };
   void allow_only(const std::vector<std::string>& names, Keys keys) const;
 };
 
-// Error(kUsage) for words, and for SYNCOPATE_* and SLURM* variables, that are
-// not valid UTF-8.
+// Throws Error(kUsage) if a word, or a SYNCOPATE_* or SLURM* variable, is not
+// valid UTF-8.
 CommandLine parse_command_line(int argc, char** argv);
 
 }  // namespace syncopate

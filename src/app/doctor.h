@@ -36,7 +36,7 @@ void check_processor(DoctorReport& report, const Session& session);
 void check_gpus(DoctorReport& report);
 // Rank 0: what Slurm will do to this job.
 void check_slurm(DoctorReport& report, const Session& session);
-// Rank 0: the folder it was started in, where a run would write.
+// Rank 0: the current directory, where a run would write.
 void check_storage(DoctorReport& report);
 void check_run_directory(DoctorReport& report);
 // All ranks: cores, threads and GPU of each, signals, messages, and whether

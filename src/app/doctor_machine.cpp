@@ -1,4 +1,4 @@
-// Of `doctor`: processor and GPUs of this process.
+// Checks of `doctor`: processor and GPUs of this process.
 #include <cstdlib>
 
 #include "app/doctor.h"
@@ -43,7 +43,7 @@ void check_processor(DoctorReport& report, const Session& session) {
                                : "no bf16 instructions: run.precision = fp32");
 }
 
-// Libraries without a GPU are no fault: they are only told.
+// CUDA libraries without a GPU are not a fault; they are only noted.
 void check_gpus(DoctorReport& report) {
   const std::vector<std::string> gpus = cuda_device_texts();
   const int usable = cuda_device_count();

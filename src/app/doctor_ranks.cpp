@@ -1,4 +1,4 @@
-// Of `doctor`: where each rank is, and what ranks do to each other.
+// Checks of `doctor`: placement of each rank, and interaction between ranks.
 #include <sched.h>
 #include <signal.h>
 #include <unistd.h>
@@ -203,8 +203,8 @@ void check_watchdogs(DoctorReport& report,
 
 // --- locks between hosts -----------------------------------------------------
 
-// Whether the others are kept out of a folder that rank 0 owns, on one rank a
-// host: some file systems lock within a node only.
+// Checks with one rank per host that the others cannot acquire a folder that
+// rank 0 owns: some file systems lock within a node only.
 void check_lock_between_hosts(DoctorReport& report,
                               const std::vector<std::string>& hosts,
                               Endpoint& endpoint) {

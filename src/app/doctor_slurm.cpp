@@ -1,4 +1,4 @@
-// Of `doctor`: the job this process is in, and what Slurm will do to it.
+// Checks of `doctor`: the job of this process, and what Slurm will do to it.
 #include <cstdlib>
 
 #include "app/doctor.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kPatience_s = 5;
 
-// The value of " NAME=value" or "NAME   = value" in what scontrol prints.
+// Returns the value of " NAME=value" or "NAME   = value" in scontrol's output.
 std::string value_of(const std::string& text, const std::string& name) {
   for (size_t at = text.find(name); at != std::string::npos;
        at = text.find(name, at + 1)) {

@@ -1,4 +1,4 @@
-// Of `doctor`: the folder it was started in, where a run would write.
+// Checks of `doctor`: the current directory, where a run would write.
 #include <unistd.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@
 namespace syncopate {
 namespace {
 
-// A folder as a run's, gone with this object.
+// A folder like that of a run, removed with this object.
 class ScratchFolder {
  public:
   ScratchFolder() : path_(fmt::format("syncopate-doctor-{}", getpid())) {
@@ -32,7 +32,7 @@ class ScratchFolder {
   fs::path path_;
 };
 
-// A reader who looks all the time finds a whole file, old or new.
+// Checks that a concurrent reader always finds a complete file, old or new.
 void check_commits(DoctorReport& report, const fs::path& folder) {
   constexpr int kCommits = 20;
   const fs::path path = folder / "committed";

@@ -1,4 +1,4 @@
-// The middle of repeated measurements.
+// The median of repeated measurements.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

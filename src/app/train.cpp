@@ -90,7 +90,7 @@ void state_provenance(Session& session,
   results.provenance("slurm_job", job ? job : "");
 }
 
-// What messages cost in virtual time, slow links included.
+// The cost of messages in virtual time, including slow links.
 NetworkCost network_cost(const Engine& engine) {
   const Options& options = engine.options;
   NetworkCost cost{.latency_s = options.network.latency_us * 1e-6,
