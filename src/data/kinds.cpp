@@ -4,6 +4,7 @@
 
 #include "data/clicks/click_readers.h"
 #include "data/images/readers.h"
+#include "data/questions/question_readers.h"
 #include "keys/key.h"
 
 namespace syncopate {
@@ -55,10 +56,12 @@ const std::vector<DataKind>& data_kind_table() {
        .is_made = true},
       {.name = "squad",
        .samples = Samples::kQuestions,
-       .description = "SQuAD 1.1 (train-v1.1.json, dev-v1.1.json, also .gz)"},
+       .description = "SQuAD 1.1 (train-v1.1.json, dev-v1.1.json, also .gz)",
+       .open_questions = &open_squad},
       {.name = "synthetic_squad",
        .samples = Samples::kQuestions,
        .description = "made texts and questions, seeded",
+       .open_questions = &open_synthetic_squad,
        .is_made = true},
       {.name = "criteo",
        .samples = Samples::kClicks,

@@ -13,6 +13,7 @@ namespace syncopate {
 
 struct ClickData;
 struct Dataset;
+struct QuestionTexts;
 
 enum class Samples : uint8_t { kImages, kQuestions, kClicks };
 
@@ -20,9 +21,9 @@ struct DataKind {
   std::string name;
   Samples samples;
   std::string description;
-  // The reader; questions have none here: question_set.cpp reads or makes
-  // texts, and tokenizes either.
+  // The reader: exactly one of these is set.
   Dataset (*read_images)(const DataOptions&) = nullptr;
+  QuestionTexts (*open_questions)(const DataOptions&) = nullptr;
   ClickData (*read_clicks)(const DataOptions&) = nullptr;
   bool is_made = false;       // by a generator: data.path is not used
   bool is_one_file = false;   // data.path names a file, not a folder

@@ -9,47 +9,6 @@
 #include "models/wrn.h"
 
 namespace syncopate {
-
-const std::vector<ModelInfo>& model_table() {
-  static const std::vector<ModelInfo> table{
-      {.family = "logistic",
-       .description = "logistic regression on pixels: one dense layer",
-       .can_bf16 = false},
-      {.family = "resnet",
-       .description =
-           "residual networks: CIFAR form (depth 6n+2) and ImageNet form "
-           "(depth "
-           "18 34 50 101), post- or pre-activation; He's, Tensor2Tensor's, "
-           "Gluon's",
-       .options = {"depth", "stem", "block", "version", "variant", "stages",
-                   "widths", "stem_width", "init"},
-       .has_batchnorm = true},
-      {.family = "wrn",
-       .description = "wide residual networks WRN-depth-width: DS-Sync's (form "
-                      "post, depth "
-                      "6n+2), Zagoruyko's (form pre, depth 6n+4), WRN-50-2 "
-                      "(stem imagenet)",
-       .options = {"depth", "width", "stem", "form", "dropout", "init"},
-       .has_batchnorm = true},
-      {.family = "bert",
-       .description =
-           "BERT with a span head for extractive question answering, of any "
-           "size; from published weights or random ones",
-       .options = {"layers", "hidden", "heads", "intermediate", "positions",
-                   "hidden_dropout", "attention_dropout", "weights",
-                   "recompute"},
-       .has_tables = true},
-      {.family = "deepfm",
-       .description =
-           "DeepFM: first order, factorisation machine and an MLP over the "
-           "embeddings of click records",
-       .options = {"embedding", "mlp", "mlp_dropout", "first_order_init"},
-       .has_batchnorm = true,
-       .has_tables = true},
-  };
-  return table;
-}
-
 namespace {
 
 // Returns the spec if it is of the kind that a family's networks are made for.
@@ -76,31 +35,99 @@ DeepFmShape deepfm_shape(const ModelOptions& options) {
   return shape;
 }
 
+const ImageSpec& images(const ModelOptions& options, const SampleSpec& spec) {
+  return spec_for<ImageSpec>(options, spec, "images");
+}
+
+std::unique_ptr<Model> make_logistic(const ModelOptions& options,
+                                     const SampleSpec& spec,
+                                     DType compute) {
+  return std::make_unique<Logistic>(images(options, spec), compute);
+}
+
+std::unique_ptr<Model> make_resnet(const ModelOptions& options,
+                                   const SampleSpec& spec,
+                                   DType compute) {
+  return std::make_unique<ResidualNet>(images(options, spec), compute,
+                                       resnet_shape(options));
+}
+
+std::unique_ptr<Model> make_wrn(const ModelOptions& options,
+                                const SampleSpec& spec,
+                                DType compute) {
+  return std::make_unique<ResidualNet>(images(options, spec), compute,
+                                       wrn_shape(options));
+}
+
+std::unique_ptr<Model> make_bert(const ModelOptions& options,
+                                 const SampleSpec& spec,
+                                 DType compute) {
+  return std::make_unique<Bert>(
+      options, spec_for<QuestionSpec>(options, spec, "questions"), compute);
+}
+
+std::unique_ptr<Model> make_deepfm(const ModelOptions& options,
+                                   const SampleSpec& spec,
+                                   DType compute) {
+  return std::make_unique<DeepFm>(spec_for<ClickSpec>(options, spec, "clicks"),
+                                  compute, deepfm_shape(options));
+}
+
 }  // namespace
+
+const std::vector<ModelInfo>& model_table() {
+  static const std::vector<ModelInfo> table{
+      {.family = "logistic",
+       .description = "logistic regression on pixels: one dense layer",
+       .can_bf16 = false,
+       .make = &make_logistic},
+      {.family = "resnet",
+       .description =
+           "residual networks: CIFAR form (depth 6n+2) and ImageNet form "
+           "(depth "
+           "18 34 50 101), post- or pre-activation; He's, Tensor2Tensor's, "
+           "Gluon's",
+       .options = {"depth", "stem", "block", "version", "variant", "stages",
+                   "widths", "stem_width", "init"},
+       .has_batchnorm = true,
+       .make = &make_resnet},
+      {.family = "wrn",
+       .description = "wide residual networks WRN-depth-width: DS-Sync's (form "
+                      "post, depth "
+                      "6n+2), Zagoruyko's (form pre, depth 6n+4), WRN-50-2 "
+                      "(stem imagenet)",
+       .options = {"depth", "width", "stem", "form", "dropout", "init"},
+       .has_batchnorm = true,
+       .make = &make_wrn},
+      {.family = "bert",
+       .description =
+           "BERT with a span head for extractive question answering, of any "
+           "size; from published weights or random ones",
+       .options = {"layers", "hidden", "heads", "intermediate", "positions",
+                   "hidden_dropout", "attention_dropout", "weights",
+                   "recompute"},
+       .has_tables = true,
+       .make = &make_bert},
+      {.family = "deepfm",
+       .description =
+           "DeepFM: first order, factorisation machine and an MLP over the "
+           "embeddings of click records",
+       .options = {"embedding", "mlp", "mlp_dropout", "first_order_init"},
+       .has_batchnorm = true,
+       .has_tables = true,
+       .make = &make_deepfm},
+  };
+  return table;
+}
 
 std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const SampleSpec& spec,
                                   DType compute) {
-  const std::string& family = options.family;
-  const auto images = [&]() -> const ImageSpec& {
-    return spec_for<ImageSpec>(options, spec, "images");
-  };
-  if (family == "logistic")
-    return std::make_unique<Logistic>(images(), compute);
-  if (family == "resnet")
-    return std::make_unique<ResidualNet>(images(), compute,
-                                         resnet_shape(options));
-  if (family == "wrn")
-    return std::make_unique<ResidualNet>(images(), compute, wrn_shape(options));
-  if (family == "bert")
-    return std::make_unique<Bert>(
-        options, spec_for<QuestionSpec>(options, spec, "questions"), compute);
-  if (family == "deepfm")
-    return std::make_unique<DeepFm>(
-        spec_for<ClickSpec>(options, spec, "clicks"), compute,
-        deepfm_shape(options));
   std::vector<std::string> families;
-  for (const ModelInfo& info : model_table()) families.push_back(info.family);
+  for (const ModelInfo& info : model_table()) {
+    if (info.family == options.family) return info.make(options, spec, compute);
+    families.push_back(info.family);
+  }
   const auto meant = nearest(options.family, families);
   fail(ExitCode::kBadInput, "model.family: {}: not one of {}{}", options.family,
        join(families, ", "), meant ? " (did you mean " + *meant + "?)" : "");

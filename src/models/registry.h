@@ -55,6 +55,10 @@ struct ModelInfo {
   bool has_batchnorm = false;
   bool has_tables = false;  // has embedding tables
   bool can_bf16 = true;     // accepts run.precision = bf16
+  // As make_model; `options` are of this family.
+  std::unique_ptr<Model> (*make)(const ModelOptions& options,
+                                 const SampleSpec& spec,
+                                 DType compute) = nullptr;
 };
 const std::vector<ModelInfo>& model_table();
 std::vector<Key> model_keys();  // of [model]

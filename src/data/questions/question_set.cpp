@@ -6,6 +6,8 @@
 
 #include "base/check.h"
 #include "data/byte_reader.h"
+#include "data/kinds.h"
+#include "data/questions/question_readers.h"
 #include "data/questions/squad.h"
 #include "data/questions/wordpiece.h"
 #include "data/thread_pool.h"
@@ -427,54 +429,30 @@ QuestionData load_questions(const DataOptions& options,
                             int threads,
                             QuestionParts parts) {
   check_options(options);
-  const bool is_squad = options.kind == "squad";
-  CHECK(is_squad || options.kind == "synthetic_squad");
-  const fs::path folder = options.path;
-  const std::string train_name = "train-v1.1.json", test_name = "dev-v1.1.json";
-  if (is_squad && !fs::exists(folder))
-    fail(ExitCode::kInputMissing, "data.path: {}: no such folder",
-         options.path);
-  if (is_squad && options.vocabulary.empty())
-    fail(ExitCode::kBadInput,
-         "data.vocabulary: empty, expected the path of a WordPiece vocabulary, "
-         "one token a line");
-  const LetterCase letter_case =
-      options.lower_case ? LetterCase::kLower : LetterCase::kAsWritten;
-  const WordPiece tokenizer =
-      is_squad ? WordPiece(fs::path(options.vocabulary), letter_case)
-               : WordPiece("synthetic_squad", synthetic_squad_vocabulary(),
-                           letter_case);
-  constexpr uint64_t kTrain = 1, kTest = 2;  // the generator's streams
+  const DataKind* kind = find_data_kind(options.kind);
+  CHECK_MSG(kind != nullptr && kind->open_questions != nullptr, "data.kind: {}",
+            options.kind);
+  const QuestionTexts texts = kind->open_questions(options);
+  const WordPiece& tokenizer = texts.tokenizer;
   QuestionData data;
   std::string read;  // digests of what was read
-  const auto load = [&](const std::string& name, uint64_t stream,
-                        int64_t questions, SquadUse use, int64_t* left_out) {
-    SquadText text = is_squad
-                         ? read_squad(folder, name)
-                         : make_synthetic_squad(options, questions, stream);
+  const auto load = [&](const QuestionTexts::Part& part, SquadUse use,
+                        int64_t* left_out) {
+    SquadText text = part.read();
     read += text.digest + " ";
-    const std::string origin =
-        is_squad ? (folder / name).string() : options.kind;
-    return finish(origin, std::move(text), tokenizer, options, use, threads,
-                  left_out);
+    return finish(part.origin, std::move(text), tokenizer, options, use,
+                  threads, left_out);
   };
   int64_t none = 0;
   if (parts == QuestionParts::kBoth)
-    data.train = load(train_name, kTrain, options.samples, SquadUse::kTrain,
-                      &data.left_out);
-  data.test =
-      load(test_name, kTest, options.test_samples, SquadUse::kTest, &none);
+    data.train = load(texts.train, SquadUse::kTrain, &data.left_out);
+  data.test = load(texts.test, SquadUse::kTest, &none);
   data.vocabulary = tokenizer.size();
   data.digest = digest_of(
       fmt::format("{}{} lower_case {} max_length {} stride {} max_question {}",
                   read, tokenizer.digest(), options.lower_case,
                   options.max_length, options.stride, options.max_question));
-  data.source =
-      is_squad
-          ? "squad " + options.path
-          : fmt::format("synthetic_squad {} + {} of about {} words, seed {}",
-                        options.samples, options.test_samples,
-                        options.context_words, options.synthetic_seed);
+  data.source = texts.source;
   return data;
 }
 

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "data/questions/question_readers.h"
 #include "data/strict_json.h"
 
 namespace syncopate {
@@ -193,6 +194,24 @@ SquadText read_squad(const fs::path& folder, const std::string& name) {
     return parse_squad(plain.string(), read_file(plain, kLimitBytes));
   if (fs::exists(packed)) return parse_squad(packed.string(), unpack(packed));
   fail(ExitCode::kInputMissing, "{}: not found, nor with .gz", plain.string());
+}
+
+QuestionTexts open_squad(const DataOptions& options) {
+  const fs::path folder = options.path;
+  if (!fs::exists(folder))
+    fail(ExitCode::kInputMissing, "data.path: {}: no such folder",
+         options.path);
+  if (options.vocabulary.empty())
+    fail(ExitCode::kBadInput,
+         "data.vocabulary: empty, expected the path of a WordPiece vocabulary, "
+         "one token a line");
+  const auto part = [&](const std::string& name) -> QuestionTexts::Part {
+    return {(folder / name).string(),
+            [folder, name] { return read_squad(folder, name); }};
+  };
+  return {"squad " + options.path,
+          WordPiece(fs::path(options.vocabulary), letter_case(options)),
+          part("train-v1.1.json"), part("dev-v1.1.json")};
 }
 
 // --- where an answer stands

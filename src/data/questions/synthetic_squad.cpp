@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 #include "data/byte_reader.h"
-#include "data/questions/squad.h"
+#include "data/questions/question_readers.h"
 
 namespace syncopate {
 namespace {
@@ -164,6 +164,21 @@ SquadText make_synthetic_squad(const DataOptions& options,
       "made 1, seed {}, stream {}, {} of {} words", options.synthetic_seed,
       stream, questions, options.context_words));
   return text;
+}
+
+QuestionTexts open_synthetic_squad(const DataOptions& options) {
+  const auto part = [&](int64_t questions,
+                        uint64_t stream) -> QuestionTexts::Part {
+    return {options.kind, [options, questions, stream] {
+              return make_synthetic_squad(options, questions, stream);
+            }};
+  };
+  return {fmt::format("synthetic_squad {} + {} of about {} words, seed {}",
+                      options.samples, options.test_samples,
+                      options.context_words, options.synthetic_seed),
+          WordPiece("synthetic_squad", synthetic_squad_vocabulary(),
+                    letter_case(options)),
+          part(options.samples, 1), part(options.test_samples, 2)};
 }
 
 }  // namespace syncopate

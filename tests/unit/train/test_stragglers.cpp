@@ -56,7 +56,7 @@ TEST(Stragglers, RandomDelaysHaveTheirDistribution) {
   constexpr int kSteps = 20000;
   constexpr double kMean = 0.3, kShare = 0.25;
   struct Case {
-    DelayLaw kind;
+    DelayLaw law;
     double median;
   };
   for (const Case& each :
@@ -75,12 +75,12 @@ TEST(Stragglers, RandomDelaysHaveTheirDistribution) {
       if (delay_s > 0) delays.push_back(delay_s);
     }
     const auto struck = static_cast<double>(delays.size());
-    EXPECT_NEAR(struck / kSteps, kShare, 0.015) << name_of(each.kind);
+    EXPECT_NEAR(struck / kSteps, kShare, 0.015) << name_of(each.law);
     std::ranges::nth_element(delays, delays.begin() + std::ssize(delays) / 2);
     EXPECT_NEAR(delays[delays.size() / 2] / each.median, 1, 0.06)
-        << name_of(each.kind);
-    if (each.kind != DelayLaw::kPareto) {
-      EXPECT_NEAR(sum / struck / kMean, 1, 0.05) << name_of(each.kind);
+        << name_of(each.law);
+    if (each.law != DelayLaw::kPareto) {
+      EXPECT_NEAR(sum / struck / kMean, 1, 0.05) << name_of(each.law);
     }
   }
 }

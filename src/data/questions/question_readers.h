@@ -1,0 +1,35 @@
+// The kinds of data that are questions.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "data/options.h"
+#include "data/questions/squad.h"
+#include "data/questions/wordpiece.h"
+
+namespace syncopate {
+
+// A training and a test set as text, read or made when asked for, and the
+// tokenizer for both.
+struct QuestionTexts {
+  struct Part {
+    std::string origin;  // for errors: a file, or the kind
+    std::function<SquadText()> read;
+  };
+  std::string source;  // QuestionData::source
+  WordPiece tokenizer;
+  Part train, test;
+};
+
+inline LetterCase letter_case(const DataOptions& options) {
+  return options.lower_case ? LetterCase::kLower : LetterCase::kAsWritten;
+}
+
+// Errors: kInputMissing, or kBadInput for what a kind needs; those of a part
+// come when it is read.
+QuestionTexts open_squad(const DataOptions& options);
+QuestionTexts open_synthetic_squad(const DataOptions& options);
+
+}  // namespace syncopate
