@@ -1,4 +1,5 @@
-// From an input file and the command line to Options, with every mistake named.
+// Turns an input file and the command line into Options and reports every
+// mistake.
 //
 // One table (keys.cpp) holds each key's section, name, type, default, bounds,
 // choices, one sentence of documentation, and when it is used; parsing,
@@ -17,18 +18,18 @@ namespace syncopate {
 
 struct ParsedInput {
   Options options;
-  // Every key in use with its resolved value as text: what is echoed.
+  // Every key in use with its resolved value as text, as it is echoed.
   std::map<std::string, std::string> resolved;
   // Keys that the user set, and where: "FILE:LINE" or "command line".
   std::map<std::string, std::string> given;
-  // Keys that the user did not set and whose value is a saved run's, not the
-  // default.
+  // Keys that the user did not set and whose value comes from a saved run and
+  // differs from the default.
   std::map<std::string, std::string> taken;
   std::vector<std::string> errors;  // "WHERE: key: what (did you mean ...?)"
   std::string path;
 };
 
-// The resolved input of a run that is gone on from, or whose model is used.
+// The resolved input of a saved run that is resumed, or whose model is used.
 struct SavedInput {
   enum class Take : uint8_t {
     kAll,      // every key that a resumed run may not change
@@ -39,54 +40,57 @@ struct SavedInput {
   Take take = Take::kAll;
 };
 
-// `overrides` are "--section.key=value". Never throws for what a user wrote in
-// an input file: all mistakes are in `errors`, at once. A missing file is
-// Error(kInputMissing), one that is no text (or over 1 MiB) Error(kBadInput).
-// Keys that neither sets take their value from `saved`; one that `saved` lacks
-// as well has the value that runs from before that key had (Key::formerly).
+// `overrides` are "--section.key=value". Mistakes in the text of an input file
+// are all collected in `errors` and never thrown. Throws Error(kInputMissing)
+// if the file is missing, Error(kBadInput) if it is not text or is larger than
+// 1 MiB. Keys that neither sets take their value from `saved`; if `saved` lacks
+// one as well, it has the value from before the key existed (Key::formerly).
 ParsedInput parse_input(const std::string& path,
                         const std::vector<std::string>& overrides,
                         const SavedInput* saved = nullptr);
 
-// The resolved input as a runnable INI file.
+// Returns the resolved input as a runnable INI file.
 std::string echo_input(const ParsedInput& input);
 
-// What only the world decides: run.workers and compute.speed against the
-// number of MPI ranks (1: workers in one process), virtual costs under several
-// ranks. Adds to `errors`, and takes what this world does not use out of
-// `resolved`.
+// Checks what depends on the world: run.workers and compute.speed against the
+// number of MPI ranks (1: workers in one process), and virtual costs, which
+// several ranks do not have. Adds to `errors`, and removes keys that this world
+// does not use from `resolved`.
 void check_world(ParsedInput& input, int ranks);
 
-// Throws one Error(kBadInput) if there are any: the lines, each but the first
-// behind "error: ", which main() puts before the first.
+// Throws one Error(kBadInput) with all errors, if there are any. Each line but
+// the first begins with "error: ", which main() adds to the first.
 void refuse_errors(const ParsedInput& input);
 
-// Keys whose values differ between a run and its resumption although they may
-// not: one line each, from two resolved inputs. Keys that may change:
-// run.stop_at, run.epochs, ... as inputs/README.md lists. Virtual costs that
-// only one of the two worlds uses are not compared. A key that `saved` lacks
-// because it is newer than that run counts as Key::formerly.
-// Slow links (stragglers.episodes) are such costs.
-// kMayDiffer: neither is the number of workers, nor what is said by worker.
+// Compares two resolved inputs and returns one line for each key that differs
+// between a run and its resumption although it may not change. inputs/README.md
+// lists the keys that may, such as run.stop_at. Virtual costs, including slow
+// links (stragglers.episodes), are not compared if only one of the two worlds
+// has them. A key that `saved` lacks because it is newer than that run counts
+// as Key::formerly. With kMayDiffer, the number of workers and values given by
+// worker are not compared either.
 enum class Workers : uint8_t { kAlike, kMayDiffer };
-// Takes out of a saved run's keys what only its number of workers gives a
-// meaning: lists by worker, and episodes of workers by rank.
+// Removes the keys of a saved run that only make sense for its number of
+// workers: lists by worker, and episodes of workers by rank.
 void forget_by_worker(std::map<std::string, std::string>& saved);
-// Takes the slow links out of stragglers.episodes: several ranks have none.
+// Removes slow links from stragglers.episodes: MPI ranks cannot have any.
 void forget_slow_links(std::map<std::string, std::string>& saved);
-// Whether another value of this key makes a run with checkpoint.resume = PATH a
-// new one: how it learns and from what, not where and how fast.
+// Returns whether another value of this key makes a run with
+// checkpoint.resume = PATH a new one. This holds for keys that decide how the
+// run learns and from what, not where and how fast it runs.
 bool makes_a_new_run(const std::string& key);
 std::vector<std::string> resume_conflicts(
     const std::map<std::string, std::string>& saved,
     const std::map<std::string, std::string>& now,
     Workers workers = Workers::kAlike);
 
-// Multiplies the lengths in steps that a resumed run may not change: those of
-// N workers times N/M are M workers' of as many samples. At least 1 step stays.
+// Multiplies lengths in steps, other than those that may change on resume, by
+// `factor`: N/M converts lengths of N workers to those of M workers with as
+// many samples. A positive length stays at least 1 step.
 void scale_lengths(Options& options, double factor);
 
-// `list keys`: the table as text; and as Markdown for inputs/README.md.
+// Returns the table of keys as text, for `list keys`, and as Markdown, for
+// inputs/README.md.
 std::string list_keys();
 std::string list_keys_markdown();
 

@@ -1,4 +1,4 @@
-// Keys that are each in order and do not go together.
+// Finds keys whose values are valid one by one but not together.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace syncopate {
 
-// Calls complain(key, what) for each conflict. A conflict in which a key takes
-// part for which is_sound(key) is false (misspelt, not in use) is left out:
-// that key has its own line.
+// Calls complain(key, what) for each conflict. Conflicts that involve a key for
+// which is_sound(key) is false (misspelt, not in use) are left out, because
+// that key already has an error line.
 void find_conflicts(
     const Options& options,
     const std::function<bool(const std::string& key)>& is_sound,

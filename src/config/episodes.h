@@ -48,22 +48,23 @@ struct Episode {
   bool is_at_random = false;
 };
 
-// Writes what `text` says into `episode`, or returns what is wrong with it.
+// Parses `text` into `episode`, or returns what is wrong with it.
 std::string parse_episode(const std::string& text, Episode& episode);
-// The first mistake among `texts`, also against `workers` (0: not known yet).
+// Returns the first mistake among `texts`, including ranks that are not below
+// `workers` (0: not known yet), or "".
 std::string episodes_mistake(const std::vector<std::string>& texts,
                              int64_t workers);
 
-// What all episodes of a run together do, as pure functions of time.
+// The combined effect of all episodes of a run, as a pure function of time.
 class Episodes {
  public:
-  // `texts` are without mistakes.
+  // `texts` must have no mistakes.
   Episodes(const std::vector<std::string>& texts, int workers, uint64_t seed);
 
   struct Effect {
     double added_s = 0, times = 1;
   };
-  // On this worker at `now_s` of its clock, in its step `step`.
+  // The effect on this worker at `now_s` of its clock, in its step `step`.
   Effect at(Episode::Kind kind, int rank, double now_s, int64_t step) const;
   bool has(Episode::Kind kind) const;
 

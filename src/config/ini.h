@@ -1,8 +1,8 @@
-// The lines of an input file, before any key is looked at.
+// Splits an input file into lines, before keys are interpreted.
 //
-// Boost.Program_options parses the command line (app/command_line.cpp), but not
-// this: its INI parser stops at the first error, tells no line numbers and cuts
-// a value at any '#'.
+// Boost.Program_options parses the command line (app/command_line.cpp) but not
+// input files: its INI parser stops at the first error, reports no line numbers
+// and truncates a value at any '#'.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,10 +31,10 @@ struct IniFile {
 };
 
 // A line is blank, a comment (# or ; first), [section], or key = value. In the
-// last two a '#' that stands first or behind a blank begins a comment.
+// last two, a '#' begins a comment if it is first or follows a blank.
 IniFile parse_ini(std::string_view text);
 
-// Whether parse_ini would give this value back from "key = value".
+// Returns whether parse_ini would return this value from "key = value".
 bool is_ini_value(std::string_view value);
 
 }  // namespace syncopate

@@ -1,4 +1,4 @@
-// The keys of the options that config/ itself holds.
+// The keys of the options that belong to config/ itself.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 namespace syncopate {
 
 Keys run_keys();
-Keys device_keys();  // of [run]: what it is computed on
-Keys watch_keys();   // of [run]: what is watched for
+Keys device_keys();  // of [run]: device, precision and threads
+Keys watch_keys();   // of [run]: watchdog, audit and other checks
 Keys eval_keys();
 Keys checkpoint_keys();
 Keys compute_keys();

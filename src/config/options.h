@@ -1,4 +1,4 @@
-// The resolved input of a run: one struct a section, plain data.
+// The resolved input of a run: plain data, one struct per section.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,12 +24,12 @@ struct RunOptions {
   std::string name = "{scheme}-seed{seed}";  // may hold {scheme} {seed} {job}
   std::string directory = "runs";
   int64_t seed = 1;
-  double epochs = 0;  // epochs and steps both given: what ends first
+  double epochs = 0;  // if steps are given too: whichever ends first
   int64_t steps = 0;
   Length stop_at;       // stop here (exit 0); 0: at the end
   int64_t workers = 0;  // 0: auto
   DeviceChoice device = DeviceChoice::kAuto;
-  int64_t threads = 0;  // of a worker; 0: auto
+  int64_t threads = 0;  // per worker; 0: auto
   Precision precision = Precision::kF32;
   bool deterministic = true;  // on a GPU; a CPU always is
   bool cuda_graphs = true;
@@ -58,11 +58,11 @@ struct EvalOptions {
   EvalChoice model = EvalChoice::kAverage;
   SetPart on = SetPart::kTest;  // or kValidation
   int64_t batch = 250;
-  // BatchNorm's running statistics as they are, or recomputed over so many
-  // training batches before each evaluation.
+  // Whether BatchNorm's running statistics are used as they are or recomputed
+  // before each evaluation, and over how many training batches.
   EvalStatistics batchnorm = EvalStatistics::kRunning;
   int64_t recompute_batches = 20;
-  // Of answers to questions.
+  // For answers to questions.
   int64_t n_best = 20;             // candidates that are kept
   int64_t max_answer_length = 30;  // tokens
 };
@@ -87,7 +87,7 @@ CHOICE(DelayLaw,
        "none uniform exponential pareto",
        {kNone, kUniform, kExponential, kPareto});
 
-// What makes workers unlike: in virtual time, or slept under MPI.
+// Slow-downs of workers, in virtual time or, under MPI, as sleep.
 struct StragglerOptions {
   std::vector<double> factor;  // of a step's computing; as compute.speed
   double delay_ms = 0;
@@ -103,7 +103,7 @@ CHOICE(FaultKind,
        "none kill stop hang nan flip",
        {kNone, kKill, kStop, kHang, kNan, kFlip});
 
-// A fault to try, for tests of a machine and of its jobs.
+// A fault to inject, for tests of a machine and of its jobs.
 struct FaultOptions {
   FaultKind kind = FaultKind::kNone;
   int64_t rank = 0;

@@ -20,8 +20,8 @@
 
 namespace syncopate {
 
-// Where a key's value lives; the alternative is its type. A closed choice
-// (base/choice.h) is seen as its number.
+// The location of a key's value; the alternative is its type. A closed choice
+// (base/choice.h) appears as its number.
 using Target = std::variant<std::string*,
                             uint8_t*,
                             int64_t*,
@@ -97,12 +97,12 @@ struct UsedWhen {
 };
 
 enum class OnResume : uint8_t {
-  kFixed,      // it decides the numbers
-  kMayChange,  // it does not
-  kMayExtend,  // where the schedule does not hang on it: schedule.horizon
+  kFixed,      // the results depend on it
+  kMayChange,  // they do not
+  kMayExtend,  // may change if the schedule does not depend on it
 };
 
-// What a text key accepts beyond any text.
+// A restriction on the text that a key accepts.
 struct TextForm {
   const char* accepts = "";  // "world, graph or a number > 0"
   bool (*matches)(const std::string& text) = nullptr;
@@ -115,17 +115,17 @@ struct Key {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool is_low_open = false, is_high_open = false;
-  // Of a text, or of a list's words. Of a closed choice: all of its words,
-  // unless the key accepts fewer or shows them in another order.
+  // The accepted words of a text or of a list's items. Of a closed choice: all
+  // of its words, unless the key accepts fewer or shows them in another order.
   std::vector<std::string> choices = place.words();
-  // Sets of choices by a property's name, for the `used_when` of other keys,
-  // whose owners need not know the choices.
+  // Sets of choices by the name of a property, for `used_when` of other keys,
+  // whose owners then need not know the choices.
   std::map<std::string, std::vector<std::string>> traits = {};
   std::string zero_word = {};  // how 0 or an empty list is written
   TextForm form = {};
   std::vector<UsedWhen> used_when = {};  // all must hold
   OnResume on_resume = OnResume::kFixed;
-  std::string formerly = {};  // the value that runs from before this key had;
+  std::string formerly = {};  // the value in effect before this key existed;
                               // empty: its default
 
   std::string section() const { return name.substr(0, name.find('.')); }
@@ -134,7 +134,7 @@ struct Key {
 
 using Keys = std::vector<Key>;
 
-// The keys of options that are a member of others.
+// Returns the keys of options that are a member of other options.
 template <typename Owner, typename Outer>
 Keys within(Owner Outer::*member, Keys keys) {
   for (Key& key : keys) key.place = key.place.within(member);
@@ -145,7 +145,7 @@ inline void append(Keys& keys, Keys more) {
   for (Key& key : more) keys.push_back(std::move(key));
 }
 
-// The first words of a table of (keyword, description).
+// Returns the keywords of a table of (keyword, description).
 template <typename Table>
 std::vector<std::string> keywords(const Table& table) {
   std::vector<std::string> words;
@@ -153,7 +153,7 @@ std::vector<std::string> keywords(const Table& table) {
   return words;
 }
 
-// What `name` is called in the rows of `table` that `has` accepts.
+// Returns the member `name` of those rows of `table` that `has` accepts.
 template <typename Row>
 std::vector<std::string> names_of(
     const std::vector<Row>& table,

@@ -7,7 +7,7 @@ namespace syncopate {
 struct Length {
   double value = 0;
   bool in_epochs = false;
-  // In steps, where one epoch has this many.
+  // The length in steps, given the steps per epoch.
   double steps(double steps_per_epoch) const {
     return in_epochs ? value * steps_per_epoch : value;
   }

@@ -1,4 +1,4 @@
-// The way of a batch from the host to the device.
+// Moves batches from the host to the device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace syncopate {
 
-// Page-locked host memory for what is on its way to the device: pieces that are
-// taken in turn when their last copy is done.
+// Page-locked host memory for copies to the device. Its pieces are used in
+// turn, each again only when its previous copy is complete.
 class Staging {
  public:
-  // With two pieces more than a step has batches, waiting for a copy is
-  // waiting for an earlier step.
+  // Has two pieces more than a step has batches, so that waiting for a copy
+  // means waiting for an earlier step.
   Staging(Device& device, int64_t bytes, int64_t batches_a_step);
   void* next();
   void sent(Stream& stream);  // its copy was given to the stream
@@ -32,17 +32,17 @@ class Staging {
   size_t piece_ = 0;
 };
 
-// Memory of all tensors of a batch together; they need no data.
+// Returns the bytes of all tensors of a batch together. Their data may be null.
 int64_t packed_bytes(Batch batch);
 
-// Copies batches of the host to two halves of a double buffer in turn, beside
-// the work on the batch before; hands them on as they are where the device is
-// the CPU.
+// Copies host batches alternately to the two halves of a double buffer,
+// concurrently with the work on the previous batch. If the device is the CPU,
+// returns host batches unchanged.
 class BatchUpload {
  public:
-  // `max_bytes`: packed_bytes of the largest batch.
+  // `max_bytes` is packed_bytes() of the largest batch.
   BatchUpload(Context& context, int64_t max_bytes, int64_t batches_a_step = 1);
-  ~BatchUpload();  // waits for what uses the batches
+  ~BatchUpload();  // waits for the work that uses the batches
   Batch put(const Batch& host);
 
  private:
@@ -57,7 +57,7 @@ class BatchUpload {
   int now_ = 0;
 };
 
-// Of kinds whose batches are made in no time: `Host` has
+// For kinds of samples whose batches are cheap to make. `Host` provides
 // Batch fill(std::span<const int64_t> samples), valid until the next call.
 template <typename Host>
 class HostBatches final : public BatchSource {
@@ -76,8 +76,8 @@ class HostBatches final : public BatchSource {
   BatchUpload upload_;
 };
 
-// A worker's training batches from a source of any, made when they are asked
-// for: all of that is time waited.
+// A worker's training batches from a source of arbitrary batches. They are made
+// on demand, and all of that time counts as waiting.
 class SourceFeed final : public Feed {
  public:
   SourceFeed(std::unique_ptr<BatchSource> source,

@@ -11,9 +11,10 @@ namespace syncopate {
 
 // A training set in device memory, shared by the workers of a process.
 struct ResidentSet {
-  // Null where the device is the CPU, the images have no fixed size, or more
-  // than a quarter of this process's share of the device's memory would go (of
-  // all of it, so that what is done depends on the machine alone).
+  // Returns null if the device is the CPU, if the images have no fixed size, or
+  // if the set would take more than a quarter of this process's share of the
+  // device's memory. The share is one of the total, not of the free memory, so
+  // that the choice depends on the machine alone.
   static std::unique_ptr<ResidentSet> make(Context& context,
                                            const ImageSet& set,
                                            const Normalization& normalization,
@@ -37,7 +38,7 @@ class ImageProblem final : public Problem {
     return data_.train.digest + data_.test.digest;
   }
   int64_t memory_bytes() const override;
-  // normalization: of data.normalize = auto.
+  // "normalization": the constants of data.normalize = auto.
   std::map<std::string, std::string> facts() const override;
   void restore(Context& context,
                const std::map<std::string, std::string>& facts) override;
@@ -64,7 +65,7 @@ class ImageProblem final : public Problem {
     return part == SetPart::kTest ? data_.test : data_.train;
   }
   const Normalization& normalization() const { return normalization_; }
-  // Null: batches come from the host.
+  // Null if batches come from the host.
   const ResidentSet* resident() const { return resident_.get(); }
 
  private:

@@ -6,13 +6,12 @@
 
 namespace syncopate {
 
-// Whether training batches are decoded from JPEG files by the device: where it
-// can, without being asked to. Files that are not plain (ops/jpeg.h) and images
-// that are seen at half their size or less are decoded by the host all the
-// same.
+// Returns whether the device decodes training batches from JPEG files, which it
+// does whenever it can. The host still decodes files that are not plain
+// (ops/jpeg.h) and images that are used at half their size or less.
 bool decodes_on_device(const Setup& setup, const ImageProblem& problem);
 
-// Worker `rank`, from batch `first_batch` of the run on.
+// Returns the feed of worker `rank`, which begins at batch `first_batch`.
 std::unique_ptr<Feed> make_jpeg_feed(const Setup& setup,
                                      const ImageProblem& problem,
                                      int rank,

@@ -1,5 +1,5 @@
-// What is learnt from which data, and how it is judged: all in which images,
-// questions and clicks differ for the program around a network.
+// A learning problem: its data, batches and metrics. Everything in which
+// images, questions and clicks differ for the program around a network is here.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,10 +26,10 @@ class Feed {
   virtual ~Feed() = default;
   // The view is valid until the next call, for work of the context's stream.
   virtual Batch next() = 0;
-  virtual double wait_s() const = 0;  // time next() had to wait, in all
+  virtual double wait_s() const = 0;  // total time that next() has waited
 };
 
-// Batches without any random change, on the device.
+// Batches of given samples, without augmentation, on the device.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -37,16 +37,17 @@ class BatchSource {
   virtual Batch get(std::span<const int64_t> samples) = 0;
 };
 
-// Forms the metrics of one model from batches of one set.
+// Computes the metrics of one model from batches of one set.
 class Scorer {
  public:
   virtual ~Scorer() = default;
-  // `model` is the same at every call; samples of a group come together.
+  // `model` must be the same in every call, and the samples of a group must be
+  // in the same call.
   virtual void add(const ReplicaView& model,
                    std::span<const int64_t> samples) = 0;
-  // One for each of Problem::metrics(). `all` null: of what this scorer was
-  // given. Else collective: of what the scorers of all workers were given, the
-  // same at each.
+  // Returns one value for each of Problem::metrics(): over this scorer's
+  // samples if `all` is null; else, collectively, over the samples of all
+  // workers' scorers, with the same result on each.
   virtual std::vector<double> metrics(Endpoint* all) = 0;
 };
 
@@ -60,51 +61,55 @@ class Problem {
   virtual std::string source() const = 0;  // for log and provenance
   virtual std::string digest() const = 0;
   virtual int64_t memory_bytes() const = 0;
-  // What training samples decided, by name, as text: for the log, provenance
-  // and checkpoints.
+  // Returns constants that were derived from the training samples, by name, as
+  // text for the log, provenance and checkpoints.
   virtual std::map<std::string, std::string> facts() const { return {}; }
-  // Takes them from a checkpoint's facts, of which some may be absent: the
-  // programs that wrote it formed them in another way, which is repeated.
+  // Restores them from a checkpoint's facts. If one is absent, an earlier
+  // version of the program wrote the checkpoint, and its derivation is
+  // repeated.
   virtual void restore(Context&, const std::map<std::string, std::string>&) {}
-  // What a sample is, for the plan: "32 x 32 x 3, 10 classes".
+  // Describes a sample, for the plan: "32 x 32 x 3, 10 classes".
   virtual std::string describe() const = 0;
-  // Where batches are made, for the log: "" or ", training set on the GPU".
+  // Says where batches are made, for the log: "" or ", training set on the
+  // GPU".
   virtual std::string note(const Setup&) const { return ""; }
-  // Looks at data that loading leaves unread: a line of what was read, or
-  // Error(kBadInput). "": there is none.
+  // Reads data that loading has not read and returns a line about it, or "" if
+  // there is none. Throws Error(kBadInput).
   virtual std::string check() const = 0;
 
-  // The network and its memory are there: what depends on the device.
+  // Prepares what depends on the device, once the network and its memory exist.
   virtual void prepare(const Setup&, int /*processes_a_device*/) {}
 
-  // Worker `rank`, from batch `first_batch` of the run on: by make_batches,
-  // where nothing is done ahead.
+  // Returns the training batches of worker `rank` from batch `first_batch` of
+  // the run on. By default they come from make_batches, none ahead of time.
   virtual std::unique_ptr<Feed> make_feed(const Setup& setup,
                                           int rank,
                                           int64_t first_batch) const;
   virtual std::unique_ptr<BatchSource>
   make_batches(const Setup& setup, SetPart part, int64_t max_samples) const = 0;
 
-  // The samples of a part, as indices into the training or the test set.
+  // Returns the samples of a part as indices into the training or the test set.
   std::vector<int64_t> indices(const Setup& setup, SetPart part) const;
-  // The same as they are evaluated: batches of up to eval.batch samples, no
-  // group of SampleTable divided.
+  // Returns the same samples in batches of up to eval.batch samples, which
+  // divide no group of SampleTable.
   std::vector<std::vector<int64_t>> evaluation_batches(const Setup& setup,
                                                        SetPart part) const;
-  // Of an evaluation: [0] is the loss, [1] the one that says how good it is.
+  // The metrics of an evaluation: [0] is the loss, [1] the score.
   virtual std::vector<MetricInfo> metrics() const = 0;
   virtual std::unique_ptr<Scorer> make_scorer(const Setup& setup,
                                               SetPart part) const = 0;
 
-  // Writes what `model` says of the set that eval.on names to `output`, returns
-  // a line about it. Error(kUsage) where the name's ending is of no format.
+  // predict writes the model's predictions for the set that eval.on names to
+  // `output` and returns a line about them. check_output throws Error(kUsage)
+  // if the file name's extension belongs to no format.
   virtual void check_output(const fs::path& output) const = 0;
   virtual std::string predict(const Setup& setup,
                               const ReplicaView& model,
                               const fs::path& output) const = 0;
 };
 
-// Reads or makes the data. Errors as load_dataset. `threads` may help.
+// Reads or generates the data with up to `threads` threads. Throws the errors
+// of load_dataset.
 std::unique_ptr<Problem> make_problem(const Options& options, int threads);
 
 }  // namespace syncopate

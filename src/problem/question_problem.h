@@ -29,7 +29,7 @@ class QuestionProblem final : public Problem {
   std::unique_ptr<Scorer> make_scorer(const Setup& setup,
                                       SetPart part) const override;
   void check_output(const fs::path& output) const override;
-  // predictions.json, and beside it its n-best companion.
+  // Writes predictions.json and, next to it, a file of n-best candidates.
   std::string predict(const Setup& setup,
                       const ReplicaView& model,
                       const fs::path& output) const override;

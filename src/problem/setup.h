@@ -1,5 +1,5 @@
-// What a process builds from its input for training and evaluation, beside the
-// data: device, network, and the order of the training samples.
+// The parts of a process's set-up other than its data: device, network, and the
+// order of the training samples.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@ namespace syncopate {
 
 struct Setup {
   Options options;
-  int threads = 1;  // of a worker
+  int threads = 1;  // per worker
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Context> context;

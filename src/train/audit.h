@@ -1,5 +1,5 @@
-// Whether replicas that a scheme keeps equal are equal: one flipped bit of
-// memory, and all that follows is another training.
+// Verifies that replicas which a scheme keeps equal are in fact equal. A single
+// flipped bit in memory would silently change the rest of the training.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,19 +13,20 @@
 
 namespace syncopate {
 
-// Whether every scheme of the run keeps all replicas equal where it is
+// Returns whether every scheme of the run keeps all replicas equal when it is
 // quiesced.
 bool keeps_replicas_equal(const SyncOptions& sync);
 
-// Whether workers may meet for an audit alone without a bit of the run being
-// another: not where they take steps at their own speed, since whoever waits
-// then sees newer parameters. Such runs are audited where they meet anyhow.
+// Returns whether an extra meeting of the workers for an audit leaves every bit
+// of the run unchanged. It does not if workers run at their own speed, because
+// a worker that waits then sees newer parameters. Such runs are audited at
+// boundaries that exist anyway.
 bool audits_have_boundaries(const SyncOptions& sync);
 
-// Compares, by hashes of 64 bits, what `visit` calls shared (Owner::kShared):
-// all that a checkpoint holds once for all workers. What is wrong: which
-// workers differ from the others, and in which tensor first; empty: nothing.
-// The same on all workers. Collective.
+// Compares 64-bit hashes of the state that `visit` declares as shared
+// (Owner::kShared), which a checkpoint holds once for all workers. Returns
+// which workers differ from the others, and in which tensor first; empty if
+// none does. The result is the same on all workers. Collective.
 std::string audit_replicas(Context& context,
                            Endpoint& endpoint,
                            const std::function<void(StateVisitor&)>& visit);

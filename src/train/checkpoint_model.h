@@ -12,16 +12,18 @@
 
 namespace syncopate {
 
-// What `path` (as for load_models) says of the network, for build_engine: keys
-// of [model] that the user does not give are the checkpoint's. Nothing where
-// there is no checkpoint, which load_models tells.
+// Returns the description of the network at `path` (as for load_models), for
+// build_engine: keys of [model] that the user does not give are taken from the
+// checkpoint. Returns nullopt if there is no checkpoint, which load_models
+// reports.
 std::optional<SavedRun> saved_network(const fs::path& path);
 
-// Error(kBadInput) names a key of the network that is not the checkpoint's.
+// Throws Error(kBadInput) naming a key of the network that differs from the
+// checkpoint's.
 void refuse_other_network(const Engine& engine, const FoundCheckpoint& found);
 
-// Parameters and running statistics that all share, else their means over the
-// workers, into ranges of the network's sizes.
+// Reads parameters and running statistics into ranges of the network's sizes:
+// the shared ones, or else their means over the workers.
 void average_model(const FoundCheckpoint& found,
                    const Model& network,
                    std::span<float> parameters,
@@ -34,17 +36,17 @@ struct CheckpointModel {
 
 struct CheckpointModels {
   std::string folder;
-  // By eval.model: one for average, rank0 and centre, each worker's for each.
+  // One for eval.model = average, rank0 and centre; each worker's for each.
   std::vector<CheckpointModel> models;
 };
 
-// `path`: a checkpoint folder, a folder of checkpoints or a run directory (the
-// newest whole one). Parameters and running statistics are those that all
-// share, else averaged over the workers, rank 0's or each worker's own (also
-// for each_and_average); for centre, easgd's centre and averaged statistics.
-// Statistics are recomputed where eval.batchnorm says so. Warns where the data
-// is not what the checkpoint was trained on. Errors: Error(kBadInput) where it
-// is damaged, of another network or has no centre, kInputMissing where there
+// `path` is a checkpoint folder, or a folder of checkpoints or a run directory,
+// of which the newest undamaged one is taken. Parameters and running statistics
+// are those that all workers share, or else averaged, rank 0's or each worker's
+// own (also for each_and_average); for centre, easgd's centre and averaged
+// statistics. Statistics are recomputed if eval.batchnorm says so. Warns if the
+// checkpoint was trained on other data. Throws Error(kBadInput) if it is
+// damaged, of another network or has no centre, Error(kInputMissing) if there
 // is none.
 CheckpointModels load_models(const Engine& engine,
                              const std::string& path,

@@ -1,4 +1,4 @@
-// How gradients get from device to device in this run.
+// The transport of gradients between devices.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,19 +13,19 @@ namespace syncopate {
 struct DeviceTransport {
   // Null: through host memory, by MPI or within the process.
   std::unique_ptr<DeviceCollectives> collectives;
-  std::string text;  // for the log; empty where nothing leaves the host
+  std::string text;  // for the log; empty if nothing leaves the host
 };
 
-// Collective: why NCCL cannot carry gradients between the devices of these
-// ranks, each on its host; empty where it can.
+// Collective. Returns why NCCL cannot carry gradients between the devices of
+// these ranks, or "" if it can. `host` is this rank's.
 std::string nccl_obstacle(const Device& device,
                           const std::string& host,
                           Endpoint& endpoint);
 
-// Collective. `host`: this rank's. NCCL where every rank has a GPU of its own
-// and the library is there (sync.transport = auto), else MPI through
-// page-locked memory; neither between the workers of one process. Errors:
-// AgreedError(kBadInput) where sync.transport = nccl cannot be had.
+// Collective. `host` is this rank's. With sync.transport = auto, chooses NCCL
+// if every rank has its own GPU and the library is available, else MPI through
+// page-locked memory; workers of one process use neither. Throws
+// AgreedError(kBadInput) if sync.transport = nccl is not possible.
 DeviceTransport choose_transport(const Engine& engine,
                                  const std::string& host,
                                  Endpoint& endpoint);

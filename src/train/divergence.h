@@ -1,4 +1,4 @@
-// Where a run met a number that is not finite.
+// The place at which a run met a number that is not finite.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,12 +23,12 @@ struct Divergence {
   std::string text(const ParameterTable& parameters) const;
 };
 
-// The earlier one; of the same step, the one that forward and backward come to
-// first.
+// Returns the earlier one; within a step, the one that forward and backward
+// reach first.
 std::optional<Divergence> first_of(const std::optional<Divergence>& a,
                                    const std::optional<Divergence>& b);
 
-// As numbers, to be sent: always as many.
+// Encodes a divergence as numbers for a message of constant length.
 std::vector<double> to_numbers(const std::optional<Divergence>& divergence);
 std::optional<Divergence> divergence_from(const double* numbers);
 

@@ -1,5 +1,5 @@
-// Evaluation of a model on the test or validation set, shared out over the
-// workers where they evaluate the same model.
+// Evaluates a model on the test or validation set. Workers that evaluate the
+// same model share the work.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,22 +13,22 @@
 
 namespace syncopate {
 
-// A scorer that was given batches first, first + stride, first + 2 stride ...
+// Returns a scorer that has seen batches first, first + stride, ...
 std::unique_ptr<Scorer> evaluate_batches(const Engine& engine,
                                          SetPart part,
                                          const ReplicaView& model,
                                          int64_t first,
                                          int64_t stride);
 
-// Replaces running statistics by the exact average over
+// Replaces running statistics with the exact average over
 // eval.recompute_batches batches of the training set, without augmentation.
 void recompute_statistics(const Engine& engine, const ReplicaView& model);
 
-// What an evaluation says.
+// The results of an evaluation.
 struct Evaluation {
-  // Of Problem::metrics(): of the model that eval.model names, of several
-  // models the mean over them; each, each_and_average: of every worker's;
-  // each_and_average: of the average.
+  // Values of Problem::metrics(): of the model that eval.model names, or the
+  // mean over several models; of each worker's model (each, each_and_average);
+  // of the average model (each_and_average).
   std::vector<double> metrics;
   std::vector<std::vector<double>> by_worker;
   std::optional<std::vector<double>> average;
@@ -37,14 +37,14 @@ struct Evaluation {
   std::optional<double> consensus_distance;
 };
 
-// Collective, at a boundary: evaluates what eval.model and eval.batchnorm say
-// on `part`.
+// Collective, at a boundary. Evaluates the model that eval.model and
+// eval.batchnorm describe on `part`.
 Evaluation evaluate_scheme(const Engine& engine,
                            SetPart part,
                            Endpoint& endpoint,
                            Scheme& scheme);
 
-// Metrics of several models, averaged.
+// Returns the mean of several models' metrics.
 std::vector<double> mean_of(const std::vector<std::vector<double>>& metrics);
 
 }  // namespace syncopate

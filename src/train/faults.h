@@ -1,5 +1,5 @@
-// Faults that an input asks for ([faults]), so that a cluster, a job script or
-// a check can be seen to do what it should.
+// Faults that an input requests ([faults]), to try out how a cluster, a job
+// script or a check reacts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +15,11 @@ class Faults {
   Faults(const FaultOptions& options, int rank)
       : options_(options), is_mine_(options.rank == rank) {}
 
-  // Comes when this worker enters `stage` at its step `step`: kills (KILL),
-  // stops (STOP) or holds up this process for ever, once.
+  // Called when this worker enters `stage` at its step `step`. Kills this
+  // process (SIGKILL), stops it (SIGSTOP) or blocks it forever, once.
   void strike(Stage stage, int64_t step);
-  // What `kind` (nan, flip) spoils, once: before the gradients of `step` are
-  // sent, and before the step after it.
+  // Returns, once, whether `kind` (nan, flip) is due: nan before the gradients
+  // of `step` are sent, flip before the step after it.
   bool spoils(FaultKind kind, int64_t step);
 
  private:

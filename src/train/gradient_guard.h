@@ -1,4 +1,4 @@
-// Keeps NaN and infinity of one worker's gradients from the others.
+// Keeps NaN and infinity in one worker's gradients from reaching the others.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,28 +15,29 @@ class GradientGuard {
  public:
   GradientGuard(Engine& engine, Replica& replica);
 
-  // A step of the worker begins, before its forward.
+  // Call at the beginning of the worker's step, before its forward pass.
   void start(int64_t step);
-  // Gradients that are about to be sent; calls of a step come with falling
-  // offsets. If they, or any of the step before them, are not finite, all of
-  // them become zero. Nothing waits for the device.
+  // Checks gradients that are about to be sent; within a step, call with
+  // falling offsets. If these or earlier ones of the step are not finite, sets
+  // these to zero. Does not wait for the device.
   void check(int64_t offset, int64_t elems);
-  // The step's last gradients were checked. Under run.on_nonfinite = skip the
-  // running statistics are those of before the step if it had a finding.
+  // Call when the step's last gradients have been checked. With
+  // run.on_nonfinite = skip, restores the running statistics from before the
+  // step if there was a finding.
   void finish();
 
-  // What backward met first that is not finite.
+  // The first non-finite gradient in the order of the backward pass.
   struct Finding {
     int64_t step;
     int64_t offset;  // in the range of gradients
   };
-  // The next finding of a step that is looked at: of all finished ones, or
-  // where the host runs ahead and not `all`, of those but the last, which the
-  // device is done with. Called until there is none.
+  // Returns the next finding of a finished step. If the host runs ahead and
+  // `all` is false, the last step is left out, because the device may still
+  // work on it. Call until it returns nullopt.
   std::optional<Finding> next_finding(bool all);
 
  private:
-  // What was found in a step, on its way from the device.
+  // The finding of a step, on its way from the device.
   struct Arrival {
     int64_t step;
     HostBuffer offset;

@@ -1,5 +1,5 @@
-// Memory of a run, planned before it is taken: what does not fit is told with
-// the batch that would.
+// Plans the memory of a run before it is allocated. If it does not fit, the
+// message names a batch size that would.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,12 +9,13 @@
 
 namespace syncopate {
 
-// Plans the engine's network for its batches and sets memory_shortage.
-// Error(kBadInput): there is not as much memory as the activations take.
+// Plans the engine's network for its batches and sets memory_shortage. Throws
+// Error(kBadInput) if the activations cannot be allocated.
 void plan_memory(const Session& session, Engine& engine);
 
-// For memory that ran out later, by what is not planned: what was, and a batch
-// that needs half of it. The network's plan is another afterwards.
+// For memory that ran out later because of unplanned allocations: returns what
+// was planned, and a batch size that needs half of it. Changes the network's
+// plan.
 std::string out_of_memory_line(const Session& session, Engine& engine);
 
 }  // namespace syncopate

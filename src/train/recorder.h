@@ -1,6 +1,6 @@
-// What a worker did since the last row, and how it becomes rows of results.h5
-// and lines of the log. Rank 0 writes; the others send it their figures, each
-// when it gets past the row's end: nobody waits for a row.
+// Counts what a worker did since the last row and turns it into rows of
+// results.h5 and lines of the log. Rank 0 writes. The other ranks send it their
+// figures when they pass the end of a row, so no worker waits for a row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace syncopate {
 
-// Where training stands, at a boundary between two steps.
+// The progress of training at a boundary between two steps.
 struct Position {
   int64_t step = 0;  // worker_steps / N
   int64_t worker_steps = 0;
@@ -37,55 +37,57 @@ class Recorder {
            const Replica& replica,
            Results* results);
 
-  // One step of this worker: the seconds of its forward and backward (virtual
-  // in one process), and of communication.
+  // Counts one step of this worker: the seconds (virtual in one process) of its
+  // forward and backward passes and of its communication.
   void step_done(double compute_s, const SyncTimes& times);
-  // The sums of a step, in the order of steps; before the row that counts it.
+  // Adds the sums of a step. Call in the order of steps, before the row that
+  // contains the step is closed.
   void metrics(const MetricSums& sums);
-  // Steps whose gradient is left out (run.on_nonfinite = skip).
+  // Counts steps whose gradient was discarded (run.on_nonfinite = skip).
   void skipped_steps(int64_t steps) { skipped_steps_ += steps; }
 
-  // The wall clock of training stands still outside start..stop, so that
-  // evaluation and checkpoints are not counted.
+  // The wall clock of training runs only between start and stop, so that it
+  // excludes evaluation and checkpoints.
   void start_clock();
   void stop_clock();
-  // On resume: what is pending for the next row was not done by this process.
+  // On resume: discards pending figures, which another process counted.
   void forget_earlier_process(int64_t worker_steps);
-  // On resume at `step`, rank 0: where the clock stood.
+  // On resume at `step`, on rank 0: restores the clock.
   void resume_clock(int64_t step);
   void waited_for_data(double seconds) { data_wait_s_ += seconds; }
   double running_time_s() const;
-  // The virtual clock now; NaN under MPI.
+  // The current virtual time; NaN under MPI.
   double virtual_s() const;
 
-  // Rows of /train, /comm and /sync, and lines of the log, end at multiples of
-  // run.log_every. This worker is past the end of the current one.
+  // Whether this worker is past the end of the current row. Rows of /train,
+  // /comm and /sync, and lines of the log, end at multiples of run.log_every.
   bool is_row_over(int64_t worker_steps) const;
-  // Sends what was counted for the rows that ended by `worker_steps`; `rate` of
-  // this worker's last step.
+  // Sends the figures of the rows that ended by `worker_steps`. `rate` is that
+  // of this worker's last step.
   void close_rows(int64_t worker_steps, double rate);
-  // At a boundary, all workers alike: the last row ends here if anything was
-  // counted since the one before.
+  // Called by all workers at a boundary: ends the last row here, unless nothing
+  // was counted since the row before.
   void close_last_row(const Position& at);
-  // Rank 0 writes the rows for which all figures have come; at a boundary, all
-  // workers: all rows that were closed.
+  // On rank 0: writes the rows for which all figures have arrived.
+  // write_all_rows, called by all workers at a boundary, waits for all closed
+  // rows.
   void write_rows();
   void write_all_rows();
-  // Collective: a row of /eval. On the validation set it returns, at all
-  // workers alike, whether the score (the second metric) is the best so far; a
-  // score that is NaN never is.
+  // Collective: writes a row of /eval. On the validation set it returns on all
+  // workers whether the score (the second metric) is the best so far; NaN never
+  // is.
   bool evaluation(const Position& at, const Evaluation& evaluation);
-  // After an evaluation on the validation set that was the best so far: what
-  // the same models reach on the test set.
+  // Records the same models' results on the test set after an evaluation on the
+  // validation set that was the best so far.
   void test_of_best(const Position& at, const Evaluation& test);
-  // Collective. The table at the end of the log, and /summary: how the run
-  // ended and, where it was stopped, by what (name_of).
+  // Collective. Writes the table at the end of the log, and /summary: how the
+  // run ended and, if it was stopped, by what (name_of).
   void finish(const Position& at,
               const std::string& how,
               const std::string& stopped_by = "none");
 
-  // Messages sent by `action` count in no row (checkpoints: a run that saved
-  // one more must not differ in its columns).
+  // Messages sent by `action` count in no row: a run that wrote one checkpoint
+  // more must not differ in its columns.
   template <typename Action>
   void uncounted(const Action& action) {
     const TrafficCounters before = endpoint_.traffic();
@@ -100,13 +102,13 @@ class Recorder {
     }
   }
 
-  // What was counted since the last row and since the start.
+  // The figures counted since the last row and since the start.
   void visit_state(StateVisitor& visitor);
-  // On a fresh start: nothing was sent yet.
+  // On a fresh start: resets the counters of traffic.
   void forget_traffic();
 
  private:
-  // A row on its way.
+  // A row for which figures are still arriving.
   struct OpenRow {
     Position at;
     double time_s;
@@ -131,7 +133,7 @@ class Recorder {
                double virtual_s,
                double exposed_s,
                double compute_s);
-  // A worker's figures at the end.
+  // A worker's figures at the end of the run.
   struct EndFigures {
     // Since this start: seconds as in /comm.
     double compute_s, exposed_s, wait_s, overlapped_s, data_wait_s, samples;
@@ -187,9 +189,9 @@ class Recorder {
   double clock_started_s_ = 0;
   double time_s_ = 0, last_row_time_s_ = 0, resumed_time_s_ = 0;
   int64_t last_log_step_ = 0;
-  // Rank 0: the best score of an evaluation, whether it was the average model's
-  // (eval.model = each_and_average), the test set's score then (NaN: unknown),
-  // and the number of evaluations.
+  // On rank 0: the best score of an evaluation, whether it was that of the
+  // average model (eval.model = each_and_average), the score on the test set at
+  // that moment (NaN: unknown), and the number of evaluations.
   double best_metric_ = -1;
   bool average_is_best_ = false;
   double test_at_best_ = std::numeric_limits<double>::quiet_NaN();

@@ -1,5 +1,5 @@
-// Heterogeneity as input: what a worker's step costs beyond its computing, in
-// virtual time, or slept under MPI.
+// Heterogeneity as an input: the extra cost of a worker's step, in virtual time
+// or, under MPI, as sleep.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,13 +13,14 @@ class Stragglers {
  public:
   Stragglers(const Options& options, int rank, int workers);
 
-  // Virtual seconds of this worker's step (its own count) that begins at
-  // `now`, all in all: compute.step_s / speed * factors + delays.
+  // Returns the duration, in virtual seconds, of this worker's step `step` (its
+  // own count) that begins at `now`: compute.step_s / speed * factors + delays.
   double virtual_s(int64_t step, Time now) const;
 
-  // MPI: sleeps for (factors - 1) * the computing of the step before + delays,
-  // in front of a step, so that nothing of it is sent too early. `now`: wall
-  // seconds since this process started to train.
+  // MPI: sleeps for (factors - 1) * computed_s + delays, where computed_s is
+  // the computing time of the previous step. Call before a step, so that none
+  // of its gradients are sent too early. `now` is in wall seconds since this
+  // process started to train.
   void sleep(int64_t step, Time now, double computed_s) const;
 
  private:

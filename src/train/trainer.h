@@ -1,5 +1,5 @@
-// One worker's training, from start or resume to its end: the same straight
-// line in every world and under every scheme.
+// One worker's training from start or resume to the end, as one sequential
+// routine that is the same in every world and under every scheme.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,8 +26,8 @@ enum class Ending { kFinished, kStopped, kInterrupted, kDiverged };
 
 class Trainer {
  public:
-  // `time_limit`: of the process. `collectives`: of choose_transport. `results`
-  // is null on all ranks but 0.
+  // `time_limit` is the process's. `collectives` comes from choose_transport.
+  // `results` is null on all ranks but 0.
   Trainer(Session& session,
           Engine& engine,
           const RunDirectory& directory,
@@ -40,7 +40,7 @@ class Trainer {
   Ending run();
 
  private:
-  // Where all workers stand when nothing is in flight.
+  // The progress of all workers when nothing is in flight.
   struct Boundary {
     int64_t worker_steps = 0;
     StopRequest stop = StopRequest::kNone;
@@ -73,7 +73,7 @@ class Trainer {
   void audit(const Position& at);
   void evaluate(const Position& at);
   void save(const Position& at);
-  void warn(const std::string& text);  // nothing where it is empty
+  void warn(const std::string& text);  // no-op if it is empty
   void visit_state(StateVisitor& visitor);
   std::map<std::string, std::string> facts() const;
   double needed_to_stop_s() const;

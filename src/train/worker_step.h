@@ -1,5 +1,5 @@
-// One worker's training step, the same in every world and under every scheme:
-// what the trainer repeats and `bench step` times.
+// One worker's training step, the same in every world and under every scheme.
+// The trainer repeats it, and `bench step` times it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,8 +22,8 @@
 
 namespace syncopate {
 
-// Told from within WorkerStep::take what the device's stream has been given, so
-// that events can time it.
+// WorkerStep::take calls it whenever a part of the step has been enqueued on
+// the device's stream, so that events can time the parts.
 class StepListener {
  public:
   virtual ~StepListener() = default;
@@ -34,16 +34,16 @@ class StepListener {
   virtual void step_ends() = 0;  // parameters are updated
 };
 
-// Where a step's time went on this worker: in virtual time virtual seconds,
-// but for data_wait_s.
+// Where a step's time went on this worker, in virtual seconds if the world has
+// virtual time (data_wait_s excepted).
 struct StepCost {
   double compute_s = 0;    // forward and backward
   double data_wait_s = 0;  // wall seconds
   SyncTimes sync;
 };
 
-// Ends an endpoint's tasks when an exception destroys their owner, before it
-// destroys what they use: the owner's last member.
+// Ends an endpoint's tasks if an exception destroys their owner, before the
+// objects that they use are destroyed. Must be the owner's last member.
 struct TaskGuard {
   Endpoint& endpoint;
   int exceptions = std::uncaught_exceptions();
@@ -54,8 +54,9 @@ struct TaskGuard {
 
 class WorkerStep {
  public:
-  // `collectives`: from choose_transport; null: through host memory.
-  // `directory`: the run's. `listener`: may be null. All must outlive this.
+  // `collectives` comes from choose_transport and is null if gradients go
+  // through host memory. `directory` is the run's. `listener` may be null. All
+  // must outlive this object.
   WorkerStep(Engine& engine,
              Endpoint& endpoint,
              DeviceCollectives* collectives,
@@ -69,39 +70,41 @@ class WorkerStep {
   // lets [faults] strike there.
   void enter(Stage stage, int64_t step);
 
-  // Once, when the place in the data is known, and before the first step.
+  // Call once, before the first step, when the position in the data is known.
   void open_feed();
 
   // --- a segment, in this order ---
 
-  // Collective, with nothing in flight: every worker's clock becomes
-  // `earliest`. In virtual time nobody goes on before all have done so.
+  // Collective, with nothing in flight. Sets every worker's clock to
+  // `earliest`; in virtual time it is a barrier as well.
   void meet_at(Time earliest);
-  // After meet_at(segment.earliest): services start there, and this worker's
-  // clock returns to where its last step ended.
+  // Call after meet_at(segment.earliest): services start at that time, then
+  // this worker's clock returns to the end of its last step.
   void begin(const Segment& segment);
-  // What this worker tells the others when it asks scheme().next() for a step.
+  // The word that this worker passes to scheme().next().
   Word word(int stop) const;
   StepCost take(const StepPlan& plan);
-  void follow(const StepPlan& plan);  // others take this step, this worker none
-  // After scheme().next() has returned `stop`. Nothing is in flight then.
+  void follow(const StepPlan& plan);  // this worker sits out an idle step
+  // Call after scheme().next() has returned `stop`. Afterwards nothing is in
+  // flight.
   void end();
 
-  // --- the numbers of steps: losses, and gradients that are not finite ---
+  // --- results of steps: losses, and gradients that are not finite ---
 
-  // kAll waits for the device; kArrived, on a GPU, only for the last step's
-  // forward pass, and leaves out that step's gradients.
+  // kAll waits for the device. kArrived waits, on a GPU, only for the last
+  // step's forward pass and does not look at that step's gradients.
   enum class Numbers : uint8_t { kArrived, kAll };
   void read(Numbers which);
-  // What read() has found since the last call.
+  // The results of read() since the last call.
   struct Found {
     MetricSums sums;            // no values: of no step
     int64_t skipped_steps = 0;  // left out: run.on_nonfinite = skip
   };
   Found take_found();
-  // Notes a parameter that is not finite in diverged().
+  // Records a parameter that is not finite in diverged().
   void check_parameters();
-  // The first number of this worker that was not finite; never with skip.
+  // This worker's first number that was not finite; nullopt with
+  // run.on_nonfinite = skip.
   const std::optional<Divergence>& diverged() const { return diverged_; }
 
   double rate() const { return rate_; }            // of the last step
@@ -109,7 +112,7 @@ class WorkerStep {
   double longest_s() const { return longest_s_; }  // wall; not the first steps
 
   void set_batches_seen(int64_t batches) { batches_seen_ = batches; }
-  // The scheme, the place in the data and the rate.
+  // State of the scheme, the position in the data and the rate.
   void visit_state(StateVisitor& visitor);
   void visit_clock(StateVisitor& visitor);  // ended_at(), where it is virtual
 
@@ -146,13 +149,13 @@ class WorkerStep {
   Faults faults_;
   GradientGuard guard_;
   const bool is_virtual_, skips_nonfinite_;
-  // Before any of it is sent: in virtual time, where all of it is there, and
-  // where all of it may have to be left out.
+  // Whether the gradient is checked as a whole before any of it is sent: in
+  // virtual time, and if non-finite gradients are to be skipped.
   const bool checks_whole_gradient_;
   std::vector<int64_t> final_from_;  // backward's reports, if so
 
-  // The sums of the last step's batches, until they are read: one step later on
-  // a GPU, so that the host never waits for it.
+  // Sums of the last step's batches that have not been read yet. On a GPU they
+  // are read one step later, so that the host never waits for them.
   std::vector<PendingSums> pending_;
   int64_t pending_step_ = 0;
   Found found_;
