@@ -1,6 +1,5 @@
-// syncopate bench ops|comm|layers|step INPUT.ini: repeatable throughput.
-// Medians over repetitions after a warm-up; one line a figure, the last one the
-// headline.
+// syncopate bench ops|comm|layers|step INPUT.ini: repeatable throughput. Prints
+// medians over repetitions after a warm-up, one per line, the headline last.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -21,7 +20,7 @@
 namespace syncopate {
 namespace {
 
-// Of this process, resident.
+// Returns the peak resident memory of this process.
 double peak_memory_mb() {
   rusage usage{};
   CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
@@ -38,8 +37,8 @@ void bench_step(Session& session, Engine& engine) {
     if (endpoint.rank() != 0) return;
     if (times.step_s.empty())
       fail(ExitCode::kInternal, "bench step: worker 0 was given no step");
-    // Images: the median, as of the peer. Others: the mean, as of theirs, since
-    // steps of questions are of unlike length.
+    // The median for images, as in the peer's script. The mean for others, as
+    // in theirs, because steps of questions differ in length.
     const double step_s =
         std::holds_alternative<ImageSpec>(engine.problem->spec())
             ? median(times.step_s)
@@ -55,7 +54,7 @@ void bench_step(Session& session, Engine& engine) {
                                         {"backward", &times.backward_s},
                                         {"update", &times.update_s}})
       log.line("{:<9} {:9.3f} ms", what, 1e3 * median(*seconds));
-    // Backward is twice forward.
+    // The backward pass has twice the arithmetic of the forward pass.
     log.line("arithmetic {:8.1f} GFLOP/s",
              3 * 2 * engine.model->forward_macs() * samples / step_s * 1e-9);
     log.line("replica   {:.3f} MB: parameters, gradients, optimizer, buffers",
@@ -66,7 +65,7 @@ void bench_step(Session& session, Engine& engine) {
   });
 }
 
-// Recorded steps have no ops to time.
+// Ops of recorded steps cannot be timed, so steps are not recorded.
 void bench_layers(Session& session, Engine& engine) {
   engine.options.run.cuda_graphs = false;
   const auto world = session.make_world(engine.workers, NetworkCost{});

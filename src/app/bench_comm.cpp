@@ -20,7 +20,8 @@ int64_t whole_number(const std::string& option, const std::string& text) {
   return *number;
 }
 
-// Of the slowest worker, median over the repeats; the same at every worker.
+// Returns the slowest worker's seconds, as the median over the repeats; the
+// same on every worker.
 double seconds_of(Endpoint& endpoint,
                   int64_t repeats,
                   const std::function<void()>& body) {

@@ -22,10 +22,10 @@ struct CommBench {
 // Error(kUsage), or Error(kBadInput) for an unknown collective.
 CommBench comm_bench(const CommandLine& line);
 
-// A row for each size and way: seconds are the median over repeats of the
-// slowest worker's, from a barrier on. Point to point, between the first two
-// workers: half of there and back. Bus MB/s: what a worker's link would carry
-// if the collective sent the least that any can, 2 (N-1)/N of its bytes.
+// Prints a row for each size and method. Seconds are the slowest worker's from
+// a barrier on, as the median over repeats; for point to point, half of a round
+// trip between the first two workers. Bus MB/s is the rate of a worker's link
+// if the collective sent the minimum of 2 (N-1)/N of its bytes.
 void run_comm_bench(Session& session,
                     const Engine& engine,
                     const CommBench& bench);

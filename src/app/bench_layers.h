@@ -12,9 +12,9 @@
 
 namespace syncopate {
 
-// Puts an event around each op of some steps and leaves those that follow
-// undisturbed. On a GPU an op's time includes that of starting its kernels
-// where the host is not ahead.
+// Records events around each op of the first few steps and leaves the following
+// steps undisturbed. On a GPU, an op's time includes the launch of its kernels
+// if the host is not running ahead.
 class LayerBench final : public StepListener, private OpListener {
  public:
   explicit LayerBench(Engine& engine) : engine_(engine) {}
@@ -40,7 +40,7 @@ class LayerBench final : public StepListener, private OpListener {
   void op_begins(const OpCall& call) override;
   void op_ends(std::string_view engine) override;
   std::unique_ptr<Event> mark();
-  // By place in a step. All steps call the same ops.
+  // Shapes in the order of the step's ops. All steps must call the same ops.
   std::vector<std::string> shapes() const;
 
   Engine& engine_;

@@ -18,8 +18,8 @@
 namespace syncopate {
 namespace {
 
-// Seconds of one call: the median over groups of calls, each group long
-// enough that waiting for the device does not count.
+// Returns the seconds of one call: the median over groups of calls, each long
+// enough to make the time of waiting for the device negligible.
 double time_of(const Context& context, const std::function<void()>& body) {
   const int together = context.device().kind() == DeviceKind::kCpu ? 1 : 20;
   body();  // primitives are created
@@ -143,10 +143,10 @@ ParameterTable compressed_range() {
   return table;
 }
 
-// What has to be read and written, as a share of the bandwidth of a copy with
-// the same threads. Encoding reads the range (random_k: what it keeps) and
-// writes the message; blending reads the message, and reads and writes what it
-// holds of the range.
+// Reports the rate of the bytes that must be read and written, relative to the
+// bandwidth of a copy with the same threads. Encoding reads the range
+// (random_k: the kept values) and writes the message; blending reads the
+// message, and reads and writes the values of the range that it contains.
 void bench_compressors(Log& log, Context& context) {
   const ParameterTable table = compressed_range();
   const int64_t D = table.num_elems();

@@ -56,7 +56,7 @@ void StepBench::step_ends() {
 
 // --- steps -------------------------------------------------------------------
 
-// The same on all workers without a message.
+// Initial values, which are the same on all workers without a message.
 void StepBench::make_first_values() {
   Replica& replica = step_.replica();
   std::vector<float> parameters(replica.parameters.size());
@@ -66,8 +66,8 @@ void StepBench::make_first_values() {
   replica.buffers.assign(buffers);
 }
 
-// Worker 0, whose figures are printed, says when it has enough; a scheme may
-// let workers take some steps more.
+// Worker 0, whose figures are printed, ends the bench; the scheme may let
+// workers take a few more steps.
 StepPlan StepBench::next() {
   const auto timed = std::ssize(times_.data_s);
   const bool is_enough =

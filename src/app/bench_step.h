@@ -12,27 +12,29 @@
 
 namespace syncopate {
 
-// One worker's figures, a value a step, but for step_s: on a GPU the host runs
-// ahead, so that only some steps together have a time, and it is their mean.
-// The others are the device's time: getting batches, forward with the loss,
-// backward, and everything until the update is done.
+// One worker's times, with one value per step, except for step_s: on a GPU the
+// host runs ahead, so it is the mean over several steps timed together. The
+// others are device times: obtaining batches, the forward pass with the loss,
+// the backward pass, and the rest of the step until the update is complete.
 struct StepTimes {
   std::vector<double> data_s, forward_s, backward_s, update_s, step_s;
 };
 
 class StepBench final : private StepListener {
  public:
-  // `also` is told what happens in all steps, untimed ones too; may be null.
+  // `also`, which may be null, receives the events of all steps, including
+  // untimed ones.
   StepBench(Session& session,
             Engine& engine,
             Endpoint& endpoint,
             StepListener* also = nullptr);
-  // Until 20 steps of worker 0 are timed and 10 s are over, or 200 are timed,
-  // or it has left 200 to others because the scheme says so. Collective; once.
+  // Takes steps until 20 steps of worker 0 are timed and 10 s have passed,
+  // until 200 are timed, or until it has sat out 200 idle steps of the scheme.
+  // Collective; call once.
   StepTimes run();
 
  private:
-  // Where the device comes to, of one step; kept until it has.
+  // The events of one step, kept until the device has reached them.
   struct Part {
     std::unique_ptr<Event> has_batch, has_gradients;
     PendingSums sums;  // at the end of forward

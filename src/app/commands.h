@@ -29,8 +29,8 @@ ExitCode command_list(Session& session, const CommandLine& line);
 ExitCode command_doctor(Session& session, const CommandLine& line);
 ExitCode command_bench(Session& session, const CommandLine& line);
 
-// What --version prints and results.h5's provenance states: version, git
-// state, compiler, flags, libraries.
+// Returns the facts that --version prints and that results.h5 keeps in its
+// provenance: version, git state, compiler, flags, libraries.
 std::string version_text(const Session& session);
 
 // main() without the process's argv: never returns.

@@ -1,4 +1,4 @@
-// syncopate doctor: what this machine gives, what is wrong, how to mend it.
+// syncopate doctor: what this machine offers, what is wrong, and how to fix it.
 #include "app/doctor.h"
 #include "app/commands.h"
 #include "app/version.h"

@@ -1,5 +1,5 @@
-// The checks of `syncopate doctor`: each tries what a run depends on, here, and
-// says how it went and what would mend it.
+// The checks of `syncopate doctor`. Each tries something on which a run depends
+// and reports the result and a remedy.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace syncopate {
 
-// Lines "[ok] what text", "[note] ..." and "[bad] ..."; only rank 0's are seen,
-// and the first bad one decides the exit code.
+// Prints lines "[ok] what text", "[note] ..." and "[bad] ...", on rank 0 only.
+// The first bad one determines the exit code.
 class DoctorReport {
  public:
   explicit DoctorReport(Log& log) : log_(log) {}
@@ -34,7 +34,7 @@ class DoctorReport {
 // Processor and GPUs of this process.
 void check_processor(DoctorReport& report, const Session& session);
 void check_gpus(DoctorReport& report);
-// Rank 0: what Slurm will do to this job.
+// Rank 0: how Slurm will treat this job.
 void check_slurm(DoctorReport& report, const Session& session);
 // Rank 0: the current directory, where a run would write.
 void check_storage(DoctorReport& report);

@@ -177,7 +177,8 @@ void check_signals(DoctorReport& report, Endpoint& endpoint) {
 
 // --- the ring of watchdogs ---------------------------------------------------
 
-// What would end a run after a minute.
+// Checks that the watchdogs hear each other; otherwise a run would end after a
+// minute.
 void check_watchdogs(DoctorReport& report,
                      const Session& session,
                      Endpoint& endpoint) {

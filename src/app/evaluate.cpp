@@ -13,7 +13,8 @@
 namespace syncopate {
 namespace {
 
-// Answers of any origin against the right ones; there is no network.
+// Scores answers of any origin against the correct ones; no network is
+// involved.
 void judge_predictions(Session& session, const CommandLine& line) {
   ParsedInput input =
       parse_input(line.only_argument("INPUT.ini"), line.overrides);

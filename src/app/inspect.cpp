@@ -44,7 +44,7 @@ std::string describe(const fs::path& path) {
         text += "  damaged: " + warning + "\n";
       text += describe_checkpoint(found->folder);
     }
-  } catch (const Error& error) {  // there are some, and none is whole
+  } catch (const Error& error) {  // there are some, but all are damaged
     if (error.code() != ExitCode::kBadInput) throw;
     text += fmt::format("checkpoints {}\n  damaged: {}\n", folder.string(),
                         error.what());

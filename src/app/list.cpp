@@ -1,4 +1,4 @@
-// syncopate list WHAT: everything that a key can choose from, and the keys.
+// syncopate list WHAT: the choices of keys, and the keys themselves.
 #include "app/commands.h"
 #include "base/text.h"
 #include "comm/collectives.h"
@@ -51,7 +51,8 @@ std::string text_of(const Table& rows) {
   return text;
 }
 
-// The whole number of option --`name`; Error(kUsage) unless in [1, most].
+// Returns the whole number of option --`name`. Throws Error(kUsage) unless it
+// is in [1, most].
 int64_t whole_number(const CommandLine& line,
                      const std::string& name,
                      int64_t most) {
@@ -64,7 +65,7 @@ int64_t whole_number(const CommandLine& line,
   return *number;
 }
 
-// Without --workers the kinds; with it their matrices, or that of --kind.
+// Lists the kinds or, with --workers, their matrices or that of --kind.
 std::string topologies_text(const CommandLine& line) {
   constexpr int64_t kMostWorkers = 1024;  // W is looked at as a full matrix
   const auto& options = line.options;

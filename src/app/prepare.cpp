@@ -90,7 +90,7 @@ void prepare_hdf5(Session& session, const CommandLine& line) {
       stored.W, data.train.spec.C, data.train.spec.classes, output.string());
 }
 
-// The whole number that follows --name=, or `otherwise`.
+// Returns the whole number of option --name, or `otherwise` if it is absent.
 int64_t number_option(const CommandLine& line,
                       const std::string& name,
                       int64_t low,

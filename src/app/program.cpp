@@ -1,4 +1,4 @@
-// From argv to a command, and from its end to the exit code.
+// Runs the command that argv names and turns its outcome into an exit code.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -83,7 +83,7 @@ std::string help_text() {
   return text;
 }
 
-// A file of a run must not become stdout where its caller has closed that.
+// If the caller has closed stdout, no file of a run may take its descriptor.
 void open_standard_files() {
   for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number)
     if (fcntl(number, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
@@ -108,8 +108,8 @@ ExitCode run_line(Session& session, const CommandLine& line) {
        line.command, near ? "; did you mean " + *near + "?" : "");
 }
 
-// Of an exception that is not ours. A thread that could not be started is the
-// one that a user can mend.
+// Describes an exception that is not ours. The one that a user can do something
+// about is a thread that could not be started.
 std::string line_of(const std::exception& error) {
   const auto* system = dynamic_cast<const std::system_error*>(&error);
   if (system != nullptr &&

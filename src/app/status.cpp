@@ -1,5 +1,5 @@
-// syncopate status INPUT.ini [--section.key=value ...]: where its run stands,
-// for people and for job scripts. Reads no data.
+// syncopate status INPUT.ini [--section.key=value ...]: the progress of its
+// run, for people and for job scripts. Reads no data.
 #include "app/commands.h"
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
@@ -17,7 +17,8 @@ void warn(const std::string& text) {
   fmt::print(stderr, "warning: {}\n", text);
 }
 
-// Of the newest whole checkpoint; 0: none. Damaged ones are warned of.
+// Returns the step of the newest undamaged checkpoint, or 0. Warns of damaged
+// ones.
 int64_t newest_step(const RunDirectory& run) {
   if (!fs::is_directory(run.checkpoints())) return 0;
   try {
@@ -25,7 +26,7 @@ int64_t newest_step(const RunDirectory& run) {
     if (!found) return 0;
     for (const std::string& warning : found->warnings) warn(warning);
     return found->facts.step;
-  } catch (const Error& error) {  // there are some, and none is whole
+  } catch (const Error& error) {  // there are some, but all are damaged
     if (error.code() != ExitCode::kBadInput) throw;
     warn(error.what());
     return 0;

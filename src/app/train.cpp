@@ -17,7 +17,8 @@
 namespace syncopate {
 namespace {
 
-// Before data is read, which may take long. Mistakes are told by build_engine.
+// Called before data is read, which may take long. build_engine reports
+// mistakes in the input.
 void refuse_if_owned(const std::string& input,
                      const std::vector<std::string>& overrides) {
   const ParsedInput parsed = parse_input(input, overrides);

@@ -65,7 +65,7 @@ ExitCode command_validate(Session& session, const CommandLine& line) {
         session.log().line("{}", read);
     engine->model->open_start();
     print_plan(session.log(), *engine);
-    // Not necessarily the machine on which it is to run.
+    // The run may be meant for another machine.
     if (!engine->memory_shortage.empty())
       session.log().warning("on this machine: " + engine->memory_shortage);
     session.log().line("ok        {}", line.positional[0]);

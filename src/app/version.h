@@ -1,4 +1,4 @@
-// What this executable is made of.
+// The components of this executable.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

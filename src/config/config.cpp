@@ -21,14 +21,14 @@ constexpr int kCommandLine = std::numeric_limits<int>::max() - 1;
 constexpr int kNowhere = std::numeric_limits<int>::max();
 constexpr int64_t kLargestInput = 1 << 20;  // an input is a page or two
 
-// A schedule that is laid out over the run's length follows run.epochs and
-// run.steps unless it has a horizon of its own.
+// Returns whether the schedule depends on run.epochs and run.steps: if it spans
+// the run's length and schedule.horizon is not set.
 bool hangs_on_length(const std::map<std::string, std::string>& values) {
   const auto horizon = values.find("schedule.horizon");
   return horizon != values.end() && horizon->second == "0";
 }
 
-// Whether a key that the user does not set is as it was in `saved`.
+// Returns whether a key that the user does not set has its value from `saved`.
 // `has_length`: the user sets the length of the run, by this key or another.
 bool is_taken(const Key& key, const SavedInput& saved, bool has_length) {
   if (saved.take != SavedInput::Take::kAll && key.section() != "model")
@@ -83,7 +83,8 @@ class Parser {
     set(section, name.substr(dot + 1), value, kCommandLine);
   }
 
-  // What nobody set is as it was in `saved`, or before the key existed.
+  // Keys that are not set take their values from `saved`, or the values from
+  // before the keys existed.
   void take_from(const SavedInput& saved) {
     const bool has_length =
         std::ranges::any_of(key_table(), [&](const Key& key) {
@@ -96,7 +97,7 @@ class Parser {
       const auto found = saved.values.find(key.name);
       const std::string& text =
           found == saved.values.end() ? key.formerly : found->second;
-      // A value that is no longer one shows as a conflict.
+      // A value that is no longer accepted shows as a conflict.
       if (!text.empty() && !parse_value(key, text, input_.options))
         taken_.insert(key.name);
     }
@@ -142,7 +143,7 @@ class Parser {
     return fmt::format("{}:{}", input_.path, line);
   }
 
-  // A name in `text` may be anything: the line stays a line.
+  // Names in `text` are arbitrary; control characters must not break the line.
   void complain(int line, std::string text) {
     std::replace_if(
         text.begin(), text.end(),
@@ -162,8 +163,8 @@ class Parser {
     return false;
   }
 
-  // What a wrong key was meant to be: in its section, then anywhere, then a
-  // key that is part of the word (batch_size).
+  // Suggests the key that was meant: a similar one in its section, then the
+  // same word elsewhere, then a key that is part of the word (batch_size).
   static std::string suggestion(const std::string& section,
                                 const std::string& word) {
     const std::vector<std::string> parts = split(word, '_');
@@ -212,7 +213,7 @@ class Parser {
     }
   }
 
-  // No second line for what follows from a first one.
+  // Omits errors that are consequences of another one.
   std::optional<std::string> reason_if_unused(const Key& key) const {
     for (const UsedWhen& rule : key.used_when)
       if (unsound_.contains(rule.key)) return std::nullopt;
@@ -250,7 +251,7 @@ bool is_by_worker(const std::string& name) {
 constexpr const char* kNotUsed = "not used";
 constexpr const char* kEpisodes = "stragglers.episodes";
 
-// The value of stragglers.episodes, less those of links.
+// Returns the value of stragglers.episodes without those of links.
 std::string without_links(const std::string& value) {
   const Key& key = *find_key(kEpisodes);
   Options options;
@@ -263,13 +264,14 @@ std::string without_links(const std::string& value) {
   return format_value(key, options);
 }
 
-// Whether a resolved input is of workers in one process.
+// Returns whether a resolved input is that of workers in one process.
 bool has_virtual_costs(const std::map<std::string, std::string>& resolved) {
   return std::ranges::any_of(
       resolved, [](const auto& entry) { return is_virtual_cost(entry.first); });
 }
 
-// What `saved` was run by: where it lacks a key, that key's former value.
+// Returns the options of the saved run. A key that it lacks has its value from
+// before the key existed.
 Options options_of(const std::map<std::string, std::string>& saved) {
   Options options;
   for (const Key& key : key_table()) {
@@ -281,15 +283,15 @@ Options options_of(const std::map<std::string, std::string>& saved) {
   return options;
 }
 
-// A number may be one of a text key's values (auto or a number): then its
-// spelling is the user's.
+// Text keys may accept numbers (auto or a number), which keep the user's
+// spelling.
 bool are_same_number(const std::string& a, const std::string& b) {
   const std::optional<double> x = parse_double(a), y = parse_double(b);
   return x && y && *x == *y;
 }
 
-// The value of `key` in a run that was resolved to `saved`, in today's spelling
-// where it still is a value.
+// Returns the value of `key` in a run with the resolved input `saved`, in
+// today's spelling if it is still accepted.
 std::string value_then(const Key& key,
                        const std::map<std::string, std::string>& saved,
                        const Options& options) {
@@ -351,7 +353,7 @@ void check_world(ParsedInput& input, int ranks) {
         (place == input.given.end() ? input.path : place->second) + ": " +
         name + ": " + what);
   };
-  // Numbers by worker where run.workers does not say how many there are.
+  // Checks lists by worker if run.workers does not state the number of workers.
   const auto by_worker = [&](const char* name, size_t numbers) {
     if (options.run.workers != 0 || numbers <= 1 ||
         static_cast<int>(numbers) == ranks)
@@ -465,7 +467,7 @@ std::vector<std::string> resume_conflicts(
     if (is_one_sided && is_virtual_cost(name)) continue;
     if (workers == Workers::kMayDiffer && is_by_worker(name)) continue;
     const Key* key = find_key(name);
-    // Today's rules do not use what an earlier version did.
+    // An earlier version used this key where today's rules do not.
     if (key && current == now.end() && reason_unused(*key, then)) continue;
     const std::string before =
         key == nullptr ? old->second : value_then(*key, saved, then);

@@ -41,7 +41,7 @@ class ConflictChecker {
                             in_quotes(resume)));
   }
 
-  // A number for each worker, or, where the key allows it, one for all.
+  // Expects a number for each worker or, if the key allows it, one for all.
   void by_worker(const char* key,
                  size_t numbers,
                  const char* or_one = " or one for all") const {
@@ -230,8 +230,8 @@ class ConflictChecker {
                        [&](const char* key) { return is_sound_(key); });
   }
 
-  // What bounds the schedule, as far as the input alone says it: lengths in
-  // steps and in epochs can be compared only once the data are read.
+  // Returns the bounds of the schedule that are known from the input alone.
+  // Lengths in steps and in epochs are comparable only once the data are read.
   std::vector<NamedLength> horizon() const {
     const Length& given = options_.schedule.horizon;
     if (given.value > 0) return {{"schedule.horizon", given}};
@@ -254,7 +254,7 @@ class ConflictChecker {
                                    format_length(bound.length)));
   }
 
-  // Two rates a field, one field more than milestones.
+  // Expects two rates per field, and one field more than milestones.
   void fields() const {
     const ScheduleOptions& schedule = options_.schedule;
     if (!all_sound({"schedule.milestones"})) return;
@@ -291,7 +291,8 @@ class ConflictChecker {
     }
   }
 
-  // The images' size is known here for some kinds; elsewhere the loader looks.
+  // The size of images is known here for some kinds; for others, the loader
+  // checks.
   void crop() const {
     const DataOptions& data = options_.data;
     if (!all_sound({"data.kind", "data.crop_pad"})) return;

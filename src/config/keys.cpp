@@ -8,7 +8,7 @@
 namespace syncopate {
 namespace {
 
-// A folder name with no placeholder but the known ones.
+// Accepts folder names without unknown placeholders.
 bool is_run_name(const std::string& text) {
   if (text == "." || text == "..") return false;
   for (std::string_view rest = text; !rest.empty();) {
@@ -82,7 +82,7 @@ Keys run_keys() {
   };
 }
 
-// What the run is computed on.
+// Keys of [run] that choose the hardware and its use.
 Keys device_keys() {
   return {
       {.name = "run.device",
@@ -182,7 +182,7 @@ Keys checkpoint_keys() {
   };
 }
 
-// Virtual costs: the world inside one process runs by them.
+// Virtual costs, which determine time in the in-process world.
 Keys compute_keys() {
   return {
       {.name = "compute.step_s",
@@ -213,7 +213,7 @@ Keys network_keys() {
   };
 }
 
-// In one process they cost virtual time, under MPI they sleep.
+// Stragglers cost virtual time in one process and sleep under MPI.
 Keys straggler_keys() {
   const std::vector<UsedWhen> with_random = {
       {"stragglers.random", {"uniform", "exponential", "pareto"}}};

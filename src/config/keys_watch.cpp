@@ -1,4 +1,4 @@
-// What a run watches for, and the faults with which that is tried.
+// Keys of a run's checks, and of the faults by which they are tested.
 #include "config/key_sections.h"
 
 namespace syncopate {

@@ -1,4 +1,4 @@
-// The key table for readers: `list keys`, and the tables of inputs/README.md.
+// Formats the table of keys for `list keys` and for inputs/README.md.
 #include "base/text.h"
 #include "config/config.h"
 #include "config/value.h"

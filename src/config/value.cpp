@@ -30,7 +30,7 @@ std::optional<std::string> reason_unused(const Key& key,
       return fmt::format("is used only with {}{}", rule.key,
                          other->zero_word.empty() ? " > 0" : "");
     }
-    // Under a composite scheme, those of its phases count.
+    // For a composite scheme, the schemes of its phases count.
     const std::vector<std::string> words = rule.key == "sync.scheme"
                                                ? schemes_in_use(options.sync)
                                                : list_items(now);

@@ -26,7 +26,7 @@ bool is_choice(const Key& key, const std::string& word) {
              key.choices.end();
 }
 
-// parse_one(...) writes and returns true, or returns false.
+// parse_one() assigns the value and returns true, or returns false.
 bool parse_one(const Key& key, std::string_view text, std::string& out) {
   const std::string word(text);
   if (!is_choice(key, word)) return false;
@@ -72,7 +72,7 @@ bool parse_one(const Key&, std::string_view text, bool& out) {
   return true;
 }
 
-// "500", "500 steps", "2.5 epochs"; half a step is nothing.
+// "500", "500 steps", "2.5 epochs"; fractions of steps are not accepted.
 bool parse_one(const Key& key, std::string_view text, Length& out) {
   const size_t unit_begin = std::min(text.find("epoch"), text.find("step"));
   std::string_view unit;
@@ -90,7 +90,7 @@ bool parse_one(const Key& key, std::string_view text, Length& out) {
   return true;
 }
 
-// "60, 120, 160 epochs": a unit behind the last of bare numbers is for all.
+// "60, 120, 160 epochs": a unit after the last number applies to all.
 void spread_unit(std::vector<std::string>& items) {
   const std::string& last = items.back();
   const size_t blank = last.find(' ');
@@ -190,7 +190,8 @@ std::string accepted_by_type(const Key& key) {
                                        : in_words(key.choices);
 }
 
-// The choice meant by a misspelt word, or by a list's first wrong word.
+// Returns the choice that a misspelt word, or a list's first wrong word, is
+// closest to.
 std::string hint(const Key& key, std::string_view text) {
   if (key.choices.empty()) return "";
   for (const std::string& word : list_items(text)) {

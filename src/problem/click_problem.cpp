@@ -95,8 +95,8 @@ std::vector<MetricInfo> ClickProblem::metrics() const {
 
 namespace {
 
-// The exact area over the samples of all workers. Distinct scores are merged
-// in ranges small enough to be held by every worker.
+// Computes the exact area under the curve over the samples of all workers.
+// Distinct scores are merged in ranges that are small enough for every worker.
 double area_of_all(Endpoint& endpoint, const SortedScores& mine) {
   constexpr int kParts = 1024;
   constexpr double kRange = 1 << 18;       // samples that are merged at a time

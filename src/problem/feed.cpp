@@ -5,7 +5,7 @@
 namespace syncopate {
 namespace {
 
-// Where the tensors of a batch lie one behind the other.
+// Offsets of a batch's tensors when they are stored one after another.
 constexpr int64_t kAlignment = 256;
 int64_t aligned(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;

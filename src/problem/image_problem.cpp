@@ -45,8 +45,8 @@ std::map<std::string, std::string> ImageProblem::facts() const {
   return {{kNormalization, format_normalization(normalization_)}};
 }
 
-// Programs that kept no constants formed them of all of the training set, held
-// out or not.
+// Earlier programs, which did not store the constants, derived them from the
+// whole training set, including held-out samples.
 void ImageProblem::restore(Context& context,
                            const std::map<std::string, std::string>& facts) {
   if (options_.normalize != "auto") return;
@@ -76,7 +76,7 @@ std::string ImageProblem::note(const Setup& setup) const {
   return decodes_on_device(setup, *this) ? ", decoded on the GPU" : "";
 }
 
-// Pixels that loading leaves unread: a sample of them.
+// Reads a sample of the pixels that loading does not read.
 std::string ImageProblem::check() const {
   int64_t read = 0;
   for (const ImageSet* set : {&data_.train, &data_.test}) {
@@ -102,7 +102,7 @@ std::unique_ptr<Feed> ImageProblem::make_feed(const Setup& setup,
 
 namespace {
 
-// Images as evaluation sees them.
+// Images without augmentation.
 struct HostImages {
   const ImageSet& set;
   const Normalization& normalization;
@@ -113,7 +113,7 @@ struct HostImages {
   }
 };
 
-// Collective: sums over all workers, the same at each.
+// Collective: returns sums over all workers, the same on each.
 MetricSums sum_over_workers(Endpoint& endpoint, const MetricSums& mine) {
   std::vector<double> values = mine.values;
   values.push_back(mine.samples);
@@ -124,7 +124,7 @@ MetricSums sum_over_workers(Endpoint& endpoint, const MetricSums& mine) {
   return {values, samples};
 }
 
-// A GPU works while the next batch is made: it is waited for at the end.
+// A GPU works while the next batch is prepared; the host waits only at the end.
 class ImageScorer final : public Scorer {
  public:
   ImageScorer(const Setup& setup, std::unique_ptr<BatchSource> batches)

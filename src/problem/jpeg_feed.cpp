@@ -15,8 +15,8 @@
 namespace syncopate {
 namespace {
 
-// A batch as the host leaves it. An image is a file for the device, or pixels
-// that the host decoded, as a network is fed them.
+// A batch as prepared by the host. An image is either a file for the device to
+// decode, or pixels that the host has decoded and normalised.
 struct JpegBatch {
   struct Image {
     int64_t sample = 0;
@@ -38,9 +38,9 @@ bool is_seen_reduced(const ImageMap& map) {
   return std::min(across, down) >= kHalf;
 }
 
-// Reads the files of a worker's batches, ahead of their use by a thread (with
-// data.prefetch = 0 by the caller), and shares out a batch's among the set's
-// own threads.
+// Reads the files of a worker's batches ahead of their use, in a thread (or in
+// the caller with data.prefetch = 0), and distributes the files of a batch over
+// the set's own threads.
 class JpegReader {
  public:
   JpegReader(const Setup& setup,
@@ -63,7 +63,7 @@ class JpegReader {
   JpegBatch next() { return std::move(batches_.next()); }
   double wait_s() const { return batches_.wait_s(); }
 
-  // As the host sees it, or its complaint about the file.
+  // The image as the host decodes it, or the host's error about the file.
   void decode(int64_t epoch, JpegBatch::Image& image) const {
     const ImageSpec& spec = set_.spec;
     image.file.clear();
@@ -107,8 +107,8 @@ class JpegReader {
   ReadAhead<JpegBatch> batches_;  // last: its thread uses the others
 };
 
-// Decodes into the two halves of a double buffer in turn, on a stream beside
-// the work on the batch before.
+// Decodes alternately into the two halves of a double buffer, on its own stream
+// and concurrently with the work on the previous batch.
 class JpegFeed final : public Feed {
  public:
   JpegFeed(const Setup& setup,
@@ -148,7 +148,7 @@ class JpegFeed final : public Feed {
   }
 
   Batch next() override {
-    // All work on the batch before has been given to the stream by now.
+    // By now all work on the previous batch has been enqueued on the stream.
     Stream& work = setup_.context->stream();
     halves_[now_].used->record(work);
     now_ = 1 - now_;
@@ -188,7 +188,8 @@ class JpegFeed final : public Feed {
                        Layout::kNhwc);
   }
 
-  // Files into decoded_, those that the device refuses by the host.
+  // Decodes files into decoded_; the host decodes those that the device
+  // rejects.
   void decode(JpegBatch& batch) {
     lay_out(batch);
     std::vector<JpegBatch::Image*> owners;
@@ -220,7 +221,7 @@ class JpegFeed final : public Feed {
     make_room(bytes);
   }
 
-  // Batches differ in size: half as much again is rarely outgrown.
+  // Batches differ in size; a reserve of one half avoids most reallocations.
   void make_room(int64_t bytes) {
     if (bytes <= decoded_.bytes()) return;
     stream_->synchronize();
@@ -228,7 +229,7 @@ class JpegFeed final : public Feed {
     decoded_ = Buffer(device(), bytes + bytes / 2);
   }
 
-  // Images as a network is fed them, and labels, into the half.
+  // Writes normalised images, and labels, into the half.
   void fill(Half& half) {
     std::vector<JpegBatch::Image>& images = half.files.images;
     auto* staged = static_cast<char*>(staging_.next());

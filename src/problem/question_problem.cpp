@@ -22,7 +22,7 @@ SampleTable table_of(const QuestionSet& set) {
   return table;
 }
 
-// The windows of one question that are evaluated together.
+// The windows of one question, which are evaluated together.
 int64_t most_windows(const QuestionSet& set) {
   int64_t most = 0;
   for (size_t question = 0; question + 1 < set.first_window.size(); ++question)
@@ -137,8 +137,9 @@ double window_loss(const Window& window, std::span<const float> scores) {
   return loss / 2;
 }
 
-// act(question, scores of its windows end to end) for every question of a
-// batch, whose windows lie together. `scores`: (T, 2) of the batch.
+// Calls act(question, scores of its windows, concatenated) for every question
+// of a batch, in which a question's windows are adjacent. `scores` is (T, 2)
+// for the batch.
 template <typename Act>
 void for_questions(const QuestionSet& set,
                    std::span<const int64_t> samples,
@@ -187,7 +188,7 @@ class QuestionScorer final : public Scorer {
     if (all)
       agree(*all, all->world_group(), sums, Combine::kSum, tags::kEvaluation,
             Traffic::kEvaluation);
-    // A question about an empty text has no window, and no right answer.
+    // A question about an empty text has no windows and no correct answer.
     const double questions = part_ == SetPart::kTest
                                  ? static_cast<double>(set_.questions.size())
                                  : sums[4];
@@ -259,7 +260,7 @@ std::string QuestionProblem::predict(const Setup& setup,
     setup.model->predict(*setup.context, model, batches->get(batch), scores);
     for_questions(from, batch, scores, answer);
   }
-  // Of an empty text there is no window.
+  // An empty text has no window.
   if (part == SetPart::kTest)
     for (size_t question = 0; question < from.questions.size(); ++question)
       if (from.windows_of(static_cast<int64_t>(question)).empty())

@@ -13,12 +13,12 @@
 namespace syncopate {
 namespace {
 
-// With an odd factor a change of one word is always seen.
+// Because the factor is odd, a change of a single word always changes the hash.
 uint64_t join_hashes(uint64_t hash, uint64_t next) {
   return hash * kDigestFactor + next;
 }
 
-// Reads; a hash for each piece of state that is shared.
+// Reads state and forms one hash for each shared piece of it.
 class Digests final : public StateVisitor {
  public:
   explicit Digests(Context& context) : context_(context) {}
@@ -84,7 +84,7 @@ class Digests final : public StateVisitor {
   std::vector<uint64_t> hashes_;
 };
 
-// By worker. A double holds half a hash.
+// By worker. A double can hold half a hash exactly.
 std::vector<std::vector<uint64_t>> gather(Endpoint& endpoint,
                                           const std::vector<uint64_t>& mine) {
   std::vector<double> halves;
@@ -104,8 +104,8 @@ std::vector<std::vector<uint64_t>> gather(Endpoint& endpoint,
   return all;
 }
 
-// "worker 3 is", or where no value is held by more workers than every other,
-// all of them.
+// Returns, for example, "worker 3 is"; names all workers if no value is held by
+// more workers than every other.
 std::string differing_workers(
     const std::vector<std::vector<uint64_t>>& by_worker) {
   const auto holders = [&](const std::vector<uint64_t>& value) {

@@ -20,7 +20,8 @@ FoundCheckpoint find(const fs::path& path) {
   fail(ExitCode::kInputMissing, "{}: holds no checkpoint", path.string());
 }
 
-// A flat range as `worker` had it at the checkpoint, or as all did.
+// Returns a flat range as `worker`, or as all workers, had it at the
+// checkpoint.
 std::vector<float> load_range(const FoundCheckpoint& found,
                               const std::string& name,
                               const ParameterTable& table,
@@ -36,7 +37,7 @@ std::vector<float> load_range(const FoundCheckpoint& found,
   return values;
 }
 
-// Sums, then the mean, of what several workers had.
+// Accumulates the values of several workers and returns their mean.
 class Mean {
  public:
   void add(const std::vector<float>& values) {
@@ -56,7 +57,7 @@ class Mean {
   int count_ = 0;
 };
 
-// Whether one file has all of the model.
+// Returns whether one file contains the whole model.
 bool is_shared_by_all(const FoundCheckpoint& found, const Model& network) {
   return has_state(found, Owner::kShared, 0, "parameters") &&
          (network.buffers().num_elems() == 0 ||

@@ -8,8 +8,8 @@
 namespace syncopate {
 namespace {
 
-// clip_factor() is the norm for which no host waits: with limit 1 its factor
-// is 1 / (kScale norm + kEps), for norms above 1 / kScale.
+// clip_factor() computes a norm without making the host wait: with limit 1 its
+// factor is 1 / (kScale norm + kEps), for norms above 1 / kScale.
 constexpr double kScale = 1e6, kLimit = 1, kEps = 1e-6;
 
 }  // namespace

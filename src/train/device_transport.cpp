@@ -9,7 +9,7 @@
 namespace syncopate {
 namespace {
 
-// run.device = auto may have meant something else on another node.
+// run.device = auto may have been resolved differently on another node.
 void refuse_unlike_devices(const Engine& engine, Endpoint& endpoint) {
   std::vector<double> gpus = {engine.device->kind() == DeviceKind::kCuda ? 1.0
                                                                          : 0.0};

@@ -19,7 +19,7 @@ int64_t whole_steps(const Length& length, double steps_per_epoch) {
   return static_cast<int64_t>(std::llround(length.steps(steps_per_epoch)));
 }
 
-// A period of less than a step would be never; an asked-for one is at least 1.
+// A period that was requested is at least one step, since 0 means never.
 int64_t period_steps(const Length& length, double steps_per_epoch) {
   return length.value > 0
              ? std::max<int64_t>(1, whole_steps(length, steps_per_epoch))
@@ -65,7 +65,7 @@ std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
   return make_cpu_device();
 }
 
-// "section.key" of an override of a phase, and whether phases may differ in it.
+// Returns whether phases may differ in the key `name`, "section.key".
 bool may_differ_by_phase(const std::string& name) {
   const std::string section = name.substr(0, name.find('.'));
   if (name == "sync.scheme" || name == "sync.transport") return false;
@@ -78,8 +78,9 @@ bool may_differ_by_phase(const std::string& name) {
   return false;
 }
 
-// A phase may choose something else, such as another optimizer, for which keys
-// of the whole input mean nothing: they do not count there. `own` are its own.
+// A phase may make another choice, such as another optimizer, for which keys of
+// the whole input are unused. That is no error unless the key is one of `own`,
+// the phase's own overrides.
 void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
   for (const auto& [name, place] : input.given) {
     const std::string set = "--" + name + "=";
@@ -94,7 +95,7 @@ void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
   }
 }
 
-// What each phase runs by: the input with the phase's own keys.
+// Returns the options of each phase: the input with the phase's own keys.
 std::vector<Options> phase_options(const Engine& engine,
                                    const std::string& path,
                                    const std::vector<std::string>& overrides,
@@ -132,7 +133,7 @@ std::vector<Options> phase_options(const Engine& engine,
     }
     ParsedInput input = parse_input(path, all, saved ? &saved->input : nullptr);
     forgive_unused(input, of_phase[phase]);
-    // What the whole input has no mistake in is one of the phase's own keys.
+    // The whole input is valid, so the phase's own keys cause these errors.
     for (std::string& error : input.errors) {
       const std::string from = "command line: ";
       if (error.starts_with(from)) error = error.substr(from.size());
@@ -147,7 +148,7 @@ std::vector<Options> phase_options(const Engine& engine,
   return phases;
 }
 
-// A rule for the momentum after a switch needs one there.
+// A rule for the momentum after a switch requires an optimizer with momentum.
 std::string momentum_mistake(const Options& options,
                              const Options& before,
                              const Options& after) {
@@ -201,14 +202,14 @@ void plan_scheme(Engine& engine,
         "not equal, expected 0");
 }
 
-// The OpenMP threads of this process. libgomp ends the process with code 1 and
-// words of its own where it cannot start one, so as many as there may be at
-// once are expected first.
+// Starts the OpenMP threads of this process. If libgomp cannot start a thread,
+// it ends the process with code 1 and a message of its own, so this checks
+// beforehand that the largest number of simultaneous threads can be started.
 void start_team(int threads) {
   omp_set_num_threads(threads);
   if (threads == 1) return;
   constexpr int kOwnThreads = 3;  // watch, files, next batches
-  // A team that grows again may begin before those it gave up have ended.
+  // When a team grows again, threads that it gave up may not have ended yet.
   expect_threads(2 * (threads - 1) + kOwnThreads);
 #pragma omp parallel
   {}
@@ -231,8 +232,8 @@ Schedule Engine::schedule_of(const Options& of, int rank) const {
 
 int64_t Engine::replica_bytes() const {
   const ParameterTable& table = model->parameters();
-  // An optimizer keeps as much for every element; one of the whole range would
-  // take the memory that is asked about.
+  // An optimizer keeps the same amount for every element. One for the whole
+  // range would allocate the memory whose size is in question.
   const int64_t state_a_parameter =
       make_optimizer(*context, options.optimizer, table, 0, 1)->state_elems();
   return 4 * ((2 + state_a_parameter) * table.num_elems() +
@@ -301,7 +302,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
   engine->problem = make_problem(options, engine->threads);
   if (saved && saved->goes_on() && !saved->data.empty() &&
       saved->data != engine->problem->digest()) {
-    // Other data make it a new run, which takes the network alone.
+    // With other data it is a new run, which takes only the network.
     SavedRun warm = *saved;
     warm.input.take = SavedInput::Take::kModel;
     return build_engine(session, input_path, overrides, memory, &warm);
@@ -318,7 +319,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
   if (memory == Memory::kPlanned) {
     plan_memory(session, *engine);
     start_team(engine->threads);
-    // Ranks that see one GPU each may share it: nobody has asked yet.
+    // Ranks that each see one GPU may share it; they have not compared yet.
     const int gpus = std::max(1, cuda_device_count());
     engine->problem->prepare(*engine, (session.local_size() + gpus - 1) / gpus);
   }

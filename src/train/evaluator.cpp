@@ -50,7 +50,7 @@ void recompute_statistics(const Engine& engine, const ReplicaView& model) {
 
 namespace {
 
-// A model of the scheme, made ready to be evaluated.
+// Fetches a model from the scheme and prepares it for evaluation.
 struct EvaluatedModel {
   DeviceVector<float> parameters, buffers;
   ReplicaView view() { return {parameters, {}, buffers}; }
@@ -71,7 +71,7 @@ void prepare(const Engine& engine, EvaluatedModel& model) {
     recompute_statistics(engine, model.view());
 }
 
-// Workers share the batches out: all have the same model.
+// All workers have the same model, so they divide the batches among themselves.
 std::vector<double> evaluate_shared(const Engine& engine,
                                     SetPart part,
                                     Endpoint& endpoint,
@@ -95,7 +95,7 @@ void evaluate_each(const Engine& engine,
   result.metrics = mean_of(result.by_worker);
 }
 
-// `own` becomes its difference from the mean.
+// Replaces `own` with its difference from the mean.
 double consensus_distance(const Engine& engine,
                           Endpoint& endpoint,
                           EvaluatedModel& own,

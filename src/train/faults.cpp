@@ -17,7 +17,7 @@ void Faults::strike(Stage stage, int64_t step) {
   const bool is_kill = options_.kind == FaultKind::kKill;
   const bool is_stop = options_.kind == FaultKind::kStop;
   if (!is_stop && !is_kill && !is_hang) return;
-  // Long enough for the other ranks to hear where this one is.
+  // Long enough for the other ranks to learn this one's stage.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   if (is_kill) raise(SIGKILL);
   has_struck_ = true;

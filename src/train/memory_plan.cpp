@@ -28,7 +28,7 @@ int64_t sample_bytes(const SampleSpec& spec) {
   return std::visit(Bytes(), spec);
 }
 
-// What the run will take, in bytes.
+// The memory that the run will need, in bytes.
 struct MemoryPlan {
   int64_t batch, eval_batch;
   int64_t activations = 0, replicas = 0, batches = 0;
@@ -46,7 +46,7 @@ class Planner {
     replicas_ += parameters + buffers;  // an evaluation has a model of its own
   }
 
-  // Allocates the activations; where that fails, `is_there` is false.
+  // Allocates the activations; `is_there` is false if that fails.
   MemoryPlan plan(int64_t batch, int64_t eval_batch, bool* is_there = nullptr) {
     bool has_planned = true;
     try {
@@ -64,8 +64,8 @@ class Planner {
             .batches = samples * sample_bytes(engine_.problem->spec())};
   }
 
-  // The largest number up to `most` for which fits(number), which is so for
-  // all below; 0: none.
+  // Returns the largest number up to `most` for which fits(number) is true, or
+  // 0. fits must be true for all numbers below one for which it is true.
   template <typename Fits>
   static int64_t largest(int64_t most, const Fits& fits) {
     int64_t low = 0;
@@ -79,21 +79,22 @@ class Planner {
     return low;
   }
 
-  // Bytes without which no run was seen to end well, beside the plan: under a
-  // limit of addresses, libraries that get none end the process as they like.
+  // Bytes beyond the plan without which runs were observed to fail: under a
+  // limit of address space, libraries that cannot allocate end the process in
+  // their own ways.
   int64_t least_unplanned_bytes(const MemoryLeft& left) const {
     if (!left.is_address_space) return 0;
     return (44 + 8 * (workers_ + engine_.threads)) * (int64_t{1} << 20);
   }
 
-  // What fits into `left` with room for what is not planned. eval_batch is kept
-  // where that is possible.
+  // Returns batches that fit into `left` with a reserve for unplanned memory.
+  // eval_batch is kept if possible.
   std::optional<MemoryPlan> fitting(const MemoryLeft& left) {
     const Options& options = engine_.options;
     const int64_t room = left.bytes - unplanned_bytes(left);
     const auto fits = [&](int64_t batch, int64_t eval_batch) {
       const int64_t total = plan(batch, eval_batch).total();
-      // Measured: libraries work in a quarter of it, or less.
+      // By measurement, libraries need at most a quarter of it.
       return total + total / 4 <= room;
     };
     const int64_t eval_batch = largest(
@@ -106,13 +107,13 @@ class Planner {
   }
 
  private:
-  // From the smallest limits under which small networks run, and some more. For
-  // each thread malloc reserves 64 MiB of addresses, its stack takes 8; a
-  // worker has a thread that prepares batches.
+  // The smallest limits under which small networks ran, with a margin. For each
+  // thread, malloc reserves 64 MiB of address space and its stack takes 8 MiB.
+  // Each worker has a thread that prepares batches.
   int64_t unplanned_bytes(const MemoryLeft& left) const {
     int64_t mib = 50 + 20 * workers_ + 9 * engine_.threads;
     if (left.is_address_space) mib = 132 + 72 * (workers_ + engine_.threads);
-    // What libraries work in on a GPU.
+    // The libraries' workspace on a GPU.
     if (engine_.device->kind() == DeviceKind::kCuda) mib = 400;
     return mib * (int64_t{1} << 20);
   }

@@ -79,7 +79,7 @@ double Recorder::running_time_s() const {
 void Recorder::stop_clock() {
   time_s_ = running_time_s();
   clock_started_s_ = 0;
-  // For a resume: rows tell the clock only at their own steps.
+  // Needed on resume, because rows state the clock only at their own steps.
   if (results_)
     results_->provenance("training_ms",
                          static_cast<int64_t>(std::llround(1e3 * time_s_)));
@@ -317,7 +317,7 @@ void Recorder::visit_state(StateVisitor& visitor) {
     compute_s_ = seconds[0];
     times_ = {seconds[1], seconds[2], seconds[3]};
   }
-  // As differences, so that a resumed process may start counting at zero.
+  // Stored as differences, because a resumed process starts counting at zero.
   TrafficCounters since;
   const TrafficCounters now = frozen_.value_or(endpoint_.traffic());
   for (int kind = 0; kind < kNumTrafficKinds; ++kind) {
@@ -353,7 +353,7 @@ void Recorder::visit_state(StateVisitor& visitor) {
   evaluations_ = best[2];
 }
 
-// With what came after the last row.
+// Includes what was counted after the last row.
 Recorder::EndFigures Recorder::end_figures() const {
   const TrafficCounters& now = endpoint_.traffic();
   const auto since = [](int64_t value, int64_t base) {

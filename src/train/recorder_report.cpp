@@ -1,4 +1,4 @@
-// What rank 0 makes of the figures: tables, lines of the log, the summary.
+// Rank 0's output: tables, lines of the log, and the summary.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -59,7 +59,7 @@ void declare_clocks(Table& table) {
   table.declare(virtual_clock);
 }
 
-// "40, 10 (10 to 40)"; of many workers the extremes alone.
+// "40, 10 (10 to 40)"; only the extremes if there are many workers.
 std::string steps_text(const std::vector<int64_t>& steps) {
   constexpr size_t kMaxListed = 16;
   const auto [least, most] = std::minmax_element(steps.begin(), steps.end());
@@ -138,7 +138,7 @@ void Recorder::declare_tables() {
       workers));
 }
 
-// A column a worker and value, or the workers' values combined.
+// One column per worker and value, or the workers' values combined.
 void Recorder::declare_series() {
   if (series_.empty()) return;
   Table& sync = results_->table("sync");
@@ -322,7 +322,7 @@ void Recorder::log_end(const Position& at,
 
 void Recorder::summarize_best() {
   const MetricInfo& metric = eval_metrics_[1];
-  // Checkpoints of earlier versions do not tell how many there were.
+  // Checkpoints of earlier versions do not state their number.
   const double evaluations = std::max(
       evaluations_, static_cast<double>(results_->table("eval").rows()));
   const std::string text = fmt::format("best of {} {} evaluations", evaluations,

@@ -10,8 +10,8 @@
 namespace syncopate {
 namespace {
 
-// The newest checkpoint whose manifest can be read; load_checkpoint tells what
-// is wrong with others.
+// Returns the newest checkpoint whose manifest can be read. load_checkpoint
+// reports what is wrong with others.
 std::optional<CheckpointFacts> newest_facts(const fs::path& directory) {
   for (const fs::path& folder : checkpoint_folders(directory)) {
     try {
@@ -36,8 +36,8 @@ SavedRun saved_run_of(const CheckpointFacts& facts) {
   return saved;
 }
 
-// Lines: numbers, then keys, then @ and a digest, then a ! and a difference
-// each; none of them has a line break.
+// The lines are: numbers; keys; "@" and a digest; and for each difference "!"
+// and its text. None of these contains a line break.
 std::string encode(const SavedRun& saved) {
   std::string text =
       fmt::format("{} {} {}\n", static_cast<int>(saved.input.take),
@@ -69,12 +69,13 @@ SavedRun decode(const std::string& text) {
   return saved;
 }
 
-// "KEY: was ..., now ...".
+// Returns the key of "KEY: was ..., now ...".
 std::string key_of(const std::string& difference) {
   return difference.substr(0, difference.find(':'));
 }
 
-// What makes a run from another run's checkpoint a new one; empty: nothing.
+// Returns the differences that make a run from another run's checkpoint a new
+// run; empty if it resumes that run.
 std::vector<std::string> reasons_to_start_anew(const SavedRun& saved,
                                                const ParsedInput& resumed,
                                                int workers) {
@@ -96,7 +97,7 @@ std::vector<std::string> reasons_to_start_anew(const SavedRun& saved,
 std::optional<SavedRun> find_here(const std::string& input_path,
                                   const std::vector<std::string>& overrides,
                                   int ranks) {
-  // What is missing in it may be in the saved run.
+  // Keys that are missing here may be in the saved run.
   const ParsedInput given = parse_input(input_path, overrides);
   const std::string& mode = given.options.checkpoint.resume;
   if (mode == "none") return std::nullopt;

@@ -10,7 +10,7 @@
 namespace syncopate {
 namespace {
 
-// One value for all, or one a worker; none: 1.
+// `values` holds one value for all workers, one per worker, or none (1).
 double value_of(const std::vector<double>& values, int rank) {
   if (values.empty()) return 1;
   return values.size() == 1 ? values[0] : values[rank];
@@ -43,7 +43,7 @@ double Stragglers::delays_s(int64_t step) const {
   if (options_.random == DelayLaw::kUniform) return delay_s + 2 * mean_s * u;
   if (options_.random == DelayLaw::kExponential)
     return delay_s - mean_s * std::log1p(-u);
-  // Pareto with exponent 2: half the mean at least, and a heavy tail.
+  // Pareto with exponent 2: at least half the mean, with a heavy tail.
   return delay_s + 0.5 * mean_s / std::sqrt(1 - u);
 }
 

@@ -40,16 +40,16 @@ void Trainer::enter(Stage stage) {
 
 // --- steps -------------------------------------------------------------------
 
-// The steps until a stop takes effect, an evaluation and a checkpoint of twice
-// their longest so far.
+// The time for the steps until a stop takes effect, an evaluation and a
+// checkpoint, estimated as twice the longest of each so far.
 double Trainer::needed_to_stop_s() const {
   const auto lag = static_cast<double>(scheme_.stop_lag());
   return 2 *
          (lag * step_.longest_s() + evaluation_s_ + checkpoint_expected_s());
 }
 
-// Of a checkpoint that none has timed yet: its bytes, which are about those of
-// all replicas but for their gradients, at the speed of a busy file system.
+// Estimate before the first checkpoint: its size, about that of all replicas
+// without their gradients, at the speed of a busy file system.
 double Trainer::checkpoint_expected_s() const {
   constexpr double kBytesPerSecond = 100e6;
   if (checkpoint_s_ > 0) return checkpoint_s_;
@@ -58,8 +58,8 @@ double Trainer::checkpoint_expected_s() const {
   return static_cast<double>(endpoint_.size() * of_a_worker) / kBytesPerSecond;
 }
 
-// What was asked of this worker, and it tells the others. What was once asked
-// for stays.
+// The request that this worker has received and passes on to the others. A
+// request is never withdrawn.
 StopRequest Trainer::stop_request() {
   stop_ = std::max(stop_, requested_stop());
   if (results_) stop_ = std::max(stop_, directory_.requested());
@@ -75,15 +75,15 @@ void Trainer::step(const StepPlan& plan) {
   recorder_->step_done(cost.compute_s, cost.sync);
 }
 
-// The numbers of steps that were read from the device.
+// Passes on the results of steps that have been read from the device.
 void Trainer::record_found() {
   const WorkerStep::Found found = step_.take_found();
   if (!found.sums.values.empty()) recorder_->metrics(found.sums);
   recorder_->skipped_steps(found.skipped_steps);
 }
 
-// Rows of the log do not wait for anybody: each worker closes a row when its
-// own next step is behind it.
+// Rows of the log make no worker wait: each worker closes a row when its own
+// next step lies beyond the row's end.
 void Trainer::close_rows(int64_t worker_steps) {
   if (!recorder_->is_row_over(worker_steps)) return;
   step_.read(WorkerStep::Numbers::kArrived);
@@ -97,7 +97,7 @@ void Trainer::print_notes() {
     if (results_) session_.log().line("{}", note);
 }
 
-// Steps of this worker, until there are none left before the boundary.
+// Takes this worker's steps until none is left before the boundary.
 void Trainer::run_segment(const Boundary& from, int64_t until) {
   recorder_->start_clock();
   recorder_->uncounted([&] { step_.meet_at(from.earliest); });
@@ -129,9 +129,9 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
 
 // --- between steps -----------------------------------------------------------
 
-// Where all stand, and what they have to say, before anything is evaluated,
-// saved or called the end. Messages at a boundary count in no row and take no
-// virtual time, so that a run may have one boundary more than another.
+// Collects the progress and requests of all workers before anything is
+// evaluated or saved, or the run ends. Messages at a boundary count in no row
+// and take no virtual time, so that an additional boundary changes no result.
 Trainer::Boundary Trainer::meet() {
   enter(Stage::kBoundary);
   step_.check_parameters();
@@ -158,7 +158,7 @@ Trainer::Boundary Trainer::meet() {
   return here;
 }
 
-// A period's end lies in (before, now].
+// Whether a period ends in (before, now].
 bool Trainer::is_due(int64_t every, int64_t before, int64_t now) const {
   return every > 0 && now / every > before / every;
 }
@@ -253,7 +253,7 @@ Ending Trainer::run() {
     const bool saves = at.step >= engine_.plan.stop_at ||
                        here.stop != StopRequest::kNone ||
                        is_due(engine_.plan.checkpoint_every, before, at.step);
-    // Wherever all meet, so that what is evaluated or saved was audited.
+    // At every boundary, so that only audited models are evaluated or saved.
     if (engine_.plan.audit_every > 0) audit(at);
     if (is_end) scheme_.finish();
     if (is_end || is_due(engine_.plan.eval_every, before, at.step))

@@ -1,5 +1,5 @@
-// Going on with another number of workers: what each scheme's state becomes is
-// said in checkpoint/resized.h.
+// Resuming with another number of workers. checkpoint/resized.h describes what
+// becomes of each scheme's state.
 #include "base/text.h"
 #include "checkpoint/resized.h"
 #include "data/sampler.h"
@@ -7,8 +7,8 @@
 
 namespace syncopate {
 
-// The model that all have in common goes into the replicas, from which the
-// scheme is entered; what it keeps beside them follows.
+// Loads the common model into the replicas, enters the scheme from it, and then
+// restores the scheme's remaining state.
 void Trainer::load_resized(const FoundCheckpoint& found) {
   Replica& replica = step_.replica();
   ResizedState state(found, endpoint_.rank(), endpoint_.size());

@@ -1,4 +1,4 @@
-// Where a run starts, goes on from and is saved.
+// Starting, resuming and saving a run.
 #include <algorithm>
 
 #include "base/clock.h"
@@ -36,8 +36,8 @@ void Trainer::start_or_resume() {
   step_.open_feed();
 }
 
-// A run goes on from its own newest checkpoint; the one that
-// checkpoint.resume names is where a run without any goes on, or starts anew.
+// A run resumes from its own newest checkpoint. A run without any resumes, or
+// starts anew, from the one that checkpoint.resume names.
 std::optional<FoundCheckpoint> Trainer::find_checkpoint() {
   const std::string& mode = engine_.options.checkpoint.resume;
   std::optional<FoundCheckpoint> found;
@@ -53,8 +53,8 @@ std::optional<FoundCheckpoint> Trainer::find_checkpoint() {
   return found;
 }
 
-// Whether a new run starts from the model alone ("warm start"): keys or data
-// are others. Rank 0's answer.
+// Returns whether a new run starts from the model alone ("warm start") because
+// keys or data differ. All ranks get rank 0's answer.
 bool Trainer::starts_anew_from(const FoundCheckpoint& found) {
   if (!engine_.saved || found.folder.parent_path() == directory_.checkpoints())
     return false;
@@ -79,7 +79,7 @@ bool Trainer::starts_anew_from(const FoundCheckpoint& found) {
   return true;
 }
 
-// The first values, at rank 0.
+// Generates or reads the initial values, on rank 0.
 void Trainer::make_first_values(const std::optional<FoundCheckpoint>& from,
                                 std::vector<float>& parameters,
                                 std::vector<float>& buffers) {
@@ -109,8 +109,8 @@ void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
   Replica& replica = step_.replica();
   std::vector<float> parameters(replica.parameters.size());
   std::vector<float> buffers(replica.buffers.size());
-  // One worker draws or reads the first values and sends them: it takes time,
-  // and the mathematics library of another node may round differently.
+  // One worker generates or reads the initial values and broadcasts them: this
+  // saves time, and another node's mathematics library may round differently.
   Outcome made;
   if (results_)
     made = attempt([&] { make_first_values(from, parameters, buffers); });
@@ -127,8 +127,8 @@ void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
   recorder_->forget_traffic();
 }
 
-// What speaks against going on from a checkpoint, one line each. Keys are
-// rank 0's affair; each rank has data of its own.
+// Returns the obstacles to resuming from a checkpoint, one line each. Rank 0
+// compares keys; each rank compares its own data.
 std::vector<std::string> Trainer::conflicts_with(
     const FoundCheckpoint& found) const {
   const CheckpointFacts& then = found.facts;
@@ -164,14 +164,14 @@ void Trainer::load(const FoundCheckpoint& found) {
     load_checkpoint(found, endpoint_.rank(),
                     [this](StateVisitor& visitor) { visit_state(visitor); });
   if (!results_ || !fs::exists(directory_.results())) return;
-  // Rows of another run, whose checkpoint this is not, are not gone on from.
+  // Rows of a run to which this checkpoint does not belong are not continued.
   if (found.folder.parent_path() != directory_.checkpoints()) {
     directory_.set_results_aside("results of a run that left no checkpoint",
                                  session_.log());
   } else if (const int64_t width = results_->workers_in_file();
              width != endpoint_.size()) {
-    // Not always the checkpoint's: a start with other workers may have ended
-    // before it saved anything.
+    // The width may differ from the checkpoint's: a start with another number
+    // of workers may have ended before it saved anything.
     results_->take_provenance();
     const fs::path earlier = directory_.set_results_aside(
         fmt::format("columns are {} workers wide", width), session_.log());
@@ -209,7 +209,8 @@ void Trainer::resume(const FoundCheckpoint& found) {
   recorder_->resume_clock(worker_steps / endpoint_.size());
   results_->provenance(
       "restarts", results_->provenance_integer("restarts").value_or(0) + 1);
-  // At once: a process that is killed before its first checkpoint was a start.
+  // Commit at once, so that a process that is killed before its first
+  // checkpoint counts as a restart.
   results_->commit();
   session_.log().line("resumed from {} (step {})", found.folder.string(),
                       found.facts.step);

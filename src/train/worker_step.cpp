@@ -8,7 +8,7 @@
 namespace syncopate {
 namespace {
 
-// Of a step's multiply-adds; the backward pass has the other two thirds.
+// The forward pass's share of a step's multiply-adds.
 constexpr double kForwardShare = 1.0 / 3;
 
 }  // namespace
@@ -62,7 +62,8 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   const SyncTimes in_next = scheme_->take_times();
   const double begin_s = monotonic_s();
 
-  // By now a GPU has done the last step's forward pass and works on the rest.
+  // By now a GPU has finished the last step's forward pass and is working on
+  // the remainder of that step.
   read(Numbers::kArrived);
   const double read_s = monotonic_s() - begin_s;
   if (faults_.spoils(FaultKind::kFlip, scheme_->steps_done())) flip_bit();
@@ -96,7 +97,7 @@ void WorkerStep::enter(Stage stage, int64_t step) {
   faults_.strike(stage, step);
 }
 
-// In virtual time replay() takes longer instead.
+// In virtual time, replay() takes longer instead.
 void WorkerStep::sleep_as_straggler(int64_t step) {
   if (is_virtual_) return;
   const double begin_s = monotonic_s();
@@ -143,7 +144,7 @@ void WorkerStep::forward_backward() {
   if (!is_virtual_) send_buckets(0);
 }
 
-// Called from within the backward pass, the rest of which overlaps with what is
+// Called during the backward pass, the rest of which overlaps with the messages
 // sent here.
 void WorkerStep::gradients_are_final(int64_t from) {
   if (checks_whole_gradient_)
@@ -185,13 +186,13 @@ double WorkerStep::replay(int64_t step) {
 void WorkerStep::add_up(const SyncTimes& in_next, double begin_s) {
   cost_.sync = scheme_->take_times();
   cost_.compute_s += in_next.device_s + cost_.sync.device_s;
-  // Where the host runs ahead, only a whole step has a time of its own.
+  // If the host runs ahead, only the duration of a whole step is known.
   if (collectives_ != nullptr)
     cost_.compute_s =
         std::max(0.0, monotonic_s() - begin_s - cost_.data_wait_s -
                           cost_.sync.exposed_s);
   cost_.sync.add(in_next);
-  // The first steps make plans and recordings, which no later one does.
+  // The first steps create plans and recordings; later ones do not.
   if (++steps_of_process_ > 3)
     longest_s_ = std::max(longest_s_, monotonic_s() - begin_s);
 }
@@ -233,14 +234,14 @@ void WorkerStep::end() {
 // --- state -------------------------------------------------------------------
 
 void WorkerStep::visit_state(StateVisitor& visitor) {
-  endpoint_.set_clock(ended_at_);  // what schemes tell times to come by
+  endpoint_.set_clock(ended_at_);  // schemes compute future times from it
   scheme_->visit_state(visitor);
   visitor.visit(Owner::kWorker, "batches_seen", std::span(&batches_seen_, 1));
-  // A row may end before the first step after this.
+  // A row may end before the first step after a resume.
   visitor.visit(Owner::kWorker, "rate", std::span(&rate_, 1));
 }
 
-// Wall clocks are no part of the state, saved or loaded.
+// Wall clocks are not part of the state.
 void WorkerStep::visit_clock(StateVisitor& visitor) {
   double virtual_s = is_virtual_ ? ended_at_ : 0;
   visitor.visit(Owner::kWorker, "virtual_s", std::span(&virtual_s, 1));

@@ -1,5 +1,5 @@
-// Whether a step's numbers are what they should be: NaN and infinity, and the
-// faults of [faults] that make such numbers.
+// Checks of a step's numbers for NaN and infinity, and the faults of [faults]
+// that produce such numbers.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -10,7 +10,7 @@
 
 namespace syncopate {
 
-// The tensor that faults strike: in the middle, and not of zeros.
+// The tensor that faults strike: near the middle, and not all zero.
 const ParameterEntry& WorkerStep::struck() const {
   const auto& entries = engine_.model->parameters().entries();
   for (size_t i = entries.size() / 2; i < entries.size(); ++i)
@@ -18,7 +18,7 @@ const ParameterEntry& WorkerStep::struck() const {
   return entries[0];
 }
 
-// Of the mantissa: what a fault of memory does to one parameter.
+// Flips a bit of the mantissa of one parameter, as a memory fault might.
 void WorkerStep::flip_bit() {
   OnHost parameter(*engine_.device, *engine_.stream,
                    replica_.parameters.span().subspan(
@@ -28,7 +28,7 @@ void WorkerStep::flip_bit() {
   parameter.put_back();
 }
 
-// A NaN where a fault is asked for comes before anything looks at the gradient.
+// A NaN requested by [faults] is written before the gradient is checked.
 void WorkerStep::check_gradient(int64_t offset, int64_t elems) {
   const int64_t place = struck().offset;
   if (place >= offset && place < offset + elems &&
@@ -40,8 +40,8 @@ void WorkerStep::check_gradient(int64_t offset, int64_t elems) {
   guard_.check(offset, elems);
 }
 
-// Findings come in the order of steps; a step's loss before its gradient, or
-// at the same time.
+// Findings arrive in the order of steps, and a step's loss not later than its
+// gradient.
 void WorkerStep::read(Numbers which) {
   while (const auto finding = guard_.next_finding(which == Numbers::kAll))
     not_finite({.rank = endpoint_.rank(),
@@ -64,7 +64,7 @@ void WorkerStep::read_losses() {
   if (is_finite || !skips_nonfinite_) found_.sums.add(sums);
 }
 
-// A step that is left out counts once.
+// A skipped step counts once.
 void WorkerStep::not_finite(const Divergence& divergence) {
   if (!skips_nonfinite_) {
     diverged_ = first_of(diverged_, divergence);
