@@ -129,7 +129,7 @@ bad sync_switch.train_steps "one of the two" "${switch[@]}" \
 bad sync_switch.train_steps "(the last one 40 would fit)" "${switch[@]}" \
   --sync_switch.order=10 --sync_switch.train_steps=10,50
 bad sync_switch.train_steps "increase" "${switch[@]}" --sync_switch.order=10 \
-  --sync_switch.train_steps=10,10
+  --sync_switch.train_steps=20,10
 bad sync_switch.momentum_ramp "expected" "${switch[@]}" --sync_switch.order=10 \
   --sync_switch.fractions=0.5,0.5 --sync_switch.momentum_rule=ramp_linear
 bad sync_switch.policy "expected" "${switch[@]}" --sync_switch.order=01 \
