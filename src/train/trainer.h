@@ -56,6 +56,9 @@ class Trainer {
   void start_fresh(const std::optional<FoundCheckpoint>& from);
   std::optional<FoundCheckpoint> find_checkpoint();
   std::vector<std::string> conflicts_with(const FoundCheckpoint& found) const;
+  // Whether the checkpoint leaves nothing to do and the run's results are
+  // there, which then stay untouched.
+  bool is_complete(const FoundCheckpoint& found) const;
   void load(const FoundCheckpoint& found);
   void load_resized(const FoundCheckpoint& found);
   void log_resized(const CheckpointFacts& then);

@@ -151,6 +151,12 @@ std::vector<std::string> Trainer::conflicts_with(
   return conflicts;
 }
 
+bool Trainer::is_complete(const FoundCheckpoint& found) const {
+  return found.folder.parent_path() == directory_.checkpoints() &&
+         fs::exists(directory_.results()) &&
+         found.facts.worker_steps / endpoint_.size() >= engine_.plan.stop_at;
+}
+
 void Trainer::load(const FoundCheckpoint& found) {
   const std::vector<std::string> conflicts = conflicts_with(found);
   if (!conflicts.empty())
@@ -163,7 +169,8 @@ void Trainer::load(const FoundCheckpoint& found) {
   else
     load_checkpoint(found, endpoint_.rank(),
                     [this](StateVisitor& visitor) { visit_state(visitor); });
-  if (!results_ || !fs::exists(directory_.results())) return;
+  if (!results_ || !fs::exists(directory_.results()) || is_complete(found))
+    return;
   // Rows of a run to which this checkpoint does not belong are not continued.
   if (found.folder.parent_path() != directory_.checkpoints()) {
     directory_.set_results_aside("results of a run that left no checkpoint",
@@ -206,14 +213,15 @@ void Trainer::resume(const FoundCheckpoint& found) {
         "dgc.clip: until this checkpoint the gradient was clipped as a whole, "
         "then decayed; from here on it is decayed, then clipped tensor by "
         "tensor");
+  session_.log().line("resumed from {} (step {})", found.folder.string(),
+                      found.facts.step);
+  if (is_complete(found)) return;
   recorder_->resume_clock(worker_steps / endpoint_.size());
   results_->provenance(
       "restarts", results_->provenance_integer("restarts").value_or(0) + 1);
   // Commit at once, so that a process that is killed before its first
   // checkpoint counts as a restart.
   results_->commit();
-  session_.log().line("resumed from {} (step {})", found.folder.string(),
-                      found.facts.step);
   for (const auto& [name, value] : engine_.problem->facts()) {
     session_.log().line("{} {}", name, value);
     results_->provenance(name, value);

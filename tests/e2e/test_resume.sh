@@ -99,6 +99,16 @@ for kill in 1 2 3 4; do
     fail "$kill resumes count $(restarts counted)"
 done
 
+# A start at the end of a run changes nothing, not even with other workers.
+cp runs/whole/results.h5 before.h5
+for workers in 2 4; do
+  expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=$workers --run.name=whole
+  grep -q "nothing left to do" out || fail "steps after the end: $(cat out)"
+  cmp -s before.h5 runs/whole/results.h5 || fail "$workers: the results changed"
+done
+expect_code 0 "$SYNCOPATE" status tiny.ini --run.name=whole
+grep -q finished out || fail "not finished any more: $(cat out)"
+
 # A start elsewhere: a checkpoint named, then the run's own.
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=branch \
   --checkpoint.resume=runs/chain/checkpoints/step-00000013 --run.stop_at=16

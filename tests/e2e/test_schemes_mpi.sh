@@ -75,6 +75,7 @@ for scheme in "${free[@]}"; do
   grep -q "resumed from .*(step 7)" "runs/stop-$scheme/log.txt" ||
     fail "$scheme did not resume at step 7"
 
+  rm -f usr1.out  # else the loop below may see the previous scheme's
   # shellcheck disable=SC2046
   $(ranks 3) "$SYNCOPATE" train tiny.ini "${common[@]}" "${keys[@]}" \
     "${long[@]}" --run.name="usr1-$scheme" >usr1.out 2>usr1.err &
