@@ -11,14 +11,17 @@
 namespace syncopate {
 
 // What one sample looks like, and how many values there are to tell apart.
+// bytes() is the size of its tensors in a Batch, without the labels.
 struct ImageSpec {
   int64_t C = 0, H = 0, W = 0;
   int64_t classes = 0;
+  int64_t bytes() const { return 4 * C * H * W; }
   bool operator==(const ImageSpec&) const = default;
 };
 struct QuestionSpec {
   int64_t vocabulary = 0;  // token ids are below
   int64_t max_length = 0;  // tokens of the longest sample
+  int64_t bytes() const { return 4 * 4 * max_length; }
   bool operator==(const QuestionSpec&) const = default;
 };
 struct ClickSpec {
@@ -29,6 +32,7 @@ struct ClickSpec {
     for (const int64_t of_field : rows) total += of_field;
     return total;
   }
+  int64_t bytes() const { return 4 * fields(); }
   bool operator==(const ClickSpec&) const = default;
 };
 using SampleSpec = std::variant<ImageSpec, QuestionSpec, ClickSpec>;

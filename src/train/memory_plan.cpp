@@ -14,18 +14,7 @@ std::string bytes_text(int64_t bytes) {
 }
 
 int64_t sample_bytes(const SampleSpec& spec) {
-  struct Bytes {
-    int64_t operator()(const ImageSpec& image) const {
-      return 4 * image.C * image.H * image.W;
-    }
-    int64_t operator()(const QuestionSpec& question) const {
-      return 4 * 4 * question.max_length;
-    }
-    int64_t operator()(const ClickSpec& clicks) const {
-      return 4 * clicks.fields();
-    }
-  };
-  return std::visit(Bytes(), spec);
+  return std::visit([](const auto& samples) { return samples.bytes(); }, spec);
 }
 
 // The memory that the run will need, in bytes.
