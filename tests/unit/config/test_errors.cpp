@@ -1,7 +1,11 @@
 // Every kind of mistake, with its exact line.
 #include <gtest/gtest.h>
 
+#include "config/keys.h"
+#include "data/kinds.h"
 #include "input_files.h"
+#include "keys/value.h"
+#include "models/registry.h"
 
 namespace syncopate {
 namespace {
@@ -12,6 +16,21 @@ const std::string kGood = kRun + kSynthetic;  // lines 1 to 4
 
 Lines errors_of(const std::string& text, const Lines& overrides = {}) {
   return parse_text(text, overrides).errors;
+}
+
+// The kinds of data that are made, or those that are read, in words.
+std::string kinds(bool is_made) {
+  return in_words(names_of<DataKind>(
+      data_kind_table(), &DataKind::name,
+      [&](const DataKind& kind) { return kind.is_made == is_made; }));
+}
+
+std::string sections() {
+  std::vector<std::string> names;
+  for (const Key& key : key_table())
+    if (names.empty() || names.back() != key.section())
+      names.push_back(key.section());
+  return join(names, ", ");
 }
 
 TEST(Errors, GoodInputHasNone) {
@@ -48,11 +67,7 @@ TEST(Errors, UnknownSectionOnce) {
             (Lines{
                 "in.ini:5: [optimiser]: unknown section (did you mean "
                 "[optimizer]?)",
-                "in.ini:8: [gossip]: unknown section; there are run, model, "
-                "data, optimizer, schedule, sync, bsp, ds_sync, local_sgd, "
-                "easgd, power_sgd, asp, ssp, esync, sync_switch, choco, dgc, "
-                "compress, topology, eval, checkpoint, compute, network, "
-                "stragglers, faults",
+                "in.ini:8: [gossip]: unknown section; there are " + sections(),
             }));
 }
 
@@ -75,9 +90,9 @@ TEST(Errors, WrongTypes) {
           "in.ini:7: data.augment: expected none or a list of crop, flip, "
           "rotate or resized_crop, each at most once, found \"crop, crop\"",
           "in.ini:9: optimizer.nesterov: expected yes or no, found \"ja\"",
-          "in.ini:11: model.family: expected logistic, resnet, wrn, bert or "
-          "deepfm, found "
-          "\"reznet\" (did you mean resnet?)",
+          "in.ini:11: model.family: expected " +
+              in_words(names_of(model_table(), &ModelInfo::family)) +
+              ", found \"reznet\" (did you mean resnet?)",
           "in.ini:13: eval.every: expected a length such as 500, 500 steps or "
           "2.5 epochs, found \"2.5\"",
           "in.ini:15: compute.speed: expected a list of numbers > 0, found "
@@ -158,9 +173,8 @@ TEST(Errors, KeysThatTheChosenKindsDoNotUse) {
       (Lines{
           "in.ini:5: data.crop_pad: is used by data.augment = crop, not by "
           "none",
-          "in.ini:6: data.path: is used by data.kind = idx, cifar10, "
-          "cifar100, hdf5, image_folder, prepared_images, squad or criteo, not "
-          "by synthetic_images",
+          "in.ini:6: data.path: is used by data.kind = " + kinds(false) +
+              ", not by synthetic_images",
           "in.ini:9: schedule.power: is used by schedule.kind = polynomial "
           "or fields, not by cosine",
           "in.ini:10: schedule.warmup_from: is used only with "
@@ -309,9 +323,8 @@ TEST(Errors, FileLinesComeFirstThenCommandLineThenMissingKeys) {
             (Lines{
                 "in.ini:2: data.batch: expected a whole number >= 1, found "
                 "\"0\"",
-                "in.ini:3: data.samples: is used by data.kind = "
-                "synthetic_images, synthetic_squad or synthetic_criteo, not by "
-                "idx",
+                "in.ini:3: data.samples: is used by data.kind = " +
+                    kinds(true) + ", not by idx",
                 "command line: run.seed: expected a whole number >= 0, found "
                 "\"x\"",
                 "in.ini: run.epochs: is missing: give run.epochs or run.steps, "

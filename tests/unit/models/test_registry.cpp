@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "keys/key.h"
 #include "models/registry.h"
 
 namespace syncopate {
@@ -284,7 +285,7 @@ TEST(Registry, DepthFromWhichBottlenecksAreTaken) {
 }
 
 std::string refusal(const ModelOptions& options,
-                    const ImageSpec& spec = kCifar10) {
+                    const SampleSpec& spec = kCifar10) {
   try {
     make_model(options, spec, DType::kF32);
   } catch (const Error& error) {
@@ -307,9 +308,11 @@ TEST(Registry, RefusesWhatHasNoNetwork) {
   EXPECT_EQ(refusal({.family = "wrn", .depth = -3, .form = BlockForm::kPre}),
             "model.depth: -3: no wrn of that depth with stem cifar, form pre "
             "(near: 10)");
-  EXPECT_EQ(refusal({.family = "rezznet"}),
-            "model.family: rezznet: not one of logistic, resnet, wrn, bert, "
-            "deepfm (did you mean resnet?)");
+  EXPECT_EQ(
+      refusal({.family = "rezznet"}),
+      fmt::format("model.family: rezznet: not one of {} (did you mean "
+                  "resnet?)",
+                  join(names_of(model_table(), &ModelInfo::family), ", ")));
   EXPECT_EQ(refusal({.family = "bert"}),
             "model.family: bert is a network for questions, and data.kind is "
             "of another kind of samples");
@@ -331,7 +334,7 @@ TEST(Registry, RefusesWhatHasNoNetwork) {
             "= pre has)");
   EXPECT_EQ(refusal({.family = "wrn", .depth = 26, .width = 0}),
             "model.width: 0: must lie in 1 .. 64");
-  EXPECT_NE(refusal({.depth = 20}, {3, 32, 32, 1}), "accepted");
+  EXPECT_NE(refusal({.depth = 20}, ImageSpec{3, 32, 32, 1}), "accepted");
 }
 
 TEST(Registry, TableListsEveryFamilyOnce) {
@@ -339,10 +342,16 @@ TEST(Registry, TableListsEveryFamilyOnce) {
     ModelOptions options;
     options.family = info.family;
     options.depth = 20;
-    SampleSpec spec = kCifar10;
-    if (info.family == "bert") spec = kQuestions;
-    if (info.family == "deepfm") spec = ClickSpec{{3, 4}};
-    EXPECT_NE(make_model(options, spec, DType::kF32), nullptr);
+    // Exactly one kind of samples is the network's.
+    const std::vector<SampleSpec> kinds = {kCifar10, kQuestions,
+                                           ClickSpec{{3, 4}}};
+    EXPECT_EQ(std::ranges::count_if(kinds,
+                                    [&](const SampleSpec& spec) {
+                                      return refusal(options, spec) ==
+                                             "accepted";
+                                    }),
+              1)
+        << info.family;
   }
 }
 
