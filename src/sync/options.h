@@ -69,7 +69,8 @@ struct LocalSgdOptions {
 
 struct EasgdOptions {
   int64_t steps = 4;  // H: local steps between exchanges
-  double beta = 0.9;  // rate of the centre; workers move by beta / N
+  double beta = 0.9;  // rate of the centre
+  double alpha = 0;   // rate of the workers; 0: beta / N
 };
 
 struct SmaOptions {
