@@ -1,4 +1,4 @@
-// A mini-batch ready for a network: images, questions, clicks or vectors.
+// A mini-batch ready for a network: images, questions or clicks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,13 +35,7 @@ struct ClickSpec {
   int64_t bytes() const { return 4 * fields(); }
   bool operator==(const ClickSpec&) const = default;
 };
-struct VectorSpec {
-  int64_t width = 0;
-  int64_t classes = 0;
-  int64_t bytes() const { return 4 * width; }
-  bool operator==(const VectorSpec&) const = default;
-};
-using SampleSpec = std::variant<ImageSpec, QuestionSpec, ClickSpec, VectorSpec>;
+using SampleSpec = std::variant<ImageSpec, QuestionSpec, ClickSpec>;
 
 // Which members are used depends on what a sample is; the others have no data.
 struct Batch {
@@ -64,18 +58,15 @@ struct Batch {
   ConstTensor rows =
       {};  // (N, F) i32: of the tables, field f behind field f - 1
 
-  ConstTensor vectors = {};  // (N, D) fp32
-
   // The address of the input that recorded work reads. Batches of questions are
   // never recorded: their shapes change.
   const void* recorded_input() const {
-    if (vectors.data != nullptr) return vectors.data;
     return images.data != nullptr ? images.data : rows.data;
   }
   // All of them, for copying a batch as a whole.
-  std::array<ConstTensor*, 9> tensors() {
-    return {&labels,    &images,  &tokens, &segments, &positions,
-            &sequences, &offsets, &rows,   &vectors};
+  std::array<ConstTensor*, 8> tensors() {
+    return {&labels,    &images,    &tokens,  &segments,
+            &positions, &sequences, &offsets, &rows};
   }
 };
 

@@ -5,7 +5,6 @@
 #include "data/clicks/click_readers.h"
 #include "data/images/readers.h"
 #include "data/questions/question_readers.h"
-#include "data/vectors/vector_set.h"
 #include "keys/key.h"
 
 namespace syncopate {
@@ -76,11 +75,6 @@ const std::vector<DataKind>& data_kind_table() {
        .samples = Samples::kClicks,
        .description = "click records of a known model, seeded",
        .read_clicks = &make_synthetic_criteo,
-       .is_made = true},
-      {.name = "synthetic_vectors",
-       .samples = Samples::kVectors,
-       .description = "vectors around a centre of each class, seeded",
-       .make_vectors = &make_synthetic_vectors,
        .is_made = true},
   };
   return table;

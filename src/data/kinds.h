@@ -14,9 +14,8 @@ namespace syncopate {
 struct ClickData;
 struct Dataset;
 struct QuestionTexts;
-struct VectorData;
 
-enum class Samples : uint8_t { kImages, kQuestions, kClicks, kVectors };
+enum class Samples : uint8_t { kImages, kQuestions, kClicks };
 
 struct DataKind {
   std::string name;
@@ -26,7 +25,6 @@ struct DataKind {
   Dataset (*read_images)(const DataOptions&) = nullptr;
   QuestionTexts (*open_questions)(const DataOptions&) = nullptr;
   ClickData (*read_clicks)(const DataOptions&) = nullptr;
-  VectorData (*make_vectors)(const DataOptions&) = nullptr;
   bool is_made = false;       // by a generator: data.path is not used
   bool is_one_file = false;   // data.path names a file, not a folder
   bool is_read_late = false;  // images, when they are needed

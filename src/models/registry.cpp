@@ -7,7 +7,6 @@
 #include "models/perceptron.h"
 #include "models/residual_net.h"
 #include "models/resnet.h"
-#include "models/softmax.h"
 #include "models/wrn.h"
 
 namespace syncopate {
@@ -75,13 +74,6 @@ std::unique_ptr<Model> make_bert(const ModelOptions& options,
       options, spec_for<QuestionSpec>(options, spec, "questions"), compute);
 }
 
-std::unique_ptr<Model> make_softmax(const ModelOptions& options,
-                                    const SampleSpec& spec,
-                                    DType compute) {
-  return std::make_unique<Softmax>(
-      spec_for<VectorSpec>(options, spec, "vectors"), compute);
-}
-
 std::unique_ptr<Model> make_deepfm(const ModelOptions& options,
                                    const SampleSpec& spec,
                                    DType compute) {
@@ -129,10 +121,6 @@ const std::vector<ModelInfo>& model_table() {
                    "recompute"},
        .has_tables = true,
        .make = &make_bert},
-      {.family = "softmax",
-       .description = "softmax regression on vectors: one dense layer",
-       .can_bf16 = false,
-       .make = &make_softmax},
       {.family = "deepfm",
        .description =
            "DeepFM: first order, factorisation machine and an MLP over the "

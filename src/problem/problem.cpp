@@ -9,7 +9,6 @@
 #include "problem/image_problem.h"
 #include "problem/question_problem.h"
 #include "problem/setup.h"
-#include "problem/vector_problem.h"
 
 namespace syncopate {
 
@@ -66,8 +65,6 @@ std::unique_ptr<Problem> make_problem(const Options& options, int threads) {
       return std::make_unique<QuestionProblem>(options, threads);
     case Samples::kClicks:
       return std::make_unique<ClickProblem>(options);
-    case Samples::kVectors:
-      return std::make_unique<VectorProblem>(options);
   }
   return nullptr;
 }

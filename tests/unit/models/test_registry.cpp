@@ -344,7 +344,7 @@ TEST(Registry, TableListsEveryFamilyOnce) {
     options.depth = 20;
     // Exactly one kind of samples is the network's.
     const std::vector<SampleSpec> kinds = {kCifar10, kQuestions,
-                                           ClickSpec{{3, 4}}, VectorSpec{8, 3}};
+                                           ClickSpec{{3, 4}}};
     EXPECT_EQ(std::ranges::count_if(kinds,
                                     [&](const SampleSpec& spec) {
                                       return refusal(options, spec) ==
