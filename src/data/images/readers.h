@@ -17,7 +17,6 @@ Dataset read_idx(const DataOptions& options);
 Dataset read_cifar10(const DataOptions& options);
 Dataset read_cifar100(const DataOptions& options);
 Dataset read_hdf5_images(const DataOptions& options);
-Dataset read_csv_images(const DataOptions& options);
 Dataset read_image_folder(const DataOptions& options);
 Dataset read_prepared_images(const DataOptions& options);
 Dataset make_synthetic_images(const DataOptions& options);
