@@ -4,7 +4,6 @@
 #include "models/bert.h"
 #include "models/deepfm.h"
 #include "models/logistic.h"
-#include "models/perceptron.h"
 #include "models/residual_net.h"
 #include "models/resnet.h"
 #include "models/wrn.h"
@@ -46,13 +45,6 @@ std::unique_ptr<Model> make_logistic(const ModelOptions& options,
   return std::make_unique<Logistic>(images(options, spec), compute);
 }
 
-std::unique_ptr<Model> make_perceptron(const ModelOptions& options,
-                                       const SampleSpec& spec,
-                                       DType compute) {
-  return std::make_unique<Perceptron>(images(options, spec), compute,
-                                      options.mlp);
-}
-
 std::unique_ptr<Model> make_resnet(const ModelOptions& options,
                                    const SampleSpec& spec,
                                    DType compute) {
@@ -89,11 +81,6 @@ const std::vector<ModelInfo>& model_table() {
        .description = "logistic regression on pixels: one dense layer",
        .can_bf16 = false,
        .make = &make_logistic},
-      {.family = "perceptron",
-       .description = "multilayer perceptron on pixels, with GELU",
-       .options = {"mlp"},
-       .can_bf16 = false,
-       .make = &make_perceptron},
       {.family = "resnet",
        .description =
            "residual networks: CIFAR form (depth 6n+2) and ImageNet form "

@@ -45,14 +45,6 @@ TEST(Models, Logistic) {
   expect_right({.family = "logistic"}, {2, 5, 4, 7}, 6);
 }
 
-TEST(Models, Perceptron) {
-  expect_right({.family = "perceptron", .mlp = {9, 6}}, {2, 5, 4, 7}, 6);
-}
-
-TEST(Models, PerceptronWithoutHiddenLayers) {
-  expect_right({.family = "perceptron", .mlp = {}}, {2, 5, 4, 7}, 6);
-}
-
 TEST(Models, ResnetBasic) {
   expect_right({.depth = 8}, kSmall, 4);
 }
