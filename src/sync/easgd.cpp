@@ -25,8 +25,7 @@ void Easgd::end_step(const StepPlan& plan) {
   combine(context(), mean_, {{1, x}});
   average(world_, {{mean_}});
   const auto beta = static_cast<float>(parts_.sync.easgd.beta);
-  const auto own = static_cast<float>(parts_.sync.easgd.alpha);
-  const float alpha = own > 0 ? own : beta / static_cast<float>(size());
+  const float alpha = beta / static_cast<float>(size());
   combine(context(), x, {{1 - alpha, x}, {alpha, centre_}});
   combine(context(), centre_, {{1 - beta, centre_}, {beta, mean_}});
 }
@@ -64,15 +63,6 @@ Keys easgd_keys() {
            .low = 0,
            .high = 1,
            .is_low_open = true},
-          {.name = "easgd.alpha",
-           .place = &EasgdOptions::alpha,
-           .doc = "How far workers go to the centre; auto: easgd.beta by the "
-                  "number of workers, which keeps the mean of workers and "
-                  "centre.",
-           .low = 0,
-           .high = 1,
-           .is_low_open = true,
-           .zero_word = "auto"},
       });
 }
 

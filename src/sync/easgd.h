@@ -1,10 +1,9 @@
 // Elastic averaging SGD (Zhang, Choromanska & LeCun 2015), synchronous form:
 //
 //   x_i <- optimizer_i(x_i, g_i)                H times, own optimizer state
-//   x_i <- x_i - alpha (x_i - c)                c: the centre, x_0 at first
-//   c   <- c + beta (mean of x - c)             both with x before the exchange
-//
-// with alpha = beta/N unless easgd.alpha says otherwise.
+//   d_i  = beta/N (x_i - c)                     c: the centre, x_0 at first
+//   x_i <- x_i - d_i
+//   c   <- c + sum_i d_i = c + beta (mean of x - c)
 //
 // The paper reports the centre: eval.model = centre. BatchNorm's running
 // statistics stay local; the centre is evaluated with their mean.

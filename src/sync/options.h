@@ -69,8 +69,7 @@ struct LocalSgdOptions {
 
 struct EasgdOptions {
   int64_t steps = 4;  // H: local steps between exchanges
-  double beta = 0.9;  // rate of the centre
-  double alpha = 0;   // rate of the workers; 0: beta / N
+  double beta = 0.9;  // rate of the centre; workers move by beta / N
 };
 
 struct SmaOptions {

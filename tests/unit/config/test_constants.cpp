@@ -47,7 +47,6 @@ const std::vector<Change>& changes() {
       {"local_sgd.batchnorm", "averaged", "local", {"local_sgd.steps=23"}},
       {"easgd.steps", "3", "4"},
       {"easgd.beta", "0.9", "0.5"},
-      {"easgd.alpha", "auto", "0.25"},
       {"sma.momentum", "0.9", "0.5"},
       {"power_sgd.rank", "1", "2"},
       {"power_sgd.warm_start", "yes", "no"},

@@ -46,23 +46,6 @@ TEST(Easgd, FollowsTheRecursion) {
   }
 }
 
-// One exchange with alpha apart from beta: workers that start at the centre,
-// which is 0, and step to targets of their own.
-TEST(Easgd, DrawsWorkersByAlpha) {
-  ToyRun run = easgd_run();
-  run.steps = run.sync.easgd.steps = 1;
-  run.sync.easgd.alpha = 0.25;
-  run.start = [](int, int64_t) { return 0.0f; };
-  run.gradient = [](int rank, int64_t, std::span<const float>,
-                    std::span<float> gradient) {
-    std::fill(gradient.begin(), gradient.end(), -static_cast<float>(rank + 1));
-  };
-  const auto result = test::train_toy(4, run);
-  for (int rank = 0; rank < 4; ++rank)
-    for (const double x : result.parameters[rank])
-      EXPECT_NEAR(x, 0.75 * 0.1 * (rank + 1), 1e-6);
-}
-
 // What the paper reports: c <- c + beta (mean of x - c), x before it is drawn.
 TEST(Easgd, OffersItsCentre) {
   for (const int workers : {1, 4}) {
