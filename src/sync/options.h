@@ -72,10 +72,6 @@ struct EasgdOptions {
   double beta = 0.9;  // rate of the centre; workers move by beta / N
 };
 
-struct SmaOptions {
-  double momentum = 0.9;  // of the central average
-};
-
 CHOICE(LrRule, "linear none", {kLinear, kNone});
 CHOICE(MomentumRule,
        "keep zero scaled ramp_linear ramp_doubling",
@@ -144,7 +140,6 @@ struct SyncOptions {
   SspOptions ssp;
   LocalSgdOptions local_sgd;
   EasgdOptions easgd;
-  SmaOptions sma;
   SyncSwitchOptions sync_switch;
   ChocoOptions choco;
   DgcOptions dgc;

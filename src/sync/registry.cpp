@@ -18,7 +18,6 @@
 #include "sync/power_sgd.h"
 #include "sync/scheme.h"
 #include "sync/sgp.h"
-#include "sync/sma.h"
 #include "sync/ssp.h"
 #include "sync/sync_switch.h"
 
@@ -63,15 +62,6 @@ std::vector<SchemeInfo> averaging_schemes() {
        .make = &make_easgd,
        .keys = &easgd_keys,
        .planned_bytes = &easgd_bytes,
-       .reduces_ranges = true,
-       .has_centre = true,
-       .uses_collectives = true},
-      {.keyword = "sma",
-       .description = "synchronous model averaging: parameters corrected "
-                      "towards a central average with momentum",
-       .make = &make_sma,
-       .keys = &sma_keys,
-       .planned_bytes = &sma_bytes,
        .reduces_ranges = true,
        .has_centre = true,
        .uses_collectives = true},

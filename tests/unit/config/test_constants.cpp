@@ -47,7 +47,6 @@ const std::vector<Change>& changes() {
       {"local_sgd.batchnorm", "averaged", "local", {"local_sgd.steps=23"}},
       {"easgd.steps", "3", "4"},
       {"easgd.beta", "0.9", "0.5"},
-      {"sma.momentum", "0.9", "0.5"},
       {"power_sgd.rank", "1", "2"},
       {"power_sgd.warm_start", "yes", "no"},
       {"asp.compensation", "none", "per_worker"},
@@ -94,8 +93,8 @@ const std::set<std::string>& exempt() {
 
 const std::set<std::string>& sections_of_schemes() {
   static const std::set<std::string> sections = {
-      "sync", "bsp", "ds_sync", "local_sgd", "easgd", "sma",      "power_sgd",
-      "asp",  "ssp", "esync",   "choco",     "dgc",   "compress", "topology"};
+      "sync", "bsp",   "ds_sync", "local_sgd", "easgd",    "power_sgd", "asp",
+      "ssp",  "esync", "choco",   "dgc",       "compress", "topology"};
   return sections;
 }
 

@@ -50,10 +50,10 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
   }
   const auto& [scheme, transport, collective, wire, bucket_mb, tables, bsp,
-               ds_sync, asp, ssp, local_sgd, easgd, sma, sync_switch, choco,
-               dgc, power_sgd, esync, compress, topology] = options.sync;
+               ds_sync, asp, ssp, local_sgd, easgd, sync_switch, choco, dgc,
+               power_sgd, esync, compress, topology] = options.sync;
   collect(scheme, transport, collective, wire, bucket_mb, tables, choco.gamma,
-          ssp.bound, easgd.steps, easgd.beta, sma.momentum);
+          ssp.bound, easgd.steps, easgd.beta);
   {
     const auto& [a, b] = bsp;
     collect(a, b);
@@ -289,7 +289,6 @@ const std::map<std::string, std::string>& other_values() {
       {"local_sgd.batchnorm", "local"},
       {"easgd.steps", "3"},
       {"easgd.beta", "0.5"},
-      {"sma.momentum", "0.5"},
       {"power_sgd.rank", "4"},
       {"power_sgd.warm_start", "no"},
       {"asp.servers", "2"},
