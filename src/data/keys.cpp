@@ -258,8 +258,7 @@ Keys data_keys() {
        .doc = "Mini-batches prepared ahead by a thread; 0: when asked for. A "
               "training set that lies on a GPU needs none.",
        .low = 0,
-       .high = 1024,  // each holds a batch of images in memory
-       .used_when = of_images(),
+       .high = 1024,  // each holds a batch in memory
        .on_resume = OnResume::kMayChange},
   };
   append(keys, batch_keys());

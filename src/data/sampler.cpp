@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <exception>
 #include <mutex>
+#include <new>
+#include <utility>
 
 #include "base/check.h"
 #include "base/rng.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 namespace syncopate {
 namespace {
@@ -165,13 +170,51 @@ static Indices bucketed(const Indices& order,
   return result;
 }
 
+using Order = std::shared_ptr<const Indices>;
+
+// The orders of a stream's epochs. A thread computes the order of the epoch
+// that follows the latest one, since that of millions of samples takes seconds.
+class EpochOrders {
+ public:
+  explicit EpochOrders(std::function<Indices(int64_t epoch)> make)
+      : make_(std::move(make)) {}
+  ~EpochOrders() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Order get(int64_t epoch) {
+    const std::lock_guard lock(mutex_);
+    if (epoch == epoch_) return order_;
+    // A worker that is behind makes its own.
+    if (epoch < epoch_) return std::make_shared<Indices>(make_(epoch));
+    if (thread_.joinable()) thread_.join();
+    if (epoch != epoch_ + 1 || next_ == nullptr)
+      next_ = std::make_shared<Indices>(make_(epoch));
+    order_ = std::exchange(next_, nullptr);
+    epoch_ = epoch;
+    thread_ = start_without_signals([this, epoch] {
+      try {
+        next_ = std::make_shared<Indices>(make_(epoch + 1));
+      } catch (const std::bad_alloc&) {  // get() tries again
+      }
+    });
+    return order_;
+  }
+
+ private:
+  std::function<Indices(int64_t)> make_;
+  std::mutex mutex_;
+  int64_t epoch_ = -1;  // the latest that was asked for
+  Order order_, next_;  // the thread writes next_
+  std::thread thread_;
+};
+
 struct Sampler::Impl {
-  // A worker's stream in its latest epoch, kept since its batches follow one
-  // another.
+  // A worker's stream in its latest epoch.
   struct Cached {
     std::mutex mutex;
     int64_t epoch = -1;
-    Indices order;
+    Order order;
   };
 
   std::vector<int64_t> batch;   // by rank
@@ -180,12 +223,28 @@ struct Sampler::Impl {
   int ranks = 0;
   uint64_t seed = 0;
   std::vector<Indices> shards;
-  std::vector<int32_t> lengths;  // by sample; empty: no bucketing
-  std::vector<int64_t> drawn;    // by shard: samples of a step
-  std::vector<Cached> cached;    // by rank
+  std::vector<int32_t> lengths;    // by sample; empty: no bucketing
+  std::vector<int64_t> drawn;      // by shard: samples of a step
+  std::vector<Cached> cached;      // by rank
+  std::deque<EpochOrders> orders;  // by shard; last: their threads use the rest
 
   bool is_interleaved() const { return shards.size() == 1; }
+  Indices make_order(int64_t stream, int64_t epoch) const;
 };
+
+Indices Sampler::Impl::make_order(int64_t stream, int64_t epoch) const {
+  const Indices& shard = shards[static_cast<size_t>(stream)];
+  const Rng rng(seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),
+                static_cast<uint64_t>(stream));
+  Indices order = reordered(shard, permutation(std::ssize(shard), rng));
+  if (lengths.empty()) return order;
+  // The steps of an epoch come in the same order on all workers, so that even
+  // workers with shares of their own have samples of similar lengths in a step.
+  return bucketed(order, lengths, steps_per_epoch,
+                  drawn[static_cast<size_t>(stream)],
+                  Rng(seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),
+                      kStepStream));
+}
 
 // With one worker every partition is one shard, the whole set.
 Sampler::Sampler(const DataOptions& options,
@@ -237,6 +296,10 @@ Sampler::Sampler(const DataOptions& options,
     impl_->before.push_back(impl_->before.back() + batch);
   impl_->steps_per_epoch = steps_per_epoch;
   impl_->batches_per_epoch = steps_per_epoch * options.accumulate;
+  for (int64_t stream = 0; stream < std::ssize(impl_->shards); ++stream)
+    impl_->orders.emplace_back([impl = impl_.get(), stream](int64_t epoch) {
+      return impl->make_order(stream, epoch);
+    });
 }
 
 uint64_t Sampler::first_sample(int rank, int64_t index) const {
@@ -257,17 +320,7 @@ std::vector<int64_t> Sampler::batch(int rank, int64_t index) const {
   Impl::Cached& cached = impl.cached[static_cast<size_t>(rank)];
   const std::lock_guard lock(cached.mutex);
   if (cached.epoch != epoch) {
-    const Indices& shard = impl.shards[static_cast<size_t>(stream)];
-    const Rng rng(impl.seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),
-                  static_cast<uint64_t>(stream));
-    cached.order = reordered(shard, permutation(std::ssize(shard), rng));
-    // Steps come in one order for all: then workers with shares of their own
-    // have samples of like lengths in a step, too.
-    if (!impl.lengths.empty())
-      cached.order = bucketed(cached.order, impl.lengths, impl.steps_per_epoch,
-                              impl.drawn[static_cast<size_t>(stream)],
-                              Rng(impl.seed, Purpose::kDataOrder,
-                                  static_cast<uint64_t>(epoch), kStepStream));
+    cached.order = impl.orders[static_cast<size_t>(stream)].get(epoch);
     cached.epoch = epoch;
   }
   // Interleaved: the workers' batches, in the order of their ranks, are one
@@ -276,7 +329,7 @@ std::vector<int64_t> Sampler::batch(int rank, int64_t index) const {
   const int64_t position = impl.is_interleaved()
                                ? within * impl.before.back() + impl.before[rank]
                                : within * batch;
-  const auto first = cached.order.begin() + position;
+  const auto first = cached.order->begin() + position;
   return {first, first + batch};
 }
 

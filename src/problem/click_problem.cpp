@@ -1,6 +1,8 @@
 #include "problem/click_problem.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/text.h"
 #include "comm/collectives.h"
@@ -8,6 +10,8 @@
 #include "data/clicks/auc.h"
 #include "data/kinds.h"
 #include "data/sampler.h"
+#include "data/thread_pool.h"
+#include "ops/gather_clicks.h"
 #include "problem/feed.h"
 #include "problem/setup.h"
 
@@ -74,6 +78,122 @@ std::string ClickProblem::check() const {
     fail(ExitCode::kBadInput, "{}", join(faults, "\nerror: "));
   return fmt::format("records   all {} were read and are whole",
                      data_.train->samples() + data_.test->samples());
+}
+
+// --- training records on the device
+
+std::unique_ptr<ResidentClicks> ResidentClicks::make(const Setup& setup,
+                                                     const ClickSet& set,
+                                                     const ClickSpec& spec,
+                                                     int processes_a_device) {
+  Device& device = *setup.device;
+  const int64_t S = set.samples(), F = spec.fields();
+  const int64_t row_bytes = S * F * static_cast<int64_t>(sizeof(int32_t));
+  if (device.kind() == DeviceKind::kCpu || S > INT32_MAX ||
+      row_bytes + S > device.total_bytes() / 4 / processes_a_device)
+    return nullptr;
+  auto resident = std::make_unique<ResidentClicks>();
+  resident->memory = Buffer(device, row_bytes + S);
+  char* memory = resident->memory.as<char>();
+  Stream& stream = setup.context->stream();
+  // Pieces of a chunk are read by several threads.
+  constexpr int64_t kPiece = 1 << 14, kPiecesOfChunk = 64;
+  ThreadPool pool(usable_cores());
+  std::vector<ClickBatch> pieces(kPiecesOfChunk);
+  for (int64_t begin = 0; begin < S; begin += kPiece * kPiecesOfChunk) {
+    pool.run(kPiecesOfChunk, [&](int64_t piece) {
+      const int64_t first = std::min(S, begin + piece * kPiece);
+      std::vector<int64_t> samples(
+          static_cast<size_t>(std::min(S, first + kPiece) - first));
+      std::iota(samples.begin(), samples.end(), first);
+      pieces[static_cast<size_t>(piece)].fill(set, spec, samples);
+    });
+    char* place = memory + begin * F * 4;
+    for (const ClickBatch& piece : pieces) {
+      const auto bytes =
+          static_cast<int64_t>(piece.rows.size() * sizeof(int32_t));
+      if (bytes > 0) device.copy(place, piece.rows.data(), bytes, stream);
+      place += bytes;
+    }
+    stream.synchronize();
+  }
+  device.copy(memory + row_bytes, set.clicked().data(), S, stream);
+  stream.synchronize();
+  resident->table = make_const_tensor(memory, DType::kI32, Shape{S, F});
+  resident->clicked =
+      make_const_tensor(memory + row_bytes, DType::kU8, Shape{S});
+  return resident;
+}
+
+namespace {
+
+class ResidentClickFeed final : public Feed {
+ public:
+  ResidentClickFeed(const Setup& setup,
+                    const ResidentClicks& set,
+                    int rank,
+                    int64_t first_batch)
+      : setup_(setup),
+        set_(set),
+        rank_(rank),
+        next_(first_batch),
+        staging_(*setup.device, 4 * batch(), setup.options.data.accumulate),
+        samples_(*setup.device, 4 * batch()),
+        labels_(*setup.device, 4 * batch()),
+        rows_(*setup.device, 4 * batch() * fields()) {}
+
+  Batch next() override {
+    const std::vector<int64_t> samples = setup_.sampler->batch(rank_, next_++);
+    const int64_t N = std::ssize(samples);
+    auto* staged = static_cast<int32_t*>(staging_.next());
+    std::copy(samples.begin(), samples.end(), staged);
+    Context& context = *setup_.context;
+    context.device().copy(samples_.data(), staged, 4 * N, context.stream());
+    staging_.sent(context.stream());
+    const Tensor rows =
+        make_tensor(rows_.data(), DType::kI32, Shape{N, fields()});
+    const Tensor labels = make_tensor(labels_.data(), DType::kI32, Shape{N});
+    gather_clicks(context, rows, labels, set_.table, set_.clicked,
+                  make_const_tensor(samples_.data(), DType::kI32, Shape{N}));
+    return {.samples = N, .labels = labels, .rows = rows};
+  }
+  double wait_s() const override { return 0; }
+
+ private:
+  int64_t batch() const { return setup_.options.data.batch_of(rank_); }
+  int64_t fields() const { return set_.table.shape[1]; }
+
+  const Setup& setup_;
+  const ResidentClicks& set_;
+  int rank_;
+  int64_t next_;
+  Staging staging_;
+  Buffer samples_, labels_, rows_;
+};
+
+}  // namespace
+
+void ClickProblem::prepare(const Setup& setup, int processes_a_device) {
+  resident_ =
+      ResidentClicks::make(setup, *data_.train, data_.spec, processes_a_device);
+}
+
+std::string ClickProblem::note(const Setup&) const {
+  return resident_ ? ", training set on the GPU" : "";
+}
+
+std::unique_ptr<Feed> ClickProblem::make_feed(const Setup& setup,
+                                              int rank,
+                                              int64_t first_batch) const {
+  if (resident_)
+    return std::make_unique<ResidentClickFeed>(setup, *resident_, rank,
+                                               first_batch);
+  return std::make_unique<AheadFeed<ClickBatch>>(
+      setup, rank, first_batch,
+      batch_bytes(setup.options.data.batch_of(rank), data_.spec.fields()),
+      [this](ClickBatch& batch, std::span<const int64_t> samples) {
+        batch.fill(*data_.train, data_.spec, samples);
+      });
 }
 
 std::unique_ptr<BatchSource> ClickProblem::make_batches(

@@ -5,9 +5,23 @@
 
 #include "data/clicks/click_set.h"
 #include "data/sampler.h"
+#include "device/device.h"
 #include "problem/problem.h"
 
 namespace syncopate {
+
+// The training records in device memory, shared by the workers of a process.
+struct ResidentClicks {
+  // Returns null under the conditions of ResidentSet::make (image_problem.h).
+  static std::unique_ptr<ResidentClicks> make(const Setup& setup,
+                                              const ClickSet& set,
+                                              const ClickSpec& spec,
+                                              int processes_a_device);
+
+  Buffer memory;
+  ConstTensor table;    // (samples, F) i32, rows of the whole table
+  ConstTensor clicked;  // (samples) u8
+};
 
 class ClickProblem final : public Problem {
  public:
@@ -20,7 +34,12 @@ class ClickProblem final : public Problem {
   std::string digest() const override { return data_.digest; }
   int64_t memory_bytes() const override;
   std::string describe() const override;
+  std::string note(const Setup& setup) const override;
   std::string check() const override;
+  void prepare(const Setup& setup, int processes_a_device) override;
+  std::unique_ptr<Feed> make_feed(const Setup& setup,
+                                  int rank,
+                                  int64_t first_batch) const override;
   std::unique_ptr<BatchSource> make_batches(const Setup& setup,
                                             SetPart part,
                                             int64_t max_samples) const override;
@@ -39,7 +58,8 @@ class ClickProblem final : public Problem {
 
  private:
   ClickData data_;
-  std::string folder_;  // of prepared files; empty: made
+  std::string folder_;                        // of prepared files; empty: made
+  std::unique_ptr<ResidentClicks> resident_;  // null: batches from the host
 };
 
 }  // namespace syncopate

@@ -2,14 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/read_ahead.h"
 #include "data/sampler.h"
 #include "device/device.h"
 #include "ops/context.h"
 #include "problem/problem.h"
+#include "problem/setup.h"
 
 namespace syncopate {
 
@@ -76,32 +79,34 @@ class HostBatches final : public BatchSource {
   BatchUpload upload_;
 };
 
-// A worker's training batches from a source of arbitrary batches. They are made
-// on demand, and all of that time counts as waiting.
-class SourceFeed final : public Feed {
+// A worker's training batches, data.prefetch of which a thread makes ahead on
+// the host. `HostBatch` provides Batch view() const.
+template <typename HostBatch>
+class AheadFeed final : public Feed {
  public:
-  SourceFeed(std::unique_ptr<BatchSource> source,
-             const Sampler& sampler,
-             int rank,
-             int64_t first_batch)
-      : source_(std::move(source)),
-        sampler_(sampler),
-        rank_(rank),
-        next_(first_batch) {}
-  Batch next() override {
-    const double begin_s = monotonic_s();
-    const Batch batch = source_->get(sampler_.batch(rank_, next_++));
-    wait_s_ += monotonic_s() - begin_s;
-    return batch;
-  }
-  double wait_s() const override { return wait_s_; }
+  using Fill = std::function<void(HostBatch&, std::span<const int64_t>)>;
+
+  // `fill` assigns the given samples to a batch; the feed's thread calls it.
+  // `max_bytes` is as in BatchUpload.
+  AheadFeed(const Setup& setup,
+            int rank,
+            int64_t first_batch,
+            int64_t max_bytes,
+            Fill fill)
+      : upload_(*setup.context, max_bytes, setup.options.data.accumulate),
+        batches_(setup.options.data.prefetch,
+                 [sampler = *setup.sampler,
+                  rank,
+                  first_batch,
+                  fill = std::move(fill)](int64_t number, HostBatch& batch) {
+                   fill(batch, sampler.batch(rank, first_batch + number));
+                 }) {}
+  Batch next() override { return upload_.put(batches_.next().view()); }
+  double wait_s() const override { return batches_.wait_s(); }
 
  private:
-  std::unique_ptr<BatchSource> source_;
-  const Sampler& sampler_;
-  int rank_;
-  int64_t next_;
-  double wait_s_ = 0;
+  BatchUpload upload_;
+  ReadAhead<HostBatch> batches_;
 };
 
 }  // namespace syncopate

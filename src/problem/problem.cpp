@@ -5,21 +5,11 @@
 #include "base/check.h"
 #include "data/kinds.h"
 #include "problem/click_problem.h"
-#include "problem/feed.h"
 #include "problem/image_problem.h"
 #include "problem/question_problem.h"
 #include "problem/setup.h"
 
 namespace syncopate {
-
-std::unique_ptr<Feed> Problem::make_feed(const Setup& setup,
-                                         int rank,
-                                         int64_t first_batch) const {
-  return std::make_unique<SourceFeed>(
-      make_batches(setup, SetPart::kTraining,
-                   setup.options.data.batch_of(rank)),
-      *setup.sampler, rank, first_batch);
-}
 
 std::vector<int64_t> Problem::indices(const Setup& setup, SetPart part) const {
   if (part == SetPart::kTraining) return setup.split.train;

@@ -81,10 +81,10 @@ class Problem {
   virtual void prepare(const Setup&, int /*processes_a_device*/) {}
 
   // Returns the training batches of worker `rank` from batch `first_batch` of
-  // the run on. By default they come from make_batches, none ahead of time.
+  // the run on.
   virtual std::unique_ptr<Feed> make_feed(const Setup& setup,
                                           int rank,
-                                          int64_t first_batch) const;
+                                          int64_t first_batch) const = 0;
   virtual std::unique_ptr<BatchSource>
   make_batches(const Setup& setup, SetPart part, int64_t max_samples) const = 0;
 

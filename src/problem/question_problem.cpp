@@ -95,6 +95,18 @@ std::string QuestionProblem::describe() const {
       data_.test.questions.size(), data_.vocabulary);
 }
 
+std::unique_ptr<Feed> QuestionProblem::make_feed(const Setup& setup,
+                                                 int rank,
+                                                 int64_t first_batch) const {
+  const QuestionSet& train = data_.train;
+  return std::make_unique<AheadFeed<QuestionBatch>>(
+      setup, rank, first_batch,
+      batch_bytes(setup.options.data.batch_of(rank), train.longest()),
+      [&train](QuestionBatch& batch, std::span<const int64_t> samples) {
+        batch.fill(train, samples);
+      });
+}
+
 std::unique_ptr<BatchSource> QuestionProblem::make_batches(
     const Setup& setup,
     SetPart part,

@@ -22,6 +22,9 @@ class QuestionProblem final : public Problem {
   int64_t memory_bytes() const override;
   std::string describe() const override;
   std::string check() const override { return ""; }  // loading reads all
+  std::unique_ptr<Feed> make_feed(const Setup& setup,
+                                  int rank,
+                                  int64_t first_batch) const override;
   std::unique_ptr<BatchSource> make_batches(const Setup& setup,
                                             SetPart part,
                                             int64_t max_samples) const override;

@@ -80,6 +80,15 @@ TEST_P(ProblemTest, AFeedOpenedLaterDeliversTheSameBatches) {
   }
 }
 
+TEST_P(ProblemTest, BatchesMadeAheadAreTheSame) {
+  setup_.options.data.prefetch = 0;
+  const auto plain = problem_->make_feed(setup_, 1, 0);
+  setup_.options.data.prefetch = 3;
+  const auto ahead = problem_->make_feed(setup_, 1, 0);
+  for (int i = 0; i < 20; ++i)
+    ASSERT_EQ(contents(ahead->next()), contents(plain->next())) << i;
+}
+
 TEST_P(ProblemTest, PartsDivideTheSamples) {
   const auto training = problem_->indices(setup_, SetPart::kTraining);
   const auto held_out = problem_->indices(setup_, SetPart::kValidation);
