@@ -32,9 +32,7 @@ class Compressor {
  public:
   virtual ~Compressor() = default;
 
-  // Elements of the range, and 32-bit words of a message.
-  virtual int64_t elems() const = 0;
-  virtual int64_t message_words() const = 0;
+  virtual int64_t message_words() const = 0;  // of 32 bits
 
   // message <- x. `draw` determines all randomness: (seed, worker, step).
   virtual void encode(Context& context,
@@ -53,16 +51,17 @@ class Compressor {
 
   // Whether the message holds a subset of the coordinates.
   virtual bool is_sparse() const = 0;
-  // Whether E|q - x|^2 <= (1 - delta) |x|^2 for some delta > 0, as error
-  // feedback and CHOCO need to converge.
-  virtual bool is_contractive() const = 0;
-  // Whether E[q] = x.
-  virtual bool is_unbiased() const = 0;
 
-  // Assigns q from the message, with zeros elsewhere.
+  // Assigns b * q from the message, with zeros elsewhere.
   void decode(Context& context,
               std::span<float> q,
-              std::span<const uint32_t> message);
+              std::span<const uint32_t> message,
+              float b = 1) {
+    if (is_sparse())
+      context.device().fill_zero(q.data(), static_cast<int64_t>(q.size_bytes()),
+                                 context.stream());
+    blend(context, q, message, 0, b);
+  }
 };
 
 // For ranges in the order of `table`. Error(kBadInput) for invalid options

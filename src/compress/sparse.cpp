@@ -47,7 +47,8 @@ void Sparse::blend(Context& context,
                    std::span<const uint32_t> message,
                    float a,
                    float b) {
-  CHECK(std::ssize(message) == message_words() && std::ssize(y) == elems());
+  CHECK(std::ssize(message) == message_words() &&
+        std::ssize(y) == segments_.num_elems());
   const size_t kept = message.size() / 2;
   sparse_blend(context, y, as_floats(message.first(kept)),
                message.subspan(kept), a, b);

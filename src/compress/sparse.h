@@ -17,7 +17,6 @@ class Sparse : public Compressor {
   static int64_t words(const CompressOptions& options,
                        const ParameterTable& table);
 
-  int64_t elems() const override { return segments_.num_elems(); }
   int64_t message_words() const override { return 2 * selection_.total(); }
   void blend(Context& context,
              std::span<float> y,

@@ -16,8 +16,7 @@ Asp::Asp(const SchemeParts& parts, int64_t bound)
           {.parameters = Owner::kShared,
            .buffers = parts.sync.asp.batchnorm == ServerStatistics::kShared
                           ? Owner::kShared
-                          : Owner::kWorker,
-           .optimizer = Owner::kWorker}),
+                          : Owner::kWorker}),
       exchange_(parts),
       stale_(parts.endpoint.size()),
       order_(parts, exchange_.num_shards(), bound) {
@@ -28,10 +27,6 @@ Asp::Asp(const SchemeParts& parts, int64_t bound)
   order_.attach(tickets(), shard_.get());
 }
 
-OnHost Asp::own_slice(std::span<float> range) {
-  return own_slice(range, exchange_.slice(rank()));
-}
-
 OnHost Asp::own_slice(std::span<float> range, const Slice& slice) {
   return {context().device(), context().stream(),
           range.subspan(slice.offset, slice.elems)};
@@ -39,14 +34,15 @@ OnHost Asp::own_slice(std::span<float> range, const Slice& slice) {
 
 void Asp::enter() {
   Replica& mine = replica();
+  const Slice slice = exchange_.slice(rank());
   if (shard_) {
-    shard_->enter(own_slice(mine.parameters).values());
+    shard_->enter(own_slice(mine.parameters, slice).values());
     const auto to = shard_->optimizer().state();
     const auto from = mine.optimizer->state();
     // State of another optimizer does not apply: start afresh.
     if (to.size() == from.size()) {
       for (size_t i = 0; i < to.size(); ++i) {
-        OnHost state = own_slice(from[i]);
+        OnHost state = own_slice(from[i], slice);
         std::copy_n(state.values().begin(), to[i].size(), to[i].begin());
       }
       shard_->optimizer().set_steps(mine.optimizer->steps());
@@ -68,7 +64,8 @@ void Asp::begin(const Segment& segment) {
   SchemeBase::begin(segment);
   if (shard_)
     shard_->begin(
-        endpoint(), segment, own_slice(replica().parameters).values(),
+        endpoint(), segment,
+        own_slice(replica().parameters, exchange_.slice(rank())).values(),
         own_slice(replica().buffers, exchange_.statistics_slice(rank()))
             .values());
   barrier(endpoint(), world_, tags::kCollective);
@@ -160,12 +157,8 @@ void Asp::visit_state(StateVisitor& visitor) {
   order_.visit_state(visitor);
 }
 
-std::unique_ptr<Scheme> make_asp(const SchemeParts& parts) {
-  return std::make_unique<Asp>(parts);
-}
-
-std::string asp_obstacle(const SchemeRequest& request) {
-  return server_obstacle(request, Tickets::kNoBound);
+void check_asp(const SchemeRequest& request) {
+  check_server(request, Tickets::kNoBound);
 }
 
 Keys asp_keys() {

@@ -45,8 +45,6 @@ class Asp : public SchemeBase {
  private:
   void check_counters();
   void await_pulled();
-  // The local shard's slice of a range of the model's length.
-  OnHost own_slice(std::span<float> range);
   OnHost own_slice(std::span<float> range, const Slice& slice);
 
   ShardExchange exchange_;
@@ -60,8 +58,7 @@ class Asp : public SchemeBase {
   OrderKeeper order_;
 };
 
-std::unique_ptr<Scheme> make_asp(const SchemeParts& parts);
-std::string asp_obstacle(const SchemeRequest& request);
+void check_asp(const SchemeRequest& request);
 std::vector<Key> asp_keys();
 std::optional<double> asp_bytes(const TrafficPlan& plan);
 

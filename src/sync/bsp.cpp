@@ -1,6 +1,5 @@
 #include "sync/bsp.h"
 
-#include "comm/tags.h"
 #include "keys/key.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
@@ -15,70 +14,41 @@ Bsp::Bsp(const SchemeParts& parts, Group group)
                                             1,
                                             group.size()),
                  {.parameters = Owner::kShared,
-                  .buffers = parts.sync.bsp.batchnorm == Statistics::kAveraged
-                                 ? Owner::kShared
-                                 : Owner::kWorker,
+                  .buffers = owner_of(parts.sync.bsp.batchnorm),
                   .optimizer = Owner::kShared}),
       group_(std::move(group)),
-      averages_batchnorm_(parts.sync.bsp.batchnorm == Statistics::kAveraged),
       clips_locally_(parts.sync.bsp.clip == ClipPlace::kLocal &&
-                     parts.optimizer.clip_norm > 0),
-      exchanges_rows_(parts.sync.tables == TableTraffic::kRows) {
+                     parts.optimizer.clip_norm > 0) {
   reducer_->over(group_);
 }
 
 void Bsp::start(const Bucket& bucket) {
-  const auto start = bucket.is_table && exchanges_rows_ ? &Reducer::start_rows
-                                                        : &Reducer::start;
-  ((*reducer_).*start)("bucket", replica().gradients, bucket.offset,
-                       bucket.elems, wire_, tags::kBucket + bucket.index);
+  if (group_.size() > 1)
+    start_sum(bucket, parts_.sync.tables == TableTraffic::kRows,
+              averaged_buffers(parts_.sync.bsp.batchnorm));
 }
 
 void Bsp::gradient_ready(const Bucket& bucket) {
-  if (clips_locally_) {
-    held_back_.push_back(bucket);
-    if (!bucket.is_last) return;
-    scale_by(context(), replica().gradients, clip(1));
-    if (group_.size() > 1)
-      for (const Bucket& held : held_back_) start(held);
-    held_back_.clear();
-  }
-  if (group_.size() == 1) return;
-  if (!clips_locally_) start(bucket);
+  if (!clips_locally_) return start(bucket);
+  held_back_.push_back(bucket);
   if (!bucket.is_last) return;
-  // Forward has updated the statistics, so they can be sent with the gradients;
-  // in fp32, since a step changes them by less than bf16 resolves.
-  const DeviceVector<float>& buffers = replica().buffers;
-  if (averages_batchnorm_ && !buffers.empty())
-    reducer_->start("batchnorm", buffers, 0, buffers.size(), Wire::kF32,
-                    tags::kBucket - 1);
-  reducer_->close();
+  scale_by(context(), replica().gradients, clip(1));
+  for (const Bucket& held : held_back_) start(held);
+  held_back_.clear();
 }
 
 void Bsp::update(const StepPlan& plan) {
-  if (group_.size() > 1) times_.add(reducer_->finish());
+  if (group_.size() > 1)
+    finish_sums(group_, averaged_buffers(parts_.sync.bsp.batchnorm));
   const double mean = 1.0 / group_.size();
-  replica().optimizer->apply(
-      context(), 0, replica().parameters, replica().gradients,
-      {.rate = plan.rate,
-       .momentum = plan.momentum,
-       .grad_scale = mean,
-       .clip_factor = clips_locally_ ? nullptr : clip(mean)});
-  if (averages_batchnorm_ && group_.size() > 1)
-    scale(context(), replica().buffers, static_cast<float>(mean));
+  step_locally(clips_locally_ ? ApplyParams{.rate = plan.rate,
+                                            .momentum = plan.momentum,
+                                            .grad_scale = mean}
+                              : params_of(plan, mean));
 }
 
 std::span<const double> Bsp::step_seconds() const {
   return dynamic_cast<const Lockstep&>(*pace_).step_seconds();
-}
-
-void Bsp::quiesce() {
-  SchemeBase::quiesce();
-  times_.add(reducer_->quiesce());
-}
-
-std::unique_ptr<Scheme> make_bsp(const SchemeParts& parts) {
-  return std::make_unique<Bsp>(parts, parts.endpoint.world_group());
 }
 
 Keys bsp_keys() {

@@ -24,9 +24,10 @@ class Bsp final : public SchemeBase {
   // `group`: the workers that take steps together, including this one: all of
   // them, or some (elastic switching), which the others follow (Lockstep).
   Bsp(const SchemeParts& parts, Group group);
+  explicit Bsp(const SchemeParts& parts)
+      : Bsp(parts, parts.endpoint.world_group()) {}
   void gradient_ready(const Bucket& bucket) override;
   void update(const StepPlan& plan) override;
-  void quiesce() override;
   // Each worker's last step time, by rank, as last agreed; 0: unknown.
   std::span<const double> step_seconds() const;
 
@@ -34,11 +35,10 @@ class Bsp final : public SchemeBase {
   void start(const Bucket& bucket);
 
   Group group_;
-  bool averages_batchnorm_, clips_locally_, exchanges_rows_;
+  bool clips_locally_;
   std::vector<Bucket> held_back_;  // until the local gradient is clipped
 };
 
-std::unique_ptr<Scheme> make_bsp(const SchemeParts& parts);
 std::vector<Key> bsp_keys();
 std::optional<double> bsp_bytes(const TrafficPlan& plan);
 

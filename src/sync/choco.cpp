@@ -9,20 +9,16 @@ namespace syncopate {
 
 Choco::Choco(const SchemeParts& parts)
     : CompressedGossip(parts),
-      xhat_(parts.context.device(),
-            parts.context.stream(),
-            parts.replica.parameters.size()),
-      c_(parts.context.device(), parts.context.stream(), xhat_.size()) {
+      xhat_(keep_range(Owner::kWorker, "xhat")),
+      c_(keep_range(Owner::kWorker, "c")) {
   for (const Neighbour& neighbour : neighbours_)
     ++num_neighbours_[neighbour.weight];
 }
 
 void Choco::enter() {
   CompressedGossip::enter();
-  for (const std::span<float> copy : {xhat_.span(), c_.span()})
-    context().device().fill_zero(copy.data(),
-                                 static_cast<int64_t>(copy.size_bytes()),
-                                 context().stream());
+  fill_zero(xhat_);
+  fill_zero(c_);
 }
 
 void Choco::update(const StepPlan& plan) {
@@ -37,23 +33,16 @@ void Choco::update(const StepPlan& plan) {
 }
 
 void Choco::take_in() {
-  blend_own(xhat_, 1, 1);
+  blend(xhat_, own(), 1, 1);
   const std::span<float> weighted = replica().gradients;  // done with
   for (int j = 0; j < degree(); ++j) {
-    decode(weighted, j, neighbours_[j].weight);
+    decode(weighted, from(j), neighbours_[j].weight);
     add_in_units(context(), c_, 1, weighted, kUnit);
   }
   for (const auto& [weight, neighbours] : num_neighbours_) {
-    decode_own(weighted, weight);
+    decode(weighted, own(), weight);
     add_in_units(context(), c_, -neighbours, weighted, kUnit);
   }
-}
-
-void Choco::visit_state(StateVisitor& visitor) {
-  CompressedGossip::visit_state(visitor);
-  const ParameterTable& table = parts_.model.parameters();
-  visitor.visit_device_range(Owner::kWorker, "xhat", table, xhat_);
-  visitor.visit_device_range(Owner::kWorker, "c", table, c_);
 }
 
 std::vector<SeriesInfo> Choco::series() const {
@@ -67,17 +56,13 @@ std::vector<SeriesInfo> Choco::series() const {
 std::vector<double> Choco::take_series() {
   const std::span<float> difference = replica().gradients;
   combine(context(), difference, {{1, xhat_}});
-  if (is_under_way()) blend_own(difference, 1, 1);
+  if (is_under_way()) blend(difference, own(), 1, 1);
   combine(context(), difference, {{1, replica().parameters}, {-1, difference}});
   return {std::sqrt(dot(context(), difference, difference))};
 }
 
-std::unique_ptr<Scheme> make_choco(const SchemeParts& parts) {
-  return std::make_unique<Choco>(parts);
-}
-
-std::string choco_obstacle(const SchemeRequest& request) {
-  return contraction_obstacle(request, "choco");
+void check_choco(const SchemeRequest& request) {
+  check_contraction(request, "choco");
 }
 
 Keys choco_keys() {

@@ -31,7 +31,6 @@ class Choco final : public CompressedGossip {
   explicit Choco(const SchemeParts& parts);
   void enter() override;
   void update(const StepPlan& plan) override;
-  void visit_state(StateVisitor& visitor) override;
   std::vector<SeriesInfo> series() const override;
   std::vector<double> take_series() override;
 
@@ -42,12 +41,11 @@ class Choco final : public CompressedGossip {
 
   void take_in() override;
 
-  DeviceVector<float> xhat_, c_;
+  std::span<float> xhat_, c_;
   std::map<double, int> num_neighbours_;  // by weight
 };
 
-std::unique_ptr<Scheme> make_choco(const SchemeParts& parts);
-std::string choco_obstacle(const SchemeRequest& request);
+void check_choco(const SchemeRequest& request);
 std::vector<Key> choco_keys();
 
 }  // namespace syncopate

@@ -4,6 +4,7 @@
 
 #include "comm/tags.h"
 #include "compress/message.h"
+#include "ops/elementwise.h"
 
 namespace syncopate {
 
@@ -21,9 +22,28 @@ CompressedGather::CompressedGather(const SchemeParts& parts, int64_t max_words)
   requests_.reserve(2 * world_.size());
 }
 
+SyncTimes CompressedGather::sum(Compressor& compressor,
+                                std::span<float> values,
+                                std::span<float> residual,
+                                const Draw& draw) {
+  const int64_t words = compressor.message_words();
+  const std::span<uint32_t> message = own(compressor);
+  if (residual.empty()) {
+    compressor.encode(context_, message, values, draw);
+  } else {
+    axpy(context_, residual, 1, values);
+    compressor.encode(context_, message, residual, draw);
+    compressor.blend(context_, residual, message, 1, -1);
+  }
+  const SyncTimes times = exchange(words);
+  compressor.decode(context_, values, of(0, words));
+  for (int rank = 1; rank < world_.size(); ++rank)
+    compressor.blend(context_, values, of(rank, words), 1, 1);
+  return times;
+}
+
 SyncTimes CompressedGather::exchange(int64_t words) {
-  SyncTimes times;
-  if (world_.size() == 1) return times;
+  if (world_.size() == 1) return {};
   ready_->record(context_.stream());
   const Time entered = endpoint_.now();
   // Separates waiting for peers from the time that messages take.
@@ -33,16 +53,11 @@ SyncTimes CompressedGather::exchange(int64_t words) {
   });
   endpoint_.perform(
       [&](Endpoint& endpoint) { send_and_receive(endpoint, words); });
-  const Time left = endpoint_.now();
+  SyncTimes times = blocked_since(entered, has_own_at_, context_, endpoint_);
   endpoint_.join(arrival);
   mirror_.make_wait(context_.stream());
-  // A GPU may still have been computing the message.
-  Time begin = entered;
-  if (context_.device().kind() == DeviceKind::kCuda)
-    begin = std::max(entered, has_own_at_);
-  times.device_s = begin - entered;
-  times.exposed_s = left - begin;
-  times.wait_s = std::clamp(all_arrived_at_ - begin, 0.0, times.exposed_s);
+  times.wait_s = std::clamp(all_arrived_at_ - entered - times.device_s, 0.0,
+                            times.exposed_s);
   return times;
 }
 
@@ -67,13 +82,6 @@ void CompressedGather::send_and_receive(Endpoint& endpoint, int64_t words) {
   for (const Request& request : requests_) endpoint.wait(request);
   for (int rank = 0; rank < N; ++rank)
     if (rank != rank_) mirror_.push(rank * max_words_, words);
-}
-
-void CompressedGather::sum(Compressor& compressor, std::span<float> q) {
-  const int64_t words = compressor.message_words();
-  compressor.decode(context_, q, of(0, words));
-  for (int rank = 1; rank < world_.size(); ++rank)
-    compressor.blend(context_, q, of(rank, words), 1, 1);
 }
 
 }  // namespace syncopate

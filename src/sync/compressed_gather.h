@@ -20,18 +20,23 @@ class CompressedGather {
   // For messages of up to `max_words` words.
   CompressedGather(const SchemeParts& parts, int64_t max_words);
 
-  // Where this worker writes its message, in the memory of the context's
-  // device.
-  std::span<uint32_t> own(int64_t words) { return of(rank_, words); }
-  // Waits until all messages, of `words` words each, have arrived.
-  SyncTimes exchange(int64_t words);
-  // Assigns q the sum of all messages, added in rank order.
-  void sum(Compressor& compressor, std::span<float> q);
+  // Compresses `values`, plus `residual` if it is not empty, which then keeps
+  // what the message does not hold. Waits for the messages of all workers, and
+  // assigns their sum, in rank order, to `values`.
+  SyncTimes sum(Compressor& compressor,
+                std::span<float> values,
+                std::span<float> residual,
+                const Draw& draw);
+  // Returns this worker's message of the last sum.
+  std::span<uint32_t> own(const Compressor& compressor) {
+    return of(rank_, compressor.message_words());
+  }
 
  private:
   std::span<uint32_t> of(int rank, int64_t words) {
     return messages_.span().subspan(rank * max_words_, words);
   }
+  SyncTimes exchange(int64_t words);
   void send_and_receive(Endpoint& endpoint, int64_t words);
 
   Context& context_;

@@ -21,10 +21,6 @@ void DPsgd::update(const StepPlan& plan) {
   add_terms(context(), replica().parameters, 1, mixing_);
 }
 
-std::unique_ptr<Scheme> make_d_psgd(const SchemeParts& parts) {
-  return std::make_unique<DPsgd>(parts);
-}
-
 std::optional<double> d_psgd_bytes(const TrafficPlan& plan) {
   return plan.neighbours() * plan.value_bytes() * static_cast<double>(plan.D);
 }

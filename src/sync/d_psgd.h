@@ -24,7 +24,6 @@ class DPsgd final : public GossipBase {
   std::vector<Term> mixing_;  // what is added to x
 };
 
-std::unique_ptr<Scheme> make_d_psgd(const SchemeParts& parts);
 std::optional<double> d_psgd_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

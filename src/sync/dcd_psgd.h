@@ -20,15 +20,12 @@ class DcdPsgd final : public CompressedGossip {
   explicit DcdPsgd(const SchemeParts& parts);
   void enter() override;
   void update(const StepPlan& plan) override;
-  void visit_state(StateVisitor& visitor) override;
 
  private:
   void take_in() override;
 
-  std::vector<DeviceVector<float>> xhat_;  // by neighbour
-  std::vector<Term> mixing_;               // x_half - x_i + eta d_i
+  std::vector<std::span<float>> xhat_;  // by neighbour
+  std::vector<Term> mixing_;            // x_half - x_i + eta d_i
 };
-
-std::unique_ptr<Scheme> make_dcd_psgd(const SchemeParts& parts);
 
 }  // namespace syncopate

@@ -19,15 +19,13 @@ class DeepSqueeze final : public CompressedGossip {
   explicit DeepSqueeze(const SchemeParts& parts);
   void enter() override;
   void update(const StepPlan& plan) override;
-  void visit_state(StateVisitor& visitor) override;
 
  private:
   void take_in() override;
 
-  DeviceVector<float> error_;
+  std::span<float> error_;  // e
 };
 
-std::unique_ptr<Scheme> make_deep_squeeze(const SchemeParts& parts);
-std::string deep_squeeze_obstacle(const SchemeRequest& request);
+void check_deep_squeeze(const SchemeRequest& request);
 
 }  // namespace syncopate

@@ -19,21 +19,16 @@ bool is_sparse(const CompressOptions& options) {
 }  // namespace
 
 Dgc::Dgc(const SchemeParts& parts)
-    : SchemeBase(parts,
-                 lockstep(parts, 1),
-                 {.parameters = Owner::kShared,
-                  .buffers = Owner::kWorker,
-                  .optimizer = Owner::kWorker}),
+    : SchemeBase(parts, lockstep(parts, 1), {.parameters = Owner::kShared}),
       options_(parts.sync.dgc),
-      clip_factor_(context().device(), context().stream(), 1) {
+      clip_factor_(make_range(1)) {
   // AdamW's decay is not part of the gradient.
   if (parts.optimizer.kind != "adamw")
     decay_ = decay_runs(parts.optimizer, parts.model.parameters(), false);
   std::vector<double> ratios;
   if (is_sparse(parts.sync.compress)) {
     ratios = options_.warmup_ratios;
-    residual_ = {context().device(), context().stream(),
-                 parts.replica.parameters.size()};
+    residual_ = keep_range(Owner::kWorker, "residual");
   }
   ratios.push_back(parts.sync.compress.ratio);
   int64_t max_words = 0;
@@ -80,86 +75,61 @@ void Dgc::clip_tensors() {
 }
 
 void Dgc::update(const StepPlan& plan) {
-  const Replica& mine = replica();
   const int64_t step = plan.worker_steps / size();
   Compressor& compressor = compressor_at(step);
   const bool clips_tensors = options_.clip > 0;
   if (clips_tensors) clip_tensors();
-  mine.optimizer->direction(context(), 0, mine.gradients, mine.parameters,
-                            mine.gradients,
-                            {.rate = plan.rate,
-                             .momentum = plan.momentum,
-                             .grad_scale = 1,
-                             .clip_factor = clips_tensors ? nullptr : clip(1),
-                             .is_decayed = clips_tensors});
-  const std::span<uint32_t> message = gather_->own(compressor.message_words());
-  std::span<float> p = mine.gradients;
-  if (!residual_.empty()) {
-    axpy(context(), residual_, 1, mine.gradients);
-    p = residual_;
-  }
-  compressor.encode(context(), message, p,
-                    {parts_.seed, static_cast<uint64_t>(rank()),
-                     static_cast<uint64_t>(step)});
-  if (!residual_.empty()) {
-    compressor.blend(context(), residual_, message, 1, -1);
-    if (options_.mask_momentum)
-      for (const std::span<float> state : mine.optimizer->state())
-        compressor.blend(context(), state, message, 0, 0);
-  }
-  times_.add(gather_->exchange(compressor.message_words()));
-  gather_->sum(compressor, mine.gradients);
-  axpy(context(), mine.parameters, static_cast<float>(-plan.rate / size()),
-       mine.gradients);
+  const std::span<float> d =
+      direction(clips_tensors ? ApplyParams{.rate = plan.rate,
+                                            .momentum = plan.momentum,
+                                            .is_decayed = true}
+                              : params_of(plan));
+  times_.add(gather_->sum(compressor, d, residual_,
+                          {parts_.seed, static_cast<uint64_t>(rank()),
+                           static_cast<uint64_t>(step)}));
+  if (!residual_.empty() && options_.mask_momentum)
+    for (const std::span<float> state : replica().optimizer->state())
+      compressor.blend(context(), state, gather_->own(compressor), 0, 0);
+  axpy(context(), replica().parameters, static_cast<float>(-plan.rate / size()),
+       d);
 }
 
-void Dgc::visit_state(StateVisitor& visitor) {
-  SchemeBase::visit_state(visitor);
-  if (!residual_.empty())
-    visitor.visit_device_range(Owner::kWorker, "residual",
-                               parts_.model.parameters(), residual_);
-}
-
-std::unique_ptr<Scheme> make_dgc(const SchemeParts& parts) {
-  return std::make_unique<Dgc>(parts);
-}
-
-std::string dgc_obstacle(const SchemeRequest& request) {
+void check_dgc(const SchemeRequest& request) {
   const CompressOptions& compress = request.sync.compress;
   const DgcOptions& dgc = request.sync.dgc;
   if (!is_sparse(compress) && compress.kind != "qsgd")
-    return "compress.kind: " + compress.kind +
-           ", expected top_k, random_k or qsgd with dgc";
+    fail(ExitCode::kBadInput,
+         "compress.kind: {}, expected top_k, random_k or qsgd with dgc",
+         compress.kind);
   if (compress.kind == "random_k" && !compress.biased)
-    return "compress.biased: no, but values that are scaled up are no "
-           "contraction, which error feedback needs, expected yes with dgc";
+    fail(ExitCode::kBadInput,
+         "compress.biased: no, but values that are scaled up are no "
+         "contraction, which error feedback needs, expected yes with dgc");
   for (const double ratio : dgc.warmup_ratios)
     if (!(ratio >= 0 && ratio < 1))
-      return fmt::format(
-          "dgc.warmup_ratios: {}, expected shares that are dropped, at least 0 "
-          "and below 1",
-          ratio);
+      fail(ExitCode::kBadInput,
+           "dgc.warmup_ratios: {}, expected shares that are dropped, at least "
+           "0 and below 1",
+           ratio);
   if (dgc.clip > 0 && request.optimizer.clip_norm > 0)
-    return "dgc.clip: beside optimizer.clip_norm, expected one of them";
+    fail(ExitCode::kBadInput,
+         "dgc.clip: beside optimizer.clip_norm, expected one of them");
   if (dgc.clip > 0 && request.optimizer.kind == "adam" &&
       request.optimizer.embedding == RowUpdates::kLazy)
-    return "dgc.clip: adds weight decay to rows that no sample touched, "
-           "expected 0 or optimizer.embedding = dense";
+    fail(ExitCode::kBadInput,
+         "dgc.clip: adds weight decay to rows that no sample touched, "
+         "expected 0 or optimizer.embedding = dense");
   if (is_sparse(compress) && dgc.mask_momentum &&
       request.optimizer.kind != "sgd")
-    return "dgc.mask_momentum: yes, but " + request.optimizer.kind +
-           " has state that is no momentum, expected no or optimizer.kind = "
-           "sgd";
+    fail(ExitCode::kBadInput,
+         "dgc.mask_momentum: yes, but {} has state that is no momentum, "
+         "expected no or optimizer.kind = sgd",
+         request.optimizer.kind);
   if (request.sync.wire != Wire::kF32)
-    return "sync.wire: bf16 has no meaning for chosen coordinates, expected "
-           "fp32 "
-           "with dgc";
-  try {
-    message_bytes(compress, request.parameters);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+    fail(ExitCode::kBadInput,
+         "sync.wire: bf16 has no meaning for chosen coordinates, expected fp32 "
+         "with dgc");
+  message_bytes(compress, request.parameters);
 }
 
 Keys dgc_keys() {

@@ -27,7 +27,6 @@ class Dgc final : public SchemeBase {
  public:
   explicit Dgc(const SchemeParts& parts);
   void update(const StepPlan& plan) override;
-  void visit_state(StateVisitor& visitor) override;
 
  private:
   Compressor& compressor_at(int64_t step);
@@ -38,13 +37,12 @@ class Dgc final : public SchemeBase {
   // In the order of the warm-up, followed by the final one.
   std::vector<std::unique_ptr<Compressor>> compressors_;
   std::unique_ptr<CompressedGather> gather_;
-  DeviceVector<float> residual_;     // e; empty: no memory
+  std::span<float> residual_;        // e; empty: no memory
   std::vector<DecayRun> decay_;      // applied before clipping
   DeviceVector<float> clip_factor_;  // for one tensor
 };
 
-std::unique_ptr<Scheme> make_dgc(const SchemeParts& parts);
-std::string dgc_obstacle(const SchemeRequest& request);
+void check_dgc(const SchemeRequest& request);
 std::vector<Key> dgc_keys();
 std::optional<double> dgc_bytes(const TrafficPlan& plan);
 

@@ -113,9 +113,7 @@ int64_t ds_sync_phase(const DsSyncOptions& options,
 DsSync::DsSync(const SchemeParts& parts)
     : SchemeBase(parts,
                  lockstep(parts, 8),  // waiting in groups bounds it anyway
-                 {.parameters = Owner::kWorker,
-                  .buffers = Owner::kWorker,
-                  .optimizer = Owner::kWorker}),
+                 {}),
       options_(parts.sync.ds_sync) {
   for (const Partition& phase : ds_sync_phases(options_, size()))
     for (const std::vector<int>& members : phase)
@@ -136,10 +134,8 @@ const Group& DsSync::group_of(const StepPlan& plan) const {
 }
 
 void DsSync::average_over(const Group& group) {
-  if (options_.batchnorm == Statistics::kAveraged)
-    average(group, {{replica().parameters}, {replica().buffers}});
-  else
-    average(group, {{replica().parameters}});
+  average(group,
+          {{replica().parameters}, {averaged_buffers(options_.batchnorm)}});
 }
 
 StepPlan DsSync::next(const Word& mine) {
@@ -158,21 +154,13 @@ void DsSync::finish() {
   if (options_.final_average) average_over(world_);
 }
 
-std::unique_ptr<Scheme> make_ds_sync(const SchemeParts& parts) {
-  return std::make_unique<DsSync>(parts);
-}
-
-std::string ds_sync_obstacle(const SchemeRequest& request) {
+void check_ds_sync(const SchemeRequest& request) {
   // A step changes parameters by less than bf16 resolves.
   if (request.sync.wire != Wire::kF32)
-    return "sync.wire: bf16 would round parameters away, expected fp32 with "
-           "ds_sync";
-  try {
-    ds_sync_phases(request.sync.ds_sync, request.workers);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+    fail(ExitCode::kBadInput,
+         "sync.wire: bf16 would round parameters away, expected fp32 with "
+         "ds_sync");
+  ds_sync_phases(request.sync.ds_sync, request.workers);
 }
 
 Keys ds_sync_keys() {

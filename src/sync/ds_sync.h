@@ -58,8 +58,7 @@ class DsSync final : public SchemeBase {
   std::vector<Group> groups_;  // this worker's, by phase
 };
 
-std::unique_ptr<Scheme> make_ds_sync(const SchemeParts& parts);
-std::string ds_sync_obstacle(const SchemeRequest& request);
+void check_ds_sync(const SchemeRequest& request);
 std::vector<Key> ds_sync_keys();
 std::optional<double> ds_sync_bytes(const TrafficPlan& plan);
 

@@ -8,12 +8,8 @@ namespace syncopate {
 
 Easgd::Easgd(const SchemeParts& parts)
     : SchemeBase(parts, lockstep(parts, parts.sync.easgd.steps), {}),
-      centre_(parts.context.device(),
-              parts.context.stream(),
-              parts.replica.parameters.size()),
-      mean_(parts.context.device(),
-            parts.context.stream(),
-            parts.replica.parameters.size()) {}
+      centre_(keep_range(Owner::kShared, "centre")),
+      mean_(make_range(std::ssize(centre_))) {}
 
 void Easgd::enter() {
   combine(context(), centre_, {{1, replica().parameters}});
@@ -37,16 +33,6 @@ void Easgd::evaluation_model(EvalModel which,
   SchemeBase::evaluation_model(is_centre ? EvalModel::kAverage : which,
                                parameters, buffers);
   if (is_centre) combine(context(), parameters, {{1, centre_}});
-}
-
-void Easgd::visit_state(StateVisitor& visitor) {
-  SchemeBase::visit_state(visitor);
-  visitor.visit_device_range(Owner::kShared, "centre",
-                             parts_.model.parameters(), centre_);
-}
-
-std::unique_ptr<Scheme> make_easgd(const SchemeParts& parts) {
-  return std::make_unique<Easgd>(parts);
 }
 
 Keys easgd_keys() {

@@ -23,13 +23,12 @@ class Easgd final : public SchemeBase {
   void evaluation_model(EvalModel which,
                         std::span<float> parameters,
                         std::span<float> buffers) override;
-  void visit_state(StateVisitor& visitor) override;
 
  private:
-  DeviceVector<float> centre_, mean_;
+  std::span<float> centre_;
+  DeviceVector<float> mean_;
 };
 
-std::unique_ptr<Scheme> make_easgd(const SchemeParts& parts);
 std::vector<Key> easgd_keys();
 std::optional<double> easgd_bytes(const TrafficPlan& plan);
 

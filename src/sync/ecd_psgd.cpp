@@ -3,24 +3,24 @@
 namespace syncopate {
 
 EcdPsgd::EcdPsgd(const SchemeParts& parts) : CompressedGossip(parts) {
-  const auto add = [&](double weight) {
-    xhat_.emplace_back(parts.context.device(), parts.context.stream(),
-                       parts.replica.parameters.size());
-    mixing_.push_back({static_cast<float>(weight), xhat_.back()});
+  const auto add = [&](double weight, std::span<float> xhat) {
+    xhat_.push_back(xhat);
+    mixing_.push_back({static_cast<float>(weight), xhat});
   };
-  add(self_weight_);
-  for (const Neighbour& neighbour : neighbours_) add(neighbour.weight);
+  add(self_weight_, keep_range(Owner::kWorker, "xhat"));
+  for (int j = 0; j < degree(); ++j)
+    add(neighbours_[j].weight, keep_copy_of(j));
 }
 
 void EcdPsgd::enter() {
   CompressedGossip::enter();
-  for (const DeviceVector<float>& xhat : xhat_)
+  for (const std::span<float> xhat : xhat_)
     combine(context(), xhat, {{1, replica().parameters}});
 }
 
 void EcdPsgd::update(const StepPlan& plan) {
   const std::span<float> x = replica().parameters;
-  const std::span<float> x_new = direction(plan);
+  const std::span<float> x_new = direction(params_of(plan));
   receive();
   add_terms(context(), x_new, static_cast<float>(-plan.rate), mixing_);
   // z overwrites x and is encoded at once.
@@ -34,22 +34,9 @@ void EcdPsgd::update(const StepPlan& plan) {
 
 void EcdPsgd::take_in() {
   const double share = 2.0 / static_cast<double>(round());
-  blend_own(xhat_[0], 1 - share, share);
-  for (int j = 0; j < degree(); ++j) blend(xhat_[1 + j], j, 1 - share, share);
-}
-
-void EcdPsgd::visit_state(StateVisitor& visitor) {
-  CompressedGossip::visit_state(visitor);
-  const ParameterTable& table = parts_.model.parameters();
-  visitor.visit_device_range(Owner::kWorker, "xhat", table, xhat_[0]);
+  blend(xhat_[0], own(), 1 - share, share);
   for (int j = 0; j < degree(); ++j)
-    visitor.visit_device_range(Owner::kWorker,
-                               fmt::format("xhat_of_{}", neighbour_ranks_[j]),
-                               table, xhat_[1 + j]);
-}
-
-std::unique_ptr<Scheme> make_ecd_psgd(const SchemeParts& parts) {
-  return std::make_unique<EcdPsgd>(parts);
+    blend(xhat_[1 + j], from(j), 1 - share, share);
 }
 
 }  // namespace syncopate

@@ -22,15 +22,12 @@ class EcdPsgd final : public CompressedGossip {
   explicit EcdPsgd(const SchemeParts& parts);
   void enter() override;
   void update(const StepPlan& plan) override;
-  void visit_state(StateVisitor& visitor) override;
 
  private:
   void take_in() override;
 
-  std::vector<DeviceVector<float>> xhat_;  // its own, then by neighbour
-  std::vector<Term> mixing_;               // sum_j w_ij xhat_j
+  std::vector<std::span<float>> xhat_;  // its own, then by neighbour
+  std::vector<Term> mixing_;            // sum_j w_ij xhat_j
 };
-
-std::unique_ptr<Scheme> make_ecd_psgd(const SchemeParts& parts);
 
 }  // namespace syncopate

@@ -21,16 +21,14 @@ class EfSignSgd final : public SchemeBase {
  public:
   explicit EfSignSgd(const SchemeParts& parts);
   void update(const StepPlan& plan) override;
-  void visit_state(StateVisitor& visitor) override;
 
  private:
   std::unique_ptr<Compressor> sign_;
   CompressedGather gather_;
-  DeviceVector<float> residual_;  // e
+  std::span<float> residual_;  // e
 };
 
-std::unique_ptr<Scheme> make_ef_sign_sgd(const SchemeParts& parts);
-std::string ef_sign_sgd_obstacle(const SchemeRequest& request);
+void check_ef_sign_sgd(const SchemeRequest& request);
 std::optional<double> ef_sign_sgd_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

@@ -34,18 +34,12 @@ Esync::Esync(const SchemeParts& parts)
     : SchemeBase(parts,
                  std::make_unique<Tickets>(parts.endpoint),
                  {.parameters = Owner::kShared,
-                  .buffers = parts.sync.esync.batchnorm == Statistics::kAveraged
-                                 ? Owner::kShared
-                                 : Owner::kWorker,
-                  .optimizer = Owner::kWorker}),
-      averages_batchnorm_(parts.sync.esync.batchnorm == Statistics::kAveraged),
+                  .buffers = owner_of(parts.sync.esync.batchnorm)}),
       waits_for_answer_(parts.sync.esync.query == Query::kBlocking),
       server_(parts.endpoint.size(),
               parts.sync.esync.epsilon_s,
               epsilon_steps(parts)),
-      anchor_(parts.context.device(),
-              parts.context.stream(),
-              parts.replica.parameters.size()) {}
+      anchor_(make_range(parts.replica.parameters.size())) {}
 
 double Esync::epsilon_steps(const SchemeParts& parts) {
   const std::string& epsilon = parts.sync.esync.epsilon_steps;
@@ -165,10 +159,8 @@ bool Esync::aggregate(At at) {
     // While being exchanged, the parameters hold their difference to w_t.
     Replica& mine = replica();
     combine(context(), mine.parameters, {{1, mine.parameters}, {-1, anchor_}});
-    if (averages_batchnorm_ && !mine.buffers.empty())
-      average(world_, {{mine.parameters, wire_}, {mine.buffers}});
-    else
-      average(world_, {{mine.parameters, wire_}});
+    average(world_, {{mine.parameters, wire_},
+                     {averaged_buffers(parts_.sync.esync.batchnorm)}});
     const auto rate = static_cast<float>(parts_.sync.esync.global_lr);
     combine(context(), anchor_, {{1, anchor_}, {rate, mine.parameters}});
     combine(context(), mine.parameters, {{1, anchor_}});
@@ -194,7 +186,6 @@ void Esync::quiesce() {
   SchemeBase::quiesce();
   if (service_) endpoint().join(service_);
   service_ = nullptr;
-  times_.add(reducer_->quiesce());
 }
 
 // --- state and series --------------------------------------------------------
@@ -228,10 +219,6 @@ std::vector<SeriesInfo> Esync::series() const {
 std::vector<double> Esync::take_series() {
   return {static_cast<double>(round_), static_cast<double>(last_local_steps_),
           std::exchange(waited_s_, 0), std::exchange(abandoned_, 0)};
-}
-
-std::unique_ptr<Scheme> make_esync(const SchemeParts& parts) {
-  return std::make_unique<Esync>(parts);
 }
 
 Keys esync_keys() {

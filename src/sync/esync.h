@@ -53,7 +53,7 @@ class Esync final : public SchemeBase {
   // Resolves esync.epsilon_steps = auto for this world.
   static double epsilon_steps(const SchemeParts& parts);
 
-  bool averages_batchnorm_, waits_for_answer_;
+  bool waits_for_answer_;
   StateServer server_;
   Task service_;
   DeviceVector<float> anchor_;  // w_t
@@ -69,7 +69,6 @@ class Esync final : public SchemeBase {
   double waited_s_ = 0, abandoned_ = 0;  // since the last row
 };
 
-std::unique_ptr<Scheme> make_esync(const SchemeParts& parts);
 std::vector<Key> esync_keys();
 
 }  // namespace syncopate

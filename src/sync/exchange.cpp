@@ -123,13 +123,8 @@ SyncTimes NeighbourExchange::finish() {
   else if (arrived_at_ > entered)
     endpoint.advance(arrived_at_ - entered);
   state_ = State::kNone;
-  // A GPU may still have been computing what was to be sent.
-  Time begin = entered;
-  if (parts_.context.device().kind() == DeviceKind::kCuda)
-    begin = std::clamp(begun_at_, entered, endpoint.now());
-  SyncTimes times;
-  times.device_s = begin - entered;
-  times.exposed_s = endpoint.now() - begin;
+  SyncTimes times = blocked_since(entered, begun_at_, parts_.context, endpoint);
+  const Time begin = entered + times.device_s;
   times.wait_s = std::clamp(all_here_at_ - begin, 0.0, times.exposed_s);
   times.overlapped_s = std::max(0.0, std::min(arrived_at_, begin) - begun_at_);
   return times;

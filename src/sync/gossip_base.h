@@ -24,8 +24,6 @@ class GossipBase : public SchemeBase {
  protected:
   explicit GossipBase(const SchemeParts& parts);
 
-  // Returns d, the optimizer's direction, computed in place of the gradient.
-  std::span<float> direction(const StepPlan& plan);
   int degree() const { return static_cast<int>(neighbours_.size()); }
 
   double self_weight_;                 // w_ii
@@ -40,7 +38,6 @@ class CompressedGossip : public GossipBase {
  public:
   void enter() override { round_ = 0; }
   void quiesce() override;
-  void visit_state(StateVisitor& visitor) override;
 
  protected:
   explicit CompressedGossip(const SchemeParts& parts);
@@ -51,30 +48,32 @@ class CompressedGossip : public GossipBase {
   void receive();
   virtual void take_in() = 0;
 
-  // y = a * y + b * q, with q from this worker's or a neighbour's message.
-  void blend_own(std::span<float> y, double a, double b);
-  void blend(std::span<float> y, int slot, double a, double b);
-  // y = b * q, likewise. All workers that decode a message get the same bits.
-  void decode_own(std::span<float> y, double b);
-  void decode(std::span<float> y, int slot, double b);
+  // The messages of the round: this worker's, and that of the neighbour j.
+  using Q = std::span<const uint32_t>;
+  Q own() const;
+  Q from(int j) const;
+  // y = a * y + b * q
+  void blend(std::span<float> y, Q q, double a, double b);
+  // y = b * q. All workers that decode a message get the same bits.
+  void decode(std::span<float> y, Q q, double b);
+  // Returns a range for a copy of the neighbour j's model, initially 0, which
+  // checkpoints hold.
+  std::span<float> keep_copy_of(int j);
   int64_t round() const { return round_; }
   bool is_under_way() const { return exchange_.is_under_way(); }
 
  private:
-  void decode(std::span<float> y, std::span<const float> message, double b);
-
   std::unique_ptr<Compressor> compressor_;
   DeviceVector<float> message_;  // 32-bit words
   NeighbourExchange exchange_;
   int64_t round_ = 0;
 };
 
-// For SchemeInfo::obstacle: checks the topology; the compressor too; and, for
-// the named scheme, that error feedback gets the contraction it needs.
-std::string topology_obstacle(const SchemeRequest& request);
-std::string compression_obstacle(const SchemeRequest& request);
-std::string contraction_obstacle(const SchemeRequest& request,
-                                 const std::string& scheme);
+// For SchemeInfo::check: the topology; the compressor too; and, for the named
+// scheme, that error feedback gets the contraction it needs.
+void check_topology(const SchemeRequest& request);
+void check_compression(const SchemeRequest& request);
+void check_contraction(const SchemeRequest& request, const char* scheme);
 std::optional<double> compressed_gossip_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

@@ -1,6 +1,5 @@
 #include "sync/local_sgd.h"
 
-#include "comm/tags.h"
 #include "keys/key.h"
 #include "ops/combine.h"
 #include "ops/elementwise.h"
@@ -9,19 +8,12 @@
 namespace syncopate {
 
 LocalSgd::LocalSgd(const SchemeParts& parts)
-    : SchemeBase(parts,
-                 lockstep(parts, parts.sync.local_sgd.steps),
-                 {.parameters = Owner::kWorker,
-                  .buffers = Owner::kWorker,
-                  .optimizer = Owner::kWorker}),
-      options_(parts.sync.local_sgd),
-      averages_batchnorm_(options_.batchnorm == Statistics::kAveraged &&
-                          !parts.replica.buffers.empty()),
-      has_outer_(options_.outer == OuterStep::kMomentum) {
-  if (!has_outer_) return;
-  const int64_t elems = parts.replica.parameters.size();
-  start_ = {context().device(), context().stream(), elems};
-  velocity_ = {context().device(), context().stream(), elems};
+    : SchemeBase(parts, lockstep(parts, parts.sync.local_sgd.steps), {}),
+      options_(parts.sync.local_sgd) {
+  keep(Owner::kShared, "steps_in_round", steps_in_round_);
+  if (options_.outer != OuterStep::kMomentum) return;
+  start_ = keep_range(Owner::kShared, "round_start");
+  velocity_ = keep_range(Owner::kShared, "outer_velocity");
 }
 
 StepPlan LocalSgd::next(const Word& mine) {
@@ -34,49 +26,30 @@ StepPlan LocalSgd::next(const Word& mine) {
 void LocalSgd::gradient_ready(const Bucket& bucket) {
   if (!is_together_ || size() == 1) return;
   // The mean is by samples, but the gradient is the mean of the local batch.
-  const DeviceVector<float>& gradients = replica().gradients;
   if (parts_.batch_weight != 1)
-    scale(context(), gradients.span().subspan(bucket.offset, bucket.elems),
+    scale(context(),
+          replica().gradients.span().subspan(bucket.offset, bucket.elems),
           static_cast<float>(parts_.batch_weight));
-  reducer_->start("bucket", gradients, bucket.offset, bucket.elems, wire_,
-                  tags::kBucket + bucket.index);
-  if (!bucket.is_last) return;
-  if (averages_batchnorm_)
-    reducer_->start("batchnorm", replica().buffers, 0, replica().buffers.size(),
-                    Wire::kF32, tags::kBucket - 1);
-  reducer_->close();
+  start_sum(bucket, false, averaged_buffers(options_.batchnorm));
 }
 
 void LocalSgd::update(const StepPlan& plan) {
-  if (is_together_) return update_together(plan);
-  const Replica& mine = replica();
-  if (has_outer_ && steps_in_round_ == 0)
-    combine(context(), start_, {{1, mine.parameters}});
+  if (is_together_) {
+    if (size() > 1) finish_sums(world_, averaged_buffers(options_.batchnorm));
+    return step_locally(params_of(plan, 1.0 / size()));
+  }
+  if (!start_.empty() && steps_in_round_ == 0)
+    combine(context(), start_, {{1, replica().parameters}});
   step_locally(plan);
   ++steps_in_round_;
-}
-
-void LocalSgd::update_together(const StepPlan& plan) {
-  if (size() > 1) times_.add(reducer_->finish());
-  const double mean = 1.0 / size();
-  replica().optimizer->apply(context(), 0, replica().parameters,
-                             replica().gradients,
-                             {.rate = plan.rate,
-                              .momentum = plan.momentum,
-                              .grad_scale = mean,
-                              .clip_factor = clip(mean)});
-  if (averages_batchnorm_ && size() > 1)
-    scale(context(), replica().buffers, static_cast<float>(mean));
 }
 
 void LocalSgd::end_step(const StepPlan&) {
   if (steps_in_round_ < options_.steps) return;
   steps_in_round_ = 0;
-  if (averages_batchnorm_)
-    average(world_, {{replica().parameters}, {replica().buffers}});
-  else
-    average(world_, {{replica().parameters}});
-  if (has_outer_) outer_step();
+  average(world_,
+          {{replica().parameters}, {averaged_buffers(options_.batchnorm)}});
+  if (!start_.empty()) outer_step();
 }
 
 void LocalSgd::outer_step() {
@@ -92,34 +65,15 @@ void LocalSgd::outer_step() {
     combine(context(), x, {{1, start_}, {-eta, velocity_}});
 }
 
-void LocalSgd::quiesce() {
-  SchemeBase::quiesce();
-  times_.add(reducer_->quiesce());
-}
-
-void LocalSgd::visit_state(StateVisitor& visitor) {
-  SchemeBase::visit_state(visitor);
-  visitor.visit(Owner::kShared, "steps_in_round",
-                std::span(&steps_in_round_, 1));
-  if (!has_outer_) return;
-  const ParameterTable& table = parts_.model.parameters();
-  visitor.visit_device_range(Owner::kShared, "round_start", table, start_);
-  visitor.visit_device_range(Owner::kShared, "outer_velocity", table,
-                             velocity_);
-}
-
-std::unique_ptr<Scheme> make_local_sgd(const SchemeParts& parts) {
-  return std::make_unique<LocalSgd>(parts);
-}
-
-std::string local_sgd_obstacle(const SchemeRequest& request) {
+void check_local_sgd(const SchemeRequest& request) {
   if (request.sync.local_sgd.steps < 1)
-    return "local_sgd.steps: no local steps, expected 1 or more";
+    fail(ExitCode::kBadInput,
+         "local_sgd.steps: no local steps, expected 1 or more");
   // Averaging a few steps changes parameters by less than bf16 resolves.
   if (request.sync.wire != Wire::kF32)
-    return "sync.wire: bf16 would round parameters away, expected fp32 with "
-           "local_sgd";
-  return "";
+    fail(ExitCode::kBadInput,
+         "sync.wire: bf16 would round parameters away, expected fp32 with "
+         "local_sgd");
 }
 
 Keys local_sgd_keys() {

@@ -25,22 +25,17 @@ class LocalSgd final : public SchemeBase {
   void gradient_ready(const Bucket& bucket) override;
   void update(const StepPlan& plan) override;
   void end_step(const StepPlan& plan) override;
-  void quiesce() override;
-  void visit_state(StateVisitor& visitor) override;
 
  private:
-  void update_together(const StepPlan& plan);
   void outer_step();
 
   LocalSgdOptions options_;
-  bool averages_batchnorm_, has_outer_;
-  bool is_together_ = false;              // this step averages gradients
-  int64_t steps_in_round_ = 0;            // a boundary may fall within a round
-  DeviceVector<float> start_, velocity_;  // for the outer optimizer, if any
+  bool is_together_ = false;           // this step averages gradients
+  int64_t steps_in_round_ = 0;         // a boundary may fall within a round
+  std::span<float> start_, velocity_;  // of the outer optimizer; empty: none
 };
 
-std::unique_ptr<Scheme> make_local_sgd(const SchemeParts& parts);
-std::string local_sgd_obstacle(const SchemeRequest& request);
+void check_local_sgd(const SchemeRequest& request);
 std::vector<Key> local_sgd_keys();
 std::optional<double> local_sgd_bytes(const TrafficPlan& plan);
 

@@ -82,21 +82,20 @@ void OrderKeeper::write() {
   write_order((folder / "order.h5").string(), order, shape_);
 }
 
-std::string server_obstacle(const SchemeRequest& request, int64_t bound) {
+void check_server(const SchemeRequest& request, int64_t bound) {
   const AspOptions& asp = request.sync.asp;
   if (asp.servers < 0 || asp.servers > request.workers)
-    return fmt::format(
-        "asp.servers: {}, expected auto (one a worker) or 1 to {}", asp.servers,
-        request.workers);
+    fail(ExitCode::kBadInput,
+         "asp.servers: {}, expected auto (one a worker) or 1 to {}",
+         asp.servers, request.workers);
   if (scheme_info(request.sync.scheme).is_composite &&
       (asp.record || !asp.replay.empty()))
-    return fmt::format(
-        "asp.{}: {}, but sync.scheme = sync_switch keeps no order, expected "
-        "{}, "
-        "or sync.scheme = asp or ssp",
-        asp.record ? "record" : "replay", asp.record ? "yes" : asp.replay,
-        asp.record ? "no" : "none");
-  if (asp.replay.empty()) return "";
+    fail(ExitCode::kBadInput,
+         "asp.{}: {}, but sync.scheme = sync_switch keeps no order, expected "
+         "{}, or sync.scheme = asp or ssp",
+         asp.record ? "record" : "replay", asp.record ? "yes" : asp.replay,
+         asp.record ? "no" : "none");
+  if (asp.replay.empty()) return;
   try {
     read_order(asp.replay,
                {.workers = request.workers,
@@ -109,9 +108,8 @@ std::string server_obstacle(const SchemeRequest& request, int64_t bound) {
       fail(error.code(),
            "asp.replay: {}, expected none or an order.h5 that asp.record wrote",
            error.what());
-    return std::string("asp.replay: ") + error.what();
+    fail(ExitCode::kBadInput, "asp.replay: {}", error.what());
   }
-  return "";
 }
 
 }  // namespace syncopate

@@ -34,7 +34,7 @@ class OrderKeeper {
   std::optional<ArrivalOrder> replayed_;
 };
 
-// For asp and ssp.
-std::string server_obstacle(const SchemeRequest& request, int64_t bound);
+// SchemeInfo::check of asp and ssp.
+void check_server(const SchemeRequest& request, int64_t bound);
 
 }  // namespace syncopate

@@ -14,24 +14,20 @@ bool is_whole(double value) {
   return value == std::floor(value);
 }
 
-std::string words(const std::vector<std::string>& schemes) {
-  return join(schemes, ", ");
-}
-
-std::string order_mistake(const std::vector<std::string>& phases) {
+void check_order(const std::vector<std::string>& phases) {
   std::vector<std::string> known;
   for (const SchemeInfo& info : scheme_table())
     if (!info.is_composite) known.push_back(info.keyword);
   if (phases.empty())
-    return "sync_switch.order: empty, expected the schemes of the phases, as "
-           "bsp, asp or 10";
+    fail(ExitCode::kBadInput,
+         "sync_switch.order: empty, expected the schemes of the phases, as "
+         "bsp, asp or 10");
   for (const std::string& phase : phases)
     if (std::find(known.begin(), known.end(), phase) == known.end())
-      return fmt::format(
-          "sync_switch.order: {}, expected 1 (bsp), 0 (asp) or "
-          "of {}",
-          phase, words(known));
-  return "";
+      fail(ExitCode::kBadInput,
+           "sync_switch.order: {}, expected 1 (bsp), 0 (asp) or "
+           "of {}",
+           phase, join(known, ", "));
 }
 
 // The last phase may have no work: another one throughout, as 100% of bsp.
@@ -42,57 +38,56 @@ bool is_last_empty(const SyncSwitchOptions& options) {
          (steps.size() > 1 && steps.back() == steps[steps.size() - 2]);
 }
 
-std::string fractions_mistake(const SyncSwitchOptions& options,
-                              size_t phases,
-                              int workers,
-                              int64_t total_steps) {
+void check_fractions(const SyncSwitchOptions& options,
+                     size_t phases,
+                     int workers,
+                     int64_t total_steps) {
   const std::vector<double>& fractions = options.fractions;
   if (fractions.size() != phases)
-    return fmt::format(
-        "sync_switch.fractions: {} of them, expected {}, one a "
-        "phase of sync_switch.order",
-        fractions.size(), phases);
+    fail(ExitCode::kBadInput,
+         "sync_switch.fractions: {} of them, expected {}, one a "
+         "phase of sync_switch.order",
+         fractions.size(), phases);
   const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
   // Rounding error of a few additions of decimal fractions.
   if (std::abs(sum - 1) > 1e-9)
-    return fmt::format("sync_switch.fractions: their sum is {}, expected 1",
-                       sum);
+    fail(ExitCode::kBadInput,
+         "sync_switch.fractions: their sum is {}, expected 1", sum);
   const auto lengths = phase_lengths(options, workers, total_steps);
   for (size_t i = 0; i < phases; ++i)
     if (lengths[i] <= 0 && !(i + 1 == phases && is_last_empty(options)))
-      return fmt::format(
-          "sync_switch.fractions: {} is no step of {}, expected "
-          "at least one a phase",
-          fractions[i], total_steps);
-  return "";
+      fail(ExitCode::kBadInput,
+           "sync_switch.fractions: {} is no step of {}, expected "
+           "at least one a phase",
+           fractions[i], total_steps);
 }
 
-std::string train_steps_mistake(const SyncSwitchOptions& options,
-                                const std::vector<std::string>& phases,
-                                int workers,
-                                int64_t total_steps) {
+void check_train_steps(const SyncSwitchOptions& options,
+                       const std::vector<std::string>& phases,
+                       int workers,
+                       int64_t total_steps) {
   const std::vector<double>& steps = options.train_steps;
   if (steps.size() != phases.size())
-    return fmt::format(
-        "sync_switch.train_steps: {} of them, expected {}, one "
-        "a phase of sync_switch.order",
-        steps.size(), phases.size());
+    fail(ExitCode::kBadInput,
+         "sync_switch.train_steps: {} of them, expected {}, one "
+         "a phase of sync_switch.order",
+         steps.size(), phases.size());
   double before = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     const bool may_be_empty = i > 0 && i + 1 == steps.size();
     if (!is_whole(steps[i]) || steps[i] < before ||
         (steps[i] == before && !may_be_empty))
-      return fmt::format(
-          "sync_switch.train_steps: {} after {}, expected whole "
-          "numbers that increase",
-          steps[i], before);
+      fail(ExitCode::kBadInput,
+           "sync_switch.train_steps: {} after {}, expected whole "
+           "numbers that increase",
+           steps[i], before);
     before = steps[i];
   }
   const auto lengths = phase_lengths(options, workers, total_steps);
   const int64_t total = workers * total_steps;
   const int64_t sum =
       std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-  if (sum == total) return "";
+  if (sum == total) return;
   const int64_t per_step = steps_together(phases.back()) ? workers : 1;
   const int64_t missing = total - (sum - lengths.back());
   std::string fits;
@@ -100,32 +95,33 @@ std::string train_steps_mistake(const SyncSwitchOptions& options,
     fits = fmt::format(" (the last one {} would fit)",
                        static_cast<int64_t>(steps.back()) +
                            (missing - lengths.back()) / per_step);
-  return fmt::format(
-      "sync_switch.train_steps: {} mini-batches, expected the "
-      "run's {} = {} workers * {} steps{}",
-      sum, total, workers, total_steps, fits);
+  fail(ExitCode::kBadInput,
+       "sync_switch.train_steps: {} mini-batches, expected the "
+       "run's {} = {} workers * {} steps{}",
+       sum, total, workers, total_steps, fits);
 }
 
-std::string policy_mistake(const SyncSwitchOptions& options,
-                           const std::vector<std::string>& phases) {
-  if (options.policy == SwitchPolicy::kFixed) return "";
+void check_policy(const SyncSwitchOptions& options,
+                  const std::vector<std::string>& phases) {
+  if (options.policy == SwitchPolicy::kFixed) return;
   const auto bsp = std::find(phases.begin(), phases.end(), "bsp");
   if (bsp == phases.end())
-    return fmt::format(
-        "sync_switch.policy: {} without a bsp phase, in which "
-        "it acts, expected fixed",
-        options.policy);
+    fail(ExitCode::kBadInput,
+         "sync_switch.policy: {} without a bsp phase, in which "
+         "it acts, expected fixed",
+         options.policy);
   const auto end = phases.end() - (is_last_empty(options) ? 1 : 0);
   if (options.policy == SwitchPolicy::kGreedy &&
       std::find(bsp, end, "asp") == end)
-    return "sync_switch.policy: greedy without an asp phase after the bsp "
-           "phase, expected elastic or fixed";
+    fail(ExitCode::kBadInput,
+         "sync_switch.policy: greedy without an asp phase after the bsp "
+         "phase, expected elastic or fixed");
   if (options.policy == SwitchPolicy::kGreedy && options.fractions.empty() &&
       options.train_steps.empty())
-    return "sync_switch.policy: greedy takes an episode's work from the asp "
-           "phase, which has none of its own before a plateau, expected "
-           "elastic, fixed or sync_switch.fractions";
-  return "";
+    fail(ExitCode::kBadInput,
+         "sync_switch.policy: greedy takes an episode's work from the asp "
+         "phase, which has none of its own before a plateau, expected "
+         "elastic, fixed or sync_switch.fractions");
 }
 
 }  // namespace
@@ -167,36 +163,34 @@ std::vector<int64_t> phase_lengths(const SyncSwitchOptions& options,
   return lengths;
 }
 
-std::string phases_mistake(const SyncSwitchOptions& options,
-                           int workers,
-                           int64_t total_steps) {
+void check_phases(const SyncSwitchOptions& options,
+                  int workers,
+                  int64_t total_steps) {
   const std::vector<std::string> phases = phase_schemes(options);
-  std::string mistake = order_mistake(phases);
-  if (!mistake.empty()) return mistake;
+  check_order(phases);
   const bool has_steps = !options.train_steps.empty();
   if (has_steps && !options.fractions.empty())
-    return "sync_switch.train_steps: given beside sync_switch.fractions, "
-           "expected one of the two";
+    fail(ExitCode::kBadInput,
+         "sync_switch.train_steps: given beside sync_switch.fractions, "
+         "expected one of the two");
   if (has_steps)
-    mistake = train_steps_mistake(options, phases, workers, total_steps);
+    check_train_steps(options, phases, workers, total_steps);
   else if ((phases.size() > 1 && options.plateau == Plateau::kNone) ||
            !options.fractions.empty())
-    mistake = fractions_mistake(options, phases.size(), workers, total_steps);
-  if (!mistake.empty()) return mistake;
+    check_fractions(options, phases.size(), workers, total_steps);
   if (options.plateau != Plateau::kNone && phases.size() == 1)
-    return fmt::format(
-        "sync_switch.plateau: {} with a single phase, expected none or a phase "
-        "to switch to",
-        options.plateau);
+    fail(ExitCode::kBadInput,
+         "sync_switch.plateau: {} with a single phase, expected none or a "
+         "phase to switch to",
+         options.plateau);
   if ((options.momentum_rule == MomentumRule::kRampLinear ||
        options.momentum_rule == MomentumRule::kRampDoubling) &&
       options.momentum_ramp.value <= 0)
-    return fmt::format(
-        "sync_switch.momentum_ramp: 0 for sync_switch."
-        "momentum_rule = {}, expected the length of the ramp, "
-        "as 2400 steps",
-        options.momentum_rule);
-  return policy_mistake(options, phases);
+    fail(ExitCode::kBadInput,
+         "sync_switch.momentum_ramp: 0 for sync_switch.momentum_rule = {}, "
+         "expected the length of the ramp, as 2400 steps",
+         options.momentum_rule);
+  check_policy(options, phases);
 }
 
 double momentum_factor(MomentumRule rule,

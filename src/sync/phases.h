@@ -28,11 +28,11 @@ std::vector<int64_t> phase_lengths(const SyncSwitchOptions& options,
                                    int workers,
                                    int64_t total_steps);
 
-// Checks order, fractions, train_steps, policy and momentum_ramp; returns "KEY:
-// WHAT, expected WHAT" or an empty string.
-std::string phases_mistake(const SyncSwitchOptions& options,
-                           int workers,
-                           int64_t total_steps);
+// Throws Error(kBadInput), "KEY: WHAT, expected WHAT", unless order, fractions,
+// train_steps, policy and momentum_ramp fit.
+void check_phases(const SyncSwitchOptions& options,
+                  int workers,
+                  int64_t total_steps);
 
 // Returns the momentum's factor `steps` (worker_steps / N) after a switch to a
 // scheme that applies single gradients, for a ramp of that many steps:

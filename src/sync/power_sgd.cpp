@@ -55,19 +55,21 @@ PowerSgd::PowerSgd(const SchemeParts& parts)
       rank_(parts.sync.power_sgd.rank),
       is_warm_(parts.sync.power_sgd.warm_start),
       layout_(parts.model.parameters(), rank_),
-      residual_(context().device(),
-                context().stream(),
-                parts.replica.parameters.size()),
-      p_(context().device(), context().stream(), layout_.p_elems),
-      q_(context().device(), context().stream(), layout_.q_elems) {
+      residual_(keep_range(Owner::kWorker, "residual")),
+      p_(make_range(layout_.p_elems)),
+      q_(make_range(layout_.q_elems)) {
   int64_t largest = 0;
   for (const Matrix& matrix : layout_.matrices)
     largest = std::max(largest, rank_ * matrix.cols);
-  transposed_ = {context().device(), context().stream(), largest};
+  transposed_ = make_range(largest);
   if (!is_warm_) return;
-  spark_ = {context().device(), context().stream(), layout_.q_elems};
+  spark_ = make_range(layout_.q_elems);
   spark_.assign(normal_values(layout_.q_elems, parts_.seed, 0));
   q_.assign(normal_values(layout_.q_elems, parts_.seed, 0));
+  if (q_.empty()) return;
+  keep([this](StateVisitor& visitor) {
+    visitor.visit_device(Owner::kShared, "power_sgd_q", q_);
+  });
 }
 
 Tensor PowerSgd::p_of(const Matrix& matrix) {
@@ -110,7 +112,7 @@ void PowerSgd::project(const Matrix& matrix) {
 void PowerSgd::project_back(const Matrix& matrix) {
   const Tensor m = residual_of(matrix), p = p_of(matrix), q = q_of(matrix);
   orthonormalize(context(), span_of(p), matrix.rows, rank_);
-  context().device().fill_zero(q.data, q.bytes(), context().stream());
+  fill_zero(span_of(q));
   linear_backward(context(), {}, q, {}, p, m, q);
   decompress(matrix);
   axpy(context(), span_of(m), -1, span_of(gradient_of(matrix)));
@@ -143,35 +145,13 @@ void PowerSgd::update(const StepPlan& plan) {
   for (const auto& [offset, elems, at] : layout_.wholes)
     combine(context(), gradients.subspan(offset, elems),
             {{1, p.subspan(at, elems)}});
-  replica().optimizer->apply(context(), 0, replica().parameters, gradients,
-                             {.rate = plan.rate,
-                              .momentum = plan.momentum,
-                              .grad_scale = 1,
-                              .clip_factor = clip(1)});
+  step_locally(plan);
 }
 
-void PowerSgd::quiesce() {
-  SchemeBase::quiesce();
-  times_.add(reducer_->quiesce());
-}
-
-void PowerSgd::visit_state(StateVisitor& visitor) {
-  SchemeBase::visit_state(visitor);
-  visitor.visit_device_range(Owner::kWorker, "residual",
-                             parts_.model.parameters(), residual_);
-  if (is_warm_ && !q_.empty())
-    visitor.visit_device(Owner::kShared, "power_sgd_q", q_);
-}
-
-std::unique_ptr<Scheme> make_power_sgd(const SchemeParts& parts) {
-  return std::make_unique<PowerSgd>(parts);
-}
-
-std::string power_sgd_obstacle(const SchemeRequest& request) {
+void check_power_sgd(const SchemeRequest& request) {
   const int64_t rank = request.sync.power_sgd.rank;
   if (rank < 1)
-    return fmt::format("power_sgd.rank: {}, expected 1 or more", rank);
-  return "";
+    fail(ExitCode::kBadInput, "power_sgd.rank: {}, expected 1 or more", rank);
 }
 
 Keys power_sgd_keys() {

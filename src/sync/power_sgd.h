@@ -43,8 +43,6 @@ class PowerSgd final : public SchemeBase {
  public:
   explicit PowerSgd(const SchemeParts& parts);
   void update(const StepPlan& plan) override;
-  void quiesce() override;
-  void visit_state(StateVisitor& visitor) override;
 
  private:
   using Matrix = PowerSgdLayout::Matrix;
@@ -60,14 +58,13 @@ class PowerSgd final : public SchemeBase {
   int64_t rank_;  // of the matrices
   bool is_warm_;
   PowerSgdLayout layout_;
-  DeviceVector<float> residual_;  // e, then M, then e
+  std::span<float> residual_;  // e, then M, then e
   DeviceVector<float> p_, q_;
   DeviceVector<float> transposed_;  // a Q (cols, rank)
   DeviceVector<float> spark_;       // keeps columns of Q from vanishing
 };
 
-std::unique_ptr<Scheme> make_power_sgd(const SchemeParts& parts);
-std::string power_sgd_obstacle(const SchemeRequest& request);
+void check_power_sgd(const SchemeRequest& request);
 std::vector<Key> power_sgd_keys();
 std::optional<double> power_sgd_bytes(const TrafficPlan& plan);
 

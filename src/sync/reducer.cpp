@@ -33,31 +33,26 @@ class HostReducer final : public Reducer {
     group_ = group;
   }
 
-  void start(std::string name,
-             std::span<float> range,
-             int64_t offset,
-             int64_t elems,
-             Wire wire,
-             Tag tag) override {
-    begin(std::move(name), range, offset, elems,
-          [this, wire, tag](Endpoint& endpoint, std::span<float> values) {
-            all_reduce_sum(endpoint, group_, values, algorithm_, wire, tag,
-                           Traffic::kPayload);
-          });
-  }
-
-  void start_rows(std::string name,
-                  std::span<float> range,
-                  int64_t offset,
-                  int64_t elems,
-                  Wire wire,
-                  Tag tag) override {
-    begin(std::move(name), range, offset, elems,
-          [this, &memory = row_memory_[range.data() + offset], offset, wire,
-           tag](Endpoint& endpoint, std::span<float> values) {
-            all_reduce_rows(endpoint, group_, tables_in(offset, values), wire,
-                            tag, Traffic::kPayload, memory);
-          });
+  // Starts a task that sums the range on the host.
+  void start(const RangeSum& sum) override {
+    if (in_flight_.empty()) has_gradients_at_ = 0;
+    const size_t index = in_flight_.size();
+    if (index == ready_.size())
+      ready_.push_back(parts_.context.device().make_event());
+    ready_[index]->record(parts_.context.stream());
+    Mirror& mirror = mirror_of(sum.range);
+    const Task before = index < kAtOnce ? nullptr : in_flight_[index - kAtOnce];
+    in_flight_.push_back(parts_.endpoint.start(
+        sum.name, [this, &mirror, &ready = *ready_[index], before, sum,
+                   index](Endpoint& endpoint) {
+          if (before) endpoint.join(before);
+          mirror.pull(endpoint, sum.offset, sum.elems, ready);
+          task_times_[index].first = endpoint.now();
+          has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
+          sum_up(endpoint, sum, mirror.host(sum.offset, sum.elems));
+          task_times_[index].second = endpoint.now();
+          mirror.push(sum.offset, sum.elems);
+        }));
   }
 
   // Separates waiting for peers from the time that messages take: a concurrent
@@ -70,18 +65,14 @@ class HostReducer final : public Reducer {
   }
 
   SyncTimes finish() override {
-    SyncTimes times;
     const Time entered = parts_.endpoint.now();
     // Tasks joined the others.
     for (size_t i = in_flight_.size() - std::min(in_flight_.size(), kAtOnce);
          i < in_flight_.size(); ++i)
       parts_.endpoint.join(in_flight_[i]);
-    // A GPU may still have been computing the gradients.
-    Time begin = entered;
-    if (parts_.context.device().kind() == DeviceKind::kCuda)
-      begin = std::max(entered, has_gradients_at_);
-    times.device_s = begin - entered;
-    times.exposed_s = parts_.endpoint.now() - begin;
+    SyncTimes times = blocked_since(entered, has_gradients_at_, parts_.context,
+                                    parts_.endpoint);
+    const Time begin = entered + times.device_s;
     if (arrival_) {
       parts_.endpoint.join(arrival_);
       times.wait_s = std::clamp(all_arrived_at_ - begin, 0.0, times.exposed_s);
@@ -101,31 +92,16 @@ class HostReducer final : public Reducer {
   }
 
  private:
-  // Starts a task that applies `sum_up` to a range on the host.
-  template <typename SumUp>
-  void begin(std::string name,
-             std::span<float> range,
-             int64_t offset,
-             int64_t elems,
-             const SumUp& sum_up) {
-    if (in_flight_.empty()) has_gradients_at_ = 0;
-    const size_t index = in_flight_.size();
-    if (index == ready_.size())
-      ready_.push_back(parts_.context.device().make_event());
-    ready_[index]->record(parts_.context.stream());
-    Mirror& mirror = mirror_of(range);
-    const Task before = index < kAtOnce ? nullptr : in_flight_[index - kAtOnce];
-    in_flight_.push_back(parts_.endpoint.start(
-        std::move(name), [this, &mirror, &ready = *ready_[index], before,
-                          offset, elems, sum_up, index](Endpoint& endpoint) {
-          if (before) endpoint.join(before);
-          mirror.pull(endpoint, offset, elems, ready);
-          task_times_[index].first = endpoint.now();
-          has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
-          sum_up(endpoint, mirror.host(offset, elems));
-          task_times_[index].second = endpoint.now();
-          mirror.push(offset, elems);
-        }));
+  void sum_up(Endpoint& endpoint,
+              const RangeSum& sum,
+              std::span<float> values) {
+    if (sum.is_tables)
+      all_reduce_rows(endpoint, group_, tables_in(sum.offset, values), sum.wire,
+                      sum.tag, Traffic::kPayload,
+                      row_memory_[sum.range.data() + sum.offset]);
+    else
+      all_reduce_sum(endpoint, group_, values, algorithm_, sum.wire, sum.tag,
+                     Traffic::kPayload);
   }
 
   // Returns the tensors in `values`, the range starting at `offset`.
@@ -198,30 +174,26 @@ class DeviceReducer final : public Reducer {
     CHECK(group.size() == parts_.endpoint.size());
   }
 
-  void start(std::string,
-             std::span<float> range,
-             int64_t offset,
-             int64_t elems,
-             Wire wire,
-             Tag) override {
+  void start(const RangeSum& sum) override {
     Device& device = parts_.context.device();
     Step& step = steps_[now_];
     if (step.used == step.spans.size())
       step.spans.push_back(
           {device.make_event(), device.make_event(), device.make_event()});
     Span& span = step.spans[step.used++];
-    void* travels = range.data() + offset;
+    void* travels = sum.range.data() + sum.offset;
     span.rounded.reset();
-    if (wire == Wire::kBf16) {
-      span.rounded = {rounded_of(range, offset, elems),
-                      make_tensor(travels, DType::kF32, Shape{elems})};
+    if (sum.wire == Wire::kBf16) {
+      span.rounded = {rounded_of(sum),
+                      make_tensor(travels, DType::kF32, Shape{sum.elems})};
       travels = span.rounded->first.data;
       reorder(parts_.context, span.rounded->first, span.rounded->second);
     }
     span.ready->record(parts_.context.stream());
     span.ready->wait_on(collectives_.stream());
     span.begin->record(collectives_.stream());
-    collectives_.all_reduce_sum(travels, elems, wire, collectives_.world());
+    collectives_.all_reduce_sum(travels, sum.elems, sum.wire,
+                                collectives_.world());
     span.end->record(collectives_.stream());
     // A library's own messages cannot be counted; these are a ring's.
     Endpoint& endpoint = parts_.endpoint;
@@ -229,18 +201,8 @@ class DeviceReducer final : public Reducer {
     endpoint.traffic().count(
         Traffic::kPayload,
         all_reduce_bytes(CollectiveAlgorithm::kRing, endpoint.size(),
-                         endpoint.rank(), elems, wire),
+                         endpoint.rank(), sum.elems, sum.wire),
         2 * (endpoint.size() - 1));
-  }
-
-  // A library cannot sum different rows of each worker.
-  void start_rows(std::string name,
-                  std::span<float> range,
-                  int64_t offset,
-                  int64_t elems,
-                  Wire wire,
-                  Tag tag) override {
-    start(std::move(name), range, offset, elems, wire, tag);
   }
 
   void close() override {}
@@ -271,12 +233,13 @@ class DeviceReducer final : public Reducer {
   };
 
   // bf16 values of a range are at the same offset in memory of their own.
-  Tensor rounded_of(std::span<float> range, int64_t offset, int64_t elems) {
-    Buffer& memory = rounded_[range.data()];
+  Tensor rounded_of(const RangeSum& sum) {
+    Buffer& memory = rounded_[sum.range.data()];
     if (memory.data() == nullptr)
       memory = Buffer(parts_.context.device(),
-                      std::ssize(range) * bytes_of(DType::kBf16));
-    return make_tensor(memory.as<Bf16>() + offset, DType::kBf16, Shape{elems});
+                      std::ssize(sum.range) * bytes_of(DType::kBf16));
+    return make_tensor(memory.as<Bf16>() + sum.offset, DType::kBf16,
+                       Shape{sum.elems});
   }
 
   SyncTimes finish_step(Step& step) {

@@ -11,6 +11,21 @@
 
 namespace syncopate {
 
+// A sum to form: of elements [offset, offset + elems) of a range in the memory
+// of the context's device.
+struct RangeSum {
+  std::string name;        // for the report of a hang
+  std::span<float> range;  // outlives the reducer
+  int64_t offset = 0, elems = 0;
+  Wire wire = Wire::kF32;
+  Tag tag = 0;
+  // They are whole embedding tables of the model's gradients, of which each
+  // worker touched few rows: through host memory only rows are sent
+  // (comm/row_exchange.h), whatever sync.collective is. Libraries between
+  // devices can only sum ranges: with parts.collectives everything is sent.
+  bool is_tables = false;
+};
+
 class Reducer {
  public:
   virtual ~Reducer() = default;
@@ -20,28 +35,10 @@ class Reducer {
   // groups sum concurrently. With parts.collectives: all workers only.
   virtual void over(const Group& group) = 0;
 
-  // Replaces elements [offset, offset + elems) of `range`, in the memory of the
-  // context's device, by their sum over the group. They are read as left by the
-  // work submitted to the context's stream so far, and must not be touched
-  // before finish(). `range` must outlive the reducer.
-  virtual void start(std::string name,
-                     std::span<float> range,
-                     int64_t offset,
-                     int64_t elems,
-                     Wire wire,
-                     Tag tag) = 0;
-
-  // Does the same for a range of the model's gradients that consists of whole
-  // embedding tables, of which each worker touched few rows: through host
-  // memory only rows are sent (comm/row_exchange.h), whatever sync.collective
-  // is. Libraries between devices can only sum ranges: with parts.collectives
-  // everything is sent.
-  virtual void start_rows(std::string name,
-                          std::span<float> range,
-                          int64_t offset,
-                          int64_t elems,
-                          Wire wire,
-                          Tag tag) = 0;
+  // Replaces the elements by their sum over the group. They are read as left by
+  // the work submitted to the context's stream so far, and must not be touched
+  // before finish().
+  virtual void start(const RangeSum& sum) = 0;
 
   // Call once the step's last range has been started.
   virtual void close() = 0;

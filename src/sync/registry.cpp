@@ -25,13 +25,18 @@ namespace syncopate {
 
 namespace {
 
+template <typename T>
+std::unique_ptr<Scheme> make(const SchemeParts& parts) {
+  return std::make_unique<T>(parts);
+}
+
 // All workers average together, or in variations of that.
 std::vector<SchemeInfo> averaging_schemes() {
   return {
       {.keyword = "bsp",
        .description =
            "bulk-synchronous: gradients averaged over all workers every step",
-       .make = &make_bsp,
+       .make = &make<Bsp>,
        .keys = &bsp_keys,
        .planned_bytes = &bsp_bytes,
        .uses_wire = true,
@@ -43,15 +48,15 @@ std::vector<SchemeInfo> averaging_schemes() {
       {.keyword = "ds_sync",
        .description =
            "divide and shuffle: parameters averaged in changing groups",
-       .make = &make_ds_sync,
-       .obstacle = &ds_sync_obstacle,
+       .make = &make<DsSync>,
+       .check = &check_ds_sync,
        .keys = &ds_sync_keys,
        .planned_bytes = &ds_sync_bytes,
        .reduces_ranges = true},
       {.keyword = "local_sgd",
        .description = "steps of each worker's own, then a mean of parameters",
-       .make = &make_local_sgd,
-       .obstacle = &local_sgd_obstacle,
+       .make = &make<LocalSgd>,
+       .check = &check_local_sgd,
        .keys = &local_sgd_keys,
        .planned_bytes = &local_sgd_bytes,
        .reduces_ranges = true,
@@ -59,7 +64,7 @@ std::vector<SchemeInfo> averaging_schemes() {
       {.keyword = "easgd",
        .description = "elastic averaging: parameters drawn towards a common "
                       "centre",
-       .make = &make_easgd,
+       .make = &make<Easgd>,
        .keys = &easgd_keys,
        .planned_bytes = &easgd_bytes,
        .reduces_ranges = true,
@@ -67,8 +72,8 @@ std::vector<SchemeInfo> averaging_schemes() {
        .uses_collectives = true},
       {.keyword = "ef_sign_sgd",
        .description = "signs of gradients averaged, with error feedback",
-       .make = &make_ef_sign_sgd,
-       .obstacle = &ef_sign_sgd_obstacle,
+       .make = &make<EfSignSgd>,
+       .check = &check_ef_sign_sgd,
        .planned_bytes = &ef_sign_sgd_bytes,
        .keeps_replicas_equal = true,
        .averages_gradients = true},
@@ -76,8 +81,8 @@ std::vector<SchemeInfo> averaging_schemes() {
        .description =
            "deep gradient compression: some coordinates averaged, with error "
            "feedback",
-       .make = &make_dgc,
-       .obstacle = &dgc_obstacle,
+       .make = &make<Dgc>,
+       .check = &check_dgc,
        .keys = &dgc_keys,
        .planned_bytes = &dgc_bytes,
        .uses_compressor = true,
@@ -86,8 +91,8 @@ std::vector<SchemeInfo> averaging_schemes() {
       {.keyword = "power_sgd",
        .description = "gradients averaged as matrices of low rank, with error "
                       "feedback",
-       .make = &make_power_sgd,
-       .obstacle = &power_sgd_obstacle,
+       .make = &make<PowerSgd>,
+       .check = &check_power_sgd,
        .keys = &power_sgd_keys,
        .planned_bytes = &power_sgd_bytes,
        .uses_wire = true,
@@ -104,8 +109,8 @@ std::vector<SchemeInfo> free_schemes() {
       {.keyword = "asp",
        .description = "asynchronous: every worker pushes to and pulls from a "
                       "sharded parameter server at its own speed",
-       .make = &make_asp,
-       .obstacle = &asp_obstacle,
+       .make = &make<Asp>,
+       .check = &check_asp,
        .keys = &asp_keys,
        .planned_bytes = &asp_bytes,
        .uses_wire = true,
@@ -114,8 +119,8 @@ std::vector<SchemeInfo> free_schemes() {
       {.keyword = "ssp",
        .description = "asp with a bound on how far a worker may be ahead of "
                       "the slowest",
-       .make = &make_ssp,
-       .obstacle = &ssp_obstacle,
+       .make = &make<Ssp>,
+       .check = &check_ssp,
        .keys = &ssp_keys,
        .planned_bytes = &asp_bytes,
        .uses_wire = true,
@@ -124,7 +129,7 @@ std::vector<SchemeInfo> free_schemes() {
       {.keyword = "esync",
        .description = "ESync: as many local steps as fit before the slowest "
                       "worker, then an average",
-       .make = &make_esync,
+       .make = &make<Esync>,
        .keys = &esync_keys,
        .uses_wire = true,
        .reduces_ranges = true,
@@ -134,8 +139,8 @@ std::vector<SchemeInfo> free_schemes() {
       {.keyword = "sync_switch",
        .description = "Sync-Switch: schemes one after the other, bsp then asp "
                       "as published",
-       .make = &make_sync_switch,
-       .obstacle = &sync_switch_obstacle,
+       .make = &make<SyncSwitch>,
+       .check = &check_sync_switch,
        .keys = &sync_switch_keys,
        .is_composite = true,
        .uses_collectives = true},
@@ -148,16 +153,16 @@ std::vector<SchemeInfo> gossip_schemes() {
       {.keyword = "d_psgd",
        .description = "decentralised: a local step, then a weighted average "
                       "with neighbours",
-       .make = &make_d_psgd,
-       .obstacle = &topology_obstacle,
+       .make = &make<DPsgd>,
+       .check = &check_topology,
        .planned_bytes = &d_psgd_bytes,
        .uses_topology = true,
        .uses_wire = true},
       {.keyword = "choco",
        .description = "gossip of compressed differences to public copies, "
                       "under the next step",
-       .make = &make_choco,
-       .obstacle = &choco_obstacle,
+       .make = &make<Choco>,
+       .check = &check_choco,
        .keys = &choco_keys,
        .planned_bytes = &compressed_gossip_bytes,
        .uses_topology = true,
@@ -165,23 +170,23 @@ std::vector<SchemeInfo> gossip_schemes() {
       {.keyword = "dcd_psgd",
        .description = "gossip with neighbours' copies kept by compressed "
                       "differences",
-       .make = &make_dcd_psgd,
-       .obstacle = &compression_obstacle,
+       .make = &make<DcdPsgd>,
+       .check = &check_compression,
        .planned_bytes = &compressed_gossip_bytes,
        .uses_topology = true,
        .uses_compressor = true},
       {.keyword = "ecd_psgd",
        .description = "gossip with neighbours' copies kept by compressed "
                       "extrapolations",
-       .make = &make_ecd_psgd,
-       .obstacle = &compression_obstacle,
+       .make = &make<EcdPsgd>,
+       .check = &check_compression,
        .planned_bytes = &compressed_gossip_bytes,
        .uses_topology = true,
        .uses_compressor = true},
       {.keyword = "deep_squeeze",
        .description = "gossip of compressed models with error feedback",
-       .make = &make_deep_squeeze,
-       .obstacle = &deep_squeeze_obstacle,
+       .make = &make<DeepSqueeze>,
+       .check = &check_deep_squeeze,
        .keys = &choco_keys,
        .planned_bytes = &compressed_gossip_bytes,
        .uses_topology = true,
@@ -189,7 +194,7 @@ std::vector<SchemeInfo> gossip_schemes() {
       {.keyword = "sgp",
        .description = "stochastic gradient push: half of a model to one peer a "
                       "step",
-       .make = &make_sgp,
+       .make = &make<Sgp>,
        .planned_bytes = &sgp_bytes,
        .uses_wire = true},
   };
@@ -235,11 +240,12 @@ std::vector<std::string> schemes_in_use(const SyncOptions& sync) {
 }
 
 std::string scheme_obstacle(const SchemeRequest& request) {
-  for (const std::string& keyword : schemes_in_use(request.sync)) {
-    const SchemeInfo& info = scheme_info(keyword);
-    if (info.obstacle == nullptr) continue;
-    const std::string obstacle = info.obstacle(request);
-    if (!obstacle.empty()) return obstacle;
+  try {
+    for (const std::string& keyword : schemes_in_use(request.sync))
+      if (const auto check = scheme_info(keyword).check) check(request);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadInput) throw;
+    return error.what();
   }
   return "";
 }

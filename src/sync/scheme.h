@@ -59,8 +59,20 @@ struct SyncTimes {
   double overlapped_s = 0;  // communication that overlapped computation
   double wait_s = 0;        // of exposed_s, waiting for peers; NaN: unknown
   double device_s = 0;      // waiting for its own device's gradients
-  void add(const SyncTimes& other);
+  void add(const SyncTimes& other) {
+    exposed_s += other.exposed_s;
+    overlapped_s += other.overlapped_s;
+    wait_s += other.wait_s;
+    device_s += other.device_s;
+  }
 };
+
+// Returns the time since a worker entered a wait for messages. Until
+// `has_own_at`, a GPU was still computing what was to be sent: device_s.
+SyncTimes blocked_since(Time entered,
+                        Time has_own_at,
+                        Context& context,
+                        const Endpoint& endpoint);
 
 // kCentre: easgd's centre, with the mean of the workers' buffers.
 enum class EvalModel : uint8_t { kEach, kAverage, kRank0, kCentre };
@@ -182,8 +194,8 @@ struct SchemeInfo {
   std::string keyword;
   std::string description;
   std::unique_ptr<Scheme> (*make)(const SchemeParts&);
-  // Returns "KEY: WHAT, expected WHAT", or an empty string.
-  std::string (*obstacle)(const SchemeRequest&) = nullptr;
+  // Throws Error(kBadInput), "KEY: WHAT, expected WHAT", if it cannot run.
+  void (*check)(const SchemeRequest&) = nullptr;
   // Returns the keys of SyncOptions that the scheme reads in addition to
   // [sync], [compress] and [topology]. Schemes may share a key.
   std::vector<Key> (*keys)() = nullptr;

@@ -11,11 +11,15 @@
 
 namespace syncopate {
 
-void SyncTimes::add(const SyncTimes& other) {
-  exposed_s += other.exposed_s;
-  overlapped_s += other.overlapped_s;
-  wait_s += other.wait_s;
-  device_s += other.device_s;
+SyncTimes blocked_since(Time entered,
+                        Time has_own_at,
+                        Context& context,
+                        const Endpoint& endpoint) {
+  const Time now = endpoint.now();
+  Time begin = entered;
+  if (context.device().kind() == DeviceKind::kCuda)
+    begin = std::clamp(has_own_at, entered, now);
+  return {.exposed_s = now - begin, .device_s = begin - entered};
 }
 
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period) {
@@ -32,7 +36,7 @@ SchemeBase::SchemeBase(const SchemeParts& parts,
       pace_(std::move(pace)),
       reducer_(make_reducer(parts)),
       owners_(owners),
-      clip_factor_(parts.context.device(), parts.context.stream(), 1) {}
+      clip_factor_(make_range(1)) {}
 
 StepPlan SchemeBase::next(const Word& mine) {
   const Time begin = parts_.endpoint.now();
@@ -56,13 +60,55 @@ const float* SchemeBase::clip(double scale) {
   return clip_factor_.data();
 }
 
-void SchemeBase::step_locally(const StepPlan& plan) {
+ApplyParams SchemeBase::params_of(const StepPlan& plan, double grad_scale) {
+  return {.rate = plan.rate,
+          .momentum = plan.momentum,
+          .grad_scale = grad_scale,
+          .clip_factor = clip(grad_scale)};
+}
+
+void SchemeBase::step_locally(const ApplyParams& params) {
   replica().optimizer->apply(context(), 0, replica().parameters,
-                             replica().gradients,
-                             {.rate = plan.rate,
-                              .momentum = plan.momentum,
-                              .grad_scale = 1,
-                              .clip_factor = clip(1)});
+                             replica().gradients, params);
+}
+
+std::span<float> SchemeBase::direction(const ApplyParams& params) {
+  const std::span<float> d = replica().gradients;
+  replica().optimizer->direction(context(), 0, d, replica().parameters, d,
+                                 params);
+  return d;
+}
+
+std::span<float> SchemeBase::averaged_buffers(Statistics batchnorm) {
+  if (batchnorm == Statistics::kAveraged) return replica().buffers;
+  return {};
+}
+
+void SchemeBase::start_sum(const Bucket& bucket,
+                           bool as_rows,
+                           std::span<float> buffers) {
+  reducer_->start({.name = "bucket",
+                   .range = replica().gradients,
+                   .offset = bucket.offset,
+                   .elems = bucket.elems,
+                   .wire = wire_,
+                   .tag = tags::kBucket + bucket.index,
+                   .is_tables = bucket.is_table && as_rows});
+  if (!bucket.is_last) return;
+  // Forward has updated the statistics, so they can be sent with the gradients;
+  // in fp32, since a step changes them by less than bf16 resolves.
+  if (!buffers.empty())
+    reducer_->start({.name = "batchnorm",
+                     .range = buffers,
+                     .elems = std::ssize(buffers),
+                     .tag = tags::kBucket - 1});
+  reducer_->close();
+}
+
+void SchemeBase::finish_sums(const Group& group, std::span<float> buffers) {
+  times_.add(reducer_->finish());
+  if (!buffers.empty())
+    scale(context(), buffers, 1.0f / static_cast<float>(group.size()));
 }
 
 // In pieces, so that device copies overlap with messages.
@@ -78,13 +124,22 @@ void SchemeBase::average(const Group& group,
   Tag tag = tags::kBucket;
   for (const auto& [range, wire] : ranges)
     for (int64_t begin = 0; begin < std::ssize(range); begin += piece)
-      reducer_->start("average", range, begin,
-                      std::min(piece, std::ssize(range) - begin), wire, tag++);
+      reducer_->start({.name = "average",
+                       .range = range,
+                       .offset = begin,
+                       .elems = std::min(piece, std::ssize(range) - begin),
+                       .wire = wire,
+                       .tag = tag++});
   reducer_->close();
   times_.add(reducer_->finish());
   for (const auto& [range, wire] : ranges)
     if (!range.empty())
       scale(context(), range, 1.0f / static_cast<float>(group.size()));
+}
+
+void SchemeBase::quiesce() {
+  pace_->quiesce();
+  times_.add(reducer_->quiesce());
 }
 
 void SchemeBase::leave() {
@@ -141,6 +196,30 @@ void SchemeBase::visit_state(StateVisitor& visitor) {
                              replica().buffers);
   if (replica().optimizer)
     replica().optimizer->visit_state(visitor, owners_.optimizer);
+  for (const auto& visit : kept_) visit(visitor);
+}
+
+void SchemeBase::keep(std::function<void(StateVisitor&)> visit) {
+  kept_.push_back(std::move(visit));
+}
+
+std::span<float> SchemeBase::keep_range(Owner owner, std::string name) {
+  const DeviceVector<float>& range =
+      kept_ranges_.emplace_back(make_range(replica().parameters.size()));
+  keep([=, this, &range](StateVisitor& visitor) {
+    visitor.visit_device_range(owner, name, parts_.model.parameters(), range);
+  });
+  return range;
+}
+
+DeviceVector<float> SchemeBase::make_range(int64_t elems) {
+  return {context().device(), context().stream(), elems};
+}
+
+void SchemeBase::fill_zero(std::span<float> range) {
+  context().device().fill_zero(range.data(),
+                               static_cast<int64_t>(range.size_bytes()),
+                               context().stream());
 }
 
 SyncTimes SchemeBase::take_times() {

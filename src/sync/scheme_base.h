@@ -3,8 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <initializer_list>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "sync/reducer.h"
 
@@ -18,17 +22,21 @@ struct ReplicaOwners {
   Owner optimizer = Owner::kWorker;
 };
 
+constexpr Owner owner_of(Statistics batchnorm) {
+  return batchnorm == Statistics::kAveraged ? Owner::kShared : Owner::kWorker;
+}
+
 class SchemeBase : public Scheme {
  public:
   void begin(const Segment& segment) override { pace_->begin(segment); }
   StepPlan next(const Word& mine) override;
-  void quiesce() override { pace_->quiesce(); }
+  void quiesce() override;
   // Averages what is not shared.
   void leave() override;
   void evaluation_model(EvalModel which,
                         std::span<float> parameters,
                         std::span<float> buffers) override;
-  // Visits the pace, and the replica by its owners.
+  // Visits the pace, the replica by its owners, and what was given to keep().
   void visit_state(StateVisitor& visitor) override;
   int64_t steps_done() const override { return pace_->steps_done(); }
   const OptimizerOptions& optimizer_options() const override {
@@ -42,12 +50,43 @@ class SchemeBase : public Scheme {
              std::unique_ptr<Pace> pace,
              const ReplicaOwners& owners);
 
-  // Applies the optimizer to the local replica with the local gradient, clipped
-  // by optimizer.clip_norm.
-  void step_locally(const StepPlan& plan);
+  // State that checkpoints hold, in the order of these calls from constructors:
+  // whatever `visit` visits, a number, or a new range as long as the
+  // parameters, initially 0, which this object owns.
+  void keep(std::function<void(StateVisitor&)> visit);
+  template <typename Number>
+  void keep(Owner owner, std::string name, Number& number) {
+    keep([=, &number](StateVisitor& visitor) {
+      visitor.visit(owner, name, std::span(&number, 1));
+    });
+  }
+  std::span<float> keep_range(Owner owner, std::string name);
+  // Returns a range of zeros on the replica's device.
+  DeviceVector<float> make_range(int64_t elems);
+  void fill_zero(std::span<float> range);
+
+  // Returns what the optimizer needs for a step with the gradients times
+  // `grad_scale`, clipped by optimizer.clip_norm.
+  ApplyParams params_of(const StepPlan& plan, double grad_scale = 1);
+  // Applies the optimizer to the local replica with the local gradient.
+  void step_locally(const ApplyParams& params);
+  void step_locally(const StepPlan& plan) { step_locally(params_of(plan)); }
+  // Returns the optimizer's direction, computed in place of the gradient.
+  std::span<float> direction(const ApplyParams& params);
   // Returns optimizer.clip_norm's factor for the gradients times `scale`, in
   // device memory; null without clipping.
   const float* clip(double scale);
+
+  // Returns BatchNorm's running statistics if they are averaged with the
+  // parameters or gradients, else an empty range.
+  std::span<float> averaged_buffers(Statistics batchnorm);
+
+  // Sums gradients over the reducer's group during backward (of embedding
+  // tables, only touched rows if `as_rows`), and after the last bucket of a
+  // step `buffers` too.
+  void start_sum(const Bucket& bucket, bool as_rows, std::span<float> buffers);
+  // Waits for the sums over `group` and turns those of `buffers` into means.
+  void finish_sums(const Group& group, std::span<float> buffers);
 
   // Replaces each range by its mean over the group's workers; waits for them.
   // The ranges must outlive the scheme. Members of a group make equal calls;
@@ -81,6 +120,8 @@ class SchemeBase : public Scheme {
 
  private:
   ReplicaOwners owners_;
+  std::vector<std::function<void(StateVisitor&)>> kept_;
+  std::deque<DeviceVector<float>> kept_ranges_;
   DeviceVector<float> clip_factor_;  // (1)
 };
 

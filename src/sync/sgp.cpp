@@ -22,7 +22,10 @@ int distance(int64_t round, int workers) {
 
 Sgp::Sgp(const SchemeParts& parts)
     : SchemeBase(parts, lockstep(parts, kPeriod), {}),
-      exchange_(parts, parts.replica.parameters, 1, wire_, Traffic::kPayload) {}
+      exchange_(parts, parts.replica.parameters, 1, wire_, Traffic::kPayload) {
+  keep(Owner::kWorker, "round", round_);
+  keep(Owner::kWorker, "weight", weight_);
+}
 
 void Sgp::enter() {
   round_ = 0;
@@ -31,12 +34,7 @@ void Sgp::enter() {
 
 void Sgp::update(const StepPlan& plan) {
   const std::span<float> x = replica().parameters;
-  const std::span<float> d = replica().gradients;
-  replica().optimizer->direction(context(), 0, d, x, d,
-                                 {.rate = plan.rate,
-                                  .momentum = plan.momentum,
-                                  .grad_scale = 1,
-                                  .clip_factor = clip(1)});
+  const std::span<float> d = direction(params_of(plan));
   if (size() == 1) return axpy(context(), x, static_cast<float>(-plan.rate), d);
 
   const int hop = distance(round_++, size());
@@ -54,20 +52,10 @@ void Sgp::update(const StepPlan& plan) {
   if (weight_ != 1) scale(context(), x, static_cast<float>(1 / weight_));
 }
 
-void Sgp::visit_state(StateVisitor& visitor) {
-  SchemeBase::visit_state(visitor);
-  visitor.visit(Owner::kWorker, "round", std::span(&round_, 1));
-  visitor.visit(Owner::kWorker, "weight", std::span(&weight_, 1));
-}
-
 std::vector<SeriesInfo> Sgp::series() const {
   return {{.name = "push_sum_weight",
            .unit = "1",
            .description = "what a worker's numerator is divided by"}};
-}
-
-std::unique_ptr<Scheme> make_sgp(const SchemeParts& parts) {
-  return std::make_unique<Sgp>(parts);
 }
 
 // The model, and the weight w that is sent with it.

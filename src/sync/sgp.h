@@ -24,7 +24,6 @@ class Sgp final : public SchemeBase {
   explicit Sgp(const SchemeParts& parts);
   void enter() override;
   void update(const StepPlan& plan) override;
-  void visit_state(StateVisitor& visitor) override;
   std::vector<SeriesInfo> series() const override;
   std::vector<double> take_series() override { return {weight_}; }
 
@@ -34,7 +33,6 @@ class Sgp final : public SchemeBase {
   double weight_ = 1;  // w
 };
 
-std::unique_ptr<Scheme> make_sgp(const SchemeParts& parts);
 std::optional<double> sgp_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

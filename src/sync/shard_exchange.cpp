@@ -133,15 +133,10 @@ SyncTimes ShardExchange::finish() {
   task_ = nullptr;
   parameters_.make_wait(parts_.context.stream());
   if (statistics_) statistics_->make_wait(parts_.context.stream());
-  // A GPU may still have been computing the gradients.
-  Time from = entered;
-  if (parts_.context.device().kind() == DeviceKind::kCuda)
-    from = std::max(entered, has_gradients_at_);
   double held_s = 0;
   for (const PullHeader& pull : pulls_) held_s = std::max(held_s, pull.held_s);
-  SyncTimes times;
-  times.device_s = from - entered;
-  times.exposed_s = endpoint.now() - from;
+  SyncTimes times =
+      blocked_since(entered, has_gradients_at_, parts_.context, endpoint);
   times.wait_s = std::min(held_s, times.exposed_s);
   return times;
 }

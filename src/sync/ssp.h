@@ -24,8 +24,7 @@ class Ssp final : public Asp {
   explicit Ssp(const SchemeParts& parts) : Asp(parts, parts.sync.ssp.bound) {}
 };
 
-std::unique_ptr<Scheme> make_ssp(const SchemeParts& parts);
-std::string ssp_obstacle(const SchemeRequest& request);
+void check_ssp(const SchemeRequest& request);
 std::vector<Key> ssp_keys();
 
 }  // namespace syncopate

@@ -471,28 +471,21 @@ std::vector<double> SyncSwitch::take_series() {
           static_cast<double>(num_active()), static_cast<double>(detections_)};
 }
 
-std::unique_ptr<Scheme> make_sync_switch(const SchemeParts& parts) {
-  return std::make_unique<SyncSwitch>(parts);
-}
-
-std::string sync_switch_obstacle(const SchemeRequest& request) {
+void check_sync_switch(const SchemeRequest& request) {
   const SyncOptions& sync = request.sync;
-  const std::string mistake =
-      phases_mistake(sync.sync_switch, request.workers, request.total_steps);
-  if (!mistake.empty()) return mistake;
+  check_phases(sync.sync_switch, request.workers, request.total_steps);
   if (sync.sync_switch.lr_rule == LrRule::kLinear &&
       request.optimizer.lr_scale != LrScale::kNone)
-    return fmt::format(
-        "optimizer.lr_scale: {} where sync_switch.lr_rule = linear scales the "
-        "rate, expected none",
-        request.optimizer.lr_scale);
+    fail(ExitCode::kBadInput,
+         "optimizer.lr_scale: {} where sync_switch.lr_rule = linear scales the "
+         "rate, expected none",
+         request.optimizer.lr_scale);
   if (sync.sync_switch.momentum_rule != MomentumRule::kKeep &&
       request.optimizer.kind != "sgd")
-    return fmt::format(
-        "sync_switch.momentum_rule: {}, but {} has no momentum factor, "
-        "expected keep or optimizer.kind = sgd",
-        sync.sync_switch.momentum_rule, request.optimizer.kind);
-  return "";
+    fail(ExitCode::kBadInput,
+         "sync_switch.momentum_rule: {}, but {} has no momentum factor, "
+         "expected keep or optimizer.kind = sgd",
+         sync.sync_switch.momentum_rule, request.optimizer.kind);
 }
 
 }  // namespace syncopate

@@ -127,8 +127,7 @@ class SyncSwitch final : public Scheme {
   SyncTimes times_;
 };
 
-std::unique_ptr<Scheme> make_sync_switch(const SchemeParts& parts);
-std::string sync_switch_obstacle(const SchemeRequest& request);
+void check_sync_switch(const SchemeRequest& request);
 std::vector<Key> sync_switch_keys();
 
 }  // namespace syncopate
