@@ -3,10 +3,6 @@
 namespace syncopate {
 namespace {
 
-bool suits(int workers) {
-  return workers >= 1;
-}
-
 MixingRows rows(int workers) {
   MixingRows rows;
   const double weight = 1.0 / workers;
@@ -23,6 +19,6 @@ MixingRows rows(int workers) {
 }  // namespace
 
 const TopologyKind kComplete{"complete", "everyone with everyone, 1/N each",
-                             "at least 1", &suits, &rows};
+                             "at least 1", &suits_any, &rows};
 
 }  // namespace syncopate

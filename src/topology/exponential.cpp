@@ -3,10 +3,6 @@
 namespace syncopate {
 namespace {
 
-bool suits(int workers) {
-  return workers >= 1;
-}
-
 MixingRows rows(int workers) {
   Adjacency adjacency(workers);
   for (int i = 0; i < workers; ++i) {
@@ -25,6 +21,6 @@ MixingRows rows(int workers) {
 const TopologyKind kExponential{
     "exponential",
     "at distance 1, 2, 4, 8 ... on the cycle: 1/(degree + 1) each",
-    "at least 1", &suits, &rows};
+    "at least 1", &suits_any, &rows};
 
 }  // namespace syncopate

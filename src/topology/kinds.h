@@ -26,6 +26,10 @@ MixingRows equal_rows(const Adjacency& adjacency, double weight);
 // usual + 1).
 MixingRows metropolis_rows(const Adjacency& adjacency);
 
+constexpr bool suits_any(int workers) {
+  return workers >= 1;
+}
+
 struct TopologyKind {
   const char* keyword;
   const char* description;  // one line

@@ -3,10 +3,6 @@
 namespace syncopate {
 namespace {
 
-bool suits(int workers) {
-  return workers >= 1;
-}
-
 MixingRows rows(int workers) {
   Adjacency adjacency(workers);
   for (int i = 0; i < workers; ++i)
@@ -17,6 +13,6 @@ MixingRows rows(int workers) {
 }  // namespace
 
 const TopologyKind kRing{"ring", "a cycle: itself, left and right, 1/3 each",
-                         "at least 1", &suits, &rows};
+                         "at least 1", &suits_any, &rows};
 
 }  // namespace syncopate

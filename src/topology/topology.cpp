@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <Eigen/Eigenvalues>
 
 #include "base/check.h"
-#include "topology/eigenvalues.h"
 
 namespace syncopate {
 namespace {
@@ -52,13 +52,15 @@ Topology::Topology(std::string kind,
 // consensus vector.
 double Topology::spectral_gap() const {
   const int n = size();
-  std::vector<double> rest(static_cast<size_t>(n) * n, -1.0 / n);
+  Eigen::MatrixXd rest = Eigen::MatrixXd::Constant(n, n, -1.0 / n);
   for (int i = 0; i < n; ++i) {
-    rest[static_cast<size_t>(i) * n + i] += self_[i];
-    for (const auto& [j, weight] : neighbours_[i])
-      rest[static_cast<size_t>(i) * n + j] += weight;
+    rest(i, i) += self_[i];
+    for (const auto& [j, weight] : neighbours_[i]) rest(j, i) += weight;
   }
-  return 1 - spectral_radius(rest, n);
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(
+      rest, Eigen::EigenvaluesOnly);
+  CHECK(solver.info() == Eigen::Success);
+  return 1 - solver.eigenvalues().cwiseAbs().maxCoeff();
 }
 
 }  // namespace syncopate
