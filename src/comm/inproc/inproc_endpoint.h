@@ -2,37 +2,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <utility>
+
 #include "comm/inproc/inproc_run.h"
 
 namespace syncopate::inproc {
 
 class InprocEndpoint : public Endpoint {
  public:
-  InprocEndpoint(InprocRun& run, Strand& strand);
+  InprocEndpoint(InprocRun& run, Strand& strand) : run_(run), strand_(strand) {}
 
   int rank() const override { return strand_.rank; }
   int size() const override { return run_.size(); }
-  Request isend(ConstBytes data, int to, Tag tag, Traffic kind) override;
-  Request irecv(Bytes data, int from, Tag tag) override;
-  Message recv_any(TagRange tags) override;
-  void wait(const Request& request) override;
-  bool test(const Request& request) override;
+  Request isend(ConstBytes data, int to, Tag tag, Traffic kind) override {
+    return checked_run().isend(rank(), data, to, tag, kind);
+  }
+  Request irecv(Bytes data, int from, Tag tag) override {
+    return checked_run().irecv(rank(), data, from, tag);
+  }
+  Message recv_any(TagRange tags) override {
+    return checked_run().recv_any(rank(), tags);
+  }
+  void wait(const Request& request) override { checked_run().wait(request); }
+  bool test(const Request& request) override {
+    return checked_run().test(request);
+  }
   Time now() const override { return strand_.time; }
   bool has_virtual_time() const override { return true; }
   void advance(Time seconds) override;
   void set_clock(Time now) override;
-  void yield() override;
+  void yield() override {
+    checked_run().scheduler().yield(run_.next_event(rank()));
+  }
   void wait_for(Event& event) override { event.synchronize(); }
-  Task start(std::string name, std::function<void(Endpoint&)> body) override;
-  void join(const Task& task) override;
+  Task start(std::string name, std::function<void(Endpoint&)> body) override {
+    return checked_run().start_task(rank(), std::move(name), std::move(body));
+  }
+  void join(const Task& task) override { checked_run().join(task); }
   bool done(const Task& task) const override;
   void native_all_reduce(std::span<float> values,
                          const Group& group,
-                         Traffic kind) override;
+                         Traffic kind) override {
+    checked_run().native_all_reduce(values, group, kind);
+  }
   TrafficCounters& traffic() override { return run_.traffic(strand_.rank); }
 
  private:
-  void check_here() const;  // each strand uses its own endpoint
+  // Checks that each strand uses its own endpoint.
+  InprocRun& checked_run() const;
 
   InprocRun& run_;
   Strand& strand_;

@@ -47,35 +47,35 @@ std::shared_ptr<Operation> MpiEndpoint::new_operation(
   return operation;
 }
 
-Request MpiEndpoint::isend(ConstBytes data, int to, Tag tag, Traffic kind) {
-  CHECK(to >= 0 && to < size() && data.bytes >= 0);
+Request MpiEndpoint::post_message(Operation::Kind kind,
+                                  Bytes data,
+                                  int peer,
+                                  Tag tag) {
+  CHECK(peer >= 0 && peer < size() && data.bytes >= 0);
   CHECK_MSG(tag >= 0 && tag <= tags::kMaxTag, "tag {}", tag);
-  // A message to oneself is not traffic.
-  if (to != rank()) traffic_.count(kind, data.bytes);
-  auto operation = new_operation(Operation::Kind::kSend);
-  operation->data =
-      static_cast<std::byte*>(const_cast<void*>(data.data));  // only read
+  auto operation = new_operation(kind);
+  operation->data = static_cast<std::byte*>(data.data);
   operation->bytes = data.bytes;
-  operation->peer = to;
+  operation->peer = peer;
   operation->tag = tag;
-  operation->record =
-      operations().begin(OperationLog::Kind::kSend, to, tag, data.bytes);
+  operation->record = operations().begin(kind == Operation::Kind::kSend
+                                             ? OperationLog::Kind::kSend
+                                             : OperationLog::Kind::kReceive,
+                                         peer, tag, data.bytes);
   progress_.post(operation);
   return operation;
 }
 
+Request MpiEndpoint::isend(ConstBytes data, int to, Tag tag, Traffic kind) {
+  // A message to oneself is not traffic.
+  if (to != rank()) traffic_.count(kind, data.bytes);
+  // A send only reads.
+  return post_message(Operation::Kind::kSend,
+                      {const_cast<void*>(data.data), data.bytes}, to, tag);
+}
+
 Request MpiEndpoint::irecv(Bytes data, int from, Tag tag) {
-  CHECK(from >= 0 && from < size() && data.bytes >= 0);
-  CHECK_MSG(tag >= 0 && tag <= tags::kMaxTag, "tag {}", tag);
-  auto operation = new_operation(Operation::Kind::kReceive);
-  operation->data = static_cast<std::byte*>(data.data);
-  operation->bytes = data.bytes;
-  operation->peer = from;
-  operation->tag = tag;
-  operation->record =
-      operations().begin(OperationLog::Kind::kReceive, from, tag, data.bytes);
-  progress_.post(operation);
-  return operation;
+  return post_message(Operation::Kind::kReceive, data, from, tag);
 }
 
 Message MpiEndpoint::recv_any(TagRange tags) {

@@ -44,6 +44,7 @@ class MpiEndpoint : public Endpoint {
   Task post_task(std::string name,
                  std::function<void(Endpoint&)> body,
                  Kind kind);
+  Request post_message(Operation::Kind kind, Bytes data, int peer, Tag tag);
   std::shared_ptr<Operation> new_operation(Operation::Kind kind) const;
   void check_here() const;
   void native_all_reduce_here(std::span<float> values, const Group& group);

@@ -312,20 +312,20 @@ void Progress::give_up(const std::exception_ptr& error) {
 void Progress::meet(const Group& group, TaskOnThread* task) {
   const int n = group.size();
   for (int distance = 1; distance < n; distance *= 2) {
-    std::shared_ptr<Operation> both[2];
-    for (const auto kind :
-         {Operation::Kind::kSend, Operation::Kind::kReceive}) {
-      const int shift = kind == Operation::Kind::kSend ? distance : -distance;
+    const auto begin = [&](Operation::Kind kind, int shift) {
       auto operation = std::make_shared<Operation>();
       operation->kind = kind;
       operation->comm = communicators_.internal;
       operation->rank = communicators_.rank;
       operation->peer = group.members[(group.position + shift + n) % n];
       operation->tag = kMeetTag;
-      both[kind == Operation::Kind::kSend] = operation;
       transfers_.begin(operation);
-    }
-    for (const auto& operation : both) await(operation->done, task);
+      return operation;
+    };
+    const auto send = begin(Operation::Kind::kSend, distance);
+    const auto receive = begin(Operation::Kind::kReceive, -distance);
+    await(receive->done, task);
+    await(send->done, task);
   }
 }
 
