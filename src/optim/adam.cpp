@@ -18,14 +18,12 @@ Adam::Adam(Context& context,
       m_(context.device(), context.stream(), elems),
       v_(context.device(), context.stream(), elems) {}
 
-template <typename Act>
-void Adam::step(int64_t offset,
-                int64_t elems,
-                const ApplyParams& params,
-                const Act& act) {
-  CHECK_MSG(offset == begin_ && elems == m_.size(),
-            "elements {} to {} of {} to {}", offset, offset + elems, begin_,
-            begin_ + m_.size());
+void Adam::step(Context& context,
+                const Step& slice,
+                const ApplyParams& params) {
+  CHECK_MSG(slice.offset == begin_ && std::ssize(slice.x) == m_.size(),
+            "elements {} to {} of {} to {}", slice.offset,
+            slice.offset + std::ssize(slice.x), begin_, begin_ + m_.size());
   ++steps_;
   const auto correction = [this](double beta) {
     return static_cast<float>(1 - std::pow(beta, steps_));
@@ -40,42 +38,20 @@ void Adam::step(int64_t offset,
                   .correction2 = correction(options_.beta2),
                   .grad_scale = static_cast<float>(params.grad_scale),
                   .clip_factor = params.clip_factor};
-  for_runs(runs_, offset, elems,
+  for_runs(runs_, slice.offset, std::ssize(slice.x),
            [&](const DecayRun& run, int64_t first, int64_t count) {
+             const Step part = slice.part(first, count);
              const bool adds_decay = adam.is_decoupled || !params.is_decayed;
              adam.weight_decay = adds_decay ? run.weight_decay : 0;
              adam.lazy_row = run.row;
-             act(first, count, m_.span().subspan(first, count),
-                 v_.span().subspan(first, count), adam);
+             const auto m = m_.span().subspan(first, count);
+             const auto v = v_.span().subspan(first, count);
+             if (part.is_applied)
+               adam_update(context, part.to, m, v, part.gradient, adam);
+             else
+               adam_direction(context, part.to, part.x, m, v, part.gradient,
+                              adam);
            });
-}
-
-void Adam::apply(Context& context,
-                 int64_t offset,
-                 std::span<float> x,
-                 std::span<const float> gradient,
-                 const ApplyParams& params) {
-  step(offset, std::ssize(x), params,
-       [&](int64_t first, int64_t count, std::span<float> m, std::span<float> v,
-           const AdamParams& adam) {
-         adam_update(context, x.subspan(first, count), m, v,
-                     gradient.subspan(first, count), adam);
-       });
-}
-
-void Adam::direction(Context& context,
-                     int64_t offset,
-                     std::span<float> direction,
-                     std::span<const float> x,
-                     std::span<const float> gradient,
-                     const ApplyParams& params) {
-  step(offset, std::ssize(x), params,
-       [&](int64_t first, int64_t count, std::span<float> m, std::span<float> v,
-           const AdamParams& adam) {
-         adam_direction(context, direction.subspan(first, count),
-                        x.subspan(first, count), m, v,
-                        gradient.subspan(first, count), adam);
-       });
 }
 
 std::vector<std::span<float>> Adam::state() {

@@ -17,17 +17,6 @@ class Adam final : public Optimizer {
        const ParameterTable& table,
        int64_t begin,
        int64_t elems);
-  void apply(Context& context,
-             int64_t offset,
-             std::span<float> x,
-             std::span<const float> gradient,
-             const ApplyParams& params) override;
-  void direction(Context& context,
-                 int64_t offset,
-                 std::span<float> direction,
-                 std::span<const float> x,
-                 std::span<const float> gradient,
-                 const ApplyParams& params) override;
   // The moments m and v.
   std::vector<std::span<float>> state() override;
   int64_t steps() const override { return steps_; }
@@ -36,13 +25,9 @@ class Adam final : public Optimizer {
   int64_t state_elems() const override { return m_.size() + v_.size(); }
 
  private:
-  // Counts a step and calls `act(first, count, m, v, params)` for each stretch
-  // with the same treatment.
-  template <typename Act>
-  void step(int64_t offset,
-            int64_t elems,
-            const ApplyParams& params,
-            const Act& act);
+  void step(Context& context,
+            const Step& slice,
+            const ApplyParams& params) override;
 
   OptimizerOptions options_;
   const ParameterTable& table_;

@@ -6,6 +6,24 @@
 
 namespace syncopate {
 
+void Optimizer::apply(Context& context,
+                      int64_t offset,
+                      std::span<float> x,
+                      std::span<const float> gradient,
+                      const ApplyParams& params) {
+  step(context, {offset, x, x, gradient, true}, params);
+}
+
+void Optimizer::direction(Context& context,
+                          int64_t offset,
+                          std::span<float> direction,
+                          std::span<const float> x,
+                          std::span<const float> gradient,
+                          const ApplyParams& params) {
+  CHECK(direction.size() == x.size());
+  step(context, {offset, direction, x, gradient, false}, params);
+}
+
 double scaled_rate(const OptimizerOptions& options,
                    int64_t batch,
                    int workers,

@@ -58,20 +58,20 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // Updates slice [offset, offset + x.size()) of the model's range; `x` and
   // `gradient` are that slice. One pass.
-  virtual void apply(Context& context,
-                     int64_t offset,
-                     std::span<float> x,
-                     std::span<const float> gradient,
-                     const ApplyParams& params) = 0;
+  void apply(Context& context,
+             int64_t offset,
+             std::span<float> x,
+             std::span<const float> gradient,
+             const ApplyParams& params);
   // apply() without the step: direction = what apply() would multiply by the
   // rate (params.rate is unused). The state advances, x is unchanged.
   // `direction` may alias `gradient`.
-  virtual void direction(Context& context,
-                         int64_t offset,
-                         std::span<float> direction,
-                         std::span<const float> x,
-                         std::span<const float> gradient,
-                         const ApplyParams& params) = 0;
+  void direction(Context& context,
+                 int64_t offset,
+                 std::span<float> direction,
+                 std::span<const float> x,
+                 std::span<const float> gradient,
+                 const ApplyParams& params);
   // Returns the state's ranges, each as long as the optimizer's slice, in its
   // device's memory; always the same ones in the same order.
   virtual std::vector<std::span<float>> state() = 0;
@@ -84,6 +84,22 @@ class Optimizer {
   // "m/TENSOR".
   virtual void visit_state(StateVisitor& visitor, Owner owner) = 0;
   virtual int64_t state_elems() const = 0;
+
+ protected:
+  // The arguments of apply() or direction().
+  struct Step {
+    int64_t offset;
+    std::span<float> to;  // x, or where its direction goes
+    std::span<const float> x, gradient;
+    bool is_applied;  // false: direction()
+    Step part(int64_t first, int64_t count) const {
+      return {offset + first, to.subspan(first, count), x.subspan(first, count),
+              gradient.subspan(first, count), is_applied};
+    }
+  };
+  virtual void step(Context& context,
+                    const Step& slice,
+                    const ApplyParams& params) = 0;
 };
 
 // Creates state for the slice [begin, begin + elems) of `table` (the whole

@@ -17,55 +17,26 @@ Sgd::Sgd(Context& context,
     momentum_ = {context.device(), context.stream(), elems};
 }
 
-template <typename Act>
-void Sgd::for_stretches(int64_t offset,
-                        int64_t elems,
-                        const ApplyParams& params,
-                        const Act& act) {
-  for_runs(
-      runs_, offset, elems,
-      [&](const DecayRun& run, int64_t first, int64_t count) {
-        std::span<float> state;
-        if (!momentum_.empty())
-          state = momentum_.span().subspan(offset + first - begin_, count);
-        act(first, count, state,
-            SgdParams{.rate = static_cast<float>(params.rate),
-                      .momentum = momentum_.empty()
-                                      ? 0.0f
-                                      : static_cast<float>(params.momentum),
-                      .weight_decay = params.is_decayed ? 0 : run.weight_decay,
-                      .grad_scale = static_cast<float>(params.grad_scale),
-                      .clip_factor = params.clip_factor,
-                      .nesterov = options_.nesterov});
-      });
-}
-
-void Sgd::apply(Context& context,
-                int64_t offset,
-                std::span<float> x,
-                std::span<const float> gradient,
-                const ApplyParams& params) {
-  for_stretches(offset, std::ssize(x), params,
-                [&](int64_t first, int64_t count, std::span<float> state,
-                    const SgdParams& sgd) {
-                  sgd_update(context, x.subspan(first, count), state,
-                             gradient.subspan(first, count), sgd);
-                });
-}
-
-void Sgd::direction(Context& context,
-                    int64_t offset,
-                    std::span<float> direction,
-                    std::span<const float> x,
-                    std::span<const float> gradient,
-                    const ApplyParams& params) {
-  for_stretches(offset, std::ssize(x), params,
-                [&](int64_t first, int64_t count, std::span<float> state,
-                    const SgdParams& sgd) {
-                  sgd_direction(context, direction.subspan(first, count),
-                                x.subspan(first, count), state,
-                                gradient.subspan(first, count), sgd);
-                });
+void Sgd::step(Context& context, const Step& slice, const ApplyParams& params) {
+  SgdParams sgd{
+      .rate = static_cast<float>(params.rate),
+      .momentum = momentum_.empty() ? 0 : static_cast<float>(params.momentum),
+      .weight_decay = 0,
+      .grad_scale = static_cast<float>(params.grad_scale),
+      .clip_factor = params.clip_factor,
+      .nesterov = options_.nesterov};
+  for_runs(runs_, slice.offset, std::ssize(slice.x),
+           [&](const DecayRun& run, int64_t first, int64_t count) {
+             const Step part = slice.part(first, count);
+             sgd.weight_decay = params.is_decayed ? 0 : run.weight_decay;
+             std::span<float> m;
+             if (!momentum_.empty())
+               m = momentum_.span().subspan(part.offset - begin_, count);
+             if (part.is_applied)
+               sgd_update(context, part.to, m, part.gradient, sgd);
+             else
+               sgd_direction(context, part.to, part.x, m, part.gradient, sgd);
+           });
 }
 
 std::vector<std::span<float>> Sgd::state() {

@@ -14,30 +14,14 @@ class Sgd final : public Optimizer {
       const ParameterTable& table,
       int64_t begin,
       int64_t elems);
-  void apply(Context& context,
-             int64_t offset,
-             std::span<float> x,
-             std::span<const float> gradient,
-             const ApplyParams& params) override;
-  void direction(Context& context,
-                 int64_t offset,
-                 std::span<float> direction,
-                 std::span<const float> x,
-                 std::span<const float> gradient,
-                 const ApplyParams& params) override;
   std::vector<std::span<float>> state() override;
   void visit_state(StateVisitor& visitor, Owner owner) override;
   int64_t state_elems() const override { return momentum_.size(); }
 
  private:
-  // Calls `act(first, count, state, params)` for each stretch of equal weight
-  // decay in [offset, offset + elems): `first` is relative to `offset`, `state`
-  // is its momentum.
-  template <typename Act>
-  void for_stretches(int64_t offset,
-                     int64_t elems,
-                     const ApplyParams& params,
-                     const Act& act);
+  void step(Context& context,
+            const Step& slice,
+            const ApplyParams& params) override;
 
   OptimizerOptions options_;
   const ParameterTable& table_;
