@@ -7,12 +7,6 @@ namespace syncopate {
 BatchNorm::BatchNorm(Registrar& registrar,
                      const std::string& name,
                      int64_t C,
-                     Activation activation)
-    : BatchNorm(registrar, name, C, activation, ParameterRef()) {}
-
-BatchNorm::BatchNorm(Registrar& registrar,
-                     const std::string& name,
-                     int64_t C,
                      Activation activation,
                      const ParameterRef& bias)
     : C_(C),
@@ -23,15 +17,9 @@ BatchNorm::BatchNorm(Registrar& registrar,
       running_var_(registrar.buffer(name + ".running_var", {C})),
       bias_(bias) {}
 
-Slot BatchNorm::forward(Walk& walk, const Slot& x) {
-  return forward_with(walk, x, nullptr);
-}
-
-Slot BatchNorm::forward_residual(Walk& walk, const Slot& x, const Slot& z) {
-  return forward_with(walk, x, &z);
-}
-
-Slot BatchNorm::forward_with(Walk& walk, const Slot& x, const Slot* z) {
+Slot BatchNorm::forward(Walk& walk,
+                        const Slot& x,
+                        const std::optional<Slot>& z) {
   const Slot y = walk.take(x.dtype, x.shape, x.layout);  // (N, C, H, W)
   mean_ = walk.take(DType::kF32, {C_});
   rstd_ = walk.take(DType::kF32, {C_});
@@ -40,7 +28,7 @@ Slot BatchNorm::forward_with(Walk& walk, const Slot& x, const Slot* z) {
   if (!walk.is_running()) return y;
   const BatchNormParams params{.momentum = walk.run().batchnorm_momentum,
                                .activation = activation_};
-  const ConstTensor residual = z != nullptr ? walk.in(*z) : ConstTensor();
+  const ConstTensor residual = z ? walk.in(*z) : ConstTensor();
   if (walk.pass() == Pass::kEvaluate) {
     batchnorm_inference(walk.context(),
                         {.y = walk.out(y),

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include "layers/walk.h"
 #include "ops/norm.h"
 
@@ -10,24 +12,19 @@ namespace syncopate {
 class BatchNorm {
  public:
   // Registers "NAME.weight" (gamma), "NAME.bias" (beta), and the buffers
-  // "NAME.running_mean" and "NAME.running_var", each (C).
-  BatchNorm(Registrar& registrar,
-            const std::string& name,
-            int64_t C,
-            Activation activation);
-  // Normalises x + b, where b (C) is the bias of the preceding convolution. In
-  // training the mean cancels b: y does not depend on it, its gradient is 0,
-  // and only the running mean includes it. In evaluation y = bn(x + b).
+  // "NAME.running_mean" and "NAME.running_var", each (C). With the bias b (C)
+  // of the preceding convolution it normalises x + b. In training the mean
+  // cancels b: y does not depend on it, its gradient is 0, and only the running
+  // mean includes it. In evaluation y = bn(x + b).
   BatchNorm(Registrar& registrar,
             const std::string& name,
             int64_t C,
             Activation activation,
-            const ParameterRef& bias);
+            const ParameterRef& bias = {});
 
   // Returns y = act(bn(x) [+ z]), newly taken. Uses batch statistics in
   // training and for Pass::kStatistics, running ones for Pass::kEvaluate.
-  Slot forward(Walk& walk, const Slot& x);
-  Slot forward_residual(Walk& walk, const Slot& x, const Slot& z);
+  Slot forward(Walk& walk, const Slot& x, const std::optional<Slot>& z = {});
 
   // dx overwrites dy. `y` is read only if there is a ReLU.
   void backward(Walk& walk, const Slot& dy, const Slot& x, const Slot& y);
@@ -38,7 +35,6 @@ class BatchNorm {
                          const Slot& y);
 
  private:
-  Slot forward_with(Walk& walk, const Slot& x, const Slot* z);
   // Returns the running mean of x alone, in the memory of mean_ if there is a
   // bias.
   ConstTensor running_mean_of_x(Walk& walk) const;

@@ -22,9 +22,7 @@ Embeddings::Embeddings(Registrar& registrar,
                                     Role::kWeight)),
       norm_(registrar, name + ".LayerNorm", shape.hidden) {}
 
-Slot Embeddings::forward(Walk& walk,
-                         const TokenIds& ids,
-                         const Sequences& sequences) {
+Slot Embeddings::forward(Walk& walk, const TokenIds& ids) {
   const Slot sum = walk.take(walk.dtype(), {walk.samples(), shape_.hidden});
   if (walk.is_running()) {
     const EmbeddingInput inputs[] = {
@@ -33,25 +31,20 @@ Slot Embeddings::forward(Walk& walk,
         {walk.parameter(positions_), ids.positions}};
     embedding_forward(walk.context(), walk.out(sum), inputs);
   }
-  const Slot y = norm_.forward(walk, sum, sequences);
-  if (walk.pass() == Pass::kTrain) drop_tokens(walk, y, sequences);
+  const Slot y = norm_.forward(walk, sum);
+  if (walk.pass() == Pass::kTrain) drop_tokens(walk, y);
   return y;
 }
 
-void Embeddings::drop_tokens(Walk& walk,
-                             const Slot& x,
-                             const Sequences& sequences) const {
+void Embeddings::drop_tokens(Walk& walk, const Slot& x) const {
   if (shape_.dropout > 0 && walk.is_running())
-    token_dropout(walk.context(), walk.out(x), walk.in(x), sequences,
+    token_dropout(walk.context(), walk.out(x), walk.in(x), walk.run().sequences,
                   token_dropout_of(walk, shape_.dropout, place_));
 }
 
-void Embeddings::backward(Walk& walk,
-                          const Slot& dy,
-                          const TokenIds& ids,
-                          const Sequences& sequences) {
-  drop_tokens(walk, dy, sequences);
-  norm_.backward(walk, dy, sequences);
+void Embeddings::backward(Walk& walk, const Slot& dy, const TokenIds& ids) {
+  drop_tokens(walk, dy);
+  norm_.backward(walk, dy);
   if (walk.is_running()) {
     const ConstTensor dsum = walk.in(dy);
     embedding_backward(walk.context(), walk.gradient(words_), dsum, ids.tokens);

@@ -28,16 +28,13 @@ class Embeddings {
              uint64_t place);
 
   // Returns dropout(norm(word + segment + position)) (T, H), newly taken.
-  Slot forward(Walk& walk, const TokenIds& ids, const Sequences& sequences);
+  Slot forward(Walk& walk, const TokenIds& ids);
   // Gives back dy and everything else forward took.
-  void backward(Walk& walk,
-                const Slot& dy,
-                const TokenIds& ids,
-                const Sequences& sequences);
+  void backward(Walk& walk, const Slot& dy, const TokenIds& ids);
 
  private:
   // In place, on the result or its gradient.
-  void drop_tokens(Walk& walk, const Slot& x, const Sequences& sequences) const;
+  void drop_tokens(Walk& walk, const Slot& x) const;
   EmbeddingsShape shape_;
   uint64_t place_;
   ParameterRef words_, positions_, segments_;

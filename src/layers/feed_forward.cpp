@@ -26,9 +26,7 @@ int64_t FeedForward::macs(int64_t length) const {
   return length * (up_.macs() + down_.macs());
 }
 
-Slot FeedForward::forward(Walk& walk,
-                          const Slot& x,
-                          const Sequences& sequences) {
+Slot FeedForward::forward(Walk& walk, const Slot& x) {
   inner_ = up_.forward(walk, x);
   const Slot active = walk.pass() == Pass::kTrain
                           ? walk.take(inner_.dtype, inner_.shape)
@@ -37,14 +35,11 @@ Slot FeedForward::forward(Walk& walk,
     gelu_forward(walk.context(), walk.out(active), walk.in(inner_));
   const Slot out = down_.forward(walk, active);
   walk.give_back(active);
-  return norm_.forward_residual(walk, out, x, sequences);
+  return norm_.forward(walk, out, x);
 }
 
-Slot FeedForward::backward(Walk& walk,
-                           const Slot& dy,
-                           const Slot& x,
-                           const Sequences& sequences) {
-  const Slot dresidual = norm_.backward_residual(walk, dy, sequences);
+Slot FeedForward::backward(Walk& walk, const Slot& dy, const Slot& x) {
+  const Slot dresidual = norm_.backward_residual(walk, dy);
   const Slot active = walk.take(inner_.dtype, inner_.shape);
   if (walk.is_running())
     gelu_forward(walk.context(), walk.out(active), walk.in(inner_));
@@ -57,9 +52,7 @@ Slot FeedForward::backward(Walk& walk,
   walk.give_back(inner_);
   const Slot dx = up_.backward(walk, dinner, x);
   walk.give_back(dinner);
-  if (walk.is_running())
-    add(walk.context(), walk.out(dx), walk.in(dx), walk.in(dresidual));
-  walk.give_back(dresidual);
+  add_to(walk, dx, dresidual);
   return dx;
 }
 

@@ -28,12 +28,9 @@ class FeedForward {
 
   // Returns y (T, H), newly taken. The caller keeps x, which in Pass::kTrain
   // must stay alive until backward.
-  Slot forward(Walk& walk, const Slot& x, const Sequences& sequences);
+  Slot forward(Walk& walk, const Slot& x);
   // Gives back dy and everything else forward took; returns dx, newly taken.
-  Slot backward(Walk& walk,
-                const Slot& dy,
-                const Slot& x,
-                const Sequences& sequences);
+  Slot backward(Walk& walk, const Slot& dy, const Slot& x);
   // Replaces backward: gives back what forward kept.
   void forget(Walk& walk);
 

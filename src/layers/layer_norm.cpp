@@ -17,9 +17,6 @@ TokenDropout token_dropout_of(const Walk& walk, float p, uint64_t place) {
   return {p, walk.run().dropout_key, (place + 1) * kSpread};
 }
 
-LayerNorm::LayerNorm(Registrar& registrar, const std::string& name, int64_t H)
-    : LayerNorm(registrar, name, H, 0, 0) {}
-
 LayerNorm::LayerNorm(Registrar& registrar,
                      const std::string& name,
                      int64_t H,
@@ -30,21 +27,9 @@ LayerNorm::LayerNorm(Registrar& registrar,
       gamma_(registrar.parameter(name + ".weight", {H}, Role::kLayerNorm)),
       beta_(registrar.parameter(name + ".bias", {H}, Role::kLayerNorm)) {}
 
-Slot LayerNorm::forward(Walk& walk, const Slot& x, const Sequences& sequences) {
-  return forward_with(walk, x, nullptr, sequences);
-}
-
-Slot LayerNorm::forward_residual(Walk& walk,
-                                 const Slot& x,
-                                 const Slot& residual,
-                                 const Sequences& sequences) {
-  return forward_with(walk, x, &residual, sequences);
-}
-
-Slot LayerNorm::forward_with(Walk& walk,
-                             const Slot& x,
-                             const Slot* residual,
-                             const Sequences& sequences) {
+Slot LayerNorm::forward(Walk& walk,
+                        const Slot& x,
+                        const std::optional<Slot>& residual) {
   const Slot y = walk.take(x.dtype, x.shape);  // (T, H)
   mean_ = walk.take(DType::kF32, {x.shape[0]});
   rstd_ = walk.take(DType::kF32, {x.shape[0]});
@@ -57,48 +42,42 @@ Slot LayerNorm::forward_with(Walk& walk,
          .mean = walk.out(mean_),
          .rstd = walk.out(rstd_),
          .x = walk.in(x),
-         .residual = residual != nullptr ? walk.in(*residual) : ConstTensor(),
+         .residual = residual ? walk.in(*residual) : ConstTensor(),
          .gamma = walk.parameter(gamma_),
          .beta = walk.parameter(beta_),
          .epsilon = kEpsilon,
-         .sequences = sequences,
+         .sequences = walk.run().sequences,
          .dropout = token_dropout_of(walk, p_, place_)});
   if (walk.pass() != Pass::kTrain) forget(walk);
   return y;
 }
 
-void LayerNorm::backward(Walk& walk,
-                         const Slot& dy,
-                         const Sequences& sequences) {
-  backward_with(walk, dy, nullptr, sequences);
+void LayerNorm::backward(Walk& walk, const Slot& dy) {
+  backward_into(walk, dy, Tensor());
 }
 
-Slot LayerNorm::backward_residual(Walk& walk,
-                                  const Slot& dy,
-                                  const Sequences& sequences) {
+Slot LayerNorm::backward_residual(Walk& walk, const Slot& dy) {
   const Slot dresidual = walk.take(dy.dtype, dy.shape);  // (T, H)
-  backward_with(walk, dy, &dresidual, sequences);
+  backward_into(walk, dy, walk.is_running() ? walk.out(dresidual) : Tensor());
   return dresidual;
 }
 
-void LayerNorm::backward_with(Walk& walk,
+void LayerNorm::backward_into(Walk& walk,
                               const Slot& dy,
-                              const Slot* dresidual,
-                              const Sequences& sequences) {
+                              const Tensor& dresidual) {
   if (walk.is_running())
-    layernorm_backward(
-        walk.context(),
-        {.dx = walk.out(dy),
-         .dresidual = dresidual != nullptr ? walk.out(*dresidual) : Tensor(),
-         .dgamma = walk.gradient(gamma_),
-         .dbeta = walk.gradient(beta_),
-         .dy = walk.in(dy),
-         .z = walk.in(z_),
-         .mean = walk.in(mean_),
-         .rstd = walk.in(rstd_),
-         .gamma = walk.parameter(gamma_),
-         .sequences = sequences,
-         .dropout = token_dropout_of(walk, p_, place_)});
+    layernorm_backward(walk.context(),
+                       {.dx = walk.out(dy),
+                        .dresidual = dresidual,
+                        .dgamma = walk.gradient(gamma_),
+                        .dbeta = walk.gradient(beta_),
+                        .dy = walk.in(dy),
+                        .z = walk.in(z_),
+                        .mean = walk.in(mean_),
+                        .rstd = walk.in(rstd_),
+                        .gamma = walk.parameter(gamma_),
+                        .sequences = walk.run().sequences,
+                        .dropout = token_dropout_of(walk, p_, place_)});
   forget(walk);
 }
 

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include "layers/walk.h"
 #include "ops/sequences.h"
 
@@ -15,41 +17,29 @@ TokenDropout token_dropout_of(const Walk& walk, float p, uint64_t place);
 class LayerNorm {
  public:
   // Registers "NAME.weight" (gamma) and "NAME.bias" (beta), each (H).
-  LayerNorm(Registrar& registrar, const std::string& name, int64_t H);
-  // Adds dropout before the sum.
+  // `dropout` acts before the sum, at this place of the network.
   LayerNorm(Registrar& registrar,
             const std::string& name,
             int64_t H,
-            float dropout,
-            uint64_t place);
+            float dropout = 0,
+            uint64_t place = 0);
 
-  // Returns y = norm(x), newly taken. Takes over x (T, H).
-  Slot forward(Walk& walk, const Slot& x, const Sequences& sequences);
-  // Returns y = norm(dropout(x) + residual), likewise.
-  Slot forward_residual(Walk& walk,
-                        const Slot& x,
-                        const Slot& residual,
-                        const Sequences& sequences);
+  // Returns y = norm(dropout(x) [+ residual]), newly taken. Takes over x (T,
+  // H).
+  Slot forward(Walk& walk,
+               const Slot& x,
+               const std::optional<Slot>& residual = {});
 
   // dx overwrites dy. Gives back what forward kept.
-  void backward(Walk& walk, const Slot& dy, const Sequences& sequences);
+  void backward(Walk& walk, const Slot& dy);
   // Likewise; returns dresidual, newly taken.
-  Slot backward_residual(Walk& walk,
-                         const Slot& dy,
-                         const Sequences& sequences);
+  Slot backward_residual(Walk& walk, const Slot& dy);
 
   // Replaces backward: gives back what forward kept.
   void forget(Walk& walk);
 
  private:
-  Slot forward_with(Walk& walk,
-                    const Slot& x,
-                    const Slot* residual,
-                    const Sequences& sequences);
-  void backward_with(Walk& walk,
-                     const Slot& dy,
-                     const Slot* dresidual,
-                     const Sequences& sequences);
+  void backward_into(Walk& walk, const Slot& dy, const Tensor& dresidual);
   float p_;
   uint64_t place_;
   ParameterRef gamma_, beta_;

@@ -54,10 +54,10 @@ Slot PostActivationBlock::forward(Walk& walk, const Slot& x) {
       projection_->c = projection_->conv.forward(walk, x);
       const Slot z = projection_->bn.forward(walk, projection_->c);
       walk.drop(projection_->c);
-      stage.y = stage.bn.forward_residual(walk, stage.c, z);
+      stage.y = stage.bn.forward(walk, stage.c, z);
       walk.give_back(z);  // the sum no longer needs it
     } else {
-      stage.y = stage.bn.forward_residual(walk, stage.c, x);
+      stage.y = stage.bn.forward(walk, stage.c, x);
     }
     walk.drop(stage.c);
     h = stage.y;
@@ -88,9 +88,7 @@ Slot PostActivationBlock::backward(Walk& walk, const Slot& dy) {
     dshortcut = projection_->conv.backward(walk, dy, stages_.front().x);
     walk.give_back(dy);
   }
-  if (walk.is_running())
-    add(walk.context(), walk.out(dh), walk.in(dh), walk.in(dshortcut));
-  walk.give_back(dshortcut);
+  add_to(walk, dh, dshortcut);
   return dh;
 }
 

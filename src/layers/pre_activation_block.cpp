@@ -98,15 +98,10 @@ Slot PreActivationBlock::backward(Walk& walk, const Slot& dy) {
     walk.give_back(stage.x);
   }
   Stage& first = stages_.front();
-  const auto add_to_dh = [&](const Slot& term) {
-    if (walk.is_running())
-      add(walk.context(), walk.out(dh), walk.in(dh), walk.in(term));
-    walk.give_back(term);
-  };
-  if (projection_) add_to_dh(project_backward(walk, dy, first.a));
+  if (projection_) add_to(walk, dh, project_backward(walk, dy, first.a));
   first.bn.backward(walk, dh, first.x, first.a);
   walk.give_back(first.a);
-  if (!projection_) add_to_dh(dy);
+  if (!projection_) add_to(walk, dh, dy);
   return dh;
 }
 

@@ -33,9 +33,7 @@ int64_t SelfAttention::macs(int64_t length) const {
          2 * length * length * shape_.hidden;
 }
 
-Slot SelfAttention::forward(Walk& walk,
-                            const Slot& x,
-                            const Sequences& sequences) {
+Slot SelfAttention::forward(Walk& walk, const Slot& x) {
   const int64_t T = x.shape[0];
   parts_ = qkv_.forward(walk, x);
   seen_ = walk.take(x.dtype, x.shape);
@@ -46,21 +44,18 @@ Slot SelfAttention::forward(Walk& walk,
         {.out = walk.out(seen_),
          .lse = walk.out(lse_),
          .qkv = walk.in(parts_),
-         .sequences = sequences,
+         .sequences = walk.run().sequences,
          .heads = shape_.heads,
          .dropout = token_dropout_of(walk, shape_.attention_dropout, place_)});
   walk.drop(parts_);
   walk.drop(lse_);
   const Slot out = dense_.forward(walk, seen_);
   walk.drop(seen_);
-  return norm_.forward_residual(walk, out, x, sequences);
+  return norm_.forward(walk, out, x);
 }
 
-Slot SelfAttention::backward(Walk& walk,
-                             const Slot& dy,
-                             const Slot& x,
-                             const Sequences& sequences) {
-  const Slot dresidual = norm_.backward_residual(walk, dy, sequences);
+Slot SelfAttention::backward(Walk& walk, const Slot& dy, const Slot& x) {
+  const Slot dresidual = norm_.backward_residual(walk, dy);
   const Slot dseen = dense_.backward(walk, dy, seen_);
   walk.give_back(dy);
   const Slot dparts = walk.take(parts_.dtype, parts_.shape);  // (T, 3 H)
@@ -72,7 +67,7 @@ Slot SelfAttention::backward(Walk& walk,
          .qkv = walk.in(parts_),
          .out = walk.in(seen_),
          .lse = walk.in(lse_),
-         .sequences = sequences,
+         .sequences = walk.run().sequences,
          .heads = shape_.heads,
          .dropout = token_dropout_of(walk, shape_.attention_dropout, place_)});
   walk.give_back(dseen);
@@ -81,9 +76,7 @@ Slot SelfAttention::backward(Walk& walk,
   walk.give_back(parts_);
   const Slot dx = qkv_.backward(walk, dparts, x);
   walk.give_back(dparts);
-  if (walk.is_running())
-    add(walk.context(), walk.out(dx), walk.in(dx), walk.in(dresidual));
-  walk.give_back(dresidual);
+  add_to(walk, dx, dresidual);
   return dx;
 }
 

@@ -16,19 +16,15 @@ int64_t TransformerLayer::macs(int64_t length) const {
   return attention_.macs(length) + feed_forward_.macs(length);
 }
 
-Slot TransformerLayer::forward_keeping(Walk& walk,
-                                       const Slot& x,
-                                       const Sequences& sequences) {
-  middle_ = attention_.forward(walk, x, sequences);
-  const Slot y = feed_forward_.forward(walk, middle_, sequences);
+Slot TransformerLayer::forward_keeping(Walk& walk, const Slot& x) {
+  middle_ = attention_.forward(walk, x);
+  const Slot y = feed_forward_.forward(walk, middle_);
   walk.drop(middle_);
   return y;
 }
 
-Slot TransformerLayer::forward(Walk& walk,
-                               const Slot& x,
-                               const Sequences& sequences) {
-  const Slot y = forward_keeping(walk, x, sequences);
+Slot TransformerLayer::forward(Walk& walk, const Slot& x) {
+  const Slot y = forward_keeping(walk, x);
   if (keep_ == Keep::kInput && walk.pass() == Pass::kTrain) {
     feed_forward_.forget(walk);
     walk.give_back(middle_);
@@ -37,15 +33,11 @@ Slot TransformerLayer::forward(Walk& walk,
   return y;
 }
 
-Slot TransformerLayer::backward(Walk& walk,
-                                const Slot& dy,
-                                const Slot& x,
-                                const Sequences& sequences) {
-  if (keep_ == Keep::kInput)
-    walk.give_back(forward_keeping(walk, x, sequences));
-  const Slot dmiddle = feed_forward_.backward(walk, dy, middle_, sequences);
+Slot TransformerLayer::backward(Walk& walk, const Slot& dy, const Slot& x) {
+  if (keep_ == Keep::kInput) walk.give_back(forward_keeping(walk, x));
+  const Slot dmiddle = feed_forward_.backward(walk, dy, middle_);
   walk.give_back(middle_);
-  return attention_.backward(walk, dmiddle, x, sequences);
+  return attention_.backward(walk, dmiddle, x);
 }
 
 }  // namespace syncopate

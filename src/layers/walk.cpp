@@ -102,4 +102,20 @@ Tensor Walk::buffer(const ParameterRef& ref) const {
   return make_tensor(run().buffers.data() + ref.offset, DType::kF32, ref.shape);
 }
 
+void Walk::report(int64_t from) const {
+  if (is_running() && run_->final_from) run_->final_from(from);
+}
+
+void add_to(Walk& walk, const Slot& sum, const Slot& term) {
+  if (walk.is_running())
+    add(walk.context(), walk.out(sum), walk.in(sum), walk.in(term));
+  walk.give_back(term);
+}
+
+Slot converted(Walk& walk, const Slot& x, DType dtype) {
+  const Slot y = walk.take(dtype, x.shape, x.layout);
+  if (walk.is_running()) reorder(walk.context(), walk.out(y), walk.in(x));
+  return y;
+}
+
 }  // namespace syncopate

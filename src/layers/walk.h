@@ -4,11 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "ops/elementwise.h"
+#include "ops/sequences.h"
 #include "tensor/arena.h"
 #include "tensor/parameter_table.h"
 
@@ -60,6 +61,9 @@ struct WalkRun {
   float batchnorm_momentum = 0.1f;
   // Device memory; null if nothing is dropped.
   const DropoutKey* dropout_key = nullptr;
+  Sequences sequences = {};  // if the rows are tokens
+  // Called by Walk::report(); may be empty.
+  std::function<void(int64_t from)> final_from = {};
 };
 
 class Walk {
@@ -97,6 +101,10 @@ class Walk {
   Tensor gradient(const ParameterRef& ref) const;
   Tensor buffer(const ParameterRef& ref) const;
 
+  // Reports that backward has finished the gradients at offsets >= `from`.
+  // Has no effect in a planning walk.
+  void report(int64_t from) const;
+
  private:
   static constexpr int64_t kImagesOffset = -2;
   const Arena& arena_;
@@ -108,5 +116,11 @@ class Walk {
   const WalkRun* run_ = nullptr;
   size_t next_ = 0;
 };
+
+// sum += term; gives back the term.
+void add_to(Walk& walk, const Slot& sum, const Slot& term);
+
+// Returns x as `dtype`, newly taken.
+Slot converted(Walk& walk, const Slot& x, DType dtype);
 
 }  // namespace syncopate

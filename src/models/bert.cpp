@@ -45,14 +45,6 @@ void refuse_bad_data(const ModelOptions& options, const QuestionSpec& spec) {
          options.positions, spec.max_length);
 }
 
-Sequences sequences_of(const Batch& batch) {
-  const auto i32 = [](const ConstTensor& tensor) {
-    return static_cast<const int32_t*>(tensor.data);
-  };
-  return {batch.samples,      batch.tokens.shape[0], batch.max_length,
-          i32(batch.offsets), i32(batch.sequences),  i32(batch.positions)};
-}
-
 TokenIds ids_of(const Batch& batch) {
   return {batch.tokens, batch.segments, batch.positions};
 }
@@ -177,20 +169,17 @@ void Bert::check(const Batch& batch) const {
 }
 
 Slot Bert::forward(Walk& walk, const Batch& batch) {
-  const Sequences sequences = sequences_of(batch);
   inputs_.clear();
-  Slot x = embeddings_->forward(walk, ids_of(batch), sequences);
+  Slot x = embeddings_->forward(walk, ids_of(batch));
   for (TransformerLayer& layer : layers_) {
     inputs_.push_back(x);
-    x = layer.forward(walk, x, sequences);
+    x = layer.forward(walk, x);
     walk.drop(inputs_.back());
   }
   head_input_ = x;
   if (walk.dtype() != DType::kF32) {
     // The scores are not rounded to bf16: there are few, and softmax follows.
-    head_input_ = walk.take(DType::kF32, x.shape);
-    if (walk.is_running())
-      reorder(walk.context(), walk.out(head_input_), walk.in(x));
+    head_input_ = converted(walk, x, DType::kF32);
     walk.give_back(x);
   }
   const Slot logits = head_->forward(walk, head_input_);
@@ -198,39 +187,28 @@ Slot Bert::forward(Walk& walk, const Batch& batch) {
   return logits;
 }
 
-void Bert::backward(Walk& walk,
-                    const Batch& batch,
-                    const Slot& dlogits,
-                    const GradientListener& final_from) {
-  const Sequences sequences = sequences_of(batch);
+void Bert::backward(Walk& walk, const Batch& batch, const Slot& dlogits) {
   Slot dx = head_->backward(walk, dlogits, head_input_);
   walk.give_back(dlogits);
   walk.give_back(head_input_);
-  report(final_from, head_->first_offset());
+  walk.report(head_->first_offset());
   if (walk.dtype() != DType::kF32) {
-    const Slot narrow = walk.take(walk.dtype(), dx.shape);
-    if (walk.is_running())
-      reorder(walk.context(), walk.out(narrow), walk.in(dx));
+    const Slot narrow = converted(walk, dx, walk.dtype());
     walk.give_back(dx);
     dx = narrow;
   }
   for (size_t l = layers_.size(); l-- > 0;) {
-    dx = layers_[l].backward(walk, dx, inputs_[l], sequences);
+    dx = layers_[l].backward(walk, dx, inputs_[l]);
     walk.give_back(inputs_[l]);
-    report(final_from, layers_[l].first_offset());
+    walk.report(layers_[l].first_offset());
   }
-  embeddings_->backward(walk, dx, ids_of(batch), sequences);
-  report(final_from, 0);
+  embeddings_->backward(walk, dx, ids_of(batch));
+  walk.report(0);
 }
 
-void Bert::loss(Context& context,
-                ClassificationSums* sums,
-                Tensor dlogits,
-                ConstTensor logits,
-                const Batch& batch,
-                float scale) {
-  span_cross_entropy(context, sums, dlogits, logits, batch.labels,
-                     sequences_of(batch), scale);
+void Bert::loss(Walk& walk, const Batch& batch, const LossArgs& args) {
+  span_cross_entropy(walk.context(), args.sums, args.dlogits, args.logits,
+                     batch.labels, walk.run().sequences, args.scale);
 }
 
 }  // namespace syncopate

@@ -42,16 +42,8 @@ class Bert : public Network {
  protected:
   // Returns logits (T, 2).
   Slot forward(Walk& walk, const Batch& batch) override;
-  void backward(Walk& walk,
-                const Batch& batch,
-                const Slot& dlogits,
-                const GradientListener& final_from) override;
-  void loss(Context& context,
-            ClassificationSums* sums,
-            Tensor dlogits,
-            ConstTensor logits,
-            const Batch& batch,
-            float scale) override;
+  void backward(Walk& walk, const Batch& batch, const Slot& dlogits) override;
+  void loss(Walk& walk, const Batch& batch, const LossArgs& args) override;
   int64_t rows_of(const Batch& batch) const override;
   Batch largest(int64_t N) const override;
   bool has_one_shape() const override { return false; }

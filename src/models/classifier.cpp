@@ -39,13 +39,9 @@ void Classifier::check(const Batch& batch) const {
         batch.labels.shape == Shape({batch.samples}));
 }
 
-void Classifier::loss(Context& context,
-                      ClassificationSums* sums,
-                      Tensor dlogits,
-                      ConstTensor logits,
-                      const Batch& batch,
-                      float scale) {
-  softmax_cross_entropy(context, sums, dlogits, logits, batch.labels, scale);
+void Classifier::loss(Walk& walk, const Batch& batch, const LossArgs& args) {
+  softmax_cross_entropy(walk.context(), args.sums, args.dlogits, args.logits,
+                        batch.labels, args.scale);
 }
 
 }  // namespace syncopate

@@ -21,12 +21,7 @@ class Classifier : public Network {
 
  protected:
   // Logits are (N, classes).
-  void loss(Context& context,
-            ClassificationSums* sums,
-            Tensor dlogits,
-            ConstTensor logits,
-            const Batch& batch,
-            float scale) override;
+  void loss(Walk& walk, const Batch& batch, const LossArgs& args) override;
   Batch largest(int64_t N) const override;
   void check(const Batch& batch) const override;
 

@@ -130,17 +130,13 @@ void DeepFm::check_batch(int64_t batch) const {
 }
 
 Slot DeepFm::in_compute(Walk& walk, const Slot& x) const {
-  if (compute() == DType::kF32) return x;
-  const Slot y = walk.take(compute(), x.shape);
-  if (walk.is_running()) reorder(walk.context(), walk.out(y), walk.in(x));
-  return y;
+  return compute() == DType::kF32 ? x : converted(walk, x, compute());
 }
 
 // Returns x itself, or a newly taken copy that replaces x, which is given back.
 Slot DeepFm::in_fp32(Walk& walk, const Slot& x) const {
   if (x.dtype == DType::kF32) return x;
-  const Slot y = walk.take(DType::kF32, x.shape);
-  if (walk.is_running()) reorder(walk.context(), walk.out(y), walk.in(x));
+  const Slot y = converted(walk, x, DType::kF32);
   walk.give_back(x);
   return y;
 }
@@ -168,20 +164,15 @@ Slot DeepFm::forward(Walk& walk, const Batch& batch) {
   last_x_ = x;
   const Slot logits = in_fp32(walk, last_->forward(walk, x));
   walk.drop(x);
-  if (walk.is_running())
-    add(walk.context(), walk.out(logits), walk.in(logits), walk.in(score));
-  walk.give_back(score);
+  add_to(walk, logits, score);
   return logits;
 }
 
-void DeepFm::backward(Walk& walk,
-                      const Batch& batch,
-                      const Slot& dlogits,
-                      const GradientListener& final_from) {
+void DeepFm::backward(Walk& walk, const Batch& batch, const Slot& dlogits) {
   const Slot dlast = in_compute(walk, dlogits);
   Slot dy = last_->backward(walk, dlast, last_x_);
   if (compute() != DType::kF32) walk.give_back(dlast);
-  report(final_from, last_->first_offset());
+  walk.report(last_->first_offset());
   for (auto hidden = hidden_.rbegin(); hidden != hidden_.rend(); ++hidden) {
     // dy is the gradient of the layer's y; dc reuses its memory.
     const Slot dc = as_pixels(dy);
@@ -191,7 +182,7 @@ void DeepFm::backward(Walk& walk,
     walk.give_back(hidden->c);
     dy = hidden->linear.backward(walk, as_rows(dc), hidden->x);
     walk.give_back(dc);
-    report(final_from, hidden->linear.first_offset());
+    walk.report(hidden->linear.first_offset());
   }
   if (compute() != DType::kF32) walk.give_back(v_compute_);
   const Slot dv = in_fp32(walk, dy);  // (N, F D)
@@ -203,16 +194,12 @@ void DeepFm::backward(Walk& walk,
   walk.give_back(dv);
   walk.give_back(dlogits);
   walk.give_back(v_);
-  report(final_from, 0);
+  walk.report(0);
 }
 
-void DeepFm::loss(Context& context,
-                  ClassificationSums* sums,
-                  Tensor dlogits,
-                  ConstTensor logits,
-                  const Batch& batch,
-                  float scale) {
-  binary_cross_entropy(context, sums, dlogits, logits, batch.labels, scale);
+void DeepFm::loss(Walk& walk, const Batch& batch, const LossArgs& args) {
+  binary_cross_entropy(walk.context(), args.sums, args.dlogits, args.logits,
+                       batch.labels, args.scale);
 }
 
 }  // namespace syncopate

@@ -42,16 +42,8 @@ class DeepFm final : public Network {
 
  protected:
   Slot forward(Walk& walk, const Batch& batch) override;
-  void backward(Walk& walk,
-                const Batch& batch,
-                const Slot& dlogits,
-                const GradientListener& final_from) override;
-  void loss(Context& context,
-            ClassificationSums* sums,
-            Tensor dlogits,
-            ConstTensor logits,
-            const Batch& batch,
-            float scale) override;
+  void backward(Walk& walk, const Batch& batch, const Slot& dlogits) override;
+  void loss(Walk& walk, const Batch& batch, const LossArgs& args) override;
   Batch largest(int64_t N) const override;
   void check(const Batch& batch) const override;
   void check_batch(int64_t batch) const override;

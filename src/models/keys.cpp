@@ -16,15 +16,16 @@ Words families_with(bool ModelInfo::*property) {
       [&](const ModelInfo& info) { return info.*property; });
 }
 
-// Returns the families whose table entry lists the key; no rule if all do.
-std::vector<UsedWhen> families_with(const std::string& option) {
+// Adds to the conditions of a key that the family's row in the table lists it;
+// no condition if all rows do.
+void restrict_to_families(Key& key) {
   const Words families = names_of<ModelInfo>(
       model_table(), &ModelInfo::family, [&](const ModelInfo& info) {
-        return std::count(info.options.begin(), info.options.end(), option) > 0;
+        return std::ranges::count(info.options, key.word()) > 0;
       });
-  if (families.size() == model_table().size()) return {};
-  CHECK_MSG(!families.empty(), "model.{}: no family uses it", option);
-  return {{"model.family", families}};
+  CHECK_MSG(!families.empty(), "{}: no family uses it", key.name);
+  if (families.size() < model_table().size())
+    key.used_when.insert(key.used_when.begin(), {"model.family", families});
 }
 
 // Keys of residual networks other than those that He et al. published.
@@ -39,30 +40,26 @@ Keys residual_keys() {
               "32, 64, 128 behind 16; gluon, Gluon's (ESync): version 1 with "
               "the bottleneck's stride in its first convolution and biases in "
               "those of 1x1, version 2 with BatchNorm of the images and in the "
-              "stem.",
-       .used_when = families_with("variant")},
+              "stem."},
       {.name = "model.stages",
        .place = &ModelOptions::stages,
        .doc = "Blocks of each stage, all but the first of stride 2; auto: by "
               "model.depth.",
        .low = 1,
-       .zero_word = "auto",
-       .used_when = families_with("stages")},
+       .zero_word = "auto"},
       {.name = "model.widths",
        .place = &ModelOptions::widths,
        .doc = "Channels of each stage, a quarter of a bottleneck's output; "
               "auto: by model.depth.",
        .low = 1,
-       .zero_word = "auto",
-       .used_when = families_with("widths")},
+       .zero_word = "auto"},
       {.name = "model.stem_width",
        .place = &ModelOptions::stem_width,
        .doc = "Filters of the stem; auto: the first stage's width (variant "
               "t2t of 6n+2 layers: 16).",
        .low = 1,
        .high = 65536,
-       .zero_word = "auto",
-       .used_when = families_with("stem_width")},
+       .zero_word = "auto"},
       {.name = "model.init",
        .place = &ModelOptions::init,
        .doc = "First values. he: filters N(0, 2 / fan_out), classifier U(-a, "
@@ -71,8 +68,7 @@ Keys residual_keys() {
               "truncated normal of variance 1 / fan_in, classifier 4 / (fan_in "
               "+ fan_out), and with variant t2t the last gamma of a stage of "
               "bottlenecks 0 (Sync-Switch); gluon: U(-0.07, 0.07). Biases are "
-              "0 but for he's classifier.",
-       .used_when = families_with("init")},
+              "0 but for he's classifier."},
   };
 }
 
@@ -82,56 +78,48 @@ Keys encoder_keys() {
        .place = &ModelOptions::layers,
        .doc = "Layers of the encoder: BERT tiny 2, mini 4, base 12, large 24.",
        .low = 1,
-       .high = 1024,  // a mistake
-       .used_when = families_with("layers")},
+       // More is a mistake.
+       .high = 1024},
       {.name = "model.hidden",
        .place = &ModelOptions::hidden,
        .doc = "Width of a token: BERT tiny 128, mini 256, base 768, large "
               "1024.",
-       .low = 1,
-       .used_when = families_with("hidden")},
+       .low = 1},
       {.name = "model.heads",
        .place = &ModelOptions::heads,
        .doc = "Heads of attention, which divide model.hidden.",
-       .low = 1,
-       .used_when = families_with("heads")},
+       .low = 1},
       {.name = "model.intermediate",
        .place = &ModelOptions::intermediate,
        .doc = "Width between the two products of a feed-forward part; auto: 4 "
               "model.hidden.",
        .low = 1,
-       .zero_word = "auto",
-       .used_when = families_with("intermediate")},
+       .zero_word = "auto"},
       {.name = "model.positions",
        .place = &ModelOptions::positions,
        .doc = "Learned positions: at least data.max_length.",
-       .low = 1,
-       .used_when = families_with("positions")},
+       .low = 1},
       {.name = "model.hidden_dropout",
        .place = &ModelOptions::hidden_dropout,
        .doc = "Probability of dropping an element behind the embeddings and in "
               "front of each residual sum.",
        .low = 0,
-       .high = 0.999,
-       .used_when = families_with("hidden_dropout")},
+       .high = 0.999},
       {.name = "model.attention_dropout",
        .place = &ModelOptions::attention_dropout,
        .doc = "Probability of dropping a probability of attention.",
        .low = 0,
-       .high = 0.999,
-       .used_when = families_with("attention_dropout")},
+       .high = 0.999},
       {.name = "model.weights",
        .place = &ModelOptions::weights,
        .doc = "File of safetensors with Hugging Face's names to start from "
               "(postprocess/import_bert.py makes it of other formats); none: "
               "random ones.",
-       .used_when = families_with("weights"),
        .on_resume = OnResume::kMayChange},
       {.name = "model.recompute",
        .place = &ModelOptions::recompute,
        .doc = "Whether backward computes a layer's activations again instead "
               "of keeping them: less memory, more time, the same bits.",
-       .used_when = families_with("recompute"),
        .on_resume = OnResume::kMayChange},
   };
 }
@@ -142,38 +130,29 @@ Keys click_keys() {
        .place = &ModelOptions::embedding,
        .doc = "Width of an embedding.",
        .low = 1,
-       .high = 4096,  // a mistake
-       .used_when = families_with("embedding")},
+       // More is a mistake.
+       .high = 4096},
       {.name = "model.mlp",
        .place = &ModelOptions::mlp,
        .doc = "Widths of the hidden layers.",
        .low = 1,
-       .zero_word = "none",
-       .used_when = families_with("mlp")},
+       .zero_word = "none"},
       {.name = "model.mlp_dropout",
        .place = &ModelOptions::mlp_dropout,
        .doc = "Probability of dropping an element behind each hidden layer.",
        .low = 0,
-       .high = 0.999,
-       .used_when = families_with("mlp_dropout")},
+       .high = 0.999},
       {.name = "model.first_order_init",
        .place = &ModelOptions::first_order_init,
        .doc = "First values of the first-order weights: xavier, as the "
               "embeddings have them, or normal, N(0, 1), as DS-Sync's program "
-              "has them.",
-       .used_when = families_with("first_order_init")},
+              "has them."},
   };
 }
 
 }  // namespace
 
 Keys model_keys() {
-  auto dropout_use = families_with("dropout");
-  dropout_use.push_back({"model.form", {"pre"}});
-  auto version_use = families_with("version");
-  version_use.push_back({"model.variant", {"he", "gluon"}});
-  auto depth_use = families_with("depth");
-  depth_use.push_back({"model.stages", {"auto"}});
   Keys keys = {
       {.name = "model.family",
        .place = &ModelOptions::family,
@@ -189,43 +168,42 @@ Keys model_keys() {
               "wrn 6n+2 (post), 6n+4 (pre), or "
               "50, 101 (stem imagenet).",
        .low = 1,
-       .used_when = depth_use},
+       .used_when = {{"model.stages", {"auto"}}}},
       {.name = "model.width",
        .place = &ModelOptions::width,
        .doc = "Widening factor k of WRN-d-k.",
        .low = 1,
-       .high = 64,  // as in models/wrn.cpp
-       .used_when = families_with("width")},
+       // As in models/wrn.cpp.
+       .high = 64},
       {.name = "model.stem",
        .place = &ModelOptions::stem,
        .doc = "First layers: cifar is a 3x3 convolution (variant t2t: 7x7), "
-              "imagenet a 7x7 one of stride 2 with max-pooling.",
-       .used_when = families_with("stem")},
+              "imagenet a 7x7 one of stride 2 with max-pooling."},
       {.name = "model.block",
        .place = &ModelOptions::block,
        .doc = "Residual block; auto: basic below 44 layers and where stages "
-              "are given, else bottleneck.",
-       .used_when = families_with("block")},
+              "are given, else bottleneck."},
       {.name = "model.version",
        .place = &ModelOptions::version,
        .doc = "1: activation after the addition; 2: before the convolutions.",
        .low = 1,
        .high = 2,
-       .used_when = version_use},
+       .used_when = {{"model.variant", {"he", "gluon"}}}},
       {.name = "model.form",
        .place = &ModelOptions::form,
        .doc = "Post-activation blocks (DS-Sync) or pre-activation blocks "
-              "(Zagoruyko and Komodakis).",
-       .used_when = families_with("form")},
+              "(Zagoruyko and Komodakis)."},
       {.name = "model.dropout",
        .place = &ModelOptions::dropout,
        .doc = "Probability of dropping an activation inside a block.",
        .low = 0,
        .high = 0.999,
-       .used_when = dropout_use},
+       .used_when = {{"model.form", {"pre"}}}},
   };
   for (const auto part : {residual_keys, encoder_keys, click_keys})
     append(keys, part());
+  for (Key& key : keys)
+    if (key.name != "model.family") restrict_to_families(key);
   return keys;
 }
 

@@ -31,13 +31,10 @@ Slot Logistic::forward(Walk& walk, const Batch&) {
   return fc_.forward(walk, pixels(walk));
 }
 
-void Logistic::backward(Walk& walk,
-                        const Batch&,
-                        const Slot& dlogits,
-                        const GradientListener& final_from) {
+void Logistic::backward(Walk& walk, const Batch&, const Slot& dlogits) {
   fc_.backward_parameters(walk, dlogits, pixels(walk));
   walk.give_back(dlogits);
-  report(final_from, 0);
+  walk.report(0);
 }
 
 }  // namespace syncopate

@@ -16,10 +16,7 @@ class Logistic : public Classifier {
 
  protected:
   Slot forward(Walk& walk, const Batch& batch) override;
-  void backward(Walk& walk,
-                const Batch& batch,
-                const Slot& dlogits,
-                const GradientListener& final_from) override;
+  void backward(Walk& walk, const Batch& batch, const Slot& dlogits) override;
   Layout body_layout(const Device&) const override { return Layout::kNhwc; }
   void check_batch(int64_t) const override {}
 

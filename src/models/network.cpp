@@ -7,10 +7,6 @@
 
 namespace syncopate {
 
-void report(const GradientListener& final_from, int64_t offset) {
-  if (final_from) final_from(offset);
-}
-
 Network::Network(DType compute) : compute_(compute) {
   CHECK(compute == DType::kF32 || compute == DType::kBf16);
 }
@@ -30,7 +26,7 @@ void Network::plan(Context& context, int64_t batch, int64_t eval_batch) {
   const Batch trained = largest(batch);
   training_ = {compute_, layout, rows_of(trained), {}};
   Walk train(arena_, training_, Pass::kTrain);
-  backward(train, trained, forward(train, trained), {});
+  backward(train, trained, forward(train, trained));
   // Statistics are recomputed over training batches, so both sizes must fit.
   const Batch seen = largest(std::max(batch, eval_batch));
   forward_only_ = {compute_, layout, rows_of(seen), {}};
@@ -40,6 +36,14 @@ void Network::plan(Context& context, int64_t batch, int64_t eval_batch) {
   sums_ = {context.device(), context.stream(), 2};
   dropout_key_ = {context.device(), context.stream(), 1};
   graphs_ = {};
+}
+
+Sequences sequences_of(const Batch& batch) {
+  const auto i32 = [](const ConstTensor& tensor) {
+    return static_cast<const int32_t*>(tensor.data);
+  };
+  return {batch.samples,      batch.tokens.shape[0], batch.max_length,
+          i32(batch.offsets), i32(batch.sequences),  i32(batch.positions)};
 }
 
 WalkRun Network::run_of(Context& context,
@@ -53,7 +57,8 @@ WalkRun Network::run_of(Context& context,
           .gradients = replica.gradients,
           .buffers = replica.buffers,
           .images = batch.images,
-          .dropout_key = dropout_key_.data()};
+          .dropout_key = dropout_key_.data(),
+          .sequences = sequences_of(batch)};
 }
 
 namespace {
@@ -91,23 +96,27 @@ PendingSums Network::forward_backward(Context& context,
   CHECK(settings.loss_samples > 0);
   store_dropout_key(context, dropout_key_.data(),
                     {settings.dropout_seed, settings.first_sample});
-  const WalkRun run = run_of(context, replica, batch);
+  WalkRun run = run_of(context, replica, batch);
   const auto step = [&](const StepGraphs::AtPlace& at_place) {
+    run.final_from = at_place;
     Walk walk(arena_, training_, Pass::kTrain, rows_of(batch), run);
     const Slot logits = forward(walk, batch);
     // The gradient of the logits overwrites them.
-    loss(context, sums_.data(), walk.out(logits), walk.in(logits), batch,
-         static_cast<float>(1 / settings.loss_samples));
+    loss(walk, batch,
+         {.sums = sums_.data(),
+          .dlogits = walk.out(logits),
+          .logits = walk.in(logits),
+          .scale = static_cast<float>(1 / settings.loss_samples)});
     at_place(kLossIsKnown);
-    backward(walk, batch, logits, at_place);
+    backward(walk, batch, logits);
   };
   PendingSums sums;
   const auto at_place = [&](StepGraphs::Place place) {
     if (place == kLossIsKnown)
       sums = readback_.start(context.device(), context.stream(), sums_.data(),
                              num_metrics());
-    else
-      report(final_from, place);
+    else if (final_from)
+      final_from(place);
   };
   if (!settings.records || !has_one_shape()) {
     step(at_place);
@@ -134,7 +143,7 @@ PendingSums Network::evaluate(Context& context,
   Walk walk(arena_, forward_only_, Pass::kEvaluate, rows_of(batch), run);
   const Slot logits = forward(walk, batch);
   ClassificationSums* sums = sums_.data() + 1;
-  loss(context, sums, Tensor(), walk.in(logits), batch, 0);
+  loss(walk, batch, {.sums = sums, .logits = walk.in(logits)});
   return readback_.start(context.device(), context.stream(), sums,
                          num_metrics());
 }

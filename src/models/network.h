@@ -14,6 +14,9 @@
 
 namespace syncopate {
 
+// Returns the sequences of a batch of questions; none of other batches.
+Sequences sequences_of(const Batch& batch);
+
 class Network : public Model {
  public:
   explicit Network(DType compute);
@@ -46,19 +49,19 @@ class Network : public Model {
   // BatchNorm.
   virtual Slot forward(Walk& walk, const Batch& batch) = 0;
   // Gives back dlogits and everything forward took; reports finished gradients
-  // with decreasing offsets, the last one 0.
+  // (Walk::report) with decreasing offsets, the last one 0.
   virtual void backward(Walk& walk,
                         const Batch& batch,
-                        const Slot& dlogits,
-                        const GradientListener& final_from) = 0;
+                        const Slot& dlogits) = 0;
   // Assigns sums and, unless dlogits has no data, scale times the gradient of
   // the sum of the samples' losses; dlogits may alias logits.
-  virtual void loss(Context& context,
-                    ClassificationSums* sums,
-                    Tensor dlogits,
-                    ConstTensor logits,
-                    const Batch& batch,
-                    float scale) = 0;
+  struct LossArgs {
+    ClassificationSums* sums;
+    Tensor dlogits = {};
+    ConstTensor logits;
+    float scale = 0;
+  };
+  virtual void loss(Walk& walk, const Batch& batch, const LossArgs& args) = 0;
   // Returns the rows of a walk (Walk::samples) for a batch: its samples, or the
   // tokens of all samples. `largest` is a batch of N samples with the most
   // rows.
@@ -91,8 +94,5 @@ class Network : public Model {
   Readback readback_;
   StepGraphs graphs_;
 };
-
-// Calls a listener, which may be empty.
-void report(const GradientListener& final_from, int64_t offset);
 
 }  // namespace syncopate

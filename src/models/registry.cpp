@@ -13,15 +13,13 @@ namespace {
 
 // Returns the spec if it is of the kind that a family's networks are made for.
 template <typename Spec>
-const Spec& spec_for(const ModelOptions& options,
-                     const SampleSpec& spec,
-                     const char* kinds) {
-  const Spec* found = std::get_if<Spec>(&spec);
+const Spec& spec_for(const ModelRequest& wanted, const char* kinds) {
+  const Spec* found = std::get_if<Spec>(&wanted.spec);
   if (found == nullptr)
     fail(ExitCode::kBadInput,
          "model.family: {} is a network for {}, and data.kind is of another "
          "kind of samples",
-         options.family, kinds);
+         wanted.options.family, kinds);
   return *found;
 }
 
@@ -35,42 +33,33 @@ DeepFmShape deepfm_shape(const ModelOptions& options) {
   return shape;
 }
 
-const ImageSpec& images(const ModelOptions& options, const SampleSpec& spec) {
-  return spec_for<ImageSpec>(options, spec, "images");
+const ImageSpec& images(const ModelRequest& wanted) {
+  return spec_for<ImageSpec>(wanted, "images");
 }
 
-std::unique_ptr<Model> make_logistic(const ModelOptions& options,
-                                     const SampleSpec& spec,
-                                     DType compute) {
-  return std::make_unique<Logistic>(images(options, spec), compute);
+std::unique_ptr<Model> make_logistic(const ModelRequest& wanted) {
+  return std::make_unique<Logistic>(images(wanted), wanted.compute);
 }
 
-std::unique_ptr<Model> make_resnet(const ModelOptions& options,
-                                   const SampleSpec& spec,
-                                   DType compute) {
-  return std::make_unique<ResidualNet>(images(options, spec), compute,
-                                       resnet_shape(options));
+std::unique_ptr<Model> make_resnet(const ModelRequest& wanted) {
+  return std::make_unique<ResidualNet>(images(wanted), wanted.compute,
+                                       resnet_shape(wanted.options));
 }
 
-std::unique_ptr<Model> make_wrn(const ModelOptions& options,
-                                const SampleSpec& spec,
-                                DType compute) {
-  return std::make_unique<ResidualNet>(images(options, spec), compute,
-                                       wrn_shape(options));
+std::unique_ptr<Model> make_wrn(const ModelRequest& wanted) {
+  return std::make_unique<ResidualNet>(images(wanted), wanted.compute,
+                                       wrn_shape(wanted.options));
 }
 
-std::unique_ptr<Model> make_bert(const ModelOptions& options,
-                                 const SampleSpec& spec,
-                                 DType compute) {
-  return std::make_unique<Bert>(
-      options, spec_for<QuestionSpec>(options, spec, "questions"), compute);
+std::unique_ptr<Model> make_bert(const ModelRequest& wanted) {
+  return std::make_unique<Bert>(wanted.options,
+                                spec_for<QuestionSpec>(wanted, "questions"),
+                                wanted.compute);
 }
 
-std::unique_ptr<Model> make_deepfm(const ModelOptions& options,
-                                   const SampleSpec& spec,
-                                   DType compute) {
-  return std::make_unique<DeepFm>(spec_for<ClickSpec>(options, spec, "clicks"),
-                                  compute, deepfm_shape(options));
+std::unique_ptr<Model> make_deepfm(const ModelRequest& wanted) {
+  return std::make_unique<DeepFm>(spec_for<ClickSpec>(wanted, "clicks"),
+                                  wanted.compute, deepfm_shape(wanted.options));
 }
 
 }  // namespace
@@ -125,7 +114,8 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   DType compute) {
   std::vector<std::string> families;
   for (const ModelInfo& info : model_table()) {
-    if (info.family == options.family) return info.make(options, spec, compute);
+    if (info.family == options.family)
+      return info.make({options, spec, compute});
     families.push_back(info.family);
   }
   const auto meant = nearest(options.family, families);

@@ -48,6 +48,13 @@ struct ModelOptions {
   FirstOrderInit first_order_init = FirstOrderInit::kXavier;
 };
 
+// What a network is made from; `compute` is the activation type.
+struct ModelRequest {
+  const ModelOptions& options;
+  const SampleSpec& spec;
+  DType compute;
+};
+
 struct ModelInfo {
   std::string family;
   std::string description;                // one line for `list models`
@@ -56,9 +63,7 @@ struct ModelInfo {
   bool has_tables = false;  // has embedding tables
   bool can_bf16 = true;     // accepts run.precision = bf16
   // As make_model; `options` are of this family.
-  std::unique_ptr<Model> (*make)(const ModelOptions& options,
-                                 const SampleSpec& spec,
-                                 DType compute) = nullptr;
+  std::unique_ptr<Model> (*make)(const ModelRequest& wanted) = nullptr;
 };
 const std::vector<ModelInfo>& model_table();
 std::vector<Key> model_keys();  // of [model]

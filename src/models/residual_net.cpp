@@ -121,11 +121,9 @@ Slot ResidualNet::stem_input(Walk& walk) const {
   const Slot x =
       stem_.input_norm ? stem_.input_norm->forward(walk, images) : images;
   if (walk.dtype() != DType::kBf16) return x;
-  const Slot converted = walk.take(DType::kBf16, x.shape, Layout::kNhwc);
-  if (walk.is_running())
-    reorder(walk.context(), walk.out(converted), walk.in(x));
+  const Slot narrow = converted(walk, x, DType::kBf16);
   if (stem_.input_norm) walk.give_back(x);
-  return converted;
+  return narrow;
 }
 
 Slot ResidualNet::stem_forward(Walk& walk) {
@@ -187,28 +185,25 @@ Slot ResidualNet::forward(Walk& walk, const Batch&) {
   return logits;
 }
 
-void ResidualNet::backward(Walk& walk,
-                           const Batch&,
-                           const Slot& dlogits,
-                           const GradientListener& final_from) {
+void ResidualNet::backward(Walk& walk, const Batch&, const Slot& dlogits) {
   const Slot dpooled = fc_->backward(walk, dlogits, pooled_);  // (N, C)
   walk.give_back(dlogits);
   walk.give_back(pooled_);
-  report(final_from, fc_->first_offset());
+  walk.report(fc_->first_offset());
 
   Slot dh = pool_->backward(walk, dpooled);  // (N, C, P, Q)
   walk.give_back(dpooled);
   if (final_norm_) {
     final_norm_->bn.backward(walk, dh, final_norm_->x, final_norm_->y);
     walk.give_back(final_norm_->y);
-    report(final_from, final_norm_->first_offset);
+    walk.report(final_norm_->first_offset);
   }
   for (size_t i = blocks_.size(); i-- > 0;) {
     dh = blocks_[i].block->backward(walk, dh);
-    report(final_from, blocks_[i].first_offset);
+    walk.report(blocks_[i].first_offset);
   }
   stem_backward(walk, dh);
-  report(final_from, 0);
+  walk.report(0);
 }
 
 }  // namespace syncopate

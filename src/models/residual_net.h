@@ -62,10 +62,7 @@ class ResidualNet : public Classifier {
 
  protected:
   Slot forward(Walk& walk, const Batch& batch) override;
-  void backward(Walk& walk,
-                const Batch& batch,
-                const Slot& dlogits,
-                const GradientListener& final_from) override;
+  void backward(Walk& walk, const Batch& batch, const Slot& dlogits) override;
   Layout body_layout(const Device& device) const override;
   void check_batch(int64_t batch) const override;
 

@@ -147,7 +147,8 @@ class PartBench {
                       .parameters = parameters,
                       .gradients = gradients,
                       .buffers = {},
-                      .images = {}};
+                      .images = {},
+                      .sequences = sequences_of(batch)};
     Walk walk(arena, plan, Pass::kTrain, T, run);
     walk_through(walk);
     OnHost host(gradients);
@@ -171,14 +172,6 @@ class PartBench {
   ParameterTable table_, buffers_;
 };
 
-Sequences sequences_of(const Batch& batch) {
-  const auto i32 = [](const ConstTensor& tensor) {
-    return static_cast<const int32_t*>(tensor.data);
-  };
-  return {batch.samples,      batch.tokens.shape[0], batch.max_length,
-          i32(batch.offsets), i32(batch.sequences),  i32(batch.positions)};
-}
-
 TEST(BertFixtures, Embeddings) {
   PartBench bench;
   Registrar registrar = bench.registrar();
@@ -190,10 +183,10 @@ TEST(BertFixtures, Embeddings) {
   bench.expect_as_recorded(
       "embeddings",
       [&](Walk& walk, const Slot&, const Batch& batch) {
-        return part.forward(walk, ids_of(batch), sequences_of(batch));
+        return part.forward(walk, ids_of(batch));
       },
       [&](Walk& walk, const Slot& dy, const Slot&, const Batch& batch) {
-        part.backward(walk, dy, ids_of(batch), sequences_of(batch));
+        part.backward(walk, dy, ids_of(batch));
         return Slot{};
       });
 }
@@ -202,11 +195,11 @@ template <typename Part>
 void expect_as_recorded(PartBench& bench, const std::string& name, Part& part) {
   bench.expect_as_recorded(
       name,
-      [&](Walk& walk, const Slot& x, const Batch& batch) {
-        return part.forward(walk, x, sequences_of(batch));
+      [&](Walk& walk, const Slot& x, const Batch&) {
+        return part.forward(walk, x);
       },
-      [&](Walk& walk, const Slot& dy, const Slot& x, const Batch& batch) {
-        return part.backward(walk, dy, x, sequences_of(batch));
+      [&](Walk& walk, const Slot& dy, const Slot& x, const Batch&) {
+        return part.backward(walk, dy, x);
       });
 }
 
