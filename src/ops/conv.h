@@ -8,6 +8,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
+
 #include "ops/context.h"
 
 namespace syncopate {
@@ -18,7 +20,7 @@ struct ConvSize {
   int64_t stride = 1, pad = 0;
   int64_t P() const { return (H + 2 * pad - R) / stride + 1; }  // rows out
   int64_t Q() const { return (W + 2 * pad - S) / stride + 1; }  // columns out
-  bool operator==(const ConvSize&) const = default;
+  auto operator<=>(const ConvSize&) const = default;
 };
 
 void conv_forward(Context& context,

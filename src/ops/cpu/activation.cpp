@@ -11,13 +11,11 @@ void gelu_forward(Context& context, Tensor y, ConstTensor x) {
     using T = decltype(element);
     T* to = static_cast<T*>(y.data);
     const T* from = static_cast<const T*>(x.data);
-    parallel_pieces(context, y.elems(), [&](int64_t begin, int64_t end) {
-      for_vectors(begin, end, [&](auto lanes, int64_t i) {
-        const F16 value = lanes.get(from + i);
-        const NormalTail tail = normal_tail(value);
-        lanes.put(to + i, (value > 0 ? value : F16{}) -
-                              tail.distance * tail.probability);
-      });
+    parallel_vectors(context, y.elems(), [&](auto lanes, int64_t i) {
+      const F16 value = lanes.get(from + i);
+      const NormalTail tail = normal_tail(value);
+      lanes.put(to + i,
+                (value > 0 ? value : F16{}) - tail.distance * tail.probability);
     });
   });
 }
@@ -29,16 +27,14 @@ void gelu_backward(Context& context, Tensor dx, ConstTensor dy, ConstTensor x) {
     T* to = static_cast<T*>(dx.data);
     const T* upstream = static_cast<const T*>(dy.data);
     const T* from = static_cast<const T*>(x.data);
-    parallel_pieces(context, dx.elems(), [&](int64_t begin, int64_t end) {
-      for_vectors(begin, end, [&](auto lanes, int64_t i) {
-        const F16 value = lanes.get(from + i);
-        const NormalTail tail = normal_tail(value);
-        // The difference between Phi(x) + x phi(x) and 1 (x > 0) or 0 (x < 0).
-        const F16 rest =
-            tail.probability - tail.distance * tail.bell * kDensityAtMean;
-        lanes.put(to + i,
-                  lanes.get(upstream + i) * (value > 0 ? 1.0f - rest : rest));
-      });
+    parallel_vectors(context, dx.elems(), [&](auto lanes, int64_t i) {
+      const F16 value = lanes.get(from + i);
+      const NormalTail tail = normal_tail(value);
+      // The difference between Phi(x) + x phi(x) and 1 (x > 0) or 0 (x < 0).
+      const F16 rest =
+          tail.probability - tail.distance * tail.bell * kDensityAtMean;
+      lanes.put(to + i,
+                lanes.get(upstream + i) * (value > 0 ? 1.0f - rest : rest));
     });
   });
 }

@@ -60,8 +60,6 @@ struct Mask {
   [[gnu::always_inline]] void draw(U16 (&words)[4],
                                    int64_t query,
                                    int64_t key) const {
-    constexpr U16 kLane = {0, 1, 2,  3,  4,  5,  6,  7,
-                           8, 9, 10, 11, 12, 13, 14, 15};
     const U16 queries = static_cast<uint32_t>(query) + kLane;
     const U16 low =
         (queries << 14) + ((head << 30) + static_cast<uint32_t>(key / 4));
@@ -412,8 +410,7 @@ void for_heads(Context& context,
     CHECK(sequences.offsets[n + 1] - sequences.offsets[n] <=
           sequences.max_length);
   const int64_t slots = context.threads();
-  auto* memory = static_cast<float*>(
-      context.scratch(slots * elems * int64_t{sizeof(float)}));
+  auto* memory = scratch<float>(context, slots * elems);
   std::atomic<int64_t> next = 0;
   parallel_for(context, slots,
                sequences.tokens * sequences.max_length * heads * D,

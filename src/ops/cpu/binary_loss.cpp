@@ -29,35 +29,32 @@ void binary_cross_entropy(Context& context,
     CHECK_MSG(label[n] == 0 || label[n] == 1, "label {} of a click", label[n]);
   const float* from = logits.f32();
   float* to = dlogits.data != nullptr ? dlogits.f32() : nullptr;
-  const int64_t pieces = ceil_div(N, kPiece);
-  auto* of_piece = static_cast<PieceSums*>(
-      context.scratch(pieces * int64_t{sizeof(PieceSums)}));
   // An exponential and a logarithm cost about as much as sixteen elements.
-  parallel_for(context, pieces, N * 16, [&](int64_t piece) {
-    PieceSums mine;
-    const int64_t end = std::min(N, (piece + 1) * kPiece);
-    for (int64_t n = piece * kPiece; n < end; ++n) {
-      const float z = from[n];
-      const float t = label[n] == 1 ? -z : z;
-      const float e = std::exp(-std::abs(t));
-      const float loss = std::log1p(e) + (t < 0 ? 0.0f : t);  // keeps NaN
-      if (to != nullptr) {
-        const float share = scale * (t < 0 ? e : 1.0f) / (1.0f + e);
-        to[n] = label[n] == 1 ? -share : share;
-      }
-      mine.loss += static_cast<double>(loss);
-      if (!std::isfinite(loss)) continue;
-      ++mine.finite;
-      mine.correct += (z > 0) == (label[n] == 1);
-    }
-    of_piece[piece] = mine;
-  });
+  const auto pieces = results_of_chunks(
+      context, N, kPiece, N * 16, [&](int64_t begin, int64_t end) {
+        PieceSums mine;
+        for (int64_t n = begin; n < end; ++n) {
+          const float z = from[n];
+          const float t = label[n] == 1 ? -z : z;
+          const float e = std::exp(-std::abs(t));
+          const float loss = std::log1p(e) + (t < 0 ? 0.0f : t);  // keeps NaN
+          if (to != nullptr) {
+            const float share = scale * (t < 0 ? e : 1.0f) / (1.0f + e);
+            to[n] = label[n] == 1 ? -share : share;
+          }
+          mine.loss += static_cast<double>(loss);
+          if (!std::isfinite(loss)) continue;
+          ++mine.finite;
+          mine.correct += (z > 0) == (label[n] == 1);
+        }
+        return mine;
+      });
   *sums = {};
   sums->samples = N;
-  for (int64_t piece = 0; piece < pieces; ++piece) {
-    sums->loss_sum += of_piece[piece].loss;
-    sums->correct += of_piece[piece].correct;
-    sums->correct_top5 += of_piece[piece].finite;
+  for (const PieceSums& piece : pieces) {
+    sums->loss_sum += piece.loss;
+    sums->correct += piece.correct;
+    sums->correct_top5 += piece.finite;
   }
 }
 

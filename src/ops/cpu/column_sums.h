@@ -22,18 +22,15 @@ void sum_over_rows(Context& context,
   constexpr int64_t kFewestRows = 128, kMostPieces = 64;
   const int64_t rows = std::max(kFewestRows, ceil_div(N, kMostPieces));
   const int64_t pieces = ceil_div(N, rows);
-  auto* parts = static_cast<float*>(
-      context.scratch(pieces * elems * int64_t{sizeof(float)}, 2));
+  auto* parts = scratch<float>(context, pieces * elems, 2);
   parallel_for(context, pieces, work_elems, [&](int64_t piece) {
     body(piece * rows, std::min(N, (piece + 1) * rows), parts + piece * elems);
   });
-  parallel_pieces(context, elems, [&](int64_t begin, int64_t end) {
-    for_vectors(begin, end, [&](auto lanes, int64_t i) {
-      F16 sum{};
-      for (int64_t piece = 0; piece < pieces; ++piece)
-        sum += lanes.get(parts + piece * elems + i);
-      lanes.put(total + i, lanes.get(total + i) + sum);
-    });
+  parallel_vectors(context, elems, [&](auto lanes, int64_t i) {
+    F16 sum{};
+    for (int64_t piece = 0; piece < pieces; ++piece)
+      sum += lanes.get(parts + piece * elems + i);
+    lanes.put(total + i, lanes.get(total + i) + sum);
   });
 }
 

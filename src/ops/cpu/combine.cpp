@@ -106,10 +106,8 @@ void orthonormalize(Context& context,
                     int64_t rows,
                     int64_t rank) {
   constexpr double kSmallest = 1e-8;  // relative to the column's initial norm
-  auto* columns = static_cast<double*>(
-      context.scratch(rows * rank * int64_t{sizeof(double)}));
-  auto* partial = static_cast<double*>(
-      context.scratch(ceil_div(rows, kChunkRows) * int64_t{sizeof(double)}, 1));
+  auto* columns = scratch<double>(context, rows * rank);
+  auto* partial = scratch<double>(context, ceil_div(rows, kChunkRows), 1);
   const auto column = [&](int64_t k) { return columns + k * rows; };
   const auto norm_of = [&](int64_t k) {
     return std::sqrt(dot_columns(context, partial, column(k), column(k), rows));

@@ -2,6 +2,8 @@
 // around it are created once per pass, size, dtype and layout, and kept.
 #include <omp.h>
 
+#include <compare>
+#include <map>
 #include <string>
 #include <unordered_map>
 
@@ -16,34 +18,13 @@ using Desc = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
 using Type = dnnl::memory::data_type;
 
-enum class ConvPass : uint8_t { kForward, kBackwardData, kBackwardWeights };
-
 struct ConvKey {
   ConvPass pass;
   ConvSize size;
   DType x_dtype, y_dtype;
   Layout x_layout, y_layout;
-  bool operator==(const ConvKey&) const = default;
+  auto operator<=>(const ConvKey&) const = default;
 };
-
-struct ConvKeyHash {
-  size_t operator()(const ConvKey& key) const {
-    const ConvSize& s = key.size;
-    uint64_t hash = 0;
-    for (const int64_t value :
-         {s.N, s.C, s.H, s.W, s.K, s.R, s.S, s.stride, s.pad,
-          static_cast<int64_t>(key.pass), static_cast<int64_t>(key.x_dtype),
-          static_cast<int64_t>(key.y_dtype), static_cast<int64_t>(key.x_layout),
-          static_cast<int64_t>(key.y_layout)})
-      hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15;
-    return hash ^ (hash >> 32);
-  }
-};
-
-Type type_of(DType dtype) {
-  CHECK(dtype == DType::kF32 || dtype == DType::kBf16);
-  return dtype == DType::kF32 ? Type::f32 : Type::bf16;
-}
 
 Tag tag_of(Layout layout) {
   switch (layout) {
@@ -57,26 +38,33 @@ Tag tag_of(Layout layout) {
   CHECK(false);
 }
 
+enum class Use : uint8_t { kRead, kAssigned, kAccumulated };
+
 // An operand in the caller's format and in the primitive's: the same memory if
-// the formats agree, else a copy through a cached reorder.
+// the formats agree, else a copy through a cached reorder. Primitives assign:
+// what is accumulated is always a copy, which a reorder adds.
 class Operand {
  public:
-  Operand(const dnnl::engine& engine, const Desc& outer, const Desc& inner)
+  // `copy`: DNNL_MEMORY_ALLOCATE, or DNNL_MEMORY_NONE if place_copy() follows.
+  Operand(const dnnl::engine& engine,
+          const Desc& outer,
+          const Desc& inner,
+          Use use,
+          void* copy)
       : outer_(outer, engine, DNNL_MEMORY_NONE),
-        inner_(outer == inner ? outer_
-                              : dnnl::memory(inner, engine, DNNL_MEMORY_NONE)),
-        is_copied_(outer != inner) {}
-
-  // Filters and their gradients are copied to memory owned by the operand,
-  // images to the context's scratch.
-  void own_copy(const dnnl::engine& engine) {
-    if (is_copied_) inner_ = dnnl::memory(inner_.get_desc(), engine);
-  }
-  void copies_in() {
-    if (is_copied_) reorder_ = dnnl::reorder(outer_, inner_);
-  }
-  void copies_out() {
-    if (is_copied_) reorder_ = dnnl::reorder(inner_, outer_);
+        inner_(outer_),
+        use_(use),
+        is_copied_(outer != inner || use == Use::kAccumulated) {
+    if (!is_copied_) return;
+    inner_ = dnnl::memory(inner, engine, copy);
+    dnnl::primitive_attr attributes;
+    if (use == Use::kAccumulated) {
+      dnnl::post_ops sum;
+      sum.append_sum(1.0f);
+      attributes.set_post_ops(sum);
+    }
+    reorder_ = use == Use::kRead ? dnnl::reorder(outer_, inner_)
+                                 : dnnl::reorder(inner_, outer_, attributes);
   }
 
   void place(const void* data) {
@@ -87,17 +75,20 @@ class Operand {
       inner_.set_data_handle(context.scratch(
           static_cast<int64_t>(inner_.get_desc().get_size()), scratch_index));
   }
-  void copy_in(dnnl::stream& stream) {
-    if (is_copied_) reorder_.execute(stream, outer_, inner_);
+  // Around the primitive.
+  void before(dnnl::stream& stream) {
+    if (is_copied_ && use_ == Use::kRead)
+      reorder_.execute(stream, outer_, inner_);
   }
-  void copy_out(dnnl::stream& stream) {
-    if (is_copied_) reorder_.execute(stream, inner_, outer_);
+  void after(dnnl::stream& stream) {
+    if (is_copied_ && use_ != Use::kRead)
+      reorder_.execute(stream, inner_, outer_);
   }
   const dnnl::memory& inner() const { return inner_; }
-  dnnl::memory& outer() { return outer_; }
 
  private:
   dnnl::memory outer_, inner_;
+  Use use_;
   bool is_copied_;
   dnnl::reorder reorder_;
 };
@@ -126,15 +117,7 @@ ConvChoice choose(const dnnl::engine& engine, const ConvKey& key) {
   conv.padding_after = {s.pad, s.pad};
   const auto ask = [&](dnnl::algorithm algorithm) {
     conv.algorithm = algorithm;
-    switch (key.pass) {
-      case ConvPass::kForward:
-        return choose_conv_forward(engine, conv);
-      case ConvPass::kBackwardData:
-        return choose_conv_backward_data(engine, conv);
-      case ConvPass::kBackwardWeights:
-        return choose_conv_backward_weights(engine, conv);
-    }
-    CHECK(false);
+    return choose_conv(engine, key.pass, conv);
   };
   if (is_alike && conv_algorithm(s, is_bf16 ? DType::kBf16 : DType::kF32,
                                  key.x_layout) == ConvAlgorithm::kWinograd)
@@ -151,13 +134,13 @@ struct ConvPlan {
   std::string engine;
   Operand x, w, y;
   dnnl::memory scratchpad;
-  dnnl::memory gradient;     // of the filters, in the library's format
-  dnnl::reorder accumulate;  // canonical += gradient
   std::unordered_map<int, dnnl::memory> arguments;
 
   ConvPlan(const dnnl::engine& engine, const ConvKey& key)
       : ConvPlan(engine, key, choose(engine, key)) {}
 
+  // Filters and their gradients are copied to memory of the plan, images to the
+  // context's scratch.
   ConvPlan(const dnnl::engine& engine,
            const ConvKey& key,
            const ConvChoice& choice)
@@ -167,84 +150,50 @@ struct ConvPlan {
           Desc({key.size.N, key.size.C, key.size.H, key.size.W},
                type_of(key.x_dtype),
                tag_of(key.x_layout)),
-          choice.x),
+          choice.x,
+          key.pass == ConvPass::kBackwardData ? Use::kAssigned : Use::kRead,
+          DNNL_MEMORY_NONE),
         w(engine,
           Desc({key.size.K, key.size.C, key.size.R, key.size.S},
                Type::f32,
                Tag::oihw),
-          choice.w),
+          choice.w,
+          key.pass == ConvPass::kBackwardWeights ? Use::kAccumulated
+                                                 : Use::kRead,
+          DNNL_MEMORY_ALLOCATE),
         y(engine,
           Desc({key.size.N, key.size.K, key.size.P(), key.size.Q()},
                type_of(key.y_dtype),
                tag_of(key.y_layout)),
-          choice.y),
-        scratchpad(choice.scratchpad, engine, DNNL_MEMORY_NONE) {
-    switch (key.pass) {
-      case ConvPass::kForward:
-        prepare(engine, DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST);
-        x.copies_in();
-        y.copies_out();
-        break;
-      case ConvPass::kBackwardData:
-        prepare(engine, DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST);
-        x.copies_out();
-        y.copies_in();
-        break;
-      case ConvPass::kBackwardWeights:
-        prepare_gradient(engine);
-        x.copies_in();
-        y.copies_in();
-        break;
-    }
-  }
-
-  // Runs the primitive. The caller has already placed w and the input image.
-  void execute(Context& context, dnnl::stream& stream) {
-    scratchpad.set_data_handle(context.scratch(
-        static_cast<int64_t>(scratchpad.get_desc().get_size())));
-    primitive.execute(stream, arguments);
-    context.ran_by(engine);
-  }
-
- private:
-  void prepare(const dnnl::engine& engine, int x_arg, int w_arg, int y_arg) {
-    w.own_copy(engine);
-    w.copies_in();
-    arguments = {{x_arg, x.inner()},
-                 {w_arg, w.inner()},
-                 {y_arg, y.inner()},
-                 {DNNL_ARG_SCRATCHPAD, scratchpad}};
-  }
-
-  // The primitive assigns; a summing reorder then accumulates.
-  void prepare_gradient(const dnnl::engine& engine) {
-    gradient = dnnl::memory(w.inner().get_desc(), engine);
-    dnnl::post_ops sum;
-    sum.append_sum(1.0f);
-    dnnl::primitive_attr attributes;
-    attributes.set_post_ops(sum);
-    accumulate = dnnl::reorder(gradient, w.outer(), attributes);
-    arguments = {{DNNL_ARG_SRC, x.inner()},
-                 {DNNL_ARG_DIFF_WEIGHTS, gradient},
-                 {DNNL_ARG_DIFF_DST, y.inner()},
-                 {DNNL_ARG_SCRATCHPAD, scratchpad}};
-  }
+          choice.y,
+          key.pass == ConvPass::kForward ? Use::kAssigned : Use::kRead,
+          DNNL_MEMORY_NONE),
+        scratchpad(choice.scratchpad, engine, DNNL_MEMORY_NONE),
+        arguments{
+            {key.pass == ConvPass::kBackwardData ? DNNL_ARG_DIFF_SRC
+                                                 : DNNL_ARG_SRC,
+             x.inner()},
+            {key.pass == ConvPass::kBackwardWeights ? DNNL_ARG_DIFF_WEIGHTS
+                                                    : DNNL_ARG_WEIGHTS,
+             w.inner()},
+            {key.pass == ConvPass::kForward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST,
+             y.inner()},
+            {DNNL_ARG_SCRATCHPAD, scratchpad}} {}
 };
 
 struct ConvCache {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::unordered_map<ConvKey, ConvPlan, ConvKeyHash> plans;
+  std::map<ConvKey, ConvPlan> plans;
 };
 
-// Returns the plan of a call. x and y are as the caller holds them, w is
-// canonical.
-ConvPlan& plan_of(Context& context,
-                  ConvPass pass,
-                  const ConvSize& size,
-                  const ConstTensor& x,
-                  const ConstTensor& w,
-                  const ConstTensor& y) {
+// x and y are as the caller holds them, w is canonical.
+void run(Context& context,
+         ConvPass pass,
+         const ConvSize& size,
+         const ConstTensor& x,
+         const ConstTensor& w,
+         const ConstTensor& y) {
   omp_set_num_threads(context.threads());
   auto& cache = context.cache<ConvCache>();
   const ConvKey key{pass, size, x.dtype, y.dtype, x.layout, y.layout};
@@ -257,7 +206,13 @@ ConvPlan& plan_of(Context& context,
   plan.w.place(w.data);
   plan.y.place(y.data);
   plan.y.place_copy(context, 2);
-  return plan;
+  plan.scratchpad.set_data_handle(context.scratch(
+      static_cast<int64_t>(plan.scratchpad.get_desc().get_size())));
+  const auto operands = {&plan.x, &plan.w, &plan.y};
+  for (Operand* operand : operands) operand->before(cache.stream);
+  plan.primitive.execute(cache.stream, plan.arguments);
+  context.ran_by(plan.engine);
+  for (Operand* operand : operands) operand->after(cache.stream);
 }
 
 }  // namespace
@@ -267,12 +222,7 @@ void conv_forward(Context& context,
                   ConstTensor x,
                   ConstTensor w,
                   const ConvSize& size) {
-  ConvPlan& plan = plan_of(context, ConvPass::kForward, size, x, w, y);
-  dnnl::stream& stream = context.cache<ConvCache>().stream;
-  plan.x.copy_in(stream);
-  plan.w.copy_in(stream);
-  plan.execute(context, stream);
-  plan.y.copy_out(stream);
+  run(context, ConvPass::kForward, size, x, w, y);
 }
 
 void conv_backward_data(Context& context,
@@ -280,12 +230,7 @@ void conv_backward_data(Context& context,
                         ConstTensor dy,
                         ConstTensor w,
                         const ConvSize& size) {
-  ConvPlan& plan = plan_of(context, ConvPass::kBackwardData, size, dx, w, dy);
-  dnnl::stream& stream = context.cache<ConvCache>().stream;
-  plan.y.copy_in(stream);
-  plan.w.copy_in(stream);
-  plan.execute(context, stream);
-  plan.x.copy_out(stream);
+  run(context, ConvPass::kBackwardData, size, dx, w, dy);
 }
 
 void conv_backward_weights(Context& context,
@@ -293,13 +238,7 @@ void conv_backward_weights(Context& context,
                            ConstTensor x,
                            ConstTensor dy,
                            const ConvSize& size) {
-  ConvPlan& plan =
-      plan_of(context, ConvPass::kBackwardWeights, size, x, dw, dy);
-  dnnl::stream& stream = context.cache<ConvCache>().stream;
-  plan.x.copy_in(stream);
-  plan.y.copy_in(stream);
-  plan.execute(context, stream);
-  plan.accumulate.execute(stream, plan.gradient, plan.w.outer());
+  run(context, ConvPass::kBackwardWeights, size, x, dw, dy);
 }
 
 }  // namespace syncopate::cpu

@@ -11,10 +11,8 @@ void add(Context& context, Tensor y, ConstTensor x, ConstTensor z) {
     T* to = static_cast<T*>(y.data);
     const T* a = static_cast<const T*>(x.data);
     const T* b = static_cast<const T*>(z.data);
-    parallel_pieces(context, y.elems(), [&](int64_t begin, int64_t end) {
-      for_vectors(begin, end, [&](auto lanes, int64_t i) {
-        lanes.put(to + i, lanes.get(a + i) + lanes.get(b + i));
-      });
+    parallel_vectors(context, y.elems(), [&](auto lanes, int64_t i) {
+      lanes.put(to + i, lanes.get(a + i) + lanes.get(b + i));
     });
   });
 }
@@ -24,10 +22,8 @@ namespace {
 // Both tensors have the same element order; only the type may differ.
 template <typename To, typename From>
 void convert_flat(Context& context, To* to, const From* from, int64_t elems) {
-  parallel_pieces(context, elems, [&](int64_t begin, int64_t end) {
-    for_vectors(begin, end, [&](auto lanes, int64_t i) {
-      lanes.put(to + i, lanes.get(from + i));
-    });
+  parallel_vectors(context, elems, [&](auto lanes, int64_t i) {
+    lanes.put(to + i, lanes.get(from + i));
   });
 }
 
@@ -79,20 +75,16 @@ void axpy(Context& context,
   const F16 factor = splat(a);
   float* to = y.data();
   const float* from = x.data();
-  parallel_pieces(context, std::ssize(y), [&](int64_t begin, int64_t end) {
-    for_vectors(begin, end, [&](auto lanes, int64_t i) {
-      lanes.put(to + i, lanes.get(to + i) + factor * lanes.get(from + i));
-    });
+  parallel_vectors(context, std::ssize(y), [&](auto lanes, int64_t i) {
+    lanes.put(to + i, lanes.get(to + i) + factor * lanes.get(from + i));
   });
 }
 
 void scale(Context& context, std::span<float> y, float a) {
   const F16 factor = splat(a);
   float* to = y.data();
-  parallel_pieces(context, std::ssize(y), [&](int64_t begin, int64_t end) {
-    for_vectors(begin, end, [&](auto lanes, int64_t i) {
-      lanes.put(to + i, lanes.get(to + i) * factor);
-    });
+  parallel_vectors(context, std::ssize(y), [&](auto lanes, int64_t i) {
+    lanes.put(to + i, lanes.get(to + i) * factor);
   });
 }
 

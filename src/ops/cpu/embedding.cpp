@@ -129,15 +129,13 @@ void embedding_backward(Context& context,
                         ConstTensor ids) {
   const int64_t n = dy.shape[0], V = dtable.shape[0], D = dtable.shape[1];
   const int32_t* id = checked_ids(ids, V);
-  auto* memory =
-      static_cast<Token*>(context.scratch(2 * n * int64_t{sizeof(Token)}));
+  auto* memory = scratch<Token>(context, 2 * n);
   for (int64_t t = 0; t < n; ++t) memory[t] = {id[t], static_cast<int32_t>(t)};
   const Token* tokens = sort_tokens(memory, memory + n, n, V);
   // Parts of about kTokens tokens, split only between different ids.
   constexpr int64_t kTokens = 64;
   const int64_t parts = ceil_div(n, kTokens), blocks = ceil_div(D, kColumns);
-  auto* begins = static_cast<int64_t*>(
-      context.scratch((parts + 1) * int64_t{sizeof(int64_t)}, 1));
+  auto* begins = scratch<int64_t>(context, parts + 1, 1);
   int64_t place = begins[0] = 0;
   for (int64_t part = 1; part <= parts; ++part) {
     place = std::max(place, part * kTokens);

@@ -19,10 +19,7 @@ struct RowEnd {
   const T* limit;
   [[gnu::always_inline]] F16 get(const T* from) const {
     if (from + kLanes > limit) return SomeLanes{lanes, 1}.get(from);
-    using I16 = int32_t __attribute__((vector_size(64)));
-    constexpr I16 kLane = {0, 1, 2,  3,  4,  5,  6,  7,
-                           8, 9, 10, 11, 12, 13, 14, 15};
-    return kLane < lanes ? load(from) : F16{};
+    return kLane < static_cast<uint32_t>(lanes) ? load(from) : F16{};
   }
 };
 
@@ -128,8 +125,7 @@ void few_outputs_forward(Context& context,
   with_float_type(x.dtype, [&](auto type) {
     using T = decltype(type);
     const int64_t K = w.shape[0];
-    auto* weights = static_cast<float*>(
-        context.scratch(K * padded(w.shape[1]) * int64_t{sizeof(float)}));
+    auto* weights = scratch<float>(context, K * padded(w.shape[1]));
     copy_weights<T>(weights, w);
     with_outputs(K, [&](auto outputs) {
       forward<T, outputs()>(context, y, x, weights,
@@ -147,8 +143,7 @@ void few_outputs_backward(Context& context,
   with_float_type(x.dtype, [&](auto type) {
     using T = decltype(type);
     const int64_t N = x.shape[0], K = w.shape[0], D = w.shape[1];
-    auto* weights = static_cast<float*>(
-        context.scratch(K * padded(D) * int64_t{sizeof(float)}));
+    auto* weights = scratch<float>(context, K * padded(D));
     copy_weights<T>(weights, w);
     with_outputs(K, [&](auto outputs) {
       sum_over_rows(context, dw.f32(), N, K * D, N * D,

@@ -85,8 +85,7 @@ Partition partition_rows(Context& context,
                          int64_t F,
                          int64_t R) {
   Partition parts{.chunks = context.threads()};
-  parts.places = static_cast<int64_t*>(context.scratch(
-      parts.chunks * (kBuckets + 1) * int64_t{sizeof(int64_t)}, 1));
+  parts.places = scratch<int64_t>(context, parts.chunks * (kBuckets + 1), 1);
   int64_t* const strays = parts.places + parts.chunks * kBuckets;
   parallel_for(context, parts.chunks, N * F, [&](int64_t chunk) {
     int64_t* counts = parts.places + chunk * kBuckets;
@@ -240,10 +239,8 @@ void interaction_backward(Context& context,
   const int64_t R = dembedding.shape[0], D = dembedding.shape[1];
   const auto* row = static_cast<const int32_t*>(rows.data);
   const Partition parts = partition_rows(context, row, N, F, R);
-  auto* records = static_cast<float*>(
-      context.scratch(N * F * (D + kRecordHead) * int64_t{sizeof(float)}, 0));
-  auto* targets = static_cast<float**>(
-      context.scratch(parts.chunks * F * int64_t{sizeof(float*)}, 2));
+  auto* records = scratch<float>(context, N * F * (D + kRecordHead));
+  auto* targets = scratch<float*>(context, parts.chunks * F, 2);
   const float* upstream = dscore.f32();
   parallel_for(context, parts.chunks, N * F * D, [&](int64_t chunk) {
     const int64_t end = N * (chunk + 1) / parts.chunks;

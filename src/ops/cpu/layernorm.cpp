@@ -9,23 +9,17 @@
 namespace syncopate::cpu {
 namespace {
 
+// Returns row t of a tensor (T, H); null if the tensor has no data.
 template <typename T>
-struct Forward {
-  T *y, *z;  // z: null if not kept
-  float *mean, *rstd;
-  const T *x, *residual;  // residual may be null
-  const float *gamma, *beta;
-  float eps;
-  int64_t H;
-};
-
+T* row_of(const Tensor& tensor, int64_t t) {
+  T* data = static_cast<T*>(tensor.data);
+  return data == nullptr ? nullptr : data + t * tensor.shape[1];
+}
 template <typename T>
-struct Backward {
-  T *dx, *dresidual;  // dresidual may be null
-  const T *dy, *z;
-  const float *mean, *rstd, *gamma;
-  int64_t H;
-};
+const T* row_of(const ConstTensor& tensor, int64_t t) {
+  const T* data = static_cast<const T*>(tensor.data);
+  return data == nullptr ? nullptr : data + t * tensor.shape[1];
+}
 
 [[gnu::always_inline]] inline double sum_of_lanes(F16 value) {
   float lane[kLanes];
@@ -40,19 +34,21 @@ struct Backward {
   return value;
 }
 [[gnu::always_inline]] inline F16 only(const SomeLanes& some, F16 value) {
-  constexpr U16 kPlaces = {0, 1, 2,  3,  4,  5,  6,  7,
-                           8, 9, 10, 11, 12, 13, 14, 15};
-  return kPlaces < static_cast<uint32_t>(some.lanes) ? value : F16{};
+  return kLane < static_cast<uint32_t>(some.lanes) ? value : F16{};
 }
 
 // If z is not kept elsewhere, it is stored in y until the row's moments are
 // known. The moments are those of z rounded to its type, which backward sees.
 template <typename T>
-void forward_row(const Forward<T>& pass, const TokenDraws& draws, int64_t t) {
-  const int64_t H = pass.H, row = t * H;
-  T* z = (pass.z != nullptr ? pass.z : pass.y) + row;
-  const T* x = pass.x + row;
-  const T* residual = pass.residual != nullptr ? pass.residual + row : nullptr;
+void forward_row(const LayerNormForwardArgs& args,
+                 const TokenDraws& draws,
+                 int64_t t) {
+  const int64_t H = args.x.shape[1];
+  T* const y = row_of<T>(args.y, t);
+  T* const z = args.z.data != nullptr ? row_of<T>(args.z, t) : y;
+  const T* const x = row_of<T>(args.x, t);
+  const T* const residual = row_of<T>(args.residual, t);
+  const float *const gamma = args.gamma.f32(), *const beta = args.beta.f32();
   F16 sums = {};
   draws.for_row(t, [&](auto lanes, int64_t h, auto keep) {
     F16 value = keep(lanes.get(x + h));
@@ -69,14 +65,12 @@ void forward_row(const Forward<T>& pass, const TokenDraws& draws, int64_t t) {
   });
   const double variance = sum_of_lanes(squares) / static_cast<double>(H);
   const auto rstd = static_cast<float>(
-      1 / std::sqrt(variance + static_cast<double>(pass.eps)));
-  pass.mean[t] = mean[0];
-  pass.rstd[t] = rstd;
-  T* y = pass.y + row;
+      1 / std::sqrt(variance + static_cast<double>(args.epsilon)));
+  args.mean.f32()[t] = mean[0];
+  args.rstd.f32()[t] = rstd;
   for_vectors(0, H, [&](auto lanes, int64_t h) {
     const F16 normal = (lanes.get(z + h) - mean) * rstd;
-    lanes.put(y + h,
-              normal * lanes.get(pass.gamma + h) + lanes.get(pass.beta + h));
+    lanes.put(y + h, normal * lanes.get(gamma + h) + lanes.get(beta + h));
   });
 }
 
@@ -86,17 +80,20 @@ void forward_row(const Forward<T>& pass, const TokenDraws& draws, int64_t t) {
 template <typename T>
 void backward_row(float* dgamma,
                   float* dbeta,
-                  const Backward<T>& pass,
+                  const LayerNormBackwardArgs& args,
                   const TokenDraws& draws,
                   int64_t t) {
-  const int64_t H = pass.H, row = t * H;
-  const T *dy = pass.dy + row, *z = pass.z + row;
-  const F16 mean = splat(pass.mean[t]), rstd = splat(pass.rstd[t]);
+  const int64_t H = args.dy.shape[1];
+  T* const dx = row_of<T>(args.dx, t);
+  T* const dresidual = row_of<T>(args.dresidual, t);
+  const T *const dy = row_of<T>(args.dy, t), *const z = row_of<T>(args.z, t);
+  const float* const gamma = args.gamma.f32();
+  const F16 mean = splat(args.mean.f32()[t]), rstd = splat(args.rstd.f32()[t]);
   F16 sums = {}, products = {};
   for_vectors(0, H, [&](auto lanes, int64_t h) {
     const F16 upstream = lanes.get(dy + h);
     const F16 normal = only(lanes, (lanes.get(z + h) - mean) * rstd);
-    const F16 g = upstream * lanes.get(pass.gamma + h);
+    const F16 g = upstream * lanes.get(gamma + h);
     lanes.put(dgamma + h, lanes.get(dgamma + h) + upstream * normal);
     lanes.put(dbeta + h, lanes.get(dbeta + h) + upstream);
     sums += g;
@@ -105,10 +102,8 @@ void backward_row(float* dgamma,
   const auto share = 1 / static_cast<double>(H);
   const F16 mean_g = splat(static_cast<float>(sum_of_lanes(sums) * share));
   const F16 mean_gn = splat(static_cast<float>(sum_of_lanes(products) * share));
-  T* dx = pass.dx + row;
-  T* dresidual = pass.dresidual != nullptr ? pass.dresidual + row : nullptr;
   draws.for_row(t, [&](auto lanes, int64_t h, auto keep) {
-    const F16 g = lanes.get(dy + h) * lanes.get(pass.gamma + h);
+    const F16 g = lanes.get(dy + h) * lanes.get(gamma + h);
     const F16 normal = (lanes.get(z + h) - mean) * rstd;
     const F16 dz = rstd * (g - mean_g - normal * mean_gn);
     if (dresidual != nullptr) lanes.put(dresidual + h, dz);
@@ -143,19 +138,9 @@ void layernorm_forward(Context& context, const LayerNormForwardArgs& args) {
   const int64_t rows = args.x.shape[0], H = args.x.shape[1];
   const TokenDraws draws(args.sequences, args.dropout, H);
   with_float_type(args.x.dtype, [&](auto element) {
-    using T = decltype(element);
-    const Forward<T> pass{.y = static_cast<T*>(args.y.data),
-                          .z = static_cast<T*>(args.z.data),
-                          .mean = args.mean.f32(),
-                          .rstd = args.rstd.f32(),
-                          .x = static_cast<const T*>(args.x.data),
-                          .residual = static_cast<const T*>(args.residual.data),
-                          .gamma = args.gamma.f32(),
-                          .beta = args.beta.f32(),
-                          .eps = args.epsilon,
-                          .H = H};
-    parallel_for(context, rows, rows * H,
-                 [&](int64_t t) { forward_row(pass, draws, t); });
+    parallel_for(context, rows, rows * H, [&](int64_t t) {
+      forward_row<decltype(element)>(args, draws, t);
+    });
   });
 }
 
@@ -167,24 +152,14 @@ void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
   constexpr int64_t kMaxChunks = 256, kMinRows = 16;
   const int64_t chunk_rows = std::max(kMinRows, ceil_div(rows, kMaxChunks));
   const int64_t chunks = ceil_div(rows, chunk_rows);
-  auto* partial = static_cast<float*>(
-      context.scratch(chunks * 2 * H * int64_t{sizeof(float)}));
+  auto* partial = scratch<float>(context, chunks * 2 * H);
   with_float_type(args.dy.dtype, [&](auto element) {
-    using T = decltype(element);
-    const Backward<T> pass{.dx = static_cast<T*>(args.dx.data),
-                           .dresidual = static_cast<T*>(args.dresidual.data),
-                           .dy = static_cast<const T*>(args.dy.data),
-                           .z = static_cast<const T*>(args.z.data),
-                           .mean = args.mean.f32(),
-                           .rstd = args.rstd.f32(),
-                           .gamma = args.gamma.f32(),
-                           .H = H};
     parallel_for(context, chunks, rows * H, [&](int64_t chunk) {
       float* sums = partial + chunk * 2 * H;
       std::fill(sums, sums + 2 * H, 0.0f);
       const int64_t end = std::min(rows, (chunk + 1) * chunk_rows);
       for (int64_t t = chunk * chunk_rows; t < end; ++t)
-        backward_row(sums, sums + H, pass, draws, t);
+        backward_row<decltype(element)>(sums, sums + H, args, draws, t);
     });
   });
   add_partials(context, args.dgamma.f32(), partial, chunks, 2 * H, H);

@@ -60,37 +60,50 @@ RowSums sum_rows(const ImageView& view,
           (second[0] + second[1]) + (second[2] + second[3])};
 }
 
-// Computes the mean and the sum of squared deviations of every chunk.
-template <typename T>
-void chunk_statistics(Context& context,
-                      const ImageView& view,
-                      const T* x,
-                      Partial* partials) {
+// Returns, for every chunk of every group, what body(lanes, group, first row,
+// last row) returns: sums over the rows. Uses scratch 0.
+template <typename Body>
+const Partial* chunk_sums(Context& context,
+                          const ImageView& view,
+                          const Body& body) {
+  auto* partials = scratch<Partial>(context, num_chunks(view) * view.groups);
   for_chunks(context, view,
              [&](int64_t group, int64_t chunk, int64_t begin, int64_t end) {
                with_lanes(view, group, [&](auto lanes) {
-                 const F16 mean = sum_rows(view, group, begin, end,
-                                           [&](int64_t at, F16& sum, F16&) {
-                                             sum += lanes.get(x + at);
-                                           })
-                                      .first *
-                                  splat(1.0f / static_cast<float>(end - begin));
-                 const F16 squares = sum_rows(view, group, begin, end,
-                                              [&](int64_t at, F16& sum, F16&) {
-                                                const F16 d =
-                                                    lanes.get(x + at) - mean;
-                                                sum += d * d;
-                                              })
-                                         .first;
+                 const RowSums sums = body(lanes, group, begin, end);
                  Partial& partial = partials[chunk * view.groups + group];
-                 store(partial.first, mean);
-                 store(partial.second, squares);
+                 store(partial.first, sums.first);
+                 store(partial.second, sums.second);
                });
              });
+  return partials;
+}
+
+// Computes the mean and the sum of squared deviations of every chunk.
+template <typename T>
+const Partial* chunk_statistics(Context& context,
+                                const ImageView& view,
+                                const T* x) {
+  return chunk_sums(
+      context, view,
+      [&](auto lanes, int64_t group, int64_t begin, int64_t end) {
+        const F16 mean = sum_rows(view, group, begin, end,
+                                  [&](int64_t at, F16& sum, F16&) {
+                                    sum += lanes.get(x + at);
+                                  })
+                             .first *
+                         splat(1.0f / static_cast<float>(end - begin));
+        const F16 squares =
+            sum_rows(view, group, begin, end, [&](int64_t at, F16& sum, F16&) {
+              const F16 d = lanes.get(x + at) - mean;
+              sum += d * d;
+            }).first;
+        return RowSums{mean, squares};
+      });
 }
 
 struct Moments {
-  double mean[kLanes], variance[kLanes];
+  D16 mean, variance;
 };
 
 // Chan, Golub & LeVeque 1979: M2 = sum_i M2_i + sum_i n_i (mean_i - mean)^2.
@@ -112,12 +125,7 @@ Moments combine(const ImageView& view, int64_t group, const Partial* partials) {
     squares +=
         to_double(load(partial.second)) + distance * distance * rows_of(chunk);
   }
-  Moments moments;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    moments.mean[lane] = mean[lane];
-    moments.variance[lane] = squares[lane] / rows;
-  }
-  return moments;
+  return {mean, squares / rows};
 }
 
 // Per-channel constants of an application pass, padded to whole groups.
@@ -125,7 +133,7 @@ struct Constants {
   float *a, *b, *c, *d, *e;
   Constants(Context& context, const ImageView& view) {
     const int64_t n = view.padded_channels();
-    a = static_cast<float*>(context.scratch(5 * n * int64_t{sizeof(float)}, 1));
+    a = scratch<float>(context, 5 * n, 1);
     b = a + n;
     c = b + n;
     d = c + n;
@@ -172,22 +180,22 @@ void apply(Context& context,
   });
 }
 
+// Applies the constants to a call's tensors.
+template <typename Args>
 void apply(Context& context,
            const ImageView& view,
-           Tensor y,
-           ConstTensor x,
-           ConstTensor z,
-           Activation activation,
+           const Args& args,
            const Constants& k) {
-  with_float_type(x.dtype, [&](auto element) {
+  with_float_type(args.x.dtype, [&](auto element) {
     using T = decltype(element);
-    const bool has_relu = activation == Activation::kRelu;
+    const bool has_relu = args.params.activation == Activation::kRelu;
     const auto body =
-        z.data != nullptr
+        args.z.data != nullptr
             ? (has_relu ? apply<T, true, true> : apply<T, true, false>)
             : (has_relu ? apply<T, false, true> : apply<T, false, false>);
-    body(context, view, static_cast<T*>(y.data), static_cast<const T*>(x.data),
-         static_cast<const T*>(z.data), k);
+    body(context, view, static_cast<T*>(args.y.data),
+         static_cast<const T*>(args.x.data), static_cast<const T*>(args.z.data),
+         k);
   });
 }
 
@@ -195,12 +203,10 @@ void apply(Context& context,
 
 void batchnorm_forward(Context& context, const BatchNormForwardArgs& args) {
   const ImageView view = view_of(args.x);
-  auto* partials = static_cast<Partial*>(context.scratch(
-      num_chunks(view) * view.groups * int64_t{sizeof(Partial)}));
+  const Partial* partials = nullptr;
   with_float_type(args.x.dtype, [&](auto element) {
-    chunk_statistics(context, view,
-                     static_cast<const decltype(element)*>(args.x.data),
-                     partials);
+    partials = chunk_statistics(
+        context, view, static_cast<const decltype(element)*>(args.x.data));
   });
   const Constants k(context, view);
   const auto n = static_cast<double>(view.rows());
@@ -224,7 +230,7 @@ void batchnorm_forward(Context& context, const BatchNormForwardArgs& args) {
       k.c[c] = args.beta.f32()[c];
     }
   }
-  apply(context, view, args.y, args.x, args.z, args.params.activation, k);
+  apply(context, view, args, k);
 }
 
 void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
@@ -236,7 +242,7 @@ void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
              std::sqrt(args.running_var.f32()[c] + args.params.epsilon);
     k.c[c] = args.beta.f32()[c];
   }
-  apply(context, view, args.y, args.x, args.z, args.params.activation, k);
+  apply(context, view, args, k);
 }
 
 namespace {
@@ -272,32 +278,26 @@ struct Upstream {
 
 // Sums g and g (x - mean) over every chunk, storing g as dz on the way.
 template <typename T, Mask kMask, bool kStoreDz>
-void chunk_gradients(Context& context,
-                     const ImageView& view,
-                     T* dz,
-                     const Upstream<T, kMask>& upstream,
-                     const T* x,
-                     const Constants& k,
-                     Partial* partials) {
-  for_chunks(context, view,
-             [&](int64_t group, int64_t chunk, int64_t begin, int64_t end) {
-               with_lanes(view, group, [&](auto lanes) {
-                 const F16 mean = load(k.a + group * kLanes);
-                 const auto gradient = upstream.of(group, k);
-                 const RowSums sums = sum_rows(
-                     view, group, begin, end,
-                     [&](int64_t at, F16& sum, F16& product) {
-                       const F16 deviation = lanes.get(x + at) - mean;
-                       const F16 g = gradient.get(lanes, at, deviation);
-                       sum += g;
-                       product += g * deviation;
-                       if constexpr (kStoreDz) lanes.put(dz + at, g);
-                     });
-                 Partial& partial = partials[chunk * view.groups + group];
-                 store(partial.first, sums.first);
-                 store(partial.second, sums.second);
-               });
-             });
+const Partial* chunk_gradients(Context& context,
+                               const ImageView& view,
+                               T* dz,
+                               const Upstream<T, kMask>& upstream,
+                               const T* x,
+                               const Constants& k) {
+  return chunk_sums(context, view,
+                    [&](auto lanes, int64_t group, int64_t begin, int64_t end) {
+                      const F16 mean = load(k.a + group * kLanes);
+                      const auto gradient = upstream.of(group, k);
+                      return sum_rows(
+                          view, group, begin, end,
+                          [&](int64_t at, F16& sum, F16& product) {
+                            const F16 deviation = lanes.get(x + at) - mean;
+                            const F16 g = gradient.get(lanes, at, deviation);
+                            sum += g;
+                            product += g * deviation;
+                            if constexpr (kStoreDz) lanes.put(dz + at, g);
+                          });
+                    });
 }
 
 // dx = a' (g - mean(g) - (x - mean) rstd^2 mean(g (x - mean))), a' = gamma rstd
@@ -324,7 +324,7 @@ void apply_backward(Context& context,
 
 // Both sums per channel over all chunks, in double.
 struct GradientSums {
-  double g[kLanes], product[kLanes];
+  D16 g, product;
 };
 
 GradientSums combine_gradients(const ImageView& view,
@@ -336,41 +336,27 @@ GradientSums combine_gradients(const ImageView& view,
     g += to_double(load(partial.first));
     product += to_double(load(partial.second));
   }
-  GradientSums sums;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    sums.g[lane] = g[lane];
-    sums.product[lane] = product[lane];
-  }
-  return sums;
+  return {g, product};
 }
 
 // Backward for one element type and mask. With dz the second pass reads g from
 // there, which saves reading one tensor (g instead of dy and y).
 template <typename T, Mask kMask>
-void backward(Context& context,
-              const ImageView& view,
-              T* dx,
-              T* dz,
-              float* dgamma,
-              float* dbeta,
-              const T* dy,
-              const T* x,
-              const T* y,
-              const float* gamma,
-              const float* beta,
-              const float* mean,
-              const float* rstd) {
-  auto* partials = static_cast<Partial*>(context.scratch(
-      num_chunks(view) * view.groups * int64_t{sizeof(Partial)}));
+void backward(Context& context, const BatchNormBackwardArgs& args) {
+  const ImageView view = view_of(args.x);
+  T *dx = static_cast<T*>(args.dx.data), *dz = static_cast<T*>(args.dz.data);
+  const T* dy = static_cast<const T*>(args.dy.data);
+  const T* x = static_cast<const T*>(args.x.data);
+  const float* rstd = args.rstd.f32();
   const Constants k(context, view);
-  std::copy_n(mean, view.C, k.a);
-  for (int64_t c = 0; c < view.C; ++c) k.b[c] = gamma[c] * rstd[c];
-  std::copy_n(beta, view.C, k.e);
-  const Upstream<T, kMask> upstream{dy, y};
+  std::copy_n(args.mean.f32(), view.C, k.a);
+  for (int64_t c = 0; c < view.C; ++c) k.b[c] = args.gamma.f32()[c] * rstd[c];
+  std::copy_n(args.beta.f32(), view.C, k.e);
+  const Upstream<T, kMask> upstream{dy, static_cast<const T*>(args.y.data)};
   const bool store_dz = dz != nullptr && (kMask != Mask::kNone || dz != dy);
   const auto reduce = store_dz ? chunk_gradients<T, kMask, true>
                                : chunk_gradients<T, kMask, false>;
-  reduce(context, view, dz, upstream, x, k, partials);
+  const Partial* partials = reduce(context, view, dz, upstream, x, k);
 
   const auto n = static_cast<double>(view.rows());
   for (int64_t group = 0; group < view.groups; ++group) {
@@ -378,8 +364,8 @@ void backward(Context& context,
     for (int lane = 0; lane < view.lanes(group); ++lane) {
       const int64_t c = group * kLanes + lane;
       const double r = rstd[c];
-      dgamma[c] += static_cast<float>(sums.product[lane] * r);
-      dbeta[c] += static_cast<float>(sums.g[lane]);
+      args.dgamma.f32()[c] += static_cast<float>(sums.product[lane] * r);
+      args.dbeta.f32()[c] += static_cast<float>(sums.g[lane]);
       k.c[c] = static_cast<float>(sums.g[lane] / n);
       k.d[c] = static_cast<float>(r * r * sums.product[lane] / n);
     }
@@ -400,11 +386,7 @@ void batchnorm_backward(Context& context, const BatchNormBackwardArgs& args) {
                           ? backward<T, Mask::kNone>
                       : args.dz.data != nullptr ? backward<T, Mask::kOutput>
                                                 : backward<T, Mask::kInput>;
-    body(context, view_of(args.x), static_cast<T*>(args.dx.data),
-         static_cast<T*>(args.dz.data), args.dgamma.f32(), args.dbeta.f32(),
-         static_cast<const T*>(args.dy.data),
-         static_cast<const T*>(args.x.data), static_cast<const T*>(args.y.data),
-         args.gamma.f32(), args.beta.f32(), args.mean.f32(), args.rstd.f32());
+    body(context, args);
   });
 }
 

@@ -40,20 +40,13 @@ Forward::primitive_desc forward_desc(const dnnl::engine& engine,
                                  user_scratchpad(), kAllowEmpty);
 }
 
-BackwardData::primitive_desc backward_data_desc(
+// Of either backward pass.
+template <typename Backward>
+typename Backward::primitive_desc backward_desc(
     const dnnl::engine& engine,
     const ConvDescription& c,
     const Forward::primitive_desc& hint) {
-  return BackwardData::primitive_desc(
-      engine, c.algorithm, c.x, c.w, c.y, c.strides, c.padding_before,
-      c.padding_after, hint, user_scratchpad(), kAllowEmpty);
-}
-
-BackwardWeights::primitive_desc backward_weights_desc(
-    const dnnl::engine& engine,
-    const ConvDescription& c,
-    const Forward::primitive_desc& hint) {
-  return BackwardWeights::primitive_desc(
+  return typename Backward::primitive_desc(
       engine, c.algorithm, c.x, c.w, c.y, c.strides, c.padding_before,
       c.padding_after, hint, user_scratchpad(), kAllowEmpty);
 }
@@ -83,24 +76,16 @@ Forward::primitive_desc forward_desc(const dnnl::engine& engine,
                                  kAllowEmpty);
 }
 
-BackwardData::primitive_desc backward_data_desc(
+// Of either backward pass.
+template <typename Backward>
+typename Backward::primitive_desc backward_desc(
     const dnnl::engine& engine,
     const ConvDescription& c,
     const Forward::primitive_desc& hint) {
-  const BackwardData::desc operation(c.algorithm, c.x, c.w, c.y, c.strides,
-                                     c.padding_before, c.padding_after);
-  return BackwardData::primitive_desc(operation, user_scratchpad(), engine,
-                                      hint, kAllowEmpty);
-}
-
-BackwardWeights::primitive_desc backward_weights_desc(
-    const dnnl::engine& engine,
-    const ConvDescription& c,
-    const Forward::primitive_desc& hint) {
-  const BackwardWeights::desc operation(c.algorithm, c.x, c.w, c.y, c.strides,
-                                        c.padding_before, c.padding_after);
-  return BackwardWeights::primitive_desc(operation, user_scratchpad(), engine,
-                                         hint, kAllowEmpty);
+  const typename Backward::desc operation(c.algorithm, c.x, c.w, c.y, c.strides,
+                                          c.padding_before, c.padding_after);
+  return typename Backward::primitive_desc(operation, user_scratchpad(), engine,
+                                           hint, kAllowEmpty);
 }
 
 #endif
@@ -143,32 +128,31 @@ std::string name_of(const dnnl::primitive_desc_base& pd) {
 
 }  // namespace
 
-ConvChoice choose_conv_forward(const dnnl::engine& engine,
-                               const ConvDescription& conv) {
-  expect_memory_for_code();
-  const auto pd = forward_desc(engine, conv);
-  if (!pd) return {};
-  return {Forward(pd),   pd.src_desc(),        pd.weights_desc(),
-          pd.dst_desc(), pd.scratchpad_desc(), name_of(pd)};
+dnnl::memory::data_type type_of(DType dtype) {
+  CHECK(dtype == DType::kF32 || dtype == DType::kBf16);
+  return dtype == DType::kF32 ? dnnl::memory::data_type::f32
+                              : dnnl::memory::data_type::bf16;
 }
 
-ConvChoice choose_conv_backward_data(const dnnl::engine& engine,
-                                     const ConvDescription& conv) {
+ConvChoice choose_conv(const dnnl::engine& engine,
+                       ConvPass pass,
+                       const ConvDescription& conv) {
   expect_memory_for_code();
+  if (pass == ConvPass::kForward) {
+    const auto pd = forward_desc(engine, conv);
+    if (!pd) return {};
+    return {Forward(pd),   pd.src_desc(),        pd.weights_desc(),
+            pd.dst_desc(), pd.scratchpad_desc(), name_of(pd)};
+  }
   const auto hint = hint_for(engine, conv, type_of(conv.y));
   if (!hint) return {};
-  const auto pd = backward_data_desc(engine, conv, hint);
-  if (!pd) return {};
-  return {BackwardData(pd),   pd.diff_src_desc(),   pd.weights_desc(),
-          pd.diff_dst_desc(), pd.scratchpad_desc(), name_of(pd)};
-}
-
-ConvChoice choose_conv_backward_weights(const dnnl::engine& engine,
-                                        const ConvDescription& conv) {
-  expect_memory_for_code();
-  const auto hint = hint_for(engine, conv, type_of(conv.y));
-  if (!hint) return {};
-  const auto pd = backward_weights_desc(engine, conv, hint);
+  if (pass == ConvPass::kBackwardData) {
+    const auto pd = backward_desc<BackwardData>(engine, conv, hint);
+    if (!pd) return {};
+    return {BackwardData(pd),   pd.diff_src_desc(),   pd.weights_desc(),
+            pd.diff_dst_desc(), pd.scratchpad_desc(), name_of(pd)};
+  }
+  const auto pd = backward_desc<BackwardWeights>(engine, conv, hint);
   if (!pd) return {};
   return {BackwardWeights(pd), pd.src_desc(),        pd.diff_weights_desc(),
           pd.diff_dst_desc(),  pd.scratchpad_desc(), name_of(pd)};

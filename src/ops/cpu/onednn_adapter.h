@@ -6,7 +6,13 @@
 #include <dnnl.hpp>
 #include <string>
 
+#include "tensor/tensor.h"
+
 namespace syncopate::cpu {
+
+dnnl::memory::data_type type_of(DType dtype);  // of kF32, kBf16
+
+enum class ConvPass : uint8_t { kForward, kBackwardData, kBackwardWeights };
 
 struct ConvDescription {
   dnnl::algorithm algorithm;
@@ -24,12 +30,9 @@ struct ConvChoice {
 
 // The caller provides the scratchpad. The backward passes need only the
 // description of the forward pass, none of its results.
-ConvChoice choose_conv_forward(const dnnl::engine& engine,
-                               const ConvDescription& conv);
-ConvChoice choose_conv_backward_data(const dnnl::engine& engine,
-                                     const ConvDescription& conv);
-ConvChoice choose_conv_backward_weights(const dnnl::engine& engine,
-                                        const ConvDescription& conv);
+ConvChoice choose_conv(const dnnl::engine& engine,
+                       ConvPass pass,
+                       const ConvDescription& conv);
 
 // c (M, N) = a (M, D) b (D, N) [+ bias (1, N)] [+ c]. Dimensions may be
 // DNNL_RUNTIME_DIM_VAL.

@@ -30,10 +30,7 @@ struct FirstLanes {
   int lanes;
   [[gnu::always_inline]] F16 get(const float* from) const { return load(from); }
   [[gnu::always_inline]] void put(float* to, F16 value) const {
-    using I16 = int32_t __attribute__((vector_size(64)));
-    constexpr I16 kLane = {0, 1, 2,  3,  4,  5,  6,  7,
-                           8, 9, 10, 11, 12, 13, 14, 15};
-    store(to, kLane < lanes ? value : load(to));
+    store(to, kLane < static_cast<uint32_t>(lanes) ? value : load(to));
   }
 };
 
@@ -123,9 +120,7 @@ void for_elements(Context& context,
                   const Step& step,
                   const Skip& skip) {
   if (params.lazy_row == 0) {
-    parallel_pieces(context, elems, [&](int64_t begin, int64_t end) {
-      for_vectors(begin, end, step);
-    });
+    parallel_vectors(context, elems, step);
     return;
   }
   constexpr int64_t kPieceElems = 8192;

@@ -21,19 +21,16 @@ void for_directions(Context& context,
                                    ? params.grad_scale
                                    : params.grad_scale * *params.clip_factor);
   const float* x = parameters.data();
-  parallel_pieces(
-      context, std::ssize(parameters), [&](int64_t begin, int64_t end) {
-        for_vectors(begin, end, [&](auto lanes, int64_t i) {
-          const F16 old = lanes.get(x + i);
-          F16 step = grad_scale * lanes.get(gradient + i) + decay * old;
-          if constexpr (kHasMomentum) {
-            const F16 velocity = momentum * lanes.get(m + i) + step;
-            lanes.put(m + i, velocity);
-            step = kNesterov ? step + momentum * velocity : velocity;
-          }
-          put(lanes, i, old, step);
-        });
-      });
+  parallel_vectors(context, std::ssize(parameters), [&](auto lanes, int64_t i) {
+    const F16 old = lanes.get(x + i);
+    F16 step = grad_scale * lanes.get(gradient + i) + decay * old;
+    if constexpr (kHasMomentum) {
+      const F16 velocity = momentum * lanes.get(m + i) + step;
+      lanes.put(m + i, velocity);
+      step = kNesterov ? step + momentum * velocity : velocity;
+    }
+    put(lanes, i, old, step);
+  });
 }
 
 template <bool kHasMomentum, bool kNesterov>

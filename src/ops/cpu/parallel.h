@@ -3,13 +3,21 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 
 #include "ops/context.h"
+#include "ops/cpu/simd.h"
 
 namespace syncopate::cpu {
 
 inline int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
+}
+
+// Returns room for `elems` values until the op ends (Context::scratch).
+template <typename T>
+T* scratch(Context& context, int64_t elems, int index = 0) {
+  return static_cast<T*>(context.scratch(elems * int64_t{sizeof(T)}, index));
 }
 
 // Calls body(task) for every task in [0, tasks). Tasks must not throw and must
@@ -38,6 +46,32 @@ void parallel_pieces(Context& context, int64_t n, const Body& body) {
   parallel_for(context, ceil_div(n, kPiece), n, [&](int64_t piece) {
     body(piece * kPiece, std::min(n, (piece + 1) * kPiece));
   });
+}
+
+// Calls body(lanes, i) for i = 0, 16, ... below n, as for_vectors() does.
+template <typename Body>
+void parallel_vectors(Context& context, int64_t n, const Body& body) {
+  parallel_pieces(context, n, [&](int64_t begin, int64_t end) {
+    for_vectors(begin, end, body);
+  });
+}
+
+// Returns what body(begin, end) returns for each chunk of [0, n), in order and
+// in scratch 0. `work_elems` is as in parallel_for.
+template <typename Body>
+auto results_of_chunks(Context& context,
+                       int64_t n,
+                       int64_t chunk_elems,
+                       int64_t work_elems,
+                       const Body& body) {
+  using Result = decltype(body(n, n));
+  const int64_t chunks = ceil_div(n, chunk_elems);
+  auto* results = scratch<Result>(context, chunks);
+  parallel_for(context, chunks, work_elems, [&](int64_t chunk) {
+    const int64_t begin = chunk * chunk_elems;
+    results[chunk] = body(begin, std::min(n, begin + chunk_elems));
+  });
+  return std::span(results, static_cast<size_t>(chunks));
 }
 
 }  // namespace syncopate::cpu

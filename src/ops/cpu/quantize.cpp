@@ -88,8 +88,7 @@ void sums_by_tensor(Context& context,
                     const Visit& visit,
                     const Finish& finish) {
   const int64_t chunks = std::ssize(segments.chunks());
-  auto* partial =
-      static_cast<double*>(context.scratch(chunks * int64_t{sizeof(double)}));
+  auto* partial = scratch<double>(context, chunks);
   parallel_for(context, chunks, segments.num_elems(), [&](int64_t index) {
     const Segments::Chunk& chunk = segments.chunks()[index];
     partial[index] = sum_in_chunk(x, chunk, measure,

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -20,21 +21,6 @@ constexpr int kScratchpad = 0, kPacked = 1;
 
 // Rows per call of a primitive; more than 256 are no faster.
 constexpr int64_t kManyRows = 256, kSomeRows = 64, kFewestRows = 16;
-
-struct RowProductHash {
-  size_t operator()(const RowProduct& p) const {
-    uint64_t hash = 0;
-    for (const int64_t value :
-         {p.inner, p.columns, static_cast<int64_t>(p.dtype),
-          static_cast<int64_t>(p.form), int64_t{p.has_bias}})
-      hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15;
-    return hash ^ (hash >> 32);
-  }
-};
-
-Type type_of(DType dtype) {
-  return dtype == DType::kF32 ? Type::f32 : Type::bf16;
-}
 
 Desc row_major(int64_t rows, int64_t columns, Type type) {
   return {{rows, columns}, type, Dims{columns, 1}};
@@ -59,7 +45,7 @@ struct ProductCache {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   std::vector<dnnl::stream> stream_of_thread;
-  std::unordered_map<RowProduct, RowPlan, RowProductHash> plans;
+  std::map<RowProduct, RowPlan> plans;
   std::unordered_map<int64_t, MatmulChoice> outer;  // key: K * 2^32 + D
 };
 

@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
+
 #include "ops/context.h"
 
 namespace syncopate::cpu {
@@ -16,7 +18,7 @@ struct RowProduct {
   int64_t inner, columns;
   MatrixForm form;  // layout of w
   bool has_bias;
-  bool operator==(const RowProduct&) const = default;
+  auto operator<=>(const RowProduct&) const = default;
 };
 
 // w is rounded to the type of x and y; sums are formed in fp32. Uses scratch 0

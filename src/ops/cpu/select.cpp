@@ -53,19 +53,15 @@ struct Scratch {
   Scratch(Context& context, const Segments& segments) {
     const int64_t num_chunks = std::ssize(segments.chunks());
     const int64_t room = segments.num_elems() + kTogether * num_chunks;
-    all.words = take<uint32_t>(context, 2 * room, 0);
+    all.words = scratch<uint32_t>(context, 2 * room, 0);
     all.between = all.words + room;
-    all.offsets = take<uint16_t>(context, room, 1);
-    chunks = take<ChunkState>(context, num_chunks, 2);
-    tensors = take<TensorState>(context, segments.num_segments(), 3);
+    all.offsets = scratch<uint16_t>(context, room, 1);
+    chunks = scratch<ChunkState>(context, num_chunks, 2);
+    tensors = scratch<TensorState>(context, segments.num_segments(), 3);
   }
   Collected of(const Segments& segments, int64_t chunk) const {
     const int64_t at = segments.chunks()[chunk].begin + kTogether * chunk;
     return {all.words + at, all.offsets + at, all.between + at};
-  }
-  template <typename T>
-  static T* take(Context& context, int64_t elems, int index) {
-    return static_cast<T*>(context.scratch(elems * int64_t{sizeof(T)}, index));
   }
 };
 

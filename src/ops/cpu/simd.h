@@ -21,6 +21,8 @@ using H16 = uint16_t __attribute__((vector_size(32)));
 using B16 = uint8_t __attribute__((vector_size(16)));
 using D16 = double __attribute__((vector_size(128)));
 
+constexpr U16 kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
 [[gnu::always_inline]] inline F16 splat(float value) {
   return value - F16{};
 }

@@ -1,52 +1,8 @@
-#include <cmath>
-
 #include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/softmax_loss.h"
 
 namespace syncopate::cpu {
-namespace {
-
-struct EndResult {
-  double loss;
-  int64_t rank;  // tokens ranked before the label; -1: not a number
-};
-
-struct SpanResult {
-  EndResult end[2];  // first, last
-};
-
-// Computes one of the two ends in one sequence of `length` tokens, whose logits
-// have stride 2. Reads everything before writing: dlogits may alias logits.
-EndResult one_end(float* dlogits,
-                  const float* logits,
-                  int64_t length,
-                  int64_t label,
-                  float scale) {
-  const float chosen = logits[2 * label];
-  float highest = logits[0];
-  int64_t rank = 0;
-  for (int64_t i = 0; i < length; ++i) {
-    const float logit = logits[2 * i];
-    highest = std::max(highest, logit);
-    rank += logit > chosen || (logit == chosen && i < label);
-  }
-  double sum = 0;
-  for (int64_t i = 0; i < length; ++i) {
-    const float e = std::exp(logits[2 * i] - highest);
-    sum += static_cast<double>(e);
-    if (dlogits != nullptr) dlogits[2 * i] = e;
-  }
-  if (dlogits != nullptr) {
-    const auto factor = static_cast<float>(static_cast<double>(scale) / sum);
-    for (int64_t i = 0; i < length; ++i) dlogits[2 * i] *= factor;
-    dlogits[2 * label] -= scale;
-  }
-  const double loss = std::log(sum) + static_cast<double>(highest) -
-                      static_cast<double>(chosen);
-  return {loss, std::isfinite(loss) ? rank : -1};
-}
-
-}  // namespace
 
 void span_cross_entropy(Context& context,
                         ClassificationSums* sums,
@@ -65,21 +21,19 @@ void span_cross_entropy(Context& context,
   }
   const float* from = logits.f32();
   float* to = dlogits.data != nullptr ? dlogits.f32() : nullptr;
-  auto* results = static_cast<SpanResult*>(
-      context.scratch(N * int64_t{sizeof(SpanResult)}));
+  auto* ends = scratch<SoftmaxLoss>(context, 2 * N);
   // An exponential costs about as much as eight elements.
   parallel_for(context, 2 * N, sequences.tokens * 2 * 8, [&](int64_t task) {
     const int64_t n = task / 2, end = task % 2, first = 2 * offsets[n] + end;
-    results[n].end[end] =
-        one_end(to != nullptr ? to + first : nullptr, from + first,
-                offsets[n + 1] - offsets[n], label[task], scale / 2);
+    ends[task] =
+        softmax_loss<2>(to != nullptr ? to + first : nullptr, from + first,
+                        offsets[n + 1] - offsets[n], label[task], scale / 2);
   });
   *sums = {};
   sums->samples = N;
   for (int64_t n = 0; n < N; ++n) {
-    const EndResult &first = results[n].end[0], &last = results[n].end[1];
+    const SoftmaxLoss &first = ends[2 * n], &last = ends[2 * n + 1];
     sums->loss_sum += (first.loss + last.loss) / 2;
-    if (first.rank < 0 || last.rank < 0) continue;
     const int64_t rank = std::max(first.rank, last.rank);
     sums->correct += rank == 0;
     sums->correct_top5 += rank < 5;
