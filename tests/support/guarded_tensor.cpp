@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <gtest/gtest.h>
+
 #include "base/rng.h"
 #include "support/test_device.h"
 
@@ -60,14 +62,39 @@ double get_one(DType dtype, const char* at) {
 
 }  // namespace
 
-GuardedTensor::GuardedTensor(DType dtype, const Shape& shape, Layout layout)
-    : tensor_(make_tensor(nullptr, dtype, shape, layout)) {
-  const int64_t rounded = (tensor_.bytes() + 63) / 64 * 64;
-  memory_ = std::make_shared<Buffer>(test_device(), rounded + 2 * kGuardBytes);
-  tensor_.data = memory_->as<char>() + kGuardBytes;
-  std::vector<char> image(static_cast<size_t>(memory_->bytes()), kGuard);
-  std::fill_n(image.begin() + kGuardBytes, tensor_.bytes(), char(0xFF));
-  copy(memory_->data(), image.data(), memory_->bytes());
+struct GuardedTensor::Memory {
+  Tensor tensor;
+  Buffer buffer;
+
+  Memory(const Tensor& of, int64_t bytes)
+      : tensor(of), buffer(test_device(), bytes) {
+    tensor.data = buffer.as<char>() + kGuardBytes;
+    const std::vector<char> guards(static_cast<size_t>(bytes), kGuard);
+    copy(buffer.data(), guards.data(), bytes);
+    const std::vector<char> ones(static_cast<size_t>(tensor.bytes()), '\xFF');
+    copy(tensor.data, ones.data(), tensor.bytes());
+  }
+  ~Memory() {
+    EXPECT_TRUE(is_intact())
+        << "written beside a tensor of " << tensor.shape.text();
+  }
+  bool is_intact() const {
+    test_device().synchronize();
+    const int64_t end = kGuardBytes + tensor.bytes();
+    return is_guard(0, kGuardBytes) && is_guard(end, buffer.bytes() - end);
+  }
+  bool is_guard(int64_t begin, int64_t bytes) const {
+    std::vector<char> image(static_cast<size_t>(bytes));
+    copy(image.data(), buffer.as<char>() + begin, bytes);
+    return std::ranges::count(image, kGuard) == bytes;
+  }
+};
+
+GuardedTensor::GuardedTensor(DType dtype, const Shape& shape, Layout layout) {
+  const Tensor tensor = make_tensor(nullptr, dtype, shape, layout);
+  const int64_t rounded = (tensor.bytes() + 63) / 64 * 64;
+  memory_ = std::make_shared<Memory>(tensor, rounded + 2 * kGuardBytes);
+  tensor_ = memory_->tensor;
 }
 
 int64_t GuardedTensor::place(int64_t index) const {
@@ -106,15 +133,7 @@ std::vector<char> GuardedTensor::bytes() const {
 }
 
 bool GuardedTensor::guards_are_intact() const {
-  test_device().synchronize();
-  std::vector<char> image(static_cast<size_t>(memory_->bytes()));
-  copy(image.data(), memory_->data(), memory_->bytes());
-  const int64_t end = kGuardBytes + tensor_.bytes();
-  for (int64_t i = 0; i < memory_->bytes(); ++i)
-    if ((i < kGuardBytes || i >= end) &&
-        image[static_cast<size_t>(i)] != kGuard)
-      return false;
-  return true;
+  return memory_->is_intact();
 }
 
 std::vector<double> random_values(int64_t count, uint64_t seed) {
@@ -122,6 +141,14 @@ std::vector<double> random_values(int64_t count, uint64_t seed) {
   std::vector<double> values(static_cast<size_t>(count));
   for (double& value : values) value = 2 * rng.uniform() - 1;
   return values;
+}
+
+GuardedTensor random_tensor(const Shape& shape, uint64_t seed, DType dtype) {
+  return {dtype, shape, random_values(shape.elems(), seed)};
+}
+
+GuardedTensor flat(const std::vector<double>& values, DType dtype) {
+  return {dtype, {std::ssize(values)}, values};
 }
 
 }  // namespace syncopate::test

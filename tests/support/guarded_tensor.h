@@ -1,9 +1,11 @@
 // A tensor for tests, with guard bytes on both sides. It is filled from and
-// read as doubles in the order in which its dimensions are written.
+// read as doubles in the order in which its dimensions are written. The test
+// fails if a guard byte has changed when the last copy is destroyed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "device/device.h"
@@ -25,10 +27,20 @@ class GuardedTensor {
       : GuardedTensor(dtype, shape, layout) {
     set(values);
   }
+  GuardedTensor(DType dtype,
+                const Shape& shape,
+                const std::vector<double>& values)
+      : GuardedTensor(dtype, shape, Layout::kRowMajor, values) {}
 
   Tensor tensor() const { return tensor_; }
   operator Tensor() const { return tensor_; }
   operator ConstTensor() const { return tensor_; }
+  // All elements of a tensor of fp32, in the order of memory.
+  std::span<float> span() const {
+    return {tensor_.f32(), static_cast<size_t>(tensor_.elems())};
+  }
+  operator std::span<float>() const { return span(); }
+  operator std::span<const float>() const { return span(); }
 
   void set(const std::vector<double>& values);
   std::vector<double> get() const;
@@ -37,11 +49,24 @@ class GuardedTensor {
 
  private:
   int64_t place(int64_t index) const;  // canonical index -> place in memory
-  std::shared_ptr<Buffer> memory_;     // of the test device
+  struct Memory;                       // of the test device
+  std::shared_ptr<Memory> memory_;
   Tensor tensor_;
 };
 
 // Returns uniform values in [-1, 1], the same for the same seed.
 std::vector<double> random_values(int64_t count, uint64_t seed);
+
+// Tensors of random_values, and of one dimension.
+GuardedTensor random_tensor(const Shape& shape,
+                            uint64_t seed,
+                            DType dtype = DType::kF32);
+GuardedTensor flat(const std::vector<double>& values,
+                   DType dtype = DType::kF32);
+inline GuardedTensor flat(int64_t elems,
+                          uint64_t seed,
+                          DType dtype = DType::kF32) {
+  return random_tensor({elems}, seed, dtype);
+}
 
 }  // namespace syncopate::test

@@ -1,10 +1,7 @@
 #include <cmath>
 
-#include "ops/loss.h"
+#include "loss_bench.h"
 #include "reference/binary_loss.h"
-#include "support/guarded_tensor.h"
-#include "support/recorded.h"
-#include "support/test_device.h"
 #include "support/tolerance.h"
 
 namespace syncopate {
@@ -19,36 +16,21 @@ std::vector<double> clicks(int64_t N) {
   return labels;
 }
 
-std::vector<double> logits_of(int64_t N, double largest, uint64_t seed) {
-  auto values = random_values(N, seed);
-  for (double& value : values) value *= largest;
-  return values;
-}
-
-ClassificationSums run(TestContext& test,
-                       Tensor dlogits,
-                       ConstTensor logits,
-                       ConstTensor labels,
-                       float scale) {
-  // What is there is not added to.
-  const DeviceValues<ClassificationSums> sums(ClassificationSums{1e9, 7, 7, 7});
-  binary_cross_entropy(test.context, sums, dlogits, logits, labels, scale);
-  return sums.get(test.context)[0];
-}
+const LossBench kLoss{binary_cross_entropy};
 
 TEST(BinaryLoss, GradientAndSumFollowTheFormula) {
   for (const int64_t N : {1, 3, 255, 256, 257, 4099})
     for (const double largest : {0.01, 4.0, 60.0}) {
       TestContext test;
-      GuardedTensor logits(DType::kF32, {N, 1}, Layout::kRowMajor,
-                           logits_of(N, largest, 1));
-      const GuardedTensor labels(DType::kI32, {N}, Layout::kRowMajor,
-                                 clicks(N));
+      auto values = random_values(N, 1);
+      for (double& value : values) value *= largest;
+      const GuardedTensor logits(DType::kF32, {N, 1}, values);
+      const GuardedTensor labels = flat(clicks(N), DType::kI32);
       const GuardedTensor dlogits(DType::kF32, {N, 1});
       auto expected =
           reference::binary_cross_entropy(logits.get(), labels.get());
       for (double& value : expected.dlogits) value *= 0.25;
-      const auto sums = run(test, dlogits, logits, labels, 0.25f);
+      const auto sums = kLoss.run(test, dlogits, logits, labels, 0.25f);
       EXPECT_EQ(sums.samples, N);
       EXPECT_EQ(sums.correct, expected.correct);
       EXPECT_EQ(sums.correct_top5, N);
@@ -58,25 +40,16 @@ TEST(BinaryLoss, GradientAndSumFollowTheFormula) {
       // The exponential of 60 in fp32 is off by some units.
       EXPECT_TRUE(
           all_near(dlogits.get(), expected.dlogits, {0, 16 * kEpsilonF32}));
-      EXPECT_TRUE(dlogits.guards_are_intact());
-
-      // Without a gradient, in place, and with one thread: the same.
-      EXPECT_EQ(run(test, Tensor(), logits, labels, 1).loss_sum, sums.loss_sum);
-      TestContext one(1);
-      const auto in_place = run(one, logits, logits, labels, 0.25f);
-      EXPECT_EQ(in_place.loss_sum, sums.loss_sum);
-      EXPECT_EQ(in_place.correct, sums.correct);
-      EXPECT_EQ(logits.bytes(), dlogits.bytes());
+      kLoss.expect_the_same_again(sums, dlogits, logits, labels, 0.25f);
     }
 }
 
 TEST(BinaryLoss, LargeLogitsNeitherOverflowNorVanish) {
   TestContext test;
-  const GuardedTensor logits(DType::kF32, {4, 1}, Layout::kRowMajor,
-                             {1e30, -1e30, -1e4, 30});
-  const GuardedTensor labels(DType::kI32, {4}, Layout::kRowMajor, {1, 0, 1, 1});
+  const GuardedTensor logits(DType::kF32, {4, 1}, {1e30, -1e30, -1e4, 30});
+  const GuardedTensor labels = flat({1, 0, 1, 1}, DType::kI32);
   const GuardedTensor dlogits(DType::kF32, {4, 1});
-  const auto sums = run(test, dlogits, logits, labels, 1);
+  const auto sums = kLoss.run(test, dlogits, logits, labels);
   EXPECT_NEAR(sums.loss_sum, 1e4, 1e-3);
   EXPECT_EQ(sums.correct, 3);
   const auto gradient = dlogits.get();
@@ -88,35 +61,17 @@ TEST(BinaryLoss, LargeLogitsNeitherOverflowNorVanish) {
 }
 
 TEST(BinaryLoss, RecordedIsTheSame) {
-  TestContext test;
-  const int64_t N = 700;
-  GuardedTensor logits(DType::kF32, {N, 1});
-  const GuardedTensor labels(DType::kI32, {N}, Layout::kRowMajor, clicks(N));
-  const GuardedTensor dlogits(DType::kF32, {N, 1}),
-      expected(DType::kF32, {N, 1});
-  logits.set(logits_of(N, 3, 1));
-  const DeviceValues<ClassificationSums> sums(ClassificationSums{});
-  const auto step = recorded(test, [&] {
-    binary_cross_entropy(test.context, sums, dlogits, logits, labels, 0.5f);
-  });
-  for (const uint64_t seed : {2, 3}) {
-    logits.set(logits_of(N, 3, seed));
-    step();
-    EXPECT_EQ(run(test, expected, logits, labels, 0.5f).loss_sum,
-              sums.get(test.context)[0].loss_sum);
-    EXPECT_EQ(dlogits.bytes(), expected.bytes());
-  }
+  kLoss.expect_recorded_is_the_same({700, 1}, flat(clicks(700), DType::kI32));
 }
 
 TEST(BinaryLoss, NanIsNoHit) {
   TestContext test;
   for (const double label : {0.0, 1.0}) {
-    const GuardedTensor logits(DType::kF32, {2, 1}, Layout::kRowMajor,
+    const GuardedTensor logits(DType::kF32, {2, 1},
                                {std::nan(""), label == 1 ? 2.0 : -2.0});
-    const GuardedTensor labels(DType::kI32, {2}, Layout::kRowMajor,
-                               {label, label});
+    const GuardedTensor labels = flat({label, label}, DType::kI32);
     const GuardedTensor dlogits(DType::kF32, {2, 1});
-    const auto sums = run(test, dlogits, logits, labels, 1);
+    const auto sums = kLoss.run(test, dlogits, logits, labels);
     EXPECT_TRUE(std::isnan(sums.loss_sum));
     EXPECT_EQ(sums.correct, 1);
     EXPECT_EQ(sums.correct_top5, 1);
@@ -126,20 +81,9 @@ TEST(BinaryLoss, NanIsNoHit) {
 }
 
 TEST(BinaryLoss, OtherLabelsAreRefused) {
-  TestContext test;
-  for (const double bad : {-1.0, 2.0}) {
-    const GuardedTensor logits(DType::kF32, {2, 1}, Layout::kRowMajor, {1, 1});
-    const GuardedTensor labels(DType::kI32, {2}, Layout::kRowMajor, {1, bad});
-    if (test_device().kind() == DeviceKind::kCpu) {
-      EXPECT_THROW(run(test, {}, logits, labels, 1), Error);
-    } else {
-      const auto sums = run(test, {}, logits, labels, 1);
-      EXPECT_TRUE(std::isnan(sums.loss_sum));
-      EXPECT_EQ(sums.correct, 1);
-      EXPECT_EQ(sums.correct_top5, 1);
-      EXPECT_EQ(sums.samples, 2);
-    }
-  }
+  for (const double bad : {-1.0, 2.0})
+    kLoss.expect_label_refused(GuardedTensor(DType::kF32, {2, 1}, {1, 1}),
+                               flat({1, bad}, DType::kI32));
 }
 
 }  // namespace

@@ -23,15 +23,7 @@ std::vector<double> random_ids(int64_t n, int64_t V, uint64_t seed) {
 }
 
 GuardedTensor ids_of(const std::vector<double>& values) {
-  return {DType::kI32, Shape{std::ssize(values)}, Layout::kRowMajor, values};
-}
-
-GuardedTensor random_matrix(DType dtype,
-                            int64_t rows,
-                            int64_t columns,
-                            uint64_t seed) {
-  return {dtype, Shape{rows, columns}, Layout::kRowMajor,
-          random_values(rows * columns, seed)};
+  return flat(values, DType::kI32);
 }
 
 double storage(DType dtype) {
@@ -49,7 +41,7 @@ TEST(Embedding, ForwardAddsTheRows) {
         std::vector<EmbeddingInput> arguments;
         std::vector<double> expected(static_cast<size_t>(kTokens * D));
         for (size_t i = 0; i < inputs; ++i) {
-          tables.push_back(random_matrix(DType::kF32, rows[i], D, i));
+          tables.push_back(random_tensor({rows[i], D}, i));
           ids.push_back(ids_of(random_ids(kTokens, rows[i], i)));
           arguments.push_back({tables[i], ids[i]});
           reference::add_embedding(expected, D, tables[i].get(), ids[i].get());
@@ -61,7 +53,6 @@ TEST(Embedding, ForwardAddsTheRows) {
                      {4 * kEpsilonF32, inputs == 1 && dtype == DType::kF32
                                            ? 0
                                            : storage(dtype) * 1.001}));
-        EXPECT_TRUE(y.guards_are_intact());
         embedding_forward(one.context, again, arguments);
         EXPECT_EQ(again.bytes(), y.bytes());
       }
@@ -85,9 +76,9 @@ TEST(Embedding, BackwardAddsUpToTheTable) {
                                   {65, 2, 1024}}) {
       SCOPED_TRACE(fmt::format("{} n {} V {} D {}", name_of(dtype), n, V, D));
       TestContext test, one(1);
-      const GuardedTensor dtable = random_matrix(DType::kF32, V, D, 1);
-      const GuardedTensor again = random_matrix(DType::kF32, V, D, 1);
-      const GuardedTensor dy = random_matrix(dtype, n, D, 2);
+      const GuardedTensor dtable = random_tensor({V, D}, 1);
+      const GuardedTensor again = random_tensor({V, D}, 1);
+      const GuardedTensor dy = random_tensor({n, D}, 2, dtype);
       const GuardedTensor ids = ids_of(random_ids(n, V, 3));
       auto expected = dtable.get();
       reference::add_embedding_gradient(expected, D, dy.get(), ids.get());
@@ -96,7 +87,6 @@ TEST(Embedding, BackwardAddsUpToTheTable) {
       const double terms = static_cast<double>(n) / static_cast<double>(V) + 4;
       EXPECT_TRUE(all_near(dtable.get(), expected,
                            {terms * std::sqrt(terms) * kEpsilonF32, 0}));
-      EXPECT_TRUE(dtable.guards_are_intact());
       embedding_backward(one.context, again, dy, ids);
       EXPECT_EQ(again.bytes(), dtable.bytes());
     }
@@ -108,12 +98,12 @@ TEST(Embedding, BackwardCountsEachTokenOnce) {
   TestContext test;
   for (const int64_t V : {1, 3, 40})
     for (const int64_t n : {31, 33, 64, 129, 500}) {
-      const GuardedTensor dtable(DType::kF32, {V, 4}, Layout::kRowMajor,
+      const GuardedTensor dtable(DType::kF32, {V, 4},
                                  std::vector<double>(V * 4, 1));
       std::vector<double> dy(static_cast<size_t>(n * 4));
       for (size_t i = 0; i < dy.size(); ++i)
         dy[i] = static_cast<double>(i % 17);
-      const GuardedTensor upstream(DType::kF32, {n, 4}, Layout::kRowMajor, dy);
+      const GuardedTensor upstream(DType::kF32, {n, 4}, dy);
       const GuardedTensor ids = ids_of(random_ids(n, V, 7));
       auto expected = dtable.get();
       reference::add_embedding_gradient(expected, 4, dy, ids.get());
@@ -126,9 +116,8 @@ TEST(Embedding, BackwardLeavesOtherRowsAlone) {
   TestContext test;
   std::vector<double> values(30, std::nan(""));
   for (size_t i = 9; i < 12; ++i) values[i] = 1;
-  const GuardedTensor dtable(DType::kF32, {10, 3}, Layout::kRowMajor, values);
-  const GuardedTensor dy(DType::kF32, {2, 3}, Layout::kRowMajor,
-                         {1, 2, 3, 10, 20, 30});
+  const GuardedTensor dtable(DType::kF32, {10, 3}, values);
+  const GuardedTensor dy(DType::kF32, {2, 3}, {1, 2, 3, 10, 20, 30});
   embedding_backward(test.context, dtable, dy, ids_of({3, 3}));
   const auto after = dtable.get();
   for (size_t i = 0; i < after.size(); ++i)
@@ -140,10 +129,8 @@ TEST(Embedding, BackwardLeavesOtherRowsAlone) {
 TEST(Embedding, IdOutOfRangeIsRefused) {
   TestContext test;
   for (const double bad : {-1.0, 4.0, 1e9}) {
-    const GuardedTensor table(DType::kF32, {4, 8}, Layout::kRowMajor,
-                              std::vector<double>(32, 1));
-    const GuardedTensor dy(DType::kF32, {2, 8}, Layout::kRowMajor,
-                           std::vector<double>(16, 1));
+    const GuardedTensor table(DType::kF32, {4, 8}, std::vector<double>(32, 1));
+    const GuardedTensor dy(DType::kF32, {2, 8}, std::vector<double>(16, 1));
     const GuardedTensor y(DType::kF32, {2, 8});
     const GuardedTensor ids = ids_of({2, bad});
     const EmbeddingInput input{table, ids};
@@ -168,7 +155,7 @@ TEST(Embedding, RecordedIsTheSame) {
   TestContext test;
   constexpr int64_t kTokens = 200, kRows = 700, kColumns = 12;
   GuardedTensor ids = ids_of(random_ids(kTokens, kRows, 1));
-  const GuardedTensor table = random_matrix(DType::kF32, kRows, kColumns, 1);
+  const GuardedTensor table = random_tensor({kRows, kColumns}, 1);
   GuardedTensor dtable(DType::kF32, {kRows, kColumns});
   const GuardedTensor y(DType::kF32, {kTokens, kColumns});
   const EmbeddingInput input{table, ids};

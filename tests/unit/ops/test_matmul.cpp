@@ -1,7 +1,6 @@
 #include "ops/matmul.h"
 
 #include <cmath>
-#include <map>
 #include <string>
 
 #include "reference/reference.h"
@@ -43,26 +42,38 @@ LinearGradients gradients_by_formula(const Linear& of,
   return sums;
 }
 
-class LinearTest : public testing::TestWithParam<Linear> {
+// The tensors of both ops with random values.
+struct LinearRun : Linear {
+  GuardedTensor x = random_tensor({N, D}, 1, dtype),
+                w = random_tensor({K, D}, 2), b = random_tensor({K}, 3),
+                dy = random_tensor({N, K}, 4, dtype);
+  GuardedTensor y{dtype, {N, K}}, dx{dtype, {N, D}};
+  GuardedTensor dw = random_tensor({K, D}, 5), db = random_tensor({K}, 6);
+
+  explicit LinearRun(const Linear& of) : Linear(of) {}
+  void forward(Context& context) { linear_forward(context, y, x, w, b); }
+  void backward(Context& context) {
+    linear_backward(context, dx, dw, db, dy, x, w);
+  }
+  void expect_bits_of(const LinearRun& other) const {
+    EXPECT_EQ(y.bytes(), other.y.bytes());
+    EXPECT_EQ(dx.bytes(), other.dx.bytes());
+    EXPECT_EQ(dw.bytes(), other.dw.bytes());
+    EXPECT_EQ(db.bytes(), other.db.bytes());
+  }
+};
+
+class LinearTest : public testing::TestWithParam<Linear>, protected LinearRun {
  protected:
-  const int64_t N = GetParam().N, D = GetParam().D, K = GetParam().K;
-  const DType dtype = GetParam().dtype;
+  LinearTest() : LinearRun(GetParam()) {}
   TestContext test;
   void SetUp() override {
     if (dtype == DType::kBf16 && !has_bf16())
       GTEST_SKIP() << "this processor has no bf16 instructions";
   }
-  GuardedTensor x = values({N, D}, 1, dtype), w = values({K, D}, 2),
-                b = values({K}, 3), dy = values({N, K}, 4, dtype);
-  static GuardedTensor values(const Shape& shape,
-                              uint64_t seed,
-                              DType dtype = DType::kF32) {
-    return {dtype, shape, Layout::kRowMajor,
-            random_values(shape.elems(), seed)};
-  }
   // w as a product with x takes it.
   std::vector<double> rounded_w() const {
-    return GuardedTensor(dtype, {K, D}, Layout::kRowMajor, w.get()).get();
+    return GuardedTensor(dtype, {K, D}, w.get()).get();
   }
   // Every addition is rounded in proportion to a partial sum of some tens;
   // the errors add up like a random walk.
@@ -81,8 +92,7 @@ class LinearTest : public testing::TestWithParam<Linear> {
 };
 
 TEST_P(LinearTest, Forward) {
-  GuardedTensor y(dtype, {N, K});
-  linear_forward(test.context, y, x, w, b);
+  forward(test.context);
   EXPECT_TRUE(all_near(
       y.get(),
       reference::linear_forward(N, D, K, x.get(), rounded_w(), b.get()),
@@ -91,47 +101,34 @@ TEST_P(LinearTest, Forward) {
   EXPECT_TRUE(all_near(
       y.get(), reference::linear_forward(N, D, K, x.get(), rounded_w(), {}),
       output_of(D)));
-  EXPECT_TRUE(y.guards_are_intact());
 }
 
 TEST_P(LinearTest, Backward) {
-  GuardedTensor dx(dtype, {N, D}), dw = values({K, D}, 5), db = values({K}, 6);
   LinearGradients expected =
       gradients_by_formula(GetParam(), dy.get(), x.get(), rounded_w());
   const auto dw_before = dw.get(), db_before = db.get();
   for (size_t i = 0; i < dw_before.size(); ++i) expected.dw[i] += dw_before[i];
   for (size_t i = 0; i < db_before.size(); ++i) expected.db[i] += db_before[i];
-  linear_backward(test.context, dx, dw, db, dy, x, w);
+  backward(test.context);
   EXPECT_TRUE(all_near(dx.get(), expected.dx, output_of(K)));
   EXPECT_TRUE(all_near(dw.get(), expected.dw, sum_of(N)));
   EXPECT_TRUE(all_near(db.get(), expected.db, sum_of(N)));
-  EXPECT_TRUE(dx.guards_are_intact() && dw.guards_are_intact() &&
-              db.guards_are_intact());
 
-  GuardedTensor dw_again = values({K, D}, 5);
+  const GuardedTensor dw_again = random_tensor({K, D}, 5);
   linear_backward(test.context, Tensor(), dw_again, Tensor(), dy, x, w);
   EXPECT_EQ(dw_again.bytes(), dw.bytes());
 }
 
 TEST_P(LinearTest, SameBitsAgain) {
   TestContext other;
-  using Bytes = std::vector<char>;
-  std::vector<std::map<std::string, Bytes>> results;
-  for (Context* context : {&test.context, &test.context, &other.context}) {
-    GuardedTensor y(dtype, {N, K}), dx(dtype, {N, D}), dw = values({K, D}, 5),
-                                                       db = values({K}, 6);
-    linear_forward(*context, y, x, w, b);
-    linear_backward(*context, dx, dw, db, dy, x, w);
-    auto& of = results.emplace_back();
-    for (const auto& [name, tensor] :
-         {std::pair("y", &y), {"dx", &dx}, {"dw", &dw}, {"db", &db}}) {
-      const auto part = tensor->bytes();
-      of[name] = Bytes(part.begin(), part.end());
-    }
+  forward(test.context);
+  backward(test.context);
+  for (Context* context : {&test.context, &other.context}) {
+    LinearRun again(GetParam());
+    again.forward(*context);
+    again.backward(*context);
+    again.expect_bits_of(*this);
   }
-  for (const char* name : {"y", "dx", "dw", "db"})
-    for (const size_t again : {1, 2})
-      EXPECT_TRUE(results[again][name] == results[0][name]) << name;
 }
 
 std::string name_of(const testing::TestParamInfo<Linear>& info) {
@@ -164,32 +161,16 @@ INSTANTIATE_TEST_SUITE_P(Shapes,
 // threads; what a library multiplies need not be.
 TEST(Linear, FewOutputsDoNotDependOnThreads) {
   for (const DType dtype : {DType::kF32, DType::kBf16}) {
-    const int64_t N = 700, D = 41, K = 3;
-    const auto tensor = [&](const Shape& shape, uint64_t seed, DType type) {
-      return GuardedTensor(type, shape, Layout::kRowMajor,
-                           random_values(shape.elems(), seed));
-    };
-    std::vector<std::vector<char>> bytes;
+    const Linear size{700, 41, 3, dtype};
+    LinearRun one(size);
     for (const int threads : {1, 2, 3}) {
       TestContext test(threads);
-      const GuardedTensor x = tensor({N, D}, 1, dtype),
-                          dy = tensor({N, K}, 2, dtype),
-                          w = tensor({K, D}, 3, DType::kF32),
-                          b = tensor({K}, 4, DType::kF32), y(dtype, {N, K}),
-                          dx(dtype, {N, D}),
-                          dw = tensor({K, D}, 5, DType::kF32),
-                          db = tensor({K}, 6, DType::kF32);
-      linear_forward(test.context, y, x, w, b);
-      linear_backward(test.context, dx, dw, db, dy, x, w);
-      std::vector<char> all;
-      for (const GuardedTensor* of : {&y, &dx, &dw, &db}) {
-        const auto part = of->bytes();
-        all.insert(all.end(), part.begin(), part.end());
-      }
-      bytes.push_back(all);
+      LinearRun more(size);
+      LinearRun& run = threads == 1 ? one : more;
+      run.forward(test.context);
+      run.backward(test.context);
+      run.expect_bits_of(one);
     }
-    EXPECT_EQ(bytes[1], bytes[0]);
-    EXPECT_EQ(bytes[2], bytes[0]);
   }
 }
 
@@ -199,9 +180,8 @@ TEST(Linear, NanStaysInItsRow) {
   TestContext test;
   auto values = random_values(N * D, 1);
   values[5 * D] = std::nan("");
-  const GuardedTensor x(DType::kF32, {N, D}, Layout::kRowMajor, values),
-      w(DType::kF32, {K, D}, Layout::kRowMajor, random_values(K * D, 2)),
-      y(DType::kF32, {N, K});
+  const GuardedTensor x(DType::kF32, {N, D}, values),
+      w = random_tensor({K, D}, 2), y(DType::kF32, {N, K});
   linear_forward(test.context, y, x, w, ConstTensor());
   const auto ys = y.get();
   for (int64_t i = 0; i < N * K; ++i)
@@ -214,9 +194,8 @@ TEST(Linear, NoRowsAreNothing) {
     const auto none = [&](int64_t width) {
       return make_tensor(nullptr, dtype, Shape{0, width});
     };
-    const GuardedTensor w(DType::kF32, {7, 5}, Layout::kRowMajor,
-                          random_values(35, 1)),
-        dw(DType::kF32, {7, 5}, Layout::kRowMajor, random_values(35, 2));
+    const GuardedTensor w = random_tensor({7, 5}, 1),
+                        dw = random_tensor({7, 5}, 2);
     const auto before = dw.bytes();
     linear_forward(test.context, none(7), none(5), w, ConstTensor());
     linear_backward(test.context, Tensor(), dw, Tensor(), none(7), none(5), w);

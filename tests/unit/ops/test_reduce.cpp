@@ -22,10 +22,6 @@ std::vector<float> floats(int64_t count, uint64_t seed) {
   return {values.begin(), values.end()};
 }
 
-std::span<const float> span_of(const DeviceValues<float>& values) {
-  return values.span();
-}
-
 TEST(Reduce, SumsInDouble) {
   TestContext test, one(1), three(3);
   for (const int64_t n : kSizes) {
@@ -38,12 +34,12 @@ TEST(Reduce, SumsInDouble) {
     const DeviceValues<float> d_x(x), d_y(y);
     // A lane adds at most 1024 products, each sum rounded to 53 bits.
     const auto bound = static_cast<double>(squares) * 1024 * 0x1.0p-53;
-    const double got = dot(test.context, span_of(d_x), span_of(d_y));
-    EXPECT_NEAR(dot(test.context, span_of(d_x), span_of(d_x)),
+    const double got = dot(test.context, d_x.span(), d_y.span());
+    EXPECT_NEAR(dot(test.context, d_x.span(), d_x.span()),
                 static_cast<double>(squares), bound);
     EXPECT_NEAR(got, static_cast<double>(product), bound);
-    EXPECT_EQ(dot(one.context, span_of(d_x), span_of(d_y)), got);
-    EXPECT_EQ(dot(three.context, span_of(d_x), span_of(d_y)), got);
+    EXPECT_EQ(dot(one.context, d_x.span(), d_y.span()), got);
+    EXPECT_EQ(dot(three.context, d_x.span(), d_y.span()), got);
   }
 }
 
@@ -53,17 +49,17 @@ TEST(Reduce, ASliceHasTheBitsOfTheSameValuesElsewhere) {
   const int64_t n = 20000;
   const auto x = floats(n, 1);
   const DeviceValues<float> d_x(x);
-  const double expected = dot(test.context, span_of(d_x), span_of(d_x));
+  const double expected = dot(test.context, d_x.span(), d_x.span());
   for (const size_t shift : {1, 2, 3}) {
     std::vector<float> shifted(shift, std::nanf(""));
     shifted.insert(shifted.end(), x.begin(), x.end());
     const DeviceValues<float> d_shifted(shifted);
-    const auto slice = span_of(d_shifted).subspan(shift);
+    const auto slice = d_shifted.span().subspan(shift);
     EXPECT_EQ(dot(test.context, slice, slice), expected);
-    EXPECT_EQ(dot(test.context, span_of(d_x), slice), expected);
+    EXPECT_EQ(dot(test.context, d_x.span(), slice), expected);
     EXPECT_EQ(first_nonfinite(test.context, slice), -1);
     EXPECT_EQ(first_nonfinite(test.context, slice.first(16)), -1);
-    EXPECT_EQ(first_nonfinite(test.context, span_of(d_shifted)), 0);
+    EXPECT_EQ(first_nonfinite(test.context, d_shifted.span()), 0);
   }
 }
 
@@ -79,7 +75,7 @@ TEST(Reduce, MoreChunksThanBlocks) {
     expected += static_cast<int64_t>(i % 7 * (i % 7));
   }
   const DeviceValues<float> d_x(x);
-  EXPECT_EQ(dot(test.context, span_of(d_x), span_of(d_x)),
+  EXPECT_EQ(dot(test.context, d_x.span(), d_x.span()),
             static_cast<double>(expected));
 }
 
@@ -90,7 +86,7 @@ TEST(Reduce, HugeAndSmallTogether) {
   x[0] = 1e15f;
   x[999] = -1e15f;
   const DeviceValues<float> d_x(x), d_y(y);
-  EXPECT_EQ(dot(test.context, span_of(d_x), span_of(d_y)), 998);
+  EXPECT_EQ(dot(test.context, d_x.span(), d_y.span()), 998);
 }
 
 TEST(Reduce, FirstNonfinite) {
@@ -98,7 +94,7 @@ TEST(Reduce, FirstNonfinite) {
   const float inf = std::numeric_limits<float>::infinity();
   const auto first_of = [&](const std::vector<float>& x) {
     const DeviceValues<float> d_x(x);
-    return first_nonfinite(test.context, span_of(d_x));
+    return first_nonfinite(test.context, d_x.span());
   };
   for (const int64_t n : kSizes) {
     auto x = floats(n, 1);
@@ -137,7 +133,7 @@ TEST(Reduce, DigestIsTheSameForAllThreadsAndSlices) {
       std::vector<float> shifted(static_cast<size_t>(shift), 1.0f);
       shifted.insert(shifted.end(), x.begin(), x.end());
       const DeviceValues<float> d_x(shifted);
-      const auto slice = span_of(d_x).subspan(static_cast<size_t>(shift));
+      const auto slice = d_x.span().subspan(static_cast<size_t>(shift));
       for (TestContext* context : {&test, &one, &three})
         EXPECT_EQ(digest(context->context, slice), naive_digest(x)) << n;
     }
@@ -148,10 +144,10 @@ TEST(Reduce, DigestTellsFlippedBitsAndSwappedValues) {
   TestContext test;
   const auto x = floats(16401, 8);
   const DeviceValues<float> d_x(x);
-  const uint64_t whole = digest(test.context, span_of(d_x));
+  const uint64_t whole = digest(test.context, d_x.span());
   const auto digest_of = [&](const std::vector<float>& values) {
     const DeviceValues<float> d_values(values);
-    return digest(test.context, span_of(d_values));
+    return digest(test.context, d_values.span());
   };
   Rng rng(1, Purpose::kTest, 0);
   for (int trial = 0; trial < 100; ++trial) {
@@ -171,7 +167,7 @@ float clip(TestContext& test,
            double scale,
            double limit) {
   const DeviceValues<float> d_gradient(gradient), factor(-1.0f);
-  clip_factor(test.context, factor, span_of(d_gradient), scale, limit);
+  clip_factor(test.context, factor, d_gradient.span(), scale, limit);
   return factor.get(test.context)[0];
 }
 

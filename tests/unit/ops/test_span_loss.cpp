@@ -1,9 +1,7 @@
 #include <cmath>
 
-#include "ops/loss.h"
+#include "loss_bench.h"
 #include "reference/span_loss.h"
-#include "support/guarded_tensor.h"
-#include "support/recorded.h"
 #include "support/token_batch.h"
 #include "support/tolerance.h"
 
@@ -23,20 +21,14 @@ std::vector<double> labels_of(const std::vector<int64_t>& lengths) {
 }
 
 GuardedTensor matrix(DType dtype, const std::vector<double>& values) {
-  return {dtype, Shape{std::ssize(values) / 2, 2}, Layout::kRowMajor, values};
+  return {dtype, Shape{std::ssize(values) / 2, 2}, values};
 }
 
-ClassificationSums run(TestContext& test,
-                       Tensor dlogits,
-                       ConstTensor logits,
-                       ConstTensor labels,
-                       const Sequences& sequences,
-                       float scale) {
-  // What is there is not added to.
-  const DeviceValues<ClassificationSums> sums(ClassificationSums{1e9, 7, 7, 7});
-  span_cross_entropy(test.context, sums, dlogits, logits, labels, sequences,
-                     scale);
-  return sums.get(test.context)[0];
+LossBench loss_of(const TokenBatch& batch) {
+  return {[&batch](Context& context, ClassificationSums* sums, Tensor dlogits,
+                   ConstTensor logits, ConstTensor labels, float scale) {
+    span_cross_entropy(context, sums, dlogits, logits, labels, batch, scale);
+  }};
 }
 
 const std::vector<std::vector<int64_t>> kBatches = {
@@ -48,8 +40,9 @@ const std::vector<std::vector<int64_t>> kBatches = {
 
 TEST(SpanLoss, GradientAndSumFollowTheFormula) {
   for (const auto& lengths : kBatches) {
-    TestContext test, one(1);
+    TestContext test;
     const TokenBatch batch(lengths);
+    const LossBench loss = loss_of(batch);
     const auto N = std::ssize(lengths), T = batch.tokens();
     auto values = random_values(2 * T, 1);
     for (double& value : values) value *= 10;
@@ -60,7 +53,7 @@ TEST(SpanLoss, GradientAndSumFollowTheFormula) {
         reference::span_cross_entropy(lengths, logits.get(), labels.get());
     const auto share = 1.0f / static_cast<float>(N);
     for (double& value : expected.dlogits) value /= static_cast<double>(N);
-    const auto sums = run(test, dlogits, logits, labels, batch, share);
+    const auto sums = loss.run(test, dlogits, logits, labels, share);
     EXPECT_EQ(sums.samples, N);
     EXPECT_EQ(sums.correct, expected.correct);
     EXPECT_EQ(sums.correct_top5, expected.correct_top5);
@@ -70,14 +63,7 @@ TEST(SpanLoss, GradientAndSumFollowTheFormula) {
     EXPECT_TRUE(
         all_near(dlogits.get(), expected.dlogits,
                  {4 * kEpsilonF32 / static_cast<double>(N), 32 * kEpsilonF32}));
-    EXPECT_TRUE(dlogits.guards_are_intact());
-
-    // Without a gradient, in place, and with one thread: the same.
-    const auto silent = run(test, {}, logits, labels, batch, share);
-    EXPECT_EQ(silent.loss_sum, sums.loss_sum);
-    const auto in_place = run(one, logits, logits, labels, batch, share);
-    EXPECT_EQ(in_place.loss_sum, sums.loss_sum);
-    EXPECT_EQ(logits.bytes(), dlogits.bytes());
+    loss.expect_the_same_again(sums, dlogits, logits, labels, share);
   }
 }
 
@@ -110,7 +96,7 @@ TEST(SpanLoss, CountsHits) {
                                                     1, 1, 1, 1, 1, 1,  //
                                                     2, 2, 2, 2});
   const auto count = [&](const std::vector<double>& labels) {
-    return run(test, {}, logits, matrix(DType::kI32, labels), batch, 1);
+    return loss_of(batch).run(test, {}, logits, matrix(DType::kI32, labels));
   };
   EXPECT_EQ(count({0, 1, 0, 1, 0, 0, 0, 0}).correct, 3);
   EXPECT_EQ(count({0, 1, 0, 2, 0, 1, 1, 0}).correct, 2);
@@ -126,8 +112,8 @@ TEST(SpanLoss, NanIsNoHit) {
     values[place] = std::nan("");
     const GuardedTensor logits = matrix(DType::kF32, values);
     const GuardedTensor dlogits(DType::kF32, {6, 2});
-    const auto sums =
-        run(test, dlogits, logits, matrix(DType::kI32, {0, 0, 0, 0}), batch, 1);
+    const auto sums = loss_of(batch).run(test, dlogits, logits,
+                                         matrix(DType::kI32, {0, 0, 0, 0}));
     EXPECT_TRUE(std::isnan(sums.loss_sum));
     EXPECT_EQ(sums.correct, 1);
     EXPECT_EQ(sums.correct_top5, 1);
@@ -139,43 +125,17 @@ TEST(SpanLoss, NanIsNoHit) {
 }
 
 TEST(SpanLoss, LabelOutOfItsSequenceIsRefused) {
-  TestContext test;
   const TokenBatch batch({2, 4});
   const GuardedTensor logits = matrix(DType::kF32, std::vector<double>(12, 1));
   for (const std::vector<double>& labels :
-       {std::vector<double>{2, 0, 0, 0}, {0, -1, 0, 0}}) {
-    const GuardedTensor bad = matrix(DType::kI32, labels);
-    if (test_device().kind() == DeviceKind::kCpu) {
-      EXPECT_THROW(run(test, {}, logits, bad, batch, 1), Error);
-    } else {
-      const auto sums = run(test, {}, logits, bad, batch, 1);
-      EXPECT_TRUE(std::isnan(sums.loss_sum));
-      EXPECT_EQ(sums.correct, 1);
-      EXPECT_EQ(sums.samples, 2);
-    }
-  }
+       {std::vector<double>{2, 0, 0, 0}, {0, -1, 0, 0}})
+    loss_of(batch).expect_label_refused(logits, matrix(DType::kI32, labels));
 }
 
 TEST(SpanLoss, RecordedIsTheSame) {
-  TestContext test;
   const TokenBatch batch({30, 50});
-  GuardedTensor logits(DType::kF32, {80, 2});
-  logits.set(random_values(160, 1));
-  const GuardedTensor labels = matrix(DType::kI32, {3, 5, 7, 49});
-  const GuardedTensor dlogits(DType::kF32, {80, 2}),
-      expected(DType::kF32, {80, 2});
-  const DeviceValues<ClassificationSums> sums(ClassificationSums{});
-  const auto step = recorded(test, [&] {
-    span_cross_entropy(test.context, sums, dlogits, logits, labels, batch,
-                       0.5f);
-  });
-  for (const uint64_t seed : {2, 3}) {
-    logits.set(random_values(160, seed));
-    step();
-    EXPECT_EQ(run(test, expected, logits, labels, batch, 0.5f).loss_sum,
-              sums.get(test.context)[0].loss_sum);
-    EXPECT_EQ(dlogits.bytes(), expected.bytes());
-  }
+  loss_of(batch).expect_recorded_is_the_same(
+      {80, 2}, matrix(DType::kI32, {3, 5, 7, 49}));
 }
 
 }  // namespace
