@@ -54,6 +54,13 @@ class GuardedTensor {
   Tensor tensor_;
 };
 
+// `values` behind `places` others: ranges begin where they like.
+template <typename T>
+std::vector<T> moved_by(size_t places, T other, std::vector<T> values) {
+  values.insert(values.begin(), places, other);
+  return values;
+}
+
 // Returns uniform values in [-1, 1], the same for the same seed.
 std::vector<double> random_values(int64_t count, uint64_t seed);
 

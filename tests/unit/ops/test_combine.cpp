@@ -80,9 +80,7 @@ TEST(Combine, FollowsItsFormulaAndSlicesNeedNotBeAligned) {
   // Inputs, a product and a sum are rounded; values below 2.
   EXPECT_TRUE(all_near(whole.get(), expected, {4 * kEpsilonF32, 0}));
   for (const size_t shift : {1, 2, 3}) {
-    std::vector<double> moved(shift, 0.0);
-    moved.insert(moved.end(), a.begin(), a.end());
-    const GuardedTensor elsewhere = flat(moved);
+    const GuardedTensor elsewhere = flat(moved_by(shift, 0.0, a));
     const GuardedTensor y(DType::kF32, Shape{n});
     combine(one.context, y,
             {{0.75f, elsewhere.span().subspan(shift)}, {-0.5f, z}});

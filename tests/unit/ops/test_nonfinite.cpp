@@ -37,8 +37,7 @@ Outcome withhold(const std::vector<float>& values,
                  int64_t begin,
                  int threads = 2) {
   TestContext test(threads);
-  std::vector<float> padded(static_cast<size_t>(begin), kNan);
-  padded.insert(padded.end(), values.begin(), values.end());
+  auto padded = moved_by(static_cast<size_t>(begin), kNan, values);
   padded.push_back(kInf);
   const DeviceValues<float> memory(padded);
   const DeviceValues<int64_t> found(found_before);

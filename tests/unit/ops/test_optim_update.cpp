@@ -14,88 +14,107 @@ namespace {
 
 using namespace test;
 
+// Without momentum and with, Nesterov's and not.
+std::vector<SgdParams> all_kinds() {
+  std::vector<SgdParams> kinds;
+  for (const float momentum : {0.0f, 0.9f})
+    for (const bool nesterov : {false, true})
+      kinds.push_back({.rate = 0.1f,
+                       .momentum = momentum,
+                       .weight_decay = 5e-4f,
+                       .grad_scale = 0.25f,
+                       .nesterov = nesterov});
+  return kinds;
+}
+
+constexpr int64_t kSizes[] = {1, 15, 16, 17, 8193, 40007};
+// Of 30011 elements.
+constexpr std::pair<size_t, size_t> kSlices[] = {{0, 1},
+                                                 {1, 9999},
+                                                 {10000, 20011}};
+
+// Values, momentum and gradient, the same for the same number of elements.
+struct Sgd {
+  int64_t n;
+  GuardedTensor x = flat(n, 1), m = flat(n, 2), g = flat(n, 3);
+
+  explicit Sgd(int64_t elems) : n(elems) {}
+  void update(TestContext& test, const SgdParams& params) const {
+    sgd_update(test.context, x, m, g, params);
+  }
+  GuardedTensor direction(TestContext& test, const SgdParams& params) const {
+    const GuardedTensor d(DType::kF32, {n});
+    sgd_direction(test.context, d, x, m, g, params);
+    return d;
+  }
+  void expect_bits_of(const Sgd& other) const {
+    EXPECT_EQ(x.bytes(), other.x.bytes());
+    EXPECT_EQ(m.bytes(), other.m.bytes());
+  }
+};
+
 TEST(OptimUpdate, SgdFollowsItsFormula) {
-  for (const int64_t n : {1, 15, 16, 17, 8193, 40007})
-    for (const float momentum : {0.0f, 0.9f})
-      for (const bool nesterov : {false, true}) {
-        TestContext test;
-        const SgdParams params{.rate = 0.1f,
-                               .momentum = momentum,
-                               .weight_decay = 5e-4f,
-                               .grad_scale = 0.25f,
-                               .nesterov = nesterov};
-        const GuardedTensor x = flat(n, 1), m = flat(n, 2), g = flat(n, 3);
-        auto xs = x.get(), ms = m.get();
-        const auto gs = g.get();
-        for (int step = 0; step < 2; ++step) {
-          sgd_update(test.context, x, m, g, params);
-          for (size_t i = 0; i < xs.size(); ++i) {
-            const double gradient = 0.25 * gs[i] + double{5e-4f} * xs[i];
-            double move = gradient;
-            if (momentum != 0) {
-              ms[i] = double{momentum} * ms[i] + gradient;
-              move = nesterov ? gradient + double{momentum} * ms[i] : ms[i];
-            }
-            xs[i] -= double{0.1f} * move;
+  for (const int64_t n : kSizes)
+    for (const SgdParams& params : all_kinds()) {
+      TestContext test;
+      const Sgd sgd(n);
+      auto xs = sgd.x.get(), ms = sgd.m.get();
+      const auto gs = sgd.g.get();
+      const double momentum = params.momentum;
+      for (int step = 0; step < 2; ++step) {
+        sgd.update(test, params);
+        for (size_t i = 0; i < xs.size(); ++i) {
+          const double gradient = 0.25 * gs[i] + double{5e-4f} * xs[i];
+          double move = gradient;
+          if (momentum != 0) {
+            ms[i] = momentum * ms[i] + gradient;
+            move = params.nesterov ? gradient + momentum * ms[i] : ms[i];
           }
+          xs[i] -= double{0.1f} * move;
         }
-        // Two steps of a few roundings of values below 2.
-        EXPECT_TRUE(all_near(x.get(), xs, {8 * kEpsilonF32, 0}));
-        EXPECT_TRUE(all_near(m.get(), ms, {8 * kEpsilonF32, 0}));
       }
+      // Two steps of a few roundings of values below 2.
+      EXPECT_TRUE(all_near(sgd.x.get(), xs, {8 * kEpsilonF32, 0}));
+      EXPECT_TRUE(all_near(sgd.m.get(), ms, {8 * kEpsilonF32, 0}));
+    }
 }
 
 TEST(OptimUpdate, WithoutMomentumTheBufferMayBeEmpty) {
   TestContext test;
-  const GuardedTensor x = flat(40, 1), g = flat(40, 2), y = flat(40, 1),
-                      unused = flat(40, 3);
-  const auto before = unused.bytes();
-  sgd_update(test.context, x, {}, g, {0.1f, 0, 0});
-  sgd_update(test.context, y, unused, g, {0.1f, 0, 0});
-  EXPECT_EQ(x.bytes(), y.bytes());
-  EXPECT_EQ(unused.bytes(), before);
+  const Sgd with(40), without(40);
+  const SgdParams params{.rate = 0.1f, .momentum = 0, .weight_decay = 0};
+  with.update(test, params);
+  sgd_update(test.context, without.x, {}, without.g, params);
+  with.expect_bits_of(without);  // which did not touch its buffer
 }
 
 // A server shard updates a slice: the bits must be those of the whole range.
 TEST(OptimUpdate, SlicesAndThreadsHaveTheBitsOfTheWhole) {
   TestContext test, one(1);
-  const SgdParams params{.rate = 0.1f,
-                         .momentum = 0.9f,
-                         .weight_decay = 5e-4f,
-                         .grad_scale = 1.0f / 3,
-                         .nesterov = true};
-  const int64_t n = 30011;
-  const GuardedTensor x = flat(n, 1), m = flat(n, 2), g = flat(n, 3);
-  const GuardedTensor x_sliced = flat(n, 1), m_sliced = flat(n, 2);
-  sgd_update(test.context, x, m, g, params);
-  for (const auto& [begin, count] :
-       {std::pair<size_t, size_t>{0, 1}, {1, 9999}, {10000, 20011}})
-    sgd_update(one.context, x_sliced.span().subspan(begin, count),
-               m_sliced.span().subspan(begin, count),
-               g.span().subspan(begin, count), params);
-  EXPECT_EQ(x_sliced.bytes(), x.bytes());
-  EXPECT_EQ(m_sliced.bytes(), m.bytes());
+  for (SgdParams params : all_kinds()) {
+    params.grad_scale = 1.0f / 3;
+    const Sgd whole(30011), sliced(30011);
+    whole.update(test, params);
+    for (const auto& [begin, count] : kSlices)
+      sgd_update(one.context, sliced.x.span().subspan(begin, count),
+                 sliced.m.span().subspan(begin, count),
+                 sliced.g.span().subspan(begin, count), params);
+    sliced.expect_bits_of(whole);
+  }
 }
 
 // A received gradient may begin elsewhere than the slice that it is for.
 TEST(OptimUpdate, RangesNeedNotBeAlignedAlike) {
   TestContext test;
-  const int64_t n = 1000;
-  const auto values = random_values(n, 3);
-  for (const float momentum : {0.0f, 0.9f}) {
-    const SgdParams params{
-        .rate = 0.1f, .momentum = momentum, .weight_decay = 5e-4f};
-    const GuardedTensor x = flat(n, 1), m = flat(n, 2), g = flat(n, 3);
-    sgd_update(test.context, x, m, g, params);
+  for (const SgdParams& params : all_kinds()) {
+    const Sgd aligned(1000);
+    aligned.update(test, params);
     for (const size_t shift : {1, 2, 3}) {
-      std::vector<double> shifted(shift, 0.0);
-      shifted.insert(shifted.end(), values.begin(), values.end());
-      const GuardedTensor y = flat(n, 1), v = flat(n, 2);
-      const GuardedTensor elsewhere(DType::kF32, {std::ssize(shifted)},
-                                    shifted);
-      sgd_update(test.context, y, v, elsewhere.span().subspan(shift), params);
-      EXPECT_EQ(y.bytes(), x.bytes());
-      EXPECT_EQ(v.bytes(), m.bytes());
+      const Sgd other(1000);
+      const GuardedTensor elsewhere = flat(moved_by(shift, 0.0, other.g.get()));
+      sgd_update(test.context, other.x, other.m,
+                 elsewhere.span().subspan(shift), params);
+      other.expect_bits_of(aligned);
     }
   }
 }
@@ -103,70 +122,47 @@ TEST(OptimUpdate, RangesNeedNotBeAlignedAlike) {
 TEST(OptimUpdate, ClipFactorScalesTheGradient) {
   TestContext test;
   const DeviceValues<float> half(0.5f);
-  const GuardedTensor x = flat(77, 1), m = flat(77, 2), g = flat(77, 3);
-  const GuardedTensor y = flat(77, 1), v = flat(77, 2);
-  SgdParams params{.rate = 0.1f,
-                   .momentum = 0.9f,
-                   .weight_decay = 5e-4f,
-                   .grad_scale = 0.25f};
-  sgd_update(test.context, x, m, g, params);
-  params.grad_scale = 0.5f;  // times a half is the same number
-  params.clip_factor = half;
-  sgd_update(test.context, y, v, g, params);
-  EXPECT_EQ(y.bytes(), x.bytes());
-  EXPECT_EQ(v.bytes(), m.bytes());
-}
-
-// With momentum, without, and Nesterov's.
-std::vector<SgdParams> all_kinds() {
-  const SgdParams momentum{.rate = 0.1f,
-                           .momentum = 0.9f,
-                           .weight_decay = 5e-4f,
-                           .grad_scale = 0.25f};
-  SgdParams none = momentum, nesterov = momentum;
-  none.momentum = 0;
-  nesterov.nesterov = true;
-  return {momentum, none, nesterov};
+  for (SgdParams params : all_kinds()) {
+    const Sgd scaled(77), clipped(77);
+    scaled.update(test, params);
+    params.grad_scale = 0.5f;  // times a half is the same number
+    params.clip_factor = half;
+    clipped.update(test, params);
+    clipped.expect_bits_of(scaled);
+  }
 }
 
 // What the rate multiplies, and the same momentum to the bit.
 TEST(OptimUpdate, DirectionIsTheStepBeforeItsRate) {
-  for (const int64_t n : {1, 15, 16, 17, 8193, 40007})
+  for (const int64_t n : kSizes)
     for (const SgdParams& params : all_kinds()) {
       TestContext test;
-      const GuardedTensor x = flat(n, 1), m = flat(n, 2), g = flat(n, 3);
-      const GuardedTensor moved = flat(n, 1), v = flat(n, 2);
-      const GuardedTensor direction(DType::kF32, Shape{n});
-      sgd_update(test.context, moved, v, g, params);
-      sgd_direction(test.context, direction, x, m, g, params);
-      EXPECT_EQ(m.bytes(), v.bytes());
-      EXPECT_EQ(x.bytes(), flat(n, 1).bytes());
-      EXPECT_EQ(g.bytes(), flat(n, 3).bytes());
-      auto expected = x.get();
-      const auto directions = direction.get();
+      const Sgd start(n), moved(n), still(n);
+      moved.update(test, params);
+      const auto directions = still.direction(test, params).get();
+      EXPECT_EQ(still.m.bytes(), moved.m.bytes());
+      EXPECT_EQ(still.x.bytes(), start.x.bytes());
+      EXPECT_EQ(still.g.bytes(), start.g.bytes());
+      auto expected = start.x.get();
       for (size_t i = 0; i < expected.size(); ++i)
         expected[i] -= double{params.rate} * directions[i];
       // One rounding of values below 2.
-      EXPECT_TRUE(all_near(moved.get(), expected, {2.01 * kEpsilonF32, 0}));
+      EXPECT_TRUE(all_near(moved.x.get(), expected, {2.01 * kEpsilonF32, 0}));
     }
 }
 
 TEST(OptimUpdate, DirectionMayTakeTheGradientsPlace) {
   for (const SgdParams& params : all_kinds()) {
     TestContext test, one(1);
-    const int64_t n = 30011;
-    const GuardedTensor x = flat(n, 1), m = flat(n, 2), g = flat(n, 3);
-    const GuardedTensor in_place = flat(n, 3), v = flat(n, 2);
-    const GuardedTensor direction(DType::kF32, Shape{n});
-    sgd_direction(test.context, direction, x, m, g, params);
-    for (const auto& [begin, count] :
-         {std::pair<size_t, size_t>{0, 1}, {1, 9999}, {10000, 20011}})
-      sgd_direction(one.context, in_place.span().subspan(begin, count),
-                    x.span().subspan(begin, count),
-                    v.span().subspan(begin, count),
-                    in_place.span().subspan(begin, count), params);
-    EXPECT_EQ(in_place.bytes(), direction.bytes());
-    EXPECT_EQ(v.bytes(), m.bytes());
+    const Sgd apart(30011), in_place(30011);
+    const GuardedTensor direction = apart.direction(test, params);
+    for (const auto& [begin, count] : kSlices) {
+      const auto g = in_place.g.span().subspan(begin, count);
+      sgd_direction(one.context, g, in_place.x.span().subspan(begin, count),
+                    in_place.m.span().subspan(begin, count), g, params);
+    }
+    EXPECT_EQ(in_place.g.bytes(), direction.bytes());
+    in_place.expect_bits_of(apart);
   }
 }
 

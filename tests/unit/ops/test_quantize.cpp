@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "base/rng.h"
 #include "reference/compression.h"
@@ -30,8 +31,7 @@ GuardedTensor empty(int64_t elems) {
 struct WordsOnDevice {
   GuardedTensor memory;
   explicit WordsOnDevice(int64_t count) : memory(DType::kI32, Shape{count}) {}
-  explicit WordsOnDevice(const Words& words)
-      : WordsOnDevice(std::ssize(words)) {
+  void set(const Words& words) {
     std::vector<double> values;
     for (const uint32_t word : words)
       values.push_back(static_cast<double>(static_cast<int32_t>(word)));
@@ -48,6 +48,63 @@ struct WordsOnDevice {
     return words;
   }
 };
+
+// A range's code on the device.
+struct Code {
+  Begins begins;
+  std::optional<QsgdParams> qsgd;  // none: signs
+  TestContext test;
+  Segments segments{test.context, begins};
+  int64_t bits = qsgd ? 1 + bits_of_level(qsgd->levels) : 1;
+  WordsOnDevice words{packed_words(begins.back(), bits)};
+  GuardedTensor sizes = empty(segments.num_segments());  // scales or norms
+
+  explicit Code(const Begins& of,
+                const std::optional<QsgdParams>& params = {},
+                int threads = 2)
+      : begins(of), qsgd(params), test(threads) {}
+
+  void encode(std::span<const float> x, const Draw& draw = kDraw) {
+    if (qsgd)
+      qsgd_encode(test.context, words.span(), sizes, x, segments, *qsgd, draw);
+    else
+      sign_encode(test.context, words.span(), sizes, x, segments);
+  }
+  void blend(std::span<float> y, float a, float b) {
+    if (qsgd)
+      qsgd_blend(test.context, y, words.span(), sizes, segments, *qsgd, a, b);
+    else
+      sign_blend(test.context, y, words.span(), sizes, segments, a, b);
+  }
+  std::vector<double> decoded() {
+    const GuardedTensor q = empty(begins.back());
+    blend(q, 0, 1);
+    return q.get();
+  }
+  // Of what has the value q: a q0 + b q, whatever q0 where a is 0.
+  void expect_blend(const std::vector<double>& q,
+                    float a,
+                    float b,
+                    const Tolerance& tolerance) {
+    auto start = random_values(begins.back(), 9);
+    if (a == 0) start.assign(start.size(), kNan);
+    const GuardedTensor y = flat(start);
+    auto expected = y.get();
+    for (size_t i = 0; i < expected.size(); ++i)
+      expected[i] = (a == 0 ? 0 : double{a} * expected[i]) + double{b} * q[i];
+    blend(y, a, b);
+    EXPECT_TRUE(all_near(y.get(), expected, tolerance));
+  }
+};
+
+constexpr int64_t kLevels[] = {1, 3, 15, 16, 255, 65535};
+
+// Signs, and all numbers of levels.
+std::vector<std::optional<QsgdParams>> all_codes(bool is_biased) {
+  std::vector<std::optional<QsgdParams>> codes = {std::nullopt};
+  for (const int64_t levels : kLevels) codes.push_back({{levels, is_biased}});
+  return codes;
+}
 
 // Tensors of these sizes, one behind the other.
 Begins begins_of(const std::vector<int64_t>& sizes) {
@@ -126,17 +183,14 @@ TEST(Quantize, CodesAreSizedAsTheHeaderSays) {
 
 TEST(Quantize, SignEncodeFollowsItsFormula) {
   for (const Begins& begins : layouts()) {
-    TestContext test;
-    const Segments segments(test.context, begins);
+    Code code(begins);
     const GuardedTensor x = flat(values_for(begins));
-    const WordsOnDevice words(packed_words(begins.back(), 1));
-    const GuardedTensor scales = empty(segments.num_segments());
-    sign_encode(test.context, words.span(), scales, x, segments);
+    code.encode(x);
     const auto expected = reference::sign(begins, x.get());
-    EXPECT_EQ(words.get(), reference::pack(expected.codes, 1));
+    EXPECT_EQ(code.words.get(), reference::pack(expected.codes, 1));
     // Summed in double, rounded once; the reference sums in another order.
-    EXPECT_TRUE(
-        all_near(scales.get(), expected.scales, {0, (1 + 1e-6) * kEpsilonF32}));
+    EXPECT_TRUE(all_near(code.sizes.get(), expected.scales,
+                         {0, (1 + 1e-6) * kEpsilonF32}));
   }
 }
 
@@ -144,35 +198,22 @@ TEST(Quantize, SignBlendFollowsItsFormula) {
   for (const Begins& begins : layouts())
     for (const auto& [a, b] :
          {std::pair<float, float>{1, 1}, {0, 1}, {0.75f, -0.5f}, {0, 0.3f}}) {
-      TestContext test;
-      const Segments segments(test.context, begins);
-      const auto code = reference::sign(begins, values_for(begins));
-      const WordsOnDevice words(reference::pack(code.codes, 1));
-      const GuardedTensor scales = flat(code.scales);
-      auto start = random_values(begins.back(), 9);
-      if (a == 0) start.assign(start.size(), kNan);
-      const GuardedTensor y = flat(start);
-      auto expected = y.get();
-      for (size_t i = 0; i < expected.size(); ++i)
-        expected[i] =
-            (a == 0 ? 0 : double{a} * expected[i]) + double{b} * code.q[i];
-      sign_blend(test.context, y, words.span(), scales, segments, a, b);
+      Code code(begins);
+      const auto sign = reference::sign(begins, values_for(begins));
+      code.words.set(reference::pack(sign.codes, 1));
+      code.sizes.set(sign.scales);
       // The scale, its product and the sum are rounded; values below 2.
-      EXPECT_TRUE(all_near(y.get(), expected, {4 * kEpsilonF32, 0}));
+      code.expect_blend(sign.q, a, b, {4 * kEpsilonF32, 0});
     }
 }
 
 // |x - q|^2 = |x|^2 - |x|_1^2 / d: what sign with its scale contracts by.
 TEST(Quantize, SignContractsExactlyAsItsBound) {
-  TestContext test;
   const Begins begins = begins_of({1, 50, 4000});
-  const Segments segments(test.context, begins);
+  Code code(begins);
   const GuardedTensor x = flat(begins.back(), 11);
-  const WordsOnDevice words(packed_words(begins.back(), 1));
-  const GuardedTensor scales = empty(3), q = empty(begins.back());
-  sign_encode(test.context, words.span(), scales, x, segments);
-  sign_blend(test.context, q, words.span(), scales, segments, 0, 1);
-  const auto xs = x.get(), qs = q.get();
+  code.encode(x);
+  const auto xs = x.get(), qs = code.decoded();
   for (size_t tensor = 0; tensor < 3; ++tensor) {
     double error = 0, squares = 0, sum = 0;
     for (int64_t i = begins[tensor]; i < begins[tensor + 1]; ++i) {
@@ -186,8 +227,6 @@ TEST(Quantize, SignContractsExactlyAsItsBound) {
   }
 }
 
-constexpr int64_t kLevels[] = {1, 3, 15, 16, 255, 65535};
-
 std::vector<double> draws_for(int64_t count, const Draw& draw) {
   Rng rng(draw.seed, Purpose::kQuantize, draw.worker, draw.step);
   std::vector<double> u;
@@ -196,38 +235,19 @@ std::vector<double> draws_for(int64_t count, const Draw& draw) {
   return u;
 }
 
-struct Encoded {
-  WordsOnDevice words;
-  GuardedTensor norms;
-};
-Encoded encode(TestContext& test,
-               const GuardedTensor& x,
-               const Segments& segments,
-               const QsgdParams& params,
-               const Draw& draw = kDraw) {
-  Encoded out{WordsOnDevice(packed_words(segments.num_elems(),
-                                         1 + bits_of_level(params.levels))),
-              empty(segments.num_segments())};
-  qsgd_encode(test.context, out.words.span(), out.norms, x, segments, params,
-              draw);
-  return out;
-}
-
 TEST(Quantize, QsgdEncodeFollowsItsFormula) {
   for (const Begins& begins : layouts())
     for (const int64_t levels : kLevels) {
-      TestContext test;
-      const Segments segments(test.context, begins);
+      Code code(begins, QsgdParams{levels, false});
       const GuardedTensor x = flat(values_for(begins));
-      const Encoded got = encode(test, x, segments, {levels, false});
+      code.encode(x);
       auto expected = reference::qsgd_encode({levels, false}, begins, x.get(),
                                              draws_for(begins.back(), kDraw));
-      EXPECT_TRUE(all_near(got.norms.get(), expected.norms,
+      EXPECT_TRUE(all_near(code.sizes.get(), expected.norms,
                            {0, (1 + 1e-6) * kEpsilonF32}));
       // l has three roundings: where u is that close, up or down are right.
-      const int64_t bits = 1 + bits_of_level(levels);
       const Words codes =
-          reference::unpack(got.words.get(), bits, begins.back());
+          reference::unpack(code.words.get(), code.bits, begins.back());
       const double margin = 4 * kEpsilonF32 * static_cast<double>(levels);
       for (size_t i = 0; i < codes.size(); ++i) {
         const double distance = std::fabs(expected.to_threshold[i]);
@@ -237,7 +257,7 @@ TEST(Quantize, QsgdEncodeFollowsItsFormula) {
         EXPECT_EQ(codes[i] % 2, expected.codes[i] % 2);
         expected.codes[i] = codes[i];
       }
-      EXPECT_EQ(got.words.get(), reference::pack(expected.codes, bits))
+      EXPECT_EQ(code.words.get(), reference::pack(expected.codes, code.bits))
           << begins.back() << " elements, levels " << levels;
     }
 }
@@ -245,19 +265,17 @@ TEST(Quantize, QsgdEncodeFollowsItsFormula) {
 // Equal magnitudes, 4^k of them: l is s / 2^k without rounding, so nothing is
 // near a threshold by rounding.
 TEST(Quantize, QsgdEncodeIsExactWhereItsArithmeticIs) {
-  TestContext test;
   const Begins begins = begins_of({1, 4, 16, 1, 64, 256, 1024, 4096, 16384});
-  const Segments segments(test.context, begins);
   auto signs = random_values(begins.back(), 4);
   for (double& value : signs) value = value < 0 ? -0.375 : 0.375;
   const GuardedTensor x = flat(signs);
   for (const int64_t levels : kLevels) {
-    const Encoded got = encode(test, x, segments, {levels, false});
+    Code code(begins, QsgdParams{levels, false});
+    code.encode(x);
     const auto expected = reference::qsgd_encode(
         {levels, false}, begins, signs, draws_for(begins.back(), kDraw));
-    EXPECT_EQ(got.words.get(),
-              reference::pack(expected.codes, 1 + bits_of_level(levels)));
-    EXPECT_EQ(got.norms.get(), expected.norms);
+    EXPECT_EQ(code.words.get(), reference::pack(expected.codes, code.bits));
+    EXPECT_EQ(code.sizes.get(), expected.norms);
   }
 }
 
@@ -268,47 +286,31 @@ TEST(Quantize, QsgdBlendFollowsItsFormula) {
            {std::tuple<float, float, bool>{1, 1, false},
             {0, 1, true},
             {0.75f, -0.5f, true}}) {
-        TestContext test;
-        const Segments segments(test.context, begins);
-        const auto code = reference::qsgd_encode(
-            {levels, is_biased}, begins, values_for(begins),
-            draws_for(begins.back(), kDraw));
-        const WordsOnDevice words(
-            reference::pack(code.codes, 1 + bits_of_level(levels)));
-        const GuardedTensor norms = flat(code.norms);
-        auto start = random_values(begins.back(), 9);
-        if (a == 0) start.assign(start.size(), kNan);
-        const GuardedTensor y = flat(start);
-        const auto q = reference::qsgd_decode({levels, is_biased}, begins,
-                                              code.codes, norms.get());
-        auto expected = y.get();
-        for (size_t i = 0; i < expected.size(); ++i)
-          expected[i] =
-              (a == 0 ? 0 : double{a} * expected[i]) + double{b} * q[i];
-        qsgd_blend(test.context, y, words.span(), norms, segments,
-                   {levels, is_biased}, a, b);
+        Code code(begins, QsgdParams{levels, is_biased});
+        const reference::Qsgd qsgd{levels, is_biased};
+        const auto encoded = reference::qsgd_encode(
+            qsgd, begins, values_for(begins), draws_for(begins.back(), kDraw));
+        code.words.set(reference::pack(encoded.codes, code.bits));
+        code.sizes.set(encoded.norms);
+        const auto q = reference::qsgd_decode(qsgd, begins, encoded.codes,
+                                              code.sizes.get());
         // A level's worth, its product with b, q and the sum are rounded.
         const double size = 1 + largest_magnitude(q);
-        EXPECT_TRUE(all_near(y.get(), expected, {4 * size * kEpsilonF32, 0}));
+        code.expect_blend(q, a, b, {4 * size * kEpsilonF32, 0});
       }
 }
 
 TEST(Quantize, BiasedFactorIsTheFormulas) {
-  TestContext test;
   for (const auto& [d, levels] :
        {std::pair<int64_t, int64_t>{1, 1}, {100, 3}, {100, 15}, {5000, 255}}) {
-    const Segments segments(test.context, begins_of({d}));
-    const GuardedTensor x = flat(d, 3);
-    const Encoded code = encode(test, x, segments, {levels, false});
-    const GuardedTensor biased = empty(d), plain = empty(d);
-    for (const bool is_biased : {false, true})
-      qsgd_blend(test.context, is_biased ? biased : plain, code.words.span(),
-                 code.norms, segments, {levels, is_biased}, 0, 1);
+    Code code(begins_of({d}), QsgdParams{levels, false});
+    code.encode(flat(d, 3));
+    auto expected = code.decoded();
+    code.qsgd->is_biased = true;
     const auto s = static_cast<double>(levels), n = static_cast<double>(d);
     const double c = 1 / (1 + std::min(n / (s * s), std::sqrt(n) / s));
-    auto expected = plain.get();
     for (double& value : expected) value *= c;
-    EXPECT_TRUE(all_near(biased.get(), expected, {0, 5 * kEpsilonF32}));
+    EXPECT_TRUE(all_near(code.decoded(), expected, {0, 5 * kEpsilonF32}));
   }
 }
 
@@ -316,22 +318,17 @@ TEST(Quantize, BiasedFactorIsTheFormulas) {
 // deviation.
 TEST(Quantize, QsgdIsUnbiased) {
   constexpr int kDraws = 1500;
-  TestContext test;
   const Begins begins = begins_of({40, 1, 60});
-  const Segments segments(test.context, begins);
   const GuardedTensor x = flat(begins.back(), 12);
   for (const int64_t levels : {1, 3}) {
-    const QsgdParams params{levels, false};
+    Code code(begins, QsgdParams{levels, false});
     const GuardedTensor sum =
         flat(std::vector<double>(static_cast<size_t>(begins.back())));
-    std::vector<double> norms;
     for (uint64_t step = 0; step < kDraws; ++step) {
-      const Encoded code = encode(test, x, segments, params, {5, 2, step});
-      qsgd_blend(test.context, sum, code.words.span(), code.norms, segments,
-                 params, 1, 1);
-      norms = code.norms.get();
+      code.encode(x, {5, 2, step});
+      code.blend(sum, 1, 1);
     }
-    const auto xs = x.get(), sums = sum.get();
+    const auto xs = x.get(), sums = sum.get(), norms = code.sizes.get();
     for (size_t tensor = 0; tensor < norms.size(); ++tensor)
       for (int64_t i = begins[tensor]; i < begins[tensor + 1]; ++i)
         EXPECT_NEAR(sums[i] / kDraws, xs[i],
@@ -344,17 +341,17 @@ TEST(Quantize, QsgdIsUnbiased) {
 }
 
 TEST(Quantize, DrawsDependOnSeedWorkerAndStep) {
-  TestContext test;
-  const Segments segments(test.context, begins_of({1000}));
+  Code code(begins_of({1000}), QsgdParams{3, false});
   const GuardedTensor x = flat(1000, 12);
   std::vector<Words> seen;
   for (const Draw& draw :
        {Draw{1, 2, 3}, Draw{2, 2, 3}, Draw{1, 3, 3}, Draw{1, 2, 4},
         Draw{1 | uint64_t{1} << 40, 2, 3}, Draw{1, 2 | uint64_t{1} << 40, 3},
         Draw{1, 2, 3 | uint64_t{1} << 41}}) {
-    seen.push_back(encode(test, x, segments, {3, false}, draw).words.get());
+    code.encode(x, draw);
+    seen.push_back(code.words.get());
     const auto expected = reference::qsgd_encode(
-        {3, false}, begins_of({1000}), x.get(), draws_for(1000, draw));
+        {3, false}, code.begins, x.get(), draws_for(1000, draw));
     EXPECT_EQ(seen.back(), reference::pack(expected.codes, 3));
   }
   for (size_t i = 0; i < seen.size(); ++i)
@@ -362,128 +359,81 @@ TEST(Quantize, DrawsDependOnSeedWorkerAndStep) {
 }
 
 TEST(Quantize, NoTensorsAreNoWork) {
-  TestContext test;
-  const Segments segments(test.context, {0});
-  EXPECT_EQ(segments.num_segments(), 0);
-  EXPECT_EQ(segments.num_elems(), 0);
-  sign_encode(test.context, {}, {}, {}, segments);
-  sign_blend(test.context, {}, {}, {}, segments, 1, 1);
-  qsgd_encode(test.context, {}, {}, {}, segments, {3, false}, kDraw);
-  qsgd_blend(test.context, {}, {}, {}, segments, {3, false}, 1, 1);
+  for (const auto& params : all_codes(false)) {
+    Code code({0}, params);
+    EXPECT_EQ(code.segments.num_segments(), 0);
+    EXPECT_EQ(code.segments.num_elems(), 0);
+    code.encode({});
+    code.blend({}, 1, 1);
+  }
 }
 
 // The bits of scales, words and blended values, for any number of threads.
 TEST(Quantize, BitsAreTheSameOnEveryDevice) {
   const Begins begins = begins_of({4095, 1, 9000, 40, 8192, 5, 31});
   const GuardedTensor x = flat(values_for(begins));
-  const auto digest = [&](int threads) {
-    TestContext test(threads);
-    const Segments segments(test.context, begins);
-    const GuardedTensor y = flat(begins.back(), 3);
-    const WordsOnDevice signs(packed_words(begins.back(), 1));
-    const GuardedTensor scales = empty(segments.num_segments());
-    sign_encode(test.context, signs.span(), scales, x, segments);
-    sign_blend(test.context, y, signs.span(), scales, segments, 0.7f, 0.3f);
-    Digest digest;
-    digest << signs.memory.bytes() << scales.bytes() << y.bytes();
-    for (const int64_t levels : kLevels) {
-      const QsgdParams params{levels, true};
-      const Encoded code = encode(test, x, segments, params);
-      qsgd_blend(test.context, y, code.words.span(), code.norms, segments,
-                 params, 0.7f, 0.3f);
-      digest << code.words.memory.bytes() << code.norms.bytes() << y.bytes();
-    }
-    return digest.value();
-  };
   constexpr uint64_t kBits = 0xa06ffdd60e5ff129;
-  for (const int threads : {1, 2, 3}) EXPECT_EQ(digest(threads), kBits);
+  for (const int threads : {1, 2, 3}) {
+    const GuardedTensor y = flat(begins.back(), 3);
+    Digest digest;
+    for (const auto& params : all_codes(true)) {
+      Code code(begins, params, threads);
+      code.encode(x);
+      code.blend(y, 0.7f, 0.3f);
+      digest << code.words.memory.bytes() << code.sizes.bytes() << y.bytes();
+    }
+    EXPECT_EQ(digest.value(), kBits);
+  }
 }
 
 // Ranges begin where they like.
 TEST(Quantize, RangesNeedNotBeAligned) {
-  TestContext test;
   const Begins begins = begins_of({100, 3, 5000});
-  const int64_t D = begins.back();
-  const Segments segments(test.context, begins);
-  const auto values = random_values(D, 1);
-  const QsgdParams params{15, false};
-  const GuardedTensor x = flat(values), y = flat(values);
-  const Encoded code = encode(test, x, segments, params);
-  qsgd_blend(test.context, y, code.words.span(), code.norms, segments, params,
-             1, -1);
-  for (const size_t shift : {1, 2, 3}) {
-    std::vector<double> moved(shift, kNan);
-    moved.insert(moved.end(), values.begin(), values.end());
-    const GuardedTensor elsewhere = flat(moved);
-    const auto range = elsewhere.span().subspan(shift);
-    const WordsOnDevice words(std::ssize(code.words.span()));
-    const GuardedTensor norms = empty(3);
-    qsgd_encode(test.context, words.span(), norms, range, segments, params,
-                kDraw);
-    EXPECT_EQ(words.get(), code.words.get());
-    EXPECT_EQ(norms.bytes(), code.norms.bytes());
-    qsgd_blend(test.context, range, words.span(), norms, segments, params, 1,
-               -1);
-    auto expected = y.get();
-    auto got = elsewhere.get();
-    got.erase(got.begin(), got.begin() + static_cast<int64_t>(shift));
-    EXPECT_EQ(got, expected);
-    const WordsOnDevice signs(packed_words(D, 1)), aligned(packed_words(D, 1));
-    sign_encode(test.context, signs.span(), norms, range, segments);
-    sign_encode(test.context, aligned.span(), norms, y, segments);
-    EXPECT_EQ(signs.get(), aligned.get());
-    sign_blend(test.context, range, signs.span(), norms, segments, 1, 1);
-    const GuardedTensor z = flat(expected);
-    sign_blend(test.context, z, signs.span(), norms, segments, 1, 1);
-    got = elsewhere.get();
-    got.erase(got.begin(), got.begin() + static_cast<int64_t>(shift));
-    EXPECT_EQ(got, z.get());
+  const auto values = random_values(begins.back(), 1);
+  for (const auto& params : all_codes(false)) {
+    Code aligned(begins, params);
+    const GuardedTensor y = flat(values);
+    aligned.encode(y);
+    aligned.blend(y, 1, -1);
+    for (const size_t shift : {1, 2, 3}) {
+      Code code(begins, params);
+      const GuardedTensor elsewhere = flat(moved_by(shift, kNan, values));
+      const auto range = elsewhere.span().subspan(shift);
+      code.encode(range);
+      EXPECT_EQ(code.words.get(), aligned.words.get());
+      EXPECT_EQ(code.sizes.bytes(), aligned.sizes.bytes());
+      code.blend(range, 1, -1);
+      auto got = elsewhere.get();
+      got.erase(got.begin(), got.begin() + static_cast<int64_t>(shift));
+      EXPECT_EQ(got, y.get());
+    }
   }
 }
 
 // Nothing ends the program; the tensor with it decodes to no numbers, the
 // others as always.
 TEST(Quantize, WhatIsNotANumberStaysInItsTensor) {
-  TestContext test;
   const Begins begins = begins_of({50, 3, 200});
-  const Segments segments(test.context, begins);
-  for (const double bad : {kNan, -kNan, HUGE_VAL, -HUGE_VAL}) {
-    auto values = random_values(begins.back(), 1);
-    values[51] = bad;
-    const GuardedTensor x = flat(values), q = empty(begins.back());
-    const auto check = [&](double scale) {
-      EXPECT_FALSE(std::isfinite(scale));
-      const auto decoded = q.get();
+  for (const double bad : {kNan, -kNan, HUGE_VAL, -HUGE_VAL})
+    for (const auto& params : all_codes(false)) {
+      Code code(begins, params);
+      auto values = random_values(begins.back(), 1);
+      values[51] = bad;
+      code.encode(flat(values));
+      EXPECT_FALSE(std::isfinite(code.sizes.get()[1]));
+      const auto decoded = code.decoded();
       for (size_t i = 0; i < decoded.size(); ++i)
         EXPECT_EQ(std::isfinite(decoded[i]), i < 50 || i >= 53) << i;
-    };
-    const WordsOnDevice words(packed_words(begins.back(), 1));
-    const GuardedTensor scales = empty(3);
-    sign_encode(test.context, words.span(), scales, x, segments);
-    sign_blend(test.context, q, words.span(), scales, segments, 0, 1);
-    check(scales.get()[1]);
-    for (const int64_t levels : kLevels) {
-      const QsgdParams params{levels, false};
-      const Encoded code = encode(test, x, segments, params);
-      qsgd_blend(test.context, q, code.words.span(), code.norms, segments,
-                 params, 0, 1);
-      check(code.norms.get()[1]);
     }
-  }
 }
 
 // The least and the largest numbers there are.
 TEST(Quantize, QsgdOfExtremeMagnitudes) {
-  TestContext test;
-  const Segments segments(test.context, begins_of({1, 4, 9}));
   for (const double size : {0x1.0p-149, 0x1.0p-126, 1e-30, 1e37}) {
-    const std::vector<double> values(14, -size);
-    const GuardedTensor x = flat(values), q = empty(14);
-    const QsgdParams params{255, false};
-    const Encoded code = encode(test, x, segments, params);
-    qsgd_blend(test.context, q, code.words.span(), code.norms, segments, params,
-               0, 1);
-    const auto norms = code.norms.get(), got = q.get();
+    Code code(begins_of({1, 4, 9}), QsgdParams{255, false});
+    const GuardedTensor x = flat(std::vector<double>(14, -size));
+    code.encode(x);
+    const auto norms = code.sizes.get(), got = code.decoded();
     EXPECT_TRUE(all_near(norms,
                          {x.get()[0] * -1, x.get()[0] * -2, x.get()[0] * -3},
                          {0, 2 * kEpsilonF32}));
@@ -496,28 +446,23 @@ TEST(Quantize, QsgdOfExtremeMagnitudes) {
 }
 
 TEST(Quantize, RecordedWorkFollowsItsInput) {
-  TestContext test;
-  const Begins begins = begins_of({300, 7});
-  const Segments segments(test.context, begins);
+  const reference::Qsgd qsgd{3, true};
+  Code code(begins_of({300, 7}), QsgdParams{3, true});
   GuardedTensor x = flat(307, 1);
   const GuardedTensor q = empty(307);
-  const QsgdParams params{3, true};
-  const WordsOnDevice words(packed_words(307, 3));
-  const GuardedTensor norms = empty(2);
-  const auto step = recorded(test, [&] {
-    qsgd_encode(test.context, words.span(), norms, x, segments, params, kDraw);
-    qsgd_blend(test.context, q, words.span(), norms, segments, params, 0, 1);
+  const auto step = recorded(code.test, [&] {
+    code.encode(x);
+    code.blend(q, 0, 1);
   });
   for (const uint64_t seed : {2, 3}) {
     x.set(random_values(307, seed));
     step();
-    const auto expected = reference::qsgd_encode({3, true}, begins, x.get(),
+    const auto expected = reference::qsgd_encode(qsgd, code.begins, x.get(),
                                                  draws_for(307, kDraw));
-    EXPECT_EQ(words.get(), reference::pack(expected.codes, 3));
-    EXPECT_TRUE(all_near(
-        q.get(),
-        reference::qsgd_decode({3, true}, begins, expected.codes, norms.get()),
-        {0, 4 * kEpsilonF32}));
+    EXPECT_EQ(code.words.get(), reference::pack(expected.codes, 3));
+    const auto decoded = reference::qsgd_decode(
+        qsgd, code.begins, expected.codes, code.sizes.get());
+    EXPECT_TRUE(all_near(q.get(), decoded, {0, 4 * kEpsilonF32}));
   }
 }
 

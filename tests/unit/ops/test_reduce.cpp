@@ -51,9 +51,7 @@ TEST(Reduce, ASliceHasTheBitsOfTheSameValuesElsewhere) {
   const DeviceValues<float> d_x(x);
   const double expected = dot(test.context, d_x.span(), d_x.span());
   for (const size_t shift : {1, 2, 3}) {
-    std::vector<float> shifted(shift, std::nanf(""));
-    shifted.insert(shifted.end(), x.begin(), x.end());
-    const DeviceValues<float> d_shifted(shifted);
+    const DeviceValues<float> d_shifted(moved_by(shift, std::nanf(""), x));
     const auto slice = d_shifted.span().subspan(shift);
     EXPECT_EQ(dot(test.context, slice, slice), expected);
     EXPECT_EQ(dot(test.context, d_x.span(), slice), expected);
@@ -128,12 +126,10 @@ uint64_t naive_digest(const std::vector<float>& x) {
 TEST(Reduce, DigestIsTheSameForAllThreadsAndSlices) {
   TestContext test, one(1), three(3);
   for (const int64_t n : kSizes)
-    for (const int64_t shift : {0, 1, 3}) {
+    for (const size_t shift : {0, 1, 3}) {
       const auto x = floats(n, 7);
-      std::vector<float> shifted(static_cast<size_t>(shift), 1.0f);
-      shifted.insert(shifted.end(), x.begin(), x.end());
-      const DeviceValues<float> d_x(shifted);
-      const auto slice = d_x.span().subspan(static_cast<size_t>(shift));
+      const DeviceValues<float> d_x(moved_by(shift, 1.0f, x));
+      const auto slice = d_x.span().subspan(shift);
       for (TestContext* context : {&test, &one, &three})
         EXPECT_EQ(digest(context->context, slice), naive_digest(x)) << n;
     }

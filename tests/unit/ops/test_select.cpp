@@ -77,9 +77,7 @@ Message top_k(TestContext& test,
               const std::vector<int64_t>& begins,
               const std::vector<int64_t>& kept,
               size_t shift = 0) {
-  std::vector<float> shifted(shift, std::nanf(""));
-  shifted.insert(shifted.end(), x.begin(), x.end());
-  const DeviceValues<float> d_x(shifted);
+  const DeviceValues<float> d_x(moved_by(shift, std::nanf(""), x));
   const Segments segments(test.context, begins);
   const Selection selection(test.context, segments, kept);
   return encoded(test, selection.total(), [&](auto values, auto places) {
