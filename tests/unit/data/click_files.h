@@ -128,13 +128,6 @@ struct ClickFolders {
     for (const char* name : CriteoFiles::kNames) all += read_bytes(to / name);
     return all;
   }
-  std::vector<std::string> left() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder / ""))
-      names.push_back(entry.path().filename());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
 };
 
 // vocabulary.tsv: by field, the value of each row.
@@ -151,27 +144,6 @@ inline std::map<std::string, std::vector<std::string>> read_vocabulary(
     is_first = false;
   }
   return values;
-}
-
-template <typename Act>
-Error click_error(const Act& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error;
-  }
-  ADD_FAILURE() << "done without an error";
-  return Error(ExitCode::kDone, "");
-}
-
-template <typename Act>
-void expect_click_error(ExitCode code,
-                        const std::string& line,
-                        const Act& act) {
-  const Error error = click_error(act);
-  EXPECT_EQ(error.code(), code) << error.what();
-  EXPECT_EQ(std::string(error.what()), line);
 }
 
 }  // namespace syncopate

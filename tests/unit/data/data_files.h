@@ -6,12 +6,15 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "data/images/dataset.h"
 #include "data/options.h"
+#include "support/expect_error.h"
 #include "support/scratch_folder.h"
 
 namespace syncopate {
@@ -73,40 +76,52 @@ inline void write_idx_folder(const ScratchFolder& folder) {
     write_bytes(folder / name, idx_content(name));
 }
 
-inline DataOptions options_for(const std::string& kind,
-                               const std::string& path) {
+// `bytes` with one of them changed.
+inline std::string changed_at(std::string bytes, size_t at, int bits = 1) {
+  bytes[at] = static_cast<char>(bytes[at] ^ bits);
+  return bytes;
+}
+
+// What lies in a folder, in order.
+inline std::vector<std::string> names_in(const ScratchFolder& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// `samples` images (H, W, C) of two classes in turn, of bytes without a period.
+inline ImageSet image_set(int64_t samples, int64_t H, int64_t W, int64_t C) {
+  ImageSet set;
+  set.samples = samples;
+  set.spec = {.C = C, .H = H, .W = W, .classes = 2};
+  std::vector<uint8_t> pixels;
+  for (int64_t i = 0; i < samples * H * W * C; ++i)
+    pixels.push_back(static_cast<uint8_t>((i * i + 31 * i) % 251));
+  set.pixels = std::move(pixels);
+  for (int64_t i = 0; i < samples; ++i)
+    set.labels.push_back(static_cast<int32_t>(i % 2));
+  return set;
+}
+
+inline DataOptions options_for(const std::string& kind, const fs::path& path) {
   DataOptions options;
   options.kind = kind;
-  options.path = path;
+  options.path = path.string();
   return options;
 }
 
-// The Error of load_dataset; fails the test if there is none.
-inline Error load_error(const DataOptions& options) {
-  try {
-    load_dataset(options);
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "loaded without an error";
-  return Error(ExitCode::kDone, "");
-}
-
+// Of load_dataset.
 inline void expect_error(const DataOptions& options,
                          ExitCode code,
                          const std::string& line) {
-  const Error error = load_error(options);
-  EXPECT_EQ(error.code(), code) << error.what();
-  EXPECT_EQ(std::string(error.what()), line);
+  expect_error(code, line, [&] { load_dataset(options); });
 }
-
 inline void expect_error_has(const DataOptions& options,
                              ExitCode code,
                              const std::string& part) {
-  const Error error = load_error(options);
-  EXPECT_EQ(error.code(), code) << error.what();
-  EXPECT_NE(std::string(error.what()).find(part), std::string::npos)
-      << error.what() << "\n  lacks: " << part;
+  expect_error_has(code, part, [&] { load_dataset(options); });
 }
 
 }  // namespace syncopate

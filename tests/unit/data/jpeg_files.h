@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "data/images/image_reader.h"
 #include "data_files.h"
 
 namespace syncopate {
@@ -31,6 +32,18 @@ inline RgbImage make_image(int64_t H, int64_t W, int kind, int salt) {
         image.pixels.push_back(static_cast<uint8_t>(std::lround(value)));
       }
   return image;
+}
+
+// The map of a whole image as it is.
+inline ImageMap whole(int64_t, int64_t) {
+  return Affine{}.to_map(0, true);
+}
+
+// Reads bytes as they are.
+inline PixelReader reader_of_bytes(const ImageSpec& spec) {
+  const std::vector<float> zero(3, 0.0F), one(3, 1.0F);
+  return PixelReader(spec, {one, zero},
+                     {zero, std::vector<float>(3, 1.0F / 255)});
 }
 
 // `pixels` hold H * W values of TJPF_RGB, _GRAY or _CMYK.

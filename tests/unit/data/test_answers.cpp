@@ -261,15 +261,10 @@ void expect_refused(const std::string& text, const std::string& line) {
   const ScratchFolder folder;
   const fs::path path = folder / "p.json";
   write_bytes(path, text);
-  try {
-    read_predictions(path);
-    ADD_FAILURE() << "read without an error: " << text;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_EQ(std::string(error.what()),
-              path.string() + ": " + line +
-                  ", expected {\"question id\": \"answer\", ...}");
-  }
+  expect_error(ExitCode::kBadInput,
+               path.string() + ": " + line +
+                   ", expected {\"question id\": \"answer\", ...}",
+               [&] { read_predictions(path); });
 }
 
 TEST(Answers, OtherJsonIsRefusedInOneLine) {

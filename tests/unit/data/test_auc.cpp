@@ -9,7 +9,11 @@
 #include <random>
 #include <sstream>
 
-#include "data_files.h"
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "support/fixtures.h"
 
 namespace syncopate {
 namespace {
@@ -117,8 +121,7 @@ Samples made(int64_t samples,
 }
 
 TEST(Auc, AndLogLossAreThoseOfScikitLearn) {
-  std::istringstream lines(
-      read_bytes(SYNCOPATE_SOURCE_DIR "/tests/reference/fixtures/auc.txt"));
+  std::istringstream lines(read_file(fixture_path("auc.txt")));
   int cases = 0;
   int64_t samples, different, share, follow;
   std::string auc, loss;

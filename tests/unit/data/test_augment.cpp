@@ -10,20 +10,6 @@
 namespace syncopate {
 namespace {
 
-// `samples` images (H, W, C) whose byte i is (13 i + 5) mod 256.
-ImageSet make_set(int64_t samples, int64_t H, int64_t W, int64_t C) {
-  ImageSet set;
-  set.samples = samples;
-  set.spec = {.C = C, .H = H, .W = W, .classes = 2};
-  std::vector<uint8_t> pixels;
-  for (int64_t i = 0; i < samples * H * W * C; ++i)
-    pixels.push_back(static_cast<uint8_t>((13 * i + 5) % 256));
-  set.pixels = std::move(pixels);
-  for (int64_t i = 0; i < samples; ++i)
-    set.labels.push_back(static_cast<int32_t>(i % 2));
-  return set;
-}
-
 ImageSet as_floats(const ImageSet& set) {
   ImageSet result = set;
   std::vector<float> pixels;
@@ -73,7 +59,7 @@ void rotate_image(const ImageSpec& spec,
 }
 
 TEST(Normalize, MeanAndDeviationOfBytesAreExact) {
-  ImageSet set = make_set(1, 1, 4, 2);
+  ImageSet set = image_set(1, 1, 4, 2);
   // Channel 0: 0 0 255 255; channel 1: 51 51 51 51 (= 0.2).
   set.pixels = std::vector<uint8_t>{0, 51, 0, 51, 255, 51, 255, 51};
   const Normalization result = make_normalization({}, set);
@@ -82,7 +68,7 @@ TEST(Normalize, MeanAndDeviationOfBytesAreExact) {
 }
 
 TEST(Normalize, FloatsAreTakenAsStored) {
-  ImageSet set = make_set(1, 1, 4, 1);
+  ImageSet set = image_set(1, 1, 4, 1);
   set.pixels = std::vector<float>{-3, -1, 1, 3};
   const Normalization result = make_normalization({}, set);
   EXPECT_EQ(result.mean[0], 0.0F);
@@ -94,7 +80,7 @@ TEST(Normalize, FloatsAreTakenAsStored) {
 // Two sets that differ only in an image that is held out.
 TEST(Normalize, WhatIsHeldOutChangesNothing) {
   const std::vector<int64_t> training = {0, 2};
-  ImageSet set = make_set(3, 1, 2, 1), other = set;
+  ImageSet set = image_set(3, 1, 2, 1), other = set;
   set.pixels = std::vector<uint8_t>{0, 51, 7, 9, 204, 255};
   other.pixels = std::vector<uint8_t>{0, 51, 250, 3, 204, 255};
   Normalization result = make_normalization({}, set, training);
@@ -110,7 +96,7 @@ TEST(Normalize, WhatIsHeldOutChangesNothing) {
 }
 
 TEST(Normalize, TextReadsBackToTheSameFloats) {
-  const ImageSet set = make_set(1, 2, 2, 2);
+  const ImageSet set = image_set(1, 2, 2, 2);
   const Normalization given = {{0.1F, 1.0F / 3}, {2.0F / 7, 1e-6F}};
   DataOptions options;
   options.normalize = format_normalization(given);
@@ -119,7 +105,7 @@ TEST(Normalize, TextReadsBackToTheSameFloats) {
 }
 
 TEST(Normalize, NoneAndNumbers) {
-  const ImageSet set = make_set(1, 2, 2, 2);
+  const ImageSet set = image_set(1, 2, 2, 2);
   DataOptions options;
   options.normalize = "none";
   EXPECT_EQ(make_normalization(options, set).mean, (std::vector<float>{0, 0}));
@@ -137,7 +123,7 @@ TEST(Normalize, NoneAndNumbers) {
 }
 
 TEST(ImageReader, ValuesAreTheFormula) {
-  const ImageSet set = make_set(2, 3, 4, 3);
+  const ImageSet set = image_set(2, 3, 4, 3);
   const auto& bytes = std::get<std::vector<uint8_t>>(set.pixels);
   const auto out = filled(set, 1, {});
   for (size_t i = 0; i < out.size(); ++i) {
@@ -153,7 +139,7 @@ TEST(ImageReader, ValuesAreTheFormula) {
 // definition in the header.
 TEST(ImageReader, ShiftsAndMirrorsAsDefined) {
   const int64_t H = 3, W = 4, C = 3;
-  const ImageSet set = make_set(1, H, W, C);
+  const ImageSet set = image_set(1, H, W, C);
   const auto straight = filled(set, 0, {});
   for (int64_t dy = -H - 1; dy <= H + 1; ++dy)
     for (int64_t dx = -W - 1; dx <= W + 1; ++dx)
@@ -178,7 +164,7 @@ TEST(ImageReader, ShiftsAndMirrorsAsDefined) {
 }
 
 TEST(ImageReader, RefusesASampleThatIsNotThere) {
-  const ImageSet set = make_set(2, 3, 4, 3);
+  const ImageSet set = image_set(2, 3, 4, 3);
   EXPECT_THROW(filled(set, 2, {}), Error);
   EXPECT_THROW(filled(set, -1, {}), Error);
 }
@@ -246,7 +232,7 @@ std::vector<float> augmented(const DataOptions& options,
 }
 
 TEST(Augmenter, DependsOnSeedEpochAndSampleOnly) {
-  const ImageSet set = make_set(8, 9, 8, 3);
+  const ImageSet set = image_set(8, 9, 8, 3);
   const DataOptions options = with({"crop", "flip", "rotate"});
   Augmenter shared(options, set, kThree, 3);
   std::vector<float> out(9 * 8 * 3);
@@ -260,13 +246,13 @@ TEST(Augmenter, DependsOnSeedEpochAndSampleOnly) {
 }
 
 TEST(Augmenter, WithoutKindsItOnlyNormalises) {
-  const ImageSet set = make_set(3, 4, 4, 3);
+  const ImageSet set = image_set(3, 4, 4, 3);
   EXPECT_EQ(augmented(with({}), set, 3, 9, 1), filled(set, 1, {}));
 }
 
 // Turning one kind on leaves the draws of the others as they were.
 TEST(Augmenter, CropAndFlipDrawUniformlyAndIndependently) {
-  const ImageSet set = make_set(1, 6, 6, 3);
+  const ImageSet set = image_set(1, 6, 6, 3);
   const DataOptions crop = with({"crop"}), both = with({"flip", "crop"});
   std::vector<int> seen(25, 0);
   int mirrored = 0;
@@ -293,15 +279,10 @@ TEST(Augmenter, CropAndFlipDrawUniformlyAndIndependently) {
 }
 
 TEST(Augmenter, RefusesImpossibleOptions) {
-  const ImageSet set = make_set(1, 6, 4, 3);
+  const ImageSet set = image_set(1, 6, 4, 3);
   const auto refuse = [&](const DataOptions& options, const std::string& line) {
-    try {
-      Augmenter augmenter(options, set, kThree, 1);
-      ADD_FAILURE() << "no error, expected " << line;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      EXPECT_EQ(std::string(error.what()), line);
-    }
+    expect_error(ExitCode::kBadInput, line,
+                 [&] { Augmenter(options, set, kThree, 1); });
   };
   refuse(with({"crop", "mixup"}),
          "data.augment: mixup, expected some of crop flip rotate "

@@ -42,8 +42,7 @@ void expect_pixels(const ImageSet& set, int64_t samples) {
 TEST(Cifar10, ReadsPlanesAsChannelsLast) {
   const ScratchFolder folder;
   write_cifar10(folder);
-  const Dataset data =
-      load_dataset(options_for("cifar10", folder.path().string()));
+  const Dataset data = load_dataset(options_for("cifar10", folder.path()));
   const ImageSpec spec = {.C = 3, .H = 32, .W = 32, .classes = 10};
   EXPECT_EQ(data.train.spec, spec);
   EXPECT_EQ(data.train.samples, 20);
@@ -58,20 +57,18 @@ TEST(Cifar10, ReadsClassNamesWhereTheyAre) {
   const ScratchFolder folder;
   write_cifar10(folder);
   write_bytes(folder / "batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
-  const Dataset data =
-      load_dataset(options_for("cifar10", folder.path().string()));
+  const Dataset data = load_dataset(options_for("cifar10", folder.path()));
   ASSERT_EQ(data.test.class_names.size(), 10u);
   EXPECT_EQ(data.test.class_names[9], "j");
   write_bytes(folder / "batches.meta.txt", "a\nb\n");
-  expect_error_has(options_for("cifar10", folder.path().string()),
-                   ExitCode::kBadInput,
+  expect_error_has(options_for("cifar10", folder.path()), ExitCode::kBadInput,
                    "batches.meta.txt: 2 class names, expected 10");
 }
 
 TEST(Cifar10, RefusesDamagedFiles) {
   const ScratchFolder folder;
   write_cifar10(folder);
-  const DataOptions options = options_for("cifar10", folder.path().string());
+  const DataOptions options = options_for("cifar10", folder.path());
   const std::string third = (folder / "data_batch_3.bin").string();
   const std::string whole = read_bytes(third);
   write_bytes(third, whole.substr(0, whole.size() - 1));
@@ -95,7 +92,7 @@ TEST(Cifar100, TakesTheFineLabel) {
   const ScratchFolder folder;
   write_bytes(folder / "train.bin", records(0, 130, 100, 2));
   write_bytes(folder / "test.bin", records(0, 2, 100, 2));
-  const DataOptions options = options_for("cifar100", folder.path().string());
+  const DataOptions options = options_for("cifar100", folder.path());
   const Dataset data = load_dataset(options);
   EXPECT_EQ(data.train.spec.classes, 100);
   EXPECT_EQ(data.train.labels[99], 99);

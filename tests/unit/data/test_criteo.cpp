@@ -82,9 +82,7 @@ void expect_only(const std::vector<std::string>& faults,
 }
 
 std::string flipped(const fs::path& path, size_t at) {
-  std::string bytes = read_bytes(path);
-  bytes[at] = static_cast<char>(bytes[at] ^ 1);
-  return bytes;
+  return changed_at(read_bytes(path), at);
 }
 
 TEST(Clicks, DamageIsFound) {
@@ -107,7 +105,7 @@ TEST(Clicks, DamageIsFound) {
     const std::string line =
         fmt::format("{}: offset 0: {} bytes are not those that were written",
                     path.string(), fs::file_size(path));
-    expect_click_error(ExitCode::kBadInput, line, load);
+    expect_error(ExitCode::kBadInput, line, load);
     expect_only(check_clicks(folders.to), line);
   }
   {
@@ -129,7 +127,7 @@ TEST(Clicks, DamageIsFound) {
       const std::string line =
           fmt::format("{}: {} bytes, expected {} records of {}", path.string(),
                       other.size(), samples, std::ssize(whole) / samples);
-      expect_click_error(ExitCode::kBadInput, line, load);
+      expect_error(ExitCode::kBadInput, line, load);
       expect_only(check_clicks(folders.to), line);
     }
   }
@@ -140,7 +138,7 @@ TEST(Clicks, DamageIsFound) {
     fs::remove(path);
     EXPECT_EQ(check_clicks(folders.to).size(), 1u) << name;
     if (std::string(name) != "vocabulary.tsv") {
-      EXPECT_EQ(click_error(load).code(), ExitCode::kInputMissing) << name;
+      EXPECT_EQ(error_of(load).code(), ExitCode::kInputMissing) << name;
     }
     write_bytes(path, whole);
   }
@@ -153,13 +151,13 @@ TEST(Clicks, EveryByteOfTheHeaderCounts) {
   const std::string whole = read_bytes(path);
   for (size_t at = 0; at < whole.size(); at += 97) {
     write_bytes(path, flipped(path, at));
-    EXPECT_EQ(click_error([&] { folders.load(); }).code(), ExitCode::kBadInput);
+    EXPECT_EQ(error_of([&] { folders.load(); }).code(), ExitCode::kBadInput);
     EXPECT_EQ(check_clicks(folders.to).size(), 1u);
     write_bytes(path, whole);
   }
   for (const size_t size : {size_t{0}, size_t{100}, whole.size() - 1}) {
     write_bytes(path, whole.substr(0, size));
-    EXPECT_EQ(click_error([&] { folders.load(); }).code(), ExitCode::kBadInput);
+    EXPECT_EQ(error_of([&] { folders.load(); }).code(), ExitCode::kBadInput);
   }
 }
 
@@ -186,11 +184,11 @@ TEST(Clicks, OtherHeadersAreRefused) {
     file.attribute("/", "block_records", header.block_records);
     file.attribute("/", "vocabulary", std::string(32, '0'));
     file.close();
-    expect_click_error(ExitCode::kBadInput,
-                       fmt::format("{}: {}, expected what prepare criteo "
-                                   "writes",
-                                   path.string(), said),
-                       [&] { folders.load(); });
+    expect_error(ExitCode::kBadInput,
+                 fmt::format("{}: {}, expected what prepare criteo "
+                             "writes",
+                             path.string(), said),
+                 [&] { folders.load(); });
   };
   expect_said({.kind = "x"}, "something else");
   expect_said({.version = 2}, "another version");
@@ -220,7 +218,7 @@ TEST(Clicks, RowsOutOfRangeAreRefused) {
   ClickBatch batch;
   const std::vector<int64_t> good = {2, 4}, bad = {2, 3};
   batch.fill(*data.train, data.spec, good);
-  expect_click_error(
+  expect_error(
       ExitCode::kBadInput,
       fmt::format("{}: offset {}: row 255 of field I3, expected less than {}",
                   path.string(), 3 * kClickFields + 2, done.spec.rows[2]),
@@ -232,16 +230,15 @@ TEST(Clicks, PathsThatAreNoFolder) {
   const auto load = [&](const fs::path& path) {
     return [path] { load_clicks(options_for("criteo", path)); };
   };
-  expect_click_error(
+  expect_error(
       ExitCode::kBadInput,
       "data.path: empty, expected the folder that prepare criteo wrote",
       load(""));
-  expect_click_error(
-      ExitCode::kBadInput,
-      folders.from.string() +
-          ": a file, expected a folder that prepare criteo wrote",
-      load(folders.from));
-  EXPECT_EQ(click_error(load(folders.to)).code(), ExitCode::kInputMissing);
+  expect_error(ExitCode::kBadInput,
+               folders.from.string() +
+                   ": a file, expected a folder that prepare criteo wrote",
+               load(folders.from));
+  EXPECT_EQ(error_of(load(folders.to)).code(), ExitCode::kInputMissing);
   EXPECT_EQ(check_clicks(folders.to).size(), 1u);
 }
 

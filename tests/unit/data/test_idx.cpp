@@ -9,9 +9,7 @@ class Idx : public ::testing::Test {
  protected:
   void SetUp() override { write_idx_folder(folder_); }
   std::string path(int file) const { return (folder_ / kIdxFiles[file]); }
-  DataOptions options() const {
-    return options_for("idx", folder_.path().string());
-  }
+  DataOptions options() const { return options_for("idx", folder_.path()); }
   // Replaces a file and expects Error(kBadInput) "FILE: REST".
   void expect_refused(int file,
                       const std::string& bytes,
@@ -124,8 +122,7 @@ TEST_F(Idx, RefusesWhatIsNotThere) {
   fs::create_directory(path(3));
   expect_error(options(), ExitCode::kBadInput,
                path(3) + ": not a regular file");
-  expect_error_has(options_for("idy", folder_.path().string()),
-                   ExitCode::kBadInput,
+  expect_error_has(options_for("idy", folder_.path()), ExitCode::kBadInput,
                    "data.kind: idy, expected one of: idx cifar10");
 }
 
@@ -137,20 +134,18 @@ TEST_F(Idx, RefusesDamagedGzip) {
   const std::string whole = read_bytes(packed);
   const auto refuse = [&](const std::string& bytes, const std::string& part) {
     write_bytes(packed, bytes);
-    const Error error = load_error(options());
+    const Error error = error_of([&] { load_dataset(options()); });
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_EQ(std::string(error.what()).find(packed.string() + ": offset "), 0u)
-        << error.what();
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos)
-        << error.what();
+    const std::string line = error.what();
+    EXPECT_TRUE(line.starts_with(packed.string() + ": offset ")) << line;
+    EXPECT_NE(line.find(part), std::string::npos) << line;
   };
   refuse(whole.substr(0, whole.size() / 2), "the gzip data ends early");
   refuse(whole.substr(0, whole.size() - 4), "the gzip data ends early");
   refuse(whole + "more", "bytes follow the gzip data");
   refuse("plain text", "damaged gzip data: incorrect header check");
-  std::string sum = whole;
-  sum[whole.size() - 6] ^= 1;
-  refuse(sum, "damaged gzip data: incorrect data check");
+  refuse(changed_at(whole, whole.size() - 6),
+         "damaged gzip data: incorrect data check");
   write_gz(packed, idx_content(kIdxFiles[0]) + "x");
   expect_error(options(), ExitCode::kBadInput,
                packed.string() +

@@ -4,19 +4,15 @@
 #include <cmath>
 
 #include "data/images/augment.h"
-#include "data/images/loader.h"
-#include "data/images/normalization.h"
 #include "data/images/prepared_images.h"
-#include "data/sampler.h"
 #include "jpeg_files.h"
+#include "loader_bench.h"
 
 namespace syncopate {
 namespace {
 
-constexpr uint64_t kSeed = 9;
-
 DataOptions folder_options(const ScratchFolder& folder) {
-  DataOptions options = options_for("image_folder", folder.path().string());
+  DataOptions options = options_for("image_folder", folder.path());
   options.height = 24;
   options.width = 20;
   options.batch = 6;
@@ -30,8 +26,7 @@ TEST(ImageFolder, ListsClassesInOrder) {
   write_image_folder(folder / "");
   write_bytes(folder / "train/.hidden", "x");
   write_bytes(folder / "train/ant/.DS_Store", "x");
-  const Dataset data =
-      load_dataset(options_for("image_folder", folder.path().string()));
+  const Dataset data = load_dataset(options_for("image_folder", folder.path()));
   const ImageSpec spec = {.C = 3, .H = 224, .W = 224, .classes = 3};
   EXPECT_EQ(data.train.spec, spec);
   EXPECT_EQ(data.test.spec, spec);
@@ -50,14 +45,14 @@ TEST(ImageFolder, ListsClassesInOrder) {
   // The digest is that of names and labels.
   const std::string digest = data.train.digest;
   fs::rename(folder / "train/cow/107.jpg", folder / "train/cow/108.jpg");
-  EXPECT_NE(load_dataset(options_for("image_folder", folder.path().string()))
-                .train.digest,
-            digest);
+  EXPECT_NE(
+      load_dataset(options_for("image_folder", folder.path())).train.digest,
+      digest);
   // test/ stands in for val/, and a class may be absent there.
   fs::rename(folder / "val", folder / "test");
   fs::remove_all(folder / "test/bee");
   const Dataset again =
-      load_dataset(options_for("image_folder", folder.path().string()));
+      load_dataset(options_for("image_folder", folder.path()));
   EXPECT_EQ(again.test.samples, 8);
   EXPECT_EQ(again.test.labels.back(), 2);
 }
@@ -110,46 +105,26 @@ TEST(ImageFolder, RefusesImpossibleOptions) {
                "data.decode_threads: 4096, expected 0 to 1024");
 }
 
-struct Fixture {
-  DataOptions options;
-  Dataset data = load_dataset(options);
-  Normalization normalization = make_normalization(options, data.train);
-  std::vector<int64_t> all = split_validation(options, data.train, 1).train;
-
-  explicit Fixture(const DataOptions& wanted) : options(wanted) {}
-  Loader loader(int rank, int ranks, int64_t first) const {
-    return Loader(options, data.train, normalization,
-                  Sampler(options, data.train, all, ranks, kSeed), rank, kSeed,
-                  first);
-  }
-};
-
-std::vector<float> images_of(const Batch& batch) {
-  return {batch.images.f32(), batch.images.f32() + batch.images.elems()};
-}
-
 TEST(ImageFolder, BatchesDoNotDependOnThreadsOrPrefetch) {
   const ScratchFolder folder;
   write_image_folder(folder / "");
   DataOptions options = folder_options(folder);
   options.decode_threads = 1;
   options.prefetch = 0;
-  const Fixture serial(options);
-  Loader reference = serial.loader(0, 2, 0);
-  std::vector<std::vector<float>> expected;
-  for (int i = 0; i < 6; ++i) expected.push_back(images_of(reference.next()));
-  EXPECT_NE(expected[0], expected[2]);
+  const LoaderBench serial(options);
+  const std::vector<Content> expected = contents_of(serial, 2, 6);
+  EXPECT_FALSE(expected[0] == expected[2]);
   for (const int64_t threads : {2, 5})
     for (const int64_t prefetch : {0, 3}) {
       options.decode_threads = threads;
       options.prefetch = prefetch;
-      const Fixture other(options);
+      const LoaderBench other(options);
       EXPECT_EQ(other.normalization.mean, serial.normalization.mean);
       EXPECT_EQ(other.normalization.std, serial.normalization.std);
       for (const int64_t first : {0, 4}) {
         Loader loader = other.loader(0, 2, first);
         for (size_t i = static_cast<size_t>(first); i < 6; ++i)
-          ASSERT_EQ(images_of(loader.next()), expected[i])
+          ASSERT_EQ(content_of(loader.next()), expected[i])
               << threads << " " << prefetch << " " << i;
       }
     }
@@ -158,22 +133,7 @@ TEST(ImageFolder, BatchesDoNotDependOnThreadsOrPrefetch) {
 TEST(ImageFolder, WorkersTogetherSeeWhatOneSees) {
   const ScratchFolder folder;
   write_image_folder(folder / "");
-  DataOptions options = folder_options(folder);
-  const Fixture one(options);
-  options.batch = 2;
-  const Fixture many(options);
-  Loader reference = one.loader(0, 1, 0);
-  std::vector<Loader> loaders;
-  for (int rank = 0; rank < 3; ++rank)
-    loaders.push_back(many.loader(rank, 3, 0));
-  for (int step = 0; step < 5; ++step) {
-    std::vector<float> joined;
-    for (Loader& loader : loaders) {
-      const auto part = images_of(loader.next());
-      joined.insert(joined.end(), part.begin(), part.end());
-    }
-    ASSERT_EQ(joined, images_of(reference.next())) << step;
-  }
+  expect_workers_see_what_one_sees(folder_options(folder), 3, 5);
 }
 
 // Training's view of a file is its map read from the whole image; decoding at
@@ -189,9 +149,9 @@ TEST(ImageFolder, FillsThroughTheMapOfTheFilesSize) {
     DataOptions options = folder_options(folder);
     options.augment = augment;
     options.height = options.width = 12;  // decoded at 1/2 and 1/4
-    const Fixture fixture(options);
+    const LoaderBench fixture(options);
     const Augmenter augmenter(options, fixture.data.train,
-                              fixture.normalization, kSeed);
+                              fixture.normalization, LoaderBench::kSeed);
     const auto& files = std::get<JpegFiles>(fixture.data.train.pixels);
     const PixelReader reader(
         fixture.data.train.spec,
@@ -201,9 +161,8 @@ TEST(ImageFolder, FillsThroughTheMapOfTheFilesSize) {
     std::vector<float> out(12 * 12 * 3), expected(out.size());
     for (int64_t sample = 0; sample < 24; sample += 5) {
       augmenter.fill(3, sample, out.data());
-      const JpegDecoder::Image image = decoder.decode(
-          files.path(sample),
-          [](int64_t, int64_t) { return Affine{}.to_map(0, true); });
+      const JpegDecoder::Image image =
+          decoder.decode(files.path(sample), whole);
       const ImageMap map = augmenter.map(3, sample, image.H, image.W);
       reader.read(image.pixels, image.H, image.W, map, expected.data());
       double mean = 0;
@@ -222,7 +181,7 @@ TEST(ImageFolder, EvaluationIsTheMiddle) {
   DataOptions options = folder_options(folder);
   options.height = options.width = 40;  // the shorter side of many
   options.eval_resize = 40;
-  const Fixture fixture(options);
+  const LoaderBench fixture(options);
   const auto& files = std::get<JpegFiles>(fixture.data.test.pixels);
   HostBatch batch;
   std::vector<int64_t> indices = {0, 5, 11};
@@ -232,9 +191,8 @@ TEST(ImageFolder, EvaluationIsTheMiddle) {
   JpegDecoder decoder;
   int compared = 0;
   for (size_t n = 0; n < indices.size(); ++n) {
-    const JpegDecoder::Image image = decoder.decode(
-        files.path(indices[n]),
-        [](int64_t, int64_t) { return Affine{}.to_map(0, true); });
+    const JpegDecoder::Image image =
+        decoder.decode(files.path(indices[n]), whole);
     if (std::min(image.H, image.W) != 40) continue;
     ++compared;
     const int64_t top = (image.H - 40 + 1) / 2, left = (image.W - 40 + 1) / 2;
@@ -260,19 +218,13 @@ TEST(ImageFolder, ADamagedFileAppearsWhenItIsRead) {
   options.normalize = "none";
   for (const int64_t prefetch : {0, 2}) {
     options.prefetch = prefetch;
-    const Fixture fixture(options);  // loads
+    const LoaderBench fixture(options);  // loads
     Loader loader = fixture.loader(0, 1, 0);
-    try {
-      for (int i = 0; i < 4; ++i) loader.next();  // an epoch
-      ADD_FAILURE() << "the damage was not seen";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      EXPECT_EQ(std::string(error.what())
-                    .find((folder / "train/cow/100.JPEG").string() +
-                          ": not a whole JPEG: "),
-                0u)
-          << error.what();
-    }
+    expect_error_has(
+        ExitCode::kBadInput,
+        (folder / "train/cow/100.JPEG").string() + ": not a whole JPEG: ", [&] {
+          for (int i = 0; i < 4; ++i) loader.next();  // an epoch
+        });
     HostBatch batch;
     const std::vector<int64_t> indices = {0, 5};
     EXPECT_THROW(fill_evaluation_batch(batch, fixture.data.test,

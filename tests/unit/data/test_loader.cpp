@@ -6,15 +6,12 @@
 
 #include "base/clock.h"
 #include "data/images/augment.h"
-#include "data/images/loader.h"
-#include "data/images/normalization.h"
-#include "data/sampler.h"
-#include "data_files.h"
+#include "loader_bench.h"
 
 namespace syncopate {
 namespace {
 
-constexpr uint64_t kSeed = 5;
+constexpr uint64_t kSeed = LoaderBench::kSeed;
 
 DataOptions small_options() {
   DataOptions options;
@@ -30,36 +27,8 @@ DataOptions small_options() {
   return options;
 }
 
-struct Fixture {
-  DataOptions options;
-  Dataset data = load_dataset(options);
-  Normalization normalization = make_normalization(options, data.train);
-  std::vector<int64_t> all = split_validation(options, data.train, 1).train;
-
-  explicit Fixture(const DataOptions& wanted) : options(wanted) {}
-  Sampler sampler(int ranks) const {
-    return Sampler(options, data.train, all, ranks, kSeed);
-  }
-  Loader loader(int rank, int ranks, int64_t first) const {
-    return Loader(options, data.train, normalization, sampler(ranks), rank,
-                  kSeed, first);
-  }
-};
-
-struct Content {
-  std::vector<float> images;
-  std::vector<int32_t> labels;
-  bool operator==(const Content&) const = default;
-};
-
-Content content_of(const Batch& batch) {
-  const auto* labels = static_cast<const int32_t*>(batch.labels.data);
-  return {{batch.images.f32(), batch.images.f32() + batch.images.elems()},
-          {labels, labels + batch.labels.elems()}};
-}
-
 TEST(Loader, GivesTheSamplersSamplesAugmented) {
-  const Fixture fixture(small_options());
+  const LoaderBench fixture(small_options());
   const Sampler sampler = fixture.sampler(2);
   Loader loader = fixture.loader(1, 2, 0);
   Augmenter augmenter(fixture.options, fixture.data.train,
@@ -90,13 +59,11 @@ TEST(Loader, PrefetchAndResumeDoNotChangeABit) {
   DataOptions options = small_options();
   options.augment = {"crop", "flip", "rotate"};
   options.prefetch = 0;
-  const Fixture direct(options);
-  Loader reference = direct.loader(0, 3, 0);
-  std::vector<Content> expected;
-  for (int i = 0; i < 20; ++i) expected.push_back(content_of(reference.next()));
+  const LoaderBench direct(options);
+  const std::vector<Content> expected = contents_of(direct, 3, 20);
   for (const int64_t prefetch : {1, 2, 5}) {
     options.prefetch = prefetch;
-    const Fixture ahead(options);
+    const LoaderBench ahead(options);
     for (const int64_t first : {0, 1, 7, 19}) {
       Loader loader = ahead.loader(0, 3, first);
       for (int64_t i = first; i < 20; ++i)
@@ -110,33 +77,15 @@ TEST(Loader, WorkersTogetherSeeWhatOneWorkerSees) {
   DataOptions options = small_options();
   options.augment = {"crop", "flip", "rotate"};
   options.batch = 12;
-  const Fixture one(options);
-  for (const int ranks : {2, 3, 4}) {
-    options.batch = 12 / ranks;
-    const Fixture many(options);
-    Loader reference = one.loader(0, 1, 0);
-    std::vector<Loader> loaders;
-    for (int rank = 0; rank < ranks; ++rank)
-      loaders.push_back(many.loader(rank, ranks, 0));
-    for (int step = 0; step < 9; ++step) {
-      Content joined;
-      for (Loader& loader : loaders) {
-        const Content part = content_of(loader.next());
-        joined.images.insert(joined.images.end(), part.images.begin(),
-                             part.images.end());
-        joined.labels.insert(joined.labels.end(), part.labels.begin(),
-                             part.labels.end());
-      }
-      ASSERT_EQ(joined, content_of(reference.next())) << ranks << " " << step;
-    }
-  }
+  for (const int ranks : {2, 3, 4})
+    expect_workers_see_what_one_sees(options, ranks, 9);
 }
 
 // The caller's batch stays as it is while the thread works ahead.
 TEST(Loader, ABatchIsValidUntilTheNextCall) {
   DataOptions options = small_options();
   options.prefetch = 1;
-  const Fixture fixture(options);
+  const LoaderBench fixture(options);
   Loader loader = fixture.loader(0, 1, 0);
   for (int i = 0; i < 10; ++i) {
     const Batch batch = loader.next();
@@ -147,7 +96,7 @@ TEST(Loader, ABatchIsValidUntilTheNextCall) {
 }
 
 TEST(Loader, StopsWhateverItIsDoing) {
-  const Fixture fixture(small_options());
+  const LoaderBench fixture(small_options());
   { const Loader unused = fixture.loader(0, 1, 0); }
   for (int calls = 1; calls < 5; ++calls) {
     Loader loader = fixture.loader(0, 1, 0);
@@ -158,7 +107,7 @@ TEST(Loader, StopsWhateverItIsDoing) {
 TEST(Loader, CountsTheTimeItMadeTheCallerWait) {
   DataOptions options = small_options();
   options.prefetch = 0;
-  const Fixture fixture(options);
+  const LoaderBench fixture(options);
   Loader loader = fixture.loader(0, 1, 0);
   EXPECT_EQ(loader.wait_s(), 0.0);
   const double begin_s = monotonic_s();
@@ -171,10 +120,10 @@ TEST(Loader, CountsTheTimeItMadeTheCallerWait) {
 // A sampler made for a larger set than the loader's: the thread's error comes
 // out of next(), again and again.
 TEST(Loader, ThrowsWhatItsThreadThrew) {
-  const Fixture fixture(small_options());
+  const LoaderBench fixture(small_options());
   DataOptions few = small_options();
   few.samples = 8;
-  const Fixture small(few);
+  const LoaderBench small(few);
   for (const int64_t prefetch : {0, 2}) {
     few.prefetch = prefetch;
     Loader loader(few, small.data.train, small.normalization,
@@ -193,7 +142,7 @@ TEST(Loader, ThrowsWhatItsThreadThrew) {
 }
 
 TEST(Evaluation, BatchesAreNormalisedOnlyAndMayBeShort) {
-  const Fixture fixture(small_options());
+  const LoaderBench fixture(small_options());
   const ImageReader reader(fixture.data.test, fixture.normalization);
   HostBatch batch;
   std::vector<float> expected(9 * 8 * 3);

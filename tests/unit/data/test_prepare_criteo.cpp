@@ -1,13 +1,9 @@
 // Prepared clicks: what the published recipe says, the same whatever the
 // threads, the packing and the line ends, and whole or not there.
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/resource.h>
-#include <unistd.h>
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 
+#include "all_or_nothing.h"
 #include "click_files.h"
 
 namespace syncopate {
@@ -94,7 +90,8 @@ TEST(PrepareCriteo, EqualsTheRecipe) {
       EXPECT_NEAR(static_cast<double>(done.test), share * 1500, 80);
       EXPECT_EQ(done.skipped, 0);
       EXPECT_EQ(done.spec, folders.load().spec);
-      EXPECT_EQ(folders.left(), (std::vector<std::string>{"raw.tsv", "ready"}));
+      EXPECT_EQ(names_in(folders.folder),
+                (std::vector<std::string>{"raw.tsv", "ready"}));
       expect_equals_naive(folders, wanted, rows);
     }
 }
@@ -133,7 +130,7 @@ TEST(PrepareCriteo, KeepsLargeVocabularies) {
 }
 
 TEST(PrepareCriteo, IsTheSameForEveryThreadAndPacking) {
-  const auto rows = make_click_rows(20000);  // several chunks and blocks
+  const auto rows = make_click_rows(12000);  // several chunks and blocks
   const std::string text = click_text(rows);
   const ClickFolders one(text);
   one.run();
@@ -173,7 +170,7 @@ TEST(PrepareCriteo, IsTheSameForEveryThreadAndPacking) {
 }
 
 TEST(PrepareCriteo, StopsAtABadLineOrSkipsIt) {
-  auto rows = make_click_rows(20000);
+  const auto rows = make_click_rows(12000);
   const ClickFolders clean(click_text(rows));
   clean.run();
   // The first bad line is in another block than the first; one is longer than
@@ -181,9 +178,9 @@ TEST(PrepareCriteo, StopsAtABadLineOrSkipsIt) {
   const std::string long_line(5'000'000, '3');
   std::string text;
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i == 15000) text += "0\t1\n";
-    if (i == 15001) text += long_line + "\n";
-    if (i == 19999) text += line_with(3, "x");
+    if (i == 10000) text += "0\t1\n";
+    if (i == 10001) text += long_line + "\n";
+    if (i == 11999) text += line_with(3, "x");
     text += click_line(rows[i]);
   }
   text += "0\t\t";
@@ -191,17 +188,17 @@ TEST(PrepareCriteo, StopsAtABadLineOrSkipsIt) {
     const ClickFolders folders(text);
     PrepareCriteo wanted = folders.wanted();
     wanted.threads = threads;
-    expect_click_error(
+    expect_error(
         ExitCode::kBadInput,
         folders.from.string() +
-            ": line 15001: 2 tab-separated fields, expected 40: a label, 13 "
+            ": line 10001: 2 tab-separated fields, expected 40: a label, 13 "
             "integers and 26 categories",
         [&] { prepare_criteo(wanted); });
-    EXPECT_EQ(folders.left(), (std::vector<std::string>{"raw.tsv"}));
+    EXPECT_EQ(names_in(folders.folder), (std::vector<std::string>{"raw.tsv"}));
     wanted.skips_bad_lines = true;
     const PreparedCriteo done = prepare_criteo(wanted);
     EXPECT_EQ(done.skipped, 4);
-    EXPECT_EQ(done.train + done.test, 20000);
+    EXPECT_EQ(done.train + done.test, 12000);
     for (const char* name : CriteoFiles::kNames)
       if (std::string(name) != "clicks.h5") {  // says how many were skipped
         EXPECT_TRUE(read_bytes(folders.to / name) ==
@@ -215,65 +212,58 @@ TEST(PrepareCriteo, NamesFileLineAndField) {
   for (const ClickFault& fault : click_faults()) {
     const ClickFolders folders(click_text(make_click_rows(16)) + fault.line +
                                click_text(make_click_rows(5)));
-    expect_click_error(ExitCode::kBadInput,
-                       folders.from.string() + ": line 17" + fault.said,
-                       [&] { folders.run(); });
+    expect_error(ExitCode::kBadInput,
+                 folders.from.string() + ": line 17" + fault.said,
+                 [&] { folders.run(); });
   }
 }
 
 TEST(PrepareCriteo, RefusesWhatItCannotUse) {
   const ClickFolders folders(click_text(make_click_rows(300)));
   const auto expect_said = [&](ExitCode code, const std::string& line,
-                               const PrepareCriteo& wanted) {
-    expect_click_error(code, line, [&] { prepare_criteo(wanted); });
+                               const auto& change) {
+    PrepareCriteo wanted = folders.wanted();
+    change(wanted);
+    expect_error(code, line, [&] { prepare_criteo(wanted); });
     EXPECT_FALSE(fs::exists(folders.folder / "ready.tmp"));
   };
-  PrepareCriteo wanted = folders.wanted();
-  wanted.threshold = 0;
   expect_said(ExitCode::kUsage, "--threshold=0: expected 1 to 1000000000",
-              wanted);
-  wanted = folders.wanted();
-  for (const double share : {0.0, 1.0, std::nan("")}) {
-    wanted.test_share = share;
-    expect_said(ExitCode::kUsage,
-                fmt::format("--test-share={}: expected more than 0, less than "
-                            "1",
-                            share),
-                wanted);
-  }
-  wanted.test_share = 1e-9;
+              [](PrepareCriteo& w) { w.threshold = 0; });
+  for (const double share : {0.0, 1.0, std::nan("")})
+    expect_said(
+        ExitCode::kUsage,
+        fmt::format("--test-share={}: expected more than 0, less than 1",
+                    share),
+        [=](PrepareCriteo& w) { w.test_share = share; });
+  const std::string each = ", expected at least one of each";
   expect_said(ExitCode::kBadInput,
               folders.from.string() +
-                  ": 300 records for training and 0 for testing, expected at "
-                  "least one of each",
-              wanted);
-  wanted = folders.wanted();
-  wanted.threads = 0;
-  expect_said(ExitCode::kUsage, "--threads=0: expected 1 to 1024", wanted);
-  wanted = folders.wanted();
-  wanted.from = folders.folder / "none";
+                  ": 300 records for training and 0 for testing" + each,
+              [](PrepareCriteo& w) { w.test_share = 1e-9; });
+  expect_said(ExitCode::kUsage, "--threads=0: expected 1 to 1024",
+              [](PrepareCriteo& w) { w.threads = 0; });
+  const std::string none = folders.folder / "none";
   expect_said(ExitCode::kInputMissing,
-              wanted.from.string() + ": open: No such file or directory",
-              wanted);
-  wanted.from = folders.folder.path().string();
+              none + ": open: No such file or directory",
+              [&](PrepareCriteo& w) { w.from = none; });
+  const std::string folder = folders.folder.path();
+  expect_said(
+      ExitCode::kBadInput,
+      folder + ": not a regular file, expected one since it is read twice",
+      [&](PrepareCriteo& w) { w.from = folder; });
+  const std::string bad = folders.folder / "bad";
+  write_bytes(bad, "");
   expect_said(ExitCode::kBadInput,
-              wanted.from.string() +
-                  ": not a regular file, expected one since it is read twice",
-              wanted);
-  wanted.from = folders.folder / "bad";
-  write_bytes(wanted.from, "");
-  expect_said(ExitCode::kBadInput,
-              wanted.from.string() +
-                  ": 0 records for training and 0 for testing, expected at "
-                  "least one of each",
-              wanted);
-  write_bytes(wanted.from, "x\ny\n");
-  wanted.skips_bad_lines = true;
-  expect_said(ExitCode::kBadInput,
-              wanted.from.string() +
-                  ": 0 records for training and 0 for testing (2 bad lines), "
-                  "expected at least one of each",
-              wanted);
+              bad + ": 0 records for training and 0 for testing" + each,
+              [&](PrepareCriteo& w) { w.from = bad; });
+  write_bytes(bad, "x\ny\n");
+  expect_said(
+      ExitCode::kBadInput,
+      bad + ": 0 records for training and 0 for testing (2 bad lines)" + each,
+      [&](PrepareCriteo& w) {
+        w.from = bad;
+        w.skips_bad_lines = true;
+      });
 }
 
 TEST(PrepareCriteo, FindsDamagedPacking) {
@@ -281,61 +271,21 @@ TEST(PrepareCriteo, FindsDamagedPacking) {
   write_gz(folders.from, click_text(make_click_rows(300)));
   const std::string good = read_bytes(folders.from);
   write_bytes(folders.from, good.substr(0, good.size() / 2));
-  Error error = click_error([&] { folders.run(); });
-  EXPECT_EQ(error.code(), ExitCode::kBadInput);
-  EXPECT_NE(std::string(error.what()).find("the gzip data ends early"),
-            std::string::npos)
-      << error.what();
+  expect_error_has(ExitCode::kBadInput, "the gzip data ends early",
+                   [&] { folders.run(); });
   for (const size_t at : {good.size() / 2, good.size() - 6}) {
-    std::string bytes = good;
-    bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
-    write_bytes(folders.from, bytes);
-    error = click_error([&] { folders.run(); });
-    EXPECT_EQ(error.code(), ExitCode::kBadInput) << error.what();
-    EXPECT_EQ(std::string(error.what()).find(folders.from.string()), 0u);
-    EXPECT_EQ(folders.left(), (std::vector<std::string>{"raw.tsv"}));
+    write_bytes(folders.from, changed_at(good, at, 0x10));
+    expect_error_has(ExitCode::kBadInput, folders.from.string(),
+                     [&] { folders.run(); });
+    EXPECT_EQ(names_in(folders.folder), (std::vector<std::string>{"raw.tsv"}));
   }
 }
 
 TEST(PrepareCriteo, LeavesNothingHalf) {
   const ClickFolders folders(click_text(make_click_rows(3000)));
-  // A file that may not become that large, as on a full disk.
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  signal(SIGXFSZ, SIG_IGN);
-  rlimit small = before;
-  small.rlim_cur = 20000;
-  setrlimit(RLIMIT_FSIZE, &small);
-  Error error = click_error([&] { folders.run(); });
-  setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_EQ(error.code(), ExitCode::kIoError);
-  EXPECT_NE(std::string(error.what()).find("train.records: write: "),
-            std::string::npos)
-      << error.what();
-  EXPECT_EQ(folders.left(), (std::vector<std::string>{"raw.tsv"}));
-  // What a kill left is no obstacle; another process at work is one.
-  const fs::path temporary = folders.folder / "ready.tmp";
-  fs::create_directories(temporary);
-  write_bytes(temporary / "train.records", "half");
-  const int fd = ::open(temporary.c_str(), O_RDONLY | O_DIRECTORY);
-  ASSERT_EQ(::flock(fd, LOCK_EX | LOCK_NB), 0);
-  expect_click_error(ExitCode::kCannotCreate,
-                     temporary.string() + ": another process is writing it",
-                     [&] { folders.run(); });
-  EXPECT_EQ(read_bytes(temporary / "train.records"), "half");
-  ::close(fd);
-  fs::create_directories(folders.to);  // empty: may be there
-  folders.run();
-  EXPECT_EQ(folders.left(), (std::vector<std::string>{"raw.tsv", "ready"}));
+  expect_all_or_nothing(folders.folder, "train.records", 20000,
+                        [&] { folders.run(); });
   EXPECT_TRUE(check_clicks(folders.to).empty());
-  // Nor is what is there overwritten.
-  const std::string bytes = folders.bytes();
-  expect_click_error(
-      ExitCode::kCannotCreate,
-      folders.to.string() +
-          ": is there already, expected a new name or an empty folder",
-      [&] { folders.run(); });
-  EXPECT_TRUE(folders.bytes() == bytes);
 }
 
 }  // namespace

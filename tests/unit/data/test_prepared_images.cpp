@@ -1,20 +1,15 @@
 // Images prepared once: equal to what the folder gives, verified, committed as
 // a whole or not at all.
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/resource.h>
-#include <unistd.h>
 #include <algorithm>
 #include <cmath>
-#include <csignal>
+#include <numeric>
 
+#include "all_or_nothing.h"
 #include "data/images/augment.h"
-#include "data/images/loader.h"
-#include "data/images/normalization.h"
 #include "data/images/prepare_images.h"
 #include "data/images/prepared_images.h"
-#include "data/sampler.h"
 #include "jpeg_files.h"
+#include "loader_bench.h"
 
 namespace syncopate {
 namespace {
@@ -45,14 +40,6 @@ struct Prepared {
     options.batch = 6;
     return options;
   }
-  // Names left in the scratch folder.
-  std::vector<std::string> left() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder / ""))
-      names.push_back(entry.path().filename());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
 };
 
 TEST(PreparedImages, HoldTheMiddleOfEachImage) {
@@ -60,7 +47,8 @@ TEST(PreparedImages, HoldTheMiddleOfEachImage) {
   const Dataset raw = prepared.run();
   EXPECT_EQ(prepared.calls, 2);
   EXPECT_EQ(prepared.last_total, 36);
-  EXPECT_EQ(prepared.left(), (std::vector<std::string>{"raw", "ready"}));
+  EXPECT_EQ(names_in(prepared.folder),
+            (std::vector<std::string>{"raw", "ready"}));
   EXPECT_EQ(fs::file_size(prepared.to / "train.images"), 24 * kImageBytes);
   const Dataset data = load_dataset(prepared.options("prepared_images"));
   EXPECT_EQ(data.train.labels, raw.train.labels);
@@ -73,13 +61,9 @@ TEST(PreparedImages, HoldTheMiddleOfEachImage) {
   const auto& files = std::get<JpegFiles>(raw.train.pixels);
   JpegDecoder decoder;
   for (int64_t sample = 0; sample < 24; ++sample) {
-    const JpegDecoder::Image image = decoder.decode(
-        files.path(sample),
-        [](int64_t, int64_t) { return Affine{}.to_map(0, true); });
-    const std::vector<float> zero(3, 0.0F), one(3, 1.0F);
+    const JpegDecoder::Image image = decoder.decode(files.path(sample), whole);
     std::vector<float> values(static_cast<size_t>(kImageBytes));
-    PixelReader({.C = 3, .H = kSize, .W = kSize, .classes = 3}, {one, zero},
-                {zero, std::vector<float>(3, 1.0F / 255)})
+    reader_of_bytes({.C = 3, .H = kSize, .W = kSize, .classes = 3})
         .read(image.pixels, image.H, image.W,
               evaluation_view(image.H, image.W, kSize, kSize, kSize)
                   .to_map(0, true),
@@ -103,7 +87,7 @@ TEST(PreparedImages, EvaluateLikeTheFolder) {
   const Dataset raw = load_dataset(options);
   const Normalization units = {{0.5F, 0.5F, 0.5F}, {0.25F, 0.25F, 0.25F}};
   std::vector<int64_t> indices(12);
-  for (size_t i = 0; i < 12; ++i) indices[i] = static_cast<int64_t>(i);
+  std::iota(indices.begin(), indices.end(), 0);
   HostBatch one, two;
   fill_evaluation_batch(one, ready.test, units, indices);
   fill_evaluation_batch(two, raw.test, units, indices);
@@ -150,13 +134,10 @@ TEST(PreparedImages, NormalisationIsExactAndOfTheTrainSet) {
 TEST(PreparedImages, TrainLikeOtherKinds) {
   Prepared prepared;
   prepared.run(1);
-  const std::string one = read_bytes(prepared.to / "train.images") +
-                          read_bytes(prepared.to / "images.h5");
+  const auto one = contents_of(prepared.to);
   fs::remove_all(prepared.to);
   prepared.run(5);
-  EXPECT_EQ(read_bytes(prepared.to / "train.images") +
-                read_bytes(prepared.to / "images.h5"),
-            one);
+  EXPECT_EQ(contents_of(prepared.to), one);
   const Normalization units = {{0, 0, 0}, {1, 1, 1}};
   for (const Partitioning partition :
        {Partitioning::kInterleaved, Partitioning::kRandom,
@@ -177,12 +158,8 @@ TEST(PreparedImages, TrainLikeOtherKinds) {
             Sampler(options, data.train,
                     split_validation(options, data.train, 1).train, 2, 3),
             1, 3, 0);
-        const Augmenter augmenter(options, data.train, units, 3);
-        for (int i = 0; i < 3; ++i) {
-          const Batch batch = loader.next();
-          seen.emplace_back(batch.images.f32(),
-                            batch.images.f32() + batch.images.elems());
-        }
+        for (int i = 0; i < 3; ++i)
+          seen.push_back(content_of(loader.next()).images);
       }
       for (size_t i = 0; i < 3; ++i)
         EXPECT_EQ(seen[i], seen[i + 3]) << name_of(partition);
@@ -227,9 +204,7 @@ TEST(PreparedImages, DamageIsFound) {
   EXPECT_EQ(describe_prepared_images(prepared.to).find("damaged"),
             std::string::npos);
   const std::string whole = read_bytes(pixels);
-  std::string bytes = whole;
-  bytes[12345] = static_cast<char>(bytes[12345] ^ 1);
-  write_bytes(pixels, bytes);
+  write_bytes(pixels, changed_at(whole, 12345));
   const Dataset data = load_dataset(options);  // does not read pixels
   EXPECT_TRUE(check_pixels(data.train, Extent::kAll).faults.empty());
   for (const Extent extent : {Extent::kAll, Extent::kSample}) {
@@ -252,82 +227,41 @@ TEST(PreparedImages, DamageIsFound) {
               std::string::npos);
   }
   fs::remove(pixels);
-  EXPECT_EQ(load_error(options).code(), ExitCode::kInputMissing);
+  EXPECT_EQ(error_of([&] { load_dataset(options); }).code(),
+            ExitCode::kInputMissing);
   write_bytes(pixels, whole);
   const fs::path header = prepared.to / "images.h5";
   const std::string good = read_bytes(header);
   for (const size_t size : {size_t{0}, size_t{100}, good.size() / 2}) {
     write_bytes(header, good.substr(0, size));
-    EXPECT_EQ(load_error(options).code(), ExitCode::kBadInput);
+    EXPECT_EQ(error_of([&] { load_dataset(options); }).code(),
+              ExitCode::kBadInput);
   }
   for (size_t at = 0; at < good.size(); at += 997) {
-    std::string changed = good;
-    changed[at] = static_cast<char>(changed[at] ^ 1);
-    write_bytes(header, changed);
-    EXPECT_EQ(load_error(options).code(), ExitCode::kBadInput) << at;
+    write_bytes(header, changed_at(good, at));
+    EXPECT_EQ(error_of([&] { load_dataset(options); }).code(),
+              ExitCode::kBadInput)
+        << at;
   }
   fs::remove(header);
-  EXPECT_EQ(load_error(options).code(), ExitCode::kInputMissing);
-}
-
-Error prepare_error(Prepared& prepared) {
-  try {
-    prepared.run();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error;
-  }
-  ADD_FAILURE() << "prepared without an error";
-  return Error(ExitCode::kDone, "");
+  EXPECT_EQ(error_of([&] { load_dataset(options); }).code(),
+            ExitCode::kInputMissing);
 }
 
 TEST(PrepareImages, LeavesNothingHalf) {
   Prepared prepared;
-  const std::vector<std::string> untouched = {"raw"};
   // A damaged file, in the last set.
   const fs::path file = prepared.from / "val/cow/103.JPEG";
   const std::string good = read_bytes(file);
   write_bytes(file, good.substr(0, good.size() / 2));
-  Error error = prepare_error(prepared);
-  EXPECT_EQ(error.code(), ExitCode::kBadInput);
-  EXPECT_EQ(std::string(error.what()).find(file.string()), 0u);
-  EXPECT_EQ(prepared.left(), untouched);
+  expect_error_has(ExitCode::kBadInput, file.string() + ": ",
+                   [&] { prepared.run(); });
+  EXPECT_EQ(names_in(prepared.folder), std::vector<std::string>{"raw"});
   write_bytes(file, good);
-  // A file that may not become that large, as on a full disk.
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  signal(SIGXFSZ, SIG_IGN);
-  rlimit small = before;
-  small.rlim_cur = 5000;
-  setrlimit(RLIMIT_FSIZE, &small);
-  error = prepare_error(prepared);
-  setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_EQ(error.code(), ExitCode::kIoError);
-  EXPECT_NE(std::string(error.what()).find("train.images: write: "),
-            std::string::npos)
-      << error.what();
-  EXPECT_EQ(prepared.left(), untouched);
-  // What a kill left is no obstacle; another process at work is one.
-  const fs::path temporary = prepared.folder / "ready.tmp";
-  fs::create_directories(temporary);
-  write_bytes(temporary / "train.images", "half");
-  const int fd = ::open(temporary.c_str(), O_RDONLY | O_DIRECTORY);
-  ASSERT_EQ(::flock(fd, LOCK_EX | LOCK_NB), 0);
-  error = prepare_error(prepared);
-  EXPECT_EQ(error.code(), ExitCode::kCannotCreate);
-  EXPECT_NE(std::string(error.what()).find("another process is writing it"),
-            std::string::npos);
-  EXPECT_EQ(read_bytes(temporary / "train.images"), "half");
-  ::close(fd);
-  prepared.run();
-  EXPECT_EQ(prepared.left(), (std::vector<std::string>{"raw", "ready"}));
-  // Nor is what is there overwritten.
-  error = prepare_error(prepared);
-  EXPECT_EQ(error.code(), ExitCode::kCannotCreate);
-  EXPECT_EQ(check_pixels(load_dataset(prepared.options("prepared_images")).test,
-                         Extent::kAll)
-                .faults.size(),
-            0u);
+  expect_all_or_nothing(prepared.folder, "train.images", 5000,
+                        [&] { prepared.run(); });
+  const Dataset data = load_dataset(prepared.options("prepared_images"));
+  EXPECT_TRUE(check_pixels(data.test, Extent::kAll).faults.empty());
 }
 
 }  // namespace

@@ -7,36 +7,32 @@
 
 #include "data/questions/squad.h"
 #include "data_files.h"
+#include "support/fixtures.h"
 
 namespace syncopate {
 namespace {
-
-const std::string kFixtures =
-    std::string(SYNCOPATE_SOURCE_DIR) + "/tests/reference/fixtures/";
 
 // The recorded file as both sets.
 class Questions : public ::testing::Test {
  protected:
   void SetUp() override {
-    squad_ = read_file(kFixtures + "squad.json");
+    squad_ = read_file(fixture_path("squad.json"));
     write_bytes(folder_ / "train-v1.1.json", squad_);
     write_gz(folder_ / "dev-v1.1.json.gz", squad_);
-    options_.kind = "squad";
-    options_.path = folder_.path().string();
-    options_.vocabulary = kFixtures + "tokenizer_vocabulary.txt";
+    options_ = options_for("squad", folder_.path());
+    options_.vocabulary = fixture_path("tokenizer_vocabulary.txt");
     options_.max_length = 64;
     options_.stride = 24;
     options_.max_question = 20;
   }
+  SquadWindows windows_of(const std::string& file, SquadUse use) const {
+    const WordPiece tokenizer(fs::path(options_.vocabulary),
+                              LetterCase::kLower);
+    return make_windows(parse_squad("FILE", file), tokenizer, options_, use, 1);
+  }
   void expect_refused(const std::string& line,
                       ExitCode code = ExitCode::kBadInput) {
-    try {
-      load_questions(options_, 1);
-      ADD_FAILURE() << "loaded without an error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code);
-      EXPECT_EQ(std::string(error.what()), line);
-    }
+    expect_error(code, line, [&] { load_questions(options_, 1); });
   }
   ScratchFolder folder_;
   std::string squad_;
@@ -54,7 +50,7 @@ using Features = std::map<std::string, std::vector<Recorded>>;
 
 Features recorded_features() {
   Features features;
-  std::istringstream lines(read_file(kFixtures + "squad_features.txt"));
+  std::istringstream lines(read_file(fixture_path("squad_features.txt")));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string kind, length, stride, question, id, next;
@@ -195,17 +191,14 @@ TEST_F(Questions, ATestQuestionIsLabelledByTheFirstAnswerThatStands) {
         {"text": "river", "answer_start": 4}]},
       {"id": "y", "question": "what", "answers": [
         {"text": "york", "answer_start": 4}]}]}]}]})";
-  const WordPiece tokenizer(fs::path(options_.vocabulary), LetterCase::kLower);
-  const SquadWindows test = make_windows(parse_squad("FILE", file), tokenizer,
-                                         options_, SquadUse::kTest, 1);
+  const SquadWindows test = windows_of(file, SquadUse::kTest);
   ASSERT_EQ(test.set.samples(), 2);
   EXPECT_EQ(test.left_out, 0);
   // [CLS] what [SEP] the river of the city [SEP]
   EXPECT_EQ(test.set.windows[0].answer_first, 7);
   EXPECT_EQ(test.set.windows[0].answer_last, 7);
   EXPECT_EQ(test.set.windows[1].answer_first, 0);
-  const SquadWindows train = make_windows(parse_squad("FILE", file), tokenizer,
-                                          options_, SquadUse::kTrain, 1);
+  const SquadWindows train = windows_of(file, SquadUse::kTrain);
   EXPECT_EQ(train.left_out, 2);
   EXPECT_EQ(train.set.samples(), 0);
   EXPECT_EQ(train.set.mean_length(), 0);
@@ -217,9 +210,7 @@ TEST_F(Questions, AnEmptyContextHasNoWindows) {
         {"text": "a", "answer_start": 0}]}]},
       {"context": "a b", "qas": [{"id": "y", "question": "what", "answers": [
         {"text": "b", "answer_start": 2}]}]}]}]})";
-  const WordPiece tokenizer(fs::path(options_.vocabulary), LetterCase::kLower);
-  const SquadWindows made = make_windows(parse_squad("FILE", file), tokenizer,
-                                         options_, SquadUse::kTest, 1);
+  const SquadWindows made = windows_of(file, SquadUse::kTest);
   EXPECT_EQ(made.set.first_window, (std::vector<int64_t>{0, 0, 1}));
   EXPECT_TRUE(made.set.windows_of(0).empty());
   EXPECT_EQ(made.set.windows_of(1).size(), 1u);
@@ -230,29 +221,22 @@ TEST_F(Questions, TheDigestTellsWhatSamplesAreMadeOf) {
   const std::string digest = load_questions(options_, 1).digest;
   EXPECT_EQ(digest.size(), 32u);
   std::vector<std::string> digests = {digest};
-  const auto add = [&](const DataOptions& options) {
-    digests.push_back(load_questions(options, 1).digest);
+  const auto add = [&](const auto& change) {
+    DataOptions other = options_;
+    change(other);
+    digests.push_back(load_questions(other, 1).digest);
   };
-  DataOptions other = options_;
-  other.max_length = 65;
-  add(other);
-  other = options_;
-  other.stride = 25;
-  add(other);
-  other = options_;
-  other.max_question = 19;
-  add(other);
-  other = options_;
-  other.lower_case = false;
-  add(other);
-  other = options_;
-  other.vocabulary = folder_ / "longer.txt";
-  write_bytes(other.vocabulary, read_file(options_.vocabulary) + "longer\n");
-  add(other);
+  add([](DataOptions& o) { o.max_length = 65; });
+  add([](DataOptions& o) { o.stride = 25; });
+  add([](DataOptions& o) { o.max_question = 19; });
+  add([](DataOptions& o) { o.lower_case = false; });
+  const std::string longer = folder_ / "longer.txt";
+  write_bytes(longer, read_file(options_.vocabulary) + "longer\n");
+  add([&](DataOptions& o) { o.vocabulary = longer; });
   std::string squad = squad_;
   squad.replace(squad.find("Where?"), 6, "When??");
   write_bytes(folder_ / "train-v1.1.json", squad);
-  add(options_);
+  add([](DataOptions&) {});
   std::sort(digests.begin(), digests.end());
   EXPECT_EQ(std::unique(digests.begin(), digests.end()), digests.end());
   // Packed or not, with other order of batches: the same samples.

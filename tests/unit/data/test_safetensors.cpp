@@ -170,42 +170,42 @@ TEST(SafeTensors, BrokenLengthsAreRefused) {
 }
 
 TEST(SafeTensors, OtherHeadersAreRefused) {
-  expect_refused(with_header("[]"), "found [");
-  expect_refused(with_header("7"), "found the number 7");
-  expect_refused(with_header("{\"a\":7}"), "\"a\": found the number 7");
-  expect_refused(with_header("{\"a\":[]}"), "\"a\": found [");
-  expect_refused(with_header("{\"a\":null}"), "\"a\": found null");
-  expect_refused(with_header("{\"a\":{}}"), "\"a\": found fewer than three");
-  expect_refused(with_header("{\"a\":{\"b\":1}}"), "the field \"b\"");
-  expect_refused(with_header("{\"a\":{\"dtype\":\"F31\"}}"),
-                 "unknown dtype \"F31\"");
-  expect_refused(with_header("{\"a\":{\"dtype\":32}}"), "the number 32");
-  expect_refused(with_header("{\"a\":{\"dtype\":[]}}"), "found [");
-  expect_refused(with_header("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}"),
-                 "\"dtype\" for the second time");
-  expect_refused(with_header("{\"a\":{\"shape\":{}}}"), "found {");
-  expect_refused(with_header("{\"a\":{\"shape\":[-1]}}"), "found a number");
-  expect_refused(with_header("{\"a\":{\"shape\":[1.0]}}"), "found a number");
-  expect_refused(with_header("{\"a\":{\"shape\":[9223372036854775808]}}"),
-                 "the number 9223372036854775808");
-  expect_refused(with_header("{\"a\":{\"shape\":[99999999999999999999]}}"),
-                 "found a number");
-  expect_refused(with_header("{\"a\":{\"shape\":[[1]]}}"), "found [");
-  expect_refused(with_header("{\"a\":{\"shape\":[\"1\"]}}"), "the text \"1\"");
-  expect_refused(
-      with_header("{\"a\":{\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}"),
-      "more than 16 numbers");
-  expect_refused(with_header("{\"a\":{\"data_offsets\":[0]}}"), "not two");
-  expect_refused(with_header("{\"a\":{\"data_offsets\":[0,1,2]}}"), "not two");
-  expect_refused(with_header("{\"a\":{\"data_offsets\":\"x\"}}"), "text \"x\"");
-  expect_refused(with_header("{\"__metadata__\":{\"a\":1}}"), "the number 1");
-  expect_refused(with_header("{\"__metadata__\":{\"a\":{}}}"), "found {");
-  expect_refused(with_header("{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}"),
-                 "\"a\" for the second time");
-  expect_refused(with_header("{\"__metadata__\":{},\"__metadata__\":{}}"),
-                 "this name for the second time");
-  expect_refused(with_header("{\"a\\n\xff\":{}}"), "not JSON at byte");
-  expect_refused(with_header("{\"a\\n\":[]}"), "\"a\\n\": found [");
+  const std::pair<const char*, const char*> kRefused[] = {
+      {"[]", "found ["},
+      {"7", "found the number 7"},
+      {R"({"a":7})", R"("a": found the number 7)"},
+      {R"({"a":[]})", R"("a": found [)"},
+      {R"({"a":null})", R"("a": found null)"},
+      {R"({"a":{}})", R"("a": found fewer than three)"},
+      {R"({"a":{"b":1}})", R"(the field "b")"},
+      {R"({"a":{"dtype":"F31"}})", R"(unknown dtype "F31")"},
+      {R"({"a":{"dtype":32}})", "the number 32"},
+      {R"({"a":{"dtype":[]}})", "found ["},
+      {R"({"a":{"dtype":"F32","dtype":"F32"}})",
+       R"("dtype" for the second time)"},
+      {R"({"a":{"shape":{}}})", "found {"},
+      {R"({"a":{"shape":[-1]}})", "found a number"},
+      {R"({"a":{"shape":[1.0]}})", "found a number"},
+      {R"({"a":{"shape":[9223372036854775808]}})",
+       "the number 9223372036854775808"},
+      {R"({"a":{"shape":[99999999999999999999]}})", "found a number"},
+      {R"({"a":{"shape":[[1]]}})", "found ["},
+      {R"({"a":{"shape":["1"]}})", R"(the text "1")"},
+      {R"({"a":{"shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}})",
+       "more than 16 numbers"},
+      {R"({"a":{"data_offsets":[0]}})", "not two"},
+      {R"({"a":{"data_offsets":[0,1,2]}})", "not two"},
+      {R"({"a":{"data_offsets":"x"}})", R"(text "x")"},
+      {R"({"__metadata__":{"a":1}})", "the number 1"},
+      {R"({"__metadata__":{"a":{}}})", "found {"},
+      {R"({"__metadata__":{"a":"","a":""}})", R"("a" for the second time)"},
+      {R"({"__metadata__":{},"__metadata__":{}})",
+       "this name for the second time"},
+      {"{\"a\\n\xff\":{}}", "not JSON at byte"},
+      {"{\"a\\n\":[]}", "\"a\\n\": found ["},
+  };
+  for (const auto& [header, said] : kRefused)
+    expect_refused(with_header(header), said);
   expect_refused(with_header(std::string(1 << 20, '[')), "found [");
   std::string deep;
   for (int i = 0; i < 1 << 16; ++i) deep += "{\"a\":";
@@ -261,24 +261,16 @@ TEST(SafeTensors, WhatIsNotThereOrNoFloatIsOneLine) {
   const ScratchFolder folder;
   write_bytes(folder / "w", small_file());
   const SafeTensors file(folder / "w");
-  const auto line_of = [&](const std::string& name) {
-    try {
-      std::vector<float> out(1);
-      file.read(name, out);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      return std::string(error.what()).substr(file.path().size() + 2);
-    }
-    return std::string("read");
-  };
-  EXPECT_EQ(line_of("e"), "no tensor \"e\", of 4 that it has");
-  EXPECT_EQ(line_of("a"), "\"a\": I64, expected F32, F64, F16 or BF16");
-  try {
-    SafeTensors("/nowhere/w");
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kInputMissing);
-  }
+  std::vector<float> out(1);
+  const std::string path = (folder / "w").string();
+  expect_error(ExitCode::kBadInput,
+               path + ": no tensor \"e\", of 4 that it has",
+               [&] { file.read("e", out); });
+  expect_error(ExitCode::kBadInput,
+               path + ": \"a\": I64, expected F32, F64, F16 or BF16",
+               [&] { file.read("a", out); });
+  EXPECT_EQ(error_of([] { SafeTensors("/nowhere/w"); }).code(),
+            ExitCode::kInputMissing);
 }
 
 // Every header byte changed to several values, and bytes at random: a file is
@@ -308,9 +300,7 @@ TEST(SafeTensors, DamageNeverCrashes) {
   };
   for (size_t at = 0; at < header; ++at) {
     for (const int change : {0x01, 0x02, 0x10, 0x80, 0xff}) {
-      std::string bytes = whole;
-      bytes[at] = static_cast<char>(bytes[at] ^ change);
-      load(bytes);
+      load(changed_at(whole, at, change));
     }
   }
   std::mt19937 random(1);

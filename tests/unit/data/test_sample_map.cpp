@@ -117,21 +117,6 @@ TEST(ResizedCrop, FallsBackToTheMiddle) {
   EXPECT_EQ(dot.h, 1);
 }
 
-// --- reading
-// ------------------------------------------------------------------
-
-ImageSet make_set(int64_t samples, int64_t H, int64_t W, int64_t C) {
-  ImageSet set;
-  set.samples = samples;
-  set.spec = {.C = C, .H = H, .W = W, .classes = 2};
-  std::vector<uint8_t> pixels;
-  for (int64_t i = 0; i < samples * H * W * C; ++i)
-    pixels.push_back(static_cast<uint8_t>((i * i + 31 * i) % 251));
-  set.pixels = std::move(pixels);
-  set.labels.assign(static_cast<size_t>(samples), 0);
-  return set;
-}
-
 // The definition of ImageMap, in doubles.
 std::vector<double> read_by_definition(const ImageSet& set,
                                        const ImageMap& map,
@@ -191,7 +176,7 @@ ImageSet as_floats(ImageSet set) {
 TEST(Augmenter, FillsWhatItsMapSays) {
   for (const int64_t channels : {1, 3, 4})
     for (const bool is_bytes : {true, false}) {
-      const ImageSet bytes = make_set(3, 13, 11, channels);
+      const ImageSet bytes = image_set(3, 13, 11, channels);
       const ImageSet set = is_bytes ? bytes : as_floats(bytes);
       const float unit = is_bytes ? 1.0F : 255.0F;
       Normalization normalization;
@@ -232,43 +217,9 @@ TEST(Augmenter, FillsWhatItsMapSays) {
     }
 }
 
-// Whole-pixel maps are exact: what normalisation gives a byte, to the bit.
-TEST(Augmenter, ShiftsAndFlipsAreExact) {
-  const ImageSet set = make_set(2, 9, 8, 3);
-  const Normalization normalization = {{0.5F, 0.25F, 0.125F},
-                                       {0.5F, 2.0F, 0.25F}};
-  DataOptions options;
-  options.augment = {"crop", "flip"};
-  options.crop_pad = 2;
-  const Augmenter augmenter(options, set, normalization, 3);
-  const auto& bytes = std::get<std::vector<uint8_t>>(set.pixels);
-  std::vector<float> out(9 * 8 * 3);
-  for (int64_t epoch = 0; epoch < 30; ++epoch) {
-    augmenter.fill(epoch, 1, out.data());
-    const ImageMap map = augmenter.map(epoch, 1);
-    for (int64_t y = 0; y < 9; ++y)
-      for (int64_t x = 0; x < 8; ++x)
-        for (int64_t c = 0; c < 3; ++c) {
-          const auto u =
-              static_cast<int64_t>(map.m[0] * static_cast<float>(x) + map.m[2]);
-          const int64_t v = y + static_cast<int64_t>(map.m[5]);
-          const bool is_inside = u >= 0 && u < 8 && v >= 0 && v < 9;
-          const auto channel = static_cast<size_t>(c);
-          const float expected =
-              is_inside ? (static_cast<float>(bytes[static_cast<size_t>(
-                               ((9 + v) * 8 + u) * 3 + c)]) /
-                               255 -
-                           normalization.mean[channel]) /
-                              normalization.std[channel]
-                        : 0.0F;
-          ASSERT_EQ(out[static_cast<size_t>((y * 8 + x) * 3 + c)], expected);
-        }
-  }
-}
-
 // Turning resized crops on leaves the coins of the flips as they were.
 TEST(Augmenter, ResizedCropsLeaveFlipsAlone) {
-  const ImageSet set = make_set(1, 30, 20, 3);
+  const ImageSet set = image_set(1, 30, 20, 3);
   const Normalization normalization = {{0, 0, 0}, {1, 1, 1}};
   DataOptions flip, both;
   flip.augment = {"flip"};

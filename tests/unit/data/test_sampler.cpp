@@ -22,8 +22,8 @@ ImageSet make_set(int64_t samples, int64_t classes) {
   return set;
 }
 
-std::vector<int64_t> all_of(const ImageSet& set) {
-  std::vector<int64_t> indices(static_cast<size_t>(set.samples));
+std::vector<int64_t> all_of(int64_t samples) {
+  std::vector<int64_t> indices(static_cast<size_t>(samples));
   std::iota(indices.begin(), indices.end(), int64_t{0});
   return indices;
 }
@@ -42,7 +42,7 @@ Sampler make_sampler(const DataOptions& options,
                      const ImageSet& set,
                      int ranks,
                      uint64_t seed = kSeed) {
-  return Sampler(options, set, all_of(set), ranks, seed);
+  return Sampler(options, set, all_of(set.samples), ranks, seed);
 }
 
 // All workers' batches of one index, one after another by rank.
@@ -183,7 +183,7 @@ TEST_P(Shards, AreFixedDisjointAndComplete) {
       all.insert(all.end(), shard.begin(), shard.end());
     }
     std::sort(all.begin(), all.end());
-    EXPECT_EQ(all, all_of(set_)) << name_of(partition);
+    EXPECT_EQ(all, all_of(set_.samples)) << name_of(partition);
   }
 }
 
@@ -219,13 +219,7 @@ TEST_P(Shards, ByClassHoldsWholeClasses) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Shards, ::testing::Values(2, 3, 4));
 
 void expect_refused(const std::string& line, const auto& action) {
-  try {
-    action();
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_EQ(std::string(error.what()), line);
-  }
+  expect_error(ExitCode::kBadInput, line, action);
 }
 
 TEST(Sampler, RefusesTooFewSamples) {
@@ -269,9 +263,7 @@ Sampler make_bucketing(Bucketing bucketing,
                        int64_t accumulate = 1) {
   DataOptions options = make_options(partition, batch, accumulate);
   options.bucketing = bucketing;
-  std::vector<int64_t> all(static_cast<size_t>(table.samples));
-  std::iota(all.begin(), all.end(), int64_t{0});
-  return {options, table, all, ranks, kSeed};
+  return {options, table, all_of(table.samples), ranks, kSeed};
 }
 
 // What a step of all workers has: the longest less the shortest.
@@ -337,7 +329,7 @@ TEST(Bucketing, AnEpochHasEachSampleOnceInStepsOfRandomLengths) {
     EXPECT_GT(rises, 60);
     EXPECT_LT(rises, 140);
     std::sort(seen.begin(), seen.end());
-    for (int64_t i = 0; i < 2000; ++i) ASSERT_EQ(seen[i], i);
+    ASSERT_EQ(seen, all_of(2000));
   }
 }
 
@@ -351,6 +343,13 @@ TEST(Bucketing, InterleavedWorkersSeeWhatOneWorkerSees) {
     for (int64_t i = 0; i < 2 * many.batches_per_epoch(); ++i)
       ASSERT_EQ(global_batch(many, 3, i), one.batch(0, i));
   }
+}
+
+std::vector<int64_t> union_of(const Split& split) {
+  std::vector<int64_t> all = split.train;
+  all.insert(all.end(), split.validation.begin(), split.validation.end());
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 TEST(Validation, HoldsOutWholeGroups) {
@@ -370,11 +369,7 @@ TEST(Validation, HoldsOutWholeGroups) {
       }
       EXPECT_GE(std::ssize(split.validation), wanted);
       EXPECT_LT(std::ssize(split.validation), wanted + 6);
-      std::vector<int64_t> all = split.train;
-      all.insert(all.end(), split.validation.begin(), split.validation.end());
-      std::sort(all.begin(), all.end());
-      ASSERT_EQ(std::ssize(all), 20);
-      for (int64_t i = 0; i < 20; ++i) ASSERT_EQ(all[i], i);
+      ASSERT_EQ(union_of(split), all_of(20));
       const auto is_held_out = [&](int64_t sample) {
         return std::binary_search(split.validation.begin(),
                                   split.validation.end(), sample);
@@ -393,10 +388,7 @@ TEST(Validation, IsDisjointCompleteAndSeeded) {
     options.validation = wanted;
     const Split split = split_validation(options, set, kSeed);
     EXPECT_EQ(std::ssize(split.validation), held_out);
-    std::vector<int64_t> all = split.train;
-    all.insert(all.end(), split.validation.begin(), split.validation.end());
-    std::sort(all.begin(), all.end());
-    EXPECT_EQ(all, all_of(set));
+    EXPECT_EQ(union_of(split), all_of(set.samples));
     EXPECT_TRUE(std::is_sorted(split.train.begin(), split.train.end()));
   }
   options.validation = 10;

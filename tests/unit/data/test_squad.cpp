@@ -45,14 +45,9 @@ TEST(Squad, ReadsPackedFilesAlikeAndSaysWhatIsMissing) {
   const SquadText packed = read_squad(folder.path().string(), "packed.json");
   EXPECT_EQ(plain.digest, packed.digest);
   EXPECT_EQ(plain.contexts, packed.contexts);
-  try {
-    read_squad(folder.path().string(), "absent.json");
-    ADD_FAILURE() << "read without an error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kInputMissing);
-    EXPECT_EQ(std::string(error.what()),
-              (folder / "absent.json").string() + ": not found, nor with .gz");
-  }
+  expect_error(ExitCode::kInputMissing,
+               (folder / "absent.json").string() + ": not found, nor with .gz",
+               [&] { read_squad(folder.path().string(), "absent.json"); });
 }
 
 TEST(Squad, ReadsMoreThanOneChunkOfPackedBytes) {
@@ -76,31 +71,21 @@ TEST(Squad, RefusesDamagedPackedFiles) {
   write_gz(path, file_of(kParagraph));
   const std::string whole = read_bytes(path);
   // Cut in the data, in the check sum; a changed byte of the check sum.
-  std::string changed = whole;
-  changed[whole.size() - 6] = static_cast<char>(changed[whole.size() - 6] ^ 1);
   for (const std::string& bytes :
        {whole.substr(0, whole.size() / 2), whole.substr(0, whole.size() - 5),
-        changed}) {
+        changed_at(whole, whole.size() - 6)}) {
     write_bytes(path, bytes);
-    try {
-      read_squad(folder.path().string(), "cut.json");
-      ADD_FAILURE() << "read without an error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      EXPECT_TRUE(std::string(error.what()).starts_with(path.string() + ": "))
-          << error.what();
-    }
+    const Error error =
+        error_of([&] { read_squad(folder.path().string(), "cut.json"); });
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_TRUE(std::string(error.what()).starts_with(path.string() + ": "))
+        << error.what();
   }
 }
 
 void expect_refused(const std::string& content, const std::string& line) {
-  try {
-    parse_squad("FILE", content);
-    ADD_FAILURE() << "read without an error: " << line;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_EQ(std::string(error.what()), line);
-  }
+  expect_error(ExitCode::kBadInput, line,
+               [&] { parse_squad("FILE", content); });
 }
 
 // The paragraph with one part replaced.

@@ -1,9 +1,11 @@
 // The metric of SQuAD 1.1 against values recorded from its published rules
 // (tests/reference/make_squad_metric_fixtures.py).
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "data/questions/answers.h"
-#include "data_files.h"
+#include "support/fixtures.h"
 
 namespace syncopate {
 namespace {
@@ -11,8 +13,8 @@ namespace {
 using Json = nlohmann::json;
 
 const Json& fixture() {
-  static const Json json = Json::parse(read_bytes(
-      SYNCOPATE_SOURCE_DIR "/tests/reference/fixtures/squad_metric.json"));
+  static const Json json =
+      Json::parse(read_file(fixture_path("squad_metric.json")));
   return json;
 }
 

@@ -146,8 +146,7 @@ TEST(SyntheticCriteo, IsLearnable) {
 TEST(SyntheticCriteo, RefusesImpossibleOptions) {
   const auto expect_said = [](const DataOptions& options,
                               const std::string& line) {
-    expect_click_error(ExitCode::kBadInput, line,
-                       [&] { load_clicks(options); });
+    expect_error(ExitCode::kBadInput, line, [&] { load_clicks(options); });
   };
   expect_said(synthetic(0, 10), "data.samples: 0, expected at least 1");
   DataOptions options = synthetic(10, 10);
@@ -158,7 +157,7 @@ TEST(SyntheticCriteo, RefusesImpossibleOptions) {
         synthetic(10, rows),
         fmt::format("data.field_rows: {}, expected 2 to 16777216", rows));
   const Error error =
-      click_error([] { load_clicks(synthetic(int64_t{1} << 50, 10)); });
+      error_of([] { load_clicks(synthetic(int64_t{1} << 50, 10)); });
   EXPECT_EQ(error.code(), ExitCode::kBadInput);
 }
 

@@ -5,6 +5,7 @@
 
 #include "data/questions/question_set.h"
 #include "data/questions/squad.h"
+#include "support/expect_error.h"
 
 namespace syncopate {
 namespace {
@@ -111,13 +112,7 @@ TEST(SyntheticSquad, ContextsAreAsLongAsAskedAndMakeSeveralWindows) {
 TEST(SyntheticSquad, RefusesImpossibleSizes) {
   const auto expect_refused = [](const DataOptions& wanted,
                                  const std::string& line) {
-    try {
-      load_questions(wanted, 1);
-      ADD_FAILURE() << "made without an error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      EXPECT_EQ(std::string(error.what()), line);
-    }
+    expect_error(ExitCode::kBadInput, line, [&] { load_questions(wanted, 1); });
   };
   DataOptions wanted = options();
   wanted.context_words = 7;

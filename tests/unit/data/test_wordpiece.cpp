@@ -5,12 +5,11 @@
 #include <sstream>
 
 #include "data_files.h"
+#include "support/fixtures.h"
 
 namespace syncopate {
 namespace {
 
-const std::string kFixtures =
-    std::string(SYNCOPATE_SOURCE_DIR) + "/tests/reference/fixtures/";
 const std::string kSpecials = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
 
 std::string from_hex(const std::string& hex) {
@@ -49,10 +48,10 @@ WordPiece made(const std::string& pieces,
 }
 
 TEST(WordPiece, ReadsWhatAnIndependentTokenizerReads) {
-  const fs::path file = kFixtures + "tokenizer_vocabulary.txt";
+  const fs::path file = fixture_path("tokenizer_vocabulary.txt");
   const WordPiece lower(file, LetterCase::kLower);
   const WordPiece as_written(file, LetterCase::kAsWritten);
-  std::istringstream lines(read_file(kFixtures + "tokenizer.txt"));
+  std::istringstream lines(read_file(fixture_path("tokenizer.txt")));
   int64_t compared = 0, ranges = 0;
   for (std::string line; std::getline(lines, line); ++compared) {
     std::istringstream words(line);
@@ -169,13 +168,8 @@ TEST(WordPiece, ReadsLinesWithCarriageReturnsAndWithoutALastLineEnd) {
 }
 
 void expect_refused(const std::string& content, const std::string& line) {
-  try {
-    const WordPiece tokenizer("FILE", content, LetterCase::kLower);
-    ADD_FAILURE() << "read without an error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_EQ(std::string(error.what()), line);
-  }
+  expect_error(ExitCode::kBadInput, line,
+               [&] { WordPiece("FILE", content, LetterCase::kLower); });
 }
 
 TEST(WordPiece, RefusesAVocabularyThatIsNone) {
@@ -200,13 +194,9 @@ TEST(WordPiece, RefusesAVocabularyThatIsNone) {
 
 TEST(WordPiece, AMissingFileIsSaidToBe) {
   const ScratchFolder folder;
-  try {
-    const WordPiece tokenizer(folder / "absent.txt", LetterCase::kLower);
-    ADD_FAILURE() << "read without an error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kInputMissing);
-    EXPECT_NE(std::string(error.what()).find("absent.txt"), std::string::npos);
-  }
+  expect_error_has(ExitCode::kInputMissing, "absent.txt", [&] {
+    WordPiece(folder / "absent.txt", LetterCase::kLower);
+  });
 }
 
 }  // namespace
