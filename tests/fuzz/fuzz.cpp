@@ -57,3 +57,8 @@ fs::path scratch_file(const std::string& name, std::string_view content) {
 }
 
 }  // namespace syncopate::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  syncopate::fuzz::take({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -12,10 +12,11 @@
 #include "base/error.h"
 #include "base/file.h"
 
-// One a program. Whatever it lets out but a return of 0 is a finding.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-
 namespace syncopate::fuzz {
+
+// One a program: reads an input as its format. Whatever it lets out but its
+// return is a finding.
+void take(std::string_view input);
 
 struct Counts {
   int64_t accepted = 0, refused = 0;

@@ -51,13 +51,11 @@ void check_pixels(const ImageSet& set,
 }  // namespace
 }  // namespace syncopate
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace syncopate;
-  if (size == 0) return 0;
-  const bool is_cifar100 = (data[0] & 1) != 0;
-  const bool is_names = (data[0] & 2) != 0;
-  const std::string_view input(reinterpret_cast<const char*>(data) + 1,
-                               size - 1);
+void syncopate::fuzz::take(std::string_view input) {
+  if (input.empty()) return;
+  const bool is_cifar100 = (input[0] & 1) != 0;
+  const bool is_names = (input[0] & 2) != 0;
+  input.remove_prefix(1);
   write_folder(is_cifar100,
                is_names
                    ? (is_cifar100 ? "fine_label_names.txt" : "batches.meta.txt")
@@ -65,13 +63,12 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                input);
   DataOptions options;
   options.kind = is_cifar100 ? "cifar100" : "cifar10";
-  options.path = fuzz::scratch_folder().string();
-  fuzz::accept_or_refuse(options.path, [&] {
+  options.path = scratch_folder().string();
+  accept_or_refuse(options.path, [&] {
     const Dataset set = load_dataset(options);
     if (!is_names) check_pixels(set.test, input, is_cifar100 ? 2 : 1);
     for (const std::string& name : set.test.class_names)
       if (name.empty() || name.find('\n') != name.npos)
-        fuzz::found("a class without a name");
+        found("a class without a name");
   });
-  return 0;
 }

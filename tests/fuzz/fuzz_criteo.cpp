@@ -36,17 +36,14 @@ void use(const PrepareCriteo& wanted) {
 }  // namespace
 }  // namespace syncopate
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace syncopate;
+void syncopate::fuzz::take(std::string_view input) {
   PrepareCriteo wanted;
-  wanted.from = fuzz::scratch_file("raw.tsv",
-                                   {reinterpret_cast<const char*>(data), size});
-  wanted.to = fuzz::scratch_folder() / "ready";
+  wanted.from = scratch_file("raw.tsv", input);
+  wanted.to = scratch_folder() / "ready";
   wanted.threshold = 2;
   wanted.test_share = 0.5;
   for (const bool skips_bad_lines : {false, true}) {
     wanted.skips_bad_lines = skips_bad_lines;
-    fuzz::accept_or_refuse(wanted.from.string(), [&] { use(wanted); });
+    accept_or_refuse(wanted.from.string(), [&] { use(wanted); });
   }
-  return 0;
 }

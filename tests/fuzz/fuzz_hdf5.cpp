@@ -26,16 +26,13 @@ void check(const ImageSet& set) {
 }  // namespace
 }  // namespace syncopate
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace syncopate;
+void syncopate::fuzz::take(std::string_view input) {
   DataOptions options;
   options.kind = "hdf5";
-  options.path =
-      fuzz::scratch_file("own.h5", {reinterpret_cast<const char*>(data), size});
-  fuzz::accept_or_refuse(options.path, [&] {
+  options.path = scratch_file("own.h5", input);
+  accept_or_refuse(options.path, [&] {
     const Dataset set = load_dataset(options);
     check(set.train);
     check(set.test);
   });
-  return 0;
 }

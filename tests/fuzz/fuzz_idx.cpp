@@ -36,26 +36,23 @@ void check(const ImageSet& set, const ImageSpec& spec) {
 }  // namespace
 }  // namespace syncopate
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace syncopate;
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const unsigned choice = size > 0 ? data[0] : 0;
+void syncopate::fuzz::take(std::string_view input) {
+  const unsigned choice = input.empty() ? 0 : static_cast<uint8_t>(input[0]);
   for (size_t i = 0; i < kNames.size(); ++i) {
     const std::string name = kNames[i];
-    fs::remove(fuzz::scratch_folder() / name);
-    fs::remove(fuzz::scratch_folder() / (name + ".gz"));
+    fs::remove(scratch_folder() / name);
+    fs::remove(scratch_folder() / (name + ".gz"));
     const bool is_input = choice % 4 == i;
-    fuzz::scratch_file(is_input && (choice & 4) != 0 ? name + ".gz" : name,
-                       is_input ? input.substr(std::min<size_t>(1, size))
-                                : std::string_view(whole_files()[i]));
+    scratch_file(is_input && (choice & 4) != 0 ? name + ".gz" : name,
+                 is_input ? input.substr(std::min<size_t>(1, input.size()))
+                          : std::string_view(whole_files()[i]));
   }
   DataOptions options;
   options.kind = "idx";
-  options.path = fuzz::scratch_folder().string();
-  fuzz::accept_or_refuse(options.path, [&] {
+  options.path = scratch_folder().string();
+  accept_or_refuse(options.path, [&] {
     const Dataset set = load_dataset(options);
     check(set.train, set.train.spec);
     check(set.test, set.train.spec);
   });
-  return 0;
 }

@@ -43,17 +43,14 @@ void use(const std::string& path, const std::vector<std::string>& overrides) {
 }  // namespace
 }  // namespace syncopate
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace syncopate;
+void syncopate::fuzz::take(std::string_view input) {
   std::string file;
   std::vector<std::string> overrides;
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  for (const std::string& line : split(text, '\n'))
+  for (const std::string& line : split(input, '\n'))
     if (line.starts_with("--"))
       overrides.push_back(line);
     else
       file += line + '\n';
-  const std::string path = fuzz::scratch_file("input.ini", file).string();
-  fuzz::accept_or_refuse(path, [&] { use(path, overrides); });
-  return 0;
+  const std::string path = scratch_file("input.ini", file).string();
+  accept_or_refuse(path, [&] { use(path, overrides); });
 }

@@ -50,16 +50,15 @@ void read_checkpoint(std::string_view replica) {
 }  // namespace
 }  // namespace syncopate
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace syncopate;
-  const std::string input(reinterpret_cast<const char*>(data), size);
-  const std::string path = fuzz::scratch_folder().string();
-  fuzz::accept_or_refuse(path, [&] {
+void syncopate::fuzz::take(std::string_view input) {
+  const std::string path = scratch_folder().string();
+  accept_or_refuse(path, [&] {
     if (input.starts_with('R'))
       read_checkpoint(input);
     else
-      read_manifest(
-          input.starts_with('B') ? with_digest(input.substr(1)) : input, path);
+      read_manifest(input.starts_with('B')
+                        ? with_digest(std::string(input.substr(1)))
+                        : std::string(input),
+                    path);
   });
-  return 0;
 }

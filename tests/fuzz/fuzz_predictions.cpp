@@ -26,10 +26,7 @@ void use(const fs::path& path) {
 }  // namespace
 }  // namespace syncopate
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace syncopate;
-  const fs::path path =
-      fuzz::scratch_file("p.json", {reinterpret_cast<const char*>(data), size});
-  fuzz::accept_or_refuse(path.string(), [&] { use(path); });
-  return 0;
+void syncopate::fuzz::take(std::string_view input) {
+  const fs::path path = scratch_file("p.json", input);
+  accept_or_refuse(path.string(), [&] { use(path); });
 }

@@ -38,11 +38,8 @@ void use(const fs::path& path) {
 }  // namespace
 }  // namespace syncopate
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace syncopate;
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const fs::path path = fuzz::scratch_file(
+void syncopate::fuzz::take(std::string_view input) {
+  const fs::path path = scratch_file(
       "w", input.starts_with('{') ? with_length(input) : std::string(input));
-  fuzz::accept_or_refuse(path.string(), [&] { use(path); });
-  return 0;
+  accept_or_refuse(path.string(), [&] { use(path); });
 }

@@ -56,10 +56,7 @@ void use(std::string_view json, SquadUse as) {
 }  // namespace
 }  // namespace syncopate
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace syncopate;
-  const std::string_view json(reinterpret_cast<const char*>(data), size);
+void syncopate::fuzz::take(std::string_view input) {
   for (const SquadUse as : {SquadUse::kTrain, SquadUse::kTest})
-    fuzz::accept_or_refuse("file: ", [&] { use(json, as); });
-  return 0;
+    accept_or_refuse("file: ", [&] { use(input, as); });
 }

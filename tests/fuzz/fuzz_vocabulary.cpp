@@ -30,15 +30,12 @@ void use(std::string_view vocabulary,
 }  // namespace
 }  // namespace syncopate
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace syncopate;
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
+void syncopate::fuzz::take(std::string_view input) {
   const std::string_view vocabulary = input.substr(0, input.find('\0'));
-  const std::string_view text =
-      vocabulary.size() < size ? input.substr(vocabulary.size() + 1) : input;
+  const std::string_view text = vocabulary.size() < input.size()
+                                    ? input.substr(vocabulary.size() + 1)
+                                    : input;
   for (const LetterCase letter_case :
        {LetterCase::kLower, LetterCase::kAsWritten})
-    fuzz::accept_or_refuse("words: ",
-                           [&] { use(vocabulary, text, letter_case); });
-  return 0;
+    accept_or_refuse("words: ", [&] { use(vocabulary, text, letter_case); });
 }

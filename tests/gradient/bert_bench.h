@@ -1,6 +1,4 @@
-// A small BERT on the test device, with questions of unlike length. The
-// vectors are the host's: view() and batch() bring them to the device, fetch()
-// brings gradients back.
+// A small BERT on the test device, with questions of unlike length.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,10 +7,8 @@
 #include <numeric>
 #include <vector>
 
-#include "device/device_vector.h"
+#include "gradient/network_bench.h"
 #include "models/bert.h"
-#include "support/gradient_check.h"
-#include "support/test_device.h"
 
 namespace syncopate {
 
@@ -90,85 +86,23 @@ class DeviceQuestions {
   Batch batch_;
 };
 
-class BertBench {
+class BertBench : public NetworkBench {
  public:
   BertBench(const ModelOptions& options,
             const QuestionSpec& spec,
             const Questions& questions,
             DType compute = DType::kF32)
-      : on_(1),
-        model_(options, spec, compute),
+      : NetworkBench(std::make_unique<Bert>(options, spec, compute),
+                     questions.samples()),
         questions_(questions),
-        all_(on_, questions),
-        parameters_(model_.parameters().num_elems()),
-        gradients_(parameters_.size()),
-        device_parameters_(on_.device, *on_.stream, std::ssize(parameters_)),
-        device_gradients_(on_.device, *on_.stream, std::ssize(parameters_)) {
-    model_.initialise(parameters_, {}, 7);
-    model_.plan(on_.context, questions.samples(), questions.samples());
-  }
+        all_(on(), questions) {}
 
-  Bert& model() { return model_; }
-  Context& context() { return on_.context; }
-  test::TestContext& on() { return on_; }
   const Questions& questions() const { return questions_; }
-  const Batch& batch() const { return all_.batch(); }
-  ReplicaView view() {
-    device_parameters_.assign(parameters_);
-    device_gradients_.assign(gradients_);
-    return {device_parameters_, device_gradients_, {}};
-  }
-  void fetch() {
-    OnHost host(device_gradients_);
-    gradients_.assign(host.values().begin(), host.values().end());
-  }
-  std::span<float> gradient(const ParameterEntry& entry) {
-    return std::span(gradients_).subspan(entry.offset, entry.elems());
-  }
-
-  // Gradients from zero; the mean loss.
-  double step(const GradientListener& listener = {}) {
-    std::ranges::fill(gradients_, 0.f);
-    return accumulate(batch(), 0, listener);
-  }
-  // Gradients added to what there is; this part of the mean loss of all.
-  double accumulate(const Batch& part,
-                    uint64_t first_sample,
-                    const GradientListener& listener = {}) {
-    StepSettings settings;
-    settings.loss_samples = double(questions_.samples());
-    settings.dropout_seed = 11;
-    settings.first_sample = first_sample;
-    const auto heard = [&](int64_t from) {
-      fetch();
-      listener(from);
-    };
-    const MetricSums sums =
-        model_
-            .forward_backward(on_.context, view(), part, settings,
-                              listener ? GradientListener(heard) : nullptr)
-            .get();
-    fetch();
-    return sums.values[0] / double(questions_.samples());
-  }
-
-  std::vector<float> scores(const Batch& part) {
-    std::vector<float> list;
-    model_.predict(on_.context, view(), part, list);
-    return list;
-  }
+  Batch batch() override { return all_.batch(); }
 
  private:
-  test::TestContext on_;
-  Bert model_;
   Questions questions_;
   DeviceQuestions all_;
-
- public:
-  std::vector<float> parameters_, gradients_;
-
- private:
-  DeviceVector<float> device_parameters_, device_gradients_;
 };
 
 }  // namespace syncopate

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "layers/walk.h"
 #include "support/gradient_check.h"
+#include "support/test_device.h"
 
 namespace syncopate {
 
@@ -25,13 +25,8 @@ using LayerBackward =
 class LayerBench {
  public:
   LayerBench(Layout layout, int64_t samples)
-      : device_(make_cpu_device()),
-        stream_(device_->make_stream()),
-        context_(*device_, *stream_, 1) {
-    plan_ = {DType::kF32, layout, samples, {}};
-  }
+      : plan_{DType::kF32, layout, samples, {}} {}
   Registrar registrar() { return {parameter_table_, buffer_table_}; }
-  Device& device() { return *device_; }
   const ParameterTable& table() const { return parameter_table_; }
 
   // `take_x` takes the input of the layer from a walk.
@@ -46,7 +41,7 @@ class LayerBench {
     const Slot dy = walk.take(y.dtype, y.shape, y.layout);
     walk.give_back(backward_(walk, dy, x, y));
     walk.give_back(x);
-    arena_.commit(*device_);
+    arena_.commit(on_.device);
     x_.resize(x.shape.elems());
     upstream_.resize(y.shape.elems());
     parameters_.resize(parameter_table_.num_elems());
@@ -111,7 +106,7 @@ class LayerBench {
 
  private:
   WalkRun settings() {
-    return {.context = context_,
+    return {.context = on_.context,
             .parameters = parameters_,
             .gradients = gradients_,
             .buffers = buffers_,
@@ -119,9 +114,7 @@ class LayerBench {
             .dropout_key = &dropout_key_};
   }
   const DropoutKey dropout_key_{5, 6};
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Stream> stream_;
-  Context context_;
+  test::TestContext on_{1};
   ParameterTable parameter_table_, buffer_table_;
   Arena arena_;
   WalkPlan plan_;

@@ -33,8 +33,7 @@ void set_up(BertBench& bench) {
   // Of order one where N(0, 0.02) would leave attention flat; gamma and beta
   // away from 1 and 0.
   for (const ParameterEntry& entry : bench.model().parameters().entries()) {
-    const auto values =
-        std::span(bench.parameters_).subspan(entry.offset, entry.elems());
+    const auto values = bench.values(entry);
     std::vector<float> draws(values.size());
     fill_normal(draws, static_cast<uint64_t>(entry.offset) + 3);
     const bool is_matrix = entry.shape.rank() == 2;
@@ -56,21 +55,16 @@ TEST(Bert, EveryTensor) {
   set_up(bench);
   bench.step();
   const std::vector<float> gradients = bench.gradients_;
-  const auto objective = [&] { return bench.step(); };
   for (const ParameterEntry& entry : bench.model().parameters().entries()) {
-    const auto gradient =
-        std::span(gradients).subspan(entry.offset, entry.elems());
     // It adds the same to all scores of a query, which softmax takes out again:
     // its gradient is 0, and a difference of losses is rounding alone.
     if (entry.name.ends_with(".key.bias")) {
-      for (const float value : gradient)
-        EXPECT_LT(std::abs(value), 1e-6) << entry.name;
+      for (int64_t i = 0; i < entry.elems(); ++i)
+        EXPECT_LT(std::abs(gradients[entry.offset + i]), 1e-6) << entry.name;
       continue;
     }
-    const double error = directional_error(
-        std::span(bench.parameters_).subspan(entry.offset, entry.elems()),
-        gradient, objective, 1, kFloor);
-    EXPECT_LT(error, kTolerance) << entry.name;
+    EXPECT_LT(bench.error_of(entry, gradients, 1, kFloor), kTolerance)
+        << entry.name;
   }
 }
 
@@ -78,15 +72,7 @@ TEST(Bert, EveryTensor) {
 TEST(Bert, CheckRefusesAGradientThatIsSlightlyWrong) {
   BertBench bench(options(), kSpec, questions());
   set_up(bench);
-  bench.step();
-  std::vector<float> gradients = bench.gradients_;
-  const auto objective = [&] { return bench.step(); };
-  const ParameterEntry& words = bench.model().parameters()[0];
-  for (float& gradient : gradients) gradient *= 0.9f;
-  EXPECT_GT(directional_error(
-                std::span(bench.parameters_).subspan(0, words.elems()),
-                std::span(gradients).subspan(0, words.elems()), objective),
-            kTolerance);
+  EXPECT_GT(bench.error_of_scaled(0.9f), kTolerance);
 }
 
 }  // namespace

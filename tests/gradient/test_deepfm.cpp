@@ -17,12 +17,9 @@ void set_up(DeepFmBench& bench) {
   const auto& entries = bench.model().parameters().entries();
   for (size_t i = 0; i < entries.size(); ++i) {
     const ParameterEntry& entry = entries[i];
-    const auto values =
-        std::span(bench.parameters_).subspan(entry.offset, entry.elems());
+    const auto values = bench.values(entry);
     if (entry.role == Role::kBatchNorm && entry.name.ends_with(".weight"))
-      keep_off_kinks(values,
-                     std::span(bench.parameters_)
-                         .subspan(entries[i + 1].offset, entry.elems()));
+      keep_off_kinks(values, bench.values(entries[i + 1]));
     else if (entry.role == Role::kEmbedding)
       fill_normal(values, static_cast<uint64_t>(i) + 3);
   }
@@ -33,15 +30,9 @@ TEST(DeepFm, EveryTensor) {
   set_up(bench);
   bench.step();
   const std::vector<float> gradients = bench.gradients_;
-  const auto objective = [&] { return bench.step(); };
   for (const ParameterEntry& entry : bench.model().parameters().entries()) {
     // The bias in front of a BatchNorm has no gradient by nature.
-    EXPECT_LT(
-        directional_error(
-            std::span(bench.parameters_).subspan(entry.offset, entry.elems()),
-            std::span(gradients).subspan(entry.offset, entry.elems()),
-            objective, 2, 0.01),
-        kTolerance)
+    EXPECT_LT(bench.error_of(entry, gradients, 2, 0.01), kTolerance)
         << entry.name;
   }
 }
@@ -49,14 +40,7 @@ TEST(DeepFm, EveryTensor) {
 TEST(DeepFm, CheckRefusesAGradientThatIsSlightlyWrong) {
   DeepFmBench bench(kSpec, {3, {12, 9}, 0.3f}, 16);
   set_up(bench);
-  bench.step();
-  std::vector<float> gradients = bench.gradients_;
-  for (float& gradient : gradients) gradient *= 0.95f;
-  const int64_t elems = bench.model().parameters()[0].elems();
-  EXPECT_GT(directional_error(std::span(bench.parameters_).subspan(0, elems),
-                              std::span(gradients).subspan(0, elems),
-                              [&] { return bench.step(); }),
-            kTolerance);
+  EXPECT_GT(bench.error_of_scaled(0.95f), kTolerance);
 }
 
 }  // namespace

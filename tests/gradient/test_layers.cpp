@@ -26,16 +26,20 @@ constexpr double kKinkTolerance = 5e-2;
 // gets from the least of its elements.
 constexpr double kFloor = 1;
 
-void expect_right(LayerBench& bench, double tolerance = kTolerance) {
+void expect_right(LayerBench& bench,
+                  double tolerance = kTolerance,
+                  int directions = 2) {
   bench.backward();
   const auto objective = [&] { return bench.objective(); };
-  EXPECT_LT(directional_error(bench.x(), bench.dx(), objective), tolerance)
+  EXPECT_LT(directional_error(bench.x(), bench.dx(), objective, directions),
+            tolerance)
       << "dx";
   for (const ParameterEntry& entry : bench.table().entries()) {
     const std::span<float> values = bench.values(entry);
     const std::span<float> gradient = bench.gradient(entry);
-    EXPECT_LT(directional_error(values, gradient, objective, 2, kFloor),
-              tolerance)
+    EXPECT_LT(
+        directional_error(values, gradient, objective, directions, kFloor),
+        tolerance)
         << entry.name;
   }
 }
@@ -54,35 +58,49 @@ INSTANTIATE_TEST_SUITE_P(,
                            return std::string(name_of(info.param));
                          });
 
-void set_conv(LayerBench& bench, const ImageSize& in, const ConvShape& shape) {
-  Registrar registrar = bench.registrar();
-  const Conv2d conv(registrar, "conv", in, shape);
-  bench.set([=](Walk& walk) { return walk.take_image(in); },
-            [=](Walk& walk, const Slot& x) { return conv.forward(walk, x); },
+using TakeInput = std::function<Slot(Walk&)>;
+
+TakeInput image(const ImageSize& size) {
+  return [=](Walk& walk) { return walk.take_image(size); };
+}
+
+// A layer of which `backward(walk, dy, x)` gives dx.
+void set_layer(
+    LayerBench& bench,
+    const TakeInput& take_x,
+    const LayerForward& forward,
+    const std::function<Slot(Walk&, const Slot&, const Slot&)>& backward) {
+  bench.set(take_x, forward,
             [=](Walk& walk, const Slot& dy, const Slot& x, const Slot& y) {
               walk.give_back(y);
-              const Slot dx = conv.backward(walk, dy, x);
+              const Slot dx = backward(walk, dy, x);
               walk.give_back(dy);
               return dx;
             });
 }
 
-TEST_P(Layers, Conv3x3) {
-  LayerBench bench(GetParam(), kSamples);
-  set_conv(bench, {16, 6, 5}, {32, 3});
-  expect_right(bench);
+void set_conv(LayerBench& bench, const ImageSize& in, const ConvShape& shape) {
+  Registrar registrar = bench.registrar();
+  const Conv2d conv(registrar, "conv", in, shape);
+  set_layer(
+      bench, image(in),
+      [=](Walk& walk, const Slot& x) { return conv.forward(walk, x); },
+      [=](Walk& walk, const Slot& dy, const Slot& x) {
+        return conv.backward(walk, dy, x);
+      });
 }
 
-TEST_P(Layers, Conv3x3Stride2) {
-  LayerBench bench(GetParam(), kSamples);
-  set_conv(bench, {16, 7, 6}, {16, 3, 2});
-  expect_right(bench);
-}
-
-TEST_P(Layers, Conv1x1Stride2) {
-  LayerBench bench(GetParam(), kSamples);
-  set_conv(bench, {16, 7, 6}, {32, 1, 2});
-  expect_right(bench);
+TEST_P(Layers, Convolutions) {
+  for (const auto& [in, shape] :
+       {std::pair<ImageSize, ConvShape>{{16, 6, 5}, {32, 3}},
+        {{16, 7, 6}, {16, 3, 2}},
+        {{16, 7, 6}, {32, 1, 2}}}) {
+    SCOPED_TRACE(fmt::format("{}x{} stride {}", shape.window, shape.window,
+                             shape.stride));
+    LayerBench bench(GetParam(), kSamples);
+    set_conv(bench, in, shape);
+    expect_right(bench);
+  }
 }
 
 TEST(StemConvolution, SevenBySevenOnThreeChannels) {
@@ -101,9 +119,7 @@ void set_batch_norm(LayerBench& bench, Activation activation) {
   Registrar registrar = bench.registrar();
   const auto bn = std::make_shared<BatchNorm>(registrar, "bn", 16, activation);
   bench.set(
-      [](Walk& walk) {
-        return walk.take_image({16, 4, 3});
-      },
+      image({16, 4, 3}),
       [=](Walk& walk, const Slot& x) { return bn->forward(walk, x); },
       [=](Walk& walk, const Slot& dy, const Slot& x, const Slot& y) {
         bn->backward(walk, dy, x, y);
@@ -128,22 +144,18 @@ TEST_P(Layers, BatchNormWithRelu) {
   expect_right(bench);
 }
 
-// Input as rows (N, 20).
-Slot take_rows(Walk& walk) {
-  return walk.take(DType::kF32, {walk.samples(), 20});
-}
-
 TEST(Dense, Linear) {
   LayerBench bench(Layout::kNhwc, kSamples);
   Registrar registrar = bench.registrar();
   const Linear fc(registrar, "fc", 20, 7);
-  bench.set(
-      take_rows, [=](Walk& walk, const Slot& x) { return fc.forward(walk, x); },
-      [=](Walk& walk, const Slot& dy, const Slot& x, const Slot& y) {
-        walk.give_back(y);
-        const Slot dx = fc.backward(walk, dy, x);
-        walk.give_back(dy);
-        return dx;
+  set_layer(
+      bench,
+      [](Walk& walk) {
+        return walk.take(DType::kF32, {walk.samples(), 20});
+      },
+      [=](Walk& walk, const Slot& x) { return fc.forward(walk, x); },
+      [=](Walk& walk, const Slot& dy, const Slot& x) {
+        return fc.backward(walk, dy, x);
       });
   expect_right(bench);
   const auto objective = [&] { return bench.objective(); };
@@ -154,38 +166,25 @@ TEST(Dense, Linear) {
         << entry.name;
 }
 
-TEST_P(Layers, MaxPool) {
-  LayerBench bench(GetParam(), kSamples);
-  const auto pool = std::make_shared<MaxPool>(ImageSize{16, 7, 6});
-  bench.set(
-      [](Walk& walk) {
-        return walk.take_image({16, 7, 6});
-      },
+template <typename Pool>
+void expect_pool_right(Layout layout, const ImageSize& in) {
+  LayerBench bench(layout, kSamples);
+  const auto pool = std::make_shared<Pool>(in);
+  set_layer(
+      bench, image(in),
       [=](Walk& walk, const Slot& x) { return pool->forward(walk, x); },
-      [=](Walk& walk, const Slot& dy, const Slot&, const Slot& y) {
-        walk.give_back(y);
-        const Slot dx = pool->backward(walk, dy);
-        walk.give_back(dy);
-        return dx;
+      [=](Walk& walk, const Slot& dy, const Slot&) {
+        return pool->backward(walk, dy);
       });
   expect_right(bench);
 }
 
+TEST_P(Layers, MaxPool) {
+  expect_pool_right<MaxPool>(GetParam(), {16, 7, 6});
+}
+
 TEST_P(Layers, GlobalAveragePool) {
-  LayerBench bench(GetParam(), kSamples);
-  const GlobalAveragePool pool({16, 5, 3});
-  bench.set(
-      [](Walk& walk) {
-        return walk.take_image({16, 5, 3});
-      },
-      [=](Walk& walk, const Slot& x) { return pool.forward(walk, x); },
-      [=](Walk& walk, const Slot& dy, const Slot&, const Slot& y) {
-        walk.give_back(y);
-        const Slot dx = pool.backward(walk, dy);
-        walk.give_back(dy);
-        return dx;
-      });
-  expect_right(bench);
+  expect_pool_right<GlobalAveragePool>(GetParam(), {16, 5, 3});
 }
 
 // In place, so the layer is a copy followed by it: here the "copy" is a
@@ -195,21 +194,16 @@ TEST_P(Layers, DropoutBehindAConvolution) {
   Registrar registrar = bench.registrar();
   const Conv2d conv(registrar, "conv", {16, 5, 4}, {16, 1});
   const Dropout dropout(0.4f, 2);
-  bench.set(
-      [](Walk& walk) {
-        return walk.take_image({16, 5, 4});
-      },
+  set_layer(
+      bench, image({16, 5, 4}),
       [=](Walk& walk, const Slot& x) {
         const Slot y = conv.forward(walk, x);
         dropout.apply(walk, y);
         return y;
       },
-      [=](Walk& walk, const Slot& dy, const Slot& x, const Slot& y) {
-        walk.give_back(y);
+      [=](Walk& walk, const Slot& dy, const Slot& x) {
         dropout.backward(walk, dy);
-        const Slot dx = conv.backward(walk, dy, x);
-        walk.give_back(dy);
-        return dx;
+        return conv.backward(walk, dy, x);
       });
   expect_right(bench);
 }
@@ -217,11 +211,12 @@ TEST_P(Layers, DropoutBehindAConvolution) {
 void set_block(LayerBench& bench,
                const ImageSize& in,
                const std::shared_ptr<Block>& block) {
-  bench.set([=](Walk& walk) { return walk.take_image(in); },
-            [=](Walk& walk, const Slot& x) { return block->forward(walk, x); },
-            [=](Walk& walk, const Slot& dy, const Slot&, const Slot&) {
-              return block->backward(walk, dy);
-            });
+  bench.set(
+      image(in),
+      [=](Walk& walk, const Slot& x) { return block->forward(walk, x); },
+      [=](Walk& walk, const Slot& dy, const Slot&, const Slot&) {
+        return block->backward(walk, dy);
+      });
 }
 
 struct BlockCase {
@@ -251,35 +246,40 @@ const BlockCase kBlockCases[] = {
       .has_biases = true}},
 };
 
+// With the ReLUs as they are, and with whole channels on one side of them.
+template <typename BlockType, typename... Args>
+void expect_block_right(Layout layout, const BlockShape& shape, Args... args) {
+  LayerBench bench(layout, kSamples);
+  Registrar registrar = bench.registrar();
+  set_block(bench, {16, 6, 5},
+            std::make_shared<BlockType>(registrar, "block", ImageSize{16, 6, 5},
+                                        shape, args...));
+  expect_right(bench, kKinkTolerance, 1);
+  bench.keep_relus_off_kinks();
+  expect_right(bench);
+}
+
 TEST_P(Layers, PostActivationBlocks) {
   for (const BlockCase& block_case : kBlockCases) {
     SCOPED_TRACE(block_case.name);
-    LayerBench bench(GetParam(), kSamples);
-    Registrar registrar = bench.registrar();
-    set_block(bench, {16, 6, 5},
-              std::make_shared<PostActivationBlock>(
-                  registrar, "block", ImageSize{16, 6, 5}, block_case.shape));
-    expect_right(bench, kKinkTolerance);
-    bench.keep_relus_off_kinks();
-    expect_right(bench);
+    expect_block_right<PostActivationBlock>(GetParam(), block_case.shape);
   }
 }
 
 TEST_P(Layers, PreActivationBlocks) {
   for (const BlockCase& block_case : kBlockCases) {
-    for (const float p : {0.f, 0.3f}) {
-      SCOPED_TRACE(block_case.name);
-      LayerBench bench(GetParam(), kSamples);
-      Registrar registrar = bench.registrar();
-      BlockShape shape = block_case.shape;
-      shape.dropout = p;
-      set_block(bench, {16, 6, 5},
-                std::make_shared<PreActivationBlock>(
-                    registrar, "block", ImageSize{16, 6, 5}, shape, 1));
-      expect_right(bench, kKinkTolerance);
-      bench.keep_relus_off_kinks();
-      expect_right(bench);
-    }
+    SCOPED_TRACE(block_case.name);
+    expect_block_right<PreActivationBlock>(GetParam(), block_case.shape, 1);
+  }
+}
+
+// It lies between convolutions, whatever the shortcut is.
+TEST_P(Layers, PreActivationBlocksWithDropout) {
+  for (BlockShape shape :
+       {BlockShape{.outer = 32},
+        {.kind = BlockShape::Kind::kBottleneck, .inner = 32, .outer = 64}}) {
+    shape.dropout = 0.3f;
+    expect_block_right<PreActivationBlock>(GetParam(), shape, 1);
   }
 }
 

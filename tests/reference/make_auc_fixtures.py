@@ -15,16 +15,7 @@ import os
 import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
-
-def bits(stream, count):
-    """Element i of a stream: 24 bits."""
-    with np.errstate(over="ignore"):
-        x = np.arange(count, dtype=np.uint64) + np.uint64(1000003 * stream)
-        x *= np.uint64(0x9E3779B97F4A7C15)
-        x ^= x >> np.uint64(32)
-        x *= np.uint64(0xD6E8FEB86659FD93)
-        x ^= x >> np.uint64(32)
-    return x >> np.uint64(40)
+from made_values import bits
 
 
 def made(samples, different, share, follow):

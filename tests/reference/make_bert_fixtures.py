@@ -18,22 +18,13 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from made_values import uniform
+
 HIDDEN, HEADS, INTERMEDIATE, LAYERS = 32, 4, 48, 2
 VOCABULARY, POSITIONS = 50, 20
 LENGTHS = [9, 17, 1, 6]
 # First and last token of each sequence's answer.
 LABELS = [(3, 5), (16, 16), (0, 0), (0, 0)]
-
-
-def uniform(tensor, count):
-    """Element i of tensor number `tensor`: in [-1/2, 1/2), exact in fp32."""
-    with np.errstate(over="ignore"):
-        x = np.arange(count, dtype=np.uint64) + np.uint64(1000003 * tensor)
-        x *= np.uint64(0x9E3779B97F4A7C15)
-        x ^= x >> np.uint64(32)
-        x *= np.uint64(0xD6E8FEB86659FD93)
-        x ^= x >> np.uint64(32)
-    return (x >> np.uint64(40)).astype(np.float64) / 2**24 - 0.5
 
 
 def made(tensor, *shape):

@@ -15,7 +15,8 @@ import os
 import torch
 import torch.nn as nn
 
-from make_bert_fixtures import uniform, write
+from made_values import uniform
+from make_bert_fixtures import write
 
 FIELD_ROWS = [3, 7, 4, 11, 2]
 WIDTH, MLP, BATCH = 4, [8, 6], 7

@@ -178,23 +178,4 @@ Values linear_forward(int64_t N,
   return y;
 }
 
-CrossEntropy softmax_cross_entropy(int64_t N,
-                                   int64_t K,
-                                   const Values& logits,
-                                   const Values& labels) {
-  CrossEntropy out;
-  out.dlogits = zeros(N * K);
-  for (int64_t n = 0; n < N; ++n) {
-    const auto label = static_cast<int64_t>(labels[n]);
-    double sum = 0;
-    for (int64_t k = 0; k < K; ++k) sum += std::exp(logits[n * K + k]);
-    out.loss_sum += std::log(sum) - logits[n * K + label];
-    for (int64_t k = 0; k < K; ++k)
-      out.dlogits[n * K + k] =
-          (std::exp(logits[n * K + k]) / sum - (k == label ? 1 : 0)) /
-          static_cast<double>(N);
-  }
-  return out;
-}
-
 }  // namespace syncopate::reference

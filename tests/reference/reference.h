@@ -69,13 +69,4 @@ Values linear_forward(int64_t N,
                       const Values& w,
                       const Values& b);
 
-struct CrossEntropy {
-  Values dlogits;  // of the mean loss
-  double loss_sum = 0;
-};
-CrossEntropy softmax_cross_entropy(int64_t N,
-                                   int64_t K,
-                                   const Values& logits,
-                                   const Values& labels);
-
 }  // namespace syncopate::reference

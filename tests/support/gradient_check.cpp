@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "base/rng.h"
 
 namespace syncopate {
@@ -84,6 +86,23 @@ double elementwise_error(std::span<float> values,
     direction[i] = 0;
   }
   return norm > 0 ? worst : std::numeric_limits<double>::infinity();
+}
+
+void expect_derivative(std::vector<double>& values,
+                       const std::vector<double>& gradient,
+                       const Objective& objective,
+                       double step,
+                       double tolerance) {
+  ASSERT_EQ(values.size(), gradient.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double at = values[i];
+    values[i] = at + step;
+    const double above = objective();
+    values[i] = at - step;
+    const double below = objective();
+    values[i] = at;
+    EXPECT_NEAR(gradient[i], (above - below) / (2 * step), tolerance) << i;
+  }
 }
 
 void fill_normal(std::span<float> values, uint64_t seed) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 namespace syncopate {
 
@@ -38,6 +39,14 @@ double elementwise_error(std::span<float> values,
                          std::span<const float> gradient,
                          const Objective& objective,
                          int64_t limit = 40);
+
+// Checks every element of a gradient in double precision against the central
+// difference with this step, to `tolerance`.
+void expect_derivative(std::vector<double>& values,
+                       const std::vector<double>& gradient,
+                       const Objective& objective,
+                       double step,
+                       double tolerance);
 
 // Fills with fixed random test data from N(0, 1).
 void fill_normal(std::span<float> values, uint64_t seed);

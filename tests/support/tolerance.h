@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tensor/tensor.h"
+
 namespace syncopate::test {
 
 // |actual - expected| <= absolute + relative * |expected|
@@ -16,6 +18,11 @@ struct Tolerance {
 
 inline constexpr double kEpsilonF32 = 0x1.0p-24;  // half a unit of fp32
 inline constexpr double kEpsilonBf16 = 0x1.0p-8;  // half a unit of bf16
+
+// What a result that is stored once is off by, relatively.
+inline double epsilon_of(DType dtype) {
+  return dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
+}
 
 bool is_within(double actual, double expected, const Tolerance& tolerance);
 

@@ -91,16 +91,6 @@ TEST(Auc, EdgesOfTheDefinition) {
   EXPECT_TRUE(SortedScores({-kNan}, {1}).has_nan());
 }
 
-// Element i of a stream: 24 bits, as in the script.
-uint64_t bits(uint64_t stream, uint64_t i) {
-  uint64_t x = i + 1000003 * stream;
-  x *= 0x9E3779B97F4A7C15;
-  x ^= x >> 32;
-  x *= 0xD6E8FEB86659FD93;
-  x ^= x >> 32;
-  return x >> 40;
-}
-
 Samples made(int64_t samples,
              int64_t different,
              int64_t share,
@@ -109,7 +99,7 @@ Samples made(int64_t samples,
   for (int64_t i = 0; i < samples; ++i) {
     const auto at = static_cast<uint64_t>(i);
     const auto draw = [&](uint64_t stream, int64_t below) {
-      return static_cast<int64_t>(bits(stream, at)) % below;
+      return static_cast<int64_t>(made_bits(stream, at)) % below;
     };
     const int64_t level = draw(1, different);
     int64_t threshold = share;

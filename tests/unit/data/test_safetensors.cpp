@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <random>
 
 #include "data_files.h"
 
@@ -271,47 +270,6 @@ TEST(SafeTensors, WhatIsNotThereOrNoFloatIsOneLine) {
                [&] { file.read("a", out); });
   EXPECT_EQ(error_of([] { SafeTensors("/nowhere/w"); }).code(),
             ExitCode::kInputMissing);
-}
-
-// Every header byte changed to several values, and bytes at random: a file is
-// read or refused, and what is read lies within it.
-TEST(SafeTensors, DamageNeverCrashes) {
-  const ScratchFolder folder;
-  const fs::path path = folder / "w";
-  const std::string whole = small_file();
-  const size_t header = whole.size() - 38;
-  int refused = 0, loaded = 0;
-  const auto load = [&](const std::string& bytes) {
-    fs::remove(path);  // a file system may flush what is written over
-    write_bytes(path, bytes);
-    try {
-      const SafeTensors file(path);
-      for (const SafeTensors::Tensor& tensor : file.tensors()) {
-        if (tensor.dtype.find('F') == std::string::npos) continue;
-        if (tensor.dtype.starts_with("F8")) continue;
-        std::vector<float> out(static_cast<size_t>(tensor.elems));
-        file.read(tensor.name, out);
-      }
-      ++loaded;
-    } catch (const Error& error) {
-      ASSERT_EQ(error.code(), ExitCode::kBadInput) << error.what();
-      ++refused;
-    }
-  };
-  for (size_t at = 0; at < header; ++at) {
-    for (const int change : {0x01, 0x02, 0x10, 0x80, 0xff}) {
-      load(changed_at(whole, at, change));
-    }
-  }
-  std::mt19937 random(1);
-  for (int i = 0; i < 2000; ++i) {
-    std::string bytes = whole;
-    for (int change = 0; change < 3; ++change)
-      bytes[random() % header] = "0123456789[]{},:\""[random() % 17];
-    load(bytes);
-  }
-  EXPECT_GT(refused, 2000);
-  EXPECT_GT(loaded, 10);  // a name that has changed is a name
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "data/images/augment.h"
 #include "data/images/normalization.h"
 #include "data_files.h"
+#include "reference/image_map.h"
 
 namespace syncopate {
 namespace {
@@ -117,41 +118,24 @@ TEST(ResizedCrop, FallsBackToTheMiddle) {
   EXPECT_EQ(dot.h, 1);
 }
 
-// The definition of ImageMap, in doubles.
 std::vector<double> read_by_definition(const ImageSet& set,
                                        const ImageMap& map,
                                        const PixelScale& scale) {
   const auto [H, W, bytes, floats] = set.resident();
-  const int64_t C = set.spec.C;
-  const auto tap = [&](int64_t y, int64_t x, int64_t c) {
-    if (map.is_clamped != 0) {
-      x = std::clamp<int64_t>(x, 0, W - 1);
-      y = std::clamp<int64_t>(y, 0, H - 1);
-    }
-    if (x < 0 || x >= W || y < 0 || y >= H) return 0.0;
-    const auto place =
-        static_cast<size_t>(((map.image * H + y) * W + x) * C + c);
-    const double pixel =
-        floats.empty() ? bytes[place] : static_cast<double>(floats[place]);
-    return pixel * static_cast<double>(scale.scale[static_cast<size_t>(c)]) +
-           static_cast<double>(scale.shift[static_cast<size_t>(c)]);
-  };
+  reference::StoredImages stored{H,
+                                 W,
+                                 set.spec.C,
+                                 {bytes.begin(), bytes.end()},
+                                 {scale.scale.begin(), scale.scale.end()},
+                                 {scale.shift.begin(), scale.shift.end()}};
+  if (!floats.empty()) stored.pixels = {floats.begin(), floats.end()};
+  const reference::PixelMap by{
+      {std::begin(map.m), std::end(map.m)}, map.image, map.is_clamped != 0};
   std::vector<double> out;
   for (int64_t y = 0; y < set.spec.H; ++y)
     for (int64_t x = 0; x < set.spec.W; ++x)
-      for (int64_t c = 0; c < C; ++c) {
-        const auto across = static_cast<double>(x);
-        const auto down = static_cast<double>(y);
-        const double u = map.m[0] * across + map.m[1] * down + map.m[2];
-        const double v = map.m[3] * across + map.m[4] * down + map.m[5];
-        const double left = std::floor(u), top = std::floor(v);
-        const auto x0 = static_cast<int64_t>(left);
-        const auto y0 = static_cast<int64_t>(top);
-        const double wx = u - left, wy = v - top;
-        out.push_back(
-            (1 - wy) * ((1 - wx) * tap(y0, x0, c) + wx * tap(y0, x0 + 1, c)) +
-            wy * ((1 - wx) * tap(y0 + 1, x0, c) + wx * tap(y0 + 1, x0 + 1, c)));
-      }
+      for (int64_t c = 0; c < set.spec.C; ++c)
+        out.push_back(reference::read_pixel(stored, by, x, y, c));
   return out;
 }
 

@@ -1,6 +1,7 @@
 // The metric of SQuAD 1.1 against values recorded from its published rules
 // (tests/reference/make_squad_metric_fixtures.py).
 #include <gtest/gtest.h>
+#include <utf8proc.h>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -19,22 +20,10 @@ const Json& fixture() {
 }
 
 std::string utf8(uint32_t letter) {
-  std::string bytes;
-  const auto add = [&](uint32_t byte) { bytes += static_cast<char>(byte); };
-  if (letter < 0x80) {
-    add(letter);
-  } else if (letter < 0x800) {
-    add(0xc0 | letter >> 6);
-  } else if (letter < 0x10000) {
-    add(0xe0 | letter >> 12);
-    add(0x80 | (letter >> 6 & 63));
-  } else {
-    add(0xf0 | letter >> 18);
-    add(0x80 | (letter >> 12 & 63));
-    add(0x80 | (letter >> 6 & 63));
-  }
-  if (letter >= 0x80) add(0x80 | (letter & 63));
-  return bytes;
+  utf8proc_uint8_t bytes[4];
+  const auto count =
+      utf8proc_encode_char(static_cast<utf8proc_int32_t>(letter), bytes);
+  return {reinterpret_cast<const char*>(bytes), static_cast<size_t>(count)};
 }
 
 // Calls `use` with every letter of a recorded list of ranges, rising.

@@ -9,6 +9,7 @@
 #include "layers/post_activation_block.h"
 #include "layers/pre_activation_block.h"
 #include "layers/walk.h"
+#include "support/test_device.h"
 
 namespace syncopate {
 namespace {
@@ -20,20 +21,14 @@ struct Tables {
 
 class WalkTest : public testing::Test {
  protected:
-  WalkTest()
-      : device_(make_cpu_device()),
-        stream_(device_->make_stream()),
-        context_(*device_, *stream_, 1) {}
   WalkRun run() {
-    return {.context = context_,
+    return {.context = on_.context,
             .parameters = {},
             .gradients = {},
             .buffers = {},
             .images = {}};
   }
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Stream> stream_;
-  Context context_;
+  test::TestContext on_{1};
   Arena arena_;
 };
 
@@ -46,7 +41,7 @@ TEST_F(WalkTest, RunningTakesWhatWasPlannedForFewerSamples) {
   planning.give_back(a);
   const Slot c = planning.take_image({16, 2, 2});  // the place of a
   EXPECT_EQ(c.offset_bytes, a.offset_bytes);
-  arena_.commit(*device_);
+  arena_.commit(on_.device);
 
   const WalkRun settings = run();
   Walk running(arena_, plan, Pass::kTrain, 3, settings);
@@ -63,7 +58,7 @@ TEST_F(WalkTest, RefusesAnotherWalkThanPlanned) {
   WalkPlan plan{DType::kF32, Layout::kNhwc, 4, {}};
   Walk planning(arena_, plan, Pass::kTrain);
   planning.take(DType::kF32, {4, 16});
-  arena_.commit(*device_);
+  arena_.commit(on_.device);
   const WalkRun settings = run();
   EXPECT_THROW(Walk(arena_, plan, Pass::kTrain, 5, settings), Error);
   Walk other_type(arena_, plan, Pass::kTrain, 4, settings);
@@ -90,7 +85,7 @@ TEST_F(WalkTest, ImagesAreTheCallersMemory) {
   planning.drop(planning.images({3, 4, 4}));  // of no effect
   EXPECT_EQ(arena_.peak_bytes(), 0);
   planning.take(DType::kF32, {1});
-  arena_.commit(*device_);
+  arena_.commit(on_.device);
   std::vector<float> pixels(3 * 4 * 4);
   WalkRun settings = run();
   settings.images = make_const_tensor(pixels.data(), DType::kF32, {1, 3, 4, 4},
@@ -105,7 +100,7 @@ TEST_F(WalkTest, DropoutMasksDifferByLayerSeedAndCall) {
   WalkPlan plan{DType::kF32, Layout::kNhwc, 1, {}};
   Walk planning(arena_, plan, Pass::kTrain);
   planning.take(DType::kF32, {1, 4000});
-  arena_.commit(*device_);
+  arena_.commit(on_.device);
   const auto masked = [&](uint64_t layer, uint64_t seed, uint64_t call,
                           Pass pass) {
     WalkRun settings = run();

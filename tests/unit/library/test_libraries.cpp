@@ -1,5 +1,3 @@
-#include <functional>
-
 #include <gtest/gtest.h>
 
 #include "comm/device_collectives.h"
@@ -7,6 +5,7 @@
 #include "device/device.h"
 #include "library/cublaslt.h"
 #include "library/cudnn.h"
+#include "support/expect_error.h"
 
 namespace syncopate::cuda {
 namespace {
@@ -18,41 +17,27 @@ TEST(Libraries, HaveEveryFunctionInUse) {
   EXPECT_EQ(nccl_missing(), "");
 }
 
-std::string line_of(const std::function<void()>& act, ExitCode code) {
-  try {
-    act();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Libraries, AMissingOneIsNamedWithItsMend) {
-  const std::string line =
-      line_of([] { SharedLibrary("Example 9", {"libexample_none.so.9"}); },
-              ExitCode::kInputMissing);
-  EXPECT_NE(line.find("Example 9"), std::string::npos) << line;
-  EXPECT_NE(line.find("libexample_none.so.9"), std::string::npos) << line;
-  EXPECT_NE(line.find("LD_LIBRARY_PATH"), std::string::npos) << line;
-  EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+  for (const char* part :
+       {"Example 9", "libexample_none.so.9", "LD_LIBRARY_PATH"})
+    expect_error_has(ExitCode::kInputMissing, part, [] {
+      SharedLibrary("Example 9", {"libexample_none.so.9"});
+    });
 }
 
 TEST(Libraries, AMissingFunctionIsNamed) {
-  const std::string line = line_of(
-      [] {
-        const SharedLibrary library("cuDNN 9", {"libcudnn.so.9"});
-        void (*function)() = nullptr;
-        library.bind(function, "cudnnHasNoSuchThing");
-      },
-      ExitCode::kInputMissing);
-  EXPECT_NE(line.find("cudnnHasNoSuchThing"), std::string::npos) << line;
+  expect_error_has(ExitCode::kInputMissing, "cudnnHasNoSuchThing", [] {
+    const SharedLibrary library("cuDNN 9", {"libcudnn.so.9"});
+    void (*function)() = nullptr;
+    library.bind(function, "cudnnHasNoSuchThing");
+  });
 }
 
 TEST(CudaDevice, OneThatIsNotThereIsARefusal) {
-  const std::string line = line_of(
-      [] { make_cuda_device(cuda_device_count()); }, ExitCode::kBadInput);
-  EXPECT_TRUE(line.starts_with("run.device: cuda: ")) << line;
+  const Error error = error_of([] { make_cuda_device(cuda_device_count()); });
+  EXPECT_EQ(error.code(), ExitCode::kBadInput);
+  EXPECT_TRUE(std::string(error.what()).starts_with("run.device: cuda: "))
+      << error.what();
 }
 
 }  // namespace

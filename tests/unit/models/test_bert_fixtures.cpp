@@ -2,13 +2,13 @@
 // in double precision (tests/reference/make_bert_fixtures.py).
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
-#include <cstdlib>
 #include <map>
 
 #include <gtest/gtest.h>
 
 #include "data/safetensors.h"
 #include "gradient/bert_bench.h"
+#include "support/fixtures.h"
 
 namespace syncopate {
 namespace {
@@ -32,20 +32,10 @@ Questions questions() {
                          kSpec.vocabulary);
 }
 
-// The same formula as in the script: element i of tensor `tensor`.
-double uniform(uint64_t tensor, uint64_t i) {
-  uint64_t x = i + 1000003 * tensor;
-  x *= 0x9E3779B97F4A7C15;
-  x ^= x >> 32;
-  x *= 0xD6E8FEB86659FD93;
-  x ^= x >> 32;
-  return static_cast<double>(x >> 40) / (1 << 24) - 0.5;
-}
-
 std::vector<float> made(uint64_t tensor, int64_t elems) {
   std::vector<float> values(elems);
   for (int64_t i = 0; i < elems; ++i)
-    values[i] = static_cast<float>(2 * uniform(tensor, i));
+    values[i] = static_cast<float>(2 * made_uniform(tensor, i));
   return values;
 }
 
@@ -67,7 +57,7 @@ std::map<std::string, std::vector<float>> made_parameters() {
     ++number;
     for (int64_t i = 0; i < shape.elems(); ++i)
       all[name].push_back(
-          static_cast<float>(shift + scale * uniform(number, i)));
+          static_cast<float>(shift + scale * made_uniform(number, i)));
   }
   return all;
 }
@@ -81,10 +71,7 @@ std::vector<float> parameters_for(const ParameterTable& table) {
 }
 
 std::vector<float> recorded(const std::string& name) {
-  const char* source_dir = std::getenv("SOURCE_DIR");
-  static const SafeTensors fixtures(
-      std::string(source_dir != nullptr ? source_dir : SYNCOPATE_SOURCE_DIR) +
-      "/tests/reference/fixtures/bert.safetensors");
+  static const SafeTensors fixtures(fixture_path("bert.safetensors"));
   std::vector<float> values(fixtures.tensor(name).elems);
   fixtures.read(name, values);
   return values;

@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "models/bert.h"
+#include "support/expect_error.h"
+#include "support/scratch_folder.h"
 
 namespace syncopate {
 namespace {
@@ -37,9 +37,7 @@ using FileTensors = std::map<std::string, FileTensor>;
 // A file that is gone with the test.
 class WeightsFile {
  public:
-  explicit WeightsFile(const FileTensors& tensors)
-      : path_(std::filesystem::temp_directory_path() /
-              ("bert_weights_" + std::to_string(getpid()) + ".safetensors")) {
+  explicit WeightsFile(const FileTensors& tensors) {
     std::string header = "{", data;
     for (const auto& [name, tensor] : tensors) {
       const std::string shape = tensor.shape.text();
@@ -57,14 +55,14 @@ class WeightsFile {
     file.write(reinterpret_cast<const char*>(&length), sizeof(length));
     file << header << data;
   }
-  ~WeightsFile() { std::filesystem::remove(path_); }
   std::string path() const { return path_.string(); }
   std::string described() const {
     return path() + " (XXH3-128 " + digest_of_file(path_) + ")";
   }
 
  private:
-  std::filesystem::path path_;
+  ScratchFolder folder_;
+  std::filesystem::path path_ = folder_ / "model.safetensors";
 };
 
 // All tensors of the small network, drawn from another seed, under the names
@@ -204,12 +202,11 @@ TEST(BertWeights, OtherTypesAreRefusedAtOnce) {
 }
 
 TEST(BertWeights, MissingFile) {
-  try {
-    Bert(small("/nowhere/model.safetensors"), kSpec, DType::kF32).open_start();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kInputMissing);
-  }
+  EXPECT_EQ(error_of([] {
+              Bert(small("/nowhere/model.safetensors"), kSpec, DType::kF32)
+                  .open_start();
+            }).code(),
+            ExitCode::kInputMissing);
 }
 
 // Who has a checkpoint needs them no more.
@@ -243,18 +240,6 @@ TEST(BertRefusals, SizesThatHaveNoNetwork) {
   options = small();
   options.hidden_dropout = std::nan("");
   EXPECT_EQ(refusal(options), "model.hidden_dropout: nan: must lie in [0, 1)");
-}
-
-TEST(BertRefusals, DataOfAnotherKind) {
-  try {
-    make_model({.family = "bert"}, ImageSpec{3, 8, 8, 10}, DType::kF32);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "model.family: bert is a network for questions, and data.kind "
-                 "is of another kind of samples");
-  }
-  EXPECT_NE(make_model(small(), kSpec, DType::kF32), nullptr);
 }
 
 }  // namespace

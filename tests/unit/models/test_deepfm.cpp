@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -11,7 +10,9 @@
 #include "base/error.h"
 #include "data/safetensors.h"
 #include "gradient/deepfm_bench.h"
-#include "support/test_device.h"
+#include "network_contract.h"
+#include "support/expect_error.h"
+#include "support/fixtures.h"
 
 namespace syncopate {
 namespace {
@@ -25,16 +26,6 @@ DeepFmShape shape(float dropout = 0) {
   return {4, {8, 6}, dropout};
 }
 
-// The same formula as in the scripts.
-float uniform(uint64_t tensor, uint64_t i) {
-  uint64_t x = i + 1000003 * tensor;
-  x *= 0x9E3779B97F4A7C15;
-  x ^= x >> 32;
-  x *= 0xD6E8FEB86659FD93;
-  x ^= x >> 32;
-  return static_cast<float>(static_cast<double>(x >> 40) / (1 << 24) - 0.5);
-}
-
 void fill(DeepFmBench& bench) {
   for (const ParameterEntry& entry : bench.model().parameters().entries()) {
     const auto number =
@@ -43,26 +34,8 @@ void fill(DeepFmBench& bench) {
         entry.role == Role::kBatchNorm && entry.name.ends_with(".weight");
     for (int64_t i = 0; i < entry.elems(); ++i)
       bench.parameters_[entry.offset + i] =
-          (is_gamma ? 1.f : 0.f) + uniform(number, i);
+          (is_gamma ? 1.f : 0.f) + static_cast<float>(made_uniform(number, i));
   }
-}
-
-SafeTensors fixtures() {
-  const char* source_dir = std::getenv("SOURCE_DIR");
-  return SafeTensors(
-      std::string(source_dir != nullptr ? source_dir : SYNCOPATE_SOURCE_DIR) +
-      "/tests/reference/fixtures/deepfm.safetensors");
-}
-
-// Euclidean distance over the norm of what is wanted.
-double distance(std::span<const float> got, const std::vector<float>& want) {
-  CHECK(got.size() == want.size());
-  double squares = 0, norm = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    squares += std::pow(double{got[i]} - want[i], 2);
-    norm += double{want[i]} * want[i];
-  }
-  return std::sqrt(squares / std::max(norm, 1e-12));
 }
 
 std::vector<float> wanted(const SafeTensors& file, const std::string& name) {
@@ -72,18 +45,16 @@ std::vector<float> wanted(const SafeTensors& file, const std::string& name) {
 }
 
 void compare_step(DType compute, double tolerance) {
-  const SafeTensors recorded = fixtures();
+  const SafeTensors recorded(fixture_path("deepfm.safetensors"));
   DeepFmBench bench(kSpec, shape(), kBatch, compute);
   fill(bench);
   EXPECT_NEAR(bench.step(), wanted(recorded, "loss")[0], tolerance);
   for (const ParameterEntry& entry : bench.model().parameters().entries()) {
     // In front of a BatchNorm a bias has no gradient but rounding.
     if (entry.name.ends_with(".linear.bias")) continue;
-    EXPECT_LT(
-        distance(
-            std::span(bench.gradients_).subspan(entry.offset, entry.elems()),
-            wanted(recorded, "gradient." + entry.name)),
-        tolerance)
+    EXPECT_LT(distance(bench.gradient(entry),
+                       wanted(recorded, "gradient." + entry.name)),
+              tolerance)
         << entry.name;
   }
   for (const ParameterEntry& entry : bench.model().buffers().entries())
@@ -108,13 +79,10 @@ TEST(DeepFm, StepInBf16IsNear) {
   compare_step(DType::kBf16, 0.1);
 }
 
-TEST(DeepFm, ReportsFallingOffsets) {
-  DeepFmBench bench(kSpec, shape(), kBatch);
-  std::vector<int64_t> offsets;
-  bench.step([&](int64_t from) { offsets.push_back(from); });
-  ASSERT_EQ(offsets.size(), 4u);
-  EXPECT_TRUE(std::is_sorted(offsets.rbegin(), offsets.rend()));
-  EXPECT_EQ(offsets.back(), 0);
+TEST(DeepFm, KeepsTheContract) {
+  DeepFmBench bench(kSpec, shape(0.5f), kBatch);
+  EXPECT_EQ(expect_final_gradients_heard(bench), 4);
+  expect_the_same_bits_again(bench);
 }
 
 TEST(DeepFm, TablesComeFirstAndBatchesTouchFewOfTheirRows) {
@@ -157,7 +125,6 @@ TEST(DeepFm, DropoutDrops) {
   DeepFmBench with(kSpec, shape(0.5f), kBatch), without(kSpec, shape(), kBatch);
   fill(with), fill(without);
   EXPECT_NE(with.step(), without.step());
-  EXPECT_EQ(with.step(), with.step());
 }
 
 TEST(DeepFm, WithoutHiddenLayers) {
@@ -182,26 +149,15 @@ TEST(DeepFm, AGpuRefusesMoreLookupsThanItSorts) {
   test::TestContext on(1);
   if (on.device.kind() == DeviceKind::kCpu) return;
   DeepFm model(kSpec, DType::kF32, shape());
-  try {
-    model.plan(on.context, (int64_t{1} << 24) / 5 + 1, 4);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_STREQ(error.what(),
-                 "data.batch: 3355444: with 5 fields, on a GPU expected at "
-                 "most 3355443");
-  }
+  expect_error(ExitCode::kBadInput,
+               "data.batch: 3355444: with 5 fields, on a GPU expected at most "
+               "3355443",
+               [&] { model.plan(on.context, (int64_t{1} << 24) / 5 + 1, 4); });
 }
 
 TEST(DeepFm, RefusesABatchOfOne) {
-  try {
-    DeepFmBench bench(kSpec, shape(), 1);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_NE(std::string(error.what()).find("data.batch: 1"),
-              std::string::npos);
-  }
+  expect_error_has(ExitCode::kBadInput, "data.batch: 1",
+                   [] { DeepFmBench(kSpec, shape(), 1); });
 }
 
 }  // namespace

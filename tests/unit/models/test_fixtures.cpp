@@ -3,8 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -14,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "gradient/model_bench.h"
+#include "support/fixtures.h"
 
 namespace syncopate {
 namespace {
@@ -35,16 +34,6 @@ double least_gradient(const std::string& network, const std::string& tensor) {
   for (const auto& [of, name] : kCancelled)
     if (of == network && name == tensor) return kLeastGradient;
   return 0;
-}
-
-// The same formula as in the script: element i of tensor `tensor`.
-double uniform(uint64_t tensor, uint64_t i) {
-  uint64_t x = i + 1000003 * tensor;
-  x *= 0x9E3779B97F4A7C15;
-  x ^= x >> 32;
-  x *= 0xD6E8FEB86659FD93;
-  x ^= x >> 32;
-  return static_cast<double>(x >> 40) / (1 << 24) - 0.5;
 }
 
 // Sum, Euclidean norm, and three elements of a tensor.
@@ -83,12 +72,7 @@ struct Recorded {
 };
 
 std::map<std::string, Recorded> read_fixtures() {
-  const char* source_dir = std::getenv("SOURCE_DIR");
-  const auto path =
-      std::filesystem::path(source_dir != nullptr ? source_dir
-                                                  : SYNCOPATE_SOURCE_DIR) /
-      "tests/reference/fixtures/models.txt";
-  std::ifstream file(path);
+  std::ifstream file(fixture_path("models.txt"));
   std::map<std::string, Recorded> networks;
   Recorded* now = nullptr;
   for (std::string text; std::getline(file, text);) {
@@ -129,7 +113,7 @@ std::vector<float> make_parameters(const ParameterTable& table) {
       shift = 1;
     for (int64_t i = 0; i < entry.elems(); ++i)
       values[entry.offset + i] =
-          static_cast<float>(shift + scale * uniform(t + 1, i));
+          static_cast<float>(shift + scale * made_uniform(t + 1, i));
   }
   return values;
 }
@@ -150,16 +134,14 @@ void expect_recorded(const std::string& name, const ModelOptions& options) {
         for (int64_t w = 0; w < want.W; ++w)
           bench.images_[((n * want.H + h) * want.W + w) * 3 + c] =
               static_cast<float>(
-                  4 * uniform(0, ((n * 3 + c) * want.H + h) * want.W + w));
+                  4 * made_uniform(0, ((n * 3 + c) * want.H + h) * want.W + w));
   }
 
   EXPECT_NEAR(bench.step(), want.loss, kTolerance * want.loss);
   for (int t = 0; t < table.num_tensors(); ++t) {
     const ParameterEntry& entry = table[t];
-    const auto gradient =
-        std::span(bench.gradients_).subspan(entry.offset, entry.elems());
-    expect_near(summary_of(gradient), want.gradients[t], entry.elems(),
-                entry.name, least_gradient(name, entry.name));
+    expect_near(summary_of(bench.gradient(entry)), want.gradients[t],
+                entry.elems(), entry.name, least_gradient(name, entry.name));
   }
   const ParameterTable& buffers = bench.model().buffers();
   ASSERT_EQ(buffers.num_tensors(), std::ssize(want.buffers));
@@ -175,40 +157,6 @@ void expect_recorded(const std::string& name, const ModelOptions& options) {
               "scores");
 }
 
-TEST(Fixtures, Resnet20) {
-  expect_recorded("resnet20", {.depth = 20});
-}
-TEST(Fixtures, Resnet8Bottleneck) {
-  expect_recorded("resnet8-bottleneck",
-                  {.depth = 8, .block = ResNetBlock::kBottleneck});
-}
-TEST(Fixtures, Resnet8PreActivation) {
-  expect_recorded("resnet8-v2", {.depth = 8, .version = 2});
-}
-TEST(Fixtures, Resnet18WithImagenetStem) {
-  expect_recorded("resnet18-imagenet",
-                  {.depth = 18, .stem = StemForm::kImagenet});
-}
-TEST(Fixtures, WrnPost) {
-  expect_recorded("wrn8x2-post", {.family = "wrn", .depth = 8, .width = 2});
-}
-TEST(Fixtures, WrnPre) {
-  expect_recorded(
-      "wrn10x2-pre",
-      {.family = "wrn", .depth = 10, .width = 2, .form = BlockForm::kPre});
-}
-TEST(Fixtures, Tensor2TensorBasic) {
-  expect_recorded("t2t-basic", {.variant = ResNetVariant::kT2t,
-                                .stages = {2, 1, 2},
-                                .widths = {16, 32, 64},
-                                .stem_width = 8});
-}
-TEST(Fixtures, Tensor2TensorBottleneck) {
-  expect_recorded("t2t-bottleneck", {.block = ResNetBlock::kBottleneck,
-                                     .variant = ResNetVariant::kT2t,
-                                     .stages = {2, 1, 2},
-                                     .widths = {8, 16, 32}});
-}
 ModelOptions small_gluon(int64_t version) {
   return {.stem = StemForm::kImagenet,
           .block = ResNetBlock::kBottleneck,
@@ -217,13 +165,50 @@ ModelOptions small_gluon(int64_t version) {
           .stages = {2, 1, 2},
           .widths = {8, 16, 32}};
 }
-// With biases that are not 0: they count in the evaluation, through the running
-// means alone.
-TEST(Fixtures, GluonVersion1) {
-  expect_recorded("gluon-v1", small_gluon(1));
-}
-TEST(Fixtures, GluonVersion2) {
-  expect_recorded("gluon-v2", small_gluon(2));
+
+struct Case {
+  std::string name, recorded;
+  ModelOptions options;
+};
+const Case kCases[] = {
+    {"Resnet20", "resnet20", {.depth = 20}},
+    {"Resnet8Bottleneck",
+     "resnet8-bottleneck",
+     {.depth = 8, .block = ResNetBlock::kBottleneck}},
+    {"Resnet8PreActivation", "resnet8-v2", {.depth = 8, .version = 2}},
+    {"Resnet18WithImagenetStem",
+     "resnet18-imagenet",
+     {.depth = 18, .stem = StemForm::kImagenet}},
+    {"WrnPost", "wrn8x2-post", {.family = "wrn", .depth = 8, .width = 2}},
+    {"WrnPre",
+     "wrn10x2-pre",
+     {.family = "wrn", .depth = 10, .width = 2, .form = BlockForm::kPre}},
+    {"Tensor2TensorBasic",
+     "t2t-basic",
+     {.variant = ResNetVariant::kT2t,
+      .stages = {2, 1, 2},
+      .widths = {16, 32, 64},
+      .stem_width = 8}},
+    {"Tensor2TensorBottleneck",
+     "t2t-bottleneck",
+     {.block = ResNetBlock::kBottleneck,
+      .variant = ResNetVariant::kT2t,
+      .stages = {2, 1, 2},
+      .widths = {8, 16, 32}}},
+    // With biases that are not 0: they count in the evaluation, through the
+    // running means alone.
+    {"GluonVersion1", "gluon-v1", small_gluon(1)},
+    {"GluonVersion2", "gluon-v2", small_gluon(2)},
+};
+
+class Fixtures : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(,
+                         Fixtures,
+                         testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(Fixtures, StepAndEvaluation) {
+  expect_recorded(GetParam().recorded, GetParam().options);
 }
 
 }  // namespace

@@ -97,10 +97,6 @@ struct AttentionRun {
               return drawn_mask(kKey, p, n, head, query, at);
             }};
   }
-  // Stored results are rounded once.
-  double storage() const {
-    return c.dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
-  }
   double longest() const {
     return static_cast<double>(Sequences(batch).max_length);
   }
@@ -143,7 +139,7 @@ TEST_P(AttentionTest, FollowsTheFormula) {
     const double share_error =
         score_error + 2 * std::sqrt(run.longest()) * kEpsilonF32;
     EXPECT_TRUE(all_near(run.out.get(), expected.out,
-                         {4 * share_error, 2 * run.storage()}));
+                         {4 * share_error, 2 * epsilon_of(c.dtype)}));
 
     run.backward(test.context);
     const auto dqkv = reference::attention_backward(
@@ -152,8 +148,9 @@ TEST_P(AttentionTest, FollowsTheFormula) {
     // many terms as there are queries. Shares are small where sequences are
     // long, so the largest gradient stands for the terms that cancel.
     const double largest = std::max(1.0, largest_magnitude(dqkv));
-    EXPECT_TRUE(all_near(run.dqkv.get(), dqkv,
-                         {16 * share_error * largest, 2 * run.storage()}));
+    EXPECT_TRUE(
+        all_near(run.dqkv.get(), dqkv,
+                 {16 * share_error * largest, 2 * epsilon_of(c.dtype)}));
   });
 }
 

@@ -1,8 +1,8 @@
 #include "ops/augment.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "reference/image_map.h"
 #include "support/guarded_tensor.h"
 #include "support/test_device.h"
 #include "support/tolerance.h"
@@ -19,56 +19,20 @@ struct Case {
   int64_t N, C, H, W;             // out
 };
 
-// The formula of the contract, in double, for output (n, c, y, x).
-double pixel_at(const Case& sizes,
-                const std::vector<double>& pixels,
-                const std::vector<double>& scale,
-                const std::vector<double>& shift,
-                const ImageMap& map,
-                int64_t c,
-                int64_t y,
-                int64_t x) {
-  const auto coordinate = [&](int row) {
-    return double{map.m[row]} * static_cast<double>(x) +
-           double{map.m[row + 1]} * static_cast<double>(y) +
-           double{map.m[row + 2]};
-  };
-  const double u = coordinate(0), v = coordinate(3);
-  const auto value_at = [&](int64_t column, int64_t row) {
-    const int64_t W = sizes.source_W, H = sizes.source_H;
-    if (map.is_clamped != 0) {
-      column = std::clamp<int64_t>(column, 0, W - 1);
-      row = std::clamp<int64_t>(row, 0, H - 1);
-    }
-    if (column < 0 || column >= W || row < 0 || row >= H) return 0.0;
-    const int64_t at = ((map.image * H + row) * W + column) * sizes.C + c;
-    return pixels[static_cast<size_t>(at)] * scale[static_cast<size_t>(c)] +
-           shift[static_cast<size_t>(c)];
-  };
-  const auto left = static_cast<int64_t>(std::floor(u));
-  const auto above = static_cast<int64_t>(std::floor(v));
-  const double du = u - std::floor(u), dv = v - std::floor(v);
-  double sum = 0;
-  for (const int64_t right : {0, 1})
-    for (const int64_t below : {0, 1}) {
-      const double weight = (right ? du : 1 - du) * (below ? dv : 1 - dv);
-      if (weight != 0) sum += weight * value_at(left + right, above + below);
-    }
-  return sum;
-}
-
 std::vector<double> expected_images(const Case& sizes,
-                                    const std::vector<double>& pixels,
-                                    const std::vector<double>& scale,
-                                    const std::vector<double>& shift,
+                                    const reference::StoredImages& stored,
                                     const std::vector<ImageMap>& maps) {
   std::vector<double> images;
-  for (int64_t n = 0; n < sizes.N; ++n)
+  for (const ImageMap& map : maps)
     for (int64_t c = 0; c < sizes.C; ++c)
       for (int64_t y = 0; y < sizes.H; ++y)
         for (int64_t x = 0; x < sizes.W; ++x)
-          images.push_back(pixel_at(sizes, pixels, scale, shift,
-                                    maps[static_cast<size_t>(n)], c, y, x));
+          images.push_back(
+              reference::read_pixel(stored,
+                                    {{std::begin(map.m), std::end(map.m)},
+                                     map.image,
+                                     map.is_clamped != 0},
+                                    x, y, c));
   return images;
 }
 
@@ -128,9 +92,11 @@ TEST_P(Augment, FollowsItsFormula) {
     // values below 5 has some eight.
     const double reach = 1.1 * static_cast<double>(sizes.H + sizes.W) + 5;
     const double bound = (2 * 3 * reach * 5 + 8 * 5) * kEpsilonF32;
-    EXPECT_TRUE(all_near(
-        images.get(), expected_images(sizes, pixels.get(), scale, shift, maps),
-        {bound, 0}));
+    const auto expected = expected_images(
+        sizes,
+        {sizes.source_H, sizes.source_W, sizes.C, pixels.get(), scale, shift},
+        maps);
+    EXPECT_TRUE(all_near(images.get(), expected, {bound, 0}));
   }
 }
 

@@ -26,10 +26,6 @@ GuardedTensor ids_of(const std::vector<double>& values) {
   return flat(values, DType::kI32);
 }
 
-double storage(DType dtype) {
-  return dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
-}
-
 TEST(Embedding, ForwardAddsTheRows) {
   for (const DType dtype : {DType::kF32, DType::kBf16})
     for (const int64_t D : {1, 7, 16, 24, 131, 1024})
@@ -52,7 +48,7 @@ TEST(Embedding, ForwardAddsTheRows) {
             all_near(y.get(), expected,
                      {4 * kEpsilonF32, inputs == 1 && dtype == DType::kF32
                                            ? 0
-                                           : storage(dtype) * 1.001}));
+                                           : epsilon_of(dtype) * 1.001}));
         embedding_forward(one.context, again, arguments);
         EXPECT_EQ(again.bytes(), y.bytes());
       }

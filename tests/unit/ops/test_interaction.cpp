@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reference/interaction.h"
+#include "support/gradient_check.h"
 #include "support/guarded_tensor.h"
 #include "support/recorded.h"
 #include "support/test_device.h"
@@ -163,21 +164,17 @@ TEST(Interaction, GradientIsTheDerivative) {
     return sum;
   };
   const auto check = [&](GuardedTensor& values, const GuardedTensor& gradient) {
-    const auto kept = values.get();
-    const auto expected = gradient.get();
-    for (size_t i = 0; i < kept.size(); ++i) {
-      constexpr double kStep = 0x1p-5;  // exact in fp32; quadratic: no error
-      auto moved = kept;
-      moved[i] = kept[i] + kStep;
+    // Exact in fp32; the function is quadratic: no error but the rounding of
+    // scores of some tens of terms near 1.
+    constexpr double kStep = 0x1p-5;
+    auto moved = values.get();
+    const auto moved_objective = [&] {
       values.set(moved);
-      double slope = objective();
-      moved[i] = kept[i] - kStep;
-      values.set(moved);
-      slope = (slope - objective()) / (2 * kStep);
-      // Scores of some tens of terms near 1 are rounded, and so divided.
-      EXPECT_NEAR(slope, expected[i], 100 * kEpsilonF32 / kStep);
-    }
-    values.set(kept);
+      return objective();
+    };
+    expect_derivative(moved, gradient.get(), moved_objective, kStep,
+                      100 * kEpsilonF32 / kStep);
+    values.set(moved);
   };
   check(on.embedding, on.dembedding);
   check(on.first, on.dfirst);

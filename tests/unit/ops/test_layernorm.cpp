@@ -4,6 +4,7 @@
 
 #include "reference/layernorm.h"
 #include "reference/sequences.h"
+#include "support/gradient_check.h"
 #include "support/guarded_tensor.h"
 #include "support/recorded.h"
 #include "support/token_batch.h"
@@ -90,9 +91,6 @@ struct LayernormRun {
         values, c.lengths, c.H,
         {static_cast<double>(c.p), kKey.seed ^ kSalt, kKey.first_sample});
   }
-  double storage() const {
-    return c.dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
-  }
 };
 
 // body(case): widths around vectors and packs, of several pieces of draws, of
@@ -127,8 +125,8 @@ TEST(Layernorm, ForwardFollowsTheFormula) {
     auto z = run.dropped(run.x.get());
     const auto residual = run.residual.get();
     for (size_t i = 0; i < z.size() && c.has_residual; ++i) z[i] += residual[i];
-    EXPECT_TRUE(
-        all_near(run.z.get(), z, {16 * kEpsilonF32, run.storage() * 1.001}));
+    EXPECT_TRUE(all_near(run.z.get(), z,
+                         {16 * kEpsilonF32, epsilon_of(c.dtype) * 1.001}));
     // What follows is of z as it is stored.
     const auto expected =
         reference::layernorm_forward(run.T, c.H, run.z.get(), run.gamma.get(),
@@ -141,7 +139,7 @@ TEST(Layernorm, ForwardFollowsTheFormula) {
         all_near(run.rstd.get(), expected.rstd, {0, z_error * rstd + 1e-6}));
     EXPECT_TRUE(
         all_near(run.y.get(), expected.y,
-                 {z_error * rstd + 4 * kEpsilonF32, 2 * run.storage()}));
+                 {z_error * rstd + 4 * kEpsilonF32, 2 * epsilon_of(c.dtype)}));
   });
 }
 
@@ -163,7 +161,7 @@ TEST(Layernorm, BackwardFollowsTheFormula) {
     // Normalised values, at most sqrt(H) and off by what forward allows.
     const double error =
         (1 + rstd) * 64 * kEpsilonF32 * std::sqrt(static_cast<double>(c.H));
-    const Tolerance tolerance{rstd * error, 2 * run.storage()};
+    const Tolerance tolerance{rstd * error, 2 * epsilon_of(c.dtype)};
     EXPECT_TRUE(all_near(run.dx.get(), run.dropped(expected.dz), tolerance));
     if (c.has_residual) {
       EXPECT_TRUE(all_near(run.dresidual.get(), expected.dz, tolerance));
@@ -188,19 +186,9 @@ TEST(Layernorm, ReferenceGradientIsThatOfTheFunction) {
   };
   const auto gradients =
       reference::layernorm_backward(kRows, kH, dy, z, gamma, 1e-12);
-  constexpr double kStep = 1e-6;
-  for (const auto& [values, gradient] : {std::pair{&z, &gradients.dz},
-                                         {&gamma, &gradients.dgamma},
-                                         {&beta, &gradients.dbeta}})
-    for (size_t i = 0; i < values->size(); ++i) {
-      const double at = (*values)[i];
-      (*values)[i] = at + kStep;
-      const double above = objective();
-      (*values)[i] = at - kStep;
-      const double below = objective();
-      (*values)[i] = at;
-      EXPECT_NEAR((*gradient)[i], (above - below) / (2 * kStep), 1e-6);
-    }
+  expect_derivative(z, gradients.dz, objective, 1e-6, 1e-6);
+  expect_derivative(gamma, gradients.dgamma, objective, 1e-6, 1e-6);
+  expect_derivative(beta, gradients.dbeta, objective, 1e-6, 1e-6);
 }
 
 // Where z is not kept, with x as z, in place of dy, with one thread.

@@ -18,20 +18,16 @@ struct NormShape {
   int64_t N, C, H, W;
 };
 struct NormCase {
-  NormShape shape;
-  Layout layout;
-  DType dtype;
-  Activation activation;
-  bool has_z;
+  NormShape s;
+  Layout layout = Layout::kNhwc;
+  DType dtype = DType::kF32;
+  Activation activation = Activation::kNone;
+  bool has_z = false;
 };
 
 // One call of forward and backward with everything they write.
-struct NormRun {
-  NormShape s;
-  Layout layout;
-  DType dtype;
+struct NormRun : NormCase {
   BatchNormParams params;
-  bool has_z;
   Shape shape{s.N, s.C, s.H, s.W};
   GuardedTensor x{dtype, shape, layout}, z{dtype, shape, layout},
       y{dtype, shape, layout}, dy{dtype, shape, layout},
@@ -41,9 +37,8 @@ struct NormRun {
                 running_var = channel(4), dgamma = channel(5),
                 dbeta = channel(6);
 
-  explicit NormRun(const NormCase& c)
-      : s(c.shape), layout(c.layout), dtype(c.dtype), has_z(c.has_z) {
-    params.activation = c.activation;
+  explicit NormRun(const NormCase& c) : NormCase(c) {
+    params.activation = activation;
     // A mean far from zero: squares must not cancel.
     auto values = random_values(shape.elems(), 10);
     for (double& value : values) value += 8;
@@ -102,10 +97,6 @@ struct NormRun {
             params.activation == Activation::kRelu};
   }
   double rows() const { return static_cast<double>(s.N * s.H * s.W); }
-  // Stored results are rounded once.
-  double storage() const {
-    return dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
-  }
 };
 
 // A GPU knows one layout only.
@@ -163,7 +154,7 @@ TEST_P(NormTest, Forward) {
     EXPECT_TRUE(all_near(run.rstd.get(), expected.rstd,
                          {0, 1e-6 + rstd_largest * rstd_largest * 1e-12}));
     EXPECT_TRUE(all_near(run.y.get(), expected.y,
-                         {x_error * rstd_largest, 2 * run.storage()}));
+                         {x_error * rstd_largest, 2 * epsilon_of(run.dtype)}));
   });
 }
 
@@ -189,7 +180,7 @@ TEST_P(NormTest, Backward) {
         all_near(run.dgamma.get(), dgamma, {(sum_error + 1e-6) * rstd, 0}));
     // Terms of size rstd cancel.
     EXPECT_TRUE(all_near(run.dx.get(), expected.dx,
-                         {32 * kEpsilonF32 * rstd, 2 * run.storage()}));
+                         {32 * kEpsilonF32 * rstd, 2 * epsilon_of(run.dtype)}));
     if (run.has_z) {
       EXPECT_TRUE(all_near(run.dz.get(), expected.dz, {0, 0}));  // a selection
     }
@@ -215,7 +206,7 @@ TEST_P(NormTest, InferenceUsesTheRunningStatistics) {
     }
     run.inference(test.context, run.y);
     // Values up to 10, a handful of fp32 operations.
-    const Tolerance tolerance{10 * 8 * kEpsilonF32, 2 * run.storage()};
+    const Tolerance tolerance{10 * 8 * kEpsilonF32, 2 * epsilon_of(run.dtype)};
     EXPECT_TRUE(all_near(run.y.get(), expected, tolerance));
     // In place.
     run.inference(test.context, run.x);
@@ -287,8 +278,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes,
 
 TEST(Norm, TwoDimensionsCountAsOnePixel) {
   TestContext test;
-  NormRun run(
-      {{7, 5, 1, 1}, Layout::kNhwc, DType::kF32, Activation::kRelu, false});
+  NormRun run({.s = {7, 5, 1, 1}, .activation = Activation::kRelu});
   run.forward(test.context);
   GuardedTensor y(DType::kF32, {7, 5});
   const Tensor flat =
@@ -305,8 +295,9 @@ TEST(Norm, AnyElementMayBeTheFirst) {
   TestContext test;
   for (const DType dtype : {DType::kF32, DType::kBf16}) {
     SCOPED_TRACE(name_of(dtype));
-    NormRun run(
-        {{70, 16, 1, 3}, Layout::kNhwc, dtype, Activation::kRelu, false});
+    const NormCase norm_case{
+        .s = {70, 16, 1, 3}, .dtype = dtype, .activation = Activation::kRelu};
+    NormRun run(norm_case), other(norm_case);
     // The same rows one element later.
     const auto shifted = [&](const GuardedTensor& whole) {
       Tensor part = run.x;
@@ -321,8 +312,6 @@ TEST(Norm, AnyElementMayBeTheFirst) {
     run.forward(test.context);
     run.backward(test.context);
     const auto y_aligned = run.y.get(), dx_aligned = run.dx.get();
-    NormRun other(
-        {{70, 16, 1, 3}, Layout::kNhwc, dtype, Activation::kRelu, false});
     BatchNormForwardArgs forward = other.forward_args();
     forward.y = shifted(y);
     forward.x = shifted(x);
@@ -338,9 +327,9 @@ TEST(Norm, AnyElementMayBeTheFirst) {
                      other.dx.tensor().bytes(), *test.stream);
     // Sums in another order; where that flips a rounding, one unit of storage.
     EXPECT_TRUE(all_near(other.y.get(), y_aligned,
-                         {64 * 8 * kEpsilonF32, 2 * run.storage()}));
+                         {64 * 8 * kEpsilonF32, 2 * epsilon_of(run.dtype)}));
     EXPECT_TRUE(all_near(other.dx.get(), dx_aligned,
-                         {64 * kEpsilonF32, 2 * run.storage()}));
+                         {64 * kEpsilonF32, 2 * epsilon_of(run.dtype)}));
     // Nothing before the first element either: 0xFF bytes, a NaN.
     EXPECT_TRUE(std::isnan(y.get()[0]) && std::isnan(dx.get()[0]));
   }
@@ -349,11 +338,7 @@ TEST(Norm, AnyElementMayBeTheFirst) {
 // More rows and groups of channels than a GPU has blocks: chunks grow.
 TEST(Norm, ManyRowsAndChannels) {
   TestContext test;
-  NormRun run({{2001, 1187, 1, 1},
-               Layout::kNhwc,
-               DType::kF32,
-               Activation::kNone,
-               false});
+  NormRun run({.s = {2001, 1187, 1, 1}});
   const auto expected = reference::batchnorm_forward(
       run.formula(), run.x.get(), run.gamma.get(), run.beta.get(), {});
   run.forward(test.context);
@@ -372,11 +357,8 @@ TEST(Norm, ManyRowsAndChannels) {
 // squares of fp32 would give nonsense.
 TEST(Norm, LargeMeanKeepsTheVariance) {
   TestContext test;
-  NormRun run({{8, 16, 32, 32},
-               preferred_layout(test.device, DType::kF32, 16),
-               DType::kF32,
-               Activation::kNone,
-               false});
+  NormRun run({.s = {8, 16, 32, 32},
+               .layout = preferred_layout(test.device, DType::kF32, 16)});
   auto values = random_values(run.shape.elems(), 10);
   for (double& value : values) value = 1000 + 0.01 * value;
   run.x.set(values);
@@ -390,11 +372,9 @@ TEST(Norm, LargeMeanKeepsTheVariance) {
 
 TEST(Norm, ReluLetsNanThrough) {
   TestContext test;
-  NormRun run({{1, 16, 3, 3},
-               preferred_layout(test.device, DType::kF32, 16),
-               DType::kF32,
-               Activation::kRelu,
-               false});
+  NormRun run({.s = {1, 16, 3, 3},
+               .layout = preferred_layout(test.device, DType::kF32, 16),
+               .activation = Activation::kRelu});
   auto values = random_values(run.shape.elems(), 10);
   values[0] = std::nan("");
   run.x.set(values);

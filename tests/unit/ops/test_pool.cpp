@@ -31,7 +31,7 @@ class PoolTest : public testing::TestWithParam<PoolCase> {
   const PoolCase c = GetParam();
   const Layout layout =
       test_device().kind() == DeviceKind::kCpu ? c.layout : Layout::kNhwc;
-  const double storage = c.dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
+  const double storage = epsilon_of(c.dtype);
   const Shape shape{c.N, c.C, c.H, c.W};
   GuardedTensor x{c.dtype, shape, layout, random_values(shape.elems(), 1)};
   GuardedTensor dx{c.dtype, shape, layout};

@@ -317,7 +317,7 @@ TEST(Quantize, BiasedFactorIsTheFormulas) {
 // The mean over N draws is off by at most norm / (2 s sqrt(N)) a standard
 // deviation.
 TEST(Quantize, QsgdIsUnbiased) {
-  constexpr int kDraws = 1500;
+  constexpr int kDraws = 600;
   const Begins begins = begins_of({40, 1, 60});
   const GuardedTensor x = flat(begins.back(), 12);
   for (const int64_t levels : {1, 3}) {

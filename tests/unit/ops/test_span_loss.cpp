@@ -1,7 +1,8 @@
 #include <cmath>
 
 #include "loss_bench.h"
-#include "reference/span_loss.h"
+#include "reference/loss.h"
+#include "support/gradient_check.h"
 #include "support/token_batch.h"
 #include "support/tolerance.h"
 
@@ -73,18 +74,10 @@ TEST(SpanLoss, ReferenceGradientIsThatOfTheLoss) {
   auto logits = random_values(26, 1);
   const auto gradient =
       reference::span_cross_entropy(lengths, logits, labels).dlogits;
-  constexpr double kStep = 1e-5;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    const double at = logits[i];
-    logits[i] = at + kStep;
-    const double above =
-        reference::span_cross_entropy(lengths, logits, labels).loss_sum;
-    logits[i] = at - kStep;
-    const double below =
-        reference::span_cross_entropy(lengths, logits, labels).loss_sum;
-    logits[i] = at;
-    EXPECT_NEAR(gradient[i], (above - below) / (2 * kStep), 1e-9);
-  }
+  const auto objective = [&] {
+    return reference::span_cross_entropy(lengths, logits, labels).loss_sum;
+  };
+  expect_derivative(logits, gradient, objective, 1e-5, 1e-9);
 }
 
 // Both ends must be right; a tie goes to the first token.
