@@ -125,7 +125,7 @@ void Recorder::declare_tables() {
       "compute_s", std::string("forward and backward") + clock, workers));
   comm.declare(time_column(
       "exposed_s",
-      std::string("the worker stood still for messages and for others") + clock,
+      std::string("the worker was blocked on communication") + clock,
       workers));
   comm.declare(time_column(
       "overlapped_s", std::string("communication under computation") + clock,
@@ -133,7 +133,7 @@ void Recorder::declare_tables() {
   comm.declare(time_column(
       "wait_s",
       std::string(
-          "of exposed_s: for others to arrive (NCCL does not tell: NaN)") +
+          "of exposed_s: waiting for peers (NCCL does not tell: NaN)") +
           clock,
       workers));
 }
@@ -280,7 +280,7 @@ void Recorder::log_end(const Position& at,
   const std::pair<const char*, double EndFigures::*> sections[] = {
       {"compute", &EndFigures::compute_s},
       {"communication exposed", &EndFigures::exposed_s},
-      {"  of it, for others to come", &EndFigures::wait_s},
+      {"  of which waiting for peers", &EndFigures::wait_s},
       {"communication overlapped", &EndFigures::overlapped_s},
       {"waiting for data (wall)", &EndFigures::data_wait_s}};
   for (const auto& [name, seconds] : sections) {
