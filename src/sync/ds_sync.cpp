@@ -115,10 +115,12 @@ DsSync::DsSync(const SchemeParts& parts)
                  lockstep(parts, 8),  // waiting in groups bounds it anyway
                  {}),
       options_(parts.sync.ds_sync) {
-  for (const Partition& phase : ds_sync_phases(options_, size()))
+  for (const Partition& phase : ds_sync_phases(options_, size())) {
+    reducer_->prepare(phase);
     for (const std::vector<int>& members : phase)
       if (std::count(members.begin(), members.end(), rank()) > 0)
         groups_.push_back(endpoint().group(members));
+  }
   const double phases = static_cast<double>(groups_.size());
   if (options_.restart == PhaseRestart::kEpoch &&
       parts.steps_per_epoch < phases)

@@ -1,6 +1,7 @@
 #include "sync/exchange.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/tags.h"
 
@@ -32,10 +33,14 @@ NeighbourExchange::NeighbourExchange(const SchemeParts& parts,
           parts.context.device(),
           parts.context.stream(),
           stride_ * (wire == Wire::kBf16 ? slots + 1 : std::max(slots, 1))),
-      outgoing_mirror_(parts.context.device(), outgoing),
-      incoming_mirror_(parts.context.device(), incoming_),
       ready_(parts.context.device().make_event()),
       notes_(slots, 0) {
+  if (parts.collectives != nullptr) {
+    on_device_.emplace(parts, outgoing, incoming_, stride_, wire);
+    return;
+  }
+  outgoing_mirror_.emplace(parts.context.device(), outgoing);
+  incoming_mirror_.emplace(parts.context.device(), incoming_);
   if (wire != Wire::kBf16) return;
   packed_out_.resize(elems_);
   packed_in_.resize(elems_ * slots);
@@ -50,7 +55,7 @@ std::span<const float> NeighbourExchange::sent() const {
 }
 
 std::span<float> NeighbourExchange::on_host(int slot) const {
-  return incoming_mirror_.host(slot * stride_, elems_);
+  return incoming_mirror_->host(slot * stride_, elems_);
 }
 
 Bytes NeighbourExchange::receive_buffer(int slot) {
@@ -66,63 +71,79 @@ void NeighbourExchange::start(std::span<const int> to,
   from_.assign(from.begin(), from.end());
   own_note_ = note;
   state_ = State::kUnderWay;
-  ready_->record(parts_.context.stream());
+  if (on_device_)
+    on_device_->start(to, from);
+  else
+    ready_->record(parts_.context.stream());
   task_ = parts_.endpoint.start("exchange",
                                 [this](Endpoint& endpoint) { run(endpoint); });
 }
 
 void NeighbourExchange::run(Endpoint& endpoint) {
-  outgoing_mirror_.pull(endpoint, 0, elems_, *ready_);
+  if (!on_device_) outgoing_mirror_->pull(endpoint, 0, elems_, *ready_);
   begun_at_ = endpoint.now();
-  const int receives = static_cast<int>(from_.size());
-  const std::span<float> out = outgoing_mirror_.host(0, elems_);
+  requests_.clear();
+  note_requests_.clear();
+  for (size_t i = 0; i < from_.size(); ++i)
+    note_requests_.push_back(
+        endpoint.irecv({&notes_[i], sizeof notes_[i]}, from_[i], kNote));
+  if (!on_device_)
+    for (size_t i = 0; i < from_.size(); ++i)
+      requests_.push_back(endpoint.irecv(receive_buffer(static_cast<int>(i)),
+                                         from_[i], kMessage));
+  for (const int rank : to_)
+    requests_.push_back(endpoint.isend({&own_note_, sizeof own_note_}, rank,
+                                       kNote, note_kind_));
+  if (!on_device_) send_messages(endpoint);
+  for (const Request& request : note_requests_) endpoint.wait(request);
+  all_here_at_ = endpoint.now();
+  if (!on_device_) receive_messages(endpoint);
+  for (const Request& request : requests_) endpoint.wait(request);
+  arrived_at_ = endpoint.now();
+}
+
+void NeighbourExchange::send_messages(Endpoint& endpoint) {
+  const std::span<float> out = outgoing_mirror_->host(0, elems_);
   ConstBytes message = bytes_view(std::span<const float>(out));
   if (wire_ == Wire::kBf16) {
     pack_bf16(packed_out_.data(), out.data(), elems_);
     unpack_bf16(on_host(slots_).data(), packed_out_.data(), elems_);
-    incoming_mirror_.push(slots_ * stride_, elems_);
+    incoming_mirror_->push(slots_ * stride_, elems_);
     message = bytes_view(std::span<const uint16_t>(packed_out_));
   }
-  requests_.clear();
-  note_requests_.clear();
-  for (int i = 0; i < receives; ++i) {
-    note_requests_.push_back(
-        endpoint.irecv({&notes_[i], sizeof notes_[i]}, from_[i], kNote));
-    requests_.push_back(endpoint.irecv(receive_buffer(i), from_[i], kMessage));
-  }
-  for (const int rank : to_)
-    requests_.push_back(endpoint.isend({&own_note_, sizeof own_note_}, rank,
-                                       kNote, note_kind_));
   for (const int rank : to_)
     requests_.push_back(
         endpoint.isend(message, rank, kMessage, Traffic::kPayload));
-  for (const Request& request : note_requests_) endpoint.wait(request);
-  all_here_at_ = endpoint.now();
-  for (int i = 0; i < receives; ++i) {
+}
+
+// The first requests are those of the messages, in the order of their slots.
+void NeighbourExchange::receive_messages(Endpoint& endpoint) {
+  for (int i = 0; i < static_cast<int>(from_.size()); ++i) {
     endpoint.wait(requests_[i]);
     if (wire_ == Wire::kBf16)
       unpack_bf16(on_host(i).data(), packed_in_.data() + i * elems_, elems_);
-    incoming_mirror_.push(i * stride_, elems_);
+    incoming_mirror_->push(i * stride_, elems_);
   }
-  for (const Request& request : requests_) endpoint.wait(request);
-  arrived_at_ = endpoint.now();
 }
 
 void NeighbourExchange::join() {
   parts_.endpoint.join(task_);
   task_ = nullptr;
-  incoming_mirror_.make_wait(parts_.context.stream());
+  if (incoming_mirror_) incoming_mirror_->make_wait(parts_.context.stream());
 }
 
 SyncTimes NeighbourExchange::finish() {
   if (state_ == State::kNone) return {};
   Endpoint& endpoint = parts_.endpoint;
   const Time entered = endpoint.now();
-  if (state_ == State::kUnderWay)
+  const bool is_drained = state_ == State::kDrained;
+  if (!is_drained)
     join();
   else if (arrived_at_ > entered)
     endpoint.advance(arrived_at_ - entered);
   state_ = State::kNone;
+  if (on_device_)
+    return is_drained ? std::exchange(drained_, {}) : on_device_->finish();
   SyncTimes times = blocked_since(entered, begun_at_, parts_.context, endpoint);
   const Time begin = entered + times.device_s;
   times.wait_s = std::clamp(all_here_at_ - begin, 0.0, times.exposed_s);
@@ -133,6 +154,7 @@ SyncTimes NeighbourExchange::finish() {
 void NeighbourExchange::drain() {
   if (state_ != State::kUnderWay) return;
   join();
+  if (on_device_) drained_ = on_device_->drain();
   state_ = State::kDrained;
 }
 

@@ -4,11 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "comm/mirror.h"
-#include "sync/scheme.h"
+#include "sync/device_exchange.h"
 
 namespace syncopate {
 
@@ -16,7 +17,8 @@ namespace syncopate {
 // between. All messages have the same length, in 32-bit words of device memory;
 // with Wire::kBf16 the words are floats and are sent rounded. A note, one
 // number, precedes each message and tells the receiver that its sender has got
-// there.
+// there. With parts.collectives, messages are sent from device to device, and
+// only notes through the endpoint.
 class NeighbourExchange {
  public:
   // `outgoing` must outlive the exchange. Up to `slots` messages arrive per
@@ -56,6 +58,8 @@ class NeighbourExchange {
  private:
   enum class State : uint8_t { kNone, kUnderWay, kDrained };
   void run(Endpoint& endpoint);
+  void send_messages(Endpoint& endpoint);
+  void receive_messages(Endpoint& endpoint);
   void join();
   Bytes receive_buffer(int slot);
   std::span<float> on_host(int slot) const;
@@ -67,8 +71,9 @@ class NeighbourExchange {
   const Wire wire_;
   const Traffic note_kind_;
   DeviceVector<float> incoming_;  // and one slot for sent()
-  Mirror outgoing_mirror_, incoming_mirror_;
-  std::vector<uint16_t> packed_out_, packed_in_;  // bf16
+  std::optional<DeviceExchange> on_device_;
+  std::optional<Mirror> outgoing_mirror_, incoming_mirror_;  // else
+  std::vector<uint16_t> packed_out_, packed_in_;             // bf16
   std::unique_ptr<Event> ready_;
 
   // For the round; written by the task, read after it was joined.
@@ -78,6 +83,7 @@ class NeighbourExchange {
   std::vector<double> notes_;
   std::vector<Request> requests_, note_requests_;
   Time begun_at_ = 0, all_here_at_ = 0, arrived_at_ = 0;
+  SyncTimes drained_;  // on_device_: what finish() returns after drain()
   Task task_;
 };
 

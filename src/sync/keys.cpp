@@ -33,7 +33,8 @@ Keys general_keys() {
                    })}}},
       {.name = "sync.transport",
        .place = &SyncOptions::transport,
-       .doc = "What carries sums between GPUs of different ranks: NCCL, "
+       .doc = "What carries sums and messages between GPUs of different ranks: "
+              "NCCL, "
               "or MPI through host memory; auto: NCCL where every rank has "
               "its own GPU, the library is there and the scheme can use it.",
        .used_when = {{"sync.scheme", {}, "collectives"}}},

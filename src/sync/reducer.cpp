@@ -168,10 +168,25 @@ class HostReducer final : public Reducer {
 class DeviceReducer final : public Reducer {
  public:
   explicit DeviceReducer(const SchemeParts& parts)
-      : parts_(parts), collectives_(*parts.collectives) {}
+      : parts_(parts),
+        collectives_(*parts.collectives),
+        group_(collectives_.world()) {}
+
+  void prepare(const std::vector<std::vector<int>>& partition) override {
+    const int rank = parts_.endpoint.rank();
+    for (size_t i = 0; i < partition.size(); ++i)
+      if (std::ranges::count(partition[i], rank) > 0)
+        groups_[partition[i]] = collectives_.split(static_cast<int>(i), rank);
+  }
 
   void over(const Group& group) override {
-    CHECK(group.size() == parts_.endpoint.size());
+    if (group.size() == parts_.endpoint.size()) {
+      group_ = collectives_.world();
+      return;
+    }
+    const auto found = groups_.find(group.members);
+    CHECK(found != groups_.end());
+    group_ = found->second;
   }
 
   void start(const RangeSum& sum) override {
@@ -192,17 +207,16 @@ class DeviceReducer final : public Reducer {
     span.ready->record(parts_.context.stream());
     span.ready->wait_on(collectives_.stream());
     span.begin->record(collectives_.stream());
-    collectives_.all_reduce_sum(travels, sum.elems, sum.wire,
-                                collectives_.world());
+    collectives_.all_reduce_sum(travels, sum.elems, sum.wire, group_);
     span.end->record(collectives_.stream());
     // A library's own messages cannot be counted; these are a ring's.
     Endpoint& endpoint = parts_.endpoint;
     endpoint.traffic().is_modelled = true;
     endpoint.traffic().count(
         Traffic::kPayload,
-        all_reduce_bytes(CollectiveAlgorithm::kRing, endpoint.size(),
-                         endpoint.rank(), sum.elems, sum.wire),
-        2 * (endpoint.size() - 1));
+        all_reduce_bytes(CollectiveAlgorithm::kRing, group_.size,
+                         group_.position, sum.elems, sum.wire),
+        2 * (group_.size - 1));
   }
 
   void close() override {}
@@ -261,6 +275,8 @@ class DeviceReducer final : public Reducer {
 
   SchemeParts parts_;
   DeviceCollectives& collectives_;
+  DeviceGroup group_;
+  std::map<std::vector<int>, DeviceGroup> groups_;  // prepared, by world ranks
   std::map<const float*, Buffer> rounded_;
   Step steps_[2];  // this one and the previous one, alternating
   int now_ = 0;

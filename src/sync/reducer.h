@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sync/scheme.h"
 
@@ -30,9 +31,14 @@ class Reducer {
  public:
   virtual ~Reducer() = default;
 
+  // Collective over all workers: prepares sums over the groups of a partition
+  // of them, given by world ranks.
+  virtual void prepare(const std::vector<std::vector<int>>& /*partition*/) {}
+
   // Sums whatever is started from here on over `group`, which includes this
   // worker; initially over all workers. Nothing may be in flight. Disjoint
-  // groups sum concurrently. With parts.collectives: all workers only.
+  // groups sum concurrently. With parts.collectives: all workers, or a group
+  // that was prepared.
   virtual void over(const Group& group) = 0;
 
   // Replaces the elements by their sum over the group. They are read as left by

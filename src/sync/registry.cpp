@@ -52,7 +52,8 @@ std::vector<SchemeInfo> averaging_schemes() {
        .check = &check_ds_sync,
        .keys = &ds_sync_keys,
        .planned_bytes = &ds_sync_bytes,
-       .reduces_ranges = true},
+       .reduces_ranges = true,
+       .uses_collectives = true},
       {.keyword = "local_sgd",
        .description = "steps of each worker's own, then a mean of parameters",
        .make = &make<LocalSgd>,
@@ -157,7 +158,8 @@ std::vector<SchemeInfo> gossip_schemes() {
        .check = &check_topology,
        .planned_bytes = &d_psgd_bytes,
        .uses_topology = true,
-       .uses_wire = true},
+       .uses_wire = true,
+       .uses_collectives = true},
       {.keyword = "choco",
        .description = "gossip of compressed differences to public copies, "
                       "under the next step",
@@ -166,7 +168,8 @@ std::vector<SchemeInfo> gossip_schemes() {
        .keys = &choco_keys,
        .planned_bytes = &compressed_gossip_bytes,
        .uses_topology = true,
-       .uses_compressor = true},
+       .uses_compressor = true,
+       .uses_collectives = true},
       {.keyword = "dcd_psgd",
        .description = "gossip with neighbours' copies kept by compressed "
                       "differences",
@@ -174,7 +177,8 @@ std::vector<SchemeInfo> gossip_schemes() {
        .check = &check_compression,
        .planned_bytes = &compressed_gossip_bytes,
        .uses_topology = true,
-       .uses_compressor = true},
+       .uses_compressor = true,
+       .uses_collectives = true},
       {.keyword = "ecd_psgd",
        .description = "gossip with neighbours' copies kept by compressed "
                       "extrapolations",
@@ -182,7 +186,8 @@ std::vector<SchemeInfo> gossip_schemes() {
        .check = &check_compression,
        .planned_bytes = &compressed_gossip_bytes,
        .uses_topology = true,
-       .uses_compressor = true},
+       .uses_compressor = true,
+       .uses_collectives = true},
       {.keyword = "deep_squeeze",
        .description = "gossip of compressed models with error feedback",
        .make = &make<DeepSqueeze>,
@@ -190,13 +195,15 @@ std::vector<SchemeInfo> gossip_schemes() {
        .keys = &choco_keys,
        .planned_bytes = &compressed_gossip_bytes,
        .uses_topology = true,
-       .uses_compressor = true},
+       .uses_compressor = true,
+       .uses_collectives = true},
       {.keyword = "sgp",
        .description = "stochastic gradient push: half of a model to one peer a "
                       "step",
        .make = &make<Sgp>,
        .planned_bytes = &sgp_bytes,
-       .uses_wire = true},
+       .uses_wire = true,
+       .uses_collectives = true},
   };
 }
 

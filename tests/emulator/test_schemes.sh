@@ -57,7 +57,7 @@ done
 # have one sum.
 carried=()
 if [[ ${EMULATES_NCCL:-} == ON ]]; then
-  for scheme in local_sgd easgd power_sgd esync sync_switch; do
+  for scheme in local_sgd easgd power_sgd esync sync_switch ds_sync choco; do
     # shellcheck disable=SC2207
     keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
     # shellcheck disable=SC2046
@@ -70,6 +70,31 @@ if [[ ${EMULATES_NCCL:-} == ON ]]; then
     [[ $scheme == esync || $scheme == sync_switch ]] ||
       same_states "$scheme" "$scheme-nccl" ||
       fail "$scheme: NCCL leads elsewhere"
+  done
+  # Messages between neighbours and groups of two: the same bits as over MPI.
+  sed -e 's/^family = .*/family = logistic/' -e '/^depth = /d' tiny.ini >small.ini
+  for case in "4 ds_sync" "3 d_psgd" "3 d_psgd --sync.wire=bf16" "3 sgp" \
+    "3 sgp --sync.wire=bf16" "3 choco" "3 dcd_psgd" "3 ecd_psgd" \
+    "3 deep_squeeze"; do
+    read -r n scheme more <<<"$case"
+    # shellcheck disable=SC2207
+    keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme") $more)
+    for transport in mpi nccl; do
+      # shellcheck disable=SC2046
+      SYNCOPATE_EMULATED_GPUS=$n expect_code 0 $(ranks "$n") "$SYNCOPATE_GPU" \
+        train small.ini "${short[@]}" --run.device=cuda "${keys[@]}" \
+        --run.name="between-$transport" --sync.transport=$transport
+    done
+    grep -q '^transport NCCL' runs/between-nccl/log.txt ||
+      fail "$case: the transport is not NCCL"
+    same_states between-mpi between-nccl || fail "$case: NCCL leads elsewhere"
+    python - <<'PY' || fail "$case: other bytes"
+import h5py
+sent = [h5py.File(f"runs/between-{t}/results.h5")["comm/bytes_sent"][...].sum()
+        for t in ("mpi", "nccl")]
+raise SystemExit(int(sent[0] != sent[1]))
+PY
+    rm -r runs/between-*
   done
 else
   echo "left out: two GPUs with NCCL (built without its header)"

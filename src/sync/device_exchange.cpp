@@ -1,0 +1,101 @@
+#include "sync/device_exchange.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "comm/device_collectives.h"
+#include "ops/elementwise.h"
+
+namespace syncopate {
+
+DeviceExchange::DeviceExchange(const SchemeParts& parts,
+                               std::span<float> outgoing,
+                               std::span<float> slots,
+                               int64_t stride,
+                               Wire wire)
+    : parts_(parts),
+      collectives_(*parts.collectives),
+      outgoing_(outgoing),
+      slots_(slots),
+      stride_(stride) {
+  Device& device = parts.context.device();
+  if (wire == Wire::kBf16)
+    rounded_ = Buffer(device, std::ssize(slots) * bytes_of(DType::kBf16));
+  for (Round& round : rounds_)
+    round = {device.make_event(), device.make_event(), device.make_event()};
+}
+
+Tensor DeviceExchange::in_slot(int64_t slot) const {
+  return make_tensor(slots_.data() + slot * stride_, DType::kF32,
+                     Shape{std::ssize(outgoing_)});
+}
+
+Tensor DeviceExchange::on_wire(int64_t slot) const {
+  if (rounded_.data() == nullptr) return in_slot(slot);
+  return make_tensor(rounded_.as<Bf16>() + slot * stride_, DType::kBf16,
+                     Shape{std::ssize(outgoing_)});
+}
+
+void DeviceExchange::start(std::span<const int> to, std::span<const int> from) {
+  Round& round = rounds_[now_];
+  Tensor message =
+      make_tensor(outgoing_.data(), DType::kF32, Shape{std::ssize(outgoing_)});
+  if (rounded_.data() != nullptr) {
+    const int64_t own = std::ssize(slots_) / stride_ - 1;
+    reorder(parts_.context, on_wire(own), message);
+    message = on_wire(own);
+    reorder(parts_.context, in_slot(own), message);
+  }
+  received_ = std::ssize(from);
+  std::vector<Transfer> transfers;
+  for (int64_t slot = 0; slot < received_; ++slot)
+    transfers.push_back({.way = Transfer::Way::kReceive,
+                         .peer = from[static_cast<size_t>(slot)],
+                         .data = on_wire(slot).data,
+                         .bytes = message.bytes()});
+  for (const int rank : to)
+    transfers.push_back({.way = Transfer::Way::kSend,
+                         .peer = rank,
+                         .data = message.data,
+                         .bytes = message.bytes()});
+  round.ready->record(parts_.context.stream());
+  round.ready->wait_on(collectives_.stream());
+  collectives_.exchange(transfers, collectives_.world());
+  round.arrived->record(collectives_.stream());
+  round.is_complete = false;
+  parts_.endpoint.traffic().count(
+      Traffic::kPayload, message.bytes() * std::ssize(to), std::ssize(to));
+}
+
+SyncTimes DeviceExchange::finish() {
+  Round& round = rounds_[now_];
+  round.needed->record(parts_.context.stream());
+  round.arrived->wait_on(parts_.context.stream());
+  if (rounded_.data() != nullptr)
+    for (int64_t slot = 0; slot < received_; ++slot)
+      reorder(parts_.context, in_slot(slot), on_wire(slot));
+  collectives_.check();
+  now_ = 1 - now_;
+  Round& before = rounds_[now_];
+  SyncTimes times;
+  if (before.is_complete) return times;
+  before.is_complete = true;
+  collectives_.wait(*before.arrived);
+  collectives_.wait(*before.needed);
+  // NCCL does not separate waiting for peers from sending.
+  times.wait_s = std::numeric_limits<double>::quiet_NaN();
+  times.exposed_s =
+      std::max(0.0, before.arrived->seconds_since(*before.needed));
+  times.overlapped_s = std::max(
+      0.0, before.arrived->seconds_since(*before.ready) - times.exposed_s);
+  return times;
+}
+
+SyncTimes DeviceExchange::drain() {
+  const SyncTimes times = finish();
+  collectives_.wait(*rounds_[1 - now_].arrived);
+  return times;
+}
+
+}  // namespace syncopate
