@@ -77,7 +77,7 @@ if [[ ${EMULATES_NCCL:-} == ON ]]; then
     "3 sgp --sync.wire=bf16" "3 choco" "3 dcd_psgd" "3 ecd_psgd" \
     "3 deep_squeeze"; do
     read -r n scheme more <<<"$case"
-    # shellcheck disable=SC2207
+    # shellcheck disable=SC2206,SC2207
     keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme") $more)
     for transport in mpi nccl; do
       # shellcheck disable=SC2046
