@@ -60,46 +60,33 @@ RowSums sum_rows(const ImageView& view,
           (second[0] + second[1]) + (second[2] + second[3])};
 }
 
-// Returns, for every chunk of every group, what body(lanes, group, first row,
-// last row) returns: sums over the rows. Uses scratch 0.
-template <typename Body>
-const Partial* chunk_sums(Context& context,
-                          const ImageView& view,
-                          const Body& body) {
-  auto* partials = scratch<Partial>(context, num_chunks(view) * view.groups);
+// Computes the mean and the sum of squared deviations of every chunk.
+template <typename T>
+void chunk_statistics(Context& context,
+                      const ImageView& view,
+                      const T* x,
+                      Partial* partials) {
   for_chunks(context, view,
              [&](int64_t group, int64_t chunk, int64_t begin, int64_t end) {
                with_lanes(view, group, [&](auto lanes) {
-                 const RowSums sums = body(lanes, group, begin, end);
+                 const F16 mean = sum_rows(view, group, begin, end,
+                                           [&](int64_t at, F16& sum, F16&) {
+                                             sum += lanes.get(x + at);
+                                           })
+                                      .first *
+                                  splat(1.0f / static_cast<float>(end - begin));
+                 const F16 squares = sum_rows(view, group, begin, end,
+                                              [&](int64_t at, F16& sum, F16&) {
+                                                const F16 d =
+                                                    lanes.get(x + at) - mean;
+                                                sum += d * d;
+                                              })
+                                         .first;
                  Partial& partial = partials[chunk * view.groups + group];
-                 store(partial.first, sums.first);
-                 store(partial.second, sums.second);
+                 store(partial.first, mean);
+                 store(partial.second, squares);
                });
              });
-  return partials;
-}
-
-// Computes the mean and the sum of squared deviations of every chunk.
-template <typename T>
-const Partial* chunk_statistics(Context& context,
-                                const ImageView& view,
-                                const T* x) {
-  return chunk_sums(
-      context, view,
-      [&](auto lanes, int64_t group, int64_t begin, int64_t end) {
-        const F16 mean = sum_rows(view, group, begin, end,
-                                  [&](int64_t at, F16& sum, F16&) {
-                                    sum += lanes.get(x + at);
-                                  })
-                             .first *
-                         splat(1.0f / static_cast<float>(end - begin));
-        const F16 squares =
-            sum_rows(view, group, begin, end, [&](int64_t at, F16& sum, F16&) {
-              const F16 d = lanes.get(x + at) - mean;
-              sum += d * d;
-            }).first;
-        return RowSums{mean, squares};
-      });
 }
 
 struct Moments {
@@ -203,10 +190,11 @@ void apply(Context& context,
 
 void batchnorm_forward(Context& context, const BatchNormForwardArgs& args) {
   const ImageView view = view_of(args.x);
-  const Partial* partials = nullptr;
+  auto* partials = scratch<Partial>(context, num_chunks(view) * view.groups);
   with_float_type(args.x.dtype, [&](auto element) {
-    partials = chunk_statistics(
-        context, view, static_cast<const decltype(element)*>(args.x.data));
+    chunk_statistics(context, view,
+                     static_cast<const decltype(element)*>(args.x.data),
+                     partials);
   });
   const Constants k(context, view);
   const auto n = static_cast<double>(view.rows());
@@ -278,26 +266,32 @@ struct Upstream {
 
 // Sums g and g (x - mean) over every chunk, storing g as dz on the way.
 template <typename T, Mask kMask, bool kStoreDz>
-const Partial* chunk_gradients(Context& context,
-                               const ImageView& view,
-                               T* dz,
-                               const Upstream<T, kMask>& upstream,
-                               const T* x,
-                               const Constants& k) {
-  return chunk_sums(context, view,
-                    [&](auto lanes, int64_t group, int64_t begin, int64_t end) {
-                      const F16 mean = load(k.a + group * kLanes);
-                      const auto gradient = upstream.of(group, k);
-                      return sum_rows(
-                          view, group, begin, end,
-                          [&](int64_t at, F16& sum, F16& product) {
-                            const F16 deviation = lanes.get(x + at) - mean;
-                            const F16 g = gradient.get(lanes, at, deviation);
-                            sum += g;
-                            product += g * deviation;
-                            if constexpr (kStoreDz) lanes.put(dz + at, g);
-                          });
-                    });
+void chunk_gradients(Context& context,
+                     const ImageView& view,
+                     T* dz,
+                     const Upstream<T, kMask>& upstream,
+                     const T* x,
+                     const Constants& k,
+                     Partial* partials) {
+  for_chunks(context, view,
+             [&](int64_t group, int64_t chunk, int64_t begin, int64_t end) {
+               with_lanes(view, group, [&](auto lanes) {
+                 const F16 mean = load(k.a + group * kLanes);
+                 const auto gradient = upstream.of(group, k);
+                 const RowSums sums = sum_rows(
+                     view, group, begin, end,
+                     [&](int64_t at, F16& sum, F16& product) {
+                       const F16 deviation = lanes.get(x + at) - mean;
+                       const F16 g = gradient.get(lanes, at, deviation);
+                       sum += g;
+                       product += g * deviation;
+                       if constexpr (kStoreDz) lanes.put(dz + at, g);
+                     });
+                 Partial& partial = partials[chunk * view.groups + group];
+                 store(partial.first, sums.first);
+                 store(partial.second, sums.second);
+               });
+             });
 }
 
 // dx = a' (g - mean(g) - (x - mean) rstd^2 mean(g (x - mean))), a' = gamma rstd
@@ -356,7 +350,8 @@ void backward(Context& context, const BatchNormBackwardArgs& args) {
   const bool store_dz = dz != nullptr && (kMask != Mask::kNone || dz != dy);
   const auto reduce = store_dz ? chunk_gradients<T, kMask, true>
                                : chunk_gradients<T, kMask, false>;
-  const Partial* partials = reduce(context, view, dz, upstream, x, k);
+  auto* partials = scratch<Partial>(context, num_chunks(view) * view.groups);
+  reduce(context, view, dz, upstream, x, k, partials);
 
   const auto n = static_cast<double>(view.rows());
   for (int64_t group = 0; group < view.groups; ++group) {
