@@ -25,62 +25,42 @@ struct Count {
 
 const QuestionSpec kQuestions{30522, 384};
 
+// Of He et al. and of Gluon, for 224 x 224.
+ModelOptions imagenet(int64_t depth, int64_t version = 1) {
+  return {.depth = depth, .stem = StemForm::kImagenet, .version = version};
+}
+ModelOptions gluon(int64_t depth, int64_t version = 1) {
+  ModelOptions options = imagenet(depth, version);
+  options.variant = ResNetVariant::kGluon;
+  return options;
+}
+ModelOptions wrn(int64_t depth,
+                 int64_t width,
+                 BlockForm form = BlockForm::kPost) {
+  return {.family = "wrn", .depth = depth, .width = width, .form = form};
+}
+const ModelOptions kWrn502{.family = "wrn",
+                           .depth = 50,
+                           .width = 2,
+                           .stem = StemForm::kImagenet};
+
 const Count kCounts[] = {
     {"logistic", {.family = "logistic"}, kCifar10, 30730, 2},
     // CIFAR forms; CHOCO-SGD's projections, DS-Sync's published counts.
     {"resnet20", {.depth = 20}, kCifar10, 272474, 65},
-    {"wrn-26-10",
-     {.family = "wrn", .depth = 26, .width = 10},
-     kCifar10,
-     36481434,
-     86},
-    {"wrn-26-10/100",
-     {.family = "wrn", .depth = 26, .width = 10},
-     kCifar100,
-     36539124,
-     86},
+    {"wrn-26-10", wrn(26, 10), kCifar10, 36481434, 86},
+    {"wrn-26-10/100", wrn(26, 10), kCifar100, 36539124, 86},
     // Zagoruyko & Komodakis 2016.
-    {"wrn-28-10 pre",
-     {.family = "wrn", .depth = 28, .width = 10, .form = BlockForm::kPre},
-     kCifar10,
-     36479194,
-     0},
-    {"wrn-16-4 pre",
-     {.family = "wrn", .depth = 16, .width = 4, .form = BlockForm::kPre},
-     kCifar10,
-     2748890,
-     0},
+    {"wrn-28-10 pre", wrn(28, 10, BlockForm::kPre), kCifar10, 36479194, 0},
+    {"wrn-16-4 pre", wrn(16, 4, BlockForm::kPre), kCifar10, 2748890, 0},
     // torchvision.
-    {"resnet18",
-     {.depth = 18, .stem = StemForm::kImagenet},
-     kImagenet,
-     11689512,
-     62},
-    {"resnet34",
-     {.depth = 34, .stem = StemForm::kImagenet},
-     kImagenet,
-     21797672,
-     110},
-    {"resnet50",
-     {.depth = 50, .stem = StemForm::kImagenet},
-     kImagenet,
-     25557032,
-     161},
-    {"resnet101",
-     {.depth = 101, .stem = StemForm::kImagenet},
-     kImagenet,
-     44549160,
-     314},
-    {"wrn-50-2",
-     {.family = "wrn", .depth = 50, .width = 2, .stem = StemForm::kImagenet},
-     kImagenet,
-     68883240,
-     161},
+    {"resnet18", imagenet(18), kImagenet, 11689512, 62},
+    {"resnet34", imagenet(34), kImagenet, 21797672, 110},
+    {"resnet50", imagenet(50), kImagenet, 25557032, 161},
+    {"resnet101", imagenet(101), kImagenet, 44549160, 314},
+    {"wrn-50-2", kWrn502, kImagenet, 68883240, 161},
     // From version 1 by hand: 26,560 BatchNorm channels become 22,720.
-    {"resnet50 v2",
-     {.depth = 50, .stem = StemForm::kImagenet, .version = 2},
-     kImagenet,
-     25557032 - 2 * (26560 - 22720),
+    {"resnet50 v2", imagenet(50, 2), kImagenet, 25557032 - 2 * (26560 - 22720),
      0},
     // Stem 3x3 instead of 7x7, ten classes instead of a thousand.
     {"resnet50 cifar stem",
@@ -93,43 +73,14 @@ const Count kCounts[] = {
     // of the images' BatchNorm (gamma and beta are fixed). Channels: version 1
     // 4,800 and 26,560, as He's; version 2, with the stem's 64, 3,968 and
     // 22,784.
-    {"gluon resnet18_v1",
-     {.depth = 18,
-      .stem = StemForm::kImagenet,
-      .variant = ResNetVariant::kGluon},
-     kImagenet,
-     11699112 - 2 * 4800,
-     62},
-    {"gluon resnet50_v1",
-     {.depth = 50,
-      .stem = StemForm::kImagenet,
-      .variant = ResNetVariant::kGluon},
-     kImagenet,
-     25629032 - 2 * 26560,
-     161 + 32},
-    {"gluon resnet18_v2",
-     {.depth = 18,
-      .stem = StemForm::kImagenet,
-      .version = 2,
-      .variant = ResNetVariant::kGluon},
-     kImagenet,
-     11695796 - 2 * 3968 - 12,
-     0},
-    {"gluon resnet50_v2",
-     {.depth = 50,
-      .stem = StemForm::kImagenet,
-      .version = 2,
-      .variant = ResNetVariant::kGluon},
-     kImagenet,
-     25595060 - 2 * 22784 - 12,
+    {"gluon resnet18_v1", gluon(18), kImagenet, 11699112 - 2 * 4800, 62},
+    {"gluon resnet50_v1", gluon(50), kImagenet, 25629032 - 2 * 26560, 161 + 32},
+    {"gluon resnet18_v2", gluon(18, 2), kImagenet, 11695796 - 2 * 3968 - 12, 0},
+    {"gluon resnet50_v2", gluon(50, 2), kImagenet, 25595060 - 2 * 22784 - 12,
      0},
     // The same of version 1 from torchvision's by hand: the stride moves, and
     // each block has biases of its inner and its outer width.
-    {"gluon resnet50_v1 by its biases",
-     {.depth = 50,
-      .stem = StemForm::kImagenet,
-      .variant = ResNetVariant::kGluon},
-     kImagenet,
+    {"gluon resnet50_v1 by its biases", gluon(50), kImagenet,
      25557032 + 3 * (64 + 256) + 4 * (128 + 512) + 6 * (256 + 1024) +
          3 * (512 + 2048),
      0},
@@ -185,8 +136,7 @@ TEST(Registry, PublishedParameterCounts) {
 // its table: stem, 6 + 5 + 5 equal convolutions, two that halve, two
 // projections, classifier.
 TEST(Registry, MultiplyAdds) {
-  const auto resnet50 = make_model({.depth = 50, .stem = StemForm::kImagenet},
-                                   kImagenet, DType::kF32);
+  const auto resnet50 = make_model(imagenet(50), kImagenet, DType::kF32);
   EXPECT_NEAR(resnet50->forward_macs(), 4.09e9, 0.005e9);
   const auto resnet20 = make_model({.depth = 20}, kCifar10, DType::kF32);
   const double equal = 16 * 16 * 9 * 1024;
@@ -222,11 +172,10 @@ TEST(Registry, StagesAndWidthsStandInsteadOfADepth) {
     EXPECT_EQ(one->forward_macs(), other->forward_macs());
   };
   expect_alike({.depth = 20}, {.stages = {3, 3, 3}, .widths = {16, 32, 64}});
-  expect_alike({.depth = 50, .stem = StemForm::kImagenet},
-               {.stem = StemForm::kImagenet,
-                .block = ResNetBlock::kBottleneck,
-                .stages = {3, 4, 6, 3},
-                .widths = {64, 128, 256, 512}});
+  expect_alike(imagenet(50), {.stem = StemForm::kImagenet,
+                              .block = ResNetBlock::kBottleneck,
+                              .stages = {3, 4, 6, 3},
+                              .widths = {64, 128, 256, 512}});
   expect_alike({.depth = 32, .variant = ResNetVariant::kT2t},
                {.variant = ResNetVariant::kT2t,
                 .stages = {5, 5, 5},
@@ -299,7 +248,7 @@ TEST(Registry, RefusesWhatHasNoNetwork) {
   EXPECT_EQ(refusal({.depth = 21}),
             "model.depth: 21: no resnet of that depth with stem cifar (near: "
             "20, 26)");
-  EXPECT_EQ(refusal({.depth = 20, .stem = StemForm::kImagenet}),
+  EXPECT_EQ(refusal(imagenet(20)),
             "model.depth: 20: no resnet of that depth with stem imagenet "
             "(near: 18, 34)");
   EXPECT_EQ(refusal({.family = "wrn", .depth = 27, .width = 10}),
