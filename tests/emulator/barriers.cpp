@@ -30,8 +30,9 @@ std::string text_of_call(const WarpCall& call) {
 
 const char* name_of(WarpOp op) {
   constexpr const char* kNames[] = {
-      "__syncwarp",    "__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync",
-      "__ballot_sync", "__any_sync",  "__all_sync"};
+      "__syncwarp",       "__shfl_sync",   "__shfl_xor_sync",
+      "__shfl_down_sync", "__ballot_sync", "__any_sync",
+      "__all_sync",       "mma.sync",      "ldmatrix"};
   return kNames[static_cast<int>(op)];
 }
 
@@ -152,6 +153,12 @@ uint64_t Engine::meet_in_warp(const WarpCall& call) {
 
 void Engine::finish(const WarpCall& call) {
   const int first = current_ - current_ % kWarpSize;
+  if (call.together != nullptr) {
+    void* lanes[kWarpSize];
+    for (int at = 0; at < kWarpSize; ++at)
+      lanes[at] = std::bit_cast<void*>(lanes_[first + at].value);
+    call.together(lanes);
+  }
   uint64_t votes = 0;
   for (int at = 0; at < kWarpSize; ++at)
     if ((call.mask >> at & 1) != 0 && lanes_[first + at].value != 0)

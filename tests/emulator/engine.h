@@ -23,6 +23,7 @@ class SharedMemory {
 
   void poison(int64_t bytes);  // before a block: 0xFF in all of it
   std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
   // "" or what was written beside it.
   std::string damage() const;
   // "" or which side of it `address` is.
@@ -47,6 +48,9 @@ class Engine {
 
   void block_barrier(std::source_location site);
   uint64_t meet_in_warp(const WarpCall& call);
+  void start_copy(std::byte* to, const std::byte* from, int bytes, bool is_in);
+  void commit_copies();
+  void wait_for_copies(int num_pending);
   SharedMemory& shared_memory() { return shared_; }
   std::string running_lane() const;
   std::string stack_hit(const std::byte* address) const;
@@ -56,11 +60,18 @@ class Engine {
     std::unique_ptr<Fiber> fiber;
     const std::byte* frame = nullptr;  // an address near its stack's top
   };
+  struct Copy {
+    std::byte* to;
+    const std::byte* from;  // null: zeros
+    int bytes, group;
+  };
   struct Lane {
     Worker* worker = nullptr;  // whose stack it waits on; null: not started
     bool has_exited = false;
     uint64_t value = 0, result = 0;  // of a warp primitive
     int operand = 0;
+    std::vector<Copy> copies;  // not waited for
+    int num_groups = 0;        // of copies, closed
   };
   // Lanes that wait for each other in one warp primitive.
   struct Meeting {

@@ -56,6 +56,8 @@ enum class WarpOp : uint8_t {
   kBallot,
   kAny,
   kAll,
+  kMultiply,
+  kLoadMatrices,
 };
 const char* name_of(WarpOp op);
 
@@ -65,12 +67,23 @@ struct WarpCall {
   uint64_t value = 0;  // of a shuffle; a predicate otherwise
   int operand = 0;     // source lane, xor mask or distance
   int width = 32;      // of a shuffle's segments
+  // Of what a warp computes as a whole: called once, with the address that is
+  // each lane's `value`.
+  void (*together)(void* const (&lanes)[kWarpSize]) = nullptr;
   std::source_location site;
 };
 
 void block_barrier(std::source_location site);
 uint64_t meet_in_warp(const WarpCall& call);
 std::byte* shared_memory_of_block();
+
+// Copies to the block's shared memory that a lane starts and later waits for;
+// until then 0xFF bytes are there. Addresses must be multiples of `bytes`. If
+// not `is_in`, zeros are copied. wait_for_copies() leaves the `num_pending`
+// latest of the groups that commit_copies() has closed.
+void start_copy(void* to, const void* from, int bytes, bool is_in);
+void commit_copies();
+void wait_for_copies(int num_pending);
 
 // For the report of a fault in the calling thread: the kernel, block and
 // thread running, or empty outside of kernels; whether `address` is the guard

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/check.h"
@@ -69,6 +70,54 @@ std::string SharedMemory::guard_hit(const std::byte* address) const {
     return fmt::format("access {} bytes before the {} bytes of shared memory",
                        data_ - address, bytes_);
   return {};
+}
+
+void Engine::start_copy(std::byte* to,
+                        const std::byte* from,
+                        int bytes,
+                        bool is_in) {
+  CHECK_MSG(
+      std::bit_cast<uintptr_t>(to) % static_cast<unsigned>(bytes) == 0 &&
+          std::bit_cast<uintptr_t>(from) % static_cast<unsigned>(bytes) == 0,
+      "a copy of {} bytes at no multiple of them", bytes);
+  CHECK_MSG(
+      to >= shared_.data() && to + bytes <= shared_.data() + shared_.bytes(),
+      "a copy to {} bytes past the start of {} bytes of shared memory",
+      to - shared_.data(), shared_.bytes());
+  Lane& lane = lanes_[current_];
+  std::memset(to, 0xFF, static_cast<size_t>(bytes));
+  lane.copies.push_back({to, is_in ? from : nullptr, bytes, lane.num_groups});
+}
+
+void Engine::commit_copies() {
+  ++lanes_[current_].num_groups;
+}
+
+void Engine::wait_for_copies(int num_pending) {
+  Lane& lane = lanes_[current_];
+  std::erase_if(lane.copies, [&](const Copy& copy) {
+    if (copy.group >= lane.num_groups - num_pending) return false;
+    const auto bytes = static_cast<size_t>(copy.bytes);
+    if (copy.from == nullptr)
+      std::memset(copy.to, 0, bytes);
+    else
+      std::memcpy(copy.to, copy.from, bytes);
+    return true;
+  });
+}
+
+void start_copy(void* to, const void* from, int bytes, bool is_in) {
+  Engine::of_this_thread().start_copy(static_cast<std::byte*>(to),
+                                      static_cast<const std::byte*>(from),
+                                      bytes, is_in);
+}
+
+void commit_copies() {
+  Engine::of_this_thread().commit_copies();
+}
+
+void wait_for_copies(int num_pending) {
+  Engine::of_this_thread().wait_for_copies(num_pending);
 }
 
 }  // namespace syncopate::emulator
