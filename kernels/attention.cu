@@ -4,54 +4,12 @@
 #include <cfloat>
 #include <cmath>
 
+#include "cuda/attention_mma.h"
+#include "cuda/attention_place.cuh"
 #include "cuda/attention_tile.cuh"
-#include "cuda/draws.cuh"
 #include "ops/bodies.h"
 
 namespace syncopate::cuda {
-
-struct AttentionSizes {
-  int64_t heads, D, tiles;  // for the longest sequence
-  float scale;
-  __host__ __device__ int64_t H() const { return heads * D; }
-};
-
-struct AttentionDropout {
-  uint32_t threshold;  // smaller draws drop; 0: no dropout
-  float kept_scale;
-  const DropoutKey* key;
-  uint64_t salt;
-};
-
-// What a block works on.
-struct AttentionPlace {
-  int64_t first_token, length, n, head, first_row;
-
-  __device__ AttentionPlace(const AttentionSizes& sizes,
-                            const int32_t* offsets,
-                            int side) {
-    const int64_t tile = blockIdx.x % sizes.tiles;
-    const int64_t above = blockIdx.x / sizes.tiles;
-    head = above % sizes.heads;
-    n = above / sizes.heads;
-    first_token = offsets[n];
-    length = offsets[n + 1] - first_token;
-    first_row = tile * side;
-  }
-  // Offset of row `row` of the sequence in (T, H), and in part 0 (queries), 1
-  // (keys) or 2 (values) of (T, 3 H).
-  __device__ int64_t narrow(const AttentionSizes& sizes, int64_t row) const {
-    return (first_token + row) * sizes.H() + head * sizes.D;
-  }
-  __device__ int64_t wide(const AttentionSizes& sizes,
-                          int part,
-                          int64_t row) const {
-    return ((first_token + row) * 3 + part) * sizes.H() + head * sizes.D;
-  }
-  __device__ int64_t stats(const AttentionSizes& sizes, int64_t row) const {
-    return (first_token + row) * sizes.heads + head;
-  }
-};
 
 // Which of a thread's scores dropout keeps: bit i * kColumns + j for row i and
 // column j.
@@ -59,25 +17,18 @@ class KeptScores {
  public:
   __device__ KeptScores(const AttentionDropout& dropout,
                         const AttentionPlace& place)
-      : threshold_(dropout.threshold), head_(place.head) {
-    if (threshold_ == 0) return;
-    // Seed and purpose are mixed by xor; draws_of() uses the other purpose.
-    constexpr uint64_t kOther = static_cast<uint64_t>(Purpose::kQuantize) ^
-                                static_cast<uint64_t>(Purpose::kDropout);
-    seed_ = dropout.key->seed ^ dropout.salt ^ (kOther << 56);
-    sample_ = dropout.key->first_sample + static_cast<uint64_t>(place.n);
-  }
+      : draws_(dropout, place) {}
 
   // Rows are queries from `query`, columns dealt keys from `key`.
   template <typename Tile>
   __device__ uint32_t in_query_rows(int64_t query, int64_t key) const {
-    if (threshold_ == 0) return ~0u;
+    if (draws_.keeps_all()) return ~0u;
     constexpr uint32_t kMask = (1u << Tile::kColumns) - 1;
     const int64_t first_key = key + team_thread() * Tile::kColumns;
     uint32_t kept = 0;
     for (int i = 0; i < Tile::kRows; ++i) {
       const int64_t row = query + team() * Tile::kRows + i;
-      kept |= (four_keys(row, first_key) >> (first_key % 4) & kMask)
+      kept |= (draws_.four_keys(row, first_key) >> (first_key % 4) & kMask)
               << (i * Tile::kColumns);
     }
     return kept;
@@ -85,13 +36,13 @@ class KeptScores {
   // Rows are keys from `key`, columns plain queries from `query`.
   template <typename Tile>
   __device__ uint32_t in_key_rows(int64_t query, int64_t key) const {
-    if (threshold_ == 0) return ~0u;
+    if (draws_.keeps_all()) return ~0u;
     const int64_t first_key = key + team() * Tile::kRows;
     uint32_t kept = 0;
     for (int j = 0; j < Tile::kColumns; ++j) {
       const int64_t column = query + j * kTeamThreads + team_thread();
       for (int i = 0; i < Tile::kRows; i += 4) {
-        const uint32_t four = four_keys(column, first_key + i);
+        const uint32_t four = draws_.four_keys(column, first_key + i);
         for (int k = 0; k < 4; ++k)
           kept |= (four >> k & 1) << ((i + k) * Tile::kColumns + j);
       }
@@ -100,24 +51,7 @@ class KeptScores {
   }
 
  private:
-  // Bit k: whether key - key % 4 + k is kept. The number of its draw is
-  // (head * 2^16 + query) * 2^16 + key; the high word of a block, that number
-  // divided by 4, goes into the second number of the sequence of draws.
-  __device__ uint32_t four_keys(int64_t query, int64_t key) const {
-    const int64_t block = (head_ * 65536 + query) * 16384 + key / 4;
-    const Draws draws = draws_of({.seed = seed_,
-                                  .worker = sample_,
-                                  .step = static_cast<uint64_t>(block >> 32)},
-                                 block);
-    uint32_t kept = 0;
-    for (int k = 0; k < 4; ++k)
-      kept |= static_cast<uint32_t>(draws.word[k] >= threshold_) << k;
-    return kept;
-  }
-
-  uint32_t threshold_;
-  int64_t head_;
-  uint64_t seed_ = 0, sample_ = 0;
+  ScoreDraws draws_;
 };
 
 template <typename Tile>
@@ -369,18 +303,6 @@ __global__ void __launch_bounds__(kAttentionThreads)
 
 namespace {
 
-AttentionSizes sizes_of(const ConstTensor& out, int64_t heads) {
-  const int64_t D = out.shape[1] / heads;
-  return {heads, D, 0, 1.0f / std::sqrt(static_cast<float>(D))};
-}
-
-AttentionDropout dropout_of(const TokenDropout& dropout) {
-  // p < 1 means p <= 1 - 2^-24, so this fits.
-  return {static_cast<uint32_t>(
-              std::ceil(static_cast<double>(dropout.p) * 0x1.0p32)),
-          1.0f / (1.0f - dropout.p), dropout.key, dropout.salt};
-}
-
 // Calls body(tile) with the tile that fits D; only its type matters. Two tiles
 // of 128 plus two others exceed a block's shared memory, so those are shorter.
 template <int kLongSide, typename Body>
@@ -394,18 +316,15 @@ void with_tile(int64_t D, const Body& body) {
     body(AttentionTile<kLongSide, 128>());
 }
 
-unsigned grid_of(AttentionSizes& sizes, const Sequences& sequences, int side) {
-  sizes.tiles = ceil_div(sequences.max_length, side);
-  const int64_t blocks = sequences.count * sizes.heads * sizes.tiles;
-  CHECK(blocks <= INT32_MAX);
-  return static_cast<unsigned>(blocks);
-}
-
 }  // namespace
 
 void attention_forward(Context& context, const AttentionForwardArgs& args) {
   AttentionSizes sizes = sizes_of(args.out, args.heads);
   if (args.sequences.tokens == 0) return;
+  if (can_use_mma(args)) {
+    attention_forward_mma(context, args);
+    return;
+  }
   with_pack(
       args.out.dtype, sizes.D, {args.out.data, args.qkv.data}, [&](auto pack) {
         using T = typename decltype(pack)::Elem;
@@ -439,6 +358,10 @@ void attention_backward(Context& context, const AttentionBackwardArgs& args) {
                dim3(grid_for(rows, kAttentionThreads / kWarpSize)),
                dim3(kAttentionThreads), 0, context.stream(), delta, upstream,
                static_cast<const T*>(args.out.data), rows, sizes.D);
+        if (can_use_mma(args)) {
+          attention_backward_mma(context, args, delta);
+          return;
+        }
         with_tile<32>(sizes.D, [&](auto tile) {
           using Tile = decltype(tile);
           const unsigned blocks = grid_of(sizes, args.sequences, Tile::kSide);

@@ -1,0 +1,338 @@
+// Attention on tensor cores: a thread block holds 64 queries (keys, for their
+// gradients) of one head of one sequence and walks over the tiles of the other
+// side, of which the next is copied while one is worked on.
+#include <cfloat>
+#include <cmath>
+
+#include "cuda/attention_mma.h"
+#include "cuda/attention_mma_tile.cuh"
+#include "cuda/attention_place.cuh"
+#include "ops/context.h"
+
+namespace syncopate::cuda {
+
+// Starts to copy the keys and values from `key`, side by side.
+template <typename Tile>
+__device__ __forceinline__ void copy_keys_and_values(
+    Bf16* to,
+    const Bf16* qkv,
+    const AttentionPlace& place,
+    const AttentionSizes& sizes,
+    int key) {
+  for (int part = 1; part <= 2; ++part)
+    copy_rows<Tile, Tile::kOthers>(
+        to + (part - 1) * Tile::kOtherElems, qkv + place.wide(sizes, part, key),
+        3 * sizes.H(), static_cast<int>(place.length) - key,
+        static_cast<int>(sizes.D));
+}
+
+// --- forward ----------------------------------------------------------------
+
+// scores = exp(scale * scores - highest) of the first `keys` columns, 0 beyond;
+// raises `highest` and rescales total and sum accordingly. The thread's
+// totals are of its own columns.
+template <typename Tile>
+__device__ __forceinline__ void soften(MmaScores<Tile>& scores,
+                                       float (&highest)[2],
+                                       float (&total)[2],
+                                       MmaOutputs<Tile>& sum,
+                                       int keys,
+                                       float scale) {
+  for (int h = 0; h < 2; ++h) {
+    float top = highest[h];
+    for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
+      for (int i = 2 * h; i < 2 * h + 2; ++i) {
+        if (n * 8 + fragment_column(i) >= keys) scores.at[n][i] = -INFINITY;
+        top = fmaxf(top, scores.at[n][i]);
+      }
+    top = row_max(top);
+    const float rescale = exp2f((highest[h] - top) * (scale * kLog2E));
+    highest[h] = top;
+    float part = 0;
+    for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
+      for (int i = 2 * h; i < 2 * h + 2; ++i) {
+        scores.at[n][i] = exp2f((scores.at[n][i] - top) * (scale * kLog2E));
+        part += scores.at[n][i];
+      }
+    total[h] = total[h] * rescale + part;
+    for (int n = 0; n < MmaOutputs<Tile>::kCount; ++n)
+      for (int i = 2 * h; i < 2 * h + 2; ++i) sum.at[n][i] *= rescale;
+  }
+}
+
+template <typename Tile>
+__global__ void __launch_bounds__(kMmaThreads)
+    attention_forward_mma_kernel(Bf16* out,        // (T, H)
+                                 float* lse,       // (T, heads)
+                                 const Bf16* qkv,  // (T, 3 H)
+                                 const int32_t* offsets,
+                                 AttentionSizes sizes,
+                                 AttentionDropout dropout) {
+  const AttentionPlace place(sizes, offsets, kMmaRows);
+  if (place.first_row >= place.length) return;
+  const int64_t stride = 3 * sizes.H();
+  const int D = static_cast<int>(sizes.D);
+  const int length = static_cast<int>(place.length);
+  const int rows = length - static_cast<int>(place.first_row);
+  Bf16* queries = shared_memory<Bf16>();
+  Bf16* buffers = queries + Tile::kRowElems;  // two of keys and values
+  const auto copy_others = [&](int key) {
+    copy_keys_and_values<Tile>(buffer_of<Tile>(buffers, key), qkv, place, sizes,
+                               key);
+    commit_copies();
+  };
+  copy_rows<Tile, kMmaRows>(
+      queries, qkv + place.wide(sizes, 0, place.first_row), stride, rows, D);
+  copy_others(0);
+  const ScoreDraws draws(dropout, place);
+  MmaOutputs<Tile> sum{};
+  float highest[2] = {-FLT_MAX, -FLT_MAX}, total[2] = {};
+  for (int key = 0; key < length; key += Tile::kOthers) {
+    await_others<Tile>(key, length, copy_others);
+    const Bf16* keys = buffer_of<Tile>(buffers, key);
+    MmaScores<Tile> scores = multiply_by_rows<Tile>(queries, keys);
+    soften<Tile>(scores, highest, total, sum, length - key, sizes.scale);
+    const uint32_t kept = kept_in_query_rows<Tile>(draws, place.first_row, key);
+    for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
+      for (int i = 0; i < 4; ++i)
+        if (!is_kept(kept, n, i)) scores.at[n][i] = 0;
+    add_weighted_rows<Tile>(sum, scores, keys + Tile::kOtherElems);
+    __syncthreads();
+  }
+  float factor[2];
+  for (int h = 0; h < 2; ++h) {
+    total[h] = row_sum(total[h]);
+    factor[h] = dropout.kept_scale / total[h];
+    const int row = warp_row() + lane_group() + 8 * h;
+    if (lane_of_warp() % 4 == 0 && row < rows)
+      lse[place.stats(sizes, place.first_row + row)] =
+          highest[h] * sizes.scale + logf(total[h]);
+  }
+  store_rows<Tile>(out + place.narrow(sizes, place.first_row), sizes.H(),
+                   queries, sum, factor, rows, D);
+}
+
+// --- backward ---------------------------------------------------------------
+//
+// As in attention.cu: with delta = sum_d dout out, dS = P (dP - delta).
+
+// dQ: rows are queries.
+template <typename Tile>
+__global__ void __launch_bounds__(kMmaThreads)
+    attention_dqueries_mma_kernel(Bf16* dqkv,          // (T, 3 H)
+                                  const Bf16* dout,    // (T, H)
+                                  const Bf16* qkv,     // (T, 3 H)
+                                  const float* lse,    // (T, heads)
+                                  const float* delta,  // (T, heads)
+                                  const int32_t* offsets,
+                                  AttentionSizes sizes,
+                                  AttentionDropout dropout) {
+  const AttentionPlace place(sizes, offsets, kMmaRows);
+  if (place.first_row >= place.length) return;
+  const int64_t stride = 3 * sizes.H();
+  const int D = static_cast<int>(sizes.D);
+  const int length = static_cast<int>(place.length);
+  const int rows = length - static_cast<int>(place.first_row);
+  Bf16* queries = shared_memory<Bf16>();
+  Bf16* douts = queries + Tile::kRowElems;
+  Bf16* buffers = douts + Tile::kRowElems;  // two of keys and values
+  const auto copy_others = [&](int key) {
+    copy_keys_and_values<Tile>(buffer_of<Tile>(buffers, key), qkv, place, sizes,
+                               key);
+    commit_copies();
+  };
+  copy_rows<Tile, kMmaRows>(
+      queries, qkv + place.wide(sizes, 0, place.first_row), stride, rows, D);
+  copy_rows<Tile, kMmaRows>(douts, dout + place.narrow(sizes, place.first_row),
+                            sizes.H(), rows, D);
+  copy_others(0);
+  const ScoreDraws draws(dropout, place);
+  float row_lse[2], row_delta[2];  // the first in powers of 2
+  for (int h = 0; h < 2; ++h) {
+    const int row = warp_row() + lane_group() + 8 * h;
+    const int64_t at = place.stats(sizes, place.first_row + row);
+    row_lse[h] = row < rows ? lse[at] * kLog2E : 0;
+    row_delta[h] = row < rows ? delta[at] : 0;
+  }
+  MmaOutputs<Tile> sum{};
+  for (int key = 0; key < length; key += Tile::kOthers) {
+    await_others<Tile>(key, length, copy_others);
+    const Bf16* keys = buffer_of<Tile>(buffers, key);
+    MmaScores<Tile> scores = multiply_by_rows<Tile>(queries, keys);
+    const MmaScores<Tile> dshares =
+        multiply_by_rows<Tile>(douts, keys + Tile::kOtherElems);
+    const uint32_t kept = kept_in_query_rows<Tile>(draws, place.first_row, key);
+    for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
+      for (int i = 0; i < 4; ++i) {
+        // Keys beyond the last have no share: theirs would be infinite if all
+        // scores are far below zero.
+        const bool is_key = n * 8 + fragment_column(i) < length - key;
+        const float share =
+            is_key ? exp2f(fmaf(scores.at[n][i], sizes.scale * kLog2E,
+                                -row_lse[i / 2]))
+                   : 0;
+        const float dshare =
+            is_kept(kept, n, i) ? dshares.at[n][i] * dropout.kept_scale : 0;
+        scores.at[n][i] = share * (dshare - row_delta[i / 2]);
+      }
+    add_weighted_rows<Tile>(sum, scores, keys);
+    __syncthreads();
+  }
+  store_rows<Tile>(dqkv + place.wide(sizes, 0, place.first_row), stride,
+                   queries, sum, {sizes.scale, sizes.scale}, rows, D);
+}
+
+// dK and dV: rows are keys. Queries beyond the last add nothing, as they, their
+// dout, log-sum-exp and delta are zero.
+template <typename Tile>
+__global__ void __launch_bounds__(kMmaThreads)
+    attention_dkeys_mma_kernel(Bf16* dqkv,          // (T, 3 H)
+                               const Bf16* dout,    // (T, H)
+                               const Bf16* qkv,     // (T, 3 H)
+                               const float* lse,    // (T, heads)
+                               const float* delta,  // (T, heads)
+                               const int32_t* offsets,
+                               AttentionSizes sizes,
+                               AttentionDropout dropout) {
+  const AttentionPlace place(sizes, offsets, kMmaRows);
+  if (place.first_row >= place.length) return;
+  const int64_t stride = 3 * sizes.H();
+  const int D = static_cast<int>(sizes.D);
+  const int length = static_cast<int>(place.length);
+  const int rows = length - static_cast<int>(place.first_row);
+  Bf16* keys = shared_memory<Bf16>();
+  Bf16* values = keys + Tile::kRowElems;
+  Bf16* buffers = values + Tile::kRowElems;  // two of queries and douts
+  auto* stats = reinterpret_cast<float*>(buffers + 4 * Tile::kOtherElems);
+  const auto stats_of = [&](int query) {
+    return stats + query / Tile::kOthers % 2 * (2 * Tile::kOthers);
+  };
+  const auto copy_others = [&](int query) {
+    const int count = length - query;
+    Bf16* queries = buffer_of<Tile>(buffers, query);
+    copy_rows<Tile, Tile::kOthers>(queries, qkv + place.wide(sizes, 0, query),
+                                   stride, count, D);
+    copy_rows<Tile, Tile::kOthers>(queries + Tile::kOtherElems,
+                                   dout + place.narrow(sizes, query), sizes.H(),
+                                   count, D);
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < 2 * Tile::kOthers) {
+      const int column = thread % Tile::kOthers;
+      const float* from = thread < Tile::kOthers ? lse : delta;
+      const bool is_in = column < count;
+      copy_async<4>(stats_of(query) + thread,
+                    is_in ? from + place.stats(sizes, query + column) : from,
+                    is_in);
+    }
+    commit_copies();
+  };
+  copy_rows<Tile, kMmaRows>(keys, qkv + place.wide(sizes, 1, place.first_row),
+                            stride, rows, D);
+  copy_rows<Tile, kMmaRows>(values, qkv + place.wide(sizes, 2, place.first_row),
+                            stride, rows, D);
+  copy_others(0);
+  const ScoreDraws draws(dropout, place);
+  MmaOutputs<Tile> dkeys{}, dvalues{};
+  for (int query = 0; query < length; query += Tile::kOthers) {
+    await_others<Tile>(query, length, copy_others);
+    const Bf16* queries = buffer_of<Tile>(buffers, query);
+    const Bf16* douts = queries + Tile::kOtherElems;
+    const float* query_lse = stats_of(query);
+    const float* query_delta = query_lse + Tile::kOthers;
+    MmaScores<Tile> shares = multiply_by_rows<Tile>(keys, queries);
+    MmaScores<Tile> dscores = multiply_by_rows<Tile>(values, douts);
+    const uint32_t kept = kept_in_key_rows<Tile>(draws, query, place.first_row);
+    for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
+      for (int i = 0; i < 4; ++i) {
+        const int column = n * 8 + fragment_column(i);
+        const bool is_in = is_kept(kept, n, i);
+        const float share = exp2f(fmaf(shares.at[n][i], sizes.scale * kLog2E,
+                                       -query_lse[column] * kLog2E));
+        const float dshare = is_in ? dscores.at[n][i] * dropout.kept_scale : 0;
+        shares.at[n][i] = is_in ? share : 0;
+        dscores.at[n][i] = share * (dshare - query_delta[column]);
+      }
+    add_weighted_rows<Tile>(dvalues, shares, douts);
+    add_weighted_rows<Tile>(dkeys, dscores, queries);
+    __syncthreads();
+  }
+  store_rows<Tile>(dqkv + place.wide(sizes, 1, place.first_row), stride, keys,
+                   dkeys, {sizes.scale, sizes.scale}, rows, D);
+  store_rows<Tile>(dqkv + place.wide(sizes, 2, place.first_row), stride, values,
+                   dvalues, {dropout.kept_scale, dropout.kept_scale}, rows, D);
+}
+
+namespace {
+
+// kOthers of the tiles; with fewer, the accumulators of two gradients of 128
+// columns fit into registers.
+constexpr int kOthers = 64, kFewOthers = 32;
+
+// Calls body(tile) with the tile that fits D; only its type matters.
+template <int kOthersOfWide, typename Body>
+void with_tile(int64_t D, const Body& body) {
+  CHECK_MSG(D <= kMostHeadColumnsOnGpu, "heads of {} columns", D);
+  if (D <= 32)
+    body(MmaTile<32, kOthers>());
+  else if (D <= 64)
+    body(MmaTile<64, kOthers>());
+  else
+    body(MmaTile<128, kOthersOfWide>());
+}
+
+bool has_whole_packs(const ConstTensor& out,
+                     int64_t heads,
+                     std::initializer_list<const void*> memory) {
+  bool fits = out.dtype == DType::kBf16 && out.shape[1] / heads % 16 == 0;
+  for (const void* address : memory)
+    fits = fits && reinterpret_cast<uintptr_t>(address) % 16 == 0;
+  return fits;
+}
+
+}  // namespace
+
+bool can_use_mma(const AttentionForwardArgs& args) {
+  return has_whole_packs(args.out, args.heads, {args.out.data, args.qkv.data});
+}
+
+bool can_use_mma(const AttentionBackwardArgs& args) {
+  return has_whole_packs(args.dout, args.heads,
+                         {args.dqkv.data, args.dout.data, args.qkv.data});
+}
+
+void attention_forward_mma(Context& context, const AttentionForwardArgs& args) {
+  AttentionSizes sizes = sizes_of(args.out, args.heads);
+  const unsigned blocks = grid_of(sizes, args.sequences, kMmaRows);
+  with_tile<kOthers>(sizes.D, [&](auto tile) {
+    using Tile = decltype(tile);
+    launch(attention_forward_mma_kernel<Tile>, dim3(blocks), dim3(kMmaThreads),
+           Tile::bytes(1), context.stream(), static_cast<Bf16*>(args.out.data),
+           args.lse.f32(), static_cast<const Bf16*>(args.qkv.data),
+           args.sequences.offsets, sizes, dropout_of(args.dropout));
+  });
+}
+
+void attention_backward_mma(Context& context,
+                            const AttentionBackwardArgs& args,
+                            const float* delta) {
+  AttentionSizes sizes = sizes_of(args.dout, args.heads);
+  const unsigned blocks = grid_of(sizes, args.sequences, kMmaRows);
+  const auto run = [&](auto kernel, int64_t shared_bytes) {
+    launch(kernel, dim3(blocks), dim3(kMmaThreads), shared_bytes,
+           context.stream(), static_cast<Bf16*>(args.dqkv.data),
+           static_cast<const Bf16*>(args.dout.data),
+           static_cast<const Bf16*>(args.qkv.data), args.lse.f32(), delta,
+           args.sequences.offsets, sizes, dropout_of(args.dropout));
+  };
+  with_tile<kOthers>(sizes.D, [&](auto tile) {
+    using Tile = decltype(tile);
+    run(attention_dqueries_mma_kernel<Tile>, Tile::bytes(2));
+  });
+  with_tile<kFewOthers>(sizes.D, [&](auto tile) {
+    using Tile = decltype(tile);
+    run(attention_dkeys_mma_kernel<Tile>,
+        Tile::bytes(2) + 4 * Tile::kOthers * int64_t{sizeof(float)});
+  });
+}
+
+}  // namespace syncopate::cuda

@@ -1,0 +1,241 @@
+// Tiles of attention in bf16 and their products on tensor cores.
+//
+// A block has 64 rows, 16 for each of its 4 warps, and meets tiles of kOthers
+// rows of the other side. A thread holds rows group and group + 8 of a warp's
+// scores and outputs, as C fragments (cuda/mma.cuh).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/attention_place.cuh"
+#include "cuda/mma.cuh"
+#include "cuda/pack.cuh"
+#include "cuda/platform.h"
+#include "cuda/reduce.cuh"
+
+namespace syncopate::cuda {
+
+inline constexpr int kMmaThreads = 128;
+inline constexpr int kMmaRows = 64;  // of a block
+inline constexpr int kWarpRows = 16;
+inline constexpr float kLog2E = 1.44269504f;
+
+// Up to kWidth >= D elements of a head.
+template <int kWidthOf, int kOthersOf>
+struct MmaTile {
+  static constexpr int kWidth = kWidthOf, kOthers = kOthersOf;
+  // An odd number of 16 bytes, so that the eight rows of a matrix lie in
+  // different banks.
+  static constexpr int kStride = kWidth + 8;
+  static constexpr int kRowElems = kMmaRows * kStride;
+  static constexpr int kOtherElems = kOthers * kStride;
+  // Bytes of `own` tiles of a block's rows and four of the others' rows.
+  static constexpr int64_t bytes(int own) {
+    return (own * kRowElems + 4 * kOtherElems) * int64_t{sizeof(Bf16)};
+  }
+};
+
+// C fragments of a warp: its 16 rows of scores, and of outputs.
+template <typename Tile>
+struct MmaScores {
+  static constexpr int kCount = Tile::kOthers / 8;
+  float at[kCount][4];
+};
+template <typename Tile>
+struct MmaOutputs {
+  static constexpr int kCount = Tile::kWidth / 8;
+  float at[kCount][4];
+};
+
+__device__ __forceinline__ int lane_of_warp() {
+  return static_cast<int>(threadIdx.x) % kWarpSize;
+}
+__device__ __forceinline__ int lane_group() {
+  return lane_of_warp() / 4;
+}
+// First of the block's rows that belong to the warp.
+__device__ __forceinline__ int warp_row() {
+  return static_cast<int>(threadIdx.x) / kWarpSize * kWarpRows;
+}
+// Column within 8 of a fragment's element `i`.
+__device__ __forceinline__ int fragment_column(int i) {
+  return lane_of_warp() % 4 * 2 + i % 2;
+}
+
+// Starts to copy (rows, D), whose rows are `stride` apart, to a tile of kRows
+// rows; zero beyond the last row and beyond D. There is at least one row.
+template <typename Tile, int kRows>
+__device__ void copy_rows(Bf16* tile,
+                          const Bf16* from,
+                          int64_t stride,
+                          int rows,
+                          int D) {
+  constexpr int kElems = kPackElems<Bf16>;
+  constexpr int kPacks = Tile::kWidth / kElems;
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kPacks;
+       i += kMmaThreads) {
+    const int row = i / kPacks, d = i % kPacks * kElems;
+    const bool is_in = row < rows && d < D;
+    copy_async<16>(tile + row * Tile::kStride + d,
+                   is_in ? from + row * stride + d : from, is_in);
+  }
+}
+
+// Of two buffers of two incoming tiles each, the one for rows from `first`.
+template <typename Tile>
+__device__ __forceinline__ Bf16* buffer_of(Bf16* buffers, int first) {
+  return buffers + first / Tile::kOthers % 2 * (2 * Tile::kOtherElems);
+}
+
+// Waits for the incoming tiles of rows from `first`, and has copy(row) start
+// to copy the next ones, if there are any.
+template <typename Tile, typename Copy>
+__device__ __forceinline__ void await_others(int first,
+                                             int length,
+                                             const Copy& copy) {
+  if (first + Tile::kOthers < length) {
+    copy(first + Tile::kOthers);
+    wait_for_copies<1>();
+  } else {
+    wait_for_copies<0>();
+  }
+  __syncthreads();
+}
+
+// The warp's rows of `a` times the rows of `b`: sums over D.
+template <typename Tile>
+__device__ __forceinline__ MmaScores<Tile> multiply_by_rows(const Bf16* a,
+                                                            const Bf16* b) {
+  using Scores = MmaScores<Tile>;
+  const int lane = lane_of_warp();
+  a += (warp_row() + lane % 16) * Tile::kStride + lane / 16 * 8;
+  b += (lane / 16 * 8 + lane % 8) * Tile::kStride + lane / 8 % 2 * 8;
+  Scores sum{};
+  for (int d = 0; d < Tile::kWidth; d += 16) {
+    uint32_t left[4];
+    load_matrices(left, a + d);
+    for (int n = 0; n < Scores::kCount; n += 2) {
+      uint32_t right[4];
+      load_matrices(right, b + n * 8 * Tile::kStride + d);
+      mma(sum.at[n], left, right[0], right[1]);
+      mma(sum.at[n + 1], left, right[2], right[3]);
+    }
+  }
+  return sum;
+}
+
+// outputs += the warp's scores, rounded to bf16, times b (kOthers, kWidth). A
+// C fragment of scores is half of an A fragment.
+template <typename Tile>
+__device__ __forceinline__ void add_weighted_rows(MmaOutputs<Tile>& outputs,
+                                                  const MmaScores<Tile>& scores,
+                                                  const Bf16* b) {
+  const int lane = lane_of_warp();
+  b += lane % 16 * Tile::kStride + lane / 16 * 8;
+  for (int k = 0; k < MmaScores<Tile>::kCount; k += 2) {
+    const float(&low)[4] = scores.at[k], (&high)[4] = scores.at[k + 1];
+    const uint32_t left[4] = {
+        pack_bf16(low[0], low[1]), pack_bf16(low[2], low[3]),
+        pack_bf16(high[0], high[1]), pack_bf16(high[2], high[3])};
+    for (int n = 0; n < MmaOutputs<Tile>::kCount; n += 2) {
+      uint32_t right[4];
+      load_transposed(right, b + k * 8 * Tile::kStride + n * 8);
+      mma(outputs.at[n], left, right[0], right[1]);
+      mma(outputs.at[n + 1], left, right[2], right[3]);
+    }
+  }
+}
+
+// to (rows, D) = the warp's outputs, times factor[h] in rows group + 8 h.
+// `rows` counts from the block's first. `staging`: a tile of the block's rows,
+// of which no other warp uses this one's any more.
+template <typename Tile>
+__device__ void store_rows(Bf16* to,
+                           int64_t stride,
+                           Bf16* staging,
+                           const MmaOutputs<Tile>& outputs,
+                           const float (&factor)[2],
+                           int rows,
+                           int D) {
+  __syncwarp();
+  for (int n = 0; n < MmaOutputs<Tile>::kCount; ++n)
+    for (int h = 0; h < 2; ++h) {
+      Pack<Bf16, 2> pair;
+      for (int i = 0; i < 2; ++i)
+        pair.set(i, outputs.at[n][2 * h + i] * factor[h]);
+      pair.store(staging + (warp_row() + lane_group() + 8 * h) * Tile::kStride +
+                 n * 8 + fragment_column(0));
+    }
+  __syncwarp();
+  constexpr int kElems = kPackElems<Bf16>;
+  constexpr int kPacks = Tile::kWidth / kElems;
+  for (int i = lane_of_warp(); i < kWarpRows * kPacks; i += kWarpSize) {
+    const int row = warp_row() + i / kPacks, d = i % kPacks * kElems;
+    if (row < rows && d < D)
+      Pack<Bf16>::load(staging + row * Tile::kStride + d)
+          .store(to + row * stride + d);
+  }
+}
+
+// Over the four lanes that hold a row.
+__device__ __forceinline__ float row_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, 1));
+  return fmaxf(value, __shfl_xor_sync(kAllLanes, value, 2));
+}
+__device__ __forceinline__ float row_sum(float value) {
+  value += __shfl_xor_sync(kAllLanes, value, 1);
+  return value + __shfl_xor_sync(kAllLanes, value, 2);
+}
+
+// Which of a thread's scores dropout keeps: bit n * 4 + i for element i of
+// fragment n. Lanes draw for each other, as a draw covers four keys.
+
+// Rows are queries from `query`, columns keys from `key`. Of two neighbours,
+// which hold two of the four keys each, one draws row group for both, the
+// other row group + 8.
+template <typename Tile>
+__device__ __forceinline__ uint32_t kept_in_query_rows(const ScoreDraws& draws,
+                                                       int64_t query,
+                                                       int64_t key) {
+  if (draws.keeps_all()) return ~0u;
+  const int t = lane_of_warp() % 4, odd = t % 2;
+  const int64_t row = query + warp_row() + lane_group() + odd * 8;
+  uint32_t own = 0;
+  for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
+    own |= draws.four_keys(row, key + n * 8 + t / 2 * 4) << (4 * n);
+  const uint32_t other = __shfl_xor_sync(kAllLanes, own, 1);
+  constexpr uint32_t kTwoOfFour = 0x33333333;
+  const uint32_t low = (odd != 0 ? other : own) >> (2 * odd) & kTwoOfFour;
+  const uint32_t high = (odd != 0 ? own : other) >> (2 * odd) & kTwoOfFour;
+  return low | high << 2;
+}
+
+// Rows are keys from `key`, columns queries from `query`. Of four lanes whose
+// rows are four successive keys, each draws one of their two queries, for these
+// keys or those 8 further on.
+template <typename Tile>
+__device__ __forceinline__ uint32_t kept_in_key_rows(const ScoreDraws& draws,
+                                                     int64_t query,
+                                                     int64_t key) {
+  if (draws.keeps_all()) return ~0u;
+  const int t = lane_of_warp() % 4, turn = lane_group() % 4;
+  const int first = lane_group() - turn;
+  const int64_t row = key + warp_row() + first + turn / 2 * 8;
+  uint32_t own = 0;
+  for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
+    own |= draws.four_keys(query + n * 8 + 2 * t + turn % 2, row) << (4 * n);
+  constexpr uint32_t kOneOfFour = 0x11111111;
+  uint32_t kept = 0;
+  for (int i = 0; i < 4; ++i)
+    kept |=
+        (__shfl_sync(kAllLanes, own, (first + i) * 4 + t) >> turn & kOneOfFour)
+        << i;
+  return kept;
+}
+
+__device__ __forceinline__ bool is_kept(uint32_t kept, int n, int i) {
+  return (kept >> (n * 4 + i) & 1) != 0;
+}
+
+}  // namespace syncopate::cuda
