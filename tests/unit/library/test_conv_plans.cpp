@@ -3,6 +3,7 @@
 #include "library/conv_plan.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -66,21 +67,22 @@ void add_bottleneck(std::vector<ConvSize>& sizes,
   sizes.push_back({N, inner, P, P, inner, 3, 3, 1, 1});
 }
 
-// Of ResNet-20, WRN-26-10, ResNet-50 and WRN-50-2, and some that are odd.
-std::vector<ConvSize> all_sizes() {
+// Of batches of N in ResNet-20, WRN-26-10, ResNet-50 and WRN-50-2, and some
+// that are odd.
+std::vector<ConvSize> all_sizes(int64_t N) {
   std::vector<ConvSize> sizes;
   for (const int64_t width : {1, 10}) {
-    sizes.push_back({128, 3, 32, 32, 16, 3, 3, 1, 1});
-    add_stage(sizes, 128, 16, 32, 16 * width, 1);
-    add_stage(sizes, 128, 16 * width, 32, 32 * width, 2);
-    add_stage(sizes, 128, 32 * width, 16, 64 * width, 2);
+    sizes.push_back({N, 3, 32, 32, 16, 3, 3, 1, 1});
+    add_stage(sizes, N, 16, 32, 16 * width, 1);
+    add_stage(sizes, N, 16 * width, 32, 32 * width, 2);
+    add_stage(sizes, N, 32 * width, 16, 64 * width, 2);
   }
   for (const int64_t width : {1, 2}) {
-    sizes.push_back({128, 3, 224, 224, 64, 7, 7, 2, 3});
-    add_bottleneck(sizes, 128, 64, 56, 64 * width, 256, 1);
-    add_bottleneck(sizes, 128, 256, 56, 128 * width, 512, 2);
-    add_bottleneck(sizes, 128, 512, 28, 256 * width, 1024, 2);
-    add_bottleneck(sizes, 128, 1024, 14, 512 * width, 2048, 2);
+    sizes.push_back({N, 3, 224, 224, 64, 7, 7, 2, 3});
+    add_bottleneck(sizes, N, 64, 56, 64 * width, 256, 1);
+    add_bottleneck(sizes, N, 256, 56, 128 * width, 512, 2);
+    add_bottleneck(sizes, N, 512, 28, 256 * width, 1024, 2);
+    add_bottleneck(sizes, N, 1024, 14, 512 * width, 2048, 2);
   }
   sizes.push_back({1, 1, 5, 5, 16, 3, 3, 1, 1});
   sizes.push_back({3, 17, 7, 5, 5, 3, 3, 1, 1});
@@ -95,14 +97,14 @@ bool has(const ConvPlan& plan, cudnnBackendNumericalNote_t note) {
   return std::find(notes.begin(), notes.end(), note) != notes.end();
 }
 
-class ConvPlanTest : public testing::TestWithParam<Gpu> {
+class ConvPlanTest : public testing::TestWithParam<std::tuple<Gpu, int64_t>> {
  protected:
-  const Descriptor device = describe(GetParam());
+  const Descriptor device = describe(std::get<Gpu>(GetParam()));
 
   // body(plan) for every pass and size.
   template <typename Body>
   void for_plans(DType dtype, Determinism determinism, const Body& body) {
-    for (const ConvSize& s : all_sizes())
+    for (const ConvSize& s : all_sizes(std::get<int64_t>(GetParam())))
       for (const ConvPass pass : {ConvPass::kForward, ConvPass::kBackwardData,
                                   ConvPass::kBackwardWeights}) {
         SCOPED_TRACE(fmt::format("{} n{}c{}h{}w{}k{}r{}stride{}", name_of(pass),
@@ -138,10 +140,15 @@ TEST_P(ConvPlanTest, Bf16RunsOnTensorCores) {
   EXPECT_GT(on_tensor_cores, plans * 9 / 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpus,
+INSTANTIATE_TEST_SUITE_P(GpusAndBatches,
                          ConvPlanTest,
-                         testing::Values(kH200, kA100),
-                         [](const auto& info) { return info.param.name; });
+                         testing::Combine(testing::Values(kH200, kA100),
+                                          testing::Values(128, 256, 512)),
+                         [](const auto& info) {
+                           return fmt::format("{}Batch{}",
+                                              std::get<Gpu>(info.param).name,
+                                              std::get<int64_t>(info.param));
+                         });
 
 }  // namespace
 }  // namespace syncopate::cuda
