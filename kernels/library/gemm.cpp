@@ -115,8 +115,9 @@ Operation make_operation(const GemmKey& key, const void* bias) {
   return operation;
 }
 
-// "In place" reductions take their order from the hardware; the others add up
-// the workspace in a fixed order.
+// Where D is split, partial sums are to be added in fp32 and, if asked, in a
+// fixed order: cuBLASLt's other schemes add them in the output's type, "in
+// place" in an order that the hardware chooses.
 Preference make_preference(const GemmKey& key, Determinism determinism) {
   cublasLtMatmulPreference_t raw = nullptr;
   check_cublaslt(cublaslt().MatmulPreferenceCreate(&raw),
@@ -127,10 +128,9 @@ Preference make_preference(const GemmKey& key, Determinism determinism) {
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.a_alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c_alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.c_alignment);
-  if (determinism == Determinism::kRequired)
+  if (determinism == Determinism::kRequired || key.output != DType::kF32)
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-        uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
-                 CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE});
+        uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   return preference;
 }
 
