@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -104,13 +106,13 @@ void Engine::run(const Launch& launch) {
     for (unsigned y = 0; y < block.y; ++y)
       for (unsigned x = 0; x < block.x; ++x) indices_.push_back({x, y, z});
 
-  // CUDA promises no order of blocks: they start anywhere and go either way.
-  const uint64_t num_blocks = uint64_t{grid.x} * grid.y * grid.z;
-  const uint64_t first = next_random(random_) % num_blocks;
-  const bool is_upwards = next_random(random_) % 2 == 0;
-  for (uint64_t i = 0; i < num_blocks && failure_.empty(); ++i) {
-    const uint64_t at =
-        (first + (is_upwards ? i : num_blocks - i)) % num_blocks;
+  // CUDA promises no order of blocks: they run in a shuffled one.
+  std::vector<uint64_t> order(uint64_t{grid.x} * grid.y * grid.z);
+  std::iota(order.begin(), order.end(), uint64_t{0});
+  for (uint64_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[next_random(random_) % i]);
+  for (const uint64_t at : order) {
+    if (!failure_.empty()) break;
     blockIdx = {static_cast<unsigned>(at % grid.x),
                 static_cast<unsigned>(at / grid.x % grid.y),
                 static_cast<unsigned>(at / grid.x / grid.y)};

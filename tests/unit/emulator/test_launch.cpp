@@ -75,6 +75,27 @@ TEST_F(LaunchTest, TheSeedDecidesTheOrder) {
   EXPECT_GT(first_blocks.size(), size_t{5});
 }
 
+// Each block adds to what the block beside it left, which no order of blocks
+// but one makes right.
+__global__ void neighbour_kernel(int* sums) {
+  const unsigned block = blockIdx.x;
+  sums[block + 1] = sums[block] + 1;
+}
+
+TEST_F(LaunchTest, ADependenceOnTheOrderOfBlocksIsAWrongResult) {
+  const std::vector<int> in_order = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  std::set<std::vector<int>> results;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    emulator::set_seed(seed);
+    const auto sums = array(std::vector<int>(9));
+    launch(neighbour_kernel, 8, 1, 0, *stream, sums.data());
+    EXPECT_NE(values(sums), in_order) << seed;
+    results.insert(values(sums));
+  }
+  // Turning a fixed order round and round would give 16.
+  EXPECT_GT(results.size(), size_t{16});
+}
+
 // Runs in a process of its own, where nothing has asked for the seed before.
 TEST(SeedDeathTest, IsOfTheEnvironmentFirst) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
