@@ -125,15 +125,13 @@ void Recorder::declare_tables() {
       "compute_s", std::string("forward and backward") + clock, workers));
   comm.declare(time_column(
       "exposed_s",
-      std::string("the worker was blocked on communication") + clock,
-      workers));
+      std::string("the worker was blocked on communication") + clock, workers));
   comm.declare(time_column(
       "overlapped_s", std::string("communication under computation") + clock,
       workers));
   comm.declare(time_column(
       "wait_s",
-      std::string(
-          "of exposed_s: waiting for peers (NCCL does not tell: NaN)") +
+      std::string("of exposed_s: waiting for peers (NCCL does not tell: NaN)") +
           clock,
       workers));
 }
