@@ -114,12 +114,15 @@ class ConvPlanTest : public testing::TestWithParam<std::tuple<Gpu, int64_t>> {
   }
 };
 
+// In fp32 some plans copy x and y into another layout: their workspace grows
+// with the batch.
 TEST_P(ConvPlanTest, EverySizeHasADeterministicOne) {
+  const int64_t most_bytes = std::get<int64_t>(GetParam()) << 23;
   for (const DType dtype : {DType::kF32, DType::kBf16})
     for_plans(dtype, Determinism::kRequired, [&](const ConvPlan& plan) {
       EXPECT_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
       EXPECT_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION));
-      EXPECT_LT(plan.workspace_bytes(), int64_t{1} << 30);
+      EXPECT_LT(plan.workspace_bytes(), most_bytes);
     });
 }
 
