@@ -24,7 +24,8 @@ __device__ __forceinline__ float normal_tail(float distance) {
 }
 
 template <typename T>
-__global__ void gelu_forward_kernel(T* y, const T* x, RangeSplit range) {
+__global__ void __launch_bounds__(kActivationThreads)
+    gelu_forward_kernel(T* y, const T* x, RangeSplit range) {
   for_range<kPackElems<T>>(range, [&](auto width, int64_t first) {
     using Elems = Pack<T, width()>;
     Elems pack = Elems::load(x + first);
@@ -37,10 +38,8 @@ __global__ void gelu_forward_kernel(T* y, const T* x, RangeSplit range) {
 }
 
 template <typename T>
-__global__ void gelu_backward_kernel(T* dx,
-                                     const T* dy,
-                                     const T* x,
-                                     RangeSplit range) {
+__global__ void __launch_bounds__(kActivationThreads)
+    gelu_backward_kernel(T* dx, const T* dy, const T* x, RangeSplit range) {
   constexpr float kDensityAtMean = 0x1.988454p-2f;  // 1 / sqrt(2 pi)
   for_range<kPackElems<T>>(range, [&](auto width, int64_t first) {
     using Elems = Pack<T, width()>;

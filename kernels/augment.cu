@@ -6,6 +6,8 @@
 
 namespace syncopate::cuda {
 
+constexpr int64_t kAugmentThreads = 256;
+
 struct GatherSizes {
   int64_t rows;           // of all output images: N * H
   int64_t H;              // rows per output image
@@ -21,12 +23,13 @@ constexpr float kFar = 1e9f;
 // order, so stores are coalesced; the threads of the C channels of a pixel read
 // adjacent bytes. A map to a nonexistent image gives NaN.
 template <typename Pixel>
-__global__ void gather_images_kernel(float* images,        // (N, H, W, C)
-                                     const Pixel* pixels,  // (S, H', W', C)
-                                     const float* scale,   // (C)
-                                     const float* shift,   // (C)
-                                     const ImageMap* maps,
-                                     GatherSizes sizes) {
+__global__ void __launch_bounds__(kAugmentThreads)
+    gather_images_kernel(float* images,        // (N, H, W, C)
+                         const Pixel* pixels,  // (S, H', W', C)
+                         const float* scale,   // (C)
+                         const float* shift,   // (C)
+                         const ImageMap* maps,
+                         GatherSizes sizes) {
   const unsigned channels = sizes.C, row_elems = sizes.row_elems;
   const int width = sizes.source_W, height = sizes.source_H;
   for (int64_t row = blockIdx.x; row < sizes.rows; row += gridDim.x) {
@@ -88,9 +91,8 @@ void gather_images(Context& context,
                           .S = pixels.shape[0],
                           .source_H = static_cast<int>(pixels.shape[1]),
                           .source_W = static_cast<int>(pixels.shape[2])};
-  constexpr int64_t kMaxThreads = 256;
   const int64_t threads =
-      std::min(ceil_div(row_elems, kWarpSize) * kWarpSize, kMaxThreads);
+      std::min(ceil_div(row_elems, kWarpSize) * kWarpSize, kAugmentThreads);
   const dim3 grid(grid_for(sizes.rows, 1));
   const dim3 block(static_cast<unsigned>(threads));
   const auto start = [&](auto kernel, auto* stored) {

@@ -18,12 +18,13 @@ struct ClickSums {  // over a block's rows
 // and nothing cancels when the model is confident. A block handles
 // kClickThreads successive rows, however many blocks there are. dlogits may
 // alias logits.
-__global__ void click_rows_kernel(ClickSums* blocks,
-                                  float* dlogits,         // (N) or null
-                                  const float* logits,    // (N)
-                                  const int32_t* labels,  // (N)
-                                  int64_t N,
-                                  float scale) {
+__global__ void __launch_bounds__(kClickThreads)
+    click_rows_kernel(ClickSums* blocks,
+                      float* dlogits,         // (N) or null
+                      const float* logits,    // (N)
+                      const int32_t* labels,  // (N)
+                      int64_t N,
+                      float scale) {
   for (int64_t block = blockIdx.x; block * kClickThreads < N;
        block += gridDim.x) {
     const int64_t n = block * kClickThreads + threadIdx.x;
@@ -53,10 +54,11 @@ __global__ void click_rows_kernel(ClickSums* blocks,
 
 // One block: each thread adds the sums of successive blocks, and the first
 // thread adds the threads' results in order.
-__global__ void sum_clicks_kernel(ClassificationSums* sums,
-                                  const ClickSums* blocks,
-                                  int64_t num_blocks,
-                                  int64_t N) {
+__global__ void __launch_bounds__(kClickThreads)
+    sum_clicks_kernel(ClassificationSums* sums,
+                      const ClickSums* blocks,
+                      int64_t num_blocks,
+                      int64_t N) {
   auto* of_thread = shared_memory<ClickSums>();
   const int64_t share = ceil_div(num_blocks, blockDim.x);
   const int64_t begin = share * threadIdx.x;

@@ -18,7 +18,8 @@ struct Terms {
 };
 
 template <int kTerms>
-__global__ void combine_kernel(float* y, Terms terms, RangeSplit range) {
+__global__ void __launch_bounds__(kCombineThreads)
+    combine_kernel(float* y, Terms terms, RangeSplit range) {
   for_range<kCombinePack>(range, [&](auto width, int64_t first) {
     using Elems = Pack<float, width()>;
     Elems from[kTerms], sum;
@@ -52,11 +53,12 @@ void combine(Context& context,
          dim3(kCombineThreads), 0, context.stream(), y.data(), given, range);
 }
 
-__global__ void compensate_kernel(float* g,
-                                  const float* x,
-                                  const float* backup,
-                                  float lambda,
-                                  RangeSplit range) {
+__global__ void __launch_bounds__(kCombineThreads)
+    compensate_kernel(float* g,
+                      const float* x,
+                      const float* backup,
+                      float lambda,
+                      RangeSplit range) {
   for_range<kCombinePack>(range, [&](auto width, int64_t first) {
     using Elems = Pack<float, width()>;
     Elems gs = Elems::load(g + first);
@@ -81,11 +83,12 @@ void compensate(Context& context,
          backup.data(), lambda, range);
 }
 
-__global__ void add_in_units_kernel(float* y,
-                                    const float* x,
-                                    float step,
-                                    float per_unit,
-                                    RangeSplit range) {
+__global__ void __launch_bounds__(kCombineThreads)
+    add_in_units_kernel(float* y,
+                        const float* x,
+                        float step,
+                        float per_unit,
+                        RangeSplit range) {
   for_range<kCombinePack>(range, [&](auto width, int64_t first) {
     using Elems = Pack<float, width()>;
     Elems ys = Elems::load(y + first);
@@ -123,11 +126,12 @@ __device__ __forceinline__ double dot_columns(const double* a,
 // One block, whose threads each keep to their own rows of the columns; only
 // sums cross between threads. In double: the rounding residue of a column that
 // depends on the others is then far below the norm that counts as zero.
-__global__ void orthonormalize_kernel(float* p,             // (rows, rank)
-                                      double* columns,      // (rank, rows)
-                                      double* first_norms,  // (rank)
-                                      int64_t rows,
-                                      int64_t rank) {
+__global__ void __launch_bounds__(kColumnThreads)
+    orthonormalize_kernel(float* p,             // (rows, rank)
+                          double* columns,      // (rank, rows)
+                          double* first_norms,  // (rank)
+                          int64_t rows,
+                          int64_t rank) {
   constexpr double kSmallest = 1e-8;  // relative to the column's initial norm
   for (int64_t k = 0; k < rank; ++k) {
     double* column = columns + k * rows;

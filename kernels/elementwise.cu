@@ -11,7 +11,8 @@ namespace syncopate::cuda {
 constexpr unsigned kElementwiseThreads = 256;
 
 template <typename T>
-__global__ void add_kernel(T* y, const T* x, const T* z, RangeSplit range) {
+__global__ void __launch_bounds__(kElementwiseThreads)
+    add_kernel(T* y, const T* x, const T* z, RangeSplit range) {
   for_range<kPackElems<T>>(range, [&](auto width, int64_t first) {
     using Elems = Pack<T, width()>;
     Elems xs = Elems::load(x + first);
@@ -22,10 +23,8 @@ __global__ void add_kernel(T* y, const T* x, const T* z, RangeSplit range) {
 }
 
 // An element gets the same bits in a pack as alone.
-__global__ void axpy_kernel(float* y,
-                            float a,
-                            const float* x,
-                            RangeSplit range) {
+__global__ void __launch_bounds__(kElementwiseThreads)
+    axpy_kernel(float* y, float a, const float* x, RangeSplit range) {
   for_range<kPackElems<float>>(range, [&](auto width, int64_t first) {
     using Elems = Pack<float, width()>;
     Elems ys = Elems::load(y + first);
@@ -36,7 +35,8 @@ __global__ void axpy_kernel(float* y,
   });
 }
 
-__global__ void scale_by_kernel(float* y, const float* a, RangeSplit range) {
+__global__ void __launch_bounds__(kElementwiseThreads)
+    scale_by_kernel(float* y, const float* a, RangeSplit range) {
   const float factor = *a;
   for_range<kPackElems<float>>(range, [&](auto width, int64_t first) {
     using Elems = Pack<float, width()>;
@@ -46,7 +46,8 @@ __global__ void scale_by_kernel(float* y, const float* a, RangeSplit range) {
   });
 }
 
-__global__ void scale_kernel(float* y, float a, RangeSplit range) {
+__global__ void __launch_bounds__(kElementwiseThreads)
+    scale_kernel(float* y, float a, RangeSplit range) {
   for_range<kPackElems<float>>(range, [&](auto width, int64_t first) {
     using Elems = Pack<float, width()>;
     Elems ys = Elems::load(y + first);
@@ -59,7 +60,8 @@ template <typename To, typename From>
 constexpr int kConvertPack = std::min(kPackElems<To>, kPackElems<From>);
 
 template <typename To, typename From>
-__global__ void convert_kernel(To* to, const From* from, RangeSplit range) {
+__global__ void __launch_bounds__(kElementwiseThreads)
+    convert_kernel(To* to, const From* from, RangeSplit range) {
   for_range<kConvertPack<To, From>>(range, [&](auto width, int64_t first) {
     const auto source = Pack<From, width()>::load(from + first);
     Pack<To, width()> target;
@@ -89,9 +91,8 @@ constexpr int kTileSide = 32;     // one access of a warp, if the matrix is that
 // along its rows and written along its columns, both coalesced. Matrices
 // narrower than a tile's side get longer tiles.
 template <typename To, typename From>
-__global__ void transpose_kernel(To* to,
-                                 const From* from,
-                                 TransposeSizes sizes) {
+__global__ void __launch_bounds__(kElementwiseThreads)
+    transpose_kernel(To* to, const From* from, TransposeSizes sizes) {
   float* tile = shared_memory<float>();
   const int stride = sizes.stride();
   for (int64_t index = blockIdx.x; index < sizes.tiles(); index += gridDim.x) {
@@ -123,14 +124,15 @@ __global__ void transpose_kernel(To* to,
 // A block's second grid dimension counts samples; a thread takes packs of a
 // sample, four elements per block of Philox.
 template <typename T, bool kIsAligned>
-__global__ void dropout_kernel(T* y,        // (N, D)
-                               const T* x,  // (N, D)
-                               int64_t N,
-                               int64_t D,
-                               uint32_t threshold,  // smaller draws drop
-                               float kept_scale,
-                               const DropoutKey* key,
-                               uint64_t salt) {
+__global__ void __launch_bounds__(kElementwiseThreads)
+    dropout_kernel(T* y,        // (N, D)
+                   const T* x,  // (N, D)
+                   int64_t N,
+                   int64_t D,
+                   uint32_t threshold,  // smaller draws drop
+                   float kept_scale,
+                   const DropoutKey* key,
+                   uint64_t salt) {
   constexpr int kPack = kPackElems<T>;
   const uint64_t seed = key->seed ^ salt, first_sample = key->first_sample;
   const int64_t step = int64_t{gridDim.x} * blockDim.x * kPack;
@@ -144,7 +146,8 @@ __global__ void dropout_kernel(T* y,        // (N, D)
       if constexpr (kIsAligned)
         values = Pack<T>::load(from);
       else
-        for (int e = 0; e < count; ++e) values.elem[e] = from[e];
+        for (int e = 0; e < kPack; ++e)
+          if (e < count) values.elem[e] = from[e];
       for (int e = 0; e < kPack; e += 4) {
         const Draws draws =
             philox_draws(seed, Purpose::kDropout,
@@ -157,11 +160,13 @@ __global__ void dropout_kernel(T* y,        // (N, D)
       if constexpr (kIsAligned)
         values.store(to);
       else
-        for (int e = 0; e < count; ++e) to[e] = values.elem[e];
+        for (int e = 0; e < kPack; ++e)
+          if (e < count) to[e] = values.elem[e];
     }
 }
 
-__global__ void store_dropout_key_kernel(DropoutKey* to, DropoutKey key) {
+__global__ void __launch_bounds__(1)
+    store_dropout_key_kernel(DropoutKey* to, DropoutKey key) {
   *to = key;
 }
 

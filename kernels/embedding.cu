@@ -20,10 +20,11 @@ struct Lookups {
 };
 
 template <typename T, int V>
-__global__ void embedding_forward_kernel(T* y,  // (tokens, D)
-                                         Lookups lookups,
-                                         int64_t tokens,
-                                         int64_t D) {
+__global__ void __launch_bounds__(kEmbeddingThreads)
+    embedding_forward_kernel(T* y,  // (tokens, D)
+                             Lookups lookups,
+                             int64_t tokens,
+                             int64_t D) {
   const int64_t packs = D / V, items = tokens * packs;
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;
   for (int64_t item = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -70,10 +71,11 @@ enum PieceKind {
 };  // begun in an earlier chunk; begun here
 
 template <typename T, int V>
-__global__ void embedding_pieces_kernel(float* dtable,  // (V, D)
-                                        float* pieces,  // (chunks, kinds, D)
-                                        const T* dy,    // (n, D)
-                                        IdChunks ids) {
+__global__ void __launch_bounds__(kEmbeddingThreads)
+    embedding_pieces_kernel(float* dtable,  // (V, D)
+                            float* pieces,  // (chunks, kinds, D)
+                            const T* dy,    // (n, D)
+                            IdChunks ids) {
   const int64_t d =
       (int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * int64_t{V};
   if (d >= ids.D) return;
@@ -113,9 +115,8 @@ __global__ void embedding_pieces_kernel(float* dtable,  // (V, D)
 
 // For chunks in which an id begins but does not end: adds all its pieces in
 // order.
-__global__ void embedding_join_kernel(float* dtable,
-                                      const float* pieces,
-                                      IdChunks ids) {
+__global__ void __launch_bounds__(kEmbeddingThreads)
+    embedding_join_kernel(float* dtable, const float* pieces, IdChunks ids) {
   const int64_t d = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
   if (d >= ids.D) return;
   for (int64_t chunk = blockIdx.x; chunk < ids.count(); chunk += gridDim.x) {

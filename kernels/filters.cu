@@ -17,7 +17,8 @@ unsigned blocks_for(const FilterSize& size) {
 }
 
 template <typename T>
-__global__ void pack_filters_kernel(T* krsc, const float* w, FilterSize size) {
+__global__ void __launch_bounds__(kThreads)
+    pack_filters_kernel(T* krsc, const float* w, FilterSize size) {
   const int64_t pair = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (pair >= size.K * size.C) return;
   const int64_t k = pair / size.C, c = pair % size.C;
@@ -27,9 +28,8 @@ __global__ void pack_filters_kernel(T* krsc, const float* w, FilterSize size) {
 }
 
 template <typename T>
-__global__ void accumulate_filters_kernel(float* dw,
-                                          const T* krsc,
-                                          FilterSize size) {
+__global__ void __launch_bounds__(kThreads)
+    accumulate_filters_kernel(float* dw, const T* krsc, FilterSize size) {
   const int64_t pair = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (pair >= size.K * size.C) return;
   const int64_t k = pair / size.C, c = pair % size.C;

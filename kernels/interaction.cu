@@ -50,16 +50,17 @@ __device__ __forceinline__ float sum_of_groups(float value,
 }
 
 // One warp per sample.
-__global__ void fm_forward_kernel(float* x,                // (N, F, D)
-                                  float* score,            // (N)
-                                  const int32_t* rows,     // (N, F)
-                                  const float* embedding,  // (R, D)
-                                  const float* first,      // (R)
-                                  const float* bias,
-                                  int64_t N,
-                                  int64_t F,
-                                  int64_t R,
-                                  int64_t D) {
+__global__ void __launch_bounds__(kFmThreads)
+    fm_forward_kernel(float* x,                // (N, F, D)
+                      float* score,            // (N)
+                      const int32_t* rows,     // (N, F)
+                      const float* embedding,  // (R, D)
+                      const float* first,      // (R)
+                      const float* bias,
+                      int64_t N,
+                      int64_t F,
+                      int64_t R,
+                      int64_t D) {
   const int lane = lane_of_thread();
   for (int64_t n = warp_of_grid(); n < N; n += warps_of_grid()) {
     const int32_t* of_sample = rows + n * F;
@@ -92,11 +93,12 @@ __global__ void fm_forward_kernel(float* x,                // (N, F, D)
 }
 
 // One warp per sample: the sum of its rows.
-__global__ void fm_sums_kernel(float* sums,     // (N, D)
-                               const float* x,  // (N, F, D)
-                               int64_t N,
-                               int64_t F,
-                               int64_t D) {
+__global__ void __launch_bounds__(kFmThreads)
+    fm_sums_kernel(float* sums,     // (N, D)
+                   const float* x,  // (N, F, D)
+                   int64_t N,
+                   int64_t F,
+                   int64_t D) {
   const int lane = lane_of_thread();
   for (int64_t n = warp_of_grid(); n < N; n += warps_of_grid())
     for (int64_t begin = 0; begin < D; begin += kWarpSize) {
@@ -164,10 +166,11 @@ struct RowSums {
 };
 
 // A group of `width` lanes takes a chunk.
-__global__ void reduce_chunks_kernel(RowSums to,
-                                     Upstream upstream,
-                                     Lookups lookups,
-                                     Columns columns) {
+__global__ void __launch_bounds__(kFmThreads)
+    reduce_chunks_kernel(RowSums to,
+                         Upstream upstream,
+                         Lookups lookups,
+                         Columns columns) {
   const int lane = lane_of_thread();
   const int group = lane / columns.width;
   if (group >= columns.groups) return;
@@ -216,7 +219,8 @@ __device__ __forceinline__ int64_t end_of_run(const Lookups& lookups,
 }
 
 // A group takes a chunk: if a row begins there and continues, adds all of it.
-__global__ void add_runs_kernel(RowSums to, Lookups lookups, Columns columns) {
+__global__ void __launch_bounds__(kFmThreads)
+    add_runs_kernel(RowSums to, Lookups lookups, Columns columns) {
   const int lane = lane_of_thread();
   const int group = lane / columns.width;
   if (group >= columns.groups) return;
@@ -238,7 +242,8 @@ __global__ void add_runs_kernel(RowSums to, Lookups lookups, Columns columns) {
 }
 
 // Runs as one block.
-__global__ void add_bias_kernel(float* dbias, const float* dscore, int64_t N) {
+__global__ void __launch_bounds__(kFmThreads)
+    add_bias_kernel(float* dbias, const float* dscore, int64_t N) {
   double sum = 0;
   for (int64_t n = threadIdx.x; n < N; n += blockDim.x)
     sum += static_cast<double>(dscore[n]);

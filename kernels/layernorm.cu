@@ -11,9 +11,12 @@
 namespace syncopate::cuda {
 
 // One block per row: thread `thread` holds packs thread, thread + threads, ...,
-// at most kHeld, in registers from the first pass to the last.
-constexpr int64_t kMaxRowThreads = 1024;
+// at most kHeld, from the first pass to the last: few packs in registers; many,
+// of which a block of 1,024 threads has too few registers, partly in local
+// memory.
 constexpr int kFewPacks = 2, kManyPacks = 16;
+template <int kHeld>
+inline constexpr int kRowThreads = kHeld == kFewPacks ? 512 : 1024;
 
 struct RowView {
   int64_t rows, H, packs;
@@ -45,11 +48,13 @@ __device__ __forceinline__ void for_own_packs(const RowView& view,
   }
 }
 
-// The moments are those of z as stored, which is what backward reads.
+// The moments are those of z as stored, which is what backward reads. With many
+// packs their values lie in local memory: a thread of 1,024 has 64 registers.
 template <typename T, int V, int kHeld>
-__global__ void layernorm_forward_kernel(LayernormForward<T> pass,
-                                         RowView view,
-                                         TokenDraws draws) {
+__global__ void __launch_bounds__(kRowThreads<kHeld>)
+    layernorm_forward_kernel(LayernormForward<T> pass,
+                             RowView view,
+                             TokenDraws draws) {
   using Elems = Pack<T, V>;
   const float share = 1.0f / static_cast<float>(view.H);
   for (int64_t t = blockIdx.x; t < view.rows; t += gridDim.x) {
@@ -100,13 +105,16 @@ __global__ void layernorm_forward_kernel(LayernormForward<T> pass,
 
 // With g = gamma dy and n = (z - mean) rstd, means by row:
 //   dz = rstd (g - mean(g) - n mean(g n))
-// A block takes chunks of successive rows and sums dy n and dy over them.
+// A block takes chunks of successive rows and sums dy n and dy over them. With
+// many packs their values lie in local memory: a thread of 1,024 has 64
+// registers.
 template <typename T, int V, int kHeld>
-__global__ void layernorm_backward_kernel(float* partial,  // (chunks, 2, H)
-                                          LayernormBackward<T> pass,
-                                          RowView view,
-                                          int64_t chunk_rows,
-                                          TokenDraws draws) {
+__global__ void __launch_bounds__(kRowThreads<kHeld>)
+    layernorm_backward_kernel(float* partial,  // (chunks, 2, H)
+                              LayernormBackward<T> pass,
+                              RowView view,
+                              int64_t chunk_rows,
+                              TokenDraws draws) {
   using Elems = Pack<T, V>;
   const float share = 1.0f / static_cast<float>(view.H);
   const int64_t chunks = ceil_div(view.rows, chunk_rows);
@@ -162,14 +170,16 @@ __global__ void layernorm_backward_kernel(float* partial,  // (chunks, 2, H)
 }
 
 constexpr int kJoinColumns = 32, kJoinLanes = 8;
+constexpr int kJoinThreads = kJoinColumns * kJoinLanes;
 
 // Adds columns [0, H) of the partial sums to dgamma, [H, 2 H) to dbeta: lane l
 // adds chunks l, l + 8, ..., and lanes are added in a fixed order.
-__global__ void layernorm_join_kernel(float* dgamma,
-                                      float* dbeta,
-                                      const float* partial,
-                                      int64_t chunks,
-                                      int64_t H) {
+__global__ void __launch_bounds__(kJoinThreads)
+    layernorm_join_kernel(float* dgamma,
+                          float* dbeta,
+                          const float* partial,
+                          int64_t chunks,
+                          int64_t H) {
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t column =
       int64_t{blockIdx.x} * kJoinColumns + thread % kJoinColumns;
@@ -194,8 +204,9 @@ void with_row(DType dtype,
               const Body& body) {
   with_pack(dtype, H, memory, [&](auto pack) {
     const int64_t packs = H / decltype(pack)::kCount;
-    CHECK_MSG(packs <= kMaxRowThreads * kManyPacks, "rows of {} elements", H);
-    if (packs <= kMaxRowThreads * kFewPacks)
+    CHECK_MSG(packs <= kRowThreads<kManyPacks> * kManyPacks,
+              "rows of {} elements", H);
+    if (packs <= kRowThreads<kFewPacks> * kFewPacks)
       body(pack, std::integral_constant<int, kFewPacks>());
     else
       body(pack, std::integral_constant<int, kManyPacks>());
@@ -272,9 +283,9 @@ void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
   });
   launch(layernorm_join_kernel,
          dim3(static_cast<unsigned>(ceil_div(2 * H, kJoinColumns))),
-         dim3(kJoinColumns * kJoinLanes),
-         kJoinColumns * kJoinLanes * int64_t{sizeof(double)}, context.stream(),
-         args.dgamma.f32(), args.dbeta.f32(), partial, chunks, H);
+         dim3(kJoinThreads), kJoinThreads * int64_t{sizeof(double)},
+         context.stream(), args.dgamma.f32(), args.dbeta.f32(), partial, chunks,
+         H);
 }
 
 }  // namespace syncopate::cuda

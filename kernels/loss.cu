@@ -7,6 +7,8 @@
 
 namespace syncopate::cuda {
 
+constexpr int64_t kLossThreads = 256;
+
 struct RowResult {
   double loss;
   int64_t rank;  // classes that precede the label; K: not a hit
@@ -41,13 +43,14 @@ struct Team {
 // A thread reads and writes the same elements, and all of a row is read before
 // any of it is written: dlogits may alias logits.
 template <bool kIsBlock>
-__global__ void softmax_rows_kernel(RowResult* rows,        // (N)
-                                    float* dlogits,         // (N, K) or null
-                                    const float* logits,    // (N, K)
-                                    const int32_t* labels,  // (N)
-                                    int64_t N,
-                                    int64_t K,
-                                    float scale) {
+__global__ void __launch_bounds__(kLossThreads)
+    softmax_rows_kernel(RowResult* rows,        // (N)
+                        float* dlogits,         // (N, K) or null
+                        const float* logits,    // (N, K)
+                        const int32_t* labels,  // (N)
+                        int64_t N,
+                        int64_t K,
+                        float scale) {
   using Row = Team<kIsBlock>;
   const int64_t step = Row::size();
   for (int64_t n = Row::first_row(); n < N;
@@ -86,10 +89,11 @@ __global__ void softmax_rows_kernel(RowResult* rows,        // (N)
 
 // One block: each thread adds successive rows, and the first thread adds the
 // threads' results in order.
-__global__ void sum_rows_kernel(ClassificationSums* sums,
-                                const RowResult* rows,
-                                int64_t N,
-                                int64_t K) {
+__global__ void __launch_bounds__(kLossThreads)
+    sum_rows_kernel(ClassificationSums* sums,
+                    const RowResult* rows,
+                    int64_t N,
+                    int64_t K) {
   auto* of_thread = shared_memory<ClassificationSums>();
   const int64_t share = ceil_div(N, blockDim.x);
   const int64_t begin = share * threadIdx.x;
@@ -124,18 +128,18 @@ void softmax_cross_entropy(Context& context,
       static_cast<RowResult*>(context.scratch(N * int64_t{sizeof(RowResult)}));
   float* to = dlogits.data != nullptr ? dlogits.f32() : nullptr;
   // One block per row if its threads have more than one element each.
-  constexpr int64_t kThreads = 256, kWarpRows = 4;
-  const bool is_block = K > kThreads;
+  constexpr int64_t kWarpRows = 4;
+  const bool is_block = K > kLossThreads;
   const int64_t rows_per_block = is_block ? 1 : kWarpRows;
   launch(is_block ? softmax_rows_kernel<true> : softmax_rows_kernel<false>,
          dim3(grid_for(N, rows_per_block)),
-         dim3(is_block ? kThreads : kWarpRows * kWarpSize),
-         is_block ? kThreads / kWarpSize * int64_t{sizeof(double)} : 0,
+         dim3(is_block ? kLossThreads : kWarpRows * kWarpSize),
+         is_block ? kLossThreads / kWarpSize * int64_t{sizeof(double)} : 0,
          context.stream(), rows, to, logits.f32(),
          static_cast<const int32_t*>(labels.data), N, K, scale);
-  launch(sum_rows_kernel, dim3(1), dim3(kThreads),
-         kThreads * int64_t{sizeof(ClassificationSums)}, context.stream(), sums,
-         rows, N, K);
+  launch(sum_rows_kernel, dim3(1), dim3(kLossThreads),
+         kLossThreads * int64_t{sizeof(ClassificationSums)}, context.stream(),
+         sums, rows, N, K);
 }
 
 }  // namespace syncopate::cuda

@@ -13,10 +13,11 @@ constexpr int64_t kNonfiniteShared =
     kNonfiniteThreads / kWarpSize * int64_t{sizeof(int64_t)};
 
 // Takes the maximum over all blocks, which does not depend on their order.
-__global__ void find_nonfinite_kernel(int64_t* found,
-                                      const float* values,
-                                      int64_t offset,
-                                      RangeSplit range) {
+__global__ void __launch_bounds__(kNonfiniteThreads)
+    find_nonfinite_kernel(int64_t* found,
+                          const float* values,
+                          int64_t offset,
+                          RangeSplit range) {
   int64_t last = -1;
   for_range<kNonfinitePack>(range, [&](auto width, int64_t first) {
     const auto pack = Pack<float, width()>::load(values + first);
@@ -27,19 +28,21 @@ __global__ void find_nonfinite_kernel(int64_t* found,
   if (threadIdx.x == 0 && last >= 0) raise_atomically(found, last);
 }
 
-__global__ void zero_withheld_kernel(const int64_t* found,
-                                     float* values,
-                                     RangeSplit range) {
+__global__ void __launch_bounds__(kNonfiniteThreads)
+    zero_withheld_kernel(const int64_t* found,
+                         float* values,
+                         RangeSplit range) {
   if (*found < 0) return;
   for_range<kNonfinitePack>(range, [&](auto width, int64_t first) {
     Pack<float, width()>{}.store(values + first);
   });
 }
 
-__global__ void restore_withheld_kernel(const int64_t* found,
-                                        float* values,
-                                        const float* saved,
-                                        RangeSplit range) {
+__global__ void __launch_bounds__(kNonfiniteThreads)
+    restore_withheld_kernel(const int64_t* found,
+                            float* values,
+                            const float* saved,
+                            RangeSplit range) {
   if (*found < 0) return;
   for_range<kNonfinitePack>(range, [&](auto width, int64_t first) {
     Pack<float, width()>::load(saved + first).store(values + first);

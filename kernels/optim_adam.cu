@@ -42,13 +42,13 @@ __device__ __forceinline__ float result_of(float x,
 }
 
 template <bool kSteps>
-__global__ void adam_kernel(float* to,
-                            const float* x,
-                            float* m,
-                            float* v,
-                            const float* gradient,
-                            AdamParams params,
-                            RangeSplit range) {
+__global__ void __launch_bounds__(kThreads) adam_kernel(float* to,
+                                                        const float* x,
+                                                        float* m,
+                                                        float* v,
+                                                        const float* gradient,
+                                                        AdamParams params,
+                                                        RangeSplit range) {
   const float grad_scale = grad_scale_of(params);
   for_range<kAdamPack>(range, [&](auto width, int64_t first) {
     using Elems = Pack<float, width()>;
@@ -70,14 +70,15 @@ __global__ void adam_kernel(float* to,
 // `group` lanes (a power of two up to a warp) share a row: they scan its
 // gradient and make a second pass only if it is not all zero.
 template <bool kSteps>
-__global__ void adam_rows_kernel(float* to,
-                                 const float* x,
-                                 float* m,
-                                 float* v,
-                                 const float* gradient,
-                                 AdamParams params,
-                                 int64_t rows,
-                                 int group) {
+__global__ void __launch_bounds__(kThreads)
+    adam_rows_kernel(float* to,
+                     const float* x,
+                     float* m,
+                     float* v,
+                     const float* gradient,
+                     AdamParams params,
+                     int64_t rows,
+                     int group) {
   const float grad_scale = grad_scale_of(params);
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;

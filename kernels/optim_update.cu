@@ -4,6 +4,8 @@
 
 namespace syncopate::cuda {
 
+constexpr unsigned kThreads = 256;
+
 constexpr int kUpdatePack = kPackElems<float>;
 
 // Returns the factor of the rate and updates m. Multiplications and additions
@@ -48,11 +50,12 @@ __device__ __forceinline__ void for_directions(const float* x,
 }
 
 template <bool kHasMomentum, bool kNesterov>
-__global__ void sgd_update_kernel(float* x,
-                                  float* m,  // not touched without momentum
-                                  const float* gradient,
-                                  SgdParams params,
-                                  RangeSplit range) {
+__global__ void __launch_bounds__(kThreads)
+    sgd_update_kernel(float* x,
+                      float* m,  // not touched without momentum
+                      const float* gradient,
+                      SgdParams params,
+                      RangeSplit range) {
   for_directions<kHasMomentum, kNesterov>(
       x, m, gradient, params, range,
       [&](auto xs, const auto& directions, int64_t first) {
@@ -63,20 +66,19 @@ __global__ void sgd_update_kernel(float* x,
 }
 
 template <bool kHasMomentum, bool kNesterov>
-__global__ void sgd_direction_kernel(float* direction,
-                                     const float* x,
-                                     float* m,  // not touched without momentum
-                                     const float* gradient,
-                                     SgdParams params,
-                                     RangeSplit range) {
+__global__ void __launch_bounds__(kThreads)
+    sgd_direction_kernel(float* direction,
+                         const float* x,
+                         float* m,  // not touched without momentum
+                         const float* gradient,
+                         SgdParams params,
+                         RangeSplit range) {
   for_directions<kHasMomentum, kNesterov>(
       x, m, gradient, params, range,
       [&](const auto&, const auto& directions, int64_t first) {
         directions.store(direction + first);
       });
 }
-
-constexpr unsigned kThreads = 256;
 
 void sgd_update(Context& context,
                 std::span<float> x,

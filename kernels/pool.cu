@@ -11,6 +11,8 @@
 
 namespace syncopate::cuda {
 
+constexpr int kThreads = 256;
+
 // An image is `pixels` rows of `packs` packs. A block takes `columns` packs of
 // one image, `lanes` pixels at a time; groups of columns are adjacent.
 struct AverageView {
@@ -37,7 +39,8 @@ struct AddAverageSums {
 // y = mean over the pixels of an image, in fp32: lane l sums pixels l, l +
 // lanes, ..., and lanes are added in a fixed order.
 template <typename T, int V>
-__global__ void average_pool_kernel(float* y, const T* x, AverageView view) {
+__global__ void __launch_bounds__(kThreads)
+    average_pool_kernel(float* y, const T* x, AverageView view) {
   const int thread = static_cast<int>(threadIdx.x);
   const int column = thread % view.columns, lane = thread / view.columns;
   const float share = 1.0f / static_cast<float>(view.pixels);
@@ -63,9 +66,8 @@ __global__ void average_pool_kernel(float* y, const T* x, AverageView view) {
 
 // dx = dy / pixels, the same for all pixels of an image.
 template <typename T, int V>
-__global__ void average_pool_backward_kernel(T* dx,
-                                             const float* dy,
-                                             AverageView view) {
+__global__ void __launch_bounds__(kThreads)
+    average_pool_backward_kernel(T* dx, const float* dy, AverageView view) {
   const int thread = static_cast<int>(threadIdx.x);
   const int column = thread % view.columns, lane = thread / view.columns;
   const float share = 1.0f / static_cast<float>(view.pixels);
@@ -93,10 +95,8 @@ struct MaxPoolView {
 // A block takes rows (image, p) of y, its threads the packs of a row in memory
 // order. NaN wins and is kept.
 template <typename T, int V>
-__global__ void max_pool_kernel(T* y,
-                                uint8_t* argmax,
-                                const T* x,
-                                MaxPoolView view) {
+__global__ void __launch_bounds__(kThreads)
+    max_pool_kernel(T* y, uint8_t* argmax, const T* x, MaxPoolView view) {
   for (int64_t row = blockIdx.x; row < view.images * view.P; row += gridDim.x) {
     const int64_t image = row / view.P;
     const int top = static_cast<int>(row % view.P) * view.stride - view.pad;
@@ -146,10 +146,11 @@ __device__ __forceinline__ int first_window(const MaxPoolView& view, int at) {
 // A block takes rows (image, h) of dx; each pack adds dy of the windows that
 // chose it, in row order.
 template <typename T, int V>
-__global__ void max_pool_backward_kernel(T* dx,
-                                         const T* dy,
-                                         const uint8_t* argmax,
-                                         MaxPoolView view) {
+__global__ void __launch_bounds__(kThreads)
+    max_pool_backward_kernel(T* dx,
+                             const T* dy,
+                             const uint8_t* argmax,
+                             MaxPoolView view) {
   for (int64_t row = blockIdx.x; row < view.images * view.H; row += gridDim.x) {
     const int64_t image = row / view.H;
     const int h = static_cast<int>(row % view.H);
@@ -182,8 +183,6 @@ __global__ void max_pool_backward_kernel(T* dx,
 }
 
 namespace {
-
-constexpr int kThreads = 256;
 
 // Returns whole warps for `items`, up to a full block.
 dim3 block_for(int64_t items) {

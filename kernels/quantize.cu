@@ -64,10 +64,11 @@ struct Square {
 // One warp per chunk: element i of the range goes to lane i % 32. With
 // kHasSigns it also packs the signs of groups that begin in the chunk.
 template <typename Measure, bool kHasSigns>
-__global__ void sum_in_chunks_kernel(double* partial,  // per chunk
-                                     uint32_t* words,
-                                     const float* x,
-                                     Tensors tensors) {
+__global__ void __launch_bounds__(kQuantizeThreads)
+    sum_in_chunks_kernel(double* partial,  // per chunk
+                         uint32_t* words,
+                         const float* x,
+                         Tensors tensors) {
   constexpr int kLoads = 8;  // independent, for enough bytes in flight
   const int lane = lane_of_thread();
   for (int64_t index = global_warp(); index < tensors.num_chunks;
@@ -116,18 +117,16 @@ __device__ __forceinline__ void for_sums_of_tensors(const double* partial,
   }
 }
 
-__global__ void scales_kernel(float* scales,
-                              const double* partial,
-                              Tensors tensors) {
+__global__ void __launch_bounds__(kQuantizeThreads)
+    scales_kernel(float* scales, const double* partial, Tensors tensors) {
   for_sums_of_tensors(partial, tensors, [&](int64_t tensor, double sum) {
     const int64_t elems = tensors.begins[tensor + 1] - tensors.begins[tensor];
     scales[tensor] = static_cast<float>(sum / static_cast<double>(elems));
   });
 }
 
-__global__ void norms_kernel(float* norms,
-                             const double* partial,
-                             Tensors tensors) {
+__global__ void __launch_bounds__(kQuantizeThreads)
+    norms_kernel(float* norms, const double* partial, Tensors tensors) {
   for_sums_of_tensors(partial, tensors, [&](int64_t tensor, double sum) {
     norms[tensor] = static_cast<float>(sqrt(sum));
   });
@@ -186,13 +185,14 @@ __device__ __forceinline__ void for_elements(float* y,
 }
 
 template <bool kIsAssigned>
-__global__ void sign_blend_kernel(float* y,
-                                  const uint32_t* words,
-                                  const float* scales,
-                                  Tensors tensors,
-                                  float a,
-                                  float b,
-                                  RangeSplit range) {
+__global__ void __launch_bounds__(kQuantizeThreads)
+    sign_blend_kernel(float* y,
+                      const uint32_t* words,
+                      const float* scales,
+                      Tensors tensors,
+                      float a,
+                      float b,
+                      RangeSplit range) {
   for_elements<kIsAssigned>(
       y, tensors, range, [&](float& to, int64_t tensor, int64_t i) {
         const bool is_negative = (words[i / kGroup] >> (i % kGroup)) & 1;
@@ -244,13 +244,14 @@ __device__ __forceinline__ uint32_t word_of(const uint32_t* codes,
   return word;
 }
 
-__global__ void qsgd_encode_kernel(uint32_t* words,
-                                   const float* norms,
-                                   const float* x,
-                                   Tensors tensors,
-                                   float levels,
-                                   int bits,
-                                   Draw draw) {
+__global__ void __launch_bounds__(kQuantizeThreads)
+    qsgd_encode_kernel(uint32_t* words,
+                       const float* norms,
+                       const float* x,
+                       Tensors tensors,
+                       float levels,
+                       int bits,
+                       Draw draw) {
   const int lane = lane_of_thread();
   uint32_t* codes = shared_memory<uint32_t>() + threadIdx.x / kWarpSize * kTile;
   const int64_t num_words = packed_words(tensors.elems, bits);
@@ -298,11 +299,12 @@ void qsgd_encode(Context& context,
 }
 
 // units[tensor] = b * c |x|_2 / s: the value of one level.
-__global__ void level_units_kernel(float* units,
-                                   const float* norms,
-                                   Tensors tensors,
-                                   QsgdParams params,
-                                   float b) {
+__global__ void __launch_bounds__(kQuantizeThreads)
+    level_units_kernel(float* units,
+                       const float* norms,
+                       Tensors tensors,
+                       QsgdParams params,
+                       float b) {
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;
   for (int64_t tensor = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
        tensor < tensors.tensors; tensor += threads) {
@@ -317,13 +319,14 @@ __global__ void level_units_kernel(float* units,
 }
 
 template <bool kIsAssigned>
-__global__ void qsgd_blend_kernel(float* y,
-                                  const uint32_t* words,
-                                  const float* units,
-                                  Tensors tensors,
-                                  int bits,
-                                  float a,
-                                  RangeSplit range) {
+__global__ void __launch_bounds__(kQuantizeThreads)
+    qsgd_blend_kernel(float* y,
+                      const uint32_t* words,
+                      const float* units,
+                      Tensors tensors,
+                      int bits,
+                      float a,
+                      RangeSplit range) {
   const uint32_t mask = (1u << bits) - 1;
   for_elements<kIsAssigned>(
       y, tensors, range, [&](float& to, int64_t tensor, int64_t i) {

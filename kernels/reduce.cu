@@ -62,11 +62,12 @@ __device__ __forceinline__ double dot_in_chunk(const float* x,
   return sum;
 }
 
-__global__ void dot_kernel(double* partial,  // per chunk
-                           const float* x,
-                           const float* y,
-                           int64_t n,
-                           bool is_aligned) {
+__global__ void __launch_bounds__(kReduceThreads)
+    dot_kernel(double* partial,  // per chunk
+               const float* x,
+               const float* y,
+               int64_t n,
+               bool is_aligned) {
   for (int64_t chunk = blockIdx.x; chunk * kChunk < n; chunk += gridDim.x) {
     const bool is_whole = is_aligned && (chunk + 1) * kChunk <= n;
     const double sum = is_whole ? dot_in_chunk<true>(x, y, chunk, n)
@@ -89,10 +90,11 @@ __device__ __forceinline__ int64_t first_in_chunk(const float* x,
   return found;
 }
 
-__global__ void first_nonfinite_kernel(int64_t* first_of,  // per chunk
-                                       const float* x,
-                                       int64_t n,
-                                       bool is_aligned) {
+__global__ void __launch_bounds__(kReduceThreads)
+    first_nonfinite_kernel(int64_t* first_of,  // per chunk
+                           const float* x,
+                           int64_t n,
+                           bool is_aligned) {
   for (int64_t chunk = blockIdx.x; chunk * kChunk < n; chunk += gridDim.x) {
     const bool is_whole = is_aligned && (chunk + 1) * kChunk <= n;
     const int64_t found = is_whole ? first_in_chunk<true>(x, chunk, n)
@@ -113,10 +115,11 @@ __device__ __forceinline__ uint64_t scrambled(float value, int64_t place) {
   return word ^ (word >> 32);
 }
 
-__global__ void digest_kernel(uint64_t* partial,  // per chunk
-                              const float* x,
-                              int64_t n,
-                              bool is_aligned) {
+__global__ void __launch_bounds__(kReduceThreads)
+    digest_kernel(uint64_t* partial,  // per chunk
+                  const float* x,
+                  int64_t n,
+                  bool is_aligned) {
   for (int64_t chunk = blockIdx.x; chunk * kChunk < n; chunk += gridDim.x) {
     uint64_t sum = 0;
     const auto add = [&](int64_t first, auto load) {
@@ -148,32 +151,34 @@ __device__ __forceinline__ T combine_chunks(const T* of_chunk,
   return block_reduce(value, shared_memory<T>(), combine);
 }
 
-__global__ void combine_sums_kernel(double* result,
-                                    const double* partial,
-                                    int64_t chunks) {
+__global__ void __launch_bounds__(kReduceThreads)
+    combine_sums_kernel(double* result, const double* partial, int64_t chunks) {
   const double sum = combine_chunks(partial, chunks, 0.0, Sum());
   if (threadIdx.x == 0) *result = sum;
 }
 
-__global__ void combine_digests_kernel(uint64_t* result,
-                                       const uint64_t* partial,
-                                       int64_t chunks) {
+__global__ void __launch_bounds__(kReduceThreads)
+    combine_digests_kernel(uint64_t* result,
+                           const uint64_t* partial,
+                           int64_t chunks) {
   const uint64_t sum = combine_chunks(partial, chunks, uint64_t{0}, Sum());
   if (threadIdx.x == 0) *result = sum;
 }
 
-__global__ void combine_indices_kernel(int64_t* result,
-                                       const int64_t* first_of,
-                                       int64_t chunks) {
+__global__ void __launch_bounds__(kReduceThreads)
+    combine_indices_kernel(int64_t* result,
+                           const int64_t* first_of,
+                           int64_t chunks) {
   const int64_t first = combine_chunks(first_of, chunks, kNoIndex, Min());
   if (threadIdx.x == 0) *result = first == kNoIndex ? -1 : first;
 }
 
-__global__ void clip_factor_kernel(float* factor,
-                                   const double* partial,
-                                   int64_t chunks,
-                                   double scale,
-                                   double limit) {
+__global__ void __launch_bounds__(kReduceThreads)
+    clip_factor_kernel(float* factor,
+                       const double* partial,
+                       int64_t chunks,
+                       double scale,
+                       double limit) {
   const double squares = combine_chunks(partial, chunks, 0.0, Sum());
   if (threadIdx.x != 0) return;
   const auto wanted =

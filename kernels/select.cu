@@ -86,7 +86,8 @@ __device__ __forceinline__ uint32_t count_pair(uint32_t key, uint32_t edge) {
   return (key > edge ? 1u : 0u) + (key == edge ? 1u << 16 : 0u);
 }
 
-__global__ void start_kernel(Edge* edges, uint32_t* counts, Parts parts) {
+__global__ void __launch_bounds__(kSelectThreads)
+    start_kernel(Edge* edges, uint32_t* counts, Parts parts) {
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = thread; i < parts.num_segments * kBins; i += threads)
@@ -110,11 +111,12 @@ __device__ __forceinline__ void flush_counts(uint32_t* counts,
 
 // counts: per tensor and value of the digit, the number of elements that agree
 // with the edge in the previous digits. A block takes successive chunks.
-__global__ void histogram_kernel(uint32_t* counts,
-                                 const Edge* edges,
-                                 Keys keys,
-                                 Parts parts,
-                                 Digit digit) {
+__global__ void __launch_bounds__(kSelectThreads)
+    histogram_kernel(uint32_t* counts,
+                     const Edge* edges,
+                     Keys keys,
+                     Parts parts,
+                     Digit digit) {
   auto* of_block = shared_memory<uint32_t>();
   for (int bin = static_cast<int>(threadIdx.x); bin < kBins;
        bin += kSelectThreads)
@@ -140,7 +142,8 @@ __global__ void histogram_kernel(uint32_t* counts,
 
 // One block per tensor: finds the next digit of its edge, from the highest
 // value down. Clears the counts.
-__global__ void choose_kernel(Edge* edges, uint32_t* counts, Digit digit) {
+__global__ void __launch_bounds__(kSelectThreads)
+    choose_kernel(Edge* edges, uint32_t* counts, Digit digit) {
   uint32_t* of_tensor = counts + int64_t{blockIdx.x} * kBins;
   const Edge edge = edges[blockIdx.x];
   const int highest =
@@ -157,10 +160,11 @@ __global__ void choose_kernel(Edge* edges, uint32_t* counts, Digit digit) {
   for (int i = 0; i < kBinsPerThread; ++i) of_tensor[highest - i] = 0;
 }
 
-__global__ void count_kernel(ChunkPlace* places,
-                             const Edge* edges,
-                             Keys keys,
-                             Parts parts) {
+__global__ void __launch_bounds__(kSelectThreads)
+    count_kernel(ChunkPlace* places,
+                 const Edge* edges,
+                 Keys keys,
+                 Parts parts) {
   for (int64_t chunk = blockIdx.x; chunk < parts.num_chunks;
        chunk += gridDim.x) {
     const Segments::Chunk at = parts.chunks[chunk];
@@ -178,9 +182,8 @@ __global__ void count_kernel(ChunkPlace* places,
 }
 
 // One block per tensor; a thread takes some successive chunks of it.
-__global__ void place_kernel(ChunkPlace* places,
-                             const Edge* edges,
-                             Parts parts) {
+__global__ void __launch_bounds__(kSelectThreads)
+    place_kernel(ChunkPlace* places, const Edge* edges, Parts parts) {
   const int64_t tensor = blockIdx.x;
   const int64_t end = parts.first_chunks[tensor + 1];
   const int64_t share =
@@ -207,14 +210,15 @@ __global__ void place_kernel(ChunkPlace* places,
 }
 
 // A warp takes successive elements of the chunk, row by row.
-__global__ void emit_kernel(float* values,
-                            uint32_t* indices,
-                            const float* x,
-                            const ChunkPlace* places,
-                            const Edge* edges,
-                            Keys keys,
-                            Parts parts,
-                            bool is_scaled) {
+__global__ void __launch_bounds__(kSelectThreads)
+    emit_kernel(float* values,
+                uint32_t* indices,
+                const float* x,
+                const ChunkPlace* places,
+                const Edge* edges,
+                Keys keys,
+                Parts parts,
+                bool is_scaled) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   for (int64_t chunk = blockIdx.x; chunk < parts.num_chunks;
@@ -253,7 +257,8 @@ __global__ void emit_kernel(float* values,
 }
 
 // Words 4 * block to 4 * block + 3 of Rng(seed, kQuantize, worker, step).
-__global__ void random_keys_kernel(uint32_t* words, int64_t blocks, Draw draw) {
+__global__ void __launch_bounds__(kSelectThreads)
+    random_keys_kernel(uint32_t* words, int64_t blocks, Draw draw) {
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;
   for (int64_t block = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
        block < blocks; block += threads) {
@@ -264,12 +269,13 @@ __global__ void random_keys_kernel(uint32_t* words, int64_t blocks, Draw draw) {
   }
 }
 
-__global__ void sparse_blend_kernel(float* y,
-                                    const float* values,
-                                    const uint32_t* places,
-                                    int64_t count,
-                                    float a,
-                                    float b) {
+__global__ void __launch_bounds__(kSelectThreads)
+    sparse_blend_kernel(float* y,
+                        const float* values,
+                        const uint32_t* places,
+                        int64_t count,
+                        float a,
+                        float b) {
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
        i += threads) {

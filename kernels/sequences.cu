@@ -4,11 +4,14 @@
 
 namespace syncopate::cuda {
 
+constexpr unsigned kSequenceThreads = 256;
+
 template <typename T, int V>
-__global__ void token_dropout_kernel(T* y,        // (tokens, draws.H)
-                                     const T* x,  // dtype of y
-                                     int64_t tokens,
-                                     TokenDraws draws) {
+__global__ void __launch_bounds__(kSequenceThreads)
+    token_dropout_kernel(T* y,        // (tokens, draws.H)
+                         const T* x,  // dtype of y
+                         int64_t tokens,
+                         TokenDraws draws) {
   const int64_t packs = draws.H / V, items = tokens * packs;
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;
   for (int64_t item = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -29,13 +32,12 @@ void token_dropout(Context& context,
                    const TokenDropout& dropout) {
   if (dropout.p == 0 && y.data == x.data) return;
   const int64_t tokens = y.shape[0], H = y.shape[1];
-  constexpr unsigned kThreads = 256;
   with_pack(y.dtype, H, {y.data, x.data}, [&](auto pack) {
     using P = decltype(pack);
     using T = typename P::Elem;
     launch(token_dropout_kernel<T, P::kCount>,
-           dim3(grid_for(tokens * (H / P::kCount), kThreads)), dim3(kThreads),
-           0, context.stream(), static_cast<T*>(y.data),
+           dim3(grid_for(tokens * (H / P::kCount), kSequenceThreads)),
+           dim3(kSequenceThreads), 0, context.stream(), static_cast<T*>(y.data),
            static_cast<const T*>(x.data), tokens,
            token_draws(sequences, dropout, H));
   });

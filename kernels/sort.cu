@@ -59,7 +59,8 @@ __device__ __forceinline__ uint32_t sum_of_threads_below(uint32_t value,
 
 // counts[value * chunks + chunk] = number of the chunk's elements with this
 // digit.
-__global__ void sort_count_kernel(uint32_t* counts, SortInput input) {
+__global__ void __launch_bounds__(kSortThreads)
+    sort_count_kernel(uint32_t* counts, SortInput input) {
   auto* of_chunk = shared_memory<uint32_t>();
   for (int64_t chunk = blockIdx.x; chunk < input.chunks(); chunk += gridDim.x) {
     of_chunk[threadIdx.x] = 0;
@@ -76,9 +77,10 @@ __global__ void sort_count_kernel(uint32_t* counts, SortInput input) {
 
 // One block per value of the digit: turns its counts into prefix sums over the
 // chunks.
-__global__ void sort_scan_kernel(uint32_t* counts,
-                                 uint32_t* totals,  // (kDigitValues)
-                                 int64_t chunks) {
+__global__ void __launch_bounds__(kSortThreads)
+    sort_scan_kernel(uint32_t* counts,
+                     uint32_t* totals,  // (kDigitValues)
+                     int64_t chunks) {
   uint32_t* of_value = counts + blockIdx.x * chunks;
   const int64_t share = ceil_div(chunks, kSortThreads);
   const int64_t begin = share * threadIdx.x;
@@ -113,11 +115,12 @@ __device__ __forceinline__ uint32_t lanes_like(int digit, bool is_there) {
 }
 
 // A warp takes successive elements of the chunk, row by row.
-__global__ void sort_move_kernel(int32_t* keys,
-                                 int32_t* places,
-                                 const uint32_t* counts,
-                                 const uint32_t* totals,
-                                 SortInput input) {
+__global__ void __launch_bounds__(kSortThreads)
+    sort_move_kernel(int32_t* keys,
+                     int32_t* places,
+                     const uint32_t* counts,
+                     const uint32_t* totals,
+                     SortInput input) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   // Destination of the next element, per warp and value of the digit.

@@ -21,13 +21,14 @@ struct GreaterFloat {  // ignores NaN, which the sum of exponentials keeps
 
 // One block per end of a sequence. A thread reads and writes the same elements,
 // and all are read before any is written: dlogits may alias logits.
-__global__ void span_ends_kernel(EndResult* ends,         // (N, 2)
-                                 float* dlogits,          // (T, 2) or null
-                                 const float* logits,     // (T, 2)
-                                 const int32_t* labels,   // (N, 2)
-                                 const int32_t* offsets,  // (N + 1)
-                                 int64_t N,
-                                 float scale) {
+__global__ void __launch_bounds__(kSpanThreads)
+    span_ends_kernel(EndResult* ends,         // (N, 2)
+                     float* dlogits,          // (T, 2) or null
+                     const float* logits,     // (T, 2)
+                     const int32_t* labels,   // (N, 2)
+                     const int32_t* offsets,  // (N + 1)
+                     int64_t N,
+                     float scale) {
   for (int64_t end = blockIdx.x; end < 2 * N; end += gridDim.x) {
     const int64_t first = 2 * int64_t{offsets[end / 2]} + end % 2;
     const int64_t length = offsets[end / 2 + 1] - offsets[end / 2];
@@ -64,9 +65,10 @@ __global__ void span_ends_kernel(EndResult* ends,         // (N, 2)
 
 // One block: each thread adds successive sequences, and the first thread adds
 // the threads' results in order.
-__global__ void sum_spans_kernel(ClassificationSums* sums,
-                                 const EndResult* ends,
-                                 int64_t N) {
+__global__ void __launch_bounds__(kSpanThreads)
+    sum_spans_kernel(ClassificationSums* sums,
+                     const EndResult* ends,
+                     int64_t N) {
   auto* of_thread = shared_memory<ClassificationSums>();
   const int64_t share = ceil_div(N, kSpanThreads);
   const int64_t begin = share * threadIdx.x;
