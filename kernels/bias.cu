@@ -8,15 +8,17 @@ namespace {
 // A block sums the rows of one piece for the columns of kWarpSize packs. Its
 // warps take rows in turn; their sums are added in warp order, and those of the
 // pieces in piece order. N alone thus determines the order of every sum.
-constexpr int kWarps = 8, kAddThreads = 128;
+constexpr int kWarps = 8, kSumThreads = kWarps * kWarpSize;
+constexpr int kAddThreads = 128;
 constexpr int64_t kFewestRows = 64, kMostPieces = 64;
 
 template <typename P>
-__global__ void sum_columns_kernel(float* parts,  // (pieces, K)
-                                   const typename P::Elem* dy,
-                                   int64_t N,
-                                   int64_t K,
-                                   int64_t rows_of_piece) {
+__global__ void __launch_bounds__(kSumThreads)
+    sum_columns_kernel(float* parts,  // (pieces, K)
+                       const typename P::Elem* dy,
+                       int64_t N,
+                       int64_t K,
+                       int64_t rows_of_piece) {
   constexpr int kColumns = kWarpSize * P::kCount;
   float* of_warps = shared_memory<float>();  // (kWarps, kColumns)
   const int lane = static_cast<int>(threadIdx.x);
@@ -44,10 +46,8 @@ __global__ void sum_columns_kernel(float* parts,  // (pieces, K)
   }
 }
 
-__global__ void add_parts_kernel(float* db,
-                                 const float* parts,
-                                 int64_t pieces,
-                                 int64_t K) {
+__global__ void __launch_bounds__(kAddThreads)
+    add_parts_kernel(float* db, const float* parts, int64_t pieces, int64_t K) {
   const int64_t k = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (k >= K) return;
   float total = 0;
@@ -82,9 +82,18 @@ void accumulate_bias(Context& context,
            context.stream(), parts, static_cast<const typename P::Elem*>(dy), N,
            K, rows);
   });
-  launch(add_parts_kernel,
-         dim3(static_cast<unsigned>(ceil_div(K, kAddThreads))),
-         dim3(kAddThreads), 0, context.stream(), db, parts, pieces, K);
+  add_parts(context, db, parts, pieces, K);
+}
+
+void add_parts(Context& context,
+               float* to,
+               const float* parts,
+               int64_t pieces,
+               int64_t elems) {
+  const int64_t blocks = ceil_div(elems, kAddThreads);
+  CHECK_MSG(blocks <= INT32_MAX, "{} blocks", blocks);
+  launch(add_parts_kernel, dim3(static_cast<unsigned>(blocks)),
+         dim3(kAddThreads), 0, context.stream(), to, parts, pieces, elems);
 }
 
 }  // namespace syncopate::cuda

@@ -1,5 +1,7 @@
-// Dense layers by cuBLASLt, the bias fused into the forward product.
+// Dense layers by cuBLASLt, the bias fused into the forward product; those of
+// few results by kernels of their own.
 #include "cuda/bias.h"
+#include "cuda/few_outputs.h"
 #include "cuda/filters.h"
 #include "library/gemm.h"
 #include "ops/bodies.h"
@@ -33,6 +35,7 @@ void linear_forward(Context& context,
                     ConstTensor b) {
   const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
   if (N == 0 || K == 0) return;
+  if (has_few_outputs(N, K)) return few_outputs_forward(context, y, x, w, b);
   const void* matrix = operand(context, w, x.dtype, kMatrixScratch);
   const void* bias = operand(context, b, x.dtype, kBiasScratch);
   gemm(context, y.data, x.data, matrix, bias,
@@ -57,6 +60,8 @@ void linear_backward(Context& context,
                      ConstTensor w) {
   const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
   if (N == 0 || K == 0) return;
+  if (has_few_outputs(N, K))
+    return few_outputs_backward(context, dx, dw, db, dy, x, w);
   if (dx.data != nullptr)
     gemm(context, dx.data, dy.data,
          operand(context, w, x.dtype, kMatrixScratch), nullptr,

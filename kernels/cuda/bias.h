@@ -14,4 +14,11 @@ void accumulate_bias(Context& context,
                      int64_t N,
                      int64_t K);
 
+// to[i] += the sum of parts[., i], added in order.
+void add_parts(Context& context,
+               float* to,           // (elems)
+               const float* parts,  // (pieces, elems)
+               int64_t pieces,
+               int64_t elems);
+
 }  // namespace syncopate::cuda
