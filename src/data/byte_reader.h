@@ -1,5 +1,5 @@
-// A data file's bytes behind bounds checks: every complaint is one line that
-// names the file and the offset.
+// Reads a data file with bounds checks. Every error is one line that names the
+// file and the offset.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,20 +14,20 @@ namespace syncopate {
 
 class ByteReader {
  public:
-  // Reads the whole file; if its name ends in .gz, the content is unpacked as
-  // it is asked for, and offsets count unpacked bytes.
+  // Reads the whole file. If its name ends in .gz, the content is decompressed
+  // on demand, and offsets count decompressed bytes.
   explicit ByteReader(const fs::path& path);
   ~ByteReader();
 
   const std::string& path() const { return path_; }
   int64_t offset() const { return offset_; }
-  // Bytes from offset() to the end; for .gz an upper bound.
+  // Bytes from offset() to the end; an upper bound if the file is gzipped.
   int64_t left_at_most() const;
 
-  // Fails where fewer bytes are left. `what` names them in the message.
+  // Fails if fewer bytes are left. `what` names them in the message.
   void read(std::span<uint8_t> out, const char* what);
   uint32_t read_be32(const char* what);
-  // Fails if anything follows, or if the gzip check sum does not hold.
+  // Fails if anything follows, or if the gzip checksum does not match.
   void expect_end();
 
   // Error(kBadInput) "PATH: offset 4 (0x4): WHAT".
@@ -42,13 +42,14 @@ class ByteReader {
   [[noreturn]] void fail_packed(const std::string& what) const;
 
   std::string path_;
-  std::string content_;  // as on disk
+  std::string content_;  // as stored on disk
   int64_t offset_ = 0;
-  std::unique_ptr<Gzip> gzip_;  // null: content_ is not packed
+  std::unique_ptr<Gzip> gzip_;  // null if content_ is not compressed
 };
 
-// Refuses, before anything is allocated, what this machine cannot hold.
-// `origin` starts the line. Every factor is at least 1.
+// Fails if the product of `factors` (each at least 1) elements exceeds this
+// machine's memory; to be called before they are allocated. The message begins
+// with `origin`.
 void check_memory(const std::string& origin,
                   std::span<const int64_t> factors,
                   int64_t elem_bytes);

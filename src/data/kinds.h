@@ -1,5 +1,5 @@
-// Every kind of data (data.kind), once: its name, what its samples are, its
-// reader, and what `list data` says of it.
+// The table of the kinds of data (data.kind): name, kind of samples, reader and
+// the description that `list data` prints.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,22 +25,22 @@ struct DataKind {
   Dataset (*read_images)(const DataOptions&) = nullptr;
   QuestionTexts (*open_questions)(const DataOptions&) = nullptr;
   ClickData (*read_clicks)(const DataOptions&) = nullptr;
-  bool is_made = false;       // by a generator: data.path is not used
+  bool is_made = false;       // generated: data.path is not used
   bool is_one_file = false;   // data.path names a file, not a folder
-  bool is_read_late = false;  // images, when they are needed
-  int64_t side = 0;           // of images in pixels, where the format fixes it
+  bool is_read_late = false;  // images are read when a batch needs them
+  int64_t side = 0;           // of images, in pixels, if the format fixes it
 };
 
 // In the order of `list data`: images, questions, clicks.
 const std::vector<DataKind>& data_kind_table();
-const DataKind* find_data_kind(const std::string& name);  // nullptr: none
+const DataKind* find_data_kind(const std::string& name);  // nullptr if unknown
 
-// Names of the kinds: of images, of questions, of clicks, and all of them.
+// Names of the kinds of each kind of samples, and of all kinds.
 std::vector<std::string> image_kinds();
 std::vector<std::string> question_kinds();
 std::vector<std::string> click_kinds();
 std::vector<std::string> data_kinds();
-// Whether the samples are made, and data.path is not used.
+// Whether the samples are generated, so that data.path is not used.
 bool is_synthetic(const std::string& kind);
 
 }  // namespace syncopate

@@ -1,4 +1,4 @@
-// A file in the address space, read-only: pages come as they are touched.
+// A read-only memory-mapped file, whose pages are loaded when first accessed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +12,7 @@ namespace syncopate {
 
 class MappedFile {
  public:
-  // Errors: kInputMissing, kBadInput if it is no regular file, kIoError.
+  // Errors: kInputMissing, kBadInput if it is not a regular file, kIoError.
   explicit MappedFile(const fs::path& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -21,8 +21,8 @@ class MappedFile {
   const std::string& path() const { return path_; }
   std::span<const uint8_t> bytes() const { return bytes_; }
 
-  // Asks the system to begin to read these bytes as one piece. Without it each
-  // page is read alone when it is touched, since the order is random.
+  // Asks the kernel to start reading this range. Without this hint every page
+  // is read on its own when first accessed, because read-ahead is off.
   void will_need(int64_t first_byte, int64_t num_bytes) const;
 
  private:

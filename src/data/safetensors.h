@@ -19,20 +19,20 @@ class SafeTensors {
   struct Tensor {
     std::string name;
     std::string dtype;           // "F32", "BF16", ...
-    std::vector<int64_t> shape;  // empty: one value
+    std::vector<int64_t> shape;  // empty for a scalar
     int64_t elems = 0;
-    int64_t first_byte = 0, end_byte = 0;  // of the file
+    int64_t first_byte = 0, end_byte = 0;  // offsets in the file
   };
 
-  // Maps the file and checks all of its header; the values are read when they
-  // are asked for. Errors: kInputMissing; kBadInput, one line that names the
-  // file and the tensor, where anything is not as the format demands: names
-  // unique, dtype known, offsets equal to shape times dtype, values end to end
-  // from the header to the end of the file.
+  // Maps the file and validates the whole header; values are read on demand.
+  // Errors: kInputMissing; kBadInput, one line that names the file and the
+  // tensor, if the header violates the format: names are unique, dtypes known,
+  // sizes equal to shape times dtype, and the values are contiguous from the
+  // header to the end of the file.
   explicit SafeTensors(const fs::path& path);
 
   const std::string& path() const { return file_.path(); }
-  // In the order of their bytes.
+  // In order of their offsets.
   const std::vector<Tensor>& tensors() const { return tensors_; }
   std::vector<std::string> names() const;
   bool has(const std::string& name) const { return places_.contains(name); }
@@ -41,20 +41,20 @@ class SafeTensors {
     return metadata_;
   }
 
-  // Error(kBadInput) where there is no such tensor.
+  // Error(kBadInput) if there is no such tensor.
   const Tensor& tensor(const std::string& name) const;
   const std::vector<int64_t>& shape(const std::string& name) const {
     return tensor(name).shape;
   }
-  // All values in row-major order, from F32, F64, F16 or BF16 (can_read); any
-  // other dtype is Error(kBadInput). `out` has exactly as many.
+  // Converts all values, in row-major order, from F32, F64, F16 or BF16; any
+  // other dtype (!can_read) is Error(kBadInput). `out` has `elems` elements.
   void read(const std::string& name, std::span<float> out) const;
   bool can_read(const std::string& name) const;
 
  private:
   MappedFile file_;
   std::vector<Tensor> tensors_;
-  std::map<std::string, size_t> places_;  // in tensors_
+  std::map<std::string, size_t> places_;  // indices into tensors_
   std::map<std::string, std::string> metadata_;
 };
 

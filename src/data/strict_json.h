@@ -1,5 +1,5 @@
-// JSON of a known form, read event by event in bounded memory: whatever a
-// reader does not expect is one line Error(kBadInput) that says what it does.
+// Reads JSON of a known form event by event, in bounded memory. Anything that a
+// reader does not expect is Error(kBadInput), one line that states the form.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace syncopate {
 
-// `text` for an error's line: as JSON, and cut where it is long.
+// `text` as a JSON string for an error message, truncated if it is long.
 std::string as_json(std::string_view text);
 
-// A reader overrides the events that its form has; the others are refused.
+// A reader overrides the events that its form allows; all others are refused.
 class StrictJson : public nlohmann::json_sax<nlohmann::json> {
  public:
   // Errors begin with `origin` and end with ", expected `form`".
@@ -42,7 +42,7 @@ class StrictJson : public nlohmann::json_sax<nlohmann::json> {
                    const nlohmann::json::exception& error) override;
 
  protected:
-  // The place within the form: "", or "tensor "x": ".
+  // Where the current event lies, e.g. "\"x\": "; part of every message.
   std::string place_;
   [[noreturn]] void refuse(std::string_view found) const;
 

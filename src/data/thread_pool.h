@@ -1,4 +1,4 @@
-// Threads that share out the images of a batch: decoding and resampling.
+// Threads that divide a loop among themselves, e.g. the images of a batch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace syncopate {
 
-// Several threads may run() at once; the helpers take their calls in turn.
+// Several threads may call run() at once; the helpers serve them in turn.
 class ThreadPool {
  public:
-  // `threads` counts the caller of run(): one less are started, when first
-  // needed.
+  // `threads` includes the caller of run(); the others are started by the first
+  // run().
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -25,9 +25,9 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // body(0) ... body(count - 1), in any order and at once. After an exception
-  // no more are begun; the one of the smallest index is thrown here, so that
-  // what is thrown does not depend on the number of threads.
+  // Calls body(0) ... body(count - 1) concurrently, in any order. After an
+  // exception no further call starts. Of several exceptions the one with the
+  // smallest index is rethrown, which does not depend on the number of threads.
   void run(int64_t count, const std::function<void(int64_t)>& body);
 
  private:
@@ -39,12 +39,12 @@ class ThreadPool {
   const int threads_;
   std::mutex mutex_;
   std::condition_variable wanted_, left_;
-  std::deque<Job*> jobs_;  // with indices to hand out
+  std::deque<Job*> jobs_;  // that have indices left to hand out
   bool is_stopping_ = false;
   std::vector<std::thread> helpers_;
 };
 
-// Cores that this process may use.
+// Number of cores that this process may use.
 int usable_cores();
 
 }  // namespace syncopate

@@ -1,5 +1,5 @@
-// A folder of files that comes to be as a whole: made under another name,
-// written, flushed, renamed.
+// Creates a folder of files atomically: the files are written and flushed under
+// a temporary name, which is then renamed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,19 +12,20 @@
 
 namespace syncopate {
 
-// TO.tmp, held against a second process. Goes away, with the files of `names`
-// in it, unless it was committed; such files that a kill left are removed.
+// The folder TO.tmp, locked against other processes. Unless it is committed,
+// the destructor removes it and the files `names` in it. The constructor
+// removes such files left by a process that was killed.
 class WorkFolder {
  public:
-  // Errors: kCannotCreate: TO is there and no empty folder, or TO.tmp cannot
-  // be made or belongs to another process.
+  // Errors: kCannotCreate if TO exists and is not an empty folder, or if TO.tmp
+  // cannot be created or is locked by another process.
   WorkFolder(const fs::path& to, std::span<const char* const> names);
   ~WorkFolder();
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
 
   const fs::path& path() const { return path_; }
-  void commit();  // the files are flushed already
+  void commit();  // requires that the files have been flushed
 
  private:
   void remove_files();
@@ -35,7 +36,7 @@ class WorkFolder {
   bool is_committed_ = false;
 };
 
-// A new file, written from front to back.
+// A new file that is written sequentially.
 class OutputFile {
  public:
   explicit OutputFile(const fs::path& path);
@@ -44,7 +45,7 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::string_view bytes);
-  void finish();  // flushes to disk and closes
+  void finish();  // flushes the file to disk and closes it
 
  private:
   std::string path_;
