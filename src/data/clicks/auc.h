@@ -1,4 +1,4 @@
-// The area under the receiver operating characteristic, exactly.
+// The exact area under the receiver operating characteristic.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,30 +9,30 @@
 namespace syncopate {
 
 // The probability that a positive sample scores higher than a negative one,
-// ties counted half (Mann-Whitney): for scores in any order, NaN without both
-// kinds of samples. A score of NaN gives NaN.
+// with ties counted half (Mann-Whitney). NaN if either class is missing or any
+// score is NaN.
 double area_under_curve(std::span<const float> scores,
                         std::span<const uint8_t> positive);
 
-// The same over samples that lie on several workers, in memory that does not
-// grow with all of them: each sorts its own, and ranges of scores are merged
-// from the lowest up.
+// Supports the same computation over the samples of several workers without
+// gathering them: each worker sorts its own samples, and ranges of scores are
+// merged in ascending order.
 class SortedScores {
  public:
   SortedScores(std::vector<float> scores, std::vector<uint8_t> positive);
-  // How many samples have a score whose ordered bits (monotone in the score)
-  // lie in part [i] of `parts` equal parts of the 32-bit range.
+  // The number of samples whose ordered bits (monotone in the score) lie in
+  // each of `parts` equal parts of the 32-bit range.
   std::vector<int64_t> histogram(int parts) const;
-  // The first ordered bits of a part; of part [parts]: 2^32.
+  // The first ordered bits of a part; 2^32 if part == parts.
   static uint64_t part_begin(int part, int parts);
-  // Of the samples in ordered bits [begin, end): distinct values, rising, with
-  // how many negative and positive samples have it.
+  // A distinct score and the number of negative and positive samples that have
+  // it. entries() returns those in [begin, end) in ascending order.
   struct Entry {
     uint32_t ordered;
     uint32_t negative, positive;
   };
   std::vector<Entry> entries(uint64_t begin, uint64_t end) const;
-  // Whether there are such scores, which are in no entry.
+  // Whether any score is NaN; such samples are in no entry.
   bool has_nan() const { return has_nan_; }
 
  private:
@@ -40,22 +40,22 @@ class SortedScores {
   bool has_nan_ = false;
 };
 
-// Adds entries in rising order, of all workers together.
+// Accumulates the entries of all workers in ascending order.
 class AucSum {
  public:
-  // Entries of one range, of any number of workers, in any order. All of them
-  // are above those of the ranges before.
+  // Entries of one range from any number of workers, in any order. All of them
+  // must lie above those of earlier calls.
   void add(std::vector<SortedScores::Entry> entries);
   double value() const;
 
  private:
-  double below_ = 0;  // negative samples so far
+  double below_ = 0;  // number of negative samples so far
   double positive_ = 0, wins_ = 0;
-  uint64_t next_ = 0;  // the least that may follow
+  uint64_t next_ = 0;  // the smallest ordered bits that may follow
 };
 
-// The mean of -log(p) of positive samples and -log(1 - p) of negative ones,
-// p = sigmoid(logit), without ever rounding p to 0 or 1. At least one sample.
+// The mean of -log(p) over positive and -log(1 - p) over negative samples with
+// p = sigmoid(logit), without rounding p to 0 or 1. Needs at least one sample.
 double log_loss(std::span<const float> logits,
                 std::span<const uint8_t> positive);
 

@@ -1,7 +1,7 @@
-// Records of shown advertisements, clicked or not: the fields of the Criteo
-// Display Advertising Challenge, 13 integers and 26 categories, each as a row
-// number of its field's part of a table.
-// SPDX-License-Identifier: Apache-2.0
+// Records of advertisements shown, with the fields of the Criteo Display
+// Advertising Challenge: 13 integers and 26 categories. Each value is the
+// number of a row in its field's part of a table. SPDX-License-Identifier:
+// Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@
 
 namespace syncopate {
 
-// Prepared records in the address space.
+// A set of records.
 class ClickSet {
  public:
   virtual ~ClickSet() = default;
   virtual int64_t samples() const = 0;
   virtual std::span<const uint8_t> clicked() const = 0;  // (samples) 0 or 1
-  // rows (F), each within its own field: [0, spec.rows[f]).
+  // rows (F): each within its own field, [0, spec.rows[f]).
   virtual void read(int64_t sample, std::span<int32_t> rows) const = 0;
-  virtual int64_t memory_bytes() const = 0;  // beside mapped files
+  virtual int64_t memory_bytes() const = 0;  // not counting mapped files
 };
 
 struct ClickData {
@@ -34,33 +34,34 @@ struct ClickData {
   ClickSpec spec;
   std::string source;
   std::string digest;
-  // synthetic_criteo: the AUC of the probabilities by which the test set was
-  // drawn, which no model can beat but by chance.
+  // synthetic_criteo: the AUC of the probabilities from which the labels of the
+  // test set were drawn, an upper bound in expectation for every model.
   std::optional<double> best_auc;
 };
 
-// criteo: data.path is a folder that prepare_criteo wrote. Errors as
-// load_dataset. Everything is checked but the records of mapped files, whose
-// digests validate looks at.
+// For criteo, data.path is a folder that prepare_criteo wrote. Errors as in
+// load_dataset. Checks everything but the digests of the mapped records, which
+// check_clicks does.
 ClickData load_clicks(const DataOptions& options);
 
-// Damage in the prepared files of `folder`, one line each; reads all of it.
+// The faults in a prepared folder, one line each. Reads every byte.
 std::vector<std::string> check_clicks(const fs::path& folder);
 
-// label, 13 integers, 26 hexadecimal categories, tab-separated, empty where
-// missing -> compact binary. An integer above 2 becomes floor(ln(v)^2), others
-// v - 2; values that occur fewer than `threshold` times in the training records
-// share a row of their field. Two passes over the file, in memory that the
-// vocabulary alone determines.
+// Converts tab-separated lines (label, 13 integers, 26 hexadecimal categories,
+// missing values empty) to a compact binary form. Integers v above 2 become
+// floor(ln(v)^2), others v - 2. Values that occur fewer than `threshold` times
+// in the training records share a row of their field. Makes two passes over the
+// file; memory use depends only on the vocabulary.
 struct PrepareCriteo {
   fs::path from;  // TSV, also .gz
-  fs::path to;    // a folder that does not exist yet or is empty
+  fs::path to;    // must not exist, or be an empty folder
   int64_t threshold = 10;
   double test_share = 0.1;  // drawn by `seed`
   uint64_t seed = 42;
-  bool skips_bad_lines = false;  // otherwise the first one ends it
+  bool skips_bad_lines = false;  // false: fail at the first one
   int threads = 1;
-  std::function<void(int64_t done, int64_t total)> progress;  // bytes, or empty
+  std::function<void(int64_t done, int64_t total)>
+      progress;  // bytes; may be empty
 };
 struct PreparedCriteo {
   int64_t train = 0, test = 0, skipped = 0;  // records
@@ -69,7 +70,7 @@ struct PreparedCriteo {
 };
 PreparedCriteo prepare_criteo(const PrepareCriteo& wanted);
 
-// Batches on the host.
+// A batch on the host.
 struct ClickBatch {
   std::vector<int32_t> labels, rows;
   int64_t fields = 0;

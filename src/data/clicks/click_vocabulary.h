@@ -1,4 +1,4 @@
-// Which values a field of records has, and which row of its table each gets.
+// The distinct values of a field, and the table row assigned to each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,22 +15,22 @@ struct CountedValue {
   int64_t records = 0;
 };
 
-// How often each value of one field occurs; 8 bytes a slot, of which more than
-// a quarter are in use.
+// Counts the occurrences of each value of one field, in a hash table with slots
+// of 8 bytes that is more than a quarter full.
 class ValueCounts {
  public:
   ValueCounts();
-  // Those of `keys` whose place in `is_left_out` is 0.
+  // Counts those of `keys` whose entry in `is_left_out` is 0.
   void add(std::span<const ClickKey> keys, const uint8_t* is_left_out);
-  // Values that occur at least `threshold` times; in no order.
+  // The values that occur at least `threshold` times, in no particular order.
   std::vector<CountedValue> at_least(int64_t threshold) const;
 
  private:
   struct Slot {
     uint32_t value = 0;
-    uint32_t records = 0;  // 0: free; stays at the highest number
+    uint32_t records = 0;  // 0: free slot; saturates
   };
-  size_t place(uint32_t value) const;  // where it is or belongs
+  size_t place(uint32_t value) const;  // the slot that holds it or will
   void grow();
 
   int shift_;
@@ -39,7 +39,7 @@ class ValueCounts {
   std::vector<Slot> slots_;
 };
 
-// Row i + 1 for value i, row 0 for every other.
+// Maps value i of the constructor to row i + 1 and all other values to row 0.
 class RowTable {
  public:
   explicit RowTable(std::span<const CountedValue> values);
@@ -48,7 +48,7 @@ class RowTable {
  private:
   struct Slot {
     uint32_t value = 0;
-    uint32_t row = 0;  // 0: free
+    uint32_t row = 0;  // 0: free slot
   };
   int shift_;
   uint32_t missing_row_ = 0;

@@ -1,17 +1,16 @@
-// The folder that prepare_criteo writes and load_clicks maps: names, numbers
-// and the form of a record.
+// The folder that prepare_criteo writes and load_clicks maps: file names,
+// constants and the layout of a record.
 //
-//   clicks.h5       sealed header: rows of each field, digests of all blocks
-//   vocabulary.tsv  field, row, value, training records that have it
-//   train.records   a record after the other; so test.records
-//   train.labels    a byte a record, 0 or 1; so test.labels
+//   clicks.h5       sealed header with the rows per field and digests of all
+//   blocks vocabulary.tsv  field, row, value, number of training records with
+//   the value train.records   consecutive records; also test.records
+//   train.labels    one byte per record, 0 or 1; also test.labels
 //
-// A record has its fields side by side, each in as many bytes (1 to 4, lowest
-// first) as the rows of the field need. A batch is thousands of records from
-// all over the file: a record that lies together is one page to fetch, or two,
-// where columns would make it one page a field. Labels are a file of their own
-// because samplers look at all of them.
-// SPDX-License-Identifier: Apache-2.0
+// A record stores its fields in order, each in as many bytes (1 to 4, little
+// endian) as the rows of the field need. A batch reads thousands of random
+// records. Stored by row, a record touches one or two pages; stored by column
+// it would touch one page per field. Labels have their own file because
+// samplers read all of them. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
@@ -36,7 +35,7 @@ inline std::string click_field_name(int64_t field) {
 struct CriteoFiles {
   static constexpr const char* kKind = "syncopate prepared criteo";
   static constexpr int64_t kVersion = 1;
-  // Of one digest: some MB, so that damage is told to be somewhere.
+  // Records per digest: blocks of a few MB locate damage closely enough.
   static constexpr int64_t kBlockRecords = 65536;
   static constexpr std::array<const char*, 6> kNames = {
       "clicks.h5",    "vocabulary.tsv", "train.records",

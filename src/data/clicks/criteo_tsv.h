@@ -10,14 +10,15 @@
 
 namespace syncopate {
 
-// What a field says, as a number: of an integer the 32 bits of its bucket, of
-// a category its hexadecimal value.
+// The value of a field as a number: the 32 bits of an integer's bucket, or the
+// hexadecimal value of a category.
 using ClickKey = uint64_t;
 inline constexpr ClickKey kMissingKey = ClickKey{1} << 32;
 
 inline constexpr int64_t kClickIntegerLeast = -2'147'483'645;
 inline constexpr int64_t kClickIntegerDigits = 18;
-inline constexpr int64_t kClickLineLimit = 4096;  // bytes; a good one has < 500
+inline constexpr int64_t kClickLineLimit =
+    4096;  // bytes; valid lines have < 500
 
 // floor(ln(v)^2) above 2, else v - 2: the published bucketing.
 int32_t click_bucket(int64_t value);
@@ -25,10 +26,10 @@ int32_t click_bucket(int64_t value);
 // "", "17" (a bucket), "68fd1e64"
 std::string click_value_text(int64_t field, ClickKey key);
 
-// Whether key a of `field` comes before key b: missing, then rising numbers.
+// Orders the keys of a field: the missing key first, then ascending values.
 bool click_key_less(int64_t field, ClickKey a, ClickKey b);
 
-// The records of some lines, by column.
+// The records of a block of lines, stored by column.
 class ClickLines {
  public:
   enum class OnBad { kStop, kSkip };
@@ -37,7 +38,7 @@ class ClickLines {
 
   int64_t records() const { return records_; }
   int64_t bad_lines() const { return bad_lines_; }
-  // Of the first bad line: its number among these, from 0, and what is wrong:
+  // The first bad line: its index in the block, and what is wrong with it, e.g.
   // ", field 3 (I2): 'x', expected ...".
   int64_t bad_line() const { return bad_line_; }
   const std::string& fault() const { return fault_; }

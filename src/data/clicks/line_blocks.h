@@ -1,4 +1,4 @@
-// A large text file, plain or packed by gzip, as blocks of whole lines.
+// Reads a large text file, plain or gzipped, as blocks of whole lines.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,21 +11,21 @@ namespace syncopate {
 
 class LineBlocks {
  public:
-  // What is packed is told by its first bytes. Lines longer than `line_limit`
-  // bytes are cut somewhere behind that many. Errors: kInputMissing, kIoError;
-  // kBadInput where it is no regular file or the gzip data is damaged.
+  // Recognises gzip by its first bytes. Lines longer than `line_limit` bytes
+  // are truncated to some length above it. Errors: kInputMissing, kIoError;
+  // kBadInput if it is not a regular file or the gzip data is damaged.
   LineBlocks(const fs::path& path, int64_t block_bytes, int64_t line_limit);
   ~LineBlocks();
   LineBlocks(const LineBlocks&) = delete;
   LineBlocks& operator=(const LineBlocks&) = delete;
 
-  // About block_bytes; every line ends in '\n', also the file's last. Empty at
-  // the end.
+  // Reads about block_bytes. Every line ends in '\n', including the last one of
+  // the file. Empty at the end of the file.
   void next(std::string& block);
 
-  int64_t text_bytes() const { return text_bytes_; }  // unpacked, so far
+  int64_t text_bytes() const { return text_bytes_; }  // decompressed so far
   int64_t file_bytes() const { return file_bytes_; }  // as stored
-  int64_t file_offset() const;                        // read, as stored
+  int64_t file_offset() const;                        // bytes read, as stored
 
  private:
   size_t read(char* to, size_t num_bytes);
@@ -33,8 +33,8 @@ class LineBlocks {
   std::string path_;
   int64_t block_bytes_, line_limit_;
   void* file_;               // gzFile
-  std::string rest_;         // of a line that the last block did not hold
-  bool is_cutting_ = false;  // the line of rest_ is too long
+  std::string rest_;         // the incomplete last line of the block
+  bool is_cutting_ = false;  // the line in rest_ is too long
   int64_t text_bytes_ = 0, file_bytes_ = 0;
 };
 

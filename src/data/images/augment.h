@@ -1,5 +1,5 @@
-// How training sees a sample: cropped, flipped, rotated and resized at random,
-// as one affine map of the stored pixels.
+// Random crop, flip, rotation and resizing of training samples, composed into
+// one affine map of the stored pixels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace syncopate {
 
-// Draws for a sample are a function of (seed, epoch, sample) alone, and each
-// kind's draw does not depend on which other kinds are on. Safe to use from
-// several threads.
+// The random draws for a sample depend only on (seed, epoch, sample), and the
+// draw of one kind does not depend on which other kinds are enabled. Safe to
+// use from several threads.
 class Augmenter {
  public:
   // `set` must outlive it. Errors: kBadInput for unknown kinds and impossible
@@ -24,13 +24,13 @@ class Augmenter {
             const Normalization& normalization,
             uint64_t seed);
 
-  // Crop or resized crop, then flip, then rotate, of stored images of one size
-  // (not of JPEG files, whose sizes differ).
+  // Crop or resized crop, then flip, then rotation. The stored images must have
+  // one size, which JPEG files do not.
   ImageMap map(int64_t epoch, int64_t sample) const;
   // The same for a stored image of H x W.
   ImageMap map(int64_t epoch, int64_t sample, int64_t H, int64_t W) const;
 
-  // The image through that map. out: (H, W, C)
+  // Writes the image seen through that map to out: (H, W, C).
   void fill(int64_t epoch, int64_t sample, float* out) const;
 
   const ImageReader& reader() const { return reader_; }

@@ -1,5 +1,5 @@
-// Labelled images in memory, in a mapped file or as JPEG files, read from any
-// of the supported formats.
+// Labelled images in any supported format: in memory, in a mapped file or as
+// JPEG files.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,12 +18,12 @@
 
 namespace syncopate {
 
-// Number of pixels with each byte, by channel.
+// The number of pixels with each byte value, by channel.
 using Histogram = std::vector<std::array<int64_t, 256>>;
 
 void add_pixels(std::span<const uint8_t> pixels, Histogram& histogram);
 
-// Of an image's bytes in one channel.
+// The sum and the sum of squares of one channel's bytes in an image.
 struct PixelSums {
   int64_t sum = 0, squares = 0;
   PixelSums& operator+=(const PixelSums& other) {
@@ -33,20 +33,20 @@ struct PixelSums {
   }
 };
 
-// Bytes (samples, H, W, C) in a file, as `prepare images` writes them.
+// Bytes (samples, H, W, C) in a file that `prepare images` wrote.
 struct MappedImages {
   std::shared_ptr<const MappedFile> file;
   int64_t H = 0, W = 0;
-  // In the train set only, one of the two: (samples, C), and in folders of
-  // earlier versions the histogram of all pixels.
+  // Set in the train set only, one of the two: `sums` (samples, C), or the
+  // histogram of all pixels if the folder does not have sums.
   std::vector<PixelSums> sums;
   Histogram histogram;
-  // XXH3-128 of each `block_images` images.
+  // XXH3-128 of each block of `block_images` images.
   std::vector<std::string> block_digests;
   int64_t block_images = 0;
 };
 
-// Files of any size, decoded each time that they are asked for.
+// Files of any size, decoded whenever they are read.
 struct JpegFiles {
   fs::path folder;                 // .../train
   std::vector<std::string> names;  // "CLASS/FILE", by sample
@@ -56,35 +56,34 @@ struct JpegFiles {
 };
 
 struct ImageSet {
-  ImageSpec spec;  // what a network is fed
+  ImageSpec spec;  // the network's input
   int64_t samples = 0;
-  // Pixels as stored, (samples, H, W, C): bytes (0..255) or floats as given.
-  // Those in memory have the size of `spec`, others may have another one.
+  // Pixels as stored, (samples, H, W, C): bytes (0..255) or floats. Pixels in
+  // memory have the size of `spec`; others may differ from it.
   std::
       variant<std::vector<uint8_t>, std::vector<float>, MappedImages, JpegFiles>
           pixels;
   std::vector<int32_t> labels;           // (samples), in [0, spec.classes)
-  std::vector<std::string> class_names;  // empty or spec.classes
-  // XXH3-128 of shape and of pixels' and labels' XXH3-128; of JPEG files the
-  // names stand for the pixels.
+  std::vector<std::string> class_names;  // empty, or one per class
+  // XXH3-128 of the shape and of the XXH3-128 of pixels and labels; for JPEG
+  // files the names replace the pixels.
   std::string digest;
-  // Evaluation of mapped and JPEG images: the shorter side becomes so many
-  // pixels, then the middle is cut out.
+  // Evaluation resizes the shorter side of mapped and JPEG images to this many
+  // pixels and then crops the centre.
   int64_t eval_resize = 0;
-  std::shared_ptr<ThreadPool> pool;  // fills batches; null: the caller alone
+  std::shared_ptr<ThreadPool> pool;  // fills batches; null: no helpers
 
-  // Images of one size that lie in the address space.
+  // Images of one size in memory or in a mapped file.
   struct Resident {
     int64_t H = 0, W = 0;  // as stored
     std::span<const uint8_t> bytes;
-    std::span<const float> floats;  // one of the two is empty, or both
+    std::span<const float> floats;  // at most one is not empty
   };
   // Both spans are empty for JPEG files.
   Resident resident() const;
-  // Asks the system to begin to read all of a mapped file, of which everything
-  // is about to be used.
+  // Asks the kernel to start reading the whole of a mapped file.
   void read_ahead() const;
-  int64_t memory_bytes() const;  // of pixels that were loaded
+  int64_t memory_bytes() const;  // of pixels in memory
   bool is_bytes() const {
     return !std::holds_alternative<std::vector<float>>(pixels);
   }
@@ -93,14 +92,14 @@ struct ImageSet {
 struct Dataset {
   ImageSet train;
   ImageSet test;
-  std::string source;  // "idx /usr/share/...", for log and provenance
+  std::string source;  // "idx /usr/share/...", for the log and provenance
 };
 
-// Reads train and test. Errors: Error(kInputMissing), or Error(kBadInput)
+// Reads the train and test sets. Errors: kInputMissing, or kBadInput
 // "FILE: offset N: what, expected, found".
 Dataset load_dataset(const DataOptions& options);
 
-// height and width with their defaults filled in.
+// data.height and data.width with defaults applied.
 struct PixelSize {
   int64_t H, W;
 };

@@ -1,5 +1,5 @@
-// Stored images through affine maps to normalised values: in memory, in a
-// mapped file, or decoded from JPEG files on the way.
+// Resamples stored images through affine maps to normalised values: from
+// memory, from a mapped file, or decoded from JPEG files.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,14 +13,13 @@
 
 namespace syncopate {
 
-// A normalisation of stored values: value = pixel * scale[c] + shift[c], with
-// bytes as 0..255.
+// Normalisation as value = pixel * scale[c] + shift[c], where bytes are 0..255.
 struct PixelScale {
   std::vector<float> scale, shift;  // by channel
 };
 PixelScale pixel_scale(const ImageSet& set, const Normalization& normalization);
 
-// Reads one image (H', W', C) through a map into (H, W, C). Where the map is a
+// Reads one image (H', W', C) through a map into (H, W, C). If the map is a
 // shift by whole pixels, mirrored or not, each value is exactly
 // (pixel / 255 - mean) / std, for floats (pixel - mean) / std.
 class PixelReader {
@@ -44,7 +43,7 @@ class PixelReader {
   ImageSpec out_;
   PixelScale scale_;
   Normalization normalization_;
-  std::vector<float> table_;  // (256, C): the values of bytes
+  std::vector<float> table_;  // (256, C): the value of each byte
 };
 
 // Safe to use from several threads.
@@ -56,10 +55,10 @@ class ImageReader {
   // out: (H, W, C). `choose` gives the map for the image's stored size.
   void fill(int64_t sample, const ChooseMap& choose, float* out) const;
 
-  // Fills a batch, a sample of `count` at a time, by the set's threads.
-  // body(i) is to fill place i.
+  // Calls body(i), which fills sample i of a batch, for i < count on the set's
+  // threads.
   void for_each(int64_t count, const std::function<void(int64_t)>& body) const;
-  // Tells the system which mapped images come next.
+  // Tells the kernel which mapped images will be read next.
   void will_need(std::span<const int64_t> samples) const;
 
  private:
@@ -67,14 +66,14 @@ class ImageReader {
   PixelReader reader_;
 };
 
-// A JPEG file through a map, as bytes (out.H, out.W, 3), rounded to the
+// Reads a JPEG file through a map as bytes (out.H, out.W, 3), rounded to
 // nearest.
 void read_jpeg_bytes(const fs::path& path,
                      const ChooseMap& choose,
                      const ImageSpec& out,
                      uint8_t* pixels);
 
-// What evaluation sees of an image of H x W of this set.
+// The map through which evaluation sees a stored image of H x W.
 ImageMap evaluation_map(const ImageSet& set,
                         int64_t sample,
                         int64_t H,

@@ -1,4 +1,4 @@
-// JPEG files to RGB bytes, no larger than they are needed (libjpeg-turbo).
+// Decodes JPEG files to RGB bytes, no larger than needed (libjpeg-turbo).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,9 +15,9 @@ namespace syncopate {
 // The map for a stored image of H x W.
 using ChooseMap = std::function<ImageMap(int64_t H, int64_t W)>;
 
-// Grey images become RGB; CMYK and YCCK ones too, by Adobe's convention (a byte
-// is 255 minus the ink: R = C K / 255). An orientation in EXIF is not applied.
-// A decoder is one thread's at a time.
+// Greyscale images become RGB, and so do CMYK and YCCK images by Adobe's
+// convention (a byte is 255 minus the ink: R = C K / 255). The EXIF orientation
+// is ignored. Not safe to use from several threads at once.
 class JpegDecoder {
  public:
   JpegDecoder();
@@ -32,9 +32,9 @@ class JpegDecoder {
     int64_t H, W;
     ImageMap map;
   };
-  // Decodes at 1, 1/2, 1/4 or 1/8 of the size: the smallest that has a pixel
-  // for each one that the map reads. Errors: kInputMissing, or kBadInput
-  // "FILE: what" for anything but a whole JPEG.
+  // Decodes at 1, 1/2, 1/4 or 1/8 of the size, the smallest that keeps a pixel
+  // for each pixel that the map reads. Errors: kInputMissing, or kBadInput
+  // "FILE: what" for anything but a complete JPEG.
   Image decode(const fs::path& path, const ChooseMap& choose);
 
  private:

@@ -1,4 +1,4 @@
-// Batches of images for one worker: augmentation and prefetch.
+// Batches of images for one worker, with augmentation and prefetching.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +15,10 @@
 
 namespace syncopate {
 
-// Delivers a worker's training batches, prepared ahead by a thread of the
-// process (with prefetch 0 by the caller itself). Augmentation goes by (seed,
-// epoch, index of the sample in the set), so it does not depend on how many
-// workers there are: crop or resized crop, then flip, then rotate. The
-// set's own threads, where it has some, share out the images of a batch.
+// Delivers a worker's training batches, which a thread prepares ahead of time
+// (with prefetch 0 the caller prepares them). Augmentation depends only on
+// (seed, epoch, index of the sample in the set), not on the number of workers.
+// The set's thread pool, if it has one, divides the images of a batch.
 class Loader {
  public:
   // `set` must outlive it. Errors: kBadInput for impossible options.
@@ -29,13 +28,12 @@ class Loader {
          const Sampler& sampler,
          int rank,
          uint64_t seed,
-         int64_t first_batch);  // resume position
+         int64_t first_batch);  // where a resumed run continues
   Loader(Loader&&) noexcept;
   ~Loader();
-  // The view is valid until the next call. An error of the thread is thrown
-  // here.
+  // The view is valid until the next call. Rethrows errors of the thread.
   Batch next();
-  double wait_s() const;  // time next() had to wait, in all
+  double wait_s() const;  // total time that next() waited
 
  private:
   struct Impl;

@@ -16,13 +16,14 @@ namespace syncopate {
 struct Normalization {
   std::vector<float> mean, std;
 };
-// auto: of `samples` (ascending indices into `train`) alone, so that what is
-// held out has no part in it. Exact, but for JPEG files, of which it decodes
-// 256 (the middle that evaluation sees) spread evenly over `samples`.
+// With auto, the statistics of `samples` (ascending indices into `train`) only,
+// so that held-out samples do not contribute. They are exact except for JPEG
+// files, of which 256, evenly spread over `samples`, are decoded as evaluation
+// sees them.
 Normalization make_normalization(const DataOptions& options,
                                  const ImageSet& train,
                                  std::span<const int64_t> samples);
-// The same of all samples.
+// The same for all samples.
 Normalization make_normalization(const DataOptions& options,
                                  const ImageSet& train);
 // "means / deviations", a value of data.normalize that gives the same floats.

@@ -17,11 +17,11 @@ struct PrepareImages {
   std::function<void(int64_t done, int64_t total)> progress;
 };
 
-// Each image's shorter side is resized to `size` and the middle cut out. Works
-// in TO.tmp, which becomes TO in one step: TO is whole or not there. Returns
-// what it found in `from`. Errors: those of image_folder and of its files,
-// kCannotCreate, kIoError; nothing is left then. A TO.tmp that a kill left is
-// replaced.
+// Resizes each image's shorter side to `size` and crops the centre. Writes to
+// TO.tmp, which is renamed to TO at the end, so that TO is complete or absent;
+// replaces a TO.tmp left by a killed process. Returns the contents of `from`.
+// Errors: those of reading image_folder, kCannotCreate, kIoError; they leave no
+// files behind.
 Dataset prepare_images(const PrepareImages& wanted);
 
 }  // namespace syncopate

@@ -1,4 +1,4 @@
-// Names and numbers that reader and writer of prepared images share.
+// File names and constants shared by the reader and writer of prepared images.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

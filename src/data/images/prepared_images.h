@@ -13,19 +13,19 @@
 
 namespace syncopate {
 
-// Reads the pixels of a folder (all, or a few blocks of 32 MiB evenly spread)
-// and compares their digests. Returns the paths and what is wrong, one line a
-// fault; empty: none.
+// Compares the digests of all pixels of a folder, or of a few evenly spread
+// blocks of 32 MiB. Returns one line per fault, which begins with the path.
 enum class Extent { kAll, kSample };
 struct PixelCheck {
   std::vector<std::string> faults;
-  int64_t images = 0;  // that were read
+  int64_t images = 0;  // number of images read
 };
 PixelCheck check_pixels(const ImageSet& set, Extent extent);
 
-// Whether `folder` holds prepared images; and for `inspect`: what is in it, a
-// line "  damaged: ..." for each fault. Reads every byte.
+// Whether `folder` holds prepared images.
 bool is_prepared_images(const fs::path& folder);
+// The text of `inspect`, with a line "  damaged: ..." per fault. Reads every
+// byte.
 std::string describe_prepared_images(const fs::path& folder);
 
 }  // namespace syncopate

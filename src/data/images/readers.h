@@ -1,4 +1,4 @@
-// One reader a data.kind, and what they share.
+// The reader of each data.kind of images, and what the readers share.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,19 +28,19 @@ std::string_view bytes_of(const std::vector<T>& values) {
           values.size() * sizeof(T)};
 }
 
-// Size, resizing and threads of kinds whose images are read when needed; the
-// two sets share their threads. Errors: kBadInput for impossible options.
+// Sets size, resizing and thread pool for kinds whose images are read on
+// demand; both sets share the pool. Errors: kBadInput for invalid options.
 void set_reading(const DataOptions& options, Dataset& data);
 
-// A label that makes no sense: its position and why.
+// An invalid label: its position and what is wrong with it.
 struct LabelFault {
   int64_t position;
   std::string what;
 };
 
-// For formats that do not say how many classes there are: the largest label
-// plus one, in *classes. Labels must be 0, 1, ... without a gap, or a single
-// damaged label would silently widen the network.
+// For formats that do not state the number of classes: sets *classes to the
+// largest label plus one. Labels must be 0, 1, ... without a gap; otherwise one
+// corrupt label would silently widen the network.
 std::optional<LabelFault> count_classes(std::span<const int32_t> labels,
                                         int64_t* classes);
 // Labels must be in [0, classes).

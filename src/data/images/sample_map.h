@@ -1,5 +1,5 @@
-// How one sample is seen: an affine map from output pixels to stored ones,
-// which crop, flip, rotation and resizing all are, and their composition.
+// Affine maps from output pixels to stored pixels. Crop, flip, rotation,
+// resizing and their compositions are such maps.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,18 +11,17 @@
 
 namespace syncopate {
 
-// An ImageMap in doubles, for composing.
+// An ImageMap in double precision, for composition.
 struct Affine {
   double m[6] = {1, 0, 0, 0, 1, 0};
 
-  // First `inner`, then this: output -> inner -> stored.
+  // Applies `inner` first, then this: output -> inner -> stored.
   Affine after(const Affine& inner) const;
   ImageMap to_map(int64_t image, bool is_clamped) const;
 };
 
-// Reads a box of stored pixels [x, x + w) x [y, y + h) as H x W pixels:
-// centres of pixels are half a pixel inside (half-pixel convention of
-// torchvision and OpenCV).
+// The box of stored pixels [x, x + w) x [y, y + h), to be read as H x W pixels.
+// Pixel centres lie at half-integers, as in torchvision and OpenCV.
 struct CropBox {
   double x = 0, y = 0, w = 0, h = 0;
 };
@@ -30,13 +29,13 @@ Affine read_box(const CropBox& box, int64_t H, int64_t W);
 
 // u = x + dx, v = y + dy.
 Affine shifted(double dx, double dy);
-// Left to right in an image of width W.
+// Mirrors an image of width W left to right.
 Affine mirrored(int64_t W);
 // out(p) = in(R(-radians) (p - middle) + middle) of an image of H x W.
 Affine rotated(double radians, int64_t H, int64_t W);
 
-// Shorter side of the stored image to `resize` pixels, then the middle H x W
-// of it, at whole pixels. resize = 0: at stored size.
+// Resizes the shorter side of the stored image to `resize` pixels (0: no
+// resizing) and takes the central H x W pixels, at whole pixel positions.
 Affine evaluation_view(int64_t stored_H,
                        int64_t stored_W,
                        int64_t resize,
@@ -44,10 +43,11 @@ Affine evaluation_view(int64_t stored_H,
                        int64_t W);
 
 // Random-resized crop (Szegedy et al., "Going deeper with convolutions",
-// section 6; drawn as torchvision's RandomResizedCrop does): up to ten times,
-// an area of area_min to 1 of the image, a ratio w / h of 3/4 to 4/3 whose
-// logarithm is uniform, whole pixels; the first that fits goes to a uniform
-// place. If none fits: the largest middle box with a ratio in the range.
+// section 6; drawn as in torchvision's RandomResizedCrop). Up to ten tries draw
+// an area from [area_min, 1] of the image and an aspect ratio w / h from
+// [3/4, 4/3] with a uniform logarithm, rounded to whole pixels. The first box
+// that fits is placed uniformly. If none fits, the result is the largest
+// central box whose ratio lies in the range.
 CropBox draw_crop_box(Rng& rng,
                       double area_min,
                       int64_t stored_H,

@@ -1,4 +1,4 @@
-// From the scores of windows to answers, and how right they are: the rules of
+// Selects answers by the scores of windows and evaluates them, by the rules of
 // the SQuAD 1.1 evaluation and of BERT's run_squad.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,7 +14,7 @@
 namespace syncopate {
 
 struct AnswerOptions {
-  int64_t n_best = 20;             // candidates kept of a question
+  int64_t n_best = 20;             // candidates kept per question
   int64_t max_answer_length = 30;  // tokens
 };
 
@@ -24,21 +24,22 @@ struct Answer {
   float first_logit = 0, last_logit = 0;
 };
 
-// The answers to one question, best first, at least one. `scores`: (T, 2)
-// logits of first and last for the tokens of all windows of the question, end
-// to end. Candidates begin and end in the context, the first token is one of
-// its maximum context, and at most options.max_answer_length long; equal texts
-// are kept once. Scores that are not finite make none; without a candidate the
-// answer is "empty", as run_squad has it.
+// The answers to one question, best first; at least one. `scores` (T, 2) holds
+// the logits of first and last for the tokens of all windows of the question,
+// end to end. A candidate begins and ends in the context, begins at a token for
+// which its window has maximum context, and has at most
+// options.max_answer_length tokens. Equal texts are kept once, and scores that
+// are not finite are ignored. Without a candidate the answer is "empty", as in
+// run_squad.
 std::vector<Answer> best_answers(const QuestionSet& set,
                                  int64_t question,
                                  std::span<const float> scores,
                                  const AnswerOptions& options);
 
-// Lower case, without punctuation and articles, single spaces: as the
-// official evaluation script normalises.
+// Converts to lower case, removes punctuation and articles and collapses white
+// space, as the official evaluation script does.
 std::string normalize_answer(const std::string& text);
-// 1 or 0, and in [0, 1]: of the best of the right answers.
+// Scores against the best-matching right answer: 1 or 0, and in [0, 1].
 double exact_match(const std::string& prediction,
                    std::span<const std::string> right);
 double f1_score(const std::string& prediction,
@@ -47,19 +48,19 @@ double f1_score(const std::string& prediction,
 struct SquadScore {
   double exact_match = 0, f1 = 0;  // percent
   int64_t questions = 0;
-  int64_t unanswered = 0;  // count as wrong
+  int64_t unanswered = 0;  // counted as wrong
 };
-// Predictions by question id. A prediction to no question of the set is ignored
-// as the official script ignores it.
+// `predictions` by question id. Ids that are not in the set are ignored, as in
+// the official script.
 SquadScore score_predictions(
     const QuestionSet& set,
     const std::map<std::string, std::string>& predictions);
-// {"id": "answer", ...}. Error(kBadInput) where it is anything else.
+// Reads {"id": "answer", ...}; anything else is Error(kBadInput).
 std::map<std::string, std::string> read_predictions(const fs::path& file);
 
-// predictions.json, and its n-best companion as run_squad writes it: for each
-// id a list of {text, probability, start_logit, end_logit}. Committed
-// atomically.
+// Write predictions.json and its n-best companion in the format of run_squad,
+// with a list of {text, probability, start_logit, end_logit} per id. Files are
+// replaced atomically.
 struct QuestionAnswers {
   std::string id;
   std::vector<Answer> answers;  // best first

@@ -1,4 +1,4 @@
-// The kinds of data that are questions.
+// The readers of the kinds of data that are questions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace syncopate {
 
-// A training and a test set as text, read or made when asked for, and the
-// tokenizer for both.
+// A training and a test set as text, read or generated on demand, and their
+// tokenizer.
 struct QuestionTexts {
   struct Part {
     std::string origin;  // for errors: a file, or the kind
@@ -27,8 +27,8 @@ inline LetterCase letter_case(const DataOptions& options) {
   return options.lower_case ? LetterCase::kLower : LetterCase::kAsWritten;
 }
 
-// Errors: kInputMissing, or kBadInput for what a kind needs; those of a part
-// come when it is read.
+// Errors: kInputMissing, or kBadInput for invalid options. Errors in a part are
+// reported when it is read.
 QuestionTexts open_squad(const DataOptions& options);
 QuestionTexts open_synthetic_squad(const DataOptions& options);
 

@@ -1,5 +1,5 @@
-// Questions about texts, answered by a part of the text (SQuAD 1.1), and the
-// windows of tokens that a network is fed: a sample is a window.
+// Questions answered by a span of their context (SQuAD 1.1), and the windows of
+// tokens that a network reads. A sample is a window.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +17,7 @@ struct Question {
   std::string id;
   std::string text;
   int64_t context = 0;               // index into QuestionSet::contexts
-  std::vector<std::string> answers;  // every one of them is right
+  std::vector<std::string> answers;  // all of them are right
 };
 
 // [CLS] question [SEP] a window of the context [SEP]
@@ -26,8 +26,8 @@ struct Window {
   int64_t first_token = 0;  // of it in QuestionSet::tokens
   int32_t length = 0;
   int32_t context_at = 0;  // position of the first token of the context
-  // Positions of the answer's first and last token; 0, 0 where the window does
-  // not hold all of it.
+  // Positions of the answer's first and last token; 0, 0 if the window does not
+  // contain all of it.
   int32_t answer_first = 0, answer_last = 0;
 };
 
@@ -41,12 +41,12 @@ struct QuestionSet {
   std::vector<Question> questions;
   std::vector<Window> windows;
   std::vector<int32_t> tokens;  // of all windows, end to end
-  // Of every token of a window: the range of the whole word that it is part
-  // of, since an answer is made of whole words; empty before context_at and for
-  // the last [SEP].
+  // For each token of a window, the range of the word that contains it, because
+  // answers consist of whole words; empty before context_at and for the last
+  // [SEP].
   std::vector<TextRange> words;
-  // Of every token: whether this window is the one that shows the token with
-  // the most context on both sides (an answer may begin only there).
+  // For each token, whether this is the window that shows it with the most
+  // context on both sides. An answer may begin only at such a token.
   std::vector<bool> is_max_context;
 
   int64_t samples() const { return std::ssize(windows); }
@@ -62,8 +62,8 @@ struct QuestionSet {
 struct QuestionData {
   QuestionSet train, test;
   int64_t vocabulary = 0;  // tokens, ids are below
-  // Training questions whose answer is not a part of their context where it
-  // should be: left out of `train`.
+  // Training questions left out of `train` because their answer is not where
+  // the file places it in the context.
   int64_t left_out = 0;
   std::string source;  // "squad /path", for log and provenance
   std::string digest;  // XXH3-128 of what the samples were made of, and how

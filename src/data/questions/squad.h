@@ -1,5 +1,4 @@
-// SQuAD 1.1 as its files and the generator give it, and the windows that are
-// made of it.
+// SQuAD 1.1 as read from its files or generated, and the windows made from it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -49,7 +48,7 @@ SquadWindows make_windows(SquadText text,
                           SquadUse use,
                           int threads);
 
-// The words of a context between spaces, by which run_squad places answers.
+// The words of a context, split at spaces, by which run_squad locates answers.
 std::vector<TextRange> squad_words(std::string_view context);
 
 // Words `begin` to `end` (as squad_words cuts them) of a context that hold an

@@ -1,12 +1,12 @@
-// BERT's tokenizer: text to words (clean, split, lower case without accents),
-// words to pieces of a vocabulary.
+// BERT's tokenizer. It splits text into words (cleaned, in lower case, without
+// accents) and words into the pieces of a vocabulary.
 //
 // The rules are those of the published run_squad: BasicTokenizer, then
 // WordPiece (Wu et al. 2016; Devlin et al. 2019, google-research/bert
-// tokenization.py), where control characters are all of the Unicode categories
-// C*. A capital sigma that ends a word becomes a final one; tokenizers that
-// lower letter by letter miss that. Nothing in a text becomes a special token:
-// "[SEP]" is read as "[", "sep", "]", since punctuation is always split off.
+// tokenization.py). Control characters are those of the Unicode categories C*.
+// A capital sigma at the end of a word becomes a final sigma, which tokenizers
+// that convert letter by letter miss. Text never yields special tokens: "[SEP]"
+// becomes "[", "sep", "]", because punctuation is always split off.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,16 +25,16 @@ enum class LetterCase { kLower, kAsWritten };  // kLower also strips accents
 
 struct Token {
   int32_t id = 0;
-  TextRange text;  // what of the text it stands for, in bytes
-  TextRange word;  // the word that it is a piece of: no spaces, no punctuation
+  TextRange text;  // its range in the text, in bytes
+  TextRange word;  // the range of the word that contains it
 };
 
 class WordPiece {
  public:
-  // One token a line; its number, from 0, is its id. Errors: Error(kBadInput)
-  // "FILE: line N: what, expected", kInputMissing.
+  // Reads one token per line; the line number, from 0, is the token's id.
+  // Errors: kInputMissing, or kBadInput "FILE: line N: what, expected".
   WordPiece(const fs::path& file, LetterCase letter_case);
-  // `origin` starts the line of an error.
+  // Error messages begin with `origin`.
   WordPiece(const std::string& origin,
             std::string_view content,
             LetterCase letter_case);
@@ -48,7 +48,7 @@ class WordPiece {
   int32_t separator() const { return separator_; }       // [SEP]
   const std::string& digest() const { return digest_; }  // of the content
 
-  // Appends the tokens of `text` (UTF-8; broken bytes are left out).
+  // Appends the tokens of `text` (UTF-8; invalid bytes are skipped).
   void tokenize(std::string_view text, std::vector<Token>& tokens) const;
 
  private:
@@ -58,7 +58,7 @@ class WordPiece {
 
   void read(const std::string& origin, std::string_view content);
   int32_t special(const std::string& origin, std::string_view name) const;
-  // The id of the piece with this spelling: the next one if it is new.
+  // The id of the piece, which is the next free id if the piece is new.
   int32_t insert(std::string_view piece);
   int32_t node_of(std::string_view beginning) const;
   int32_t child(int32_t node, uint8_t byte) const;
@@ -83,8 +83,8 @@ class WordPiece {
   std::string digest_;
   int32_t unknown_ = kNone, classifier_ = kNone, separator_ = kNone;
 
-  // The pieces as a trie of bytes: ids of nodes, and edges in a hash table with
-  // open addressing, key node * 256 + byte.
+  // The pieces form a trie of bytes. Its edges lie in a hash table with open
+  // addressing whose key is node * 256 + byte.
   struct Edge {
     uint32_t key = UINT32_MAX;
     int32_t node = kNone;
