@@ -112,7 +112,7 @@ Keys question_keys() {
        .place = &DataOptions::max_length,
        .doc = "Tokens of a sample, special ones included; a longer context is "
               "seen through several windows.",
-       .low = 16,  // a window must move on
+       .low = 16,  // each window must advance
        .high = 32767,
        .used_when = questions},
       {.name = "data.stride",
@@ -145,7 +145,7 @@ Keys question_keys() {
   };
 }
 
-// Of images that are read when they are needed.
+// Keys of images that are read on demand.
 Keys image_file_keys() {
   const std::vector<UsedWhen> read_late = {
       {"data.kind", kinds_that(&DataKind::is_read_late)}};

@@ -21,7 +21,7 @@ std::span<const uint8_t> map_all(int fd, const std::string& path) {
   if (num_bytes == 0) return {};
   void* at = ::mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) fail_errno(ExitCode::kIoError, path, "map");
-  ::madvise(at, num_bytes, MADV_RANDOM);  // a hint: nothing hangs on it
+  ::madvise(at, num_bytes, MADV_RANDOM);  // only a hint
   return {static_cast<const uint8_t*>(at), num_bytes};
 }
 
@@ -39,7 +39,7 @@ MappedFile::MappedFile(const fs::path& path) : path_(path.string()) {
     ::close(fd);
     throw;
   }
-  ::close(fd);  // the mapping stays
+  ::close(fd);  // the mapping remains
 }
 
 MappedFile::~MappedFile() {

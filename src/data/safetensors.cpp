@@ -18,8 +18,8 @@ static_assert(std::endian::native == std::endian::little,
               "values are read as they lie in the file");
 
 constexpr int64_t kLengthBytes = 8;
-// As in the format's own reader: far above any network's, and a bound on what
-// a damaged length can make us parse.
+// The limit of the format's own reader, far above the header of any network. It
+// bounds how much a corrupt length can make us parse.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr size_t kMaxRank = 16;  // of a shape
 
@@ -41,8 +41,8 @@ int64_t value_bytes(std::string_view dtype) {
   return 0;
 }
 
-// Follows the header event by event; what is between the events, JSON's grammar
-// guarantees.
+// Parses the header event by event; the JSON grammar guarantees that events are
+// properly nested.
 class HeaderReader : public StrictJson {
  public:
   explicit HeaderReader(const std::string& path)
@@ -118,17 +118,17 @@ class HeaderReader : public StrictJson {
       if (fields_.size() != 3) refuse("fewer than three fields");
       tensors.push_back(std::move(tensor_));
     }
-    // The last one ends the text, behind which nothing follows.
+    // The last one ends the text; the parser refuses anything after it.
     state_ = State::kNames;
     place_.clear();
     return true;
   }
 
-  std::vector<Listed> tensors;  // bytes are counted from the end of the header
+  std::vector<Listed> tensors;  // offsets count from the end of the header
   std::map<std::string, std::string> metadata;
 
  private:
-  // What comes next.
+  // What is expected next.
   enum class State {
     kFile,
     kNames,
@@ -177,7 +177,7 @@ int64_t header_end(std::span<const uint8_t> bytes, const std::string& path) {
   return kLengthBytes + static_cast<int64_t>(length);
 }
 
-// shape[0] * shape[1] * ... of values of `bytes`; fails where it has more than
+// The product of the shape; fails if that many values of `bytes` bytes exceed
 // 63 bits.
 int64_t count_elems(const Listed& tensor,
                     int64_t bytes,
@@ -191,8 +191,8 @@ int64_t count_elems(const Listed& tensor,
   return elems;
 }
 
-// Sorts by place, and checks that each lies behind the one before and has the
-// bytes of its shape, up to the end of the file.
+// Sorts by offset and checks that the tensors are contiguous up to the end of
+// the file and have the sizes of their shapes.
 void place_tensors(std::vector<Listed>& tensors,
                    int64_t values,
                    int64_t file_bytes,
@@ -245,7 +245,7 @@ float from_f16(uint16_t bits) {
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
-// Values of Stored, at any address, through `to_f32`.
+// Converts values of type Stored, which may be unaligned.
 template <typename Stored, typename ToF32>
 void convert(const uint8_t* from, std::span<float> out, const ToF32& to_f32) {
   for (float& value : out) {

@@ -23,7 +23,7 @@ constexpr uint64_t kStepStream = uint64_t{1} << 32;
 
 using Indices = std::vector<int64_t>;
 
-// Rank r's of `ranks` nearly equal blocks.
+// Block r of `ranks` nearly equal blocks.
 Indices block(const Indices& order, int rank, int ranks) {
   const int64_t n = std::ssize(order);
   return {order.begin() + n * rank / ranks,
@@ -44,8 +44,8 @@ Indices reordered(const Indices& indices, const Indices& order) {
   return result;
 }
 
-// The samples each stream draws from: one stream for interleaved, else one a
-// worker.
+// The samples that each stream draws from: a single stream if interleaved,
+// otherwise one per worker.
 std::vector<Indices> make_shards(Partitioning partition,
                                  const SampleTable& set,
                                  const Indices& indices,
@@ -126,7 +126,7 @@ Split split_validation(const DataOptions& options,
                                 : train.groups[static_cast<size_t>(group)];
   };
   const Indices order = permutation(groups, rng);
-  // From the end of the order: whole groups, until there are enough.
+  // Hold out whole groups from the end of the order until there are enough.
   Split split;
   for (auto group = order.rbegin(); group != order.rend(); ++group) {
     Indices& part = std::ssize(split.validation) < held_out ? split.validation
@@ -139,14 +139,14 @@ Split split_validation(const DataOptions& options,
          "data.validation: {} holds out everything, expected to leave some to "
          "train on",
          wanted);
-  // The file's order: what the contiguous partition goes by.
+  // The contiguous partition needs file order.
   std::sort(split.train.begin(), split.train.end());
   std::sort(split.validation.begin(), split.validation.end());
   return split;
 }
 
-// An epoch's random order with like lengths together (Sampler): `steps` of
-// `drawn` samples each, and what is left over.
+// Groups an epoch's random order by length (see Sampler): `steps` steps of
+// `drawn` samples each, followed by the remaining samples.
 static Indices bucketed(const Indices& order,
                         const std::vector<int32_t>& lengths,
                         int64_t steps,
@@ -210,7 +210,7 @@ class EpochOrders {
 };
 
 struct Sampler::Impl {
-  // A worker's stream in its latest epoch.
+  // The order of a worker's latest epoch.
   struct Cached {
     std::mutex mutex;
     int64_t epoch = -1;
@@ -218,7 +218,7 @@ struct Sampler::Impl {
   };
 
   std::vector<int64_t> batch;   // by rank
-  std::vector<int64_t> before;  // samples of lower ranks; behind them of all
+  std::vector<int64_t> before;  // samples of lower ranks; last: of all ranks
   int64_t steps_per_epoch = 0, batches_per_epoch = 0;
   int ranks = 0;
   uint64_t seed = 0;
@@ -323,8 +323,7 @@ std::vector<int64_t> Sampler::batch(int rank, int64_t index) const {
     cached.order = impl.orders[static_cast<size_t>(stream)].get(epoch);
     cached.epoch = epoch;
   }
-  // Interleaved: the workers' batches, in the order of their ranks, are one
-  // batch of a single worker with all their samples.
+  // If interleaved, the workers' batches in rank order are consecutive.
   const int64_t batch = impl.batch[rank];
   const int64_t position = impl.is_interleaved()
                                ? within * impl.before.back() + impl.before[rank]

@@ -3,11 +3,11 @@
 namespace syncopate {
 
 std::string as_json(std::string_view text) {
-  constexpr size_t kMaxLetters = 80;  // of a line that a person reads
+  constexpr size_t kMaxLetters = 80;  // of an error message
   using Json = nlohmann::json;
   const bool is_long = text.size() > kMaxLetters;
   const Json json = std::string(text.substr(0, kMaxLetters));
-  // A letter that the cut or the file broke becomes U+FFFD.
+  // Invalid UTF-8, also from truncation, becomes U+FFFD.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) +
          (is_long ? "..." : "");
 }

@@ -9,13 +9,13 @@
 
 namespace syncopate {
 
-// Indices are handed out in order, so when one fails, all before it are done
-// or under way: the smallest that fails is always found.
+// Indices are handed out in order, so that when one fails, all smaller ones
+// have started; the smallest index that fails is therefore always found.
 struct ThreadPool::Job {
   int64_t count;
   const std::function<void(int64_t)>& body;
   int64_t next = 0;
-  int helpers = 0;  // that work at it
+  int helpers = 0;  // threads working on it
   int64_t failed = INT64_MAX;
   std::exception_ptr error = nullptr;
 };
@@ -48,7 +48,7 @@ void ThreadPool::run(int64_t count, const std::function<void(int64_t)>& body) {
   if (job.error) std::rethrow_exception(job.error);
 }
 
-// Leaves when nothing is left to hand out, and takes the job off the list.
+// Returns, and removes the job from the list, when no index is left.
 void ThreadPool::work(Job& job) {
   for (;;) {
     int64_t index = 0;

@@ -37,7 +37,7 @@ WorkFolder::WorkFolder(const fs::path& to, std::span<const char* const> names)
   syncopate::create_directories(path_);
   lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) fail_errno(ExitCode::kCannotCreate, path_, "open");
-  // File systems without locks are taken at their word.
+  // On file systems without locks the folder counts as unlocked.
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(lock_);
     fail(ExitCode::kCannotCreate, "{}: another process is writing it",

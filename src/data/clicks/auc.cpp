@@ -1,5 +1,5 @@
-// Counts of pairs are whole and half numbers, exact in a double up to 2^52: of
-// a hundred million samples of which a quarter is positive, for instance.
+// Counts of pairs are multiples of 1/2, which a double holds exactly up to
+// 2^52: enough for a hundred million samples of which a quarter is positive.
 #include "data/clicks/auc.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using Entry = SortedScores::Entry;
 constexpr uint64_t kOrderedValues = uint64_t{1} << 32;
 constexpr uint32_t kSignBit = uint32_t{1} << 31;
 
-// Rises with the score; both zeros are one value.
+// Increases with the score; both zeros are equal.
 uint32_t ordered_bits(float score) {
   const auto bits = std::bit_cast<uint32_t>(score == 0.0f ? 0.0f : score);
   return (bits & kSignBit) != 0 ? ~bits : bits | kSignBit;
@@ -35,7 +35,7 @@ SortedScores::SortedScores(std::vector<float> scores,
                            std::vector<uint8_t> positive) {
   CHECK(scores.size() == positive.size());
   CHECK(scores.size() <= std::numeric_limits<uint32_t>::max());
-  // The label is the lowest bit: equal scores stay neighbours.
+  // The label is the lowest bit, so that equal scores stay adjacent.
   std::vector<uint64_t> keys;
   keys.reserve(scores.size());
   for (size_t i = 0; i < scores.size(); ++i) {
@@ -96,7 +96,7 @@ void AucSum::add(std::vector<Entry> entries) {
 }
 
 double AucSum::value() const {
-  // Without both kinds of samples: 0 / 0.
+  // 0 / 0 if either class is missing.
   return wins_ / (positive_ * below_);
 }
 

@@ -7,11 +7,11 @@
 namespace syncopate {
 namespace {
 
-// Open addressing, linear probing; the place is the upper bits of the product
-// with 2^64 / the golden ratio (Knuth, TAOCP 3, 6.4).
+// Open addressing with linear probing; the home slot is given by the upper bits
+// of the product with 2^64 / golden ratio (Knuth, TAOCP 3, 6.4).
 constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;
 constexpr int kLeastBits = 6;
-// Slots of values to come are fetched so far ahead.
+// How many values ahead slots are prefetched.
 constexpr size_t kAhead = 16;
 
 size_t home(uint64_t value, int shift) {

@@ -1,4 +1,4 @@
-// Folders that prepare_criteo wrote.
+// Reads folders that prepare_criteo wrote.
 #include <algorithm>
 
 #include "base/check.h"
@@ -21,7 +21,7 @@ struct MappedBlocks {
   int64_t block_bytes = 0;
   std::string digests;
 
-  // One line for each block that is not what was written.
+  // One line for each block whose digest does not match.
   std::vector<std::string> faults() const {
     std::vector<std::string> lines;
     for (int64_t block = 0; block * kDigestLetters < std::ssize(digests);
@@ -122,8 +122,8 @@ MappedBlocks map_blocks(const HeaderReader& header,
   return blocks;
 }
 
-// Each row has its line in the vocabulary: a header that claims more would have
-// a network allocate what no file accounts for.
+// Every row has a line in the vocabulary. Without this check a corrupt header
+// could make the network allocate arbitrarily large tables.
 void check_rows(const ClickSpec& spec, const CriteoFiles& files) {
   constexpr int64_t kLeastLineBytes = 8;  // FIELD, row, value, records
   std::error_code error;
@@ -219,7 +219,7 @@ ClickData read_criteo(const DataOptions& options) {
   data.source = "criteo " + options.path;
   std::string digests = folder.vocabulary_digest;
   for (const SetFiles* set : {&folder.train, &folder.test}) {
-    // Samplers and networks take labels at their word.
+    // Samplers and networks do not check labels.
     const auto faults = set->labels.faults();
     if (!faults.empty()) fail(ExitCode::kBadInput, "{}", faults[0]);
     digests += fmt::format("{}", set->samples) + set->records.digests +

@@ -10,7 +10,7 @@
 namespace syncopate {
 namespace {
 
-// Label, a tab before each empty field, the end: no line is shorter.
+// The shortest line: a label, a tab before each empty field, the end.
 constexpr int64_t kLeastLine = kClickFields + 2;
 
 int32_t large_bucket(int64_t value) {
@@ -18,7 +18,7 @@ int32_t large_bucket(int64_t value) {
   return static_cast<int32_t>(log * log);
 }
 
-// Most integers are small, and a logarithm takes as long as their digits.
+// Most integers are small; a table avoids the cost of the logarithm.
 const std::array<int32_t, 4096>& small_buckets() {
   static const auto table = [] {
     std::array<int32_t, 4096> buckets{};
@@ -42,8 +42,9 @@ const std::array<uint8_t, 256>& hexadecimal_digits() {
   return table;
 }
 
-// These take what they can of a field at `at` and return where they stopped,
-// or null for a value out of range. Text ends in '\n', which stops them.
+// These parse as much as possible of a field at `at` and return the end, or
+// null if the value is out of range. The '\n' at the end of the text stops
+// them.
 const char* take_integer(const char* at, ClickKey& key) {
   const bool is_negative = *at == '-';
   const char* first = at + (is_negative ? 1 : 0);
@@ -94,7 +95,7 @@ std::vector<std::string_view> split_fields(std::string_view line) {
   }
 }
 
-// For a message: in quotes, cut, and what does not print as \x00.
+// For messages: quoted, truncated, and unprintable bytes as \x00.
 std::string shown(std::string_view text) {
   constexpr size_t kShown = 24;
   std::string result = "'";
@@ -164,7 +165,7 @@ bool click_key_less(int64_t field, ClickKey a, ClickKey b) {
              : a < b;
 }
 
-// The line's end, or null if it is no record; its values are then unused.
+// Returns the end of the line, or null if it is not a valid record.
 const char* ClickLines::parse_line(const char* at) {
   if (*at != '0' && *at != '1') return nullptr;
   labels_[static_cast<size_t>(records_)] = *at == '1' ? 1 : 0;

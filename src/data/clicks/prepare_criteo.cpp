@@ -15,11 +15,11 @@
 namespace syncopate {
 namespace {
 
-constexpr int64_t kChunkBytes = 1 << 19;  // of text; parsed, it fits a cache
+constexpr int64_t kChunkBytes = 1 << 19;  // of text; fits a cache when parsed
 constexpr int64_t kChunksAThread = 4;     // of a block, to even them out
 constexpr uint64_t kTestStream = 1;       // of Rng(seed, kPartition, record)
 
-// Neighbouring records; those for testing are marked.
+// Consecutive records, with those for testing marked.
 struct Chunk {
   ClickLines lines;
   int64_t first_record = 0;
@@ -44,7 +44,7 @@ std::vector<std::string_view> split_lines(std::string_view text,
   return pieces;
 }
 
-// One pass over the file. While a block is parsed the next one is read.
+// One pass over the file, which reads the next block while parsing one.
 class RecordPass {
  public:
   RecordPass(const PrepareCriteo& wanted, ThreadPool& pool)
@@ -110,15 +110,15 @@ class RecordPass {
   int64_t records_ = 0, skipped_ = 0;
 };
 
-// Values by field, in the order of their rows.
+// Values by field, in row order.
 struct Vocabulary {
   std::vector<std::vector<CountedValue>> fields;
   ClickSpec spec;
 };
 
-// The threshold counts training records alone, where the published code counts
-// all: what a value means is learnt from them, and test records then meet the
-// tables as records of another day would.
+// Unlike the published code, the threshold counts only training records, from
+// which the meaning of a value is learnt. Test records then meet the tables as
+// records of a later day would.
 Vocabulary count_values(const PrepareCriteo& wanted,
                         ThreadPool& pool,
                         PreparedCriteo& done) {
@@ -155,7 +155,7 @@ Vocabulary count_values(const PrepareCriteo& wanted,
   return vocabulary;
 }
 
-// The records of one set on their way to its files.
+// Writes the records of one set to its files.
 class SetWriter {
  public:
   SetWriter(const CriteoFiles& files,
@@ -179,7 +179,7 @@ class SetWriter {
     OutputFile file;
     size_t block_bytes;
     std::string block;
-    std::string digests;  // of the blocks, one after the other
+    std::string digests;  // of the blocks, concatenated
 
     Blocks(const fs::path& path, int64_t record_bytes)
         : file(path),
@@ -206,7 +206,7 @@ class SetWriter {
   Blocks records_, labels_;
 };
 
-// What a chunk gives for one set.
+// What a chunk contributes to one set.
 struct Encoded {
   std::string records, labels;
 };

@@ -1,14 +1,14 @@
-// Clicks drawn from a known model. A row's popularity falls with its number as
-// a word's with its rank (Zipf), in steps: octave e of a field is its rows
-// 2^e - 1 ... 2^(e+1) - 2, each of them as likely as the others, and octave
-// e + 1 has about 0.6 of the probability of octave e; rows that do not fill an
-// octave belong to the last one. The log odds of a click are
+// Clicks drawn from a known model. The popularity of rows falls in steps, as
+// that of words with their rank (Zipf). Octave e of a field consists of its
+// rows 2^e - 1 ... 2^(e+1) - 2, which are equally likely; octave e + 1 has
+// about 0.6 times the probability of octave e. Rows that do not fill an octave
+// belong to the last one. The log odds of a click are
 //
 //   bias + scale (sum_f w_f[row_f] + sum_pairs <u_f[row_f], u_g[row_g]>)
 //
-// with normal w and u that have variance 2^-e: rare rows say little, as they
-// must where they are to be learnt from few records. The first kWeighedRows
-// rows of a field have such values, the others none.
+// with normal w and u of variance 2^-e: rare rows carry little weight, since
+// they must be learnt from few records. Only the first kWeighedRows rows of a
+// field have such values.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -29,7 +29,7 @@ namespace {
 constexpr int64_t kIntegerRows = 40;    // most rows of an integer's field
 constexpr int64_t kWeighedRows = 1023;  // ten octaves
 constexpr int64_t kPairs = 4, kLatent = 2;
-// Standard deviation of a pair's product beside that of a weight.
+// Standard deviation of a pair's product relative to that of a weight.
 constexpr float kPairScale = 0.35F;
 constexpr double kBestAuc = 0.80, kClickRate = 0.25;
 constexpr int64_t kFieldRowsLimit = 1 << 24;
@@ -42,8 +42,8 @@ int octave_of(int64_t row) {
   return std::bit_width(static_cast<uint64_t>(row) + 1) - 1;
 }
 
-// Rows from draws of 32 bits, in integers: equal everywhere. The upper 8 bits
-// choose the octave, the others the row in it.
+// Maps 32-bit draws to rows in integer arithmetic, which is portable. The upper
+// 8 bits choose the octave, the others the row in it.
 class RowDraw {
  public:
   explicit RowDraw(int64_t rows) {
@@ -59,7 +59,7 @@ class RowDraw {
           {static_cast<uint32_t>(first), static_cast<uint32_t>(end - first)});
       const double share =
           std::pow(kRatio, e) / total * static_cast<double>(octave_.size());
-      // Octave 0 takes what rounding leaves.
+      // Octave 0 takes what rounding leaves over.
       size_t slots =
           e == 0 ? left : std::max<size_t>(1, static_cast<size_t>(share));
       for (; slots > 0; --slots)
@@ -82,7 +82,7 @@ class RowDraw {
   std::vector<Octave> octaves_;
 };
 
-// u is what decides whether the sample is a click, in (0, 1).
+// u in (0, 1) decides whether the sample is a click.
 struct Draw {
   std::array<int32_t, kClickFields> rows;
   double u;
@@ -169,8 +169,8 @@ class ClickModel {
   std::array<std::vector<float>, 2 * kPairs> latents_;  // (rows, kLatent)
 };
 
-// Bisections on scores of other samples: the bias by the rate of clicks, the
-// scale by the AUC that the probabilities have when labels follow them,
+// Bisections on the scores of separate samples. The bias is set by the rate of
+// clicks, the scale by the AUC of the probabilities if labels follow them,
 // sum_{p_j < p_i} p_i (1 - p_j) / (sum_i p_i sum_j (1 - p_j)).
 void ClickModel::calibrate() {
   constexpr int64_t kSamples = 8192;
@@ -201,7 +201,7 @@ void ClickModel::calibrate() {
   }
 }
 
-// Rows are drawn when they are asked for; labels are kept.
+// Draws rows on demand; stores the labels.
 class SyntheticClicks : public ClickSet {
  public:
   SyntheticClicks(std::shared_ptr<const ClickModel> model,
@@ -211,7 +211,7 @@ class SyntheticClicks : public ClickSet {
         stream_(stream),
         clicked_(static_cast<size_t>(samples)) {}
 
-  // With `probabilities` (samples, or empty) those that the labels come from.
+  // Also stores the probabilities of clicks unless `probabilities` is empty.
   void draw_labels(ThreadPool& pool, std::span<float> probabilities) {
     const int64_t chunks = (samples() - 1) / kChunkSamples + 1;
     pool.run(chunks, [&](int64_t chunk) {
@@ -257,7 +257,7 @@ ClickData make_synthetic_criteo(const DataOptions& options) {
     if (value < 1)
       fail(ExitCode::kBadInput, "data.{}: {}, expected at least 1", key, value);
     const std::array<int64_t, 1> factors = {value};
-    // Of a test sample its label, probability and place in their order.
+    // Label, probability and sort key of a test sample.
     check_memory("synthetic_criteo", factors, 16);
   }
   if (options.field_rows < 2 || options.field_rows > kFieldRowsLimit)

@@ -63,7 +63,7 @@ ImageMap Augmenter::map(int64_t epoch,
   Rng rng(seed_, Purpose::kAugment, static_cast<uint64_t>(epoch),
           static_cast<uint64_t>(sample));
   const auto offsets = static_cast<uint64_t>(2 * pad_ + 1);
-  // All are drawn whether wanted or not: the draws stay independent.
+  // Draw all values even if unused, so that the draws stay independent.
   const int64_t dy = static_cast<int64_t>(rng.below(offsets)) - pad_;
   const int64_t dx = static_cast<int64_t>(rng.below(offsets)) - pad_;
   const bool coin = (rng.next_u32() & 1) != 0;

@@ -16,9 +16,9 @@ constexpr int64_t kImageBytes = kChannels * kPlane;
 
 struct Format {
   int64_t classes;
-  int64_t label_bytes;  // the last one counts: CIFAR-100 has coarse, fine
+  int64_t label_bytes;  // the last is used: CIFAR-100 has coarse, fine
   std::vector<std::string> train_files, test_files;
-  std::string names_file;  // one class a line; may be absent
+  std::string names_file;  // one class per line; optional
 };
 
 // Planes (C, H, W) to (H, W, C).
@@ -56,8 +56,9 @@ void append_file(const fs::path& path, const Format& format, ImageSet& set) {
                    fault->what);
 }
 
-// Room for all files at once: growing by one after the other would copy what is
-// there, and hold it twice. What is wrong with a file is said when it is read.
+// Reserves memory for all files at once, because growing file by file would
+// copy the pixels and hold them twice. Faulty files are reported when they are
+// read.
 void reserve_pixels(const fs::path& folder,
                     const std::vector<std::string>& files,
                     ImageSet& set) {

@@ -12,7 +12,7 @@
 namespace syncopate {
 namespace {
 
-// A digest of the pixels, or of what stands for them: files are not read here.
+// A digest of the pixels, or of block digests or names: files are not read.
 struct DigestOfPixels {
   template <typename T>
   std::string operator()(const std::vector<T>& pixels) const {
@@ -26,7 +26,7 @@ struct DigestOfPixels {
   }
 };
 
-// What every reader must have kept.
+// Checks the invariants of every reader and sets the digest.
 void finish(ImageSet& set) {
   const ImageSpec& spec = set.spec;
   const ImageSet::Resident stored = set.resident();

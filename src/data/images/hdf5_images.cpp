@@ -1,5 +1,5 @@
-// One's own images: an HDF5 file with train/images, train/labels,
-// test/images, test/labels. The layout is in inputs/data_formats.md.
+// User-provided images: an HDF5 file with train/images, train/labels,
+// test/images and test/labels, laid out as in inputs/data_formats.md.
 #include <cmath>
 
 #include "base/hdf5_foreign.h"
@@ -67,7 +67,7 @@ void read_pixels(const ForeignHdf5& file,
   }
 }
 
-// `classes` is given, or counted where it is 0.
+// Counts the classes if `classes` is 0.
 void read_labels(const ForeignHdf5& file,
                  const std::string& path,
                  const std::string& name,
@@ -98,7 +98,7 @@ void read_labels(const ForeignHdf5& file,
   set.spec.classes = classes;
 }
 
-// One a line, or separated by commas; empty if the file does not say.
+// One per line, or separated by commas; empty if the file has none.
 std::vector<std::string> read_class_names(const ForeignHdf5& file,
                                           const std::string& path) {
   std::vector<std::string> names;

@@ -1,5 +1,5 @@
-// IDX, the format of MNIST and its kin (http://yann.lecun.com/exdb/mnist):
-// big-endian magic 00 00 TYPE RANK, one 32-bit length a dimension, the values.
+// IDX, the format of MNIST (http://yann.lecun.com/exdb/mnist):
+// big-endian magic 00 00 TYPE RANK, a 32-bit length per dimension, values.
 #include <array>
 
 #include "base/file.h"
@@ -43,7 +43,7 @@ void read_images(const fs::path& path, ImageSet& set) {
   if (width == 0 || width > kSideLimit)
     reader.fail_at(
         12, fmt::format("image width {}, expected 1 to {}", width, kSideLimit));
-  // At most 2^32 * 2^16 * 2^16: only the last factor can overflow.
+  // At most 2^32 * 2^16 * 2^16, so that only the last factor can overflow.
   const int64_t image_bytes = int64_t{height} * width;
   const bool fits = samples <= reader.left_at_most() / image_bytes;
   if (!fits)
@@ -61,7 +61,7 @@ void read_images(const fs::path& path, ImageSet& set) {
   set.pixels = std::move(pixels);
 }
 
-// `classes` is given, or counted where it is 0.
+// Counts the classes if `classes` is 0.
 void read_labels(const fs::path& path, ImageSet& set, int64_t classes) {
   ByteReader reader(path);
   read_magic(reader, kLabelsMagic);

@@ -1,5 +1,5 @@
-// Folders of JPEGs as ImageNet comes: train/CLASS/*.jpg, and val/ or test/ with
-// the same classes. At load files are listed, none is read.
+// Folders of JPEG files in ImageNet's layout: train/CLASS/*.jpg, and val/ or
+// test/ with the same classes. Loading lists the files without reading them.
 #include <algorithm>
 #include <cctype>
 
@@ -10,7 +10,7 @@
 namespace syncopate {
 namespace {
 
-// Names in a folder, sorted, hidden ones left out.
+// The sorted names in a folder, without hidden ones.
 std::vector<fs::directory_entry> list_folder(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::directory_entry> entries;
@@ -34,7 +34,7 @@ std::vector<fs::directory_entry> list_folder(const fs::path& folder) {
 std::vector<std::string> list_classes(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : list_folder(folder)) {
-    std::error_code ignored;  // of a dangling link: no folder
+    std::error_code ignored;  // a dangling link is not a folder
     if (entry.is_directory(ignored))
       names.push_back(entry.path().filename().string());
   }
@@ -71,7 +71,7 @@ void append_class(const fs::path& folder,
          (folder / name).string());
 }
 
-// `classes` are those of train, sorted.
+// `classes` are the sorted classes of train.
 ImageSet list_set(const fs::path& folder,
                   const std::vector<std::string>& classes) {
   ImageSet set;

@@ -9,7 +9,7 @@
 namespace syncopate {
 namespace {
 
-// What all ways of reading need; shift and affine values differ in rounding.
+// What all ways of reading need. Shifts and affine maps round differently.
 struct Source {
   int64_t H, W;  // stored
   const ImageSpec& out;
@@ -22,7 +22,7 @@ bool is_whole(float value) {
   return value == std::nearbyint(value);
 }
 
-// Unmoved, or shifted by whole pixels, or that from right to left.
+// A shift by whole pixels, possibly mirrored.
 bool is_shift(const Source& source) {
   const float* m = source.map.m;
   if (m[1] != 0 || m[3] != 0 || m[4] != 1 || std::fabs(m[0]) != 1 ||
@@ -65,7 +65,7 @@ void read_shifted(const Pixel* image,
   }
 }
 
-// Two neighbours and the weight of the second.
+// Two neighbouring pixels and the weight of the second.
 struct Taps {
   int64_t first, second;
   float weight;
@@ -77,8 +77,9 @@ Taps clamped_taps(float at, int64_t length) {
           at - static_cast<float>(first)};
 }
 
-// Upright and clamped: each row is a blend of two stored rows, made once for
-// all the columns that are read. kC: channels, or 0: as source.out says.
+// Without rotation and clamped: each row is a blend of two stored rows,
+// computed once for all columns that are read. kC is the number of channels, or
+// 0 if only source.out states it.
 template <int kC, typename Pixel>
 void read_upright(const Pixel* image, const Source& source, float* out) {
   const int64_t C = kC > 0 ? kC : source.out.C;
@@ -196,7 +197,7 @@ void read_image(const Pixel* image,
     read_affine(image, source, out);
 }
 
-// A decoder and its memory for each thread that decodes.
+// One decoder with its memory per decoding thread.
 JpegDecoder& decoder_of_thread() {
   thread_local JpegDecoder decoder;
   return decoder;

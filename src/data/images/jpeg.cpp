@@ -12,7 +12,7 @@ namespace syncopate {
 namespace {
 
 constexpr int64_t kChannels = 3;
-// More than any photograph, less than would exhaust memory.
+// More than any photograph has, but less than would exhaust memory.
 constexpr int64_t kPixelLimit = int64_t{1} << 29;
 
 // The smallest denominator of a scale that keeps a pixel for each one read:
@@ -39,8 +39,8 @@ ImageMap scaled(ImageMap map, int denominator) {
   return map;
 }
 
-// Complaints of the library about files whose pixels are all there: some
-// cameras' and editors' slips, which every viewer passes over.
+// Warnings of the library about files with complete pixels: defects written by
+// some cameras and editors, which every viewer ignores.
 bool is_harmless(std::string_view text) {
   return text.find("extraneous bytes before marker") !=
              std::string_view::npos ||
@@ -48,7 +48,7 @@ bool is_harmless(std::string_view text) {
          text.find("Unknown Adobe color transform") != std::string_view::npos;
 }
 
-// The library's words, without the name of its function in front.
+// The library's message without the function name that precedes it.
 std::string complaint(tjhandle handle) {
   std::string text = tjGetErrorStr2(handle);
   const size_t colon = text.find("(): ");

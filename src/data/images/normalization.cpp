@@ -13,15 +13,15 @@
 namespace syncopate {
 namespace {
 
-// A channel that hardly varies is not blown up: at least one grey level of
-// bytes, or of floats what a float still resolves.
+// Keeps a nearly constant channel from being amplified: at least one grey level
+// for bytes, or the resolution of a float.
 constexpr double kStdFloorBytes = 1.0 / 255, kStdFloorFloats = 1e-6;
 
 struct Moments {
   std::vector<double> mean, variance;  // by channel
 };
 
-// Exact: the histograms are integers.
+// Exact, because the histograms are integers.
 Moments moments_of(const Histogram& histogram) {
   Moments result;
   for (const auto& counts : histogram) {
@@ -64,8 +64,8 @@ Moments moments_of(const std::vector<float>& pixels,
   return result;
 }
 
-// From exact sums: E[x^2] - E[x]^2 in the 64 bits of long double, which leaves
-// far more than a float resolves.
+// E[x^2] - E[x]^2 from exact sums. The 64-bit mantissa of long double leaves
+// far more precision than a float has.
 Moments moments_of(const std::vector<PixelSums>& sums,
                    int64_t pixels_an_image,
                    int64_t channels,
@@ -87,7 +87,7 @@ Moments moments_of(const std::vector<PixelSums>& sums,
   return result;
 }
 
-// The pixels of some images of a set that lies in the address space.
+// The pixels of some images of a set in memory or in a mapped file.
 Histogram histogram_of(std::span<const uint8_t> pixels,
                        int64_t image_elems,
                        int64_t channels,
@@ -100,8 +100,8 @@ Histogram histogram_of(std::span<const uint8_t> pixels,
   return histogram;
 }
 
-// Of the bytes of JPEG files evenly spread over the samples: what evaluation
-// sees.
+// The statistics of JPEG files evenly spread over the samples, as evaluation
+// sees them.
 Histogram sample_histogram(const ImageSet& set,
                            std::span<const int64_t> chosen) {
   constexpr int64_t kImages = 256;  // their mean is within 2% of grey
@@ -127,8 +127,8 @@ Histogram sample_histogram(const ImageSet& set,
   return sum;
 }
 
-// A folder without sums has the histogram of all of its images: what is not
-// chosen is read and taken away.
+// A folder without sums has the histogram of all its images, from which the
+// images that are not chosen are read and subtracted.
 Histogram histogram_of_chosen(const ImageSet& set,
                               const MappedImages& images,
                               std::span<const int64_t> chosen) {

@@ -20,11 +20,11 @@ constexpr int64_t kChannels = 3;
 constexpr int64_t kBlockBytes = 32 << 20;  // decoded between two writes
 
 struct Written {
-  std::string digests;        // of the blocks, one after the other
+  std::string digests;        // of the blocks, concatenated
   std::vector<int64_t> sums;  // (samples, channels, 2), as PixelSums
 };
 
-// Of an image's bytes and of their squares, by channel.
+// Sums of an image's bytes and of their squares, by channel.
 void add_sums(std::span<const uint8_t> image, std::vector<int64_t>& sums) {
   std::array<PixelSums, kChannels> channels{};
   for (size_t i = 0; i < image.size(); ++i)
@@ -40,7 +40,7 @@ int64_t images_a_block(const ImageSet& set) {
                            kBlockBytes / (set.spec.H * set.spec.W * kChannels));
 }
 
-// `progress` is given the images done of this set.
+// `progress` receives the number of images of this set that are done.
 Written write_pixels(const ImageSet& set,
                      const fs::path& path,
                      const std::function<void(int64_t)>& progress) {

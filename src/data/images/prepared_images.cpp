@@ -31,7 +31,7 @@ int64_t read_number(const Hdf5Reader& file,
   return *value;
 }
 
-// A dataset of T, whose shape is `dims`; -1: any length.
+// A dataset of T with shape `dims`, where -1 stands for any length.
 template <typename T>
 std::vector<T> read_values(const Hdf5Reader& file,
                            const fs::path& path,
@@ -139,7 +139,7 @@ Dataset read_folder(const fs::path& folder) {
   return data;
 }
 
-// `count` of 0 ... total - 1, evenly spread.
+// `count` evenly spread numbers out of 0 ... total - 1.
 std::vector<int64_t> spread(int64_t total, int64_t count) {
   std::vector<int64_t> places;
   for (int64_t i = 0; i < std::min(total, count); ++i)
@@ -181,7 +181,8 @@ PixelCheck check_files(const ImageSet& set,
     try {
       JpegDecoder decoder;
       decoder.decode(files.path(samples[place]), [](int64_t, int64_t) {
-        return ImageMap{{8, 0, 0, 0, 8, 0}, 0, 1};  // an eighth will do
+        return ImageMap{
+            {8, 0, 0, 0, 8, 0}, 0, 1};  // an eighth of the size suffices
       });
     } catch (const Error& error) {
       said[place] = error.what();
@@ -209,7 +210,7 @@ PixelCheck check_pixels(const ImageSet& set, Extent extent) {
     return check_blocks(set, *images, is_all ? INT64_MAX : kSampleBlocks);
   if (const auto* files = std::get_if<JpegFiles>(&set.pixels))
     return check_files(set, *files, is_all ? INT64_MAX : kSampleFiles);
-  return {.faults = {}, .images = set.samples};  // the reader saw them all
+  return {.faults = {}, .images = set.samples};  // the reader has checked all
 }
 
 bool is_prepared_images(const fs::path& folder) {

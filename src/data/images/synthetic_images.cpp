@@ -1,8 +1,9 @@
-// Procedural classes. A class's pattern is, per channel, a sum of a few plane
-// waves that are periodic in the image; a sample is its pattern shifted by up
-// to an eighth of each side (round the edges), plus noise. The waves are so
-// long that the mean over the shifts keeps most of the pattern: a linear model
-// learns something, a convolutional one nearly all.
+// Procedural classes. The pattern of a class is, per channel, a sum of a few
+// plane waves that are periodic in the image. A sample is the pattern of its
+// class, shifted cyclically by up to an eighth of each side, plus noise. The
+// waves are long enough for the mean over all shifts to keep most of the
+// pattern, so that a linear model learns something and a convolutional one
+// nearly everything.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,7 +21,7 @@ constexpr int64_t kFrequencies = 3;    // -1, 0 or 1 periods a side, times
 constexpr int64_t kLongestFactor = 2;  // 1 or 2
 constexpr int64_t kShiftFraction = 8;  // of a side
 constexpr double kMiddle = 127.5;      // of a byte's range
-constexpr double kPatternScale = 40;   // bytes a standard deviation
+constexpr double kPatternScale = 40;   // bytes per standard deviation
 constexpr uint64_t kPatterns = 0, kTrain = 1, kTest = 2;  // streams of Rng
 
 // Unit variance, zero mean: (H, W, C).
@@ -60,7 +61,7 @@ std::vector<float> make_pattern(const ImageSpec& spec,
   return result;
 }
 
-// Nearly normal, mean 0, variance 1: the sum of the four bytes of a draw
+// Nearly normal with mean 0 and variance 1: the sum of the four bytes of a draw
 // (Irwin-Hall), whose mean is 510 and variance 4 (256^2 - 1) / 12 = 21845.
 float byte_noise(uint32_t draw) {
   const uint32_t pairs = (draw & 0x00ff00ffu) + ((draw >> 8) & 0x00ff00ffu);

@@ -1,10 +1,9 @@
-// The choice of answers of BERT's run_squad (compute_predictions_logits). Two
-// things differ. Scores of padding do not exist here and cannot take a place
-// among a window's best. And an answer is cut out of the context by the words'
-// ranges: where run_squad re-aligns the pieces' text with the original
-// (get_final_text), so that a piece of a word gives a part of it, or all words
-// between two spaces where it finds no alignment, here a piece always gives the
-// word that QuestionSet::words has for it.
+// Selects answers as BERT's run_squad does (compute_predictions_logits), with
+// two differences. There is no padding whose scores could rank among a window's
+// best. And a piece always yields the whole word that QuestionSet::words has
+// for it, whereas run_squad re-aligns the text of the pieces with the context
+// (get_final_text), which yields a part of a word, or all words between two
+// spaces if the alignment fails.
 #include "data/questions/answers.h"
 
 #include <algorithm>
@@ -23,8 +22,8 @@ struct Candidate {
   double sum() const { return double{first_logit} + double{last_logit}; }
 };
 
-// Positions of the `count` greatest scores of a window, greatest first, of
-// equal ones the first. A score that is not finite is no candidate.
+// Positions of the `count` largest finite scores of a window in descending
+// order; ties go to the first position.
 std::vector<int64_t> best_positions(std::span<const float> scores,
                                     int64_t column,
                                     int64_t count) {
@@ -45,7 +44,7 @@ std::vector<int64_t> best_positions(std::span<const float> scores,
   return positions;
 }
 
-// Of one window, in the order of first, then last.
+// Adds the candidates of one window, ordered by first, then by last.
 void add_candidates(const QuestionSet& set,
                     const Window& window,
                     std::span<const float> scores,
@@ -119,7 +118,7 @@ std::vector<Answer> best_answers(const QuestionSet& set,
                        .first_logit = candidate.first_logit,
                        .last_logit = candidate.last_logit});
   }
-  // What run_squad says where there is no candidate.
+  // As in run_squad.
   if (answers.empty()) answers.push_back({.text = "empty"});
   set_probabilities(answers);
   return answers;

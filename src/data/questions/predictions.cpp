@@ -41,14 +41,14 @@ class PredictionsReader : public StrictJson {
   std::string id_;
 };
 
-// In ASCII, as run_squad writes it. Bytes that are not UTF-8 become U+FFFD,
-// since JSON has no other.
+// In ASCII, as run_squad writes it. Invalid UTF-8, which JSON cannot hold,
+// becomes U+FFFD.
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-// {"id": `value_of` its answers, ...}, a line a question. Of an id that occurs
-// again the first is kept.
+// Writes {"id": value_of(answers), ...}, one question per line. If an id occurs
+// again, the first one is kept.
 template <typename ValueOf>
 void write_by_id(const fs::path& file,
                  std::span<const QuestionAnswers> answers,

@@ -328,9 +328,9 @@ void WordPiece::tokenize_ascii(std::string_view text,
 
 namespace {
 
-// Lower case as Unicode has it for a whole word: a capital sigma that ends a
-// run of letters becomes a final one (Final_Sigma of SpecialCasing.txt). The
-// dot that a dotted capital I leaves behind is an accent, stripped here.
+// Unicode lower case of a whole word: a capital sigma that ends a run of
+// letters becomes a final sigma (Final_Sigma in SpecialCasing.txt). The dot
+// left by a dotted capital I is an accent, which strip_accents removes.
 template <typename Letter>
 void lower(std::vector<Letter>& letters) {
   const auto is_final = [&](size_t at) {
@@ -350,8 +350,8 @@ void lower(std::vector<Letter>& letters) {
   for (const size_t i : final_sigmas) letters[i].code = kFinalSigma;
 }
 
-// Canonical decomposition (NFD), less what is of category Mn. A letter covers
-// the bytes of the marks that were stripped from it.
+// Canonical decomposition (NFD) without the category Mn. The range of a letter
+// includes the marks that were removed from it.
 template <typename Letter>
 void strip_accents(std::vector<Letter>& letters) {
   std::vector<Letter> decomposed;
@@ -367,7 +367,7 @@ void strip_accents(std::vector<Letter>& letters) {
   const auto rank = [](const Letter& letter) {
     return utf8proc_get_property(letter.code)->combining_class;
   };
-  // Canonical ordering: runs of marks by their class, others stay.
+  // Canonical ordering: sort each run of marks by combining class.
   for (auto at = decomposed.begin(); at != decomposed.end();) {
     const auto begin = at;
     while (at != decomposed.end() && rank(*at) != 0) ++at;
@@ -388,8 +388,8 @@ void strip_accents(std::vector<Letter>& letters) {
 
 }  // namespace
 
-// Bytes without ASCII spaces. Between the spaces of Unicode and round
-// ideographs it is cut into what is lowered as one.
+// Tokenizes bytes without ASCII spaces. Splits them at Unicode spaces and
+// around ideographs; each part is converted to lower case as a whole.
 void WordPiece::tokenize_any(std::string_view text,
                              TextRange range,
                              std::vector<Token>& tokens) const {
@@ -452,9 +452,9 @@ void WordPiece::split_punctuation(const std::vector<Letter>& letters,
 // --- words to pieces
 // ----------------------------------------------------------
 
-// The longest piece that the rest of the word begins with, again and again;
-// [UNK] where there is none. Pieces and words are UTF-8, so a piece ends where
-// a letter does.
+// Repeatedly takes the longest piece with which the rest of the word begins;
+// the whole word becomes [UNK] if there is none. Pieces and words are UTF-8, so
+// a piece ends at the end of a letter.
 void WordPiece::split_word(std::string_view word,
                            int64_t letters,
                            const Source& source,
