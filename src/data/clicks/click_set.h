@@ -1,7 +1,7 @@
 // Records of advertisements shown, with the fields of the Criteo Display
 // Advertising Challenge: 13 integers and 26 categories. Each value is the
-// number of a row in its field's part of a table. SPDX-License-Identifier:
-// Apache-2.0
+// number of a row in its field's part of a table.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,16 +1,17 @@
 // The folder that prepare_criteo writes and load_clicks maps: file names,
 // constants and the layout of a record.
 //
-//   clicks.h5       sealed header with the rows per field and digests of all
-//   blocks vocabulary.tsv  field, row, value, number of training records with
-//   the value train.records   consecutive records; also test.records
+//   clicks.h5       sealed header: rows per field, digests of all blocks
+//   vocabulary.tsv  field, row, value, training records with the value
+//   train.records   consecutive records; also test.records
 //   train.labels    one byte per record, 0 or 1; also test.labels
 //
 // A record stores its fields in order, each in as many bytes (1 to 4, little
 // endian) as the rows of the field need. A batch reads thousands of random
 // records. Stored by row, a record touches one or two pages; stored by column
 // it would touch one page per field. Labels have their own file because
-// samplers read all of them. SPDX-License-Identifier: Apache-2.0
+// samplers read all of them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
