@@ -98,14 +98,12 @@ void draw_sample(const ImageSpec& spec,
 }
 
 ImageSet make_set(const DataOptions& options,
+                  const ImageSpec& spec,
                   const std::vector<std::vector<float>>& patterns,
                   int64_t samples,
                   uint64_t stream) {
   ImageSet set;
-  set.spec = {.C = options.channels,
-              .H = options.height,
-              .W = options.width,
-              .classes = options.classes};
+  set.spec = spec;
   set.samples = samples;
   const int64_t image_bytes = set.spec.C * set.spec.H * set.spec.W;
   std::vector<uint8_t> pixels(static_cast<size_t>(samples * image_bytes));
@@ -155,8 +153,8 @@ Dataset make_synthetic_images(const DataOptions& given) {
   for (int64_t label = 0; label < options.classes; ++label)
     patterns.push_back(make_pattern(spec, options.synthetic_seed, label));
   Dataset data;
-  data.train = make_set(options, patterns, options.samples, kTrain);
-  data.test = make_set(options, patterns, options.test_samples, kTest);
+  data.train = make_set(options, spec, patterns, options.samples, kTrain);
+  data.test = make_set(options, spec, patterns, options.test_samples, kTest);
   data.source = fmt::format(
       "synthetic_images {} + {} of {}x{}x{}, {} classes, noise {}, seed {}",
       options.samples, options.test_samples, options.height, options.width,
