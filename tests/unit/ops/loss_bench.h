@@ -5,6 +5,8 @@
 #include <cmath>
 #include <functional>
 
+#include <gtest/gtest.h>
+
 #include "ops/loss.h"
 #include "support/guarded_tensor.h"
 #include "support/recorded.h"

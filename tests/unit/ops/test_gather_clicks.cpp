@@ -1,5 +1,7 @@
 #include "ops/gather_clicks.h"
 
+#include <gtest/gtest.h>
+
 #include <array>
 
 #include "base/rng.h"
