@@ -98,16 +98,19 @@ __global__ void __launch_bounds__(kThreads)
     const unsigned votes = __ballot_sync(kAllLanes, has_any);
     if (row >= rows) continue;
     const bool is_touched = (votes & lanes_of_group) != 0;
-    if (!is_touched && kSteps) continue;
+    if (!is_touched) {
+      if (!kSteps)
+        for (int64_t d = member; d < params.lazy_row; d += group)
+          to[begin + d] = 0;
+      continue;
+    }
     for (int64_t d = member; d < params.lazy_row; d += group) {
       const int64_t i = begin + d;
-      to[i] = is_touched
-                  ? result_of<kSteps>(
-                        x[i],
-                        adam_direction_of(x[i], m + i, v + i, gradient[i],
-                                          grad_scale, params),
-                        params)
-                  : 0.0f;
+      to[i] =
+          result_of<kSteps>(x[i],
+                            adam_direction_of(x[i], m + i, v + i, gradient[i],
+                                              grad_scale, params),
+                            params);
     }
   }
 }
