@@ -19,7 +19,7 @@ run_table "$SOURCE_DIR/inputs/README.md" 130 || fail "see above"
 cat >wrong.md <<'END'
 ### DS-Sync
 | `--momentum` | `optimizer.momentum = 0.9` |
-| `NCCL_DEBUG` | `sync.transport = auto` |
+| `NCCL_DEBUG` | `sync.wire = bf16` |
 ### Sync-Switch
 | `--switch-order` | `sync_switch.order = 12` |
 ### CHOCO-SGD
