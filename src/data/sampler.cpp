@@ -172,12 +172,13 @@ static Indices bucketed(const Indices& order,
 
 using Order = std::shared_ptr<const Indices>;
 
-// The orders of a stream's epochs. A thread computes the order of the epoch
-// that follows the latest one, since that of millions of samples takes seconds.
+// The orders of a stream's epochs. The order of millions of samples takes
+// seconds: for them, a thread computes that of the epoch which follows the
+// latest one.
 class EpochOrders {
  public:
-  explicit EpochOrders(std::function<Indices(int64_t epoch)> make)
-      : make_(std::move(make)) {}
+  EpochOrders(int64_t samples, std::function<Indices(int64_t epoch)> make)
+      : is_slow_(samples >= kManySamples), make_(std::move(make)) {}
   ~EpochOrders() {
     if (thread_.joinable()) thread_.join();
   }
@@ -192,6 +193,7 @@ class EpochOrders {
       next_ = std::make_shared<Indices>(make_(epoch));
     order_ = std::exchange(next_, nullptr);
     epoch_ = epoch;
+    if (!is_slow_) return order_;
     thread_ = start_without_signals([this, epoch] {
       try {
         next_ = std::make_shared<Indices>(make_(epoch + 1));
@@ -202,6 +204,8 @@ class EpochOrders {
   }
 
  private:
+  static constexpr int64_t kManySamples = 1'000'000;
+  bool is_slow_;
   std::function<Indices(int64_t)> make_;
   std::mutex mutex_;
   int64_t epoch_ = -1;  // the latest that was asked for
@@ -297,9 +301,11 @@ Sampler::Sampler(const DataOptions& options,
   impl_->steps_per_epoch = steps_per_epoch;
   impl_->batches_per_epoch = steps_per_epoch * options.accumulate;
   for (int64_t stream = 0; stream < std::ssize(impl_->shards); ++stream)
-    impl_->orders.emplace_back([impl = impl_.get(), stream](int64_t epoch) {
-      return impl->make_order(stream, epoch);
-    });
+    impl_->orders.emplace_back(
+        std::ssize(impl_->shards[static_cast<size_t>(stream)]),
+        [impl = impl_.get(), stream](int64_t epoch) {
+          return impl->make_order(stream, epoch);
+        });
 }
 
 uint64_t Sampler::first_sample(int rank, int64_t index) const {

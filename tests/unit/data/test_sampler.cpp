@@ -144,6 +144,25 @@ TEST(Sampler, ABatchIsAFunctionOfItsIndex) {
   }
 }
 
+// A thread computes the next epoch's order of so many samples.
+TEST(Sampler, OrdersOfManySamplesAreTheSame) {
+  constexpr int64_t kSamples = 1'100'000, kBatch = 500'000;
+  const ImageSet set = make_set(kSamples, 6);
+  const DataOptions options = make_options(kInterleaved, kBatch);
+  const Sampler sampler = make_sampler(options, set, 2);
+  ASSERT_EQ(sampler.batches_per_epoch(), 1);
+  std::vector<std::vector<int64_t>> first, second;
+  for (int64_t epoch = 0; epoch < 3; ++epoch)
+    first.push_back(sampler.batch(0, epoch));
+  for (int64_t epoch = 0; epoch < 3; ++epoch)  // this worker is behind
+    second.push_back(sampler.batch(1, epoch));
+  for (const int64_t epoch : {2, 0, 1}) {
+    const Sampler fresh = make_sampler(options, set, 2);
+    EXPECT_EQ(fresh.batch(0, epoch), first[static_cast<size_t>(epoch)]);
+    EXPECT_EQ(fresh.batch(1, epoch), second[static_cast<size_t>(epoch)]);
+  }
+}
+
 // The samples a worker meets in many epochs: its shard.
 std::vector<int64_t> shard_of(const Sampler& sampler, int rank) {
   std::set<int64_t> shard;
