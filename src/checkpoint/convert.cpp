@@ -1,7 +1,6 @@
 #include "checkpoint/convert.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/error.h"
@@ -9,9 +8,8 @@
 namespace syncopate {
 namespace {
 
-// Names, or prefixes that end in a slash.
-constexpr std::array<std::string_view, 1> kUnknownToVersion1 = {
-    "since_start/best"};
+constexpr std::string_view kUnknownToVersion1 = "since_start/best";
+constexpr std::string_view kYoungerThanVersion2 = "links/taken_until_s";
 
 // CHOCO stored s = sum_j w_ij xhat_j beside xhat, but uses only their
 // difference.
@@ -87,11 +85,11 @@ void remove_mean(std::vector<float>& c,
 }
 
 bool is_unknown_to_version_1(std::string_view name) {
-  return std::any_of(kUnknownToVersion1.begin(), kUnknownToVersion1.end(),
-                     [&](std::string_view known) {
-                       return known.ends_with('/') ? name.starts_with(known)
-                                                   : name == known;
-                     });
+  return name == kUnknownToVersion1;
+}
+
+bool is_younger_than_version_2(std::string_view name) {
+  return name == kYoungerThanVersion2;
 }
 
 }  // namespace syncopate

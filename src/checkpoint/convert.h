@@ -36,7 +36,9 @@ void remove_mean(std::vector<float>& c,
                  const std::vector<double>& sums,
                  int workers);
 
-// Whether state did not exist in version 1 and so keeps its initial value.
+// Whether state did not exist in version 1, or in the first files of version 2,
+// and so keeps its initial value.
 bool is_unknown_to_version_1(std::string_view name);
+bool is_younger_than_version_2(std::string_view name);
 
 }  // namespace syncopate

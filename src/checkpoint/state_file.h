@@ -73,7 +73,8 @@ class StateFile {
 
   // State that did not exist when the file was written keeps its initial value.
   bool is_younger(const std::string& name) const {
-    return converted_ && is_unknown_to_version_1(name);
+    return is_younger_than_version_2(name) ||
+           (converted_ && is_unknown_to_version_1(name));
   }
   void require_all_taken() const;
 

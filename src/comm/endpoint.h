@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +24,9 @@ namespace syncopate {
 
 using Tag = int32_t;  // 0 .. kMaxTag; assigned in comm/tags.h
 using Time = double;  // seconds: virtual in one process, wall under MPI
+
+// By kind of link (comm/inproc/network.h).
+using LinkClocks = std::array<Time, 8>;
 
 struct TagRange {
   Tag first, last;  // inclusive
@@ -107,6 +111,11 @@ class Endpoint {
   // inproc: sets this worker's virtual clock, possibly backwards, at a boundary
   // at which it has nothing in flight. MPI: does nothing.
   virtual void set_clock(Time now) = 0;
+
+  // inproc: until when this worker's links are taken, which outlasts boundaries
+  // and belongs to a run's state. MPI: zeros, and setting them does nothing.
+  virtual LinkClocks link_clocks() const { return {}; }
+  virtual void set_link_clocks(const LinkClocks&) {}
 
   // Lets others run; returns when it is this worker's turn again.
   virtual void yield() = 0;

@@ -50,7 +50,26 @@ Strand& Scheduler::current() {
   return *running_;
 }
 
+Time Scheduler::now() const {
+  return running_ != nullptr ? running_->time : event_time_;
+}
+
+void Scheduler::call_at(Time at, int rank, std::function<void()> body) {
+  events_.emplace(std::tuple(at, rank, num_events_++), std::move(body));
+}
+
+void Scheduler::run_events() {
+  while (!events_.empty() && !has_failed_) {
+    const Time at = std::get<Time>(events_.begin()->first);
+    if (!ready_.empty() && (*ready_.begin())->time < at) return;
+    event_time_ = at;
+    const auto event = events_.extract(events_.begin());
+    event.mapped()();
+  }
+}
+
 Strand* Scheduler::next() {
+  run_events();
   if (has_failed_) {
     // Tasks first, the newest first: they use what their worker owns.
     const auto last = std::max_element(
@@ -130,6 +149,11 @@ void Scheduler::yield(Time own_event) {
   bool is_somebody_left = false;
   int64_t most_turns = self.turns;
   Time soonest = own_event > self.time ? own_event : kNever;
+  if (!events_.empty()) {
+    const Time event = std::get<Time>(events_.begin()->first);
+    if (event <= self.time) is_somebody_left = true;
+    soonest = std::min(soonest, event);
+  }
   for (const Strand* other : ready_) {
     if (other->time > self.time) {
       soonest = std::min(soonest, other->time);

@@ -4,13 +4,16 @@
 //
 // A strand (a worker or one of its tasks) runs without interruption until it
 // waits. While it runs, no other strand's clock is behind its own: whatever is
-// sent later arrives no earlier than now.
-// SPDX-License-Identifier: Apache-2.0
+// sent later arrives no earlier than now. Events (callbacks at a given time)
+// run before the strands of their time. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "comm/endpoint.h"
@@ -48,6 +51,11 @@ class Scheduler {
   void run();
 
   Strand& current();
+  Time now() const;  // of the running strand or event
+
+  // Runs `body`, which must not wait, at `at`, which must not be behind now().
+  // Events of the same time run in the order of rank, then of these calls.
+  void call_at(Time at, int rank, std::function<void()> body);
 
   // Waits of the running strand. All throw Error(kPeerLost) after fail_all(),
   // even if the wait could still succeed.
@@ -77,6 +85,7 @@ class Scheduler {
   };
   void enqueue(Strand& strand, Time at);
   void switch_out();  // back to run() until it is this strand's turn
+  void run_events();  // those that come before all ready strands
   Strand* next();
   void report_deadlock();
 
@@ -84,7 +93,11 @@ class Scheduler {
   std::vector<std::shared_ptr<Strand>> strands_;  // those not ended, in order
                                                   // of start
   std::set<Strand*, Earlier> ready_;
+  // By time, rank and order of call_at().
+  std::map<std::tuple<Time, int, int64_t>, std::function<void()>> events_;
   Strand* running_ = nullptr;
+  Time event_time_ = 0;
+  int64_t num_events_ = 0;
   int64_t num_spawned_ = 0;
   int64_t barren_yields_ = 0;  // consecutive ones without other progress
   bool has_failed_ = false;

@@ -13,17 +13,30 @@ namespace syncopate {
 
 class Watchdog;
 
-// Virtual-time cost of a scheme's message (Traffic::kPayload); inproc only, all
-// other messages are free. A message is delivered `latency_s + bytes /
-// bytes_per_s` after it was sent, and messages from one worker leave one after
-// the other. A bytes_per_s of 0 means no limit. A probe (Traffic::kProbe)
-// leaves after pending messages and is delayed like one, but takes no link
-// time.
+// A worker's link to the network, in each direction.
+struct LinkCost {
+  double latency_s = 0;    // of a message between two workers with such links
+  double bytes_per_s = 0;  // 0: no limit
+};
+
+// Virtual-time cost of a scheme's messages (Traffic::kPayload); inproc only,
+// all other messages are free. comm/inproc/network.h says how they share links.
+// A probe (Traffic::kProbe) is delayed like a message, but takes no link time.
 struct NetworkCost {
-  double latency_s = 0;
+  double latency_s = 0;  // of all workers' links, where by_worker is empty
   double bytes_per_s = 0;
-  // State of a worker's link when a message begins to leave it: added latency
-  // and a divisor of the bandwidth. Empty function: no link is ever degraded.
+  std::vector<LinkCost> by_worker = {};
+  double message_s = 0;  // time of a link that a message costs beside its bytes
+  // Workers 0 to island - 1 are one island, the next as many another; 0: none.
+  // Messages within an island pass the `inside` links instead, all others an
+  // uplink and a downlink that the island's workers share.
+  int island = 0;
+  LinkCost inside = {};
+  double uplink_bytes_per_s = 0;  // 0: no limit
+  double device_bytes_per_s = 0;  // copies of a worker to and from its link
+  // State of a worker's outgoing link when a message begins to leave it: added
+  // latency and a divisor of the bandwidth. Empty function: no link is ever
+  // degraded.
   struct Link {
     double added_s = 0, slowdown = 1;
   };

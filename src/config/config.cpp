@@ -369,7 +369,15 @@ void check_world(ParsedInput& input, int ranks) {
   };
   by_worker("stragglers.factor", options.stragglers.factor.size());
   by_worker("data.batch_by_worker", options.data.batch_by_worker.size());
-  if (ranks == 1) by_worker("compute.speed", options.compute.speed.size());
+  if (ranks == 1) {
+    by_worker("compute.speed", options.compute.speed.size());
+    by_worker("network.latency_us", options.network.latency_us.size());
+    by_worker("network.mbit_s", options.network.mbit_s.size());
+    if (options.run.workers == 0 && options.network.group > 1)
+      complain("network.group",
+               fmt::format("is {} for 1 worker (run.workers = auto)",
+                           options.network.group));
+  }
   if (options.run.workers == 0)  // else they were judged with the rest
     if (const std::string mistake =
             episodes_mistake(options.stragglers.episodes, ranks);
@@ -429,6 +437,11 @@ void forget_by_worker(std::map<std::string, std::string>& saved) {
        {"run.workers", "compute.speed", "data.batch_by_worker",
         "stragglers.factor", "stragglers.delay_workers", kEpisodes})
     saved.erase(key);
+  for (const char* key : {"network.latency_us", "network.mbit_s"})
+    if (const auto found = saved.find(key);
+        found != saved.end() &&
+        found->second.find_first_of(" ,") != std::string::npos)
+      saved.erase(found);
 }
 
 void forget_slow_links(std::map<std::string, std::string>& saved) {

@@ -31,6 +31,7 @@ class ConflictChecker {
       complain_("run.epochs",
                 "is missing: give run.epochs or run.steps, greater than 0");
     by_worker("compute.speed", options_.compute.speed.size());
+    network();
     const std::string& resume = options_.checkpoint.resume;
     std::error_code ignored;
     if (all_sound({"checkpoint.resume"}) && resume != "auto" &&
@@ -51,6 +52,31 @@ class ConflictChecker {
       complain_(
           key, fmt::format("has {} numbers for run.workers = {}, expected {}{}",
                            numbers, workers, workers, or_one));
+  }
+
+  bool is_bandwidth_limited() const {
+    const NetworkOptions& network = options_.network;
+    return std::ranges::any_of(network.mbit_s,
+                               [](double m) { return m > 0; }) ||
+           network.group_mbit_s > 0;
+  }
+
+  void network() const {
+    const NetworkOptions& network = options_.network;
+    by_worker("network.latency_us", network.latency_us.size());
+    by_worker("network.mbit_s", network.mbit_s.size());
+    const int64_t workers = options_.run.workers;
+    if (all_sound({"run.workers", "network.group"}) && network.group > 0 &&
+        workers % network.group != 0)
+      complain_("network.group",
+                fmt::format("is {} and does not divide run.workers = {}",
+                            network.group, workers));
+    if (all_sound({"network.efficiency"}) && network.efficiency < 1 &&
+        !is_bandwidth_limited() && network.uplink_mbit_s == 0 &&
+        network.device_mbit_s == 0)
+      complain_("network.efficiency",
+                "is a share of a bandwidth, but none is limited; expected "
+                "network.mbit_s > 0");
   }
 
   void stragglers() const {
@@ -91,7 +117,7 @@ class ConflictChecker {
       Episode episode;
       parse_episode(text, episode);
       if (episode.kind == Episode::Kind::kLink && episode.times > 1 &&
-          options_.network.mbit_s == 0)
+          !is_bandwidth_limited())
         complain_("stragglers.episodes",
                   text +
                       ": divides a bandwidth that has no limit, expected "

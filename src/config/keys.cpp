@@ -199,17 +199,61 @@ Keys compute_keys() {
        .zero_word = "1"},
   };
 }
+// Virtual time between workers in one process (comm/inproc/network.h).
 Keys network_keys() {
+  const std::vector<UsedWhen> with_groups = {{"network.group", {}}};
   return {
       {.name = "network.latency_us",
        .place = &NetworkOptions::latency_us,
-       .doc = "Virtual microseconds of a message; workers in one process.",
-       .low = 0},
+       .doc = "Virtual latency of each worker's link in microseconds, or one "
+              "number for all; a message takes the mean of its two ends.",
+       .low = 0,
+       .zero_word = "0"},
       {.name = "network.mbit_s",
        .place = &NetworkOptions::mbit_s,
-       .doc = "Virtual bandwidth of a worker in megabits a second, 0: no "
-              "limit; workers in one process.",
+       .doc = "Virtual bandwidth of each worker's link in megabits per second "
+              "and direction, or one number for all; 0: no limit.",
+       .low = 0,
+       .zero_word = "0"},
+      {.name = "network.efficiency",
+       .place = &NetworkOptions::efficiency,
+       .doc = "Share of every bandwidth of [network] that is left for a "
+              "message's own bytes; 0.94 for TCP over Ethernet.",
+       .low = 0,
+       .high = 1,
+       .is_low_open = true},
+      {.name = "network.message_us",
+       .place = &NetworkOptions::message_us,
+       .doc = "Virtual microseconds for which a message takes a worker's link "
+              "in addition to the time of its bytes.",
        .low = 0},
+      {.name = "network.device_mbit_s",
+       .place = &NetworkOptions::device_mbit_s,
+       .doc = "Virtual bandwidth of copies between a worker's memory and its "
+              "link in megabits per second and direction; 0: no limit.",
+       .low = 0},
+      {.name = "network.group",
+       .place = &NetworkOptions::group,
+       .doc = "Workers per group (such as a host) that have links of their own "
+              "among themselves; 0: no groups.",
+       .low = 0},
+      {.name = "network.group_latency_us",
+       .place = &NetworkOptions::group_latency_us,
+       .doc = "Virtual latency in microseconds within a group.",
+       .low = 0,
+       .used_when = with_groups},
+      {.name = "network.group_mbit_s",
+       .place = &NetworkOptions::group_mbit_s,
+       .doc = "Virtual bandwidth of a worker's link within its group in "
+              "megabits per second and direction; 0: no limit.",
+       .low = 0,
+       .used_when = with_groups},
+      {.name = "network.uplink_mbit_s",
+       .place = &NetworkOptions::uplink_mbit_s,
+       .doc = "Virtual bandwidth that the workers of a group share to other "
+              "groups in megabits per second and direction; 0: no limit.",
+       .low = 0,
+       .used_when = with_groups},
   };
 }
 

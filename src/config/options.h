@@ -78,10 +78,27 @@ struct ComputeOptions {
   double step_s = 1;          // cost of a step at speed 1
   std::vector<double> speed;  // by worker; empty: all 1; one value: all
 };
+// Bandwidths are megabits a second, 0: no limit.
 struct NetworkOptions {
-  double latency_us = 0;
-  double mbit_s = 0;  // 0: no limit
+  std::vector<double> latency_us;  // by worker; empty: 0; one value: all
+  std::vector<double> mbit_s;      // by worker; empty: 0; one value: all
+  double efficiency = 1;           // share of a bandwidth that payload gets
+  double message_us = 0;           // time of a link per message
+  double device_mbit_s = 0;        // copies between a device and its link
+  int64_t group = 0;               // workers of an island; 0: no islands
+  double group_latency_us = 0;     // within an island
+  double group_mbit_s = 0;
+  double uplink_mbit_s = 0;  // shared by an island's workers
 };
+
+// Returns the worker's value of a list that has one for each worker, one for
+// all, or none (`otherwise`).
+inline double of_worker(const std::vector<double>& values,
+                        int rank,
+                        double otherwise) {
+  if (values.empty()) return otherwise;
+  return values.size() == 1 ? values[0] : values[rank];
+}
 
 CHOICE(DelayLaw,
        "none uniform exponential pareto",

@@ -8,22 +8,14 @@
 #include "base/rng.h"
 
 namespace syncopate {
-namespace {
-
-// `values` holds one value for all workers, one per worker, or none (1).
-double value_of(const std::vector<double>& values, int rank) {
-  if (values.empty()) return 1;
-  return values.size() == 1 ? values[0] : values[rank];
-}
-
-}  // namespace
 
 Stragglers::Stragglers(const Options& options, int rank, int workers)
     : options_(options.stragglers),
       seed_(static_cast<uint64_t>(options.run.seed)),
       rank_(rank),
-      step_s_(options.compute.step_s / value_of(options.compute.speed, rank)),
-      factor_(value_of(options.stragglers.factor, rank)),
+      step_s_(options.compute.step_s /
+              of_worker(options.compute.speed, rank, 1)),
+      factor_(of_worker(options.stragglers.factor, rank, 1)),
       episodes_(options.stragglers.episodes, workers, seed_) {}
 
 double Stragglers::delays_s(int64_t step) const {

@@ -246,6 +246,10 @@ void WorkerStep::visit_clock(StateVisitor& visitor) {
   double virtual_s = is_virtual_ ? ended_at_ : 0;
   visitor.visit(Owner::kWorker, "virtual_s", std::span(&virtual_s, 1));
   ended_at_ = is_virtual_ ? virtual_s : 0;
+  LinkClocks taken_until_s = endpoint_.link_clocks();
+  visitor.visit(Owner::kWorker, "links/taken_until_s",
+                std::span<double>(taken_until_s));
+  endpoint_.set_link_clocks(taken_until_s);
 }
 
 }  // namespace syncopate

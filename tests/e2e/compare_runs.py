@@ -1,5 +1,6 @@
-"""compare_runs.py A B: exit 0 if two runs ended in the same state to the bit
-and recorded the same rows, times apart; otherwise says where they differ.
+"""compare_runs.py A B [C D]...: exit 0 if both runs of each pair ended in the
+same state to the bit and recorded the same rows, times apart; otherwise says
+where they differ.
 
 --replica-only compares what all workers share (runs of different worlds).
 --virtual compares the seconds of computing and waiting too: in one process they
@@ -22,10 +23,7 @@ def newest(run):
     return folders[-1]
 
 
-def main():
-    replica_only = "--replica-only" in sys.argv
-    times = {"time_s"} if "--virtual" in sys.argv else TIMES
-    a, b = (pathlib.Path(p) for p in sys.argv[1:] if not p.startswith("--"))
+def is_same(a, b, replica_only, times):
     differences = []
     manifests = [json.loads((newest(r) / "manifest.json").read_text())
                  for r in (a, b)]
@@ -63,7 +61,18 @@ def main():
         differences.append("nothing was compared")
     for line in differences:
         print(f"{a} and {b}: {line}")
-    sys.exit(1 if differences else 0)
+    return not differences
+
+
+def main():
+    replica_only = "--replica-only" in sys.argv
+    times = {"time_s"} if "--virtual" in sys.argv else TIMES
+    runs = [pathlib.Path(p) for p in sys.argv[1:] if not p.startswith("--")]
+    if not runs or len(runs) % 2:
+        sys.exit("compare_runs.py: runs come in pairs")
+    same = [is_same(a, b, replica_only, times)
+            for a, b in zip(runs[::2], runs[1::2])]
+    sys.exit(not all(same))
 
 
 main()

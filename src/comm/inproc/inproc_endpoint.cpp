@@ -18,7 +18,7 @@ void InprocEndpoint::advance(Time seconds) {
 }
 
 void InprocEndpoint::set_clock(Time now) {
-  checked_run().forget_link_use(rank(), now);
+  checked_run();
   strand_.time = now;
 }
 

@@ -31,6 +31,12 @@ class InprocEndpoint : public Endpoint {
   bool has_virtual_time() const override { return true; }
   void advance(Time seconds) override;
   void set_clock(Time now) override;
+  LinkClocks link_clocks() const override {
+    return checked_run().network().clocks(rank());
+  }
+  void set_link_clocks(const LinkClocks& clocks) override {
+    checked_run().network().set_clocks(rank(), clocks);
+  }
   void yield() override {
     checked_run().scheduler().yield(run_.next_event(rank()));
   }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -51,10 +50,9 @@ void Parcel::keep() {
 }
 
 InprocRun::InprocRun(int workers, const NetworkCost& cost)
-    : cost_(cost),
+    : network_(workers, cost),
       mailboxes_(workers),
       traffic_(workers),
-      link_free_(workers, 0),
       events_(workers),
       worker_errors_(workers),
       tasks_(workers) {}
@@ -153,57 +151,14 @@ void InprocRun::finish() {
 
 void InprocRun::note_event(int rank, Time at) {
   std::set<Time>& events = events_[rank];
-  const Time now = scheduler_.current().time;
+  const Time now = scheduler_.now();
   events.erase(events.begin(), events.upper_bound(now));
   if (at > now) events.insert(at);
 }
 
 Time InprocRun::next_event(int rank) {
   const auto next = events_[rank].upper_bound(scheduler_.current().time);
-  return next == events_[rank].end() ? -std::numeric_limits<Time>::infinity()
-                                     : *next;
-}
-
-// Only a scheme's exchanges cost time: consensus, evaluation, the initial model
-// and checkpoints take no virtual time.
-InprocRun::Passage InprocRun::carry(int from,
-                                    int to,
-                                    int64_t bytes,
-                                    Traffic kind) {
-  const Time now = scheduler_.current().time;
-  const bool is_probe = kind == Traffic::kProbe;
-  if (to == from || (!is_probe && kind != Traffic::kPayload)) return {now, now};
-  Time leaves = std::max(link_free_[from], now);
-  const NetworkCost::Link link = link_of(from, leaves);
-  if (is_probe) return {leaves + cost_.latency_s + link.added_s, now};
-  if (cost_.bytes_per_s > 0) {
-    leaves += static_cast<double>(bytes) * link.slowdown / cost_.bytes_per_s;
-  }
-  link_free_[from] = leaves;
-  return {leaves + cost_.latency_s + link.added_s, leaves};
-}
-
-NetworkCost::Link InprocRun::link_of(int rank, Time now) const {
-  return cost_.link ? cost_.link(rank, now) : NetworkCost::Link{};
-}
-
-// Each chunk passes every worker 2 (N - 1) / N times; all workers send the same
-// number of bytes, so the slowest link determines the time.
-double InprocRun::ring_s(const std::vector<int>& members, int64_t elems) {
-  const auto n = static_cast<double>(members.size());
-  const Time now = scheduler_.current().time;
-  double seconds = 2 * (n - 1) * cost_.latency_s;
-  double slowdown = 1;
-  for (const int rank : members) {
-    const NetworkCost::Link link = link_of(rank, now);
-    seconds += 2 * (n - 1) / n * link.added_s;
-    slowdown = std::max(slowdown, link.slowdown);
-  }
-  if (cost_.bytes_per_s > 0) {
-    seconds += 2.0 * (n - 1) / n * 4.0 * static_cast<double>(elems) * slowdown /
-               cost_.bytes_per_s;
-  }
-  return seconds;
+  return next == events_[rank].end() ? -kNever : *next;
 }
 
 void InprocRun::check_tag(Tag first, Tag last) const {
@@ -212,24 +167,50 @@ void InprocRun::check_tag(Tag first, Tag last) const {
             first, last);
 }
 
-void InprocRun::deliver(const Parcel& parcel, InprocRequest& receive) {
-  if (parcel.bytes == receive.bytes) {
-    if (parcel.bytes > 0) {
-      std::memcpy(receive.data, parcel.data, static_cast<size_t>(parcel.bytes));
-    }
-  } else {
-    receive.error = describe_size_mismatch(
-        receive.rank, parcel.from, parcel.tag, receive.bytes, parcel.bytes);
+void InprocRun::carry_on(const std::shared_ptr<Parcel>& parcel,
+                         Transit transit) {
+  if (transit.has_arrived()) return arrive(*parcel, transit.at());
+  scheduler_.call_at(transit.at(), parcel->from, [this, parcel, transit] {
+    Transit further = transit;
+    network_.pass(further);
+    carry_on(parcel, further);
+  });
+}
+
+void InprocRun::arrive(Parcel& parcel, Time at) {
+  parcel.arrival = at;
+  const int to = parcel.send->peer;
+  if (parcel.receive != nullptr) {
+    parcel.receive->completes_at = at;
+    note_event(to, at);
+    if (parcel.receive->waiting != nullptr)
+      scheduler_.wake(*parcel.receive->waiting, at);
+    return;
   }
-  receive.is_matched = true;
-  receive.completes_at = parcel.arrival;
-  parcel.send->parcel = nullptr;
-  note_event(receive.rank, parcel.arrival);
-  if (receive.waiting != nullptr) {
-    scheduler_.wake(*receive.waiting, parcel.arrival);
+  for (const Mailbox::Listener& listener : mailboxes_[to].listeners) {
+    if (listener.tags.first <= parcel.tag && parcel.tag <= listener.tags.last)
+      scheduler_.wake(*listener.strand, at);
   }
 }
 
+void InprocRun::deliver(Parcel& parcel,
+                        const std::shared_ptr<InprocRequest>& receive) {
+  if (parcel.bytes == receive->bytes) {
+    if (parcel.bytes > 0) {
+      std::memcpy(receive->data, parcel.data,
+                  static_cast<size_t>(parcel.bytes));
+    }
+  } else {
+    receive->error = describe_size_mismatch(
+        receive->rank, parcel.from, parcel.tag, receive->bytes, parcel.bytes);
+  }
+  parcel.send->parcel = nullptr;
+  parcel.receive = receive;
+  if (parcel.arrival < kNever) arrive(parcel, parcel.arrival);
+}
+
+// Only a scheme's exchanges cost time: consensus, evaluation, the initial model
+// and checkpoints take no virtual time, and neither does a message to oneself.
 Request InprocRun::isend(int rank,
                          ConstBytes data,
                          int to,
@@ -241,19 +222,14 @@ Request InprocRun::isend(int rank,
   // A message to oneself is not traffic.
   if (to != rank) traffic_[rank].count(kind, data.bytes);
   auto send = std::make_shared<InprocRequest>();
-  auto parcel = std::make_unique<Parcel>();
-  send->is_send = true;
+  auto parcel = std::make_shared<Parcel>();
   send->rank = parcel->from = rank;
   send->peer = to;
   send->tag = parcel->tag = tag;
   parcel->data = static_cast<const std::byte*>(data.data);
   send->bytes = parcel->bytes = data.bytes;
-  const Passage passage = carry(rank, to, data.bytes, kind);
-  parcel->arrival = passage.arrival;
-  send->completes_at = passage.sent;
   parcel->send = send;
   parcel->serial = num_sent_++;
-  note_event(rank, send->completes_at);
 
   Mailbox& box = mailboxes_[to];
   const auto posted = box.receives.find({tag, rank});
@@ -261,21 +237,27 @@ Request InprocRun::isend(int rank,
     const std::shared_ptr<InprocRequest> receive = posted->second.front();
     posted->second.pop_front();
     if (posted->second.empty()) box.receives.erase(posted);
-    deliver(*parcel, *receive);
+    deliver(*parcel, receive);
+  } else {
+    if (data.bytes <= kSmallBytes) {
+      parcel->keep();
+    } else {
+      send->parcel = parcel.get();
+    }
+    box.parcels[{tag, rank}].push_back(parcel);
+  }
+
+  const Time now = scheduler_.now();
+  const bool is_probe = kind == Traffic::kProbe;
+  if (to == rank || (!is_probe && kind != Traffic::kPayload)) {
+    send->completes_at = now;
+    arrive(*parcel, now);
     return send;
   }
-  if (data.bytes <= kSmallBytes) {
-    parcel->keep();
-  } else {
-    send->parcel = parcel.get();
-  }
-  const Time arrival = parcel->arrival;
-  box.parcels[{tag, rank}].push_back(std::move(parcel));
-  for (const Mailbox::Listener& listener : box.listeners) {
-    if (listener.tags.first <= tag && tag <= listener.tags.last) {
-      scheduler_.wake(*listener.strand, arrival);
-    }
-  }
+  const Transit transit = network_.send(rank, to, data.bytes, is_probe, now);
+  send->completes_at = transit.left();
+  note_event(rank, send->completes_at);
+  carry_on(parcel, transit);
   return send;
 }
 
@@ -294,10 +276,10 @@ Request InprocRun::irecv(int rank, Bytes data, int from, Tag tag) {
     box.receives[{tag, from}].push_back(receive);
     return receive;
   }
-  const std::unique_ptr<Parcel> parcel = std::move(found->second.front());
+  const std::shared_ptr<Parcel> parcel = std::move(found->second.front());
   found->second.pop_front();
   if (found->second.empty()) box.parcels.erase(found);
-  deliver(*parcel, *receive);
+  deliver(*parcel, receive);
   return receive;
 }
 
@@ -318,8 +300,10 @@ Message InprocRun::recv_any(int rank, TagRange tags) {
         soonest = it;
       }
     }
-    const bool found = soonest != box.parcels.end();
-    if (found && soonest->second.front()->arrival <= self.time) {
+    const Time arrival = soonest == box.parcels.end()
+                             ? kNever
+                             : soonest->second.front()->arrival;
+    if (arrival <= self.time) {
       Parcel& parcel = *soonest->second.front();
       if (parcel.send->parcel != nullptr) parcel.keep();
       Message message{parcel.from, parcel.tag, std::move(parcel.copy)};
@@ -330,8 +314,8 @@ Message InprocRun::recv_any(int rank, TagRange tags) {
     box.listeners.push_back({tags, &self});
     std::string what =
         fmt::format("any message with tag {} to {}", tags.first, tags.last);
-    if (found) {
-      scheduler_.block_until(soonest->second.front()->arrival, std::move(what));
+    if (arrival < kNever) {
+      scheduler_.block_until(arrival, std::move(what));
     } else {
       scheduler_.block(std::move(what));
     }
@@ -344,7 +328,7 @@ void InprocRun::wait(const Request& request) {
   if (request == nullptr) return;
   InprocRequest& state = state_of(request);
   if (state.parcel != nullptr) state.parcel->keep();
-  while (!state.is_send && !state.is_matched) {
+  while (state.completes_at == kNever) {
     state.waiting = &scheduler_.current();
     scheduler_.block(describe_wait(state.peer, state.tag));
   }
@@ -356,7 +340,6 @@ bool InprocRun::test(const Request& request) {
   if (request == nullptr) return true;
   scheduler_.check_alive();
   InprocRequest& state = state_of(request);
-  if (!state.is_send && !state.is_matched) return false;
   if (state.completes_at > scheduler_.current().time) return false;
   if (state.parcel != nullptr) state.parcel->keep();
   if (!state.error.empty()) fail(ExitCode::kInternal, "{}", state.error);
@@ -393,7 +376,9 @@ void InprocRun::native_all_reduce(std::span<float> values,
   const Gathering complete = std::move(*mine);
   open.erase(mine);
   if (open.empty()) gatherings_.erase(group.members);
-  const Time end = self.time + (n > 1 ? ring_s(group.members, elems) : 0);
+  const Time end =
+      self.time +
+      (n > 1 ? network_.ring_s(group.members, elems, self.time) : 0);
   for (const auto& other : complete.values) {
     CHECK_MSG(other.size() == values.size(),
               "members of a native all-reduce bring {} and {} values",

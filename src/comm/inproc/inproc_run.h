@@ -3,46 +3,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "comm/inproc/network.h"
 #include "comm/scheduler.h"
 #include "comm/states.h"
 #include "comm/world.h"
 
 namespace syncopate::inproc {
 
+constexpr Time kNever = std::numeric_limits<Time>::infinity();
+
 struct InprocRequest : RequestState {
-  bool is_send = false;
   int rank = -1, peer = -1;  // the owner, and the other side
   Tag tag = 0;
   std::byte* data = nullptr;  // the caller's memory
   int64_t bytes = 0;
-  bool is_matched = false;  // a send can complete without a match
-  Time completes_at = 0;    // receive: set once matched
-  std::string error;        // set if the sizes differ
+  // A receive: kNever until the arrival of its message is known.
+  Time completes_at = kNever;
+  std::string error;  // set if the sizes differ
   Strand* waiting = nullptr;
   // Send: set until a receive takes it. Points at the sender's memory until the
   // sender's wait copies it.
   struct Parcel* parcel = nullptr;
 };
 
-// A message that no receive has taken yet.
+// A message that has not arrived, or that no receive has taken yet.
 struct Parcel {
   int from = -1;
   Tag tag = 0;
-  Time arrival = 0;
-  int64_t serial = 0;  // of the run's messages, in order of sending
+  Time arrival = kNever;  // until it is known
+  int64_t serial = 0;     // of the run's messages, in order of sending
   const std::byte* data = nullptr;
   int64_t bytes = 0;
   std::vector<std::byte> copy;  // target of `data` once copied
   std::shared_ptr<InprocRequest> send;
+  std::shared_ptr<InprocRequest> receive;  // null until one takes it
   void keep();  // copies before the sender's memory changes
 };
 
@@ -63,7 +66,7 @@ struct Gathering {
 
 // One worker's inbox.
 struct Mailbox {
-  std::map<std::pair<Tag, int>, std::deque<std::unique_ptr<Parcel>>> parcels;
+  std::map<std::pair<Tag, int>, std::deque<std::shared_ptr<Parcel>>> parcels;
   std::map<std::pair<Tag, int>, std::deque<std::shared_ptr<InprocRequest>>>
       receives;
   struct Listener {
@@ -97,33 +100,23 @@ class InprocRun {
   int size() const { return static_cast<int>(mailboxes_.size()); }
   Scheduler& scheduler() { return scheduler_; }
   TrafficCounters& traffic(int rank) { return traffic_[rank]; }
-  // Resets the link when a worker's clock goes back to `now` with nothing in
-  // flight.
-  void forget_link_use(int rank, Time now) {
-    link_free_[rank] = std::min(link_free_[rank], now);
-  }
+  Network& network() { return network_; }
   Time next_event(int rank);  // a worker's earliest future event
 
  private:
-  // When the message arrives, and when the sender's link is done with it.
-  struct Passage {
-    Time arrival, sent;
-  };
-  Passage carry(int from, int to, int64_t bytes, Traffic kind);
-  NetworkCost::Link link_of(int rank, Time now) const;
-  // Duration of a ring's 2 (N - 1) rounds over these workers, starting now.
-  double ring_s(const std::vector<int>& members, int64_t elems);
-  void deliver(const Parcel& parcel, InprocRequest& receive);
+  // Brings a message to the end of its way, link by link.
+  void carry_on(const std::shared_ptr<Parcel>& parcel, Transit transit);
+  void arrive(Parcel& parcel, Time at);
+  void deliver(Parcel& parcel, const std::shared_ptr<InprocRequest>& receive);
   void note_event(int rank, Time at);
   void check_tag(Tag first, Tag last) const;
   std::exception_ptr first_error() const;
 
-  NetworkCost cost_;
+  Network network_;
   Scheduler scheduler_;
   std::vector<Mailbox> mailboxes_;
   std::vector<TrafficCounters> traffic_;
   int64_t num_sent_ = 0;
-  std::vector<Time> link_free_;         // when a worker's last message has left
   std::vector<std::set<Time>> events_;  // future ones, for strands that poll
   std::vector<std::exception_ptr> worker_errors_;
   std::vector<std::vector<std::shared_ptr<InprocTask>>> tasks_;  // not joined

@@ -152,15 +152,18 @@ TEST(VirtualTime, LargeOnesCostTheBytesOfTheBusiestLink) {
   EXPECT_NEAR(seconds(CollectiveAlgorithm::kRing, 8), 1.75, 1e-9);
   EXPECT_NEAR(seconds(CollectiveAlgorithm::kButterfly, 8), 1.75, 1e-9);
   EXPECT_NEAR(seconds(CollectiveAlgorithm::kBinaryBlocks, 8), 1.75, 1e-9);
-  // Fold and unfold: 2 more, where the ring needs 5/3.
-  EXPECT_NEAR(seconds(CollectiveAlgorithm::kButterfly, 6), 3.5, 1e-9);
+  // Fold and unfold: 2 more, where the ring needs 5/3. The four segments that
+  // a member of the core sends ahead arrive between those of the fold.
+  const double segment = 1.0 / 64;
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::kButterfly, 6), 3.5 + 4 * segment,
+              1e-9);
   EXPECT_NEAR(seconds(CollectiveAlgorithm::kRing, 6), 5.0 / 3, 1e-4);
   // 1.5 by the block of 4, which waits for a quarter and gives one back.
-  EXPECT_NEAR(seconds(CollectiveAlgorithm::kBinaryBlocks, 6), 2, 1e-9);
-  // The first segment comes in, then 7 answers a segment.
-  const double first = 1.0 / 64;
-  EXPECT_NEAR(seconds(CollectiveAlgorithm::kParameterServer, 8), 7 + first,
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::kBinaryBlocks, 6), 2 + 4 * segment,
               1e-9);
+  // The first segment of all workers comes in, then 7 answers a segment.
+  EXPECT_NEAR(seconds(CollectiveAlgorithm::kParameterServer, 8),
+              7 + 7 * segment, 1e-9);
 }
 
 // With both costs: within the sum of all latencies and of the busiest link.
@@ -176,7 +179,9 @@ TEST(VirtualTime, RingKeepsItsBound) {
 }
 
 TEST(VirtualTime, RecvAnyGoesByArrival) {
-  make_inproc_world(3, {0, 64})->run([&](Endpoint& endpoint) {
+  NetworkCost cost;
+  cost.by_worker = {{0, 512}, {0, 64}, {0, 64}};
+  make_inproc_world(3, cost)->run([&](Endpoint& endpoint) {
     std::array<char, 512> data{};
     if (endpoint.rank() == 1) {
       endpoint.wait(endpoint.isend({data.data(), 512}, 0, 1, kPayload));
@@ -197,7 +202,10 @@ TEST(VirtualTime, RecvAnyGoesByArrival) {
 // large; and at the moment they arrive.
 TEST(VirtualTime, AServiceIsGivenMessagesAsTheyArrive) {
   std::vector<std::pair<int, Time>> served;
-  make_inproc_world(4, {0.5, 1 << 20})->run([&](Endpoint& endpoint) {
+  NetworkCost cost;
+  cost.by_worker.assign(4, {0.5, 1 << 20});
+  cost.by_worker[0].bytes_per_s = 1 << 30;
+  make_inproc_world(4, cost)->run([&](Endpoint& endpoint) {
     const int rank = endpoint.rank();
     if (rank == 0) {
       const Task service = endpoint.start("service", [&](Endpoint& own) {

@@ -111,8 +111,10 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d);
   }
   const auto& [step_s, speed] = options.compute;
-  const auto& [latency_us, mbit_s] = options.network;
-  collect(step_s, speed, latency_us, mbit_s);
+  const auto& [latency_us, mbit_s, efficiency, message_us, device_mbit_s, group,
+               group_latency_us, group_mbit_s, uplink_mbit_s] = options.network;
+  collect(step_s, speed, latency_us, mbit_s, efficiency, message_us,
+          device_mbit_s, group, group_latency_us, group_mbit_s, uplink_mbit_s);
   return places;
 }
 
@@ -357,6 +359,13 @@ const std::map<std::string, std::string>& other_values() {
       {"compute.speed", "1 0.5 2"},
       {"network.latency_us", "5"},
       {"network.mbit_s", "1000"},
+      {"network.efficiency", "0.9"},
+      {"network.message_us", "2"},
+      {"network.device_mbit_s", "500"},
+      {"network.group", "2"},
+      {"network.group_latency_us", "1"},
+      {"network.group_mbit_s", "20000"},
+      {"network.uplink_mbit_s", "3000"},
   };
   return values;
 }
@@ -382,6 +391,7 @@ TEST(Keys, EachIsReadWhereItIsUsed) {
     settings[key.name] = value;
     // What the conflict rules want beside it.
     settings.emplace("run.steps", "1000");
+    if (key.name == "network.efficiency") settings["network.mbit_s"] = "100";
     if (key.name == "eval.on") settings.emplace("data.validation", "0.5");
     const std::string kind = settings.emplace("data.kind", "idx").first->second;
     if (!is_synthetic(kind)) settings.emplace("data.path", "/data");

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/inproc/network.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace syncopate::inproc {
+
+Network::Network(int workers, const NetworkCost& cost)
+    : cost_(cost),
+      workers_(workers),
+      links_(static_cast<size_t>(kNumKinds) * workers) {
+  CHECK(cost.by_worker.empty() || std::ssize(cost.by_worker) == workers);
+  for (int rank = 0; rank < workers; ++rank) {
+    for (const Kind kind : {kOut, kIn})
+      links_[link_of(kind, rank)] = {cost_of(rank).bytes_per_s, cost.message_s};
+    for (const Kind kind : {kInsideOut, kInsideIn})
+      links_[link_of(kind, rank)] = {cost.inside.bytes_per_s, cost.message_s};
+    for (const Kind kind : {kUp, kDown})
+      links_[link_of(kind, rank)] = {cost.uplink_bytes_per_s};
+    for (const Kind kind : {kFromDevice, kToDevice})
+      links_[link_of(kind, rank)] = {cost.device_bytes_per_s};
+  }
+}
+
+int Network::link_of(Kind kind, int rank) const {
+  const bool is_shared = kind == kUp || kind == kDown;
+  return kind * workers_ + (is_shared ? island_of(rank) : rank);
+}
+
+LinkCost Network::cost_of(int rank) const {
+  if (!cost_.by_worker.empty()) return cost_.by_worker[rank];
+  return {cost_.latency_s, cost_.bytes_per_s};
+}
+
+bool Network::is_sending(int link) const {
+  const int kind = link / workers_;
+  return kind == kOut || kind == kInsideOut;
+}
+
+// A message always passes the sender's link, whose state may delay it; others
+// only where they take time, so that its arrival is known as early as possible.
+Transit Network::route(int from, int to, double bytes) const {
+  Transit message;
+  message.from_ = from;
+  message.bytes_ = bytes;
+  const auto add = [&](Kind kind, int rank, Time latency_s = 0) {
+    const int link = link_of(kind, rank);
+    if (!is_sending(link) && !links_[link].takes_time()) return;
+    message.hops_[message.num_hops_++] = {link, latency_s};
+  };
+  add(kFromDevice, from);
+  if (cost_.island > 0 && island_of(from) == island_of(to)) {
+    add(kInsideOut, from, cost_.inside.latency_s);
+    add(kInsideIn, to);
+  } else {
+    add(kOut, from, (cost_of(from).latency_s + cost_of(to).latency_s) / 2);
+    if (cost_.island > 0) {
+      add(kUp, from);
+      add(kDown, to);
+    }
+    add(kIn, to);
+  }
+  add(kToDevice, to);
+  return message;
+}
+
+NetworkCost::Link Network::state_of(const Transit& message,
+                                    int link,
+                                    Time now) const {
+  if (!cost_.link || !is_sending(link)) return {};
+  return cost_.link(message.from_, now);
+}
+
+Time Network::service_s(const Transit& message,
+                        int link,
+                        double slowdown) const {
+  const Link& properties = links_[link];
+  Time seconds = properties.message_s;
+  if (properties.bytes_per_s > 0)
+    seconds += message.bytes_ * slowdown / properties.bytes_per_s;
+  return seconds;
+}
+
+Transit Network::send(int from,
+                      int to,
+                      int64_t bytes,
+                      bool is_probe,
+                      Time now) {
+  Transit message = route(from, to, static_cast<double>(bytes));
+  message.is_probe_ = is_probe;
+  message.first_ = message.last_ = now;
+  pass(message);
+  return message;
+}
+
+void Network::pass(Transit& message) {
+  const Transit::Hop hop = message.hops_[message.next_];
+  Link& link = links_[hop.link];
+  const Time begin =
+      link.takes_time() ? std::max(message.first_, link.free) : message.first_;
+  const NetworkCost::Link state = state_of(message, hop.link, begin);
+  const Time service =
+      message.is_probe_ ? 0 : service_s(message, hop.link, state.slowdown);
+  // Bytes leave a link no sooner than they reach it.
+  const Time end = std::max(begin + service, message.last_);
+  if (message.next_ == 0)
+    message.left_ = message.is_probe_ ? message.first_ : end;
+  if (!message.is_probe_) link.free = begin + service;
+  message.first_ = begin + hop.latency_s + state.added_s;
+  message.last_ = end + hop.latency_s + state.added_s;
+  ++message.next_;
+}
+
+double Network::ring_s(std::span<const int> members,
+                       int64_t elems,
+                       Time now) const {
+  const auto n = static_cast<double>(members.size());
+  Time slowest = 0, latencies = 0;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const int next = members[(i + 1) % members.size()];
+    const Transit message =
+        route(members[i], next, 4.0 * static_cast<double>(elems) / n);
+    for (int h = 0; h < message.num_hops_; ++h) {
+      const auto [link, latency_s] = message.hops_[h];
+      const NetworkCost::Link state = state_of(message, link, now);
+      slowest = std::max(slowest, service_s(message, link, state.slowdown));
+      latencies += latency_s + state.added_s;
+    }
+  }
+  return 2 * (n - 1) * (slowest + latencies / n);
+}
+
+LinkClocks Network::clocks(int rank) const {
+  LinkClocks clocks;
+  for (int kind = 0; kind < kNumKinds; ++kind)
+    clocks[kind] = links_[link_of(static_cast<Kind>(kind), rank)].free;
+  return clocks;
+}
+
+void Network::set_clocks(int rank, const LinkClocks& clocks) {
+  for (int kind = 0; kind < kNumKinds; ++kind)
+    links_[link_of(static_cast<Kind>(kind), rank)].free = clocks[kind];
+}
+
+}  // namespace syncopate::inproc

@@ -1,0 +1,100 @@
+// The virtual network between the workers of one process: which links a message
+// passes, when each of them is free, and so when the message arrives.
+//
+// Every worker has one link in each direction (full duplex). Workers of an
+// island have links of their own among themselves, and share an uplink and a
+// downlink to everybody else. A link carries one message after the other, in
+// the order in which their first bytes reach it. A message is forwarded while
+// it is still arriving (cut-through), and a busy link delays it without holding
+// up the link before it (no back-pressure). SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/world.h"
+
+namespace syncopate::inproc {
+
+// A message on its way.
+class Transit {
+ public:
+  bool has_arrived() const { return next_ == num_hops_; }
+  // When its first byte reaches the next link or, if it has arrived, when its
+  // last byte reached the receiver.
+  Time at() const { return has_arrived() ? last_ : first_; }
+  Time left() const { return left_; }  // when the first link was done with it
+
+ private:
+  friend class Network;
+  struct Hop {
+    int link;
+    Time latency_s;  // to the next link or to the receiver
+  };
+  static constexpr int kMaxHops = 6;
+
+  std::array<Hop, kMaxHops> hops_{};
+  int num_hops_ = 0, next_ = 0;
+  int from_ = 0;
+  double bytes_ = 0;
+  bool is_probe_ = false;
+  Time first_ = 0, last_ = 0, left_ = 0;
+};
+
+class Network {
+ public:
+  Network(int workers, const NetworkCost& cost);
+
+  // Sends a message, which takes the first link at `now` or once it is free. A
+  // probe waits for the messages before it, but takes no link time.
+  Transit send(int from, int to, int64_t bytes, bool is_probe, Time now);
+  // Takes the next link. Calls must come in the order of at().
+  void pass(Transit& message);
+
+  // Duration of a ring all-reduce of `elems` floats over these workers (ranks):
+  // 2 (N - 1) rounds in which each member sends 1 / N of the bytes to the next.
+  // The slowest of these messages sets the rate, and each chunk meets all
+  // latencies. Takes no link time.
+  double ring_s(std::span<const int> members, int64_t elems, Time now) const;
+
+  // Until when a worker's links, and those of its island, are taken.
+  LinkClocks clocks(int rank) const;
+  void set_clocks(int rank, const LinkClocks& clocks);
+
+ private:
+  static constexpr int kNumKinds = std::tuple_size_v<LinkClocks>;
+  enum Kind : uint8_t {
+    kFromDevice,
+    kOut,
+    kInsideOut,
+    kUp,
+    kDown,
+    kInsideIn,
+    kIn,
+    kToDevice,
+  };
+  struct Link {
+    double bytes_per_s = 0;  // 0: no limit
+    double message_s = 0;    // cost of a message beside its bytes
+    Time free = 0;
+    bool takes_time() const { return bytes_per_s > 0 || message_s > 0; }
+  };
+
+  int island_of(int rank) const {
+    return cost_.island > 0 ? rank / cost_.island : rank;
+  }
+  int link_of(Kind kind, int rank) const;
+  LinkCost cost_of(int rank) const;
+  bool is_sending(int link) const;  // a link whose state cost_.link describes
+  Transit route(int from, int to, double bytes) const;
+  NetworkCost::Link state_of(const Transit& message, int link, Time now) const;
+  Time service_s(const Transit& message, int link, double slowdown) const;
+
+  NetworkCost cost_;
+  int workers_;
+  std::vector<Link> links_;  // by kind, then by worker or island
+};
+
+}  // namespace syncopate::inproc

@@ -1,0 +1,287 @@
+// Links shared by messages in virtual time. Every expected time is computed by
+// hand from the rules in comm/inproc/network.h; most costs are powers of two,
+// so that times are exact. B stands for the seconds that a message's bytes
+// take. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "unit/comm/endpoint_contract.h"
+
+namespace syncopate {
+namespace {
+
+constexpr Traffic kPayload = Traffic::kPayload;
+
+struct Sent {
+  int from, to;
+  int64_t bytes;
+  Time at = 0;
+};
+
+// Arrival times of messages, each of which is received at once.
+std::vector<Time> arrivals(int workers,
+                           const NetworkCost& cost,
+                           const std::vector<Sent>& messages) {
+  std::vector<Time> times(messages.size(), -1);
+  make_inproc_world(workers, cost)->run([&](Endpoint& endpoint) {
+    std::vector<char> data(4096);
+    std::vector<Task> tasks;
+    for (size_t i = 0; i < messages.size(); ++i) {
+      const Sent& message = messages[i];
+      const auto tag = static_cast<Tag>(i);
+      if (message.to == endpoint.rank())
+        tasks.push_back(endpoint.start("receive", [&, i, tag](Endpoint& own) {
+          own.wait(own.irecv({data.data(), message.bytes}, message.from, tag));
+          times[i] = own.now();
+        }));
+      if (message.from == endpoint.rank())
+        tasks.push_back(endpoint.start("send", [&, tag](Endpoint& own) {
+          own.advance(message.at);
+          own.wait(own.isend({data.data(), message.bytes}, message.to, tag,
+                             kPayload));
+        }));
+    }
+    for (const Task& task : tasks) endpoint.join(task);
+  });
+  return times;
+}
+
+using Times = std::vector<Time>;
+
+TEST(Network, ManySendersShareTheLinkOfOneReceiver) {
+  EXPECT_EQ(arrivals(4, {0.5, 128}, {{3, 0, 128}, {1, 0, 128}, {2, 0, 128}}),
+            (Times{3.5, 1.5, 2.5}));
+}
+
+TEST(Network, BothDirectionsAreIndependent) {
+  EXPECT_EQ(arrivals(2, {0.5, 128}, {{0, 1, 128}, {1, 0, 128}}),
+            (Times{1.5, 1.5}));
+}
+
+// Sent at 0 over 2 s of latency, and at 1.5 over none: the second message takes
+// the link from 1.5 to 2.5, and the first one from then on.
+TEST(Network, ALinkIsTakenInTheOrderOfFirstBytes) {
+  NetworkCost cost;
+  cost.by_worker = {{0, 128}, {4, 128}, {0, 128}};
+  EXPECT_EQ(arrivals(3, cost, {{1, 0, 128}, {2, 0, 128, 1.5}}),
+            (Times{3.5, 2.5}));
+}
+
+// Two senders at 64 bytes a second fill half of a link of 256 together.
+TEST(Network, SlowSendersDoNotHoldUpAFastLink) {
+  NetworkCost cost;
+  cost.by_worker = {{0, 256}, {0, 64}, {0, 64}};
+  EXPECT_EQ(arrivals(3, cost, {{1, 0, 128}, {2, 0, 128}}), (Times{2, 2}));
+}
+
+// The senders' links are free again after half a second, whatever the receiver
+// makes of it: a third message to somebody else leaves at once.
+TEST(Network, ASlowReceiverDoesNotHoldUpItsSenders) {
+  NetworkCost cost;
+  cost.by_worker = {{0, 64}, {0, 256}, {0, 256}, {0, 256}};
+  EXPECT_EQ(arrivals(4, cost, {{1, 0, 128}, {2, 0, 128}, {2, 3, 128, 0.5}}),
+            (Times{2, 4, 1}));
+}
+
+// A link is taken for a quarter of a second by each message, on both sides.
+TEST(Network, EachMessageHasACostOfItsOwn) {
+  NetworkCost cost{0.5, 128};
+  cost.message_s = 0.25;
+  EXPECT_EQ(arrivals(2, cost, {{0, 1, 0}, {0, 1, 0}, {0, 1, 32}}),
+            (Times{0.75, 1.0, 1.5}));
+}
+
+// Islands {0, 1} and {2, 3}: 1024 bytes a second inside; outside 128 a worker,
+// and as much for the island.
+TEST(Network, WorkersOfAnIslandShareItsUplink) {
+  NetworkCost cost{0.5, 128};
+  cost.island = 2;
+  cost.inside = {0.125, 1024};
+  EXPECT_EQ(arrivals(4, cost, {{0, 2, 128}, {1, 3, 128}, {0, 1, 256}}),
+            (Times{1.5, 1.5, 0.375}));
+  cost.uplink_bytes_per_s = 128;
+  EXPECT_EQ(arrivals(4, cost, {{0, 2, 128}, {1, 3, 128}, {0, 1, 256}}),
+            (Times{1.5, 2.5, 0.375}));
+  // The uplink of one island and the downlink of another, in both directions.
+  EXPECT_EQ(arrivals(4, cost, {{0, 2, 128}, {3, 1, 128}}), (Times{1.5, 1.5}));
+  // From two islands into a third: its downlink is shared.
+  EXPECT_EQ(arrivals(6, cost, {{0, 4, 128}, {2, 5, 128}}), (Times{1.5, 2.5}));
+}
+
+// Copies from and to the device at half of the link's rate: they set the rate,
+// but overlap with the transfer.
+TEST(Network, CopiesToTheDeviceAreOnTheWay) {
+  NetworkCost cost{0.5, 256};
+  cost.device_bytes_per_s = 128;
+  EXPECT_EQ(arrivals(2, cost, {{0, 1, 256}, {0, 1, 256}}), (Times{2.5, 4.5}));
+}
+
+// A link of ten times the time from second 1 on delays its own messages alone.
+TEST(Network, ADegradedLinkIsThatOfTheSender) {
+  NetworkCost cost{0, 128};
+  cost.link = [](int rank, Time now) {
+    return rank == 1 && now >= 1 ? NetworkCost::Link{0.25, 10}
+                                 : NetworkCost::Link{};
+  };
+  EXPECT_EQ(arrivals(3, cost,
+                     {{1, 0, 128}, {1, 2, 128, 0.5}, {0, 1, 128}, {2, 1, 128}}),
+            (Times{1, 11.25, 1, 2}));
+}
+
+TEST(Network, PollingFindsArrivalsThatWereNotKnown) {
+  make_inproc_world(3, {0.5, 128})->run([](Endpoint& endpoint) {
+    std::array<char, 128> data{}, other{};
+    if (endpoint.rank() > 0) {
+      endpoint.wait(endpoint.isend({data.data(), 128}, 0, 1, kPayload));
+      return;
+    }
+    const Request second = endpoint.irecv({other.data(), 128}, 2, 1);
+    const Request first = endpoint.irecv({data.data(), 128}, 1, 1);
+    while (!endpoint.test(first)) endpoint.yield();
+    EXPECT_EQ(endpoint.now(), 1.5);
+    EXPECT_FALSE(endpoint.test(second));
+    while (!endpoint.test(second)) endpoint.yield();
+    EXPECT_EQ(endpoint.now(), 2.5);
+  });
+}
+
+TEST(Network, AServerTakesMessagesAsTheirTurnsComeOnItsLink) {
+  Times times;
+  make_inproc_world(4, {0.5, 128})->run([&](Endpoint& endpoint) {
+    std::array<char, 128> data{};
+    if (endpoint.rank() > 0) {
+      endpoint.wait(endpoint.isend({data.data(), 128}, 0, 1, kPayload));
+      return;
+    }
+    for (int from = 1; from < 4; ++from) {
+      EXPECT_EQ(endpoint.recv_any({1, 1}).from, from);
+      times.push_back(endpoint.now());
+    }
+  });
+  EXPECT_EQ(times, (Times{1.5, 2.5, 3.5}));
+}
+
+// A link stays taken when its worker's clock is set back.
+TEST(Network, LinksKeepTheirClocks) {
+  make_inproc_world(2, {0, 128})->run([](Endpoint& endpoint) {
+    std::array<char, 256> data{};
+    for (int i = 0; i < 2; ++i) {
+      if (endpoint.rank() == 0) {
+        endpoint.wait(endpoint.isend({data.data(), 256}, 1, 1, kPayload));
+      } else {
+        endpoint.wait(endpoint.irecv({data.data(), 256}, 0, 1));
+      }
+      EXPECT_EQ(endpoint.now(), 2 + 2 * i);
+      endpoint.set_clock(0);
+    }
+  });
+}
+
+// --- collectives -------------------------------------------------------------
+
+constexpr double kRate = 1e6;      // bytes a second
+constexpr double kLatency = 1e-3;  // s
+
+Time time_of(CollectiveAlgorithm algorithm,
+             int workers,
+             int64_t elems,
+             const NetworkCost& cost) {
+  Time latest = 0;
+  make_inproc_world(workers, cost)->run([&](Endpoint& endpoint) {
+    std::vector<float> values(elems, 1);
+    all_reduce_sum(endpoint, endpoint.world_group(), values, algorithm,
+                   Wire::kF32, tags::kCollective, kPayload);
+    latest = std::max(latest, endpoint.now());
+  });
+  return latest;
+}
+
+// Messages of one segment each, over alike links, one collective at a time.
+class ClosedForm : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Workers,
+                         ClosedForm,
+                         testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33));
+
+TEST_P(ClosedForm, OfACollective) {
+  const int n = GetParam();
+  const int64_t elems = 64 * n;
+  const double b = 4.0 * static_cast<double>(elems) / kRate;
+  const NetworkCost cost{kLatency, kRate};
+  const auto expect = [&](CollectiveAlgorithm algorithm, double seconds) {
+    EXPECT_NEAR(time_of(algorithm, n, elems, cost), seconds, 1e-9)
+        << name_of(algorithm);
+  };
+  // 2 (N - 1) rounds of a chunk.
+  const double ring = 2 * (n - 1) * (kLatency + b / n);
+  expect(CollectiveAlgorithm::kRing, ring);
+  expect(CollectiveAlgorithm::kNative, ring);
+  // N - 1 messages queue on the server's link in each direction.
+  expect(CollectiveAlgorithm::kParameterServer,
+         n == 1 ? 0 : 2 * kLatency + 2 * (n - 1) * b);
+  // Halving and doubling: 2 log2 N messages, 2 (N - 1) / N of the bytes. Where
+  // N is no power of two, blocks share links: see test_virtual_time.cpp.
+  if ((n & (n - 1)) != 0) return;
+  const double halving = 2 * std::log2(n) * kLatency + 2.0 * (n - 1) / n * b;
+  expect(CollectiveAlgorithm::kButterfly, halving);
+  expect(CollectiveAlgorithm::kBinaryBlocks, halving);
+}
+
+// Worker 1 of 4, whose link takes ten times as long in both directions. The
+// latency exceeds 2 B, so that the messages of the two last exchanges reach
+// worker 1 in that order.
+TEST(Network, OneSlowLinkChangesEachCollective) {
+  constexpr int64_t kElems = 64 * 4;
+  const double b = 4.0 * kElems / kRate;
+  NetworkCost cost;
+  constexpr double kLong = 5 * kLatency;
+  cost.by_worker.assign(4, {kLong, kRate});
+  cost.by_worker[1].bytes_per_s /= 10;
+  const auto expect = [&](CollectiveAlgorithm algorithm, double seconds) {
+    EXPECT_NEAR(time_of(algorithm, 4, kElems, cost), seconds, 1e-9)
+        << name_of(algorithm);
+  };
+  // Worker 1 takes part in all four exchanges, of 1/2, 1/4, 1/4 and 1/2.
+  expect(CollectiveAlgorithm::kButterfly, 4 * kLong + 10 * 1.5 * b);
+  expect(CollectiveAlgorithm::kBinaryBlocks, 4 * kLong + 10 * 1.5 * b);
+  // Its push takes 10 B, longer than those of the others in a row; so does the
+  // answer, which is the first to leave.
+  expect(CollectiveAlgorithm::kParameterServer, 2 * (kLong + 10 * b));
+  // The model of the native collective: all rounds at the slowest rate.
+  expect(CollectiveAlgorithm::kNative, 6 * (kLong + 10 * b / 4));
+}
+
+// Worker 0 is the server: all that passes it takes ten times as long.
+TEST(Network, ASlowServerDelaysEveryMessage) {
+  NetworkCost cost;
+  cost.by_worker.assign(4, {kLatency, kRate});
+  cost.by_worker[0].bytes_per_s /= 10;
+  const double b = 4.0 * 256 / kRate;
+  EXPECT_NEAR(time_of(CollectiveAlgorithm::kParameterServer, 4, 256, cost),
+              2 * (kLatency + 3 * 10 * b), 1e-9);
+}
+
+// With two workers a ring is an exchange of halves, twice: each passes the slow
+// link in one direction or the other. With four, chunk by chunk: worker 1 needs
+// 10 c to take a chunk and as long to pass one on, both at once, so the chunks
+// follow each other at a distance of 10 c: the 6th arrives at L + 60 c. It
+// leaves again only as the 7th of a longer ring would; the last chunk that
+// worker 1 sends is the 5th that it took (L + 50 c), which takes L + 10 c more.
+TEST(Network, ASlowLinkSetsTheRateOfARing) {
+  const double c = 4.0 * 64 / kRate;
+  for (const int n : {2, 4}) {
+    NetworkCost cost;
+    cost.by_worker.assign(n, {kLatency, kRate});
+    cost.by_worker[1].bytes_per_s /= 10;
+    const double expected =
+        n == 2 ? 2 * (kLatency + 10 * c) : 2 * kLatency + 60 * c;
+    EXPECT_NEAR(time_of(CollectiveAlgorithm::kRing, n, 64 * n, cost), expected,
+                1e-9)
+        << n;
+  }
+}
+
+}  // namespace
+}  // namespace syncopate
