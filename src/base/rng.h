@@ -28,6 +28,7 @@ enum class Purpose : uint32_t {
   kSynthetic = 6,
   kQuantize = 7,
   kStraggler = 8,
+  kStepTime = 9,
   kTest = 99,
 };
 

@@ -31,6 +31,10 @@ class ConflictChecker {
       complain_("run.epochs",
                 "is missing: give run.epochs or run.steps, greater than 0");
     by_worker("compute.speed", options_.compute.speed.size());
+    if (all_sound({"compute.law", "compute.trace"}) &&
+        options_.compute.law == StepLaw::kTrace &&
+        options_.compute.trace.empty())
+      complain_("compute.trace", "is missing: a CSV file of seconds per step");
     network();
     const std::string& resume = options_.checkpoint.resume;
     std::error_code ignored;

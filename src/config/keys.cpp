@@ -185,11 +185,31 @@ Keys checkpoint_keys() {
 // Virtual costs, which determine time in the in-process world.
 Keys compute_keys() {
   return {
+      {.name = "compute.law",
+       .place = &ComputeOptions::law,
+       .doc =
+           "How the virtual duration of steps varies, independently for each "
+           "worker and step; trace: as recorded in compute.trace."},
       {.name = "compute.step_s",
        .place = &ComputeOptions::step_s,
-       .doc = "Virtual seconds of a step at speed 1; workers in one process.",
+       .doc =
+           "Virtual seconds of a step at speed 1, on average; workers in one "
+           "process.",
        .low = 0,
-       .is_low_open = true},
+       .is_low_open = true,
+       .used_when = {{"compute.law", {"constant", "lognormal", "gamma"}}}},
+      {.name = "compute.spread",
+       .place = &ComputeOptions::spread,
+       .doc = "Standard deviation of a step's duration relative to its mean.",
+       .low = 0,
+       .is_low_open = true,
+       .used_when = {{"compute.law", {"lognormal", "gamma"}}}},
+      {.name = "compute.trace",
+       .place = &ComputeOptions::trace,
+       .doc = "CSV file of virtual seconds: a row for each step, a column for "
+              "each worker or one for all; must be given.",
+       .zero_word = "-",
+       .used_when = {{"compute.law", {"trace"}}}},
       {.name = "compute.speed",
        .place = &ComputeOptions::speed,
        .doc = "Speed of each worker, or one number for all; workers in one "

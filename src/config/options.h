@@ -74,9 +74,16 @@ struct CheckpointOptions {
 };
 
 // Virtual time of the in-process world.
+CHOICE(StepLaw,
+       "constant lognormal gamma trace",
+       {kConstant, kLognormal, kGamma, kTrace});
+
 struct ComputeOptions {
-  double step_s = 1;          // cost of a step at speed 1
+  double step_s = 1;          // mean of a step at speed 1
   std::vector<double> speed;  // by worker; empty: all 1; one value: all
+  StepLaw law = StepLaw::kConstant;
+  double spread = 0.05;  // standard deviation of a step, relative to its mean
+  std::string trace;     // CSV of seconds per step (train/step_durations.h)
 };
 // Bandwidths are megabits a second, 0: no limit.
 struct NetworkOptions {

@@ -312,6 +312,9 @@ std::unique_ptr<Engine> build_engine(Session& session,
   engine->sampler = std::make_unique<Sampler>(
       options.data, training, engine->split.train, engine->workers, seed);
   engine->plan = make_plan(options, *engine->sampler);
+  if (options.compute.law == StepLaw::kTrace)
+    engine->step_trace.emplace(options.compute.trace, engine->workers,
+                               engine->plan.total_steps);
   engine->model = make_model(
       options.model, engine->problem->spec(),
       options.run.precision == Precision::kBf16 ? DType::kBf16 : DType::kF32);

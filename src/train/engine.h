@@ -13,6 +13,7 @@
 #include "problem/setup.h"
 #include "run/session.h"
 #include "train/saved_run.h"
+#include "train/step_durations.h"
 
 namespace syncopate {
 
@@ -36,6 +37,7 @@ struct Engine : Setup {
   int length_workers = 1;  // lengths of `input` count steps of that many
   std::unique_ptr<Problem> problem;
   RunPlan plan;
+  std::optional<StepTrace> step_trace;  // compute.law = trace
   // If training needs more memory than this process may use: how much it needs
   // for what, and a batch size that fits. Empty if it fits.
   std::string memory_shortage;

@@ -9,12 +9,14 @@
 
 namespace syncopate {
 
-Stragglers::Stragglers(const Options& options, int rank, int workers)
+Stragglers::Stragglers(const Options& options,
+                       int rank,
+                       int workers,
+                       const StepTrace* trace)
     : options_(options.stragglers),
       seed_(static_cast<uint64_t>(options.run.seed)),
       rank_(rank),
-      step_s_(options.compute.step_s /
-              of_worker(options.compute.speed, rank, 1)),
+      durations_(options, rank, trace),
       factor_(of_worker(options.stragglers.factor, rank, 1)),
       episodes_(options.stragglers.episodes, workers, seed_) {}
 
@@ -45,7 +47,8 @@ Episodes::Effect Stragglers::episodes_at(int64_t step, Time now) const {
 
 double Stragglers::virtual_s(int64_t step, Time now) const {
   const Episodes::Effect episodes = episodes_at(step, now);
-  return step_s_ * factor_ * episodes.times + delays_s(step) + episodes.added_s;
+  return durations_.seconds(step) * factor_ * episodes.times + delays_s(step) +
+         episodes.added_s;
 }
 
 void Stragglers::sleep(int64_t step, Time now, double computed_s) const {

@@ -6,15 +6,21 @@
 #include "comm/endpoint.h"
 #include "config/episodes.h"
 #include "config/options.h"
+#include "train/step_durations.h"
 
 namespace syncopate {
 
 class Stragglers {
  public:
-  Stragglers(const Options& options, int rank, int workers);
+  // `trace` as for StepDurations.
+  Stragglers(const Options& options,
+             int rank,
+             int workers,
+             const StepTrace* trace = nullptr);
 
   // Returns the duration, in virtual seconds, of this worker's step `step` (its
-  // own count) that begins at `now`: compute.step_s / speed * factors + delays.
+  // own count) that begins at `now`: what StepDurations says, * factors +
+  // delays.
   double virtual_s(int64_t step, Time now) const;
 
   // MPI: sleeps for (factors - 1) * computed_s + delays, where computed_s is
@@ -30,7 +36,8 @@ class Stragglers {
   StragglerOptions options_;
   uint64_t seed_;
   int rank_;
-  double step_s_, factor_;
+  StepDurations durations_;
+  double factor_;
   Episodes episodes_;
 };
 

@@ -110,11 +110,12 @@ std::set<const void*> all_members(const Options& options) {
     const auto& [a, b, c, d] = options.faults;
     collect(a, b, c, d);
   }
-  const auto& [step_s, speed] = options.compute;
+  const auto& [step_s, speed, law, spread, trace] = options.compute;
   const auto& [latency_us, mbit_s, efficiency, message_us, device_mbit_s, group,
                group_latency_us, group_mbit_s, uplink_mbit_s] = options.network;
-  collect(step_s, speed, latency_us, mbit_s, efficiency, message_us,
-          device_mbit_s, group, group_latency_us, group_mbit_s, uplink_mbit_s);
+  collect(step_s, speed, law, spread, trace, latency_us, mbit_s, efficiency,
+          message_us, device_mbit_s, group, group_latency_us, group_mbit_s,
+          uplink_mbit_s);
   return places;
 }
 
@@ -357,6 +358,9 @@ const std::map<std::string, std::string>& other_values() {
       {"checkpoint.resume", "none"},
       {"compute.step_s", "0.1"},
       {"compute.speed", "1 0.5 2"},
+      {"compute.law", "gamma"},
+      {"compute.spread", "0.2"},
+      {"compute.trace", "steps.csv"},
       {"network.latency_us", "5"},
       {"network.mbit_s", "1000"},
       {"network.efficiency", "0.9"},
@@ -391,6 +395,7 @@ TEST(Keys, EachIsReadWhereItIsUsed) {
     settings[key.name] = value;
     // What the conflict rules want beside it.
     settings.emplace("run.steps", "1000");
+    if (key.name == "compute.law") settings.emplace("compute.spread", "0.1");
     if (key.name == "network.efficiency") settings["network.mbit_s"] = "100";
     if (key.name == "eval.on") settings.emplace("data.validation", "0.5");
     const std::string kind = settings.emplace("data.kind", "idx").first->second;

@@ -1,0 +1,52 @@
+// What a worker's steps take in virtual time before anything slows them down:
+// compute.step_s or a recorded trace, divided by compute.speed, with noise.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/options.h"
+
+namespace syncopate {
+
+// Recorded durations of steps.
+class StepTrace {
+ public:
+  // Reads a CSV file with a row per step and a column per worker, or one column
+  // for all workers, in seconds. A first line that is no row of numbers, empty
+  // lines and lines that begin with '#' are skipped. Throws Error(kBadInput) if
+  // a line is not like that, if a number is not greater than 0, or if there are
+  // fewer rows than `steps`, a run's length in steps of a worker.
+  StepTrace(const std::string& path, int workers, int64_t steps);
+
+  // Workers that take more steps than there are rows begin again at the first.
+  double seconds(int rank, int64_t step) const;
+
+ private:
+  int columns_ = 0;
+  std::vector<double> seconds_;  // (rows, columns)
+};
+
+class StepDurations {
+ public:
+  // `trace` is used by compute.law = trace, must outlive this, and may be null
+  // otherwise.
+  StepDurations(const Options& options, int rank, const StepTrace* trace);
+
+  // Returns the duration of this worker's step `step` (its own count) in
+  // seconds. Depends on run.seed and the arguments only.
+  double seconds(int64_t step) const;
+
+ private:
+  double relative(int64_t step) const;  // of mean 1
+
+  ComputeOptions options_;
+  uint64_t seed_;
+  int rank_;
+  double speed_;
+  const StepTrace* trace_;
+};
+
+}  // namespace syncopate
