@@ -2,6 +2,7 @@
 """A run's results as text for other programs.
 
     postprocess/export.py RUN -o FILE.csv --table eval    one table
+    postprocess/export.py RUN -o FILE.csv --steps         seconds of each step
     postprocess/export.py RUN -o FILE.json                everything
 -o - writes to standard output (--format says as what).
 """
@@ -17,6 +18,8 @@ import numpy as np
 from run_reader import BAD_INPUT, RunError, open_run, run_main
 
 CANNOT_CREATE = 73
+# Schemes under which workers may have taken unlike numbers of steps in a row.
+FREE_RUNNING = {"asp", "ssp", "esync", "sync_switch"}
 
 
 def flat_columns(columns):
@@ -50,6 +53,21 @@ def write_csv(run, table, file):
         writer.writerow("" if value != value else repr(value) for value in row)
 
 
+def write_steps(run, file):
+    """A row per step, a column per worker: the input of compute.trace."""
+    steps = run.tables["train"]["worker_steps"]
+    seconds = run.tables["comm"]["compute_s"]
+    workers = seconds.shape[1]
+    if run.input.get("sync.scheme") in FREE_RUNNING or \
+            (np.diff(steps, prepend=0) != workers).any():
+        raise RunError(BAD_INPUT, f"{run.path}: a row is not one step of every "
+                       "worker: needs run.log_every = 1 and a scheme that "
+                       "keeps workers in lockstep, such as bsp")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(f"worker_{worker}" for worker in range(workers))
+    writer.writerows([repr(value) for value in row] for row in seconds.tolist())
+
+
 def json_value(value):
     if isinstance(value, np.ndarray):
         return [json_value(item) for item in value.tolist()]
@@ -75,7 +93,9 @@ def as_json(run):
 
 
 def write(run, kind, table, file):
-    if kind == "csv":
+    if table is None:
+        write_steps(run, file)
+    elif kind == "csv":
         write_csv(run, table, file)
     else:
         json.dump(as_json(run), file, indent=1, allow_nan=False)
@@ -88,6 +108,8 @@ def main(arguments):
     parser.add_argument("-o", "--output", required=True, metavar="FILE")
     parser.add_argument("--table", default="train",
                         help="csv: which table (train)")
+    parser.add_argument("--steps", action="store_true",
+                        help="csv: seconds of computing by step and worker")
     parser.add_argument("--format", choices=["csv", "json"],
                         help="else by the file's suffix")
     options = parser.parse_args(arguments)
@@ -95,13 +117,16 @@ def main(arguments):
     if kind not in ("csv", "json"):
         raise RunError(BAD_INPUT, f"{options.output}: not .csv or .json: "
                        "say --format csv or --format json")
+    table = None if options.steps else options.table
+    if options.steps and kind != "csv":
+        raise RunError(BAD_INPUT, "--steps is written as csv")
     run = open_run(options.run)
     if options.output == "-":
-        write(run, kind, options.table, sys.stdout)
+        write(run, kind, table, sys.stdout)
         return 0
     try:
         with open(options.output, "w", encoding="utf-8", newline="") as file:
-            write(run, kind, options.table, file)
+            write(run, kind, table, file)
     except OSError as error:
         raise RunError(CANNOT_CREATE, f"{options.output}: {error.strerror}")
     return 0

@@ -5,7 +5,8 @@
 // A strand (a worker or one of its tasks) runs without interruption until it
 // waits. While it runs, no other strand's clock is behind its own: whatever is
 // sent later arrives no earlier than now. Events (callbacks at a given time)
-// run before the strands of their time. SPDX-License-Identifier: Apache-2.0
+// run before the strands of their time.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

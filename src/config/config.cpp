@@ -356,7 +356,8 @@ void check_world(ParsedInput& input, int ranks) {
   // Checks lists by worker if run.workers does not state the number of workers.
   const auto by_worker = [&](const char* name, size_t numbers) {
     if (options.run.workers != 0 || numbers <= 1 ||
-        static_cast<int>(numbers) == ranks)
+        static_cast<int>(numbers) == ranks ||
+        (ranks > 1 && is_virtual_cost(name)))
       return;
     complain(name,
              ranks == 1
@@ -369,15 +370,9 @@ void check_world(ParsedInput& input, int ranks) {
   };
   by_worker("stragglers.factor", options.stragglers.factor.size());
   by_worker("data.batch_by_worker", options.data.batch_by_worker.size());
-  if (ranks == 1) {
-    by_worker("compute.speed", options.compute.speed.size());
-    by_worker("network.latency_us", options.network.latency_us.size());
-    by_worker("network.mbit_s", options.network.mbit_s.size());
-    if (options.run.workers == 0 && options.network.group > 1)
-      complain("network.group",
-               fmt::format("is {} for 1 worker (run.workers = auto)",
-                           options.network.group));
-  }
+  by_worker("compute.speed", options.compute.speed.size());
+  by_worker("network.latency_us", options.network.latency_us.size());
+  by_worker("network.mbit_s", options.network.mbit_s.size());
   if (options.run.workers == 0)  // else they were judged with the rest
     if (const std::string mistake =
             episodes_mistake(options.stragglers.episodes, ranks);
@@ -437,11 +432,10 @@ void forget_by_worker(std::map<std::string, std::string>& saved) {
        {"run.workers", "compute.speed", "data.batch_by_worker",
         "stragglers.factor", "stragglers.delay_workers", kEpisodes})
     saved.erase(key);
-  for (const char* key : {"network.latency_us", "network.mbit_s"})
-    if (const auto found = saved.find(key);
-        found != saved.end() &&
-        found->second.find_first_of(" ,") != std::string::npos)
-      saved.erase(found);
+  std::erase_if(saved, [](const auto& entry) {
+    return entry.first.starts_with("network.") &&
+           entry.second.find_first_of(" ,") != std::string::npos;
+  });
 }
 
 void forget_slow_links(std::map<std::string, std::string>& saved) {

@@ -69,7 +69,7 @@ class ConflictChecker {
     const NetworkOptions& network = options_.network;
     by_worker("network.latency_us", network.latency_us.size());
     by_worker("network.mbit_s", network.mbit_s.size());
-    const int64_t workers = options_.run.workers;
+    const int64_t workers = std::max<int64_t>(1, options_.run.workers);
     if (all_sound({"run.workers", "network.group"}) && network.group > 0 &&
         workers % network.group != 0)
       complain_("network.group",

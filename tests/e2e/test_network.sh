@@ -128,6 +128,17 @@ print(found)
 sys.exit(found != [0.5, 2.5, 2.625])
 PY
 
+# What a run exports is what it replays; steps of free workers have no rows.
+: "${SOURCE_DIR:=$(cd "$here/../.." && pwd)}"
+export_steps() { python "$SOURCE_DIR/postprocess/export.py" "$1" -o "$2" --steps; }
+small varied --run.workers=3 --compute.law=gamma --compute.spread=0.5
+expect_code 0 export_steps runs/varied varied.csv
+small replayed --run.workers=3 --compute.law=trace --compute.trace=varied.csv
+python "$here/compare_runs.py" --virtual runs/varied runs/replayed ||
+  fail "exported steps take another time"
+expect_code 65 export_steps runs/incast x.csv
+grep -q "^error: .*needs run.log_every = 1" err || fail "export: $(cat err)"
+
 bad() { # bad LINE KEYS...
   expect_code 65 "$SYNCOPATE" train small.ini "${@:2}"
   (($(wc -l <err) == 1)) || fail "$*: not one line"

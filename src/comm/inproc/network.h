@@ -6,7 +6,8 @@
 // downlink to everybody else. A link carries one message after the other, in
 // the order in which their first bytes reach it. A message is forwarded while
 // it is still arriving (cut-through), and a busy link delays it without holding
-// up the link before it (no back-pressure). SPDX-License-Identifier: Apache-2.0
+// up the link before it (no back-pressure).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

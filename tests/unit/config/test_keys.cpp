@@ -396,6 +396,8 @@ TEST(Keys, EachIsReadWhereItIsUsed) {
     // What the conflict rules want beside it.
     settings.emplace("run.steps", "1000");
     if (key.name == "compute.law") settings.emplace("compute.spread", "0.1");
+    if (settings.contains("network.group"))
+      settings.emplace("run.workers", "2");
     if (key.name == "network.efficiency") settings["network.mbit_s"] = "100";
     if (key.name == "eval.on") settings.emplace("data.validation", "0.5");
     const std::string kind = settings.emplace("data.kind", "idx").first->second;
