@@ -87,6 +87,30 @@ double combined(double a, double b, Combine combine) {
   return a;
 }
 
+// The broadcast's tree, upwards: position 0 ends with all members' values
+// combined, in an order that only suits minima and maxima.
+void reduce_here(Endpoint& endpoint,
+                 const Group& group,
+                 std::span<double> values,
+                 Combine combine,
+                 Tag tag,
+                 Traffic kind) {
+  std::vector<double> others(values.size());
+  for (int bit = 1; bit < group.size(); bit <<= 1) {
+    if ((group.position & bit) != 0) {
+      const std::span<const double> own = values;
+      endpoint.wait(endpoint.isend(
+          bytes_view(own), group.members[group.position - bit], tag, kind));
+      return;
+    }
+    if (group.position + bit >= group.size()) continue;
+    endpoint.wait(endpoint.irecv(bytes_span(std::span<double>(others)),
+                                 group.members[group.position + bit], tag));
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = combined(values[i], others[i], combine);
+  }
+}
+
 void check_group(const Endpoint& endpoint, const Group& group, int root) {
   CHECK(group.position >= 0 && group.position < group.size());
   CHECK(group.members[group.position] == endpoint.rank());
@@ -169,6 +193,11 @@ void agree(Endpoint& endpoint,
   const int n = group.size();
   if (n == 1) return;
   endpoint.perform([&](Endpoint& here) {
+    if (combine != Combine::kSum) {
+      reduce_here(here, group, values, combine, tag, kind);
+      broadcast_here(here, group, bytes_span(values), 0, tag, kind);
+      return;
+    }
     const size_t count = values.size();
     if (group.position == 0) {
       std::vector<double> others(count * n);

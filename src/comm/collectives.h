@@ -75,7 +75,9 @@ std::vector<std::vector<std::byte>> gather_bytes(Endpoint& endpoint,
                                                  Traffic kind);
 
 // Combines element-wise over the group, with the same result at every member.
-// Exact for integers below 2^53; sums are formed in order of position.
+// Exact for integers below 2^53; sums are formed in order of position. Minima
+// and maxima cost a message up and one down a tree per member, sums a message
+// from each member to the first.
 enum class Combine : uint8_t { kSum, kMin, kMax };
 void agree(Endpoint& endpoint,
            const Group& group,

@@ -2,28 +2,42 @@
 #include "comm/endpoint.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <numeric>
 
 #include "base/check.h"
 #include "comm/states.h"
 
 namespace syncopate {
 
+Ranks Ranks::all(int size) {
+  static std::mutex mutex;
+  static std::map<int, Ranks> made;
+  const std::scoped_lock lock(mutex);
+  Ranks& ranks = made[size];
+  if (ranks.size() == 0) {
+    std::vector<int> numbers(size);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    ranks = Ranks(std::move(numbers));
+  }
+  return ranks;
+}
+
 Group Endpoint::world_group() const {
-  Group result;
-  for (int i = 0; i < size(); ++i) result.members.push_back(i);
-  result.position = rank();
-  return result;
+  return {Ranks::all(size()), rank()};
 }
 
 Group Endpoint::group(std::span<const int> members) const {
-  Group result;
-  result.members.assign(members.begin(), members.end());
+  Group result{Ranks({members.begin(), members.end()})};
   for (size_t i = 0; i < members.size(); ++i) {
     CHECK(members[i] >= 0 && members[i] < size());
-    CHECK_MSG(std::count(members.begin(), members.end(), members[i]) == 1,
-              "worker {} is twice in a group", members[i]);
     if (members[i] == rank()) result.position = static_cast<int>(i);
   }
+  std::vector<int> sorted(members.begin(), members.end());
+  std::ranges::sort(sorted);
+  const auto twice = std::ranges::adjacent_find(sorted);
+  CHECK_MSG(twice == sorted.end(), "worker {} is twice in a group", *twice);
   CHECK_MSG(result.position >= 0, "worker {} is not in its group", rank());
   return result;
 }

@@ -9,12 +9,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/traffic.h"
@@ -69,9 +71,35 @@ struct Message {
 };
 
 // A subset of the workers in an agreed order; positions are indices into it.
+// A list of different world ranks that copies share: in one process, the groups
+// of N workers must not take N * N numbers.
+class Ranks {
+ public:
+  Ranks() = default;
+  explicit Ranks(std::vector<int> ranks)
+      : ranks_(std::make_shared<const std::vector<int>>(std::move(ranks))) {}
+  static Ranks all(int size);  // 0 .. size - 1
+
+  int operator[](size_t i) const { return (*ranks_)[i]; }
+  size_t size() const { return ranks_ == nullptr ? 0 : ranks_->size(); }
+  const int* data() const {
+    return ranks_ == nullptr ? nullptr : &(*ranks_)[0];
+  }
+  const int* begin() const { return data(); }
+  const int* end() const { return data() + size(); }
+  bool operator<(const Ranks& other) const {
+    return ranks_ != other.ranks_ &&
+           std::lexicographical_compare(begin(), end(), other.begin(),
+                                        other.end());
+  }
+
+ private:
+  std::shared_ptr<const std::vector<int>> ranks_;
+};
+
 struct Group {
-  std::vector<int> members;  // world ranks
-  int position = -1;         // of this worker in members
+  Ranks members;
+  int position = -1;  // of this worker in members
   int size() const { return static_cast<int>(members.size()); }
 };
 

@@ -34,7 +34,7 @@ std::shared_ptr<Strand> Scheduler::spawn(int rank,
   strand->name = std::move(name);
   strand->fiber =
       std::make_unique<Fiber>(stacks_, stack_bytes, std::move(body));
-  strands_.push_back(strand);
+  strands_.emplace(strand->serial, strand);
   enqueue(*strand, at);
   return strand;
 }
@@ -72,11 +72,9 @@ Strand* Scheduler::next() {
   run_events();
   if (has_failed_) {
     // Tasks first, the newest first: they use what their worker owns.
-    const auto last = std::max_element(
-        strands_.begin(), strands_.end(),
-        [](const auto& a, const auto& b) { return a->serial < b->serial; });
-    ready_.erase(last->get());
-    return last->get();
+    Strand* const last = strands_.rbegin()->second.get();
+    ready_.erase(last);
+    return last;
   }
   if (ready_.empty()) return nullptr;
   Strand* strand = *ready_.begin();
@@ -99,7 +97,7 @@ void Scheduler::run() {
     if (!strand->fiber->ended()) continue;
     strand->state = Strand::State::kEnded;
     strand->fiber.reset();
-    std::erase_if(strands_, [&](const auto& s) { return s.get() == strand; });
+    strands_.erase(strand->serial);
   }
 }
 
@@ -203,7 +201,7 @@ void Scheduler::check_alive() const {
 
 void Scheduler::report_deadlock() {
   std::string who;
-  for (const auto& strand : strands_) {
+  for (const auto& [serial, strand] : strands_) {
     if (!who.empty()) who += "; ";
     who += fmt::format(
         "{} at {:.6g} s waits for {}", strand->name, strand->time,

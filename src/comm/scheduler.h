@@ -91,8 +91,8 @@ class Scheduler {
   void report_deadlock();
 
   FiberStackPool stacks_;
-  std::vector<std::shared_ptr<Strand>> strands_;  // those not ended, in order
-                                                  // of start
+  // Those not ended, by serial, which is the order of their start.
+  std::map<int64_t, std::shared_ptr<Strand>> strands_;
   std::set<Strand*, Earlier> ready_;
   // By time, rank and order of call_at().
   std::map<std::tuple<Time, int, int64_t>, std::function<void()>> events_;

@@ -7,12 +7,18 @@
 
 namespace syncopate {
 
+StepSeconds told_step_seconds(const SyncOptions& sync) {
+  return sync.sync_switch.policy == SwitchPolicy::kFixed ? StepSeconds::kOwn
+                                                         : StepSeconds::kOfAll;
+}
+
 Bsp::Bsp(const SchemeParts& parts, Group group)
     : SchemeBase(parts,
                  std::make_unique<Lockstep>(parts.endpoint,
                                             parts.endpoint.world_group(),
                                             1,
-                                            group.size()),
+                                            group.size(),
+                                            told_step_seconds(parts.sync)),
                  {.parameters = Owner::kShared,
                   .buffers = owner_of(parts.sync.bsp.batchnorm),
                   .optimizer = Owner::kShared}),

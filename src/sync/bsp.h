@@ -19,6 +19,9 @@
 
 namespace syncopate {
 
+// Whether the workers of a bsp phase look at each other's step times.
+StepSeconds told_step_seconds(const SyncOptions& sync);
+
 class Bsp final : public SchemeBase {
  public:
   // `group`: the workers that take steps together, including this one: all of

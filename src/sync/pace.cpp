@@ -19,13 +19,15 @@ void Pace::visit_state(StateVisitor& visitor) {
 Lockstep::Lockstep(Endpoint& endpoint,
                    Group group,
                    int64_t period,
-                   int steppers)
+                   int steppers,
+                   StepSeconds told)
     : endpoint_(endpoint),
       group_(std::move(group)),
       period_(period),
-      steppers_(steppers > 0 ? steppers : group_.size()) {
+      steppers_(steppers > 0 ? steppers : group_.size()),
+      told_(told) {
   CHECK(period >= 1);
-  step_seconds_.assign(endpoint.size(), 0);
+  if (told == StepSeconds::kOfAll) step_seconds_.assign(endpoint.size(), 0);
 }
 
 void Lockstep::begin(const Segment& segment) {
@@ -45,9 +47,9 @@ Turn Lockstep::next(const Word& mine) {
   }
   if (taken_ >= steps_in_segment_) return {.stop = true};
   if (taken_ % period_ == 0) {
-    said_.assign(1 + endpoint_.size(), 0);
+    said_.assign(1 + step_seconds_.size(), 0);
     said_[0] = mine.stop > 0 || mine.has_diverged ? 1 : 0;
-    said_[1 + endpoint_.rank()] = mine.step_s;
+    if (told_ == StepSeconds::kOfAll) said_[1 + endpoint_.rank()] = mine.step_s;
     agreement_ = endpoint_.start("agreement", [this](Endpoint& endpoint) {
       agree(endpoint, group_, said_, Combine::kMax, tags::kControl);
     });

@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/check.h"
 #include "comm/endpoint.h"
 #include "tensor/state_visitor.h"
 
@@ -48,6 +49,10 @@ class Pace {
   int64_t steps_ = 0;
 };
 
+// Whose step seconds the members of a group tell each other at every step:
+// those of all are N numbers for N members.
+enum class StepSeconds : uint8_t { kOwn, kOfAll };
+
 // Every member of the group takes the same number of steps. Their words are
 // agreed concurrently with the computation, `period` steps at a time: a stop
 // takes effect up to 2 * period steps after it was requested, and no member
@@ -58,19 +63,27 @@ class Pace {
 // and call next() as often, so they always know where the run stands.
 class Lockstep final : public Pace {
  public:
-  Lockstep(Endpoint& endpoint, Group group, int64_t period, int steppers = 0);
+  Lockstep(Endpoint& endpoint,
+           Group group,
+           int64_t period,
+           int steppers = 0,
+           StepSeconds told = StepSeconds::kOwn);
   void begin(const Segment& segment) override;
   Turn next(const Word& mine) override;
   void quiesce() override;
   int64_t stop_lag() const override { return 2 * period_; }
 
-  // By world rank, as last agreed; 0 if unknown.
-  std::span<const double> step_seconds() const { return step_seconds_; }
+  // By world rank, as last agreed; 0 if unknown. Needs StepSeconds::kOfAll.
+  std::span<const double> step_seconds() const {
+    CHECK(told_ == StepSeconds::kOfAll);
+    return step_seconds_;
+  }
 
  private:
   Endpoint& endpoint_;
   Group group_;
   int64_t period_, steppers_;
+  StepSeconds told_;
   Segment segment_;
   int64_t taken_ = 0, steps_in_segment_ = 0;  // in the segment
   std::vector<double> said_;                  // in flight while agreement_ is

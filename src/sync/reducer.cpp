@@ -176,7 +176,8 @@ class DeviceReducer final : public Reducer {
     const int rank = parts_.endpoint.rank();
     for (size_t i = 0; i < partition.size(); ++i)
       if (std::ranges::count(partition[i], rank) > 0)
-        groups_[partition[i]] = collectives_.split(static_cast<int>(i), rank);
+        groups_[Ranks(partition[i])] =
+            collectives_.split(static_cast<int>(i), rank);
   }
 
   void over(const Group& group) override {
@@ -276,7 +277,7 @@ class DeviceReducer final : public Reducer {
   SchemeParts parts_;
   DeviceCollectives& collectives_;
   DeviceGroup group_;
-  std::map<std::vector<int>, DeviceGroup> groups_;  // prepared, by world ranks
+  std::map<Ranks, DeviceGroup> groups_;  // prepared, by world ranks
   std::map<const float*, Buffer> rounded_;
   Step steps_[2];  // this one and the previous one, alternating
   int now_ = 0;

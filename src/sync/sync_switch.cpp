@@ -90,7 +90,8 @@ void SyncSwitch::build() {
   inner_ = std::make_unique<Bsp>(parts, parts_.endpoint.group(members));
   if (is_removed())
     follower_ = std::make_unique<Lockstep>(
-        parts_.endpoint, parts_.endpoint.world_group(), 1, num_active());
+        parts_.endpoint, parts_.endpoint.world_group(), 1, num_active(),
+        told_step_seconds(parts_.sync));
 }
 
 std::vector<int> SyncSwitch::active() const {
@@ -229,7 +230,7 @@ StepPlan SyncSwitch::next(const Word& mine) {
     begin_inner(done, earliest);
   }
   const auto* const bsp = dynamic_cast<const Bsp*>(inner_.get());
-  if (taken_++ > 0 && bsp != nullptr && !is_removed())
+  if (taken_++ > 0 && bsp != nullptr && !is_removed() && watches_workers())
     look_for_stragglers(bsp->step_seconds());
   if (averages_gradients() &&
       parts_.sync.sync_switch.lr_rule == LrRule::kLinear)
@@ -320,7 +321,7 @@ void SyncSwitch::look_for_stragglers(std::span<const double> step_seconds) {
 // for a step.
 void SyncSwitch::look_at_last_steps(double unsaid_s) {
   const bool is_episode = setting_.is_episode != 0;
-  if (!is_episode && !is_removed() && taken_ > 0)
+  if (!is_episode && !is_removed() && taken_ > 0 && watches_workers())
     look_for_stragglers(dynamic_cast<const Bsp&>(*inner_).step_seconds());
   std::vector<double> seconds(size_);
   seconds[rank_] = unsaid_s;

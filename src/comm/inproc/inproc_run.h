@@ -120,7 +120,7 @@ class InprocRun {
   std::vector<std::set<Time>> events_;  // future ones, for strands that poll
   std::vector<std::exception_ptr> worker_errors_;
   std::vector<std::vector<std::shared_ptr<InprocTask>>> tasks_;  // not joined
-  std::map<std::vector<int>, std::deque<Gathering>> gatherings_;
+  std::map<Ranks, std::deque<Gathering>> gatherings_;
 };
 
 }  // namespace syncopate::inproc

@@ -20,7 +20,7 @@ struct Communicators {
   MPI_Comm messages = MPI_COMM_NULL;  // isend, irecv, recv_any
   MPI_Comm internal = MPI_COMM_NULL;  // this folder's own messages
   // For MPI_Iallreduce, by members. The world's is created with the session.
-  std::map<std::vector<int>, MPI_Comm> native;
+  std::map<Ranks, MPI_Comm> native;
   std::deque<std::unique_ptr<Stray>> strays;
 };
 

@@ -168,9 +168,7 @@ class ProcessSession : public MpiSession {
     CHECK_MPI(MPI_Comm_size(MPI_COMM_WORLD, &all.size));
     CHECK_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all.messages));
     CHECK_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all.internal));
-    std::vector<int> everyone;
-    for (int i = 0; i < all.size; ++i) everyone.push_back(i);
-    CHECK_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all.native[everyone]));
+    CHECK_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all.native[Ranks::all(all.size)]));
 
     MPI_Comm node = MPI_COMM_NULL;
     CHECK_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0,
