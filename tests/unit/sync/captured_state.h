@@ -12,6 +12,7 @@ namespace syncopate::test {
 
 class CapturedState final : public StateVisitor {
  public:
+  CapturedState() = default;
   explicit CapturedState(Scheme& scheme) { scheme.visit_state(*this); }
   void visit(Owner, std::string_view name, std::span<float> v) override {
     values_[std::string(name)].assign(v.begin(), v.end());

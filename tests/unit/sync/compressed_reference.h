@@ -3,17 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cmath>
-
 #include "unit/sync/captured_state.h"
-#include "unit/sync/toy_run.h"
+#include "unit/sync/reference.h"
 
 namespace syncopate::test {
 
 struct CompressedReference {
-  using Values = std::vector<std::vector<double>>;
-  std::vector<double> x;
-  Values residual, momentum;  // by worker
+  Vector x;
+  Matrix residual, momentum;  // by worker
 
   // What a tensor (its place in the model) becomes for the others: q. Called
   // with the step.
@@ -24,13 +21,10 @@ struct CompressedReference {
   double clip_tensors = 0;  // of each tensor, with weight decay
   bool masks_momentum = false;
 
-  CompressedReference(int N, const ToyRun& run) : residual(N), momentum(N) {
-    int64_t elems = 0;
-    for (const int64_t tensor : run.tensors) elems += tensor;
-    for (int64_t i = 0; i < elems; ++i) x.push_back(run.start(0, i));
-    for (int rank = 0; rank < N; ++rank)
-      residual[rank] = momentum[rank] = std::vector<double>(elems, 0.0);
-  }
+  CompressedReference(int N, const ToyRun& run)
+      : x(start_of(run, 1)[0]),
+        residual(N, Vector(x.size(), 0.0)),
+        momentum(residual) {}
 
   void run(const ToyRun& run) {
     for (int64_t step = 0; step < run.steps; ++step) take_step(run, step);
@@ -38,19 +32,18 @@ struct CompressedReference {
 
   void take_step(const ToyRun& run, int64_t step) {
     const auto N = std::ssize(residual);
-    const std::vector<float> now(x.begin(), x.end());
+    const Vector now = x;
+    const Matrix gradients = gradients_at(run, step, Matrix(N, now));
     for (int64_t rank = 0; rank < N; ++rank) {
-      std::vector<double>&e = residual[rank], &m = momentum[rank];
-      std::vector<float> gradient(x.size());
-      quadratic_gradient(static_cast<int>(rank), step, now, gradient);
+      Vector &e = residual[rank], &m = momentum[rank];
       double norm = 0;
-      for (const float g : gradient) norm += double{g} * g;
+      for (const double g : gradients[rank]) norm += g * g;
       const double factor =
           clip > 0 ? std::min(1.0, clip / (std::sqrt(norm) + 1e-6)) : 1;
-      std::vector<double> p(x.size()), q(x.size(), 0.0);
-      for (size_t i = 0; i < x.size(); ++i) {
-        p[i] = factor * gradient[i] + run.optimizer.weight_decay * now[i];
-      }
+      Vector p(x.size()), q(x.size(), 0.0);
+      for (size_t i = 0; i < x.size(); ++i)
+        p[i] =
+            factor * gradients[rank][i] + run.optimizer.weight_decay * now[i];
       size_t begin = 0;
       for (const int64_t elems : run.tensors) {
         double squares = 0;
@@ -80,29 +73,52 @@ struct CompressedReference {
   }
 };
 
+// Models, and what each worker keeps under these names.
+inline void expect_follows(int N,
+                           ToyRun run,
+                           CompressedReference& expected,
+                           bool has_momentum) {
+  expected.run(run);
+  Matrix residual(N), momentum(N);
+  run.at_boundary = [&](int rank, int64_t, Scheme& scheme, Replica&) {
+    const CapturedState state(scheme);
+    residual[rank] = state["residual"];
+    momentum[rank] = state["momentum"];
+  };
+  const ToyResult result = train_toy(N, run);
+  expect_near(residual, expected.residual, 1e-5);
+  if (has_momentum) expect_near(momentum, expected.momentum, 1e-5);
+  expect_equal_replicas(result);
+  expect_near(result.parameters, Matrix(N, expected.x), 1e-5);
+}
+
 // sum over workers of (what they sent + what they keep) = sum of all that
 // their optimizers gave, where that is the plain gradient: N (x_0 - x) / eta +
-// sum e = sum g. Returns the largest error.
-inline double feedback_error(int N, ToyRun run) {
-  std::vector<double> given(48, 0.0), kept(48, 0.0);
+// sum e = sum g. Returns the largest element of the residuals.
+inline double expect_feedback(int N, ToyRun run) {
+  const Vector start = start_of(run, 1)[0];
+  Vector given(start.size(), 0.0), kept = given;
+  double largest = 0;
+  const auto at = run.gradient ? run.gradient : quadratic_gradient;
   run.gradient = [&](int rank, int64_t step, std::span<const float> x,
                      std::span<float> gradient) {
-    quadratic_gradient(rank, step, x, gradient);
+    at(rank, step, x, gradient);
     for (size_t i = 0; i < given.size(); ++i) given[i] += gradient[i];
   };
   run.at_boundary = [&](int, int64_t, Scheme& scheme, Replica&) {
-    const auto residual = CapturedState(scheme)["residual"];
-    for (size_t i = 0; i < kept.size(); ++i) kept[i] += residual[i];
+    const Vector residual = CapturedState(scheme)["residual"];
+    ASSERT_EQ(residual.size(), kept.size());
+    for (size_t i = 0; i < kept.size(); ++i) {
+      kept[i] += residual[i];
+      largest = std::max(largest, std::abs(residual[i]));
+    }
   };
   const ToyResult result = train_toy(N, run);
-  double worst = 0;
   for (size_t i = 0; i < given.size(); ++i) {
-    const double moved =
-        double{run.start(0, static_cast<int64_t>(i))} - result.parameters[0][i];
-    worst = std::max(
-        worst, std::abs(N * moved / run.optimizer.lr + kept[i] - given[i]));
+    const double moved = start[i] - result.parameters[0][i];
+    EXPECT_NEAR(N * moved / run.optimizer.lr + kept[i], given[i], 2e-4);
   }
-  return worst;
+  return largest;
 }
 
 }  // namespace syncopate::test

@@ -3,11 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <string>
 
+#include "support/scratch_folder.h"
 #include "unit/sync/toy_run.h"
 
 namespace syncopate::test {
@@ -15,8 +14,7 @@ namespace syncopate::test {
 // Each worker's update adds 1 to the element of its rank: x[r] is how many
 // updates of worker r it holds.
 inline ToyRun counting_run(const std::string& scheme, int workers) {
-  ToyRun run;
-  run.sync.scheme = scheme;
+  ToyRun run = run_of(scheme);
   run.optimizer.lr = 1;
   run.tensors = {workers, 5};
   run.start = [](int, int64_t) { return 0.0f; };
@@ -26,56 +24,39 @@ inline ToyRun counting_run(const std::string& scheme, int workers) {
 }
 
 // Step times between 0.1 and 1, some steps 20 times that.
-inline double uneven_step_s(uint64_t seed, int rank, int64_t step) {
-  uint64_t h = seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(rank) * 7919 +
-               static_cast<uint64_t>(step) * 104729;
-  h ^= h >> 31;
-  h *= 0xBF58476D1CE4E5B9u;
-  h ^= h >> 27;
-  h *= 0x94D049BB133111EBu;
-  h ^= h >> 31;
-  const double u = static_cast<double>(h >> 11) * 0x1p-53;
-  return (0.1 + 0.9 * u) * (h % 8 == 0 ? 20 : 1);
-}
-
-inline void expect_equal_replicas(const ToyResult& result) {
-  for (const auto& of_rank : result.parameters)
-    EXPECT_EQ(of_rank, result.parameters[0]);
+inline std::function<double(int, int64_t)> uneven(uint64_t seed) {
+  return [seed](int rank, int64_t step) {
+    uint64_t h = seed * 0x9E3779B97F4A7C15u +
+                 static_cast<uint64_t>(rank) * 7919 +
+                 static_cast<uint64_t>(step) * 104729;
+    h ^= h >> 31;
+    h *= 0xBF58476D1CE4E5B9u;
+    h ^= h >> 27;
+    h *= 0x94D049BB133111EBu;
+    h ^= h >> 31;
+    const double u = static_cast<double>(h >> 11) * 0x1p-53;
+    return (0.1 + 0.9 * u) * (h % 8 == 0 ? 20 : 1);
+  };
 }
 
 // Of a counting_run: every update of every worker is there, once.
 inline void expect_all_counted(const ToyResult& result, int64_t worker_steps) {
   expect_equal_replicas(result);
-  int64_t total = 0;
-  for (size_t rank = 0; rank < result.steps.size(); ++rank) {
+  for (size_t rank = 0; rank < result.steps.size(); ++rank)
     EXPECT_EQ(result.parameters[0][rank],
               static_cast<double>(result.steps[rank]));
-    total += result.steps[rank];
-  }
-  EXPECT_EQ(total, worker_steps);
+  EXPECT_EQ(sum_of(result.steps), worker_steps);
 }
 
 // Where a run without a directory writes: a folder of its own, left and
 // removed at the end.
-class OwnFolder {
+class OwnFolder : public ScratchFolder {
  public:
-  explicit OwnFolder(const std::string& name)
-      : before_(std::filesystem::current_path()),
-        path_(std::filesystem::temp_directory_path() /
-              (name + "." + std::to_string(getpid()))) {
-    std::filesystem::create_directories(path_);
-    std::filesystem::current_path(path_);
-  }
-  ~OwnFolder() {
-    std::filesystem::current_path(before_);
-    std::filesystem::remove_all(path_);
-  }
-  std::string operator/(const std::string& name) const {
-    return (path_ / name).string();
-  }
+  OwnFolder() { std::filesystem::current_path(path()); }
+  ~OwnFolder() { std::filesystem::current_path(before_); }
 
  private:
-  std::filesystem::path before_, path_;
+  const std::filesystem::path before_ = std::filesystem::current_path();
 };
 
 }  // namespace syncopate::test

@@ -13,8 +13,7 @@ using test::ToyRun;
 
 inline ToyRun switching(std::vector<std::string> order,
                         std::vector<double> fractions) {
-  ToyRun run;
-  run.sync.scheme = "sync_switch";
+  ToyRun run = test::run_of("sync_switch");
   run.sync.sync_switch.order = std::move(order);
   run.sync.sync_switch.fractions = std::move(fractions);
   run.sync.sync_switch.lr_rule = LrRule::kNone;
@@ -26,18 +25,19 @@ inline ToyRun plain(ToyRun run, const std::string& scheme) {
   return run;
 }
 
-// What was seen of each step, by worker.
+// A run, and what was seen of each of its steps, by worker.
 struct Seen {
+  test::ToyResult result;
   std::vector<std::vector<StepPlan>> plans;
   std::vector<std::vector<std::vector<double>>> series;
-  void watch(ToyRun& run, int workers) {
-    plans.assign(workers, {});
-    series.assign(workers, {});
+  Seen(int workers, ToyRun run, const NetworkCost& cost = {})
+      : plans(workers), series(workers) {
     run.after_step = [this](int rank, const StepPlan& plan, Scheme& scheme,
                             Replica&) {
       plans[rank].push_back(plan);
       series[rank].push_back(scheme.take_series());
     };
+    result = test::train_toy(workers, run, cost);
   }
   enum Column { kPhase, kAtWork, kActive, kDetections };
   // worker_steps taken while phase `at_work` was (of all workers).
@@ -49,12 +49,6 @@ struct Seen {
     return steps;
   }
 };
-
-inline int64_t sum(const std::vector<int64_t>& values) {
-  int64_t total = 0;
-  for (const int64_t value : values) total += value;
-  return total;
-}
 
 // Worker 2 of 4 is slow for its steps 3 to 10 (the harness counts the step
 // under way).

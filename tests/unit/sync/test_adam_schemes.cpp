@@ -10,22 +10,14 @@ namespace {
 using test::ToyRun;
 
 ToyRun adam_run(const std::string& scheme, const std::string& kind = "adam") {
-  ToyRun run;
+  ToyRun run = test::quick_run_of(scheme);
   run.optimizer = {.kind = kind,
                    .lr = 0.02,
                    .beta1 = 0.8,
                    .beta2 = 0.95,
                    .weight_decay = 0.01};
-  run.sync.scheme = scheme;
-  run.sync.topology.kind = "ring";
-  run.sync.compress.kind = scheme == "dgc" ? "top_k" : "sign";
   run.sync.dgc.mask_momentum = false;
-  run.sync.ssp.bound = 1;
-  run.sync.local_sgd.steps = 3;
   run.sync.sync_switch.lr_rule = LrRule::kNone;
-  run.sync.sync_switch.order = {"bsp", "asp", "local_sgd"};
-  run.sync.sync_switch.fractions = {0.3, 0.3, 0.4};
-  run.steps = 20;
   return run;
 }
 
@@ -62,24 +54,12 @@ TEST_P(AdamUnder, GoesOnToTheBit) {
   ToyRun run = adam_run(GetParam());
   run.boundary_every = 5;
   run.step_s = {1, 1.3, 0.57};
-  const auto straight = test::train_toy(3, run);
-  for (const int64_t at : {5, 10, 15}) {
-    run.restart_at = at;
-    const auto resumed = test::train_toy(3, run);
-    EXPECT_EQ(resumed.parameters, straight.parameters) << at;
-    EXPECT_EQ(resumed.steps, straight.steps) << at;
-  }
-}
-
-std::vector<std::string> all_schemes() {
-  std::vector<std::string> names;
-  for (const SchemeInfo& info : scheme_table()) names.push_back(info.keyword);
-  return names;
+  test::expect_resumes(3, run, {5, 10, 15});
 }
 
 INSTANTIATE_TEST_SUITE_P(AllSchemes,
                          AdamUnder,
-                         testing::ValuesIn(all_schemes()),
+                         testing::ValuesIn(test::every_scheme()),
                          [](const auto& info) { return info.param; });
 
 // One worker: adam as the whole range takes it.
@@ -160,8 +140,7 @@ TEST(AdamSchemes, ElasticGivesTheCountToWhoIsLeftOut) {
   for (const auto& [worker_steps, of_workers] : counts)
     for (const auto& count : of_workers)
       EXPECT_EQ(count, of_workers[0]) << worker_steps;
-  for (int rank = 1; rank < 4; ++rank)
-    EXPECT_EQ(result.parameters[rank], result.parameters[0]);
+  test::expect_equal_replicas(result);
 }
 
 // Workers at unlike speeds have counted differently: all go on from the mean.
@@ -174,24 +153,22 @@ TEST(AdamSchemes, LeavingAgreesOnOneCount) {
     counts[rank].push_back(replica.optimizer->steps());
   };
   const auto result = test::train_toy(3, run);
-  for (int rank = 1; rank < 3; ++rank) {
+  test::expect_equal_replicas(result);
+  for (int rank = 1; rank < 3; ++rank)
     EXPECT_EQ(counts[rank].back(), counts[0].back());
-    EXPECT_EQ(result.parameters[rank], result.parameters[0]);
-  }
   // 30 steps of three workers, and 10 of each after the switch.
   EXPECT_EQ(counts[0].back(), 20);
   EXPECT_GT(counts[0].size(), counts[2].size());
 }
 
 TEST(AdamSchemes, MomentumRulesNeedMomentum) {
-  SyncOptions sync = adam_run("sync_switch").sync;
-  sync.sync_switch.momentum_rule = MomentumRule::kScaled;
-  const OptimizerOptions adam = adam_run("sync_switch").optimizer, sgd;
-  const ParameterTable table;
-  EXPECT_EQ(scheme_obstacle({sync, sgd, table, 2, 20}), "");
-  EXPECT_EQ(scheme_obstacle({sync, adam, table, 2, 20}),
+  ToyRun run = adam_run("sync_switch");
+  run.sync.sync_switch.momentum_rule = MomentumRule::kScaled;
+  EXPECT_EQ(test::obstacle_of(run, 2),
             "sync_switch.momentum_rule: scaled, but adam has no momentum "
             "factor, expected keep or optimizer.kind = sgd");
+  run.optimizer = {};
+  EXPECT_EQ(test::obstacle_of(run, 2), "");
 }
 
 }  // namespace

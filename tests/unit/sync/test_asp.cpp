@@ -5,6 +5,8 @@
 
 #include "base/file.h"
 #include "comm/wire.h"
+#include "support/expect_error.h"
+#include "unit/sync/reference.h"
 #include "unit/sync/server_toy.h"
 
 namespace syncopate {
@@ -14,9 +16,7 @@ using test::ToyResult;
 using test::ToyRun;
 
 ToyRun asp_run() {
-  ToyRun run;
-  run.sync.scheme = "asp";
-  return run;
+  return test::run_of("asp");
 }
 
 TEST(Asp, OfOneWorkerIsSequentialSgd) {
@@ -63,12 +63,9 @@ struct Reference {
   std::vector<int64_t> staleness;
 };
 Reference trained_by_formula(const ToyRun& run, int workers) {
-  int64_t elems = 0;
-  for (const int64_t tensor : run.tensors) elems += tensor;
-  Reference server;
+  Reference server{.x = test::start_of(run, 1)[0], .staleness = {}};
   std::vector<double>& x = server.x;
-  for (int64_t i = 0; i < elems; ++i)
-    x.push_back(static_cast<double>(run.start(0, i)));
+  const auto elems = std::ssize(x);
   std::vector<double> m(elems, 0.0), previous = x;
   std::vector<std::vector<double>> pulled(workers, x);
   std::vector<int64_t> seen(workers, 0), step(workers, 0), ticket(workers);
@@ -132,10 +129,10 @@ TEST(Asp, FollowsTheFormula) {
         run.schedule.gamma = 0.5;
         const std::vector<double> expected = trained_by_formula(run, 4).x;
         const auto result = test::train_toy(4, run);
+        SCOPED_TRACE(
+            fmt::format("{} {} {}", name_of(compensation), momentum, servers));
         test::expect_equal_replicas(result);
-        for (size_t i = 0; i < expected.size(); ++i)
-          EXPECT_NEAR(result.parameters[0][i], expected[i], 1e-5)
-              << name_of(compensation) << " " << momentum << " " << servers;
+        test::expect_near({result.parameters[0]}, {expected}, 1e-5);
       }
 }
 
@@ -204,9 +201,7 @@ TEST(Asp, SendsWhatTheFormulaSays) {
         run.sync.asp.servers = servers;
         run.sync.wire = wire;
         run.boundary_every = 3;
-        run.step_time = [](int rank, int64_t step) {
-          return test::uneven_step_s(1, rank, step);
-        };
+        run.step_time = test::uneven(1);
         const auto result = test::train_toy(workers, run);
         const int64_t elems = 48, bytes = run.sync.wire == Wire::kBf16 ? 2 : 4;
         const int shards = servers > 0 ? servers : workers;
@@ -221,10 +216,8 @@ TEST(Asp, SendsWhatTheFormulaSays) {
         }
       }
   // N equal shards: 2 (N-1)/N of the model a step.
-  const auto result = test::train_toy(4, asp_run());
-  int64_t total = 0;
-  for (const int64_t sent : result.payload_bytes) total += sent;
-  EXPECT_EQ(total, 40 * 2 * 4 * 48 * 3 / 4);
+  EXPECT_EQ(test::sum_of(test::train_toy(4, asp_run()).payload_bytes),
+            40 * 2 * 4 * 48 * 3 / 4);
 }
 
 TEST(Asp, LosesNothingAtBoundaries) {
@@ -236,9 +229,7 @@ TEST(Asp, LosesNothingAtBoundaries) {
           ToyRun run = test::counting_run("asp", workers);
           run.sync.asp.servers = servers;
           run.boundary_every = every;
-          run.step_time = [seed](int rank, int64_t step) {
-            return test::uneven_step_s(seed, rank, step);
-          };
+          run.step_time = test::uneven(seed);
           // A worker sees all its own updates.
           run.gradient = [](int rank, int64_t step, std::span<const float> x,
                             std::span<float> g) {
@@ -282,17 +273,10 @@ TEST(Asp, GoesOnToTheBit) {
       if (workers == 4) run.sync.asp.servers = 3;
       run.optimizer.momentum = 0.9;
       run.boundary_every = 3;
-      run.step_time = [](int rank, int64_t step) {
-        return test::uneven_step_s(5, rank, step);
-      };
-      const NetworkCost cost{.latency_s = 0.2, .bytes_per_s = 1000};
-      const auto straight = test::train_toy(workers, run, cost);
-      run.restart_at = 6;
-      const auto resumed = test::train_toy(workers, run, cost);
+      run.step_time = test::uneven(5);
+      const auto straight = test::expect_resumes(
+          workers, run, {6}, {.latency_s = 0.2, .bytes_per_s = 1000});
       EXPECT_LT(std::abs(straight.parameters[0][0]), 10);
-      EXPECT_EQ(resumed.parameters, straight.parameters);
-      EXPECT_EQ(resumed.steps, straight.steps);
-      EXPECT_EQ(resumed.clock, straight.clock);
     }
 }
 
@@ -390,16 +374,14 @@ TEST(Asp, TravelsInBf16) {
 }
 
 TEST(Asp, ReplaysARecordedOrder) {
-  const test::OwnFolder folder("asp_replays");
+  const test::OwnFolder folder;
   for (const int workers : {1, 2, 3, 4, 6}) {
     ToyRun run = asp_run();
     run.optimizer.momentum = 0.9;
     run.sync.asp.compensation = Compensation::kPerWorker;
     run.sync.asp.record = true;
     run.boundary_every = 5;
-    run.step_time = [](int rank, int64_t step) {
-      return test::uneven_step_s(9, rank, step);
-    };
+    run.step_time = test::uneven(9);
     const auto recorded = test::train_toy(workers, run);
     const std::string digest = digest_of_file(folder / "order.h5");
     // A run that was resumed has recorded all of it.
@@ -408,9 +390,7 @@ TEST(Asp, ReplaysARecordedOrder) {
     EXPECT_EQ(digest_of_file(folder / "order.h5"), digest);
 
     run.sync.asp.record = false;
-    run.step_time = [](int rank, int64_t step) {
-      return test::uneven_step_s(10, rank, step);
-    };
+    run.step_time = test::uneven(10);
     const auto other = test::train_toy(workers, run);
     EXPECT_TRUE(workers == 1 || other.parameters != recorded.parameters);
     run.sync.asp.replay = folder / "order.h5";
@@ -423,81 +403,61 @@ TEST(Asp, ReplaysARecordedOrder) {
   }
 }
 
-std::string error_of(const ToyRun& run, int workers) {
-  try {
-    test::train_toy(workers, run);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    return error.what();
-  }
-  return "";
-}
-
 TEST(Asp, RefusesAnOrderThatDoesNotFit) {
-  const test::OwnFolder folder("asp_refuses");
+  const test::OwnFolder folder;
   ToyRun run = asp_run();
   run.sync.asp.record = true;
   run.boundary_every = 5;
   test::train_toy(3, run);
   run.sync.asp.record = false;
   const std::string path = run.sync.asp.replay = folder / "order.h5";
-  EXPECT_EQ(error_of(run, 3), "");
-  EXPECT_EQ(error_of(run, 4), path + ": recorded with workers = 3, expected 4");
+  EXPECT_NO_THROW(test::train_toy(3, run));
+  const auto expect_refused = [&](const ToyRun& other, int workers,
+                                  const std::string& line) {
+    expect_error(ExitCode::kBadInput, line,
+                 [&] { test::train_toy(workers, other); });
+  };
+  expect_refused(run, 4, path + ": recorded with workers = 3, expected 4");
   ToyRun other = run;
   other.sync.asp.servers = 2;
-  EXPECT_EQ(error_of(other, 3),
-            path + ": recorded with shards = 3, expected 2");
+  expect_refused(other, 3, path + ": recorded with shards = 3, expected 2");
   other = run;
   other.steps = 9;
-  EXPECT_EQ(error_of(other, 3),
-            path + ": recorded with worker_steps = 30, expected 27");
+  expect_refused(other, 3,
+                 path + ": recorded with worker_steps = 30, expected 27");
   other = run;
   other.sync.scheme = "ssp";
-  EXPECT_EQ(error_of(other, 3),
-            path + ": recorded with bound (-1: asp) = -1, expected 3");
+  expect_refused(other, 3,
+                 path + ": recorded with bound (-1: asp) = -1, expected 3");
   other = run;
   other.boundary_every = 4;
-  EXPECT_EQ(error_of(other, 3),
-            "asp.replay: " + path +
-                ": recorded with a boundary at worker step 15, this run has "
-                "one at 12, expected eval.every and checkpoint.every as "
-                "recorded");
+  expect_refused(other, 3,
+                 "asp.replay: " + path +
+                     ": recorded with a boundary at worker step 15, this run "
+                     "has one at 12, expected eval.every and "
+                     "checkpoint.every as recorded");
   std::string bytes = read_file(path);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   write_file_atomically(path, bytes);
-  EXPECT_EQ(error_of(run, 3),
-            path +
-                ": damaged or altered: its digest is not that of its "
-                "content");
-}
-
-std::string obstacle(const SyncOptions& sync, int workers) {
-  ParameterTable table;
-  table.add("w", Shape{48}, Role::kWeight);
-  return scheme_obstacle({.sync = sync,
-                          .optimizer = {},
-                          .parameters = table,
-                          .workers = workers,
-                          .total_steps = 10});
+  expect_refused(run, 3,
+                 path +
+                     ": damaged or altered: its digest is not that of its "
+                     "content");
 }
 
 TEST(Asp, SaysWhatCannotRun) {
-  SyncOptions sync;
-  sync.scheme = "asp";
-  EXPECT_EQ(obstacle(sync, 4), "");
-  sync.asp.servers = 4;
-  EXPECT_EQ(obstacle(sync, 4), "");
-  EXPECT_EQ(obstacle(sync, 3),
+  ToyRun run = asp_run();
+  EXPECT_EQ(test::obstacle_of(run, 4), "");
+  run.sync.asp.servers = 4;
+  EXPECT_EQ(test::obstacle_of(run, 4), "");
+  EXPECT_EQ(test::obstacle_of(run, 3),
             "asp.servers: 4, expected auto (one a worker) or 1 to 3");
-  sync.asp.servers = 0;
-  sync.asp.replay = "/nowhere/order.h5";
-  try {
-    FAIL() << obstacle(sync, 4);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kInputMissing);
-    EXPECT_EQ(std::string(error.what()).rfind("asp.replay: /nowhere/order.h5"),
-              0u);
-  }
+  run.sync.asp.servers = 0;
+  run.sync.asp.replay = "/nowhere/order.h5";
+  const Error error = error_of([&] { test::obstacle_of(run, 4); });
+  EXPECT_EQ(error.code(), ExitCode::kInputMissing);
+  EXPECT_TRUE(
+      std::string(error.what()).starts_with("asp.replay: /nowhere/order.h5"));
 }
 
 }  // namespace

@@ -19,16 +19,11 @@ void moving_average(int rank, int64_t step, std::span<float> statistics) {
 }
 
 ToyRun shared_run(const std::string& scheme = "asp") {
-  ToyRun run;
-  run.sync.scheme = scheme;
+  ToyRun run = test::run_of(scheme);
   run.sync.asp.batchnorm = ServerStatistics::kShared;
   run.num_buffers = 11;
   run.statistics = moving_average;
   return run;
-}
-
-double uneven(int rank, int64_t step) {
-  return test::uneven_step_s(5, rank, step);
 }
 
 void expect_equal_statistics(const test::ToyResult& result) {
@@ -111,25 +106,19 @@ TEST(SharedStatistics, GoOnToTheBit) {
       if (workers == 3) run.sync.wire = Wire::kBf16;
       if (workers == 4) run.sync.asp.servers = 3;
       run.boundary_every = 3;
-      run.step_time = uneven;
-      const NetworkCost cost{.latency_s = 0.2, .bytes_per_s = 1000};
-      const auto straight = test::train_toy(workers, run, cost);
-      expect_equal_statistics(straight);
-      run.restart_at = 6;
-      const auto resumed = test::train_toy(workers, run, cost);
-      EXPECT_EQ(resumed.buffers, straight.buffers);
-      EXPECT_EQ(resumed.parameters, straight.parameters);
-      EXPECT_EQ(resumed.clock, straight.clock);
+      run.step_time = test::uneven(5);
+      expect_equal_statistics(test::expect_resumes(
+          workers, run, {6}, {.latency_s = 0.2, .bytes_per_s = 1000}));
     }
 }
 
 TEST(SharedStatistics, AreReplayedToTheBit) {
-  const test::OwnFolder folder("statistics_replayed");
+  const test::OwnFolder folder;
   for (const char* scheme : {"asp", "ssp"}) {
     ToyRun run = shared_run(scheme);
     run.sync.asp.record = true;
     run.boundary_every = 5;
-    run.step_time = uneven;
+    run.step_time = test::uneven(5);
     const auto recorded = test::train_toy(4, run);
     run.sync.asp.record = false;
     run.step_time = nullptr;
@@ -144,7 +133,7 @@ TEST(SharedStatistics, AreReplayedToTheBit) {
 TEST(SharedStatistics, AreHeldBackBySsp) {
   ToyRun run = shared_run("ssp");
   run.sync.ssp.bound = 0;
-  run.step_time = uneven;
+  run.step_time = test::uneven(5);
   std::vector<std::vector<float>> seen(run.steps);
   run.statistics = [&](int rank, int64_t step, std::span<float> statistics) {
     const std::vector<float> mine(statistics.begin(), statistics.end());
@@ -162,9 +151,9 @@ TEST(SharedStatistics, AreHandedOver) {
   run.steps = 30;
   run.sync.sync_switch.order = {"bsp", "asp", "bsp"};
   run.sync.sync_switch.fractions = {0.3, 0.4, 0.3};
-  run.step_time = uneven;
+  run.step_time = test::uneven(5);
   run.boundary_every = 5;
-  const auto straight = test::train_toy(3, run);
+  test::expect_resumes(3, run, {5, 10, 15, 20, 25});
   std::vector<std::vector<std::vector<float>>> at(11);
   run.boundary_every = 3;
   run.at_boundary = [&](int, int64_t worker_steps, Scheme&, Replica& replica) {
@@ -177,14 +166,6 @@ TEST(SharedStatistics, AreHandedOver) {
   EXPECT_NE(at[2][0], at[2][1]);
   EXPECT_EQ(at[5][0], at[5][1]);
   EXPECT_NE(at[9][0], at[9][1]);
-  for (const int64_t restart_at : {5, 10, 15, 20, 25}) {
-    run.at_boundary = nullptr;
-    run.boundary_every = 5;
-    run.restart_at = restart_at;
-    const auto resumed = test::train_toy(3, run);
-    EXPECT_EQ(resumed.buffers, straight.buffers) << restart_at;
-    EXPECT_EQ(resumed.parameters, straight.parameters) << restart_at;
-  }
 }
 
 }  // namespace

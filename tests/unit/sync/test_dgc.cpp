@@ -11,10 +11,8 @@ using test::CompressedReference;
 using test::ToyRun;
 
 ToyRun dgc_run(double ratio = 0.75) {
-  ToyRun run;
-  run.sync.scheme = "dgc";
-  run.sync.compress.kind = "top_k";
-  run.sync.compress.ratio = ratio;
+  ToyRun run = test::run_of("dgc");
+  run.sync.compress = {.kind = "top_k", .ratio = ratio, .biased = true};
   run.optimizer.momentum = 0.9;
   // Magnitudes that differ by more than rounding, so that both choose alike.
   run.start = [](int, int64_t i) {
@@ -23,37 +21,23 @@ ToyRun dgc_run(double ratio = 0.75) {
   return run;
 }
 
-// The largest max(1, int(elems (1 - ratio))) values.
-CompressedReference::Compress top_k(
-    const std::function<double(int64_t step)>& ratio) {
-  return [=](int64_t step, std::span<const double> p, std::span<double> q) {
-    const auto elems = static_cast<double>(p.size());
-    const auto kept =
-        std::max<int64_t>(1, static_cast<int64_t>(elems * (1 - ratio(step))));
-    std::vector<size_t> order(p.size());
-    for (size_t i = 0; i < p.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return std::abs(p[a]) > std::abs(p[b]);
-    });
-    for (int64_t i = 0; i < kept; ++i) q[order[i]] = p[order[i]];
+// By the ratio of each step.
+void expect_follows(int N,
+                    const ToyRun& run,
+                    const std::function<double(int64_t step)>& ratio,
+                    double clip_tensors = 0) {
+  CompressedReference expected(N, run);
+  expected.compress = [=](int64_t step, std::span<const double> p,
+                          std::span<double> q) {
+    test::keep_largest(ratio(step), p, q);
   };
+  expected.clip_tensors = clip_tensors;
+  expected.masks_momentum = run.sync.dgc.mask_momentum;
+  test::expect_follows(N, run, expected, /*has_momentum=*/true);
 }
 
-void expect_follows(int N, ToyRun run, CompressedReference& expected) {
-  expected.run(run);
-  run.at_boundary = [&](int rank, int64_t, Scheme& scheme, Replica&) {
-    const test::CapturedState state(scheme);
-    for (size_t i = 0; i < 48; ++i) {
-      EXPECT_NEAR(state["residual"][i], expected.residual[rank][i], 1e-5);
-      EXPECT_NEAR(state["momentum"][i], expected.momentum[rank][i], 1e-5);
-    }
-  };
-  const auto result = test::train_toy(N, run);
-  for (const auto& worker : result.parameters) {
-    EXPECT_EQ(worker, result.parameters[0]);
-    for (size_t i = 0; i < worker.size(); ++i)
-      EXPECT_NEAR(worker[i], expected.x[i], 1e-5);
-  }
+double same_ratio(int64_t) {
+  return 0.75;
 }
 
 TEST(Dgc, FollowsItsFormula) {
@@ -63,10 +47,7 @@ TEST(Dgc, FollowsItsFormula) {
       run.steps = 5;
       run.optimizer.weight_decay = 0.01;
       run.sync.dgc.mask_momentum = masks;
-      CompressedReference expected(N, run);
-      expected.compress = top_k([](int64_t) { return 0.75; });
-      expected.masks_momentum = masks;
-      expect_follows(N, run, expected);
+      expect_follows(N, run, same_ratio);
     }
 }
 
@@ -77,11 +58,7 @@ TEST(Dgc, ClipsTensorsWithWeightDecayByTheShareOfAWorker) {
   run.steps = 5;
   run.optimizer.weight_decay = 0.4;
   run.sync.dgc.clip = 0.8;
-  CompressedReference expected(4, run);
-  expected.compress = top_k([](int64_t) { return 0.75; });
-  expected.masks_momentum = true;
-  expected.clip_tensors = 0.8 / std::sqrt(4);
-  expect_follows(4, run, expected);
+  expect_follows(4, run, same_ratio, 0.8 / std::sqrt(4));
 }
 
 TEST(Dgc, DropsMoreFromEpochToEpoch) {
@@ -89,13 +66,9 @@ TEST(Dgc, DropsMoreFromEpochToEpoch) {
   run.steps = 6;
   run.steps_per_epoch = 2;
   run.sync.dgc.warmup_ratios = {0.25, 0.5};
-  const auto ratio = [](int64_t step) {
+  expect_follows(3, run, [](int64_t step) {
     return step < 2 ? 0.25 : step < 4 ? 0.5 : 0.9;
-  };
-  CompressedReference expected(3, run);
-  expected.compress = top_k(ratio);
-  expected.masks_momentum = true;
-  expect_follows(3, run, expected);
+  });
   // Values and places of 7, 1 and 40 elements to each of the two others.
   const int64_t kept = 2 * (5 + 1 + 30) + 2 * (3 + 1 + 20) + 2 * (1 + 1 + 3);
   EXPECT_EQ(test::train_toy(3, run).payload_bytes,
@@ -112,12 +85,9 @@ TEST(Dgc, WarmsUpWithinALengthOfItsOwn) {
   run.sync.dgc.warmup = {};
   EXPECT_EQ(test::train_toy(3, run).parameters, two_each.parameters);
   run.sync.dgc.warmup = {5, false};  // 0, 1 and 2; 3 and 4
-  CompressedReference expected(3, run);
-  expected.compress = top_k([](int64_t step) {
+  expect_follows(3, run, [](int64_t step) {
     return step < 3 ? 0.25 : step < 5 ? 0.5 : 0.9;
   });
-  expected.masks_momentum = true;
-  expect_follows(3, run, expected);
 }
 
 // As published: q = Q(momentum), summed in the order of ranks, and nothing is
@@ -137,15 +107,14 @@ TEST(Dgc, QuantisesWithoutAMemory) {
   DeviceVector<float> values(host.context.device(), host.context.stream(), 48);
   DeviceVector<uint32_t> message(host.context.device(), host.context.stream(),
                                  quantise->message_words());
-  std::vector<double> x(48);
-  for (int i = 0; i < 48; ++i) x[i] = run.start(0, i);
+  test::Vector x = test::start_of(run, 1)[0];
   std::vector<std::vector<float>> m(N, std::vector<float>(48, 0.0f));
   for (uint64_t step = 0; step < static_cast<uint64_t>(run.steps); ++step) {
-    const std::vector<float> now(x.begin(), x.end());
+    const test::Matrix gradients =
+        test::gradients_at(run, static_cast<int64_t>(step), test::Matrix(N, x));
     for (int rank = 0; rank < N; ++rank) {
-      std::vector<float> gradient(48);
-      test::quadratic_gradient(rank, static_cast<int64_t>(step), now, gradient);
-      for (int i = 0; i < 48; ++i) m[rank][i] = 0.9f * m[rank][i] + gradient[i];
+      for (int i = 0; i < 48; ++i)
+        m[rank][i] = 0.9f * m[rank][i] + static_cast<float>(gradients[rank][i]);
       values.assign(m[rank]);
       quantise->encode(host.context, message, values,
                        {run.seed, static_cast<uint64_t>(rank), step});
@@ -154,8 +123,8 @@ TEST(Dgc, QuantisesWithoutAMemory) {
       for (int i = 0; i < 48; ++i) x[i] -= 0.1 / N * double{q.values()[i]};
     }
   }
-  for (const auto& worker : test::train_toy(N, run).parameters)
-    for (int i = 0; i < 48; ++i) EXPECT_NEAR(worker[i], x[i], 1e-5);
+  test::expect_near(test::train_toy(N, run).parameters, test::Matrix(N, x),
+                    1e-5);
 }
 
 TEST(Dgc, LosesNothing) {
@@ -164,8 +133,7 @@ TEST(Dgc, LosesNothing) {
       ToyRun run = dgc_run();
       run.optimizer.momentum = 0;
       run.sync.compress.kind = kind;
-      run.sync.compress.biased = true;
-      EXPECT_LT(test::feedback_error(N, run), 2e-4);
+      EXPECT_GT(test::expect_feedback(N, run), 0.001);
     }
 }
 
@@ -176,7 +144,6 @@ TEST(Dgc, KeepsExactlyWhatIsNotSent) {
     ToyRun run = dgc_run();
     run.steps = 1;
     run.sync.compress.kind = kind;
-    run.sync.compress.biased = true;
     run.at_boundary = [&](int rank, int64_t, Scheme& scheme, Replica&) {
       std::vector<float> x(48), gradient(48);
       for (int i = 0; i < 48; ++i) x[i] = run.start(rank, i);
@@ -201,46 +168,26 @@ TEST(Dgc, GoesOnToTheBit) {
   for (const char* kind : {"top_k", "random_k"}) {
     ToyRun run = dgc_run();
     run.sync.compress.kind = kind;
-    run.sync.compress.biased = true;
     run.sync.dgc.warmup_ratios = {0.5};
-    const auto straight = test::train_toy(3, run);
-    for (const auto& worker : straight.parameters)
-      EXPECT_EQ(worker, straight.parameters[0]);
     run.boundary_every = 3;
-    for (const int64_t at : {0, 3, 9}) {
-      run.restart_at = at;
-      EXPECT_EQ(test::train_toy(3, run).parameters, straight.parameters);
-    }
+    const auto straight =
+        test::expect_boundaries_change_nothing(3, run, {3, 9});
+    test::expect_equal_replicas(straight);
     run.seed = 2;
     EXPECT_EQ(test::train_toy(3, run).parameters == straight.parameters,
               run.sync.compress.kind == "top_k");
   }
 }
 
-TEST(Dgc, WaitsForTheSlowest) {
-  ToyRun run = dgc_run();
-  run.step_s = {1, 4};
-  EXPECT_EQ(test::train_toy(2, run).clock, std::vector<double>(2, 40));
-}
-
-TEST(Dgc, OrderOfBucketsDoesNotMatter) {
-  ToyRun run = dgc_run();
-  const auto whole = test::train_toy(2, run).parameters;
-  run.bucket_elems = 7;
-  EXPECT_EQ(test::train_toy(2, run).parameters, whole);
-}
-
 TEST(Dgc, RefusesWhatDoesNotFit) {
   ToyRun run = dgc_run();
-  const test::ToyModel model({4}, 0);
-  const auto obstacle = [&] {
-    return scheme_obstacle(
-        {run.sync, run.optimizer, model.parameters(), 2, 10});
-  };
+  run.tensors = {4};
+  const auto obstacle = [&] { return test::obstacle_of(run, 2); };
   EXPECT_EQ(obstacle(), "");
   run.sync.compress.kind = "sign";
   EXPECT_TRUE(obstacle().starts_with("compress.kind: sign"));
   run.sync.compress.kind = "random_k";
+  run.sync.compress.biased = false;
   EXPECT_TRUE(obstacle().starts_with("compress.biased: "));
   run.sync.compress.biased = true;
   EXPECT_EQ(obstacle(), "");

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "sync/ds_sync.h"
-#include "unit/sync/toy_run.h"
+#include "unit/sync/reference.h"
 
 namespace syncopate {
 namespace {
@@ -12,42 +12,29 @@ using test::ToyRun;
 
 constexpr int kWorkers[] = {1, 2, 3, 4, 6, 8, 9, 16};
 
-DsSyncOptions of_size(int64_t group) {
-  DsSyncOptions options;
-  options.group = group;
-  return options;
-}
-
 ToyRun ds_sync_run() {
-  ToyRun run;
-  run.sync.scheme = "ds_sync";
-  return run;
-}
-
-std::string obstacle_of(const DsSyncOptions& options, int workers) {
-  SyncOptions sync;
-  sync.scheme = "ds_sync";
-  sync.ds_sync = options;
-  const OptimizerOptions optimizer;
-  const test::ToyModel model({4}, 0);
-  return scheme_obstacle(
-      {sync, optimizer, model.parameters(), workers, /*total_steps=*/10});
+  return test::run_of("ds_sync");
 }
 
 TEST(DsSync, RefusesWhatDoesNotMix) {
-  EXPECT_EQ(obstacle_of({}, 7), "");
-  EXPECT_EQ(obstacle_of(of_size(3), 6), "");
-  const auto is_about = [](const std::string& line, const std::string& key) {
+  const auto obstacle_of = [](const DsSyncOptions& options, int workers) {
+    ToyRun run = ds_sync_run();
+    run.sync.ds_sync = options;
+    return test::obstacle_of(run, workers);
+  };
+  const auto is_about = [&](const std::string& key,
+                            const DsSyncOptions& options) {
+    const std::string line = obstacle_of(options, 4);
     return line.starts_with(key) && line.find("expected") != std::string::npos;
   };
+  EXPECT_EQ(obstacle_of({}, 7), "");
+  EXPECT_EQ(obstacle_of({.radices = {}, .group = 3}, 6), "");
   for (const std::vector<double>& radices :
        {std::vector<double>{2, 3}, {1, 4}, {4, 1}, {-2, -2}, {2.5, 1.6}})
-    EXPECT_TRUE(
-        is_about(obstacle_of({.radices = radices}, 4), "ds_sync.radices: "));
+    EXPECT_TRUE(is_about("ds_sync.radices: ", {.radices = radices}));
   for (const int64_t group : {-2, 1, 3, 8})
-    EXPECT_TRUE(is_about(obstacle_of(of_size(group), 4), "ds_sync.group: "));
-  EXPECT_TRUE(is_about(obstacle_of({.radices = {2, 2}, .group = 2}, 4),
-                       "ds_sync.group: "));
+    EXPECT_TRUE(is_about("ds_sync.group: ", {.radices = {}, .group = group}));
+  EXPECT_TRUE(is_about("ds_sync.group: ", {.radices = {2, 2}, .group = 2}));
   ToyRun run = ds_sync_run();
   run.steps_per_epoch = 1;  // phase 1 would never come
   EXPECT_THROW(test::train_toy(4, run), Error);
@@ -59,13 +46,20 @@ float spread_start(int rank, int64_t i) {
   return std::sin(static_cast<float>(7 * rank + i));
 }
 
-std::vector<double> mean_over_workers(
-    const std::vector<std::vector<double>>& values) {
-  std::vector<double> mean(values[0].size(), 0.0);
-  for (const auto& worker : values)
-    for (size_t i = 0; i < mean.size(); ++i)
-      mean[i] += worker[i] / static_cast<double>(values.size());
-  return mean;
+// Both places in a step, with and without a restart at each epoch.
+std::vector<ToyRun> all_runs() {
+  std::vector<ToyRun> runs;
+  for (const Averaging place :
+       {Averaging::kBeforeForward, Averaging::kAfterUpdate})
+    for (const PhaseRestart restart :
+         {PhaseRestart::kEpoch, PhaseRestart::kNever}) {
+      ToyRun run = ds_sync_run();
+      run.sync.ds_sync.place = place;
+      run.sync.ds_sync.restart = restart;
+      run.optimizer.momentum = 0.9;
+      runs.push_back(run);
+    }
+  return runs;
 }
 
 TEST(DsSync, ReachesConsensusWithoutSteps) {
@@ -76,77 +70,41 @@ TEST(DsSync, ReachesConsensusWithoutSteps) {
       run.sync.ds_sync.place = place;
       run.optimizer.lr = 0;
       run.start = spread_start;
-      std::vector<std::vector<double>> start(N);
-      for (int rank = 0; rank < N; ++rank)
-        for (int i = 0; i < 48; ++i)
-          start[rank].push_back(spread_start(rank, i));
-      const std::vector<double> mean = mean_over_workers(start);
+      const test::Matrix mean = {test::mean_of(test::start_of(run, N))};
       const int64_t num_phases = std::ssize(ds_sync_phases({}, N));
       for (run.steps = 1; run.steps <= num_phases; ++run.steps) {
-        const auto result = test::train_toy(N, run);
-        const auto now = mean_over_workers(result.parameters);
-        for (size_t i = 0; i < mean.size(); ++i)
-          EXPECT_NEAR(now[i], mean[i], 1e-6);
-        if (run.steps < num_phases) {
-          EXPECT_NE(result.parameters[0], result.parameters[N - 1]);
-          continue;
-        }
-        for (const auto& worker : result.parameters)
-          for (size_t i = 0; i < mean.size(); ++i)
-            EXPECT_NEAR(worker[i], mean[i], 1e-6) << N;
+        const auto now = test::train_toy(N, run).parameters;
+        test::expect_near({test::mean_of(now)}, mean, 1e-6);
+        if (run.steps < num_phases)
+          EXPECT_NE(now[0], now[N - 1]);
+        else
+          test::expect_near(now, test::Matrix(N, mean[0]), 1e-6);
       }
     }
 }
 
 // The recursion of the header in double, with momentum.
-std::vector<std::vector<double>> by_hand(int N, const ToyRun& run) {
-  std::vector<Partition> phases = ds_sync_phases(run.sync.ds_sync, N);
-  std::vector<std::vector<double>> x(N, std::vector<double>(48)), m = x;
-  for (int rank = 0; rank < N; ++rank)
-    for (int i = 0; i < 48; ++i) x[rank][i] = run.start(rank, i);
-  const auto average = [&](int64_t step) {
-    const auto& groups = phases[ds_sync_phase(
-        run.sync.ds_sync, step, run.steps_per_epoch, std::ssize(phases))];
-    for (const auto& group : groups)
-      for (int i = 0; i < 48; ++i) {
-        double sum = 0;
-        for (const int j : group) sum += x[j][i];
-        for (const int j : group) x[j][i] = sum / std::ssize(group);
-      }
-  };
+test::Matrix by_hand(int N, const ToyRun& run) {
+  const DsSyncOptions& options = run.sync.ds_sync;
+  const std::vector<Partition> phases = ds_sync_phases(options, N);
+  test::Matrix x = test::start_of(run, N), m = test::zeros_like(x);
   for (int64_t step = 0; step < run.steps; ++step) {
-    if (run.sync.ds_sync.place == Averaging::kBeforeForward) average(step);
-    for (int rank = 0; rank < N; ++rank) {
-      const std::vector<float> now(x[rank].begin(), x[rank].end());
-      std::vector<float> gradient(48);
-      test::quadratic_gradient(rank, step, now, gradient);
-      for (int i = 0; i < 48; ++i) {
-        m[rank][i] = run.optimizer.momentum * m[rank][i] + gradient[i];
-        x[rank][i] -= run.optimizer.lr * m[rank][i];
-      }
-    }
-    if (run.sync.ds_sync.place == Averaging::kAfterUpdate) average(step);
+    const Partition& groups = phases[ds_sync_phase(
+        options, step, run.steps_per_epoch, std::ssize(phases))];
+    if (options.place == Averaging::kBeforeForward)
+      test::average_groups(groups, x);
+    test::local_step(run, step, x, m);
+    if (options.place == Averaging::kAfterUpdate)
+      test::average_groups(groups, x);
   }
   return x;
 }
 
 TEST(DsSync, FollowsItsRecursion) {
   for (const int N : kWorkers)
-    for (const Averaging place :
-         {Averaging::kBeforeForward, Averaging::kAfterUpdate})
-      for (const PhaseRestart restart :
-           {PhaseRestart::kEpoch, PhaseRestart::kNever}) {
-        ToyRun run = ds_sync_run();
-        run.sync.ds_sync.place = place;
-        run.sync.ds_sync.restart = restart;
-        run.optimizer.momentum = 0.9;
-        const auto expected = by_hand(N, run);
-        const auto result = test::train_toy(N, run);
-        for (int rank = 0; rank < N; ++rank)
-          for (int i = 0; i < 48; ++i)
-            ASSERT_NEAR(result.parameters[rank][i], expected[rank][i], 2e-5)
-                << N << name_of(place) << name_of(restart);
-      }
+    for (const ToyRun& run : all_runs())
+      test::expect_near(test::train_toy(N, run).parameters, by_hand(N, run),
+                        2e-5);
 }
 
 // One group of all is parameter averaging, which is bulk-synchronous SGD where
@@ -157,14 +115,9 @@ TEST(DsSync, OfOneGroupAveragesAll) {
   for (const int N : {3, 4, 6}) {
     run.sync.ds_sync.radices = {static_cast<double>(N)};
     const auto result = test::train_toy(N, run);
-    ToyRun bsp;
-    const auto expected = test::train_toy(N, bsp);
-    for (int rank = 0; rank < N; ++rank) {
-      EXPECT_EQ(result.parameters[rank], result.parameters[0]);
-      for (size_t i = 0; i < 48; ++i)
-        EXPECT_NEAR(result.parameters[rank][i], expected.parameters[0][i],
-                    1e-6);
-    }
+    test::expect_equal_replicas(result);
+    test::expect_near(result.parameters,
+                      test::train_toy(N, ToyRun{}).parameters, 1e-6);
   }
 }
 
@@ -180,9 +133,8 @@ TEST(DsSync, OfEqualDataIsOneWorker) {
     for (const auto& worker : test::train_toy(N, run).parameters)
       EXPECT_EQ(worker, alone);
   for (const int N : {3, 6, 9, 16})
-    for (const auto& worker : test::train_toy(N, run).parameters)
-      for (size_t i = 0; i < alone.size(); ++i)
-        EXPECT_NEAR(worker[i], alone[i], 1e-6);
+    test::expect_near(test::train_toy(N, run).parameters,
+                      test::Matrix(N, alone), 1e-6);
 }
 
 TEST(DsSync, AveragesStatisticsWithTheParameters) {
@@ -297,23 +249,10 @@ TEST(DsSync, RandomDelaysHoldUpGroupsAndChangeNothing) {
 
 TEST(DsSync, GoesOnToTheBit) {
   for (const int N : {3, 4, 6, 9})
-    for (const Averaging place :
-         {Averaging::kBeforeForward, Averaging::kAfterUpdate})
-      for (const PhaseRestart restart :
-           {PhaseRestart::kEpoch, PhaseRestart::kNever}) {
-        ToyRun run = ds_sync_run();
-        run.sync.ds_sync.place = place;
-        run.sync.ds_sync.restart = restart;
-        run.optimizer.momentum = 0.9;
-        const auto straight = test::train_toy(N, run);
-        run.boundary_every = 3;
-        for (const int64_t at : {0, 3, 6, 9}) {
-          run.restart_at = at;
-          const auto resumed = test::train_toy(N, run);
-          EXPECT_EQ(resumed.parameters, straight.parameters);
-          EXPECT_EQ(resumed.buffers, straight.buffers);
-        }
-      }
+    for (ToyRun run : all_runs()) {
+      run.boundary_every = 3;
+      test::expect_boundaries_change_nothing(N, run, {3, 6, 9});
+    }
 }
 
 TEST(DsSync, AveragesAllAtTheEndIfAsked) {
@@ -322,12 +261,10 @@ TEST(DsSync, AveragesAllAtTheEndIfAsked) {
   EXPECT_NE(as_published.parameters[0], as_published.parameters[1]);
   run.sync.ds_sync.final_average = true;
   const auto averaged = test::train_toy(4, run);
-  const auto mean = mean_over_workers(as_published.parameters);
-  for (const auto& worker : averaged.parameters) {
-    EXPECT_EQ(worker, averaged.parameters[0]);
-    for (size_t i = 0; i < mean.size(); ++i)
-      EXPECT_NEAR(worker[i], mean[i], 1e-6);
-  }
+  test::expect_equal_replicas(averaged);
+  test::expect_near(averaged.parameters,
+                    test::Matrix(4, test::mean_of(as_published.parameters)),
+                    1e-6);
 }
 
 // The library's own sums, in groups at the same time.
@@ -335,10 +272,7 @@ TEST(DsSync, ByTheLibrarysOwnCollective) {
   ToyRun run = ds_sync_run();
   const auto by_ring = test::train_toy(6, run).parameters;
   run.sync.collective = CollectiveAlgorithm::kNative;
-  const auto native = test::train_toy(6, run).parameters;
-  for (int rank = 0; rank < 6; ++rank)
-    for (int i = 0; i < 48; ++i)
-      EXPECT_NEAR(native[rank][i], by_ring[rank][i], 1e-6);
+  test::expect_near(test::train_toy(6, run).parameters, by_ring, 1e-6);
 }
 
 // Steps take time on the wire too: a pair's messages cost less than all's.

@@ -6,22 +6,12 @@
 #include <numbers>
 
 #include "sync/ds_sync.h"
+#include "unit/sync/reference.h"
 
 namespace syncopate {
 namespace {
 
-using Matrix = std::vector<std::vector<double>>;
-
-DsSyncOptions of_size(int64_t group) {
-  DsSyncOptions options;
-  options.group = group;
-  return options;
-}
-DsSyncOptions restarting(PhaseRestart restart) {
-  DsSyncOptions options;
-  options.restart = restart;
-  return options;
-}
+using test::Matrix;
 
 Matrix identity(int N) {
   Matrix w(N, std::vector<double>(N, 0.0));
@@ -29,15 +19,9 @@ Matrix identity(int N) {
   return w;
 }
 
-// w times the averaging of all phases in turn.
+// The averaging of all phases in turn, applied to w.
 Matrix after_cycle(Matrix w, const std::vector<Partition>& phases) {
-  for (const Partition& groups : phases)
-    for (std::vector<double>& row : w)
-      for (const std::vector<int>& group : groups) {
-        double sum = 0;
-        for (const int j : group) sum += row[j];
-        for (const int j : group) row[j] = sum / std::ssize(group);
-      }
+  for (const Partition& groups : phases) test::average_groups(groups, w);
   return w;
 }
 
@@ -85,7 +69,8 @@ TEST(DsSyncPhases, PartitionTheRanks) {
       expect_partition(groups, N);
     for (int g = 2; g <= N; ++g) {
       if (N % g != 0) continue;
-      for (const Partition& groups : ds_sync_phases(of_size(g), N)) {
+      for (const Partition& groups :
+           ds_sync_phases({.radices = {}, .group = g}, N)) {
         expect_partition(groups, N);
         EXPECT_EQ(std::ssize(groups[0]), g);
       }
@@ -98,7 +83,7 @@ TEST(DsSyncPhases, PartitionTheRanks) {
 TEST(DsSyncPhases, OfFourAreThePublishedOnes) {
   const std::vector<Partition> published = {{{0, 1}, {2, 3}}, {{0, 3}, {1, 2}}};
   EXPECT_EQ(ds_sync_phases({}, 4), published);
-  EXPECT_EQ(ds_sync_phases(of_size(2), 4), published);
+  EXPECT_EQ(ds_sync_phases({.radices = {}, .group = 2}, 4), published);
 }
 
 TEST(DsSyncPhases, OfAGridMeetEachOtherOnce) {
@@ -140,11 +125,12 @@ TEST(DsSyncPhases, ReachConsensusInOneCycle) {
 // known for pairs, cos(2 pi / N) a cycle.
 TEST(DsSyncPhases, OfShiftedGroupsMix) {
   for (const int N : {6, 8, 10, 12, 16, 24}) {
-    EXPECT_NEAR(mixing_rate(ds_sync_phases(of_size(2), N), N),
+    EXPECT_NEAR(mixing_rate(ds_sync_phases({.radices = {}, .group = 2}, N), N),
                 std::cos(2 * std::numbers::pi / N), 1e-6);
     for (int g = 3; g < N; ++g) {
       if (N % g != 0) continue;
-      const std::vector<Partition> phases = ds_sync_phases(of_size(g), N);
+      const std::vector<Partition> phases =
+          ds_sync_phases({.radices = {}, .group = g}, N);
       EXPECT_LT(mixing_rate(phases, N), 0.95) << N << " " << g;
       Matrix w = identity(N);
       for (int cycle = 0; cycle < N; ++cycle) w = after_cycle(w, phases);
@@ -162,12 +148,12 @@ TEST(DsSyncPhases, StartAgainWithTheEpoch) {
     return phases;
   };
   using Phases = std::vector<int64_t>;
-  EXPECT_EQ(phases_of(restarting(PhaseRestart::kEpoch), 5),
+  EXPECT_EQ(phases_of({.radices = {}, .restart = PhaseRestart::kEpoch}, 5),
             (Phases{0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 0}));
-  EXPECT_EQ(phases_of(restarting(PhaseRestart::kNever), 5),
+  EXPECT_EQ(phases_of({.radices = {}, .restart = PhaseRestart::kNever}, 5),
             (Phases{0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0}));
   // Epochs begin at 0, 2.5, 5, 7.5, 10.
-  EXPECT_EQ(phases_of(restarting(PhaseRestart::kEpoch), 2.5),
+  EXPECT_EQ(phases_of({.radices = {}, .restart = PhaseRestart::kEpoch}, 2.5),
             (Phases{0, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0}));
 }
 

@@ -1,5 +1,5 @@
 // Elastic averaging: the published recursion, and what it keeps.
-#include "unit/sync/toy_run.h"
+#include "unit/sync/reference.h"
 
 namespace syncopate {
 namespace {
@@ -7,46 +7,36 @@ namespace {
 using test::ToyRun;
 
 ToyRun easgd_run() {
-  ToyRun run;
-  run.sync.scheme = "easgd";
+  ToyRun run = test::run_of("easgd");
   run.sync.easgd = {.steps = 2, .beta = 0.6};
   run.num_buffers = 0;
   return run;
 }
 
-TEST(Easgd, FollowsTheRecursion) {
-  for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
-    const ToyRun run = easgd_run();
-    const auto result = test::train_toy(workers, run);
-    constexpr size_t kElems = 48;
-    std::vector<double> centre;
-    for (size_t i = 0; i < kElems; ++i)
-      centre.push_back(run.start(0, static_cast<int64_t>(i)));
-    std::vector<std::vector<double>> x(workers, centre);
-    for (int64_t step = 0; step < run.steps; ++step) {
-      for (int rank = 0; rank < workers; ++rank) {
-        std::vector<float> at(x[rank].begin(), x[rank].end()), g(kElems);
-        test::quadratic_gradient(rank, step, at, g);
-        for (size_t i = 0; i < kElems; ++i) x[rank][i] -= 0.1 * g[i];
-      }
-      if (step % 2 == 0) continue;
-      for (size_t i = 0; i < kElems; ++i) {
-        double pulls = 0;
-        for (int rank = 0; rank < workers; ++rank) {
-          const double pull = 0.6 / workers * (x[rank][i] - centre[i]);
-          x[rank][i] -= pull;
-          pulls += pull;
-        }
-        centre[i] += pulls;
-      }
-    }
-    for (int rank = 0; rank < workers; ++rank)
-      for (size_t i = 0; i < kElems; ++i)
-        EXPECT_NEAR(result.parameters[rank][i], x[rank][i], 1e-5);
+// c <- c + beta (mean of x - c), each x drawn towards the c before.
+void draw(test::Matrix& x, test::Vector& centre) {
+  const test::Vector mean = test::mean_of(x);
+  const auto workers = static_cast<double>(x.size());
+  for (size_t i = 0; i < centre.size(); ++i) {
+    for (test::Vector& row : x) row[i] -= 0.6 / workers * (row[i] - centre[i]);
+    centre[i] += 0.6 * (mean[i] - centre[i]);
   }
 }
 
-// What the paper reports: c <- c + beta (mean of x - c), x before it is drawn.
+TEST(Easgd, FollowsTheRecursion) {
+  for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
+    const ToyRun run = easgd_run();
+    test::Matrix x = test::start_of(run, workers), m = test::zeros_like(x);
+    test::Vector centre = x[0];
+    for (int64_t step = 0; step < run.steps; ++step) {
+      test::local_step(run, step, x, m);
+      if (step % 2 == 1) draw(x, centre);
+    }
+    test::expect_near(test::train_toy(workers, run).parameters, x, 1e-5);
+  }
+}
+
+// What the paper reports, x before it is drawn.
 TEST(Easgd, OffersItsCentre) {
   for (const int workers : {1, 4}) {
     ToyRun run = easgd_run();
@@ -75,21 +65,11 @@ TEST(Easgd, OffersItsCentre) {
       EXPECT_EQ(centre[rank], centre[0]);
       EXPECT_NEAR(statistic[rank], mean_statistic, 1e-6);
     }
-    for (size_t i = 0; i < 48; ++i) {
-      const double start = run.start(0, static_cast<int64_t>(i));
-      double mean = 0;
-      for (int rank = 0; rank < workers; ++rank) {
-        double x = start;
-        for (int64_t step = 0; step < 2; ++step) {
-          const auto at = static_cast<float>(x);
-          std::vector<float> all(48, at), gradient(48);
-          test::quadratic_gradient(rank, step, all, gradient);
-          x -= 0.1 * gradient[i];
-        }
-        mean += x / workers;
-      }
-      EXPECT_NEAR(centre[0][i], start + 0.6 * (mean - start), 1e-6);
-    }
+    test::Matrix x = test::start_of(run, workers), m = test::zeros_like(x);
+    test::Vector expected = x[0];
+    for (int64_t step = 0; step < 2; ++step) test::local_step(run, step, x, m);
+    draw(x, expected);
+    test::expect_near({centre[0]}, {expected}, 1e-6);
   }
 }
 
@@ -97,9 +77,7 @@ TEST(Easgd, GoesOnToTheBit) {
   ToyRun run = easgd_run();
   run.optimizer.momentum = 0.9;
   run.boundary_every = 3;
-  const auto straight = test::train_toy(3, run);
-  run.restart_at = 3;
-  EXPECT_EQ(test::train_toy(3, run).parameters, straight.parameters);
+  test::expect_boundaries_change_nothing(3, run, {3});
 }
 
 TEST(Easgd, SendsTheModelEverySecondStep) {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "sync/state_server.h"
-#include "unit/sync/toy_run.h"
+#include "unit/sync/reference.h"
 
 namespace syncopate {
 namespace {
@@ -103,9 +103,7 @@ struct Rounds {
 };
 
 ToyRun esync() {
-  ToyRun run;
-  run.sync.scheme = "esync";
-  return run;
+  return test::run_of("esync");
 }
 
 TEST(Esync, LocalStepsFollowTheSpeeds) {
@@ -187,12 +185,9 @@ TEST(Esync, OneLocalStepIsBsp) {
     const auto rounds = test::train_toy(workers, run);
     run.sync.scheme = "bsp";
     const auto bsp = test::train_toy(workers, run);
-    for (int rank = 0; rank < workers; ++rank) {
-      EXPECT_EQ(rounds.steps[rank], run.steps);
-      EXPECT_EQ(rounds.parameters[rank], rounds.parameters[0]);
-      for (size_t i = 0; i < bsp.parameters[0].size(); ++i)
-        EXPECT_NEAR(rounds.parameters[rank][i], bsp.parameters[rank][i], 2e-6);
-    }
+    EXPECT_EQ(rounds.steps, std::vector<int64_t>(workers, run.steps));
+    test::expect_equal_replicas(rounds);
+    test::expect_near(rounds.parameters, bsp.parameters, 2e-6);
   }
 }
 
@@ -204,11 +199,10 @@ TEST(Esync, GlobalRateScalesTheMeanDifference) {
   const auto half = test::train_toy(3, run);
   run.sync.esync.global_lr = 1;
   const auto whole = test::train_toy(3, run);
-  for (size_t i = 0; i < half.parameters[0].size(); ++i) {
-    const double start = run.start(0, static_cast<int64_t>(i));
-    EXPECT_NEAR(half.parameters[0][i] - start,
-                0.5 * (whole.parameters[0][i] - start), 1e-6);
-  }
+  const test::Matrix start = test::start_of(run, 3);
+  test::expect_near(
+      half.parameters,
+      test::sum(start, 0.5, test::sum(whole.parameters, -1, start)), 1e-6);
 }
 
 TEST(Esync, StatisticsAreAveragedOrNot) {
@@ -265,13 +259,9 @@ TEST(Esync, EndsEverySegmentTogether) {
               << rank;
         };
         const auto result = test::train_toy(workers, run);
-        int64_t steps = 0;
-        for (int rank = 0; rank < workers; ++rank) {
-          steps += result.steps[rank];
-          EXPECT_EQ(result.parameters[rank], result.parameters[0]);
-          EXPECT_TRUE(std::isfinite(result.parameters[rank][0]));
-        }
-        EXPECT_EQ(steps, run.steps * workers);
+        test::expect_equal_replicas(result);
+        EXPECT_TRUE(std::isfinite(result.parameters[0][0]));
+        EXPECT_EQ(test::sum_of(result.steps), run.steps * workers);
       }
     }
   }
@@ -289,22 +279,7 @@ TEST(Esync, GoesOnToTheBit) {
       run.boundary_every = 4;
       run.sync.esync.query = query;
       run.sync.esync.batchnorm = batchnorm;
-      std::map<int, std::vector<double>> rows, resumed_rows;
-      run.after_step = [&](int rank, const StepPlan&, Scheme& scheme,
-                           Replica&) {
-        resumed_rows[rank] = scheme.take_series();
-      };
-      const auto straight = test::train_toy(3, run, {.latency_s = 0.3});
-      rows.swap(resumed_rows);
-      for (const int64_t at : {4, 8, 20}) {
-        run.restart_at = at;
-        const auto resumed = test::train_toy(3, run, {.latency_s = 0.3});
-        EXPECT_EQ(resumed.parameters, straight.parameters) << at;
-        EXPECT_EQ(resumed.buffers, straight.buffers) << at;
-        EXPECT_EQ(resumed.steps, straight.steps) << at;
-        EXPECT_EQ(resumed.clock, straight.clock) << at;
-        EXPECT_EQ(resumed_rows, rows) << at;
-      }
+      test::expect_resumes(3, run, {4, 8, 20}, {.latency_s = 0.3});
     }
   }
 }
@@ -335,8 +310,7 @@ TEST(Esync, AbandonsTheStepThatReadyOvertakes) {
   const auto result = test::train_toy(2, run);
   EXPECT_GT(rounds.abandoned[0] + rounds.abandoned[1], 0);
   int64_t applied = 0;
-  for (const auto& worker : rounds.local_steps)
-    for (const int64_t steps : worker) applied += steps;
+  for (const auto& worker : rounds.local_steps) applied += test::sum_of(worker);
   // Every ticket was a local step or an abandoned one.
   EXPECT_LE(applied + rounds.abandoned[0] + rounds.abandoned[1],
             result.steps[0] + result.steps[1]);
@@ -361,9 +335,10 @@ TEST(Esync, ThrowsTheAbandonedGradientAway) {
   };
   const auto result = test::train_toy(1, run);
   EXPECT_EQ(calls, 3);
-  for (size_t i = 0; i < result.parameters[0].size(); ++i)
-    EXPECT_NEAR(result.parameters[0][i],
-                run.start(0, static_cast<int64_t>(i)) - 0.2, 1e-6);
+  const test::Matrix start = test::start_of(run, 1);
+  test::expect_near(
+      result.parameters,
+      test::sum(start, -0.2, test::Matrix(1, test::Vector(48, 1))), 1e-6);
 }
 
 }  // namespace

@@ -1,62 +1,42 @@
 // Local SGD against its recursion in double, and its identities.
 #include <utility>
 
-#include "unit/sync/toy_run.h"
+#include "unit/sync/reference.h"
 
 namespace syncopate {
 namespace {
 
+using test::expect_near;
+using test::Matrix;
 using test::ToyRun;
-using Values = std::vector<std::vector<double>>;
 
 ToyRun local_run(int64_t steps) {
-  ToyRun run;
-  run.sync.scheme = "local_sgd";
+  ToyRun run = test::run_of("local_sgd");
   run.sync.local_sgd.steps = steps;
   return run;
 }
 
 // The formulas of the header.
-Values by_hand(int N, const ToyRun& run) {
+Matrix by_hand(int N, const ToyRun& run) {
   const LocalSgdOptions& options = run.sync.local_sgd;
-  const bool has_outer = options.outer == OuterStep::kMomentum;
   const double mu = options.outer_momentum, eta = options.outer_lr;
-  const std::vector<double> zeros(48, 0.0);
-  Values x(N, zeros), m = x;
-  std::vector<double> v = zeros;
-  for (int rank = 0; rank < N; ++rank)
-    for (int i = 0; i < 48; ++i) x[rank][i] = run.start(rank, i);
-  std::vector<double> start = x[0];
+  Matrix x = test::start_of(run, N), m = test::zeros_like(x);
+  test::Vector start = x[0], v = m[0];
   for (int64_t step = 0; step < run.steps; ++step) {
-    for (int rank = 0; rank < N; ++rank) {
-      const std::vector<float> now(x[rank].begin(), x[rank].end());
-      std::vector<float> gradient(48);
-      test::quadratic_gradient(rank, step, now, gradient);
-      for (int i = 0; i < 48; ++i) {
-        m[rank][i] = run.optimizer.momentum * m[rank][i] + gradient[i];
-        x[rank][i] -= run.optimizer.lr * m[rank][i];
-      }
-    }
+    test::local_step(run, step, x, m);
     if ((step + 1) % options.steps != 0) continue;
-    for (int i = 0; i < 48; ++i) {
-      double mean = 0;
-      for (int rank = 0; rank < N; ++rank) mean += x[rank][i] / N;
-      const double d = start[i] - mean;
+    test::Vector next = test::mean_of(x);
+    for (size_t i = 0; i < next.size(); ++i) {
+      const double d = start[i] - next[i];
       v[i] = mu * v[i] + d;
-      if (has_outer)
-        mean = start[i] - eta * (options.outer_nesterov ? d + mu * v[i] : v[i]);
-      for (int rank = 0; rank < N; ++rank) x[rank][i] = mean;
-      start[i] = mean;
+      if (options.outer == OuterStep::kMomentum)
+        next[i] =
+            start[i] - eta * (options.outer_nesterov ? d + mu * v[i] : v[i]);
     }
+    x.assign(N, next);
+    start = next;
   }
   return x;
-}
-
-void expect_near(const Values& actual, const Values& expected, double bound) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (size_t rank = 0; rank < actual.size(); ++rank)
-    for (size_t i = 0; i < expected[rank].size(); ++i)
-      ASSERT_NEAR(actual[rank][i], expected[rank][i], bound) << rank;
 }
 
 TEST(LocalSgd, FollowsItsRecursion) {
@@ -150,7 +130,7 @@ TEST(LocalSgd, WeighsGradientsBySamples) {
 TEST(LocalSgd, AveragesStatisticsWithTheParameters) {
   ToyRun run = local_run(2);
   run.steps = 2;
-  EXPECT_EQ(test::train_toy(3, run).buffers, Values(3, {1.5, 1.5, 1.5}));
+  EXPECT_EQ(test::train_toy(3, run).buffers, Matrix(3, {1.5, 1.5, 1.5}));
   run.sync.local_sgd.batchnorm = Statistics::kLocal;
   EXPECT_EQ(test::train_toy(3, run).buffers[2][0], 2.5);
 }
@@ -164,15 +144,8 @@ TEST(LocalSgd, GoesOnToTheBit) {
     run.sync.local_sgd.outer = outer;
     run.sync.local_sgd.outer_nesterov = true;
     run.sync.local_sgd.start = {3, false};
-    const auto straight = test::train_toy(3, run);
     run.boundary_every = 2;
-    for (const int64_t at : {0, 2, 4, 6, 8, 12}) {
-      run.restart_at = at;
-      const auto resumed = test::train_toy(3, run);
-      EXPECT_EQ(resumed.parameters, straight.parameters)
-          << name_of(outer) << at;
-      EXPECT_EQ(resumed.buffers, straight.buffers);
-    }
+    test::expect_boundaries_change_nothing(3, run, {2, 4, 6, 8, 12});
   }
 }
 
@@ -230,16 +203,12 @@ TEST(LocalSgd, OrderOfBucketsDoesNotMatter) {
 }
 
 TEST(LocalSgd, RefusesRoundedParameters) {
-  SyncOptions sync = local_run(4).sync;
-  const OptimizerOptions optimizer;
-  const test::ToyModel model({4}, 0);
-  const SchemeRequest request{sync, optimizer, model.parameters(), 2, 10};
-  EXPECT_EQ(scheme_obstacle(request), "");
-  sync.wire = Wire::kBf16;
-  EXPECT_TRUE(scheme_obstacle(request).starts_with("sync.wire: "));
-  sync.wire = Wire::kF32;
-  sync.local_sgd.steps = 0;
-  EXPECT_TRUE(scheme_obstacle(request).starts_with("local_sgd.steps: "));
+  ToyRun run = local_run(4);
+  EXPECT_EQ(test::obstacle_of(run, 2), "");
+  run.sync.wire = Wire::kBf16;
+  EXPECT_TRUE(test::obstacle_of(run, 2).starts_with("sync.wire: "));
+  run = local_run(0);
+  EXPECT_TRUE(test::obstacle_of(run, 2).starts_with("local_sgd.steps: "));
 }
 
 }  // namespace

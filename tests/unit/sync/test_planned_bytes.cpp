@@ -2,6 +2,7 @@
 #include "sync/planned_bytes.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "unit/sync/toy_run.h"
 
@@ -12,8 +13,7 @@ using test::ToyRun;
 
 // Keys that a scheme needs beside its defaults.
 ToyRun run_of(const std::string& scheme) {
-  ToyRun run;
-  run.sync.scheme = scheme;
+  ToyRun run = test::run_of(scheme);
   run.shapes = {Shape{8, 12}, Shape{12}, Shape{5, 3, 3}};
   run.num_buffers = 0;
   run.steps = 24;  // whole rounds of every period
@@ -22,11 +22,17 @@ ToyRun run_of(const std::string& scheme) {
   return run;
 }
 
+std::optional<double> planned_for(const ToyRun& run, int workers) {
+  const test::ToyModel model = test::model_of(run);
+  const int64_t buffers = run.shapes.empty() ? run.num_buffers : 0;
+  return planned_bytes(
+      {run.sync, run.optimizer, model.parameters(), workers, run.steps},
+      buffers);
+}
+
 double mean_sent(const test::ToyResult& result, const ToyRun& run) {
-  double sum = 0;
-  for (const auto bytes : result.payload_bytes)
-    sum += static_cast<double>(bytes);
-  return sum / static_cast<double>(result.payload_bytes.size() * run.steps);
+  return static_cast<double>(test::sum_of(result.payload_bytes)) /
+         static_cast<double>(result.payload_bytes.size() * run.steps);
 }
 
 TEST(PlannedBytes, AreThoseThatAreCounted) {
@@ -34,9 +40,7 @@ TEST(PlannedBytes, AreThoseThatAreCounted) {
     for (const int workers : {1, 3, 4, 6, 9}) {
       if (info.keyword == "sync_switch") continue;  // has no figure
       const ToyRun run = run_of(info.keyword);
-      const test::ToyModel model(run.shapes);
-      const auto planned = planned_bytes(
-          {run.sync, run.optimizer, model.parameters(), workers, run.steps}, 0);
+      const auto planned = planned_for(run, workers);
       EXPECT_EQ(planned.has_value(), info.keyword != "esync" || workers == 1);
       if (!planned) continue;
       const auto result = test::train_toy(workers, run);
@@ -58,10 +62,7 @@ TEST(PlannedBytes, CountSharedStatistics) {
         run.num_buffers = 16;
         run.shapes = {};
         run.tensors = {64};
-        const test::ToyModel model(run.tensors, run.num_buffers);
-        const auto planned = planned_bytes(
-            {run.sync, run.optimizer, model.parameters(), workers, run.steps},
-            run.num_buffers);
+        const auto planned = planned_for(run, workers);
         ASSERT_TRUE(planned);
         EXPECT_DOUBLE_EQ(*planned,
                          mean_sent(test::train_toy(workers, run), run))
@@ -75,10 +76,8 @@ TEST(PlannedBytes, AreMeansOverTheWorkers) {
   one_server.sync.asp.servers = 1;
   ToyRun margulis = run_of("d_psgd");
   margulis.sync.topology.kind = "margulis";
-  const test::ToyModel model(margulis.shapes);
   for (const ToyRun& run : {one_server, margulis}) {
-    const auto planned = planned_bytes(
-        {run.sync, run.optimizer, model.parameters(), 16, run.steps}, 0);
+    const auto planned = planned_for(run, 16);
     const auto result = test::train_toy(16, run);
     EXPECT_GT(*std::max_element(result.payload_bytes.begin(),
                                 result.payload_bytes.end()),

@@ -2,8 +2,7 @@
 #include <cmath>
 
 #include "sync/power_sgd.h"
-#include "unit/sync/captured_state.h"
-#include "unit/sync/toy_run.h"
+#include "unit/sync/compressed_reference.h"
 
 namespace syncopate {
 namespace {
@@ -13,8 +12,7 @@ using test::ToyRun;
 
 // A matrix and two tensors that travel as they are.
 ToyRun power_run(int64_t rank = 2) {
-  ToyRun run;
-  run.sync.scheme = "power_sgd";
+  ToyRun run = test::run_of("power_sgd");
   run.sync.power_sgd.rank = rank;
   run.shapes = {Shape{12, 10}, Shape{5}, Shape{2, 2}};
   return run;
@@ -55,21 +53,21 @@ void low_rank_gradient(int rank,
                          : std::sin(static_cast<float>(col)));
 }
 
+void expect_as_bsp(int workers, ToyRun run, double tolerance) {
+  const auto result = test::train_toy(workers, run);
+  test::expect_equal_replicas(result);
+  run.sync.scheme = "bsp";
+  test::expect_near(result.parameters, test::train_toy(workers, run).parameters,
+                    tolerance);
+}
+
 TEST(PowerSgd, ReproducesGradientsOfItsRank) {
   for (const int N : {1, 2, 3, 4, 6, 8, 9}) {
     ToyRun run = power_run();
     run.gradient = low_rank_gradient;
     run.optimizer.momentum = 0.9;
     run.optimizer.nesterov = true;
-    ToyRun bsp = run;
-    bsp.sync.scheme = "bsp";
-    const auto result = test::train_toy(N, run);
-    const auto expected = test::train_toy(N, bsp);
-    for (const auto& worker : result.parameters) {
-      EXPECT_EQ(worker, result.parameters[0]);
-      for (int i = 0; i < kElems; ++i)
-        EXPECT_NEAR(worker[i], expected.parameters[0][i], 5e-5);
-    }
+    expect_as_bsp(N, run, 5e-5);
   }
 }
 
@@ -81,16 +79,19 @@ TEST(PowerSgd, WakesUpAfterAGradientOfZeros) {
                     std::span<float> gradient) {
     if (step > 0) low_rank_gradient(rank, step, x, gradient);
   };
-  ToyRun bsp = run;
-  bsp.sync.scheme = "bsp";
-  const auto result = test::train_toy(2, run).parameters[0];
-  const auto expected = test::train_toy(2, bsp).parameters[0];
-  for (int i = 0; i < kElems; ++i) EXPECT_NEAR(result[i], expected[i], 1e-5);
+  expect_as_bsp(2, run, 1e-5);
+}
+
+TEST(PowerSgd, ClipsTheMean) {
+  ToyRun run = power_run();
+  run.gradient = low_rank_gradient;
+  run.optimizer.clip_norm = 0.5;
+  expect_as_bsp(3, run, 1e-5);
 }
 
 // --- The algorithm in double -------------------------------------------------
 
-using Values = std::vector<double>;
+using Values = test::Vector;
 
 void orthonormalize(Values& p, int64_t rank) {
   for (int64_t k = 0; k < rank; ++k) {
@@ -113,11 +114,11 @@ struct Reference {
 
   void take_step(const ToyRun& run, int64_t step) {
     const int64_t rank = run.sync.power_sgd.rank, N = std::ssize(residual);
-    const std::vector<float> now(x.begin(), x.end());
+    const test::Matrix gradients =
+        test::gradients_at(run, step, test::Matrix(N, x));
     Values mean(kElems, 0.0), p(kRows * rank, 0.0), next(rank * kCols, 0.0);
     for (int64_t worker = 0; worker < N; ++worker) {
-      std::vector<float> gradient(kElems);
-      test::quadratic_gradient(static_cast<int>(worker), step, now, gradient);
+      const Values& gradient = gradients[worker];
       for (int i = 0; i < kElems; ++i) mean[i] += gradient[i] / double(N);
       for (int i = 0; i < kRows * kCols; ++i)
         residual[worker][i] += gradient[i];
@@ -183,33 +184,17 @@ TEST(PowerSgd, FollowsItsAlgorithm) {
     }
 }
 
-// N (x_0 - x) / eta + sum of e = sum of g
 TEST(PowerSgd, LosesNothing) {
   for (const int N : {1, 3, 4})
     for (const bool is_warm : {false, true}) {
       ToyRun run = power_run(1);
       run.sync.power_sgd.warm_start = is_warm;
-      Values given(kElems, 0.0), kept(kElems, 0.0);
-      run.gradient = [&](int rank, int64_t step, std::span<const float> x,
-                         std::span<float> gradient) {
+      run.gradient = [](int rank, int64_t step, std::span<const float> x,
+                        std::span<float> gradient) {
         test::quadratic_gradient(rank, step, x, gradient);
         gradient[step] += 1;  // of full rank in time
-        for (int i = 0; i < kElems; ++i) given[i] += gradient[i];
       };
-      double largest = 0;
-      run.at_boundary = [&](int, int64_t, Scheme& scheme, Replica&) {
-        const auto residual = CapturedState(scheme)["residual"];
-        for (int i = 0; i < kElems; ++i) {
-          kept[i] += residual[i];
-          largest = std::max(largest, std::abs(residual[i]));
-        }
-      };
-      const auto result = test::train_toy(N, run);
-      EXPECT_GT(largest, 0.01);  // there is something to keep
-      for (int i = 0; i < kElems; ++i) {
-        const double moved = run.start(0, i) - result.parameters[0][i];
-        EXPECT_NEAR(N * moved / run.optimizer.lr + kept[i], given[i], 2e-4);
-      }
+      EXPECT_GT(test::expect_feedback(N, run), 0.01);
     }
 }
 
@@ -258,37 +243,9 @@ TEST(PowerSgd, GoesOnToTheBit) {
     run.start = [](int, int64_t i) {
       return std::sin(static_cast<float>(1 + i * i));
     };
-    const auto straight = test::train_toy(3, run);
     run.boundary_every = 3;
-    for (const int64_t at : {0, 3, 9}) {
-      run.restart_at = at;
-      EXPECT_EQ(test::train_toy(3, run).parameters, straight.parameters);
-    }
+    test::expect_boundaries_change_nothing(3, run, {3, 9});
   }
-}
-
-TEST(PowerSgd, WaitsForTheSlowest) {
-  ToyRun run = power_run();
-  run.step_s = {1, 4};
-  EXPECT_EQ(test::train_toy(2, run).clock, std::vector<double>(2, 40));
-}
-
-TEST(PowerSgd, ClipsTheMean) {
-  ToyRun run = power_run();
-  run.gradient = low_rank_gradient;
-  run.optimizer.clip_norm = 0.5;
-  ToyRun bsp = run;
-  bsp.sync.scheme = "bsp";
-  const auto result = test::train_toy(3, run).parameters[0];
-  const auto expected = test::train_toy(3, bsp).parameters[0];
-  for (int i = 0; i < kElems; ++i) EXPECT_NEAR(result[i], expected[i], 1e-5);
-}
-
-TEST(PowerSgd, OrderOfBucketsDoesNotMatter) {
-  ToyRun run = power_run();
-  const auto whole = test::train_toy(2, run).parameters;
-  run.bucket_elems = 7;
-  EXPECT_EQ(test::train_toy(2, run).parameters, whole);
 }
 
 // A large component of rank 1 that changes its sign from step to step hides
@@ -340,8 +297,7 @@ TEST(PowerSgd, FeedbackFindsWhatARankHides) {
   Reference plain{
       .x = Values(kElems, 0.0), .q = Values(kCols, 1.0), .residual = {}};
   for (int64_t step = 0; step < run.steps; ++step) {
-    std::vector<float> x(plain.x.begin(), plain.x.end()), gradient(kElems);
-    run.gradient(0, step, x, gradient);
+    const Values gradient = test::gradients_at(run, step, {plain.x})[0];
     Values p(kRows, 0.0), q(kCols, 0.0);
     for (int i = 0; i < kRows * kCols; ++i)
       p[i / kCols] += gradient[i] * plain.q[i % kCols];
@@ -357,11 +313,8 @@ TEST(PowerSgd, FeedbackFindsWhatARankHides) {
 }
 
 TEST(PowerSgd, RefusesNoRank) {
-  ToyRun run = power_run(0);
-  const test::ToyModel model({4}, 0);
   EXPECT_TRUE(
-      scheme_obstacle({run.sync, run.optimizer, model.parameters(), 2, 10})
-          .starts_with("power_sgd.rank: 0"));
+      test::obstacle_of(power_run(0), 2).starts_with("power_sgd.rank: 0"));
 }
 
 }  // namespace

@@ -23,27 +23,37 @@ Matrix push_matrix(int64_t step, int workers) {
 
 ToyRun push_run() {
   ToyRun run = test::gossip_run("sgp");
-  run.start = test::unlike_start;
+  run.steps = 7;
   return run;
 }
 
-TEST(Sgp, FollowsTheRecursion) {
-  for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
-    ToyRun run = push_run();
-    run.steps = 7;
-    Matrix x = test::start_of(run, workers), z = x;
-    Matrix weight(workers, Vector(1, 1.0));
-    for (int64_t step = 0; step < run.steps; ++step) {
-      const Matrix p = push_matrix(step, workers);
-      x = test::multiply(
-          p, test::sum(x, -run.optimizer.lr, test::gradients_at(run, step, z)));
-      weight = test::multiply(p, weight);
-      for (int i = 0; i < workers; ++i)
-        for (size_t e = 0; e < x[i].size(); ++e)
-          z[i][e] = x[i][e] / weight[i][0];
-    }
-    test::expect_near(test::train_toy(workers, run).parameters, z, 1e-5);
+// Algorithm 1: the models z = x / w after the run; `set_weight` may change w
+// before a step.
+Matrix pushed(
+    const ToyRun& run,
+    int workers,
+    const std::function<void(int64_t step, Matrix& weight)>& set_weight =
+        [](int64_t, Matrix&) {}) {
+  Matrix z = test::start_of(run, workers), weight(workers, Vector(1, 1.0));
+  for (int64_t step = 0; step < run.steps; ++step) {
+    set_weight(step, weight);
+    Matrix x = z;
+    for (int i = 0; i < workers; ++i)
+      for (double& value : x[i]) value *= weight[i][0];
+    const Matrix p = push_matrix(step, workers);
+    x = test::multiply(
+        p, test::sum(x, -run.optimizer.lr, test::gradients_at(run, step, z)));
+    weight = test::multiply(p, weight);
+    for (int i = 0; i < workers; ++i)
+      for (size_t e = 0; e < x[i].size(); ++e) z[i][e] = x[i][e] / weight[i][0];
   }
+  return z;
+}
+
+TEST(Sgp, FollowsTheRecursion) {
+  for (const int workers : {1, 2, 3, 4, 6, 8, 9})
+    test::expect_near(test::train_toy(workers, push_run()).parameters,
+                      pushed(push_run(), workers), 1e-5);
 }
 
 // Gives a worker another weight w.
@@ -62,49 +72,34 @@ class SetWeight final : public StateVisitor {
   double weight_;
 };
 
-// Algorithm 1 with weights that are not 1, as they would be on a graph where
-// workers get unlike numbers of messages: z = x / w, at which the gradients of
-// the next step are taken.
+// With weights that are not 1, as they would be on a graph where workers get
+// unlike numbers of messages.
 TEST(Sgp, DividesByTheWeight) {
   const auto weight_of = [](int rank) { return 0.5 + 0.25 * rank; };
   for (const int workers : {2, 3, 4, 6}) {
     ToyRun run = push_run();
-    run.steps = 7;
     run.boundary_every = 1;
     run.at_boundary = [&](int rank, int64_t worker_steps, Scheme& scheme,
                           Replica&) {
       if (worker_steps == workers) SetWeight(scheme, weight_of(rank));
     };
-    Matrix z = test::start_of(run, workers);
-    Matrix weight(workers, Vector(1, 1.0));
-    for (int64_t step = 0; step < run.steps; ++step) {
-      if (step == 1)
-        for (int i = 0; i < workers; ++i) weight[i][0] = weight_of(i);
-      Matrix x = z;
-      for (int i = 0; i < workers; ++i)
-        for (double& value : x[i]) value *= weight[i][0];
-      const Matrix p = push_matrix(step, workers);
-      x = test::multiply(
-          p, test::sum(x, -run.optimizer.lr, test::gradients_at(run, step, z)));
-      weight = test::multiply(p, weight);
-      for (int i = 0; i < workers; ++i)
-        for (size_t e = 0; e < x[i].size(); ++e)
-          z[i][e] = x[i][e] / weight[i][0];
-    }
-    test::expect_near(test::train_toy(workers, run).parameters, z, 1e-5);
+    const auto set_weight = [&](int64_t step, Matrix& weight) {
+      if (step != 1) return;
+      for (int i = 0; i < workers; ++i) weight[i][0] = weight_of(i);
+    };
+    test::expect_near(test::train_toy(workers, run).parameters,
+                      pushed(run, workers, set_weight), 1e-5);
   }
 }
 
 // Numerators and weights are handed on whole, whatever the wire.
 TEST(Sgp, KeepsTheMeanAndTheSumOfWeights) {
-  for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
+  for (ToyRun run : test::gossip_runs("sgp")) {
     for (const int workers : {2, 3, 4, 6, 8, 9}) {
-      ToyRun run = push_run();
-      run.sync.wire = wire;
       run.optimizer.lr = 0;
       const auto states = test::states_after(workers, run);
       double weights = 0;
-      for (const auto& state : states) weights += state.numbers.at("weight")[0];
+      for (const auto& state : states) weights += state["weight"].at(0);
       EXPECT_EQ(weights, workers);
       test::expect_near({test::mean_of(test::range_of(states, "parameters"))},
                         {test::mean_of(test::start_of(run, workers))}, 1e-6);
@@ -137,28 +132,25 @@ TEST(Sgp, ConvergesToTheMean) {
 }
 
 TEST(Sgp, GoesOnToTheBit) {
-  for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
-    ToyRun run = push_run();
-    run.sync.wire = wire;
+  for (ToyRun run : test::gossip_runs("sgp")) {
     run.step_s = {1, 1.5, 1, 2};
-    test::expect_resumes(4, run, {.latency_s = 0.25, .bytes_per_s = 400});
+    run.optimizer.momentum = 0.9;
+    run.steps = 10;
+    run.boundary_every = 3;
+    test::expect_boundaries_change_nothing(
+        4, run, {3, 6}, {.latency_s = 0.25, .bytes_per_s = 400});
   }
 }
 
 // A model and its weight to one peer a step.
 TEST(Sgp, SendsOneMessageAStep) {
-  ToyRun run = push_run();
-  for (const int workers : {1, 2, 5}) {
-    for (const auto& [wire, bytes] :
-         {std::pair{Wire::kF32, 4}, {Wire::kBf16, 2}}) {
-      run.sync.wire = wire;
-      const auto result = test::train_toy(workers, run);
-      const int64_t message = bytes * test::elems_of(run) + 8;
-      EXPECT_EQ(result.payload_bytes,
-                std::vector<int64_t>(workers,
-                                     workers == 1 ? 0 : run.steps * message));
+  for (const ToyRun& run : test::gossip_runs("sgp"))
+    for (const int workers : {1, 2, 5}) {
+      const int64_t message =
+          workers == 1 ? 0 : test::toy_message_bytes(run) + 8;
+      EXPECT_EQ(test::train_toy(workers, run).payload_bytes,
+                std::vector<int64_t>(workers, run.steps * message));
     }
-  }
 }
 
 // One slow step of worker 0 reaches 1 by the first push, 2 and 3 by the second,

@@ -2,6 +2,7 @@
 // that nobody ever waits for a worker that waits.
 #include <algorithm>
 
+#include "unit/sync/reference.h"
 #include "unit/sync/server_toy.h"
 
 namespace syncopate {
@@ -10,12 +11,9 @@ namespace {
 using test::ToyRun;
 
 ToyRun ssp_run(int64_t bound, uint64_t seed) {
-  ToyRun run;
-  run.sync.scheme = "ssp";
+  ToyRun run = test::run_of("ssp");
   run.sync.ssp.bound = bound;
-  run.step_time = [seed](int rank, int64_t step) {
-    return test::uneven_step_s(seed, rank, step);
-  };
+  run.step_time = test::uneven(seed);
   return run;
 }
 
@@ -31,8 +29,7 @@ TEST(Ssp, WithBoundZeroIsBsp) {
       run.optimizer.lr = 0.2 / workers;
       const auto ssp = test::train_toy(workers, run);
       EXPECT_EQ(ssp.steps, bsp.steps);
-      for (size_t i = 0; i < bsp.parameters[0].size(); ++i)
-        EXPECT_NEAR(ssp.parameters[0][i], bsp.parameters[0][i], 1e-6);
+      test::expect_near(ssp.parameters, bsp.parameters, 1e-6);
     }
 }
 
@@ -115,9 +112,7 @@ TEST(Ssp, NeverLocksUp) {
             run.sync.asp.servers = servers;
             run.boundary_every = every;
             run.steps = 7;
-            run.step_time = [seed](int rank, int64_t step) {
-              return test::uneven_step_s(seed, rank, step);
-            };
+            run.step_time = test::uneven(seed);
             const NetworkCost cost{.latency_s = seed == 2 ? 0.7 : 0,
                                    .bytes_per_s = seed == 3 ? 50.0 : 0};
             test::expect_all_counted(test::train_toy(workers, run, cost),
@@ -130,17 +125,13 @@ TEST(Ssp, GoesOnToTheBit) {
     ToyRun run = ssp_run(1, 5);
     run.optimizer.momentum = 0.9;
     run.boundary_every = 3;
-    const NetworkCost cost{.latency_s = 0.2, .bytes_per_s = 1000};
-    const auto straight = test::train_toy(workers, run, cost);
-    run.restart_at = 6;
-    const auto resumed = test::train_toy(workers, run, cost);
-    EXPECT_EQ(resumed.parameters, straight.parameters);
-    EXPECT_EQ(resumed.clock, straight.clock);
+    test::expect_resumes(workers, run, {6},
+                         {.latency_s = 0.2, .bytes_per_s = 1000});
   }
 }
 
 TEST(Ssp, ReplaysARecordedOrder) {
-  const test::OwnFolder folder("ssp_replays");
+  const test::OwnFolder folder;
   for (const int workers : {2, 3, 4})
     for (const int64_t bound : {0, 1, 3}) {
       ToyRun run = ssp_run(bound, 11);
@@ -150,9 +141,7 @@ TEST(Ssp, ReplaysARecordedOrder) {
       const auto recorded = test::train_toy(workers, run);
       run.sync.asp.record = false;
       run.sync.asp.replay = folder / "order.h5";
-      run.step_time = [](int rank, int64_t step) {
-        return test::uneven_step_s(12, rank, step);
-      };
+      run.step_time = test::uneven(12);
       EXPECT_EQ(test::train_toy(workers, run).parameters, recorded.parameters);
     }
 }
@@ -174,21 +163,9 @@ TEST(Ssp, TellsHowLongItWaited) {
 }
 
 TEST(Ssp, SaysWhatCannotRun) {
-  ParameterTable table;
-  table.add("w", Shape{48}, Role::kWeight);
-  SyncOptions sync;
-  sync.scheme = "ssp";
-  sync.ssp.bound = -1;
-  const auto obstacle = [&] {
-    return scheme_obstacle({.sync = sync,
-                            .optimizer = {},
-                            .parameters = table,
-                            .workers = 2,
-                            .total_steps = 10});
-  };
-  EXPECT_EQ(obstacle(), "ssp.bound: -1, expected 0 or more");
-  sync.ssp.bound = 0;
-  EXPECT_EQ(obstacle(), "");
+  EXPECT_EQ(test::obstacle_of(ssp_run(-1, 1), 2),
+            "ssp.bound: -1, expected 0 or more");
+  EXPECT_EQ(test::obstacle_of(ssp_run(0, 1), 2), "");
 }
 
 }  // namespace

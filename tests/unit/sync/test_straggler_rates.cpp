@@ -39,9 +39,7 @@ NetworkCost jittery(uint64_t seed,
 // Who was removed before its step 61; bsp lasts longer for those that stay.
 std::vector<int> removed_within_60_steps(ToyRun run, const NetworkCost& cost) {
   run.steps = 72;
-  Seen seen;
-  seen.watch(run, kWorkers);
-  test::train_toy(kWorkers, run, cost);
+  const Seen seen(kWorkers, run, cost);
   std::vector<int> removed;
   for (int rank = 0; rank < kWorkers; ++rank) {
     const auto& rows = seen.series[rank];
@@ -97,9 +95,7 @@ TEST(StragglerRates, EqualWorkersStay) {
       for (uint64_t seed = 1; seed <= kSeeds / 4; ++seed) {
         ToyRun run = noisy(SwitchPolicy::kElastic, 1 / 3.93, noise, seed);
         run.steps = 70;
-        Seen seen;
-        seen.watch(run, workers);
-        test::train_toy(workers, run, jittery(seed));
+        const Seen seen(workers, run, jittery(seed));
         EXPECT_EQ(seen.series[0].back()[Seen::kDetections], 0)
             << workers << " " << noise << " " << seed;
       }

@@ -24,9 +24,7 @@ TEST(SyncSwitch, ElasticFindsANarrowLink) {
   cost.link = [](int rank, Time) {
     return NetworkCost::Link{.slowdown = rank == 5 ? 8.0 : 1.0};
   };
-  Seen seen;
-  seen.watch(run, 8);
-  test::train_toy(8, run, cost);
+  const Seen seen(8, run, cost);
   EXPECT_EQ(seen.series[0][60][Seen::kActive], 7);
   EXPECT_EQ(seen.series[5].size() < seen.series[0].size(), true);
 }
@@ -45,9 +43,7 @@ TEST(SyncSwitch, GreedyFollowsASlowLink) {
     cost.link = [](int rank, Time now) {
       return NetworkCost::Link{rank == 3 && now > 5 && now < 15 ? 0.03 : 0};
     };
-    Seen seen;
-    seen.watch(run, 8);
-    test::train_toy(8, run, cost);
+    const Seen seen(8, run, cost);
     EXPECT_EQ(seen.work(0, 0), 800) << every;
     EXPECT_GT(seen.work(0, 1), 100) << every;
     EXPECT_LT(seen.work(0, 1), 500) << every;
@@ -71,9 +67,7 @@ TEST(SyncSwitch, BoundariesHideNoStraggler) {
         cost.link = [is_link](int rank, Time) {
           return NetworkCost::Link{rank == 2 && is_link ? 0.3 : 0};
         };
-        Seen seen;
-        seen.watch(run, 4);
-        test::train_toy(4, run, cost);
+        const Seen seen(4, run, cost);
         // Three steps in a row are enough; a segment may have to end first.
         const auto& row = seen.series[0][9];
         EXPECT_EQ(row[Seen::kDetections], 1)
@@ -99,9 +93,7 @@ TEST(SyncSwitch, ElasticFindsASecondStragglerByItsOwnWindows) {
   run.step_time = [](int rank, int64_t step) {
     return rank == 2 ? 3.0 : rank == 5 && step > 4 ? 2.0 : 1.0;
   };
-  Seen seen;
-  seen.watch(run, 8);
-  test::train_toy(8, run);
+  const Seen seen(8, run);
   const auto& rows = seen.series[0];
   const auto steps_before = [&](double active) {
     const auto has_so_many = [&](const std::vector<double>& row) {
@@ -125,9 +117,7 @@ TEST(SyncSwitch, AtLeastHalfOfTheWorkersStay) {
     run.steps = 60;
     // Every worker slower than the one before it, however few are left.
     run.step_time = [](int rank, int64_t) { return std::pow(2, rank); };
-    Seen seen;
-    seen.watch(run, workers);
-    test::train_toy(workers, run);
+    const Seen seen(workers, run);
     double fewest = workers;
     for (const auto& row : seen.series[0])
       fewest = std::min(fewest, row[Seen::kActive]);
@@ -196,12 +186,10 @@ TEST(SyncSwitch, APlateauEndsThePhase) {
         else
           scheme.evaluated(5, value);
       };
-      Seen seen;
-      seen.watch(run, 4);
-      const auto result = test::train_toy(4, run);
+      const Seen seen(4, run);
       EXPECT_EQ(seen.work(0, 0), 64) << name_of(kind) << restart_at;
       EXPECT_EQ(seen.work(1, 1), 96) << name_of(kind) << restart_at;
-      EXPECT_EQ(sum(result.steps), 160);
+      EXPECT_EQ(test::sum_of(seen.result.steps), 160);
     }
   }
 }
@@ -216,14 +204,9 @@ TEST(SyncSwitch, WithoutAPlateauPhasesEndAsTheirFractionsSay) {
   run.at_boundary = [](int, int64_t worker_steps, Scheme& scheme, Replica&) {
     scheme.evaluated(0, static_cast<double>(worker_steps));
   };
-  Seen seen;
-  seen.watch(run, 4);
-  test::train_toy(4, run);
-  EXPECT_EQ(seen.work(0, 0), 40);
+  EXPECT_EQ(Seen(4, run).work(0, 0), 40);
   run.sync.sync_switch.fractions = {};
-  seen.watch(run, 4);
-  test::train_toy(4, run);
-  EXPECT_EQ(seen.work(0, 0), 80);
+  EXPECT_EQ(Seen(4, run).work(0, 0), 80);
 }
 
 TEST(SyncSwitch, SaysWhatItDoes) {

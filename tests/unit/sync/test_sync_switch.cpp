@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "unit/sync/reference.h"
 #include "unit/sync/switch_toy.h"
 
 namespace syncopate {
@@ -46,10 +47,8 @@ TEST(SyncSwitch, KeepsTheBudget) {
       run.step_time = [](int rank, int64_t step) {
         return 0.5 + (rank * 3 + step * 5) % 11;
       };
-      Seen seen;
-      seen.watch(run, workers);
-      const auto result = test::train_toy(workers, run);
-      EXPECT_EQ(sum(result.steps), 12 * workers);
+      const Seen seen(workers, run);
+      EXPECT_EQ(test::sum_of(seen.result.steps), 12 * workers);
       const auto share = static_cast<int64_t>(12 * workers / order.size());
       for (size_t i = 0; i < order.size(); ++i) {
         const auto phase = static_cast<double>(i);
@@ -69,9 +68,7 @@ TEST(SyncSwitch, TrainStepsEndPhases) {
   ToyRun run = switching({"10"}, {});
   run.steps = 6;
   run.sync.sync_switch.train_steps = {3, 15};
-  Seen seen;
-  seen.watch(run, 4);
-  test::train_toy(4, run);
+  const Seen seen(4, run);
   EXPECT_EQ(seen.work(0, 0), 12);
   EXPECT_EQ(seen.work(1, 1), 12);
 }
@@ -103,25 +100,19 @@ TEST(SyncSwitch, CarriesMomentumOfAllWorkersOver) {
   run.gradient = [](int, int64_t, std::span<const float>, std::span<float> g) {
     std::fill(g.begin(), g.end(), 1);
   };
-  const auto result = test::train_toy(workers, run);
-  double x = run.start(0, 0), momentum = 0;
-  for (int step = 0; step < 2 + 2 * workers + 2; ++step) {
-    momentum = 0.5 * momentum + 1;
-    x -= 0.1 * momentum;
-  }
-  for (int rank = 0; rank < workers; ++rank)
-    EXPECT_NEAR(result.parameters[rank][0], x, 1e-5);
+  test::Matrix x = test::start_of(run, workers), m = test::zeros_like(x);
+  for (int step = 0; step < 2 + 2 * workers + 2; ++step)
+    test::local_step(run, step, x, m);
+  test::expect_near(test::train_toy(workers, run).parameters, x, 1e-5);
 }
 
 TEST(SyncSwitch, RateIsOfAMiniBatch) {
   ToyRun run = switching({"10"}, {0.5, 0.5});
   run.schedule.kind = ScheduleKind::kMultistep;
   run.schedule.milestones = {{.value = 8}};
-  Seen seen;
   for (const LrRule rule : {LrRule::kLinear, LrRule::kNone}) {
     run.sync.sync_switch.lr_rule = rule;
-    seen.watch(run, 4);
-    test::train_toy(4, run);
+    const Seen seen(4, run);
     for (size_t i = 0; i < seen.plans[1].size(); ++i) {
       const StepPlan& plan = seen.plans[1][i];
       const bool is_bsp = seen.series[1][i][Seen::kPhase] == 0;
@@ -137,9 +128,8 @@ TEST(SyncSwitch, RateIsOfAMiniBatch) {
   run.sync.sync_switch.fractions = {};
   ToyRun scaled = plain(run, "bsp");
   scaled.optimizer.lr = 0.4;
-  const auto a = test::train_toy(4, run), b = test::train_toy(4, scaled);
-  for (size_t i = 0; i < a.parameters[0].size(); ++i)
-    EXPECT_NEAR(a.parameters[0][i], b.parameters[0][i], 1e-6);
+  test::expect_near(test::train_toy(4, run).parameters,
+                    test::train_toy(4, scaled).parameters, 1e-6);
 }
 
 TEST(SyncSwitch, MomentumRulesActAfterTheSwitch) {
@@ -157,9 +147,7 @@ TEST(SyncSwitch, MomentumRulesActAfterTheSwitch) {
       {MomentumRule::kRampDoubling, {.25, .25, .25, .5, .5, .5, 1, 1}}};
   for (const auto& [rule, expected] : factors) {
     run.sync.sync_switch.momentum_rule = rule;
-    Seen seen;
-    seen.watch(run, 4);
-    test::train_toy(4, run);
+    const Seen seen(4, run);
     for (size_t i = 0; i < 8; ++i) {
       EXPECT_DOUBLE_EQ(seen.plans[0][i].momentum, 0.8);
       EXPECT_DOUBLE_EQ(seen.plans[0][8 + i].momentum, 0.8 * expected[i])
@@ -177,19 +165,15 @@ TEST(SyncSwitch, PhasesHaveTheirOwnOptions) {
   run.phase_optimizer[1].lr = 0.01;
   run.phase_optimizer[1].weight_decay = 0.5;
   const auto result = test::train_toy(1, run);
-  std::vector<double> x, m;
-  for (int64_t i = 0; i < 48; ++i) x.push_back(run.start(0, i));
-  m.assign(48, 0.0);
+  test::Matrix x = test::start_of(run, 1), m = test::zeros_like(x);
   for (int64_t step = 0; step < 10; ++step) {
-    std::vector<float> now(x.begin(), x.end()), gradient(48);
-    test::quadratic_gradient(0, step, now, gradient);
-    for (size_t i = 0; i < 48; ++i) {
-      m[i] = 0.9 * m[i] + gradient[i] + (step < 5 ? 0 : 0.5) * x[i];
-      x[i] -= (step < 5 ? 0.1 : 0.01) * m[i];
-    }
+    const OptimizerOptions& phase = run.phase_optimizer[step < 5 ? 0 : 1];
+    const test::Matrix g =
+        test::sum(test::gradients_at(run, step, x), phase.weight_decay, x);
+    m = test::sum(g, 0.9, m);
+    x = test::sum(x, -phase.lr, m);
   }
-  for (size_t i = 0; i < 48; ++i)
-    EXPECT_NEAR(result.parameters[0][i], x[i], 1e-5);
+  test::expect_near(result.parameters, x, 1e-5);
 }
 
 // A mean over all samples where workers' batches are unlike.
@@ -212,10 +196,8 @@ TEST(SyncSwitch, WeighsUnlikeBatches) {
 
 TEST(SyncSwitch, GreedyGoesToAspAndBack) {
   ToyRun run = with_policy(SwitchPolicy::kGreedy);
-  Seen seen;
-  seen.watch(run, 4);
-  const auto result = test::train_toy(4, run);
-  EXPECT_EQ(sum(result.steps), 160);
+  const Seen seen(4, run);
+  EXPECT_EQ(test::sum_of(seen.result.steps), 160);
   // The quota of bsp is what it was; the episode is part of asp's work.
   EXPECT_EQ(seen.work(0, 0), 80);
   EXPECT_EQ(seen.work(0, 1) + seen.work(1, 1), 80);
@@ -231,7 +213,7 @@ TEST(SyncSwitch, GreedyGoesToAspAndBack) {
   EXPECT_EQ(rows[back][Seen::kPhase], 0);
   EXPECT_EQ(rows.back()[Seen::kDetections], 1);
   // During the episode nobody waits for worker 2.
-  EXPECT_GT(result.steps[0], result.steps[2]);
+  EXPECT_GT(seen.result.steps[0], seen.result.steps[2]);
 }
 
 // A change that is due at a boundary is made before another step.
@@ -240,9 +222,7 @@ TEST(SyncSwitch, ChangesAtOnceAfterABoundary) {
        {SwitchPolicy::kGreedy, SwitchPolicy::kElastic}) {
     ToyRun run = with_policy(policy);
     run.boundary_every = 8;  // after three detections in a row, before they act
-    Seen seen;
-    seen.watch(run, 4);
-    test::train_toy(4, run);
+    const Seen seen(4, run);
     EXPECT_EQ(seen.series[0][7][Seen::kAtWork], 0);
     EXPECT_EQ(seen.series[0][7][Seen::kActive], 4);
     EXPECT_EQ(seen.series[0][8][Seen::kAtWork],
@@ -256,10 +236,8 @@ TEST(SyncSwitch, GreedyTakesNoMoreThanAspHas) {
   ToyRun run = with_policy(SwitchPolicy::kGreedy);
   run.sync.sync_switch.fractions = {0.9, 0.1};
   run.step_time = [](int rank, int64_t) { return rank == 2 ? 3.0 : 1.0; };
-  Seen seen;
-  seen.watch(run, 4);
-  const auto result = test::train_toy(4, run);
-  EXPECT_EQ(sum(result.steps), 160);
+  const Seen seen(4, run);
+  EXPECT_EQ(test::sum_of(seen.result.steps), 160);
   EXPECT_EQ(seen.work(0, 0), 144);
   EXPECT_EQ(seen.work(0, 1), 16);
   EXPECT_EQ(seen.work(1, 1), 0);
@@ -267,10 +245,8 @@ TEST(SyncSwitch, GreedyTakesNoMoreThanAspHas) {
 
 TEST(SyncSwitch, ElasticGoesOnWithoutTheStraggler) {
   ToyRun run = with_policy(SwitchPolicy::kElastic);
-  Seen seen;
-  seen.watch(run, 4);
-  const auto result = test::train_toy(4, run);
-  EXPECT_EQ(sum(result.steps), 160);
+  const Seen seen(4, run);
+  EXPECT_EQ(test::sum_of(seen.result.steps), 160);
   // 9 steps of all four, and the rest of 80 by three.
   const auto& rows = seen.series[0];
   for (size_t i = 0; i < 9; ++i) EXPECT_EQ(rows[i][Seen::kActive], 4);
@@ -283,8 +259,7 @@ TEST(SyncSwitch, ElasticGoesOnWithoutTheStraggler) {
   const auto& removed = seen.series[2];
   EXPECT_EQ(removed[8][Seen::kPhase], 0);
   EXPECT_EQ(removed[9][Seen::kPhase], 1);
-  for (int rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(result.parameters[rank], result.parameters[0]);
+  test::expect_equal_replicas(seen.result);
 }
 
 // Three workers take 45 worker steps where 44 were left: asp has one less.
@@ -292,9 +267,7 @@ TEST(SyncSwitch, NextPhaseHasLessByWhatWasTooMuch) {
   ToyRun run = with_policy(SwitchPolicy::kElastic);
   run.sync.sync_switch.order = {"101"};
   run.sync.sync_switch.fractions = {0.5, 0.25, 0.25};
-  Seen seen;
-  seen.watch(run, 4);
-  test::train_toy(4, run);
+  const Seen seen(4, run);
   EXPECT_EQ(seen.work(0, 0), 81);
   EXPECT_EQ(seen.work(1, 1), 39);
   EXPECT_EQ(seen.work(2, 2), 40);
@@ -303,9 +276,7 @@ TEST(SyncSwitch, NextPhaseHasLessByWhatWasTooMuch) {
 TEST(SyncSwitch, ElasticScalesTheRateByThoseThatAreLeft) {
   ToyRun run = with_policy(SwitchPolicy::kElastic);
   run.sync.sync_switch.lr_rule = LrRule::kLinear;
-  Seen seen;
-  seen.watch(run, 4);
-  test::train_toy(4, run);
+  const Seen seen(4, run);
   EXPECT_DOUBLE_EQ(seen.plans[0][8].rate, 4 * 0.02);
   EXPECT_DOUBLE_EQ(seen.plans[0][9].rate, 3 * 0.02);
   EXPECT_DOUBLE_EQ(seen.plans[0].back().rate, 0.02);
@@ -332,10 +303,8 @@ TEST(SyncSwitch, RemovedWorkersHaveTheModel) {
       models[worker_steps].emplace_back(host.values().begin(),
                                         host.values().end());
     };
-    Seen seen;
-    seen.watch(run, 4);
-    const auto result = test::train_toy(4, run);
-    EXPECT_EQ(sum(result.steps), 160);
+    const Seen seen(4, run);
+    EXPECT_EQ(test::sum_of(seen.result.steps), 160);
     EXPECT_EQ(seen.series[(slow + 1) % 4][15][Seen::kActive], 3);
     for (const auto& [worker_steps, model] : models)
       for (const auto& replica : model)
@@ -367,36 +336,17 @@ TEST(SyncSwitch, GoesOnToTheBit) {
       run.step_time = [](int rank, int64_t step) {
         return step_of_a_straggler(rank, step) + 0.01 * rank;
       };
-      const NetworkCost cost{.latency_s = 0.05};
-      Seen seen, resumed_seen;
-      seen.watch(run, 4);
-      const auto straight = test::train_toy(4, run, cost);
-      resumed_seen.watch(run, 4);
-      for (int64_t at = every; at < run.steps; at += every) {
-        run.restart_at = at;
-        const auto resumed = test::train_toy(4, run, cost);
-        EXPECT_EQ(resumed.parameters, straight.parameters)
-            << name_of(policy) << at;
-        EXPECT_EQ(resumed.buffers, straight.buffers) << name_of(policy) << at;
-        EXPECT_EQ(resumed.steps, straight.steps) << name_of(policy) << at;
-        EXPECT_EQ(resumed.clock, straight.clock) << name_of(policy) << at;
-        for (int rank = 0; rank < 4; ++rank)
-          EXPECT_EQ(resumed_seen.series[rank].back(), seen.series[rank].back());
-      }
+      std::vector<int64_t> restarts;
+      for (int64_t at = every; at < run.steps; at += every)
+        restarts.push_back(at);
+      test::expect_resumes(4, run, restarts, {.latency_s = 0.05});
     }
   }
 }
 
 TEST(SyncSwitch, SaysWhatCannotRun) {
   ToyRun run = switching({"10"}, {0.5, 0.5});
-  const test::ToyModel model({4}, 0);
-  const auto obstacle = [&] {
-    return scheme_obstacle({.sync = run.sync,
-                            .optimizer = run.optimizer,
-                            .parameters = model.parameters(),
-                            .workers = 4,
-                            .total_steps = run.steps});
-  };
+  const auto obstacle = [&] { return test::obstacle_of(run, 4); };
   EXPECT_EQ(obstacle(), "");
   run.optimizer.lr_scale = LrScale::kLinear;
   EXPECT_EQ(obstacle(), "");

@@ -6,18 +6,6 @@
 namespace syncopate {
 namespace {
 
-SyncOptions options_of(const std::string& scheme) {
-  SyncOptions sync;
-  sync.scheme = scheme;
-  sync.topology.kind = "ring";
-  sync.compress.kind = scheme == "dgc" ? "top_k" : "sign";
-  sync.ssp.bound = 1;
-  sync.local_sgd.steps = 3;
-  sync.sync_switch.order = {"bsp", "asp", "local_sgd"};
-  sync.sync_switch.fractions = {0.3, 0.3, 0.4};
-  return sync;
-}
-
 class Times : public testing::TestWithParam<std::string> {};
 
 TEST_P(Times, OfComputingAndWaitingAreTheClocks) {
@@ -29,9 +17,7 @@ TEST_P(Times, OfComputingAndWaitingAreTheClocks) {
     if (GetParam() == "sync_switch")
       tolerance_s = boundary_every == 1 ? 2 : 0.2;
     std::vector<double> spent(kWorkers);
-    test::ToyRun run;
-    run.sync = options_of(GetParam());
-    run.steps = 20;
+    test::ToyRun run = test::quick_run_of(GetParam());
     run.boundary_every = boundary_every;
     run.step_time = [&](int rank, int64_t step) {
       const double step_s = 1 + 0.3 * rank + 0.7 * ((rank + step) % 3 == 0);
@@ -51,15 +37,17 @@ TEST_P(Times, OfComputingAndWaitingAreTheClocks) {
   }
 }
 
-std::vector<std::string> all_schemes() {
-  std::vector<std::string> names;
-  for (const SchemeInfo& info : scheme_table()) names.push_back(info.keyword);
-  return names;
+// A whole model to everyone in any order of buckets: the same bits.
+TEST_P(Times, OrderOfBucketsDoesNotMatter) {
+  test::ToyRun run = test::quick_run_of(GetParam());
+  const auto whole = test::train_toy(2, run).parameters;
+  run.bucket_elems = 7;
+  EXPECT_EQ(test::train_toy(2, run).parameters, whole);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllSchemes,
                          Times,
-                         testing::ValuesIn(all_schemes()),
+                         testing::ValuesIn(test::every_scheme()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

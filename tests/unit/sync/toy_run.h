@@ -7,104 +7,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 #include <functional>
-#include <map>
+#include <numeric>
 #include <string>
 
 #include "comm/tags.h"
 #include "comm/world.h"
 #include "support/test_device.h"
 #include "sync/bucket.h"
-#include "sync/scheme.h"
 #include "topology/topology.h"
+#include "unit/sync/toy_model.h"
 
 namespace syncopate::test {
-
-// Tables of tensors, and nothing to compute.
-class ToyModel final : public Model {
- public:
-  ToyModel(const std::vector<int64_t>& tensors, int64_t num_buffers) {
-    for (size_t i = 0; i < tensors.size(); ++i)
-      parameters_.add("tensor" + std::to_string(i), Shape{tensors[i]},
-                      Role::kWeight);
-    if (num_buffers > 0)
-      buffers_.add("statistics", Shape{num_buffers}, Role::kStatistic);
-  }
-  // For tensors that are matrices; the first of them tables of embeddings.
-  explicit ToyModel(const std::vector<Shape>& shapes) : ToyModel(0, shapes) {}
-  ToyModel(size_t num_tables, const std::vector<Shape>& shapes) {
-    for (size_t i = 0; i < shapes.size(); ++i)
-      parameters_.add("tensor" + std::to_string(i), shapes[i],
-                      i < num_tables ? Role::kEmbedding : Role::kWeight);
-  }
-  std::vector<MetricInfo> metrics() const override { return {{"loss", ""}}; }
-  void initialise(std::span<float>, std::span<float>, uint64_t) const override {
-  }
-  void plan(Context&, int64_t, int64_t) override {}
-  int64_t activation_bytes() const override { return 0; }
-  PendingSums forward_backward(Context&,
-                               const ReplicaView&,
-                               const Batch&,
-                               const StepSettings&,
-                               const GradientListener&) override {
-    CHECK(false);
-  }
-  PendingSums evaluate(Context&, const ReplicaView&, const Batch&) override {
-    CHECK(false);
-  }
-  void recompute_statistics(Context&,
-                            const ReplicaView&,
-                            const Batch&,
-                            int64_t) override {}
-  void predict(Context&,
-               const ReplicaView&,
-               const Batch&,
-               std::vector<float>&) override {}
-  double forward_macs() const override { return 0; }
-};
-
-// A worker's state as a checkpoint would hold it, in memory.
-class StateInMemory final : public StateVisitor {
- public:
-  enum class Way { kSave, kLoad };
-  explicit StateInMemory(Way way) : way_(way) {}
-  void turn(Way way) {
-    way_ = way;
-    visited_ = 0;
-  }
-  void visit(Owner owner, std::string_view name, std::span<float> v) override {
-    take(owner, name, v.data(), v.size_bytes());
-  }
-  void visit(Owner owner,
-             std::string_view name,
-             std::span<int64_t> v) override {
-    take(owner, name, v.data(), v.size_bytes());
-  }
-  void visit(Owner owner, std::string_view name, std::span<double> v) override {
-    take(owner, name, v.data(), v.size_bytes());
-  }
-  void check_all_loaded() const { EXPECT_EQ(visited_, values_.size()); }
-
- private:
-  void take(Owner owner, std::string_view name, void* data, size_t bytes) {
-    const std::string key =
-        (owner == Owner::kShared ? "shared/" : "worker/") + std::string(name);
-    if (way_ == Way::kSave) {
-      EXPECT_EQ(values_.count(key), 0u) << key << " is visited twice";
-      values_[key].assign(static_cast<char*>(data), bytes);
-      return;
-    }
-    ++visited_;
-    EXPECT_EQ(values_.count(key), 1u) << key << " was not saved";
-    EXPECT_EQ(values_[key].size(), bytes) << key;
-    if (values_[key].size() == bytes && bytes > 0)
-      std::memcpy(data, values_[key].data(), bytes);
-  }
-  Way way_;
-  size_t visited_ = 0;
-  std::map<std::string, std::string> values_;
-};
 
 struct ToyRun {
   SyncOptions sync;
@@ -149,6 +64,43 @@ struct ToyRun {
   std::function<void(int rank, const StepPlan&, Scheme&)> after_idle;
 };
 
+inline ToyRun run_of(const std::string& scheme) {
+  ToyRun run;
+  run.sync.scheme = scheme;
+  return run;
+}
+
+// Short phases and rounds, and the keys that the scheme needs.
+inline ToyRun quick_run_of(const std::string& scheme) {
+  ToyRun run = run_of(scheme);
+  run.steps = 20;
+  run.sync.topology.kind = "ring";
+  run.sync.compress.kind = scheme == "dgc" ? "top_k" : "sign";
+  run.sync.ssp.bound = 1;
+  run.sync.local_sgd.steps = 3;
+  run.sync.sync_switch.order = {"bsp", "asp", "local_sgd"};
+  run.sync.sync_switch.fractions = {0.3, 0.3, 0.4};
+  return run;
+}
+
+inline ToyModel model_of(const ToyRun& run) {
+  return run.shapes.empty() ? ToyModel(run.tensors, run.num_buffers)
+                            : ToyModel(run.num_tables, run.shapes);
+}
+
+inline std::vector<std::string> every_scheme() {
+  std::vector<std::string> names;
+  for (const SchemeInfo& info : scheme_table()) names.push_back(info.keyword);
+  return names;
+}
+
+// Why the scheme refuses the run; "" if it does not.
+inline std::string obstacle_of(const ToyRun& run, int workers) {
+  const ToyModel model = model_of(run);
+  return scheme_obstacle(
+      {run.sync, run.optimizer, model.parameters(), workers, run.steps});
+}
+
 // By worker, known to all.
 struct ToyResult {
   std::vector<std::vector<double>> parameters, buffers;
@@ -183,8 +135,7 @@ class ToyWorker {
   ToyWorker(const ToyRun& run, Endpoint& endpoint)
       : run_(run),
         endpoint_(endpoint),
-        model_(run.shapes.empty() ? ToyModel(run.tensors, run.num_buffers)
-                                  : ToyModel(run.num_tables, run.shapes)),
+        model_(model_of(run)),
         schedule_(run.schedule,
                   run.optimizer.lr,
                   static_cast<double>(run.steps),
@@ -382,6 +333,62 @@ inline ToyResult train_toy(int workers,
                            ToyRun run,
                            const NetworkCost& cost = {}) {
   return train_toy(*make_inproc_world(workers, cost), std::move(run));
+}
+
+inline void expect_equal_replicas(const ToyResult& result) {
+  for (const auto& of_rank : result.parameters)
+    EXPECT_EQ(of_rank, result.parameters[0]);
+}
+
+inline int64_t sum_of(const std::vector<int64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), int64_t{0});
+}
+
+// A run that is stopped at one of its boundaries and goes on from there ends
+// with the bits, the clocks and the rows of one that is not.
+inline ToyResult expect_resumes(int workers,
+                                ToyRun run,
+                                const std::vector<int64_t>& restarts,
+                                const NetworkCost& cost = {}) {
+  std::vector<std::vector<double>> rows(workers);
+  run.after_step = [&](int rank, const StepPlan&, Scheme& scheme, Replica&) {
+    rows[rank] = scheme.take_series();
+    for (double& value : rows[rank])
+      if (std::isnan(value)) value = -1;
+  };
+  run.restart_at = 0;
+  const ToyResult straight = train_toy(workers, run, cost);
+  const auto straight_rows = rows;
+  for (const int64_t restart_at : restarts) {
+    SCOPED_TRACE(run.sync.scheme + " of " + std::to_string(workers) +
+                 ", resumed at " + std::to_string(restart_at));
+    run.restart_at = restart_at;
+    const ToyResult resumed = train_toy(workers, run, cost);
+    EXPECT_EQ(resumed.parameters, straight.parameters);
+    EXPECT_EQ(resumed.buffers, straight.buffers);
+    EXPECT_EQ(resumed.steps, straight.steps);
+    EXPECT_EQ(resumed.clock, straight.clock);
+    EXPECT_EQ(resumed.payload_bytes, straight.payload_bytes);
+    EXPECT_EQ(rows, straight_rows);
+  }
+  return straight;
+}
+
+// And one without boundaries does, too.
+inline ToyResult expect_boundaries_change_nothing(
+    int workers,
+    ToyRun run,
+    const std::vector<int64_t>& restarts,
+    const NetworkCost& cost = {}) {
+  const ToyResult parted = expect_resumes(workers, run, restarts, cost);
+  run.boundary_every = 0;
+  const ToyResult whole = train_toy(workers, run, cost);
+  EXPECT_EQ(parted.parameters, whole.parameters);
+  EXPECT_EQ(parted.buffers, whole.buffers);
+  EXPECT_EQ(parted.payload_bytes, whole.payload_bytes);
+  for (int i = 0; i < workers; ++i)
+    EXPECT_NEAR(parted.clock[i], whole.clock[i], 1e-9);
+  return parted;
 }
 
 }  // namespace syncopate::test
