@@ -26,10 +26,8 @@ using Collectives = std::unique_ptr<DeviceCollectives>;
 // Long for what should come, and shorter than the watchdog's.
 constexpr NcclOptions kPatient{.limit_s = 30};
 
-// Small integers: sums are exact in fp32, and in bf16 up to 256.
-float integer_of(int rank, int64_t i) {
-  return contract::integer_of(rank, i);
-}
+using contract::integer_of;
+using contract::integers;
 
 class Nccl : public ::testing::Test {
  protected:
@@ -74,13 +72,6 @@ class Nccl : public ::testing::Test {
     collectives.wait(*done);
   }
 
-  std::vector<float> integers(int64_t count, int of_rank, int offset = 0) {
-    std::vector<float> values(count);
-    for (int64_t i = 0; i < count; ++i) {
-      values[i] = integer_of(of_rank, i + offset);
-    }
-    return values;
-  }
   std::vector<float> sums(int64_t count,
                           std::span<const int> ranks,
                           int offset = 0) {
@@ -128,7 +119,7 @@ TEST_F(Nccl, SaysWhatItIs) {
 TEST_F(Nccl, AllReduceIsExact) {
   const Collectives nccl = connect();
   for (const int64_t count : {0, 1, 7919, 1000000}) {
-    const Buffer values = upload(integers(count, rank_));
+    const Buffer values = upload(integers(rank_, count));
     nccl->all_reduce_sum({values.as<float>(), static_cast<size_t>(count)},
                          nccl->world());
     finish(*nccl);
@@ -176,7 +167,7 @@ TEST_F(Nccl, ReduceScatter) {
     const std::vector<float> all = sums(count * size_, everyone());
     const std::vector<float> expected(all.begin() + rank_ * count,
                                       all.begin() + (rank_ + 1) * count);
-    const Buffer values = upload(integers(count * size_, rank_));
+    const Buffer values = upload(integers(rank_, count * size_));
     const Buffer part = upload(std::vector<float>(count, -1));
     nccl->reduce_scatter_sum(part.data(), values.data(), count, Wire::kF32,
                              nccl->world());
@@ -199,10 +190,10 @@ TEST_F(Nccl, AllGather) {
   for (const int64_t count : {0, 1, 7919, 100003}) {
     std::vector<float> expected;
     for (int r = 0; r < size_; ++r) {
-      const std::vector<float> part = integers(count, r);
+      const std::vector<float> part = integers(r, count);
       expected.insert(expected.end(), part.begin(), part.end());
     }
-    const Buffer part = upload(integers(count, rank_));
+    const Buffer part = upload(integers(rank_, count));
     Buffer values = upload(std::vector<float>(count * size_, -1));
     nccl->all_gather(values.data(), part.data(), 4 * count, nccl->world());
     finish(*nccl);
@@ -225,7 +216,7 @@ TEST_F(Nccl, ExchangeOnARing) {
   const Collectives nccl = connect();
   constexpr int64_t kCount = 300007;  // more than one piece of the shim
   const int next = (rank_ + 1) % size_, previous = (rank_ + size_ - 1) % size_;
-  const Buffer out = upload(integers(kCount, rank_));
+  const Buffer out = upload(integers(rank_, kCount));
   const Buffer in = upload(std::vector<float>(kCount, -1));
   const std::vector<Transfer> transfers = {
       {Way::kSend, next, out.data(), 4 * kCount},
@@ -233,8 +224,8 @@ TEST_F(Nccl, ExchangeOnARing) {
   };
   nccl->exchange(transfers, nccl->world());
   finish(*nccl);
-  EXPECT_TRUE(download<float>(in) == integers(kCount, previous));
-  EXPECT_TRUE(download<float>(out) == integers(kCount, rank_));
+  EXPECT_TRUE(download<float>(in) == integers(previous, kCount));
+  EXPECT_TRUE(download<float>(out) == integers(rank_, kCount));
 }
 
 // Two messages between each pair, of sizes that depend on both ends, some of
@@ -281,7 +272,7 @@ TEST_F(Nccl, ExchangeOfUnequalSizes) {
 TEST_F(Nccl, ExchangeOfAPair) {
   const Collectives nccl = connect();
   const int last = size_ - 1;
-  const Buffer data = upload(integers(1009, rank_));
+  const Buffer data = upload(integers(rank_, 1009));
   const auto give = [&](Way way, int peer) {
     const Transfer transfer{way, peer, data.data(), 4 * 1009};
     nccl->exchange({&transfer, 1}, nccl->world());
@@ -291,7 +282,7 @@ TEST_F(Nccl, ExchangeOfAPair) {
   nccl->exchange({}, nccl->world());
   finish(*nccl);
   EXPECT_TRUE(download<float>(data) ==
-              integers(1009, rank_ == last ? 0 : rank_));
+              integers(rank_ == last ? 0 : rank_, 1009));
 }
 
 // Odd and even ranks, in the opposite order; and one without rank 0.
@@ -304,15 +295,15 @@ TEST_F(Nccl, Groups) {
   const DeviceGroup half = nccl->split(rank_ % 2, -rank_);
   ASSERT_EQ(half.size, static_cast<int>(members.size()));
   EXPECT_EQ(members[half.position], rank_);
-  const Buffer values = upload(integers(7919, rank_));
+  const Buffer values = upload(integers(rank_, 7919));
   nccl->all_reduce_sum({values.as<float>(), 7919}, half);
   finish(*nccl);
   EXPECT_TRUE(download<float>(values) == sums(7919, members));
   for (int root = 0; root < half.size; ++root) {
-    const Buffer data = upload(integers(100, rank_));
+    const Buffer data = upload(integers(rank_, 100));
     nccl->broadcast(data.data(), 400, root, half);
     finish(*nccl);
-    EXPECT_TRUE(download<float>(data) == integers(100, members[root]));
+    EXPECT_TRUE(download<float>(data) == integers(members[root], 100));
   }
 
   const DeviceGroup others = nccl->split(rank_ == 0 ? -1 : 5, 0);
@@ -326,12 +317,12 @@ TEST_F(Nccl, Groups) {
     EXPECT_EQ(others.position, rank_ - 1);
     std::vector<int> all_but_0 = everyone();
     all_but_0.erase(all_but_0.begin());
-    const Buffer data = upload(integers(100, rank_));
+    const Buffer data = upload(integers(rank_, 100));
     nccl->all_reduce_sum({data.as<float>(), 100}, others);
     finish(*nccl);
     EXPECT_TRUE(download<float>(data) == sums(100, all_but_0));
   }
-  const Buffer again = upload(integers(100, rank_));  // the world is still good
+  const Buffer again = upload(integers(rank_, 100));  // the world is still good
   nccl->all_reduce_sum({again.as<float>(), 100}, nccl->world());
   finish(*nccl);
   EXPECT_TRUE(download<float>(again) == sums(100, everyone()));
@@ -344,7 +335,7 @@ TEST_F(Nccl, ManyInFlight) {
   constexpr int kOperations = 60;
   std::vector<Buffer> buffers;
   for (int i = 0; i < kOperations; ++i) {
-    buffers.push_back(upload(integers(17 * i * i, rank_, i)));
+    buffers.push_back(upload(integers(rank_, 17 * i * i, i)));
   }
   for (int i = 0; i < kOperations; ++i) {
     nccl->all_reduce_sum(
@@ -434,7 +425,7 @@ TEST_F(Nccl, AbortFromAnotherThreadEndsAWait) {
 TEST_F(Nccl, UnlikeOrderIsReported) {
   const Collectives nccl = connect({.limit_s = 2});
   const DeviceGroup turned = nccl->split(0, -rank_);
-  const Buffer values = upload(integers(100, rank_));
+  const Buffer values = upload(integers(rank_, 100));
   const auto reduce = [&](const DeviceGroup& group) {
     nccl->all_reduce_sum({values.as<float>(), 100}, group);
   };
@@ -449,7 +440,7 @@ TEST_F(Nccl, UnlikeOrderIsReported) {
 // What the shim can see of it, and the library cannot.
 TEST_F(Nccl, UnlikeSizesAreReported) {
   const Collectives nccl = connect();
-  const Buffer values = upload(integers(100, rank_));
+  const Buffer values = upload(integers(rank_, 100));
   const size_t count = rank_ == 0 ? 99 : 100;
   const ExitCode code = code_of([&] {
     nccl->all_reduce_sum({values.as<float>(), count}, nccl->world());
@@ -474,11 +465,13 @@ class NcclFamily : public ::testing::Test {
   };
 
   // Every member connects and runs `last` or `others`, both of which get the
-  // collectives and a value on the device; the outcomes of the others.
+  // collectives and a value on the device; the outcomes of the others. On rank
+  // 0 alone: other ranks get no outcomes.
   using Body = std::function<void(DeviceCollectives&, const Buffer&)>;
   std::vector<Outcome> run(const Body& others,
                            const Body& last,
                            double limit_s = kLongS) {
+    if (mpi_session().rank() > 0) return {};
     const std::vector<std::byte> id = nccl_unique_id();
     std::vector<pid_t> members;
     int ends[2] = {-1, -1};
@@ -547,28 +540,21 @@ class NcclFamily : public ::testing::Test {
           << outcome.line;
     }
   }
-
-  void SetUp() override { is_mine_ = mpi_session().rank() == 0; }
-  bool is_mine_ = false;
+  static void leave(DeviceCollectives&, const Buffer&) { _exit(0); }
+  static void stay(DeviceCollectives&, const Buffer&) { pause(); }
 };
 
 TEST_F(NcclFamily, AllEndWell) {
-  if (!is_mine_) return;
-  const auto outcomes = run(reduce, reduce);
-  for (const Outcome& outcome : outcomes) {
+  for (const Outcome& outcome : run(reduce, reduce)) {
     EXPECT_EQ(outcome.code, 0) << outcome.line;
   }
 }
 
 TEST_F(NcclFamily, OneExits) {
-  if (!is_mine_) return;
-  const auto outcomes =
-      run(reduce, [](DeviceCollectives&, const Buffer&) { _exit(0); });
-  expect_lost(outcomes, kLongS, "remote");
+  expect_lost(run(reduce, leave), kLongS, "remote");
 }
 
 TEST_F(NcclFamily, OneIsKilledAmongMany) {
-  if (!is_mine_) return;
   const auto outcomes = run(
       [](DeviceCollectives& nccl, const Buffer& value) {
         for (;;) reduce(nccl, value);
@@ -581,64 +567,50 @@ TEST_F(NcclFamily, OneIsKilledAmongMany) {
 }
 
 TEST_F(NcclFamily, OneExitsBeforeASplit) {
-  if (!is_mine_) return;
-  const auto outcomes =
-      run([](DeviceCollectives& nccl, const Buffer&) { nccl.split(0, 0); },
-          [](DeviceCollectives&, const Buffer&) { _exit(0); });
-  expect_lost(outcomes, kLongS, "remote");
+  const Body split = [](DeviceCollectives& nccl, const Buffer&) {
+    nccl.split(0, 0);
+  };
+  expect_lost(run(split, leave), kLongS, "remote");
 }
 
 // Seen by those who do not wait for it too.
 TEST_F(NcclFamily, CheckTellsOfOneThatHasGone) {
-  if (!is_mine_) return;
-  const auto outcomes = run(
-      [](DeviceCollectives& nccl, const Buffer&) {
-        for (;;) nccl.check();
-      },
-      [](DeviceCollectives&, const Buffer&) { _exit(0); });
-  expect_lost(outcomes, kLongS, "remote");
+  const Body check = [](DeviceCollectives& nccl, const Buffer&) {
+    for (;;) nccl.check();
+  };
+  expect_lost(run(check, leave), kLongS, "remote");
 }
 
 // And by those who wait for something on the device that now never ends.
 TEST_F(NcclFamily, OneExitsDuringAWait) {
-  if (!is_mine_) return;
-  const auto outcomes = run(
-      [](DeviceCollectives& nccl, const Buffer&) {
-        NeverDone event;
-        nccl.wait(event);
-      },
-      [](DeviceCollectives&, const Buffer&) { _exit(0); });
-  expect_lost(outcomes, kLongS, "remote");
+  const Body wait = [](DeviceCollectives& nccl, const Buffer&) {
+    NeverDone event;
+    nccl.wait(event);
+  };
+  expect_lost(run(wait, leave), kLongS, "remote");
 }
 
 // There, and silent: only the limit helps.
 TEST_F(NcclFamily, OneHangs) {
-  if (!is_mine_) return;
-  const auto outcomes = run(
-      reduce, [](DeviceCollectives&, const Buffer&) { pause(); }, kShortS);
-  expect_lost(outcomes, kShortS + 8, "no answer from a peer for 2 s");
+  expect_lost(run(reduce, stay, kShortS), kShortS + 8,
+              "no answer from a peer for 2 s");
 }
 
 TEST_F(NcclFamily, OneAborts) {
-  if (!is_mine_) return;
-  const auto outcomes = run(
-      reduce,
-      [](DeviceCollectives& nccl, const Buffer&) {
-        nccl.abort();
-        pause();
-      },
-      kShortS);
-  expect_lost(outcomes, kShortS + 8, "no answer from a peer for 2 s");
+  const Body abort = [](DeviceCollectives& nccl, const Buffer&) {
+    nccl.abort();
+    pause();
+  };
+  expect_lost(run(reduce, abort, kShortS), kShortS + 8,
+              "no answer from a peer for 2 s");
 }
 
 // An error of its own: it does not wait for the others on its way out.
 TEST_F(NcclFamily, OwnErrorDoesNotWait) {
-  if (!is_mine_) return;
-  const auto outcomes =
-      run([](DeviceCollectives&,
-             const Buffer&) { fail(ExitCode::kDiverged, "as it should"); },
-          [](DeviceCollectives&, const Buffer&) { pause(); });
-  for (const Outcome& outcome : outcomes) {
+  const Body diverge = [](DeviceCollectives&, const Buffer&) {
+    fail(ExitCode::kDiverged, "as it should");
+  };
+  for (const Outcome& outcome : run(diverge, stay)) {
     EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::kDiverged));
     EXPECT_LT(outcome.seconds, kLongS - 5);
   }
@@ -646,16 +618,13 @@ TEST_F(NcclFamily, OwnErrorDoesNotWait) {
 
 // The one that never comes at all.
 TEST_F(NcclFamily, OneNeverConnects) {
-  if (!is_mine_) return;
+  if (mpi_session().rank() > 0) return;
   const std::vector<std::byte> id = nccl_unique_id();
   const std::unique_ptr<Device> device = make_cuda_device(0);
   const double start_s = monotonic_s();
-  try {
-    make_nccl(*device, 0, 2, id, {.limit_s = 0.5});
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kPeerLost) << error.what();
-  }
+  const Error error =
+      error_of([&] { make_nccl(*device, 0, 2, id, {.limit_s = 0.5}); });
+  EXPECT_EQ(error.code(), ExitCode::kPeerLost) << error.what();
   EXPECT_LT(monotonic_s() - start_s, 5);
 }
 

@@ -64,8 +64,7 @@ TEST_F(Server, SendsWhatTheFormulaSays) {
   for (const Wire wire : {Wire::kF32, Wire::kBf16})
     for (const ServerStatistics batchnorm :
          {ServerStatistics::kLocal, ServerStatistics::kShared}) {
-      ToyRun run;
-      run.sync.scheme = "asp";
+      ToyRun run = test::run_of("asp");
       run.sync.wire = wire;
       run.sync.asp.batchnorm = batchnorm;
       run.num_buffers = 24;
@@ -88,8 +87,7 @@ TEST_F(Server, SendsWhatTheFormulaSays) {
 // To the mean of the targets, give or take one worker's pull at the end.
 TEST_F(Server, Converges) {
   for (const char* scheme : {"asp", "ssp"}) {
-    ToyRun run;
-    run.sync.scheme = scheme;
+    ToyRun run = test::run_of(scheme);
     run.sync.ssp.bound = 2;
     run.optimizer.lr = 0.02;
     run.steps = 300;
@@ -159,8 +157,7 @@ TEST_F(Server, OneProcessReplaysWhatRanksRecorded) {
       for (const Compensation compensation :
            {Compensation::kNone, Compensation::kPerWorker,
             Compensation::kPerKey}) {
-        ToyRun run;
-        run.sync.scheme = scheme;
+        ToyRun run = test::run_of(scheme);
         run.sync.ssp.bound = 1;
         run.sync.wire = wire;
         run.sync.asp.compensation = compensation;

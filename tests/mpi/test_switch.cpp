@@ -32,12 +32,9 @@ class MpiSwitch : public ::testing::Test {
   void expect_whole(const test::ToyResult& result,
                     const ToyRun& run,
                     int64_t too_many = 0) {
-    int64_t steps = 0;
-    for (int rank = 0; rank < world_->size(); ++rank) {
-      steps += result.steps[rank];
-      EXPECT_EQ(result.parameters[rank], result.parameters[0]);
-      EXPECT_TRUE(std::isfinite(result.parameters[rank][0]));
-    }
+    test::expect_equal_replicas(result);
+    EXPECT_TRUE(std::isfinite(result.parameters[0][0]));
+    const int64_t steps = test::sum_of(result.steps);
     EXPECT_GE(steps, run.steps * world_->size());
     EXPECT_LE(steps, run.steps * world_->size() + too_many);
   }
@@ -48,8 +45,7 @@ class MpiSwitch : public ::testing::Test {
 TEST_F(MpiSwitch, EsyncEndsEverySegment) {
   for (const Query query : {Query::kBlocking, Query::kNonBlocking}) {
     for (const int64_t every : {1, 3, 20}) {
-      ToyRun run;
-      run.sync.scheme = "esync";
+      ToyRun run = test::run_of("esync");
       run.sync.esync.query = query;
       run.optimizer.momentum = 0.5;
       run.steps = 20;
@@ -63,8 +59,7 @@ TEST_F(MpiSwitch, EsyncEndsEverySegment) {
 // With sleeps of 2 and 12 ms, 6 local steps to one; the machine is shared, so
 // only that there are clearly more.
 TEST_F(MpiSwitch, EsyncLocalStepsFollowTheSpeeds) {
-  ToyRun run;
-  run.sync.scheme = "esync";
+  ToyRun run = test::run_of("esync");
   run.steps = 40;
   std::vector<int> milliseconds(world_->size(), 2);
   milliseconds.back() = 12;
@@ -77,8 +72,7 @@ TEST_F(MpiSwitch, EsyncLocalStepsFollowTheSpeeds) {
 }
 
 TEST_F(MpiSwitch, EsyncGoesOnAfterARestart) {
-  ToyRun run;
-  run.sync.scheme = "esync";
+  ToyRun run = test::run_of("esync");
   run.steps = 12;
   run.boundary_every = 4;
   run.restart_at = 8;
@@ -89,8 +83,7 @@ TEST_F(MpiSwitch, EsyncGoesOnAfterARestart) {
 TEST_F(MpiSwitch, SwitchesBackAndForth) {
   for (const std::string order : {"10", "01", "101", "0110"}) {
     for (const int64_t restart_at : {0, 6}) {
-      ToyRun run;
-      run.sync.scheme = "sync_switch";
+      ToyRun run = test::run_of("sync_switch");
       run.sync.sync_switch.order = {order};
       run.sync.sync_switch.fractions.assign(order.size(), 1.0 / order.size());
       run.sync.sync_switch.lr_rule = LrRule::kNone;
@@ -108,8 +101,7 @@ TEST_F(MpiSwitch, SwitchesBackAndForth) {
 // What the detector is told is the harness's figure, not a measured one: all
 // is decided as in one process, to the bit.
 TEST_F(MpiSwitch, ElasticIsAsInOneProcess) {
-  ToyRun run;
-  run.sync.scheme = "sync_switch";
+  ToyRun run = test::run_of("sync_switch");
   run.sync.sync_switch.order = {"11"};
   run.sync.sync_switch.fractions = {0.5, 0.5};
   run.sync.sync_switch.policy = SwitchPolicy::kElastic;
@@ -135,8 +127,7 @@ TEST_F(MpiSwitch, ElasticIsAsInOneProcess) {
 }
 
 TEST_F(MpiSwitch, GreedyTakesAllSteps) {
-  ToyRun run;
-  run.sync.scheme = "sync_switch";
+  ToyRun run = test::run_of("sync_switch");
   run.sync.sync_switch.order = {"10"};
   run.sync.sync_switch.fractions = {0.5, 0.5};
   run.sync.sync_switch.policy = SwitchPolicy::kGreedy;

@@ -20,18 +20,11 @@ inline void check_all_reduce(World& world,
     const int n = endpoint.size(), rank = endpoint.rank();
     const Group all = endpoint.world_group();
     for (const int64_t count : counts_for(n)) {
-      std::vector<float> values(count);
-      for (int64_t i = 0; i < count; ++i) values[i] = integer_of(rank, i);
+      std::vector<float> values = integers(rank, count);
       const TrafficCounters before = endpoint.traffic();
       all_reduce_sum(endpoint, all, values, algorithm, wire, tags::kCollective,
                      kPayload);
-      int64_t wrong = 0;
-      for (int64_t i = 0; i < count; ++i) {
-        float sum = 0;
-        for (int r = 0; r < n; ++r) sum += integer_of(r, i);
-        wrong += values[i] != sum;
-      }
-      EXPECT_EQ(wrong, 0) << "of " << count;
+      expect_sums(values, all.members, integer_of);
       EXPECT_EQ(endpoint.traffic().bytes_sent[0] - before.bytes_sent[0],
                 all_reduce_bytes(algorithm, n, rank, count, wire))
           << "of " << count;
@@ -80,19 +73,12 @@ inline void check_groups(World& world, CollectiveAlgorithm algorithm) {
     const Group half = endpoint.group(members);
     EXPECT_EQ(half.members[half.position], rank);
     for (int repeat = 0; repeat < 3; ++repeat) {
-      std::vector<float> values(1009);
-      for (size_t i = 0; i < values.size(); ++i) {
-        values[i] = integer_of(rank, i + repeat);
-      }
+      std::vector<float> values = integers(rank, 1009, repeat);
       all_reduce_sum(endpoint, half, values, algorithm, Wire::kF32,
                      tags::kCollective, kPayload);
-      int wrong = 0;
-      for (size_t i = 0; i < values.size(); ++i) {
-        float sum = 0;
-        for (const int r : members) sum += integer_of(r, i + repeat);
-        wrong += values[i] != sum;
-      }
-      EXPECT_EQ(wrong, 0);
+      expect_sums(values, members, [repeat](int r, int64_t i) {
+        return integer_of(r, i + repeat);
+      });
     }
   });
 }
@@ -207,24 +193,13 @@ inline void check_partial_groups(World& world, CollectiveAlgorithm algorithm) {
         if (out < 0 ? r == 0 || r == n - 1 : r != out) members.push_back(r);
       }
       const bool is_in = std::count(members.begin(), members.end(), rank) > 0;
-      std::vector<float> values(70'001);
-      for (size_t i = 0; i < values.size(); ++i) {
-        values[i] = integer_of(rank, static_cast<int64_t>(i));
-      }
+      std::vector<float> values = integers(rank, 70'001);
       if (is_in) {
         all_reduce_sum(endpoint, endpoint.group(members), values, algorithm,
                        Wire::kF32, tags::kCollective, kPayload);
       }
-      int64_t wrong = 0;
-      for (size_t i = 0; i < values.size(); ++i) {
-        float sum = 0;
-        for (const int r : members) {
-          sum += integer_of(r, static_cast<int64_t>(i));
-        }
-        if (!is_in) sum = integer_of(rank, static_cast<int64_t>(i));
-        wrong += values[i] != sum;
-      }
-      EXPECT_EQ(wrong, 0) << "without " << out;
+      expect_sums(values, is_in ? members : std::vector<int>{rank}, integer_of,
+                  "without " + std::to_string(out));
     }
     barrier(endpoint, endpoint.world_group(), tags::kControl);
   });
@@ -234,20 +209,18 @@ inline void check_partial_groups(World& world, CollectiveAlgorithm algorithm) {
 // another order by every worker.
 inline void check_algorithms_at_once(World& world) {
   world.run([](Endpoint& endpoint) {
-    const int n = endpoint.size(), rank = endpoint.rank();
+    const int rank = endpoint.rank();
     const Group all = endpoint.world_group();
     constexpr auto kAlgorithms = std::to_array(
         {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kButterfly,
          CollectiveAlgorithm::kBinaryBlocks,
          CollectiveAlgorithm::kParameterServer});
     constexpr size_t kTasks = 2 * kAlgorithms.size();
-    std::vector<std::vector<float>> values(kTasks, std::vector<float>(150'001));
+    std::vector<std::vector<float>> values(kTasks);
     std::vector<Task> tasks(kTasks);
     for (size_t k = 0; k < kTasks; ++k) {
       const size_t t = (k + static_cast<size_t>(rank)) % kTasks;
-      for (size_t i = 0; i < values[t].size(); ++i) {
-        values[t][i] = integer_of(rank, static_cast<int64_t>(i + t));
-      }
+      values[t] = integers(rank, 150'001, static_cast<int64_t>(t));
       tasks[t] = endpoint.start("collective", [&, t](Endpoint& own) {
         all_reduce_sum(own, all, values[t], kAlgorithms[t / 2],
                        t % 2 == 0 ? Wire::kF32 : Wire::kBf16,
@@ -255,17 +228,13 @@ inline void check_algorithms_at_once(World& world) {
       });
     }
     for (const Task& task : tasks) endpoint.join(task);
-    for (size_t t = 0; t < kTasks; ++t) {
-      int64_t wrong = 0;
-      for (size_t i = 0; i < values[t].size(); ++i) {
-        float sum = 0;
-        for (int r = 0; r < n; ++r) {
-          sum += integer_of(r, static_cast<int64_t>(i + t));
-        }
-        wrong += values[t][i] != sum;
-      }
-      EXPECT_EQ(wrong, 0) << "task " << t;
-    }
+    for (size_t t = 0; t < kTasks; ++t)
+      expect_sums(
+          values[t], all.members,
+          [t](int r, int64_t i) {
+            return integer_of(r, i + static_cast<int64_t>(t));
+          },
+          "task " + std::to_string(t));
   });
 }
 

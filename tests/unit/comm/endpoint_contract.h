@@ -13,6 +13,7 @@
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "comm/world.h"
+#include "support/expect_error.h"
 
 namespace syncopate::contract {
 
@@ -28,6 +29,27 @@ inline float value_of(int rank, int64_t i) {
 // Small integers: sums are exact in fp32, and in bf16 up to 256.
 inline float integer_of(int rank, int64_t i) {
   return static_cast<float>((i + 3 * rank) % 17 - 8);
+}
+
+inline std::vector<float> integers(int rank, int64_t count, int64_t first = 0) {
+  std::vector<float> values(count);
+  for (int64_t i = 0; i < count; ++i) values[i] = integer_of(rank, first + i);
+  return values;
+}
+// None of the values differs from the sum over ranks of value(rank, i), formed
+// in the order of the ranks.
+template <typename Value>
+void expect_sums(std::span<const float> values,
+                 const std::vector<int>& ranks,
+                 const Value& value,
+                 const std::string& what = "") {
+  int64_t wrong = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    float sum = 0;
+    for (const int rank : ranks) sum += value(rank, static_cast<int64_t>(i));
+    wrong += values[i] != sum;
+  }
+  EXPECT_EQ(wrong, 0) << what << ", of " << values.size();
 }
 
 template <typename T>
@@ -214,14 +236,10 @@ inline void check_service(World& world) {
 // worker's own among them.
 inline void check_tasks_overlap(World& world) {
   world.run([](Endpoint& endpoint) {
-    const int n = endpoint.size(), rank = endpoint.rank();
+    const int rank = endpoint.rank();
     const Group all = endpoint.world_group();
-    std::vector<std::vector<float>> values(3, std::vector<float>(10007));
-    for (int b = 0; b < 3; ++b) {
-      for (size_t i = 0; i < values[b].size(); ++i) {
-        values[b][i] = integer_of(rank + b, i);
-      }
-    }
+    std::vector<std::vector<float>> values;
+    for (int b = 0; b < 3; ++b) values.push_back(integers(rank + b, 10007));
     const auto reduce = [&](Endpoint& own, int b) {
       all_reduce_sum(own, all, values[b], CollectiveAlgorithm::kRing,
                      Wire::kF32, tags::kBucket + b, kPayload);
@@ -233,45 +251,27 @@ inline void check_tasks_overlap(World& world) {
     reduce(endpoint, 2);
     endpoint.join(second);
     endpoint.join(first);
-    for (int b = 0; b < 3; ++b) {
-      for (size_t i = 0; i < values[b].size(); i += 13) {
-        float sum = 0;
-        for (int r = 0; r < n; ++r) sum += integer_of(r + b, i);
-        EXPECT_EQ(values[b][i], sum) << "bucket " << b << " at " << i;
-      }
-    }
+    for (int b = 0; b < 3; ++b)
+      expect_sums(values[b], all.members,
+                  [b](int r, int64_t i) { return integer_of(r + b, i); });
   });
 }
 
-// A task's exception is its joiner's; the world goes on.
+// A task's exception is its joiner's; the world goes on. Of a task that nobody
+// joins, the end of the run tells.
 inline void check_task_error(World& world) {
-  world.run([](Endpoint& endpoint) {
-    const Task task = endpoint.start("failing", [](Endpoint&) {
-      fail(ExitCode::kDiverged, "as it should");
-    });
-    bool was_thrown = false;
-    try {
-      endpoint.join(task);
-    } catch (const Error& error) {
-      was_thrown = error.code() == ExitCode::kDiverged;
-    }
-    EXPECT_TRUE(was_thrown);
+  const auto failing = [](Endpoint&) {
+    fail(ExitCode::kDiverged, "as it should");
+  };
+  world.run([&](Endpoint& endpoint) {
+    const Task task = endpoint.start("failing", failing);
+    EXPECT_EQ(error_of([&] { endpoint.join(task); }).code(),
+              ExitCode::kDiverged);
     barrier(endpoint, endpoint.world_group(), tags::kControl);
   });
-}
-
-// Of a task that nobody joins, the end of the run tells.
-inline void check_unjoined_task_error(World& world) {
-  try {
-    world.run([](Endpoint& endpoint) {
-      endpoint.start("failing", [](Endpoint&) {
-        fail(ExitCode::kDiverged, "as it should");
-      });
-    });
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kDiverged) << error.what();
-  }
+  expect_error(ExitCode::kDiverged, "as it should", [&] {
+    world.run([&](Endpoint& endpoint) { endpoint.start("failing", failing); });
+  });
 }
 
 inline void check_size_mismatch(World& world) {
@@ -282,13 +282,9 @@ inline void check_size_mismatch(World& world) {
       const Request receive = endpoint.irecv({in, 16}, (rank + n - 1) % n, 30);
       const Request send =
           endpoint.isend({out, sent}, (rank + 1) % n, 30, kPayload);
-      bool was_thrown = false;
-      try {
-        endpoint.wait(receive);
-      } catch (const Error& error) {
-        was_thrown = error.code() == ExitCode::kInternal;
-      }
-      EXPECT_TRUE(was_thrown) << sent << " bytes sent";
+      EXPECT_EQ(error_of([&] { endpoint.wait(receive); }).code(),
+                ExitCode::kInternal)
+          << sent << " bytes sent";
       endpoint.wait(send);
       barrier(endpoint, endpoint.world_group(), tags::kControl);
     });

@@ -87,15 +87,13 @@ inline void check_rows_of(Endpoint& endpoint,
   const int64_t before = endpoint.traffic().bytes_sent[0];
   all_reduce_rows(endpoint, group, tables_of(values), wire, tags::kCollective,
                   kPayload);
-  int64_t wrong = 0;
   for (size_t t = 0; t < values.size(); ++t)
-    for (size_t i = 0; i < values[t].size(); ++i) {
-      float sum = 0;
-      for (const int member : group.members)
-        sum += row_value(rows, kTables[t], member, static_cast<int64_t>(i));
-      wrong += values[t][i] != sum;
-    }
-  EXPECT_EQ(wrong, 0) << rows.name;
+    expect_sums(
+        values[t], group.members,
+        [&](int member, int64_t i) {
+          return row_value(rows, kTables[t], member, i);
+        },
+        rows.name);
   EXPECT_EQ(endpoint.traffic().bytes_sent[0] - before,
             group.size() == 1
                 ? 0
@@ -157,15 +155,11 @@ inline void check_rows_at_once(World& world) {
       });
     }
     for (const Task& task : tasks) endpoint.join(task);
-    for (int t = 0; t < kTasks; ++t) {
-      int64_t wrong = 0;
-      for (int64_t i = 0; i < kRows * kElems; ++i) {
-        float sum = 0;
-        for (int r = 0; r < endpoint.size(); ++r) sum += value(r, t, i);
-        wrong += values[t][i] != sum;
-      }
-      EXPECT_EQ(wrong, 0) << "task " << t;
-    }
+    for (int t = 0; t < kTasks; ++t)
+      expect_sums(
+          values[t], endpoint.world_group().members,
+          [&](int r, int64_t i) { return value(r, t, i); },
+          "task " + std::to_string(t));
   });
 }
 

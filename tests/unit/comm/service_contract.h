@@ -119,8 +119,8 @@ inline void check_large_requests(World& world) {
           }
           for (const Request& send : sends) own.wait(send);
         });
-    std::vector<float> slice(kElems), sum(kElems);
-    for (int64_t i = 0; i < kElems; ++i) slice[i] = integer_of(rank, i);
+    const std::vector<float> slice = integers(rank, kElems);
+    std::vector<float> sum(kElems);
     const Request receive = endpoint.irecv(span_of(sum), 0, 51);
     const Request send = endpoint.isend(view(slice), 0, 50, kPayload);
     std::vector<float> other(200'003, 1);
@@ -129,13 +129,7 @@ inline void check_large_requests(World& world) {
     EXPECT_EQ(other.back(), static_cast<float>(n));
     endpoint.wait(send);
     endpoint.wait(receive);
-    int64_t wrong = 0;
-    for (int64_t i = 0; i < kElems; ++i) {
-      float expected = 0;
-      for (int r = 0; r < n; ++r) expected += integer_of(r, i);
-      wrong += sum[i] != expected;
-    }
-    EXPECT_EQ(wrong, 0);
+    expect_sums(sum, all.members, integer_of);
     if (service != nullptr) endpoint.join(service);
   });
 }

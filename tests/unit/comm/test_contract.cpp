@@ -1,100 +1,65 @@
 // The contract of endpoints and collectives, by workers in one process.
 // SPDX-License-Identifier: Apache-2.0
-#include <tuple>
-
-#include "unit/comm/collective_contract.h"
-#include "unit/comm/service_contract.h"
+#include "unit/comm/contract.h"
 
 namespace syncopate {
 namespace {
 
-class InprocContract : public ::testing::TestWithParam<int> {
- protected:
-  std::unique_ptr<World> world_ = make_inproc_world(GetParam(), {});
-};
-
-TEST_P(InprocContract, Order) {
-  contract::check_order(*world_);
-}
-TEST_P(InprocContract, ZeroBytes) {
-  contract::check_zero_bytes(*world_);
-}
-TEST_P(InprocContract, OwnMessages) {
-  contract::check_own_messages(*world_);
-}
-TEST_P(InprocContract, Large) {
-  contract::check_large(*world_, (int64_t{4} << 20) + 5);
-}
-TEST_P(InprocContract, RecvAny) {
-  contract::check_recv_any(*world_);
-}
-TEST_P(InprocContract, Service) {
-  contract::check_service(*world_);
-}
-TEST_P(InprocContract, ServiceBesideComputing) {
-  contract::check_service_beside_computing(*world_);
-}
-TEST_P(InprocContract, ServiceEndsWhenTold) {
-  contract::check_service_ends_when_told(*world_);
-}
-TEST_P(InprocContract, LargeRequests) {
-  contract::check_large_requests(*world_);
-}
-TEST_P(InprocContract, ManyServices) {
-  contract::check_many_services(*world_);
-}
-TEST_P(InprocContract, TasksOverlap) {
-  contract::check_tasks_overlap(*world_);
-}
-TEST_P(InprocContract, TaskError) {
-  contract::check_task_error(*world_);
-  contract::check_unjoined_task_error(*world_);
-}
-TEST_P(InprocContract, SizeMismatch) {
-  contract::check_size_mismatch(*world_);
-}
-TEST_P(InprocContract, AlgorithmsAtOnce) {
-  contract::check_algorithms_at_once(*world_);
-}
-TEST_P(InprocContract, BroadcastAndGather) {
-  contract::check_broadcast_and_gather(*world_);
-}
-TEST_P(InprocContract, Agree) {
-  contract::check_agree(*world_);
-}
-TEST_P(InprocContract, Barrier) {
-  contract::check_barrier(*world_);
+// Calls act with worlds of these sizes.
+template <typename Act>
+void in_worlds(std::initializer_list<int> sizes, const Act& act) {
+  for (const int workers : sizes) {
+    SCOPED_TRACE(std::to_string(workers) + " workers");
+    act(*make_inproc_world(workers, {}));
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers,
+class InprocContract : public ::testing::TestWithParam<contract::Check> {};
+
+TEST_P(InprocContract, Holds) {
+  in_worlds({1, 2, 3, 4, 5, 7, 9}, GetParam().hold);
+}
+
+INSTANTIATE_TEST_SUITE_P(Checks,
                          InprocContract,
-                         ::testing::Values(1, 2, 3, 4, 7),
-                         ::testing::PrintToStringParamName());
+                         ::testing::ValuesIn(contract::kChecks),
+                         contract::name_of_check);
 
-class InprocAllReduce
-    : public ::testing::TestWithParam<std::tuple<CollectiveAlgorithm, int>> {
+TEST(InprocContract, Large) {
+  in_worlds({1, 2, 3, 4, 7}, [](World& world) {
+    contract::check_large(world, (int64_t{4} << 20) + 5);
+  });
+}
+
+class InprocAllReduce : public ::testing::TestWithParam<CollectiveAlgorithm> {
  protected:
-  const CollectiveAlgorithm algorithm_ = std::get<0>(GetParam());
-  std::unique_ptr<World> world_ =
-      make_inproc_world(std::get<1>(GetParam()), {});
+  const CollectiveAlgorithm algorithm_ = GetParam();
+  template <typename Act>
+  void in_all_worlds(const Act& act) {
+    in_worlds({1, 2, 3, 4, 5, 6, 7, 8, 9}, act);
+  }
 };
 
 TEST_P(InprocAllReduce, SumsInF32) {
-  contract::check_all_reduce(*world_, algorithm_, Wire::kF32);
+  in_all_worlds([&](World& world) {
+    contract::check_all_reduce(world, algorithm_, Wire::kF32);
+  });
 }
 TEST_P(InprocAllReduce, SumsWithBf16OnTheWire) {
-  if (algorithm_ == CollectiveAlgorithm::kNative) {
-    EXPECT_THROW(contract::check_bf16_agrees(*world_, algorithm_), Error);
-    return;
-  }
-  contract::check_all_reduce(*world_, algorithm_, Wire::kBf16);
-  contract::check_bf16_agrees(*world_, algorithm_);
+  in_all_worlds([&](World& world) {
+    if (algorithm_ == CollectiveAlgorithm::kNative) {
+      EXPECT_THROW(contract::check_bf16_agrees(world, algorithm_), Error);
+      return;
+    }
+    contract::check_all_reduce(world, algorithm_, Wire::kBf16);
+    contract::check_bf16_agrees(world, algorithm_);
+  });
 }
-TEST_P(InprocAllReduce, DisjointGroups) {
-  contract::check_groups(*world_, algorithm_);
-}
-TEST_P(InprocAllReduce, PartialGroups) {
-  contract::check_partial_groups(*world_, algorithm_);
+TEST_P(InprocAllReduce, Groups) {
+  in_all_worlds([&](World& world) {
+    contract::check_groups(world, algorithm_);
+    contract::check_partial_groups(world, algorithm_);
+  });
 }
 
 std::vector<CollectiveAlgorithm> algorithms() {
@@ -103,14 +68,11 @@ std::vector<CollectiveAlgorithm> algorithms() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers,
+INSTANTIATE_TEST_SUITE_P(Algorithms,
                          InprocAllReduce,
-                         ::testing::Combine(::testing::ValuesIn(algorithms()),
-                                            ::testing::Range(1, 10)),
+                         ::testing::ValuesIn(algorithms()),
                          [](const auto& instance) {
-                           return fmt::format("{}_{}",
-                                              std::get<0>(instance.param),
-                                              std::get<1>(instance.param));
+                           return std::string(name_of(instance.param));
                          });
 
 }  // namespace

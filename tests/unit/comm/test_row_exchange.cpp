@@ -7,28 +7,6 @@
 namespace syncopate {
 namespace {
 
-class RowExchange : public ::testing::TestWithParam<int> {
- protected:
-  std::unique_ptr<World> world_ = make_inproc_world(GetParam(), {});
-};
-
-TEST_P(RowExchange, SumsRowsAndCountsBytes) {
-  contract::check_rows(*world_);
-}
-TEST_P(RowExchange, Groups) {
-  contract::check_rows_in_groups(*world_);
-}
-TEST_P(RowExchange, AtOnce) {
-  contract::check_rows_at_once(*world_);
-}
-TEST_P(RowExchange, OrderIsThatOfPositions) {
-  contract::check_order_of_rows(*world_);
-}
-
-INSTANTIATE_TEST_SUITE_P(Workers,
-                         RowExchange,
-                         ::testing::Values(1, 2, 3, 4, 5, 8, 9));
-
 // Counts of 8 bytes to each of the others; a row is 4 bytes and its values.
 TEST(RowExchangeBytes, FollowTheFormula) {
   const TouchedRows few{1000 * 10, 10, {3, 0, 7}};

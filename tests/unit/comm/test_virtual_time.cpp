@@ -1,6 +1,7 @@
 // The virtual clock of workers in one process: order, costs, determinism.
 // Costs are powers of two, so that times are exact.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
@@ -27,16 +28,6 @@ TEST(VirtualTime, TheSmallestClockRunsNextAndTiesGoByRank) {
     expected.emplace_back(0.25 * quarter, 1);
   }
   EXPECT_EQ(steps, expected);
-}
-
-TEST(VirtualTime, WithoutCostsNoTimePasses) {
-  make_inproc_world(3, {})->run([&](Endpoint& endpoint) {
-    std::vector<float> values(5000, 1);
-    all_reduce_sum(endpoint, endpoint.world_group(), values,
-                   CollectiveAlgorithm::kRing, Wire::kF32, tags::kCollective,
-                   kPayload);
-    EXPECT_EQ(endpoint.now(), 0);
-  });
 }
 
 // 0.5 s of latency, 128 bytes a second, and one message leaves after the other.
@@ -86,45 +77,47 @@ TEST(VirtualTime, AReceiverThatIsLateWaitsForNothing) {
   });
 }
 
-// A ring: 2 (N - 1) messages of a chunk, one after the other: 6 of 1.5 s. The
-// native collective is given the same cost.
+// Of each worker, after an all-reduce.
+std::vector<Time> clocks_after(CollectiveAlgorithm algorithm,
+                               int workers,
+                               int64_t elems,
+                               const NetworkCost& cost) {
+  std::vector<Time> clocks(workers);
+  make_inproc_world(workers, cost)->run([&](Endpoint& endpoint) {
+    std::vector<float> values(elems, 1);
+    all_reduce_sum(endpoint, endpoint.world_group(), values, algorithm,
+                   Wire::kF32, tags::kCollective, kPayload);
+    clocks[endpoint.rank()] = endpoint.now();
+    EXPECT_EQ(values.back(), static_cast<float>(workers));
+  });
+  return clocks;
+}
+Time time_of(CollectiveAlgorithm algorithm,
+             int workers,
+             int64_t elems,
+             const NetworkCost& cost) {
+  return std::ranges::max(clocks_after(algorithm, workers, elems, cost));
+}
+
+TEST(VirtualTime, WithoutCostsNoTimePasses) {
+  EXPECT_EQ(time_of(CollectiveAlgorithm::kRing, 3, 5000, {}), 0);
+}
+
+// A ring: 2 (N - 1) messages of a chunk, 256 bytes, one after the other: 6 of
+// 1.5 s. The native collective is given the same cost.
 TEST(VirtualTime, AllReduceCosts) {
   for (const auto algorithm :
-       {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kNative}) {
-    make_inproc_world(4, {0.5, 256})->run([&](Endpoint& endpoint) {
-      std::vector<float> values(4 * 64, 1);  // a chunk: 256 bytes
-      all_reduce_sum(endpoint, endpoint.world_group(), values, algorithm,
-                     Wire::kF32, tags::kCollective, kPayload);
-      EXPECT_EQ(endpoint.now(), 9);
-      EXPECT_EQ(values[200], 4);
-    });
-  }
+       {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kNative})
+    EXPECT_EQ(clocks_after(algorithm, 4, 4 * 64, {0.5, 256}),
+              std::vector<Time>(4, 9));
 }
 
 // Large chunks travel in segments, but a link carries the same bytes.
 TEST(VirtualTime, SegmentsDoNotMakeTheRingSlower) {
   constexpr int64_t kElems = 4 << 20;
-  make_inproc_world(4, {0, 4.0 * kElems})->run([&](Endpoint& endpoint) {
-    std::vector<float> values(kElems, 1);
-    all_reduce_sum(endpoint, endpoint.world_group(), values,
-                   CollectiveAlgorithm::kRing, Wire::kF32, tags::kCollective,
-                   kPayload);
-    EXPECT_NEAR(endpoint.now(), 1.5, 1e-9);  // 2 (N - 1) / N of a second
-  });
-}
-
-Time time_of(CollectiveAlgorithm algorithm,
-             int workers,
-             int64_t elems,
-             const NetworkCost& cost) {
-  Time latest = 0;
-  make_inproc_world(workers, cost)->run([&](Endpoint& endpoint) {
-    std::vector<float> values(elems, 1);
-    all_reduce_sum(endpoint, endpoint.world_group(), values, algorithm,
-                   Wire::kF32, tags::kCollective, kPayload);
-    latest = std::max(latest, endpoint.now());
-  });
-  return latest;
+  for (const Time clock :
+       clocks_after(CollectiveAlgorithm::kRing, 4, kElems, {0, 4.0 * kElems}))
+    EXPECT_NEAR(clock, 1.5, 1e-9);  // 2 (N - 1) / N of a second
 }
 
 // 8 workers, 0.5 s of latency alone: a ring is 14 messages after one another,

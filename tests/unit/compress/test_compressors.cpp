@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "ops/combine.h"
+#include "support/expect_error.h"
 #include "support/test_device.h"
 #include "support/tolerance.h"
 
@@ -431,20 +432,11 @@ TEST(Compressors, ResidualAndSentAreTheSum) {
 std::string refusal(const CompressOptions& form) {
   TestContext test;
   const ParameterTable table = table_of({10, 20});
-  std::string text;
-  try {
-    message_bytes(form, table);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    text = error.what();
-  }
-  try {
-    make_compressor(test.context, form, table);
-    ADD_FAILURE() << "made, and refused when asked for its size";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.what(), text);
-  }
-  return text;
+  const Error error = error_of([&] { message_bytes(form, table); });
+  expect_error(ExitCode::kBadInput, error.what(),
+               [&] { make_compressor(test.context, form, table); });
+  EXPECT_EQ(error.code(), ExitCode::kBadInput);
+  return error.what();
 }
 
 TEST(Compressors, RefusalsSayWhatWouldDo) {

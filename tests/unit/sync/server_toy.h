@@ -4,7 +4,9 @@
 #pragma once
 
 #include <filesystem>
+#include <queue>
 #include <string>
+#include <tuple>
 
 #include "support/scratch_folder.h"
 #include "unit/sync/toy_run.h"
@@ -37,6 +39,28 @@ inline std::function<double(int, int64_t)> uneven(uint64_t seed) {
     const double u = static_cast<double>(h >> 11) * 0x1p-53;
     return (0.1 + 0.9 * u) * (h % 8 == 0 ? 20 : 1);
   };
+}
+
+// Calls serve(rank, ticket) in the order in which pushes arrive at a server
+// over free links: each worker takes run.step_s per step, and no two arrive at
+// one moment. Tickets count the steps as they are handed out.
+inline void in_order_of_arrival(
+    const ToyRun& run,
+    const std::function<void(int rank, int64_t ticket)>& serve) {
+  const auto workers = static_cast<int>(run.step_s.size());
+  std::priority_queue<std::tuple<double, int, int64_t>> arrivals;  // -time
+  int64_t given = 0;
+  const auto give = [&](int rank, double now) {
+    if (given == run.steps * workers) return;
+    arrivals.push({-(now + run.step_s[rank]), rank, given++});
+  };
+  for (int rank = 0; rank < workers; ++rank) give(rank, 0);
+  while (!arrivals.empty()) {
+    const auto [time, rank, ticket] = arrivals.top();
+    arrivals.pop();
+    serve(rank, ticket);
+    give(rank, -time);
+  }
 }
 
 // Of a counting_run: every update of every worker is there, once.

@@ -1,7 +1,6 @@
 // Asynchronous SGD: nobody waits, every push is applied once by every shard,
 // and what a shard computes is the published formula.
 #include <cmath>
-#include <queue>
 
 #include "base/file.h"
 #include "comm/wire.h"
@@ -68,27 +67,16 @@ Reference trained_by_formula(const ToyRun& run, int workers) {
   const auto elems = std::ssize(x);
   std::vector<double> m(elems, 0.0), previous = x;
   std::vector<std::vector<double>> pulled(workers, x);
-  std::vector<int64_t> seen(workers, 0), step(workers, 0), ticket(workers);
+  std::vector<int64_t> seen(workers, 0), step(workers, 0);
   const Schedule schedule(run.schedule, run.optimizer.lr,
                           static_cast<double>(run.steps), run.steps_per_epoch);
-  std::priority_queue<std::pair<double, int>> arrivals;  // -time, rank
-  int64_t given = 0;
-  const auto give = [&](int rank, double now) {
-    if (given == run.steps * workers) return;
-    ticket[rank] = given++;
-    arrivals.push({-(now + run.step_s[rank]), rank});
-  };
-  for (int rank = 0; rank < workers; ++rank) give(rank, 0);
   int64_t updates = 0;
-  while (!arrivals.empty()) {
-    const auto [time, rank] = arrivals.top();
-    arrivals.pop();
+  test::in_order_of_arrival(run, [&](int rank, int64_t ticket) {
     std::vector<float> at(pulled[rank].begin(), pulled[rank].end());
     std::vector<float> gradient(elems);
     test::quadratic_gradient(rank, step[rank]++, at, gradient);
     server.staleness.push_back(updates++ - seen[rank]);
-    const double rate =
-        schedule.rate(static_cast<double>(ticket[rank]) / workers);
+    const double rate = schedule.rate(static_cast<double>(ticket) / workers);
     const OptimizerOptions& opt = run.optimizer;
     for (int64_t i = 0; i < elems; ++i) {
       double g = gradient[i];
@@ -104,8 +92,7 @@ Reference trained_by_formula(const ToyRun& run, int workers) {
     }
     pulled[rank] = x;
     seen[rank] = updates;
-    give(rank, -time);
-  }
+  });
   return server;
 }
 

@@ -1,7 +1,7 @@
 // asp.batchnorm = shared: running statistics are variables of the server.
 #include <cmath>
-#include <queue>
 
+#include "unit/sync/reference.h"
 #include "unit/sync/server_toy.h"
 
 namespace syncopate {
@@ -58,13 +58,7 @@ TEST(SharedStatistics, AreTheSumOfAllChanges) {
     std::vector<double> server(run.num_buffers, 0.0);
     std::vector<std::vector<double>> pulled(workers, server);
     std::vector<int64_t> steps(workers, 0);
-    std::priority_queue<std::pair<double, int>> arrivals;  // -time, rank
-    int64_t given = 0;
-    for (int rank = 0; rank < workers; ++rank, ++given)
-      arrivals.push({-run.step_s[rank], rank});
-    while (!arrivals.empty()) {
-      const auto [time, rank] = arrivals.top();
-      arrivals.pop();
+    test::in_order_of_arrival(run, [&](int rank, int64_t) {
       for (int64_t i = 0; i < run.num_buffers; ++i) {
         const double batch =
             std::sin(static_cast<float>(7 * rank + 3 * steps[rank] + i + 1));
@@ -72,15 +66,12 @@ TEST(SharedStatistics, AreTheSumOfAllChanges) {
       }
       ++steps[rank];
       pulled[rank] = server;
-      if (given++ < run.steps * workers)
-        arrivals.push({time - run.step_s[rank], rank});
-    }
+    });
 
     const auto result = test::train_toy(workers, run);
     EXPECT_EQ(result.steps, steps);
     expect_equal_statistics(result);
-    for (int64_t i = 0; i < run.num_buffers; ++i)
-      EXPECT_NEAR(result.buffers[0][i], server[i], 1e-6);
+    test::expect_near({result.buffers[0]}, {server}, 1e-6);
     run.sync.asp.batchnorm = ServerStatistics::kLocal;
     const auto local = test::train_toy(workers, run);
     EXPECT_EQ(local.parameters, result.parameters);

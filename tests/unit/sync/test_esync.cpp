@@ -81,16 +81,15 @@ TEST(StateServer, FirstResetOfARoundClearsReady) {
 
 // --- rounds ------------------------------------------------------------------
 
-// Local steps of each round, by worker: a round of a worker ends where its
-// series counts one.
+// A run, and the local steps of each round, by worker: a round of a worker ends
+// where its series counts one.
 struct Rounds {
+  test::ToyResult result;
   std::vector<std::vector<int64_t>> local_steps;
   std::vector<std::vector<double>> waited_s;
   std::vector<double> abandoned;
-  void watch(ToyRun& run, int workers) {
-    local_steps.assign(workers, {});
-    waited_s.assign(workers, {});
-    abandoned.assign(workers, 0);
+  Rounds(int workers, ToyRun run)
+      : local_steps(workers), waited_s(workers), abandoned(workers, 0.0) {
     run.after_step = [this](int rank, const StepPlan&, Scheme& scheme,
                             Replica&) {
       const std::vector<double> row = scheme.take_series();
@@ -99,6 +98,7 @@ struct Rounds {
       local_steps[rank].push_back(static_cast<int64_t>(row[1]));
       waited_s[rank].push_back(row[2]);
     };
+    result = test::train_toy(workers, run);
   }
 };
 
@@ -112,16 +112,14 @@ TEST(Esync, LocalStepsFollowTheSpeeds) {
     run.sync.esync.epsilon_steps = "0";
     run.step_s = {1, static_cast<double>(ratio)};
     run.steps = 1 + 4 * (ratio + 1) / 2;
-    Rounds rounds;
-    rounds.watch(run, 2);
-    const auto result = test::train_toy(2, run);
+    const Rounds rounds(2, run);
     ASSERT_GE(rounds.local_steps[0].size(), 4u);
     // In the first, nobody knew.
     for (size_t round = 1; round < 4; ++round) {
       EXPECT_EQ(rounds.local_steps[0][round], ratio);
       EXPECT_EQ(rounds.local_steps[1][round], 1);
     }
-    EXPECT_EQ(result.steps[0] + result.steps[1], 2 * run.steps);
+    EXPECT_EQ(test::sum_of(rounds.result.steps), 2 * run.steps);
   }
 }
 
@@ -133,9 +131,7 @@ TEST(Esync, WholeRatiosAreWholeNumbersOfSteps) {
       ToyRun run = esync();
       run.step_s = {unit_s, ratio * unit_s};
       run.steps = 1 + 100 * (ratio + 1) / 2;
-      Rounds rounds;
-      rounds.watch(run, 2);
-      test::train_toy(2, run);
+      const Rounds rounds(2, run);
       ASSERT_GE(rounds.local_steps[0].size(), 99u) << ratio;
       for (size_t round = 1; round < 99; ++round) {
         EXPECT_EQ(rounds.local_steps[0][round], ratio)
@@ -158,9 +154,7 @@ TEST(Esync, WaitsForLessThanAStep) {
       run.steps = 60;
       run.step_s = step_s;
       run.sync.esync.epsilon_steps = std::to_string(epsilon_steps);
-      Rounds rounds;
-      rounds.watch(run, workers);
-      test::train_toy(workers, run);
+      const Rounds rounds(workers, run);
       for (int rank = 0; rank < workers; ++rank) {
         const double bound =
             step_s[rank] < longest ? (1 + epsilon_steps) * step_s[rank] : 0;
@@ -305,19 +299,15 @@ TEST(Esync, AbandonsTheStepThatReadyOvertakes) {
   run.sync.esync.query = Query::kNonBlocking;
   run.steps = 20;
   run.step_s = {1, 4};
-  Rounds rounds;
-  rounds.watch(run, 2);
-  const auto result = test::train_toy(2, run);
+  const Rounds rounds(2, run);
   EXPECT_GT(rounds.abandoned[0] + rounds.abandoned[1], 0);
   int64_t applied = 0;
   for (const auto& worker : rounds.local_steps) applied += test::sum_of(worker);
   // Every ticket was a local step or an abandoned one.
   EXPECT_LE(applied + rounds.abandoned[0] + rounds.abandoned[1],
-            result.steps[0] + result.steps[1]);
+            test::sum_of(rounds.result.steps));
   run.sync.esync.query = Query::kBlocking;
-  rounds.watch(run, 2);
-  test::train_toy(2, run);
-  EXPECT_EQ(rounds.abandoned, (std::vector<double>{0, 0}));
+  EXPECT_EQ(Rounds(2, run).abandoned, (std::vector<double>{0, 0}));
 }
 
 // A gradient that is thrown away leaves no trace.

@@ -18,6 +18,16 @@ std::string mistake_in(const SyncSwitchOptions& options,
   return "";
 }
 
+SyncSwitchOptions phases_of(const std::string& order,
+                            const std::vector<double>& fractions,
+                            const std::vector<double>& train_steps = {}) {
+  SyncSwitchOptions options;
+  options.order = {order};
+  options.fractions = fractions;
+  options.train_steps = train_steps;
+  return options;
+}
+
 struct Row {
   int workers;
   int64_t work;  // S, mini-batches
@@ -50,14 +60,13 @@ TEST(Phases, TrainStepsAreThoseOfThePublishedRuns) {
     const auto bsp = static_cast<int64_t>(row.fraction * row.work);
     const std::vector<int64_t> expected = {bsp, row.work - bsp};
     const int64_t steps = row.work / row.workers;
-    SyncSwitchOptions options;
-    options.order = {"10"};
-    options.fractions = {row.fraction, 1 - row.fraction};
+    SyncSwitchOptions options =
+        phases_of("10", {row.fraction, 1 - row.fraction});
     EXPECT_EQ(mistake_in(options, row.workers, steps), "");
     EXPECT_EQ(phase_lengths(options, row.workers, steps), expected);
-    options.fractions.clear();
-    options.train_steps = {static_cast<double>(row.bsp_end),
-                           static_cast<double>(row.asp_end)};
+    options = phases_of(
+        "10", {},
+        {static_cast<double>(row.bsp_end), static_cast<double>(row.asp_end)});
     EXPECT_EQ(mistake_in(options, row.workers, steps), "");
     EXPECT_EQ(phase_lengths(options, row.workers, steps), expected);
   }
@@ -97,16 +106,8 @@ TEST(Phases, OtherOrders) {
 // p = 100% in spec 2.1: 8,000 steps of bsp and 8,000 in all, no asp. Neither an
 // earlier phase may be empty nor one that is rounded away.
 TEST(Phases, TheLastMayHaveNoWork) {
-  const auto options = [](const char* order, std::vector<double> fractions,
-                          std::vector<double> train_steps) {
-    SyncSwitchOptions made;
-    made.order = {order};
-    made.fractions = std::move(fractions);
-    made.train_steps = std::move(train_steps);
-    return made;
-  };
   for (SyncSwitchOptions good :
-       {options("10", {1, 0}, {}), options("10", {}, {8000, 8000})}) {
+       {phases_of("10", {1, 0}, {}), phases_of("10", {}, {8000, 8000})}) {
     EXPECT_EQ(mistake_in(good, 8, 8000), "");
     EXPECT_EQ(phase_lengths(good, 8, 8000), (std::vector<int64_t>{64000, 0}));
     good.policy = SwitchPolicy::kGreedy;
@@ -115,107 +116,88 @@ TEST(Phases, TheLastMayHaveNoWork) {
               "phase, expected elastic or fixed");
   }
   for (const SyncSwitchOptions& bad :
-       {options("101", {0.5, 0, 0.5}, {}), options("10", {0, 1}, {}),
-        options("10", {0.99999, 0.00001}, {}), options("10", {}, {0, 64000}),
-        options("111", {}, {4000, 4000, 8000})})
+       {phases_of("101", {0.5, 0, 0.5}, {}), phases_of("10", {0, 1}, {}),
+        phases_of("10", {0.99999, 0.00001}, {}),
+        phases_of("10", {}, {0, 64000}),
+        phases_of("111", {}, {4000, 4000, 8000})})
     EXPECT_NE(mistake_in(bad, 8, 8000), "");
 }
 
 TEST(Phases, EndOnWholeSteps) {
-  SyncSwitchOptions options;
-  options.order = {"101"};
-  options.fractions = {0.33, 0.33, 0.34};
-  const auto lengths = phase_lengths(options, 6, 10);  // ends 3.3, 6.6, 10
-  EXPECT_EQ(lengths, (std::vector<int64_t>{18, 24, 18}));
+  // Their ends are 3.3, 6.6, 10.
+  EXPECT_EQ(phase_lengths(phases_of("101", {0.33, 0.33, 0.34}), 6, 10),
+            (std::vector<int64_t>{18, 24, 18}));
 }
 
 TEST(Phases, MistakesSayWhatWouldFit) {
-  const auto mistake = [](auto set) {
-    SyncSwitchOptions options;
-    options.order = {"10"};
-    options.fractions = {0.5, 0.5};
-    set(options);
+  const auto mistake = [](const SyncSwitchOptions& options) {
     return mistake_in(options, 8, 8000);
   };
-  using Options = SyncSwitchOptions;
-  EXPECT_EQ(mistake([](Options&) {}), "");
-  EXPECT_EQ(mistake([](Options& o) { o.order.clear(); }),
+  const SyncSwitchOptions good = phases_of("10", {0.5, 0.5});
+  EXPECT_EQ(mistake(good), "");
+  SyncSwitchOptions bad = good;
+  bad.order.clear();
+  EXPECT_EQ(mistake(bad),
             "sync_switch.order: empty, expected the schemes of the phases, as "
             "bsp, asp or 10");
-  EXPECT_TRUE(mistake([](Options& o) {
-                o.order = {"bps", "asp"};
-              })
-                  .starts_with("sync_switch.order: bps, expected 1 (bsp), 0 "
-                               "(asp) or of bsp, "));
-  EXPECT_NE(mistake([](Options& o) { o.order = {"sync_switch", "bsp"}; }), "");
-  EXPECT_EQ(mistake([](Options& o) { o.fractions = {1}; }),
+  bad.order = {"bps", "asp"};
+  EXPECT_TRUE(mistake(bad).starts_with(
+      "sync_switch.order: bps, expected 1 (bsp), 0 (asp) or of bsp, "));
+  bad.order = {"sync_switch", "bsp"};
+  EXPECT_NE(mistake(bad), "");
+  EXPECT_EQ(mistake(phases_of("10", {1})),
             "sync_switch.fractions: 1 of them, expected 2, one a phase of "
             "sync_switch.order");
-  EXPECT_EQ(mistake([](Options& o) { o.fractions.clear(); }),
+  EXPECT_EQ(mistake(phases_of("10", {})),
             "sync_switch.fractions: 0 of them, expected 2, one a phase of "
             "sync_switch.order");
-  EXPECT_EQ(mistake([](Options& o) {
-              o.fractions = {0.5, 0.25};
-            }),
+  EXPECT_EQ(mistake(phases_of("10", {0.5, 0.25})),
             "sync_switch.fractions: their sum is 0.75, expected 1");
-  EXPECT_EQ(mistake([](Options& o) {
-              o.fractions = {0, 1};
-            }),
+  EXPECT_EQ(mistake(phases_of("10", {0, 1})),
             "sync_switch.fractions: 0 is no step of 8000, expected at least "
             "one a phase");
-  EXPECT_EQ(mistake([](Options& o) {
-              o.fractions = {1.5, -0.5};
-            }),
+  EXPECT_EQ(mistake(phases_of("10", {1.5, -0.5})),
             "sync_switch.fractions: -0.5 is no step of 8000, expected at "
             "least one a phase");
-  EXPECT_EQ(mistake([](Options& o) {
-              o.train_steps = {400, 61200};
-            }),
+  EXPECT_EQ(mistake(phases_of("10", {0.5, 0.5}, {400, 61200})),
             "sync_switch.train_steps: given beside sync_switch.fractions, "
             "expected one of the two");
-  const auto steps_mistake = [&](std::vector<double> steps) {
-    return mistake([&](Options& o) {
-      o.fractions.clear();
-      o.train_steps = steps;
-    });
-  };
-  EXPECT_EQ(steps_mistake({400}),
+  EXPECT_EQ(mistake(phases_of("10", {}, {400})),
             "sync_switch.train_steps: 1 of them, expected 2, one a phase of "
             "sync_switch.order");
-  EXPECT_EQ(steps_mistake({400, 300}),
+  EXPECT_EQ(mistake(phases_of("10", {}, {400, 300})),
             "sync_switch.train_steps: 300 after 400, expected whole numbers "
             "that increase");
-  EXPECT_EQ(steps_mistake({0.5, 400}),
+  EXPECT_EQ(mistake(phases_of("10", {}, {0.5, 400})),
             "sync_switch.train_steps: 0.5 after 0, expected whole numbers "
             "that increase");
-  EXPECT_EQ(steps_mistake({400, 64000}),
+  EXPECT_EQ(mistake(phases_of("10", {}, {400, 64000})),
             "sync_switch.train_steps: 66800 mini-batches, expected the run's "
             "64000 = 8 workers * 8000 steps (the last one 61200 would fit)");
-  EXPECT_EQ(steps_mistake({9000, 10000}),
+  EXPECT_EQ(mistake(phases_of("10", {}, {9000, 10000})),
             "sync_switch.train_steps: 73000 mini-batches, expected the run's "
             "64000 = 8 workers * 8000 steps");
-  EXPECT_EQ(
-      mistake([](Options& o) { o.momentum_rule = MomentumRule::kRampLinear; }),
-      "sync_switch.momentum_ramp: 0 for sync_switch.momentum_rule = "
-      "ramp_linear, expected the length of the ramp, as 2400 steps");
-  EXPECT_EQ(mistake([](Options& o) {
-              o.order = {"ssp", "asp"};
-              o.policy = SwitchPolicy::kElastic;
-            }),
+  bad = good;
+  bad.momentum_rule = MomentumRule::kRampLinear;
+  EXPECT_EQ(mistake(bad),
+            "sync_switch.momentum_ramp: 0 for sync_switch.momentum_rule = "
+            "ramp_linear, expected the length of the ramp, as 2400 steps");
+  bad = good;
+  bad.order = {"ssp", "asp"};
+  bad.policy = SwitchPolicy::kElastic;
+  EXPECT_EQ(mistake(bad),
             "sync_switch.policy: elastic without a bsp phase, in which it "
             "acts, expected fixed");
-  EXPECT_EQ(mistake([](Options& o) {
-              o.order = {"01"};
-              o.policy = SwitchPolicy::kGreedy;
-            }),
+  bad.order = {"01"};
+  bad.policy = SwitchPolicy::kGreedy;
+  EXPECT_EQ(mistake(bad),
             "sync_switch.policy: greedy without an asp phase after the bsp "
             "phase, expected elastic or fixed");
-  EXPECT_TRUE(mistake([](Options& o) {
-                o.order = {"10"};
-                o.fractions = {};
-                o.policy = SwitchPolicy::kGreedy;
-                o.plateau = Plateau::kEvalLoss;
-              }).starts_with("sync_switch.policy: greedy takes an episode"));
+  bad = phases_of("10", {});
+  bad.policy = SwitchPolicy::kGreedy;
+  bad.plateau = Plateau::kEvalLoss;
+  EXPECT_TRUE(
+      mistake(bad).starts_with("sync_switch.policy: greedy takes an episode"));
 }
 
 // Published for 8 workers, 10% bsp: k/8 for 2000 mini-batches each, and

@@ -43,6 +43,20 @@ ToyRun run_with_tables() {
   return run;
 }
 
+struct BothWays {
+  test::ToyResult by_rows, dense;
+};
+
+// The same parameters by rows and by whole tables.
+BothWays expect_same(int workers, ToyRun run) {
+  BothWays both;
+  both.by_rows = test::train_toy(workers, run);
+  run.sync.tables = TableTraffic::kDense;
+  both.dense = test::train_toy(workers, run);
+  EXPECT_EQ(both.by_rows.parameters, both.dense.parameters);
+  return both;
+}
+
 int64_t table_bytes(int position, int workers, int64_t steps, Wire wire) {
   int64_t bytes = 0;
   for (int64_t step = 0; step < steps; ++step) {
@@ -70,15 +84,10 @@ TEST(Tables, RowsTrainAsWholeTablesDo) {
       ToyRun run = run_with_tables();
       run.sync.wire = wire;
       run.optimizer.momentum = 0.9;
-      const auto by_rows = test::train_toy(workers, run);
-      run.sync.tables = TableTraffic::kDense;
-      const auto dense = test::train_toy(workers, run);
-      EXPECT_EQ(by_rows.parameters, dense.parameters);
-      for (int rank = 0; rank < workers; ++rank) {
-        EXPECT_EQ(by_rows.parameters[rank], by_rows.parameters[0]);
-        if (workers == 1) continue;
+      const auto [by_rows, dense] = expect_same(workers, run);
+      test::expect_equal_replicas(by_rows);
+      for (int rank = 0; workers > 1 && rank < workers; ++rank)
         EXPECT_LT(2 * by_rows.payload_bytes[rank], dense.payload_bytes[rank]);
-      }
     }
 }
 
@@ -106,9 +115,7 @@ TEST(Tables, RowsAreClippedLocally) {
   ToyRun run = run_with_tables();
   run.optimizer.clip_norm = 0.5;
   run.sync.bsp.clip = ClipPlace::kLocal;
-  const auto by_rows = test::train_toy(2, run);
-  run.sync.tables = TableTraffic::kDense;
-  EXPECT_EQ(by_rows.parameters, test::train_toy(2, run).parameters);
+  expect_same(2, run);
 }
 
 TEST(Tables, PhasesOfSyncSwitchSendRows) {
@@ -116,10 +123,7 @@ TEST(Tables, PhasesOfSyncSwitchSendRows) {
   run.sync.scheme = "sync_switch";
   run.sync.sync_switch.order = {"10"};
   run.sync.sync_switch.fractions = {0.5, 0.5};
-  const auto by_rows = test::train_toy(2, run);
-  run.sync.tables = TableTraffic::kDense;
-  const auto dense = test::train_toy(2, run);
-  EXPECT_EQ(by_rows.parameters, dense.parameters);
+  const auto [by_rows, dense] = expect_same(2, run);
   EXPECT_LT(by_rows.payload_bytes[0], dense.payload_bytes[0]);
 }
 

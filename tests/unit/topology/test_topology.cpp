@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "support/expect_error.h"
 
 namespace syncopate {
 namespace {
@@ -32,20 +32,15 @@ bool is_accepted(const TopologyOptions& options, int workers) {
   try {
     make_topology(options, workers);
     return true;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+  } catch (const Error&) {
     return false;
   }
 }
 
 std::string refusal(const TopologyOptions& options, int workers) {
-  try {
-    make_topology(options, workers);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
+  const Error error = error_of([&] { make_topology(options, workers); });
+  EXPECT_EQ(error.code(), ExitCode::kBadInput);
+  return error.what();
 }
 
 std::set<int> accepted(const TopologyOptions& options, int up_to) {
@@ -121,8 +116,8 @@ TEST_P(EveryKind, IsSymmetricDoublyStochasticAndConnected) {
 TEST_P(EveryKind, NamesNearNumbersThatSuit) {
   int refused = 0;
   for (int n = 1; n <= 64; ++n) {
+    if (is_accepted({.kind = GetParam()}, n)) continue;
     const std::string text = refusal({.kind = GetParam()}, n);
-    if (text == "accepted") continue;
     ++refused;
     const size_t start = text.rfind("; ");
     ASSERT_NE(start, std::string::npos) << text;
