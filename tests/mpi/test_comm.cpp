@@ -21,6 +21,11 @@ INSTANTIATE_TEST_SUITE_P(Checks,
                          ::testing::ValuesIn(contract::kChecks),
                          contract::name_of_check);
 
+INSTANTIATE_TEST_SUITE_P(RowChecks,
+                         MpiCheck,
+                         ::testing::ValuesIn(contract::kRowChecks),
+                         contract::name_of_check);
+
 class MpiContract : public ::testing::Test {
  protected:
   std::unique_ptr<World> world_ = mpi_session().make_world();

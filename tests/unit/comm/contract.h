@@ -31,10 +31,13 @@ inline const Check kChecks[] = {
     {"BroadcastAndGather", check_broadcast_and_gather},
     {"Agree", check_agree},
     {"Barrier", check_barrier},
+};
+
+inline const Check kRowChecks[] = {
     {"SumsRowsAndCountsBytes", check_rows},
-    {"RowsInGroups", check_rows_in_groups},
-    {"RowsAtOnce", check_rows_at_once},
-    {"OrderOfRowsIsThatOfPositions", check_order_of_rows},
+    {"Groups", check_rows_in_groups},
+    {"AtOnce", check_rows_at_once},
+    {"OrderIsThatOfPositions", check_order_of_rows},
 };
 
 inline std::string name_of_check(
