@@ -1,7 +1,7 @@
 // The keys of [data].
 #include <functional>
 
-#include "base/text.h"
+#include "data/images/normalization.h"
 #include "data/kinds.h"
 #include "data/options.h"
 #include "keys/key.h"
@@ -11,20 +11,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// auto, none, or "0.5 0.5 0.5 / 0.2 0.2 0.2": as many deviations > 0 as means.
 bool is_normalization(const std::string& text) {
-  if (text == "auto" || text == "none") return true;
-  const std::vector<std::string> halves = split(text, '/');
-  if (halves.size() != 2) return false;
-  size_t counts[2] = {};
-  for (int half = 0; half < 2; ++half)
-    for (const std::string& item : split(halves[half], ' ')) {
-      if (item.empty()) continue;
-      const auto value = parse_double(item);
-      if (!value || (half == 1 && *value <= 0)) return false;
-      ++counts[half];
-    }
-  return counts[0] == counts[1] && counts[0] > 0;
+  return text == "auto" || text == "none" || parse_normalization(text);
 }
 
 Words kinds_that(const std::function<bool(const DataKind&)>& has) {

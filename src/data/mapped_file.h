@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 
@@ -28,6 +31,21 @@ class MappedFile {
  private:
   std::string path_;
   std::span<const uint8_t> bytes_;
+};
+
+// A mapped file and the XXH3-128 of each of its blocks.
+struct MappedBlocks {
+  std::shared_ptr<const MappedFile> file;
+  int64_t block_bytes = 0;
+  std::vector<std::string> digests;
+
+  // The bytes of a block; the last one may be shorter.
+  std::span<const uint8_t> block(int64_t index) const;
+  // One line if the digest of a block does not match, which begins with the
+  // path.
+  std::optional<std::string> fault(int64_t index) const;
+  // The faults of all blocks.
+  std::vector<std::string> faults() const;
 };
 
 }  // namespace syncopate

@@ -2,46 +2,13 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/hdf5_file.h"
+#include "base/text.h"
 #include "data/clicks/click_readers.h"
 #include "data/clicks/criteo_format.h"
-#include "data/images/prepared_files.h"
+#include "data/prepared_files.h"
 
 namespace syncopate {
 namespace {
-
-[[noreturn]] void fail_in(const fs::path& path, const std::string& what) {
-  fail(ExitCode::kBadInput, "{}: {}, expected what prepare criteo writes",
-       path.string(), what);
-}
-
-// One mapped file and the digests of its blocks.
-struct MappedBlocks {
-  std::shared_ptr<const MappedFile> file;
-  int64_t block_bytes = 0;
-  std::string digests;
-
-  // One line for each block whose digest does not match.
-  std::vector<std::string> faults() const {
-    std::vector<std::string> lines;
-    for (int64_t block = 0; block * kDigestLetters < std::ssize(digests);
-         ++block) {
-      const int64_t from = block * block_bytes;
-      const int64_t bytes =
-          std::min(block_bytes, std::ssize(file->bytes()) - from);
-      file->will_need(from, bytes);
-      const auto* data =
-          reinterpret_cast<const char*>(file->bytes().data()) + from;
-      if (digest_of({data, static_cast<size_t>(bytes)}) !=
-          std::string_view(digests).substr(
-              static_cast<size_t>(block * kDigestLetters), kDigestLetters))
-        lines.push_back(fmt::format(
-            "{}: offset {}: {} bytes are not those that were written",
-            file->path(), from, bytes));
-    }
-    return lines;
-  }
-};
 
 struct SetFiles {
   int64_t samples = 0;
@@ -54,77 +21,20 @@ struct CriteoFolder {
   std::string vocabulary_digest;
 };
 
-class HeaderReader {
- public:
-  explicit HeaderReader(const fs::path& path) : path_(path), file_(path) {
-    if (file_.text_attribute("/", "kind") != CriteoFiles::kKind)
-      fail_in(path, "something else");
-    if (file_.int_attribute("/", "version") != CriteoFiles::kVersion)
-      fail_in(path, "another version");
-    if (file_.int_attribute("/", "block_records") != CriteoFiles::kBlockRecords)
-      fail_in(path, "another block_records");
-  }
-
-  ClickSpec spec() const {
-    ClickSpec spec;
-    spec.rows = values<int64_t>("rows", {kClickFields});
-    for (const int64_t rows : spec.rows)
-      if (rows < 1 || rows > INT32_MAX)
-        fail_in(path_, fmt::format("a field of {} rows", rows));
-    return spec;
-  }
-  std::string vocabulary_digest() const {
-    const auto digest = file_.text_attribute("/", "vocabulary");
-    if (!digest) fail_in(path_, "no attribute vocabulary");
-    return *digest;
-  }
-  int64_t samples(const std::string& set) const {
-    const auto found = file_.int_attribute(set, "samples");
-    if (!found || *found < 1) fail_in(path_, "no samples of " + set);
-    return *found;
-  }
-  std::string digests(const std::string& name, int64_t blocks) const {
-    const auto bytes = values<uint8_t>(name, {blocks, kDigestLetters});
-    return {bytes.begin(), bytes.end()};
-  }
-
- private:
-  template <typename T>
-  std::vector<T> values(const std::string& name,
-                        const std::vector<int64_t>& dims) const {
-    if (!file_.has(name)) fail_in(path_, "no dataset " + name);
-    const Hdf5Dataset found = file_.dataset(name);
-    if (found.type != element_type_of<T>() || found.dims != dims)
-      fail_in(path_, name + ": " + describe(found));
-    std::vector<T> result(static_cast<size_t>(found.elems()));
-    file_.read<T>(name, result);
-    return result;
-  }
-
-  fs::path path_;
-  Hdf5Reader file_;
-};
-
-MappedBlocks map_blocks(const HeaderReader& header,
-                        const fs::path& path,
-                        const std::string& name,
-                        int64_t samples,
-                        int64_t record_bytes) {
-  MappedBlocks blocks;
-  blocks.block_bytes = CriteoFiles::kBlockRecords * record_bytes;
-  blocks.digests =
-      header.digests(name, (samples - 1) / CriteoFiles::kBlockRecords + 1);
-  blocks.file = std::make_shared<MappedFile>(path);
-  const int64_t bytes = std::ssize(blocks.file->bytes());
-  if (bytes / record_bytes != samples || bytes % record_bytes != 0)
-    fail(ExitCode::kBadInput, "{}: {} bytes, expected {} records of {}",
-         path.string(), bytes, samples, record_bytes);
-  return blocks;
+ClickSpec read_spec(const PreparedHeader& header) {
+  ClickSpec spec;
+  spec.rows = header.values<int64_t>("rows", {kClickFields});
+  for (const int64_t rows : spec.rows)
+    if (rows < 1 || rows > INT32_MAX)
+      header.fail_in(fmt::format("a field of {} rows", rows));
+  return spec;
 }
 
 // Every row has a line in the vocabulary. Without this check a corrupt header
 // could make the network allocate arbitrarily large tables.
-void check_rows(const ClickSpec& spec, const CriteoFiles& files) {
+void check_rows(const PreparedHeader& header,
+                const ClickSpec& spec,
+                const CriteoFiles& files) {
   constexpr int64_t kLeastLineBytes = 8;  // FIELD, row, value, records
   std::error_code error;
   const auto bytes = fs::file_size(files.vocabulary, error);
@@ -132,9 +42,8 @@ void check_rows(const ClickSpec& spec, const CriteoFiles& files) {
     fail(ExitCode::kInputMissing, "{}: {}", files.vocabulary.string(),
          error.message());
   if (spec.total_rows() > static_cast<int64_t>(bytes) / kLeastLineBytes)
-    fail_in(files.header,
-            fmt::format("{} rows, more than {} has lines", spec.total_rows(),
-                        files.vocabulary.string()));
+    header.fail_in(fmt::format("{} rows, more than {} has lines",
+                               spec.total_rows(), files.vocabulary.string()));
 }
 
 CriteoFolder open_folder(const fs::path& folder) {
@@ -148,21 +57,31 @@ CriteoFolder open_folder(const fs::path& folder) {
     fail(ExitCode::kInputMissing,
          "{}: no {}, expected a folder that prepare criteo wrote",
          folder.string(), CriteoFiles::kNames[0]);
-  check_seal(files.header);
-  const HeaderReader header(files.header);
+  const PreparedHeader header(files.header, "prepare criteo",
+                              CriteoFiles::kKind, CriteoFiles::kVersion);
+  if (header.file().int_attribute("/", "block_records") !=
+      CriteoFiles::kBlockRecords)
+    header.fail_in("another block_records");
   CriteoFolder found;
-  found.spec = header.spec();
-  found.vocabulary_digest = header.vocabulary_digest();
-  check_rows(found.spec, files);
+  found.spec = read_spec(header);
+  const auto vocabulary = header.file().text_attribute("/", "vocabulary");
+  if (!vocabulary) header.fail_in("no attribute vocabulary");
+  found.vocabulary_digest = *vocabulary;
+  check_rows(header, found.spec, files);
   const RecordLayout layout(found.spec);
-  for (const auto& [name, set] :
-       {std::pair("train", &found.train), std::pair("test", &found.test)}) {
-    set->samples = header.samples(name);
-    set->records =
-        map_blocks(header, files.records(name), fmt::format("{}/records", name),
-                   set->samples, layout.record_bytes);
-    set->labels = map_blocks(header, files.labels(name),
-                             fmt::format("{}/labels", name), set->samples, 1);
+  for (auto* set : {&found.train, &found.test}) {
+    const std::string name = set == &found.train ? "train" : "test";
+    const auto samples = header.file().int_attribute(name, "samples");
+    if (!samples || *samples < 1) header.fail_in("no samples of " + name);
+    set->samples = *samples;
+    const auto map = [&](const fs::path& path, const std::string& file,
+                         int64_t record_bytes) {
+      return header.map(path, name + file, set->samples, record_bytes,
+                        CriteoFiles::kBlockRecords,
+                        fmt::format("records of {}", record_bytes));
+    };
+    set->records = map(files.records(name), "/records", layout.record_bytes);
+    set->labels = map(files.labels(name), "/labels", 1);
   }
   return found;
 }
@@ -222,8 +141,8 @@ ClickData read_criteo(const DataOptions& options) {
     // Samplers and networks do not check labels.
     const auto faults = set->labels.faults();
     if (!faults.empty()) fail(ExitCode::kBadInput, "{}", faults[0]);
-    digests += fmt::format("{}", set->samples) + set->records.digests +
-               set->labels.digests;
+    digests += fmt::format("{}", set->samples) +
+               join(set->records.digests, "") + join(set->labels.digests, "");
   }
   data.digest = digest_of(digests);
   data.train = std::make_unique<MappedClicks>(folder.spec, folder.train);

@@ -1,16 +1,14 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/hdf5_file.h"
 #include "base/rng.h"
 #include "data/clicks/click_set.h"
 #include "data/clicks/click_vocabulary.h"
 #include "data/clicks/criteo_format.h"
 #include "data/clicks/criteo_tsv.h"
 #include "data/clicks/line_blocks.h"
-#include "data/images/prepared_files.h"
+#include "data/prepared_files.h"
 #include "data/thread_pool.h"
-#include "data/work_folder.h"
 
 namespace syncopate {
 namespace {
@@ -155,55 +153,23 @@ Vocabulary count_values(const PrepareCriteo& wanted,
   return vocabulary;
 }
 
-// Writes the records of one set to its files.
-class SetWriter {
- public:
+// The files of one set.
+struct SetWriter {
+  BlockWriter records, labels;
+
   SetWriter(const CriteoFiles& files,
             const std::string& set,
             int64_t record_bytes)
-      : records_(files.records(set), record_bytes),
-        labels_(files.labels(set), 1) {}
-  void write(std::string_view records, std::string_view labels) {
-    records_.write(records);
-    labels_.write(labels);
+      : records(files.records(set), CriteoFiles::kBlockRecords * record_bytes),
+        labels(files.labels(set), CriteoFiles::kBlockRecords) {}
+  void write(std::string_view record_bytes, std::string_view label_bytes) {
+    records.write(record_bytes);
+    labels.write(label_bytes);
   }
   void finish() {
-    records_.finish();
-    labels_.finish();
+    records.finish();
+    labels.finish();
   }
-  const std::string& record_digests() const { return records_.digests; }
-  const std::string& label_digests() const { return labels_.digests; }
-
- private:
-  struct Blocks {
-    OutputFile file;
-    size_t block_bytes;
-    std::string block;
-    std::string digests;  // of the blocks, concatenated
-
-    Blocks(const fs::path& path, int64_t record_bytes)
-        : file(path),
-          block_bytes(
-              static_cast<size_t>(CriteoFiles::kBlockRecords * record_bytes)) {}
-    void write(std::string_view bytes) {
-      while (!bytes.empty()) {
-        const size_t room = block_bytes - block.size();
-        block += bytes.substr(0, room);
-        bytes.remove_prefix(std::min(room, bytes.size()));
-        if (block.size() == block_bytes) flush();
-      }
-    }
-    void flush() {
-      file.write(block);
-      digests += digest_of(block);
-      block.clear();
-    }
-    void finish() {
-      if (!block.empty()) flush();
-      file.finish();
-    }
-  };
-  Blocks records_, labels_;
 };
 
 // What a chunk contributes to one set.
@@ -300,18 +266,6 @@ void write_vocabulary(const fs::path& path,
   file.finish();
 }
 
-void write_digests(Hdf5Writer& file,
-                   const std::string& name,
-                   const std::string& digests) {
-  const std::vector<int64_t> dims = {std::ssize(digests) / kDigestLetters,
-                                     kDigestLetters};
-  file.write(name, dims,
-             std::span(reinterpret_cast<const uint8_t*>(digests.data()),
-                       digests.size()));
-  file.attribute(name, "description",
-                 "XXH3-128 of each block_records records, as text");
-}
-
 void write_header(const CriteoFiles& files,
                   const PrepareCriteo& wanted,
                   const PreparedCriteo& done,
@@ -324,8 +278,11 @@ void write_header(const CriteoFiles& files,
                  "of each field: 1 + values in vocabulary.tsv");
   for (const auto& [name, set] :
        {std::pair("train", &train), std::pair("test", &test)}) {
-    write_digests(file, fmt::format("{}/records", name), set->record_digests());
-    write_digests(file, fmt::format("{}/labels", name), set->label_digests());
+    const std::string group = name;
+    const std::string description =
+        "XXH3-128 of each block_records records, as text";
+    set->records.write_digests(file, group + "/records", description);
+    set->labels.write_digests(file, group + "/labels", description);
   }
   file.attribute("train", "samples", done.train);
   file.attribute("test", "samples", done.test);

@@ -51,7 +51,7 @@ void append_file(const fs::path& path, const Format& format, ImageSet& set) {
         pixels.data() + (static_cast<int64_t>(first) + i) * kImageBytes);
   }
   const std::span<const int32_t> labels(set.labels);
-  if (const auto fault = check_labels(labels.subspan(first), format.classes))
+  if (const auto fault = check_labels(labels.subspan(first), set.spec.classes))
     reader.fail_at(fault->position * record_bytes + format.label_bytes - 1,
                    fault->what);
 }
@@ -81,6 +81,7 @@ std::vector<std::string> read_names(const fs::path& path, int64_t classes) {
   if (static_cast<int64_t>(names.size()) != classes)
     fail(ExitCode::kBadInput, "{}: {} class names, expected {}", path.string(),
          names.size(), classes);
+  check_class_names(path.string(), names);
   return names;
 }
 

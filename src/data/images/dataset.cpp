@@ -19,7 +19,7 @@ struct DigestOfPixels {
     return digest_of(bytes_of(pixels));
   }
   std::string operator()(const MappedImages& images) const {
-    return digest_of(join(images.block_digests, "\n"));
+    return digest_of(join(images.blocks.digests, "\n"));
   }
   std::string operator()(const JpegFiles& files) const {
     return digest_of(join(files.names, "\n"));
@@ -35,7 +35,7 @@ void finish(ImageSet& set) {
   CHECK(!is_stored || std::ssize(stored.bytes) + std::ssize(stored.floats) ==
                           set.samples * spec.C * stored.H * stored.W);
   CHECK(set.labels.size() == static_cast<size_t>(set.samples));
-  CHECK(!check_labels(set.labels, spec.classes));
+  CHECK(spec.classes > 0 && !check_labels(set.labels, set.spec.classes));
   CHECK(set.class_names.empty() ||
         set.class_names.size() == static_cast<size_t>(spec.classes));
   set.digest = digest_of(fmt::format(
@@ -46,9 +46,12 @@ void finish(ImageSet& set) {
 
 }  // namespace
 
-void add_pixels(std::span<const uint8_t> pixels, Histogram& histogram) {
+void add_pixels(std::span<const uint8_t> pixels, std::span<PixelSums> sums) {
   for (size_t i = 0; i < pixels.size();)
-    for (auto& counts : histogram) ++counts[pixels[i++]];
+    for (PixelSums& channel : sums) {
+      const int64_t value = pixels[i++];
+      channel += {value, value * value};
+    }
 }
 
 ImageSet::Resident ImageSet::resident() const {
@@ -57,13 +60,13 @@ ImageSet::Resident ImageSet::resident() const {
   if (const auto* floats = std::get_if<std::vector<float>>(&pixels))
     return {spec.H, spec.W, {}, *floats};
   if (const auto* mapped = std::get_if<MappedImages>(&pixels))
-    return {mapped->H, mapped->W, mapped->file->bytes(), {}};
+    return {mapped->H, mapped->W, mapped->bytes(), {}};
   return {};
 }
 
 void ImageSet::read_ahead() const {
   if (const auto* mapped = std::get_if<MappedImages>(&pixels))
-    mapped->file->will_need(0, std::ssize(mapped->file->bytes()));
+    mapped->blocks.file->will_need(0, std::ssize(mapped->bytes()));
 }
 
 SampleTable::SampleTable(const ImageSet& set)
@@ -80,37 +83,35 @@ int64_t ImageSet::memory_bytes() const {
          std::ssize(stored.floats) * static_cast<int64_t>(sizeof(float));
 }
 
-std::optional<LabelFault> count_classes(std::span<const int32_t> labels,
-                                        int64_t* classes) {
-  int32_t largest = 0;
-  for (const int32_t label : labels) largest = std::max(largest, label);
-  constexpr int32_t kClassLimit = 1 << 24;  // a bitmap of this fits anywhere
-  if (const auto fault = check_labels(labels, kClassLimit)) return fault;
-  std::vector<bool> present(static_cast<size_t>(largest) + 1, false);
-  for (const int32_t label : labels) present[static_cast<size_t>(label)] = true;
-  const auto gap = std::find(present.begin(), present.end(), false);
-  if (gap != present.end()) {
-    const auto missing = static_cast<int32_t>(gap - present.begin());
-    const auto first =
-        std::find_if(labels.begin(), labels.end(),
-                     [&](int32_t label) { return label > missing; });
-    return LabelFault{first - labels.begin(),
-                      fmt::format("label {}, but no sample has label {}: "
-                                  "expected 0, 1, ... without a gap",
-                                  *first, missing)};
-  }
-  *classes = largest + int64_t{1};
-  return std::nullopt;
-}
-
 std::optional<LabelFault> check_labels(std::span<const int32_t> labels,
-                                       int64_t classes) {
+                                       int64_t& classes) {
+  constexpr int64_t kClassLimit = 1 << 24;  // a bitmap of this fits anywhere
+  const int64_t limit = classes > 0 ? classes : kClassLimit;
   for (size_t i = 0; i < labels.size(); ++i)
-    if (labels[i] < 0 || labels[i] >= classes)
+    if (labels[i] < 0 || labels[i] >= limit)
       return LabelFault{
           static_cast<int64_t>(i),
-          fmt::format("label {}, expected 0 to {}", labels[i], classes - 1)};
-  return std::nullopt;
+          fmt::format("label {}, expected 0 to {}", labels[i], limit - 1)};
+  if (classes > 0) return std::nullopt;
+  classes = *std::ranges::max_element(labels) + int64_t{1};
+  std::vector<bool> present(static_cast<size_t>(classes), false);
+  for (const int32_t label : labels) present[static_cast<size_t>(label)] = true;
+  const auto missing = std::ranges::find(present, false) - present.begin();
+  if (missing == classes) return std::nullopt;
+  const auto first = std::ranges::find_if(
+      labels, [&](int32_t label) { return label > missing; });
+  return LabelFault{first - labels.begin(),
+                    fmt::format("label {}, but no sample has label {}: "
+                                "expected 0, 1, ... without a gap",
+                                *first, missing)};
+}
+
+void check_class_names(const std::string& origin,
+                       std::span<const std::string> names) {
+  for (const std::string& name : names)
+    if (find_invalid_utf8(name))
+      fail(ExitCode::kBadInput, "{}: class name {}: not valid UTF-8", origin,
+           escape_bytes(name));
 }
 
 PixelSize image_size(const DataOptions& options) {

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,12 +17,7 @@
 
 namespace syncopate {
 
-// The number of pixels with each byte value, by channel.
-using Histogram = std::vector<std::array<int64_t, 256>>;
-
-void add_pixels(std::span<const uint8_t> pixels, Histogram& histogram);
-
-// The sum and the sum of squares of one channel's bytes in an image.
+// The sum and the sum of squares of some bytes of one channel.
 struct PixelSums {
   int64_t sum = 0, squares = 0;
   PixelSums& operator+=(const PixelSums& other) {
@@ -32,18 +26,18 @@ struct PixelSums {
     return *this;
   }
 };
+// Adds pixels (n, C) to `sums` (C).
+void add_pixels(std::span<const uint8_t> pixels, std::span<PixelSums> sums);
 
 // Bytes (samples, H, W, C) in a file that `prepare images` wrote.
 struct MappedImages {
-  std::shared_ptr<const MappedFile> file;
+  MappedBlocks blocks;  // of whole images
   int64_t H = 0, W = 0;
-  // Set in the train set only, one of the two: `sums` (samples, C), or the
-  // histogram of all pixels if the folder does not have sums.
-  std::vector<PixelSums> sums;
-  Histogram histogram;
-  // XXH3-128 of each block of `block_images` images.
-  std::vector<std::string> block_digests;
-  int64_t block_images = 0;
+  // Set in the train set only, one of the two: `sums` (samples, C), or `total`
+  // (C) of all images if the folder does not have the sums of each.
+  std::vector<PixelSums> sums, total;
+
+  std::span<const uint8_t> bytes() const { return blocks.file->bytes(); }
 };
 
 // Files of any size, decoded whenever they are read.

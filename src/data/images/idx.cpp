@@ -61,8 +61,7 @@ void read_images(const fs::path& path, ImageSet& set) {
   set.pixels = std::move(pixels);
 }
 
-// Counts the classes if `classes` is 0.
-void read_labels(const fs::path& path, ImageSet& set, int64_t classes) {
+void read_labels(const fs::path& path, ImageSet& set) {
   ByteReader reader(path);
   read_magic(reader, kLabelsMagic);
   const uint32_t samples = reader.read_be32("the label count");
@@ -74,10 +73,8 @@ void read_labels(const fs::path& path, ImageSet& set, int64_t classes) {
   reader.read(labels, "labels");
   reader.expect_end();
   set.labels.assign(labels.begin(), labels.end());
-  const auto fault = classes == 0 ? count_classes(set.labels, &classes)
-                                  : check_labels(set.labels, classes);
-  if (fault) reader.fail_at(kLabelsHeaderBytes + fault->position, fault->what);
-  set.spec.classes = classes;
+  if (const auto fault = check_labels(set.labels, set.spec.classes))
+    reader.fail_at(kLabelsHeaderBytes + fault->position, fault->what);
 }
 
 }  // namespace
@@ -88,7 +85,7 @@ Dataset read_idx(const DataOptions& options) {
     fail(ExitCode::kInputMissing, "data.path: {}: no such folder", folder);
   Dataset data;
   read_images(find_file(folder, "train-images-idx3-ubyte"), data.train);
-  read_labels(find_file(folder, "train-labels-idx1-ubyte"), data.train, 0);
+  read_labels(find_file(folder, "train-labels-idx1-ubyte"), data.train);
   const fs::path test_images = find_file(folder, "t10k-images-idx3-ubyte");
   read_images(test_images, data.test);
   if (data.test.spec.H != data.train.spec.H ||
@@ -97,8 +94,8 @@ Dataset read_idx(const DataOptions& options) {
          "{}: offset 8 (0x8): images of {} x {}, expected {} x {} as in train",
          test_images.string(), data.test.spec.H, data.test.spec.W,
          data.train.spec.H, data.train.spec.W);
-  read_labels(find_file(folder, "t10k-labels-idx1-ubyte"), data.test,
-              data.train.spec.classes);
+  data.test.spec.classes = data.train.spec.classes;
+  read_labels(find_file(folder, "t10k-labels-idx1-ubyte"), data.test);
   data.source = "idx " + folder;
   return data;
 }

@@ -298,7 +298,7 @@ void ImageReader::will_need(std::span<const int64_t> samples) const {
   if (mapped == nullptr) return;
   const int64_t image_bytes = mapped->H * mapped->W * set_.spec.C;
   for (const int64_t sample : samples)
-    mapped->file->will_need(sample * image_bytes, image_bytes);
+    mapped->blocks.file->will_need(sample * image_bytes, image_bytes);
 }
 
 void read_jpeg_bytes(const fs::path& path,

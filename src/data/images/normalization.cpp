@@ -1,9 +1,10 @@
 #include "data/images/normalization.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <iterator>
 #include <numeric>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -17,24 +18,24 @@ namespace {
 // for bytes, or the resolution of a float.
 constexpr double kStdFloorBytes = 1.0 / 255, kStdFloorFloats = 1e-6;
 
+using ChannelSums = std::vector<PixelSums>;
+
 struct Moments {
   std::vector<double> mean, variance;  // by channel
 };
 
-// Exact, because the histograms are integers.
-Moments moments_of(const Histogram& histogram) {
+// E[x^2] - E[x]^2 from exact sums over `pixels` bytes per channel. The 64-bit
+// mantissa of long double leaves far more precision than a float has.
+Moments moments_of(const ChannelSums& sums, int64_t pixels) {
+  const auto count = static_cast<long double>(pixels);
   Moments result;
-  for (const auto& counts : histogram) {
-    double samples = 0, sum = 0, square = 0;
-    for (int v = 0; v < 256; ++v) {
-      samples += static_cast<double>(counts[v]);
-      sum += static_cast<double>(counts[v]) * v;
-    }
-    const double mean = sum / samples;
-    for (int v = 0; v < 256; ++v)
-      square += static_cast<double>(counts[v]) * (v - mean) * (v - mean);
-    result.mean.push_back(mean / 255);
-    result.variance.push_back(square / samples / (255.0 * 255.0));
+  for (const PixelSums& channel : sums) {
+    const long double mean = static_cast<long double>(channel.sum) / count;
+    const long double variance =
+        static_cast<long double>(channel.squares) / count - mean * mean;
+    result.mean.push_back(static_cast<double>(mean / 255));
+    result.variance.push_back(static_cast<double>(
+        std::max<long double>(variance, 0) / (255.0L * 255.0L)));
   }
   return result;
 }
@@ -64,131 +65,79 @@ Moments moments_of(const std::vector<float>& pixels,
   return result;
 }
 
-// E[x^2] - E[x]^2 from exact sums. The 64-bit mantissa of long double leaves
-// far more precision than a float has.
-Moments moments_of(const std::vector<PixelSums>& sums,
-                   int64_t pixels_an_image,
-                   int64_t channels,
-                   std::span<const int64_t> chosen) {
-  const auto count =
-      static_cast<long double>(std::ssize(chosen) * pixels_an_image);
-  Moments result;
-  for (int64_t c = 0; c < channels; ++c) {
-    PixelSums all;
-    for (const int64_t image : chosen)
-      all += sums[static_cast<size_t>(image * channels + c)];
-    const long double mean = static_cast<long double>(all.sum) / count;
-    const long double variance =
-        static_cast<long double>(all.squares) / count - mean * mean;
-    result.mean.push_back(static_cast<double>(mean / 255));
-    result.variance.push_back(static_cast<double>(
-        std::max<long double>(variance, 0) / (255.0L * 255.0L)));
-  }
-  return result;
-}
-
-// The pixels of some images of a set in memory or in a mapped file.
-Histogram histogram_of(std::span<const uint8_t> pixels,
-                       int64_t image_elems,
-                       int64_t channels,
-                       std::span<const int64_t> chosen) {
-  Histogram histogram(static_cast<size_t>(channels));
+// The sums of some images in memory or in a mapped file.
+ChannelSums sums_of(std::span<const uint8_t> pixels,
+                    int64_t image_elems,
+                    int64_t channels,
+                    std::span<const int64_t> chosen) {
+  ChannelSums sums(static_cast<size_t>(channels));
   for (const int64_t image : chosen)
     add_pixels(pixels.subspan(static_cast<size_t>(image * image_elems),
                               static_cast<size_t>(image_elems)),
-               histogram);
-  return histogram;
+               sums);
+  return sums;
 }
 
-// The statistics of JPEG files evenly spread over the samples, as evaluation
-// sees them.
-Histogram sample_histogram(const ImageSet& set,
-                           std::span<const int64_t> chosen) {
-  constexpr int64_t kImages = 256;  // their mean is within 2% of grey
-  const auto& files = std::get<JpegFiles>(set.pixels);
-  const ImageSpec& spec = set.spec;
-  const int64_t images = std::min(std::ssize(chosen), kImages);
-  std::vector<Histogram> histograms(static_cast<size_t>(images),
-                                    Histogram(static_cast<size_t>(spec.C)));
-  set.pool->run(images, [&](int64_t i) {
-    const int64_t sample =
-        chosen[static_cast<size_t>(i * std::ssize(chosen) / images)];
-    std::vector<uint8_t> pixels(static_cast<size_t>(spec.H * spec.W * spec.C));
-    read_jpeg_bytes(
-        files.path(sample),
-        [&](int64_t H, int64_t W) { return evaluation_map(set, sample, H, W); },
-        spec, pixels.data());
-    add_pixels(pixels, histograms[static_cast<size_t>(i)]);
-  });
-  Histogram sum(static_cast<size_t>(spec.C));
-  for (const Histogram& one : histograms)
-    for (size_t c = 0; c < sum.size(); ++c)
-      for (size_t v = 0; v < 256; ++v) sum[c][v] += one[c][v];
-  return sum;
-}
-
-// A folder without sums has the histogram of all its images, from which the
-// images that are not chosen are read and subtracted.
-Histogram histogram_of_chosen(const ImageSet& set,
-                              const MappedImages& images,
-                              std::span<const int64_t> chosen) {
-  std::vector<int64_t> others;
-  for (int64_t sample = 0, next = 0; sample < set.samples; ++sample) {
-    const bool is_chosen = next < std::ssize(chosen) &&
-                           chosen[static_cast<size_t>(next)] == sample;
-    if (is_chosen)
-      ++next;
-    else
-      others.push_back(sample);
-  }
-  const Histogram rest =
-      histogram_of(images.file->bytes(), images.H * images.W * set.spec.C,
-                   set.spec.C, others);
-  Histogram result = images.histogram;
-  for (size_t c = 0; c < result.size(); ++c)
-    for (size_t v = 0; v < 256; ++v) result[c][v] -= rest[c][v];
-  return result;
-}
-
+// The moments of the chosen samples, by where the pixels are.
 struct MomentsOf {
   const ImageSet& set;
   std::span<const int64_t> chosen;
-  int64_t image_elems() const { return set.spec.H * set.spec.W * set.spec.C; }
+
   Moments operator()(const std::vector<uint8_t>& pixels) const {
-    return moments_of(histogram_of(pixels, image_elems(), set.spec.C, chosen));
+    const int64_t image_pixels = set.spec.H * set.spec.W, C = set.spec.C;
+    return moments_of(sums_of(pixels, image_pixels * C, C, chosen),
+                      std::ssize(chosen) * image_pixels);
   }
   Moments operator()(const std::vector<float>& pixels) const {
-    return moments_of(pixels, image_elems(), set.spec.C, chosen);
+    return moments_of(pixels, set.spec.H * set.spec.W * set.spec.C, set.spec.C,
+                      chosen);
   }
   Moments operator()(const MappedImages& images) const {
-    if (images.sums.empty())
-      return moments_of(histogram_of_chosen(set, images, chosen));
-    return moments_of(images.sums, images.H * images.W, set.spec.C, chosen);
+    const auto C = static_cast<size_t>(set.spec.C);
+    ChannelSums sums = images.total;
+    if (sums.empty()) {
+      sums.resize(C);
+      for (const int64_t image : chosen)
+        for (size_t c = 0; c < C; ++c)
+          sums[c] += images.sums[static_cast<size_t>(image) * C + c];
+    } else {
+      std::vector<int64_t> others;
+      std::ranges::set_difference(std::views::iota(int64_t{0}, set.samples),
+                                  chosen, std::back_inserter(others));
+      const ChannelSums rest = sums_of(
+          images.bytes(), images.H * images.W * set.spec.C, set.spec.C, others);
+      for (size_t c = 0; c < C; ++c)
+        sums[c] += {-rest[c].sum, -rest[c].squares};
+    }
+    return moments_of(sums, std::ssize(chosen) * images.H * images.W);
   }
-  Moments operator()(const JpegFiles&) const {
-    return moments_of(sample_histogram(set, chosen));
+  // Decodes files evenly spread over the samples, as evaluation sees them.
+  Moments operator()(const JpegFiles& files) const {
+    constexpr int64_t kImages = 256;  // their mean is within 2% of grey
+    const ImageSpec& spec = set.spec;
+    const auto C = static_cast<size_t>(spec.C);
+    const int64_t images = std::min(std::ssize(chosen), kImages);
+    std::vector<ChannelSums> by_image(static_cast<size_t>(images),
+                                      ChannelSums(C));
+    set.pool->run(images, [&](int64_t i) {
+      const int64_t sample =
+          chosen[static_cast<size_t>(i * std::ssize(chosen) / images)];
+      std::vector<uint8_t> pixels(
+          static_cast<size_t>(spec.H * spec.W * spec.C));
+      read_jpeg_bytes(
+          files.path(sample),
+          [&](int64_t H, int64_t W) {
+            return evaluation_map(set, sample, H, W);
+          },
+          spec, pixels.data());
+      add_pixels(pixels, by_image[static_cast<size_t>(i)]);
+    });
+    ChannelSums sums(C);
+    for (const ChannelSums& image : by_image)
+      for (size_t c = 0; c < C; ++c) sums[c] += image[c];
+    return moments_of(sums, images * spec.H * spec.W);
   }
 };
-
-std::vector<float> parse_values(const std::string& whole,
-                                const std::string& text,
-                                int64_t channels) {
-  std::vector<float> values;
-  for (const std::string& word : split(text, ' ')) {
-    if (trim(word).empty()) continue;
-    const auto value = parse_double(trim(word));
-    if (!value)
-      fail(ExitCode::kBadInput, "data.normalize: {}: '{}' is no number", whole,
-           word);
-    values.push_back(static_cast<float>(*value));
-  }
-  if (static_cast<int64_t>(values.size()) != channels)
-    fail(ExitCode::kBadInput,
-         "data.normalize: {}: {} numbers, expected one for each of {} "
-         "channels",
-         whole, values.size(), channels);
-  return values;
-}
 
 }  // namespace
 
@@ -197,6 +146,24 @@ Normalization make_normalization(const DataOptions& options,
   std::vector<int64_t> all(static_cast<size_t>(train.samples));
   std::iota(all.begin(), all.end(), int64_t{0});
   return make_normalization(options, train, all);
+}
+
+std::optional<Normalization> parse_normalization(const std::string& text) {
+  const std::vector<std::string> halves = split(text, '/');
+  if (halves.size() != 2) return std::nullopt;
+  std::vector<float> values[2];
+  for (int half = 0; half < 2; ++half)
+    for (const std::string& word : split(halves[half], ' ')) {
+      if (word.empty()) continue;
+      const auto value = parse_double(word);
+      if (!value) return std::nullopt;
+      values[half].push_back(static_cast<float>(*value));
+    }
+  const Normalization result = {values[0], values[1]};
+  const bool is_valid =
+      !result.mean.empty() && result.mean.size() == result.std.size() &&
+      std::ranges::all_of(result.std, [](float value) { return value > 0; });
+  return is_valid ? std::optional(result) : std::nullopt;
 }
 
 std::string format_normalization(const Normalization& normalization) {
@@ -222,19 +189,17 @@ Normalization make_normalization(const DataOptions& options,
     }
     return result;
   }
-  const auto parts = split(text, '/');
-  if (parts.size() != 2)
+  const auto given = parse_normalization(text);
+  if (!given)
     fail(ExitCode::kBadInput,
          "data.normalize: {}, expected auto, none or \"means / deviations\"",
          text);
-  Normalization result{parse_values(text, parts[0], train.spec.C),
-                       parse_values(text, parts[1], train.spec.C)};
-  for (const float deviation : result.std)
-    if (!(deviation > 0))
-      fail(ExitCode::kBadInput,
-           "data.normalize: {}: deviation {}, expected more than 0", text,
-           deviation);
-  return result;
+  if (given->mean.size() != channels)
+    fail(ExitCode::kBadInput,
+         "data.normalize: {}: {} numbers, expected one for each of {} "
+         "channels",
+         text, given->mean.size(), channels);
+  return *given;
 }
 
 }  // namespace syncopate

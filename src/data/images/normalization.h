@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ Normalization make_normalization(const DataOptions& options,
 // The same for all samples.
 Normalization make_normalization(const DataOptions& options,
                                  const ImageSet& train);
+// The constants of "means / deviations", e.g. "0.5 0.4 / 0.2 0.2"; nullopt
+// unless it has as many deviations, each more than 0, as means.
+std::optional<Normalization> parse_normalization(const std::string& text);
 // "means / deviations", a value of data.normalize that gives the same floats.
 std::string format_normalization(const Normalization& normalization);
 

@@ -1,10 +1,12 @@
-// Images decoded and resized once, to be mapped afterwards: a folder with
+// Images that were decoded and resized once and are mapped afterwards: a folder
+// with
 //   train.images, test.images   bytes (samples, SIZE, SIZE, 3), nothing else
-//   images.h5                   labels, class names, sums by image, digests
-// so that reading is one large piece an image and one file a set.
+//   images.h5                   labels, class names, sums per image, digests
+// Reading an image is then one contiguous access, and a set is one file.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,6 +14,24 @@
 #include "data/images/dataset.h"
 
 namespace syncopate {
+
+// The names and constants that the reader and the writer share.
+struct PreparedImages {
+  static constexpr const char* kKind = "syncopate prepared images";
+  static constexpr int64_t kVersion = 1;
+  static constexpr std::array<const char*, 3> kNames = {
+      "images.h5", "train.images", "test.images"};
+  static constexpr int64_t kChannels = 3;
+  static constexpr int64_t kSizeLimit = 4096;  // of a side, in pixels
+
+  explicit PreparedImages(const fs::path& where)
+      : folder(where), header(where / kNames[0]) {}
+  fs::path pixels(const std::string& set) const {
+    return folder / (set + ".images");
+  }
+
+  fs::path folder, header;
+};
 
 // Compares the digests of all pixels of a folder, or of a few evenly spread
 // blocks of 32 MiB. Returns one line per fault, which begins with the path.

@@ -38,13 +38,17 @@ struct LabelFault {
   std::string what;
 };
 
-// For formats that do not state the number of classes: sets *classes to the
-// largest label plus one. Labels must be 0, 1, ... without a gap; otherwise one
-// corrupt label would silently widen the network.
-std::optional<LabelFault> count_classes(std::span<const int32_t> labels,
-                                        int64_t* classes);
-// Labels must be in [0, classes).
+// Labels must be in [0, classes). If `classes` is 0 because the format does not
+// state it, sets it to the largest label plus one; labels must then be 0, 1,
+// ... without a gap, because otherwise one corrupt label would silently widen
+// the network.
 std::optional<LabelFault> check_labels(std::span<const int32_t> labels,
-                                       int64_t classes);
+                                       int64_t& classes);
+
+// Class names come from files of unknown origin and go into the log and
+// results. Error(kBadInput), which begins with `origin`, if one is not valid
+// UTF-8.
+void check_class_names(const std::string& origin,
+                       std::span<const std::string> names);
 
 }  // namespace syncopate

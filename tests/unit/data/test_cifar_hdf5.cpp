@@ -63,6 +63,11 @@ TEST(Cifar10, ReadsClassNamesWhereTheyAre) {
   write_bytes(folder / "batches.meta.txt", "a\nb\n");
   expect_error_has(options_for("cifar10", folder.path()), ExitCode::kBadInput,
                    "batches.meta.txt: 2 class names, expected 10");
+  write_bytes(folder / "batches.meta.txt",
+              "a\nb\nc\nd\ne\nf\ng\nh\ni\nch\xE8vre\n");
+  expect_error(options_for("cifar10", folder.path()), ExitCode::kBadInput,
+               (folder / "batches.meta.txt").string() +
+                   ": class name ch\\xE8vre: not valid UTF-8");
 }
 
 TEST(Cifar10, RefusesDamagedFiles) {
@@ -207,6 +212,8 @@ TEST_F(Hdf5Images, ClassNamesMayStandOneALine) {
             (std::vector<std::string>{"a, b", "c"}));
   write<uint8_t, int32_t>({4, 3, 2}, {2, 3, 2}, {0, 1, 0, 1}, "a,,c");
   expect_refused("class_names: name 1 is empty");
+  write<uint8_t, int32_t>({4, 3, 2}, {2, 3, 2}, {0, 1, 0, 1}, "cat,ch\xE8vre");
+  expect_refused("class_names: class name ch\\xE8vre: not valid UTF-8");
 }
 
 TEST_F(Hdf5Images, RefusesWrongShapesAndTypes) {

@@ -111,8 +111,8 @@ TEST(PreparedImages, NormalisationIsExactAndOfTheTrainSet) {
   const Normalization b = make_normalization(options, memory);
   EXPECT_EQ(a.mean, b.mean);
   EXPECT_EQ(a.std, b.std);
-  // Held-out images have no part; folders that have a histogram in place of
-  // sums say the same.
+  // Held-out images have no part; folders that have only the total say
+  // the same.
   const std::vector<int64_t> training = {0, 3, 4, 11, 20, 23};
   const Normalization c = make_normalization(options, data.train, training);
   const Normalization d = make_normalization(options, memory, training);
@@ -122,8 +122,8 @@ TEST(PreparedImages, NormalisationIsExactAndOfTheTrainSet) {
   ImageSet earlier = data.train;
   auto& mapped = std::get<MappedImages>(earlier.pixels);
   mapped.sums.clear();
-  mapped.histogram.resize(3);
-  add_pixels(bytes, mapped.histogram);
+  mapped.total.resize(3);
+  add_pixels(bytes, mapped.total);
   const Normalization e = make_normalization(options, earlier, training);
   EXPECT_EQ(e.mean, d.mean);
   EXPECT_EQ(e.std, d.std);
