@@ -19,7 +19,7 @@ void judge_predictions(Session& session, const CommandLine& line) {
   ParsedInput input =
       parse_input(line.only_argument("INPUT.ini"), line.overrides);
   refuse_errors(input);
-  const auto kinds = question_kinds();
+  const auto kinds = kinds_of(Samples::kQuestions);
   const Options& options = input.options;
   if (std::count(kinds.begin(), kinds.end(), options.data.kind) == 0)
     fail(ExitCode::kUsage,

@@ -62,7 +62,8 @@ void prepare_hdf5(Session& session, const CommandLine& line) {
   refuse_errors(input);
   const std::string& kind = input.options.data.kind;
   for (const auto& [what, kinds] :
-       {std::pair("squad", question_kinds()), {"criteo", click_kinds()}})
+       {std::pair("squad", kinds_of(Samples::kQuestions)),
+        {"criteo", kinds_of(Samples::kClicks)}})
     if (std::count(kinds.begin(), kinds.end(), kind) > 0)
       fail(ExitCode::kUsage,
            "prepare images: {}: data.kind = {}: no images, expected prepare {}",

@@ -71,7 +71,8 @@ void prepare_samples(Session& session, const CommandLine& line) {
   refuse_errors(input);
   const DataOptions& options = input.options.data;
   const bool wants_questions = line.positional[0] == "squad";
-  const auto kinds = wants_questions ? question_kinds() : click_kinds();
+  const auto kinds = wants_questions ? kinds_of(Samples::kQuestions)
+                                     : kinds_of(Samples::kClicks);
   if (std::count(kinds.begin(), kinds.end(), options.kind) == 0)
     fail(ExitCode::kUsage, "prepare {}: {}: data.kind = {}: expected {} or {}",
          line.positional[0], line.positional[1], options.kind, kinds[0],

@@ -15,7 +15,8 @@ namespace syncopate {
 struct ImageSpec {
   int64_t C = 0, H = 0, W = 0;
   int64_t classes = 0;
-  int64_t bytes() const { return 4 * C * H * W; }
+  int64_t elems() const { return C * H * W; }
+  int64_t bytes() const { return 4 * elems(); }
   bool operator==(const ImageSpec&) const = default;
 };
 struct QuestionSpec {

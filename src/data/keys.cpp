@@ -19,10 +19,6 @@ Words kinds_that(const std::function<bool(const DataKind&)>& has) {
   return names_of(data_kind_table(), &DataKind::name, has);
 }
 
-std::vector<UsedWhen> of_images() {
-  return {{"data.kind", image_kinds()}};
-}
-
 Keys synthetic_keys() {
   const std::vector<UsedWhen> synthetic = {{"data.kind", {"synthetic_images"}}};
   const std::vector<UsedWhen> made = {
@@ -36,70 +32,71 @@ Keys synthetic_keys() {
   return {
       {.name = "data.samples",
        .place = &DataOptions::samples,
-       .doc = "Training samples that are made; of synthetic_squad: questions.",
+       .doc = "Generated training samples (synthetic_squad: questions).",
        .low = 1,
        .used_when = made},
       {.name = "data.test_samples",
        .place = &DataOptions::test_samples,
-       .doc = "Test samples that are made; of synthetic_squad: questions.",
+       .doc = "Generated test samples (synthetic_squad: questions).",
        .low = 1,
        .used_when = made},
       {.name = "data.classes",
        .place = &DataOptions::classes,
-       .doc = "Classes of the made images.",
+       .doc = "Number of classes of generated images.",
        .low = 2,
        .used_when = synthetic},
       {.name = "data.channels",
        .place = &DataOptions::channels,
-       .doc = "Channels of the made images.",
+       .doc = "Number of channels of generated images.",
        .low = 1,
        .used_when = synthetic},
       {.name = "data.height",
        .place = &DataOptions::height,
-       .doc = "Height in pixels of what the network is fed; auto: 32 of made "
-              "images, else 224.",
+       .doc = "Height of the network's input in pixels; auto: 32 for generated "
+              "images, otherwise 224.",
        .low = 1,
        .zero_word = "auto",
        .used_when = sized},
       {.name = "data.width",
        .place = &DataOptions::width,
-       .doc = "Width in pixels of what the network is fed; auto: 32 of made "
-              "images, else 224.",
+       .doc = "Width of the network's input in pixels; auto: 32 for generated "
+              "images, otherwise 224.",
        .low = 1,
        .zero_word = "auto",
        .used_when = sized},
       {.name = "data.noise",
        .place = &DataOptions::noise,
-       .doc = "Noise on a class's pattern, in the pattern's standard "
-              "deviations.",
+       .doc = "Noise added to a class's pattern, in standard deviations of "
+              "the pattern.",
        .low = 0,
        .used_when = synthetic},
       {.name = "data.synthetic_seed",
        .place = &DataOptions::synthetic_seed,
-       .doc = "Seed of the made samples, apart from run.seed.",
+       .doc = "Seed of the generated samples, independent of run.seed.",
        .low = 0,
        .used_when = made},
   };
 }
 
 Keys question_keys() {
-  const std::vector<UsedWhen> questions = {{"data.kind", question_kinds()}};
+  const std::vector<UsedWhen> questions = {
+      {"data.kind", kinds_of(Samples::kQuestions)}};
   const std::vector<UsedWhen> squad = {{"data.kind", {"squad"}}};
   return {
       {.name = "data.vocabulary",
        .place = &DataOptions::vocabulary,
-       .doc = "WordPiece vocabulary of BERT, one token a line; must be given.",
+       .doc = "BERT's WordPiece vocabulary, one token per line; required.",
        .used_when = squad,
        .on_resume = OnResume::kMayChange},
       {.name = "data.lower_case",
        .place = &DataOptions::lower_case,
        .doc = "Whether text is lower-cased and stripped of accents, as uncased "
-              "vocabularies ask for.",
+              "vocabularies require.",
        .used_when = squad},
       {.name = "data.max_length",
        .place = &DataOptions::max_length,
-       .doc = "Tokens of a sample, special ones included; a longer context is "
-              "seen through several windows.",
+       .doc = "Most tokens of a sample, including special tokens; a longer "
+              "context is split into several windows.",
        .low = 16,  // each window must advance
        .high = 32767,
        .used_when = questions},
@@ -110,23 +107,24 @@ Keys question_keys() {
        .used_when = questions},
       {.name = "data.max_question",
        .place = &DataOptions::max_question,
-       .doc = "Tokens of a question, the rest is cut off.",
+       .doc = "Most tokens of a question; longer ones are truncated.",
        .low = 1,
        .used_when = questions},
       {.name = "data.bucketing",
        .place = &DataOptions::bucketing,
-       .doc = "Whether the samples of a step have like lengths, so that "
-              "workers have like work: an epoch's random order is sorted by "
-              "length within windows of 64 steps, and the steps are shuffled.",
+       .doc = "Whether the samples of a step have similar lengths, which "
+              "balances the work of the workers: an epoch's random order is "
+              "sorted by length within windows of 64 steps, and the steps are "
+              "shuffled.",
        .used_when = questions},
       {.name = "data.context_words",
        .place = &DataOptions::context_words,
-       .doc = "Words of a made context, on average.",
+       .doc = "Average number of words of a generated context.",
        .low = 8,
        .used_when = {{"data.kind", {"synthetic_squad"}}}},
       {.name = "data.field_rows",
        .place = &DataOptions::field_rows,
-       .doc = "Values that a made categorical field has.",
+       .doc = "Number of values of a generated categorical field.",
        .low = 2,
        .high = 1 << 24,
        .used_when = {{"data.kind", {"synthetic_criteo"}}}},
@@ -140,15 +138,15 @@ Keys image_file_keys() {
   return {
       {.name = "data.eval_resize",
        .place = &DataOptions::eval_resize,
-       .doc = "Evaluation resizes the shorter side to so many pixels and cuts "
-              "out the middle; auto: 256/224 of the larger of height and "
+       .doc = "Evaluation resizes the shorter side to this many pixels and "
+              "crops the centre; auto: 256/224 of the larger of height and "
               "width.",
        .low = 1,
        .zero_word = "auto",
        .used_when = read_late},
       {.name = "data.decode_threads",
        .place = &DataOptions::decode_threads,
-       .doc = "Threads of a process that decode and resize images; auto: as "
+       .doc = "Threads per process that decode and resize images; auto: as "
               "many as run.threads.",
        .low = 1,
        .high = 1024,  // more cores than a node has
@@ -162,17 +160,17 @@ Keys batch_keys() {
   return {
       {.name = "data.batch",
        .place = &DataOptions::batch,
-       .doc = "Samples of a mini-batch of one worker.",
+       .doc = "Samples per mini-batch of one worker.",
        .low = 1},
       {.name = "data.batch_by_worker",
        .place = &DataOptions::batch_by_worker,
-       .doc = "Samples of each worker's mini-batch, instead of data.batch; "
-              "gradients are then averaged by samples.",
+       .doc = "Samples per mini-batch of each worker, instead of data.batch; "
+              "gradients are then weighted by the number of samples.",
        .low = 1,
        .zero_word = "none"},
       {.name = "data.accumulate",
        .place = &DataOptions::accumulate,
-       .doc = "Mini-batches whose gradients make one step.",
+       .doc = "Mini-batches whose gradients are accumulated into one step.",
        .low = 1},
   };
 }
@@ -180,15 +178,18 @@ Keys batch_keys() {
 }  // namespace
 
 Keys data_keys() {
+  const std::vector<UsedWhen> images = {
+      {"data.kind", kinds_of(Samples::kImages)}};
   Keys keys = {
       {.name = "data.kind",
        .place = &DataOptions::kind,
-       .doc = "Format of the data; synthetic_* makes them.",
-       .choices = data_kinds(),
-       .traits = {{"questions", question_kinds()}}},
+       .doc = "Format of the data; synthetic_* is generated.",
+       .choices = names_of(data_kind_table(), &DataKind::name),
+       .traits = {{"questions", kinds_of(Samples::kQuestions)}}},
       {.name = "data.path",
        .place = &DataOptions::path,
-       .doc = "Folder of the files, or the file of kind hdf5; must be given.",
+       .doc =
+           "Folder of the files, or the file if data.kind is hdf5; required.",
        .used_when = {{"data.kind", kinds_that([](const DataKind& kind) {
                         return !kind.is_made;
                       })}},
@@ -197,23 +198,24 @@ Keys data_keys() {
   const Keys more = {
       {.name = "data.partition",
        .place = &DataOptions::partition,
-       .doc = "What a worker sees: interleaved, N workers with batch B see "
-              "what one with N*B sees; random, contiguous: a share; sorted, "
-              "by_class: a share of the labels (questions have none)."},
+       .doc =
+           "Which samples a worker sees. interleaved: N workers with batch B "
+           "see what one with N*B sees; random, contiguous: a fixed share; "
+           "sorted, by_class: a share of the labels (not for questions)."},
       {.name = "data.validation",
        .place = &DataOptions::validation,
-       .doc = "Training samples held out: below 1 a fraction, from 1 on their "
-              "number; of questions about so many windows, by whole questions.",
+       .doc = "Training samples held out: a fraction if below 1, else their "
+              "number; for questions: windows, rounded up to whole questions.",
        .low = 0},
       {.name = "data.augment",
        .place = &DataOptions::augment,
-       .doc = "Random changes of training images.",
+       .doc = "Random augmentation of training images.",
        .choices = {"crop", "flip", "rotate", "resized_crop"},
        .zero_word = "none",
-       .used_when = of_images()},
+       .used_when = images},
       {.name = "data.crop_pad",
        .place = &DataOptions::crop_pad,
-       .doc = "Pixels of zeros on each side before the crop back to size.",
+       .doc = "Zero pixels added to each side before cropping back to size.",
        .low = 1,
        .used_when = {{"data.augment", {"crop"}}}},
       {.name = "data.rotate_degrees",
@@ -225,26 +227,26 @@ Keys data_keys() {
        .used_when = {{"data.augment", {"rotate"}}}},
       {.name = "data.crop_scale_min",
        .place = &DataOptions::crop_scale_min,
-       .doc = "Least area of a random-resized crop, as a share of the image; "
-              "the largest is 1.",
+       .doc = "Least area of a random resized crop, as a fraction of the "
+              "image; the largest is 1.",
        .low = 0,
        .high = 1,
        .is_low_open = true,
        .used_when = {{"data.augment", {"resized_crop"}}}},
       {.name = "data.normalize",
        .place = &DataOptions::normalize,
-       .doc = "auto: mean and deviation by channel of the training samples, "
-              "without those that are held out (of image_folder: of 256 of "
-              "them); none: pixels / 255; or means / deviations by channel, of "
+       .doc = "auto: mean and standard deviation per channel of the training "
+              "samples that are not held out (image_folder: of 256 of them); "
+              "none: pixels / 255; or means / deviations per channel, for "
               "pixels in 0..1.",
        .form = {"auto, none or means / deviations such as 0.5 0.5 0.5 / 0.2 "
                 "0.2 0.2",
                 is_normalization},
-       .used_when = of_images()},
+       .used_when = images},
       {.name = "data.prefetch",
        .place = &DataOptions::prefetch,
-       .doc = "Mini-batches prepared ahead by a thread; 0: when asked for. A "
-              "training set that lies on a GPU needs none.",
+       .doc = "Mini-batches that a thread prepares ahead; 0: each is prepared "
+              "when it is needed. A training set on a GPU needs none.",
        .low = 0,
        .high = 1024,  // each holds a batch in memory
        .on_resume = OnResume::kMayChange},

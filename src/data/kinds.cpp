@@ -8,16 +8,6 @@
 #include "keys/key.h"
 
 namespace syncopate {
-namespace {
-
-std::vector<std::string> kinds_of(Samples samples) {
-  return names_of<DataKind>(
-      data_kind_table(), &DataKind::name,
-      [&](const DataKind& kind) { return kind.samples == samples; });
-}
-
-}  // namespace
-
 const std::vector<DataKind>& data_kind_table() {
   static const std::vector<DataKind> table = {
       {.name = "idx",
@@ -36,7 +26,7 @@ const std::vector<DataKind>& data_kind_table() {
        .side = 32},
       {.name = "hdf5",
        .samples = Samples::kImages,
-       .description = "one's own images and labels (inputs/data_formats.md)",
+       .description = "your own images and labels (inputs/data_formats.md)",
        .read_images = &read_hdf5_images,
        .is_one_file = true},
       {.name = "image_folder",
@@ -60,7 +50,7 @@ const std::vector<DataKind>& data_kind_table() {
        .open_questions = &open_squad},
       {.name = "synthetic_squad",
        .samples = Samples::kQuestions,
-       .description = "made texts and questions, seeded",
+       .description = "generated texts and questions, seeded",
        .open_questions = &open_synthetic_squad,
        .is_made = true},
       {.name = "criteo",
@@ -82,20 +72,10 @@ const DataKind* find_data_kind(const std::string& name) {
   return nullptr;
 }
 
-std::vector<std::string> image_kinds() {
-  return kinds_of(Samples::kImages);
-}
-
-std::vector<std::string> question_kinds() {
-  return kinds_of(Samples::kQuestions);
-}
-
-std::vector<std::string> click_kinds() {
-  return kinds_of(Samples::kClicks);
-}
-
-std::vector<std::string> data_kinds() {
-  return names_of(data_kind_table(), &DataKind::name);
+std::vector<std::string> kinds_of(Samples samples) {
+  return names_of<DataKind>(
+      data_kind_table(), &DataKind::name,
+      [&](const DataKind& kind) { return kind.samples == samples; });
 }
 
 bool is_synthetic(const std::string& kind) {

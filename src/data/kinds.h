@@ -35,11 +35,8 @@ struct DataKind {
 const std::vector<DataKind>& data_kind_table();
 const DataKind* find_data_kind(const std::string& name);  // nullptr if unknown
 
-// Names of the kinds of each kind of samples, and of all kinds.
-std::vector<std::string> image_kinds();
-std::vector<std::string> question_kinds();
-std::vector<std::string> click_kinds();
-std::vector<std::string> data_kinds();
+// Names of the kinds of data that have such samples.
+std::vector<std::string> kinds_of(Samples samples);
 // Whether the samples are generated, so that data.path is not used.
 bool is_synthetic(const std::string& kind);
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -27,11 +28,7 @@ using Listed = SafeTensors::Tensor;
 
 // Bytes of a value; 0 for an unknown type.
 int64_t value_bytes(std::string_view dtype) {
-  struct Known {
-    std::string_view name;
-    int64_t bytes;
-  };
-  constexpr Known kKnown[] = {
+  constexpr std::pair<std::string_view, int64_t> kKnown[] = {
       {"F32", 4},     {"F16", 2}, {"BF16", 2},    {"F64", 8},     {"I64", 8},
       {"I32", 4},     {"I16", 2}, {"I8", 1},      {"U64", 8},     {"U32", 4},
       {"U16", 2},     {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1},
@@ -67,8 +64,7 @@ class HeaderReader : public StrictJson {
     if (!fields_.insert(field_).second)
       refuse(as_json(field_) + " for the second time");
     if (state_ == State::kFieldNames &&
-        std::find(std::begin(known), std::end(known), field_) ==
-            std::end(known))
+        std::ranges::find(known, field_) == std::end(known))
       refuse("the field " + as_json(field_));
     state_ = state_ == State::kTextNames ? State::kText
              : field_ == "dtype"         ? State::kDtype
@@ -197,11 +193,9 @@ void place_tensors(std::vector<Listed>& tensors,
                    int64_t values,
                    int64_t file_bytes,
                    const std::string& path) {
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const Listed& a, const Listed& b) {
-                     return std::pair(a.first_byte, a.end_byte) <
-                            std::pair(b.first_byte, b.end_byte);
-                   });
+  std::ranges::stable_sort(tensors, {}, [](const Listed& tensor) {
+    return std::pair(tensor.first_byte, tensor.end_byte);
+  });
   int64_t end = 0;
   for (Listed& tensor : tensors) {
     const int64_t bytes = value_bytes(tensor.dtype);

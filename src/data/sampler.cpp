@@ -23,17 +23,13 @@ constexpr uint64_t kStepStream = uint64_t{1} << 32;
 
 using Indices = std::vector<int64_t>;
 
-// Block r of `ranks` nearly equal blocks.
-Indices block(const Indices& order, int rank, int ranks) {
-  const int64_t n = std::ssize(order);
-  return {order.begin() + n * rank / ranks,
-          order.begin() + n * (rank + 1) / ranks};
-}
-
+// Nearly equal blocks.
 std::vector<Indices> blocks(const Indices& order, int ranks) {
+  const int64_t n = std::ssize(order);
   std::vector<Indices> shards;
   for (int rank = 0; rank < ranks; ++rank)
-    shards.push_back(block(order, rank, ranks));
+    shards.emplace_back(order.begin() + n * rank / ranks,
+                        order.begin() + n * (rank + 1) / ranks);
   return shards;
 }
 

@@ -16,17 +16,11 @@ fs::path without_slash(const fs::path& path) {
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
-fs::path beside(const fs::path& to) {
-  fs::path temporary = to;
-  temporary += ".tmp";
-  return temporary;
-}
-
 }  // namespace
 
 WorkFolder::WorkFolder(const fs::path& to, std::span<const char* const> names)
     : to_(without_slash(to)),
-      path_(beside(to_)),
+      path_(fs::path(to_) += ".tmp"),
       names_(names.begin(), names.end()) {
   std::error_code ignored;
   if (fs::exists(to_, ignored) &&

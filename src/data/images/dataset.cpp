@@ -124,7 +124,7 @@ Dataset load_dataset(const DataOptions& options) {
   const DataKind* kind = find_data_kind(options.kind);
   if (kind == nullptr || kind->read_images == nullptr)
     fail(ExitCode::kBadInput, "data.kind: {}, expected one of: {}",
-         options.kind, join(image_kinds(), " "));
+         options.kind, join(kinds_of(Samples::kImages), " "));
   if (options.path.empty() && !kind->is_made)
     fail(ExitCode::kBadInput, "data.path: empty, expected where the {} data is",
          options.kind);

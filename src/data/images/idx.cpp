@@ -16,8 +16,7 @@ constexpr int64_t kLabelsHeaderBytes = 8;
 
 fs::path find_file(const std::string& folder, const std::string& name) {
   const fs::path plain = fs::path(folder) / name;
-  fs::path packed = plain;
-  packed += ".gz";
+  const fs::path packed = fs::path(plain) += ".gz";
   if (fs::exists(plain)) return plain;
   if (fs::exists(packed)) return packed;
   fail(ExitCode::kInputMissing, "{}: not found, nor with .gz", plain.string());

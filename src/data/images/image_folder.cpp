@@ -25,9 +25,7 @@ std::vector<fs::directory_entry> list_folder(const fs::path& folder) {
     if (find_invalid_utf8(entry.path().filename().string()))
       fail(ExitCode::kBadInput, "{}/{}: not valid UTF-8: rename it",
            folder.string(), escape_bytes(entry.path().filename().string()));
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-    return a.path().filename().string() < b.path().filename().string();
-  });
+  std::ranges::sort(entries);
   return entries;
 }
 

@@ -231,33 +231,35 @@ PixelReader::PixelReader(const ImageSpec& out,
           normalization.std[c]);
 }
 
-void PixelReader::read(const uint8_t* image,
+template <typename Pixel>
+void PixelReader::read(const Pixel* image,
                        int64_t H,
                        int64_t W,
                        const ImageMap& map,
                        float* out) const {
-  const float* table = table_.data();
-  const int64_t C = out_.C;
   read_image(
       image, {H, W, out_, map, scale_.scale.data(), scale_.shift.data()},
-      [table, C](uint8_t pixel, int64_t c) { return table[pixel * C + c]; },
-      out);
-}
-
-void PixelReader::read(const float* image,
-                       int64_t H,
-                       int64_t W,
-                       const ImageMap& map,
-                       float* out) const {
-  const float* mean = normalization_.mean.data();
-  const float* deviation = normalization_.std.data();
-  read_image(
-      image, {H, W, out_, map, scale_.scale.data(), scale_.shift.data()},
-      [mean, deviation](float pixel, int64_t c) {
-        return (pixel - mean[c]) / deviation[c];
+      [table = table_.data(), mean = normalization_.mean.data(),
+       deviation = normalization_.std.data(),
+       C = out_.C](Pixel pixel, int64_t c) {
+        if constexpr (std::is_same_v<Pixel, uint8_t>)
+          return table[pixel * C + c];
+        else
+          return (pixel - mean[c]) / deviation[c];
       },
       out);
 }
+
+template void PixelReader::read(const uint8_t*,
+                                int64_t,
+                                int64_t,
+                                const ImageMap&,
+                                float*) const;
+template void PixelReader::read(const float*,
+                                int64_t,
+                                int64_t,
+                                const ImageMap&,
+                                float*) const;
 
 ImageReader::ImageReader(const ImageSet& set,
                          const Normalization& normalization)
@@ -309,7 +311,7 @@ void read_jpeg_bytes(const fs::path& path,
   const std::vector<float> mean(3, 0.0F), deviation(3, 1.0F / 255);
   const PixelReader reader(out, {std::vector<float>(3, 1.0F), mean},
                            {mean, deviation});
-  std::vector<float> values(static_cast<size_t>(out.H * out.W * 3));
+  std::vector<float> values(static_cast<size_t>(out.elems()));
   reader.read(image.pixels, image.H, image.W, image.map, values.data());
   for (size_t i = 0; i < values.size(); ++i)
     pixels[i] = static_cast<uint8_t>(values[i] + 0.5F);

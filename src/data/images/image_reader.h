@@ -28,12 +28,8 @@ class PixelReader {
               const PixelScale& scale,
               const Normalization& normalization);
 
-  void read(const uint8_t* image,
-            int64_t H,
-            int64_t W,
-            const ImageMap& map,
-            float* out) const;
-  void read(const float* image,
+  template <typename Pixel>  // uint8_t or float
+  void read(const Pixel* image,
             int64_t H,
             int64_t W,
             const ImageMap& map,

@@ -3,17 +3,30 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "base/read_ahead.h"
 #include "data/batch.h"
+#include "data/images/augment.h"
 #include "data/images/dataset.h"
 #include "data/images/normalization.h"
 #include "data/options.h"
 #include "data/sampler.h"
 
 namespace syncopate {
+
+// `images` (N, H, W, C) and `labels` on the host.
+struct HostBatch {
+  std::vector<float> images;
+  std::vector<int32_t> labels;
+  Batch view(const ImageSpec& spec) const;
+};
+// Fills a batch for evaluation, without augmentation.
+void fill_evaluation_batch(HostBatch& batch,
+                           const ImageSet& set,
+                           const Normalization& normalization,
+                           std::span<const int64_t> indices);
 
 // Delivers a worker's training batches, which a thread prepares ahead of time
 // (with prefetch 0 the caller prepares them). Augmentation depends only on
@@ -29,26 +42,16 @@ class Loader {
          int rank,
          uint64_t seed,
          int64_t first_batch);  // where a resumed run continues
-  Loader(Loader&&) noexcept;
-  ~Loader();
   // The view is valid until the next call. Rethrows errors of the thread.
-  Batch next();
-  double wait_s() const;  // total time that next() waited
+  Batch next() { return batches_.next().view(set_.spec); }
+  // The total time that next() waited.
+  double wait_s() const { return batches_.wait_s(); }
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  const ImageSet& set_;
+  Sampler sampler_;
+  Augmenter augmenter_;
+  ReadAhead<HostBatch> batches_;  // last: its thread uses the others
 };
-
-// Fills `images` (N, H, W, C) and `labels` for evaluation: no augmentation.
-struct HostBatch {
-  std::vector<float> images;
-  std::vector<int32_t> labels;
-  Batch view(const ImageSpec& spec) const;
-};
-void fill_evaluation_batch(HostBatch& batch,
-                           const ImageSet& set,
-                           const Normalization& normalization,
-                           std::span<const int64_t> indices);
 
 }  // namespace syncopate

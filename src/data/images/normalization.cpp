@@ -84,13 +84,12 @@ struct MomentsOf {
   std::span<const int64_t> chosen;
 
   Moments operator()(const std::vector<uint8_t>& pixels) const {
-    const int64_t image_pixels = set.spec.H * set.spec.W, C = set.spec.C;
-    return moments_of(sums_of(pixels, image_pixels * C, C, chosen),
-                      std::ssize(chosen) * image_pixels);
+    const ImageSpec& spec = set.spec;
+    return moments_of(sums_of(pixels, spec.elems(), spec.C, chosen),
+                      std::ssize(chosen) * spec.H * spec.W);
   }
   Moments operator()(const std::vector<float>& pixels) const {
-    return moments_of(pixels, set.spec.H * set.spec.W * set.spec.C, set.spec.C,
-                      chosen);
+    return moments_of(pixels, set.spec.elems(), set.spec.C, chosen);
   }
   Moments operator()(const MappedImages& images) const {
     const auto C = static_cast<size_t>(set.spec.C);
@@ -122,8 +121,7 @@ struct MomentsOf {
     set.pool->run(images, [&](int64_t i) {
       const int64_t sample =
           chosen[static_cast<size_t>(i * std::ssize(chosen) / images)];
-      std::vector<uint8_t> pixels(
-          static_cast<size_t>(spec.H * spec.W * spec.C));
+      std::vector<uint8_t> pixels(static_cast<size_t>(spec.elems()));
       read_jpeg_bytes(
           files.path(sample),
           [&](int64_t H, int64_t W) {

@@ -18,8 +18,7 @@ constexpr int64_t kChannels = PreparedImages::kChannels;
 constexpr int64_t kBlockBytes = 32 << 20;  // decoded between two writes
 
 int64_t images_per_block(const ImageSet& set) {
-  return std::max<int64_t>(1,
-                           kBlockBytes / (set.spec.H * set.spec.W * kChannels));
+  return std::max<int64_t>(1, kBlockBytes / set.spec.elems());
 }
 
 // Returns the sums of the images (samples, channels). `progress` receives the
@@ -29,7 +28,7 @@ std::vector<PixelSums> write_pixels(
     BlockWriter& output,
     const std::function<void(int64_t)>& progress) {
   const auto& files = std::get<JpegFiles>(set.pixels);
-  const int64_t image_bytes = set.spec.H * set.spec.W * kChannels;
+  const int64_t image_bytes = set.spec.elems();
   const int64_t block_images = images_per_block(set);
   std::vector<uint8_t> block;
   std::vector<PixelSums> sums(static_cast<size_t>(set.samples * kChannels));
@@ -111,7 +110,7 @@ Dataset prepare_images(const PrepareImages& wanted) {
 
   const int64_t total = data.train.samples + data.test.samples;
   const int64_t block_bytes =
-      images_per_block(data.train) * wanted.size * wanted.size * kChannels;
+      images_per_block(data.train) * data.train.spec.elems();
   BlockWriter train(files.pixels("train"), block_bytes);
   BlockWriter test(files.pixels("test"), block_bytes);
   const auto sums = write_pixels(

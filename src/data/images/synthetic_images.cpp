@@ -29,7 +29,7 @@ std::vector<float> make_pattern(const ImageSpec& spec,
                                 uint64_t seed,
                                 int64_t label) {
   Rng rng(seed, Purpose::kSynthetic, static_cast<uint64_t>(label), kPatterns);
-  std::vector<double> pattern(static_cast<size_t>(spec.H * spec.W * spec.C));
+  std::vector<double> pattern(static_cast<size_t>(spec.elems()));
   for (int64_t c = 0; c < spec.C; ++c) {
     for (int wave = 0; wave < kWaves; ++wave) {
       const auto factor = static_cast<double>(1 + rng.below(kLongestFactor));
@@ -105,8 +105,7 @@ ImageSet make_set(const DataOptions& options,
   ImageSet set;
   set.spec = spec;
   set.samples = samples;
-  const int64_t image_bytes = set.spec.C * set.spec.H * set.spec.W;
-  std::vector<uint8_t> pixels(static_cast<size_t>(samples * image_bytes));
+  std::vector<uint8_t> pixels(static_cast<size_t>(samples * spec.elems()));
   for (int64_t i = 0; i < samples; ++i) {
     const int64_t label = i % options.classes;
     set.labels.push_back(static_cast<int32_t>(label));
@@ -114,7 +113,7 @@ ImageSet make_set(const DataOptions& options,
                 static_cast<float>(options.noise),
                 Rng(options.synthetic_seed, Purpose::kSynthetic,
                     static_cast<uint64_t>(i), stream),
-                pixels.data() + i * image_bytes);
+                pixels.data() + i * spec.elems());
   }
   set.pixels = std::move(pixels);
   return set;

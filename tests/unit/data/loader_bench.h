@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
+
 #include "data/images/loader.h"
 #include "data/images/normalization.h"
 #include "data/sampler.h"
@@ -59,9 +61,10 @@ inline void expect_workers_see_what_one_sees(const DataOptions& of_one,
   options.batch /= ranks;
   const LoaderBench one(of_one), many(options);
   Loader reference = one.loader(0, 1, 0);
-  std::vector<Loader> loaders;
+  std::deque<Loader> loaders;
   for (int rank = 0; rank < ranks; ++rank)
-    loaders.push_back(many.loader(rank, ranks, 0));
+    loaders.emplace_back(many.options, many.data.train, many.normalization,
+                         many.sampler(ranks), rank, LoaderBench::kSeed, 0);
   for (int64_t step = 0; step < steps; ++step) {
     Content joined;
     for (Loader& loader : loaders) {
