@@ -121,9 +121,8 @@ __global__ void __launch_bounds__(kNormThreads)
         }
         for (int row = 0; row < kRows; ++row) {
           for (int index = 0; index < V; ++index) {
-            float value =
-                (packs[row].get(index) - center[index]) * factor[index] +
-                shift[index];
+            float value = normalised(packs[row].get(index) - center[index],
+                                     factor[index], shift[index]);
             if constexpr (kHasZ) value += residuals[row].get(index);
             // Keeps NaN, because NaN < 0 is false.
             if constexpr (kHasRelu) value = value < 0 ? 0 : value;
@@ -134,16 +133,15 @@ __global__ void __launch_bounds__(kNormThreads)
       });
 }
 
-// With g = dy where y > 0 (without ReLU: everywhere), else 0: sums g and g (x -
-// mean) over chunk blockIdx.y. Stores g as dz on the way; dz may alias dy.
-template <typename T, int V, bool kHasRelu, bool kStoreDz>
+// With g = dy [+ dy2] where y > 0 (without ReLU: everywhere), else 0: sums g
+// and g (x - mean) over chunk blockIdx.y. Stores g as dz on the way; dz may
+// alias dy or dy2.
+template <typename T, int V, NormMask kMask, bool kHasSum, bool kStoreDz>
 __global__ void __launch_bounds__(kNormThreads)
     batchnorm_gradients_kernel(NormPair* partials,  // (chunks, C)
                                T* dz,
-                               const T* dy,
-                               const T* x,
-                               const T* y,
-                               const float* mean,
+                               NormSources<T> from,
+                               NormChannels channels,
                                NormView view,
                                int64_t chunk_rows) {
   const NormPlace place = place_in<V>(view);
@@ -152,27 +150,25 @@ __global__ void __launch_bounds__(kNormThreads)
   const int64_t stride = view.lanes * view.C;
   NormSums<V> sums = {};
   if (place.is_inside) {
-    float center[V];
-    load_channels(center, mean + place.channel);
-    for_rows<kRowsOfThree>(view, place, begin, end, kRowsOfThree * view.lanes,
-                           [&](auto rows, int64_t at) {
-                             constexpr int kRows = decltype(rows)::value;
-                             NormUpstream<T, V, kHasRelu, kRows> packs;
-                             packs.load(dy, x, y, at, stride);
-                             for (int row = 0; row < kRows; ++row) {
-                               for (int index = 0; index < V; ++index) {
-                                 const float g = packs.gradient(row, index);
-                                 sums.first[index] += g;
-                                 sums.second[index] +=
-                                     g *
-                                     (packs.x[row].get(index) - center[index]);
-                                 if constexpr (kStoreDz)
-                                   packs.dy[row].set(index, g);
-                               }
-                               if constexpr (kStoreDz)
-                                 packs.dy[row].store(dz + at + row * stride);
-                             }
-                           });
+    NormConstants<V> k;
+    load_constants<kMask>(k, channels, place.channel);
+    for_rows<kRowsOfThree>(
+        view, place, begin, end, kRowsOfThree * view.lanes,
+        [&](auto rows, int64_t at) {
+          constexpr int kRows = decltype(rows)::value;
+          NormUpstream<T, V, kMask, kHasSum, kRows> packs;
+          packs.load(from, at, stride);
+          for (int row = 0; row < kRows; ++row) {
+            for (int index = 0; index < V; ++index) {
+              const float g = packs.gradient(row, index, k);
+              sums.first[index] += g;
+              sums.second[index] +=
+                  g * (packs.x[row].get(index) - k.center[index]);
+              if constexpr (kStoreDz) packs.dy[row].set(index, g);
+            }
+            if constexpr (kStoreDz) packs.dy[row].store(dz + at + row * stride);
+          }
+        });
   }
   sums = reduce_columns(sums, shared_memory<NormSums<V>>(), view.lanes,
                         view.columns, AddSums());
@@ -208,26 +204,20 @@ __global__ void __launch_bounds__(kNormThreads)
 }
 
 // dx = gamma rstd (g - slopes.first - (x - mean) slopes.second). dx may alias
-// dy.
-template <typename T, int V, bool kHasRelu>
+// dy or dy2.
+template <typename T, int V, NormMask kMask, bool kHasSum>
 __global__ void __launch_bounds__(kNormThreads)
     batchnorm_input_gradient_kernel(T* dx,
-                                    const T* dy,
-                                    const T* x,
-                                    const T* y,
-                                    const float* gamma,
-                                    const float* mean,
-                                    const float* rstd,
+                                    NormSources<T> from,
+                                    NormChannels channels,
                                     const NormPair* slopes,
                                     NormView view) {
   const NormPlace place = place_in<V>(view);
   if (!place.is_inside) return;
-  float center[V], factor[V], scale[V], mean_g[V], slope[V];
-  load_channels(center, mean + place.channel);
-  load_channels(factor, rstd + place.channel);
-  load_channels(scale, gamma + place.channel);
+  NormConstants<V> k;
+  load_constants<NormMask::kInput>(k, channels, place.channel);
+  float mean_g[V], slope[V];
   for (int index = 0; index < V; ++index) {
-    factor[index] *= scale[index];
     const NormPair pair = slopes[place.channel + index];
     mean_g[index] = pair.first;
     slope[index] = pair.second;
@@ -238,15 +228,15 @@ __global__ void __launch_bounds__(kNormThreads)
       view, place, blockIdx.y * span, view.rows, gridDim.y * span,
       [&](auto rows, int64_t at) {
         constexpr int kRows = decltype(rows)::value;
-        NormUpstream<T, V, kHasRelu, kRows> packs;
-        packs.load(dy, x, y, at, stride);
+        NormUpstream<T, V, kMask, kHasSum, kRows> packs;
+        packs.load(from, at, stride);
         for (int row = 0; row < kRows; ++row) {
           for (int index = 0; index < V; ++index) {
-            const float deviation = packs.x[row].get(index) - center[index];
+            const float deviation = packs.x[row].get(index) - k.center[index];
             packs.dy[row].set(
                 index,
-                factor[index] * (packs.gradient(row, index) - mean_g[index] -
-                                 deviation * slope[index]));
+                k.factor[index] * (packs.gradient(row, index, k) -
+                                   mean_g[index] - deviation * slope[index]));
           }
           packs.dy[row].store(dx + at + row * stride);
         }
@@ -369,65 +359,79 @@ void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
 
 namespace {
 
-// Runs the reduction. g is not stored if dz is null or, without ReLU, dy
-// itself.
-template <typename T, int V>
-void reduce_gradients(Context& context,
-                      T* dz,
-                      const T* dy,
-                      const T* x,
-                      const T* y,
-                      const float* mean,
-                      NormPair* partials,
-                      const NormView& view,
-                      const NormChunks& chunks,
-                      bool has_relu) {
-  const bool store_dz = dz != nullptr && (has_relu || dz != dy);
-  const auto kernel =
-      has_relu ? (store_dz ? batchnorm_gradients_kernel<T, V, true, true>
-                           : batchnorm_gradients_kernel<T, V, true, false>)
-               : (store_dz ? batchnorm_gradients_kernel<T, V, false, true>
-                           : batchnorm_gradients_kernel<T, V, false, false>);
-  launch(kernel, reduction_grid(view, chunks), dim3(kNormThreads),
+NormChannels channels_of(const BatchNormBackwardArgs& args) {
+  return {args.mean.f32(), args.rstd.f32(), args.gamma.f32(), args.beta.f32()};
+}
+
+// The reduction, which stores g as dz unless dz is null or holds g already.
+template <typename T, int V, NormMask kMask, bool kHasSum>
+auto gradients_kernel(const BatchNormBackwardArgs& args) {
+  if constexpr (kMask != NormMask::kNone) {
+    constexpr bool kStoreDz = kMask == NormMask::kOutput;
+    return batchnorm_gradients_kernel<T, V, kMask, kHasSum, kStoreDz>;
+  } else {
+    const bool holds_g = !kHasSum && args.dz.data == args.dy.data;
+    return args.dz.data != nullptr && !holds_g
+               ? batchnorm_gradients_kernel<T, V, kMask, kHasSum, true>
+               : batchnorm_gradients_kernel<T, V, kMask, kHasSum, false>;
+  }
+}
+
+template <typename T, int V, NormMask kMask, bool kHasSum>
+void backward(Context& context, const BatchNormBackwardArgs& args) {
+  const NormView view = view_of<V>(args.x);
+  const NormChunks chunks = chunks_of(view, kRowsOfThree);
+  NormPair* partials = partials_of(context, chunks);
+  auto* slopes = static_cast<NormPair*>(
+      context.scratch(chunks.C * int64_t{sizeof(NormPair)}, 1));
+  const NormSources<T> from = {
+      static_cast<const T*>(args.dy.data), static_cast<const T*>(args.dy2.data),
+      static_cast<const T*>(args.x.data), static_cast<const T*>(args.y.data)};
+  T* dz = static_cast<T*>(args.dz.data);
+  launch(gradients_kernel<T, V, kMask, kHasSum>(args),
+         reduction_grid(view, chunks), dim3(kNormThreads),
          kNormThreads * int64_t{sizeof(NormSums<V>)}, context.stream(),
-         partials, dz, dy, x, y, mean, view, chunks.chunk_rows);
+         partials, dz, from, channels_of(args), view, chunks.chunk_rows);
+  launch(batchnorm_finish_gradients_kernel, combine_grid(chunks),
+         dim3(kNormThreads), kCombineBytes, context.stream(), args.dgamma.f32(),
+         args.dbeta.f32(), slopes, partials, args.rstd.f32(), chunks);
+  const auto apply = [&](auto kernel, const NormSources<T>& sources) {
+    launch(kernel, application_grid(view), dim3(kNormThreads), 0,
+           context.stream(), static_cast<T*>(args.dx.data), sources,
+           channels_of(args), slopes, view);
+  };
+  // With dz, reads g from there: one tensor instead of dy, dy2 and y.
+  if (dz != nullptr)
+    apply(batchnorm_input_gradient_kernel<T, V, NormMask::kNone, false>,
+          {dz, nullptr, from.x, nullptr});
+  else if constexpr (kMask != NormMask::kOutput)
+    apply(batchnorm_input_gradient_kernel<T, V, kMask, kHasSum>, from);
+}
+
+// ReLU's mask comes from y where there was a residual, otherwise from x.
+template <typename T, int V, bool kHasSum>
+void backward(Context& context, const BatchNormBackwardArgs& args) {
+  if (args.params.activation != Activation::kRelu)
+    backward<T, V, NormMask::kNone, kHasSum>(context, args);
+  else if (args.dz.data != nullptr)
+    backward<T, V, NormMask::kOutput, kHasSum>(context, args);
+  else
+    backward<T, V, NormMask::kInput, kHasSum>(context, args);
 }
 
 }  // namespace
 
 void batchnorm_backward(Context& context, const BatchNormBackwardArgs& args) {
-  const bool has_relu = args.params.activation == Activation::kRelu;
-  const void* relu = has_relu ? args.y.data : nullptr;
-  with_pack(args.x.dtype, args.x.shape[1],
-            {args.dx.data, args.dz.data, args.dy.data, args.x.data, relu},
+  const auto& a = args;
+  with_pack(a.x.dtype, a.x.shape[1],
+            {a.dx.data, a.dz.data, a.dy.data, a.dy2.data, a.x.data, a.y.data},
             [&](auto pack) {
               using T = typename decltype(pack)::Elem;
               constexpr int V = decltype(pack)::kCount;
-              const NormView view = view_of<V>(args.x);
-              const NormChunks chunks = chunks_of(view, kRowsOfThree);
-              NormPair* partials = partials_of(context, chunks);
-              auto* slopes = static_cast<NormPair*>(
-                  context.scratch(chunks.C * int64_t{sizeof(NormPair)}, 1));
-              const auto* upstream = static_cast<const T*>(args.dy.data);
-              const auto* input = static_cast<const T*>(args.x.data);
-              const auto* output = static_cast<const T*>(relu);
-              reduce_gradients<T, V>(context, static_cast<T*>(args.dz.data),
-                                     upstream, input, output, args.mean.f32(),
-                                     partials, view, chunks, has_relu);
-              launch(batchnorm_finish_gradients_kernel, combine_grid(chunks),
-                     dim3(kNormThreads), kCombineBytes, context.stream(),
-                     args.dgamma.f32(), args.dbeta.f32(), slopes, partials,
-                     args.rstd.f32(), chunks);
-              // With dz, reads g from there: one tensor instead of dy and y.
-              const bool masks = has_relu && args.dz.data == nullptr;
-              if (args.dz.data != nullptr)
-                upstream = static_cast<const T*>(args.dz.data);
-              launch(masks ? batchnorm_input_gradient_kernel<T, V, true>
-                           : batchnorm_input_gradient_kernel<T, V, false>,
-                     application_grid(view), dim3(kNormThreads), 0,
-                     context.stream(), static_cast<T*>(args.dx.data), upstream,
-                     input, output, args.gamma.f32(), args.mean.f32(),
-                     args.rstd.f32(), slopes, view);
+              if (a.dy2.data != nullptr)
+                backward<T, V, true>(context, a);
+              else
+                backward<T, V, false>(context, a);
             });
 }
 

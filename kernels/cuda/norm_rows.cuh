@@ -42,7 +42,7 @@ inline constexpr int kMaxColumns = 32;
 // Rows that a thread has in flight: at 16 bytes each, they amount to the 25 KB
 // of outstanding reads that a multiprocessor of an H200 needs at any time.
 inline constexpr int kRowsOfOne = 8;    // when reading one tensor
-inline constexpr int kRowsOfThree = 4;  // when reading up to three
+inline constexpr int kRowsOfThree = 4;  // when reading two or more
 // Three resident blocks for each of the 132 multiprocessors of an H200: once
 // for reductions, whose chunks must be combined afterwards, and three times
 // over if there is nothing to combine.
@@ -164,25 +164,75 @@ struct AddSums {
   }
 };
 
-// Rows of dy, x and (with ReLU) y, all loaded before any is used.
-template <typename T, int V, bool kHasRelu, int kRows>
-struct NormUpstream {
-  Pack<T, V> dy[kRows], x[kRows], y[kHasRelu ? kRows : 1];
+// y before the residual and the activation. One function, so that the backward
+// pass finds the sign that the forward pass saw.
+__device__ __forceinline__ float normalised(float deviation,
+                                            float factor,
+                                            float shift) {
+  return fmaf(deviation, factor, shift);
+}
 
-  __device__ __forceinline__ void load(const T* dy_from,
-                                       const T* x_from,
-                                       const T* y_from,
+// The tensor that tells where the activation was positive: none needed, y or x.
+enum class NormMask : uint8_t { kNone, kOutput, kInput };
+
+template <typename T>
+struct NormSources {
+  const T *dy, *dy2, *x, *y;  // null: not read
+};
+
+// Of a thread's channels, with y = factor (x - center) + shift; the last two
+// for NormMask::kInput only.
+template <int V>
+struct NormConstants {
+  float center[V], factor[V], shift[V];
+};
+
+// (C) each, and what a thread needs of them.
+struct NormChannels {
+  const float *mean, *rstd, *gamma, *beta;
+};
+template <NormMask kMask, int V>
+__device__ __forceinline__ void load_constants(NormConstants<V>& k,
+                                               const NormChannels& channels,
+                                               int64_t channel) {
+  load_channels(k.center, channels.mean + channel);
+  if constexpr (kMask != NormMask::kInput) return;
+  load_channels(k.factor, channels.rstd + channel);
+  load_channels(k.shift, channels.gamma + channel);
+  for (int index = 0; index < V; ++index) k.factor[index] *= k.shift[index];
+  load_channels(k.shift, channels.beta + channel);
+}
+
+// Rows of dy, x and, if needed, dy2 and y, all loaded before any is used.
+template <typename T, int V, NormMask kMask, bool kHasSum, int kRows>
+struct NormUpstream {
+  static constexpr bool kReadsY = kMask == NormMask::kOutput;
+  Pack<T, V> dy[kRows], x[kRows], dy2[kHasSum ? kRows : 1],
+      y[kReadsY ? kRows : 1];
+
+  __device__ __forceinline__ void load(const NormSources<T>& from,
                                        int64_t at,
                                        int64_t stride) {
     for (int row = 0; row < kRows; ++row, at += stride) {
-      dy[row] = Pack<T, V>::load(dy_from + at);
-      x[row] = Pack<T, V>::load(x_from + at);
-      if constexpr (kHasRelu) y[row] = Pack<T, V>::load(y_from + at);
+      dy[row] = Pack<T, V>::load(from.dy + at);
+      x[row] = Pack<T, V>::load(from.x + at);
+      if constexpr (kHasSum) dy2[row] = Pack<T, V>::load(from.dy2 + at);
+      if constexpr (kReadsY) y[row] = Pack<T, V>::load(from.y + at);
     }
   }
-  __device__ __forceinline__ float gradient(int row, int index) const {
-    const float value = dy[row].get(index);
-    if constexpr (kHasRelu) return y[row].get(index) > 0 ? value : 0;
+  // g = dy [+ dy2, rounded to T] where the activation was positive, else 0.
+  __device__ __forceinline__ float gradient(int row,
+                                            int index,
+                                            const NormConstants<V>& k) const {
+    float value = dy[row].get(index);
+    if constexpr (kHasSum)
+      value = to_f32(from_f32<T>(value + dy2[row].get(index)));
+    if constexpr (kReadsY) return y[row].get(index) > 0 ? value : 0;
+    if constexpr (kMask == NormMask::kInput)
+      return normalised(x[row].get(index) - k.center[index], k.factor[index],
+                        k.shift[index]) > 0
+                 ? value
+                 : 0;
     return value;
   }
 };

@@ -68,43 +68,46 @@ ConstTensor BatchNorm::running_mean_of_x(Walk& walk) const {
   return mean;
 }
 
-void BatchNorm::backward(Walk& walk,
-                         const Slot& dy,
-                         const Slot& x,
-                         const Slot& y) {
-  backward_into(walk, dy, nullptr, dy, x, y);
+Slot BatchNorm::backward(Walk& walk, const GradientSum& dy, const Slot& x) {
+  backward_into(walk, dy.first, nullptr, dy, x, nullptr);
+  if (dy.second) walk.give_back(*dy.second);
+  return dy.first;
 }
 
 Slot BatchNorm::backward_residual(Walk& walk,
-                                  const Slot& dy,
+                                  const GradientSum& dy,
                                   const Slot& x,
                                   const Slot& y) {
-  const Slot dx = walk.take(x.dtype, x.shape, x.layout);  // (N, C, H, W)
-  backward_into(walk, dx, &dy, dy, x, y);
+  const Slot dx = dy.second
+                      ? *dy.second
+                      : walk.take(x.dtype, x.shape, x.layout);  // (N, C, H, W)
+  backward_into(walk, dx, &dy.first, dy, x,
+                activation_ == Activation::kRelu ? &y : nullptr);
   return dx;
 }
 
+// dz and y: null if there is none to write or read.
 void BatchNorm::backward_into(Walk& walk,
                               const Slot& dx,
                               const Slot* dz,
-                              const Slot& dy,
+                              const GradientSum& dy,
                               const Slot& x,
-                              const Slot& y) {
+                              const Slot* y) {
   if (walk.is_running())
-    batchnorm_backward(
-        walk.context(),
-        {.dx = walk.out(dx),
-         .dz = dz != nullptr ? walk.out(*dz) : Tensor(),
-         .dgamma = walk.gradient(gamma_),
-         .dbeta = walk.gradient(beta_),
-         .dy = walk.in(dy),
-         .x = walk.in(x),
-         .y = activation_ == Activation::kRelu ? walk.in(y) : ConstTensor(),
-         .gamma = walk.parameter(gamma_),
-         .beta = walk.parameter(beta_),
-         .mean = walk.in(mean_),
-         .rstd = walk.in(rstd_),
-         .params = {.activation = activation_}});
+    batchnorm_backward(walk.context(),
+                       {.dx = walk.out(dx),
+                        .dz = dz != nullptr ? walk.out(*dz) : Tensor(),
+                        .dgamma = walk.gradient(gamma_),
+                        .dbeta = walk.gradient(beta_),
+                        .dy = walk.in(dy.first),
+                        .dy2 = dy.second ? walk.in(*dy.second) : ConstTensor(),
+                        .x = walk.in(x),
+                        .y = y != nullptr ? walk.in(*y) : ConstTensor(),
+                        .gamma = walk.parameter(gamma_),
+                        .beta = walk.parameter(beta_),
+                        .mean = walk.in(mean_),
+                        .rstd = walk.in(rstd_),
+                        .params = {.activation = activation_}});
   walk.give_back(mean_);
   walk.give_back(rstd_);
 }

@@ -26,11 +26,13 @@ class BatchNorm {
   // training and for Pass::kStatistics, running ones for Pass::kEvaluate.
   Slot forward(Walk& walk, const Slot& x, const std::optional<Slot>& z = {});
 
-  // dx overwrites dy. `y` is read only if there is a ReLU.
-  void backward(Walk& walk, const Slot& dy, const Slot& x, const Slot& y);
-  // dz overwrites dy; returns dx, newly taken.
+  // Where forward had no z. dx overwrites dy's first term and is returned;
+  // gives back the second.
+  Slot backward(Walk& walk, const GradientSum& dy, const Slot& x);
+  // Where it had: dz overwrites dy's first term. Returns dx, which overwrites
+  // the second or else is newly taken.
   Slot backward_residual(Walk& walk,
-                         const Slot& dy,
+                         const GradientSum& dy,
                          const Slot& x,
                          const Slot& y);
 
@@ -41,9 +43,9 @@ class BatchNorm {
   void backward_into(Walk& walk,
                      const Slot& dx,
                      const Slot* dz,
-                     const Slot& dy,
+                     const GradientSum& dy,
                      const Slot& x,
-                     const Slot& y);
+                     const Slot* y);
   int64_t C_;
   Activation activation_;
   ParameterRef gamma_, beta_, running_mean_, running_var_;

@@ -39,8 +39,9 @@ class Block {
   // Returns y, newly taken. The caller keeps x, which in Pass::kTrain must stay
   // alive until backward.
   virtual Slot forward(Walk& walk, const Slot& x) = 0;
-  // Gives back dy, y and everything else forward took; returns dx, newly taken.
-  virtual Slot backward(Walk& walk, const Slot& dy) = 0;
+  // Gives back dy, y and everything else forward took; returns dx, newly taken,
+  // or two gradients of x of which it is the sum.
+  virtual GradientSum backward(Walk& walk, const GradientSum& dy) = 0;
 };
 
 }  // namespace syncopate

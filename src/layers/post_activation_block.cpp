@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "ops/elementwise.h"
-
 namespace syncopate {
 
 PostActivationBlock::PostActivationBlock(Registrar& registrar,
@@ -65,8 +63,9 @@ Slot PostActivationBlock::forward(Walk& walk, const Slot& x) {
   return h;
 }
 
-Slot PostActivationBlock::backward(Walk& walk, const Slot& dy) {
-  // dy becomes the gradient of both terms of the sum, kept for the shortcut.
+GradientSum PostActivationBlock::backward(Walk& walk, const GradientSum& dy) {
+  // dy's first term becomes the gradient of both terms of y, kept for the
+  // shortcut.
   Stage& last = stages_.back();
   Slot dh = last.bn.backward_residual(walk, dy, last.c, last.y);
   walk.give_back(last.y);
@@ -77,19 +76,17 @@ Slot PostActivationBlock::backward(Walk& walk, const Slot& dy) {
     dh = dx;
     if (i == 0) break;
     Stage& below = stages_[i - 1];
-    below.bn.backward(walk, dh, below.c, below.y);
+    below.bn.backward(walk, {dh}, below.c);
     walk.give_back(below.y);
     walk.give_back(below.c);
   }
-  Slot dshortcut = dy;
-  if (projection_) {
-    projection_->bn.backward(walk, dy, projection_->c, Slot());
-    walk.give_back(projection_->c);
-    dshortcut = projection_->conv.backward(walk, dy, stages_.front().x);
-    walk.give_back(dy);
-  }
-  add_to(walk, dh, dshortcut);
-  return dh;
+  if (!projection_) return {dh, dy.first};
+  projection_->bn.backward(walk, {dy.first}, projection_->c);
+  walk.give_back(projection_->c);
+  const Slot dshortcut =
+      projection_->conv.backward(walk, dy.first, stages_.front().x);
+  walk.give_back(dy.first);
+  return {dh, dshortcut};
 }
 
 }  // namespace syncopate

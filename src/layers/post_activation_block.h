@@ -26,7 +26,7 @@ class PostActivationBlock : public Block {
   const ImageSize& out() const override { return stages_.back().conv.out(); }
   int64_t macs() const override;
   Slot forward(Walk& walk, const Slot& x) override;
-  Slot backward(Walk& walk, const Slot& dy) override;
+  GradientSum backward(Walk& walk, const GradientSum& dy) override;
 
  private:
   struct Stage {

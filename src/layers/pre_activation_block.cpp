@@ -51,7 +51,7 @@ Slot PreActivationBlock::project_backward(Walk& walk,
                                           const Slot& dy,
                                           const Slot& a) {
   if (projection_->bn) {
-    projection_->bn->backward(walk, dy, projection_->c, Slot());
+    projection_->bn->backward(walk, {dy}, projection_->c);
     walk.give_back(projection_->c);
   }
   const Slot da = projection_->conv.backward(walk, dy, a);
@@ -80,8 +80,9 @@ Slot PreActivationBlock::forward(Walk& walk, const Slot& x) {
   return y_;
 }
 
-Slot PreActivationBlock::backward(Walk& walk, const Slot& dy) {
-  // dy is the gradient of both terms of the sum, kept for the shortcut.
+GradientSum PreActivationBlock::backward(Walk& walk, const GradientSum& sum) {
+  // The gradient of both terms of y, kept for the shortcut.
+  const Slot dy = gathered(walk, sum);
   walk.give_back(y_);
   Slot dh = dy;
   for (size_t i = stages_.size(); i-- > 0;) {
@@ -93,16 +94,17 @@ Slot PreActivationBlock::backward(Walk& walk, const Slot& dy) {
       walk.give_back(dh);
     dh = da;
     if (i == 0) break;
-    stage.bn.backward(walk, dh, stage.x, stage.a);
+    stage.bn.backward(walk, {dh}, stage.x);
     walk.give_back(stage.a);
     walk.give_back(stage.x);
   }
   Stage& first = stages_.front();
-  if (projection_) add_to(walk, dh, project_backward(walk, dy, first.a));
-  first.bn.backward(walk, dh, first.x, first.a);
+  GradientSum da{dh};
+  if (projection_) da.second = project_backward(walk, dy, first.a);
+  first.bn.backward(walk, da, first.x);
   walk.give_back(first.a);
   if (!projection_) add_to(walk, dh, dy);
-  return dh;
+  return {dh};
 }
 
 }  // namespace syncopate

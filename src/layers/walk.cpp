@@ -112,6 +112,11 @@ void add_to(Walk& walk, const Slot& sum, const Slot& term) {
   walk.give_back(term);
 }
 
+Slot gathered(Walk& walk, const GradientSum& sum) {
+  if (sum.second) add_to(walk, sum.first, *sum.second);
+  return sum.first;
+}
+
 Slot converted(Walk& walk, const Slot& x, DType dtype) {
   const Slot y = walk.take(dtype, x.shape, x.layout);
   if (walk.is_running()) reorder(walk.context(), walk.out(y), walk.in(x));

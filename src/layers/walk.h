@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -119,6 +120,15 @@ class Walk {
 
 // sum += term; gives back the term.
 void add_to(Walk& walk, const Slot& sum, const Slot& term);
+
+// The gradient of an activation that has one or two readers. BatchNorm adds the
+// two while it reads them; others want gathered().
+struct GradientSum {
+  Slot first;
+  std::optional<Slot> second = {};
+};
+// Returns the sum in the memory of its first term; gives back the second.
+Slot gathered(Walk& walk, const GradientSum& sum);
 
 // Returns x as `dtype`, newly taken.
 Slot converted(Walk& walk, const Slot& x, DType dtype);

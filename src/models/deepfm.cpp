@@ -177,7 +177,7 @@ void DeepFm::backward(Walk& walk, const Batch& batch, const Slot& dlogits) {
     // dy is the gradient of the layer's y; dc reuses its memory.
     const Slot dc = as_pixels(dy);
     hidden->dropout.backward(walk, dc);
-    hidden->norm.backward(walk, dc, hidden->c, hidden->y);
+    hidden->norm.backward(walk, {dc}, hidden->c);
     walk.give_back(hidden->y);
     walk.give_back(hidden->c);
     dy = hidden->linear.backward(walk, as_rows(dc), hidden->x);

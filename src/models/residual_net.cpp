@@ -138,29 +138,26 @@ Slot ResidualNet::stem_forward(Walk& walk) {
   stem_.y = stem_.a;
   if (stem_.pool) {
     stem_.y = stem_.pool->forward(walk, stem_.a);
-    // The maximum's backward reads positions, not values; a ReLU's reads y.
-    if (stem_.bn)
-      walk.drop(stem_.a);
-    else
-      walk.give_back(stem_.a);
+    // Backward reads the maximum's positions and, for the ReLU, c.
+    walk.give_back(stem_.a);
   }
   return stem_.y;
 }
 
-void ResidualNet::stem_backward(Walk& walk, const Slot& dy) {
-  Slot da = dy;
+void ResidualNet::stem_backward(Walk& walk, const GradientSum& sum) {
+  GradientSum da = sum;
   if (stem_.pool) {
+    const Slot dy = gathered(walk, sum);
     walk.give_back(stem_.y);
-    da = stem_.pool->backward(walk, dy);
+    da = {stem_.pool->backward(walk, dy)};
     walk.give_back(dy);
   }
-  if (stem_.bn) {
-    stem_.bn->backward(walk, da, stem_.c, stem_.a);
-    walk.give_back(stem_.a);
-  }
+  const Slot dc =
+      stem_.bn ? stem_.bn->backward(walk, da, stem_.c) : gathered(walk, da);
+  if (stem_.bn && !stem_.pool) walk.give_back(stem_.a);
   if (stem_.bn || !stem_.pool) walk.give_back(stem_.c);
-  stem_.conv->backward_weights(walk, da, stem_.x);
-  walk.give_back(da);
+  stem_.conv->backward_weights(walk, dc, stem_.x);
+  walk.give_back(dc);
   if (walk.dtype() == DType::kBf16 || stem_.input_norm) walk.give_back(stem_.x);
 }
 
@@ -191,10 +188,10 @@ void ResidualNet::backward(Walk& walk, const Batch&, const Slot& dlogits) {
   walk.give_back(pooled_);
   walk.report(fc_->first_offset());
 
-  Slot dh = pool_->backward(walk, dpooled);  // (N, C, P, Q)
+  GradientSum dh{pool_->backward(walk, dpooled)};  // (N, C, P, Q)
   walk.give_back(dpooled);
   if (final_norm_) {
-    final_norm_->bn.backward(walk, dh, final_norm_->x, final_norm_->y);
+    final_norm_->bn.backward(walk, dh, final_norm_->x);
     walk.give_back(final_norm_->y);
     walk.report(final_norm_->first_offset);
   }

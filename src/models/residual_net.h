@@ -72,7 +72,7 @@ class ResidualNet : public Classifier {
                   ImageSize& size);
   Slot stem_input(Walk& walk) const;
   Slot stem_forward(Walk& walk);
-  void stem_backward(Walk& walk, const Slot& dy);
+  void stem_backward(Walk& walk, const GradientSum& sum);
 
   struct Stem {
     std::optional<Conv2d> conv;

@@ -28,11 +28,13 @@ void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
 void batchnorm_backward(Context& context, const BatchNormBackwardArgs& args) {
   check_alike(args.dx, args.x);
   check_alike(args.dy, args.x);
+  if (args.dy2.data != nullptr) check_alike(args.dy2, args.x);
   if (args.dz.data != nullptr) {
     check_alike(args.dz, args.x);
     CHECK(args.dz.data != args.dx.data);
+    if (args.params.activation == Activation::kRelu)
+      check_alike(args.y, args.x);
   }
-  if (args.params.activation == Activation::kRelu) check_alike(args.y, args.x);
   bodies_of(context).batchnorm_backward(context, args);
 }
 

@@ -50,18 +50,21 @@ struct BatchNormInferenceArgs {
 };
 void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args);
 
-// With ReLU, y tells where it was positive; without z, so does x, which spares
-// the CPU reading y. dz is the gradient of the residual input: dy through the
-// activation alone.
+// The gradient of y is dy, or where y has two readers the sum of their
+// gradients dy + dy2, rounded to the element type as add() would. With ReLU it
+// passes where y was positive: y tells so where there was a residual, otherwise
+// the expression of the forward pass is evaluated again from x. dz is the
+// gradient of the residual input: that of y through the activation alone.
 struct BatchNormBackwardArgs {
-  Tensor dx;       // (N, C, H, W), assigned; may alias dy
+  Tensor dx;       // (N, C, H, W), assigned; may alias dy or dy2
   Tensor dz = {};  // (N, C, H, W), assigned; data null if there was no z; may
-                   // alias dy, must not alias dx
+                   // alias dy or dy2, must not alias dx
   Tensor dgamma;   // (C) fp32, accumulated
   Tensor dbeta;    // (C) fp32, accumulated
   ConstTensor dy;
-  ConstTensor x;       // as in forward
-  ConstTensor y = {};  // as in forward; unused without ReLU
+  ConstTensor dy2 = {};  // (N, C, H, W), or data null
+  ConstTensor x;         // as in forward
+  ConstTensor y = {};    // as in forward; read only with dz and ReLU
   ConstTensor gamma;
   ConstTensor beta;
   ConstTensor mean;

@@ -122,9 +122,8 @@ void set_batch_norm(LayerBench& bench, Activation activation) {
       image({16, 4, 3}),
       [=](Walk& walk, const Slot& x) { return bn->forward(walk, x); },
       [=](Walk& walk, const Slot& dy, const Slot& x, const Slot& y) {
-        bn->backward(walk, dy, x, y);
         walk.give_back(y);
-        return dy;
+        return bn->backward(walk, {dy}, x);
       });
 }
 
@@ -215,7 +214,7 @@ void set_block(LayerBench& bench,
       image(in),
       [=](Walk& walk, const Slot& x) { return block->forward(walk, x); },
       [=](Walk& walk, const Slot& dy, const Slot&, const Slot&) {
-        return block->backward(walk, dy);
+        return gathered(walk, block->backward(walk, {dy}));
       });
 }
 

@@ -238,21 +238,31 @@ namespace {
 // The tensor that tells where the activation was positive: none needed, y or x.
 enum class Mask : uint8_t { kNone, kOutput, kInput };
 
-// The gradient before the activation,
-//   g = dy where y > 0 (without ReLU: everywhere), else 0.
-template <typename T, Mask kMask>
+[[gnu::always_inline]] inline F16 rounded(const float*, F16 value) {
+  return value;
+}
+[[gnu::always_inline]] inline F16 rounded(const Bf16*, F16 value) {
+  Bf16 narrow[kLanes];
+  store(narrow, value);
+  return load(narrow);
+}
+
+// The gradient before the activation, where kHasSum tells whether there is dy2,
+//   g = dy [+ dy2] where y > 0 (without ReLU: everywhere), else 0.
+template <typename T, Mask kMask, bool kHasSum>
 struct Upstream {
-  const T *dy, *y;
+  const T *dy, *dy2, *y;
 
   // Pointers and constants of one group; the deviation is x - mean.
   struct Group {
-    const T *dy, *y;
+    const T *dy, *dy2, *y;
     F16 factor, shift;
     template <typename Lanes>
     [[gnu::always_inline]] F16 get(Lanes lanes,
                                    int64_t at,
                                    F16 deviation) const {
-      const F16 value = lanes.get(dy + at);
+      F16 value = lanes.get(dy + at);
+      if constexpr (kHasSum) value = rounded(dy, value + lanes.get(dy2 + at));
       if constexpr (kMask == Mask::kNone) return value;
       if constexpr (kMask == Mask::kOutput)
         return lanes.get(y + at) > 0.0f ? value : F16{};
@@ -260,16 +270,16 @@ struct Upstream {
     }
   };
   [[gnu::always_inline]] Group of(int64_t group, const Constants& k) const {
-    return {dy, y, load(k.b + group * kLanes), load(k.e + group * kLanes)};
+    return {dy, dy2, y, load(k.b + group * kLanes), load(k.e + group * kLanes)};
   }
 };
 
 // Sums g and g (x - mean) over every chunk, storing g as dz on the way.
-template <typename T, Mask kMask, bool kStoreDz>
+template <typename T, Mask kMask, bool kHasSum, bool kStoreDz>
 void chunk_gradients(Context& context,
                      const ImageView& view,
                      T* dz,
-                     const Upstream<T, kMask>& upstream,
+                     const Upstream<T, kMask, kHasSum>& upstream,
                      const T* x,
                      const Constants& k,
                      Partial* partials) {
@@ -295,11 +305,11 @@ void chunk_gradients(Context& context,
 }
 
 // dx = a' (g - mean(g) - (x - mean) rstd^2 mean(g (x - mean))), a' = gamma rstd
-template <typename T, Mask kMask>
+template <typename T, Mask kMask, bool kHasSum>
 void apply_backward(Context& context,
                     const ImageView& view,
                     T* dx,
-                    const Upstream<T, kMask>& upstream,
+                    const Upstream<T, kMask, kHasSum>& upstream,
                     const T* x,
                     const Constants& k) {
   for_rows(context, view, [&](auto lanes, int64_t group) {
@@ -334,8 +344,8 @@ GradientSums combine_gradients(const ImageView& view,
 }
 
 // Backward for one element type and mask. With dz the second pass reads g from
-// there, which saves reading one tensor (g instead of dy and y).
-template <typename T, Mask kMask>
+// there, which saves reading up to two tensors (g instead of dy, dy2 and y).
+template <typename T, Mask kMask, bool kHasSum>
 void backward(Context& context, const BatchNormBackwardArgs& args) {
   const ImageView view = view_of(args.x);
   T *dx = static_cast<T*>(args.dx.data), *dz = static_cast<T*>(args.dz.data);
@@ -346,10 +356,13 @@ void backward(Context& context, const BatchNormBackwardArgs& args) {
   std::copy_n(args.mean.f32(), view.C, k.a);
   for (int64_t c = 0; c < view.C; ++c) k.b[c] = args.gamma.f32()[c] * rstd[c];
   std::copy_n(args.beta.f32(), view.C, k.e);
-  const Upstream<T, kMask> upstream{dy, static_cast<const T*>(args.y.data)};
-  const bool store_dz = dz != nullptr && (kMask != Mask::kNone || dz != dy);
-  const auto reduce = store_dz ? chunk_gradients<T, kMask, true>
-                               : chunk_gradients<T, kMask, false>;
+  const Upstream<T, kMask, kHasSum> upstream{
+      dy, static_cast<const T*>(args.dy2.data),
+      static_cast<const T*>(args.y.data)};
+  const bool is_dy = kMask == Mask::kNone && !kHasSum;  // g
+  const bool store_dz = dz != nullptr && !(is_dy && dz == dy);
+  const auto reduce = store_dz ? chunk_gradients<T, kMask, kHasSum, true>
+                               : chunk_gradients<T, kMask, kHasSum, false>;
   auto* partials = scratch<Partial>(context, num_chunks(view) * view.groups);
   reduce(context, view, dz, upstream, x, k, partials);
 
@@ -366,10 +379,18 @@ void backward(Context& context, const BatchNormBackwardArgs& args) {
     }
   }
   if (dz != nullptr)
-    apply_backward(context, view, dx, Upstream<T, Mask::kNone>{dz, nullptr}, x,
-                   k);
+    apply_backward(context, view, dx,
+                   Upstream<T, Mask::kNone, false>{dz, nullptr, nullptr}, x, k);
   else
     apply_backward(context, view, dx, upstream, x, k);
+}
+
+template <typename T, Mask kMask>
+void backward(Context& context, const BatchNormBackwardArgs& args) {
+  if (args.dy2.data != nullptr)
+    backward<T, kMask, true>(context, args);
+  else
+    backward<T, kMask, false>(context, args);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ops/conv.h"
+#include "ops/elementwise.h"
 #include "reference/reference.h"
 #include "support/guarded_tensor.h"
 #include "support/test_device.h"
@@ -211,6 +212,46 @@ TEST_P(NormTest, InferenceUsesTheRunningStatistics) {
     // In place.
     run.inference(test.context, run.x);
     EXPECT_EQ(run.x.bytes(), run.y.bytes());
+  });
+}
+
+// The same bits as of the sum that add() makes; dx may take the second's place.
+TEST_P(NormTest, TwoUpstreamGradientsAreAdded) {
+  for_cases([&](const NormCase& c) {
+    NormRun run(c), other(c);
+    GuardedTensor dy2(c.dtype, run.shape, c.layout);
+    dy2.set(random_values(run.shape.elems(), 13));
+    run.forward(test.context);
+    add(test.context, run.dy, run.dy, dy2);
+    run.backward(test.context);
+    other.forward(test.context);
+    BatchNormBackwardArgs args = other.backward_args();
+    args.dy2 = dy2;
+    args.dx = dy2;
+    if (other.has_z) args.dz = other.dy;
+    batchnorm_backward(test.context, args);
+    EXPECT_EQ(dy2.bytes(), run.dx.bytes());
+    if (run.has_z) {
+      EXPECT_EQ(other.dy.bytes(), run.dz.bytes());
+    }
+    EXPECT_EQ(other.dgamma.bytes(), run.dgamma.bytes());
+    EXPECT_EQ(other.dbeta.bytes(), run.dbeta.bytes());
+  });
+}
+
+// Where the activation was positive follows from x, unless there is a residual.
+TEST_P(NormTest, OutputIsReadWithAResidualOnly) {
+  for_cases([&](const NormCase& c) {
+    if (c.has_z) return;
+    NormRun run(c), other(c);
+    run.forward(test.context);
+    run.backward(test.context);
+    other.forward(test.context);
+    BatchNormBackwardArgs args = other.backward_args();
+    args.y = {};
+    batchnorm_backward(test.context, args);
+    EXPECT_EQ(other.dx.bytes(), run.dx.bytes());
+    EXPECT_EQ(other.dgamma.bytes(), run.dgamma.bytes());
   });
 }
 
