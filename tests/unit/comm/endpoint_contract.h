@@ -38,9 +38,9 @@ inline std::vector<float> integers(int rank, int64_t count, int64_t first = 0) {
 }
 // None of the values differs from the sum over ranks of value(rank, i), formed
 // in the order of the ranks.
-template <typename Value>
+template <typename Members, typename Value>
 void expect_sums(std::span<const float> values,
-                 const std::vector<int>& ranks,
+                 const Members& ranks,
                  const Value& value,
                  const std::string& what = "") {
   int64_t wrong = 0;

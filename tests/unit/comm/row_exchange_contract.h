@@ -53,7 +53,7 @@ inline std::vector<RowTable> tables_of(
 
 // By counting, of the members' ranks.
 inline std::vector<TouchedRows> counted_rows(const RowCase& rows,
-                                             const std::vector<int>& members) {
+                                             const Ranks& members) {
   std::vector<TouchedRows> tables;
   for (const TableSize& size : kTables) {
     TouchedRows touched{size.rows * size.row_elems, size.row_elems, {}};
