@@ -74,14 +74,6 @@ bool open_chunk(std::byte* address) {
   return mprotect(chunk, kChunkBytes, PROT_READ | PROT_WRITE) == 0;
 }
 
-// The process ends here, so that what may not be called in a handler
-// (allocation, formatting) can at worst end it less clearly.
-[[noreturn]] void report(const std::string& line) {
-  const std::string text = "emulator: " + line + "\n";
-  const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
-  _exit(written > 0 ? static_cast<int>(ExitCode::kInternal) : 1);
-}
-
 void on_fault(int signal, siginfo_t* info, void*) {
   auto* address = static_cast<std::byte*>(info->si_addr);
   std::byte* const begin = handled_begin.load();
@@ -89,20 +81,21 @@ void on_fault(int signal, siginfo_t* info, void*) {
   const bool is_open = opened().depth.load() > 0;
   if (is_ours && is_open && signal == SIGSEGV && open_chunk(address)) return;
   if (is_ours && !is_open)
-    report(
+    report_and_exit(
         fmt::format("the host touched device memory at {}, {}: it gets "
                     "there by Device::copy() only",
                     fmt::ptr(address), nearest_allocation(address)));
   const std::string lane = running_lane();
   const std::string who = lane.empty() ? current_work() : lane;
   if (is_ours)
-    report(fmt::format("{}: access outside of device memory at {}, {}", who,
-                       fmt::ptr(address), nearest_allocation(address)));
+    report_and_exit(fmt::format("{}: access outside of device memory at {}, {}",
+                                who, fmt::ptr(address),
+                                nearest_allocation(address)));
   if (!lane.empty()) {
     const std::string guard = guard_hit(address);
-    if (!guard.empty()) report(fmt::format("{}: {}", who, guard));
-    report(fmt::format("{}: access to {}, which is not device memory", who,
-                       fmt::ptr(address)));
+    if (!guard.empty()) report_and_exit(fmt::format("{}: {}", who, guard));
+    report_and_exit(fmt::format("{}: access to {}, which is not device memory",
+                                who, fmt::ptr(address)));
   }
   // Not ours: the instruction faults again under the handler before us.
   sigaction(signal, signal == SIGSEGV ? &previous_segv : &previous_bus,
@@ -157,6 +150,14 @@ std::vector<std::byte*> opened_chunks() {
   std::sort(chunks.begin(), chunks.end());
   chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
   return chunks;
+}
+
+// The process ends here, so that what may not be called in a handler
+// (allocation, formatting) can at worst end it less clearly.
+void report_and_exit(const std::string& line) {
+  const std::string text = "emulator: " + line + "\n";
+  const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+  _exit(written > 0 ? static_cast<int>(ExitCode::kInternal) : 1);
 }
 
 const std::string& current_work() {

@@ -32,6 +32,9 @@ std::vector<std::byte*> opened_chunks();
 // "12 bytes behind an allocation of 400 bytes"; for reports of faults.
 std::string nearest_allocation(const std::byte* address);
 
+// Ends the process (exit code 70) with "emulator: LINE" on standard error.
+[[noreturn]] void report_and_exit(const std::string& line);
+
 // What the calling thread does inside its Access, for reports of faults.
 const std::string& current_work();
 class WorkName {
