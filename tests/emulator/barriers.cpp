@@ -68,26 +68,26 @@ void Engine::block_barrier(std::source_location site) {
   const int lane = current_;
   Warp& warp = warp_of(lane);
   const std::string here = "waits at __syncthreads() (";
-  if (num_exited_ > 0)
+  if (block_->num_exited > 0)
     stop(fmt::format("{}{}) while {} has exited", here, text_of_site(site),
-                     lane_name(last_exited_)));
-  if (num_at_barrier_ == 0) {
-    barrier_site_ = site;
-    first_at_barrier_ = lane;
-  } else if (!is_same_site(site, barrier_site_)) {
+                     lane_name(block_->last_exited)));
+  if (block_->num_at_barrier == 0) {
+    block_->barrier_site = site;
+    block_->first_at_barrier = lane;
+  } else if (!is_same_site(site, block_->barrier_site)) {
     stop(fmt::format("{}{}) while {} waits at another ({})", here,
-                     text_of_site(site), lane_name(first_at_barrier_),
-                     text_of_site(barrier_site_)));
+                     text_of_site(site), lane_name(block_->first_at_barrier),
+                     text_of_site(block_->barrier_site)));
   }
   for (const Meeting& meeting : warp.meetings)
     if ((meeting.call.mask & bit_of(lane)) != 0)
       stop(fmt::format("{}{}), but is named in {}", here, text_of_site(site),
                        text_of_call(meeting.call)));
   warp.at_barrier |= bit_of(lane);
-  const int num_lanes = static_cast<int>(lanes_.size());
-  if (++num_at_barrier_ == num_lanes) {
-    num_at_barrier_ = 0;
-    for (Warp& each : warps_) each.at_barrier = 0;
+  const int num_lanes = static_cast<int>(block_->lanes.size());
+  if (++block_->num_at_barrier == num_lanes) {
+    block_->num_at_barrier = 0;
+    for (Warp& each : block_->warps) each.at_barrier = 0;
     for (int each = 0; each < num_lanes; ++each) make_runnable(each);
   }
   wait();
@@ -107,7 +107,8 @@ void Engine::stop_unless_possible(const WarpCall& call) {
                      call.width));
   if (const uint32_t gone = call.mask & warp.exited) {
     const int other = std::countr_zero(gone);
-    const bool is_absent = first + other >= static_cast<int>(lanes_.size());
+    const bool is_absent =
+        first + other >= static_cast<int>(block_->lanes.size());
     stop(fmt::format("calls {}, which names lane {}: {}", text_of_call(call),
                      other,
                      is_absent ? "its block has no such thread"
@@ -118,7 +119,7 @@ void Engine::stop_unless_possible(const WarpCall& call) {
         "calls {} while {}, which it names, waits at "
         "__syncthreads() ({})",
         text_of_call(call), lane_name(first + std::countr_zero(elsewhere)),
-        text_of_site(barrier_site_)));
+        text_of_site(block_->barrier_site)));
 }
 
 uint64_t Engine::meet_in_warp(const WarpCall& call) {
@@ -126,8 +127,8 @@ uint64_t Engine::meet_in_warp(const WarpCall& call) {
   const int lane = current_;
   Warp& warp = warp_of(lane);
   stop_unless_possible(call);
-  lanes_[lane].value = call.value;
-  lanes_[lane].operand = call.operand;
+  block_->lanes[lane].value = call.value;
+  block_->lanes[lane].operand = call.operand;
   auto meeting = std::find_if(
       warp.meetings.begin(), warp.meetings.end(),
       [&call](const Meeting& m) { return is_same_call(m.call, call); });
@@ -148,7 +149,7 @@ uint64_t Engine::meet_in_warp(const WarpCall& call) {
     warp.meetings.erase(meeting);
   }
   wait();
-  return lanes_[lane].result;
+  return block_->lanes[lane].result;
 }
 
 void Engine::finish(const WarpCall& call) {
@@ -156,16 +157,16 @@ void Engine::finish(const WarpCall& call) {
   if (call.together != nullptr) {
     void* lanes[kWarpSize];
     for (int at = 0; at < kWarpSize; ++at)
-      lanes[at] = std::bit_cast<void*>(lanes_[first + at].value);
+      lanes[at] = std::bit_cast<void*>(block_->lanes[first + at].value);
     call.together(lanes);
   }
   uint64_t votes = 0;
   for (int at = 0; at < kWarpSize; ++at)
-    if ((call.mask >> at & 1) != 0 && lanes_[first + at].value != 0)
+    if ((call.mask >> at & 1) != 0 && block_->lanes[first + at].value != 0)
       votes |= uint64_t{1} << at;
   for (int at = 0; at < kWarpSize; ++at) {
     if ((call.mask >> at & 1) == 0) continue;
-    Lane& lane = lanes_[first + at];
+    Lane& lane = block_->lanes[first + at];
     make_runnable(first + at);
     if (call.op == WarpOp::kBallot) lane.result = votes;
     if (call.op == WarpOp::kAny) lane.result = votes != 0;
@@ -175,16 +176,17 @@ void Engine::finish(const WarpCall& call) {
     if ((call.mask >> source & 1) == 0)
       stop(fmt::format("{} reads lane {} in {}, which does not name it",
                        lane_name(first + at), source, text_of_call(call)));
-    lane.result = lanes_[first + source].value;
+    lane.result = block_->lanes[first + source].value;
   }
 }
 
 std::string Engine::waiting_place(int lane) const {
-  const Warp& warp = warps_[lane / kWarpSize];
+  const Warp& warp = block_->warps[lane / kWarpSize];
   for (const Meeting& meeting : warp.meetings)
     if ((meeting.arrived & bit_of(lane)) != 0)
       return text_of_call(meeting.call);
-  return fmt::format("__syncthreads() ({})", text_of_site(barrier_site_));
+  return fmt::format("__syncthreads() ({})",
+                     text_of_site(block_->barrier_site));
 }
 
 }  // namespace syncopate::emulator

@@ -36,9 +36,17 @@ void run_on(Stream& stream,
 // Whether work given to this stream is kept for a graph instead of run.
 bool is_capturing(const Stream& stream);
 
-// Decides in which order blocks and the threads between two barriers run. The
-// first value is SYNCOPATE_EMULATOR_SEED, or 1. For all threads, from their
-// next launch.
+// Decides in which order blocks and the threads between two barriers run, and
+// where one block in flight gives way to another. The first value is
+// SYNCOPATE_EMULATOR_SEED, or 1. For all threads, from their next launch.
 void set_seed(uint64_t seed);
+
+// How many blocks of a launch are in flight: they give way to each other where
+// a thread waits at a barrier or in a warp primitive, ends, or is about to do
+// an atomic operation. What a thread does between two of these is never
+// interrupted: two blocks that write one place without any of them between
+// read and write are seen only by their order. The first value is
+// SYNCOPATE_EMULATOR_BLOCKS, or 1. For all threads, from their next launch.
+void set_blocks_in_flight(int count);
 
 }  // namespace syncopate::emulator

@@ -1,5 +1,5 @@
-// One host thread's runner of kernels: the lanes of the running block, their
-// fibers, and who waits for whom.
+// One host thread's runner of kernels: the blocks in flight, their lanes, the
+// fibers of these, and who waits for whom.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -51,9 +51,13 @@ class Engine {
   void start_copy(std::byte* to, const std::byte* from, int bytes, bool is_in);
   void commit_copies();
   void wait_for_copies(int num_pending);
-  SharedMemory& shared_memory() { return shared_; }
+  // Lets another lane go on, of this block or another, where the seed says so.
+  void pass_turn();
+  // Of the current lane's block.
+  SharedMemory& shared_memory() { return block_->shared; }
   std::string running_lane() const;
-  std::string stack_hit(const std::byte* address) const;
+  // "" or which guard of shared memory or of a stack `address` is in.
+  std::string guard_hit(const std::byte* address) const;
 
  private:
   struct Worker {
@@ -84,20 +88,44 @@ class Engine {
     std::vector<Meeting> meetings;
   };
   struct Stopped {};  // unwinds the lanes of a launch that failed
+  struct Block {
+    uint3 index;
+    SharedMemory shared;
+    // Whether a warp goes on as far as it can before another is taken. With
+    // lanes taken at random from all warps, none gets far ahead.
+    bool lets_warps_run_ahead = false;
+    std::vector<Lane> lanes;
+    std::vector<Warp> warps;
+    std::vector<int> runnable;
+    int num_exited = 0, last_exited = -1;
+    int num_at_barrier = 0, first_at_barrier = -1;
+    std::source_location barrier_site;
 
-  void run_block();
+    bool has_ended() const {
+      return num_exited == static_cast<int>(lanes.size());
+    }
+  };
+
+  void begin_block(uint64_t at);
+  void run_until_a_block_ends();
+  void end_blocks();
+  void report_deadlock();
+  void enter(Block& block);
+  std::string stack_hit(const std::byte* address) const;
   void work(Worker& self);
-  void take_lane();  // current_ becomes the next lane to run, or -1
+  void take_block();  // block_ becomes one with a lane that can run, if any
+  void take_lane();   // current_ becomes the next lane to run, or -1
   void run_lane();
   void exit_lane(const std::string& thrown);
   void wait();  // the current lane, until it is taken again
-  void make_runnable(int lane) { runnable_.push_back(lane); }
+  void make_runnable(int lane) { block_->runnable.push_back(lane); }
   void stop_all();
+  void stop_lanes(Block& block);
   void stop_unless_possible(const WarpCall& call);
   void finish(const WarpCall& call);
   std::string waiting_place(int lane) const;
   std::string lane_name(int lane) const;  // "thread (3,0,0)"
-  Warp& warp_of(int lane) { return warps_[lane / kWarpSize]; }
+  Warp& warp_of(int lane) { return block_->warps[lane / kWarpSize]; }
   static uint32_t bit_of(int lane) { return 1u << (lane % kWarpSize); }
   // Ends the launch with Error "emulator: kernel K, block B, WHAT".
   [[noreturn]] void stop(const std::string& what);
@@ -107,22 +135,16 @@ class Engine {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;
   Worker* resumed_ = nullptr;
-  SharedMemory shared_;
   std::vector<std::byte> signal_stack_;
 
   const Launch* launch_ = nullptr;
   uint64_t random_ = 0;
-  // Of this block: whether a warp goes on as far as it can before another is
-  // taken. With lanes taken at random from all warps, none gets far ahead.
-  bool lets_warps_run_ahead_ = false;
-  std::vector<uint3> indices_;  // of each lane
-  std::vector<Lane> lanes_;
-  std::vector<Warp> warps_;
-  std::vector<int> runnable_;
+  std::vector<uint3> indices_;  // of each lane of a block
+  std::vector<std::unique_ptr<Block>> in_flight_, unused_;
+  // Another block is taken once in so many choices of a lane.
+  uint32_t turns_of_a_block_ = 1;
+  Block* block_ = nullptr;  // of the current lane; null: outside of kernels
   int current_ = -1;
-  int num_exited_ = 0, last_exited_ = -1;
-  int num_at_barrier_ = 0, first_at_barrier_ = -1;
-  std::source_location barrier_site_;
   std::string failure_;
   bool is_stopping_ = false, is_quitting_ = false;
 };

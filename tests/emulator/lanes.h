@@ -1,8 +1,9 @@
 // How the emulator runs a kernel: the threads of a block are lanes that take
 // turns on fibers and meet in barriers and warp primitives.
 //
-// The lanes that can run are taken in a seeded random order; one is left only
-// when it waits or ends. A lane that never waits costs no change of fiber.
+// Of the blocks in flight (emulator.h) the lanes that can run are taken in a
+// seeded random order; one is left only when it waits or ends, or at an
+// atomic operation. A lane that never waits costs no change of fiber.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -76,6 +77,8 @@ struct WarpCall {
 void block_barrier(std::source_location site);
 uint64_t meet_in_warp(const WarpCall& call);
 std::byte* shared_memory_of_block();
+// Before an atomic operation: other lanes may come first.
+void pass_turn();
 
 // Copies to the block's shared memory that a lane starts and later waits for;
 // until then 0xFF bytes are there. Addresses must be multiples of `bytes`. If

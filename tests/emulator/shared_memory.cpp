@@ -80,21 +80,21 @@ void Engine::start_copy(std::byte* to,
       std::bit_cast<uintptr_t>(to) % static_cast<unsigned>(bytes) == 0 &&
           std::bit_cast<uintptr_t>(from) % static_cast<unsigned>(bytes) == 0,
       "a copy of {} bytes at no multiple of them", bytes);
-  CHECK_MSG(
-      to >= shared_.data() && to + bytes <= shared_.data() + shared_.bytes(),
-      "a copy to {} bytes past the start of {} bytes of shared memory",
-      to - shared_.data(), shared_.bytes());
-  Lane& lane = lanes_[current_];
+  CHECK_MSG(to >= block_->shared.data() &&
+                to + bytes <= block_->shared.data() + block_->shared.bytes(),
+            "a copy to {} bytes past the start of {} bytes of shared memory",
+            to - block_->shared.data(), block_->shared.bytes());
+  Lane& lane = block_->lanes[current_];
   std::memset(to, 0xFF, static_cast<size_t>(bytes));
   lane.copies.push_back({to, is_in ? from : nullptr, bytes, lane.num_groups});
 }
 
 void Engine::commit_copies() {
-  ++lanes_[current_].num_groups;
+  ++block_->lanes[current_].num_groups;
 }
 
 void Engine::wait_for_copies(int num_pending) {
-  Lane& lane = lanes_[current_];
+  Lane& lane = block_->lanes[current_];
   std::erase_if(lane.copies, [&](const Copy& copy) {
     if (copy.group >= lane.num_groups - num_pending) return false;
     const auto bytes = static_cast<size_t>(copy.bytes);

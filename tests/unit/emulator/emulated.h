@@ -17,8 +17,12 @@ namespace syncopate::test {
 
 class Emulated : public ::testing::Test {
  protected:
-  // A seed stays set for the whole process.
-  ~Emulated() override { emulator::set_seed(1); }
+  // They stay set for the whole process.
+  Emulated() { emulator::set_blocks_in_flight(2); }
+  ~Emulated() override {
+    emulator::set_seed(1);
+    emulator::set_blocks_in_flight(1);
+  }
 
   template <typename T>
   struct Array {
