@@ -143,7 +143,7 @@ double peak(Pass pass, const BlockShape& shape, Args... args) {
   const Slot y = block.forward(walk, x);
   if (pass == Pass::kTrain) {
     const Slot dy = walk.take(y.dtype, y.shape, y.layout);
-    walk.give_back(block.backward(walk, dy));
+    walk.give_back(gathered(walk, block.backward(walk, {dy})));
   } else {
     walk.give_back(y);
   }
