@@ -52,6 +52,12 @@ const std::vector<Command>& command_table() {
        "  syncopate bench comm INPUT.ini [--bytes=N,N] [--by=ring,native]\n"
        "            [--repeats=N]",
        "repeatable throughput of this machine", &command_bench},
+      {"simulate",
+       "simulate INPUT.ini [--section.key=value ...] [--output=FILE.h5]",
+       "what the run would take on the cluster that [compute], [network] and\n"
+       "      [stragglers] describe: time, waiting and traffic; nothing is "
+       "computed",
+       &command_simulate},
       {"list", "list models|data|schemes|compressors|topologies|optimizers|...",
        "what there is to choose from", &command_list},
       {"doctor", "doctor",

@@ -6,11 +6,11 @@
 #include "app/version.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "config/episodes.h"
 #include "run/run_directory.h"
 #include "train/device_transport.h"
 #include "train/engine.h"
 #include "train/memory_plan.h"
+#include "train/network_cost.h"
 #include "train/saved_run.h"
 #include "train/trainer.h"
 
@@ -91,34 +91,6 @@ void state_provenance(Session& session,
   results.provenance("slurm_job", job ? job : "");
 }
 
-// The cost of messages in virtual time, including slow links.
-NetworkCost network_cost(const Engine& engine) {
-  const Options& options = engine.options;
-  const NetworkOptions& network = options.network;
-  const auto bytes_per_s = [&](double mbit_s) {
-    return mbit_s * 1e6 / 8 * network.efficiency;
-  };
-  NetworkCost cost;
-  for (int rank = 0; rank < engine.workers; ++rank)
-    cost.by_worker.push_back({of_worker(network.latency_us, rank, 0) * 1e-6,
-                              bytes_per_s(of_worker(network.mbit_s, rank, 0))});
-  cost.message_s = network.message_us * 1e-6;
-  cost.island = static_cast<int>(network.group);
-  cost.inside = {network.group_latency_us * 1e-6,
-                 bytes_per_s(network.group_mbit_s)};
-  cost.uplink_bytes_per_s = bytes_per_s(network.uplink_mbit_s);
-  cost.device_bytes_per_s = bytes_per_s(network.device_mbit_s);
-  const Episodes episodes(options.stragglers.episodes, engine.workers,
-                          static_cast<uint64_t>(options.run.seed));
-  if (episodes.has(Episode::Kind::kLink))
-    cost.link = [episodes, &steps = engine.steps_begun](int rank, Time now) {
-      const Episodes::Effect effect =
-          episodes.at(Episode::Kind::kLink, rank, now, steps[rank]);
-      return NetworkCost::Link{effect.added_s, effect.times};
-    };
-  return cost;
-}
-
 ExitCode code_of(Ending ending) {
   switch (ending) {
     case Ending::kFinished:
@@ -169,7 +141,7 @@ ExitCode command_train(Session& session, const CommandLine& line) {
   session.watch(engine->options.run,
                 (directory->path() / "hang-report.txt").string());
   const std::unique_ptr<World> world =
-      session.make_world(engine->workers, network_cost(*engine));
+      session.make_world(engine->workers, network_cost_of(*engine));
   print_banner(session, *engine, *world);
   TimeLimit time_limit(session, engine->options.run.time_limit_s);
   if (!time_limit.description().empty())

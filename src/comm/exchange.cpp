@@ -4,15 +4,6 @@
 #include <algorithm>
 
 namespace syncopate {
-namespace {
-
-void grow(auto& values, int64_t elems) {
-  if (static_cast<int64_t>(values.size()) < elems) {
-    values.resize(static_cast<size_t>(elems));
-  }
-}
-
-}  // namespace
 
 int64_t elems_sent(const ReduceSteps& reduce) {
   int64_t elems = 0;
@@ -55,10 +46,11 @@ void Exchange::run(const ExchangeStep& step, Take take) {
                            step.in.first == step.out.first;
   is_direct_ = wire_ == Wire::kF32 && take == Take::kReplace && !is_in_place;
   if (wire_ == Wire::kBf16) {
-    grow(packed_in_, std::min(kAhead, num_in) * slot_elems_);
-    grow(packed_out_, std::min(kWindow, num_out) * slot_elems_);
+    packed_in_.grow(std::min(kAhead, num_in) * slot_elems_, values_.data());
+    packed_out_.grow(std::min(kWindow, num_out) * slot_elems_, values_.data());
   }
-  if (!is_direct_) grow(staged_, std::min(kAhead, num_in) * slot_elems_);
+  if (!is_direct_)
+    staged_.grow(std::min(kAhead, num_in) * slot_elems_, values_.data());
 
   for (int64_t i = 0; i < std::min(kAhead, num_in); ++i) receive(i);
   int64_t sent = 0;
@@ -116,9 +108,9 @@ void Exchange::take_in(int64_t i, Take take) {
     unpack_bf16(staged, packed_in_.data() + slot, range.elems);
   }
   if (take == Take::kReplace) {
-    std::copy_n(staged, range.elems, own);
+    copy_values(own, staged, range.elems);
   } else {
-    for (int64_t j = 0; j < range.elems; ++j) own[j] = staged[j] + own[j];
+    add_values(own, staged, range.elems);
   }
 }
 

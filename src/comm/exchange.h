@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/endpoint.h"
+#include "comm/host_values.h"
 #include "comm/segments.h"
 #include "comm/wire.h"
 
@@ -58,12 +59,12 @@ class Exchange {
   const Wire wire_;
   const Tag tag_;
   const Traffic kind_;
-  ExchangeStep step_;                             // in progress
-  int64_t slot_elems_ = 0;                        // of the longest segment of
-                                                  // step_
-  bool is_direct_ = false;                        // received in place
-  std::vector<float> staged_;                     // kAhead slots
-  std::vector<uint16_t> packed_in_, packed_out_;  // kAhead, kWindow slots
+  ExchangeStep step_;                         // in progress
+  int64_t slot_elems_ = 0;                    // of the longest segment of
+                                              // step_
+  bool is_direct_ = false;                    // received in place
+  Scratch<float> staged_;                     // kAhead slots
+  Scratch<uint16_t> packed_in_, packed_out_;  // kAhead, kWindow slots
   std::array<Request, kAhead> receives_;
   std::array<Request, kWindow> sends_;
 };

@@ -28,7 +28,7 @@ class Mirror {
   void make_wait(Stream& stream);
 
  private:
-  bool is_on_host() const { return device_.kind() == DeviceKind::kCpu; }
+  bool is_on_host() const { return device_.kind() != DeviceKind::kCuda; }
   Device& device_;
   std::span<float> range_;
   HostBuffer memory_;  // of the range's size; empty if the range is on the host

@@ -31,11 +31,11 @@ class Server {
         wire_(wire),
         tag_(tag),
         kind_(kind),
-        slot_elems_(std::min(all_.elems, kSegmentElems)),
-        staged_(static_cast<size_t>(kAhead * slot_elems_)) {
+        slot_elems_(std::min(all_.elems, kSegmentElems)) {
+    staged_.grow(kAhead * slot_elems_, values.data());
     if (wire == Wire::kF32) return;
-    packed_in_.resize(static_cast<size_t>(kAhead * slot_elems_));
-    packed_out_.resize(static_cast<size_t>(kWindow * slot_elems_));
+    packed_in_.grow(kAhead * slot_elems_, values.data());
+    packed_out_.grow(kWindow * slot_elems_, values.data());
   }
 
   void run() {
@@ -75,8 +75,7 @@ class Server {
     if (wire_ == Wire::kBf16) {
       unpack_bf16(staged, packed_in_.data() + slot, segment.elems);
     }
-    float* sum = values_.data() + segment.first;
-    for (int64_t j = 0; j < segment.elems; ++j) sum[j] = sum[j] + staged[j];
+    add_values(values_.data() + segment.first, staged, segment.elems);
   }
 
   void answer(int64_t k) {
@@ -107,8 +106,8 @@ class Server {
   const Tag tag_;
   const Traffic kind_;
   const int64_t slot_elems_;
-  std::vector<float> staged_;
-  std::vector<uint16_t> packed_in_, packed_out_;
+  Scratch<float> staged_;
+  Scratch<uint16_t> packed_in_, packed_out_;
   std::array<Request, kAhead> receives_;
   std::array<std::vector<Request>, kWindow> answers_;
 };

@@ -11,8 +11,8 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
+#include "comm/host_values.h"
 #include "comm/segments.h"
 
 namespace syncopate {
@@ -47,10 +47,10 @@ class Ring {
     const int64_t largest = (elems + n_ - 1) / n_;
     segments_ = std::max<int64_t>(1, num_segments(largest));
     slot_elems_ = std::min(largest, kSegmentElems);
-    staging_.resize(static_cast<size_t>(slot_elems_ * kAhead));
+    staging_.grow(slot_elems_ * kAhead, values.data());
     if (wire_ == Wire::kBf16) {
-      packed_in_.resize(static_cast<size_t>(slot_elems_ * kAhead));
-      packed_out_.resize(static_cast<size_t>(slot_elems_ * kWindow));
+      packed_in_.grow(slot_elems_ * kAhead, values.data());
+      packed_out_.grow(slot_elems_ * kWindow, values.data());
     }
   }
 
@@ -144,8 +144,7 @@ class Ring {
       float* to = phase == Phase::kAllGather ? own : staged;
       unpack_bf16(to, packed, range.elems);
     }
-    if (phase == Phase::kAllGather) return;
-    for (int64_t j = 0; j < range.elems; ++j) own[j] = staged[j] + own[j];
+    if (phase == Phase::kReduceScatter) add_values(own, staged, range.elems);
   }
 
   Endpoint& endpoint_;
@@ -156,8 +155,8 @@ class Ring {
   const int n_, position_, next_, previous_;
   int64_t segments_ = 1;  // per chunk; the last may be empty
   int64_t slot_elems_ = 0;
-  std::vector<float> staging_;
-  std::vector<uint16_t> packed_in_, packed_out_;
+  Scratch<float> staging_;
+  Scratch<uint16_t> packed_in_, packed_out_;
   std::array<Request, kAhead> receives_;
   std::array<Request, kWindow> sends_;
 };

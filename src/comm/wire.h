@@ -18,6 +18,7 @@ constexpr int64_t wire_bytes(Wire wire, int64_t elems) {
 uint16_t bf16_of(float value);
 float from_bf16(uint16_t bits);
 
+// Ranges without values (device/device.h) are left alone.
 void pack_bf16(uint16_t* packed, const float* values, int64_t elems);
 void unpack_bf16(float* values, const uint16_t* packed, int64_t elems);
 // Rounds to the values that a receiver would get.

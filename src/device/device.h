@@ -1,6 +1,7 @@
-// A device: where memory lives and work is ordered. Two kinds, cpu and cuda,
-// share one interface; the linked file selects the cuda implementation
+// A device: where memory lives and work is ordered. Three kinds, cpu, cuda and
+// none, share one interface; the linked file selects the cuda implementation
 // (cuda/*.cpp, no_cuda/*.cpp or the tests' emulator), not the preprocessor.
+// The kind none computes nothing: a simulation needs sizes and times only.
 //
 // The host must not touch memory of a cuda device; data gets there only by
 // copy(). Spans and tensors do not record where they point: whoever holds one
@@ -15,7 +16,16 @@
 
 namespace syncopate {
 
-enum class DeviceKind : uint8_t { kCpu, kCuda };
+enum class DeviceKind : uint8_t { kCpu, kCuda, kNone };
+
+// Addresses of a none device. No page stands behind them: they must not be
+// touched, and a message of such memory is a size without content.
+inline constexpr uintptr_t kFirstWithoutValues = uintptr_t{1} << 45;
+inline constexpr uintptr_t kBytesWithoutValues = uintptr_t{1} << 45;
+inline bool has_values(const void* memory) {
+  return reinterpret_cast<uintptr_t>(memory) - kFirstWithoutValues >=
+         kBytesWithoutValues;
+}
 
 class Stream;
 
@@ -165,6 +175,9 @@ struct CpuFeatures {
 CpuFeatures cpu_features();
 
 std::unique_ptr<Device> make_cpu_device();
+
+// Throws OutOfMemory if the process may not reserve its address space.
+std::unique_ptr<Device> make_none_device();
 
 // Number of usable GPUs; 0 without a driver or in a build without CUDA.
 int cuda_device_count();

@@ -49,14 +49,15 @@ class DeviceVector {
 };
 
 // Gives the host read and write access to a range of device memory: the range
-// itself on the CPU, otherwise a copy. The constructor waits for the stream;
+// itself on the CPU (and on a none device, where it has no values), otherwise a
+// copy. The constructor waits for the stream;
 // put_back() writes changes to the device.
 class OnHost {
  public:
   OnHost(Device& device, Stream& stream, std::span<float> range)
       : device_(device), stream_(stream), range_(range) {
     stream.synchronize();
-    if (device.kind() == DeviceKind::kCpu) return;
+    if (device.kind() != DeviceKind::kCuda) return;
     copy_.resize(range.size());
     device.copy(copy_.data(), range.data(), bytes(), stream);
     stream.synchronize();
@@ -65,10 +66,10 @@ class OnHost {
       : OnHost(values.device(), values.stream(), values.span()) {}
 
   std::span<float> values() {
-    return device_.kind() == DeviceKind::kCpu ? range_ : std::span(copy_);
+    return device_.kind() != DeviceKind::kCuda ? range_ : std::span(copy_);
   }
   void put_back() {
-    if (device_.kind() == DeviceKind::kCpu) return;
+    if (device_.kind() != DeviceKind::kCuda) return;
     device_.copy(range_.data(), copy_.data(), bytes(), stream_);
     stream_.synchronize();
   }

@@ -22,6 +22,7 @@ Walk::Walk(Arena& arena, WalkPlan& plan, Pass pass)
       pass_(pass),
       samples_(plan.samples) {
   plan.taken.clear();
+  plan.reports.clear();
 }
 
 Walk::Walk(const Arena& arena,
@@ -103,6 +104,7 @@ Tensor Walk::buffer(const ParameterRef& ref) const {
 }
 
 void Walk::report(int64_t from) const {
+  if (planned_ != nullptr) planned_->reports.push_back(from);
   if (is_running() && run_->final_from) run_->final_from(from);
 }
 

@@ -50,6 +50,7 @@ struct WalkPlan {
   // The largest number of rows: samples, or tokens of all samples.
   int64_t samples = 0;
   std::vector<Slot> taken;
+  std::vector<int64_t> reports = {};  // the arguments of report()
 };
 
 // Inputs of a running walk.
@@ -103,7 +104,6 @@ class Walk {
   Tensor buffer(const ParameterRef& ref) const;
 
   // Reports that backward has finished the gradients at offsets >= `from`.
-  // Has no effect in a planning walk.
   void report(int64_t from) const;
 
  private:

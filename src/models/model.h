@@ -81,6 +81,9 @@ class Model {
   // evaluation batches of up to `eval_batch`, and allocates them once.
   virtual void plan(Context& context, int64_t batch, int64_t eval_batch) = 0;
   virtual int64_t activation_bytes() const = 0;  // after plan()
+  // The offsets that every backward pass reports, in order (GradientListener);
+  // after plan().
+  virtual const std::vector<int64_t>& gradient_reports() const = 0;
 
   // Runs forward and backward on one mini-batch, accumulating gradients and
   // updating running statistics. `final_from` may be empty (for all but the

@@ -26,6 +26,9 @@ class Network : public Model {
                   uint64_t seed) const override;
   void plan(Context& context, int64_t batch, int64_t eval_batch) override;
   int64_t activation_bytes() const override { return arena_.peak_bytes(); }
+  const std::vector<int64_t>& gradient_reports() const override {
+    return training_.reports;
+  }
   PendingSums forward_backward(Context& context,
                                const ReplicaView& replica,
                                const Batch& batch,

@@ -20,6 +20,7 @@ struct OpBodies {
 };
 
 const OpBodies& cpu_bodies();
+const OpBodies& none_bodies();
 // Returns null in a build without CUDA.
 const OpBodies* cuda_bodies();
 

@@ -30,7 +30,9 @@ const OpBodies& bodies_of(const Context& context) {
 }
 
 const OpBodies& device_bodies(const Context& context) {
-  if (context.device().kind() == DeviceKind::kCpu) return cpu_bodies();
+  const DeviceKind kind = context.device().kind();
+  if (kind == DeviceKind::kCpu) return cpu_bodies();
+  if (kind == DeviceKind::kNone) return none_bodies();
   const OpBodies* bodies = cuda_bodies();
   CHECK_MSG(bodies != nullptr, "a cuda device without CUDA bodies");
   return *bodies;

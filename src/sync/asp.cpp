@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/host_values.h"
 #include "comm/tags.h"
 #include "keys/key.h"
 #include "ops/elementwise.h"
@@ -43,7 +44,7 @@ void Asp::enter() {
     if (to.size() == from.size()) {
       for (size_t i = 0; i < to.size(); ++i) {
         OnHost state = own_slice(from[i], slice);
-        std::copy_n(state.values().begin(), to[i].size(), to[i].begin());
+        copy_values(to[i].data(), state.values().data(), std::ssize(to[i]));
       }
       shard_->optimizer().set_steps(mine.optimizer->steps());
     }

@@ -42,8 +42,8 @@ NeighbourExchange::NeighbourExchange(const SchemeParts& parts,
   outgoing_mirror_.emplace(parts.context.device(), outgoing);
   incoming_mirror_.emplace(parts.context.device(), incoming_);
   if (wire != Wire::kBf16) return;
-  packed_out_.resize(elems_);
-  packed_in_.resize(elems_ * slots);
+  packed_out_.grow(elems_, outgoing.data());
+  packed_in_.grow(elems_ * slots, outgoing.data());
 }
 
 std::span<const float> NeighbourExchange::incoming(int slot) const {
@@ -60,7 +60,7 @@ std::span<float> NeighbourExchange::on_host(int slot) const {
 
 Bytes NeighbourExchange::receive_buffer(int slot) {
   if (wire_ == Wire::kF32) return bytes_span(on_host(slot));
-  return bytes_span(std::span(packed_in_).subspan(slot * elems_, elems_));
+  return {packed_in_.data() + slot * elems_, wire_bytes(wire_, elems_)};
 }
 
 void NeighbourExchange::start(std::span<const int> to,
@@ -109,7 +109,7 @@ void NeighbourExchange::send_messages(Endpoint& endpoint) {
     pack_bf16(packed_out_.data(), out.data(), elems_);
     unpack_bf16(on_host(slots_).data(), packed_out_.data(), elems_);
     incoming_mirror_->push(slots_ * stride_, elems_);
-    message = bytes_view(std::span<const uint16_t>(packed_out_));
+    message = {packed_out_.data(), wire_bytes(wire_, elems_)};
   }
   for (const int rank : to_)
     requests_.push_back(

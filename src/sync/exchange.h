@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "comm/host_values.h"
 #include "comm/mirror.h"
 #include "sync/device_exchange.h"
 
@@ -73,7 +74,7 @@ class NeighbourExchange {
   DeviceVector<float> incoming_;  // and one slot for sent()
   std::optional<DeviceExchange> on_device_;
   std::optional<Mirror> outgoing_mirror_, incoming_mirror_;  // else
-  std::vector<uint16_t> packed_out_, packed_in_;             // bf16
+  Scratch<uint16_t> packed_out_, packed_in_;                 // bf16
   std::unique_ptr<Event> ready_;
 
   // For the round; written by the task, read after it was joined.

@@ -18,7 +18,9 @@ ParameterShard::ParameterShard(const SchemeParts& parts,
       wire_(parts.sync.wire),
       compensation_(parts.sync.asp.compensation),
       lambda_(static_cast<float>(parts.sync.asp.lambda)),
-      device_(make_cpu_device()),
+      device_(parts.context.device().kind() == DeviceKind::kNone
+                  ? make_none_device()
+                  : make_cpu_device()),
       stream_(device_->make_stream()),
       context_(*device_, *stream_, 1),
       optimizer_(make_optimizer(context_,
@@ -26,44 +28,50 @@ ParameterShard::ParameterShard(const SchemeParts& parts,
                                 parts.model.parameters(),
                                 offset_,
                                 elems_)),
-      x_(elems_),
-      statistics_(statistics.elems),
+      x_(make_values(elems_)),
+      statistics_(make_values(statistics.elems)),
       lanes_(parts.endpoint.size()) {
-  if (wire_ == Wire::kBf16) gradient_.resize(elems_);
-  if (compensation_ == Compensation::kPerKey) previous_.resize(elems_);
+  if (wire_ == Wire::kBf16) gradient_ = make_values(elems_);
+  if (compensation_ == Compensation::kPerKey) previous_ = make_values(elems_);
   for (Lane& lane : lanes_) {
     lane.travels = Buffer(*device_, wire_bytes(wire_, elems_));
-    if (compensation_ == Compensation::kPerWorker) lane.backup.resize(elems_);
-    lane.statistics.resize(statistics.elems);
+    if (compensation_ == Compensation::kPerWorker)
+      lane.backup = make_values(elems_);
+    lane.statistics = make_values(statistics.elems);
+    lane.pulled_statistics = make_values(statistics.elems);
   }
+}
+
+void ParameterShard::copy(std::span<float> to, std::span<const float> from) {
+  CHECK(to.size() == from.size());
+  device_->copy(to.data(), from.data(), static_cast<int64_t>(to.size_bytes()),
+                *stream_);
 }
 
 void ParameterShard::visit_state(StateVisitor& visitor) {
   visitor.visit(Owner::kWorker, "updates", std::span(&num_updates_, 1));
   optimizer_->visit_state(visitor, Owner::kWorker);
   if (!previous_.empty())
-    visitor.visit(Owner::kWorker, "previous", std::span(previous_));
+    visitor.visit(Owner::kWorker, "previous", previous_.span());
 }
 
 void ParameterShard::enter(std::span<const float> parameters) {
-  if (!previous_.empty())
-    std::copy(parameters.begin(), parameters.end(), previous_.begin());
+  if (!previous_.empty()) copy(previous_, parameters);
 }
 
 void ParameterShard::begin(Endpoint& endpoint,
                            const Segment& segment,
                            std::span<const float> parameters,
                            std::span<const float> statistics) {
-  CHECK(services_.empty() && std::ssize(parameters) == elems_ &&
-        statistics.size() == statistics_.size());
-  std::copy(parameters.begin(), parameters.end(), x_.begin());
-  std::copy(statistics.begin(), statistics.end(), statistics_.begin());
+  CHECK(services_.empty());
+  copy(x_, parameters);
+  copy(statistics_, statistics);
   for (Lane& lane : lanes_) {
     lane.state = Lane::State::kComputes;
     lane.clock = 0;
     lane.num_updates = num_updates_;
-    if (!lane.backup.empty()) lane.backup = x_;
-    lane.pulled_statistics = statistics_;
+    if (!lane.backup.empty()) copy(lane.backup, x_);
+    copy(lane.pulled_statistics, statistics_);
   }
   for (int rank = 0; rank < endpoint.size(); ++rank)
     services_.push_back(
@@ -87,7 +95,7 @@ void ParameterShard::serve(Endpoint& endpoint, int rank) {
     endpoint.wait(endpoint.irecv({lane.travels.data(), lane.travels.bytes()},
                                  rank, tags::kServer + 1));
     if (!statistics_.empty())
-      endpoint.wait(endpoint.irecv(bytes_span(std::span(lane.statistics)), rank,
+      endpoint.wait(endpoint.irecv(bytes_span(lane.statistics.span()), rank,
                                    tags::kServer + 2));
     lane.state = Lane::State::kPushed;
     apply_and_answer(endpoint);
@@ -136,13 +144,11 @@ void ParameterShard::apply(int rank, Time now) {
     compensate(context_, g, x_, lane.backup, lambda_);
   if (compensation_ == Compensation::kPerKey) {
     compensate(context_, g, x_, previous_, lambda_);
-    previous_ = x_;
+    copy(previous_, x_);
   }
   optimizer_->apply(context_, offset_, x_, g,
                     {.rate = lane.push.rate, .momentum = lane.push.momentum});
-  for (size_t i = 0; i < statistics_.size(); ++i)
-    statistics_[i] =
-        lane.statistics[i] + (statistics_[i] - lane.pulled_statistics[i]);
+  add_statistics(lane);
   lane.pull.staleness = num_updates_ - lane.num_updates;
   lane.applied_at = now;
   ++lane.clock;
@@ -151,17 +157,27 @@ void ParameterShard::apply(int rank, Time now) {
   lane.state = Lane::State::kPulls;
 }
 
+// s <- u + (s - p)
+void ParameterShard::add_statistics(const Lane& lane) {
+  float* const s = statistics_.data();
+  if (!has_values(s)) return;
+  const float* const u = lane.statistics.data();
+  const float* const p = lane.pulled_statistics.data();
+  for (int64_t i = 0; i < statistics_.size(); ++i) s[i] = u[i] + (s[i] - p[i]);
+}
+
 void ParameterShard::answer(Endpoint& endpoint, int rank) {
   Lane& lane = lanes_[rank];
   if (wire_ == Wire::kBf16)
     pack_bf16(lane.travels.as<uint16_t>(), x_.data(), elems_);
   else
-    std::copy(x_.begin(), x_.end(), lane.travels.as<float>());
+    copy({lane.travels.as<float>(), static_cast<size_t>(elems_)}, x_);
   if (!lane.backup.empty()) {
-    lane.backup = x_;
+    copy(lane.backup, x_);
     if (wire_ == Wire::kBf16) round_to_bf16(lane.backup.data(), elems_);
   }
-  lane.statistics = lane.pulled_statistics = statistics_;
+  copy(lane.statistics, statistics_);
+  copy(lane.pulled_statistics, statistics_);
   lane.pull.held_s = endpoint.now() - lane.applied_at;
   lane.num_updates = num_updates_;
   lane.state = Lane::State::kComputes;
@@ -171,9 +187,9 @@ void ParameterShard::answer(Endpoint& endpoint, int rank) {
       endpoint.isend({lane.travels.data(), lane.travels.bytes()}, rank,
                      tags::kServerAnswer + 1, Traffic::kPayload);
   if (!statistics_.empty())
-    lane.sends[2] =
-        endpoint.isend(bytes_view(std::span<const float>(lane.statistics)),
-                       rank, tags::kServerAnswer + 2, Traffic::kPayload);
+    lane.sends[2] = endpoint.isend(
+        bytes_view(std::span<const float>(lane.statistics.span())), rank,
+        tags::kServerAnswer + 2, Traffic::kPayload);
 }
 
 }  // namespace syncopate

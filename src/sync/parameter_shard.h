@@ -94,10 +94,10 @@ class ParameterShard {
     Time applied_at = 0;
     PushHeader push;
     PullHeader pull;
-    Buffer travels;                        // gradient or values, as on the wire
-    std::vector<float> backup;             // per_worker
-    std::vector<float> statistics;         // in their wire format
-    std::vector<float> pulled_statistics;  // as last answered
+    Buffer travels;                  // gradient or values, as on the wire
+    DeviceVector<float> backup;      // per_worker
+    DeviceVector<float> statistics;  // in their wire format
+    DeviceVector<float> pulled_statistics;  // as last answered
     Request sends[3];
   };
   void serve(Endpoint& endpoint, int rank);
@@ -107,7 +107,12 @@ class ParameterShard {
   bool may_apply(int rank) const;
   bool may_pull(const Lane& lane) const;
   void apply(int rank, Time now);
+  void add_statistics(const Lane& lane);
   void answer(Endpoint& endpoint, int rank);
+  DeviceVector<float> make_values(int64_t elems) {
+    return {*device_, *stream_, elems};
+  }
+  void copy(std::span<float> to, std::span<const float> from);
 
   int64_t offset_, elems_, bound_;
   Wire wire_;
@@ -118,9 +123,9 @@ class ParameterShard {
   std::unique_ptr<Stream> stream_;
   Context context_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::vector<float> x_, gradient_;  // gradient_: if sent as bf16
-  std::vector<float> previous_;      // per_key
-  std::vector<float> statistics_;
+  DeviceVector<float> x_, gradient_;  // gradient_: if sent as bf16
+  DeviceVector<float> previous_;      // per_key
+  DeviceVector<float> statistics_;
   int64_t num_updates_ = 0;
   std::vector<Lane> lanes_;  // by rank
   std::vector<Task> services_;

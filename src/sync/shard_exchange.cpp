@@ -25,11 +25,13 @@ ShardExchange::ShardExchange(const SchemeParts& parts)
   if (parts.sync.asp.batchnorm == ServerStatistics::kShared &&
       !parts.replica.buffers.empty()) {
     statistics_.emplace(parts.context.device(), parts.replica.buffers);
-    pushed_statistics_.resize(parts.replica.buffers.size());
+    num_statistics_ = parts.replica.buffers.size();
+    pushed_statistics_.grow(num_statistics_, parts.replica.buffers.data());
   }
   if (wire_ == Wire::kF32) return;
-  packed_push_.resize(parts.replica.parameters.size());
-  packed_pull_.resize(parts.replica.parameters.size());
+  const DeviceVector<float>& parameters = parts.replica.parameters;
+  packed_push_.grow(parameters.size(), parameters.data());
+  packed_pull_.grow(parameters.size(), parameters.data());
 }
 
 Slice ShardExchange::part(int64_t elems, int shard) const {
@@ -42,7 +44,7 @@ Slice ShardExchange::slice(int shard) const {
 }
 
 Slice ShardExchange::statistics_slice(int shard) const {
-  return part(std::ssize(pushed_statistics_), shard);
+  return part(num_statistics_, shard);
 }
 
 void ShardExchange::start(double rate, double momentum) {
@@ -53,7 +55,7 @@ void ShardExchange::start(double rate, double momentum) {
                                 [this](Endpoint& endpoint) { run(endpoint); });
 }
 
-Bytes ShardExchange::on_wire(std::vector<uint16_t>& packed,
+Bytes ShardExchange::on_wire(Scratch<uint16_t>& packed,
                              Mirror& mirror,
                              int shard) {
   const Slice part = slice(shard);
@@ -92,18 +94,18 @@ void ShardExchange::send(Endpoint& endpoint, int shard) {
                                   tags::kServer + 1, Traffic::kPayload));
   const Slice statistics = statistics_slice(shard);
   if (statistics.elems > 0)
-    sends_.push_back(endpoint.isend(
-        bytes_view(std::span<const float>(pushed_statistics_)
-                       .subspan(statistics.offset, statistics.elems)),
-        shard, tags::kServer + 2, Traffic::kPayload));
+    sends_.push_back(
+        endpoint.isend({pushed_statistics_.data() + statistics.offset,
+                        statistics.elems * int64_t{sizeof(float)}},
+                       shard, tags::kServer + 2, Traffic::kPayload));
 }
 
 // Begins with the local shard, so that not all workers are at the same one.
 void ShardExchange::run(Endpoint& endpoint) {
   if (statistics_) {
-    const int64_t elems = std::ssize(pushed_statistics_);
-    statistics_->pull(endpoint, 0, elems, *ready_);
-    std::ranges::copy(statistics_->host(0, elems), pushed_statistics_.begin());
+    statistics_->pull(endpoint, 0, num_statistics_, *ready_);
+    copy_values(pushed_statistics_.data(),
+                statistics_->host(0, num_statistics_).data(), num_statistics_);
   }
   receive(endpoint);
   sends_.clear();
@@ -153,8 +155,8 @@ void ShardExchange::tell_boundary() {
 void ShardExchange::gather(std::span<float> range, std::span<const float> own) {
   const int64_t elems = std::ssize(range);
   if (!own.empty())
-    std::copy(own.begin(), own.end(),
-              range.begin() + part(elems, parts_.endpoint.rank()).offset);
+    copy_values(range.data() + part(elems, parts_.endpoint.rank()).offset,
+                own.data(), std::ssize(own));
   parts_.endpoint.perform([&](Endpoint& endpoint) {
     for (int shard = 0; shard < num_shards_; ++shard) {
       const Slice from = part(elems, shard);

@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "comm/host_values.h"
 #include "comm/mirror.h"
 #include "sync/parameter_shard.h"
 
@@ -48,7 +49,7 @@ class ShardExchange {
   void send(Endpoint& endpoint, int shard);
   Slice part(int64_t elems, int shard) const;
   void gather(Mirror& mirror, int64_t elems, std::span<const float> own);
-  Bytes on_wire(std::vector<uint16_t>& packed, Mirror& mirror, int shard);
+  Bytes on_wire(Scratch<uint16_t>& packed, Mirror& mirror, int shard);
 
   SchemeParts parts_;
   Group world_;
@@ -57,12 +58,13 @@ class ShardExchange {
   Mirror gradients_, parameters_;
   std::optional<Mirror> statistics_;  // if they are shared
   // On the host they are pushed from here: the answer overwrites the original.
-  std::vector<float> pushed_statistics_;
+  Scratch<float> pushed_statistics_;
+  int64_t num_statistics_ = 0;
   std::unique_ptr<Event> ready_;
   // Owned by the task while it runs.
   PushHeader push_;
-  std::vector<PullHeader> pulls_;                    // by shard
-  std::vector<uint16_t> packed_push_, packed_pull_;  // bf16
+  std::vector<PullHeader> pulls_;                // by shard
+  Scratch<uint16_t> packed_push_, packed_pull_;  // bf16
   std::vector<Request> sends_, receives_;
   Time has_gradients_at_ = 0;
   Task task_;

@@ -290,7 +290,9 @@ std::unique_ptr<Engine> build_engine(Session& session,
         options, static_cast<double>(engine->length_workers) / engine->workers);
   engine->input.resolved["run.workers"] = std::to_string(engine->workers);
   engine->input.resolved["run.threads"] = std::to_string(engine->threads);
-  engine->device = make_device(options, session.local_rank());
+  engine->device = memory == Memory::kNone
+                       ? make_none_device()
+                       : make_device(options, session.local_rank());
   const bool is_cuda = engine->device->kind() == DeviceKind::kCuda;
   engine->input.resolved["run.device"] = is_cuda ? "cuda" : "cpu";
   engine->stream = engine->device->make_stream();
@@ -326,6 +328,9 @@ std::unique_ptr<Engine> build_engine(Session& session,
     const int gpus = std::max(1, cuda_device_count());
     engine->problem->prepare(*engine, (session.local_size() + gpus - 1) / gpus);
   }
+  if (memory == Memory::kNone)
+    engine->model->plan(*engine->context, options.data.batch,
+                        options.eval.batch);
   return engine;
 }
 

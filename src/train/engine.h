@@ -59,18 +59,21 @@ struct Engine : Setup {
   // Bytes of one worker's parameters, gradients, buffers and optimizer state.
   int64_t replica_bytes() const;
 
+  // Whether there is anything to compute with; false in a simulation.
+  bool computes() const { return device->kind() != DeviceKind::kNone; }
   // Whether training steps are recorded and replayed (CUDA graphs).
   bool records_steps() const {
     return device->kind() == DeviceKind::kCuda && options.run.cuda_graphs;
   }
 };
 
-enum class Memory { kPlanned, kCountedOnly };
+enum class Memory { kPlanned, kCountedOnly, kNone };
 
 // Parses and checks the input, loads the data and builds the rest. Every
 // failure is an Error with one line per mistake; sends no messages.
-// kCountedOnly does not plan activations. `saved` is the run to resume or to
-// start from, or null.
+// kCountedOnly does not plan activations. kNone builds what a simulation needs:
+// on a none device, so that nothing is computed. `saved` is the run to resume
+// or to start from, or null.
 std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::string& input_path,
                                      const std::vector<std::string>& overrides,

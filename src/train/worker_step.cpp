@@ -72,11 +72,11 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   if (faults_.spoils(FaultKind::kFlip, scheme_->steps_done())) flip_bit();
 
   const double compute_begin_s = monotonic_s();
-  const double waited_before_s = feed_->wait_s();
+  const double waited_before_s = data_wait_s();
   sleep_as_straggler(plan.step);
   clear_gradients();
   forward_backward();
-  cost_.data_wait_s = feed_->wait_s() - waited_before_s;
+  cost_.data_wait_s = data_wait_s() - waited_before_s;
   cost_.compute_s = monotonic_s() - compute_begin_s - cost_.data_wait_s;
   if (is_virtual_)
     cost_.compute_s = replay(plan.step);
@@ -119,6 +119,10 @@ void WorkerStep::clear_gradients() {
 }
 
 void WorkerStep::forward_backward() {
+  if (!engine_.computes()) {
+    final_from_ = engine_.model->gradient_reports();
+    return;
+  }
   const int64_t accumulate = engine_.options.data.accumulate;
   for (int64_t i = 0; i < accumulate; ++i) {
     const Batch batch = [this] {
@@ -203,7 +207,9 @@ void WorkerStep::add_up(const SyncTimes& in_next, double begin_s) {
 // --- a segment ---------------------------------------------------------------
 
 void WorkerStep::open_feed() {
-  feed_ = engine_.problem->make_feed(engine_, endpoint_.rank(), batches_seen_);
+  if (engine_.computes())
+    feed_ =
+        engine_.problem->make_feed(engine_, endpoint_.rank(), batches_seen_);
 }
 
 void WorkerStep::meet_at(Time earliest) {

@@ -120,6 +120,7 @@ class WorkerStep {
   void sleep_as_straggler(int64_t step);
   void clear_gradients();
   void forward_backward();
+  double data_wait_s() const { return feed_ ? feed_->wait_s() : 0; }
   void gradients_are_final(int64_t from);
   void send_buckets(int64_t from);
   void send(const Bucket& bucket);
@@ -142,8 +143,8 @@ class WorkerStep {
   std::unique_ptr<Scheme> scheme_;
   Bucketer bucketer_;
   std::vector<int64_t> segment_offsets_;  // where buckets begin; wall time
-  std::unique_ptr<Feed> feed_;
-  int64_t batches_seen_ = 0;  // the sampler's position
+  std::unique_ptr<Feed> feed_;            // null in a simulation
+  int64_t batches_seen_ = 0;              // the sampler's position
 
   Stragglers stragglers_;
   Faults faults_;

@@ -44,8 +44,10 @@ std::string text_of(const std::exception_ptr& error) {
 }  // namespace
 
 void Parcel::keep() {
-  copy.assign(data, data + bytes);
-  data = copy.data();
+  if (has_values(data)) {
+    copy.assign(data, data + bytes);
+    data = copy.data();
+  }
   send->parcel = nullptr;
 }
 
@@ -196,7 +198,8 @@ void InprocRun::arrive(Parcel& parcel, Time at) {
 void InprocRun::deliver(Parcel& parcel,
                         const std::shared_ptr<InprocRequest>& receive) {
   if (parcel.bytes == receive->bytes) {
-    if (parcel.bytes > 0) {
+    if (parcel.bytes > 0 && has_values(receive->data)) {
+      CHECK(has_values(parcel.data));
       std::memcpy(receive->data, parcel.data,
                   static_cast<size_t>(parcel.bytes));
     }
@@ -384,7 +387,8 @@ void InprocRun::native_all_reduce(std::span<float> values,
               "members of a native all-reduce bring {} and {} values",
               other.size(), values.size());
   }
-  for (size_t i = 0; i < values.size(); ++i) {
+  const size_t count = has_values(values.data()) ? values.size() : 0;
+  for (size_t i = 0; i < count; ++i) {
     float sum = complete.values[0][i];
     for (int p = 1; p < n; ++p) sum += complete.values[p][i];
     for (int p = 0; p < n; ++p) complete.values[p][i] = sum;

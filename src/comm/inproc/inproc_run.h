@@ -46,7 +46,7 @@ struct Parcel {
   std::vector<std::byte> copy;  // target of `data` once copied
   std::shared_ptr<InprocRequest> send;
   std::shared_ptr<InprocRequest> receive;  // null until one takes it
-  void keep();  // copies before the sender's memory changes
+  void keep();  // copies the values before the sender's memory changes
 };
 
 struct InprocTask : TaskState {

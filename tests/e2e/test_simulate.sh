@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# `simulate` says of every scheme what `train` measures in virtual time: the
+# same seconds, bytes and messages of every worker. It writes them to a file, and
+# refuses what needs values.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tests/e2e/scheme_keys.sh
+source "$here/scheme_keys.sh"
+export OMP_NUM_THREADS=1
+
+cat >small.ini <<'INI'
+[run]
+threads = 1
+steps = 12
+workers = 5
+[model]
+family = resnet
+depth = 8
+[data]
+kind = synthetic_images
+samples = 320
+test_samples = 16
+classes = 4
+height = 8
+width = 8
+batch = 4
+[optimizer]
+lr = 0.01
+[eval]
+every = 0
+[checkpoint]
+every = 0
+[compute]
+step_s = 0.01
+law = lognormal
+spread = 0.2
+speed = 1, 1, 2, 1, 3
+[network]
+mbit_s = 20, 20, 20, 50, 20
+latency_us = 300
+message_us = 20
+efficiency = 0.94
+[stragglers]
+episodes = 3:link:+5ms:from=0.05s:for=0.2s
+INI
+
+# Everything that costs time in other ways, under one scheme each.
+variants=(
+  "bsp --sync.collective=butterfly --sync.wire=bf16"
+  "bsp --sync.collective=binary_blocks --sync.bucket_mb=0.02"
+  "bsp --sync.collective=parameter_server"
+  "bsp --sync.collective=native"
+  "bsp --network.group=5 --network.group_mbit_s=100 --network.uplink_mbit_s=30"
+  "asp --asp.servers=2 --asp.batchnorm=shared --sync.wire=bf16"
+  "asp --asp.compensation=per_worker"
+  "sgp --sync.wire=bf16"
+  "local_sgd --local_sgd.steps=4 --local_sgd.outer=momentum"
+  "sync_switch --sync_switch.order=bsp,asp --sync_switch.fractions=0.5,0.5"
+)
+runs=()
+both() { # both NAME KEYS...
+  expect_code 0 "$SYNCOPATE" train small.ini --run.name="$1" "${@:2}"
+  expect_code 0 "$SYNCOPATE" simulate small.ini "${@:2}" --output="$1.h5"
+  runs+=("$1")
+}
+for scheme in $(all_schemes); do
+  # shellcheck disable=SC2046  # a list of keys
+  both "$scheme" --sync.scheme="$scheme" $(scheme_keys "$scheme")
+done
+for i in "${!variants[@]}"; do
+  # shellcheck disable=SC2086  # a list of keys
+  both "variant$i" --sync.scheme=${variants[i]}
+done
+
+python - "${runs[@]}" <<'PY' || fail "simulate and train differ"
+import h5py, sys
+import numpy as np
+wrong = 0
+for run in sys.argv[1:]:
+    with h5py.File(f"runs/{run}/results.h5") as f, h5py.File(f"{run}.h5") as s:
+        trained = {name: f["comm"][name][...].sum(axis=0) for name in (
+            "compute_s", "exposed_s", "wait_s", "overlapped_s", "bytes_sent",
+            "messages_sent")}
+        trained["virtual_s"] = f["summary/virtual_s"][()]
+        steps = int(f["train/worker_steps"][-1])
+        simulated = {name: s["workers"][name][...]
+                     for name in trained if name != "virtual_s"}
+        simulated["virtual_s"] = s["summary/virtual_s"][()]
+        if steps != s["workers/steps"][...].sum():
+            print(f"{run}: {steps} steps, simulated {s['workers/steps'][...]}")
+            wrong += 1
+    for name, expected in trained.items():
+        found = simulated[name]
+        if not np.allclose(found, expected, rtol=1e-9, atol=1e-12):
+            print(f"{run}: {name} is {expected}, simulated {found}")
+            wrong += 1
+    if not simulated["bytes_sent"].sum() > 0:
+        print(f"{run}: nothing was sent")
+        wrong += 1
+print(f"{len(sys.argv) - 1} runs, {wrong} differences")
+sys.exit(wrong > 0)
+PY
+
+expect_code 65 "$SYNCOPATE" simulate small.ini --faults.kind=nan
+grep -q "^error: command line: faults.kind: " err || fail "$(cat err)"
+expect_code 65 "$SYNCOPATE" simulate "$here/../../inputs/deepfm_smoke.ini"
+grep -q "^error: .*sync.tables: rows: .*expected dense" err || fail "$(cat err)"
+expect_code 64 "$SYNCOPATE" simulate small.ini --checkpoint=x
+expect_code 73 "$SYNCOPATE" simulate small.ini --output=none/x.h5
+read -ra two <<<"$(ranks 2)"
+expect_code 64 "${two[@]}" "$SYNCOPATE" simulate small.ini
+grep -q "^error: simulate: " err || fail "$(cat err)"
+finish
