@@ -162,8 +162,11 @@ __global__ void __launch_bounds__(kNormThreads)
             for (int index = 0; index < V; ++index) {
               const float g = packs.gradient(row, index, k);
               sums.first[index] += g;
-              sums.second[index] +=
-                  g * (packs.x[row].get(index) - k.center[index]);
+              // Written as one, so that every variant of this kernel rounds
+              // alike.
+              sums.second[index] =
+                  fmaf(g, packs.x[row].get(index) - k.center[index],
+                       sums.second[index]);
               if constexpr (kStoreDz) packs.dy[row].set(index, g);
             }
             if constexpr (kStoreDz) packs.dy[row].store(dz + at + row * stride);
@@ -233,10 +236,9 @@ __global__ void __launch_bounds__(kNormThreads)
         for (int row = 0; row < kRows; ++row) {
           for (int index = 0; index < V; ++index) {
             const float deviation = packs.x[row].get(index) - k.center[index];
+            const float g = packs.gradient(row, index, k) - mean_g[index];
             packs.dy[row].set(
-                index,
-                k.factor[index] * (packs.gradient(row, index, k) -
-                                   mean_g[index] - deviation * slope[index]));
+                index, k.factor[index] * fmaf(-deviation, slope[index], g));
           }
           packs.dy[row].store(dx + at + row * stride);
         }
