@@ -61,6 +61,7 @@ using Request = std::shared_ptr<RequestState>;
 // A function that runs concurrently with the worker. Endpoint::join rethrows
 // its exception, if any.
 struct TaskState;
+class ModelledSums;
 using Task = std::shared_ptr<TaskState>;
 
 // A received message whose sender and size were not known in advance.
@@ -177,6 +178,9 @@ class Endpoint {
   virtual void native_all_reduce(std::span<float> values,
                                  const Group& group,
                                  Traffic kind) = 0;
+
+  // Sums of ranges without values (device/device.h); null where there are none.
+  virtual ModelledSums* modelled_sums() { return nullptr; }
 
   virtual TrafficCounters& traffic() = 0;
 

@@ -18,13 +18,7 @@
 namespace syncopate {
 namespace {
 
-// Returns where chunk `c` of `elems` in `n` chunks starts; the first `elems %
-// n` chunks have one element more.
-int64_t chunk_begin(int64_t elems, int n, int c) {
-  return elems / n * c + std::min<int64_t>(elems % n, c);
-}
-
-enum class Phase : uint8_t { kReduceScatter, kAllGather };
+using Phase = RingLayout::Phase;
 
 class Ring {
  public:
@@ -39,14 +33,11 @@ class Ring {
         wire_(wire),
         tag_(tag),
         kind_(kind),
-        n_(group.size()),
         position_(group.position),
-        next_(group.members[(position_ + 1) % n_]),
-        previous_(group.members[(position_ + n_ - 1) % n_]) {
-    const auto elems = static_cast<int64_t>(values.size());
-    const int64_t largest = (elems + n_ - 1) / n_;
-    segments_ = std::max<int64_t>(1, num_segments(largest));
-    slot_elems_ = std::min(largest, kSegmentElems);
+        next_(group.members[(position_ + 1) % group.size()]),
+        previous_(group.members[(position_ + group.size() - 1) % group.size()]),
+        layout_(group.size(), std::ssize(values)),
+        slot_elems_(layout_.longest()) {
     staging_.grow(slot_elems_ * kAhead, values.data());
     if (wire_ == Wire::kBf16) {
       packed_in_.grow(slot_elems_ * kAhead, values.data());
@@ -54,16 +45,15 @@ class Ring {
     }
   }
 
-  // Segment i of a phase's stream of messages is segment i % segments_ of the
-  // chunk of step i / segments_. What is sent at i was received at i -
-  // segments_, so sends may run ahead of receives by up to that many.
+  // What is sent at i was received at i - segments, so sends may run ahead of
+  // receives by up to that many.
   //
   // There is no deadlock: at i, a member waits for its predecessor to have
   // reached i - ahead + 1, or for its successor to have received i - kWindow or
   // earlier. The member that is farthest behind can always proceed.
   void run(Phase phase) {
-    const int64_t total = (n_ - 1) * segments_;
-    const int64_t ahead = std::min(kAhead, segments_);
+    const int64_t total = layout_.messages();
+    const int64_t ahead = layout_.ahead();
     for (int64_t i = 0; i < std::min(kAhead, total); ++i) receive(phase, i);
     int64_t sent = 0;
     for (int64_t i = 0; i < total; ++i) {
@@ -80,32 +70,16 @@ class Ring {
 
   // All members must end with the values as sent.
   void round_own_chunk() {
-    const int64_t first = chunk_begin(size(), n_, position_);
-    const int64_t last = chunk_begin(size(), n_, position_ + 1);
-    round_to_bf16(values_.data() + first, last - first);
+    const ElemRange own = layout_.chunk(position_);
+    round_to_bf16(values_.data() + own.first, own.elems);
   }
 
  private:
-  int64_t size() const { return static_cast<int64_t>(values_.size()); }
-
-  ElemRange segment(int chunk, int64_t k) const {
-    const int c = ((chunk % n_) + n_) % n_;
-    const int64_t begin = chunk_begin(size(), n_, c);
-    const int64_t end = chunk_begin(size(), n_, c + 1);
-    const int64_t first = std::min(end, begin + k * kSegmentElems);
-    return {first, std::min(end, first + kSegmentElems) - first};
-  }
   ElemRange sent(Phase phase, int64_t i) const {
-    const int s = static_cast<int>(i / segments_);
-    const int start =
-        phase == Phase::kReduceScatter ? position_ - 1 : position_;
-    return segment(start - s, i % segments_);
+    return layout_.sent(phase, position_, i);
   }
   ElemRange received(Phase phase, int64_t i) const {
-    const int s = static_cast<int>(i / segments_);
-    const int start =
-        phase == Phase::kReduceScatter ? position_ - 2 : position_ - 1;
-    return segment(start - s, i % segments_);
+    return layout_.received(phase, position_, i);
   }
 
   void send(Phase phase, int64_t i) {
@@ -152,9 +126,9 @@ class Ring {
   const Wire wire_;
   const Tag tag_;
   const Traffic kind_;
-  const int n_, position_, next_, previous_;
-  int64_t segments_ = 1;  // per chunk; the last may be empty
-  int64_t slot_elems_ = 0;
+  const int position_, next_, previous_;
+  const RingLayout layout_;
+  const int64_t slot_elems_;
   Scratch<float> staging_;
   Scratch<uint16_t> packed_in_, packed_out_;
   std::array<Request, kAhead> receives_;
@@ -177,12 +151,38 @@ void ring_all_reduce(Endpoint& endpoint,
 }
 
 int64_t ring_elems_sent(int group_size, int position, int64_t elems) {
-  const auto chunk = [&](int c) {
-    return chunk_begin(elems, group_size, c + 1) -
-           chunk_begin(elems, group_size, c);
-  };
+  const RingLayout layout(group_size, elems);
   // Reduce-scatter: every chunk but its own; all-gather: but its successor's.
-  return 2 * elems - chunk(position) - chunk((position + 1) % group_size);
+  return 2 * elems - layout.chunk(position).elems -
+         layout.chunk((position + 1) % group_size).elems;
+}
+
+// --- RingLayout --------------------------------------------------------------
+
+RingLayout::RingLayout(int group_size, int64_t elems)
+    : n_(group_size), elems_(elems) {
+  const int64_t largest = (elems + n_ - 1) / n_;
+  segments_ = std::max<int64_t>(1, num_segments(largest));
+  slot_elems_ = std::min(largest, kSegmentElems);
+}
+
+// The first elems % n chunks have one element more.
+ElemRange RingLayout::chunk(int position) const {
+  const auto begin_of = [this](int64_t c) {
+    return elems_ / n_ * c + std::min<int64_t>(elems_ % n_, c);
+  };
+  const int64_t begin = begin_of(position);
+  return {begin, begin_of(position + 1) - begin};
+}
+
+ElemRange RingLayout::sent(Phase phase, int position, int64_t i) const {
+  const int start = phase == Phase::kReduceScatter ? position - 1 : position;
+  const int c = start - static_cast<int>(i / segments_);
+  return segment_of(chunk(((c % n_) + n_) % n_), i % segments_);
+}
+
+ElemRange RingLayout::received(Phase phase, int position, int64_t i) const {
+  return sent(phase, position - 1, i);
 }
 
 }  // namespace syncopate

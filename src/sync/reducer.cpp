@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/mirror.h"
+#include "comm/modelled_sums.h"
 #include "comm/row_exchange.h"
 #include "comm/tags.h"
 #include "ops/elementwise.h"
@@ -17,7 +18,23 @@ namespace {
 
 // Each range in flight has its own receive memory, and workers of one process
 // all begin before any can end.
-constexpr size_t kAtOnce = 4;
+constexpr size_t kAtOnce = ModelledSums::kAtOnce;
+
+// Returns how long communication was active before `until`: the union of these
+// intervals, since they overlap. Sorts them.
+double busy_before(std::span<std::pair<Time, Time>> intervals, Time until) {
+  std::ranges::sort(intervals);
+  double busy = 0;
+  Time covered = 0;
+  for (const auto& [begin, end] : intervals) {
+    const Time from = std::max(begin, covered);
+    const Time to = std::min(end, until);
+    if (to <= from) continue;
+    busy += to - from;
+    covered = to;
+  }
+  return busy;
+}
 
 // Runs tasks concurrently with the worker; ranges on a GPU go through a mirror.
 class HostReducer final : public Reducer {
@@ -78,7 +95,8 @@ class HostReducer final : public Reducer {
       times.wait_s = std::clamp(all_arrived_at_ - begin, 0.0, times.exposed_s);
       arrival_ = nullptr;
     }
-    times.overlapped_s = busy_before(begin);
+    times.overlapped_s =
+        busy_before({task_times_.data(), in_flight_.size()}, begin);
     if (!in_flight_.empty())
       for (auto& [address, mirror] : mirrors_)
         mirror->make_wait(parts_.context.stream());
@@ -129,23 +147,6 @@ class HostReducer final : public Reducer {
     return *mirror;
   }
 
-  // Returns how long communication was active before `until`: the union of the
-  // tasks' intervals, since they overlap.
-  double busy_before(Time until) {
-    const auto end = task_times_.begin() + std::ssize(in_flight_);
-    std::sort(task_times_.begin(), end);
-    double busy = 0;
-    Time covered = 0;
-    for (auto task = task_times_.begin(); task != end; ++task) {
-      const Time from = std::max(task->first, covered);
-      const Time to = std::min(task->second, until);
-      if (to <= from) continue;
-      busy += to - from;
-      covered = to;
-    }
-    return busy;
-  }
-
   SchemeParts parts_;
   Group group_;
   CollectiveAlgorithm algorithm_;
@@ -160,6 +161,45 @@ class HostReducer final : public Reducer {
   Time has_gradients_at_ = 0;  // when the last range could be sent
   Task arrival_;
   Time all_arrived_at_ = 0;
+};
+
+// Of ranges without values: only the times of sums are computed.
+class ModelledReducer final : public Reducer {
+ public:
+  explicit ModelledReducer(const SchemeParts& parts)
+      : endpoint_(parts.endpoint),
+        sums_(*parts.endpoint.modelled_sums()),
+        group_(parts.endpoint.world_group()),
+        algorithm_(parts.sync.collective) {}
+
+  void over(const Group& group) override { group_ = group; }
+
+  void start(const RangeSum& sum) override {
+    CHECK(!sum.is_tables);
+    sums_.enter(group_, sum.elems, algorithm_, sum.wire, Traffic::kPayload);
+  }
+
+  void close() override {}
+
+  SyncTimes finish() override {
+    const Time entered = endpoint_.now();
+    const ModelledSums::Times sums = sums_.finish();
+    SyncTimes times{.exposed_s = endpoint_.now() - entered};
+    times.wait_s =
+        std::clamp(sums.last_entered_at - entered, 0.0, times.exposed_s);
+    intervals_.assign(sums.intervals.begin(), sums.intervals.end());
+    times.overlapped_s = busy_before(intervals_, entered);
+    return times;
+  }
+
+  SyncTimes quiesce() override { return {}; }
+
+ private:
+  Endpoint& endpoint_;
+  ModelledSums& sums_;
+  Group group_;
+  CollectiveAlgorithm algorithm_;
+  std::vector<std::pair<Time, Time>> intervals_;
 };
 
 // From device to device, in the order of the collectives' stream. The host
@@ -288,6 +328,10 @@ class DeviceReducer final : public Reducer {
 std::unique_ptr<Reducer> make_reducer(const SchemeParts& parts) {
   if (parts.collectives != nullptr)
     return std::make_unique<DeviceReducer>(parts);
+  ModelledSums* const sums = parts.endpoint.modelled_sums();
+  if (sums != nullptr && sums->knows(parts.sync.collective) &&
+      !has_values(parts.replica.parameters.data()))
+    return std::make_unique<ModelledReducer>(parts);
   return std::make_unique<HostReducer>(parts);
 }
 

@@ -51,6 +51,7 @@ class InprocEndpoint : public Endpoint {
                          Traffic kind) override {
     checked_run().native_all_reduce(values, group, kind);
   }
+  ModelledSums* modelled_sums() override { return &checked_run().sums(); }
   TrafficCounters& traffic() override { return run_.traffic(strand_.rank); }
 
  private:

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/inproc/inproc_sums.h"
 #include "comm/inproc/network.h"
 #include "comm/scheduler.h"
 #include "comm/states.h"
@@ -101,6 +102,7 @@ class InprocRun {
   Scheduler& scheduler() { return scheduler_; }
   TrafficCounters& traffic(int rank) { return traffic_[rank]; }
   Network& network() { return network_; }
+  InprocSums& sums() { return sums_; }
   Time next_event(int rank);  // a worker's earliest future event
 
  private:
@@ -116,6 +118,7 @@ class InprocRun {
   Scheduler scheduler_;
   std::vector<Mailbox> mailboxes_;
   std::vector<TrafficCounters> traffic_;
+  InprocSums sums_{network_, scheduler_, traffic_};
   int64_t num_sent_ = 0;
   std::vector<std::set<Time>> events_;  // future ones, for strands that poll
   std::vector<std::exception_ptr> worker_errors_;

@@ -113,6 +113,20 @@ void Network::pass(Transit& message) {
   ++message.next_;
 }
 
+std::optional<Network::AlikeLinks> Network::alike_links() const {
+  const LinkCost first = cost_of(0);
+  for (int rank = 1; rank < workers_; ++rank) {
+    const LinkCost other = cost_of(rank);
+    if (other.latency_s != first.latency_s ||
+        other.bytes_per_s != first.bytes_per_s)
+      return std::nullopt;
+  }
+  if (cost_.link || cost_.island > 0 || cost_.device_bytes_per_s > 0)
+    return std::nullopt;
+  return AlikeLinks{first.latency_s, cost_.message_s,
+                    first.bytes_per_s > 0 ? 1 / first.bytes_per_s : 0};
+}
+
 double Network::ring_s(std::span<const int> members,
                        int64_t elems,
                        Time now) const {

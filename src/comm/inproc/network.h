@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -59,6 +60,16 @@ class Network {
   // The slowest of these messages sets the rate, and each chunk meets all
   // latencies. Takes no link time.
   double ring_s(std::span<const int> members, int64_t elems, Time now) const;
+
+  // What a message between any two workers costs, if all links are alike and
+  // never degraded: a message of b bytes occupies a link for message_s + b *
+  // byte_s, and arrives latency_s after it left.
+  struct AlikeLinks {
+    Time latency_s = 0, message_s = 0, byte_s = 0;
+  };
+  std::optional<AlikeLinks> alike_links() const;
+  // Until when a worker's outgoing link is taken.
+  Time& out_free(int rank) { return links_[link_of(kOut, rank)].free; }
 
   // Until when a worker's links, and those of its island, are taken.
   LinkClocks clocks(int rank) const;

@@ -1,0 +1,40 @@
+// All-reduces of values that do not exist, in a simulation: how long they take
+// is computed at once, without messages and tasks.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "comm/collectives.h"
+
+namespace syncopate {
+
+class ModelledSums {
+ public:
+  virtual ~ModelledSums() = default;
+
+  // Whether it knows how long the algorithm takes in this world.
+  virtual bool knows(CollectiveAlgorithm algorithm) const = 0;
+
+  // This worker enters its group's next sum, as all members do in the same
+  // order. It begins for the worker when the one kAtOnce before has ended.
+  // Counts the traffic. Does not block.
+  static constexpr int64_t kAtOnce = 4;
+  virtual void enter(const Group& group,
+                     int64_t elems,
+                     CollectiveAlgorithm algorithm,
+                     Wire wire,
+                     Traffic kind) = 0;
+
+  // Waits until all sums that this worker has entered have ended.
+  struct Times {
+    // When each began and ended for this worker; valid until it enters another.
+    std::span<const std::pair<Time, Time>> intervals;
+    Time last_entered_at = 0;  // of all sums by all members
+  };
+  virtual Times finish() = 0;
+};
+
+}  // namespace syncopate

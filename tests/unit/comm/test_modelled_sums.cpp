@@ -1,0 +1,216 @@
+// Sums of which only the time is computed, against the same sums message by
+// message.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "comm/inproc/inproc_sums.h"
+#include "comm/modelled_sums.h"
+#include "comm/world.h"
+
+namespace syncopate {
+namespace {
+
+constexpr Traffic kPayload = Traffic::kPayload;
+
+struct Case {
+  int workers;
+  int64_t elems;
+  NetworkCost cost;
+  Wire wire = Wire::kF32;
+};
+
+// Workers do not come at the same time.
+Time entry(int rank, int64_t sum) {
+  return 0.01 * (1 + std::sin(1.7 * rank)) + 0.002 * static_cast<double>(sum);
+}
+
+// When `sums` sums, each entered at entry(), have ended for each worker.
+std::vector<Time> message_by_message(const Case& c, int64_t sums) {
+  std::vector<Time> ends(c.workers);
+  make_inproc_world(c.workers, c.cost)->run([&](Endpoint& endpoint) {
+    std::vector<std::vector<float>> values(
+        sums, std::vector<float>(static_cast<size_t>(c.elems)));
+    std::vector<Task> tasks;
+    for (int64_t i = 0; i < sums; ++i) {
+      endpoint.advance(entry(endpoint.rank(), i) - endpoint.now());
+      const Task before = i < ModelledSums::kAtOnce
+                              ? nullptr
+                              : tasks[i - ModelledSums::kAtOnce];
+      tasks.push_back(endpoint.start("sum", [&, i, before](Endpoint& own) {
+        if (before) own.join(before);
+        all_reduce_sum(own, own.world_group(), values[i],
+                       CollectiveAlgorithm::kRing, c.wire,
+                       static_cast<Tag>(100 + i), kPayload);
+      }));
+    }
+    for (const Task& task : tasks) endpoint.join(task);
+    ends[endpoint.rank()] = endpoint.now();
+  });
+  return ends;
+}
+
+std::vector<Time> modelled(const Case& c, int64_t sums) {
+  std::vector<Time> ends(c.workers);
+  make_inproc_world(c.workers, c.cost)->run([&](Endpoint& endpoint) {
+    for (int64_t i = 0; i < sums; ++i) {
+      endpoint.advance(entry(endpoint.rank(), i) - endpoint.now());
+      endpoint.modelled_sums()->enter(endpoint.world_group(), c.elems,
+                                      CollectiveAlgorithm::kRing, c.wire,
+                                      kPayload);
+    }
+    endpoint.modelled_sums()->finish();
+    ends[endpoint.rank()] = endpoint.now();
+  });
+  return ends;
+}
+
+double largest_error(const std::vector<Time>& found,
+                     const std::vector<Time>& expected) {
+  double worst = 0;
+  for (size_t i = 0; i < expected.size(); ++i)
+    worst = std::max(worst, std::abs(found[i] / expected[i] - 1));
+  return worst;
+}
+
+// By hand: 2 * 3 messages of a quarter, each of which takes a second on the
+// link and two to arrive.
+TEST(ModelledSums, ARingByHand) {
+  const Case c{4, 16, {.latency_s = 2, .bytes_per_s = 16}};
+  std::vector<Time> ends(4);
+  make_inproc_world(4, c.cost)->run([&](Endpoint& endpoint) {
+    endpoint.modelled_sums()->enter(endpoint.world_group(), 16,
+                                    CollectiveAlgorithm::kRing, Wire::kF32,
+                                    kPayload);
+    endpoint.modelled_sums()->finish();
+    ends[endpoint.rank()] = endpoint.now();
+    EXPECT_EQ(endpoint.traffic().bytes_sent[0], 6 * 16);
+    EXPECT_EQ(endpoint.traffic().messages_sent[0], 6);
+  });
+  EXPECT_EQ(ends, std::vector<Time>(4, 6 * (1 + 2)));
+}
+
+// One sum at a time: exact, whatever the sizes of chunks and segments.
+TEST(ModelledSums, OneTakesTheTimeOfItsMessages) {
+  const std::vector<NetworkCost> networks = {
+      {.latency_s = 1e-3, .bytes_per_s = 1e6},
+      {.latency_s = 0, .bytes_per_s = 1e7},
+      {.latency_s = 1e-2, .bytes_per_s = 1e8, .message_s = 1e-4},
+      {.latency_s = 1e-3}};
+  for (const NetworkCost& network : networks)
+    for (const int workers : {2, 3, 5, 8, 9, 16, 33})
+      for (const int64_t elems : {1, 7, 1000, 33 * 64, 300'000})
+        for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
+          const Case c{workers, elems, network, wire};
+          EXPECT_LT(largest_error(modelled(c, 1), message_by_message(c, 1)),
+                    1e-9)
+              << workers << " workers, " << elems << " elements, latency "
+              << network.latency_s << ", " << network.bytes_per_s << " B/s";
+        }
+}
+
+// Beyond kExactRing members the recursion is solved; chunks of one size.
+TEST(ModelledSums, ManyMembersTakeTheTimeOfTheirMessages) {
+  for (const double latency_s : {0.0, 1e-4}) {
+    const int workers = inproc::kExactRing + 44;
+    const Case c{workers, workers * 8, {latency_s, 1e6}};
+    EXPECT_LT(largest_error(modelled(c, 1), message_by_message(c, 1)), 1e-9);
+    const Case unlike{workers, workers * 200 + 17, {latency_s, 1e6}};
+    EXPECT_LT(largest_error(modelled(unlike, 1), message_by_message(unlike, 1)),
+              0.01);
+  }
+}
+
+// Several share links, message by message; the model lets them take turns. The
+// last worker's end, for which all wait, is better known than each worker's.
+TEST(ModelledSums, ConcurrentSumsEndWithinAPercent) {
+  double worst_last = 0, worst_each = 0;
+  for (const double latency_s : {0.0, 1e-4, 1e-3})
+    for (const int workers : {3, 8, 16})
+      for (const int64_t elems : {4000, 60'000}) {
+        const Case c{workers, elems, {latency_s, 2e7}};
+        const std::vector<Time> found = modelled(c, 9);
+        const std::vector<Time> expected = message_by_message(c, 9);
+        worst_each = std::max(worst_each, largest_error(found, expected));
+        worst_last =
+            std::max(worst_last, largest_error({std::ranges::max(found)},
+                                               {std::ranges::max(expected)}));
+      }
+  std::printf(
+      "nine concurrent sums: the last end is off by %.4f at most, "
+      "a worker's by %.4f\n",
+      worst_last, worst_each);
+  EXPECT_LT(worst_last, 0.01);
+  EXPECT_LT(worst_each, 0.1);
+}
+
+// Members of several groups, one after the other; nothing is left over.
+TEST(ModelledSums, GroupsFollowEachOther) {
+  const NetworkCost cost{.latency_s = 1e-3, .bytes_per_s = 1e6};
+  const auto run = [&](bool is_modelled) {
+    std::vector<Time> ends(6);
+    make_inproc_world(6, cost)->run([&](Endpoint& endpoint) {
+      std::vector<float> values(5000);
+      for (int round = 0; round < 4; ++round) {
+        endpoint.advance(entry(endpoint.rank(), round));
+        std::vector<int> members;
+        for (int r = 0; r < 6; ++r)
+          if (round % 2 == 0 ? r / 3 == endpoint.rank() / 3
+                             : r % 3 == endpoint.rank() % 3)
+            members.push_back(r);
+        const Group group = endpoint.group(members);
+        if (is_modelled) {
+          endpoint.modelled_sums()->enter(
+              group, 5000, CollectiveAlgorithm::kRing, Wire::kF32, kPayload);
+          endpoint.modelled_sums()->finish();
+        } else {
+          all_reduce_sum(endpoint, group, values, CollectiveAlgorithm::kRing,
+                         Wire::kF32, 100, kPayload);
+        }
+      }
+      ends[endpoint.rank()] = endpoint.now();
+    });
+    return ends;
+  };
+  EXPECT_LT(largest_error(run(true), run(false)), 1e-9);
+}
+
+TEST(ModelledSums, AreNotKnownForLinksThatDiffer) {
+  const auto knows = [](const NetworkCost& cost) {
+    bool answer = false;
+    make_inproc_world(2, cost)->run([&](Endpoint& endpoint) {
+      answer = endpoint.modelled_sums()->knows(CollectiveAlgorithm::kRing);
+      EXPECT_FALSE(
+          endpoint.modelled_sums()->knows(CollectiveAlgorithm::kButterfly));
+    });
+    return answer;
+  };
+  EXPECT_TRUE(knows({.latency_s = 1, .bytes_per_s = 2}));
+  EXPECT_TRUE(knows({.by_worker = {{1, 2}, {1, 2}}}));
+  EXPECT_FALSE(knows({.by_worker = {{1, 2}, {1, 3}}}));
+  EXPECT_FALSE(knows({.island = 2}));
+  EXPECT_FALSE(knows({.device_bytes_per_s = 1}));
+  EXPECT_FALSE(knows({.link = [](int, Time) { return NetworkCost::Link{}; }}));
+}
+
+// A member that does not come is reported.
+TEST(ModelledSums, AMissingMemberIsADeadlock) {
+  try {
+    make_inproc_world(3, {})->run([&](Endpoint& endpoint) {
+      if (endpoint.rank() == 1) return;
+      endpoint.modelled_sums()->enter(endpoint.world_group(), 5,
+                                      CollectiveAlgorithm::kRing, Wire::kF32,
+                                      kPayload);
+      endpoint.modelled_sums()->finish();
+    });
+    FAIL() << "ended";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("other members of a sum"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace syncopate
