@@ -44,7 +44,7 @@ void bench_step(Session& session, Engine& engine) {
             ? median(times.step_s)
             : std::accumulate(times.step_s.begin(), times.step_s.end(), 0.0) /
                   static_cast<double>(times.step_s.size());
-    const auto samples = static_cast<double>(engine.samples_a_step());
+    const auto samples = static_cast<double>(engine.samples_a_step);
     Log& log = session.log();
     log.line("workers {} x {} threads, batch {} each, {}, {} timings",
              endpoint.size(), engine.threads, engine.options.data.batch,

@@ -56,7 +56,7 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
       "plan      {} steps of {} workers, {} samples ({:.2f} epochs), scheme "
       "{}, "
       "lr {:.4g}",
-      engine.plan.stop_at, engine.workers, engine.samples_a_step(),
+      engine.plan.stop_at, engine.workers, engine.samples_a_step,
       static_cast<double>(engine.plan.stop_at) / engine.plan.steps_per_epoch,
       options.sync.scheme, engine.scaled_lr(options, 0));
   if (const std::string taken = describe_taken(engine.input); !taken.empty())

@@ -28,7 +28,7 @@ void print_plan(Log& log, const Engine& engine) {
   if (const std::string start = engine.model->describe_start(); !start.empty())
     log.line("start     {}", start);
   log.line("workers   {}, {} samples a step together", engine.workers,
-           engine.samples_a_step());
+           engine.samples_a_step);
   log.line(
       "steps     {} ({:.2f} epochs of {:.1f}); log every {}, evaluate "
       "every {}, checkpoint every {} (0: at the end)",

@@ -78,6 +78,7 @@ void broadcast_here(Endpoint& endpoint,
 double combined(double a, double b, Combine combine) {
   switch (combine) {
     case Combine::kSum:
+    case Combine::kCount:
       return a + b;
     case Combine::kMin:
       return std::min(a, b);
@@ -88,7 +89,7 @@ double combined(double a, double b, Combine combine) {
 }
 
 // The broadcast's tree, upwards: position 0 ends with all members' values
-// combined, in an order that only suits minima and maxima.
+// combined, in an order that suits everything but rounded sums.
 void reduce_here(Endpoint& endpoint,
                  const Group& group,
                  std::span<double> values,

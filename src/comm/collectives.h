@@ -75,10 +75,10 @@ std::vector<std::vector<std::byte>> gather_bytes(Endpoint& endpoint,
                                                  Traffic kind);
 
 // Combines element-wise over the group, with the same result at every member.
-// Exact for integers below 2^53; sums are formed in order of position. Minima
-// and maxima cost a message up and one down a tree per member, sums a message
-// from each member to the first.
-enum class Combine : uint8_t { kSum, kMin, kMax };
+// Sums are formed in order of position, for which each member sends a message
+// to the first. The others cost a message up and one down a tree per member;
+// kCount adds whole numbers, whose sum below 2^53 is exact in any order.
+enum class Combine : uint8_t { kSum, kCount, kMin, kMax };
 void agree(Endpoint& endpoint,
            const Group& group,
            std::span<double> values,

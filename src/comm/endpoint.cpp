@@ -28,8 +28,8 @@ Group Endpoint::world_group() const {
   return {Ranks::all(size()), rank()};
 }
 
-Group Endpoint::group(std::span<const int> members) const {
-  Group result{Ranks({members.begin(), members.end()})};
+Group Endpoint::group(const Ranks& members) const {
+  Group result{members};
   for (size_t i = 0; i < members.size(); ++i) {
     CHECK(members[i] >= 0 && members[i] < size());
     if (members[i] == rank()) result.position = static_cast<int>(i);

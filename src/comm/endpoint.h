@@ -64,11 +64,45 @@ struct TaskState;
 class ModelledSums;
 using Task = std::shared_ptr<TaskState>;
 
+// Bytes that were received. Those without values (device/device.h) have only a
+// size and an address.
+class Payload {
+ public:
+  Payload() = default;
+  explicit Payload(std::vector<std::byte> bytes)
+      : bytes_(std::move(bytes)), size_(bytes_.size()) {}
+  Payload(std::byte* without_values, size_t size)
+      : without_values_(without_values), size_(size) {}
+
+  std::byte* data() {
+    return without_values_ == nullptr ? bytes_.data() : without_values_;
+  }
+  const std::byte* data() const {
+    return without_values_ == nullptr ? bytes_.data() : without_values_;
+  }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+  // Bytes with values, after others with values or none.
+  void append(std::vector<std::byte>&& more) {
+    size_ += more.size();
+    if (bytes_.empty())
+      bytes_ = std::move(more);
+    else
+      bytes_.insert(bytes_.end(), more.begin(), more.end());
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::byte* without_values_ = nullptr;
+  size_t size_ = 0;
+};
+
 // A received message whose sender and size were not known in advance.
 struct Message {
   int from = -1;
   Tag tag = 0;
-  std::vector<std::byte> payload;
+  Payload payload;
 };
 
 // A subset of the workers in an agreed order; positions are indices into it.
@@ -185,7 +219,11 @@ class Endpoint {
   virtual TrafficCounters& traffic() = 0;
 
   Group world_group() const;
-  Group group(std::span<const int> members) const;  // must contain rank()
+  // `members` must contain rank().
+  Group group(const Ranks& members) const;
+  Group group(std::span<const int> members) const {
+    return group(Ranks({members.begin(), members.end()}));
+  }
 };
 
 }  // namespace syncopate

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/context/fiber.hpp>
 #include <cstdlib>
 #include <exception>
@@ -80,6 +81,27 @@ struct BorrowedStack {
 
 thread_local Fiber* current_fiber = nullptr;
 
+// MADV_GUARD_INSTALL, which Linux has since 6.13 and headers may not know.
+constexpr int kGuardInstall = 102;
+
+// A page that is protected in the old way divides a mapping, and a process may
+// have only 65,530 of them by default.
+constexpr int kMostDivided = 16384;
+std::atomic<int> num_divided = 0;
+
+// Makes the page inaccessible. Returns whether that has divided the mapping.
+// Beyond kMostDivided, the page stays as it is: all stacks run the same code,
+// and the others are guarded.
+bool guard(void* page, size_t bytes) {
+  if (madvise(page, bytes, kGuardInstall) == 0) return false;
+  if (num_divided.fetch_add(1) < kMostDivided) {
+    CHECK(mprotect(page, bytes, PROT_NONE) == 0);
+    return true;
+  }
+  num_divided.fetch_sub(1);
+  return false;
+}
+
 }  // namespace
 
 FiberStack::FiberStack(size_t bytes) {
@@ -91,7 +113,7 @@ FiberStack::FiberStack(size_t bytes) {
   if (base == MAP_FAILED) {
     fail_errno(ExitCode::kInternal, "memory", "stack of a worker");
   }
-  CHECK(mprotect(base, page, PROT_NONE) == 0);
+  divides_ = guard(base, page);
   bottom_ = static_cast<std::byte*>(base) + page;
 }
 
@@ -100,15 +122,18 @@ FiberStack::~FiberStack() {
   forget_stack(bottom_, bytes_);
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   munmap(bottom_ - page, bytes_ + page);
+  if (divides_) num_divided.fetch_sub(1);
 }
 
 FiberStack::FiberStack(FiberStack&& other) noexcept
     : bottom_(std::exchange(other.bottom_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
+      bytes_(std::exchange(other.bytes_, 0)),
+      divides_(std::exchange(other.divides_, false)) {}
 
 FiberStack& FiberStack::operator=(FiberStack&& other) noexcept {
   std::swap(bottom_, other.bottom_);
   std::swap(bytes_, other.bytes_);
+  std::swap(divides_, other.divides_);
   return *this;
 }
 

@@ -14,7 +14,7 @@
 
 namespace syncopate {
 
-// Stack memory above an unmapped guard page, so that an overflow crashes
+// Stack memory above an inaccessible guard page, so that an overflow crashes
 // instead of corrupting memory. Pages cost memory only once touched.
 class FiberStack {
  public:
@@ -29,6 +29,7 @@ class FiberStack {
  private:
   std::byte* bottom_ = nullptr;
   size_t bytes_ = 0;
+  bool divides_ = false;  // its guard page divides the mapping in two
 };
 
 // Recycles the stacks of ended fibers for new ones of the same size.

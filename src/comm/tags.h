@@ -21,6 +21,7 @@ inline constexpr Tag kServerAnswer = 144;  // + 0..15: answers of a parameter
                                            // shard
 inline constexpr Tag kProbe = 160;         // measures message latency
 inline constexpr Tag kProbeAnswer = 161;   // + 0..3: answers to probes
+inline constexpr Tag kProbeEnd = 168;      // everybody has all answers
 inline constexpr Tag kGossip = 512;        // + 0..15: messages of neighbours
 inline constexpr Tag kBucket = 1024;       // + bucket index: all-reduces of bsp
 inline constexpr Tag kMaxTag = 32767;      // the least upper bound that MPI

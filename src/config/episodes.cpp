@@ -63,6 +63,7 @@ bool parse_workers(const std::string& text, Episode& episode) {
     for (int64_t rank = first; rank <= last; ++rank)
       episode.workers.push_back(static_cast<int>(rank));
   }
+  std::ranges::sort(episode.workers);
   return !episode.workers.empty();
 }
 
@@ -221,18 +222,27 @@ Rng draws(uint64_t seed, size_t index, int64_t repetition) {
 
 }  // namespace
 
-bool Episodes::concerns(size_t index, int64_t repetition, int rank) const {
-  const Episode& episode = episodes_[index];
-  if (episode.is_of_all) return true;
-  if (episode.any == 0)
-    return std::find(episode.workers.begin(), episode.workers.end(), rank) !=
-           episode.workers.end();
+const std::vector<int>& Episodes::drawn(size_t index,
+                                        int64_t repetition) const {
+  constexpr size_t kMostKept = 64;
+  const auto found = drawn_.find({index, repetition});
+  if (found != drawn_.end()) return found->second;
+  if (drawn_.size() == kMostKept) drawn_.clear();
   Rng rng = draws(seed_, index, repetition);
   rng.uniform();  // the moment's, at=random
   const auto order =
       permutation(workers_, Rng(rng.next_u64(), Purpose::kStraggler));
-  return std::find(order.begin(), order.begin() + episode.any, rank) !=
-         order.begin() + episode.any;
+  std::vector<int>& ranks = drawn_[{index, repetition}];
+  ranks.assign(order.begin(), order.begin() + episodes_[index].any);
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
+bool Episodes::concerns(size_t index, int64_t repetition, int rank) const {
+  const Episode& episode = episodes_[index];
+  if (episode.is_of_all) return true;
+  return std::ranges::binary_search(
+      episode.any > 0 ? drawn(index, repetition) : episode.workers, rank);
 }
 
 bool Episodes::is_under_way(size_t index, int rank, double now) const {

@@ -24,7 +24,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/choice.h"
@@ -55,7 +57,8 @@ std::string parse_episode(const std::string& text, Episode& episode);
 std::string episodes_mistake(const std::vector<std::string>& texts,
                              int64_t workers);
 
-// The combined effect of all episodes of a run, as a pure function of time.
+// The combined effect of all episodes of a run, as a pure function of time. For
+// one thread.
 class Episodes {
  public:
   // `texts` must have no mistakes.
@@ -72,9 +75,14 @@ class Episodes {
   bool is_under_way(size_t index, int rank, double now) const;
   bool concerns(size_t index, int64_t repetition, int rank) const;
 
+  // The workers that were drawn for a repetition, ascending.
+  const std::vector<int>& drawn(size_t index, int64_t repetition) const;
+
   std::vector<Episode> episodes_;
   int workers_;
   uint64_t seed_;
+  // What was last drawn, by episode and repetition: every worker asks.
+  mutable std::map<std::pair<size_t, int64_t>, std::vector<int>> drawn_;
 };
 
 }  // namespace syncopate

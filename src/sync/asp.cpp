@@ -115,7 +115,7 @@ void Asp::quiesce() {
 void Asp::check_counters() {
   double sums[] = {static_cast<double>(num_pushes_),
                    static_cast<double>(steps_done())};
-  agree(endpoint(), world_, sums, Combine::kSum, tags::kControl);
+  agree(endpoint(), world_, sums, Combine::kCount, tags::kControl);
   CHECK_MSG(sums[0] == sums[1], "{} pushes of {} steps", sums[0], sums[1]);
   const auto pushes = static_cast<int64_t>(sums[0]);
   if (shard_)

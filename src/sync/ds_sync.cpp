@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
+#include "base/shared_table.h"
 #include "keys/key.h"
 #include "sync/planned_bytes.h"
 
@@ -110,29 +112,51 @@ int64_t ds_sync_phase(const DsSyncOptions& options,
   return std::max<int64_t>(0, step - first) % num_phases;
 }
 
+namespace {
+
+std::vector<PhaseOfGroups> make_phases(const DsSyncOptions& options,
+                                       int workers) {
+  std::vector<PhaseOfGroups> phases;
+  for (const Partition& partition : ds_sync_phases(options, workers)) {
+    PhaseOfGroups& phase = phases.emplace_back();
+    phase.group_of.resize(workers);
+    for (const std::vector<int>& members : partition) {
+      for (const int rank : members)
+        phase.group_of[rank] = static_cast<int>(phase.groups.size());
+      phase.groups.emplace_back(members);
+    }
+  }
+  return phases;
+}
+
+}  // namespace
+
 DsSync::DsSync(const SchemeParts& parts)
     : SchemeBase(parts,
                  lockstep(parts, 8),  // waiting in groups bounds it anyway
                  {}),
-      options_(parts.sync.ds_sync) {
-  for (const Partition& phase : ds_sync_phases(options_, size())) {
-    reducer_->prepare(phase);
-    for (const std::vector<int>& members : phase)
-      if (std::count(members.begin(), members.end(), rank()) > 0)
-        groups_.push_back(endpoint().group(members));
-  }
-  const double phases = static_cast<double>(groups_.size());
+      options_(parts.sync.ds_sync),
+      phases_(shared_table<std::vector<PhaseOfGroups>>(
+          std::tuple(options_.radices, options_.group, size()),
+          [this] { return make_phases(options_, size()); })) {
+  for (const PhaseOfGroups& phase : *phases_) reducer_->prepare(phase.groups);
   if (options_.restart == PhaseRestart::kEpoch &&
-      parts.steps_per_epoch < phases)
+      parts.steps_per_epoch < static_cast<double>(phases_->size()))
     fail(ExitCode::kBadInput,
          "ds_sync.restart: epoch, of {} steps, is over before the {} phases "
          "are, expected never",
-         parts.steps_per_epoch, groups_.size());
+         parts.steps_per_epoch, phases_->size());
 }
 
-const Group& DsSync::group_of(const StepPlan& plan) const {
-  return groups_[ds_sync_phase(options_, plan.worker_steps / size(),
-                               parts_.steps_per_epoch, std::ssize(groups_))];
+Group DsSync::group_of(const StepPlan& plan) const {
+  const PhaseOfGroups& phase = (*phases_)[ds_sync_phase(
+      options_, plan.worker_steps / parts_.endpoint.size(),
+      parts_.steps_per_epoch, std::ssize(*phases_))];
+  const int own = parts_.endpoint.rank();
+  const Ranks& members = phase.groups[phase.group_of[own]];
+  const auto* const place =
+      std::lower_bound(members.begin(), members.end(), own);
+  return {members, static_cast<int>(place - members.begin())};
 }
 
 void DsSync::average_over(const Group& group) {

@@ -42,6 +42,11 @@ int64_t ds_sync_phase(const DsSyncOptions& options,
                       double steps_per_epoch,
                       int64_t num_phases);
 
+struct PhaseOfGroups {
+  std::vector<Ranks> groups;  // each ascending
+  std::vector<int> group_of;  // by rank: its place in `groups`
+};
+
 class DsSync final : public SchemeBase {
  public:
   explicit DsSync(const SchemeParts& parts);
@@ -52,10 +57,10 @@ class DsSync final : public SchemeBase {
 
  private:
   void average_over(const Group& group);
-  const Group& group_of(const StepPlan& plan) const;
+  Group group_of(const StepPlan& plan) const;  // this worker's
 
   DsSyncOptions options_;
-  std::vector<Group> groups_;  // this worker's, by phase
+  std::shared_ptr<const std::vector<PhaseOfGroups>> phases_;  // of the process
 };
 
 void check_ds_sync(const SchemeRequest& request);

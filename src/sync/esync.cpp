@@ -36,7 +36,7 @@ Esync::Esync(const SchemeParts& parts)
                  {.parameters = Owner::kShared,
                   .buffers = owner_of(parts.sync.esync.batchnorm)}),
       waits_for_answer_(parts.sync.esync.query == Query::kBlocking),
-      server_(parts.endpoint.size(),
+      server_(parts.endpoint.rank() == 0 ? parts.endpoint.size() : 0,
               parts.sync.esync.epsilon_s,
               epsilon_steps(parts)),
       anchor_(make_range(parts.replica.parameters.size())) {}
@@ -151,7 +151,7 @@ bool Esync::aggregate(At at) {
   const Time begin = endpoint().now();
   double count[] = {static_cast<double>(local_steps_),
                     at == At::kBoundary ? 1.0 : 0.0};
-  agree(endpoint(), world_, count, Combine::kSum, kCount);
+  agree(endpoint(), world_, count, Combine::kCount, kCount);
   const double waited_s = endpoint().now() - begin;
   times_.add({.exposed_s = waited_s, .wait_s = waited_s});
   if (at == At::kStep) waited_s_ += waited_s;

@@ -54,7 +54,7 @@ class Esync final : public SchemeBase {
   static double epsilon_steps(const SchemeParts& parts);
 
   bool waits_for_answer_;
-  StateServer server_;
+  StateServer server_;  // of no workers, except on rank 0
   Task service_;
   DeviceVector<float> anchor_;  // w_t
   int64_t round_ = 0, local_steps_ = 0;

@@ -1,6 +1,7 @@
 #include "sync/gossip_base.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "compress/message.h"
 #include "ops/select.h"
@@ -41,9 +42,9 @@ void add_terms(Context& context,
 
 GossipBase::GossipBase(const SchemeParts& parts)
     : SchemeBase(parts, lockstep(parts, kPeriod), {}) {
-  const Topology topology = make_topology(parts.sync.topology, size());
-  self_weight_ = topology.self_weight(rank());
-  neighbours_ = topology.neighbours(rank());
+  MixingRow row = make_topology(parts.sync.topology, size()).row(rank());
+  self_weight_ = row.self;
+  neighbours_ = std::move(row.neighbours);
   for (const Neighbour& neighbour : neighbours_)
     neighbour_ranks_.push_back(neighbour.rank);
 }

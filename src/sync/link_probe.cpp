@@ -4,36 +4,31 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
+#include "comm/collectives.h"
 #include "comm/tags.h"
 
 namespace syncopate {
 namespace {
 
-constexpr int64_t kEnd = -1;  // otherwise the index of the sender's word
+// A word to itself. Others are the index of the sender's word.
+constexpr int64_t kEnd = -1;
 
 }  // namespace
 
-LinkProbe::LinkProbe(Endpoint& endpoint, std::vector<int> members)
-    : endpoint_(endpoint), members_(std::move(members)) {
-  const auto mine =
-      std::find(members_.begin(), members_.end(), endpoint.rank());
-  CHECK(mine != members_.end());
-  position_ = static_cast<int>(mine - members_.begin());
-}
+LinkProbe::LinkProbe(Endpoint& endpoint, Group members)
+    : endpoint_(endpoint), members_(std::move(members)) {}
 
-// Ends once every member has announced that it sends no more.
-void LinkProbe::serve(Endpoint& endpoint) const {
-  for (size_t num_ended = 0; num_ended < members_.size();) {
+// Ends once this worker has been told that no member sends any more.
+void LinkProbe::serve(Endpoint& endpoint) {
+  for (;;) {
     const Message message = endpoint.recv_any({tags::kProbe, tags::kProbe});
     int64_t word = 0;
     CHECK(message.payload.size() == sizeof word);
     std::memcpy(&word, message.payload.data(), sizeof word);
-    if (word == kEnd) {
-      ++num_ended;
-      continue;
-    }
+    if (word == kEnd) return;
     endpoint.wait(endpoint.isend({&word, sizeof word}, message.from,
                                  tags::kProbeAnswer + static_cast<Tag>(word),
                                  Traffic::kProbe));
@@ -45,7 +40,7 @@ void LinkProbe::begin(const Segment& segment) {
   round_ = num_sent_ = 0;
   last_s_.reset();
   service_ = start_service(endpoint_, segment, "link probe",
-                           [this](Endpoint& endpoint) { serve(endpoint); });
+                           [](Endpoint& endpoint) { serve(endpoint); });
 }
 
 void LinkProbe::send() {
@@ -53,13 +48,13 @@ void LinkProbe::send() {
     if (!endpoint_.done(words_[i].task)) return;
   round_trip_s();  // late answers count for the next round
   for (int i = 0; i < num_sent_; ++i) endpoint_.join(words_[i].task);
-  const auto others = static_cast<int>(members_.size()) - 1;
+  const int others = members_.size() - 1;
   num_sent_ = std::min(kPeers, others);
   round_began_ = endpoint_.now();
   for (int i = 0; i < num_sent_; ++i) {
     const auto step = static_cast<int>((round_ * kPeers + i) % others);
     const int peer =
-        members_[(position_ + 1 + step) % static_cast<int>(members_.size())];
+        members_.members[(members_.position + 1 + step) % members_.size()];
     Word& word = words_[i];
     word.task =
         endpoint_.start("link probe", [&word, peer, i](Endpoint& endpoint) {
@@ -92,10 +87,10 @@ void LinkProbe::quiesce() {
   for (int i = 0; i < num_sent_; ++i) endpoint_.join(words_[i].task);
   round_trip_s();
   num_sent_ = 0;
+  barrier(endpoint_, members_, tags::kProbeEnd);
   const int64_t end = kEnd;
-  for (const int member : members_)
-    endpoint_.wait(endpoint_.isend({&end, sizeof end}, member, tags::kProbe,
-                                   Traffic::kControl));
+  endpoint_.wait(endpoint_.isend({&end, sizeof end}, endpoint_.rank(),
+                                 tags::kProbe, Traffic::kControl));
   endpoint_.join(service_);
   service_ = nullptr;
 }

@@ -17,7 +17,7 @@ namespace syncopate {
 class LinkProbe {
  public:
   // Among `members`, which include this worker; all of them make these calls.
-  LinkProbe(Endpoint& endpoint, std::vector<int> members);
+  LinkProbe(Endpoint& endpoint, Group members);
 
   void begin(const Segment& segment);  // answers the others from here on
   // Sends a word to the next peers in turn without waiting. Skipped while
@@ -36,11 +36,10 @@ class LinkProbe {
     Task task;
     Time sent_at = 0, answered_at = 0;
   };
-  void serve(Endpoint& endpoint) const;
+  static void serve(Endpoint& endpoint);
 
   Endpoint& endpoint_;
-  std::vector<int> members_;
-  int position_;
+  Group members_;
   int64_t round_ = 0;  // within the segment
   std::array<Word, kPeers> words_;
   int num_sent_ = 0;  // in the last round

@@ -1,8 +1,10 @@
 #include "sync/order_keeper.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/file.h"
+#include "base/shared_table.h"
 #include "comm/tags.h"
 #include "sync/shard_exchange.h"
 
@@ -17,18 +19,23 @@ OrderKeeper::OrderKeeper(const SchemeParts& parts,
              .worker_steps = parts.total_steps * parts.endpoint.size(),
              .bound = bound} {
   recorded_.updates.resize(1);
-  if (parts.sync.asp.record) {
-    recorded_.tickets.reserve(shape_.worker_steps);
-    recorded_.updates[0].reserve(shape_.worker_steps);
-  }
-  if (!parts.sync.asp.replay.empty())
-    replayed_ = read_order(parts.sync.asp.replay, shape_);
+  const std::string& path = parts.sync.asp.replay;
+  if (!path.empty())
+    replayed_ = shared_table<ArrivalOrder>(
+        std::tuple(path, shape_.workers, shape_.shards, shape_.worker_steps,
+                   shape_.bound),
+        [&] { return read_order(path, shape_); });
 }
 
 void OrderKeeper::attach(Tickets& tickets, ParameterShard* shard) {
   if (parts_.sync.asp.record) {
+    if (parts_.endpoint.rank() == 0)
+      recorded_.tickets.reserve(shape_.worker_steps);
     tickets.record(&recorded_.tickets);
-    if (shard != nullptr) shard->record(&recorded_.updates[0]);
+    if (shard != nullptr) {
+      recorded_.updates[0].reserve(shape_.worker_steps);
+      shard->record(&recorded_.updates[0]);
+    }
   }
   if (replayed_) {
     tickets.replay(&replayed_->tickets);

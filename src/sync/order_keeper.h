@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
+#include <memory>
 
 #include "sync/arrival_order.h"
 #include "sync/parameter_shard.h"
@@ -31,7 +31,7 @@ class OrderKeeper {
   OrderShape shape_;
   // Tickets on rank 0; updates of the local shard only.
   ArrivalOrder recorded_;
-  std::optional<ArrivalOrder> replayed_;
+  std::shared_ptr<const ArrivalOrder> replayed_;  // of the process
 };
 
 // SchemeInfo::check of asp and ssp.

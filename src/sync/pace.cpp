@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
+#include <map>
+#include <set>
 
 #include "base/check.h"
 #include "comm/collectives.h"
@@ -77,6 +78,56 @@ struct Wish {
 };
 constexpr int64_t kOver = -1;
 
+// Workers that wait for a step, in the order of their requests.
+class Line {
+ public:
+  Line(int workers, int64_t bound)
+      : bound_(bound),
+        taken_(workers, 0),
+        places_(workers, -1),
+        workers_at_({{0, workers}}) {}
+
+  bool is_empty() const { return ranks_.empty(); }
+
+  // A worker that has taken `taken` steps in this segment asks for another.
+  void join(int rank, int64_t taken) {
+    if (--workers_at_.at(taken_[rank]) == 0) workers_at_.erase(taken_[rank]);
+    ++workers_at_[taken];
+    taken_[rank] = taken;
+    places_[rank] = num_places_;
+    ranks_[num_places_] = rank;
+    held_[taken].push_back(num_places_++);
+  }
+  void leave(int rank) {
+    ranks_.erase(places_[rank]);
+    free_.erase(places_[rank]);
+    places_[rank] = -1;
+  }
+
+  bool has(int rank) const { return places_[rank] >= 0; }
+  int first() const { return ranks_.begin()->second; }
+  // Returns the first worker within the bound; -1: there is none.
+  int first_within_bound() {
+    while (!held_.empty() &&
+           (bound_ < 0 ||
+            held_.begin()->first - workers_at_.begin()->first <= bound_)) {
+      const auto held = held_.extract(held_.begin());
+      free_.insert(held.mapped().begin(), held.mapped().end());
+    }
+    return free_.empty() ? -1 : ranks_.at(*free_.begin());
+  }
+
+ private:
+  int64_t bound_;
+  std::vector<int64_t> taken_;         // by rank
+  std::vector<int64_t> places_;        // by rank; -1: is not in the line
+  std::map<int64_t, int> workers_at_;  // how many have taken so many steps
+  std::map<int64_t, int> ranks_;       // by place
+  std::set<int64_t> free_;             // places within the bound
+  std::map<int64_t, std::vector<int64_t>> held_;  // the others, by steps taken
+  int64_t num_places_ = 0;
+};
+
 }  // namespace
 
 Task start_service(Endpoint& endpoint,
@@ -123,44 +174,35 @@ Turn Tickets::next(const Word& mine) {
 
 // Ends once every worker has been told that the segment is over.
 void Tickets::serve(Endpoint& endpoint) {
-  const int workers = endpoint.size();
   int64_t ticket = segment_.from;
   bool is_closed = false;
-  int num_told = 0;
-  std::vector<int64_t> taken(workers, 0);
-  std::deque<int> waiting;
-  const auto may_go = [&](int rank) {
-    if (replay_ != nullptr)
-      return ticket < std::ssize(*replay_) && (*replay_)[ticket] == rank;
-    return bound_ < 0 ||
-           taken[rank] - *std::min_element(taken.begin(), taken.end()) <=
-               bound_;
+  Line line(endpoint.size(), bound_);
+  const auto is_over = [&] { return is_closed || ticket >= segment_.until; };
+  const auto next = [&] {
+    if (is_over()) return line.first();
+    if (replay_ == nullptr) return line.first_within_bound();
+    if (ticket >= std::ssize(*replay_)) return -1;
+    const auto rank = static_cast<int>((*replay_)[ticket]);
+    return line.has(rank) ? rank : -1;
   };
-  while (num_told < workers) {
+  for (int num_told = 0; num_told < endpoint.size();) {
     const Message message =
         endpoint.recv_any({tags::kTicketRequest, tags::kTicketRequest});
     Wish wish;
     CHECK(message.payload.size() == sizeof wish);
     std::memcpy(&wish, message.payload.data(), sizeof wish);
-    taken[message.from] = wish.taken;
     is_closed |= wish.ends != 0;
     if (ends_early_) is_closed |= ends_early_(message.from, wish.step_s);
-    waiting.push_back(message.from);
-    for (bool has_changed = true; has_changed;) {
-      has_changed = false;
-      for (auto it = waiting.begin(); it != waiting.end(); ++it) {
-        const int rank = *it;
-        const bool is_over = is_closed || ticket >= segment_.until;
-        if (!is_over && !may_go(rank)) continue;
-        const int64_t answer = is_over ? kOver : ticket++;
-        if (is_over) ++num_told;
-        if (!is_over && record_ != nullptr) record_->push_back(rank);
-        endpoint.wait(endpoint.isend({&answer, sizeof answer}, rank,
-                                     tags::kTicketAnswer, Traffic::kControl));
-        waiting.erase(it);
-        has_changed = true;
-        break;
-      }
+    line.join(message.from, wish.taken);
+    while (!line.is_empty()) {
+      const int rank = next();
+      if (rank < 0) break;
+      line.leave(rank);
+      const int64_t answer = is_over() ? kOver : ticket++;
+      if (answer == kOver) ++num_told;
+      if (answer != kOver && record_ != nullptr) record_->push_back(rank);
+      endpoint.wait(endpoint.isend({&answer, sizeof answer}, rank,
+                                   tags::kTicketAnswer, Traffic::kControl));
     }
   }
 }

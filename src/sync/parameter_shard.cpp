@@ -1,6 +1,7 @@
 #include "sync/parameter_shard.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "comm/tags.h"
@@ -34,10 +35,8 @@ ParameterShard::ParameterShard(const SchemeParts& parts,
   if (wire_ == Wire::kBf16) gradient_ = make_values(elems_);
   if (compensation_ == Compensation::kPerKey) previous_ = make_values(elems_);
   for (Lane& lane : lanes_) {
-    lane.travels = Buffer(*device_, wire_bytes(wire_, elems_));
     if (compensation_ == Compensation::kPerWorker)
       lane.backup = make_values(elems_);
-    lane.statistics = make_values(statistics.elems);
     lane.pulled_statistics = make_values(statistics.elems);
   }
 }
@@ -63,83 +62,101 @@ void ParameterShard::begin(Endpoint& endpoint,
                            const Segment& segment,
                            std::span<const float> parameters,
                            std::span<const float> statistics) {
-  CHECK(services_.empty());
+  CHECK(!service_);
   copy(x_, parameters);
   copy(statistics_, statistics);
   for (Lane& lane : lanes_) {
-    lane.state = Lane::State::kComputes;
     lane.clock = 0;
     lane.num_updates = num_updates_;
     if (!lane.backup.empty()) copy(lane.backup, x_);
     copy(lane.pulled_statistics, statistics_);
   }
-  for (int rank = 0; rank < endpoint.size(); ++rank)
-    services_.push_back(
-        start_service(endpoint, segment, "parameter shard",
-                      [this, rank](Endpoint& own) { serve(own, rank); }));
+  clocks_ = {{0, endpoint.size()}};
+  service_ = start_service(endpoint, segment, "parameter shard",
+                           [this](Endpoint& own) { serve(own); });
 }
 
 void ParameterShard::end(Endpoint& endpoint) {
-  for (const Task& service : services_) endpoint.join(service);
-  services_.clear();
+  endpoint.join(service_);
+  service_ = nullptr;
+  CHECK(pushed_.empty() && pulling_.empty());
 }
 
-void ParameterShard::serve(Endpoint& endpoint, int rank) {
-  Lane& lane = lanes_[rank];
-  for (;;) {
-    endpoint.wait(
-        endpoint.irecv({&lane.push, sizeof lane.push}, rank, tags::kServer));
-    for (Request& send : lane.sends)
-      if (send) endpoint.wait(std::exchange(send, nullptr));
-    if (lane.push.is_at_boundary != 0) break;
-    endpoint.wait(endpoint.irecv({lane.travels.data(), lane.travels.bytes()},
-                                 rank, tags::kServer + 1));
-    if (!statistics_.empty())
-      endpoint.wait(endpoint.irecv(bytes_span(lane.statistics.span()), rank,
-                                   tags::kServer + 2));
-    lane.state = Lane::State::kPushed;
+// Ends once every worker is at the boundary and has been answered.
+void ParameterShard::serve(Endpoint& endpoint) {
+  constexpr TagRange kParts = {tags::kServer, tags::kServer + 2};
+  while (!clocks_.empty()) {
+    take(endpoint, endpoint.recv_any(kParts));
     apply_and_answer(endpoint);
   }
-  lane.state = Lane::State::kAtBoundary;
-  apply_and_answer(endpoint);
+}
+
+// The worker has received the last answer, so there is no wait for its sends.
+void ParameterShard::take(Endpoint& endpoint, Message message) {
+  Lane& lane = lanes_[message.from];
+  for (Request& send : lane.sends)
+    if (send) endpoint.wait(std::exchange(send, nullptr));
+  const auto bytes = static_cast<int64_t>(message.payload.size());
+  if (message.tag == tags::kServer) {
+    CHECK(bytes == sizeof lane.push);
+    std::memcpy(&lane.push, message.payload.data(), sizeof lane.push);
+    if (lane.push.is_at_boundary != 0) {
+      if (--clocks_.at(lane.clock) == 0) clocks_.erase(lane.clock);
+      return;
+    }
+  } else if (message.tag == tags::kServer + 1) {
+    CHECK(bytes == wire_bytes(wire_, elems_));
+    lane.travels = std::move(message.payload);
+  } else {
+    CHECK(bytes == statistics_.size() * int64_t{sizeof(float)});
+    lane.statistics = std::move(message.payload);
+  }
+  const int num_parts = statistics_.empty() ? 2 : 3;
+  if (++lane.num_parts < num_parts) return;
+  lane.num_parts = 0;
+  pushed_.insert(message.from);
 }
 
 void ParameterShard::apply_and_answer(Endpoint& endpoint) {
-  const int workers = static_cast<int>(lanes_.size());
-  for (bool has_moved = true; has_moved;) {
-    // A pull must not include an update made after it was allowed.
-    for (int rank = 0; rank < workers; ++rank)
-      if (lanes_[rank].state == Lane::State::kPulls && may_pull(lanes_[rank]))
-        answer(endpoint, rank);
-    has_moved = false;
-    for (int rank = 0; rank < workers && !has_moved; ++rank) {
-      if (lanes_[rank].state != Lane::State::kPushed || !may_apply(rank))
-        continue;
-      apply(rank, endpoint.now());
-      has_moved = true;
-    }
+  // A pull must not include an update made after it was allowed.
+  answer_pulls(endpoint);
+  for (int rank = next_push(); rank >= 0; rank = next_push()) {
+    apply(rank, endpoint.now());
+    answer_pulls(endpoint);
   }
 }
 
-bool ParameterShard::may_apply(int rank) const {
-  return replay_ == nullptr || replay_->at(num_updates_) == rank;
+int ParameterShard::next_push() const {
+  if (pushed_.empty()) return -1;
+  if (replay_ == nullptr) return *pushed_.begin();
+  const auto rank = static_cast<int>(replay_->at(num_updates_));
+  return pushed_.contains(rank) ? rank : -1;
 }
 
-bool ParameterShard::may_pull(const Lane& lane) const {
-  if (bound_ < 0) return true;
-  return std::all_of(lanes_.begin(), lanes_.end(), [&](const Lane& other) {
-    return other.state == Lane::State::kAtBoundary ||
-           other.clock >= lane.clock - bound_;
-  });
+// In order of rank. A worker with the lowest clock is never held back.
+void ParameterShard::answer_pulls(Endpoint& endpoint) {
+  std::vector<int> ranks;
+  while (!pulling_.empty()) {
+    const auto first = pulling_.begin();
+    if (bound_ >= 0 && !clocks_.empty() &&
+        first->first > clocks_.begin()->first + bound_)
+      break;
+    ranks.insert(ranks.end(), first->second.begin(), first->second.end());
+    pulling_.erase(first);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  for (const int rank : ranks) answer(endpoint, rank);
 }
 
 void ParameterShard::apply(int rank, Time now) {
   Lane& lane = lanes_[rank];
   std::span<float> g = gradient_;
   if (wire_ == Wire::kBf16)
-    unpack_bf16(g.data(), lane.travels.as<uint16_t>(), elems_);
+    unpack_bf16(g.data(), reinterpret_cast<uint16_t*>(lane.travels.data()),
+                elems_);
   else
-    g = {lane.travels.as<float>(), static_cast<size_t>(elems_)};
+    g = {reinterpret_cast<float*>(lane.travels.data()),
+         static_cast<size_t>(elems_)};
   if (compensation_ == Compensation::kPerWorker)
     compensate(context_, g, x_, lane.backup, lambda_);
   if (compensation_ == Compensation::kPerKey) {
@@ -151,17 +168,19 @@ void ParameterShard::apply(int rank, Time now) {
   add_statistics(lane);
   lane.pull.staleness = num_updates_ - lane.num_updates;
   lane.applied_at = now;
-  ++lane.clock;
+  if (--clocks_.at(lane.clock) == 0) clocks_.erase(lane.clock);
+  ++clocks_[++lane.clock];
   ++num_updates_;
   if (record_ != nullptr) record_->push_back(rank);
-  lane.state = Lane::State::kPulls;
+  pushed_.erase(rank);
+  pulling_[lane.clock].push_back(rank);
 }
 
 // s <- u + (s - p)
-void ParameterShard::add_statistics(const Lane& lane) {
+void ParameterShard::add_statistics(Lane& lane) {
   float* const s = statistics_.data();
   if (!has_values(s)) return;
-  const float* const u = lane.statistics.data();
+  const auto* const u = reinterpret_cast<const float*>(lane.statistics.data());
   const float* const p = lane.pulled_statistics.data();
   for (int64_t i = 0; i < statistics_.size(); ++i) s[i] = u[i] + (s[i] - p[i]);
 }
@@ -169,27 +188,30 @@ void ParameterShard::add_statistics(const Lane& lane) {
 void ParameterShard::answer(Endpoint& endpoint, int rank) {
   Lane& lane = lanes_[rank];
   if (wire_ == Wire::kBf16)
-    pack_bf16(lane.travels.as<uint16_t>(), x_.data(), elems_);
+    pack_bf16(reinterpret_cast<uint16_t*>(lane.travels.data()), x_.data(),
+              elems_);
   else
-    copy({lane.travels.as<float>(), static_cast<size_t>(elems_)}, x_);
+    device_->copy(lane.travels.data(), x_.data(),
+                  static_cast<int64_t>(lane.travels.size()), *stream_);
   if (!lane.backup.empty()) {
     copy(lane.backup, x_);
     if (wire_ == Wire::kBf16) round_to_bf16(lane.backup.data(), elems_);
   }
-  copy(lane.statistics, statistics_);
   copy(lane.pulled_statistics, statistics_);
+  if (!statistics_.empty())
+    device_->copy(lane.statistics.data(), statistics_.data(),
+                  static_cast<int64_t>(lane.statistics.size()), *stream_);
   lane.pull.held_s = endpoint.now() - lane.applied_at;
   lane.num_updates = num_updates_;
-  lane.state = Lane::State::kComputes;
   lane.sends[0] = endpoint.isend({&lane.pull, sizeof lane.pull}, rank,
                                  tags::kServerAnswer, Traffic::kControl);
-  lane.sends[1] =
-      endpoint.isend({lane.travels.data(), lane.travels.bytes()}, rank,
-                     tags::kServerAnswer + 1, Traffic::kPayload);
+  const auto send = [&](Payload& bytes, Tag tag) {
+    return endpoint.isend({bytes.data(), static_cast<int64_t>(bytes.size())},
+                          rank, tag, Traffic::kPayload);
+  };
+  lane.sends[1] = send(lane.travels, tags::kServerAnswer + 1);
   if (!statistics_.empty())
-    lane.sends[2] = endpoint.isend(
-        bytes_view(std::span<const float>(lane.statistics.span())), rank,
-        tags::kServerAnswer + 2, Traffic::kPayload);
+    lane.sends[2] = send(lane.statistics, tags::kServerAnswer + 2);
 }
 
 }  // namespace syncopate

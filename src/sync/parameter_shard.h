@@ -22,13 +22,16 @@
 // pushed in between, s = p, so one worker's statistics are bitwise those of
 // sequential training. Statistics are sent in fp32 regardless of sync.wire.
 //
-// There is one service per worker: a worker's next message comes after its last
-// answer, so its gradient and its answer share memory (one slice per worker),
-// and no worker's slow message delays another's.
+// One service handles pushes in the order in which they are complete; no
+// worker's slow message delays another's. A worker's next message comes after
+// its last answer, so its gradient and its answer share memory (one slice per
+// worker).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -86,28 +89,28 @@ class ParameterShard {
   void end(Endpoint& endpoint);
 
  private:
-  struct Lane {  // per-worker state
-    enum class State : uint8_t { kComputes, kPushed, kPulls, kAtBoundary };
-    State state = State::kComputes;
+  struct Lane {               // per-worker state
+    int num_parts = 0;        // of its push that have arrived
     int64_t clock = 0;        // updates of this segment
     int64_t num_updates = 0;  // in total, at its last pull
     Time applied_at = 0;
     PushHeader push;
     PullHeader pull;
-    Buffer travels;                  // gradient or values, as on the wire
-    DeviceVector<float> backup;      // per_worker
-    DeviceVector<float> statistics;  // in their wire format
+    Payload travels;             // gradient or values, as on the wire
+    Payload statistics;          // as on the wire
+    DeviceVector<float> backup;  // per_worker
     DeviceVector<float> pulled_statistics;  // as last answered
     Request sends[3];
   };
-  void serve(Endpoint& endpoint, int rank);
-  // Applies and answers what it can. Does not block: services switch only at
-  // waits.
+  void serve(Endpoint& endpoint);
+  void take(Endpoint& endpoint, Message message);
+  // Applies and answers what it can, without waiting.
   void apply_and_answer(Endpoint& endpoint);
-  bool may_apply(int rank) const;
-  bool may_pull(const Lane& lane) const;
+  void answer_pulls(Endpoint& endpoint);
+  // The worker whose push is to be applied next; -1: none is.
+  int next_push() const;
   void apply(int rank, Time now);
-  void add_statistics(const Lane& lane);
+  void add_statistics(Lane& lane);
   void answer(Endpoint& endpoint, int rank);
   DeviceVector<float> make_values(int64_t elems) {
     return {*device_, *stream_, elems};
@@ -128,7 +131,12 @@ class ParameterShard {
   DeviceVector<float> statistics_;
   int64_t num_updates_ = 0;
   std::vector<Lane> lanes_;  // by rank
-  std::vector<Task> services_;
+  std::set<int> pushed_;     // ranks whose push is complete and not applied
+  // By clock: ranks whose push is applied and not answered.
+  std::map<int64_t, std::vector<int>> pulling_;
+  // By clock: how many workers are there and not at the boundary.
+  std::map<int64_t, int> clocks_;
+  Task service_;
   std::vector<int64_t>* record_ = nullptr;
   const std::vector<int64_t>* replay_ = nullptr;
 };

@@ -1,6 +1,7 @@
 #include "sync/reducer.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <map>
 #include <optional>
@@ -21,14 +22,15 @@ namespace {
 constexpr size_t kAtOnce = ModelledSums::kAtOnce;
 
 // Returns how long communication was active before `until`: the union of these
-// intervals, since they overlap. Sorts them.
-double busy_before(std::span<std::pair<Time, Time>> intervals, Time until) {
-  std::ranges::sort(intervals);
+// pairs of begin and end, since they overlap. Sorts them.
+template <typename Iterator>
+double busy_before(Iterator first, Iterator last, Time until) {
+  std::sort(first, last);
   double busy = 0;
   Time covered = 0;
-  for (const auto& [begin, end] : intervals) {
-    const Time from = std::max(begin, covered);
-    const Time to = std::min(end, until);
+  for (; first != last; ++first) {
+    const Time from = std::max(first->first, covered);
+    const Time to = std::min(first->second, until);
     if (to <= from) continue;
     busy += to - from;
     covered = to;
@@ -42,8 +44,7 @@ class HostReducer final : public Reducer {
   explicit HostReducer(const SchemeParts& parts)
       : parts_(parts),
         group_(parts.endpoint.world_group()),
-        algorithm_(parts.sync.collective),
-        task_times_(kMaxBuckets + 1) {}
+        algorithm_(parts.sync.collective) {}
 
   void over(const Group& group) override {
     CHECK(in_flight_.empty() && !arrival_);
@@ -56,18 +57,19 @@ class HostReducer final : public Reducer {
     const size_t index = in_flight_.size();
     if (index == ready_.size())
       ready_.push_back(parts_.context.device().make_event());
+    if (index == task_times_.size()) task_times_.emplace_back();
     ready_[index]->record(parts_.context.stream());
     Mirror& mirror = mirror_of(sum.range);
     const Task before = index < kAtOnce ? nullptr : in_flight_[index - kAtOnce];
     in_flight_.push_back(parts_.endpoint.start(
         sum.name, [this, &mirror, &ready = *ready_[index], before, sum,
-                   index](Endpoint& endpoint) {
+                   &times = task_times_[index]](Endpoint& endpoint) {
           if (before) endpoint.join(before);
           mirror.pull(endpoint, sum.offset, sum.elems, ready);
-          task_times_[index].first = endpoint.now();
+          times.first = endpoint.now();
           has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
           sum_up(endpoint, sum, mirror.host(sum.offset, sum.elems));
-          task_times_[index].second = endpoint.now();
+          times.second = endpoint.now();
           mirror.push(sum.offset, sum.elems);
         }));
   }
@@ -96,7 +98,8 @@ class HostReducer final : public Reducer {
       arrival_ = nullptr;
     }
     times.overlapped_s =
-        busy_before({task_times_.data(), in_flight_.size()}, begin);
+        busy_before(task_times_.begin(),
+                    task_times_.begin() + std::ssize(in_flight_), begin);
     if (!in_flight_.empty())
       for (auto& [address, mirror] : mirrors_)
         mirror->make_wait(parts_.context.stream());
@@ -156,8 +159,8 @@ class HostReducer final : public Reducer {
   std::vector<std::unique_ptr<Event>> ready_;
   std::vector<Task> in_flight_;
   // Begin and end, by position in in_flight_; written by the tasks, read after
-  // they were joined.
-  std::vector<std::pair<Time, Time>> task_times_;
+  // they were joined. Does not move what tasks write to when it grows.
+  std::deque<std::pair<Time, Time>> task_times_;
   Time has_gradients_at_ = 0;  // when the last range could be sent
   Task arrival_;
   Time all_arrived_at_ = 0;
@@ -188,7 +191,8 @@ class ModelledReducer final : public Reducer {
     times.wait_s =
         std::clamp(sums.last_entered_at - entered, 0.0, times.exposed_s);
     intervals_.assign(sums.intervals.begin(), sums.intervals.end());
-    times.overlapped_s = busy_before(intervals_, entered);
+    times.overlapped_s =
+        busy_before(intervals_.begin(), intervals_.end(), entered);
     return times;
   }
 
@@ -212,12 +216,11 @@ class DeviceReducer final : public Reducer {
         collectives_(*parts.collectives),
         group_(collectives_.world()) {}
 
-  void prepare(const std::vector<std::vector<int>>& partition) override {
+  void prepare(const std::vector<Ranks>& partition) override {
     const int rank = parts_.endpoint.rank();
     for (size_t i = 0; i < partition.size(); ++i)
       if (std::ranges::count(partition[i], rank) > 0)
-        groups_[Ranks(partition[i])] =
-            collectives_.split(static_cast<int>(i), rank);
+        groups_[partition[i]] = collectives_.split(static_cast<int>(i), rank);
   }
 
   void over(const Group& group) override {

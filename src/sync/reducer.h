@@ -33,7 +33,7 @@ class Reducer {
 
   // Collective over all workers: prepares sums over the groups of a partition
   // of them, given by world ranks.
-  virtual void prepare(const std::vector<std::vector<int>>& /*partition*/) {}
+  virtual void prepare(const std::vector<Ranks>& /*partition*/) {}
 
   // Sums whatever is started from here on over `group`, which includes this
   // worker; initially over all workers. Nothing may be in flight. Disjoint

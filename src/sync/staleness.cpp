@@ -3,17 +3,29 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/text.h"
+
 namespace syncopate {
 
+namespace {
+
+// A bin per value up to so many, so that a row of N workers does not take
+// N * N numbers.
+constexpr int kMostBins = 1024;
+
+}  // namespace
+
 // With workers of equal speed nearly all values are below 2 N.
-Staleness::Staleness(int workers) : histogram_(4 * workers + 1, 0.0) {}
+Staleness::Staleness(int workers)
+    : bin_width_((4 * int64_t{workers} + kMostBins - 1) / kMostBins),
+      histogram_((4 * workers + bin_width_ - 1) / bin_width_ + 1, 0.0) {}
 
 void Staleness::note(int64_t updates) {
   const auto value = static_cast<double>(updates);
   sum_ += value;
   count_ += 1;
   most_ = std::max(most_, value);
-  histogram_[std::min(updates, std::ssize(histogram_) - 1)] += 1;
+  histogram_[std::min(updates / bin_width_, std::ssize(histogram_) - 1)] += 1;
 }
 
 void Staleness::visit_state(StateVisitor& visitor) {
@@ -28,20 +40,24 @@ std::vector<SeriesInfo> Staleness::series() const {
   const std::string what =
       "updates by others between a worker's pull and its push, at the first "
       "shard: ";
-  return {{.name = "staleness_mean",
-           .unit = "updates",
-           .description = what + "mean (NaN: no push)",
-           .over = Over::kWorkers},
-          {.name = "staleness_max",
-           .unit = "updates",
-           .description = what + "maximum",
-           .over = Over::kMax},
-          {.name = "staleness",
-           .unit = "pushes",
-           .description =
-               what + "pushes by how many, the last column for that and more",
-           .over = Over::kSum,
-           .width = std::ssize(histogram_)}};
+  return {
+      {.name = "staleness_mean",
+       .unit = "updates",
+       .description = what + "mean (NaN: no push)",
+       .over = Over::kWorkers},
+      {.name = "staleness_max",
+       .unit = "updates",
+       .description = what + "maximum",
+       .over = Over::kMax},
+      {.name = "staleness",
+       .unit = "pushes",
+       .description =
+           what + "pushes by how many" +
+           (bin_width_ > 1 ? fmt::format(", {} values to a column", bin_width_)
+                           : "") +
+           ", the last column for that and more",
+       .over = Over::kSum,
+       .width = std::ssize(histogram_)}};
 }
 
 std::vector<double> Staleness::take() {

@@ -18,6 +18,7 @@ class Staleness {
   std::vector<double> take();
 
  private:
+  int64_t bin_width_;
   double sum_ = 0, count_ = 0, most_ = 0;
   std::vector<double> histogram_;
 };

@@ -23,9 +23,11 @@ void StateServer::begin() {
   std::fill(records_.begin(), records_.end(), Record{});
 }
 
-int StateServer::slowest() const {
-  return static_cast<int>(std::max_element(step_s_.begin(), step_s_.end()) -
-                          step_s_.begin());
+int StateServer::slowest() {
+  if (by_speed_.empty())
+    for (size_t rank = 0; rank < step_s_.size(); ++rank)
+      by_speed_.emplace(-step_s_[rank], static_cast<int>(rank));
+  return by_speed_.begin()->second;
 }
 
 bool StateServer::query(int rank,
@@ -35,6 +37,8 @@ bool StateServer::query(int rank,
   Record& mine = records_[rank];
   mine.local_steps = local_steps;
   mine.finished_at = now;
+  if (by_speed_.erase({-step_s_[rank], rank}) > 0)
+    by_speed_.emplace(-step_s, rank);
   step_s_[rank] = step_s;
   if (local_steps == 0) return false;
   const int s = slowest();
@@ -61,6 +65,7 @@ void StateServer::reset(int rank, int64_t round, Time now) {
 
 void StateServer::visit_state(StateVisitor& visitor) {
   visitor.visit(Owner::kWorker, "esync/step_s", std::span(step_s_));
+  by_speed_.clear();
 }
 
 }  // namespace syncopate

@@ -19,6 +19,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "comm/endpoint.h"
@@ -45,12 +47,14 @@ class StateServer {
     bool is_ready = false;
     int64_t round = kNone;
   };
-  int slowest() const;
+  int slowest();
 
   double epsilon_s_, epsilon_steps_;
   int64_t round_ = kNone;
   std::vector<Record> records_;
   std::vector<double> step_s_;  // c by rank
+  // The same, the slowest first (ties by rank); empty until it is needed.
+  std::set<std::pair<double, int>> by_speed_;
 };
 
 }  // namespace syncopate

@@ -9,20 +9,22 @@ namespace syncopate {
 
 StragglerDetector::StragglerDetector(int workers,
                                      const SyncSwitchOptions& options)
-    : window_(options.window),
+    : workers_(workers),
+      window_(options.window),
       consecutive_(options.consecutive),
       threshold_(options.threshold),
-      min_slowdown_(options.min_slowdown),
-      throughput_(workers),
-      window_s_(workers),
-      steps_(workers),
-      slow_(workers),
-      fast_(workers),
-      is_straggler_(workers) {
+      min_slowdown_(options.min_slowdown) {
   CHECK(window_ >= 1 && consecutive_ >= 1);
 }
 
+void StragglerDetector::make_room() {
+  for (auto* seconds : {&throughput_, &window_s_}) seconds->resize(workers_);
+  for (auto* counts : {&steps_, &slow_, &fast_, &is_straggler_})
+    counts->resize(workers_);
+}
+
 void StragglerDetector::restart(Known stragglers) {
+  speeds_.reset();
   for (auto* seconds : {&throughput_, &window_s_})
     std::fill(seconds->begin(), seconds->end(), 0.0);
   for (auto* counts : {&steps_, &slow_, &fast_})
@@ -32,20 +34,25 @@ void StragglerDetector::restart(Known stragglers) {
 }
 
 void StragglerDetector::forget(int worker) {
+  make_room();
+  speeds_.reset();
   throughput_[worker] = window_s_[worker] = 0;
   steps_[worker] = slow_[worker] = fast_[worker] = 0;
   is_straggler_[worker] = 0;
 }
 
 void StragglerDetector::observe(int worker, double step_s) {
+  make_room();
   window_s_[worker] += step_s;
   if (++steps_[worker] < window_) return;
   throughput_[worker] = static_cast<double>(window_) / window_s_[worker];
+  speeds_.reset();
   window_s_[worker] = 0;
   steps_[worker] = 0;
 }
 
-bool StragglerDetector::is_slow(int worker) const {
+StragglerDetector::Speeds StragglerDetector::speeds() {
+  if (speeds_) return *speeds_;
   double sum = 0, squares = 0, count = 0;
   for (const double theirs : throughput_) {
     if (theirs == 0) continue;
@@ -55,15 +62,22 @@ bool StragglerDetector::is_slow(int worker) const {
   const double mean = sum / count;
   for (const double theirs : throughput_)
     if (theirs != 0) squares += (theirs - mean) * (theirs - mean);
+  speeds_ = {mean, std::sqrt(squares / count)};
+  return *speeds_;
+}
+
+bool StragglerDetector::is_slow(int worker) {
+  const auto [mean, deviation] = speeds();
   // Treat equal speeds as equal despite rounding.
   constexpr double kRounding = 1e-9;
   const double mine = throughput_[worker] + kRounding * mean;
-  return mine < mean - threshold_ * std::sqrt(squares / count) &&
+  return mine < mean - threshold_ * deviation &&
          mine < (1 - min_slowdown_) * mean;
 }
 
 void StragglerDetector::assess(int worker) {
-  const bool has_new_window = steps_[worker] == 0 && throughput_[worker] > 0;
+  const bool has_new_window =
+      !steps_.empty() && steps_[worker] == 0 && throughput_[worker] > 0;
   if (!has_new_window) return;
   const bool slow = is_slow(worker);
   slow_[worker] = slow ? slow_[worker] + 1 : 0;
@@ -78,13 +92,18 @@ bool StragglerDetector::any() const {
 }
 
 void StragglerDetector::visit_state(StateVisitor& visitor) {
-  visitor.visit(Owner::kWorker, "stragglers/throughput",
-                std::span(throughput_));
-  visitor.visit(Owner::kWorker, "stragglers/window_s", std::span(window_s_));
-  visitor.visit(Owner::kWorker, "stragglers/window_steps", std::span(steps_));
-  visitor.visit(Owner::kWorker, "stragglers/slow", std::span(slow_));
-  visitor.visit(Owner::kWorker, "stragglers/fast", std::span(fast_));
-  visitor.visit(Owner::kWorker, "stragglers/known", std::span(is_straggler_));
+  const auto visit = [&](const char* name, auto& values) {
+    visit_by_worker(visitor, Owner::kWorker, std::string("stragglers/") + name,
+                    values, workers_);
+    if (!values.empty()) make_room();
+  };
+  visit("throughput", throughput_);
+  visit("window_s", window_s_);
+  visit("window_steps", steps_);
+  visit("slow", slow_);
+  visit("fast", fast_);
+  visit("known", is_straggler_);
+  speeds_.reset();
 }
 
 }  // namespace syncopate

@@ -11,12 +11,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "sync/options.h"
 #include "tensor/state_visitor.h"
 
 namespace syncopate {
+
+// Visits numbers by worker, of which an empty list stands for zeros: N workers
+// of a process do not hold N * N zeros.
+template <typename T>
+void visit_by_worker(StateVisitor& visitor,
+                     Owner owner,
+                     const std::string& name,
+                     std::vector<T>& values,
+                     size_t workers) {
+  std::vector<T> all = values;
+  all.resize(workers);
+  visitor.visit(owner, name, std::span<T>(all));
+  const bool has_any = std::ranges::any_of(all, [](T v) { return v != 0; });
+  if (has_any || !values.empty()) values = std::move(all);
+}
 
 class StragglerDetector {
  public:
@@ -36,17 +56,29 @@ class StragglerDetector {
   // it after all of them were observed.
   void assess(int worker);
 
-  bool is_straggler(int worker) const { return is_straggler_[worker] != 0; }
+  bool is_straggler(int worker) const {
+    return !is_straggler_.empty() && is_straggler_[worker] != 0;
+  }
   bool any() const;
   // Steps per second over the last whole window; 0: there is none.
-  double throughput(int worker) const { return throughput_[worker]; }
+  double throughput(int worker) const {
+    return throughput_.empty() ? 0 : throughput_[worker];
+  }
   void visit_state(StateVisitor& visitor);
 
  private:
-  bool is_slow(int worker) const;
+  struct Speeds {  // of the workers with a whole window
+    double mean, deviation;
+  };
+  void make_room();
+  Speeds speeds();
+  bool is_slow(int worker);
 
+  size_t workers_;
   int64_t window_, consecutive_;
   double threshold_, min_slowdown_;
+  std::optional<Speeds> speeds_;  // of throughput_ as it is
+  // By worker; empty until a step is observed.
   std::vector<double> throughput_;    // of the last whole window
   std::vector<double> window_s_;      // of the current window
   std::vector<int64_t> steps_;        // likewise; 0: a window has just ended

@@ -22,10 +22,10 @@ SyncSwitch::SyncSwitch(const SchemeParts& parts)
       work_left_(phase_lengths(parts.sync.sync_switch,
                                parts.endpoint.size(),
                                parts.total_steps)),
-      flagged_(parts.endpoint.size()),
       detector_(parts.endpoint.size(), parts.sync.sync_switch) {
   CHECK(parts.phases.size() == work_left_.size());
-  setting_.removed.assign(size_, 0);
+  if (parts.sync.sync_switch.policy != SwitchPolicy::kFixed)
+    flagged_.assign(size_, 0);
   build();
 }
 
@@ -85,8 +85,7 @@ void SyncSwitch::build() {
     return;
   }
   // A removed worker takes no steps; it stands in for the model.
-  const std::vector<int> members =
-      is_removed() ? std::vector<int>{rank_} : active();
+  const Ranks members = is_removed() ? Ranks({rank_}) : active();
   inner_ = std::make_unique<Bsp>(parts, parts_.endpoint.group(members));
   if (is_removed())
     follower_ = std::make_unique<Lockstep>(
@@ -94,11 +93,12 @@ void SyncSwitch::build() {
         told_step_seconds(parts_.sync));
 }
 
-std::vector<int> SyncSwitch::active() const {
+Ranks SyncSwitch::active() const {
+  if (num_active() == size_) return Ranks::all(size_);
   std::vector<int> ranks;
   for (int rank = 0; rank < size_; ++rank)
     if (setting_.removed[rank] == 0) ranks.push_back(rank);
-  return ranks;
+  return Ranks(std::move(ranks));
 }
 
 // --- changes -----------------------------------------------------------------
@@ -116,7 +116,7 @@ void SyncSwitch::enter_next_phase() {
     work_left_[setting_.phase++] = 0;
     evaluations_ = stalled_ = 0;
   }
-  std::fill(setting_.removed.begin(), setting_.removed.end(), 0);
+  setting_.removed.clear();
 }
 
 Time SyncSwitch::change(int64_t done) {
@@ -132,6 +132,7 @@ Time SyncSwitch::change(int64_t done) {
     setting_.is_episode = 1;
     detector_.restart(Known::kKept);
   } else {
+    setting_.removed.resize(size_);
     for (int rank = 0; rank < size_; ++rank) {
       if (flagged_[rank] == 0) continue;
       setting_.removed[rank] = 1;
@@ -155,7 +156,7 @@ void SyncSwitch::note_change(int64_t done,
   const std::vector<int64_t>& named =
       setting_.is_episode != 0 ? flagged : setting_.removed;
   std::vector<std::string> ranks;
-  for (int rank = 0; rank < size_; ++rank)
+  for (size_t rank = 0; rank < named.size(); ++rank)
     if (named[rank] != 0) ranks.push_back(std::to_string(rank));
   const std::string stragglers = fmt::format(
       "worker{} {}", ranks.size() == 1 ? "" : "s", join(ranks, ", "));
@@ -201,7 +202,8 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
   inner_->begin(segment);
   probe_ = nullptr;
   if (!watches_workers() || num_active() == 1) return;
-  probe_ = std::make_unique<LinkProbe>(parts_.endpoint, active());
+  probe_ = std::make_unique<LinkProbe>(parts_.endpoint,
+                                       parts_.endpoint.group(active()));
   probe_->begin(segment);
 }
 
@@ -358,11 +360,11 @@ int64_t SyncSwitch::come_to_rest(double unsaid_s) {
   std::vector<double> said = {static_cast<double>(steps_done()),
                               static_cast<double>(wants_change_)};
   said.insert(said.end(), flagged_.begin(), flagged_.end());
-  agree(parts_.endpoint, parts_.endpoint.world_group(), said, Combine::kSum,
+  agree(parts_.endpoint, parts_.endpoint.world_group(), said, Combine::kCount,
         tags::kControl);
   const auto done = static_cast<int64_t>(said[0]);
   wants_change_ = said[1] > 0 ? 1 : 0;
-  for (int rank = 0; rank < size_; ++rank)
+  for (size_t rank = 0; rank < flagged_.size(); ++rank)
     flagged_[rank] = said[2 + rank] > 0 ? 1 : 0;
   if (setting_.is_episode == 0)
     detections_ += std::count(flagged_.begin(), flagged_.end(), 1);
@@ -436,11 +438,12 @@ void SyncSwitch::visit_state(StateVisitor& visitor) {
   };
   visit(Owner::kShared, "phase", setting_.phase);
   visit(Owner::kShared, "episode", setting_.is_episode);
-  visitor.visit(Owner::kShared, "sync_switch/removed",
-                std::span(setting_.removed));
+  visit_by_worker(visitor, Owner::kShared, "sync_switch/removed",
+                  setting_.removed, size_);
   visitor.visit(Owner::kShared, "sync_switch/work_left", std::span(work_left_));
   visit(Owner::kShared, "began_at", began_at_);
-  visitor.visit(Owner::kShared, "sync_switch/flagged", std::span(flagged_));
+  visit_by_worker(visitor, Owner::kShared, "sync_switch/flagged", flagged_,
+                  size_);
   visit(Owner::kShared, "wants_change", wants_change_);
   visit(Owner::kShared, "detections", detections_);
   if (parts_.sync.sync_switch.plateau != Plateau::kNone) {

@@ -67,7 +67,7 @@ class SyncSwitch final : public Scheme {
   struct Setting {
     int64_t phase = 0;
     int64_t is_episode = 0;        // greedy: asp for a while
-    std::vector<int64_t> removed;  // elastic: by rank
+    std::vector<int64_t> removed;  // elastic: by rank; empty: nobody
     bool operator==(const Setting&) const = default;
   };
 
@@ -76,7 +76,9 @@ class SyncSwitch final : public Scheme {
   int64_t working_phase() const;
   int64_t next_asp_phase() const;
   bool is_last_phase() const;
-  bool is_removed() const { return setting_.removed[rank_] != 0; }
+  bool is_removed() const {
+    return !setting_.removed.empty() && setting_.removed[rank_] != 0;
+  }
   int num_active() const;
   bool averages_gradients() const;
 
@@ -85,7 +87,7 @@ class SyncSwitch final : public Scheme {
   StepPlan follow(const Word& mine);  // for a removed worker
   double seen_step_s(const Word& mine) const;
   bool watches_workers() const;
-  std::vector<int> active() const;  // ranks
+  Ranks active() const;
   bool is_change_due() const;
   Time change(int64_t done);  // returns the first worker's clock
   void enter_next_phase();
@@ -112,6 +114,7 @@ class SyncSwitch final : public Scheme {
   int64_t began_at_ = 0;            // worker_steps at the last change
   int64_t earlier_steps_ = 0;       // of this worker, under earlier schemes
   // Agreed: stragglers that call for a change; in an episode, their absence.
+  // Empty with the policy `fixed`, which flags nobody.
   std::vector<int64_t> flagged_;
   int64_t wants_change_ = 0, detections_ = 0;
   StragglerDetector detector_;

@@ -28,18 +28,16 @@ int inverse(int i, int prime) {
   return static_cast<int>(product);
 }
 
-MixingRows rows(int workers) {
-  Adjacency adjacency(workers);
-  for (int i = 0; i < workers; ++i)
-    adjacency[i] = {(i + 1) % workers, (i + workers - 1) % workers,
-                    inverse(i, workers)};
-  return equal_rows(adjacency, 1.0 / 3.0);
+MixingRow row(int workers, int rank) {
+  return equal_row({(rank + 1) % workers, (rank + workers - 1) % workers,
+                    inverse(rank, workers)},
+                   rank, 1.0 / 3.0);
 }
 
 }  // namespace
 
 const TopologyKind kExpander{
     "expander", "a cycle with chords from i to 1/i modulo a prime: 1/3 each",
-    "an odd prime that leaves 2 or 3 when divided by 5", &suits, &rows};
+    "an odd prime that leaves 2 or 3 when divided by 5", &suits, &row};
 
 }  // namespace syncopate

@@ -2,30 +2,26 @@
 
 namespace syncopate {
 
-MixingRows hierarchical_rows(const Topology& between, int group) {
-  MixingRows rows;
-  const int workers = between.size() * group;
-  for (int rank = 0; rank < workers; ++rank) {
-    const int own = rank / group;
-    auto& row = rows.neighbours.emplace_back();
-    // Workers of a group without a self-loop have no edges within it.
-    const auto add_group = [&](int number, double weight) {
-      if (weight == 0) return;
-      for (int other = number * group; other < (number + 1) * group; ++other)
-        if (other != rank) row.push_back({other, weight / group});
-    };
-    bool has_own = false;
-    for (const auto& [number, weight] : between.neighbours(own)) {
-      if (!has_own && number > own) {
-        add_group(own, between.self_weight(own));
-        has_own = true;
-      }
-      add_group(number, weight);
+MixingRow hierarchical_row(const Topology& between, int group, int rank) {
+  const int own = rank / group;
+  const MixingRow of_group = between.row(own);
+  MixingRow row{of_group.self / group, {}};
+  // Workers of a group without a self-loop have no edges within it.
+  const auto add_group = [&](int number, double weight) {
+    if (weight == 0) return;
+    for (int other = number * group; other < (number + 1) * group; ++other)
+      if (other != rank) row.neighbours.push_back({other, weight / group});
+  };
+  bool has_own = false;
+  for (const auto& [number, weight] : of_group.neighbours) {
+    if (!has_own && number > own) {
+      add_group(own, of_group.self);
+      has_own = true;
     }
-    if (!has_own) add_group(own, between.self_weight(own));
-    rows.self.push_back(between.self_weight(own) / group);
+    add_group(number, weight);
   }
-  return rows;
+  if (!has_own) add_group(own, of_group.self);
+  return row;
 }
 
 }  // namespace syncopate

@@ -4,32 +4,26 @@
 
 namespace syncopate {
 
-MixingRows equal_rows(const Adjacency& adjacency, double weight) {
-  MixingRows rows;
-  for (int i = 0; i < static_cast<int>(adjacency.size()); ++i) {
-    rows.self.push_back(adjacency[i].contains(i) ? weight : 0.0);
-    auto& row = rows.neighbours.emplace_back();
-    for (const int j : adjacency[i])
-      if (j != i) row.push_back({j, weight});
-  }
-  return rows;
+MixingRow equal_row(const Entries& entries, int rank, double weight) {
+  MixingRow row{entries.contains(rank) ? weight : 0.0, {}};
+  for (const int j : entries)
+    if (j != rank) row.neighbours.push_back({j, weight});
+  return row;
 }
 
-MixingRows metropolis_rows(const Adjacency& adjacency) {
-  MixingRows rows;
-  for (int i = 0; i < static_cast<int>(adjacency.size()); ++i) {
-    double missing = 1.0;
-    auto& row = rows.neighbours.emplace_back();
-    for (const int j : adjacency[i]) {
-      if (j == i) continue;
-      const size_t entries = std::max(adjacency[i].size(), adjacency[j].size());
-      row.push_back({j, 1.0 / static_cast<double>(entries)});
-      missing -= row.back().weight;
-    }
-    // n times 1/n may leave a rounding error of either sign.
-    rows.self.push_back(missing > 1e-14 ? missing : 0.0);
+MixingRow metropolis_row(const std::function<Entries(int rank)>& entries_of,
+                         int rank) {
+  const Entries own = entries_of(rank);
+  MixingRow row{1.0, {}};
+  for (const int j : own) {
+    if (j == rank) continue;
+    const size_t entries = std::max(own.size(), entries_of(j).size());
+    row.neighbours.push_back({j, 1.0 / static_cast<double>(entries)});
+    row.self -= row.neighbours.back().weight;
   }
-  return rows;
+  // n times 1/n may leave a rounding error of either sign.
+  if (row.self <= 1e-14) row.self = 0;
+  return row;
 }
 
 }  // namespace syncopate

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -10,21 +11,16 @@
 
 namespace syncopate {
 
-// Arguments of Topology's constructor.
-struct MixingRows {
-  std::vector<double> self;
-  std::vector<std::vector<Neighbour>> neighbours;
-};
+// The columns of a row's entries; includes the diagonal for a self-loop.
+using Entries = std::set<int>;
 
-// The columns of each row's entries; includes the diagonal for a self-loop.
-using Adjacency = std::vector<std::set<int>>;
-
-// Gives every entry the same weight.
-MixingRows equal_rows(const Adjacency& adjacency, double weight);
+// Gives every entry of the row the same weight.
+MixingRow equal_row(const Entries& entries, int rank, double weight);
 // Gives entry (i, j) the weight 1 / max(entries of row i, entries of row j),
 // and the diagonal the remainder to 1 (Metropolis and Hastings without the
 // usual + 1).
-MixingRows metropolis_rows(const Adjacency& adjacency);
+MixingRow metropolis_row(const std::function<Entries(int rank)>& entries_of,
+                         int rank);
 
 constexpr bool suits_any(int workers) {
   return workers >= 1;
@@ -36,7 +32,7 @@ struct TopologyKind {
   const char* needs;        // "a square, at least 4"
   // Whether the construction gives a symmetric, doubly stochastic matrix.
   bool (*suits)(int workers);
-  MixingRows (*rows)(int workers);  // requires suits(workers)
+  MixingRow (*row)(int workers, int rank);  // requires suits(workers)
 };
 
 extern const TopologyKind kComplete;
@@ -47,8 +43,8 @@ extern const TopologyKind kMargulis;
 extern const TopologyKind kSocial;
 extern const TopologyKind kExponential;
 
-// Returns the Kronecker product of `between` and the mean over `group` workers.
-// Ranks k * group to (k + 1) * group - 1 form a group.
-MixingRows hierarchical_rows(const Topology& between, int group);
+// Returns a row of the Kronecker product of `between` and the mean over `group`
+// workers. Ranks k * group to (k + 1) * group - 1 form a group.
+MixingRow hierarchical_row(const Topology& between, int group, int rank);
 
 }  // namespace syncopate

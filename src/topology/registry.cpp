@@ -59,9 +59,9 @@ Topology make_plain(const TopologyKind& kind, int workers) {
     fail(ExitCode::kBadInput, "topology {}: not for {}: it needs {}{}",
          kind.keyword, workers_text(workers), kind.needs,
          near_numbers(workers, 1, kind.suits));
-  MixingRows rows = kind.rows(workers);
-  return Topology(kind.keyword, std::move(rows.self),
-                  std::move(rows.neighbours));
+  return Topology(kind.keyword, workers, [workers, &kind](int rank) {
+    return kind.row(workers, rank);
+  });
 }
 
 Topology make_hierarchical(const TopologyOptions& options, int workers) {
@@ -84,10 +84,11 @@ Topology make_hierarchical(const TopologyOptions& options, int workers) {
                                 between.keyword, workers / group, between.needs)
                   : "it needs whole groups",
          near_numbers(workers, group, between.suits));
-  MixingRows rows =
-      hierarchical_rows(make_plain(between, workers / group), group);
-  return Topology(kHierarchical, std::move(rows.self),
-                  std::move(rows.neighbours));
+  return Topology(
+      kHierarchical, workers,
+      [group, groups = make_plain(between, workers / group)](int rank) {
+        return hierarchical_row(groups, group, rank);
+      });
 }
 
 // Returns "1/3" if exact, else the shortest digits that round-trip.
@@ -134,9 +135,9 @@ std::string list_topology(const TopologyOptions& options, int workers) {
                   workers, topology.spectral_gap());
   text += "  worker  itself  neighbours:weights\n";
   for (int rank = 0; rank < workers; ++rank) {
-    text += fmt::format("  {:>6}  {:<6}", rank,
-                        weight_text(topology.self_weight(rank)));
-    for (const auto& [other, weight] : topology.neighbours(rank))
+    const MixingRow row = topology.row(rank);
+    text += fmt::format("  {:>6}  {:<6}", rank, weight_text(row.self));
+    for (const auto& [other, weight] : row.neighbours)
       text += fmt::format("  {}:{}", other, weight_text(weight));
     text += '\n';
   }

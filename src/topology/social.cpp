@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "topology/kinds.h"
 
 namespace syncopate {
@@ -33,21 +35,23 @@ bool suits(int workers) {
   return workers == 32;
 }
 
-MixingRows rows(int workers) {
-  Adjacency adjacency(workers);
-  for (int woman = 0; woman < static_cast<int>(attended().size()); ++woman) {
-    for (const int event : attended()[woman]) {
-      adjacency[woman].insert(event);
-      adjacency[event].insert(woman);
-    }
-  }
-  return metropolis_rows(adjacency);
+Entries entries_of(int rank) {
+  const int women = static_cast<int>(attended().size());
+  if (rank < women) return {attended()[rank].begin(), attended()[rank].end()};
+  Entries entries;
+  for (int woman = 0; woman < women; ++woman)
+    if (std::ranges::count(attended()[woman], rank) > 0) entries.insert(woman);
+  return entries;
+}
+
+MixingRow row(int, int rank) {
+  return metropolis_row(&entries_of, rank);
 }
 
 }  // namespace
 
 const TopologyKind kSocial{
     "social", "Davis's Southern Women, 18 + 14 workers: 1/max(degree)",
-    "exactly 32", &suits, &rows};
+    "exactly 32", &suits, &row};
 
 }  // namespace syncopate

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,25 +24,31 @@ struct Neighbour {
   double weight;
 };
 
+// A row of W. Neighbours are ascending by rank, without the worker itself.
+struct MixingRow {
+  double self;  // the diagonal
+  std::vector<Neighbour> neighbours;
+};
+
+// Rows are computed when they are asked for, so that N workers of a process do
+// not hold N * N weights.
 class Topology {
  public:
-  // Neighbours are given row by row, each ascending by rank and without the
-  // worker itself; `self` is the diagonal. CHECKs that W is symmetric and
-  // doubly stochastic to 1e-12.
-  Topology(std::string kind,
-           std::vector<double> self,
-           std::vector<std::vector<Neighbour>> neighbours);
+  using RowOf = std::function<MixingRow(int rank)>;
+  Topology(std::string kind, int size, RowOf row_of)
+      : kind_(std::move(kind)), size_(size), row_of_(std::move(row_of)) {}
 
   const std::string& kind() const { return kind_; }
-  int size() const { return static_cast<int>(self_.size()); }
-  double self_weight(int rank) const { return self_[rank]; }
-  const std::vector<Neighbour>& neighbours(int rank) const {
-    return neighbours_[rank];
+  int size() const { return size_; }
+  MixingRow row(int rank) const { return row_of_(rank); }
+  double self_weight(int rank) const { return row(rank).self; }
+  std::vector<Neighbour> neighbours(int rank) const {
+    return row(rank).neighbours;
   }
   // Returns the size of the rank's neighbourhood including itself: the factor
   // `graph` of rate scaling.
   int scaling(int rank) const {
-    return 1 + static_cast<int>(neighbours_[rank].size());
+    return 1 + static_cast<int>(row(rank).neighbours.size());
   }
   // Returns 1 - the second largest |eigenvalue| of W, accurate to about 1e-14;
   // 1 for one worker. O(N^3).
@@ -49,8 +56,8 @@ class Topology {
 
  private:
   std::string kind_;
-  std::vector<double> self_;
-  std::vector<std::vector<Neighbour>> neighbours_;
+  int size_;
+  RowOf row_of_;
 };
 
 // Throws a one-line Error(kBadInput) if the construction gives no doubly

@@ -17,26 +17,21 @@ bool suits(int workers) {
   return short_side(workers) >= 3;
 }
 
-MixingRows rows(int workers) {
+MixingRow row(int workers, int rank) {
   const int height = short_side(workers);
   const int width = workers / height;
-  Adjacency adjacency(workers);
-  for (int y = 0; y < height; ++y) {
-    for (int x = 0; x < width; ++x) {
-      const auto at = [&](int dy, int dx) {
-        return (y + dy + height) % height * width + (x + dx + width) % width;
-      };
-      adjacency[at(0, 0)] = {at(0, 0), at(0, 1), at(0, -1), at(1, 0),
-                             at(-1, 0)};
-    }
-  }
-  return equal_rows(adjacency, 1.0 / 5.0);
+  const int y = rank / width, x = rank % width;
+  const auto at = [&](int dy, int dx) {
+    return (y + dy + height) % height * width + (x + dx + width) % width;
+  };
+  return equal_row({rank, at(0, 1), at(0, -1), at(1, 0), at(-1, 0)}, rank,
+                   1.0 / 5.0);
 }
 
 }  // namespace
 
 const TopologyKind kTorus{
     "torus", "a periodic grid, as square as N allows: 1/5 each",
-    "sides of at least 3 in its squarest grid", &suits, &rows};
+    "sides of at least 3 in its squarest grid", &suits, &row};
 
 }  // namespace syncopate

@@ -13,7 +13,7 @@ namespace {
 void refuse_unlike_devices(const Engine& engine, Endpoint& endpoint) {
   std::vector<double> gpus = {engine.device->kind() == DeviceKind::kCuda ? 1.0
                                                                          : 0.0};
-  agree(endpoint, endpoint.world_group(), gpus, Combine::kSum,
+  agree(endpoint, endpoint.world_group(), gpus, Combine::kCount,
         tags::kCollective);
   const auto count = static_cast<int>(gpus[0]);
   if (count != 0 && count != endpoint.size())

@@ -240,17 +240,10 @@ int64_t Engine::replica_bytes() const {
               model->buffers().num_elems());
 }
 
-int64_t Engine::samples_a_step() const {
-  int64_t samples = 0;
-  for (int rank = 0; rank < workers; ++rank)
-    samples += options.data.batch_of(rank) * options.data.accumulate;
-  return samples;
-}
-
 double Engine::batch_weight(int rank) const {
   return static_cast<double>(options.data.batch_of(rank) *
                              options.data.accumulate * workers) /
-         static_cast<double>(samples_a_step());
+         static_cast<double>(samples_a_step);
 }
 
 double Engine::loss_samples(int rank) const {
@@ -282,6 +275,9 @@ std::unique_ptr<Engine> build_engine(Session& session,
 
   engine->workers = session.workers(options.run.workers);
   engine->steps_begun.assign(engine->workers, 0);
+  for (int rank = 0; rank < engine->workers; ++rank)
+    engine->samples_a_step +=
+        options.data.batch_of(rank) * options.data.accumulate;
   engine->threads = session.threads(options.run.threads);
   engine->length_workers = engine->workers;
   if (saved && saved->goes_on()) engine->length_workers = saved->length_workers;

@@ -41,6 +41,7 @@ struct Engine : Setup {
   // If training needs more memory than this process may use: how much it needs
   // for what, and a batch size that fits. Empty if it fits.
   std::string memory_shortage;
+  int64_t samples_a_step = 0;  // of all workers
   // sync_switch: the options of each phase, with the phase's own sync.scheme.
   std::vector<Options> phases;
   // The current step of each worker, by its own count. Episodes of links that
@@ -55,7 +56,6 @@ struct Engine : Setup {
   double batch_weight(int rank) const;
   // The divisor of the sum of a worker's sample gradients.
   double loss_samples(int rank) const;
-  int64_t samples_a_step() const;  // of all workers
   // Bytes of one worker's parameters, gradients, buffers and optimizer state.
   int64_t replica_bytes() const;
 

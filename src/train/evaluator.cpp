@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <utility>
 
 #include "base/rng.h"
 #include "comm/collectives.h"
@@ -88,11 +90,21 @@ void evaluate_each(const Engine& engine,
                    EvaluatedModel& own,
                    Evaluation& result) {
   prepare(engine, own);
-  result.by_worker = all_gather(
-      endpoint, endpoint.world_group(),
-      evaluate_batches(engine, part, own.view(), 0, 1)->metrics(nullptr),
-      tags::kEvaluation, Traffic::kEvaluation);
-  result.metrics = mean_of(result.by_worker);
+  std::vector<double> metrics =
+      evaluate_batches(engine, part, own.view(), 0, 1)->metrics(nullptr);
+  const std::span<const double> mine = metrics;
+  const Group world = endpoint.world_group();
+  for (const std::vector<std::byte>& bytes :
+       gather_bytes(endpoint, world, bytes_view(mine), 0, tags::kEvaluation,
+                    Traffic::kEvaluation)) {
+    CHECK(bytes.size() == mine.size_bytes());
+    std::memcpy(result.by_worker.emplace_back(metrics.size()).data(),
+                bytes.data(), bytes.size());
+  }
+  if (endpoint.rank() == 0) metrics = mean_of(result.by_worker);
+  broadcast(endpoint, world, bytes_span(std::span(metrics)), 0,
+            tags::kEvaluation, Traffic::kEvaluation);
+  result.metrics = std::move(metrics);
 }
 
 // Replaces `own` with its difference from the mean.

@@ -27,8 +27,8 @@ void recompute_statistics(const Engine& engine, const ReplicaView& model);
 // The results of an evaluation.
 struct Evaluation {
   // Values of Problem::metrics(): of the model that eval.model names, or the
-  // mean over several models; of each worker's model (each, each_and_average);
-  // of the average model (each_and_average).
+  // mean over several models; on rank 0, of each worker's model (each,
+  // each_and_average); of the average model (each_and_average).
   std::vector<double> metrics;
   std::vector<std::vector<double>> by_worker;
   std::optional<std::vector<double>> average;

@@ -1,9 +1,8 @@
 #include "train/recorder.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -379,13 +378,11 @@ Recorder::EndFigures Recorder::end_figures() const {
 void Recorder::finish(const Position& at,
                       const std::string& how,
                       const std::string& stopped_by) {
-  using Numbers = std::array<double, sizeof(EndFigures) / sizeof(double)>;
-  const auto mine = std::bit_cast<Numbers>(end_figures());
-  std::vector<std::vector<double>> all;
+  const EndFigures mine = end_figures();
+  std::vector<std::vector<std::byte>> all;
   uncounted([&] {
-    all = all_gather(endpoint_, endpoint_.world_group(),
-                     std::vector<double>(mine.begin(), mine.end()),
-                     tags::kResults, Traffic::kControl);
+    all = gather_bytes(endpoint_, endpoint_.world_group(), {&mine, sizeof mine},
+                       0, tags::kResults, Traffic::kControl);
   });
   if (!results_) return;
   const double trained_s = time_s_ - resumed_time_s_;
@@ -398,11 +395,10 @@ void Recorder::finish(const Position& at,
                 .skipped = 0};
   double samples = 0;  // since this start
   std::vector<EndFigures> by_worker;
-  for (const std::vector<double>& values : all) {
-    Numbers numbers;
-    std::copy_n(values.begin(), numbers.size(), numbers.begin());
-    const auto& worker =
-        by_worker.emplace_back(std::bit_cast<EndFigures>(numbers));
+  for (const std::vector<std::byte>& bytes : all) {
+    EndFigures& worker = by_worker.emplace_back();
+    CHECK(bytes.size() == sizeof worker);
+    std::memcpy(&worker, bytes.data(), sizeof worker);
     samples += worker.samples;
     totals.samples += worker.row_samples;
     totals.bytes += worker.row_bytes;

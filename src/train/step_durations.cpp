@@ -81,6 +81,7 @@ StepDurations::StepDurations(const Options& options,
       rank_(rank),
       speed_(of_worker(options.compute.speed, rank, 1)),
       trace_(trace) {
+  options_.speed = {};
   CHECK(options_.law != StepLaw::kTrace || trace_ != nullptr);
 }
 

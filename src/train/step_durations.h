@@ -42,7 +42,7 @@ class StepDurations {
  private:
   double relative(int64_t step) const;  // of mean 1
 
-  ComputeOptions options_;
+  ComputeOptions options_;  // without lists by worker
   uint64_t seed_;
   int rank_;
   double speed_;

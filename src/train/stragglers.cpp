@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cmath>
 #include <thread>
+#include <tuple>
 
 #include "base/rng.h"
+#include "base/shared_table.h"
 
 namespace syncopate {
 
@@ -18,14 +20,20 @@ Stragglers::Stragglers(const Options& options,
       rank_(rank),
       durations_(options, rank, trace),
       factor_(of_worker(options.stragglers.factor, rank, 1)),
-      episodes_(options.stragglers.episodes, workers, seed_) {}
+      is_delayed_(std::ranges::count(options.stragglers.delay_workers, rank) >
+                  0),
+      episodes_(shared_table<Episodes>(
+          std::tuple(options.stragglers.episodes, workers, seed_),
+          [&] {
+            return Episodes(options.stragglers.episodes, workers, seed_);
+          })) {
+  options_.factor = options_.delay_workers = {};
+  options_.episodes = {};
+}
 
 double Stragglers::delays_s(int64_t step) const {
   double delay_s = 0;
-  const auto& delayed = options_.delay_workers;
-  const bool is_delayed =
-      std::find(delayed.begin(), delayed.end(), rank_) != delayed.end();
-  if (is_delayed && step >= options_.delay_from &&
+  if (is_delayed_ && step >= options_.delay_from &&
       (options_.delay_until == 0 || step < options_.delay_until))
     delay_s += 1e-3 * options_.delay_ms;
   if (options_.random == DelayLaw::kNone) return delay_s;
@@ -42,7 +50,7 @@ double Stragglers::delays_s(int64_t step) const {
 }
 
 Episodes::Effect Stragglers::episodes_at(int64_t step, Time now) const {
-  return episodes_.at(Episode::Kind::kCompute, rank_, now, step);
+  return episodes_->at(Episode::Kind::kCompute, rank_, now, step);
 }
 
 double Stragglers::virtual_s(int64_t step, Time now) const {

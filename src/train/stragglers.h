@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 #include "comm/endpoint.h"
 #include "config/episodes.h"
 #include "config/options.h"
@@ -33,12 +35,13 @@ class Stragglers {
   double delays_s(int64_t step) const;
   Episodes::Effect episodes_at(int64_t step, Time now) const;
 
-  StragglerOptions options_;
+  StragglerOptions options_;  // without lists by worker
   uint64_t seed_;
   int rank_;
   StepDurations durations_;
   double factor_;
-  Episodes episodes_;
+  bool is_delayed_;
+  std::shared_ptr<const Episodes> episodes_;  // of the process
 };
 
 }  // namespace syncopate

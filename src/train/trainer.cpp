@@ -135,25 +135,23 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
 Trainer::Boundary Trainer::meet() {
   enter(Stage::kBoundary);
   step_.check_parameters();
-  std::vector<double> said = {static_cast<double>(scheme_.steps_done()),
-                              static_cast<double>(stop_request()),
-                              step_.ended_at()};
-  const size_t num_facts = said.size();
-  const std::vector<double> seen = to_numbers(step_.diverged());
-  said.insert(said.end(), seen.begin(), seen.end());
+  double steps = static_cast<double>(scheme_.steps_done());
+  double most[] = {static_cast<double>(stop_request()), -step_.ended_at(),
+                   step_.diverged() ? 1.0 : 0.0};
   Boundary here;
   recorder_->uncounted([&] {
-    const auto all = all_gather(endpoint_, endpoint_.world_group(), said,
-                                tags::kControl, Traffic::kControl);
-    here.earliest = all[0][2];
-    for (const std::vector<double>& worker : all) {
-      here.worker_steps += static_cast<int64_t>(worker[0]);
-      here.stop = std::max(
-          here.stop, static_cast<StopRequest>(static_cast<int>(worker[1])));
-      here.earliest = std::min(here.earliest, worker[2]);
-      here.diverged =
-          first_of(here.diverged, divergence_from(worker.data() + num_facts));
-    }
+    const Group world = endpoint_.world_group();
+    agree(endpoint_, world, std::span(&steps, 1), Combine::kCount,
+          tags::kControl);
+    agree(endpoint_, world, most, Combine::kMax, tags::kControl);
+    here.worker_steps = static_cast<int64_t>(steps);
+    here.stop = static_cast<StopRequest>(static_cast<int>(most[0]));
+    here.earliest = -most[1];
+    if (most[2] > 0)
+      for (const std::vector<double>& worker :
+           all_gather(endpoint_, world, to_numbers(step_.diverged()),
+                      tags::kControl, Traffic::kControl))
+        here.diverged = first_of(here.diverged, divergence_from(worker.data()));
   });
   return here;
 }

@@ -51,6 +51,55 @@ void Parcel::keep() {
   send->parcel = nullptr;
 }
 
+void Shelf::put(std::shared_ptr<Parcel> parcel) {
+  by_sender_[parcel->from].push_back(std::move(parcel));
+}
+
+std::shared_ptr<Parcel> Shelf::take(int from) {
+  const auto queue = by_sender_.find(from);
+  if (queue == by_sender_.end()) return nullptr;
+  std::shared_ptr<Parcel> parcel = std::move(queue->second.front());
+  queue->second.pop_front();
+  arrivals_.erase({parcel->arrival, from, parcel->serial});
+  if (queue->second.empty())
+    by_sender_.erase(queue);
+  else
+    note_arrival(*queue->second.front());
+  return parcel;
+}
+
+void Shelf::note_arrival(const Parcel& parcel) {
+  const bool is_first = by_sender_.at(parcel.from).front().get() == &parcel;
+  if (is_first && parcel.arrival < kNever)
+    arrivals_[{parcel.arrival, parcel.from, parcel.serial}] = &parcel;
+}
+
+const Parcel* Shelf::soonest() const {
+  return arrivals_.empty() ? nullptr : arrivals_.begin()->second;
+}
+
+std::shared_ptr<Parcel> Mailbox::take(Tag tag, int from) {
+  const auto shelf = shelves.find(tag);
+  if (shelf == shelves.end()) return nullptr;
+  std::shared_ptr<Parcel> parcel = shelf->second.take(from);
+  if (shelf->second.is_empty()) shelves.erase(shelf);
+  return parcel;
+}
+
+const Parcel* Mailbox::soonest(TagRange tags) const {
+  const Parcel* soonest = nullptr;
+  for (auto shelf = shelves.lower_bound(tags.first);
+       shelf != shelves.end() && shelf->first <= tags.last; ++shelf) {
+    const Parcel* const other = shelf->second.soonest();
+    if (other == nullptr) continue;
+    if (soonest == nullptr ||
+        std::tie(other->arrival, other->from, other->serial) <
+            std::tie(soonest->arrival, soonest->from, soonest->serial))
+      soonest = other;
+  }
+  return soonest;
+}
+
 InprocRun::InprocRun(int workers, const NetworkCost& cost)
     : network_(workers, cost),
       mailboxes_(workers),
@@ -189,6 +238,7 @@ void InprocRun::arrive(Parcel& parcel, Time at) {
       scheduler_.wake(*parcel.receive->waiting, at);
     return;
   }
+  mailboxes_[to].shelves.at(parcel.tag).note_arrival(parcel);
   for (const Mailbox::Listener& listener : mailboxes_[to].listeners) {
     if (listener.tags.first <= parcel.tag && parcel.tag <= listener.tags.last)
       scheduler_.wake(*listener.strand, at);
@@ -247,7 +297,7 @@ Request InprocRun::isend(int rank,
     } else {
       send->parcel = parcel.get();
     }
-    box.parcels[{tag, rank}].push_back(parcel);
+    box.shelves[tag].put(parcel);
   }
 
   const Time now = scheduler_.now();
@@ -274,15 +324,10 @@ Request InprocRun::irecv(int rank, Bytes data, int from, Tag tag) {
   receive->data = static_cast<std::byte*>(data.data);
   receive->bytes = data.bytes;
   Mailbox& box = mailboxes_[rank];
-  const auto found = box.parcels.find({tag, from});
-  if (found == box.parcels.end()) {
+  if (const auto parcel = box.take(tag, from))
+    deliver(*parcel, receive);
+  else
     box.receives[{tag, from}].push_back(receive);
-    return receive;
-  }
-  const std::shared_ptr<Parcel> parcel = std::move(found->second.front());
-  found->second.pop_front();
-  if (found->second.empty()) box.parcels.erase(found);
-  deliver(*parcel, receive);
   return receive;
 }
 
@@ -291,28 +336,15 @@ Message InprocRun::recv_any(int rank, TagRange tags) {
   Mailbox& box = mailboxes_[rank];
   Strand& self = scheduler_.current();
   for (;;) {
-    auto soonest = box.parcels.end();
-    const auto is_before = [](const Parcel& a, const Parcel& b) {
-      return std::tie(a.arrival, a.from, a.serial) <
-             std::tie(b.arrival, b.from, b.serial);
-    };
-    for (auto it = box.parcels.lower_bound({tags.first, -1});
-         it != box.parcels.end() && it->first.first <= tags.last; ++it) {
-      if (soonest == box.parcels.end() ||
-          is_before(*it->second.front(), *soonest->second.front())) {
-        soonest = it;
-      }
-    }
-    const Time arrival = soonest == box.parcels.end()
-                             ? kNever
-                             : soonest->second.front()->arrival;
+    const Parcel* const soonest = box.soonest(tags);
+    const Time arrival = soonest == nullptr ? kNever : soonest->arrival;
     if (arrival <= self.time) {
-      Parcel& parcel = *soonest->second.front();
-      if (parcel.send->parcel != nullptr) parcel.keep();
-      Message message{parcel.from, parcel.tag, std::move(parcel.copy)};
-      soonest->second.pop_front();
-      if (soonest->second.empty()) box.parcels.erase(soonest);
-      return message;
+      const auto parcel = box.take(soonest->tag, soonest->from);
+      if (parcel->send->parcel != nullptr) parcel->keep();
+      if (has_values(parcel->data))
+        return {parcel->from, parcel->tag, Payload(std::move(parcel->copy))};
+      return {parcel->from, parcel->tag,
+              Payload(const_cast<std::byte*>(parcel->data), parcel->bytes)};
     }
     box.listeners.push_back({tags, &self});
     std::string what =

@@ -6,10 +6,12 @@
 #include <deque>
 #include <exception>
 #include <limits>
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "comm/inproc/inproc_sums.h"
@@ -65,16 +67,38 @@ struct Gathering {
   int num_arrived = 0;
 };
 
+// The messages with one tag that no receive has taken yet.
+class Shelf {
+ public:
+  bool is_empty() const { return by_sender_.empty(); }
+  void put(std::shared_ptr<Parcel> parcel);
+  // Takes the first message from a sender; null: there is none.
+  std::shared_ptr<Parcel> take(int from);
+  // Call when the arrival of a message on the shelf has become known.
+  void note_arrival(const Parcel& parcel);
+  // Of the senders' first messages, the one that arrives first (ties by sender,
+  // then in order of sending); null: no arrival is known.
+  const Parcel* soonest() const;
+
+ private:
+  std::map<int, std::list<std::shared_ptr<Parcel>>> by_sender_;
+  // The senders' first messages whose arrival is known.
+  std::map<std::tuple<Time, int, int64_t>, const Parcel*> arrivals_;
+};
+
 // One worker's inbox.
 struct Mailbox {
-  std::map<std::pair<Tag, int>, std::deque<std::shared_ptr<Parcel>>> parcels;
-  std::map<std::pair<Tag, int>, std::deque<std::shared_ptr<InprocRequest>>>
+  std::map<Tag, Shelf> shelves;  // not empty
+  std::map<std::pair<Tag, int>, std::list<std::shared_ptr<InprocRequest>>>
       receives;
   struct Listener {
     TagRange tags;
     Strand* strand;
   };
   std::vector<Listener> listeners;  // waiting in recv_any
+
+  std::shared_ptr<Parcel> take(Tag tag, int from);  // null: there is none
+  const Parcel* soonest(TagRange tags) const;       // as Shelf, of all tags
 };
 
 class InprocRun {

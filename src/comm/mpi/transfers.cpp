@@ -265,9 +265,8 @@ bool Transfers::serve(Operation& listener) {
     message.tag = stray->tag;
     listener.is_started = true;
     listener.error = stray->arrival->error;
-    message.payload.insert(message.payload.end(), stray->bytes.begin(),
-                           stray->bytes.end());
     const auto bytes = static_cast<int64_t>(stray->bytes.size());
+    message.payload.append(std::move(stray->bytes));
     if (bytes < kPieceBytes || listener.error != nullptr) return true;
   }
 }

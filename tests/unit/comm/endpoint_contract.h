@@ -137,10 +137,10 @@ inline void check_large(World& world, int64_t bytes) {
     };
     std::vector<std::byte> out(bytes), in(bytes);
     for (size_t i = 0; i < out.size(); ++i) out[i] = byte_of(rank, i);
-    const auto is_right = [&](const std::vector<std::byte>& got) {
+    const auto is_right = [&](const auto& got) {
       if (got.size() != out.size()) return false;
       for (size_t i = 0; i < got.size(); ++i) {
-        if (got[i] != byte_of(from, i)) return false;
+        if (got.data()[i] != byte_of(from, i)) return false;
       }
       return true;
     };
