@@ -25,15 +25,19 @@ PendingSums Readback::start(Device& device,
                             Stream& stream,
                             const ClassificationSums* sums,
                             int values) {
-  std::shared_ptr<PendingSums::Arrival> arrival;
-  for (const auto& candidate : arrivals_)
-    if (candidate.use_count() == 1) arrival = candidate;
-  if (!arrival) {
-    arrival = std::make_shared<PendingSums::Arrival>();
-    arrival->memory = HostBuffer(device, sizeof(ClassificationSums));
-    arrival->event = device.make_event();
-    arrivals_.push_back(arrival);
+  std::unique_ptr<PendingSums::Arrival> next;
+  if (unused_->empty()) {
+    next = std::make_unique<PendingSums::Arrival>();
+    next->memory = HostBuffer(device, sizeof(ClassificationSums));
+    next->event = device.make_event();
+  } else {
+    next = std::move(unused_->back());
+    unused_->pop_back();
   }
+  std::shared_ptr<PendingSums::Arrival> arrival(
+      next.release(), [unused = unused_](PendingSums::Arrival* used) {
+        unused->emplace_back(used);
+      });
   device.copy(arrival->memory.as<void>(), sums, sizeof *sums, stream);
   arrival->event->record(stream);
   return {std::move(arrival), values};

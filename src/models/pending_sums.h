@@ -39,7 +39,8 @@ class PendingSums {
   int values_ = 0;
 };
 
-// A pool of arrivals; creates one if all others are still in use.
+// A pool of arrivals; creates one if all others are still in use. Those in use
+// may outlive it.
 class Readback {
  public:
   // Copies *sums (device memory) in the order of `stream`; does not wait.
@@ -49,7 +50,8 @@ class Readback {
                     int values);
 
  private:
-  std::vector<std::shared_ptr<PendingSums::Arrival>> arrivals_;
+  using Unused = std::vector<std::unique_ptr<PendingSums::Arrival>>;
+  std::shared_ptr<Unused> unused_ = std::make_shared<Unused>();
 };
 
 }  // namespace syncopate

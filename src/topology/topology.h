@@ -40,7 +40,8 @@ class Topology {
 
   const std::string& kind() const { return kind_; }
   int size() const { return size_; }
-  MixingRow row(int rank) const { return row_of_(rank); }
+  // CHECKs that the row has ascending neighbours and sums to 1 within 1e-12.
+  MixingRow row(int rank) const;
   double self_weight(int rank) const { return row(rank).self; }
   std::vector<Neighbour> neighbours(int rank) const {
     return row(rank).neighbours;
@@ -51,7 +52,7 @@ class Topology {
     return 1 + static_cast<int>(row(rank).neighbours.size());
   }
   // Returns 1 - the second largest |eigenvalue| of W, accurate to about 1e-14;
-  // 1 for one worker. O(N^3).
+  // 1 for one worker. O(N^3). CHECKs that W is symmetric to 1e-12.
   double spectral_gap() const;
 
  private:

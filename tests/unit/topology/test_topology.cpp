@@ -363,20 +363,31 @@ TEST(Topology, RefusalsSayWhatWouldDo) {
             "margulis, social, exponential, hierarchical");
 }
 
-// The constructor is the last to see a matrix that would drift.
+// Rows and the gap are the last to see a matrix that would drift.
 TEST(Topology, RefusesOtherMatrices) {
-  EXPECT_NO_THROW(Topology("t", {.5, .5}, {{{1, .5}}, {{0, .5}}}));
-  EXPECT_THROW(Topology("sums", {.5, .5}, {{{1, .4}}, {{0, .4}}}), Error);
-  EXPECT_THROW(Topology("asymmetric", {.5, 1}, {{{1, .5}}, {}}), Error);
-  EXPECT_THROW(Topology("itself", {.5}, {{{0, .5}}}), Error);
-  EXPECT_THROW(Topology("negative", {2, 2}, {{{1, -1}}, {{0, -1}}}), Error);
-  EXPECT_THROW(Topology("outside", {.5}, {{{1, .5}}}), Error);
+  const auto gap_of = [](const std::vector<MixingRow>& rows) {
+    return Topology("given", static_cast<int>(rows.size()),
+                    [&rows](int rank) { return rows[rank]; })
+        .spectral_gap();
+  };
+  EXPECT_NO_THROW(gap_of({{.5, {{1, .5}}}, {.5, {{0, .5}}}}));
+  EXPECT_THROW(gap_of({{.5, {{1, .4}}}, {.5, {{0, .4}}}}), Error);
+  EXPECT_THROW(gap_of({{.5, {{1, .5}}}, {1, {}}}), Error);
+  EXPECT_THROW(gap_of({{.5, {{0, .5}}}}), Error);
+  EXPECT_THROW(gap_of({{2, {{1, -1}}}, {2, {{0, -1}}}}), Error);
+  EXPECT_THROW(gap_of({{.5, {{1, .5}}}}), Error);
   const double third = 1.0 / 3;
-  EXPECT_THROW(Topology("order", {third, third, third},
-                        {{{2, third}, {1, third}},
-                         {{0, third}, {2, third}},
-                         {{0, third}, {1, third}}}),
+  EXPECT_THROW(gap_of({{third, {{2, third}, {1, third}}},
+                       {third, {{0, third}, {2, third}}},
+                       {third, {{0, third}, {1, third}}}}),
                Error);
+}
+
+// The rows of the whole matrix of 10,000 workers would take gigabytes.
+TEST(Topology, RowsOfManyWorkersAreComputedWhenAskedFor) {
+  EXPECT_EQ(make_topology({.kind = "ring"}, 10'000).scaling(9'999), 3);
+  EXPECT_EQ(make_topology({.kind = "complete"}, 10'000).scaling(5), 10'000);
+  EXPECT_EQ(make_topology({.kind = "exponential"}, 8192).scaling(17), 26);
 }
 
 TEST(Topology, GapOfManyWorkersIsQuick) {
