@@ -1,4 +1,4 @@
-// The readers of the kinds of data that are clicks.
+// The readers of click formats.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -11,7 +11,7 @@ namespace {
 // of the product with 2^64 / golden ratio (Knuth, TAOCP 3, 6.4).
 constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;
 constexpr int kLeastBits = 6;
-// How many values ahead slots are prefetched.
+// Number of values by which the prefetching of slots runs ahead.
 constexpr size_t kAhead = 16;
 
 size_t home(uint64_t value, int shift) {

@@ -156,7 +156,8 @@ std::vector<std::string> check_clicks(const fs::path& folder) {
     const CriteoFolder found = open_folder(folder);
     const CriteoFiles files(folder);
     if (digest_of_file(files.vocabulary) != found.vocabulary_digest)
-      faults.push_back(files.vocabulary.string() + ": not what was written");
+      faults.push_back(files.vocabulary.string() +
+                       ": its digest is not that of the file written");
     for (const SetFiles* set : {&found.train, &found.test})
       for (const MappedBlocks* blocks : {&set->labels, &set->records})
         for (std::string& line : blocks->faults())

@@ -10,7 +10,7 @@
 namespace syncopate {
 namespace {
 
-// The shortest line: a label, a tab before each empty field, the end.
+// The shortest valid line: a label, a tab before each empty field, '\n'.
 constexpr int64_t kLeastLine = kClickFields + 2;
 
 int32_t large_bucket(int64_t value) {
@@ -106,7 +106,7 @@ std::string shown(std::string_view text) {
   return result + (text.size() > kShown ? "...'" : "'");
 }
 
-// What is wrong with a line that did not parse.
+// Describes the first fault of a line that did not parse.
 std::string fault_of(std::string_view line) {
   if (std::ssize(line) > kClickLineLimit)
     return fmt::format(": longer than {} bytes, expected {} fields",

@@ -20,10 +20,10 @@ inline constexpr int64_t kClickIntegerDigits = 18;
 inline constexpr int64_t kClickLineLimit =
     4096;  // bytes; valid lines have < 500
 
-// floor(ln(v)^2) above 2, else v - 2: the published bucketing.
+// The published bucketing: floor(ln(v)^2) for v > 2, otherwise v - 2.
 int32_t click_bucket(int64_t value);
 
-// "", "17" (a bucket), "68fd1e64"
+// The inverse of parsing, e.g. "", "17" (a bucket) or "68fd1e64".
 std::string click_value_text(int64_t field, ClickKey key);
 
 // Orders the keys of a field: the missing key first, then ascending values.

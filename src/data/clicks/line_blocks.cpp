@@ -13,7 +13,7 @@
 namespace syncopate {
 namespace {
 
-// zlib's own; what is not packed goes past it, straight into the block.
+// The size of zlib's buffer. Uncompressed files bypass it.
 constexpr unsigned kUnpackBytes = 1 << 18;
 
 gzFile as_gz(void* file) {
@@ -37,7 +37,8 @@ LineBlocks::LineBlocks(const fs::path& path,
   if (!has_info || !S_ISREG(info.st_mode)) {
     ::close(fd);
     fail(ExitCode::kBadInput,
-         "{}: not a regular file, expected one since it is read twice", path_);
+         "{}: not a regular file, expected one because it is read twice",
+         path_);
   }
   file_bytes_ = info.st_size;
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);  // a hint
@@ -57,7 +58,7 @@ int64_t LineBlocks::file_offset() const {
   return ::gzoffset(as_gz(file_));
 }
 
-// Fewer than asked for only at the end.
+// Returns fewer bytes than `num_bytes` only at the end of the file.
 size_t LineBlocks::read(char* to, size_t num_bytes) {
   size_t done = 0;
   while (done < num_bytes) {
@@ -91,7 +92,7 @@ void LineBlocks::next(std::string& block) {
       if (!block.empty()) block += '\n';
       return;
     }
-    if (is_cutting_) {  // what is read belongs to a line that is long enough
+    if (is_cutting_) {  // drop the rest of a line that is too long
       const size_t line_end = block.find('\n', before);
       block.erase(before, std::min(line_end, block.size()) - before);
       is_cutting_ = line_end == std::string::npos;

@@ -14,8 +14,8 @@ namespace syncopate {
 namespace {
 
 constexpr int64_t kChunkBytes = 1 << 19;  // of text; fits a cache when parsed
-constexpr int64_t kChunksAThread = 4;     // of a block, to even them out
-constexpr uint64_t kTestStream = 1;       // of Rng(seed, kPartition, record)
+constexpr int64_t kChunksPerThread = 4;   // in a block, to balance the load
+constexpr uint64_t kTestStream = 1;       // in Rng(seed, kPartition, record)
 
 // Consecutive records, with those for testing marked.
 struct Chunk {
@@ -49,7 +49,7 @@ class RecordPass {
       : wanted_(wanted),
         pool_(pool),
         source_(wanted.from,
-                kChunkBytes * kChunksAThread * pool.threads(),
+                kChunkBytes * kChunksPerThread * pool.threads(),
                 kClickLineLimit) {
     source_.next(coming_);
   }
@@ -115,8 +115,8 @@ struct Vocabulary {
 };
 
 // Unlike the published code, the threshold counts only training records, from
-// which the meaning of a value is learnt. Test records then meet the tables as
-// records of a later day would.
+// which a value's embedding is learned, so that test records look up the tables
+// as records of a later day would.
 Vocabulary count_values(const PrepareCriteo& wanted,
                         ThreadPool& pool,
                         PreparedCriteo& done) {
@@ -237,7 +237,7 @@ void write_records(const PrepareCriteo& wanted,
   test.finish();
   if (pass.records() != counted.train + counted.test ||
       pass.skipped() != counted.skipped)
-    fail(ExitCode::kBadInput, "{}: has changed while it was read",
+    fail(ExitCode::kBadInput, "{}: changed while it was being read",
          wanted.from.string());
 }
 
@@ -295,9 +295,9 @@ void write_header(const CriteoFiles& files,
   file.attribute("/", "seed", fmt::format("{}", wanted.seed));
   file.attribute("/", "skipped_lines", done.skipped);
   file.attribute("/", "description",
-                 "train.records and test.records hold the rows of 39 fields, "
-                 "one record after the other, each row in the least bytes that "
-                 "hold its field's rows, lowest first; *.labels a byte each");
+                 "train.records and test.records hold consecutive records of "
+                 "39 rows, each row in as few little-endian bytes as the rows "
+                 "of its field need; *.labels hold one byte per record");
   file.close();
   fsync_path(files.header);
 }

@@ -1,14 +1,14 @@
-// Clicks drawn from a known model. The popularity of rows falls in steps, as
-// that of words with their rank (Zipf). Octave e of a field consists of its
+// Clicks drawn from a known model. The popularity of rows falls in steps that
+// approximate Zipf's law. Octave e of a field consists of its
 // rows 2^e - 1 ... 2^(e+1) - 2, which are equally likely; octave e + 1 has
 // about 0.6 times the probability of octave e. Rows that do not fill an octave
 // belong to the last one. The log odds of a click are
 //
 //   bias + scale (sum_f w_f[row_f] + sum_pairs <u_f[row_f], u_g[row_g]>)
 //
-// with normal w and u of variance 2^-e: rare rows carry little weight, since
-// they must be learnt from few records. Only the first kWeighedRows rows of a
-// field have such values.
+// with normal w and u of variance 2^-e. Rare rows thus carry little weight,
+// because few records show their values. Only the first kWeighedRows rows of a
+// field have w and u.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -47,7 +47,7 @@ int octave_of(int64_t row) {
 class RowDraw {
  public:
   explicit RowDraw(int64_t rows) {
-    constexpr double kRatio = 0.6;  // of neighbouring octaves' shares
+    constexpr double kRatio = 0.6;  // of successive octaves' shares
     const int octaves = octave_of(rows);
     double total = 0;
     for (int e = 0; e < octaves; ++e) total += std::pow(kRatio, e);

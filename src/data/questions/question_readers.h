@@ -1,4 +1,4 @@
-// The readers of the kinds of data that are questions.
+// The readers of question formats.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ namespace syncopate {
 // tokenizer.
 struct QuestionTexts {
   struct Part {
-    std::string origin;  // for errors: a file, or the kind
+    std::string origin;  // in error messages: a file, or the kind of data
     std::function<SquadText()> read;
   };
   std::string source;  // QuestionData::source

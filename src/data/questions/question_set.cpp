@@ -20,9 +20,10 @@ constexpr int64_t kBlock = 64;         // texts a thread takes at once
 
 struct ContextTokens {
   std::vector<int32_t> ids;
-  std::vector<TextRange> words;           // of every token
-  std::vector<TextRange> between_spaces;  // squad_words
-  std::vector<int64_t> first_token;       // of each of those, and the end
+  std::vector<TextRange> words;           // by token
+  std::vector<TextRange> between_spaces;  // the result of squad_words
+  // By entry of between_spaces: its first token; then the number of tokens.
+  std::vector<int64_t> first_token;
 };
 
 ContextTokens tokenize_context(const std::string& context,
@@ -56,13 +57,14 @@ std::vector<int32_t> token_ids(const std::string& text,
   return ids;
 }
 
-// Of the context's tokens, first and last inclusive.
+// A range of a context's tokens, both ends inclusive.
 struct Span {
   int64_t first = 0, last = -1;
 };
 
-// The tokens that spell the answer within the words that hold it, if any do:
-// run_squad's _improve_answer_span, longest span of the earliest begin first.
+// Narrows `span`, whose words contain the answer, to the first tokens in it
+// that equal the answer's; returns `span` if none do (run_squad's
+// _improve_answer_span).
 Span improved(const std::vector<int32_t>& ids,
               Span span,
               const std::vector<int32_t>& answer) {
@@ -74,7 +76,7 @@ Span improved(const std::vector<int32_t>& ids,
   return span;
 }
 
-// A question on its way to windows.
+// A tokenized question whose windows have not been made.
 struct Draft {
   std::vector<int32_t> ids;
   std::optional<Span> answer;
@@ -154,7 +156,8 @@ class Windows {
     return options_.max_length - kSpecialTokens - std::ssize(draft.ids);
   }
 
-  // Which questions stay, and where their windows are.
+  // Drops training questions without an answer and lays out the windows of the
+  // others.
   void place() {
     QuestionSet& set = result_.set;
     size_t kept = 0;
@@ -175,7 +178,7 @@ class Windows {
     set.first_window.push_back(set.samples());
   }
 
-  // Windows begin every `stride` tokens, until one holds the context's end.
+  // Windows begin every `stride` tokens until one contains the context's end.
   void place_windows(int64_t question) {
     QuestionSet& set = result_.set;
     const Draft& draft = drafts_[at(question)];
@@ -222,8 +225,8 @@ class Windows {
                 set.words.data() + window.first_token + window.context_at);
   }
 
-  // run_squad's rule: of the windows that hold the token, the first with the
-  // largest min(tokens before it, tokens behind it) + 0.01 * length.
+  // run_squad's rule: among the windows that contain the token, the first one
+  // with the largest min(tokens before it, tokens after it) + 0.01 * length.
   void mark_max_context() {
     QuestionSet& set = result_.set;
     set.is_max_context.assign(at(total_tokens_), false);
@@ -253,7 +256,7 @@ class Windows {
     }
   }
 
-  // Tokens of the context in window `index`.
+  // The number of context tokens in window `index`.
   int64_t held(int64_t index) const {
     const Window& window = result_.set.windows[at(index)];
     return window.length - window.context_at - 1;
@@ -266,7 +269,7 @@ class Windows {
   ThreadPool pool_;
   std::vector<ContextTokens> contexts_;
   std::vector<Draft> drafts_;
-  std::vector<int64_t> starts_;  // of each window, in tokens of the context
+  std::vector<int64_t> starts_;  // by window: its first token of the context
   int64_t total_tokens_ = 0;
   SquadWindows result_;
 };
@@ -398,12 +401,12 @@ void check_options(const DataOptions& options) {
   const int64_t least = options.max_question + kSpecialTokens + 1;
   if (options.max_length < least)
     fail(ExitCode::kBadInput,
-         "data.max_length: {}, expected at least {}, for data.max_question = "
-         "{}, [CLS], two [SEP] and a token of the context",
+         "data.max_length: {}, expected at least {} to hold data.max_question "
+         "= {} tokens, [CLS], two [SEP] and one token of the context",
          options.max_length, least, options.max_question);
 }
 
-// The set's windows; a set without any is of no use.
+// Fails if no windows result.
 QuestionSet finish(const std::string& origin,
                    SquadText text,
                    const WordPiece& tokenizer,
@@ -417,8 +420,8 @@ QuestionSet finish(const std::string& origin,
   *left_out = made.left_out;
   if (made.set.windows.empty())
     fail(ExitCode::kBadInput,
-         "{}: none of its {} questions has its answer in its context where it "
-         "should be, expected at least one",
+         "{}: none of its {} questions has its answer at the place in its "
+         "context that answer_start gives, expected at least one",
          origin, questions);
   return std::move(made.set);
 }

@@ -17,13 +17,13 @@ struct Question {
   std::string id;
   std::string text;
   int64_t context = 0;               // index into QuestionSet::contexts
-  std::vector<std::string> answers;  // all of them are right
+  std::vector<std::string> answers;  // each of them is right
 };
 
 // [CLS] question [SEP] a window of the context [SEP]
 struct Window {
-  int64_t question = 0;     // index; windows of a question are neighbours
-  int64_t first_token = 0;  // of it in QuestionSet::tokens
+  int64_t question = 0;     // index; windows of a question are adjacent
+  int64_t first_token = 0;  // index into QuestionSet::tokens
   int32_t length = 0;
   int32_t context_at = 0;  // position of the first token of the context
   // Positions of the answer's first and last token; 0, 0 if the window does not
@@ -31,7 +31,7 @@ struct Window {
   int32_t answer_first = 0, answer_last = 0;
 };
 
-// The part of a context that a token stands for, in bytes.
+// A range of bytes of a text.
 struct TextRange {
   int32_t begin = 0, end = 0;
 };
@@ -61,20 +61,19 @@ struct QuestionSet {
 
 struct QuestionData {
   QuestionSet train, test;
-  int64_t vocabulary = 0;  // tokens, ids are below
+  int64_t vocabulary = 0;  // number of tokens; every id is below it
   // Training questions left out of `train` because their answer is not where
   // the file places it in the context.
   int64_t left_out = 0;
   std::string source;  // "squad /path", for log and provenance
-  std::string digest;  // XXH3-128 of what the samples were made of, and how
+  std::string digest;  // XXH3-128 of the texts, the vocabulary and the options
 };
 
 enum class QuestionParts : uint8_t { kBoth, kTest };
 
-// Reads and tokenizes (squad), or makes (synthetic_squad); kTest leaves `train`
-// empty. Errors:
-// Error(kInputMissing), or Error(kBadInput) "FILE: where: what, expected".
-// `threads` share the work; the result does not depend on them.
+// Reads (squad) or generates (synthetic_squad) questions and tokenizes them.
+// kTest leaves `train` empty. The result does not depend on `threads`.
+// Errors: kInputMissing, or kBadInput "FILE: where: what, expected".
 QuestionData load_questions(const DataOptions& options,
                             int threads,
                             QuestionParts parts = QuestionParts::kBoth);

@@ -40,24 +40,24 @@ std::string unpack(const fs::path& path) {
     const char* message = gzerror(file.get(), &status);
     if (status != Z_OK)
       fail(status == Z_ERRNO ? ExitCode::kIoError : ExitCode::kBadInput,
-           "{}: damaged or cut short behind {} unpacked bytes ({}), expected "
+           "{}: damaged or truncated after {} unpacked bytes ({}), expected "
            "gzip data",
            path.string(), content.size(), message);
     if (std::ssize(content) > kLimitBytes)
       fail(ExitCode::kBadInput,
-           "{}: unpacks to more than {} bytes, expected "
-           "less",
+           "{}: unpacks to more than {} bytes, which is the limit",
            path.string(), kLimitBytes);
     if (got == 0) return content;
   }
 }
 
-// Letters of UTF-8 begin with any byte but 10xxxxxx.
+// Every byte of UTF-8 but 10xxxxxx begins a code point. "Letter" means code
+// point in this file, as answer_start counts them.
 bool begins_letter(char byte) {
   return (byte & 0xC0) != 0x80;
 }
 
-// The byte where letter number `index` begins; empty if there is none.
+// The byte offset of letter number `index`; empty if the text is shorter.
 std::optional<int64_t> byte_of_letter(std::string_view text, int64_t index) {
   if (index < 0) return std::nullopt;
   int64_t letter = -1;
@@ -82,7 +82,7 @@ class Reader {
                        fmt::format("{}.paragraphs[{}]", article, p));
     }
     if (text_.questions.empty())
-      refuse("", "no question in it, expected at least one");
+      refuse("", "no questions, expected at least one");
     return std::move(text_);
   }
 
@@ -133,8 +133,8 @@ class Reader {
     question.text = string(from, "question", place);
     question.context = std::ssize(text_.contexts) - 1;
     if (!ids_.insert(question.id).second)
-      refuse(place, fmt::format("id {} is another question's too, expected "
-                                "every id once",
+      refuse(place, fmt::format("id {} belongs to another question too, "
+                                "expected unique ids",
                                 as_json(question.id)));
     const Json& answers = list(from, "answers", place);
     if (answers.empty())
@@ -159,7 +159,7 @@ class Reader {
                                 "number of letters",
                                 found->dump(-1, ' ', false,
                                             Json::error_handler_t::replace)));
-    // Above INT64_MAX it would be read as negative: outside as well.
+    // A value above INT64_MAX wraps to a negative one, which is outside too.
     return byte_of_letter(text_.contexts.back(), found->get<int64_t>());
   }
 
@@ -203,8 +203,8 @@ QuestionTexts open_squad(const DataOptions& options) {
          options.path);
   if (options.vocabulary.empty())
     fail(ExitCode::kBadInput,
-         "data.vocabulary: empty, expected the path of a WordPiece vocabulary, "
-         "one token a line");
+         "data.vocabulary: empty, expected the path of a WordPiece vocabulary "
+         "with one token per line");
   const auto part = [&](const std::string& name) -> QuestionTexts::Part {
     return {(folder / name).string(),
             [folder, name] { return read_squad(folder, name); }};
@@ -214,8 +214,7 @@ QuestionTexts open_squad(const DataOptions& options) {
           part("train-v1.1.json"), part("dev-v1.1.json")};
 }
 
-// --- where an answer stands
-// ---------------------------------------------------
+// --- locating answers
 
 std::vector<TextRange> squad_words(std::string_view context) {
   constexpr std::string_view kNarrowSpace = "\u202F";
@@ -240,14 +239,14 @@ std::vector<TextRange> squad_words(std::string_view context) {
 
 namespace {
 
-// What str.split() of Python takes for white space.
+// White space as Python's str.split() defines it.
 bool is_python_space(int32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 ||
          (c >= 128 && utf8proc_category(c) >= UTF8PROC_CATEGORY_ZS &&
           utf8proc_category(c) <= UTF8PROC_CATEGORY_ZP);
 }
 
-// Words with one space between.
+// Replaces every run of white space by one space and trims both ends.
 std::string with_single_spaces(std::string_view text) {
   std::string result;
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
@@ -270,8 +269,8 @@ std::string with_single_spaces(std::string_view text) {
   return result;
 }
 
-// The word that holds byte `at`, or the one before it where that is a space;
-// -1 before the first.
+// The index of the last word that begins at or before byte `at`; -1 if there
+// is none.
 int64_t word_at(const std::vector<TextRange>& words, int64_t at) {
   const auto behind = std::upper_bound(
       words.begin(), words.end(), at,
@@ -286,7 +285,8 @@ std::optional<WordRange> find_answer(std::string_view context,
                                      std::optional<int64_t> begin,
                                      std::string_view answer) {
   if (!begin || answer.empty()) return std::nullopt;
-  // As many letters as the answer has, whatever they are.
+  // Find the last of as many letters of the context as the answer has; the
+  // texts are compared by words below.
   auto letters = std::count_if(answer.begin(), answer.end(), begins_letter);
   auto last = static_cast<size_t>(*begin);
   for (size_t i = last; i < context.size() && letters > 0; ++i) {

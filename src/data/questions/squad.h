@@ -17,26 +17,27 @@ namespace syncopate {
 struct SquadText {
   std::vector<std::string> contexts;
   std::vector<Question> questions;
-  // Of every answer of every question: the byte of the context where it is said
-  // to begin; empty where that is outside.
+  // By question and answer: the byte of the context at which the file says that
+  // the answer begins; empty if that lies outside the context.
   std::vector<std::vector<std::optional<int64_t>>> answer_begins;
-  std::string digest;  // of what it was read from, unpacked
+  std::string digest;  // of the unpacked file, or of the generator's inputs
 };
 
-// NAME in `folder`, or NAME.gz. Errors: Error(kInputMissing), or
+// Reads NAME in `folder`, or NAME.gz. Errors: Error(kInputMissing), or
 // Error(kBadInput) "FILE: data[3].paragraphs[2].qas[0]: what, expected".
 SquadText read_squad(const fs::path& folder, const std::string& name);
 SquadText parse_squad(const std::string& origin, std::string_view json);
 
-// The generator's vocabulary, and its questions: `stream` tells sets apart.
+// The generator's vocabulary, and questions in it. Different `stream`s give
+// independent sets.
 std::string synthetic_squad_vocabulary();
 SquadText make_synthetic_squad(const DataOptions& options,
                                int64_t questions,
                                uint64_t stream);
 
-// What windows are labelled by. Training needs the first answer to stand where
-// it is said to, as run_squad does, and leaves the other questions out; a test
-// set keeps all, labelled by the first answer that does stand.
+// As in run_squad, a training set drops questions whose first answer is not in
+// the context at the place that the file gives. A test set keeps all questions
+// and labels each by its first answer that is where the file says.
 enum class SquadUse { kTrain, kTest };
 struct SquadWindows {
   QuestionSet set;
@@ -48,15 +49,16 @@ SquadWindows make_windows(SquadText text,
                           SquadUse use,
                           int threads);
 
-// The words of a context, split at spaces, by which run_squad locates answers.
+// Splits a context at white space into the words by which run_squad locates
+// answers.
 std::vector<TextRange> squad_words(std::string_view context);
 
-// Words `begin` to `end` (as squad_words cuts them) of a context that hold an
-// answer; empty if they do not hold it: run_squad's test, for which runs of
-// white space are alike.
 struct WordRange {
-  int64_t first, last;
+  int64_t first, last;  // inclusive
 };
+// The range of `words` (from squad_words) that contains the answer which begins
+// at byte `begin` of the context; empty if the answer is not there. The texts
+// are compared as in run_squad, where all runs of white space are equal.
 std::optional<WordRange> find_answer(std::string_view context,
                                      const std::vector<TextRange>& words,
                                      std::optional<int64_t> begin,

@@ -11,8 +11,8 @@
 namespace syncopate {
 namespace {
 
-// A byte that is not UTF-8 is a letter of its own beyond Unicode, and comes
-// out as it went in.
+// A byte of invalid UTF-8 is kept as one code point above Unicode's range, from
+// which encode() restores it.
 constexpr utf8proc_int32_t kBrokenByte = 0x110000;
 constexpr utf8proc_int32_t kCapitalSigma = 0x3a3, kSigma = 0x3c3,
                            kFinalSigma = 0x3c2;
@@ -51,12 +51,12 @@ bool is_in(char32_t letter, char32_t first, char32_t last) {
 }
 
 utf8proc_category_t category(char32_t letter) {
-  // Of a broken byte: not assigned.
+  // Unassigned (Cn) for a broken byte.
   return utf8proc_category(static_cast<utf8proc_int32_t>(letter));
 }
 
-// Cased of Unicode: Lu, Ll, Lt, Other_Lowercase and Other_Uppercase, as far as
-// they are not Case_Ignorable too.
+// Unicode's property Cased (Lu, Ll, Lt, Other_Lowercase, Other_Uppercase)
+// without code points that are also Case_Ignorable.
 bool is_cased(char32_t letter) {
   switch (category(letter)) {
     case UTF8PROC_CATEGORY_LU:
@@ -71,8 +71,8 @@ bool is_cased(char32_t letter) {
   }
 }
 
-// Case_Ignorable of Unicode: Mn, Me, Cf, Lm, Sk, and the word breaks MidLetter,
-// MidNumLet and Single_Quote.
+// Unicode's property Case_Ignorable: Mn, Me, Cf, Lm, Sk, and the word breaks
+// MidLetter, MidNumLet and Single_Quote.
 bool is_case_ignorable(char32_t letter) {
   switch (category(letter)) {
     case UTF8PROC_CATEGORY_MN:
@@ -89,7 +89,7 @@ bool is_case_ignorable(char32_t letter) {
   }
 }
 
-// Final_Sigma of Unicode: behind a cased letter and before none.
+// Unicode's condition Final_Sigma: a cased letter precedes and none follows.
 bool is_final(const Text& text, size_t sigma) {
   size_t before = sigma;
   while (before > 0 && is_case_ignorable(text[before - 1])) --before;
@@ -99,7 +99,8 @@ bool is_final(const Text& text, size_t sigma) {
   return after == text.size() || !is_cased(text[after]);
 }
 
-// str.lower(): the full mapping, of which two letters need more than a table.
+// str.lower(), the full case mapping. Only the capital sigma and the dotted
+// capital I need more than a table.
 Text lower(const Text& text) {
   Text result;
   result.reserve(text.size());
@@ -118,7 +119,7 @@ Text lower(const Text& text) {
   return result;
 }
 
-// string.punctuation: of ASCII only
+// string.punctuation, which is ASCII only
 bool is_punctuation(char32_t letter) {
   return is_in(letter, '!', '/') || is_in(letter, ':', '@') ||
          is_in(letter, '[', '`') || is_in(letter, '{', '~');
@@ -132,7 +133,7 @@ bool is_space(char32_t letter) {
          letter == 0x202f || letter == 0x205f || letter == 0x3000;
 }
 
-// \w of re: str.isalnum(), which is the categories L and N, or _
+// \w of re: str.isalnum() (the categories L and N), or _
 bool is_word(char32_t letter) {
   const utf8proc_category_t of = category(letter);
   return letter == '_' ||
@@ -140,7 +141,7 @@ bool is_word(char32_t letter) {
          (of >= UTF8PROC_CATEGORY_ND && of <= UTF8PROC_CATEGORY_NO);
 }
 
-// re.sub(r"\b(a|an|the)\b", " ", text): a whole run of word letters
+// re.sub(r"\b(a|an|the)\b", " ", text). Articles match whole runs of \w only.
 Text without_articles(const Text& text) {
   Text result;
   for (size_t i = 0; i < text.size();) {
@@ -158,7 +159,7 @@ Text without_articles(const Text& text) {
   return result;
 }
 
-// Of a normalised text.
+// Splits a normalized text at its single spaces.
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
   while (!text.empty()) {
@@ -169,10 +170,11 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-double f1_of_one(const std::string& prediction, const std::string& right) {
-  const std::string mine = normalize_answer(prediction);
-  const std::string theirs = normalize_answer(right);
-  const auto predicted = words_of(mine), wanted = words_of(theirs);
+double f1_of_pair(const std::string& prediction, const std::string& right) {
+  const std::string normal_prediction = normalize_answer(prediction);
+  const std::string normal_right = normalize_answer(right);
+  const auto predicted = words_of(normal_prediction);
+  const auto wanted = words_of(normal_right);
   std::unordered_map<std::string_view, int64_t> left;
   for (const std::string_view word : wanted) ++left[word];
   int64_t same = 0;
@@ -192,7 +194,7 @@ std::string normalize_answer(const std::string& text) {
   Text letters = lower(decode(text));
   std::erase_if(letters, is_punctuation);
   std::string result;
-  bool is_between = false;  // words
+  bool is_between = false;  // in a run of spaces behind a word
   for (const char32_t letter : without_articles(letters)) {
     if (is_space(letter)) {
       is_between = !result.empty();
@@ -217,7 +219,7 @@ double f1_score(const std::string& prediction,
                 std::span<const std::string> right) {
   double best = 0;
   for (const std::string& text : right)
-    best = std::max(best, f1_of_one(prediction, text));
+    best = std::max(best, f1_of_pair(prediction, text));
   return best;
 }
 

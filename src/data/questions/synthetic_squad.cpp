@@ -1,10 +1,10 @@
-// Made questions. A context is words without meaning, among which facts stand:
-// a key, then one to three values and a full stop. A question is asking words
-// of a key of its context, then the key; the key's values are the answer. A
-// value is a stem and an ending, two pieces of the vocabulary. Asking words,
-// the first value's stem and the last value's ending belong to one key each, so
-// that a small model learns to answer from what a token is, before it learns
-// what stands beside what.
+// Synthetic questions. A context consists of filler words with facts between
+// them. A fact is a key, one to three values and a full stop. A question
+// consists of asking words followed by a key of its context, and its answer is
+// the values of that key. A value is a stem and an ending, two pieces of the
+// vocabulary. Each asking word, each stem of a first value and each ending of a
+// last value belongs to one key, so that a small model can learn to answer from
+// token identities before it has learned to use positions.
 #include <algorithm>
 #include <array>
 
@@ -16,12 +16,12 @@ namespace syncopate {
 namespace {
 
 constexpr int64_t kKeys = 4, kFillers = 192, kStemsOfKey = 8, kEndings = 4;
-constexpr int64_t kAskingWords = 8;                 // of a key, for questions
-constexpr int64_t kLeastAsked = 4, kMostAsked = 8;  // of them in a question
+constexpr int64_t kAskingWords = 8;                 // per key
+constexpr int64_t kLeastAsked = 4, kMostAsked = 8;  // per question
 constexpr int64_t kMadeWords =
     kKeys + kFillers + kStemsOfKey * (kKeys + 1) + kKeys * kAskingWords;
 constexpr int64_t kMostFacts = 3, kMostValues = 3;
-constexpr int64_t kWordsOfFact = 8;  // context words there are for each fact
+constexpr int64_t kWordsOfFact = 8;  // context words per fact
 constexpr std::string_view kConsonants = "bdfgklmnprstvz", kVowels = "aeiou";
 constexpr int64_t kSyllables =
     std::ssize(kConsonants) * std::ssize(kVowels);  // 70
@@ -32,7 +32,7 @@ std::string syllable(int64_t number) {
           kVowels[static_cast<size_t>(number % vowels)]};
 }
 
-// Two syllables, different for every number below kSyllables^2.
+// Two syllables; distinct numbers below kSyllables^2 give distinct words.
 std::string made_word(int64_t number) {
   constexpr int64_t kStep = 11;  // spreads the second syllables
   const int64_t first = number % kSyllables;
@@ -45,7 +45,8 @@ std::string key_word(int64_t key) {
 std::string filler_word(int64_t filler) {
   return made_word(kKeys + filler);
 }
-// Of keys; number kKeys has those of values within an answer.
+// `key` == kKeys: the stems of all values but the first of an answer, which
+// are shared by all keys.
 std::string stem(int64_t key, int64_t number) {
   return made_word(kKeys + kFillers + key * kStemsOfKey + number);
 }
@@ -96,7 +97,7 @@ void add_question(const DataOptions& options, Rng rng, SquadText& text) {
   for (int64_t i = 0; i < facts; ++i)
     std::swap(keys[static_cast<size_t>(i)],
               keys[static_cast<size_t>(i + draw(rng, kKeys - i))]);
-  // Fact f stands before filler number place[f].
+  // Fact f is placed before filler number place[f].
   const int64_t fillers = std::max<int64_t>(0, words - 3 * facts);
   std::array<int64_t, kMostFacts> place{};
   for (int64_t f = 0; f < facts; ++f)
@@ -151,7 +152,7 @@ SquadText make_synthetic_squad(const DataOptions& options,
       options.context_words > kMostWords)
     fail(ExitCode::kBadInput, "data.context_words: {}, expected {} to {}",
          options.context_words, kWordsOfFact, kMostWords);
-  constexpr int64_t kBytesOfWord = 32;  // as text, tokens and ranges
+  constexpr int64_t kBytesOfWord = 32;  // text, tokens and ranges together
   const std::array<int64_t, 2> factors = {questions, options.context_words};
   check_memory("synthetic_squad", factors, kBytesOfWord);
   SquadText text;

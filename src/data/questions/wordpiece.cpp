@@ -13,7 +13,7 @@ namespace syncopate {
 namespace {
 
 constexpr int64_t kMaxWordLetters = 100;  // longer words are [UNK]
-// A trie of so many bytes has nodes that fit an edge's key (24 bits).
+// Keeps the number of trie nodes within the 24 bits that an edge's key has.
 constexpr int64_t kVocabularyLimitBytes = (1 << 24) - 1;
 constexpr int32_t kReplacement = 0xFFFD, kCapitalSigma = 0x3A3,
                   kFinalSigma = 0x3C2;
@@ -29,7 +29,7 @@ bool is_punctuation(int32_t c) {
   return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
 }
 
-// What a byte of ASCII is to the split into words.
+// The role of an ASCII byte when text is split into words.
 enum class AsciiClass : uint8_t { kWord, kPunctuation, kSpace, kOther };
 constexpr std::array<AsciiClass, 256> kAsciiClasses = [] {
   std::array<AsciiClass, 256> classes{};
@@ -49,7 +49,7 @@ AsciiClass class_of(char byte) {
   return kAsciiClasses[static_cast<uint8_t>(byte)];
 }
 
-// The blocks of ideographs that BERT surrounds by spaces.
+// The blocks of ideographs that BERT surrounds with spaces.
 bool is_ideograph(int32_t c) {
   struct Block {
     int32_t first, last;
@@ -67,8 +67,8 @@ bool is_ideograph(int32_t c) {
   });
 }
 
-// Removed from a text: U+0000, U+FFFD, and what is of a category C* and no
-// space.
+// U+0000, U+FFFD and the categories C* are removed from a text, except tab and
+// line ends.
 bool is_removed(int32_t c, utf8proc_category_t category) {
   if (c == '\t' || c == '\n' || c == '\r') return false;
   const bool is_control =
@@ -82,7 +82,8 @@ bool is_space(int32_t c, utf8proc_category_t category) {
          (category >= UTF8PROC_CATEGORY_ZS && category <= UTF8PROC_CATEGORY_ZP);
 }
 
-// Unicode's Case_Ignorable and Cased, as far as a word can hold them.
+// Unicode's properties Case_Ignorable and Cased, restricted to code points that
+// can occur within a word.
 bool is_case_ignorable(int32_t c) {
   constexpr std::array<int32_t, 15> kWithinWords = {
       '\'',   '.',    ':',    0xB7,   0x387,  0x55F,  0x5F4, 0x2018,
@@ -109,14 +110,14 @@ bool is_cased(int32_t c) {
 
 }  // namespace
 
-// A letter of a word, and the bytes of the text that it came from.
+// A code point of a word, and the bytes of the text from which it came.
 struct WordPiece::Letter {
   int32_t code = 0;
   TextRange text;
 };
 
-// Where a word's bytes come from: one byte each from `begin` on, or, where
-// letters is not empty, letter letter_of_byte[i].
+// Maps byte i of a word back to the text: to byte begin + i if `letters` is
+// empty, otherwise to letters[letter_of_byte[i]].
 struct WordPiece::Source {
   int32_t begin = 0;
   std::span<const Letter> letters{};
@@ -134,7 +135,6 @@ struct WordPiece::Source {
 };
 
 // --- the vocabulary
-// -----------------------------------------------------------
 
 WordPiece::WordPiece(const fs::path& file, LetterCase letter_case)
     : letter_case_(letter_case) {
@@ -150,7 +150,7 @@ WordPiece::WordPiece(const std::string& origin,
 
 void WordPiece::read(const std::string& origin, std::string_view content) {
   if (content.empty())
-    fail(ExitCode::kBadInput, "{}: empty, expected one token a line", origin);
+    fail(ExitCode::kBadInput, "{}: empty, expected one token per line", origin);
   CHECK(std::ssize(content) <= kVocabularyLimitBytes);
   const auto refuse = [&](const std::string& what) {
     fail(ExitCode::kBadInput, "{}: line {}: {}", origin, pieces_.size() + 1,
@@ -178,7 +178,7 @@ void WordPiece::read(const std::string& origin, std::string_view content) {
     const int32_t first = insert(line);
     if (first != static_cast<int32_t>(pieces_.size()))
       refuse(
-          fmt::format("{} stands in line {} already, expected every token "
+          fmt::format("{} is in line {} already, expected every token "
                       "once",
                       as_json(line), first + 1));
     pieces_.emplace_back(line);
@@ -203,7 +203,6 @@ int32_t WordPiece::special(const std::string& origin,
 }
 
 // --- the trie
-// -----------------------------------------------------------------
 
 namespace {
 
@@ -271,7 +270,6 @@ int32_t WordPiece::node_of(std::string_view beginning) const {
 }
 
 // --- text to words
-// ------------------------------------------------------------
 
 void WordPiece::tokenize(std::string_view text,
                          std::vector<Token>& tokens) const {
@@ -450,7 +448,6 @@ void WordPiece::split_punctuation(const std::vector<Letter>& letters,
 }
 
 // --- words to pieces
-// ----------------------------------------------------------
 
 // Repeatedly takes the longest piece with which the rest of the word begins;
 // the whole word becomes [UNK] if there is none. Pieces and words are UTF-8, so

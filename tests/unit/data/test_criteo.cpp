@@ -113,7 +113,7 @@ TEST(Clicks, DamageIsFound) {
     const Instead damage(path, flipped(path, 100));
     folders.load();
     expect_only(check_clicks(folders.to),
-                path.string() + ": not what was written");
+                path.string() + ": its digest is not that of the file written");
   }
   for (const char* name :
        {"train.records", "train.labels", "test.records", "test.labels"}) {

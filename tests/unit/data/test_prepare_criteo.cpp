@@ -249,7 +249,7 @@ TEST(PrepareCriteo, RefusesWhatItCannotUse) {
   const std::string folder = folders.folder.path();
   expect_said(
       ExitCode::kBadInput,
-      folder + ": not a regular file, expected one since it is read twice",
+      folder + ": not a regular file, expected one because it is read twice",
       [&](PrepareCriteo& w) { w.from = folder; });
   const std::string bad = folders.folder / "bad";
   write_bytes(bad, "");

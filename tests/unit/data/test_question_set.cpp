@@ -297,8 +297,8 @@ TEST_F(Questions, SumsOfASet) {
 TEST_F(Questions, RefuseImpossibleOptions) {
   options_.max_length = 23;
   expect_refused(
-      "data.max_length: 23, expected at least 24, for data.max_question = 20, "
-      "[CLS], two [SEP] and a token of the context");
+      "data.max_length: 23, expected at least 24 to hold data.max_question = "
+      "20 tokens, [CLS], two [SEP] and one token of the context");
   options_.max_length = 24;
   EXPECT_EQ(load_questions(options_, 1).train.longest(), 24);
   options_.stride = 0;
@@ -313,7 +313,7 @@ TEST_F(Questions, RefuseImpossibleOptions) {
   options_.vocabulary = "";
   expect_refused(
       "data.vocabulary: empty, expected the path of a WordPiece "
-      "vocabulary, one token a line");
+      "vocabulary with one token per line");
   options_.path = "/nonexistent";
   expect_refused("data.path: /nonexistent: no such folder",
                  ExitCode::kInputMissing);
@@ -325,8 +325,8 @@ TEST_F(Questions, RefuseASetWithoutSamples) {
       "qas": [{"id": "x", "question": "what",
                "answers": [{"text": "c", "answer_start": 0}]}]}]}]})");
   expect_refused(train.string() +
-                 ": none of its 1 questions has its answer in its context "
-                 "where it should be, expected at least one");
+                 ": none of its 1 questions has its answer at the place in "
+                 "its context that answer_start gives, expected at least one");
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ TEST(Squad, SaysWhereAFileIsOfAnotherForm) {
   expect_refused("{}", "FILE: no \"data\", expected a list");
   expect_refused(R"({"data": 3})", "FILE: \"data\" is number, expected a list");
   expect_refused(R"({"data": []})",
-                 "FILE: no question in it, expected at least one");
+                 "FILE: no questions, expected at least one");
   expect_refused(R"({"data": [{}]})",
                  "FILE: data[0]: no \"paragraphs\", expected a list");
   expect_refused(file_of("7"),
@@ -116,8 +116,8 @@ TEST(Squad, SaysWhereAFileIsOfAnotherForm) {
                  first + ".qas[1]: \"question\" is null, expected a text");
   expect_refused(changed("\"b\"", "\"a\""),
                  first +
-                     ".qas[1]: id \"a\" is another question's too, "
-                     "expected every id once");
+                     ".qas[1]: id \"a\" belongs to another question too, "
+                     "expected unique ids");
   expect_refused(changed(R"([{"text": "Rome", "answer_start": 14}])", "[]"),
                  first +
                      ".qas[1]: no answer, expected at least one as in "

@@ -165,11 +165,11 @@ void expect_refused(const std::string& content, const std::string& line) {
 }
 
 TEST(WordPiece, RefusesAVocabularyThatIsNone) {
-  expect_refused("", "FILE: empty, expected one token a line");
+  expect_refused("", "FILE: empty, expected one token per line");
   expect_refused(kSpecials + "a\n\nb\n",
                  "FILE: line 6: empty, expected a token");
   expect_refused(kSpecials + "a\nb\na\n",
-                 "FILE: line 7: \"a\" stands in line 5 already, expected every "
+                 "FILE: line 7: \"a\" is in line 5 already, expected every "
                  "token once");
   expect_refused(kSpecials + "ab\xff\n",
                  "FILE: line 5: byte 3 is not UTF-8, expected a token in "
