@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Gets a published data set, checks its digests and puts it where data.path can
-# point to it: all of it, or nothing.
+# Downloads a published data set, checks its digests and stores it in DIR, for
+# data.path. DIR appears only when the data set is complete.
 #   jobs/fetch_data.sh NAME DIR      NAME: fashion-mnist | cifar10 | cifar100
 # Environment:
-#   SYNCOPATE_MIRROR       a URL under which the same files lie
+#   SYNCOPATE_MIRROR       a URL that serves the same files
 #   SYNCOPATE_DIGEST_FILE  "MD5  FILE" lines, as md5sum writes them, for a
 #                          mirror that repacked the files
-# Exit codes: 0 DIR holds the data, 64 usage, 65 a digest differs, 66 not to be
-# had, 73 DIR cannot be written.
+# Exit codes: 0 DIR holds the data, 64 usage, 65 a digest differs, 66 download
+# failed, 73 DIR cannot be written.
 set -euo pipefail
 
 die() { # die CODE LINE
@@ -19,10 +19,10 @@ case ${1:-} in -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 (($# == 2)) || die 64 "usage: jobs/fetch_data.sh fashion-mnist|cifar10|cifar100 DIR"
 name=$1 dir=${2%/}
 
-# Published digests (MD5), files that the archive must give, and where it is.
+# Published digests (MD5), the files that the archive must contain, its address.
 case $name in
 fashion-mnist)
-  # Amazon serves this one without TLS; the digests are what is trusted.
+      # This address has no TLS; the digests protect the download.
   url=http://fashion-mnist.s3-website.eu-central-1.amazonaws.com
   digests="8d4fb7e6c68d591d4c3dfef9ec88bf0d  train-images-idx3-ubyte.gz
 25c81989df183df01b3e8a0aad5dffbe  train-labels-idx1-ubyte.gz
@@ -85,7 +85,7 @@ for file in "${files[@]}"; do
     die 65 "$url/$file: MD5 $found, expected $expected; nothing was kept"
   case $file in
   *.tar.gz)
-    # The archive holds one folder; its files go straight into DIR.
+    # The archive contains one folder, whose files go directly into DIR.
     tar -xzf "$temporary/archives/$file" -C "$temporary/data" \
       --no-same-owner --strip-components=1 2>/dev/null ||
       die 65 "$url/$file: cannot be unpacked"
@@ -99,6 +99,6 @@ done
 
 chmod 755 "$temporary/data"
 sync "$temporary/data"/* "$temporary/data" 2>/dev/null || true
-# -T: onto an empty DIR or a new one, never into it.
+# -T replaces an empty DIR or creates it, but never moves into it.
 mv -T "$temporary/data" "$dir" 2>/dev/null || die 73 "$dir: cannot be written"
 echo "$dir: $name, $(du -sh "$dir" | cut -f1)"

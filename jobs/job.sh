@@ -1,19 +1,19 @@
 # shellcheck shell=bash
-# What the job scripts do inside a Slurm job, whatever their #SBATCH lines ask
-# for. Sourced, then
+# The common part of the job scripts, independent of their #SBATCH lines.
+# Sourced, then
 #   train_and_requeue INPUT.ini [--section.key=value ...]
-# trains with one rank a task. The run goes on from its last checkpoint, if
-# there is one, and when it was stopped before its end the job queues itself
-# again. Returns the program's exit code where it does not:
-#   0, 64 to 74, 76 ...  as the program says; nothing to go on with
-#   75  stopped by a file STOP, or the third restart in a row has brought no
-#       newer checkpoint, or this job may not queue again: submit again to go on
-# Two codes are met like 75, for the last checkpoint is whole: 71, a rank or its
-# node died or hangs; 138, SIGUSR1 came before the program listened. A node that
-# Slurm itself finds dead makes Slurm queue the job again.
-# Environment: RESTARTS_WITHOUT_PROGRESS, instead of three; those of
+# trains with one rank per task. The run resumes from its last checkpoint, if
+# there is one. If it was stopped before its end, the job requeues itself;
+# otherwise the function returns the program's exit code:
+#   0, 64 to 74, 76 ...  finished, or failed in a way that a restart cannot mend
+#   75  stopped by a file STOP, or three restarts in a row brought no newer
+#       checkpoint, or this job may not be requeued: submit again to resume
+# Two codes are treated like 75 because the last checkpoint is intact: 71 (a
+# rank or its node died or hangs) and 138 (SIGUSR1 arrived before the program
+# handled it). If Slurm itself detects a dead node, it requeues the job.
+# Environment: RESTARTS_WITHOUT_PROGRESS, instead of three; the variables of
 # jobs/env/site.sh.
-# RUN/restarts.txt, in the run's directory, says which job began where.
+# RUN/restarts.txt, in the run's directory, records the step of each job's start.
 
 root=${SYNCOPATE_ROOT:-$PWD}
 # shellcheck source=env/site.sh
@@ -21,7 +21,8 @@ source "$root/jobs/env/site.sh"
 load_site "$root" || exit
 allowed_restarts=${RESTARTS_WITHOUT_PROGRESS:-3}
 
-# The last task of an array has the number of the whole array: be exact.
+# The last task of an array has the same number as the whole array, so compare
+# complete ids.
 this_job() {
   if [[ -n ${SLURM_ARRAY_JOB_ID:-} ]]; then
     echo "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
@@ -30,12 +31,12 @@ this_job() {
   fi
 }
 
-value_of() { # value_of NAME STATUS: a line of `syncopate status`
+value_of() { # value_of NAME STATUS: a value in the output of `syncopate status`
   sed -n "s/^$1  *//p" <<<"$2"
 }
 
-# How often this job was started again at step $2 by restarts.txt ($1). Asked
-# when the newest checkpoint is still that of step $2: they got no further.
+# The number of starts of this job at step $2 according to restarts.txt ($1). If
+# the newest checkpoint is still that of step $2, these made no progress.
 idle_restarts() {
   local number=0
   [[ ! -r $1 ]] ||
@@ -43,8 +44,8 @@ idle_restarts() {
   echo "$number"
 }
 
-# One MPI world over all components of a heterogeneous job, or over the nodes of
-# a simple one.
+# Starts one MPI world over all components of a heterogeneous job, or over the
+# nodes of an ordinary one.
 start_ranks() {
   local group cpus words=(srun --kill-on-bad-exit=1)
   for ((group = 0; group < ${SLURM_HET_SIZE:-1}; group++)); do
@@ -73,13 +74,13 @@ train_and_requeue() {
   history=$directory/restarts.txt
   echo "$(date -u +%FT%TZ) job $job restart ${SLURM_RESTART_COUNT:-0} on" \
     "$SLURM_JOB_NODELIST, checkpoint of step $step: train $*"
-  # A node that fails ends this script before it can count.
+  # If a node fails, this script ends before it can count the restart.
   if ((${SLURM_RESTART_COUNT:-0} > 0)) &&
     (($(idle_restarts "$history" "$step") >= allowed_restarts)); then
     no_progress "$step"
     return 75
   fi
-  # Where the folder cannot be made, the program says so.
+  # If the folder cannot be created, the program reports it.
   mkdir -p "$directory" 2>/dev/null || true
   echo "job $job restart ${SLURM_RESTART_COUNT:-0} step $step" \
     2>/dev/null >>"$history" || true

@@ -11,7 +11,7 @@ source jobs/env/python.sh
 
 case ${1:-} in -h | --help) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 
-# Machines to try things on are shared: threads that wait soon let go of a core.
+# Waiting OpenMP threads soon yield their core, in case the machine is shared.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000}
 
 started=$SECONDS
@@ -29,7 +29,7 @@ then
 fi
 built=$SECONDS
 
-# run.name is fixed, so that the files are where the last lines say.
+# run.name is fixed so that the final message can name the files.
 run=runs/quickstart
 rm -rf "$run"
 build/cpu/syncopate train inputs/quickstart.ini --run.directory=runs \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# sbatch, with what the site file says: account, partition, modules.
+# Runs sbatch with the settings of the site file: account, partition, modules.
 #   jobs/submit.sh [SBATCH-OPTION ...] jobs/train.sbatch INPUT.ini [...]
-# Works from any folder. Site file: $SITE, else jobs/sites/site.sh; make it from
-# jobs/sites/example.sh.
+# Works from any folder. The site file is $SITE, or else jobs/sites/site.sh, a
+# copy of jobs/sites/example.sh.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=env/site.sh

@@ -18,7 +18,7 @@ USAGE, STOPPED, DIVERGED, INTERRUPTED = 64, 75, 76, 130
 
 
 class Queue:
-    """Runs jobs, so many at a time; the first signal lets them save."""
+    """Runs at most `at_a_time` jobs at once; on the first signal they save."""
 
     def __init__(self, sweep, at_a_time):
         self.sweep, self.at_a_time = sweep, at_a_time
@@ -41,11 +41,11 @@ class Queue:
                 command_of(self.sweep, job), stdin=subprocess.DEVNULL,
                 stdout=output, stderr=subprocess.STDOUT)
         self.running[process] = job, time.monotonic()
-        if self.stop_signal:  # it may have come in between
+        if self.stop_signal:  # it may have arrived meanwhile
             process.send_signal(signal.SIGTERM)
 
     def end(self, process, place):
-        """One line about a run that has ended."""
+        """Reports a run that has ended in one line."""
         job, started = self.running.pop(process)
         code = process.returncode
         state, value = outcome(self.sweep, job)

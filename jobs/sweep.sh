@@ -1,31 +1,32 @@
 #!/usr/bin/env bash
-# Compares variants of an input fairly: the best value of one key for each on
-# the validation split, then several seeds on the test set with that value.
+# Compares variants of an input fairly: tunes one key for each variant on the
+# validation split, then runs several seeds on the test set with the best value.
 #   jobs/sweep.sh --local SWEEP [--jobs=J] [--dry-run] [--section.key=value ...]
 #   jobs/sweep.sh --slurm SWEEP [--jobs=J] [--dry-run] [--sbatch="OPTION ..."]
 #                         [--section.key=value ...]
 # SWEEP is a text file (inputs/compare_schemes.sweep explains its lines). Keys on
-# the command line hold for all runs: --data.path=DIR. J runs at a time:
-#   --local  with cores / J threads each (a run a core unless told), here
-#   --slurm  (no limit unless told) as tasks of array jobs, each with the cores of
-#            --run.threads (1); then the choice, the final runs, the comparison.
-#            OPTIONs of sbatch are for the runs: --sbatch="--time=04:00:00".
-#            Account, partition, modules: the site file, as for jobs/submit.sh.
-# Both give the same numbers where run.threads is the same.
+# the command line, such as --data.path=DIR, apply to all runs. J limits the
+# number of concurrent runs:
+#   --local  on this machine, cores / J threads per run (J: one run per core)
+#   --slurm  as tasks of array jobs with --run.threads (1) cores each (J: no
+#            limit), followed by jobs for the choice, the final runs and the
+#            comparison. --sbatch="--time=04:00:00" passes options to the runs;
+#            the site file gives account, partition and modules (jobs/submit.sh).
+# Both give the same numbers if run.threads is the same.
 #
-# Run again after an interruption of any kind: finished runs are kept, others
-# resume. A task that meets its time limit queues itself again. Results are in
-# the sweep's directory:
+# After an interruption of any kind, start it again: finished runs are kept and
+# the others resume. A task that reaches its time limit requeues itself. Results
+# are in the sweep's directory:
 #   tuning.txt      every tuning run and the value chosen for each variant
 #   comparison.md   postprocess/compare.py over the final runs
 #   comparison.png  postprocess/plot.py over the final runs
-#   tune/ final/    the runs, and what they printed in NAME.out
-#   jobs/           what the jobs of --slurm printed
+#   tune/ final/    the runs, and their output in NAME.out
+#   jobs/           the output of the jobs of --slurm
 # Environment: SYNCOPATE, the program (build/release/syncopate, build/cpu/...);
 # PYTHON, one with h5py and matplotlib; SITE, the site file.
-# Exit codes: 0 all there (--slurm: submitted); 1 runs failed, listed last; 64 to
-# 66 as syncopate's; 69 Slurm refused; 73 jobs of this sweep are still queued; 75
-# and 130 stopped by a signal: run again to go on. A run that diverges is a
+# Exit codes: 0 complete (--slurm: submitted); 1 runs failed, listed last; 64 to
+# 66 as in syncopate; 69 Slurm refused; 73 jobs of this sweep are still queued; 75
+# and 130 stopped by a signal: start again to resume. A run that diverges is a
 # result, not a failure.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -48,7 +49,7 @@ fi
 load_site "$root"
 PYTHON=$(find_python "$root")
 export SYNCOPATE=$syncopate SYNCOPATE_ROOT=$root PYTHON
-# Machines are shared: threads that wait soon let go of a core.
+# Waiting OpenMP threads soon yield their core, in case the machine is shared.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000}
 if [[ $1 == --slurm ]]; then
   exec "$PYTHON" "$root/jobs/sweep_slurm.py" submit "${@:2}"

@@ -1,5 +1,5 @@
-"""What a sweep concludes from its runs: each variant's best value (tuning.txt),
-and comparison.md and comparison.png over the final runs.
+"""The conclusions of a sweep: each variant's best value (tuning.txt), and
+comparison.md and comparison.png over the final runs.
 """
 import math
 import os
@@ -49,7 +49,7 @@ def choose(sweep, results):
         elif not whole:
             remarks[variant] = "diverges with every value of the grid"
         else:
-            # Of equal ones the smallest value.
+            # Among equal metrics the smallest value wins.
             best[variant] = max(ordered, key=lambda value: (
                 sign * whole[value] if value in whole else -math.inf))
             if len(ordered) > 1 and best[variant] in (ordered[0], ordered[-1]):
@@ -74,7 +74,7 @@ def write_choice(sweep, results, best, remarks, file):
 
 
 def write_tuning(sweep, results, best, remarks):
-    """tuning.txt, and the same on standard output."""
+    """Writes tuning.txt and prints the same text."""
     path = os.path.join(sweep.directory, "tuning.txt")
     with open(path, "w", encoding="utf-8") as file:
         write_choice(sweep, results, best, remarks, file)
@@ -82,7 +82,7 @@ def write_tuning(sweep, results, best, remarks):
 
 
 def conclude(sweep, jobs):
-    """comparison.md and comparison.png over the final runs that are there."""
+    """Writes comparison.md and comparison.png from the existing final runs."""
     runs = [os.path.join(sweep.directory, job.phase, job.name) for job in jobs
             if outcome(sweep, job)[0] != "to do"]
     measured = [job for job in jobs if outcome(sweep, job)[0] == "finished"]

@@ -1,5 +1,5 @@
-"""The SWEEP file of jobs/sweep.sh, read and checked: what its variants, its
-tuning and its final runs are. inputs/compare_schemes.sweep explains the lines.
+"""Reads and checks the SWEEP file of jobs/sweep.sh, which describes variants,
+tuning and final runs. inputs/compare_schemes.sweep explains its lines.
 """
 import configparser
 import os
@@ -18,7 +18,7 @@ FORMAT = {"sweep": {"input", "directory"},
           "final": {"seeds", "overrides"}}
 OPTIONAL = {("sweep", "directory"), ("tune", "overrides"),
             ("final", "overrides")}
-# A variant that changed these would be compared on other terms.
+# Variants must not change these sections; the comparison would be unfair.
 COMMON_SECTIONS = ("run", "data", "eval", "checkpoint")
 OWN_KEYS = {"run.name", "run.directory", "run.seed", "eval.on"}
 
@@ -64,7 +64,7 @@ def parse_overrides(text, where):
 
 
 def words_of(text, where, kind):
-    """Values between blanks or commas; at least one, none twice."""
+    """Values separated by blanks or commas; at least one, all distinct."""
     words = text.replace(",", " ").split()
     try:
         numbers = [kind(word) for word in words]

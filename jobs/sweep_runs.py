@@ -1,6 +1,6 @@
-"""The runs of a sweep: what each is started with, how it ended, and the file
-sweep.json in the sweep's directory, which says what each run there was started
-with, so that another sweep cannot take its runs for its own.
+"""The runs of a sweep: their arguments, their outcome, and the file sweep.json
+in the sweep's directory. It records the arguments of each run there, so that
+another sweep cannot mistake them for its own.
 """
 import json
 import math
@@ -12,13 +12,13 @@ from sweep_file import ROOT  # noqa: F401, puts postprocess/ on the path
 from run_reader import BAD_INPUT, RunError, open_run
 
 CANNOT_CREATE = 73
-# Of a sweep's earlier start, these may differ: they do not change a result.
+# Keys that may differ from a sweep's first start: they do not change results.
 MAY_CHANGE = {"run.directory", "data.path", "data.prefetch"}
 
 
 @dataclass
 class Job:
-    """One run: where it lies and how it differs from the base input."""
+    """One run: its place in the sweep, its differences from the base input."""
     phase: str
     variant: str
     value: str
@@ -32,7 +32,7 @@ class Job:
 
 
 def job_of(sweep, phase, variant, value, seed):
-    """`value` is None where it is not chosen yet."""
+    """`value` is None if it has not been chosen yet."""
     is_tuning = phase == "tune"
     name = f"{variant}-{value}-seed{seed}" if is_tuning else \
         f"{variant}-seed{seed}"
@@ -87,7 +87,7 @@ def outcome(sweep, job):
 
 
 def earlier(sweep):
-    """What sweep.json says of the runs that are there."""
+    """The contents of sweep.json: the runs of earlier starts."""
     path = os.path.join(sweep.directory, "sweep.json")
     try:
         with open(path, encoding="utf-8") as file:
@@ -106,8 +106,8 @@ def earlier(sweep):
 
 
 def take_up(sweep):
-    """Goes on with what sweep.json says, or refuses. Threads stay those of the
-    first start: bits depend on them."""
+    """Continues the sweep recorded in sweep.json, or refuses. Keeps the first
+    start's number of threads because results depend on it."""
     known = earlier(sweep)
     with open(sweep.input, encoding="utf-8") as file:
         if known["input"] != file.read():
@@ -146,8 +146,8 @@ def write_down(sweep, known):
 
 
 def validate(sweep, jobs):
-    """The program's own lines for what it would refuse, before hours of work:
-    one run of each variant is asked about."""
+    """Has the program validate one run of each variant, so that mistakes show
+    before hours of work."""
     asked = set()
     for job in jobs:
         if job.variant in asked:
@@ -163,12 +163,12 @@ def validate(sweep, jobs):
 
 
 def output_of(sweep, job):
-    """The file that takes what the run prints."""
+    """The file that receives the run's output."""
     return os.path.join(sweep.directory, job.phase, job.name + ".out")
 
 
 def last_line(sweep, job):
-    """What the run said last, its last error if it told one."""
+    """The last error that the run printed, or else its last line."""
     with open(output_of(sweep, job), encoding="utf-8",
               errors="replace") as file:
         lines = [line.strip() for line in file if line.strip()]

@@ -25,8 +25,8 @@ USAGE, UNAVAILABLE = 64, 69
 
 
 def final_slots(sweep, best):
-    """All final runs, whether they have a value yet or not: a task's index in
-    its array must not depend on the choice."""
+    """All final runs, including those without a value yet, because a task's
+    index in its array must not depend on the choice."""
     return [job_of(sweep, "final", variant, best.get(variant), seed)
             for seed in sweep.final_seeds for variant in sweep.variants]
 
@@ -48,7 +48,7 @@ def write(path, text):
 # --- submission --------------------------------------------------------------
 
 def array_of(indices, at_a_time):
-    """0,2-5%J"""
+    """Indices in sbatch's notation, e.g. 0,2-5%J."""
     ranges = []
     for index in indices:
         if ranges and ranges[-1][1] == index - 1:
@@ -70,12 +70,13 @@ def ids_file(sweep):
 
 
 def copy_file(sweep):
-    """SWEEP as it was submitted."""
+    """The copy of SWEEP made at submission."""
     return os.path.join(sweep.directory, "jobs", "submitted.sweep")
 
 
 def refuse_if_active(sweep):
-    """Jobs of an earlier submission would write the same runs."""
+    """Refuses if jobs of an earlier submission, which would write the same
+    runs, are still queued."""
     if not os.path.exists(ids_file(sweep)):
         return
     ids = text_of(ids_file(sweep)).split()
@@ -91,7 +92,7 @@ def refuse_if_active(sweep):
 
 
 class Chain:
-    """Jobs of which each waits for the one before."""
+    """A chain of jobs, each of which waits for the previous one."""
 
     def __init__(self, sweep, options, extra):
         self.sweep, self.options = sweep, options
@@ -175,7 +176,8 @@ def submit(arguments):
 # --- inside a job ------------------------------------------------------------
 
 def choice(sweep, known, tuning):
-    """The chosen values, also into tuning.txt; `known` has the final runs."""
+    """Returns the chosen values, writes them to tuning.txt and adds the final
+    runs to `known`."""
     results = results_of(sweep, tuning)
     best, remarks = choose(sweep, results)
     remember(sweep, known, [job for job in final_slots(sweep, best)
@@ -201,8 +203,8 @@ def compare(sweep, known):
 
 
 def run_of(sweep, known, stage, index):
-    """Prints the run's output file and its words, a line each; nothing if it
-    has ended already, or cannot be: then the code is 1."""
+    """Prints the run's output file and its arguments, one per line; nothing if
+    it has already ended, or if it has no value to run with (exit code 1)."""
     tuning = tune_jobs(sweep)
     if stage == "tune":
         job = tuning[index]

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Finds when to switch from bsp to asp: Sync-Switch's binary search over runs
-# of INPUT (postprocess/switch_timing.py says how it decides).
+# Finds when to switch from bsp to asp by Sync-Switch's binary search over runs
+# of INPUT (postprocess/switch_timing.py has the rule).
 #   jobs/sync_switch_search.sh [-r RUNS] [-m SETTINGS] [-b BETA] [-d DIR]
 #                              INPUT.ini [--section.key=value ...]
-#     -r RUNS      runs of a setting, by seed from 1 (3)
+#     -r RUNS      runs per setting, with seeds from 1 (3)
 #     -m SETTINGS  settings to try (4)
-#     -b BETA      accuracy that may be lost to bsp (0.01)
-#     -d DIR       where the runs and search.csv go (runs/sync_switch_search);
-#                  a search that was stopped goes on from there
+#     -b BETA      tolerated loss of accuracy against bsp (0.01)
+#     -d DIR       folder for the runs and search.csv (runs/sync_switch_search);
+#                  an interrupted search resumes from there
 # Costs (SETTINGS + 1) * RUNS runs. The schemes of INPUT do not matter; its
 # sync_switch.lr_rule and momentum_rule do.
 # Environment:
 #   SYNCOPATE  the executable (build/release/syncopate or build/cpu/syncopate)
-#   LAUNCHER   words before it, as "srun --ntasks=8" or "mpiexec -n 8"
-# Exit codes: 0 the last line is "use FRACTION", 64 usage, 66 missing; else
-# that of the run that failed. One that diverged (76) counts as accuracy 0.
+#   LAUNCHER   a launcher such as "srun --ntasks=8" or "mpiexec -n 8"
+# Exit codes: 0 the last line is "use FRACTION", 64 usage, 66 missing; otherwise
+# the failed run's code. A run that diverges (76) counts as accuracy 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=env/python.sh

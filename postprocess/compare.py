@@ -44,7 +44,7 @@ def differing_keys(groups, by):
         for label, runs in groups.items():
             if key in runs[0].input:
                 values[runs[0].input[key]].append(label)
-        # The scheme of a variant that bears its name needs no words.
+        # A variant that is named after its scheme needs no remark.
         if len(values) > 1 and any([value] != labels
                                    for value, labels in values.items()):
             found[key] = values
@@ -63,7 +63,7 @@ def parse_target(argument):
 
 
 def reached_at(run, name, target):
-    """The first evaluation that meets the target; None if none does."""
+    """The first evaluation that reaches the target; None if none does."""
     values = run.column("eval", name)
     hits = values >= target if METRICS[name] else values <= target
     return int(np.argmax(hits)) if hits.any() and not run.has_diverged else None
@@ -116,7 +116,7 @@ def group_row(label, runs, metric):
 
 
 def notes(groups):
-    """What makes the comparison weaker, in words."""
+    """Remarks on what weakens the comparison."""
     seeds = {label: sorted(run.input.get("run.seed", "?") for run in runs)
              for label, runs in groups.items()}
     if len({tuple(values) for values in seeds.values()}) > 1:

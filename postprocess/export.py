@@ -18,7 +18,7 @@ import numpy as np
 from run_reader import BAD_INPUT, RunError, open_run, run_main
 
 CANNOT_CREATE = 73
-# Schemes under which workers may have taken unlike numbers of steps in a row.
+# Schemes whose workers may take different numbers of steps within a row.
 FREE_RUNNING = {"asp", "ssp", "esync", "sync_switch"}
 
 
@@ -31,7 +31,7 @@ def flat_columns(columns):
         elif values.ndim == 2:
             for worker in range(values.shape[1]):
                 flat[f"{name}_{worker}"] = values[:, worker]
-    # The columns that say when come first.
+    # Columns of time and progress come first.
     when = ["step", "worker_steps", "epoch", "samples", "time_s", "virtual_s"]
     order = [name for name in when if name in flat]
     return {name: flat[name] for name in
@@ -54,7 +54,7 @@ def write_csv(run, table, file):
 
 
 def write_steps(run, file):
-    """A row per step, a column per worker: the input of compute.trace."""
+    """One row per step, one column per worker: the input of compute.trace."""
     steps = run.tables["train"]["worker_steps"]
     seconds = run.tables["comm"]["compute_s"]
     workers = seconds.shape[1]

@@ -13,11 +13,11 @@ from run_reader import BAD_INPUT, RunError
 T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
        2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
        2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042]
-# Keys that name a run, or that a comparison over seeds varies.
+# Keys that only name a run, or that vary in a comparison over seeds.
 NEUTRAL = {"run.name", "run.directory", "run.seed", "run.log_every",
            "run.time_limit_s", "checkpoint.every", "checkpoint.keep",
            "checkpoint.resume", "data.prefetch", "model.recompute"}
-# What makes evaluations comparable, and what a run without the key has.
+# Keys that must agree for evaluations to be comparable, with their defaults.
 EVALUATION = {"eval.on": None, "eval.model": None, "data.validation": None,
               "eval.batchnorm": "running", "eval.recompute_batches": None,
               "eval.n_best": None, "eval.max_answer_length": None}
@@ -29,7 +29,7 @@ def interval(values):
     if len(values) < 2:
         return values.mean() if len(values) else math.nan, math.nan
     freedom = len(values) - 1
-    # Beyond the table: 1.960 and the first term of the expansion in 1/df.
+    # Beyond the table: 1.960 plus the first term of the expansion in 1/df.
     t = T95[freedom - 1] if freedom <= len(T95) else 1.960 + 2.372 / freedom
     return values.mean(), t * values.std(ddof=1) / math.sqrt(len(values))
 
@@ -76,7 +76,7 @@ def refuse_unlike(runs, by):
 
 
 def grouped(runs, by):
-    """{value of `by`: its runs}, which are alike in all but the seed."""
+    """{value of `by`: its runs}, which differ only in their seeds."""
     groups = defaultdict(list)
     for run in runs:
         groups[value_of(run, by)].append(run)
@@ -93,12 +93,12 @@ def grouped(runs, by):
 
 
 def refuse_pooling(first, run):
-    """One line and exit 65 where one interval would cover unlike runs."""
+    """Exits with one line and 65 if an interval would cover different runs."""
     differing = [key for key in first.input.keys() | run.input.keys()
                  if first.input.get(key) != run.input.get(key)
                  and key not in NEUTRAL]
     if differing:
-        # A key of one run only follows from one of both, as sync.scheme.
+        # A key that only one run has follows from one that both have (sync.scheme).
         key = min(differing, key=lambda key: (
             key not in first.input or key not in run.input, key))
         raise RunError(BAD_INPUT, f"unlike runs: {key} is "
@@ -108,7 +108,7 @@ def refuse_pooling(first, run):
 
 
 def metric_of(runs):
-    """The name of what their evaluations measure; refuses if there are none."""
+    """The name of the evaluations' metric; refuses if there are none."""
     for run in runs:
         if run.metric:
             return run.metric

@@ -43,10 +43,10 @@ import zipfile
 import numpy as np
 
 USAGE, BAD_INPUT, INPUT_MISSING, CANNOT_CREATE = 64, 65, 66, 73
-MAX_HEADER_BYTES = 100_000_000  # as the format's own reader
+MAX_HEADER_BYTES = 100_000_000  # the limit of the format's reference reader
 TORCH_ENDS = (".bin", ".pt", ".pth")
 EMBEDDINGS = ["word_embeddings", "position_embeddings", "token_type_embeddings"]
-# Of a layer, with the shape in terms of hidden (H) and intermediate (I) width.
+# The tensors of a layer, with shapes in hidden (H) and intermediate (I) width.
 LAYER = {"attention.self.query": ("H", "H"), "attention.self.key": ("H", "H"),
          "attention.self.value": ("H", "H"),
          "attention.output.dense": ("H", "H"),
@@ -116,7 +116,7 @@ def read_torch(path):
                         "not (python3 -m pip install torch)") from None
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # many kinds, all of which mean this
+    except Exception as error:  # many types, all with the same meaning
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise bad(path, f"PyTorch does not read it as weights: {line[:200]}"
                   ) from None
@@ -162,7 +162,7 @@ def is_kernel(name):
 
 
 def tensorflow_name(name):
-    """bert/encoder/layer_0/output/dense/kernel as Hugging Face has it."""
+    """Hugging Face's name for bert/encoder/layer_0/output/dense/kernel."""
     name = re.sub(r":0$", "", name)
     name = re.sub(r"^cls/squad/output_(weights|bias)$", r"qa_outputs/\1", name)
     name = re.sub(r"/layer_(\d+)/", r"/layer/\1/", name)
@@ -267,7 +267,7 @@ def values_of(found, name, shape, path):
 
 
 def write(output, found, shapes, path):
-    """The format: header length, header, values. Appears when it is whole."""
+    """Writes header length, header and values; the file appears atomically."""
     header, end = {"__metadata__": {"format": "pt"}}, 0
     for name, shape in shapes.items():
         begin, end = end, end + 4 * math.prod(shape)

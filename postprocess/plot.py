@@ -19,8 +19,8 @@ import plot_means
 from run_reader import BAD_INPUT, RunError, open_runs, run_main
 
 CANNOT_CREATE = 73
-# Okabe and Ito's palette, grey for its yellow: told apart with any kind of
-# colour vision.
+# Okabe and Ito's palette for every kind of colour vision, with grey instead of
+# yellow.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
            "#000000", "#8A8A8A"]
 MARKERS = "os^DvPX<"
@@ -48,7 +48,7 @@ def x_values(run, table, axis):
     samples = run.column("train", "samples")
     if not len(known):
         return values
-    # A step covers equally many samples throughout: one ratio places all.
+    # All steps cover the same number of samples, so one ratio converts.
     return steps * (samples[-1] / known[-1])
 
 
@@ -60,7 +60,7 @@ def axes_of(runs):
 
 
 def series_of(run):
-    """(table, column) of what is drawn: training loss, then the metric."""
+    """(table, column) of the curves: training loss, then the metric."""
     metric = run.metric
     return [("train", "loss")] + ([("eval", metric)] if metric else [])
 
@@ -73,12 +73,12 @@ def smooth(values, width):
 
 
 def time_parts(run):
-    """Seconds by part: one bar a worker."""
+    """Seconds by part, for one bar per worker."""
     compute, exposed = run.per_worker("compute_s"), run.per_worker("exposed_s")
     wait = run.per_worker("wait_s")
     if not len(wait):
         wait = np.zeros_like(exposed)
-    wait = np.nan_to_num(wait)  # NaN: NCCL, which does not tell the two apart
+    wait = np.nan_to_num(wait)  # NaN: NCCL, which does not separate the two
     return {"compute": compute, "communication": exposed - wait,
             "waiting for others": wait}
 
@@ -115,7 +115,7 @@ def bars_of(runs, per_worker):
 
 
 def points_of(runs):
-    """Every point and bar as rows: run, figure, x, y."""
+    """Every point and bar as a row: run, figure, x, y."""
     yield ["run", "y", "x", "x_value", "y_value"]
     for run in runs:
         for table, column in series_of(run):
@@ -191,7 +191,7 @@ def write_data(runs, options):
             for x_value, y_value in zip(x, y)]
     else:
         rows = points_of(runs)
-    rows = list(rows)  # refusals come before the file
+    rows = list(rows)  # fails, if at all, before the file is opened
     with open(options.output, "w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
 
@@ -243,7 +243,7 @@ def draw_curves(figure, grid, runs, axes):
                 panel.tick_params(labelbottom=False)
             panel.margins(x=0.02)
             panel.set_xlim(left=0)
-            # Few and short, or the labels of neighbouring panels would meet.
+            # Few ticks, so that the labels of adjacent panels do not overlap.
             panel.locator_params(axis="x", nbins=4)
             panel.ticklabel_format(axis="x", style="sci", scilimits=(-3, 4),
                                    useMathText=True)
@@ -251,7 +251,7 @@ def draw_curves(figure, grid, runs, axes):
 
 
 def draw_bars(panel, clock, bars, of_means):
-    """Stacked: what a worker's time went to; thin: hidden communication."""
+    """Stacked bars: parts of a worker's time; thin: hidden communication."""
     for place, (_, parts, hidden) in enumerate(bars):
         left = 0.0
         for part, colour in PARTS.items():
@@ -262,7 +262,7 @@ def draw_bars(panel, clock, bars, of_means):
         panel.barh(place + 0.37, hidden, height=0.14, color="#009E73",
                    label="communication under computation"
                    if place == 0 else None)
-    # The legend has the whole names; the margin has room for 16 letters.
+    # The legend has the full names; the margin fits 16 letters.
     panel.set_yticks(range(len(bars)),
                      [label if len(label) <= 16 else "…" + label[-15:]
                       for label, *_ in bars])
@@ -287,14 +287,14 @@ def draw_convergence(plt, runs, path):
         len(rows), len(axes), height_ratios=rows, left=0.085, right=0.985,
         bottom=0.5 / height, top=1 - names_height / height - 0.01,
         hspace=0.14 * len(rows))
-    # The curves' rows stand closer together than the bars below them.
+    # The rows of curves are closer to each other than to the bars below.
     curves = grid[0:2, :].subgridspec(2, len(axes), hspace=0.1, wspace=0.14)
     drawn = draw_curves(figure, curves, runs, axes)
     if drawn:
         figure.legend(drawn.values(), drawn.keys(), loc="upper center",
                       ncol=min(3, len(drawn)), frameon=False)
     for row, (clock, rows) in enumerate(bars.items(), start=2):
-        # Room to the right of the bars for their legend.
+        # Leave space for the legend to the right of the bars.
         below = grid[row, :].subgridspec(1, 2, width_ratios=[4, 1.25])
         panel = figure.add_subplot(below[0, 0])
         draw_bars(panel, clock, rows, of_means)

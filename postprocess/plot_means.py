@@ -46,7 +46,7 @@ def curves_of(runs, by):
 
 
 def rows_of(runs, by):
-    """What is drawn, as rows of a table."""
+    """The plotted points as rows of a table."""
     curves, metric, clock = curves_of(runs, by)
     yield [by, "evaluation", clock, "bytes_sent_a_worker", metric, "half_95"]
     for label, curve in curves.items():
@@ -79,7 +79,7 @@ def draw(plt, runs, by, styles, path):
     panels[0].set_ylabel(
         f"evaluation {runs[0].with_unit(metric)}".replace("_", " "))
     panels[1].set_xlabel("payload sent by a worker (MB)")
-    # Schemes differ by powers of ten in what they send.
+    # The bytes that schemes send differ by orders of magnitude.
     if len(sent) and sent.max() > 20 * sent.min():
         panels[1].set_xscale("log")
         panels[1].xaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -23,8 +23,8 @@ import numpy as np
 from run_reader import BAD_INPUT, INPUT_MISSING, Run, RunError
 
 LOG_EVERY = 100  # BSP steps from one record to the next
-BATCH = 128  # samples of a mini-batch, in all published set-ups
-# What a file's name begins with, and what its values are.
+BATCH = 128  # samples per mini-batch in all published set-ups
+# The beginning of a file's name, and the quantity in the file.
 SERIES = {"acc": "accuracy", "loss": "loss", "weight_decay": "weight_decay"}
 TIMES = ("Time", "Relative time (s)")
 
@@ -52,7 +52,7 @@ class PublishedRun(Run):
 
 
 def is_published(path):
-    """Whether this is to be read here, and not as results.h5."""
+    """Whether this is a published run rather than results.h5."""
     if os.path.isdir(path):
         return not os.path.exists(os.path.join(path, "results.h5")) and \
             bool(_files_of(path))
@@ -114,7 +114,7 @@ def read_series(path):
                       for name in columns])
     if not table:
         raise RunError(BAD_INPUT, f"{path}: no rows")
-    # A row repeated at a restart stays once, as it first was.
+    # Of rows repeated at a restart, keep the first.
     values = np.array(table)
     values = values[np.unique(values[:, 0], return_index=True)[1]]
     return {"step": values[:, 0], "value": values[:, 1],
@@ -138,7 +138,7 @@ def phases_of(step, last):
         return []
     is_bsp = _is_bsp(step)
     # The records at which the protocol changes. A phase of BSP begins and ends
-    # at an interval that is even, whatever is most common around it.
+    # with an interval of LOG_EVERY, regardless of the majority around it.
     changes = [i for i in range(1, len(is_bsp)) if is_bsp[i] != is_bsp[i - 1]]
     even = np.diff(step) == LOG_EVERY
     bounds = [0.0]
@@ -148,7 +148,7 @@ def phases_of(step, last):
             i += 1
         while i > 1 and even[i - 1] == begins:
             i -= 1
-        # The first record behind a restart is its first step.
+        # The first record after a restart is that of the restart's first step.
         bounds.append(step[i] - 1)
     bounds.append(last)
     schemes = [bool(is_bsp[0])] + [bool(is_bsp[i]) for i in changes]
@@ -174,7 +174,7 @@ def _without_gaps(series, phases):
     step, seconds = series["step"], series["seconds"].copy()
     spent = np.diff(seconds)
     for _, first, end in phases[:-1]:
-        i = int(np.searchsorted(step, end, "right"))  # the first record behind
+        i = int(np.searchsorted(step, end, "right"))  # the first record after it
         inside = (step[:-1] >= first) & (step[1:] <= end)
         if 0 < i < len(step) and inside.any():
             a_step = np.median(spent[inside] / np.diff(step)[inside])
@@ -196,7 +196,7 @@ def _time_at(steps, series, seconds):
 
 
 def _set_up(run, workers):
-    """What the path tells: workers, data, network, number of the run."""
+    """The facts in the path: workers, data, network, number of the run."""
     whole = os.path.abspath(run.path)
     in_path = f"cluster_16{os.sep}" in whole
     run.input["run.workers"] = str(workers or (16 if in_path else 8))
@@ -213,12 +213,12 @@ def _set_up(run, workers):
 
 
 def _name_scheme(run):
-    """sync.scheme, and of more than one phase order and shares."""
+    """sync.scheme; with several phases also their order and shares."""
     schemes = [scheme for scheme, _, _ in run.phases]
     if len(schemes) < 2:
         run.input["sync.scheme"] = schemes[0] if schemes else "?"
         return
-    # ASP overshoots its end by the updates under way, up to two a worker.
+    # ASP exceeds its end by the updates in flight, up to two per worker.
     ends = np.array([last for _, _, last in run.phases])
     work = np.diff(mini_batches(ends, run.phases, run.workers), prepend=0)
     work[-1] -= work.sum() % LOG_EVERY
@@ -229,7 +229,7 @@ def _name_scheme(run):
 
 
 def open_published(path, workers=0):
-    """Reads a folder or a file; RunError if it is not of the kind."""
+    """Reads a folder or a file; RunError if it is not a published run."""
     files = _files_of(path) if os.path.isdir(path) else \
         {_series_of(os.path.basename(path)): path}
     series = {name: read_series(file) for name, file in files.items()}

@@ -12,16 +12,16 @@ import sys
 import h5py
 import numpy as np
 
-BAD_INPUT, INPUT_MISSING = 65, 66  # exit codes, as syncopate's own
-# What /eval may hold, the one by which a run is judged first, as the program's
-# log has them; True: larger is better. f1 and exact_match are percent, accuracy
-# and auc lie between 0 and 1.
+BAD_INPUT, INPUT_MISSING = 65, 66  # the exit codes of syncopate
+# The metrics that /eval may hold. The first one present is the one that ranks
+# runs, as in the program's log. True: larger is better. f1 and exact_match are
+# in percent, accuracy and auc in [0, 1].
 METRICS = {"accuracy": True, "f1": True, "exact_match": True, "auc": True,
            "loss": False}
 
 
 class RunError(Exception):
-    """What a user can mend, as one line; `code` is the exit code."""
+    """An error that the user can fix, as one line; `code` is the exit code."""
 
     def __init__(self, code, line):
         super().__init__(line)
@@ -31,7 +31,7 @@ class RunError(Exception):
 class Run:
     """Tables, units, provenance, summary and input of one run."""
 
-    is_published = False  # whether others made it
+    is_published = False  # whether it is a published run (published.py)
 
     def __init__(self, path):
         self.path = path
@@ -59,7 +59,7 @@ class Run:
 
     @property
     def metric(self):
-        """The name of the evaluation's figure; None without evaluations."""
+        """The name of the evaluations' metric; None without evaluations."""
         for name in METRICS:
             if len(self.column("eval", name)):
                 return name
@@ -72,7 +72,7 @@ class Run:
     def with_unit(self, name):
         """An /eval column's name, and its unit where it has one: f1 (%)."""
         unit = self.units.get(f"eval/{name}", "1")
-        # Some results say it in the description alone.
+        # Some files give the unit only in the description.
         if self.descriptions.get(f"eval/{name}", "").startswith("percent"):
             unit = "%"
         return name if unit == "1" else f"{name} ({unit})"
@@ -82,9 +82,9 @@ class Run:
         return values[-1] if len(values) else default
 
     def per_worker(self, name):
-        """A /comm column summed over its rows: one value a worker."""
+        """A /comm column summed over its rows: one value per worker."""
         values = self.column("comm", name)
-        # NaN: a worker that was not there all the time.
+        # NaN: the worker was absent in some rows.
         return np.nansum(values, axis=0) if values.ndim == 2 else np.empty(0)
 
     def sent_per_worker(self, worker_steps):
@@ -117,7 +117,7 @@ class Run:
         return bool(np.nan_to_num(self.last("train", "virtual_s", 0.0)) > 0)
 
     def data_identity(self):
-        """What says that two runs saw the same data."""
+        """A key that is equal for runs on the same data."""
         digests = {key: str(value) for key, value in self.provenance.items()
                    if "digest" in key}
         if digests:
@@ -201,7 +201,7 @@ def _prepend(run, earlier, until):
                 own[key] = np.empty((0,) + values.shape[1:], values.dtype)
         rows = len(own["worker_steps"])
         for key in own:
-            if len(own[key]) != rows:  # of the earlier part alone
+            if len(own[key]) != rows:  # only the earlier part has it
                 own[key] = np.full((rows,) + own[key].shape[1:], np.nan)
             before = columns.get(key)
             if before is None:
@@ -210,7 +210,7 @@ def _prepend(run, earlier, until):
 
 
 def _part_before(run):
-    """The results file that this one continues; None where it starts a run."""
+    """The results file that this one continues; None if it starts a run."""
     name = os.path.basename(str(run.provenance.get("continues", "")))
     if not name:
         return None
@@ -244,7 +244,7 @@ def _open_part(path):
     try:
         with h5py.File(file_path, "r") as file:
             _read(run, file)
-    # What h5py raises for damaged names, types and sizes.
+    # h5py raises any of these for damaged names, types and sizes.
     except (OSError, KeyError, RuntimeError, ValueError, TypeError,
             MemoryError) as error:
         line = str(error).splitlines()[0]
@@ -256,7 +256,7 @@ def _open_part(path):
 
 
 def open_runs(paths):
-    """All of them, with names that tell them apart."""
+    """Reads all paths and gives the runs distinct names."""
     runs = [open_run(path) for path in paths]
     names = [run.name for run in runs]
     for run, path in zip(runs, paths):
@@ -288,5 +288,5 @@ def run_main(main):
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.code)
     except BrokenPipeError:
-        # Whoever read the output has enough; nothing more is flushed.
+        # The reader has closed the pipe, so do not flush the rest.
         os._exit(0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One line a run: what it was, how well it ended, what it cost.
+"""Prints one line per run: its settings, its final metrics, its cost.
 
     postprocess/summarize.py RUN...
 """
@@ -11,8 +11,8 @@ from run_reader import METRICS, open_runs, print_table, run_main
 
 
 def model_name(run):
-    """resnet-20, wrn-16-4, bert-24-1024, deepfm-10, logistic: family and the
-    sizes it has."""
+    """resnet-20, wrn-16-4, bert-24-1024, deepfm-10, logistic: the family and its
+    sizes."""
     family = run.input.get("model.family", "?")
     sizes = {"resnet": ["depth"], "wrn": ["depth", "width"],
              "bert": ["layers", "hidden"], "deepfm": ["embedding"]}

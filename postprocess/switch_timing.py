@@ -46,14 +46,14 @@ def mean(values):
 
 
 class Search:
-    """The bounds, and one decision after the other."""
+    """The bounds of the search, from which it derives one decision at a time."""
 
     def __init__(self, settings):
         self.lo, self.hi, self.left = 0.0, 1.0, settings
 
     @property
     def fraction(self):
-        """What to decide next; None at the end."""
+        """The next decision; None at the end."""
         return (self.lo + self.hi) / 2 if self.left > 0 else None
 
     def decide(self, is_good):
@@ -185,7 +185,7 @@ def by_share(runs):
 
 
 def recorded(runs):
-    """Rows as read_rows has them; a run that diverged has accuracy 0."""
+    """Rows in the form of read_rows; a run that diverged has accuracy 0."""
     return {share: {i: 0.0 if run.has_diverged else last_accuracy(run)
                     for i, run in enumerate(members)}
             for share, members in by_share(runs).items()}
@@ -204,7 +204,7 @@ def rate_in_phases(runs, scheme):
     for run in runs:
         step = run.column("train", "step")
         for name, first, last in getattr(run, "phases", []):
-            # A restart lies in the interval that ends at a phase's first step.
+            # A restart falls into the interval that ends at a phase's first step.
             inside = (step > first) & (step <= last)
             if name == scheme and inside.sum() > 1:
                 rates.append(rate(run, run.column("train", "worker_steps")
@@ -213,7 +213,7 @@ def rate_in_phases(runs, scheme):
 
 
 def rates_of(runs, groups):
-    """({scheme: mini-batches per second}, notes); none where none is known."""
+    """({scheme: mini-batches per second}, notes); none if none is known."""
     rates, notes = {}, []
     for scheme, share in (("bsp", 1.0), ("asp", 0.0)):
         found = [rate(run, run.column("train", "worker_steps"), clock(run))
@@ -260,8 +260,8 @@ def table(runs, work, shares):
         most = max(run.last("train", "worker_steps") for run in runs)
         last = max((run.last("eval", "worker_steps", 0.0) for run in runs))
         work = max(most, last)
-        # What ASP had under way at its end is beyond the work: published runs
-        # stop up to two updates a worker late, and work is a round number.
+        # Updates that ASP had in flight at its end do not count: published runs
+        # stop up to two updates per worker late, and their work is a round number.
         work -= work % 100 if runs[0].is_published else 0
     rows = []
     for share in sorted({*groups, *shares}, reverse=True):

@@ -30,9 +30,9 @@ from fractions import Fraction
 
 import numpy as np
 
-USAGE, BAD_INPUT, INPUT_MISSING = 64, 65, 66  # exit codes, as syncopate's own
+USAGE, BAD_INPUT, INPUT_MISSING = 64, 65, 66  # the exit codes of syncopate
 GRID = np.logspace(-3, 0, 20)
-# Of the error at the start: about the square of 1e-13, where rounding of
+# Relative to the initial error: about the square of 1e-13, where the rounding of
 # doubles begins to decide which gamma is best.
 AT_ROUNDING = 1e-26
 
@@ -68,7 +68,7 @@ def identity(x, _):
 
 
 def sign(x, _):
-    """The mean magnitude with the sign; sign(0) is +, as on the wire."""
+    """The mean magnitude times the sign; sign(0) is +, as in messages."""
     return np.where(x < 0, -1.0, 1.0) * np.abs(x).mean(axis=-1, keepdims=True)
 
 
@@ -78,7 +78,7 @@ def kept_of(elems, ratio):
 
 def top_k(kept):
     def compress(x, _):
-        # A diverged gamma has NaN: any choice serves it.
+        # A diverged gamma has NaN, for which any choice will do.
         places = np.argpartition(-np.abs(x), kept - 1, axis=-1)[..., :kept]
         q = np.zeros_like(x)
         np.put_along_axis(q, places, np.take_along_axis(x, places, -1), -1)
@@ -87,7 +87,7 @@ def top_k(kept):
 
 
 def random_k(kept, scale):
-    """One choice a worker, the same for every gamma."""
+    """One random choice per worker, the same for every gamma."""
     def compress(x, rng):
         keys = rng.random(x.shape[1:])
         chosen = np.zeros(x.shape[1:])
@@ -262,7 +262,7 @@ def main(arguments):
     parser.add_argument("--biased", action="store_true",
                         help="random_k, qsgd: scaled to be a contraction")
     parser.add_argument("--dim", type=count, default=1000, metavar="D",
-                        help="elements a worker, one tensor (1000)")
+                        help="elements per worker, in one tensor (1000)")
     parser.add_argument("--iterations", default=1000, metavar="T",
                         type=number(int, 8, 10 ** 9,
                                     "a whole number of at least 8"),
@@ -277,7 +277,7 @@ def main(arguments):
     options = parser.parse_args(arguments)
     compress, is_contractive = make_compressor(options)
     w, title = read_matrix(options)
-    with np.errstate(all="ignore"):  # of gammas that diverge
+    with np.errstate(all="ignore"):  # some gammas diverge
         errors = gossip(w, compress, options)
         final, trend = judge(errors, options.drift)
     best = int(np.argmin(final))
@@ -304,5 +304,5 @@ if __name__ == "__main__":
         print(f"error: {failure}", file=sys.stderr)
         sys.exit(failure.code)
     except BrokenPipeError:
-        # Whoever read the output has enough; nothing more is flushed.
+        # The reader has closed the pipe, so do not flush the rest.
         os._exit(0)

@@ -2,19 +2,19 @@
 # Builds the libraries that syncopate needs into a prefix, from pinned sources
 # whose SHA-256 is checked, for machines without apt or the right modules.
 #   jobs/env/build_dependencies.sh PREFIX [--only NAME,NAME...] [--dry-run]
-#                                  [--sources DIR]   where archives are, or go
+#                                  [--sources DIR]   where archives are kept
 # NAME: zlib mpich hdf5 boost eigen onednn fmt nlohmann_json xxhash utf8proc
-# turbojpeg googletest (which is for the tests alone; leave out mpich where the
-# site has an MPICH or one of its ABI). Needs a C++20 compiler, CMake, make, curl,
-# xz.
+# turbojpeg googletest (only for the tests; leave out mpich if the site has an
+# MPI that is compatible with MPICH's ABI). Needs a C++20 compiler, CMake, make,
+# curl and xz.
 # Afterwards:  export SYNCOPATE_PACKAGES=skip CMAKE_PREFIX_PATH=PREFIX
 #              export PATH=PREFIX/bin:$PATH
 set -euo pipefail
 
 debian=http://deb.debian.org/debian/pool/main
-# name  directory-in-archive  SHA-256  address. Digests: the Sources index of
-# Debian 12; of Boost and oneDNN, whose archives there lack generated files or
-# are gone, Spack's recipes.
+# name  directory-in-archive  SHA-256  address. The digests are those of Debian
+# 12's Sources index. Boost's archive there lacks generated files and oneDNN's
+# is gone, so these two have the digests of Spack's recipes.
 pinned_sources() {
   cat <<END
 zlib zlib-1.2.13.dfsg 71feb7947e3c00ef125f83b79a4e529bde31171e5babe48b391f06758d1ab0a1 $debian/z/zlib/zlib_1.2.13.dfsg.orig.tar.bz2
@@ -80,12 +80,12 @@ build_fmt() { with_cmake -DFMT_TEST=OFF -DFMT_DOC=OFF; }
 build_nlohmann_json() { with_cmake -DJSON_BuildTests=OFF; }
 build_xxhash() { make -j "$jobs" prefix="$prefix" install; }
 build_utf8proc() { with_cmake -DBUILD_SHARED_LIBS=ON; }
-build_turbojpeg() { # with vector code where nasm is there; it knows no "lib"
+build_turbojpeg() { # vector code needs nasm; libdir must be absolute
   with_cmake -DENABLE_STATIC=OFF -DCMAKE_INSTALL_LIBDIR="$prefix/lib"
 }
 build_googletest() { with_cmake; }
 
-fetch() { # fetch FILE DIGEST ADDRESS: present and whole, or an error
+fetch() { # fetch FILE DIGEST ADDRESS: downloads FILE if missing; verifies it
   local file=$1 digest=$2 address=$3
   if [[ ! -e $file ]]; then
     curl --fail --location --silent --show-error -o "$file.part" "$address"
@@ -123,7 +123,7 @@ while read -r name directory digest address <&3; do
   work=$(mktemp -d)
   tar -xf "$file" -C "$work"
   echo "$name: building (log: $prefix/$name.log)"
-  # A subshell of its own, so that set -e holds inside the build.
+  # In a subshell of its own, so that set -e takes effect inside the build.
   rc=0
   (cd "$work/$directory" && set -e && "build_$name") \
     >"$prefix/$name.log" 2>&1 3<&- & wait $! || rc=$?

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What Debian and Ubuntu call the things that syncopate needs. Sourced by
+# The Debian and Ubuntu packages that syncopate needs. Sourced by
 # jobs/quickstart.sh and tests/run.sh:  install_packages build plot test ...
 
 packages_of() { # packages_of GROUP
@@ -31,8 +31,8 @@ missing_packages() { # missing_packages NAME...: those not installed
   done
 }
 
-# Releases other than Debian 12 may have another clang-format only: formatting
-# is then not checked.
+# Releases other than Debian 12 may lack clang-format-14; the format is then not
+# checked.
 without_unavailable() { # without_unavailable NAME...
   local name
   for name in "$@"; do
@@ -43,9 +43,9 @@ without_unavailable() { # without_unavailable NAME...
   done
 }
 
-# Installs what is missing of the groups. Without root, sudo or apt: one line
-# that says what to install, and exit code 66. SYNCOPATE_PACKAGES=skip trusts
-# the machine (modules, CMAKE_PREFIX_PATH); CMake then names what it misses.
+# Installs the missing packages of the groups. Without root, sudo or apt, prints
+# one line that names them and exits with 66. SYNCOPATE_PACKAGES=skip installs
+# nothing (for modules, CMAKE_PREFIX_PATH); CMake then names what is missing.
 install_packages() {
   local names=() missing as_root=() group
   [[ ${SYNCOPATE_PACKAGES:-} == skip ]] && return 0
@@ -74,7 +74,7 @@ install_packages() {
   local options=(-y -q --no-install-recommends -o DPkg::Lock::Timeout=120)
   local log
   log=$(mktemp)
-  # The package lists are fetched only if those at hand do not do.
+  # Fetch package lists only if the installation fails with the present ones.
   if "${command[@]}" "${options[@]}" install "${missing[@]}" >"$log" 2>&1 ||
     { "${command[@]}" -q update >"$log" 2>&1 &&
       mapfile -t missing < <(without_unavailable "${missing[@]}") &&

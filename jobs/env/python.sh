@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# Chooses a Python that can draw. Sourced:  python=$(find_python ROOT)
-# Order: $PYTHON, python3 of the PATH, the system's, ROOT/.venv; else a virtual
-# environment is made in ROOT/.venv, which needs a network.
+# Finds a Python with h5py, numpy and matplotlib. Sourced:
+#   python=$(find_python ROOT)
+# Tries $PYTHON, python3 on the PATH, the system's and ROOT/.venv in this order,
+# and otherwise creates a virtual environment in ROOT/.venv (needs a network).
 find_python() {
   local root=$1 candidate
   for candidate in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3 \

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the job scripts know of the place they run at. Sourced, then:
+# Settings of the site at which the job scripts run. Sourced, then:
 #   load_site ROOT       reads the site file: $SITE, else jobs/sites/site.sh if
 #                        there is one; sets mpi, srun_options and syncopate
 #   program=$(find_program ROOT)   $SYNCOPATE, a build of ROOT, or an installed one
@@ -12,13 +12,13 @@ find_program() {
       echo "$candidate"
       return 0
     fi
-    [[ -z ${SYNCOPATE:-} ]] || break # what was asked for, or nothing
+    [[ -z ${SYNCOPATE:-} ]] || break # $SYNCOPATE is the only candidate
   done
   echo "error: ${SYNCOPATE:-$1/build/release/syncopate}: not built" >&2
   return 66
 }
 
-# Names that the caller uses.
+# Variables that the caller uses.
 # shellcheck disable=SC2034
 load_site() {
   local file=${SITE:-$1/jobs/sites/site.sh}
