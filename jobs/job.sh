@@ -13,7 +13,7 @@
 # handled it). If Slurm itself detects a dead node, it requeues the job.
 # Environment: RESTARTS_WITHOUT_PROGRESS, instead of three; the variables of
 # jobs/env/site.sh.
-# RUN/restarts.txt, in the run's directory, records the step of each job's start.
+# RUN/restarts.txt, in the run's directory, records each job's first step.
 
 root=${SYNCOPATE_ROOT:-$PWD}
 # shellcheck source=env/site.sh

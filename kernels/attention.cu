@@ -19,7 +19,7 @@ class KeptScores {
                         const AttentionPlace& place)
       : draws_(dropout, place) {}
 
-  // Rows are queries from `query`, columns dealt keys from `key`.
+  // Rows are queries from `query`; columns are keys from `key` in dealt order.
   template <typename Tile>
   __device__ uint32_t in_query_rows(int64_t query, int64_t key) const {
     if (draws_.keeps_all()) return ~0u;
@@ -33,7 +33,7 @@ class KeptScores {
     }
     return kept;
   }
-  // Rows are keys from `key`, columns plain queries from `query`.
+  // Rows are keys from `key`; columns are queries from `query` in plain order.
   template <typename Tile>
   __device__ uint32_t in_key_rows(int64_t query, int64_t key) const {
     if (draws_.keeps_all()) return ~0u;
@@ -214,8 +214,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
         kept.template in_query_rows<Tile>(place.first_row, key);
     for (int i = 0; i < Tile::kRows; ++i)
       for (int j = 0; j < Tile::kColumns; ++j) {
-        // Keys beyond the last have no share: theirs would be infinite if all
-        // scores are far below zero.
+        // Keys beyond the last get no weight. The formula would give them an
+        // infinite one if all scores are far below zero.
         const bool is_key = team_thread() * Tile::kColumns + j < count;
         const float share = is_key ? expf(scores.at[i][j] - row_lse[i]) : 0;
         const float dshare = is_kept<Tile>(keep, i, j) ? dshares.at[i][j] : 0;
@@ -273,7 +273,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     for (int j = 0; j < Tile::kColumns; ++j) {
       const int64_t column = j * kTeamThreads + team_thread();
       const int64_t at = place.stats(sizes, query + column);
-      // Queries beyond the last get shares of zero.
+      // Queries beyond the last get weights of zero.
       column_lse[j] = column < count ? lse[at] : INFINITY;
       column_delta[j] = column < count ? delta[at] : 0;
     }

@@ -1,6 +1,6 @@
 // Attention on tensor cores: a thread block holds 64 queries (keys, for their
 // gradients) of one head of one sequence and walks over the tiles of the other
-// side, of which the next is copied while one is worked on.
+// side. The next tile is copied while the current one is processed.
 #include <cfloat>
 #include <cmath>
 
@@ -28,9 +28,9 @@ __device__ __forceinline__ void copy_keys_and_values(
 
 // --- forward ----------------------------------------------------------------
 
-// scores = exp(scale * scores - highest) of the first `keys` columns, 0 beyond;
-// raises `highest` and rescales total and sum accordingly. The thread's
-// totals are of its own columns.
+// scores = exp(scale * scores - highest) in the first `keys` columns, 0 beyond;
+// raises `highest` and rescales total and sum accordingly. A thread's total
+// covers only its own columns.
 template <typename Tile>
 __device__ __forceinline__ void soften(MmaScores<Tile>& scores,
                                        float (&highest)[2],
@@ -164,8 +164,8 @@ __global__ void __launch_bounds__(kMmaThreads)
     const uint32_t kept = kept_in_query_rows<Tile>(draws, place.first_row, key);
     for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
       for (int i = 0; i < 4; ++i) {
-        // Keys beyond the last have no share: theirs would be infinite if all
-        // scores are far below zero.
+        // Keys beyond the last get no weight. The formula would give them an
+        // infinite one if all scores are far below zero.
         const bool is_key = n * 8 + fragment_column(i) < length - key;
         const float share =
             is_key ? exp2f(fmaf(scores.at[n][i], sizes.scale * kLog2E,
@@ -182,8 +182,8 @@ __global__ void __launch_bounds__(kMmaThreads)
                    queries, sum, {sizes.scale, sizes.scale}, rows, D);
 }
 
-// dK and dV: rows are keys. Queries beyond the last add nothing, as they, their
-// dout, log-sum-exp and delta are zero.
+// dK and dV: rows are keys. Queries beyond the last add nothing, because they,
+// their dout, log-sum-exp and delta are zero.
 template <typename Tile>
 __global__ void __launch_bounds__(kMmaThreads)
     attention_dkeys_mma_kernel(Bf16* dqkv,          // (T, 3 H)
@@ -264,8 +264,8 @@ __global__ void __launch_bounds__(kMmaThreads)
 
 namespace {
 
-// kOthers of the tiles; with fewer, the accumulators of two gradients of 128
-// columns fit into registers.
+// kOthers of the tiles. With the smaller one, the accumulators of two gradients
+// of 128 columns fit into registers.
 constexpr int kOthers = 64, kFewOthers = 32;
 
 // Calls body(tile) with the tile that fits D; only its type matters.

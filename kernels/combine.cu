@@ -123,9 +123,9 @@ __device__ __forceinline__ double dot_columns(const double* a,
   return block_sum(sum, shared_memory<double>());
 }
 
-// One block, whose threads each keep to their own rows of the columns; only
-// sums cross between threads. In double: the rounding residue of a column that
-// depends on the others is then far below the norm that counts as zero.
+// One block, each of whose threads handles its own rows of the columns; threads
+// exchange only sums. Computed in double, so that the rounding residue of a
+// linearly dependent column is far below the norm that counts as zero.
 __global__ void __launch_bounds__(kColumnThreads)
     orthonormalize_kernel(float* p,             // (rows, rank)
                           double* columns,      // (rank, rows)

@@ -47,9 +47,9 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
 }
 
 // Sorted tokens are divided into chunks of a fixed size. The tokens of one id
-// within one chunk, a piece, are summed there. A piece that holds all of its id
-// goes to the table; others are kept until all are there, at most two per
-// chunk.
+// within one chunk form a piece and are summed together. A piece with all of
+// its id's tokens goes to the table. The others, at most two per chunk, are
+// stored and combined later.
 constexpr int kPieceTokens = 32;
 constexpr int kRowsInFlight = 4;
 struct IdChunks {

@@ -15,7 +15,8 @@ const unsigned char* bytes_of(const JpegImage& image) {
   return reinterpret_cast<const unsigned char*>(image.file.data());
 }
 
-// Whether the size that the library reads in the header is the expected one.
+// Whether the library supports the image and reads the expected size from its
+// header.
 bool is_supported(const NvJpegDecoder& decoder, const JpegImage& image) {
   const NvJpeg& library = *nvjpeg();
   unsigned width = 0, height = 0;

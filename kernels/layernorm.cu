@@ -10,10 +10,10 @@
 
 namespace syncopate::cuda {
 
-// One block per row: thread `thread` holds packs thread, thread + threads, ...,
-// at most kHeld, from the first pass to the last: few packs in registers; many,
-// of which a block of 1,024 threads has too few registers, partly in local
-// memory.
+// One block per row. Thread `thread` holds packs thread, thread + threads, ...,
+// at most kHeld of them, from the first pass to the last. Few packs fit into
+// registers. Many are partly in local memory, because a block of 1,024 threads
+// has too few registers for them.
 constexpr int kFewPacks = 2, kManyPacks = 16;
 template <int kHeld>
 inline constexpr int kRowThreads = kHeld == kFewPacks ? 512 : 1024;

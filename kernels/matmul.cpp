@@ -1,5 +1,5 @@
-// Dense layers by cuBLASLt, the bias fused into the forward product; those of
-// few results by kernels of their own.
+// Dense layers by cuBLASLt, with the bias fused into the forward product; small
+// ones by the kernels of cuda/few_outputs.h.
 #include "cuda/bias.h"
 #include "cuda/few_outputs.h"
 #include "cuda/filters.h"

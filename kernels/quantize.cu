@@ -14,7 +14,7 @@ constexpr unsigned kQuantizeThreads = 256;
 constexpr int kWarps = kQuantizeThreads / kWarpSize;  // per block
 constexpr int64_t kGroup = 32;  // elements; their bits fill whole words
 
-// Segments as kernels see them.
+// The segments of a range, in the form that kernels use.
 struct Tensors {
   const int64_t* begins;  // followed by the length of the range
   const Segments::Chunk* chunks;

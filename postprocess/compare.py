@@ -4,13 +4,13 @@
     postprocess/compare.py runs/bsp-seed* runs/asp-seed*
     postprocess/compare.py RUN... --by optimizer.lr --target accuracy=0.9
     postprocess/compare.py runs/compare_schemes/final/*/ --by variant --markdown
-Runs on unlike data or evaluation are refused, and so are runs of one value of
-the compared key that differ in more than the seed. Further keys that differ
-between the values are listed: they may explain the difference just as well.
+Runs with different data or evaluations are refused, and so are runs of one
+value of the compared key that differ in more than the seed. Further keys that
+differ between the values are listed, as they may also explain the difference.
 
 --by variant compares by the runs' names without their seeds, as jobs/sweep.sh
-makes them. A run that diverged counts as such, in no mean, and as one that has
-not reached the target.
+makes them. Diverged runs are counted separately: they enter no mean and count
+as not having reached the target.
 """
 import argparse
 import math

@@ -1,5 +1,5 @@
-"""Runs that differ in one key, gathered over seeds: who may be compared with
-whom, and the mean with its 95% interval.
+"""Groups runs that differ in one key over their seeds: checks that they are
+comparable and computes means with 95% intervals.
 """
 import math
 import re
@@ -98,7 +98,8 @@ def refuse_pooling(first, run):
                  if first.input.get(key) != run.input.get(key)
                  and key not in NEUTRAL]
     if differing:
-        # A key that only one run has follows from one that both have (sync.scheme).
+        # A key that only one run has follows from one that both have, such as
+        # sync.scheme.
         key = min(differing, key=lambda key: (
             key not in first.input or key not in run.input, key))
         raise RunError(BAD_INPUT, f"unlike runs: {key} is "

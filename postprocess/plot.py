@@ -2,10 +2,10 @@
 """Draws how runs converged and where their time went.
 
     postprocess/plot.py RUN... -o FILE.png|FILE.pdf|FILE.svg
-    postprocess/plot.py RUN... -o FILE.csv --data-only    the points drawn
+    postprocess/plot.py RUN... -o FILE.csv --data-only    the plotted points
     postprocess/plot.py RUN... --by variant -o FILE.png
         the evaluation over time and over bytes sent: means over seeds with
-        95% bands, a line a variant (or value of a key)
+        95% bands, one line per variant (or value of a key)
     postprocess/plot.py RUN... --column sync/phase -o FILE.png
         any column of results.h5 over steps (or --axis)
 """

@@ -174,7 +174,7 @@ def _without_gaps(series, phases):
     step, seconds = series["step"], series["seconds"].copy()
     spent = np.diff(seconds)
     for _, first, end in phases[:-1]:
-        i = int(np.searchsorted(step, end, "right"))  # the first record after it
+        i = int(np.searchsorted(step, end, "right"))  # the next record
         inside = (step[:-1] >= first) & (step[1:] <= end)
         if 0 < i < len(step) and inside.any():
             a_step = np.median(spent[inside] / np.diff(step)[inside])

@@ -11,8 +11,8 @@ from run_reader import METRICS, open_runs, print_table, run_main
 
 
 def model_name(run):
-    """resnet-20, wrn-16-4, bert-24-1024, deepfm-10, logistic: the family and its
-    sizes."""
+    """The family and its sizes: resnet-20, wrn-16-4, bert-24-1024, deepfm-10,
+    logistic."""
     family = run.input.get("model.family", "?")
     sizes = {"resnet": ["depth"], "wrn": ["depth", "width"],
              "bert": ["layers", "hidden"], "deepfm": ["embedding"]}

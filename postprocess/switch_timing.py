@@ -12,22 +12,23 @@ f = 1. M times: f = (lo + hi) / 2; if the mean of R runs is at least
 target - beta then hi = f, else lo = f. In the end f = hi.
 
 `next` reads rows "fraction,seed,accuracy" (a run that diverged has accuracy 0)
-and says what is to be done: "run FRACTION SEED" or "use FRACTION". `replay`
-decides from rows that others recorded. A fraction without rows is decided by
-the nearest recorded ones on both sides if they agree; if not, the search ends
-there: "undecided".
+and prints the next action: "run FRACTION SEED" or "use FRACTION". `replay`
+decides from recorded rows. A fraction without rows is decided by the nearest
+recorded ones on both sides if they agree; if not, the search ends there:
+"undecided".
 
-RUN is a run of ours or a published one (published.py). `replay` of runs takes
-their last accuracies, each under its share of bsp. `table` has a row for every
-share among the runs: accuracy, time, and the time that Sync-Switch's model
-predicts from the rates of the runs that are all bsp and all asp,
+RUN is a run of syncopate or a published one (published.py). `replay` of runs
+takes their last accuracies, each under its share of bsp. `table` has a row for
+every share among the runs: accuracy, time, and the time that Sync-Switch's
+model predicts from the rates of the runs that are all bsp and all asp,
 
     t = B / r_bsp + (E - B) / r_asp,   B = f S / n,   E = S - (n - 1) B
 
-with S mini-batches in all, n workers; B and E are the steps at which the phases
-end, a step of bsp and an update of asp counting as 1. Without a pure run of one
-kind the rate is that of the published runs' phases of this kind, and said so.
-Times of ours are virtual where workers are in one process, else wall time.
+with S mini-batches in total and n workers; B and E are the steps at which the
+phases end, where a step of bsp and an update of asp each count as 1. Without a
+pure run of one kind, the rate is that of the published runs' phases of this
+kind, and a note says so. Times of syncopate's runs are virtual if the workers
+were in one process, otherwise wall time.
 """
 import argparse
 import csv
@@ -46,7 +47,7 @@ def mean(values):
 
 
 class Search:
-    """The bounds of the search, from which it derives one decision at a time."""
+    """The bounds of the search, and the decision that follows from them."""
 
     def __init__(self, settings):
         self.lo, self.hi, self.left = 0.0, 1.0, settings
@@ -204,7 +205,7 @@ def rate_in_phases(runs, scheme):
     for run in runs:
         step = run.column("train", "step")
         for name, first, last in getattr(run, "phases", []):
-            # A restart falls into the interval that ends at a phase's first step.
+            # A restart is in the interval that ends at a phase's first step.
             inside = (step > first) & (step <= last)
             if name == scheme and inside.sum() > 1:
                 rates.append(rate(run, run.column("train", "worker_steps")
@@ -260,8 +261,9 @@ def table(runs, work, shares):
         most = max(run.last("train", "worker_steps") for run in runs)
         last = max((run.last("eval", "worker_steps", 0.0) for run in runs))
         work = max(most, last)
-        # Updates that ASP had in flight at its end do not count: published runs
-        # stop up to two updates per worker late, and their work is a round number.
+        # Updates that ASP had in flight at its end do not count: published
+        # runs stop up to two updates per worker late, and their work is a
+        # round number.
         work -= work % 100 if runs[0].is_published else 0
     rows = []
     for share in sorted({*groups, *shares}, reverse=True):

@@ -32,7 +32,7 @@ import numpy as np
 
 USAGE, BAD_INPUT, INPUT_MISSING = 64, 65, 66  # the exit codes of syncopate
 GRID = np.logspace(-3, 0, 20)
-# Relative to the initial error: about the square of 1e-13, where the rounding of
+# Relative to the initial error: about the square of 1e-13, where rounding of
 # doubles begins to decide which gamma is best.
 AT_ROUNDING = 1e-26
 

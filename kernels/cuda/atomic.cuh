@@ -9,7 +9,7 @@
 
 namespace syncopate::cuda {
 
-// *to += value: integer sums, which do not depend on the order.
+// *to += value. Sums of integers do not depend on the order.
 __device__ __forceinline__ void add_atomically(uint32_t* to, uint32_t value) {
   atomicAdd(to, value);
 }

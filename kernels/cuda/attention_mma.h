@@ -8,8 +8,8 @@
 
 namespace syncopate::cuda {
 
-// Whether attention's arguments are of bf16, with heads of a multiple of 16
-// columns and memory at multiples of 16 bytes: what the functions below need.
+// Whether the functions below accept the arguments: bf16, heads of a multiple
+// of 16 columns, memory aligned to 16 bytes.
 bool can_use_mma(const AttentionForwardArgs& args);
 bool can_use_mma(const AttentionBackwardArgs& args);
 

@@ -1,8 +1,8 @@
 // Tiles of attention in bf16 and their products on tensor cores.
 //
-// A block has 64 rows, 16 for each of its 4 warps, and meets tiles of kOthers
-// rows of the other side. A thread holds rows group and group + 8 of a warp's
-// scores and outputs, as C fragments (cuda/mma.cuh).
+// A block has 64 rows, 16 for each of its 4 warps, and processes tiles of
+// kOthers rows of the other side. A thread holds rows group and group + 8 of a
+// warp's scores and outputs, as C fragments (cuda/mma.cuh).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,7 +30,7 @@ struct MmaTile {
   static constexpr int kStride = kWidth + 8;
   static constexpr int kRowElems = kMmaRows * kStride;
   static constexpr int kOtherElems = kOthers * kStride;
-  // Bytes of `own` tiles of a block's rows and four of the others' rows.
+  // Bytes of `own` tiles of a block's rows and four tiles of the other side's.
   static constexpr int64_t bytes(int own) {
     return (own * kRowElems + 4 * kOtherElems) * int64_t{sizeof(Bf16)};
   }
@@ -82,14 +82,15 @@ __device__ void copy_rows(Bf16* tile,
   }
 }
 
-// Of two buffers of two incoming tiles each, the one for rows from `first`.
+// Two buffers alternate, each for two incoming tiles. Returns the one for the
+// rows from `first`.
 template <typename Tile>
 __device__ __forceinline__ Bf16* buffer_of(Bf16* buffers, int first) {
   return buffers + first / Tile::kOthers % 2 * (2 * Tile::kOtherElems);
 }
 
-// Waits for the incoming tiles of rows from `first`, and has copy(row) start
-// to copy the next ones, if there are any.
+// Starts to copy the next tiles, if there are any, by copy(row); then waits for
+// the incoming tiles of the rows from `first`.
 template <typename Tile, typename Copy>
 __device__ __forceinline__ void await_others(int first,
                                              int length,
@@ -148,8 +149,8 @@ __device__ __forceinline__ void add_weighted_rows(MmaOutputs<Tile>& outputs,
 }
 
 // to (rows, D) = the warp's outputs, times factor[h] in rows group + 8 h.
-// `rows` counts from the block's first. `staging`: a tile of the block's rows,
-// of which no other warp uses this one's any more.
+// `rows` counts from the block's first. `staging`: a tile of the block's rows;
+// other warps must no longer use this warp's part of it.
 template <typename Tile>
 __device__ void store_rows(Bf16* to,
                            int64_t stride,
@@ -178,7 +179,7 @@ __device__ void store_rows(Bf16* to,
   }
 }
 
-// Over the four lanes that hold a row.
+// The maximum over the four lanes that hold a row.
 __device__ __forceinline__ float row_max(float value) {
   value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, 1));
   return fmaxf(value, __shfl_xor_sync(kAllLanes, value, 2));
@@ -191,9 +192,9 @@ __device__ __forceinline__ float row_sum(float value) {
 // Which of a thread's scores dropout keeps: bit n * 4 + i for element i of
 // fragment n. Lanes draw for each other, as a draw covers four keys.
 
-// Rows are queries from `query`, columns keys from `key`. Of two neighbours,
-// which hold two of the four keys each, one draws row group for both, the
-// other row group + 8.
+// Rows are queries from `query`, columns are keys from `key`. Two adjacent
+// lanes hold two of the four keys each: one of them draws row group for both,
+// the other one row group + 8.
 template <typename Tile>
 __device__ __forceinline__ uint32_t kept_in_query_rows(const ScoreDraws& draws,
                                                        int64_t query,
@@ -211,9 +212,9 @@ __device__ __forceinline__ uint32_t kept_in_query_rows(const ScoreDraws& draws,
   return low | high << 2;
 }
 
-// Rows are keys from `key`, columns queries from `query`. Of four lanes whose
-// rows are four successive keys, each draws one of their two queries, for these
-// keys or those 8 further on.
+// Rows are keys from `key`, columns are queries from `query`. The rows of four
+// lanes are four successive keys: each lane draws for one of their two queries
+// and for these keys or those 8 rows further on.
 template <typename Tile>
 __device__ __forceinline__ uint32_t kept_in_key_rows(const ScoreDraws& draws,
                                                      int64_t query,

@@ -25,7 +25,7 @@ struct AttentionDropout {
   uint64_t salt;
 };
 
-// What a block works on.
+// The part of the problem that a block computes.
 struct AttentionPlace {
   int64_t first_token, length, n, head, first_row;
 
@@ -55,7 +55,7 @@ struct AttentionPlace {
   }
 };
 
-// What dropout draws for the scores of a block's head.
+// Dropout's random draws for the scores of a block's head.
 class ScoreDraws {
  public:
   __device__ ScoreDraws(const AttentionDropout& dropout,
@@ -104,7 +104,7 @@ inline AttentionDropout dropout_of(const TokenDropout& dropout) {
           1.0f / (1.0f - dropout.p), dropout.key, dropout.salt};
 }
 
-// Sets sizes.tiles to those of `side` rows; returns the blocks of a grid.
+// Sets sizes.tiles for tiles of `side` rows; returns the blocks of the grid.
 inline unsigned grid_of(AttentionSizes& sizes,
                         const Sequences& sequences,
                         int side) {

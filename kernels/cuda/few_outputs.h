@@ -1,5 +1,5 @@
-// Dense layers with few rows or few outputs, whose products have too few
-// results for cuBLASLt's tiles; with a bias it refuses some of them.
+// Dense layers with few rows or few outputs, whose products are too small for
+// cuBLASLt's tiles. cuBLASLt also refuses some of them if there is a bias.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,6 +1,6 @@
-// Products on tensor cores and what feeds them. The tests' emulator has its
-// own file of this name. Fragments are as the PTX ISA lays them out ("Matrix
-// Fragments for mma.m16n8k16"): with group = lane / 4 and t = lane % 4,
+// Products on tensor cores and the copies that feed them. The tests' emulator
+// has its own file of this name. Fragments have the layout of the PTX ISA
+// ("Matrix Fragments for mma.m16n8k16"): with group = lane / 4, t = lane % 4,
 //
 //   A (16, 16)  register r, half h: row group + r % 2 * 8,
 //                                   column 2 t + h + r / 2 * 8

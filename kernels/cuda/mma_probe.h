@@ -1,4 +1,4 @@
-// One product of fragments, for tests of the map of fragments.
+// A single product of fragments, by which tests check the fragments' layout.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

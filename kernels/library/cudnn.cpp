@@ -8,8 +8,8 @@ namespace syncopate::cuda {
 namespace {
 
 Cudnn load_cudnn() {
-  // cuDNN compiles some engines at run time and looks for the compiler by its
-  // bare name; if it is loaded beforehand, it is found wherever it is.
+  // cuDNN compiles some engines at run time and loads the compiler by its bare
+  // name, which succeeds from any folder if the compiler is already loaded.
   open_if_there({"libnvrtc.so.13", "libnvrtc.so.12"});
   const SharedLibrary library("cuDNN 9", {"libcudnn.so.9"});
   Cudnn functions;
