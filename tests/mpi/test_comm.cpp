@@ -1,6 +1,6 @@
-// The contract of endpoints and collectives, by MPI ranks; and that ranks and
-// workers in one process get the same bits.
-// SPDX-License-Identifier: Apache-2.0
+// The contract of endpoints and collectives under MPI. Also checks that MPI
+// ranks and workers in one process get the same bits. SPDX-License-Identifier:
+// Apache-2.0
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -31,8 +31,8 @@ class MpiContract : public ::testing::Test {
   std::unique_ptr<World> world_ = mpi_session().make_world();
 };
 
-// Both more than one piece of 64 MiB: with a last piece that is short, and
-// with one that is empty.
+// Both sizes exceed one piece of 64 MiB; the last piece is short in one case
+// and empty in the other.
 TEST_F(MpiContract, Large) {
   contract::check_large(*world_, (int64_t{64} << 20) + 5);
 }
@@ -54,7 +54,7 @@ TEST_P(MpiAllReduce, Groups) {
   contract::check_partial_groups(*world_, algorithm_);
 }
 
-// All but native, which has neither bf16 nor the same bits everywhere.
+// All algorithms but native, which lacks bf16 and equal bits on all ranks.
 class MpiOwnAllReduce : public MpiAllReduce {};
 
 TEST_P(MpiOwnAllReduce, SumsWithBf16OnTheWire) {
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks,
                          keyword_of);
 
 TEST_F(MpiContract, ErrorOfTheWorkerEndsTheRun) {
-  // Of all ranks, with receives that nobody answers and a task that waits.
+  // On all ranks, with receives that are never matched and a task that waits.
   expect_error(ExitCode::kDiverged, "as it should", [&] {
     world_->run([](Endpoint& endpoint) {
       int value = 0;
@@ -134,9 +134,9 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// While the worker computes (here: sleeps), the communication thread leaves
-// the core to it: with nothing in flight nearly all, with something, or a
-// service that listens, most.
+// While the worker computes (here: sleeps), the communication thread leaves it
+// nearly all of the core's time if nothing is in flight, and most of it if
+// messages are in flight or a service listens.
 TEST_F(MpiContract, CommunicationThreadLeavesTheCore) {
   world_->run([](Endpoint& endpoint) {
     const Group all = endpoint.world_group();
@@ -162,7 +162,7 @@ TEST_F(MpiContract, CommunicationThreadLeavesTheCore) {
     const double listening = cpu_seconds() - served;
     endpoint.wait(endpoint.isend({}, endpoint.rank(), 75, contract::kPayload));
     endpoint.join(service);
-    // Of 0.3 s; measured 0.001, 0.01 and 0.02.
+    // Seconds out of 0.3; measured 0.001, 0.01 and 0.02.
     EXPECT_LT(idle, 0.03);
     EXPECT_LT(in_flight, 0.10);
     EXPECT_LT(listening, 0.10);

@@ -1,5 +1,5 @@
-// The contract of device collectives, by MPI ranks with a device each; and what
-// becomes of the others when a process goes, by forked ones without MPI.
+// The contract of device collectives, by MPI ranks with one device each. Forked
+// processes without MPI test what happens to the others when one of them ends.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ namespace {
 using Way = Transfer::Way;
 using Collectives = std::unique_ptr<DeviceCollectives>;
 
-// Long for what should come, and shorter than the watchdog's.
+// Ample for operations that succeed, and shorter than the watchdog's limit.
 constexpr NcclOptions kPatient{.limit_s = 30};
 
 using contract::integer_of;
@@ -37,7 +37,7 @@ class Nccl : public ::testing::Test {
   std::unique_ptr<Stream> stream_ = device_->make_stream();
 
   Collectives connect(const NcclOptions& options = kPatient) {
-    std::vector<std::byte> id = nccl_unique_id();  // of rank 0 counts
+    std::vector<std::byte> id = nccl_unique_id();  // rank 0's is used
     mpi_session().make_world()->run([&](Endpoint& endpoint) {
       broadcast(endpoint, endpoint.world_group(), contract::span_of(id), 0,
                 tags::kCollective, Traffic::kControl);
@@ -45,7 +45,7 @@ class Nccl : public ::testing::Test {
     return make_nccl(*device_, rank_, size_, id, options);
   }
 
-  // The values on the device, with a few more behind that must stay.
+  // Values on the device, followed by a few that must not change.
   template <typename T>
   Buffer upload(const std::vector<T>& values) {
     std::vector<T> all = values;
@@ -160,7 +160,7 @@ TEST_F(Nccl, BroadcastFromEachRoot) {
   }
 }
 
-// Into a place of its own, and into the own part of what is summed.
+// Into a separate buffer, and in place into the rank's own part.
 TEST_F(Nccl, ReduceScatter) {
   const Collectives nccl = connect();
   for (const int64_t count : {0, 1, 7919, 100003}) {
@@ -211,7 +211,8 @@ TEST_F(Nccl, AllGather) {
   }
 }
 
-// To the next, from the one before; of one rank: to itself.
+// Each rank sends to the next and receives from the previous one; a single rank
+// sends to itself.
 TEST_F(Nccl, ExchangeOnARing) {
   const Collectives nccl = connect();
   constexpr int64_t kCount = 300007;  // more than one piece of the shim
@@ -285,7 +286,7 @@ TEST_F(Nccl, ExchangeOfAPair) {
               integers(rank_ == last ? 0 : rank_, 1009));
 }
 
-// Odd and even ranks, in the opposite order; and one without rank 0.
+// Odd and even ranks in opposite orders, and a group without rank 0.
 TEST_F(Nccl, Groups) {
   const Collectives nccl = connect();
   std::vector<int> members;
@@ -322,13 +323,14 @@ TEST_F(Nccl, Groups) {
     finish(*nccl);
     EXPECT_TRUE(download<float>(data) == sums(100, all_but_0));
   }
-  const Buffer again = upload(integers(rank_, 100));  // the world is still good
+  const Buffer again = upload(integers(rank_, 100));  // the world still works
   nccl->all_reduce_sum({again.as<float>(), 100}, nccl->world());
   finish(*nccl);
   EXPECT_TRUE(download<float>(again) == sums(100, everyone()));
 }
 
-// One wait behind many operations of two groups, given in the same order.
+// One wait for many operations of two groups that all ranks issue in the same
+// order.
 TEST_F(Nccl, ManyInFlight) {
   const Collectives nccl = connect();
   const DeviceGroup turned = nccl->split(0, -rank_);
@@ -369,7 +371,7 @@ TEST_F(Nccl, WrongCallsAreOurOwnMistakes) {
               nccl->all_gather(nullptr, nullptr, 4, {9, 1, 0});
             }),
             ExitCode::kInternal);
-  nccl->check();  // none of them was noticed by the others
+  nccl->check();  // the others did not notice any of these
 }
 
 class NeverDone : public Event {
@@ -389,7 +391,7 @@ TEST_F(Nccl, WaitHasALimit) {
   EXPECT_LT(monotonic_s() - start_s, 10);
   EXPECT_NE(last_line_.find("no answer from a peer for 2 s"), std::string::npos)
       << last_line_;
-  // From now on everything says the same.
+  // From now on every call reports the same error.
   const std::string line = last_line_;
   EXPECT_EQ(code_of([&] { nccl->check(); }), ExitCode::kPeerLost);
   EXPECT_EQ(last_line_, line);
@@ -420,8 +422,8 @@ TEST_F(Nccl, AbortFromAnotherThreadEndsAWait) {
   other.join();
 }
 
-// Rank 0 gives the operations of two groups the other way round than the rest:
-// nobody hangs, and everybody is told. (Alone, it agrees with itself.)
+// Rank 0 issues the operations of two groups in the opposite order: no rank
+// hangs and every rank gets an error. (A single rank agrees with itself.)
 TEST_F(Nccl, UnlikeOrderIsReported) {
   const Collectives nccl = connect({.limit_s = 2});
   const DeviceGroup turned = nccl->split(0, -rank_);
@@ -437,7 +439,7 @@ TEST_F(Nccl, UnlikeOrderIsReported) {
   EXPECT_EQ(code, size_ > 1 ? ExitCode::kPeerLost : ExitCode::kDone);
 }
 
-// What the shim can see of it, and the library cannot.
+// Only the shim can detect this; the library cannot.
 TEST_F(Nccl, UnlikeSizesAreReported) {
   const Collectives nccl = connect();
   const Buffer values = upload(integers(rank_, 100));
@@ -449,24 +451,25 @@ TEST_F(Nccl, UnlikeSizesAreReported) {
       << last_line_;
 }
 
-// --- processes that go -------------------------------------------------------
+// --- processes that end ------------------------------------------------------
 
-// Forked by rank 0 before it has met a device or NCCL: three members of a
-// world without MPI, the last of which does something else.
+// Three processes that rank 0 forks before it uses a device or NCCL. They form
+// a world without MPI, and the last one misbehaves.
 class NcclFamily : public ::testing::Test {
  protected:
   static constexpr int kMembers = 3;
-  // Of those who are told, and of those who only wait so long.
+  // Limits of members that are notified of a loss, and of members that time
+  // out.
   static constexpr double kLongS = 15, kShortS = 2;
   struct Outcome {
-    int code = 0;  // of the error, or 0
+    int code = 0;  // the error's exit code, or 0
     double seconds = 0;
     char line[200] = {};
   };
 
-  // Every member connects and runs `last` or `others`, both of which get the
-  // collectives and a value on the device; the outcomes of the others. On rank
-  // 0 alone: other ranks get no outcomes.
+  // Every member connects and runs `last` or `others` with the collectives and
+  // a value on the device. Returns the outcomes of the others; empty on all
+  // ranks but 0.
   using Body = std::function<void(DeviceCollectives&, const Buffer&)>;
   std::vector<Outcome> run(const Body& others,
                            const Body& last,
@@ -503,7 +506,7 @@ class NcclFamily : public ::testing::Test {
                                      const Body& body,
                                      double limit_s,
                                      int end) {
-    alarm(40);  // whatever happens
+    alarm(40);  // ends this process in any case
     const std::unique_ptr<Device> device = make_cuda_device(0);
     const Buffer value(*device, 4);
     Outcome outcome;
@@ -518,7 +521,7 @@ class NcclFamily : public ::testing::Test {
       outcome.code = static_cast<int>(error.code());
       std::snprintf(outcome.line, sizeof outcome.line, "%s", error.what());
     }
-    // With the destructor's time in it.
+    // Includes the time of the destructor.
     outcome.seconds = monotonic_s() - start_s;
     if (rank == kMembers - 1) _exit(0);
     _exit(write(end, &outcome, sizeof outcome) == sizeof outcome ? 0 : 1);
@@ -528,7 +531,7 @@ class NcclFamily : public ::testing::Test {
     nccl.all_reduce_sum({value.as<float>(), 1}, nccl.world());
   }
 
-  // All lost a peer, within the time, with that in the line.
+  // All members report a lost peer within the limit.
   static void expect_lost(const std::vector<Outcome>& outcomes,
                           double limit_s,
                           const std::string& part) {
@@ -573,7 +576,7 @@ TEST_F(NcclFamily, OneExitsBeforeASplit) {
   expect_lost(run(split, leave), kLongS, "remote");
 }
 
-// Seen by those who do not wait for it too.
+// Members that do not wait for it notice too.
 TEST_F(NcclFamily, CheckTellsOfOneThatHasGone) {
   const Body check = [](DeviceCollectives& nccl, const Buffer&) {
     for (;;) nccl.check();
@@ -581,7 +584,7 @@ TEST_F(NcclFamily, CheckTellsOfOneThatHasGone) {
   expect_lost(run(check, leave), kLongS, "remote");
 }
 
-// And by those who wait for something on the device that now never ends.
+// Members that wait for device work which can no longer finish notice too.
 TEST_F(NcclFamily, OneExitsDuringAWait) {
   const Body wait = [](DeviceCollectives& nccl, const Buffer&) {
     NeverDone event;
@@ -590,7 +593,7 @@ TEST_F(NcclFamily, OneExitsDuringAWait) {
   expect_lost(run(wait, leave), kLongS, "remote");
 }
 
-// There, and silent: only the limit helps.
+// It stays connected but does nothing, so only the time limit ends the wait.
 TEST_F(NcclFamily, OneHangs) {
   expect_lost(run(reduce, stay, kShortS), kShortS + 8,
               "no answer from a peer for 2 s");
@@ -605,7 +608,7 @@ TEST_F(NcclFamily, OneAborts) {
               "no answer from a peer for 2 s");
 }
 
-// An error of its own: it does not wait for the others on its way out.
+// A member that fails does not wait for the others before it ends.
 TEST_F(NcclFamily, OwnErrorDoesNotWait) {
   const Body diverge = [](DeviceCollectives&, const Buffer&) {
     fail(ExitCode::kDiverged, "as it should");
@@ -616,7 +619,7 @@ TEST_F(NcclFamily, OwnErrorDoesNotWait) {
   }
 }
 
-// The one that never comes at all.
+// A member that never connects.
 TEST_F(NcclFamily, OneNeverConnects) {
   if (mpi_session().rank() > 0) return;
   const std::vector<std::byte> id = nccl_unique_id();

@@ -1,5 +1,5 @@
-// Schemes whose steps do not depend on time: by MPI ranks the same bits and
-// bytes as by workers in one process.
+// Schemes whose steps do not depend on time give the same bits and bytes under
+// MPI as in one process.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/mpi_main.h"
 #include "unit/sync/gossip_toy.h"
@@ -9,7 +9,7 @@ namespace {
 
 using test::ToyRun;
 
-// Ranks may resume on their way; the workers do not.
+// The MPI run may include a resume; the run in one process has none.
 void expect_as_in_one_process(ToyRun run) {
   const auto world = mpi_session().make_world();
   const auto by_ranks = test::train_toy(*world, run);
@@ -22,7 +22,7 @@ void expect_as_in_one_process(ToyRun run) {
   EXPECT_EQ(by_ranks.payload_messages, by_workers.payload_messages);
 }
 
-// Small messages and large ones, between boundaries at unlike distances.
+// Small and large messages, with boundaries at irregular distances.
 ToyRun gossip(ToyRun run) {
   run.steps = 12;
   run.boundary_every = run.restart_at = 5;
@@ -70,8 +70,8 @@ TEST(MpiSchemes, DsSync) {
     }
 }
 
-// A fast group may be phases ahead: thousands of small averages whose order
-// nothing but their groups keeps.
+// A fast group may be several phases ahead: thousands of small averages that
+// only their groups keep in order.
 TEST(MpiSchemes, DsSyncPhasesDoNotMeet) {
   ToyRun run = averaging("ds_sync");
   run.sync.ds_sync.restart = PhaseRestart::kNever;
@@ -80,7 +80,8 @@ TEST(MpiSchemes, DsSyncPhasesDoNotMeet) {
   expect_as_in_one_process(run);
 }
 
-// The library's own sums: other bits, and a communicator a group.
+// The library's own sums have different bits and need one communicator per
+// group.
 TEST(MpiSchemes, DsSyncByTheLibrarysOwnCollective) {
   const auto world = mpi_session().make_world();
   ToyRun run = test::run_of("ds_sync");
@@ -123,7 +124,7 @@ TEST(MpiSchemes, PowerSgd) {
   }
 }
 
-// Two tables, a bucket together, and weights.
+// Two tables, which share a bucket, and weights.
 TEST(MpiSchemes, BspWithTables) {
   constexpr int64_t kRows = 5000, kElems = 10;
   ToyRun run = test::run_of("bsp");

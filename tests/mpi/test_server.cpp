@@ -1,5 +1,5 @@
-// Parameter-server schemes by MPI ranks: nothing is lost whoever is late, and
-// one process repeats the bits of ranks from the order in which they arrived.
+// Parameter-server schemes under MPI: late workers lose no update, and a run in
+// one process reproduces the bits from the recorded order of arrival.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <random>
@@ -19,14 +19,14 @@ class Server : public ::testing::Test {
   std::unique_ptr<World> world_ = mpi_session().make_world();
 };
 
-// Up to 2 ms, now and then 20: another each time.
+// A random time of up to 2 ms, sometimes 20 ms.
 void sleep_a_while() {
   static std::mt19937 random(std::random_device{}());
   const auto us = random() % 2000;
   usleep(static_cast<useconds_t>(random() % 16 == 0 ? 10 * us : us));
 }
 
-// `gradient` after a while.
+// Delays each call of `gradient`.
 ToyRun with_late_workers(ToyRun run) {
   run.gradient = [gradient = run.gradient](int rank, int64_t step,
                                            std::span<const float> x,
@@ -84,7 +84,7 @@ TEST_F(Server, SendsWhatTheFormulaSays) {
     }
 }
 
-// To the mean of the targets, give or take one worker's pull at the end.
+// Converges to the mean of the targets, up to one worker's last update.
 TEST_F(Server, Converges) {
   for (const char* scheme : {"asp", "ssp"}) {
     ToyRun run = test::run_of(scheme);
@@ -130,7 +130,7 @@ TEST_F(Server, WithBoundZeroIsBsp) {
     EXPECT_NEAR(ssp.parameters[0][i], bsp.parameters[0][i], 1e-6);
 }
 
-// A folder of rank 0's, which all know.
+// The name of a folder that rank 0 creates and all ranks use.
 std::string shared_name(World& world) {
   double id = static_cast<double>(getpid());
   world.run([&](Endpoint& endpoint) {

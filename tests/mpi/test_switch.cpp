@@ -1,5 +1,5 @@
-// ESync and Sync-Switch by MPI ranks: as in one process where step times do not
-// matter, and whole where they do.
+// ESync and Sync-Switch under MPI give the same result as in one process if
+// step times do not matter, and a complete one if they do.
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ using test::ToyRun;
 
 class MpiSwitch : public ::testing::Test {
  protected:
-  // Steps take real time: a millisecond, times 1 + rank or as given.
+  // Gives steps a real duration: (1 + rank) ms, or as given.
   static void take_time(ToyRun& run, std::vector<int> milliseconds = {}) {
     run.gradient = [milliseconds](int rank, int64_t step,
                                   std::span<const float> x,
@@ -26,9 +26,9 @@ class MpiSwitch : public ::testing::Test {
     };
   }
 
-  // All steps were taken, and all workers hold one finite model. Where a last
-  // phase goes on without some workers, its last step may be one too many of
-  // some of the others.
+  // All steps were taken, and all workers hold the same finite model. If the
+  // last phase runs without some workers, some of the others may take one step
+  // more.
   void expect_whole(const test::ToyResult& result,
                     const ToyRun& run,
                     int64_t too_many = 0) {
@@ -56,8 +56,8 @@ TEST_F(MpiSwitch, EsyncEndsEverySegment) {
   }
 }
 
-// With sleeps of 2 and 12 ms, 6 local steps to one; the machine is shared, so
-// only that there are clearly more.
+// Sleeps of 2 and 12 ms give 6 local steps to 1. The machine is shared, so only
+// check that there are clearly more.
 TEST_F(MpiSwitch, EsyncLocalStepsFollowTheSpeeds) {
   ToyRun run = test::run_of("esync");
   run.steps = 40;
@@ -98,8 +98,8 @@ TEST_F(MpiSwitch, SwitchesBackAndForth) {
   }
 }
 
-// What the detector is told is the harness's figure, not a measured one: all
-// is decided as in one process, to the bit.
+// The detector gets the harness's step times instead of measured ones, so all
+// decisions and bits are those of one process.
 TEST_F(MpiSwitch, ElasticIsAsInOneProcess) {
   ToyRun run = test::run_of("sync_switch");
   run.sync.sync_switch.order = {"11"};
@@ -112,7 +112,7 @@ TEST_F(MpiSwitch, ElasticIsAsInOneProcess) {
   run.steps = 30;
   run.boundary_every = 7;
   run.num_buffers = 0;
-  // Rank 0 itself, so that another stands for the model.
+  // Removes rank 0, so that another rank represents the model.
   run.step_time = [](int rank, int64_t) { return rank == 0 ? 4.0 : 1.0; };
   const auto by_ranks = test::train_toy(*world_, run);
   expect_whole(by_ranks, run, std::max(0, world_->size() - 2));
@@ -147,7 +147,7 @@ TEST_F(MpiSwitch, GreedyTakesAllSteps) {
     if (row[0] == 0) phases_at_work.push_back(row[1]);
   };
   expect_whole(test::train_toy(*world_, run), run);
-  // While phase 0 lasts, asp is at work for a while, and bsp at its end.
+  // During phase 0 asp runs for a while, and bsp again at its end.
   const bool has_switched =
       std::count(phases_at_work.begin(), phases_at_work.end(), 1.0) > 0;
   EXPECT_EQ(has_switched, world_->size() >= 3);

@@ -1,4 +1,4 @@
-// What every world promises of collectives, as functions that a test calls
+// The contract of collectives in every world, as functions that a test calls
 // with a world.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -34,8 +34,8 @@ inline void check_all_reduce(World& world,
   });
 }
 
-// Wire bf16 with values that it must round: all members end with the same
-// bits, near the sum.
+// Wire bf16 with values that need rounding: all members end with the same bits,
+// close to the sum.
 inline void check_bf16_agrees(World& world, CollectiveAlgorithm algorithm) {
   world.run([=](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();
@@ -51,7 +51,7 @@ inline void check_bf16_agrees(World& world, CollectiveAlgorithm algorithm) {
         sum += value_of(r, i);
         size += std::abs(value_of(r, i));
       }
-      // Each of n roundings to 8 bits of a partial sum of at most `size`.
+      // n roundings to 8 bits, each of a partial sum of at most `size`.
       EXPECT_LE(std::abs(values[i] - sum), n * size / 256) << i;
     }
     const auto parts = gather_bytes(endpoint, all, view(values), 0,
@@ -62,7 +62,7 @@ inline void check_bf16_agrees(World& world, CollectiveAlgorithm algorithm) {
   });
 }
 
-// Two disjoint groups at once, in an order that is not that of the ranks.
+// Two disjoint groups at the same time, not in rank order.
 inline void check_groups(World& world, CollectiveAlgorithm algorithm) {
   world.run([=](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();
@@ -95,7 +95,7 @@ inline void check_broadcast_and_gather(World& world) {
       EXPECT_EQ(data.front(), root);
       EXPECT_EQ(data.back(), root + 3000);
 
-      std::vector<int> own(rank, 7 * rank);  // worker 0 brings nothing
+      std::vector<int> own(rank, 7 * rank);  // empty on worker 0
       const auto parts = gather_bytes(endpoint, all, view(own), root,
                                       tags::kCollective, kPayload);
       EXPECT_EQ(parts.size(), rank == root ? static_cast<size_t>(n) : 0u);
@@ -136,7 +136,7 @@ inline void check_agree(World& world) {
   });
 }
 
-// Nobody leaves a barrier before the last one has come.
+// No member leaves a barrier before the last one has entered it.
 inline void check_barrier(World& world) {
   world.run([](Endpoint& endpoint) {
     const int n = endpoint.size();
@@ -146,7 +146,7 @@ inline void check_barrier(World& world) {
       const Time start = endpoint.now();
       if (slept > 0) {
         endpoint.advance(slept);
-        // A virtual clock may stop a rounding short of it.
+        // A virtual clock may end slightly before it because of rounding.
         while (endpoint.now() - start < 0.99 * slept) endpoint.yield();
       }
       const Time came = endpoint.now();
@@ -158,8 +158,8 @@ inline void check_barrier(World& world) {
   });
 }
 
-// What values whose sums do round become at every member (which all end with
-// the same bits): to compare between worlds.
+// The sum, with rounding, of values at every member; all members must end with
+// the same bits. For comparisons between worlds.
 inline std::vector<float> rounded_sum(World& world,
                                       CollectiveAlgorithm algorithm,
                                       int64_t count,
@@ -182,8 +182,8 @@ inline std::vector<float> rounded_sum(World& world,
   return of_rank_0;
 }
 
-// A group of all but one, then one of the first and the last: the others go on
-// meanwhile, and meet the group's members again.
+// A group of all but one, then one of the first and the last. The others
+// proceed meanwhile and later communicate with the group's members again.
 inline void check_partial_groups(World& world, CollectiveAlgorithm algorithm) {
   world.run([=](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();
@@ -205,8 +205,8 @@ inline void check_partial_groups(World& world, CollectiveAlgorithm algorithm) {
   });
 }
 
-// Of every algorithm at once, in tasks with tags of their own, started in
-// another order by every worker.
+// All algorithms at the same time, in tasks with separate tags that every
+// worker starts in a different order.
 inline void check_algorithms_at_once(World& world) {
   world.run([](Endpoint& endpoint) {
     const int rank = endpoint.rank();

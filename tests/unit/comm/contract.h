@@ -1,5 +1,5 @@
-// The contract of endpoints and collectives: every check that needs a world and
-// nothing else, by name.
+// The contract of endpoints and collectives: all checks that need only a world,
+// by name.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,5 @@
-// What every world promises of its endpoints, as functions that a test calls
-// with a world: unit tests with workers in one process, tests/mpi with ranks.
+// The contract of endpoints in every world, as functions that a test calls with
+// a world: unit tests with workers in one process, tests/mpi with ranks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,7 @@ namespace syncopate::contract {
 
 inline constexpr Traffic kPayload = Traffic::kPayload;
 
-// Values from a formula: any rank can make any other's.
+// Values from a formula, so that any rank can compute those of another.
 inline float value_of(int rank, int64_t i) {
   const uint32_t mixed = static_cast<uint32_t>(i) * 2654435761u +
                          static_cast<uint32_t>(rank) * 97u;
@@ -36,8 +36,8 @@ inline std::vector<float> integers(int rank, int64_t count, int64_t first = 0) {
   for (int64_t i = 0; i < count; ++i) values[i] = integer_of(rank, first + i);
   return values;
 }
-// None of the values differs from the sum over ranks of value(rank, i), formed
-// in the order of the ranks.
+// Checks that all values equal the sum over ranks of value(rank, i), formed in
+// rank order.
 template <typename Members, typename Value>
 void expect_sums(std::span<const float> values,
                  const Members& ranks,
@@ -61,8 +61,8 @@ Bytes span_of(std::vector<T>& values) {
   return {values.data(), static_cast<int64_t>(values.size() * sizeof(T))};
 }
 
-// Between a pair, messages of one tag arrive in the order sent, and tags do
-// not meet; receives may be posted before or after.
+// Between two workers, messages with the same tag arrive in the order sent and
+// different tags are independent. Receives may be posted before or after sends.
 inline void check_order(World& world) {
   world.run([](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();
@@ -102,7 +102,7 @@ inline void check_zero_bytes(World& world) {
   });
 }
 
-// What one sends to oneself arrives, and is no traffic.
+// Messages to the sender itself arrive and do not count as traffic.
 inline void check_own_messages(World& world) {
   world.run([](Endpoint& endpoint) {
     const int rank = endpoint.rank();
@@ -127,7 +127,7 @@ inline void check_own_messages(World& world) {
   });
 }
 
-// `bytes` between neighbours, by a known receive and then by recv_any.
+// Sends `bytes` between neighbours, received from a known rank and by recv_any.
 inline void check_large(World& world, int64_t bytes) {
   world.run([bytes](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();
@@ -158,8 +158,8 @@ inline void check_large(World& world, int64_t bytes) {
   });
 }
 
-// Rank 0 serves all others; messages outside the range are left for receives
-// posted later; each sender's own come in order.
+// Rank 0 serves all others. Messages outside the range of tags remain for later
+// receives, and each sender's messages arrive in order.
 inline void check_recv_any(World& world) {
   world.run([](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();
@@ -201,7 +201,7 @@ inline void check_recv_any(World& world) {
   });
 }
 
-// A service answers on every worker while its host does something else.
+// A service on every worker answers while its host does something else.
 inline void check_service(World& world) {
   world.run([](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();
@@ -232,8 +232,8 @@ inline void check_service(World& world) {
   });
 }
 
-// Two all-reduces beside the worker, joined in reverse order, and one of the
-// worker's own among them.
+// Two all-reduces in tasks, joined in reverse order, while the worker performs
+// one itself.
 inline void check_tasks_overlap(World& world) {
   world.run([](Endpoint& endpoint) {
     const int rank = endpoint.rank();
@@ -257,8 +257,8 @@ inline void check_tasks_overlap(World& world) {
   });
 }
 
-// A task's exception is its joiner's; the world goes on. Of a task that nobody
-// joins, the end of the run tells.
+// The exception of a task is rethrown where it is joined, and the world
+// continues. If the task is never joined, the end of the run rethrows it.
 inline void check_task_error(World& world) {
   const auto failing = [](Endpoint&) {
     fail(ExitCode::kDiverged, "as it should");

@@ -1,4 +1,4 @@
-// What the exchange of rows promises in every world, as functions that a test
+// The contract of the exchange of rows in every world, as functions that a test
 // calls with a world.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace syncopate::contract {
 
-// Which rows a member touches.
+// The rows that a member touches.
 struct RowCase {
   const char* name;
   bool (*touches)(int rank, int64_t row);
@@ -32,7 +32,7 @@ inline const RowCase kRowCases[] = {
 struct TableSize {
   int64_t rows, row_elems;
 };
-// Of one exchange: long and short rows, an empty table, odd sizes.
+// The tables of one exchange: long and short rows, an empty table, odd sizes.
 inline const std::vector<TableSize> kTables = {{501, 10}, {501, 1}, {0, 4},
                                                {1025, 3}, {33, 16}, {1, 5}};
 
@@ -51,7 +51,7 @@ inline std::vector<RowTable> tables_of(
   return tables;
 }
 
-// By counting, of the members' ranks.
+// Counts the rows that the members touch.
 inline std::vector<TouchedRows> counted_rows(const RowCase& rows,
                                              const Ranks& members) {
   std::vector<TouchedRows> tables;
@@ -110,8 +110,8 @@ inline void check_rows(World& world) {
   });
 }
 
-// Two disjoint groups at once, in an order that is not that of the ranks; then
-// all but one member.
+// Two disjoint groups at the same time, not in rank order; then all but one
+// member.
 inline void check_rows_in_groups(World& world) {
   world.run([](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();
@@ -132,7 +132,7 @@ inline void check_rows_in_groups(World& world) {
   });
 }
 
-// Exchanges in tasks, started in another order by every worker.
+// Exchanges in tasks that every worker starts in a different order.
 inline void check_rows_at_once(World& world) {
   world.run([](Endpoint& endpoint) {
     constexpr int64_t kRows = 3000, kElems = 10;
@@ -163,13 +163,14 @@ inline void check_rows_at_once(World& world) {
   });
 }
 
-// Values that round: sums are formed in order of position, and so every member
-// ends with the same bits.
+// Values whose sums are rounded. Sums are formed in order of position, so every
+// member ends with the same bits.
 inline void check_order_of_rows(World& world) {
   world.run([](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();
     constexpr int64_t kRows = 4001, kElems = 7;
-    // Made once: at two places a compiler may contract the formula in two ways.
+    // Computed once, because a compiler may contract the formula differently in
+    // two places.
     std::vector<std::vector<float>> of_rank(n);
     for (int r = 0; r < n; ++r)
       for (int64_t i = 0; i < kRows * kElems; ++i) {

@@ -1,5 +1,5 @@
-// What every world promises to services: tasks that answer other workers while
-// their own computes.
+// The contract of services in every world: tasks that answer other workers
+// while their own worker computes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -38,7 +38,7 @@ inline void check_service_beside_computing(World& world) {
         own.wait(send);
       }
     });
-    // 30 s: far beyond what it takes; not to hang.
+    // 30 s, far more than needed, so that a failure does not hang the test.
     const Time start = endpoint.now();
     while ((answered < n || !endpoint.done(asker)) &&
            endpoint.now() - start < 30) {
@@ -52,8 +52,8 @@ inline void check_service_beside_computing(World& world) {
   });
 }
 
-// A service that serves until its own worker tells it to end, which it does
-// once all have what they asked for.
+// A service that runs until its own worker tells it to end, once all workers
+// have their answers.
 inline void check_service_ends_when_told(World& world) {
   world.run([](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();
@@ -86,14 +86,14 @@ inline void check_service_ends_when_told(World& world) {
     endpoint.wait(endpoint.isend({}, rank, 41, Traffic::kControl));
     endpoint.join(service);
     EXPECT_EQ(served, kQuestions * n);
-    // Questions and answers of others only.
+    // Only questions from and answers to other workers count.
     EXPECT_EQ(endpoint.traffic().messages_sent[0], 2 * kQuestions * (n - 1));
     EXPECT_EQ(endpoint.traffic().bytes_sent[0], 8 * kQuestions * (n - 1));
   });
 }
 
-// 5 MB up from everyone at once, as a slice of a model is, and its sum of all
-// back; while all-reduces go on between the workers.
+// All workers send 5 MB (a slice of a model) at the same time and get the sum
+// back, while all-reduces run between the workers.
 inline void check_large_requests(World& world) {
   constexpr int64_t kElems = 1'250'000;
   world.run([](Endpoint& endpoint) {
@@ -134,8 +134,8 @@ inline void check_large_requests(World& world) {
   });
 }
 
-// Several services a worker, each with a range of its own, that ask those of
-// the next worker in turn; what comes for one is no other's.
+// Several services per worker, each with its own range of tags, query those of
+// the next worker; no service gets another's messages.
 inline void check_many_services(World& world) {
   world.run([](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();

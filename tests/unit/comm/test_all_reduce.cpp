@@ -1,5 +1,5 @@
-// The arithmetic of all-reduce algorithms: who sends what to whom, the order of
-// summation, bytes; and the table of keywords.
+// The schedules of all-reduce algorithms (senders, receivers, ranges), the
+// order of summation, bytes, and the table of keywords.
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 #include <deque>
@@ -19,9 +19,9 @@ constexpr auto kParameterServer = CollectiveAlgorithm::kParameterServer;
 
 using StepsOf = ReduceSteps (*)(int group_size, int position, int64_t elems);
 
-// Every range sent is one that its receiver takes, in the order sent, at a time
-// when no member waits for one who waits for it; and the owned ranges are the
-// whole, once.
+// Checks that receivers take every range in the order in which it is sent, that
+// no cycle of members wait for each other, and that the owned ranges partition
+// the whole.
 void check_steps(StepsOf steps_of, int n, int64_t elems) {
   std::vector<ReduceSteps> members;
   for (int p = 0; p < n; ++p) members.push_back(steps_of(n, p, elems));
@@ -79,8 +79,8 @@ TEST(AllReduce, StepsFitTogetherForAnyGroup) {
   }
 }
 
-// Of each element N - 1 values travel to be summed and N - 1 sums to be known,
-// whoever sends them: 2 (N-1) M.
+// For each element N - 1 values travel to be summed, and then N - 1 copies of
+// the sum. All members together thus send 2 (N-1) M.
 TEST(AllReduce, TogetherAllSendTheSame) {
   for (const auto& [algorithm, text] : collective_table()) {
     for (const int n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 100}) {
@@ -100,7 +100,7 @@ TEST(AllReduce, TogetherAllSendTheSame) {
   }
 }
 
-// The formulas of the headers, by position, where chunks are equal.
+// The headers' formulas for each position, with chunks of equal size.
 TEST(AllReduce, BytesOfEachMember) {
   constexpr int64_t kElems = 64;
   const auto sent = [&](CollectiveAlgorithm algorithm, int n) {
@@ -115,13 +115,13 @@ TEST(AllReduce, BytesOfEachMember) {
   EXPECT_EQ(sent(kButterfly, 8), Elems(8, 112));
   EXPECT_EQ(sent(kBinaryBlocks, 8), Elems(8, 112));
   EXPECT_EQ(sent(kButterfly, 6), (Elems{160, 64, 160, 64, 96, 96}));
-  // Blocks of 4 and 2; of 4, 2 and 1.
+  // Blocks of sizes 4 and 2, then of sizes 4, 2 and 1.
   EXPECT_EQ(sent(kBinaryBlocks, 6), (Elems{112, 112, 112, 112, 96, 96}));
   EXPECT_EQ(sent(kBinaryBlocks, 7), (Elems{112, 112, 112, 112, 128, 128, 64}));
   EXPECT_EQ(sent(kParameterServer, 4), (Elems{192, 64, 64, 64}));
 }
 
-// Like the headers' words, written as a recursion over sets of members.
+// The order that the headers describe, as a recursion over sets of members.
 float tree_sum(std::span<const float> leaves) {
   const size_t n = leaves.size();
   if (n == 1) return leaves[0];
@@ -184,8 +184,8 @@ TEST(AllReduce, SumsInTheDocumentedOrder) {
   }
 }
 
-// A value that bf16 cannot hold travels rounded, and the sum itself is formed
-// in fp32: 256 + 1 + 1 at a server is 258, where bf16 sums would stay at 256.
+// Values are rounded to bf16 for transfer, but sums are formed in fp32: at a
+// server 256 + 1 + 1 gives 258, where sums in bf16 would stay at 256.
 TEST(AllReduce, SumsOfBf16AreFormedInF32) {
   make_inproc_world(3, {})->run([](Endpoint& endpoint) {
     std::vector<float> values = {endpoint.rank() == 0 ? 256.0f : 1.0f,
@@ -193,7 +193,8 @@ TEST(AllReduce, SumsOfBf16AreFormedInF32) {
     all_reduce_sum(endpoint, endpoint.world_group(), values, kParameterServer,
                    Wire::kBf16, tags::kCollective, Traffic::kPayload);
     EXPECT_EQ(values[0], 258.0f);
-    // The server's own is not rounded before the sum (3 + 2^-9), the sum is.
+    // The server's own value is not rounded before the sum (3 + 2^-9); the sum
+    // is.
     EXPECT_EQ(values[1], 3.0f);
   });
 }

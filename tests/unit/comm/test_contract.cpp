@@ -1,11 +1,11 @@
-// The contract of endpoints and collectives, by workers in one process.
+// The contract of endpoints and collectives for workers in one process.
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/comm/contract.h"
 
 namespace syncopate {
 namespace {
 
-// Calls act with worlds of these sizes.
+// Calls `act` with worlds of several sizes.
 template <typename Act>
 void in_worlds(std::initializer_list<int> sizes, const Act& act) {
   for (const int workers : sizes) {

@@ -1,4 +1,4 @@
-// What happens when a worker fails, or nobody can go on.
+// The outcome of a run if a worker fails or all workers are blocked.
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
 #include <string>

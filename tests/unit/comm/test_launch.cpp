@@ -1,4 +1,4 @@
-// Which environments say that MPI should be started.
+// The environments in which MPI is started.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace syncopate {
 namespace {
 
 bool launched_with(const std::map<std::string, std::string>& environment) {
-  // Also what this test itself may have been started under.
+  // Includes the variables that may be set for this test itself.
   const char* const names[] = {"PMI_RANK",
                                "PMI_SIZE",
                                "PMI_FD",

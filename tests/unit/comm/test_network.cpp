@@ -61,8 +61,8 @@ TEST(Network, BothDirectionsAreIndependent) {
             (Times{1.5, 1.5}));
 }
 
-// Sent at 0 over 2 s of latency, and at 1.5 over none: the second message takes
-// the link from 1.5 to 2.5, and the first one from then on.
+// The first message is sent at 0 with a latency of 2 s, the second one at 1.5
+// without latency: it uses the link from 1.5 to 2.5, the first one after that.
 TEST(Network, ALinkIsTakenInTheOrderOfFirstBytes) {
   NetworkCost cost;
   cost.by_worker = {{0, 128}, {4, 128}, {0, 128}};
@@ -70,15 +70,15 @@ TEST(Network, ALinkIsTakenInTheOrderOfFirstBytes) {
             (Times{3.5, 2.5}));
 }
 
-// Two senders at 64 bytes a second fill half of a link of 256 together.
+// Two senders at 64 bytes/s together fill half of a link of 256 bytes/s.
 TEST(Network, SlowSendersDoNotHoldUpAFastLink) {
   NetworkCost cost;
   cost.by_worker = {{0, 256}, {0, 64}, {0, 64}};
   EXPECT_EQ(arrivals(3, cost, {{1, 0, 128}, {2, 0, 128}}), (Times{2, 2}));
 }
 
-// The senders' links are free again after half a second, whatever the receiver
-// makes of it: a third message to somebody else leaves at once.
+// The senders' links are free again after half a second, regardless of the
+// receiver's link: a third message to another worker leaves immediately.
 TEST(Network, ASlowReceiverDoesNotHoldUpItsSenders) {
   NetworkCost cost;
   cost.by_worker = {{0, 64}, {0, 256}, {0, 256}, {0, 256}};
@@ -86,7 +86,7 @@ TEST(Network, ASlowReceiverDoesNotHoldUpItsSenders) {
             (Times{2, 4, 1}));
 }
 
-// A link is taken for a quarter of a second by each message, on both sides.
+// Each message occupies both links for a quarter of a second.
 TEST(Network, EachMessageHasACostOfItsOwn) {
   NetworkCost cost{0.5, 128};
   cost.message_s = 0.25;
@@ -94,8 +94,8 @@ TEST(Network, EachMessageHasACostOfItsOwn) {
             (Times{0.75, 1.0, 1.5}));
 }
 
-// Islands {0, 1} and {2, 3}: 1024 bytes a second inside; outside 128 a worker,
-// and as much for the island.
+// Islands {0, 1} and {2, 3}: 1024 bytes/s inside; outside 128 bytes/s per
+// worker and the same for each island.
 TEST(Network, WorkersOfAnIslandShareItsUplink) {
   NetworkCost cost{0.5, 128};
   cost.island = 2;
@@ -111,15 +111,15 @@ TEST(Network, WorkersOfAnIslandShareItsUplink) {
   EXPECT_EQ(arrivals(6, cost, {{0, 4, 128}, {2, 5, 128}}), (Times{1.5, 2.5}));
 }
 
-// Copies from and to the device at half of the link's rate: they set the rate,
-// but overlap with the transfer.
+// Copies from and to the device run at half of the link's rate. They determine
+// the rate but overlap with the transfer.
 TEST(Network, CopiesToTheDeviceAreOnTheWay) {
   NetworkCost cost{0.5, 256};
   cost.device_bytes_per_s = 128;
   EXPECT_EQ(arrivals(2, cost, {{0, 1, 256}, {0, 1, 256}}), (Times{2.5, 4.5}));
 }
 
-// A link of ten times the time from second 1 on delays its own messages alone.
+// A link that is ten times slower from 1 s on delays only its own messages.
 TEST(Network, ADegradedLinkIsThatOfTheSender) {
   NetworkCost cost{0, 128};
   cost.link = [](int rank, Time now) {
@@ -164,7 +164,7 @@ TEST(Network, AServerTakesMessagesAsTheirTurnsComeOnItsLink) {
   EXPECT_EQ(times, (Times{1.5, 2.5, 3.5}));
 }
 
-// A link stays taken when its worker's clock is set back.
+// A link stays occupied when its worker's clock is set back.
 TEST(Network, LinksKeepTheirClocks) {
   make_inproc_world(2, {0, 128})->run([](Endpoint& endpoint) {
     std::array<char, 256> data{};
@@ -182,7 +182,7 @@ TEST(Network, LinksKeepTheirClocks) {
 
 // --- collectives -------------------------------------------------------------
 
-constexpr double kRate = 1e6;      // bytes a second
+constexpr double kRate = 1e6;      // bytes per second
 constexpr double kLatency = 1e-3;  // s
 
 Time time_of(CollectiveAlgorithm algorithm,
@@ -199,7 +199,7 @@ Time time_of(CollectiveAlgorithm algorithm,
   return latest;
 }
 
-// Messages of one segment each, over alike links, one collective at a time.
+// Messages of one segment each, equal links, one collective at a time.
 class ClosedForm : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Workers,
                          ClosedForm,
@@ -229,8 +229,8 @@ TEST_P(ClosedForm, OfACollective) {
   expect(CollectiveAlgorithm::kBinaryBlocks, halving);
 }
 
-// Worker 1 of 4, whose link takes ten times as long in both directions. The
-// latency exceeds 2 B, so that the messages of the two last exchanges reach
+// The link of worker 1 of 4 takes ten times as long in both directions. The
+// latency exceeds 2 B, so that the messages of the last two exchanges reach
 // worker 1 in that order.
 TEST(Network, OneSlowLinkChangesEachCollective) {
   constexpr int64_t kElems = 64 * 4;
@@ -253,7 +253,7 @@ TEST(Network, OneSlowLinkChangesEachCollective) {
   expect(CollectiveAlgorithm::kNative, 6 * (kLong + 10 * b / 4));
 }
 
-// Worker 0 is the server: all that passes it takes ten times as long.
+// Worker 0 is the server, so every transfer takes ten times as long.
 TEST(Network, ASlowServerDelaysEveryMessage) {
   NetworkCost cost;
   cost.by_worker.assign(4, {kLatency, kRate});

@@ -10,10 +10,10 @@
 namespace syncopate {
 namespace {
 
-// Chunk c is summed in the order c+1, c+2, ..., c, whatever the world does.
+// Chunk c is summed in the order c+1, c+2, ..., c in every world.
 TEST(Ring, SumsInTheDocumentedOrder) {
   for (const int n : {2, 3, 5}) {
-    constexpr int64_t kCount = 200003;  // several segments a chunk for n = 2
+    constexpr int64_t kCount = 200003;  // several segments per chunk for n = 2
     const auto world = make_inproc_world(n, {});
     const auto sums = contract::rounded_sum(*world, CollectiveAlgorithm::kRing,
                                             kCount, Wire::kF32);
@@ -59,7 +59,7 @@ TEST(Ring, EveryMemberSendsAllChunksButTwo) {
   EXPECT_EQ(all_reduce_bytes(kRing, 1, 0, 100, Wire::kF32), 0);
   EXPECT_EQ(all_reduce_bytes(kRing, 4, 3, 400, Wire::kF32), 4 * 600);
   EXPECT_EQ(all_reduce_bytes(kRing, 4, 3, 400, Wire::kBf16), 2 * 600);
-  // Chunks of 2 2 1: not the own one and not the successor's.
+  // Chunks of 2, 2 and 1; the own one and the successor's are not sent.
   EXPECT_EQ(all_reduce_bytes(kRing, 3, 0, 5, Wire::kF32), 4 * 6);
   EXPECT_EQ(all_reduce_bytes(kRing, 3, 1, 5, Wire::kF32), 4 * 7);
   EXPECT_EQ(all_reduce_bytes(kRing, 3, 2, 5, Wire::kF32), 4 * 7);

@@ -1,4 +1,4 @@
-// Tables of which few rows were touched, summed by their rows.
+// Sums of tables of which few rows were touched.
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
@@ -7,7 +7,7 @@
 namespace syncopate {
 namespace {
 
-// Counts of 8 bytes to each of the others; a row is 4 bytes and its values.
+// Each other member gets counts of 8 bytes; a row has 4 bytes and its values.
 TEST(RowExchangeBytes, FollowTheFormula) {
   const TouchedRows few{1000 * 10, 10, {3, 0, 7}};
   EXPECT_EQ(all_reduce_rows_bytes({&few, 1}, 0, Wire::kF32),
@@ -21,20 +21,20 @@ TEST(RowExchangeBytes, FollowTheFormula) {
   EXPECT_EQ(all_reduce_rows_bytes({&empty, 1}, 1, Wire::kF32), 8);
 }
 
-// 600 rows of 4 elements: a ring of N sends 2 (N-1) * 9600 bytes in all, rows
-// (N-1) * 20 bytes each.
+// 600 rows of 4 elements: a ring of N sends 2 (N-1) * 9600 bytes in total, the
+// exchange of rows (N-1) * 20 bytes per row.
 TEST(RowExchangeBytes, ManyRowsGoByTheRing) {
   const TouchedRows under{600 * 4, 4, {500, 460}};
   EXPECT_TRUE(travels_as_rows(under, Wire::kF32));
   const TouchedRows over{600 * 4, 4, {500, 461}};
   EXPECT_FALSE(travels_as_rows(over, Wire::kF32));
   EXPECT_EQ(all_reduce_rows_bytes({&over, 1}, 0, Wire::kF32), 8 + 9600);
-  // Numbers weigh more beside values of two bytes: 12 a row, of 4800.
+  // With values of two bytes the row numbers matter more: 12 bytes per row.
   EXPECT_FALSE(travels_as_rows(under, Wire::kBf16));
   EXPECT_TRUE(travels_as_rows({600 * 4, 4, {400, 400}}, Wire::kBf16));
 }
 
-// A value of -0 or NaN is one that travels: all members get the same.
+// Values of -0 and NaN are sent too, so that all members get the same bits.
 TEST(RowExchangeValues, NegativeZeroAndNan) {
   make_inproc_world(2, {})->run([](Endpoint& endpoint) {
     std::vector<float> values(100, 0.0f);

@@ -30,7 +30,7 @@ TEST(VirtualTime, TheSmallestClockRunsNextAndTiesGoByRank) {
   EXPECT_EQ(steps, expected);
 }
 
-// 0.5 s of latency, 128 bytes a second, and one message leaves after the other.
+// 0.5 s of latency and 128 bytes per second; messages leave one after another.
 TEST(VirtualTime, MessagesCostLatencyAndBandwidth) {
   make_inproc_world(2, {0.5, 128})->run([&](Endpoint& endpoint) {
     std::array<char, 256> first{}, second{};
@@ -49,7 +49,7 @@ TEST(VirtualTime, MessagesCostLatencyAndBandwidth) {
       const Request own = endpoint.isend({first.data(), 256}, 0, 3, kPayload);
       endpoint.wait(endpoint.irecv({second.data(), 256}, 0, 3));
       endpoint.wait(own);
-      EXPECT_EQ(endpoint.now(), 4);  // to oneself: nothing travels
+      EXPECT_EQ(endpoint.now(), 4);  // a message to the sender is free
     } else {
       const Request b = endpoint.irecv({second.data(), 128}, 0, 2);
       const Request a = endpoint.irecv({first.data(), 256}, 0, 1);
@@ -77,7 +77,7 @@ TEST(VirtualTime, AReceiverThatIsLateWaitsForNothing) {
   });
 }
 
-// Of each worker, after an all-reduce.
+// Returns each worker's clock after an all-reduce.
 std::vector<Time> clocks_after(CollectiveAlgorithm algorithm,
                                int workers,
                                int64_t elems,
@@ -103,8 +103,8 @@ TEST(VirtualTime, WithoutCostsNoTimePasses) {
   EXPECT_EQ(time_of(CollectiveAlgorithm::kRing, 3, 5000, {}), 0);
 }
 
-// A ring: 2 (N - 1) messages of a chunk, 256 bytes, one after the other: 6 of
-// 1.5 s. The native collective is given the same cost.
+// A ring sends 2 (N - 1) messages of a chunk (256 bytes) one after the other: 6
+// of 1.5 s. The native collective is modelled with the same cost.
 TEST(VirtualTime, AllReduceCosts) {
   for (const auto algorithm :
        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kNative})
@@ -120,7 +120,7 @@ TEST(VirtualTime, SegmentsDoNotMakeTheRingSlower) {
     EXPECT_NEAR(clock, 1.5, 1e-9);  // 2 (N - 1) / N of a second
 }
 
-// 8 workers, 0.5 s of latency alone: a ring is 14 messages after one another,
+// 8 workers with only a latency of 0.5 s: a ring takes 14 successive messages,
 // recursive halving and doubling 6, a server 2.
 TEST(VirtualTime, FewMessagesAreQuickestForTinyOnes) {
   const NetworkCost latency{0.5, 0};
@@ -128,14 +128,14 @@ TEST(VirtualTime, FewMessagesAreQuickestForTinyOnes) {
   EXPECT_EQ(time_of(CollectiveAlgorithm::kButterfly, 8, 8, latency), 3);
   EXPECT_EQ(time_of(CollectiveAlgorithm::kBinaryBlocks, 8, 8, latency), 3);
   EXPECT_EQ(time_of(CollectiveAlgorithm::kParameterServer, 8, 8, latency), 1);
-  // 6: a fold and an unfold beside 2 log2 4; where the block of 2 is ready when
-  // that of 4 is, and spreads its sums meanwhile.
+  // 6 workers: a fold and an unfold besides 2 log2 4. With binary blocks, the
+  // block of 2 is ready when that of 4 is and spreads its sums meanwhile.
   EXPECT_EQ(time_of(CollectiveAlgorithm::kButterfly, 6, 8, latency), 3);
   EXPECT_EQ(time_of(CollectiveAlgorithm::kBinaryBlocks, 6, 8, latency), 2);
 }
 
-// A second's worth of values: the ring's and the butterfly's links carry
-// 2 (N - 1) / N of it whatever N is, the server's N - 1.
+// Values that take a link one second: the links of a ring and a butterfly carry
+// 2 (N - 1) / N of them for every N, those of the server N - 1.
 TEST(VirtualTime, LargeOnesCostTheBytesOfTheBusiestLink) {
   constexpr int64_t kElems = 4 << 20;
   const NetworkCost bandwidth{0, 4.0 * kElems};
@@ -159,7 +159,8 @@ TEST(VirtualTime, LargeOnesCostTheBytesOfTheBusiestLink) {
               7 + 7 * segment, 1e-9);
 }
 
-// With both costs: within the sum of all latencies and of the busiest link.
+// With both costs: at most the sum of all latencies and the busiest link's
+// time.
 TEST(VirtualTime, RingKeepsItsBound) {
   const NetworkCost cost{1e-3, 4e6};
   for (const int n : {2, 3, 5, 8}) {
@@ -191,8 +192,8 @@ TEST(VirtualTime, RecvAnyGoesByArrival) {
   });
 }
 
-// A service beside a worker that computes: by arrival, then by sender, however
-// large; and at the moment they arrive.
+// While its worker computes, a service gets messages at the moment they arrive,
+// ordered by arrival, then by sender, regardless of size.
 TEST(VirtualTime, AServiceIsGivenMessagesAsTheyArrive) {
   std::vector<std::pair<int, Time>> served;
   NetworkCost cost;
@@ -278,8 +279,8 @@ TEST(VirtualTime, PollingWorksAtAStandstill) {
   EXPECT_EQ(order, "102");
 }
 
-// A server that answers in order of arrival, workers of unequal speed, and
-// tasks: the record of it all is the same every time.
+// A server that answers in order of arrival, workers of different speeds, and
+// tasks. Every run gives the same record.
 std::string asynchronous_record() {
   std::string record;
   make_inproc_world(5, {1e-3, 1e5})->run([&](Endpoint& endpoint) {

@@ -1,4 +1,4 @@
-// What a scheme's checkpoint holds, by name, for tests that look inside.
+// The values of a scheme's checkpoint by name, for tests that inspect them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,7 +23,7 @@ class CapturedState final : public StateVisitor {
   void visit(Owner, std::string_view name, std::span<double> v) override {
     values_[std::string(name)].assign(v.begin(), v.end());
   }
-  // Of a value, or of all tensors of a range in the order of their names.
+  // A value, or all tensors of a range in the order of their names.
   std::vector<double> operator[](const std::string& name) const {
     std::vector<double> all;
     for (const auto& [key, values] : values_)

@@ -1,5 +1,5 @@
-// Averages of compressed gradients with error feedback, in double and straight
-// from the formulas: what ef_sign_sgd and dgc are compared with.
+// Averages of compressed gradients with error feedback in double, directly from
+// the formulas: the reference for ef_sign_sgd and dgc.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,8 @@ struct CompressedReference {
   Vector x;
   Matrix residual, momentum;  // by worker
 
-  // What a tensor (its place in the model) becomes for the others: q. Called
-  // with the step.
+  // Computes q, the value of a tensor (given by its index in the model) that
+  // the others get at a step.
   using Compress = std::function<
       void(int64_t step, std::span<const double> p, std::span<double> q)>;
   Compress compress;
@@ -73,7 +73,7 @@ struct CompressedReference {
   }
 };
 
-// Models, and what each worker keeps under these names.
+// Compares models, and each worker's state of these names.
 inline void expect_follows(int N,
                            ToyRun run,
                            CompressedReference& expected,
@@ -92,9 +92,9 @@ inline void expect_follows(int N,
   expect_near(result.parameters, Matrix(N, expected.x), 1e-5);
 }
 
-// sum over workers of (what they sent + what they keep) = sum of all that
-// their optimizers gave, where that is the plain gradient: N (x_0 - x) / eta +
-// sum e = sum g. Returns the largest element of the residuals.
+// Checks sum over workers of (values sent + residuals) = sum of all optimizer
+// outputs. For plain gradients this is N (x_0 - x) / eta + sum e = sum g.
+// Returns the largest element of the residuals.
 inline double expect_feedback(int N, ToyRun run) {
   const Vector start = start_of(run, 1)[0];
   Vector given(start.size(), 0.0), kept = given;

@@ -1,5 +1,5 @@
-// What the tests of gossip schemes share: mixing matrices, runs in which
-// everything differs, and what is seen of a worker's state.
+// Helpers of the tests of gossip schemes: mixing matrices, runs in which all
+// values differ, access to a worker's state.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,7 +34,8 @@ inline double consensus_error(const Matrix& x) {
   return error;
 }
 
-// Of each worker's row, identity or top_k by tensor, as `run` has it.
+// Compresses each worker's row according to `run`: identity, or top_k by
+// tensor.
 inline Matrix compress(const ToyRun& run, const Matrix& x) {
   if (run.sync.compress.kind == "identity") return x;
   EXPECT_EQ(run.sync.compress.kind, "top_k");
@@ -57,7 +58,7 @@ inline float unlike_start(int rank, int64_t i) {
   return static_cast<float>(2 * rng.uniform() - 1);
 }
 
-// Of 1/2 |x - c|^2, c differing everywhere.
+// The gradient of 1/2 |x - c|^2, where all elements of c differ.
 inline void unlike_gradient(int rank,
                             int64_t step,
                             std::span<const float> x,
@@ -82,8 +83,9 @@ inline std::vector<CompressOptions> contractive_compressors() {
           {.kind = "qsgd", .bits = 4, .biased = true}};
 }
 
-// No two values of equal size for top_k to choose from. Workers begin apart,
-// except where a scheme's copies of neighbours begin with the own model.
+// No two values have the same magnitude, so top_k's choice is unique. Workers
+// start from different models unless the scheme initializes its copies of
+// neighbours from its own model.
 inline ToyRun gossip_run(const std::string& scheme) {
   ToyRun run = run_of(scheme);
   run.steps = 5;
@@ -100,7 +102,7 @@ inline bool is_compressed(const std::string& scheme) {
   return scheme != "d_psgd" && scheme != "sgp";
 }
 
-// With all that may travel: fp32 and bf16, or what each compressor makes.
+// One run per format of messages: fp32 and bf16, or each compressor.
 inline std::vector<ToyRun> gossip_runs(const std::string& scheme) {
   std::vector<ToyRun> runs;
   ToyRun run = gossip_run(scheme);
@@ -161,7 +163,7 @@ inline Matrix range_of(const std::vector<CapturedState>& states,
   return all;
 }
 
-// Of a message to a neighbour.
+// The bytes of a message to a neighbour.
 inline int64_t toy_message_bytes(const ToyRun& run) {
   const ToyModel model = model_of(run);
   if (is_compressed(run.sync.scheme))

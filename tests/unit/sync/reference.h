@@ -1,5 +1,5 @@
-// Recursions over all workers at once, in double precision and straight from
-// the formulas: what schemes are compared with.
+// Recursions over all workers in double precision, directly from the formulas:
+// the references for schemes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -41,7 +41,7 @@ inline Vector mean_of(const Matrix& x) {
   return mean;
 }
 
-// The members of each group go on from the mean of their rows.
+// Replaces the rows of each group's members by their mean.
 inline void average_groups(const std::vector<std::vector<int>>& groups,
                            Matrix& x) {
   for (const std::vector<int>& group : groups) {
@@ -72,7 +72,7 @@ inline Matrix gradients_at(const ToyRun& run, int64_t step, const Matrix& x) {
   return g;
 }
 
-// Each worker by itself: m <- mu m + g(x), x <- x - lr m.
+// A local step of every worker: m <- mu m + g(x), x <- x - lr m.
 inline void local_step(const ToyRun& run, int64_t step, Matrix& x, Matrix& m) {
   m = sum(gradients_at(run, step, x), run.optimizer.momentum, m);
   x = sum(x, -run.optimizer.lr, m);

@@ -1,4 +1,4 @@
-// What the tests of Sync-Switch share: toy runs in phases, and what was seen.
+// Helpers of the tests of Sync-Switch: toy runs in phases, and their records.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,7 +25,7 @@ inline ToyRun plain(ToyRun run, const std::string& scheme) {
   return run;
 }
 
-// A run, and what was seen of each of its steps, by worker.
+// A run, and a record of each of its steps by worker.
 struct Seen {
   test::ToyResult result;
   std::vector<std::vector<StepPlan>> plans;
@@ -40,7 +40,7 @@ struct Seen {
     result = test::train_toy(workers, run, cost);
   }
   enum Column { kPhase, kAtWork, kActive, kDetections };
-  // worker_steps taken while phase `at_work` was (of all workers).
+  // worker_steps of all workers during phase `at_work`.
   int64_t work(double phase, double at_work) const {
     int64_t steps = 0;
     for (const auto& worker : series)
@@ -50,8 +50,8 @@ struct Seen {
   }
 };
 
-// Worker 2 of 4 is slow for its steps 3 to 10 (the harness counts the step
-// under way).
+// Worker 2 of 4 is slow in its steps 3 to 10 (the harness includes the current
+// step).
 inline double step_of_a_straggler(int rank, int64_t step) {
   return rank == 2 && step >= 4 && step < 12 ? 3 : 1;
 }

@@ -1,5 +1,5 @@
-// An optimizer whose arithmetic counts its steps, under every scheme: one call
-// a step, its count handed over with its moments, resumed to the bit.
+// An optimizer that depends on its step count, under every scheme: one call per
+// step, the count handed over with the moments, bit-exact resume.
 #include "reference/optim_adam.h"
 #include "unit/sync/captured_state.h"
 #include "unit/sync/toy_run.h"
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(AllSchemes,
                          testing::ValuesIn(test::every_scheme()),
                          [](const auto& info) { return info.param; });
 
-// One worker: adam as the whole range takes it.
+// With one worker the result is that of adam over the whole range.
 TEST(AdamSchemes, OfOneWorkerAreLocalAdam) {
   for (const char* kind : {"adam", "adamw"})
     for (const int64_t boundary_every : {0, 4}) {
@@ -77,7 +77,7 @@ TEST(AdamSchemes, OfOneWorkerAreLocalAdam) {
     }
 }
 
-// A switch may change nothing, count included.
+// A switch must not change anything, including the count.
 TEST(AdamSchemes, SyncSwitchCarriesTheCountOver) {
   for (const std::string order : {"10", "01", "101", "010"}) {
     const ToyRun run = switching(order, 0.3);
@@ -89,8 +89,8 @@ TEST(AdamSchemes, SyncSwitchCarriesTheCountOver) {
   }
 }
 
-// Several workers with one gradient: N asp steps are N of one worker. Also
-// where shards are fewer than workers.
+// With equal gradients, N steps of asp equal N steps of one worker, also if
+// there are fewer shards than workers.
 TEST(AdamSchemes, SyncSwitchCarriesTheCountOfAllWorkersOver) {
   constexpr int kWorkers = 3;
   for (const int64_t servers : {0, 1}) {
@@ -116,7 +116,7 @@ TEST(AdamSchemes, SyncSwitchCarriesTheCountOfAllWorkersOver) {
   }
 }
 
-// A worker that is left out has at each boundary what the others have.
+// An excluded worker has the others' state at each boundary.
 TEST(AdamSchemes, ElasticGivesTheCountToWhoIsLeftOut) {
   ToyRun run = switching("10", 0.5);
   run.steps = 40;
@@ -143,7 +143,8 @@ TEST(AdamSchemes, ElasticGivesTheCountToWhoIsLeftOut) {
   test::expect_equal_replicas(result);
 }
 
-// Workers at unlike speeds have counted differently: all go on from the mean.
+// Workers of different speeds have different counts; all continue from the
+// mean.
 TEST(AdamSchemes, LeavingAgreesOnOneCount) {
   ToyRun run = switching("10", 0.5);
   run.sync.sync_switch.order = {"esync", "bsp"};

@@ -1,5 +1,5 @@
-// Asynchronous SGD: nobody waits, every push is applied once by every shard,
-// and what a shard computes is the published formula.
+// Asynchronous SGD: no worker waits, every shard applies every push once, and a
+// shard computes the published formula.
 #include <cmath>
 
 #include "base/file.h"
@@ -41,7 +41,7 @@ TEST(Asp, StepsGoToWhoIsReady) {
   EXPECT_EQ(result.clock, (std::vector<double>{40, 40}));
 }
 
-// Whatever the others do, a worker's clock is that of its own steps.
+// A worker's clock advances only with its own steps.
 TEST(Asp, NobodyWaits) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9})
     for (const int64_t boundary_every : {0, 1, 3}) {
@@ -56,7 +56,7 @@ TEST(Asp, NobodyWaits) {
     }
 }
 
-// What a single shard does, in double, with pushes in the order of their times.
+// A single shard in double precision, with pushes in the order of their times.
 struct Reference {
   std::vector<double> x;
   std::vector<int64_t> staleness;
@@ -96,8 +96,8 @@ Reference trained_by_formula(const ToyRun& run, int workers) {
   return server;
 }
 
-// Momentum that all workers share, rates of the step that was handed out,
-// compensation by what a worker pulled or by what the key was before.
+// Shared momentum, learning rates by ticket, and delay compensation relative to
+// the model that the worker pulled or to the shard's previous value.
 TEST(Asp, FollowsTheFormula) {
   for (const Compensation compensation :
        {Compensation::kNone, Compensation::kPerWorker, Compensation::kPerKey})
@@ -123,7 +123,7 @@ TEST(Asp, FollowsTheFormula) {
       }
 }
 
-// The three rules are not one another.
+// The three rules of compensation give different results.
 TEST(Asp, CompensationMatters) {
   ToyRun run = asp_run();
   run.step_s = {1, 1.3, 0.57, 3.1};
@@ -178,7 +178,8 @@ TEST(Asp, TellsStaleness) {
   EXPECT_NEAR(found_sum, sum, 1e-9);
 }
 
-// Pushes of all slices but the own one, and answers to the others' pushes.
+// A worker sends pushes of all slices but its own, and answers to the pushes of
+// others.
 TEST(Asp, SendsWhatTheFormulaSays) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9})
     for (const int servers : {0, 1, 2})
@@ -202,7 +203,7 @@ TEST(Asp, SendsWhatTheFormulaSays) {
                     bytes * (steps * (elems - own) + (all - steps) * own));
         }
       }
-  // N equal shards: 2 (N-1)/N of the model a step.
+  // N equal shards: 2 (N-1)/N of the model per step.
   EXPECT_EQ(test::sum_of(test::train_toy(4, asp_run()).payload_bytes),
             40 * 2 * 4 * 48 * 3 / 4);
 }
@@ -237,7 +238,7 @@ TEST(Asp, LosesNothingAtBoundaries) {
         }
 }
 
-// More shards than elements would be: an element each.
+// With more workers than elements, each shard has at most one element.
 TEST(Asp, TakesMoreWorkersThanElements) {
   ToyRun run = asp_run();
   run.tensors = {2};
@@ -267,7 +268,7 @@ TEST(Asp, GoesOnToTheBit) {
     }
 }
 
-// Half a second to the only shard and half back: a boundary makes no pull free.
+// A pull takes half a second in each direction, also across a boundary.
 TEST(Asp, WaitsForItsPullsAlsoOverABoundary) {
   for (const int64_t every : {0, 1, 2, 5}) {
     ToyRun run = asp_run();
@@ -279,7 +280,7 @@ TEST(Asp, WaitsForItsPullsAlsoOverABoundary) {
   }
 }
 
-// Momentum goes to the shards and comes back whole.
+// Momentum moves to the shards and back without loss.
 TEST(Asp, HandsOverTheOptimizer) {
   ToyRun run = asp_run();
   run.optimizer.momentum = 0.9;
@@ -336,7 +337,7 @@ TEST(Asp, ClipsEachPush) {
   EXPECT_NEAR(test::train_toy(2, run).parameters[0][0], -0.5, 1e-4);
 }
 
-// Workers compute at rounded values; the shards keep all digits.
+// Workers compute at rounded values; the shards keep full precision.
 TEST(Asp, TravelsInBf16) {
   ToyRun run = asp_run();
   run.optimizer.lr = 0.01;
@@ -371,7 +372,7 @@ TEST(Asp, ReplaysARecordedOrder) {
     run.step_time = test::uneven(9);
     const auto recorded = test::train_toy(workers, run);
     const std::string digest = digest_of_file(folder / "order.h5");
-    // A run that was resumed has recorded all of it.
+    // A resumed run has the complete record.
     run.restart_at = 5;
     EXPECT_EQ(test::train_toy(workers, run).parameters, recorded.parameters);
     EXPECT_EQ(digest_of_file(folder / "order.h5"), digest);

@@ -9,7 +9,7 @@ namespace {
 
 using test::ToyRun;
 
-// A moving average of what a batch had, as BatchNorm keeps it.
+// A moving average of a batch's statistics, as in BatchNorm.
 void moving_average(int rank, int64_t step, std::span<float> statistics) {
   for (size_t i = 0; i < statistics.size(); ++i) {
     const float batch = std::sin(
@@ -45,14 +45,14 @@ TEST(SharedStatistics, OfOneWorkerAreSequential) {
     }
 }
 
-// Each step's change of what its worker had pulled is added, in the order of
-// arrival, and its worker then has the sum.
+// The server adds each step's change relative to the pulled statistics, in the
+// order of arrival, and returns the sum to the worker.
 TEST(SharedStatistics, AreTheSumOfAllChanges) {
   for (const int64_t servers : {0, 1, 2}) {
     ToyRun run = shared_run();
     run.sync.asp.servers = servers;
     run.steps = 12;
-    run.step_s = {1, 1.3, 0.57, 3.1};  // no two arrive at one moment
+    run.step_s = {1, 1.3, 0.57, 3.1};  // no two arrive at the same time
     const auto workers = static_cast<int>(run.step_s.size());
 
     std::vector<double> server(run.num_buffers, 0.0);
@@ -120,7 +120,7 @@ TEST(SharedStatistics, AreReplayedToTheBit) {
   }
 }
 
-// With s = 0 all workers' changes of a clock are hidden until all are there.
+// With s = 0 the changes of a clock are hidden until all workers' have arrived.
 TEST(SharedStatistics, AreHeldBackBySsp) {
   ToyRun run = shared_run("ssp");
   run.sync.ssp.bound = 0;
@@ -135,8 +135,8 @@ TEST(SharedStatistics, AreHeldBackBySsp) {
   test::train_toy(3, run);
 }
 
-// bsp leaves averages, which the server begins with; what it ends with is
-// everybody's.
+// The server starts from the averages that bsp leaves, and all workers get its
+// final values.
 TEST(SharedStatistics, AreHandedOver) {
   ToyRun run = shared_run("sync_switch");
   run.steps = 30;
@@ -153,7 +153,7 @@ TEST(SharedStatistics, AreHandedOver) {
                                       host.values().end());
   };
   test::train_toy(3, run);
-  // Within asp all have the server's; within bsp each its own.
+  // Workers have the server's statistics during asp, their own during bsp.
   EXPECT_NE(at[2][0], at[2][1]);
   EXPECT_EQ(at[5][0], at[5][1]);
   EXPECT_NE(at[9][0], at[9][1]);
