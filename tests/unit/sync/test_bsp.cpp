@@ -1,4 +1,5 @@
-// Bulk-synchronous training is one worker's training with the mean gradient.
+// Bulk-synchronous training equals one worker's training with the mean
+// gradient.
 #include "unit/sync/reference.h"
 
 namespace syncopate {
@@ -28,7 +29,7 @@ TEST(Bsp, GoesOnToTheBit) {
   test::expect_boundaries_change_nothing(3, run, {6});
 }
 
-// The slowest worker sets the pace, also where gradients travel compressed.
+// The slowest worker determines the pace, also with compressed gradients.
 TEST(Bsp, WaitsForTheSlowest) {
   for (const char* scheme : {"bsp", "dgc", "power_sgd"}) {
     ToyRun run = test::run_of(scheme);

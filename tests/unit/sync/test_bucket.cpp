@@ -1,4 +1,4 @@
-// Buckets cover the range once, from its end, whatever backward reports.
+// Buckets cover the range exactly once, from its end, however backward reports.
 #include <gtest/gtest.h>
 
 #include "sync/bucket.h"

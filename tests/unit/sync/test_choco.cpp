@@ -1,4 +1,4 @@
-// What CHOCO-SGD promises beside its recursion (test_gossip.cpp).
+// Properties of CHOCO-SGD besides its recursion (test_gossip.cpp).
 #include "unit/sync/gossip_toy.h"
 
 namespace syncopate {
@@ -27,10 +27,10 @@ TEST(Choco, UncompressedIsMixingDelayedByOneStep) {
   }
 }
 
-// Without gradients the workers' disagreement shrinks by a factor a round, as
-// long as fp32 resolves it: as much over the second half as over the first.
+// Without gradients the workers' disagreement shrinks by a constant factor per
+// round while fp32 resolves it: equally much in both halves of the run.
 TEST(Choco, AgreesLinearly) {
-  // By compressor: a gamma that suits it, and rounds.
+  // A suitable gamma and a number of rounds for each compressor.
   const std::pair<double, int64_t> pace[] = {
       {0.9, 10}, {0.3, 40}, {0.2, 60}, {0.1, 120}, {0.5, 30}};
   size_t which = 0;
@@ -73,7 +73,7 @@ TEST(Choco, KnowsHowItsNeighboursPublicCopiesDiffer) {
   }
 }
 
-// To the last bit, while residuals stay below 0.5.
+// Holds exactly while residuals stay below 0.5.
 TEST(Choco, ResidualsAddUpToZero) {
   for (const CompressOptions& compress : test::contractive_compressors())
     for (const auto& [topology, workers] : test::all_topologies()) {
@@ -117,7 +117,7 @@ TEST(Choco, TellsWhatTheNextStepHides) {
   EXPECT_EQ(overlapped, 7 * 1.0);
 }
 
-// Each worker its own coordinates, and others in the next round.
+// Every worker draws its own coordinates, and new ones in every round.
 TEST(Choco, DrawsDifferByWorkerAndRound) {
   ToyRun run = choco_run();
   run.sync.compress = {.kind = "random_k", .ratio = 0.9, .biased = true};
@@ -136,7 +136,7 @@ TEST(Choco, DrawsDifferByWorkerAndRound) {
   EXPECT_NE(first[0], second[0]);
 }
 
-// In the middle of a segment and at its end alike.
+// Both in the middle of a segment and at its end.
 TEST(Choco, TellsHowFarPublicCopiesAreOff) {
   ToyRun run = choco_run();
   std::vector<double> told, expected;
@@ -174,7 +174,7 @@ TEST(Choco, NamesWhatCannotRun) {
             "compress.ratio below 0.5");
   run.sync.compress.biased = true;
   EXPECT_EQ(obstacle(), "");
-  // Of 1000 elements the first keeps 499, the second 501.
+  // Out of 1000 elements the first keeps 499 and the second 501.
   run.sync.compress = {.kind = "random_k", .ratio = 0.501};
   EXPECT_NE(obstacle(), "");
   run.sync.compress.ratio = 0.499;

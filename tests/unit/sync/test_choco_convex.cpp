@@ -1,9 +1,9 @@
 // Logistic regression as in the code of "Decentralized Stochastic Optimization
 // and Gossip Algorithms with Compressed Communication" (Koloskova et al. 2019),
-// in small: 9 workers on a ring, samples sorted by label or at random, lambda =
-// 1 / samples, rates .1 / (lambda (t + delay)), one sample a step, and its
-// compressors with their gammas. CHOCO gets as far as a naive recursion of the
-// formulas; DCD and ECD with the same compressors do not.
+// on a small scale: 9 workers on a ring, samples sorted by label or shuffled,
+// lambda = 1 / samples, rates .1 / (lambda (t + delay)), one sample per step,
+// and its compressors with their gammas. CHOCO converges as well as a naive
+// recursion of the formulas; DCD and ECD with the same compressors do not.
 #include <random>
 
 #include "data/sampler.h"
@@ -25,8 +25,7 @@ constexpr double kDelay = 5;
 
 enum class Split { kRandom, kSorted };
 
-// Samples of norm 1, few elements of which are not 0, and labels that a model
-// explains but for some noise.
+// Sparse samples of norm 1, with labels that a model explains up to some noise.
 class Logistic {
  public:
   explicit Logistic(Split split) {
@@ -56,8 +55,8 @@ class Logistic {
     return sum / kSamples + kLambda / 2 * dot(x, x);
   }
 
-  // By gradient descent with momentum: the loss is 1/4-smooth, and
-  // lambda-strongly convex, so that this error is below 1e-9.
+  // Found by gradient descent with momentum. The loss is 1/4-smooth and
+  // lambda-strongly convex, so the error is below 1e-9.
   double optimum() const {
     Vector x(kDims, 0.0), before = x;
     const double root = std::sqrt(kLambda / (0.25 + kLambda));
@@ -75,7 +74,7 @@ class Logistic {
     return loss(x);
   }
 
-  // Of a worker's step: one sample of its share.
+  // The gradient of a worker's step: that of one sample of its share.
   void gradient(int rank,
                 int64_t step,
                 std::span<const float> at,
@@ -135,7 +134,7 @@ ToyRun convex_run(const Logistic& problem, const Case& which) {
   return run;
 }
 
-// Its own draws, so that only the course is the same.
+// Uses different random draws, so only the rate of convergence is comparable.
 Vector naive_compress(const Case& which, const Vector& x, std::mt19937& draw) {
   const auto kept =
       static_cast<int64_t>(kDims * (1 - which.compress.ratio) + 1e-9);
@@ -181,8 +180,8 @@ Vector naive_mean(const ToyRun& run, const Case& which) {
   return test::mean_of(x);
 }
 
-// How far the mean of the models is above the optimum; infinite where it is
-// not finite any more.
+// The distance of the mean model's loss from the optimum; infinite if it is no
+// longer finite.
 double above(const Logistic& problem, double optimum, const Vector& mean) {
   const double loss = problem.loss(mean);
   return std::isfinite(loss) ? loss - optimum

@@ -14,14 +14,14 @@ ToyRun dgc_run(double ratio = 0.75) {
   ToyRun run = test::run_of("dgc");
   run.sync.compress = {.kind = "top_k", .ratio = ratio, .biased = true};
   run.optimizer.momentum = 0.9;
-  // Magnitudes that differ by more than rounding, so that both choose alike.
+  // Magnitudes differ by more than rounding errors, so that both choices agree.
   run.start = [](int, int64_t i) {
     return 0.5f + 0.3f * std::sin(static_cast<float>(1 + i * i));
   };
   return run;
 }
 
-// By the ratio of each step.
+// Compares with the reference, given the ratio of each step.
 void expect_follows(int N,
                     const ToyRun& run,
                     const std::function<double(int64_t step)>& ratio,
@@ -51,8 +51,8 @@ TEST(Dgc, FollowsItsFormula) {
     }
 }
 
-// Weight decay first, then each tensor by itself; of the three, some are
-// clipped and some are not.
+// Weight decay is added first, then each tensor is clipped separately. Some of
+// the three are clipped and some are not.
 TEST(Dgc, ClipsTensorsWithWeightDecayByTheShareOfAWorker) {
   ToyRun run = dgc_run();
   run.steps = 5;
@@ -69,7 +69,7 @@ TEST(Dgc, DropsMoreFromEpochToEpoch) {
   expect_follows(3, run, [](int64_t step) {
     return step < 2 ? 0.25 : step < 4 ? 0.5 : 0.9;
   });
-  // Values and places of 7, 1 and 40 elements to each of the two others.
+  // Values and positions for 7, 1 and 40 elements to each of the two others.
   const int64_t kept = 2 * (5 + 1 + 30) + 2 * (3 + 1 + 20) + 2 * (1 + 1 + 3);
   EXPECT_EQ(test::train_toy(3, run).payload_bytes,
             std::vector<int64_t>(3, 2 * 8 * kept));
@@ -90,8 +90,8 @@ TEST(Dgc, WarmsUpWithinALengthOfItsOwn) {
   });
 }
 
-// As published: q = Q(momentum), summed in the order of ranks, and nothing is
-// kept of what quantisation loses.
+// As published: q = Q(momentum), summed in rank order, without a residual of
+// the quantisation.
 TEST(Dgc, QuantisesWithoutAMemory) {
   constexpr int N = 3;
   ToyRun run = dgc_run();
@@ -137,8 +137,8 @@ TEST(Dgc, LosesNothing) {
     }
 }
 
-// The memory is exactly zero where values were sent and exactly what was not
-// sent elsewhere; so is the masked momentum.
+// The residual is exactly zero where values were sent and exactly the unsent
+// value elsewhere; the same holds for the masked momentum.
 TEST(Dgc, KeepsExactlyWhatIsNotSent) {
   for (const char* kind : {"top_k", "random_k"}) {
     ToyRun run = dgc_run();

@@ -1,4 +1,4 @@
-// What averaging over the groups of DS-Sync does to replicas.
+// The effect on replicas of averaging over the groups of DS-Sync.
 #include <cmath>
 #include <utility>
 
@@ -46,7 +46,7 @@ float spread_start(int rank, int64_t i) {
   return std::sin(static_cast<float>(7 * rank + i));
 }
 
-// Both places in a step, with and without a restart at each epoch.
+// Averaging at both places in a step, with and without a restart at each epoch.
 std::vector<ToyRun> all_runs() {
   std::vector<ToyRun> runs;
   for (const Averaging place :
@@ -107,8 +107,8 @@ TEST(DsSync, FollowsItsRecursion) {
                         2e-5);
 }
 
-// One group of all is parameter averaging, which is bulk-synchronous SGD where
-// there is no momentum.
+// One group of all workers is parameter averaging, which without momentum
+// equals bulk-synchronous SGD.
 TEST(DsSync, OfOneGroupAveragesAll) {
   ToyRun run = ds_sync_run();
   run.sync.ds_sync.place = Averaging::kAfterUpdate;
@@ -152,7 +152,7 @@ TEST(DsSync, AveragesStatisticsWithTheParameters) {
   EXPECT_EQ(first(), (std::vector<double>{0, 1, 2, 3}));
 }
 
-// 2 (g - 1) / g of a model by each worker at each step.
+// Each worker sends 2 (g - 1) / g of the model per step.
 TEST(DsSync, SendsWhatTheFormulaSays) {
   for (const int N : kWorkers) {
     const ToyRun run = ds_sync_run();
@@ -190,7 +190,7 @@ TEST(DsSync, OnlyTheGroupOfASlowWorkerWaits) {
   EXPECT_EQ(test::train_toy(4, run).clock, (std::vector<double>{5, 5, 5, 5}));
 }
 
-// Nor does agreeing about the end hold anybody up.
+// Agreeing on the end does not delay them either.
 TEST(DsSync, GroupsFarFromASlowWorkerGoOn) {
   ToyRun run = ds_sync_run();
   run.sync.ds_sync.place = Averaging::kAfterUpdate;
@@ -215,7 +215,7 @@ TEST(DsSync, RandomDelaysHoldUpGroupsAndChangeNothing) {
   for (const int N : {4, 6, 9, 16}) {
     ToyRun run = ds_sync_run();
     run.sync.ds_sync.place = Averaging::kAfterUpdate;
-    run.steps = 7;  // fewer than what is agreed at a time
+    run.steps = 7;  // fewer than one agreement covers
     run.optimizer.momentum = 0.9;
     const auto even = test::train_toy(N, run);
     std::vector<std::vector<double>> took(N);
@@ -267,7 +267,7 @@ TEST(DsSync, AveragesAllAtTheEndIfAsked) {
                     1e-6);
 }
 
-// The library's own sums, in groups at the same time.
+// The library's own collective in several groups at the same time.
 TEST(DsSync, ByTheLibrarysOwnCollective) {
   ToyRun run = ds_sync_run();
   const auto by_ring = test::train_toy(6, run).parameters;
@@ -275,7 +275,7 @@ TEST(DsSync, ByTheLibrarysOwnCollective) {
   test::expect_near(test::train_toy(6, run).parameters, by_ring, 1e-6);
 }
 
-// Steps take time on the wire too: a pair's messages cost less than all's.
+// Averages take virtual time: those of a pair cost less than those of all.
 TEST(DsSync, GroupsCostLessThanAllOnTheWire) {
   const NetworkCost cost{.latency_s = 0.25, .bytes_per_s = 0};
   ToyRun run = ds_sync_run();

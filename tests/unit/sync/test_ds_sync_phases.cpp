@@ -1,4 +1,4 @@
-// The groups of DS-Sync: who averages with whom, and how fast that mixes.
+// The groups of DS-Sync and their rate of mixing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,14 +19,14 @@ Matrix identity(int N) {
   return w;
 }
 
-// The averaging of all phases in turn, applied to w.
+// Applies the averages of all phases to w, one after the other.
 Matrix after_cycle(Matrix w, const std::vector<Partition>& phases) {
   for (const Partition& groups : phases) test::average_groups(groups, w);
   return w;
 }
 
-// |W - J/N|_2 of a cycle: by how much it shrinks the distance to consensus,
-// from W^T W by power iteration.
+// |W - J/N|_2 of a cycle, the factor by which it reduces the distance to
+// consensus; computed from W^T W by power iteration.
 double mixing_rate(const std::vector<Partition>& phases, int N) {
   const Matrix w = after_cycle(identity(N), phases);
   std::vector<double> x(N);
@@ -121,8 +121,8 @@ TEST(DsSyncPhases, ReachConsensusInOneCycle) {
   expect_mean({.radices = {6}}, 6);
 }
 
-// Shifted groups overlap: what one worker has reaches all, at a rate that is
-// known for pairs, cos(2 pi / N) a cycle.
+// Shifted groups overlap, so every worker's values reach all others. For pairs
+// the rate is known: cos(2 pi / N) per cycle.
 TEST(DsSyncPhases, OfShiftedGroupsMix) {
   for (const int N : {6, 8, 10, 12, 16, 24}) {
     EXPECT_NEAR(mixing_rate(ds_sync_phases({.radices = {}, .group = 2}, N), N),

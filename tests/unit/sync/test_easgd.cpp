@@ -1,4 +1,4 @@
-// Elastic averaging: the published recursion, and what it keeps.
+// Elastic averaging: the published recursion and its invariants.
 #include "unit/sync/reference.h"
 
 namespace syncopate {
@@ -13,7 +13,7 @@ ToyRun easgd_run() {
   return run;
 }
 
-// c <- c + beta (mean of x - c), each x drawn towards the c before.
+// c <- c + beta (mean of x - c); each x moves towards the previous c.
 void draw(test::Matrix& x, test::Vector& centre) {
   const test::Vector mean = test::mean_of(x);
   const auto workers = static_cast<double>(x.size());
@@ -36,7 +36,7 @@ TEST(Easgd, FollowsTheRecursion) {
   }
 }
 
-// What the paper reports, x before it is drawn.
+// The paper's quantity, with x before it moves.
 TEST(Easgd, OffersItsCentre) {
   for (const int workers : {1, 4}) {
     ToyRun run = easgd_run();

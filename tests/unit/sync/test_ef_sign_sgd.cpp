@@ -37,7 +37,7 @@ TEST(EfSignSgd, LosesNothing) {
     EXPECT_GT(test::expect_feedback(N, sign_run()), 0.001);
 }
 
-// Where signs alone would go round and round by their scale.
+// Signs without feedback would oscillate with the amplitude of their scale.
 TEST(EfSignSgd, ComesToTheOptimum) {
   ToyRun run = sign_run();
   run.steps = 400;
@@ -68,8 +68,8 @@ TEST(EfSignSgd, GoesOnToTheBit) {
   test::expect_boundaries_change_nothing(3, run, {3, 9});
 }
 
-// The slowest worker sets the pace. Its last message takes its time to the
-// others; theirs were there before.
+// The slowest worker determines the pace. The others wait for its last message;
+// their own messages have arrived before.
 TEST(EfSignSgd, WaitsForTheSlowest) {
   ToyRun run = sign_run();
   run.step_s = {1, 4, 2};

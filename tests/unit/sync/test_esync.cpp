@@ -1,6 +1,5 @@
-// ESync: the state server by its rules, and what rounds, boundaries and step
-// times do to training.
-// SPDX-License-Identifier: Apache-2.0
+// ESync: the rules of the state server, and the effect of rounds, boundaries
+// and step times on training. SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "sync/state_server.h"
@@ -13,7 +12,7 @@ using test::ToyRun;
 
 // --- the state server --------------------------------------------------------
 
-// Two workers; worker 1 takes 4 s a step. Both have begun round 0 at 0.
+// Two workers; worker 1 takes 4 s per step. Both begin round 0 at time 0.
 StateServer known_server(double epsilon_s, double epsilon_steps) {
   StateServer server(2, epsilon_s, epsilon_steps);
   server.begin();
@@ -36,7 +35,7 @@ TEST(StateServer, AsManyStepsAsFit) {
   EXPECT_TRUE(server.query(0, 4, 1, 4.0));
 }
 
-// 0.1 of a step, or 0.1 s, more than fits.
+// The query exceeds the time left by 0.1 of a step, or by 0.1 s.
 TEST(StateServer, BothFormsOfEpsilonAdd) {
   EXPECT_FALSE(known_server(0, 0).query(0, 3, 1, 3.0));
   EXPECT_TRUE(known_server(0, 0.1).query(0, 3, 1, 3.0));
@@ -53,8 +52,8 @@ TEST(StateServer, SlowestIsReadyAndThenAllAre) {
   EXPECT_TRUE(server.query(0, 1, 1, 1.0));
 }
 
-// The first of the largest: worker 0 is ready at once, though a step of worker
-// 1's would still fit.
+// Among equal workers the first counts as the slowest: worker 0 is ready at
+// once, although another step of worker 1 would still fit.
 TEST(StateServer, TiesGoToTheLowestRank) {
   StateServer server = known_server(0, 0);
   server.query(0, 0, 4, 0.0);
@@ -81,8 +80,8 @@ TEST(StateServer, FirstResetOfARoundClearsReady) {
 
 // --- rounds ------------------------------------------------------------------
 
-// A run, and the local steps of each round, by worker: a round of a worker ends
-// where its series counts one.
+// A run, and each worker's local steps per round. A worker's round ends where
+// its series counts one.
 struct Rounds {
   test::ToyResult result;
   std::vector<std::vector<int64_t>> local_steps;
@@ -114,7 +113,7 @@ TEST(Esync, LocalStepsFollowTheSpeeds) {
     run.steps = 1 + 4 * (ratio + 1) / 2;
     const Rounds rounds(2, run);
     ASSERT_GE(rounds.local_steps[0].size(), 4u);
-    // In the first, nobody knew.
+    // In the first round no step times are known.
     for (size_t round = 1; round < 4; ++round) {
       EXPECT_EQ(rounds.local_steps[0][round], ratio);
       EXPECT_EQ(rounds.local_steps[1][round], 1);
@@ -123,8 +122,8 @@ TEST(Esync, LocalStepsFollowTheSpeeds) {
   }
 }
 
-// Whole ratios, as they come by default: the fast worker's steps fill the slow
-// one's, also where seconds are not sums of powers of two.
+// Integer ratios, the default: the fast worker's steps fill the slow one's
+// exactly, also if the seconds are not sums of powers of two.
 TEST(Esync, WholeRatiosAreWholeNumbersOfSteps) {
   for (const double unit_s : {1.0, 0.1, 0.03, 1e-4})
     for (int ratio = 2; ratio <= 8; ++ratio) {
@@ -141,8 +140,8 @@ TEST(Esync, WholeRatiosAreWholeNumbersOfSteps) {
     }
 }
 
-// Whoever is not the slowest waits for less than a step of its own and epsilon;
-// the slowest for nobody.
+// All workers but the slowest wait for less than one of their own steps plus
+// epsilon; the slowest does not wait.
 TEST(Esync, WaitsForLessThanAStep) {
   const std::vector<std::vector<double>> patterns = {
       {1, 4}, {4, 1}, {1, 1.5, 3.7}, {3, 0.4, 1.1, 2.9}, {2, 2, 2, 2, 7, 1}};
@@ -159,7 +158,8 @@ TEST(Esync, WaitsForLessThanAStep) {
         const double bound =
             step_s[rank] < longest ? (1 + epsilon_steps) * step_s[rank] : 0;
         ASSERT_GE(rounds.waited_s[rank].size(), 5u);
-        // In the first round nobody knows, and the last one is cut short.
+        // In the first round no step times are known; the last one is
+        // incomplete.
         for (size_t round = 1; round + 1 < rounds.waited_s[rank].size();
              ++round)
           EXPECT_LE(rounds.waited_s[rank][round], bound + 1e-9)
@@ -169,8 +169,8 @@ TEST(Esync, WaitsForLessThanAStep) {
   }
 }
 
-// One local step a round is synchronous SGD: a large epsilon lets no second one
-// begin.
+// One local step per round is synchronous SGD: with a large epsilon no second
+// one begins.
 TEST(Esync, OneLocalStepIsBsp) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
     ToyRun run = esync();
@@ -228,8 +228,8 @@ TEST(Esync, SendsAnAllReduceARound) {
 
 // --- boundaries --------------------------------------------------------------
 
-// No interleaving of steps that end, aggregations and boundaries is a deadlock,
-// loses a step or leaves replicas unlike.
+// No interleaving of ending steps, aggregations and boundaries deadlocks, loses
+// a step or leaves replicas different.
 TEST(Esync, EndsEverySegmentTogether) {
   for (const Query query : {Query::kBlocking, Query::kNonBlocking}) {
     for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
@@ -278,10 +278,11 @@ TEST(Esync, GoesOnToTheBit) {
   }
 }
 
-// A ring of two workers takes two messages of 0.5 s. Round 0 ends at 5, is
-// averaged at 6. In round 1 worker 0 takes 3 steps, to 9, where the segment's
-// work is over; worker 1 ends at 11. The average is there at 12: worker 0 goes
-// on from there though its clock was set back to 9, and ends at 13.
+// A ring of two workers takes two messages of 0.5 s. Round 0 ends at 5 and its
+// average at 6. In round 1 worker 0 takes 3 steps until 9, the end of the
+// segment's work; worker 1 finishes at 11. The average is complete at 12:
+// worker 0 continues from there although its clock was set back to 9, and ends
+// at 13.
 TEST(Esync, AverageAtABoundaryIsNotFree) {
   ToyRun run = esync();
   run.steps = 4;
@@ -310,7 +311,7 @@ TEST(Esync, AbandonsTheStepThatReadyOvertakes) {
   EXPECT_EQ(Rounds(2, run).abandoned, (std::vector<double>{0, 0}));
 }
 
-// A gradient that is thrown away leaves no trace.
+// A discarded gradient has no effect.
 TEST(Esync, ThrowsTheAbandonedGradientAway) {
   ToyRun run = esync();
   run.sync.esync.query = Query::kNonBlocking;

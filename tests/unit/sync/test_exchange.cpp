@@ -1,4 +1,4 @@
-// Messages with neighbours: what arrives, and where the time goes.
+// Exchanges with neighbours: received values and the accounting of time.
 #include "sync/exchange.h"
 
 #include "unit/sync/toy_run.h"
@@ -115,14 +115,14 @@ TEST(NeighbourExchange, TellsWaitingFromSending) {
     if (endpoint.rank() == 1) endpoint.advance(5);
     party.start_to_right();
     const SyncTimes times = party.exchange.finish();
-    // Worker 1 finds its message there and has its own to send: 2 s.
+    // Worker 1's message has arrived; sending its own takes 2 s.
     EXPECT_EQ(times.exposed_s, endpoint.rank() == 0 ? 8 : 2);
     EXPECT_EQ(times.wait_s, endpoint.rank() == 0 ? 5 : 0);
   });
 }
 
-// A boundary while messages travel: the time that is left is not lost, also
-// through a checkpoint.
+// A boundary while messages are in flight: the remaining time is not lost, also
+// across a checkpoint.
 TEST(NeighbourExchange, SettlesWithoutTakingTime) {
   for (const bool restarts : {false, true}) {
     make_inproc_world(2, kLink)->run([&](Endpoint& endpoint) {
@@ -151,8 +151,8 @@ TEST(NeighbourExchange, SettlesWithoutTakingTime) {
   }
 }
 
-// The clock of the process that goes on may be another's (MPI: since its host
-// was started): a round that was over takes no time of it.
+// A resumed process may have a different clock (under MPI: seconds since its
+// host booted): a round that was complete takes no time on it.
 TEST(NeighbourExchange, IsOverByAnyClock) {
   make_inproc_world(2, kLink)->run([&](Endpoint& endpoint) {
     test::StateInMemory state(test::StateInMemory::Way::kSave);

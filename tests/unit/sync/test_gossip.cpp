@@ -1,5 +1,5 @@
-// What gossip schemes share: each against its recursion written with matrices,
-// and what they promise of the mean, their copies, messages and time.
+// Common tests of gossip schemes: each against its recursion written with
+// matrices, and the properties of the mean, copies, messages and time.
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/sync/gossip_toy.h"
 
@@ -13,7 +13,7 @@ using test::multiply;
 using test::sum;
 using test::ToyRun;
 
-// All workers' models and what they keep beside: xhat, the error.
+// All workers' models and further state: xhat, the error.
 struct Course {
   const ToyRun& run;
   Matrix w, x, kept;
@@ -113,7 +113,7 @@ TEST_P(EveryGossip, GoesOnToTheBit) {
   }
 }
 
-// Degree messages a step, whatever the buckets.
+// One message per neighbour and step, however many buckets there are.
 TEST_P(EveryGossip, SendsAMessageToEachNeighbour) {
   for (ToyRun run : test::gossip_runs(GetParam().scheme)) {
     for (const char* kind : {"ring", "complete", "exponential"}) {
@@ -143,7 +143,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Recursion{"deep_squeeze", deep_squeeze, "error"}),
     [](const auto& info) { return info.param.scheme; });
 
-// Also of what is rounded on its way: to fp32's precision, not bf16's.
+// Also for values that are rounded in messages: with the precision of fp32, not
+// of bf16.
 TEST(Gossip, KeepsTheMean) {
   for (const char* scheme : {"d_psgd", "choco", "deep_squeeze"}) {
     for (const auto& [topology, workers] : test::all_topologies()) {
@@ -163,9 +164,9 @@ TEST(Gossip, KeepsTheMean) {
   }
 }
 
-// How far the mean over the workers moves in the last 1,000 of `steps` steps,
-// whose rate is 0, after steps of rate 0.1 with gradients that keep the workers
-// apart. (The largest change of an element.)
+// The largest change of an element of the mean over the workers in the last
+// 1,000 of `steps` steps, whose rate is 0. The steps before have a rate of 0.1
+// and gradients that keep the workers apart.
 double mean_drift(ToyRun run, int workers, int64_t steps) {
   constexpr int64_t kStill = 1000;
   const double moving = static_cast<double>(steps - kStill);
@@ -192,8 +193,8 @@ double mean_drift(ToyRun run, int workers, int64_t steps) {
   return drift;
 }
 
-// Also behind a long run that leaves large residuals: rounding errors of the
-// state would be added to all models at every step, whatever the rate.
+// Also after a long run that leaves large residuals, where rounding errors of
+// the state would be added to all models at every step, regardless of the rate.
 TEST(Gossip, KeepsTheMeanAfterALongRun) {
   ToyRun run = test::gossip_run("d_psgd");
   run.sync.topology.kind = "complete";
@@ -209,7 +210,7 @@ TEST(Gossip, KeepsTheMeanAfterALongRun) {
   EXPECT_LT(mean_drift(run, 8, 6000), 3e-5);
 }
 
-// What a worker has of a neighbour is what that has of itself, to the bit.
+// A worker's copy of a neighbour equals the neighbour's own copy bit for bit.
 TEST(Gossip, CopiesAreTheNeighboursOwn) {
   std::vector<CompressOptions> kinds = test::contractive_compressors();
   kinds.push_back({.kind = "random_k", .ratio = 0.5});
@@ -250,8 +251,8 @@ TEST(Gossip, HidesMessagesUnderTheNextStep) {
   EXPECT_EQ(clock("deep_squeeze", 0.75), std::vector<double>(4, 5 * 1.75));
 }
 
-// One slow step of worker 0 reaches a worker `distance` steps later; where
-// messages travel under the next step, one step later than that.
+// One slow step of worker 0 delays a worker `distance` steps later, and one
+// step later than that if messages overlap with the next step.
 TEST(Gossip, ASlowWorkerDelaysOnlyAsTheGraphSays) {
   ToyRun run = test::gossip_run("d_psgd");
   run.step_time = test::one_slow_step();
@@ -265,7 +266,8 @@ TEST(Gossip, ASlowWorkerDelaysOnlyAsTheGraphSays) {
             (std::vector<double>{11, 10, 9, 8, 4, 4, 8, 9, 10}));
 }
 
-// Uncompressed, xhat is x: D-PSGD that combines, then adapts.
+// Without compression xhat is x, which gives D-PSGD in combine-then-adapt
+// order.
 TEST(EcdPsgd, UncompressedNeedsNoExtrapolation) {
   ToyRun run = test::gossip_run("ecd_psgd");
   run.sync.compress.kind = "identity";

@@ -75,8 +75,8 @@ TEST(LocalSgd, OfOneStepIsBulkSynchronous) {
   expect_near(result.parameters, bsp.parameters, 1e-6);
 }
 
-// Post-local SGD whose rounds have one step: means of models and of gradients
-// are the same where optimizers are linear, momentum included.
+// Post-local SGD with rounds of one step: for linear optimizers, including
+// momentum, the means of models and of gradients give the same result.
 TEST(LocalSgd, PostLocalOfOneStepIsBulkSynchronous) {
   for (const int N : {1, 3, 4})
     for (const bool nesterov : {false, true}) {
@@ -135,7 +135,7 @@ TEST(LocalSgd, AveragesStatisticsWithTheParameters) {
   EXPECT_EQ(test::train_toy(3, run).buffers[2][0], 2.5);
 }
 
-// Boundaries and resumption within a round, and between synchronous steps.
+// Boundaries and resumes within a round and between synchronous steps.
 TEST(LocalSgd, GoesOnToTheBit) {
   for (const OuterStep outer : {OuterStep::kAverage, OuterStep::kMomentum}) {
     ToyRun run = local_run(4);
@@ -166,7 +166,7 @@ TEST(LocalSgd, SendsWhatTheFormulaSays) {
   }
 }
 
-// A round takes what the slowest needs for all of it.
+// A round takes the time that the slowest worker needs for all of its steps.
 TEST(LocalSgd, WaitsOnceARound) {
   ToyRun run = local_run(2);
   std::vector<int64_t> taken(2);
@@ -183,7 +183,7 @@ TEST(LocalSgd, WaitsOnceARound) {
   EXPECT_EQ(test::train_toy(2, run).clock, (std::vector<double>{20, 20}));
 }
 
-// Within a round nobody waits, for agreeing about the end either.
+// Within a round no worker waits, not even to agree on the end.
 TEST(LocalSgd, GoesAheadWithinARound) {
   ToyRun run = local_run(4);
   bool is_first = true;

@@ -1,4 +1,4 @@
-// Sync-Switch's arithmetic, by the figures of its published runs.
+// Sync-Switch's arithmetic, checked with the figures of its published runs.
 // SPDX-License-Identifier: Apache-2.0
 #include "sync/phases.h"
 
@@ -103,8 +103,8 @@ TEST(Phases, OtherOrders) {
   EXPECT_EQ(phase_lengths(options, 4, 15), (std::vector<int64_t>{40, 10, 10}));
 }
 
-// p = 100% in spec 2.1: 8,000 steps of bsp and 8,000 in all, no asp. Neither an
-// earlier phase may be empty nor one that is rounded away.
+// p = 100% in spec 2.1: 8,000 steps of bsp, 8,000 in total, no asp. An earlier
+// phase must not be empty, nor become empty by rounding.
 TEST(Phases, TheLastMayHaveNoWork) {
   for (SyncSwitchOptions good :
        {phases_of("10", {1, 0}, {}), phases_of("10", {}, {8000, 8000})}) {

@@ -1,4 +1,5 @@
-// What `validate` says a step sends is what the counters count.
+// The bytes that `validate` predicts per step are those that the counters
+// count.
 #include "sync/planned_bytes.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace {
 
 using test::ToyRun;
 
-// Keys that a scheme needs beside its defaults.
+// A run with the keys that a scheme needs besides its defaults.
 ToyRun run_of(const std::string& scheme) {
   ToyRun run = test::run_of(scheme);
   run.shapes = {Shape{8, 12}, Shape{12}, Shape{5, 3, 3}};
@@ -70,7 +71,7 @@ TEST(PlannedBytes, CountSharedStatistics) {
       }
 }
 
-// Where workers send unlike amounts.
+// With workers that send different amounts.
 TEST(PlannedBytes, AreMeansOverTheWorkers) {
   ToyRun one_server = run_of("asp");
   one_server.sync.asp.servers = 1;

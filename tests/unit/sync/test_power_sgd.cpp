@@ -10,7 +10,7 @@ namespace {
 using test::CapturedState;
 using test::ToyRun;
 
-// A matrix and two tensors that travel as they are.
+// A matrix and two tensors that are sent uncompressed.
 ToyRun power_run(int64_t rank = 2) {
   ToyRun run = test::run_of("power_sgd");
   run.sync.power_sgd.rank = rank;
@@ -38,7 +38,8 @@ TEST(PowerSgdLayout, SendsSmallTensorsWhole) {
   EXPECT_EQ(layout.q_elems, 2 * 36 + 2 * 10);
 }
 
-// Workers' gradients a_i b_i^T with two different b: of rank 2 together.
+// The workers' gradients a_i b_i^T have two different b, so their sum has
+// rank 2.
 void low_rank_gradient(int rank,
                        int64_t step,
                        std::span<const float>,
@@ -71,7 +72,8 @@ TEST(PowerSgd, ReproducesGradientsOfItsRank) {
   }
 }
 
-// A gradient of zeros leaves a Q of zeros: the next one is found all the same.
+// A gradient of zeros leaves a Q of zeros; the next gradient must still be
+// found.
 TEST(PowerSgd, WakesUpAfterAGradientOfZeros) {
   ToyRun run = power_run();
   run.steps = 2;
@@ -152,7 +154,7 @@ struct Reference {
   }
 };
 
-// From the state after the first step on, four more.
+// Four steps, starting from the state after the first one.
 TEST(PowerSgd, FollowsItsAlgorithm) {
   for (const int N : {1, 2, 3, 4, 8})
     for (const int64_t rank : {1, 2}) {
@@ -198,7 +200,7 @@ TEST(PowerSgd, LosesNothing) {
     }
 }
 
-// The same gradient at another step is seen along another direction.
+// The same gradient at another step is projected onto another direction.
 TEST(PowerSgd, DrawsAnewWithoutWarmStart) {
   ToyRun run = power_run(1);
   run.sync.power_sgd.warm_start = false;
@@ -248,9 +250,9 @@ TEST(PowerSgd, GoesOnToTheBit) {
   }
 }
 
-// A large component of rank 1 that changes its sign from step to step hides
-// the way to the optimum from a projection of rank 1; what it leaves over adds
-// up in the memory until it is seen.
+// A large component of rank 1 that alternates its sign hides the descent
+// direction from a projection of rank 1. The remainder accumulates in the
+// residual until the projection finds it.
 class Hidden {
  public:
   static double noise(int64_t step, int row, int col) {
@@ -259,7 +261,7 @@ class Hidden {
   static double target(int row, int col) {
     return 0.3 * std::sin(1.0 + row * row + 3 * col);
   }
-  // Of the part that noise does not touch: its columns' sum along cos(row).
+  // The distance in the part without noise: the columns' sum along cos(row).
   static double distance(const Values& x) {
     double square = 0, length = 0;
     for (int row = 0; row < kRows; ++row)
@@ -293,7 +295,7 @@ TEST(PowerSgd, FeedbackFindsWhatARankHides) {
   const double at_first = Hidden::distance(Values(kElems, 0.0));
   const double fed_back =
       Hidden::distance(test::train_toy(2, run).parameters[0]);
-  // The same without memory, in double.
+  // The same without a residual, in double.
   Reference plain{
       .x = Values(kElems, 0.0), .q = Values(kCols, 1.0), .residual = {}};
   for (int64_t step = 0; step < run.steps; ++step) {

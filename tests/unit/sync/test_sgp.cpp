@@ -1,4 +1,4 @@
-// Stochastic gradient push against its recursion, and what it promises.
+// Stochastic gradient push: its recursion and its properties.
 #include "unit/sync/gossip_toy.h"
 
 namespace syncopate {
@@ -8,7 +8,7 @@ using test::Matrix;
 using test::ToyRun;
 using test::Vector;
 
-// Column j of a step: half stays, half goes 2^(t mod ceil(log2 N)) on.
+// Column j of step t: half stays, half goes to j + 2^(t mod ceil(log2 N)).
 Matrix push_matrix(int64_t step, int workers) {
   int kinds = 0;
   while ((1 << kinds) < workers) ++kinds;
@@ -72,8 +72,8 @@ class SetWeight final : public StateVisitor {
   double weight_;
 };
 
-// With weights that are not 1, as they would be on a graph where workers get
-// unlike numbers of messages.
+// With weights other than 1, as on a graph where workers get different numbers
+// of messages.
 TEST(Sgp, DividesByTheWeight) {
   const auto weight_of = [](int rank) { return 0.5 + 0.25 * rank; };
   for (const int workers : {2, 3, 4, 6}) {
@@ -92,7 +92,7 @@ TEST(Sgp, DividesByTheWeight) {
   }
 }
 
-// Numerators and weights are handed on whole, whatever the wire.
+// Numerators and weights are conserved in every wire format.
 TEST(Sgp, KeepsTheMeanAndTheSumOfWeights) {
   for (ToyRun run : test::gossip_runs("sgp")) {
     for (const int workers : {2, 3, 4, 6, 8, 9}) {
@@ -107,7 +107,7 @@ TEST(Sgp, KeepsTheMeanAndTheSumOfWeights) {
   }
 }
 
-// A power of two: exact after log2 N steps. Others: by a factor a round.
+// Exact after log2 N steps if N is a power of two, else by a factor per round.
 TEST(Sgp, ConvergesToTheMean) {
   for (const int workers : {2, 4, 8}) {
     ToyRun run = push_run();
@@ -142,7 +142,7 @@ TEST(Sgp, GoesOnToTheBit) {
   }
 }
 
-// A model and its weight to one peer a step.
+// One model and its weight to one peer per step.
 TEST(Sgp, SendsOneMessageAStep) {
   for (const ToyRun& run : test::gossip_runs("sgp"))
     for (const int workers : {1, 2, 5}) {

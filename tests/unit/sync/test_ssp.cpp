@@ -1,5 +1,5 @@
-// Stale synchronous parallel: what a worker sees, how far it may be ahead, and
-// that nobody ever waits for a worker that waits.
+// Stale synchronous parallel: the updates that a worker sees, its lead over the
+// others, and the absence of deadlocks.
 #include <algorithm>
 
 #include "unit/sync/reference.h"
@@ -33,7 +33,7 @@ TEST(Ssp, WithBoundZeroIsBsp) {
     }
 }
 
-// Also with momentum: the same x for all, whoever came first.
+// Also with momentum: all workers have the same x regardless of their order.
 TEST(Ssp, WithBoundZeroHidesTheCurrentClock) {
   for (const int workers : {2, 3, 4, 9}) {
     ToyRun run = ssp_run(0, 6);
@@ -50,7 +50,7 @@ TEST(Ssp, WithBoundZeroHidesTheCurrentClock) {
   }
 }
 
-// At clock c, the first c - s updates of everybody, and all its own.
+// At clock c a worker sees the first c - s updates of all, and all its own.
 TEST(Ssp, SeesWhatTheBoundPromises) {
   for (const int workers : {2, 3, 4, 6, 8, 9})
     for (const int64_t bound : {0, 1, 3}) {
@@ -80,7 +80,7 @@ TEST(Ssp, TheSlowestSetsThePace) {
   run.step_s = {1, 10};
   run.steps = 10;
   const auto result = test::train_toy(2, run);
-  // The fast one may start its step c at 10 (c - 2): 3 steps ahead at the end.
+  // The fast worker may start step c at 10 (c - 2): 3 steps ahead at the end.
   EXPECT_EQ(result.steps, (std::vector<int64_t>{11, 9}));
   EXPECT_EQ(result.clock[1], 90);
   EXPECT_GE(result.clock[0], 80);
@@ -99,7 +99,7 @@ TEST(Ssp, WithALargeBoundIsAsp) {
   }
 }
 
-// The one process would report who waits for whom.
+// A deadlock in one process would be reported.
 TEST(Ssp, NeverLocksUp) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9})
     for (const int64_t bound : {0, 1, 2, 5})
@@ -146,7 +146,7 @@ TEST(Ssp, ReplaysARecordedOrder) {
     }
 }
 
-// How long the bound held a worker is told as waiting for others.
+// Time for which the bound blocks a worker is reported as waiting for others.
 TEST(Ssp, TellsHowLongItWaited) {
   ToyRun run = ssp_run(0, 1);
   run.step_time = nullptr;

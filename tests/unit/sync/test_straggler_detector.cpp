@@ -1,4 +1,4 @@
-// Sync-Switch's rule of who is a straggler.
+// Sync-Switch's rule that identifies stragglers.
 // SPDX-License-Identifier: Apache-2.0
 #include "sync/straggler_detector.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kWorkers = 4;
 
-// A step of each worker, and an assessment.
+// Records a step of each worker, then assesses them.
 void step(StragglerDetector& detector, const std::vector<double>& step_s) {
   for (int worker = 0; worker < kWorkers; ++worker)
     detector.observe(worker, step_s[worker]);
@@ -65,8 +65,8 @@ TEST(StragglerDetector, IsGoneAfterAsManyInARow) {
   EXPECT_FALSE(slow.any());
 }
 
-// Steps of worker k take factor[k] (1 + noise * normal); after how many of them
-// the detector first names somebody, and whom. -1: nobody in `steps`.
+// Steps of worker k take factor[k] (1 + noise * normal). The step at which the
+// detector first reports a worker, and its rank; -1: none within `steps`.
 struct Alarm {
   int64_t step = -1;
   std::vector<int> named;
@@ -93,8 +93,8 @@ Alarm first_alarm(const std::vector<double>& factor,
   return alarm;
 }
 
-// 300 runs of 400 steps for each noise. Of many more at 20 %, one in some 3000
-// would have an alarm.
+// 300 runs of 400 steps for each level of noise. At 20 % about one run in 3000
+// has a false alarm.
 TEST(StragglerDetector, EqualWorkersWithNoiseAreNone) {
   constexpr int kSeeds = 100;
   for (const double noise : {0.001, 0.01, 0.02, 0.05, 0.1, 0.2}) {
@@ -136,8 +136,8 @@ TEST(StragglerDetector, MinSlowdownIsAShareOfTheMean) {
   }
 }
 
-// Throughputs 1, 1, 1, 1/t: the last lies sqrt(3) deviations below the mean,
-// whatever t > 1.
+// Throughputs 1, 1, 1, 1/t: the last is sqrt(3) deviations below the mean for
+// every t > 1.
 TEST(StragglerDetector, ThresholdCountsDeviations) {
   for (const double threshold : {1.7, 1.8}) {
     SyncSwitchOptions options;
@@ -149,7 +149,7 @@ TEST(StragglerDetector, ThresholdCountsDeviations) {
   }
 }
 
-// Their mean may be another than each of them, by rounding.
+// Their mean may differ from each of them by rounding.
 TEST(StragglerDetector, EqualSpeedsHaveNoStraggler) {
   SyncSwitchOptions options;
   options.window = 3;
@@ -173,13 +173,13 @@ TEST(StragglerDetector, RestartsWithOrWithoutTheKnown) {
   step(slow, {5, 1, 1, 1});
   slow.restart(Known::kKept);
   EXPECT_TRUE(slow.is_straggler(0));
-  slow.assess(0);  // nothing is known of its speed
+  slow.assess(0);  // its speed is unknown
   EXPECT_TRUE(slow.is_straggler(0));
   slow.restart(Known::kForgotten);
   EXPECT_FALSE(slow.any());
 }
 
-// A worker that leaves takes its own record along and nobody else's.
+// A worker that leaves removes only its own record.
 TEST(StragglerDetector, ForgetsOneWorkerAlone) {
   SyncSwitchOptions options;
   options.window = 1;

@@ -19,8 +19,8 @@ using namespace switch_toy;
 constexpr int kSeeds = 100;
 constexpr int kWorkers = 8;
 
-// 0.1 ms, 1 Gbit/s, and jitter with the long tail of queues, 1 ms on the mean.
-// The links of `late` workers are slower by `late_s`.
+// 0.1 ms, 1 Gbit/s, and long-tailed jitter with a mean of 1 ms, as from queues.
+// The links of `late` workers have `late_s` more latency.
 NetworkCost jittery(uint64_t seed,
                     const std::vector<int>& late = {},
                     double late_s = 0) {
@@ -36,7 +36,7 @@ NetworkCost jittery(uint64_t seed,
   return cost;
 }
 
-// Who was removed before its step 61; bsp lasts longer for those that stay.
+// The workers removed before their step 61; bsp lasts longer for the others.
 std::vector<int> removed_within_60_steps(ToyRun run, const NetworkCost& cost) {
   run.steps = 72;
   const Seen seen(kWorkers, run, cost);
@@ -51,7 +51,7 @@ std::vector<int> removed_within_60_steps(ToyRun run, const NetworkCost& cost) {
   return removed;
 }
 
-// Factor 1.5 on one of eight at 20 % noise.
+// One of eight workers is slower by a factor of 1.5, with 20 % noise.
 TEST(StragglerRates, ASlowWorkerIsFound) {
   int found = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -66,8 +66,9 @@ TEST(StragglerRates, ASlowWorkerIsFound) {
   EXPECT_GE(found, 95);
 }
 
-// 30 ms on the links of two of eight, of the two clusters of the published
-// runs: 3.93 steps a second without stragglers, and 1.24 s a step.
+// 30 ms more on the links of two of eight workers, for both clusters of the
+// published runs: 3.93 steps per second without stragglers, and 1.24 s per
+// step.
 TEST(StragglerRates, SlowLinksAreFound) {
   struct Cluster {
     double step_s, noise;

@@ -1,6 +1,6 @@
-// Sync-Switch's policies on slow links, who follows when a worker is removed,
-// plateaus, and what the log is told.
-// SPDX-License-Identifier: Apache-2.0
+// Sync-Switch's policies with slow links, removed workers that follow the
+// others, plateaus, and the messages to the log. SPDX-License-Identifier:
+// Apache-2.0
 #include <algorithm>
 #include <cmath>
 
@@ -13,13 +13,13 @@ using namespace switch_toy;
 
 // --- links -------------------------------------------------------------------
 
-// A link whose bandwidth is a fraction of the others' is as visible.
+// A link with a fraction of the others' bandwidth is detected too.
 TEST(SyncSwitch, ElasticFindsANarrowLink) {
   ToyRun run = noisy(SwitchPolicy::kElastic, 1, 0.02, 1);
   run.tensors = {8000};
   run.bucket_elems = 8000;
   run.steps = 80;
-  // A chunk of 4000 bytes takes 10 ms, out of worker 5 80 ms.
+  // A chunk of 4000 bytes takes 10 ms, but 80 ms from worker 5.
   NetworkCost cost{.bytes_per_s = 400e3};
   cost.link = [](int rank, Time) {
     return NetworkCost::Link{.slowdown = rank == 5 ? 8.0 : 1.0};
@@ -29,8 +29,8 @@ TEST(SyncSwitch, ElasticFindsANarrowLink) {
   EXPECT_EQ(seen.series[5].size() < seen.series[0].size(), true);
 }
 
-// Episodes of greedy end when the link is as fast as the others again, also
-// where segments are too short for an answer before the next step.
+// Episodes of greedy end when the link is as fast as the others again, also if
+// segments are too short for an answer before the next step.
 TEST(SyncSwitch, GreedyFollowsASlowLink) {
   for (const int64_t every : {0, 1, 2}) {
     ToyRun run = noisy(SwitchPolicy::kGreedy, 1 / 3.93, 0.02, 1);
@@ -51,8 +51,8 @@ TEST(SyncSwitch, GreedyFollowsASlowLink) {
   }
 }
 
-// Every step is observed, wherever boundaries lie: what is found, and when,
-// does not depend on them.
+// Every step is observed: detections and their times do not depend on the
+// positions of boundaries.
 TEST(SyncSwitch, BoundariesHideNoStraggler) {
   for (const SwitchPolicy policy :
        {SwitchPolicy::kGreedy, SwitchPolicy::kElastic}) {
@@ -81,9 +81,9 @@ TEST(SyncSwitch, BoundariesHideNoStraggler) {
   }
 }
 
-// What is known of the workers that stay is kept when one is removed. Worker 2
-// is slow in all windows, worker 5 in all but the first: each is removed after
-// its five slow windows in a row of 4 steps, whatever happens to the other.
+// Removing a worker keeps the records of the others. Worker 2 is slow in all
+// windows, worker 5 in all but the first: each is removed after its own five
+// successive slow windows of 4 steps, regardless of the other.
 TEST(SyncSwitch, ElasticFindsASecondStragglerByItsOwnWindows) {
   ToyRun run = switching({"10"}, {0.9, 0.1});
   run.sync.sync_switch.policy = SwitchPolicy::kElastic;
@@ -101,7 +101,7 @@ TEST(SyncSwitch, ElasticFindsASecondStragglerByItsOwnWindows) {
     };
     return std::find_if(rows.begin(), rows.end(), has_so_many) - rows.begin();
   };
-  // A decision takes effect a few steps later, always equally many.
+  // A decision takes effect a fixed number of steps later.
   EXPECT_GE(steps_before(7), 5 * 4);
   EXPECT_LE(steps_before(7), 5 * 4 + 3);
   EXPECT_EQ(steps_before(6), steps_before(7) + 4);
@@ -115,7 +115,7 @@ TEST(SyncSwitch, AtLeastHalfOfTheWorkersStay) {
     run.sync.sync_switch.window = run.sync.sync_switch.consecutive = 1;
     run.sync.sync_switch.threshold = 0.1;
     run.steps = 60;
-    // Every worker slower than the one before it, however few are left.
+    // Each worker is slower than the previous one, however few are left.
     run.step_time = [](int rank, int64_t) { return std::pow(2, rank); };
     const Seen seen(workers, run);
     double fewest = workers;
@@ -125,8 +125,8 @@ TEST(SyncSwitch, AtLeastHalfOfTheWorkersStay) {
   }
 }
 
-// A removed worker goes past every step of the others when they do, and tells
-// the same of the run.
+// A removed worker passes every step at the same time as the others and reports
+// the same facts about the run.
 TEST(SyncSwitch, RemovedWorkersFollow) {
   for (const int slow : {0, 2}) {
     ToyRun run = with_policy(SwitchPolicy::kElastic);
@@ -174,8 +174,8 @@ TEST(SyncSwitch, APlateauEndsThePhase) {
       run.steps = 40;
       run.boundary_every = 4;
       run.restart_at = restart_at;
-      // Better by 0.3 at the 2nd, by 0.05 at the 3rd, 0.09 over the best at
-      // the 4th: the phase ends there, after 16 steps.
+      // Improvements: 0.3 at the 2nd evaluation, 0.05 at the 3rd, 0.09 over the
+      // best at the 4th, where the phase ends after 16 steps.
       const std::vector<double> metric = {0.2, 0.5, 0.55, 0.59, 0.9,
                                           0.9, 0.9, 0.9,  0.9,  0.9};
       run.at_boundary = [&](int, int64_t worker_steps, Scheme& scheme,

@@ -1,6 +1,5 @@
-// Sync-Switch: phases are the schemes they name, carry everything over, and
-// policies act where step times say so.
-// SPDX-License-Identifier: Apache-2.0
+// Sync-Switch: each phase behaves like its scheme, all state is carried over,
+// and policies react to step times. SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "unit/sync/reference.h"
@@ -63,7 +62,7 @@ TEST(SyncSwitch, KeepsTheBudget) {
   }
 }
 
-// Published runs' two steps: 3 of bsp with 4 workers, then 12 of asp.
+// The published convention of steps: 3 of bsp with 4 workers, then 12 of asp.
 TEST(SyncSwitch, TrainStepsEndPhases) {
   ToyRun run = switching({"10"}, {});
   run.steps = 6;
@@ -73,8 +72,8 @@ TEST(SyncSwitch, TrainStepsEndPhases) {
   EXPECT_EQ(seen.work(1, 1), 12);
 }
 
-// With one worker all schemes are sequential SGD: a switch may change nothing,
-// momentum included.
+// With one worker all schemes are sequential SGD, so a switch must not change
+// anything, including momentum.
 TEST(SyncSwitch, CarriesMomentumOver) {
   for (const std::string order : {"10", "01", "101", "010"}) {
     ToyRun run = switching(
@@ -90,7 +89,7 @@ TEST(SyncSwitch, CarriesMomentumOver) {
   }
 }
 
-// Several workers with one gradient: N asp steps are N of one worker.
+// With equal gradients, N steps of asp equal N steps of one worker.
 TEST(SyncSwitch, CarriesMomentumOfAllWorkersOver) {
   const int workers = 3;
   ToyRun run = switching({"101"}, {1.0 / 3, 1.0 / 3, 1.0 / 3});
@@ -122,7 +121,7 @@ TEST(SyncSwitch, RateIsOfAMiniBatch) {
       EXPECT_EQ(is_bsp, plan.worker_steps < 20);
     }
   }
-  // And it is the rate that is applied.
+  // The optimizer applies this rate.
   run.sync.sync_switch.lr_rule = LrRule::kLinear;
   run.sync.sync_switch.order = {"1"};
   run.sync.sync_switch.fractions = {};
@@ -139,7 +138,7 @@ TEST(SyncSwitch, MomentumRulesActAfterTheSwitch) {
   run.optimizer.lr = 0.01;
   run.sync.sync_switch.momentum_ramp = {.value = 6};
   const std::map<MomentumRule, std::vector<double>> factors = {
-      // Of worker 0's steps 8 to 15, a worker_steps of 4 apart.
+      // At worker 0's steps 8 to 15, which are 4 worker_steps apart.
       {MomentumRule::kKeep, {1, 1, 1, 1, 1, 1, 1, 1}},
       {MomentumRule::kZero, {0, 0, 0, 0, 0, 0, 0, 0}},
       {MomentumRule::kScaled, {.25, .25, .25, .25, .25, .25, .25, .25}},
@@ -156,7 +155,7 @@ TEST(SyncSwitch, MomentumRulesActAfterTheSwitch) {
   }
 }
 
-// Phases may have options of their own, those of the optimizer too.
+// Each phase may have its own options, including those of the optimizer.
 TEST(SyncSwitch, PhasesHaveTheirOwnOptions) {
   ToyRun run = switching({"11"}, {0.5, 0.5});
   run.optimizer.momentum = 0.9;
@@ -176,7 +175,7 @@ TEST(SyncSwitch, PhasesHaveTheirOwnOptions) {
   test::expect_near(result.parameters, x, 1e-5);
 }
 
-// A mean over all samples where workers' batches are unlike.
+// The mean is over all samples if workers' batches differ in size.
 TEST(SyncSwitch, WeighsUnlikeBatches) {
   ToyRun run = switching({"1"}, {});
   run.steps = 1;
@@ -198,11 +197,12 @@ TEST(SyncSwitch, GreedyGoesToAspAndBack) {
   ToyRun run = with_policy(SwitchPolicy::kGreedy);
   const Seen seen(4, run);
   EXPECT_EQ(test::sum_of(seen.result.steps), 160);
-  // The quota of bsp is what it was; the episode is part of asp's work.
+  // The quota of bsp does not change; the episode is part of asp's work.
   EXPECT_EQ(seen.work(0, 0), 80);
   EXPECT_EQ(seen.work(0, 1) + seen.work(1, 1), 80);
-  // What step 3 took is agreed beside step 4; three such in a row are known
-  // before step 7, all ask for an end before step 8 and get it after it.
+  // The duration of step 3 is agreed on during step 4. Three slow steps in a
+  // row are known before step 7; all ask for an end before step 8 and get it
+  // after it.
   const auto& rows = seen.series[2];
   for (size_t i = 0; i < 9; ++i) EXPECT_EQ(rows[i][Seen::kAtWork], 0) << i;
   EXPECT_EQ(rows[9][Seen::kAtWork], 1);
@@ -212,7 +212,7 @@ TEST(SyncSwitch, GreedyGoesToAspAndBack) {
   EXPECT_EQ(back, 14u);
   EXPECT_EQ(rows[back][Seen::kPhase], 0);
   EXPECT_EQ(rows.back()[Seen::kDetections], 1);
-  // During the episode nobody waits for worker 2.
+  // During the episode no worker waits for worker 2.
   EXPECT_GT(seen.result.steps[0], seen.result.steps[2]);
 }
 
@@ -255,14 +255,14 @@ TEST(SyncSwitch, ElasticGoesOnWithoutTheStraggler) {
   while (rows[asp][Seen::kPhase] == 0) ++asp;
   EXPECT_EQ(static_cast<int64_t>(asp), 9 + (80 - 36 + 2) / 3);
   EXPECT_EQ(rows[asp][Seen::kActive], 4);
-  // Worker 2 takes nine steps of bsp and is there again for asp.
+  // Worker 2 takes nine steps of bsp and returns for asp.
   const auto& removed = seen.series[2];
   EXPECT_EQ(removed[8][Seen::kPhase], 0);
   EXPECT_EQ(removed[9][Seen::kPhase], 1);
   test::expect_equal_replicas(seen.result);
 }
 
-// Three workers take 45 worker steps where 44 were left: asp has one less.
+// Three workers take 45 worker steps although 44 were left: asp has one less.
 TEST(SyncSwitch, NextPhaseHasLessByWhatWasTooMuch) {
   ToyRun run = with_policy(SwitchPolicy::kElastic);
   run.sync.sync_switch.order = {"101"};
@@ -282,7 +282,7 @@ TEST(SyncSwitch, ElasticScalesTheRateByThoseThatAreLeft) {
   EXPECT_DOUBLE_EQ(seen.plans[0].back().rate, 0.02);
 }
 
-// Whoever is removed, rank 0 too, has the others' model at each boundary.
+// Removed workers, including rank 0, have the others' model at each boundary.
 TEST(SyncSwitch, RemovedWorkersHaveTheModel) {
   for (const int slow : {0, 1, 3}) {
     ToyRun run = with_policy(SwitchPolicy::kElastic);
@@ -323,8 +323,8 @@ TEST(SyncSwitch, EqualSpeedsChangeNothing) {
   }
 }
 
-// Inside bsp, asp, an episode, with workers removed, at a phase's end, while a
-// ramp is under way.
+// Within bsp, asp and an episode, with workers removed, at the end of a phase,
+// during a ramp.
 TEST(SyncSwitch, GoesOnToTheBit) {
   for (const SwitchPolicy policy :
        {SwitchPolicy::kFixed, SwitchPolicy::kGreedy, SwitchPolicy::kElastic}) {

@@ -15,8 +15,8 @@ bool is_touched(int rank, int64_t step, int64_t row) {
   return (row + 5 * rank + 3 * step) % 37 == 0 || row == 2;
 }
 
-// Of both tables; multiples of 1/64, so that sums are exact in any order and
-// in bf16 too.
+// The gradient of both tables; multiples of 1/64, so that sums are exact in any
+// order, also in bf16.
 void sparse_gradient(int rank,
                      int64_t step,
                      std::span<const float> x,
@@ -127,7 +127,7 @@ TEST(Tables, PhasesOfSyncSwitchSendRows) {
   EXPECT_LT(by_rows.payload_bytes[0], dense.payload_bytes[0]);
 }
 
-// What the rows of batches are is not known before; whole tables are.
+// The rows of batches are not known in advance; whole tables are.
 TEST(Tables, PlannedBytesAreKnownForWholeTables) {
   ToyRun run = run_with_tables();
   const auto planned = [&](const test::ToyModel& model, int workers) {

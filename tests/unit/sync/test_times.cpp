@@ -1,5 +1,5 @@
-// Where time goes is told once: in virtual time a worker computes or waits,
-// whatever the scheme, and whether or not there are boundaries.
+// All time is accounted for exactly once: in virtual time a worker either
+// computes or waits, under every scheme, with and without boundaries.
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/sync/toy_run.h"
 
@@ -11,8 +11,9 @@ class Times : public testing::TestWithParam<std::string> {};
 TEST_P(Times, OfComputingAndWaitingAreTheClocks) {
   constexpr int kWorkers = 5;
   for (const int64_t boundary_every : {0, 1, 4}) {
-    // A boundary is free: also for the pull under way when an asp phase ends at
-    // one, which has been told. Such pulls queue on the servers' links.
+    // A boundary is free, also for the pull that is in flight when an asp phase
+    // ends at one and is already accounted for. Such pulls queue on servers'
+    // links.
     double tolerance_s = 1e-9;
     if (GetParam() == "sync_switch")
       tolerance_s = boundary_every == 1 ? 2 : 0.2;
@@ -37,7 +38,7 @@ TEST_P(Times, OfComputingAndWaitingAreTheClocks) {
   }
 }
 
-// A whole model to everyone in any order of buckets: the same bits.
+// Every order of buckets gives the same bits.
 TEST_P(Times, OrderOfBucketsDoesNotMatter) {
   test::ToyRun run = test::quick_run_of(GetParam());
   const auto whole = test::train_toy(2, run).parameters;

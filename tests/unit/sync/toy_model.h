@@ -1,4 +1,5 @@
-// A model that is tables of tensors, and a worker's state in memory.
+// A model that consists only of tables of tensors, and a worker's state in
+// memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace syncopate::test {
 
-// Tables of tensors, and nothing to compute.
+// Tables of tensors without any computation.
 class ToyModel final : public Model {
  public:
   ToyModel(const std::vector<int64_t>& tensors, int64_t num_buffers) {
@@ -22,7 +23,7 @@ class ToyModel final : public Model {
     if (num_buffers > 0)
       buffers_.add("statistics", Shape{num_buffers}, Role::kStatistic);
   }
-  // For tensors that are matrices; the first of them tables of embeddings.
+  // Makes tensors of these shapes, the first ones as embedding tables.
   explicit ToyModel(const std::vector<Shape>& shapes) : ToyModel(0, shapes) {}
   ToyModel(size_t num_tables, const std::vector<Shape>& shapes) {
     for (size_t i = 0; i < shapes.size(); ++i)

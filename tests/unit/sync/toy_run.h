@@ -1,6 +1,6 @@
-// Runs a scheme as the training loop does, on a network that is a function:
-// identities and properties are seen without images. The same source in one
-// process and over MPI.
+// Runs a scheme as the training loop does, with a function as the network, so
+// that identities and properties can be tested without images. The same source
+// serves one process and MPI.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,32 +35,32 @@ struct ToyRun {
   int64_t bucket_elems = 16;
   double steps_per_epoch = 5;
   uint64_t seed = 1;
-  // Virtual seconds: by worker (empty: 1), or of a worker's step.
+  // Virtual seconds per step: by worker (empty: 1), or by worker and step.
   std::vector<double> step_s;
   std::function<double(int rank, int64_t step)> step_time;
   std::vector<double> batch_weight;  // by worker; empty: 1
-  // sync_switch: of each phase; empty: sync and optimizer as they are.
+  // sync_switch: options of each phase; empty: `sync` and `optimizer`.
   std::vector<SyncOptions> phase_sync;
   std::vector<OptimizerOptions> phase_optimizer;
-  // First values. Schemes that promise equal replicas get equal ones.
+  // Initial values. Schemes that keep replicas equal need equal ones.
   std::function<float(int rank, int64_t i)> start = [](int, int64_t i) {
     return 0.01f * static_cast<float>(i % 13) - 0.05f;
   };
-  // The gradient at x of a worker's step (its own count).
+  // The gradient at x in a worker's step (its own count).
   std::function<void(int rank,
                      int64_t step,
                      std::span<const float> x,
                      std::span<float> gradient)>
       gradient;
-  // A worker's step on its statistics; by default they come to depend on rank
-  // and step alone.
+  // Updates a worker's statistics; by default they depend only on rank and
+  // step.
   std::function<void(int rank, int64_t step, std::span<float> statistics)>
       statistics;
   // In one process: called on each worker. Values through OnHost.
   std::function<void(int rank, const StepPlan&, Scheme&, Replica&)> after_step;
   std::function<void(int rank, int64_t worker_steps, Scheme&, Replica&)>
       at_boundary;
-  // A step of others, in which this worker follows.
+  // Called for a step that this worker only follows.
   std::function<void(int rank, const StepPlan&, Scheme&)> after_idle;
 };
 
@@ -94,14 +94,14 @@ inline std::vector<std::string> every_scheme() {
   return names;
 }
 
-// Why the scheme refuses the run; "" if it does not.
+// The reason why the scheme refuses the run; "" if it accepts it.
 inline std::string obstacle_of(const ToyRun& run, int workers) {
   const ToyModel model = model_of(run);
   return scheme_obstacle(
       {run.sync, run.optimizer, model.parameters(), workers, run.steps});
 }
 
-// By worker, known to all.
+// By worker, the same on all workers.
 struct ToyResult {
   std::vector<std::vector<double>> parameters, buffers;
   std::vector<int64_t> steps;
@@ -247,7 +247,7 @@ class ToyWorker {
     state.check_all_loaded();
   }
 
-  // Forward and backward at once, then the time that they take.
+  // Performs forward and backward, then lets their time pass.
   void step(const StepPlan& plan) {
     {
       OnHost x(replica_->parameters);
@@ -344,8 +344,8 @@ inline int64_t sum_of(const std::vector<int64_t>& values) {
   return std::accumulate(values.begin(), values.end(), int64_t{0});
 }
 
-// A run that is stopped at one of its boundaries and goes on from there ends
-// with the bits, the clocks and the rows of one that is not.
+// Checks that a run which is stopped at one of its boundaries and resumed ends
+// with the bits, clocks and rows of an uninterrupted one.
 inline ToyResult expect_resumes(int workers,
                                 ToyRun run,
                                 const std::vector<int64_t>& restarts,
@@ -374,7 +374,7 @@ inline ToyResult expect_resumes(int workers,
   return straight;
 }
 
-// And one without boundaries does, too.
+// Also compares with a run without boundaries.
 inline ToyResult expect_boundaries_change_nothing(
     int workers,
     ToyRun run,
