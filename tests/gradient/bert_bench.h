@@ -1,4 +1,4 @@
-// A small BERT on the test device, with questions of unlike length.
+// A small BERT on the test device, with questions of different lengths.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,5 @@
-// A network on the test device. The vectors are the host's: view() brings them
-// to the device, fetch() brings gradients and buffers back.
+// A network on the test device. The vectors are on the host: view() copies them
+// to the device, fetch() copies gradients and buffers back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -12,8 +12,8 @@ namespace {
 
 // Everything is smooth, so what differs is rounding of the loss in fp32.
 constexpr double kTolerance = 2e-3;  // 3e-4 is seen
-// Gradients that vanish by nature: of the bias of keys (softmax does not see a
-// shift), of the head's bias and of the shift before the head.
+// Some gradients are zero by construction: those of the bias of keys (softmax
+// is invariant to shifts), the head's bias and the shift before the head.
 constexpr double kFloor = 0.01;
 
 const QuestionSpec kSpec{40, 16};
@@ -30,8 +30,8 @@ ModelOptions options() {
 }
 
 void set_up(BertBench& bench) {
-  // Of order one where N(0, 0.02) would leave attention flat; gamma and beta
-  // away from 1 and 0.
+  // Weights of order one, because N(0, 0.02) would leave attention flat; gamma
+  // and beta differ from 1 and 0.
   for (const ParameterEntry& entry : bench.model().parameters().entries()) {
     const auto values = bench.values(entry);
     std::vector<float> draws(values.size());

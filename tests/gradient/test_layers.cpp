@@ -19,8 +19,8 @@ constexpr int64_t kSamples = 3;
 // fp32: the objective is a sum of some thousand terms of order one, rounded to
 // 1e-6 of its size, divided by steps of 1e-3 and more.
 constexpr double kTolerance = 2e-3;
-// Where steps cross kinks of ReLU: gradient_check.h. A mask that is forgotten
-// or taken from the wrong tensor is wrong by a large part of the whole.
+// For steps that cross kinks of ReLU (gradient_check.h). A missing mask, or one
+// from the wrong tensor, causes a far larger error.
 constexpr double kKinkTolerance = 5e-2;
 // The upstream gradient is of order one an element, so is what a parameter
 // gets from the least of its elements.
@@ -186,8 +186,7 @@ TEST_P(Layers, GlobalAveragePool) {
   expect_pool_right<GlobalAveragePool>(GetParam(), {16, 5, 3});
 }
 
-// In place, so the layer is a copy followed by it: here the "copy" is a
-// convolution's output.
+// Dropout works in place, so it needs a layer before it: here a convolution.
 TEST_P(Layers, DropoutBehindAConvolution) {
   LayerBench bench(GetParam(), kSamples);
   Registrar registrar = bench.registrar();
@@ -245,7 +244,7 @@ const BlockCase kBlockCases[] = {
       .has_biases = true}},
 };
 
-// With the ReLUs as they are, and with whole channels on one side of them.
+// With random signs before the ReLUs, and with whole channels of equal sign.
 template <typename BlockType, typename... Args>
 void expect_block_right(Layout layout, const BlockShape& shape, Args... args) {
   LayerBench bench(layout, kSamples);
@@ -272,7 +271,7 @@ TEST_P(Layers, PreActivationBlocks) {
   }
 }
 
-// It lies between convolutions, whatever the shortcut is.
+// Dropout is between the convolutions for every kind of shortcut.
 TEST_P(Layers, PreActivationBlocksWithDropout) {
   for (BlockShape shape :
        {BlockShape{.outer = 32},

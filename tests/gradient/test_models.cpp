@@ -8,10 +8,11 @@
 namespace syncopate {
 namespace {
 
-// Steps cross kinks of ReLU and of the maximum (gradient_check.h): up to 6%
-// seen. What a whole network can get wrong beyond its blocks, which are held
-// to 0.2% by test_layers.cpp, is a path forgotten or taken twice: of order 1.
-// Against an independent program, to 1e-4: unit/models/test_fixtures.cpp.
+// Steps cross kinks of ReLU and of the maximum (gradient_check.h), with errors
+// of up to 6%. test_layers.cpp tests blocks to 0.2%. The remaining mistakes of
+// a whole network, paths that are missing or taken twice, cause errors of
+// order 1. unit/models/test_fixtures.cpp compares with an independent program
+// to 1e-4.
 constexpr double kTolerance = 0.1;
 // Gradients that vanish by nature (gradient_check.h); others are above 0.02.
 constexpr double kFloor = 1e-3;

@@ -1,6 +1,6 @@
 // The contract of endpoints and collectives under MPI. Also checks that MPI
-// ranks and workers in one process get the same bits. SPDX-License-Identifier:
-// Apache-2.0
+// ranks and workers in one process get the same bits.
+// SPDX-License-Identifier: Apache-2.0
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// What a test expects of an Error: its code and its one line.
+// Expects an Error with a given code and message.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -54,7 +54,7 @@ class GuardedTensor {
   Tensor tensor_;
 };
 
-// `values` behind `places` others: ranges begin where they like.
+// `values` preceded by `places` other elements, for ranges with any alignment.
 template <typename T>
 std::vector<T> moved_by(size_t places, T other, std::vector<T> values) {
   values.insert(values.begin(), places, other);

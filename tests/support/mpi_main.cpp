@@ -24,7 +24,7 @@ class FailurePrinter : public ::testing::EmptyTestEventListener {
   void OnTestStart(const ::testing::TestInfo& test) override {
     test_ = std::string(test.test_suite_name()) + "." + test.name();
   }
-  // gtest holds its lock here, so it cannot be asked for the test's name.
+  // gtest holds its lock here, so its functions must not be called.
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
     std::fprintf(stderr, "[rank %d] %s: %s:%d: %s\n", session->rank(),

@@ -19,7 +19,7 @@ struct Tolerance {
 inline constexpr double kEpsilonF32 = 0x1.0p-24;  // half a unit of fp32
 inline constexpr double kEpsilonBf16 = 0x1.0p-8;  // half a unit of bf16
 
-// What a result that is stored once is off by, relatively.
+// The relative error of a result that is rounded once, when it is stored.
 inline double epsilon_of(DType dtype) {
   return dtype == DType::kBf16 ? kEpsilonBf16 : kEpsilonF32;
 }

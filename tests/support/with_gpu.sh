@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# with_gpu.sh COMMAND...: runs it where $SYNCOPATE finds a GPU, else exits 77,
-# or 1 where REQUIRE_GPU=1 says that there has to be one.
+# with_gpu.sh COMMAND...: runs it if $SYNCOPATE finds a GPU. Otherwise exits with
+# 77 (skipped), or with 1 if REQUIRE_GPU=1.
 set -uo pipefail
 report=$("${SYNCOPATE:?the path of the executable}" doctor)
 if ! grep -Eq '^\[ok\] +gpu +[0-9]' <<<"$report"; then

@@ -32,7 +32,7 @@ TEST(Child, MissingProgramIsAnObstacle) {
             "no-such-program-here: No such file or directory");
 }
 
-// With what it started itself, so that nothing is left behind.
+// Its own children are ended too.
 TEST(Child, IsEndedWhereItDoesNotAnswer) {
   const double begin = monotonic_s();
   const ChildAnswer answer = shell("echo $$; sleep 60 & sleep 60; wait", 0.3);

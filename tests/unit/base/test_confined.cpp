@@ -1,4 +1,5 @@
-// Work in a child: whatever becomes of it, the parent has an answer or a line.
+// Work in a child process: however it ends, the parent gets a result or an
+// error.
 #include "base/confined.h"
 
 #include <gtest/gtest.h>

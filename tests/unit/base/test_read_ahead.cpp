@@ -10,7 +10,7 @@
 namespace syncopate {
 namespace {
 
-// An item that must be moved from, and made anew each time.
+// A move-only item, which must be created for every read.
 using Item = std::unique_ptr<int64_t>;
 
 void make_number(int64_t n, Item& item) {

@@ -84,7 +84,8 @@ inline void save(const fs::path& directory,
   });
 }
 
-// What `act` fails with, "" if it does not; the code must be `code`.
+// The message of the error that `act` throws, which must have code `code`; ""
+// if it throws none.
 inline std::string error_of(ExitCode code, const std::function<void()>& act) {
   try {
     act();

@@ -86,7 +86,8 @@ TEST(Resized, PositionsAreCountedInSamples) {
   EXPECT_EQ(resized_position({26, 26, 26, 26}, 10, 4, 10), 26);
   // Whole epochs stay whole, also where batches were left over.
   EXPECT_EQ(resized_position({20, 20, 20, 20}, 10, 3, 13), 26);
-  // Free-running workers have seen unlike numbers: 19 of the first epoch.
+  // Free-running workers have read different numbers of samples: 19 in the
+  // first epoch.
   EXPECT_EQ(resized_position({10, 3, 6}, 10, 2, 15), 9);
 }
 

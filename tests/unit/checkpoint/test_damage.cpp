@@ -1,4 +1,4 @@
-// What is damaged, foreign or does not fit is refused, by name.
+// Damaged, foreign and mismatching files are refused and named.
 #include "fixture.h"
 
 #include "checkpoint/manifest.h"

@@ -1,7 +1,8 @@
 // Links shared by messages in virtual time. Every expected time is computed by
 // hand from the rules in comm/inproc/network.h; most costs are powers of two,
 // so that times are exact. B stands for the seconds that a message's bytes
-// take. SPDX-License-Identifier: Apache-2.0
+// take.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <array>
@@ -246,8 +247,8 @@ TEST(Network, OneSlowLinkChangesEachCollective) {
   // Worker 1 takes part in all four exchanges, of 1/2, 1/4, 1/4 and 1/2.
   expect(CollectiveAlgorithm::kButterfly, 4 * kLong + 10 * 1.5 * b);
   expect(CollectiveAlgorithm::kBinaryBlocks, 4 * kLong + 10 * 1.5 * b);
-  // Its push takes 10 B, longer than those of the others in a row; so does the
-  // answer, which is the first to leave.
+  // Its push takes 10 B, longer than all pushes of the others together; so does
+  // its answer, which is the first to leave.
   expect(CollectiveAlgorithm::kParameterServer, 2 * (kLong + 10 * b));
   // The model of the native collective: all rounds at the slowest rate.
   expect(CollectiveAlgorithm::kNative, 6 * (kLong + 10 * b / 4));

@@ -47,9 +47,9 @@ bool is_unbiased(const CompressOptions& form) {
   return form.kind == "identity" || (is_random(form) && !form.biased);
 }
 
-// Whether E|q - x|^2 < |x|^2 for tensors of up to 5000 elements: what random_k
-// scales up by 1 / (1 - ratio) is a contraction if more than half is kept, and
-// qsgd if it has more levels than sqrt(5000).
+// Whether E|q - x|^2 < |x|^2 for tensors of up to 5000 elements. random_k with
+// its factor 1 / (1 - ratio) is a contraction if it keeps more than half, qsgd
+// if it has more than sqrt(5000) levels.
 bool is_contraction(const CompressOptions& form) {
   if (!is_random(form) || form.biased) return true;
   if (form.kind == "random_k") return form.ratio < 0.5;
@@ -337,7 +337,7 @@ TEST(Compressors, ZerosStayZeros) {
   }
 }
 
-// Scaled ones are smaller; of one element all others give the element.
+// Scaled compressors give less; all others reproduce a single element.
 TEST(Compressors, OneElement) {
   TestContext test;
   for (const auto& form : all_forms())

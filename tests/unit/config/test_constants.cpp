@@ -1,6 +1,6 @@
-// Every key that a scheme has changes what the scheme does: a run with another
-// value ends with other parameters or statistics. An option that is parsed and
-// ignored, or a constant that stands in the code instead, is seen here.
+// Every key of a scheme has an effect: a run with another value ends with
+// different parameters or statistics. Finds options that are parsed and
+// ignored, and constants that the code uses instead.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -82,10 +82,10 @@ const std::vector<Change>& changes() {
 // Keys whose effect a toy run does not show.
 const std::set<std::string>& exempt() {
   static const std::set<std::string> keys = {
-      // Who carries or holds what; the numbers are the same.
+      // Keys that only affect transport and placement; results are the same.
       "sync.scheme", "sync.transport", "sync.collective", "sync.bucket_mb",
       "sync.tables", "asp.servers", "asp.record", "asp.replay",
-      // What the program makes of them before there is a scheme.
+      // Keys that the program evaluates before it creates a scheme.
       "sync_switch.train_steps", "sync_switch.overrides",
       "sync_switch.lr_rule"};
   return keys;

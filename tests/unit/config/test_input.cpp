@@ -175,7 +175,8 @@ TEST(Resume, KeysOfAnotherVersion) {
                    "on resume"}));
 }
 
-// What nobody gives is the saved run's, whatever the default is today.
+// Keys that are not given have the saved run's values, even if the default has
+// changed since.
 TEST(Resume, KeysThatAreNotGivenAreTaken) {
   const ParsedInput then =
       parse_text(kGood, {"--optimizer.lr=0.3", "--optimizer.momentum=0.8",
@@ -189,11 +190,11 @@ TEST(Resume, KeysThatAreNotGivenAreTaken) {
       << "what may change is today's";
   EXPECT_EQ(now.taken.at("optimizer.momentum"), "0.8");
   EXPECT_FALSE(now.given.contains("optimizer.momentum"));
-  // What is given stands, and is refused by its name where it differs.
+  // Given keys take precedence and are refused by name if they differ.
   const ParsedInput other =
       parse_text(kGood, {"--optimizer.momentum=0.7"}, &saved);
   EXPECT_EQ(resume_conflicts(saved.values, other.resolved).size(), 1u);
-  // Of a checkpoint whose model alone is used, the model's keys are.
+  // If only the model of a checkpoint is used, only the model's keys are taken.
   saved.take = SavedInput::Take::kModel;
   EXPECT_EQ(parse_text(kGood, {}, &saved).options.optimizer.momentum,
             Options().optimizer.momentum);

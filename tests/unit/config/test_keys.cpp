@@ -159,7 +159,7 @@ TEST(Keys, DefaultsAreAcceptedAndCanonical) {
   }
 }
 
-// A value unlike the default, in canonical text.
+// A value other than the default, in canonical form.
 const std::map<std::string, std::string>& other_values() {
   static const std::map<std::string, std::string> values = {
       {"run.name", "other"},
@@ -393,7 +393,7 @@ TEST(Keys, EachIsReadWhereItIsUsed) {
     std::map<std::string, std::string> settings;
     add_prerequisites(key, settings);
     settings[key.name] = value;
-    // What the conflict rules want beside it.
+    // Further keys that the conflict rules require.
     settings.emplace("run.steps", "1000");
     if (key.name == "compute.law") settings.emplace("compute.spread", "0.1");
     if (settings.contains("network.group"))

@@ -81,7 +81,7 @@ std::set<std::string> words(const std::string& text) {
   return all;
 }
 
-// What stands between backquotes.
+// The texts between backquotes.
 Lines quoted(const std::string& cell) {
   Lines all;
   const Lines parts = split(cell, '`');
@@ -216,7 +216,7 @@ TEST(PublishedInputs, TheirVariantsAreInOrderAndDiffer) {
   EXPECT_GE(num_variants, 50);
 }
 
-// Where a file leaves published values to the defaults.
+// Published values that a file leaves to the defaults.
 TEST(PublishedInputs, RestOnDefaultsThatArePublished) {
   const auto expect = [](const std::string& input, const Lines& overrides,
                          const std::map<std::string, std::string>& values) {

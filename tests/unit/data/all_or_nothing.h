@@ -1,4 +1,4 @@
-// What every `prepare` promises: all of its files, or none.
+// The contract of every `prepare`: it leaves all of its files, or none.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,8 +20,8 @@ inline std::map<std::string, std::string> contents_of(const fs::path& folder) {
   return contents;
 }
 
-// `prepare` makes FOLDER/ready of what lies in `folder` alone; of its files,
-// `file` is larger than `limit_bytes`.
+// `prepare` creates FOLDER/ready from the files of `folder` only. `file`, one
+// of the files that it writes, is larger than `limit_bytes`.
 template <typename Prepare>
 void expect_all_or_nothing(const ScratchFolder& folder,
                            const std::string& file,
@@ -38,7 +38,7 @@ void expect_all_or_nothing(const ScratchFolder& folder,
   expect_error_has(ExitCode::kIoError, file + ": write: ", prepare);
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(names_in(folder), names);
-  // What a kill left is no obstacle; another process at work is one.
+  // Remains of a killed process are no obstacle, but a running process is one.
   const fs::path temporary = folder / "ready.tmp";
   fs::create_directories(temporary);
   write_bytes(temporary / file, "half");
@@ -52,7 +52,7 @@ void expect_all_or_nothing(const ScratchFolder& folder,
   prepare();
   names.push_back("ready");
   EXPECT_EQ(names_in(folder), names);
-  // Nor is what is there overwritten.
+  // An existing folder is not overwritten either.
   const auto contents = contents_of(folder / "ready");
   expect_error(ExitCode::kCannotCreate,
                (folder / "ready").string() +

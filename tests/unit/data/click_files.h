@@ -56,7 +56,7 @@ inline std::string line_with(size_t field, const std::string& text) {
   return click_line(row);
 }
 
-// A bad line, and what is said after its number.
+// A bad line, and the message after its line number.
 struct ClickFault {
   std::string line, said;
 };

@@ -82,7 +82,7 @@ inline std::string changed_at(std::string bytes, size_t at, int bits = 1) {
   return bytes;
 }
 
-// What lies in a folder, in order.
+// The names of the files in a folder, sorted.
 inline std::vector<std::string> names_in(const ScratchFolder& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder.path()))
@@ -112,7 +112,7 @@ inline DataOptions options_for(const std::string& kind, const fs::path& path) {
   return options;
 }
 
-// Of load_dataset.
+// Expects load_dataset to fail.
 inline void expect_error(const DataOptions& options,
                          ExitCode code,
                          const std::string& line) {

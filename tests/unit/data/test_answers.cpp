@@ -45,7 +45,7 @@ QuestionSet random_set(std::mt19937& random) {
       set.tokens.push_back(7);
       set.words.push_back(is_shown ? words[static_cast<size_t>(5 * w + at)]
                                    : TextRange{});
-      // Also where there is no context: it must not matter.
+      // Also set outside of the context, where it must have no effect.
       set.is_max_context.push_back(random() % 4 != 0);
     }
     set.windows.push_back(window);

@@ -120,7 +120,7 @@ TEST(Cifar10, ReadsTheFolderNamedByTheEnvironment) {
   EXPECT_EQ(data.test.samples, 10000);
   const Normalization normalization =
       make_normalization(options_for("cifar10", folder), data.train);
-  // As published; a set that went through JPEG keeps these to a percent.
+  // The published values; a set that was compressed as JPEG has them within 1%.
   const double means[] = {0.4914, 0.4822, 0.4465};
   for (size_t c = 0; c < 3; ++c)
     EXPECT_NEAR(normalization.mean[c], means[c], 0.01);

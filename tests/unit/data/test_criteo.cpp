@@ -1,4 +1,4 @@
-// Prepared clicks: batches of them, and what is said of damaged files.
+// Prepared clicks: batches, and the errors for damaged files.
 #include <algorithm>
 
 #include "base/hdf5_file.h"

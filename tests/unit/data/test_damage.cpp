@@ -80,7 +80,7 @@ TEST(Damage, GzipNeverCrashes) {
   const DataOptions options = options_for("idx", folder.path());
   Tally changed, shortened;
   change_bytes(options, packed, whole, whole.size(), changed);
-  // The time stamp and the name of the system in the header are nobody's.
+  // The header's time stamp and system name are not used.
   EXPECT_GE(changed.refused, static_cast<int>(4 * (whole.size() - 10)));
   EXPECT_LE(changed.loaded, 4 * 10);
   cut(options, packed, whole, 1, shortened);

@@ -1,4 +1,4 @@
-// The IDX reader: what it reads, what it refuses and how it says so.
+// The IDX reader: values, refusals and error messages.
 #include "data/images/normalization.h"
 #include "data_files.h"
 
@@ -177,7 +177,7 @@ TEST_F(Idx, ReadsFashionMnistOfDebian) {
   for (const int32_t label : data.train.labels)
     ++count[static_cast<size_t>(label)];
   EXPECT_EQ(count, std::vector<int>(10, 6000));
-  // The mean and deviation that everybody uses for this set.
+  // The mean and deviation that are commonly used for this set.
   const Normalization normalization = make_normalization(real, data.train);
   EXPECT_NEAR(normalization.mean[0], 0.2860, 5e-5);  // published to 4 digits
   EXPECT_NEAR(normalization.std[0], 0.3530, 5e-5);

@@ -48,7 +48,7 @@ TEST(ImageFolder, ListsClassesInOrder) {
   EXPECT_NE(
       load_dataset(options_for("image_folder", folder.path())).train.digest,
       digest);
-  // test/ stands in for val/, and a class may be absent there.
+  // test/ may replace val/, and a class may be missing there.
   fs::rename(folder / "val", folder / "test");
   fs::remove_all(folder / "test/bee");
   const Dataset again =

@@ -1,4 +1,4 @@
-// JPEG decoding against the pixels that went in, and what is said of damage.
+// JPEG decoding against the encoded pixels, and the errors for damaged files.
 #include <cstdlib>
 
 #include "jpeg_files.h"
@@ -131,7 +131,7 @@ TEST(Jpeg, DamageIsOneLine) {
     write_bytes(path, good.substr(0, bytes));
     EXPECT_EQ(decode_error(path).code(), ExitCode::kBadInput) << bytes;
   }
-  // The decoder that met damage goes on.
+  // A decoder still works after a damaged file.
   JpegDecoder decoder;
   EXPECT_THROW(decoder.decode(path, whole), Error);
   write_bytes(path, good);

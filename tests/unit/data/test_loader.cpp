@@ -206,8 +206,9 @@ TEST(Synthetic, RefusesImpossibleSizes) {
                    "need ");
 }
 
-// Nearest class mean of train, on test: far above the chance of 10%, and with
-// room above it for a network that knows about shifts.
+// Classifying the test set by the nearest class mean of the training set is far
+// better than chance (10%), with room for a network that is invariant to
+// shifts.
 TEST(Synthetic, ClassesCanBeToldApart) {
   DataOptions options;
   options.kind = "synthetic_images";

@@ -1,5 +1,5 @@
-// Prepared clicks: what the published recipe says, the same whatever the
-// threads, the packing and the line ends, and whole or not there.
+// Prepared clicks follow the published recipe, do not depend on threads,
+// compression or line ends, and are complete or absent.
 #include <algorithm>
 #include <cmath>
 
@@ -154,7 +154,7 @@ TEST(PrepareCriteo, IsTheSameForEveryThreadAndPacking) {
   write_gz(packed.from, text);
   EXPECT_EQ(packed.run().bytes, std::ssize(text));
   EXPECT_TRUE(packed.bytes() == expected);
-  // Two packed files, one behind the other, as parallel packers write them.
+  // Two concatenated gzip members, as parallel compressors write them.
   write_gz(packed.folder / "a", text.substr(0, 1000));
   write_gz(packed.folder / "b", text.substr(1000));
   write_bytes(packed.from, read_bytes(packed.folder / "a") +

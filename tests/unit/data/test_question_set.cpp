@@ -45,7 +45,7 @@ struct Recorded {
   std::string max_context;
 };
 
-// By options and question; an empty list where the question was left out.
+// By options and question; an empty list if the question was left out.
 using Features = std::map<std::string, std::vector<Recorded>>;
 
 Features recorded_features() {
@@ -251,7 +251,7 @@ TEST_F(Questions, ABatchIsItsWindowsEndToEnd) {
   QuestionBatch batch;
   batch.fill(set, std::vector<int64_t>{5});
   const std::vector<int64_t> samples = {3, 0, 3, 7};
-  batch.fill(set, samples);  // what was there before is gone
+  batch.fill(set, samples);  // replaces the previous contents
   const Batch view = batch.view();
   EXPECT_EQ(view.samples, 4);
   EXPECT_EQ(view.labels.shape, (Shape{4, 2}));

@@ -37,7 +37,7 @@ TEST(Affine, ReadsABoxFromEdgeToEdge) {
 }
 
 TEST(Evaluation, TakesTheMiddle) {
-  // At stored size: a shift by whole pixels, also where sizes are odd.
+  // At the stored size a map is a shift by whole pixels, also for odd sizes.
   for (const int64_t side : {24, 23}) {
     const Affine map = evaluation_view(32, 48, 32, side, side);
     EXPECT_EQ(map.m[0], 1);
@@ -156,7 +156,7 @@ ImageSet as_floats(ImageSet set) {
   return set;
 }
 
-// The map that a device is given stands for what the host fills in.
+// The map for a device is equivalent to the pixels that the host computes.
 TEST(Augmenter, FillsWhatItsMapSays) {
   for (const int64_t channels : {1, 3, 4})
     for (const bool is_bytes : {true, false}) {

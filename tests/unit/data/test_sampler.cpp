@@ -163,7 +163,7 @@ TEST(Sampler, OrdersOfManySamplesAreTheSame) {
   }
 }
 
-// The samples a worker meets in many epochs: its shard.
+// The samples that a worker reads in many epochs: its shard.
 std::vector<int64_t> shard_of(const Sampler& sampler, int rank) {
   std::set<int64_t> shard;
   for (int64_t i = 0; i < 40 * sampler.batches_per_epoch(); ++i)
@@ -265,7 +265,7 @@ TEST(Sampler, RefusesTooFewSamples) {
       Error);
 }
 
-// Lengths of a seeded order, many of them alike.
+// Lengths in a seeded order, many of them equal.
 SampleTable make_lengths(int64_t samples) {
   SampleTable table;
   table.samples = samples;
@@ -285,7 +285,7 @@ Sampler make_bucketing(Bucketing bucketing,
   return {options, table, all_of(table.samples), ranks, kSeed};
 }
 
-// What a step of all workers has: the longest less the shortest.
+// The difference between the longest and the shortest sample of a step.
 int32_t spread_of_step(const Sampler& sampler,
                        const SampleTable& table,
                        int ranks,
@@ -316,7 +316,7 @@ TEST(Bucketing, StepsHaveSamplesOfLikeLength) {
         const int64_t steps = sampler.batches_per_epoch() / accumulate;
         ASSERT_EQ(plain.batches_per_epoch(), sampler.batches_per_epoch());
         ASSERT_GE(steps, 248);
-        // Of 173 lengths a step has a 64th, and a sample's share of chance.
+        // A step covers a 64th of 173 lengths, plus some random spread.
         int64_t sum = 0, plain_sum = 0;
         for (int64_t step = 0; step < 2 * steps; ++step) {
           sum += spread_of_step(sampler, table, ranks, accumulate, step);

@@ -1,5 +1,4 @@
-// The SQuAD reader: what it reads, where it says an answer stands, what it
-// refuses and how it says so.
+// The SQuAD reader: values, positions of answers, refusals and error messages.
 #include "data/questions/squad.h"
 
 #include "data_files.h"
@@ -175,8 +174,8 @@ TEST(Squad, FindsTheWordsThatHoldAnAnswer) {
   EXPECT_EQ(place_of(context, 10, "1832"), "2-2");
   EXPECT_EQ(place_of(context, 4, "year (1832)"), "1-2");
   EXPECT_EQ(place_of(context, 25, "\u00e9t\u00e9 1833"), "5-6");
-  // Runs of spaces are alike, as in the published preparation; then the words
-  // are counted by the answer's own letters.
+  // Runs of spaces are equal, as in the published preparation, but the number
+  // of words follows from the answer's own letters.
   EXPECT_EQ(place_of(context, 16, "and the"), "3-4");
   EXPECT_EQ(place_of(context, 10, "1833"), "none");
   EXPECT_EQ(place_of(context, 10, ""), "none");

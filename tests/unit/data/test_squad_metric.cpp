@@ -34,7 +34,7 @@ void for_each_letter(const Json& ranges, const Use& use) {
       use(letter);
 }
 
-// A probe of every letter that Python's Unicode knows.
+// Probes every code point of Python's Unicode version.
 template <typename Probe>
 void expect_letters(const std::string& name, const Probe& probe) {
   const Json& letters = fixture()["letters"];
@@ -129,7 +129,7 @@ TEST(SquadMetric, ScoreOfAllQuestionsToTheLastBit) {
   std::map<std::string, std::string> predictions = {{"of no question", "x"}};
   int64_t unanswered = 0;
   for (const Json& question : fixture()["questions"]) {
-    // Not in the order of the ids: the sum is in that of the questions.
+    // The ids are not sorted: sums follow the order of the questions.
     const auto number = std::to_string(7919 * set.questions.size() % 1000);
     set.questions.push_back({.id = number,
                              .text = "?",

@@ -1,5 +1,5 @@
-// Clicks of a known model: the same whatever is asked for, as likely as they
-// should be, and learnable.
+// Clicks of a known model: reproducible in any order of requests, with the
+// right probabilities, and learnable.
 #include <algorithm>
 #include <bit>
 #include <cmath>

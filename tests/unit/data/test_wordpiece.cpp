@@ -1,5 +1,5 @@
-// The tokenizer against recorded tokens of an independent one, the bytes that
-// its tokens stand for, and what it says about a vocabulary that is none.
+// The tokenizer against recorded tokens of an independent one, the ranges of
+// bytes of its tokens, and the errors for invalid vocabularies.
 #include "data/questions/wordpiece.h"
 
 #include <sstream>

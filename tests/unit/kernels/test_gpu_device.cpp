@@ -1,4 +1,4 @@
-// What device.h promises of a cuda device, on the emulated and on a real one.
+// The contract of device.h for cuda devices, emulated and real.
 #include <gtest/gtest.h>
 
 #include <numeric>

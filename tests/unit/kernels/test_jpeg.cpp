@@ -56,7 +56,7 @@ std::string file() {
   return {reinterpret_cast<const char*>(kFile), sizeof kFile};
 }
 
-// Where a marker is.
+// The position of a marker.
 size_t place_of(int marker) {
   const size_t place =
       file().find(std::string{'\xFF', static_cast<char>(marker)});
@@ -132,7 +132,7 @@ TEST(PlainJpeg, EverythingElseIsForTheHost) {
   EXPECT_FALSE(plain_jpeg_size(with(file().size() - 1, 0xDA)));
 }
 
-// A device without a decoder says so, and no test asks it for more.
+// A device without a decoder reports that, and further tests are skipped.
 TEST(DecodeJpegs, GivesPixelsOfEachSize) {
   constexpr int64_t kImages = 64;
   TestContext test;
@@ -151,7 +151,7 @@ TEST(DecodeJpegs, GivesPixelsOfEachSize) {
         {.file = files[i],
          .size = sizes[i % sizes.size()],
          .pixels = static_cast<uint8_t*>(pixels[i].tensor().data)});
-  // As two batches: the second waits for the first.
+  // Two batches, the second of which waits for the first.
   const std::span all(images);
   decode_jpegs(test.context, all.first(kImages - 5));
   decode_jpegs(test.context, all.last(5));

@@ -1,5 +1,5 @@
-// The walk: planning and running take alike, passes keep what they promise,
-// and the peak of a block's plan is what its tensors add up to.
+// The walk: planning and running take the same tensors, passes keep their
+// contract, and the peak of a block's plan is the sum of its tensors.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -82,7 +82,7 @@ TEST_F(WalkTest, DropsOnlyWhereNothingIsKept) {
 TEST_F(WalkTest, ImagesAreTheCallersMemory) {
   WalkPlan plan{DType::kF32, Layout::kNhwc, 2, {}};
   Walk planning(arena_, plan, Pass::kEvaluate);
-  planning.drop(planning.images({3, 4, 4}));  // of no effect
+  planning.drop(planning.images({3, 4, 4}));  // no effect
   EXPECT_EQ(arena_.peak_bytes(), 0);
   planning.take(DType::kF32, {1});
   arena_.commit(on_.device);

@@ -67,8 +67,8 @@ void add_bottleneck(std::vector<ConvSize>& sizes,
   sizes.push_back({N, inner, P, P, inner, 3, 3, 1, 1});
 }
 
-// Of batches of N in ResNet-20, WRN-26-10, ResNet-50 and WRN-50-2, and some
-// that are odd.
+// The sizes in ResNet-20, WRN-26-10, ResNet-50 and WRN-50-2 with batches of N,
+// and some odd ones.
 std::vector<ConvSize> all_sizes(int64_t N) {
   std::vector<ConvSize> sizes;
   for (const int64_t width : {1, 10}) {

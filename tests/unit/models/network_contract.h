@@ -1,4 +1,4 @@
-// What every network promises, of one on its bench.
+// The contract of every network, checked for the one on a bench.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,9 @@
 
 namespace syncopate {
 
-// Backward reports falling offsets of tensors, down to 0, and what is behind
-// them is final. Returns how often it reported.
+// Checks that backward reports descending offsets of tensors down to 0 and that
+// all gradients from a reported offset on are final. Returns the number of
+// reports.
 inline int64_t expect_final_gradients_heard(NetworkBench& bench) {
   struct Heard {
     int64_t from;
@@ -38,7 +39,7 @@ inline int64_t expect_final_gradients_heard(NetworkBench& bench) {
   return std::ssize(calls);
 }
 
-// Also when it is planned for larger batches in between.
+// Also after planning for larger batches in between.
 inline void expect_the_same_bits_again(NetworkBench& bench) {
   const double loss = bench.step();
   const std::vector<float> gradients = bench.gradients_;
@@ -52,7 +53,7 @@ inline void expect_the_same_bits_again(NetworkBench& bench) {
   }
 }
 
-// Euclidean distance over the norm of what is wanted.
+// The Euclidean distance relative to the norm of the expected values.
 inline double distance(std::span<const float> got,
                        std::span<const float> wanted) {
   EXPECT_EQ(got.size(), wanted.size());

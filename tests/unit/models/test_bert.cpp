@@ -1,6 +1,5 @@
-// What holds of a BERT beyond its recorded values: published sizes, the
-// contract of Model, packed sequences, recomputation, weights from files,
-// refusals.
+// BERT beyond its recorded values: published sizes, the contract of Model,
+// packed sequences, recomputation, weights from files, refusals.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
@@ -32,7 +31,7 @@ Questions questions() {
                          kSpec.vocabulary);
 }
 
-// By hand: 12 H^2 a token and layer, 2 L^2 H a layer, the head.
+// Counted by hand: 12 H^2 per token and layer, 2 L^2 H per layer, the head.
 TEST(Bert, MultiplyAdds) {
   const Bert large(
       {.family = "bert", .layers = 24, .hidden = 1024, .heads = 16},
@@ -193,8 +192,8 @@ TEST(Bert, RecomputationGivesTheSameBitsInLessMemory) {
             0.5 * double(kept.model().activation_bytes()));
 }
 
-// 12 H values a token and layer, as backward reads them, and what the last
-// layer has at once.
+// The 12 H values per token and layer that backward reads, and the temporary
+// values of the last layer.
 TEST(Bert, PeakIsWhatBackwardReads) {
   auto device = make_cpu_device();
   auto stream = device->make_stream();

@@ -78,7 +78,7 @@ FileTensors published(
     if (name.empty()) continue;
     const auto begin = values.begin() + entry.offset;
     tensors[name] = {entry.shape, {begin, begin + entry.elems()}};
-    // No two tensors alike, biases and LayerNorms too.
+    // All tensors differ, including biases and LayerNorms.
     for (float& value : tensors[name].values)
       value += static_cast<float>(entry.offset);
   }
@@ -209,7 +209,7 @@ TEST(BertWeights, MissingFile) {
             ExitCode::kInputMissing);
 }
 
-// Who has a checkpoint needs them no more.
+// A run that resumes from a checkpoint does not read them.
 TEST(BertWeights, AreNotReadBeforeTheStart) {
   const Bert bert(small("/nowhere/model.safetensors"), kSpec, DType::kF32);
   EXPECT_THROW(first_values(bert), Error);

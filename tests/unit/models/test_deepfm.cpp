@@ -50,7 +50,7 @@ void compare_step(DType compute, double tolerance) {
   fill(bench);
   EXPECT_NEAR(bench.step(), wanted(recorded, "loss")[0], tolerance);
   for (const ParameterEntry& entry : bench.model().parameters().entries()) {
-    // In front of a BatchNorm a bias has no gradient but rounding.
+    // The gradient of a bias before a BatchNorm is zero up to rounding.
     if (entry.name.ends_with(".linear.bias")) continue;
     EXPECT_LT(distance(bench.gradient(entry),
                        wanted(recorded, "gradient." + entry.name)),
@@ -63,7 +63,7 @@ void compare_step(DType compute, double tolerance) {
                  wanted(recorded, "buffer." + entry.name)),
         tolerance)
         << entry.name;
-  // With the statistics that the step has left.
+  // With the statistics after the step.
   EXPECT_LT(
       distance(bench.scores(bench.batch()), wanted(recorded, "evaluated")),
       tolerance);

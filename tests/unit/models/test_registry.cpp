@@ -25,7 +25,7 @@ struct Count {
 
 const QuestionSpec kQuestions{30522, 384};
 
-// Of He et al. and of Gluon, for 224 x 224.
+// The networks of He et al. and of Gluon, for 224 x 224.
 ModelOptions imagenet(int64_t depth, int64_t version = 1) {
   return {.depth = depth, .stem = StemForm::kImagenet, .version = version};
 }
@@ -157,7 +157,7 @@ TEST(Registry, Tensor2TensorSizes) {
             8645796 - 92250);
 }
 
-// What a depth stands for, spelt out.
+// The stages and widths that a depth stands for.
 TEST(Registry, StagesAndWidthsStandInsteadOfADepth) {
   const auto expect_alike = [](const ModelOptions& by_depth,
                                const ModelOptions& spelt_out) {
@@ -211,7 +211,7 @@ TEST(Registry, NamesRolesAndOrder) {
   };
   EXPECT_TRUE(has("stage2.block0.shortcut.conv.weight"));
   EXPECT_FALSE(has("stage1.block0.shortcut.conv.weight"));
-  // Mean and variance of stem, two convolutions a block, and projections.
+  // Mean and variance for the stem, two convolutions per block and projections.
   EXPECT_EQ(model->buffers().num_elems(), 2 * 7 * 16 + 2 * 7 * (32 + 64));
   EXPECT_EQ(model->buffers().entries()[0].name, "stem.bn.running_mean");
 }

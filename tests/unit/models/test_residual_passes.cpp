@@ -15,8 +15,8 @@ namespace {
 const ImageSpec kSpec{3, 16, 16, 10};
 constexpr int64_t kBatch = 4;
 
-// Of each op that a step calls: how many activations each call reads or writes,
-// by what the op declares, in the order of calls.
+// For each op of a step, the number of activations that each call declares to
+// read or write, in the order of calls.
 struct Passes : OpListener {
   std::map<std::string, std::vector<int64_t>> of;
 

@@ -159,7 +159,7 @@ TEST(Dropout, CallChoosesTheMask) {
   EXPECT_EQ(loss_of(1, 1), loss_of(1, 1));
   EXPECT_NE(loss_of(1, 1), loss_of(1, 2));
   EXPECT_NE(loss_of(1, 1), loss_of(2, 1));
-  // Evaluation knows none.
+  // Evaluation has none.
   EXPECT_EQ(bench.scores(bench.batch()), bench.scores(bench.batch()));
 }
 
@@ -172,7 +172,7 @@ TEST(Statistics, AreTheExactAverageOverBatches) {
     return bench.buffers_;
   };
   const std::vector<float> a = statistics_of(0, 3), b = statistics_of(3, 3);
-  std::ranges::fill(bench.buffers_, 123.f);  // of no influence
+  std::ranges::fill(bench.buffers_, 123.f);  // must have no effect
   for (int64_t index = 0; index < 2; ++index) {
     bench.model().recompute_statistics(bench.context(), bench.view(),
                                        bench.batch(3 * index, 3), index);

@@ -1,4 +1,5 @@
-// A loss on the test device, and what every loss promises beside its formula.
+// A loss on the test device, and the contract of every loss besides its
+// formula.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,7 +30,7 @@ struct LossBench {
                          ConstTensor logits,
                          ConstTensor labels,
                          float scale = 1) const {
-    // What is there is not added to.
+    // Previous values are overwritten.
     const DeviceValues<ClassificationSums> sums({1e9, 7, 7, 7});
     loss(test.context, sums, dlogits, logits, labels, scale);
     return sums.get(test.context)[0];

@@ -16,7 +16,7 @@ using namespace test;
 
 constexpr double kLeastNormal = 0x1.0p-126;
 
-// From far out on one side to far out on the other, and around 0.
+// From large negative to large positive values, and around 0.
 std::vector<double> abscissas() {
   std::vector<double> values = {0, -0.0};
   for (double x = -16; x <= 16; x += 0.0037) values.push_back(x);

@@ -330,7 +330,7 @@ TEST(Attention, ScoresFarBelowZero) {
                        {1000 * kEpsilonF32 * largest_magnitude(expected), 0}));
 }
 
-// In its own sequence and head, and nowhere else.
+// Only in its own sequence and head.
 TEST(Attention, NanGoesThrough) {
   TestContext test;
   AttentionRun run({{20, 3}, 2, 4, DType::kF32, 0.0f});

@@ -36,7 +36,7 @@ std::vector<double> expected_images(const Case& sizes,
   return images;
 }
 
-// Of 0..255 for bytes, of [-1, 1] for floats.
+// Random values in 0..255 for bytes, in [-1, 1] for floats.
 GuardedTensor stored_images(const Case& sizes, DType dtype) {
   const Shape shape{sizes.S, sizes.source_H, sizes.source_W, sizes.C};
   auto values = random_values(shape.elems(), 5);

@@ -278,7 +278,7 @@ TEST(Elementwise, DropoutOfASampleDoesNotDependOnItsBatch) {
   }
 }
 
-// Of as many samples as no grid has in its second dimension.
+// With more samples than the second dimension of a grid can have.
 TEST(Elementwise, DropoutOfManySamples) {
   TestContext test;
   constexpr int64_t kSamples = 65535 + 20;

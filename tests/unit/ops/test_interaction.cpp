@@ -205,7 +205,7 @@ TEST(Interaction, RecordedIsTheSame) {
   }
 }
 
-// What lies behind the table is never touched: guards on both sides.
+// Memory before and after the table is never accessed.
 TEST(Interaction, RowsOutsideAreRefusedOrNan) {
   for (const double bad : {-1.0, 9.0, 2e9}) {
     TestContext test;

@@ -127,7 +127,7 @@ TEST(Layernorm, ForwardFollowsTheFormula) {
     for (size_t i = 0; i < z.size() && c.has_residual; ++i) z[i] += residual[i];
     EXPECT_TRUE(all_near(run.z.get(), z,
                          {16 * kEpsilonF32, epsilon_of(c.dtype) * 1.001}));
-    // What follows is of z as it is stored.
+    // All results derive from z as stored.
     const auto expected =
         reference::layernorm_forward(run.T, c.H, run.z.get(), run.gamma.get(),
                                      run.beta.get(), static_cast<double>(kEps));

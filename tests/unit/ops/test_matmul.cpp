@@ -174,7 +174,7 @@ TEST(Linear, FewOutputsDoNotDependOnThreads) {
   }
 }
 
-// What lies behind the last row, or in the next one, is no part of a product.
+// Products do not include values behind the last row or in the next one.
 TEST(Linear, NanStaysInItsRow) {
   const int64_t N = 70, D = 21, K = 2;
   TestContext test;

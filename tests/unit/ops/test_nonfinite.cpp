@@ -25,8 +25,8 @@ std::vector<float> floats(int64_t count, uint64_t seed) {
   return {values.begin(), values.end()};
 }
 
-// What the op leaves of a slice of `values` that begins at `begin`; what lies
-// before and behind must stay.
+// The result of the op on a slice of `values` that begins at `begin`; values
+// before and after it must not change.
 struct Outcome {
   std::vector<float> values;
   int64_t found;

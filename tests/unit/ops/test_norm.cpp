@@ -100,7 +100,7 @@ struct NormRun : NormCase {
   double rows() const { return static_cast<double>(s.N * s.H * s.W); }
 };
 
-// A GPU knows one layout only.
+// GPUs support only one layout.
 std::vector<Layout> layouts_of(const NormShape& s) {
   std::vector<Layout> layouts = {Layout::kNhwc};
   if (test_device().kind() != DeviceKind::kCpu) return layouts;

@@ -136,7 +136,7 @@ TEST(OptimAdam, LeavesRowsWithoutGradientAlone) {
     }
 }
 
-// Of rows that all have a gradient, both are the same arithmetic.
+// If all rows have a gradient, both use the same arithmetic.
 TEST(OptimAdam, LazyAndDenseHaveTheSameBitsWhereAllRowsHaveGradients) {
   TestContext test;
   const int64_t rows = 1009, row = 10;

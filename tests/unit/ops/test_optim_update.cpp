@@ -28,7 +28,7 @@ std::vector<SgdParams> all_kinds() {
 }
 
 constexpr int64_t kSizes[] = {1, 15, 16, 17, 8193, 40007};
-// Of 30011 elements.
+// Slices of 30011 elements.
 constexpr std::pair<size_t, size_t> kSlices[] = {{0, 1},
                                                  {1, 9999},
                                                  {10000, 20011}};
@@ -132,7 +132,7 @@ TEST(OptimUpdate, ClipFactorScalesTheGradient) {
   }
 }
 
-// What the rate multiplies, and the same momentum to the bit.
+// The direction is the factor of the rate; the momentum has the same bits.
 TEST(OptimUpdate, DirectionIsTheStepBeforeItsRate) {
   for (const int64_t n : kSizes)
     for (const SgdParams& params : all_kinds()) {

@@ -81,7 +81,7 @@ struct Code {
     blend(q, 0, 1);
     return q.get();
   }
-  // Of what has the value q: a q0 + b q, whatever q0 where a is 0.
+  // Expects a q0 + b q for the compressed value q; q0 has no effect if a is 0.
   void expect_blend(const std::vector<double>& q,
                     float a,
                     float b,
@@ -106,7 +106,7 @@ std::vector<std::optional<QsgdParams>> all_codes(bool is_biased) {
   return codes;
 }
 
-// Tensors of these sizes, one behind the other.
+// Contiguous tensors of these sizes.
 Begins begins_of(const std::vector<int64_t>& sizes) {
   Begins begins{0};
   for (const int64_t size : sizes) begins.push_back(begins.back() + size);

@@ -43,7 +43,7 @@ TEST(Reduce, SumsInDouble) {
   }
 }
 
-// Nor does it depend on where the range begins.
+// It does not depend on the start of the range either.
 TEST(Reduce, ASliceHasTheBitsOfTheSameValuesElsewhere) {
   TestContext test;
   const int64_t n = 20000;
@@ -109,7 +109,7 @@ TEST(Reduce, FirstNonfinite) {
   }
 }
 
-// By its definition, one value after the other.
+// The definition, evaluated for one value after the other.
 uint64_t naive_digest(const std::vector<float>& x) {
   uint64_t sum = 0;
   for (size_t i = 0; i < x.size(); ++i) {
@@ -135,7 +135,7 @@ TEST(Reduce, DigestIsTheSameForAllThreadsAndSlices) {
     }
 }
 
-// Of one bit of one value, whichever; and of places, not of values alone.
+// Any single bit matters, and so do the positions of values.
 TEST(Reduce, DigestTellsFlippedBitsAndSwappedValues) {
   TestContext test;
   const auto x = floats(16401, 8);

@@ -44,7 +44,7 @@ uint64_t magnitude(float value) {
   return std::bit_cast<uint32_t>(value) & 0x7FFFFFFF;
 }
 
-// What an encode gives, checked for writes beside its result.
+// The result of encoding, checked for writes outside of it.
 struct Message {
   std::vector<uint32_t> places, value_bits;
   bool operator==(const Message&) const = default;
@@ -72,7 +72,7 @@ Message encoded(TestContext& test, int64_t kept, const Encode& encode) {
   return message;
 }
 
-// Of x from element `shift` of its memory.
+// Encodes x, stored from element `shift` of its memory on.
 Message top_k(TestContext& test,
               const std::vector<float>& x,
               const std::vector<int64_t>& begins,
@@ -151,7 +151,7 @@ TEST(Select, TopKOfALargeTensor) {
   TestContext test, one(1), three(3);
   const std::vector<int64_t> begins{0, 7, 120000};
   auto x = normal_values(begins.back(), 2);
-  // Tensors have rows of unlike size.
+  // Tensors have rows of different sizes.
   for (size_t i = 0; i < x.size(); ++i)
     x[i] *= static_cast<float>(1 + i / 576 % 13);
   for (TestContext* context : {&test, &one, &three})

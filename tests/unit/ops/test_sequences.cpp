@@ -50,7 +50,7 @@ TEST(TokenDropout, DrawsAreThoseOfTheContract) {
       }
 }
 
-// What a sample gets depends on nothing but its number.
+// A sample's mask depends only on its number.
 TEST(TokenDropout, BatchesDoNotMatter) {
   TestContext test;
   constexpr int64_t kH = 33;

@@ -110,7 +110,7 @@ TEST(SpanLoss, NanIsNoHit) {
     EXPECT_TRUE(std::isnan(sums.loss_sum));
     EXPECT_EQ(sums.correct, 1);
     EXPECT_EQ(sums.correct_top5, 1);
-    // Of that sequence and that end, and of no other.
+    // Only the gradient of that sequence and that end.
     const auto gradient = dlogits.get();
     for (size_t i = 0; i < 12; ++i)
       EXPECT_EQ(std::isnan(gradient[i]), i >= 4 && i % 2 == place % 2);

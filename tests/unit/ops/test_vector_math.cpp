@@ -44,7 +44,7 @@ TEST(VectorMath, ExpIsWithinTwoUnits) {
     }
   }
   EXPECT_LT(worst, 2);
-  EXPECT_GT(worst, 0.5);  // nobody rounds each value right
+  EXPECT_GT(worst, 0.5);  // correct rounding of all values is implausible
 }
 
 TEST(VectorMath, ExpAtItsEnds) {
@@ -72,7 +72,7 @@ TEST(VectorMath, NormalTailFollowsErfc) {
       const auto at = static_cast<double>(x[lane]);
       const double expected_tail = std::erfc(std::abs(at) / std::sqrt(2)) / 2;
       const double expected_bell = std::exp(-at * at / 2);
-      // Some roundings of 2^-24, wherever x is.
+      // Some rounding errors of 2^-24, for every x.
       EXPECT_NEAR(tail[lane], expected_tail,
                   6 * 0x1p-24 * expected_tail + 0x1p-149)
           << at;

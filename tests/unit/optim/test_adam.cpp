@@ -122,7 +122,7 @@ TEST_F(AdamOptimizer, LazyIsPyTorchsSparseAdam) {
   expect_recorded("sparse", lazy);
 }
 
-// What the recorded values cannot show: they are three optimizers.
+// The recorded values do not cover this, because they are of three optimizers.
 TEST_F(AdamOptimizer, DenseMovesRowsThatLazyLeaves) {
   std::vector<float> dense = x_, lazy = x_;
   OptimizerOptions as = options("adam");

@@ -1,5 +1,5 @@
-// What every problem owes the program around it, for images, questions and
-// clicks alike: the inputs of the smoke runs.
+// The contract of every problem, checked with the inputs of the smoke runs for
+// images, questions and clicks.
 #include "problem/problem.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class ProblemTest : public testing::TestWithParam<const char*> {
   std::unique_ptr<Problem> problem_;
 };
 
-// A run that goes on opens its feed in the middle.
+// A resumed run opens its feed in the middle.
 TEST_P(ProblemTest, AFeedOpenedLaterDeliversTheSameBatches) {
   for (int rank = 0; rank < kWorkers; ++rank) {
     const auto feed = problem_->make_feed(setup_, rank, 0);

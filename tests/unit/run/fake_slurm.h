@@ -1,5 +1,5 @@
-// A Slurm that says what a test wants: programs in a folder at the head of
-// PATH, and the variables of a job; all undone with the object.
+// A fake Slurm with prescribed output: programs in a folder at the head of
+// PATH, and the variables of a job. The destructor undoes both.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -149,7 +149,7 @@ TEST(RequestWatch, NeverWaitsForALookThatStalls) {
   {
     const RequestWatch watch(folder.path(), [beats] {
       ++*beats;
-      sleep(10);  // as storage that hangs
+      sleep(10);  // like storage that hangs
       return true;
     });
     while (*beats == 0 && monotonic_s() - begin < 5) usleep(10000);

@@ -1,5 +1,5 @@
-// What the tests of parameter-server schemes share: runs whose parameters count
-// updates, uneven workers, a folder for order.h5.
+// Helpers of the tests of parameter-server schemes: runs whose parameters count
+// updates, workers with varying speeds, a folder for order.h5.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -63,7 +63,7 @@ inline void in_order_of_arrival(
   }
 }
 
-// Of a counting_run: every update of every worker is there, once.
+// Checks that a counting_run has every update of every worker exactly once.
 inline void expect_all_counted(const ToyResult& result, int64_t worker_steps) {
   expect_equal_replicas(result);
   for (size_t rank = 0; rank < result.steps.size(); ++rank)
@@ -72,8 +72,8 @@ inline void expect_all_counted(const ToyResult& result, int64_t worker_steps) {
   EXPECT_EQ(sum_of(result.steps), worker_steps);
 }
 
-// Where a run without a directory writes: a folder of its own, left and
-// removed at the end.
+// The working directory of a run without a directory: a temporary folder, which
+// the destructor leaves and removes.
 class OwnFolder : public ScratchFolder {
  public:
   OwnFolder() { std::filesystem::current_path(path()); }

@@ -1,5 +1,6 @@
 // ESync: the rules of the state server, and the effect of rounds, boundaries
-// and step times on training. SPDX-License-Identifier: Apache-2.0
+// and step times on training.
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "sync/state_server.h"

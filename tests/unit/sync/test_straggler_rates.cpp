@@ -1,7 +1,8 @@
-// How surely Sync-Switch finds stragglers, and leaves equal workers alone:
-// whole runs in virtual time over many seeds, with noise in every worker's
-// computing and jitter in every message. The detector is told what workers
-// measure. SPDX-License-Identifier: Apache-2.0
+// How reliably Sync-Switch finds stragglers and spares equal workers: whole
+// runs in virtual time over many seeds, with noise in every worker's
+// computation and jitter in every message. The detector gets the workers' own
+// measurements.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -1,6 +1,6 @@
 // Sync-Switch's policies with slow links, removed workers that follow the
-// others, plateaus, and the messages to the log. SPDX-License-Identifier:
-// Apache-2.0
+// others, plateaus, and the messages to the log.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,6 @@
 // Sync-Switch: each phase behaves like its scheme, all state is carried over,
-// and policies react to step times. SPDX-License-Identifier: Apache-2.0
+// and policies react to step times.
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "unit/sync/reference.h"

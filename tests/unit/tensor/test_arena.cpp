@@ -65,7 +65,7 @@ TEST(Arena, TensorsAreAlignedAndKeepTheirShape) {
   EXPECT_EQ(arena.at(b).shape, (Shape{2, 16, 3, 3}));
 }
 
-// What is taken at the same time never overlaps, and lies below the peak.
+// Memory that is in use at the same time never overlaps and is below the peak.
 TEST(Arena, RandomPlansNeverOverlap) {
   Rng rng(1, Purpose::kTest);
   for (int plan = 0; plan < 50; ++plan) {

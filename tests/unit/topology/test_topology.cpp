@@ -112,7 +112,7 @@ TEST_P(EveryKind, IsSymmetricDoublyStochasticAndConnected) {
   EXPECT_GE(count, 1);
 }
 
-// Who refuses a number names others that it does not refuse.
+// A topology that refuses a number of workers suggests numbers that it accepts.
 TEST_P(EveryKind, NamesNearNumbersThatSuit) {
   int refused = 0;
   for (int n = 1; n <= 64; ++n) {
@@ -396,7 +396,7 @@ TEST(Topology, GapOfManyWorkersIsQuick) {
               2.0 / 3 * (1 - std::cos(2 * std::numbers::pi / 256)), 1e-12);
   EXPECT_NEAR(make_topology({.kind = "complete"}, 256).spectral_gap(), 1,
               1e-12);
-  // Two gaps; what is asked for is one second each.
+  // Two spectral gaps, for which one second each is required.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 

@@ -59,7 +59,7 @@ void flip_float(DeviceVector<float>& range, size_t place, int bit) {
   host.put_back();
 }
 
-// What each worker is told, which must be the same.
+// The finding that each worker gets; all must be equal.
 std::string audit(int workers, const std::vector<Flip>& flips) {
   const ParameterTable table = small_table();
   std::vector<std::string> told(static_cast<size_t>(workers));

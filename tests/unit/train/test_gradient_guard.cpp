@@ -76,7 +76,7 @@ TEST_F(GradientGuardTest, LeavesAFiniteGradient) {
   EXPECT_FALSE(guard_->next_finding(true));
 }
 
-// What was sent before is gone; what follows is withheld.
+// Earlier buckets have been sent; this one and all later ones are withheld.
 TEST_F(GradientGuardTest, WithholdsABucketAndThoseBehindIt) {
   make("stop");
   const int64_t third = elems() / 3;

@@ -40,7 +40,7 @@ Moments moments_of(const std::vector<double>& values) {
   return moments;
 }
 
-// Of mean m and relative spread c, a gamma variate has skewness 2 c, and a
+// With mean m and relative spread c, a gamma variate has skewness 2 c and a
 // log-normal one (c^2 + 3) c.
 TEST(StepDurations, FollowTheirLaw) {
   for (const double spread : {0.05, 0.4, 1.25}) {

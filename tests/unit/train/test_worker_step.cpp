@@ -42,12 +42,12 @@ batch = 4
 step_s = 0.25
 )";
 
-// What a worker has seen of its steps.
+// A worker's record of its steps.
 struct Seen {
   std::vector<float> parameters;  // after the last one
   std::vector<double> begins, ends;
   std::vector<StepCost> costs;
-  std::vector<std::string> heard;  // by its listener
+  std::vector<std::string> heard;  // the calls of its listener
   WorkerStep::Found found;         // in all steps
   std::optional<Divergence> diverged;
 };
@@ -138,8 +138,8 @@ TEST_F(WorkerStepTest, TakesTheVirtualTimeOfItsInput) {
   }
 }
 
-// Under bsp the others wait for a slow worker; under local_sgd nobody does
-// within a period.
+// Under bsp the others wait for a slow worker; under local_sgd none does within
+// a period.
 TEST_F(WorkerStepTest, OthersWaitForAStragglerIfTheSchemeDoes) {
   const std::string slow = "--stragglers.factor=1,2,1";
   const std::vector<Seen> bsp = run({slow});

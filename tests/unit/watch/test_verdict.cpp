@@ -36,7 +36,8 @@ TEST(Verdict, WhoWorksLongerThanItsLimitHangs) {
 }
 
 TEST(Verdict, OfSeveralTheFurthestBehindIsNamed) {
-  // Behind a GPU's collective all seem to work; the one that lags is the one.
+  // During a GPU's collective all ranks seem to work; the one that lags is
+  // named.
   EXPECT_EQ(judged({working(6, 40), working(5, 38), working(6, 41)}), 1);
   EXPECT_EQ(judged({working(5, 40), working(5, 44), working(5, 41)}), 1);
 }

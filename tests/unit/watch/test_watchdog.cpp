@@ -1,5 +1,5 @@
-// Watchdogs of real processes: what they say when one of them is gone, and
-// with which code they end.
+// Watchdogs of real processes: their messages and exit codes when one process
+// is gone.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -153,7 +153,7 @@ TEST(Watchdog, TimeInWhichItDidNotRunIsNoSilence) {
 
 TEST(Watchdog, OneThatFailsAloneSpeaksForAll) {
   const Ranks ranks(4, [](Watchdog& watchdog, int rank) {
-    if (rank == 1 || rank == 3) {  // at one moment: one of them speaks
+    if (rank == 1 || rank == 3) {  // simultaneously: only one is reported
       if (!watchdog.may_leave(74)) nap(30);
       fprintf(stderr, "error: [rank %d] no space left\n", rank);
       watchdog.left(74);
@@ -223,14 +223,14 @@ TEST(Guardian, EndsAsItsChildDoes) {
               raise(SIGKILL);
             })),
             71);
-  // Somebody asked for that end.
+  // This signal is deliberate.
   EXPECT_EQ(WTERMSIG(status_of([] {
               tell_guardian(true);
               kill(getppid(), SIGTERM);
               nap(5);
             })),
             SIGTERM);
-  // What comes to the guardian only is passed on.
+  // A signal that only the guardian gets is forwarded.
   EXPECT_EQ(WEXITSTATUS(status_of([] {
               signal(SIGUSR1, [](int) { _exit(42); });
               kill(getppid(), SIGUSR1);
