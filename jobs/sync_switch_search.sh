@@ -22,6 +22,7 @@ source "$here/env/python.sh"
 
 usage() { sed -n '2,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 runs=3 settings=4 beta=0.01 dir=runs/sync_switch_search
+[[ ${1:-} != --help ]] || { usage; exit 0; }
 while getopts r:m:b:d:h option; do
   case $option in
   r) runs=$OPTARG ;;

@@ -87,7 +87,7 @@ void run_comm_bench(Session& session,
                     const CommBench& bench) {
   if (engine.workers == 1)
     throw AgreedError(Error(ExitCode::kUsage,
-                            "bench comm: one worker has nobody to talk to: "
+                            "bench comm: needs at least two workers: "
                             "run.workers = N, or mpiexec -n N"));
   const auto world = session.make_world(engine.workers, NetworkCost{});
   Log& log = session.log();

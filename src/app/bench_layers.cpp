@@ -126,8 +126,8 @@ void LayerBench::report(Log& log, double step_s) const {
     flop += row.flop;
   }
   log.line("arithmetic of a step: {:.3f} GFLOP", 1e-9 * flop);
-  log.line("ops: {:.3f} ms a step; an undisturbed step: {:.3f} ms", 1e3 * all_s,
-           1e3 * step_s);
+  log.line("ops: {:.3f} ms per step; an undisturbed step: {:.3f} ms",
+           1e3 * all_s, 1e3 * step_s);
 }
 
 }  // namespace syncopate

@@ -133,7 +133,7 @@ void bench_norm(Log& log,
       5 * bytes / backward * 1e-9);
 }
 
-// Of ResNet-50's size and about its number of tensors.
+// A range of ResNet-50's size with about as many tensors.
 ParameterTable compressed_range() {
   constexpr int64_t kTensors = 100, kElemsEach = 250000;
   ParameterTable table;

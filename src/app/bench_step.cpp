@@ -24,7 +24,7 @@ StepBench::StepBench(Session& session,
     session.log().line("transport {}", transport_.text);
 }
 
-// --- what the step tells -----------------------------------------------------
+// --- listener of the step ----------------------------------------------------
 
 std::unique_ptr<Event> StepBench::mark() {
   std::unique_ptr<Event> event = engine_.device->make_event();

@@ -14,7 +14,7 @@ bool is_set(const char* variable) {
   return std::getenv(variable) != nullptr;
 }
 
-// Where there are devices for the machine and none for this process.
+// The remedy if the machine has devices but this process has none.
 std::string gpu_mend() {
   if (is_set("SLURM_JOB_ID") && !is_set("SLURM_JOB_GPUS") &&
       !is_set("SLURM_STEP_GPUS") && !is_set("CUDA_VISIBLE_DEVICES"))
@@ -32,7 +32,7 @@ std::string gpu_mend() {
 
 void check_processor(DoctorReport& report, const Session& session) {
   const CpuFeatures cpu = cpu_features();
-  report.ok("processor", fmt::format("{}, {} cores here, {} threads a worker",
+  report.ok("processor", fmt::format("{}, {} cores here, {} threads per worker",
                                      cpu.model, cpu.cores, session.threads(0)));
   if (!cpu.has_avx512)
     report.note("processor",

@@ -177,7 +177,7 @@ void check_signals(DoctorReport& report, Endpoint& endpoint) {
 
 // --- the ring of watchdogs ---------------------------------------------------
 
-// Checks that the watchdogs hear each other; otherwise a run would end after a
+// Checks that the watchdogs reach each other; otherwise a run would end after a
 // minute.
 void check_watchdogs(DoctorReport& report,
                      const Session& session,
@@ -193,9 +193,9 @@ void check_watchdogs(DoctorReport& report,
     if (all[rank][0] == 0)
       deaf.push_back(fmt::format("{} ({})", rank, hosts[rank]));
   if (deaf.empty())
-    return report.ok("watchdog", "every rank hears its neighbours");
+    return report.ok("watchdog", "every rank reaches its neighbours");
   report.bad(ExitCode::kPeerLost, "watchdog",
-             fmt::format("a neighbour of rank {} is not heard over TCP, which "
+             fmt::format("a neighbour of rank {} is unreachable by TCP, which "
                          "would end a run after a minute: open ports between "
                          "the nodes, SYNCOPATE_INTERFACE=NAME, or "
                          "run.watchdog = no",

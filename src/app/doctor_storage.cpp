@@ -46,7 +46,7 @@ void check_commits(DoctorReport& report, const fs::path& folder) {
       std::string found;
       try {
         found = read_file(path);
-      } catch (const Error&) {  // not there: as bad as torn
+      } catch (const Error&) {  // a missing file counts as a torn one
       }
       torn += found != contents[0] && found != contents[1];
     }

@@ -1,5 +1,5 @@
-// syncopate prepare squad|criteo INPUT.ini -o FILE.h5: what a network is fed,
-// for programs of one's own.
+// syncopate prepare squad|criteo INPUT.ini -o FILE.h5: writes the input of the
+// network for use by other programs.
 #include "app/prepare_samples.h"
 
 #include <numeric>

@@ -38,20 +38,21 @@ const std::vector<Command>& command_table() {
       {"validate", "validate INPUT.ini",
        "check input and data, print the plan, run nothing", &command_validate},
       {"status", "status INPUT.ini [--section.key=value ...]",
-       "where a run stands, a fact a line, name and value: directory; step\n"
-       "      of the newest whole checkpoint (0: none); logged, the last step\n"
-       "      in results.h5; owner, who trains there now; ended (finished,\n"
-       "      stopped, diverged); stopped_by (signal, time limit, STOP file);\n"
-       "      request (STOP, SAVE); none where there is none",
+       "the state of a run, one name and value per line: directory; step\n"
+       "      of the newest intact checkpoint (0: none); logged, the last "
+       "step\n"
+       "      in results.h5; owner, the process that trains there now; ended\n"
+       "      (finished, stopped, diverged); stopped_by (signal, time limit,\n"
+       "      STOP file); request (STOP, SAVE); none if there is no such value",
        &command_status},
       {"inspect", "inspect PATH",
-       "what is in a checkpoint or results file, and is it whole",
+       "contents and integrity of a checkpoint or results file",
        &command_inspect},
       {"bench",
        "bench ops|step|layers INPUT.ini\n"
        "  syncopate bench comm INPUT.ini [--bytes=N,N] [--by=ring,native]\n"
        "            [--repeats=N]",
-       "repeatable throughput of this machine", &command_bench},
+       "throughput of this machine", &command_bench},
       {"simulate",
        "simulate INPUT.ini [--section.key=value ...] [--output=FILE.h5]",
        "what the run would take on the cluster that [compute], [network] and\n"
@@ -59,9 +60,9 @@ const std::vector<Command>& command_table() {
        "computed",
        &command_simulate},
       {"list", "list models|data|schemes|compressors|topologies|optimizers|...",
-       "what there is to choose from", &command_list},
+       "the available choices", &command_list},
       {"doctor", "doctor",
-       "what this machine gives, what is wrong, how to mend it",
+       "checks this machine: resources, problems and their remedies",
        &command_doctor},
   };
   return table;

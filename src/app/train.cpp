@@ -40,7 +40,7 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
   Log& log = session.log();
   log.line("syncopate {} ({}) on {}, {}", facts.at("version"), facts.at("git"),
            session.hosts()[0], utc_now());
-  log.line("world     {}, {} thread{} a worker, {}, {}", world.description(),
+  log.line("world     {}, {} thread{} per worker, {}, {}", world.description(),
            engine.threads, engine.threads == 1 ? "" : "s",
            engine.device->name(), options.run.precision);
   log.line("model     {}: {} parameters in {} tensors, activations {}",

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kUnknownToVersion1 = "since_start/best";
 constexpr std::string_view kYoungerThanVersion2 = "links/taken_until_s";
 
-// CHOCO stored s = sum_j w_ij xhat_j beside xhat, but uses only their
+// CHOCO stored s = sum_j w_ij xhat_j in addition to xhat, but uses only their
 // difference.
 void join_choco(NamedState& state) {
   constexpr std::string_view kSum = "s/", kCopy = "xhat/";
@@ -74,7 +74,7 @@ void convert_from_version_1(NamedState& state) {
   end_windows(state);
 }
 
-// In multiples of the unit in which choco adds, so that its sums stay exact.
+// Subtracts multiples of the unit in which choco adds, so that sums stay exact.
 void remove_mean(std::vector<float>& c,
                  const std::vector<double>& sums,
                  int workers) {

@@ -203,10 +203,11 @@ void Scheduler::report_deadlock() {
   std::string who;
   for (const auto& [serial, strand] : strands_) {
     if (!who.empty()) who += "; ";
-    who += fmt::format(
-        "{} at {:.6g} s waits for {}", strand->name, strand->time,
-        strand->state == Strand::State::kBlocked ? strand->waits_for
-                                                 : "what nobody will do");
+    who +=
+        fmt::format("{} at {:.6g} s waits for {}", strand->name, strand->time,
+                    strand->state == Strand::State::kBlocked
+                        ? strand->waits_for
+                        : "an event that cannot occur");
   }
   deadlock_ = "deadlock: no worker can go on: " + who;
   fail_all(deadlock_);

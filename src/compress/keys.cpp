@@ -15,27 +15,28 @@ Keys compressor_keys() {
        .choices = keywords(compressor_table())},
       {.name = "compress.ratio",
        .place = &CompressOptions::ratio,
-       .doc = "Share of each tensor's elements that is dropped.",
+       .doc = "Fraction of each tensor's elements that is dropped.",
        .low = 0,
        .high = 1,
        .is_high_open = true,
        .used_when = sparse},
       {.name = "compress.bits",
        .place = &CompressOptions::bits,
-       .doc = "Bits of a quantised value beside its sign: 2^bits - 1 levels.",
+       .doc = "Bits of a quantised value in addition to its sign: "
+              "2^bits - 1 levels.",
        .low = 1,
        .high = 16,
        .used_when = qsgd},
       {.name = "compress.levels",
        .place = &CompressOptions::levels,
-       .doc = "Levels, instead of bits; 0: by bits.",
+       .doc = "Number of levels, instead of bits; 0: given by bits.",
        .low = 0,
        .high = 65535,
        .used_when = qsgd},
       {.name = "compress.biased",
        .place = &CompressOptions::biased,
-       .doc = "Whether qsgd is scaled down, and random_k not scaled up, so "
-              "that they are contractions.",
+       .doc = "Whether qsgd is scaled down, and random_k is not scaled "
+              "up, so that they are contractions.",
        .used_when = {{"compress.kind", {"random_k", "qsgd"}}}},
   };
 }

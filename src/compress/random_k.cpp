@@ -1,4 +1,4 @@
-// A random subset of each tensor's elements, drawn anew for each message.
+// A random subset of each tensor's elements, redrawn for each message.
 #include "compress/kinds.h"
 #include "compress/sparse.h"
 

@@ -381,7 +381,7 @@ void check_world(ParsedInput& input, int ranks) {
   if (ranks == 1) return;
   if (options.run.workers != 0 && options.run.workers != ranks)
     complain("run.workers",
-             fmt::format("is {}, but there are {} MPI ranks, a worker each; "
+             fmt::format("is {}, but there are {} MPI ranks, one per worker; "
                          "expected auto or {}",
                          options.run.workers, ranks, ranks));
   for (const std::string& text : options.stragglers.episodes) {

@@ -212,8 +212,8 @@ bool Episodes::has(Episode::Kind kind) const {
 
 namespace {
 
-// Draws of an episode, apart from those of random delays, whose first
-// coordinate is a rank.
+// An episode's random draws. Those of random delays have a rank as their first
+// coordinate, so the two never coincide.
 Rng draws(uint64_t seed, size_t index, int64_t repetition) {
   constexpr uint64_t kEpisodes = uint64_t{1} << 40;
   return Rng(seed, Purpose::kStraggler, kEpisodes + index,

@@ -4,7 +4,7 @@
 //   WORKERS:KIND:AMOUNT[:from=T][:for=T | :until=T]
 //                      [:every=T[:count=N][:at=random]]
 //
-//   WORKERS  7, 6+7, 0-3, all; any2: two, drawn anew for every repetition
+//   WORKERS  7, 6+7, 0-3, all; any2: two, redrawn for every repetition
 //   KIND     compute   a step's computing
 //            link      every message of the scheme that the worker sends
 //   AMOUNT   +30ms, +0.5s   compute: added to the step; link: to the latency

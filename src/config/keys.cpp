@@ -29,14 +29,14 @@ Keys run_keys() {
   return {
       {.name = "run.name",
        .place = &RunOptions::name,
-       .doc = "Folder of the run inside run.directory; {scheme}, {seed} and "
-              "{job} (of Slurm) are filled in.",
+       .doc = "Folder of the run inside run.directory; {scheme}, {seed} "
+              "and {job} (the Slurm job) are replaced.",
        .form = {"a folder name that may hold {scheme} {seed} {job}",
                 is_run_name},
        .on_resume = OnResume::kMayChange},
       {.name = "run.directory",
        .place = &RunOptions::directory,
-       .doc = "Folder that holds runs; it is made if it is missing.",
+       .doc = "Folder that contains runs; created if it does not exist.",
        .on_resume = OnResume::kMayChange},
       {.name = "run.seed",
        .place = &RunOptions::seed,
@@ -44,8 +44,9 @@ Keys run_keys() {
        .low = 0},
       {.name = "run.epochs",
        .place = &RunOptions::epochs,
-       .doc = "Length of the run in passes over the training data; 0: given "
-              "by run.steps. With both, what ends first.",
+       .doc = "Length of the run in passes over the training data; 0: "
+              "given by run.steps. If both are given, the shorter one "
+              "applies.",
        .low = 0,
        .on_resume = OnResume::kMayExtend},
       {.name = "run.steps",
@@ -56,27 +57,29 @@ Keys run_keys() {
        .on_resume = OnResume::kMayExtend},
       {.name = "run.stop_at",
        .place = &RunOptions::stop_at,
-       .doc = "Stop here with a checkpoint and exit code 0, to be resumed; "
-              "schedules do not see it. 0: at the end.",
+       .doc = "Stop here with a checkpoint and exit code 0, to be "
+              "resumed later; schedules do not depend on it. 0: at the "
+              "end.",
        .low = 0,
        .on_resume = OnResume::kMayChange},
       {.name = "run.workers",
        .place = &RunOptions::workers,
-       .doc = "Workers in one process; auto: as many as MPI ranks, or 1.",
+       .doc = "Workers in one process; auto: the number of MPI ranks, "
+              "or 1.",
        .low = 1,
        .high = 65536,  // a worker's tag range and file name: far beyond use
        .zero_word = "auto"},
       {.name = "run.log_every",
        .place = &RunOptions::log_every,
-       .doc = "Distance of lines in the log and of rows of /train and /comm.",
+       .doc = "Interval of log lines and of rows of /train and /comm.",
        .low = 0,
        .is_low_open = true,
        .on_resume = OnResume::kMayChange},
       {.name = "run.time_limit_s",
        .place = &RunOptions::time_limit_s,
-       .doc = "Seconds of wall time before which the run saves a checkpoint "
-              "and exits with 75; 0: none. Of this and the end of a Slurm "
-              "job, which is asked for, the earlier counts.",
+       .doc = "Seconds of wall time within which the run saves a "
+              "checkpoint and exits with 75; 0: none. In a Slurm job, "
+              "the job's end also limits the run.",
        .low = 0,
        .on_resume = OnResume::kMayChange},
   };
@@ -87,26 +90,28 @@ Keys device_keys() {
   return {
       {.name = "run.device",
        .place = &RunOptions::device,
-       .doc = "Where layers are computed; auto: a GPU if there is one."},
+       .doc = "Device on which layers are computed; auto: a GPU if "
+              "there is one."},
       {.name = "run.threads",
        .place = &RunOptions::threads,
-       .doc = "OpenMP threads of a worker (bits depend on it); auto: the "
-              "cores that a worker has.",
+       .doc = "OpenMP threads per worker (the bits of results "
+              "depend on it); auto: the cores available to a worker.",
        .low = 1,
        .high = 4096,  // more cores than a node has
        .zero_word = "auto"},
       {.name = "run.precision",
        .place = &RunOptions::precision,
-       .doc = "Arithmetic of activations; parameters are fp32 always. bf16 "
-              "needs a processor or GPU that has it.",
+       .doc = "Type of activations; parameters are always fp32. bf16 "
+              "needs a processor or GPU that supports it.",
        .used_when = {{"model.family", {}, "bf16"}}},
       {.name = "run.deterministic",
        .place = &RunOptions::deterministic,
-       .doc = "On a GPU: the same bits from the same input, as on a CPU "
-              "always; off may be faster."},
+       .doc = "On a GPU: whether the same input gives the same bits, as "
+              "it always does on a CPU; off may be faster."},
       {.name = "run.cuda_graphs",
        .place = &RunOptions::cuda_graphs,
-       .doc = "On a GPU: training steps are recorded once and replayed.",
+       .doc = "On a GPU: whether training steps are recorded once and "
+              "replayed.",
        .on_resume = OnResume::kMayChange},
   };
 }
@@ -115,28 +120,28 @@ Keys eval_keys() {
   return {
       {.name = "eval.every",
        .place = &EvalOptions::every,
-       .doc = "Distance of evaluations, one more comes at the end; 0: at the "
-              "end only.",
+       .doc = "Interval of evaluations, in addition to one at the end; "
+              "0: only at the end.",
        .low = 0},
       {.name = "eval.model",
        .place = &EvalOptions::model,
-       .doc = "What is evaluated: each worker's model (the mean of their "
-              "metrics), the average model, rank 0's, each and the average, or "
-              "the centre of easgd."},
+       .doc = "Which model is evaluated: each worker's (mean of the "
+              "metrics), the average model, rank 0's, each and the "
+              "average, or easgd's centre."},
       {.name = "eval.on",
        .place = &EvalOptions::on,
-       .doc = "The samples: the test set, or those that data.validation "
-              "holds out. With validation the test set is evaluated as well "
-              "whenever the score is the best so far.",
+       .doc = "Samples of the evaluation: the test set, or those held "
+              "out by data.validation. In the latter case the test set "
+              "is also evaluated whenever the score is the best so far.",
        .choices = {"test", "validation"}},
       {.name = "eval.batch",
        .place = &EvalOptions::batch,
-       .doc = "Samples of an evaluation batch; of questions at least the "
-              "windows of any one.",
+       .doc = "Samples per evaluation batch; for questions at least the "
+              "windows of any one question.",
        .low = 1},
       {.name = "eval.batchnorm",
        .place = &EvalOptions::batchnorm,
-       .doc = "BatchNorm's statistics: as training left them, or recomputed "
+       .doc = "BatchNorm's statistics: those of training, or recomputed "
               "over training batches before each evaluation.",
        .used_when = {{"model.family", {}, "batchnorm"}}},
       {.name = "eval.recompute_batches",
@@ -146,12 +151,12 @@ Keys eval_keys() {
        .used_when = {{"eval.batchnorm", {"recomputed"}}}},
       {.name = "eval.n_best",
        .place = &EvalOptions::n_best,
-       .doc = "Candidates for an answer that are kept of a question.",
+       .doc = "Candidate answers that are kept per question.",
        .low = 1,
        .used_when = {{"data.kind", {}, "questions"}}},
       {.name = "eval.max_answer_length",
        .place = &EvalOptions::max_answer_length,
-       .doc = "Tokens of the longest answer that is considered.",
+       .doc = "Most tokens of an answer.",
        .low = 1,
        .used_when = {{"data.kind", {}, "questions"}}},
   };
@@ -161,21 +166,22 @@ Keys checkpoint_keys() {
   return {
       {.name = "checkpoint.every",
        .place = &CheckpointOptions::every,
-       .doc = "Distance of checkpoints, one more comes at the end; 0: at the "
-              "end only.",
+       .doc = "Interval of checkpoints, in addition to one at the end; "
+              "0: only at the end.",
        .low = 0,
        .on_resume = OnResume::kMayChange},
       {.name = "checkpoint.keep",
        .place = &CheckpointOptions::keep,
-       .doc = "Newest checkpoints that are kept.",
+       .doc = "Number of newest checkpoints that are kept.",
        .low = 2,
        .on_resume = OnResume::kMayChange},
       {.name = "checkpoint.resume",
        .place = &CheckpointOptions::resume,
-       .doc = "auto: go on from the newest whole checkpoint of the run's "
-              "folder, if it has one; none: refuse a folder that holds a run; "
-              "or the path of a checkpoint to resume from if the folder has "
-              "none; if other keys differ, a new run starts from its model.",
+       .doc = "auto: resume from the newest intact checkpoint in the "
+              "run's folder, if there is one; none: refuse a folder "
+              "that contains a run; or the path of a checkpoint to "
+              "resume from if the folder has none. If other keys "
+              "differ, a new run starts from its model.",
        .form = {"auto, none or the path of a checkpoint",
                 [](const std::string&) { return true; }},
        .on_resume = OnResume::kMayChange},
@@ -192,9 +198,8 @@ Keys compute_keys() {
            "worker and step; trace: as recorded in compute.trace."},
       {.name = "compute.step_s",
        .place = &ComputeOptions::step_s,
-       .doc =
-           "Virtual seconds of a step at speed 1, on average; workers in one "
-           "process.",
+       .doc = "Mean virtual seconds per step at speed 1; for workers in "
+              "one process.",
        .low = 0,
        .is_low_open = true,
        .used_when = {{"compute.law", {"constant", "lognormal", "gamma"}}}},
@@ -206,14 +211,14 @@ Keys compute_keys() {
        .used_when = {{"compute.law", {"lognormal", "gamma"}}}},
       {.name = "compute.trace",
        .place = &ComputeOptions::trace,
-       .doc = "CSV file of virtual seconds: a row for each step, a column for "
-              "each worker or one for all; must be given.",
+       .doc = "CSV file of virtual seconds with one row per step and "
+              "one column per worker, or one column for all; required.",
        .zero_word = "-",
        .used_when = {{"compute.law", {"trace"}}}},
       {.name = "compute.speed",
        .place = &ComputeOptions::speed,
-       .doc = "Speed of each worker, or one number for all; workers in one "
-              "process.",
+       .doc = "Speed of each worker, or one number for all; for workers "
+              "in one process.",
        .low = 0,
        .is_low_open = true,
        .zero_word = "1"},
@@ -225,8 +230,9 @@ Keys network_keys() {
   return {
       {.name = "network.latency_us",
        .place = &NetworkOptions::latency_us,
-       .doc = "Virtual latency of each worker's link in microseconds, or one "
-              "number for all; a message takes the mean of its two ends.",
+       .doc = "Virtual latency of each worker's link in microseconds, "
+              "or one number for all; a message has the mean latency of "
+              "its two ends.",
        .low = 0,
        .zero_word = "0"},
       {.name = "network.mbit_s",
@@ -237,15 +243,16 @@ Keys network_keys() {
        .zero_word = "0"},
       {.name = "network.efficiency",
        .place = &NetworkOptions::efficiency,
-       .doc = "Share of every bandwidth of [network] that is left for a "
-              "message's own bytes; 0.94 for TCP over Ethernet.",
+       .doc = "Fraction of every bandwidth of [network] that is "
+              "available for a message's own bytes; 0.94 for TCP over "
+              "Ethernet.",
        .low = 0,
        .high = 1,
        .is_low_open = true},
       {.name = "network.message_us",
        .place = &NetworkOptions::message_us,
-       .doc = "Virtual microseconds for which a message takes a worker's link "
-              "in addition to the time of its bytes.",
+       .doc = "Virtual microseconds for which a message occupies a "
+              "worker's link in addition to the time of its bytes.",
        .low = 0},
       {.name = "network.device_mbit_s",
        .place = &NetworkOptions::device_mbit_s,
@@ -254,8 +261,8 @@ Keys network_keys() {
        .low = 0},
       {.name = "network.group",
        .place = &NetworkOptions::group,
-       .doc = "Workers per group (such as a host) that have links of their own "
-              "among themselves; 0: no groups.",
+       .doc = "Workers per group (such as a host) with separate links "
+              "inside the group; 0: no groups.",
        .low = 0},
       {.name = "network.group_latency_us",
        .place = &NetworkOptions::group_latency_us,
@@ -270,8 +277,9 @@ Keys network_keys() {
        .used_when = with_groups},
       {.name = "network.uplink_mbit_s",
        .place = &NetworkOptions::uplink_mbit_s,
-       .doc = "Virtual bandwidth that the workers of a group share to other "
-              "groups in megabits per second and direction; 0: no limit.",
+       .doc = "Virtual bandwidth from a group to others, shared by its "
+              "workers, in megabits per second and direction; 0: no "
+              "limit.",
        .low = 0,
        .used_when = with_groups},
   };
@@ -285,8 +293,8 @@ Keys straggler_keys() {
   return {
       {.name = "stragglers.factor",
        .place = &StragglerOptions::factor,
-       .doc = "What a step's computing takes on each worker, times what it "
-              "would; or one number for all.",
+       .doc = "Factor by which each worker's computation takes longer, "
+              "or one number for all.",
        .low = 1,
        .zero_word = "1"},
       {.name = "stragglers.delay_ms",
@@ -295,7 +303,7 @@ Keys straggler_keys() {
        .low = 0},
       {.name = "stragglers.delay_workers",
        .place = &StragglerOptions::delay_workers,
-       .doc = "Ranks that are delayed; must be given.",
+       .doc = "Ranks of the delayed workers; required.",
        .low = 0,
        .zero_word = "none",
        .used_when = with_delay},
@@ -306,13 +314,13 @@ Keys straggler_keys() {
        .used_when = with_delay},
       {.name = "stragglers.delay_until",
        .place = &StragglerOptions::delay_until,
-       .doc = "The worker's own step at which the delay is over; 0: never.",
+       .doc = "The worker's own step at which the delay ends; 0: never.",
        .low = 0,
        .used_when = with_delay},
       {.name = "stragglers.random",
        .place = &StragglerOptions::random,
-       .doc = "Distribution of random delays of all workers' steps; pareto: "
-              "with exponent 2."},
+       .doc = "Distribution of random delays of all workers' steps; "
+              "pareto has exponent 2."},
       {.name = "stragglers.random_ms",
        .place = &StragglerOptions::random_ms,
        .doc = "Mean of the random delays in milliseconds.",
@@ -321,14 +329,14 @@ Keys straggler_keys() {
        .used_when = with_random},
       {.name = "stragglers.random_share",
        .place = &StragglerOptions::random_share,
-       .doc = "Share of a worker's steps that is delayed at random.",
+       .doc = "Fraction of a worker's steps that are delayed at random.",
        .low = 0,
        .high = 1,
        .is_low_open = true,
        .used_when = with_random},
       {.name = "stragglers.episodes",
        .place = &StragglerOptions::episodes,
-       .doc = "Slow workers and slow links for a while, such as "
+       .doc = "Temporarily slow workers and links, such as "
               "6+7:link:+30ms:from=60s:for=94s (see Stragglers above).",
        .zero_word = "none"},
   };

@@ -31,7 +31,7 @@ struct DataKind {
   int64_t side = 0;           // of images, in pixels, if the format fixes it
 };
 
-// In the order of `list data`: images, questions, clicks.
+// All kinds in the order of `list data`: images, questions, clicks.
 const std::vector<DataKind>& data_kind_table();
 const DataKind* find_data_kind(const std::string& name);  // nullptr if unknown
 

@@ -124,7 +124,7 @@ class HeaderReader : public StrictJson {
   std::map<std::string, std::string> metadata;
 
  private:
-  // What is expected next.
+  // The next expected token.
   enum class State {
     kFile,
     kNames,
@@ -156,7 +156,7 @@ class HeaderReader : public StrictJson {
   std::set<std::string> names_, fields_;  // of the file, of the entry
 };
 
-// Where the values begin.
+// The offset at which the values begin.
 int64_t header_end(std::span<const uint8_t> bytes, const std::string& path) {
   if (std::ssize(bytes) < kLengthBytes)
     fail(ExitCode::kBadInput,

@@ -32,7 +32,7 @@ class SafeTensors {
   explicit SafeTensors(const fs::path& path);
 
   const std::string& path() const { return file_.path(); }
-  // In order of their offsets.
+  // All tensors in the order of their offsets.
   const std::vector<Tensor>& tensors() const { return tensors_; }
   std::vector<std::string> names() const;
   bool has(const std::string& name) const { return places_.contains(name); }

@@ -18,7 +18,7 @@ namespace {
 
 // Streams of Rng(seed, kPartition, stream).
 constexpr uint64_t kValidationStream = 1, kShardStream = 2;
-// Of Rng(seed, kDataOrder, epoch, stream), above all ranks.
+// A stream of Rng(seed, kDataOrder, epoch, stream) above those of ranks.
 constexpr uint64_t kStepStream = uint64_t{1} << 32;
 
 using Indices = std::vector<int64_t>;
@@ -182,7 +182,7 @@ class EpochOrders {
   Order get(int64_t epoch) {
     const std::lock_guard lock(mutex_);
     if (epoch == epoch_) return order_;
-    // A worker that is behind makes its own.
+    // A worker in an earlier epoch computes its own order.
     if (epoch < epoch_) return std::make_shared<Indices>(make_(epoch));
     if (thread_.joinable()) thread_.join();
     if (epoch != epoch_ + 1 || next_ == nullptr)
@@ -238,8 +238,8 @@ Indices Sampler::Impl::make_order(int64_t stream, int64_t epoch) const {
                 static_cast<uint64_t>(stream));
   Indices order = reordered(shard, permutation(std::ssize(shard), rng));
   if (lengths.empty()) return order;
-  // The steps of an epoch come in the same order on all workers, so that even
-  // workers with shares of their own have samples of similar lengths in a step.
+  // All workers use the same order of steps in an epoch, so that even workers
+  // with separate shares have samples of similar lengths in a step.
   return bucketed(order, lengths, steps_per_epoch,
                   drawn[static_cast<size_t>(stream)],
                   Rng(seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),

@@ -26,11 +26,11 @@ class BatchNorm {
   // training and for Pass::kStatistics, running ones for Pass::kEvaluate.
   Slot forward(Walk& walk, const Slot& x, const std::optional<Slot>& z = {});
 
-  // Where forward had no z. dx overwrites dy's first term and is returned;
-  // gives back the second.
+  // For a forward pass without z. dx overwrites dy's first term and is
+  // returned; the second term is released.
   Slot backward(Walk& walk, const GradientSum& dy, const Slot& x);
-  // Where it had: dz overwrites dy's first term. Returns dx, which overwrites
-  // the second or else is newly taken.
+  // For a forward pass with z. dz overwrites dy's first term. Returns dx, which
+  // overwrites the second term or, if there is none, is newly taken.
   Slot backward_residual(Walk& walk,
                          const GradientSum& dy,
                          const Slot& x,

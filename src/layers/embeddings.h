@@ -33,7 +33,7 @@ class Embeddings {
   void backward(Walk& walk, const Slot& dy, const TokenIds& ids);
 
  private:
-  // In place, on the result or its gradient.
+  // Applies dropout in place to the result or its gradient.
   void drop_tokens(Walk& walk, const Slot& x) const;
   EmbeddingsShape shape_;
   uint64_t place_;

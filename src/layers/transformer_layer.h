@@ -8,7 +8,7 @@
 
 namespace syncopate {
 
-// What is kept from forward to backward.
+// The tensors that are kept from forward to backward.
 enum class Keep : uint8_t {
   kAll,    // everything backward reads
   kInput,  // only x: backward reruns forward, bit for bit

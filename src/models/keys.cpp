@@ -33,24 +33,25 @@ Keys residual_keys() {
   return {
       {.name = "model.variant",
        .place = &ModelOptions::variant,
-       .doc = "Whose network: he, He et al. as torchvision has them; t2t, "
-              "Tensor2Tensor's (Sync-Switch): basic blocks pre-activation, "
-              "bottlenecks post-activation, projections with BatchNorm, stem "
-              "cifar of 7x7 and without a fourth stage, 6n+2 layers of widths "
-              "32, 64, 128 behind 16; gluon, Gluon's (ESync): version 1 with "
-              "the bottleneck's stride in its first convolution and biases in "
-              "those of 1x1, version 2 with BatchNorm of the images and in the "
-              "stem."},
+       .doc = "Published form of the network. he: He et al. as in "
+              "torchvision; t2t: Tensor2Tensor (Sync-Switch), with "
+              "pre-activation basic blocks, post-activation "
+              "bottlenecks, projections with BatchNorm, a 7x7 stem "
+              "cifar without a fourth stage, and 6n+2 layers of widths "
+              "32, 64, 128 after 16; gluon: Gluon (ESync), where "
+              "version 1 has the bottleneck's stride in its first "
+              "convolution and biases in its 1x1 convolutions, and "
+              "version 2 has BatchNorm on the images and in the stem."},
       {.name = "model.stages",
        .place = &ModelOptions::stages,
-       .doc = "Blocks of each stage, all but the first of stride 2; auto: by "
-              "model.depth.",
+       .doc = "Number of blocks of each stage, all but the first with "
+              "stride 2; auto: given by model.depth.",
        .low = 1,
        .zero_word = "auto"},
       {.name = "model.widths",
        .place = &ModelOptions::widths,
-       .doc = "Channels of each stage, a quarter of a bottleneck's output; "
-              "auto: by model.depth.",
+       .doc = "Channels of each stage, a quarter of a bottleneck's "
+              "output; auto: given by model.depth.",
        .low = 1,
        .zero_word = "auto"},
       {.name = "model.stem_width",
@@ -62,13 +63,14 @@ Keys residual_keys() {
        .zero_word = "auto"},
       {.name = "model.init",
        .place = &ModelOptions::init,
-       .doc = "First values. he: filters N(0, 2 / fan_out), classifier U(-a, "
-              "a), a = 1 / sqrt(fan_in); xavier: U(-a, a), a = sqrt(6 / "
-              "(fan_in + fan_out)), as MXNet's Xavier() (ESync); t2t: filters "
-              "truncated normal of variance 1 / fan_in, classifier 4 / (fan_in "
-              "+ fan_out), and with variant t2t the last gamma of a stage of "
-              "bottlenecks 0 (Sync-Switch); gluon: U(-0.07, 0.07). Biases are "
-              "0 but for he's classifier."},
+       .doc = "Initial values. he: filters N(0, 2 / fan_out), "
+              "classifier U(-a, a), a = 1 / sqrt(fan_in); xavier: U(-a, "
+              "a), a = sqrt(6 / (fan_in + fan_out)), as in MXNet's "
+              "Xavier() (ESync); t2t: filters truncated normal with "
+              "variance 1 / fan_in, classifier 4 / (fan_in + fan_out), "
+              "and with variant t2t 0 for the last gamma of a stage of "
+              "bottlenecks (Sync-Switch); gluon: U(-0.07, 0.07). Biases "
+              "are 0 except for he's classifier."},
   };
 }
 
@@ -87,39 +89,40 @@ Keys encoder_keys() {
        .low = 1},
       {.name = "model.heads",
        .place = &ModelOptions::heads,
-       .doc = "Heads of attention, which divide model.hidden.",
+       .doc = "Number of attention heads, a divisor of model.hidden.",
        .low = 1},
       {.name = "model.intermediate",
        .place = &ModelOptions::intermediate,
-       .doc = "Width between the two products of a feed-forward part; auto: 4 "
-              "model.hidden.",
+       .doc = "Width between the two matrices of a feed-forward block; "
+              "auto: 4 * model.hidden.",
        .low = 1,
        .zero_word = "auto"},
       {.name = "model.positions",
        .place = &ModelOptions::positions,
-       .doc = "Learned positions: at least data.max_length.",
+       .doc = "Number of learned positions; at least data.max_length.",
        .low = 1},
       {.name = "model.hidden_dropout",
        .place = &ModelOptions::hidden_dropout,
-       .doc = "Probability of dropping an element behind the embeddings and in "
-              "front of each residual sum.",
+       .doc = "Probability of dropping an element after the embeddings "
+              "and before each residual sum.",
        .low = 0,
        .high = 0.999},
       {.name = "model.attention_dropout",
        .place = &ModelOptions::attention_dropout,
-       .doc = "Probability of dropping a probability of attention.",
+       .doc = "Probability of dropping an attention probability.",
        .low = 0,
        .high = 0.999},
       {.name = "model.weights",
        .place = &ModelOptions::weights,
-       .doc = "File of safetensors with Hugging Face's names to start from "
-              "(postprocess/import_bert.py makes it of other formats); none: "
-              "random ones.",
+       .doc = "Safetensors file with Hugging Face's names that provides "
+              "the initial weights (postprocess/import_bert.py converts "
+              "other formats); none: random ones.",
        .on_resume = OnResume::kMayChange},
       {.name = "model.recompute",
        .place = &ModelOptions::recompute,
-       .doc = "Whether backward computes a layer's activations again instead "
-              "of keeping them: less memory, more time, the same bits.",
+       .doc = "Whether backward recomputes a layer's activations "
+              "instead of keeping them: less memory, more time, the "
+              "same bits.",
        .on_resume = OnResume::kMayChange},
   };
 }
@@ -128,7 +131,7 @@ Keys click_keys() {
   return {
       {.name = "model.embedding",
        .place = &ModelOptions::embedding,
-       .doc = "Width of an embedding.",
+       .doc = "Width of the embeddings.",
        .low = 1,
        // More is a mistake.
        .high = 4096},
@@ -139,14 +142,15 @@ Keys click_keys() {
        .zero_word = "none"},
       {.name = "model.mlp_dropout",
        .place = &ModelOptions::mlp_dropout,
-       .doc = "Probability of dropping an element behind each hidden layer.",
+       .doc = "Probability of dropping an element after each hidden "
+              "layer.",
        .low = 0,
        .high = 0.999},
       {.name = "model.first_order_init",
        .place = &ModelOptions::first_order_init,
-       .doc = "First values of the first-order weights: xavier, as the "
-              "embeddings have them, or normal, N(0, 1), as DS-Sync's program "
-              "has them."},
+       .doc = "Initial values of the first-order weights: xavier, as "
+              "for the embeddings, or normal, N(0, 1), as in DS-Sync's "
+              "program."},
   };
 }
 
@@ -163,10 +167,10 @@ Keys model_keys() {
                   {"bf16", families_with(&ModelInfo::can_bf16)}}},
       {.name = "model.depth",
        .place = &ModelOptions::depth,
-       .doc = "Layers, by the field's count: resnet 6n+2 (stem cifar) or 18, "
-              "34, 50, 101 (ImageNet form, which 50 is under either stem); "
-              "wrn 6n+2 (post), 6n+4 (pre), or "
-              "50, 101 (stem imagenet).",
+       .doc = "Number of layers in the usual count: resnet 6n+2 (stem "
+              "cifar) or 18, 34, 50, 101 (ImageNet form; 50 always has "
+              "it); wrn 6n+2 (post), 6n+4 (pre), or 50, 101 (stem "
+              "imagenet).",
        .low = 1,
        .used_when = {{"model.stages", {"auto"}}}},
       {.name = "model.width",
@@ -177,12 +181,13 @@ Keys model_keys() {
        .high = 64},
       {.name = "model.stem",
        .place = &ModelOptions::stem,
-       .doc = "First layers: cifar is a 3x3 convolution (variant t2t: 7x7), "
-              "imagenet a 7x7 one of stride 2 with max-pooling."},
+       .doc = "First layers: cifar is a 3x3 convolution (variant t2t: "
+              "7x7), imagenet a 7x7 convolution of stride 2 with "
+              "max-pooling."},
       {.name = "model.block",
        .place = &ModelOptions::block,
-       .doc = "Residual block; auto: basic below 44 layers and where stages "
-              "are given, else bottleneck."},
+       .doc = "Residual block; auto: basic below 44 layers and if "
+              "stages are given, otherwise bottleneck."},
       {.name = "model.version",
        .place = &ModelOptions::version,
        .doc = "1: activation after the addition; 2: before the convolutions.",

@@ -57,7 +57,7 @@ ResNetBlock block_of(Kind kind) {
 }  // namespace
 
 std::string near_depths(int64_t depth, bool (*has_network)(int64_t)) {
-  constexpr int64_t kLargest = 10000;  // nobody trains deeper ones
+  constexpr int64_t kLargest = 10000;  // beyond all practical depths
   std::string near;
   for (int64_t below = std::min(depth, kLargest) - 1; below > 0; --below)
     if (has_network(below)) {

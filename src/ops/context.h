@@ -46,11 +46,12 @@ class Context {
   // one must not run again.
   uint64_t scratch_generation() const { return scratch_generation_; }
 
-  // Told of every op from now on; null: nobody. Must outlive its time here.
+  // `listener` is notified of every op from now on; null: no listener. It must
+  // outlive its registration.
   void listen(OpListener* listener) { listener_ = listener; }
   OpListener* listener() const { return listener_; }
-  // A body that leaves the work to a library says which part of it did it, by a
-  // name that lives on.
+  // A body that delegates to a library reports which engine did the work, by a
+  // name with static lifetime.
   void ran_by(std::string_view engine) { engine_ = engine; }
   std::string_view take_engine() { return std::exchange(engine_, {}); }
 

@@ -50,7 +50,7 @@ std::optional<JpegSize> read_frame(Bytes frame) {
   return size;
 }
 
-// Adobe's marker tells whether three components are YCbCr (1) or RGB (0).
+// Adobe's marker specifies whether three components are YCbCr (1) or RGB (0).
 bool is_other_than_ycc(Bytes app14) {
   return app14.size() >= 12 && app14.starts_with("Adobe") &&
          byte_at(app14, 11) != 1;

@@ -11,11 +11,11 @@ namespace syncopate {
 
 struct OpCall {
   const char* op;  // "conv_forward"
-  // Of a convolution "128x16x32x32 -> 32, 3x3 /2", of a product of matrices
-  // "128x64 -> 10", else the dimensions of the largest operand.
+  // For a convolution "128x16x32x32 -> 32, 3x3 /2", for a matrix product
+  // "128x64 -> 10", otherwise the dimensions of the largest operand.
   std::string shape;
-  // Of all operands, each counted once: less than what is moved if the op reads
-  // one twice, or assigns and accumulates.
+  // The size of all operands, each counted once. The actual traffic is larger
+  // if the op reads an operand twice, or both assigns and accumulates.
   int64_t bytes = 0;
   // Multiplications and additions of convolutions, products of matrices and
   // attention; 0: the op is bound by memory.

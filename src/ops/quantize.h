@@ -29,8 +29,8 @@ void sign_encode(Context& context,
                  std::span<float> scales,
                  std::span<const float> x,
                  const Segments& segments);
-// y = a * y + b * q, where q is -scale or +scale; zero bits mean +scale. a == 0
-// assigns, whatever y holds.
+// y = a * y + b * q, where q is -scale or +scale; zero bits mean +scale. If a
+// is 0, y is assigned and may have been uninitialized.
 void sign_blend(Context& context,
                 std::span<float> y,
                 std::span<const uint32_t> words,
@@ -68,7 +68,7 @@ void qsgd_encode(Context& context,
                  const Segments& segments,
                  const QsgdParams& params,
                  const Draw& draw);
-// Assigns y = a * y + b * q; a == 0 assigns b * q whatever y holds.
+// Assigns y = a * y + b * q; if a is 0, y may have been uninitialized.
 void qsgd_blend(Context& context,
                 std::span<float> y,
                 std::span<const uint32_t> words,

@@ -11,8 +11,8 @@ namespace syncopate {
 // Returns the optimizer of `options` for the whole of `table`: `before` itself
 // if the options it was made from, `were`, ask for the same arithmetic, else a
 // new one. State that both have (momentum; moments and their step count) is
-// copied if they have equally many ranges. `before` may be null: then the new
-// one starts afresh. Table and context must outlive the result.
+// copied if they have equally many ranges. If `before` is null, the new one has
+// initial state. Table and context must outlive the result.
 std::unique_ptr<Optimizer> hand_over(Context& context,
                                      std::unique_ptr<Optimizer> before,
                                      const OptimizerOptions& were,

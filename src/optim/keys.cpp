@@ -46,11 +46,12 @@ Keys adam_keys() {
        .used_when = of_adam},
       {.name = "optimizer.embedding",
        .place = &OptimizerOptions::embedding,
-       .doc = "Rows of embedding tables that no sample of a step touched. "
-              "dense: as published, moments decay, move the row on and weight "
-              "decay acts; lazy: left as they are, which takes time by rows "
-              "touched, is another optimizer, and counts all steps in the bias "
-              "correction.",
+       .doc = "Treatment of rows of embedding tables that no sample of "
+              "a step uses. dense: as published, their moments decay, "
+              "and they are updated with momentum and weight decay; "
+              "lazy: they are left unchanged. lazy takes time only for "
+              "the rows used but is a different optimizer; its bias "
+              "correction counts all steps.",
        .used_when = {of_adam[0], {"model.family", {}, "tables"}}},
   };
 }
@@ -60,16 +61,18 @@ Keys field_keys() {
   return {
       {.name = "schedule.fields",
        .place = &ScheduleOptions::fields,
-       .doc = "Rates at the beginning and the end of each field, from 0 to "
-              "milestone to milestone to the horizon; must be given.",
+       .doc = "Rates at the start and end of each field; fields extend "
+              "from 0 to the first milestone, to the next ones, and to "
+              "the horizon; required.",
        .low = 0,
        .zero_word = "none",
        .used_when = by_fields},
       {.name = "schedule.shapes",
        .place = &ScheduleOptions::shapes,
-       .doc = "How the rate changes in each field: linear; polynomial, its "
-              "first rate (1 - t/T)^power; inverse_time, its first rate / (1 "
-              "+ decay_rate * epochs), of the run. auto: linear in all.",
+       .doc = "Shape of the rate in each field: linear; polynomial: "
+              "first rate * (1 - t/T)^power; inverse_time: first rate / "
+              "(1 + decay_rate * epochs), with epochs since the run's "
+              "start. auto: linear in all fields.",
        .zero_word = "auto",
        .used_when = by_fields},
   };
@@ -108,16 +111,16 @@ Keys optimizer_keys() {
        .used_when = of_sgd},
       {.name = "optimizer.weight_decay",
        .place = &OptimizerOptions::weight_decay,
-       .doc = "Factor of the parameters that is added to the gradient, or with "
-              "adamw to what the rate is multiplied by.",
+       .doc = "Factor of the parameters that is added to the gradient "
+              "(adamw: to the direction that the rate multiplies).",
        .low = 0},
       {.name = "optimizer.decay_batchnorm",
        .place = &OptimizerOptions::decay_batchnorm,
-       .doc = "Whether weight decay acts on gamma and beta of BatchNorm and "
-              "LayerNorm too."},
+       .doc = "Whether weight decay also applies to gamma and beta of "
+              "BatchNorm and LayerNorm."},
       {.name = "optimizer.decay_bias",
        .place = &OptimizerOptions::decay_bias,
-       .doc = "Whether weight decay acts on biases too."},
+       .doc = "Whether weight decay also applies to biases."},
       {.name = "optimizer.clip_norm",
        .place = &OptimizerOptions::clip_norm,
        .doc = "Largest global norm of the gradient; 0: no clipping.",
@@ -129,13 +132,14 @@ Keys optimizer_keys() {
        .used_when = with_lr},
       {.name = "optimizer.lr_factor",
        .place = &OptimizerOptions::lr_factor,
-       .doc = "The factor of the scaling: the number of workers, of a "
-              "worker's neighbours with itself, or a number.",
+       .doc = "Factor of the scaling: the number of workers, the number "
+              "of a worker's neighbours including itself, or a given "
+              "number.",
        .form = {"world, graph or a number > 0", is_lr_factor},
        .used_when = with_scale},
       {.name = "optimizer.base_batch",
        .place = &OptimizerOptions::base_batch,
-       .doc = "Samples of the batch that lr was chosen for; 0: data.batch.",
+       .doc = "Batch size for which lr was chosen; 0: data.batch.",
        .low = 0,
        .used_when = with_scale},
   };
@@ -157,13 +161,13 @@ Keys schedule_keys() {
        .doc = "How the learning rate changes."},
       {.name = "schedule.horizon",
        .place = &ScheduleOptions::horizon,
-       .doc = "Length that the schedule is laid out for; 0: that of the run.",
+       .doc = "Length of the schedule; 0: that of the run.",
        .low = 0,
        .used_when = used_by({"cosine", "polynomial", "one_cycle", "fields"})},
       {.name = "schedule.warmup",
        .place = &ScheduleOptions::warmup,
-       .doc = "Linear rise from warmup_from in front of the schedule; 0: "
-              "none.",
+       .doc = "Length of a linear rise from warmup_from before the "
+              "schedule; 0: none.",
        .low = 0,
        .used_when = used_by(without(all_names<ScheduleKind>(), "fields"))},
       {.name = "schedule.warmup_from",
@@ -173,8 +177,8 @@ Keys schedule_keys() {
        .used_when = {{"schedule.warmup", {}}}},
       {.name = "schedule.milestones",
        .place = &ScheduleOptions::milestones,
-       .doc = "Where the rate is multiplied by gamma; must be given. Of "
-              "fields: where one ends and the next begins.",
+       .doc = "Points at which the rate is multiplied by gamma; "
+              "required. For fields: the boundaries between fields.",
        .low = 0,
        .is_low_open = true,
        .zero_word = "none",

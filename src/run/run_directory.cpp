@@ -36,7 +36,7 @@ void RunDirectory::acquire() {
   watch_ = std::make_unique<RequestWatch>(path_, [lock = lock_, path = path_] {
     if (lock->beat()) return true;
     std::fprintf(stderr,
-                 "error: %s: taken over while this process stood still: %s\n",
+                 "error: %s: taken over while this process was suspended: %s\n",
                  path.c_str(), owner_of(path).c_str());
     _exit(static_cast<int>(ExitCode::kCannotCreate));
   });

@@ -213,8 +213,8 @@ void RunLock::take_owner_file() {
     ::unlink(aside.c_str());
   if (!create_owner_file()) refuse(folder_, {text_of(owner_path_), true});
   // If two processes find the same owner dead, the later one may remove the
-  // earlier one's new file. Whoever still has its file after a delay is the
-  // only owner.
+  // earlier one's new file. The process that still has its file after a delay
+  // is the only owner.
   sleep_ms(200);
   if (is_same_file(owner_file_, owner_path_)) return;
   ::close(owner_file_);

@@ -40,7 +40,7 @@ void Asp::enter() {
     shard_->enter(own_slice(mine.parameters, slice).values());
     const auto to = shard_->optimizer().state();
     const auto from = mine.optimizer->state();
-    // State of another optimizer does not apply: start afresh.
+    // State of a different optimizer does not apply: keep the initial state.
     if (to.size() == from.size()) {
       for (size_t i = 0; i < to.size(); ++i) {
         OnHost state = own_slice(from[i], slice);
@@ -168,16 +168,16 @@ Keys asp_keys() {
       {
           {.name = "asp.servers",
            .place = &AspOptions::servers,
-           .doc = "Shards of the parameter server, on the first workers; auto: "
-                  "one on each.",
+           .doc = "Number of shards of the parameter server, on the first "
+                  "workers; auto: one per worker.",
            .low = 1,
            .high = 65536,
            .zero_word = "auto"},
           {.name = "asp.compensation",
            .place = &AspOptions::compensation,
-           .doc =
-               "Delay compensation (DC-ASGD) against the parameters that the "
-               "worker had, or those before the last update."},
+           .doc = "Delay compensation (DC-ASGD) relative to the parameters "
+                  "that the worker pulled, or to those before the last "
+                  "update."},
           {.name = "asp.lambda",
            .place = &AspOptions::lambda,
            .doc = "Factor of the compensation.",
@@ -185,19 +185,18 @@ Keys asp_keys() {
            .used_when = {{"asp.compensation", {"per_worker", "per_key"}}}},
           {.name = "asp.batchnorm",
            .place = &AspOptions::batchnorm,
-           .doc =
-               "Running statistics of BatchNorm: each worker's own, or "
-               "variables of the server, which adds the workers' changes (as "
-               "in TensorFlow's parameter servers).",
+           .doc = "Running statistics of BatchNorm: each worker's own, or "
+                  "variables of the server, to which the workers' changes "
+                  "are added (as with TensorFlow's parameter servers).",
            .used_when = {{"model.family", {}, "batchnorm"}}},
           {.name = "asp.record",
            .place = &AspOptions::record,
-           .doc = "Whether the order of arrivals is written to order.h5 of the "
-                  "run's folder."},
+           .doc = "Whether the order of arrivals is written to order.h5 in "
+                  "the run's folder."},
           {.name = "asp.replay",
            .place = &AspOptions::replay,
-           .doc = "An order.h5 whose order of arrivals is kept; none: as they "
-                  "come.",
+           .doc = "An order.h5 whose order of arrivals is replayed; none: "
+                  "the order in which they arrive.",
            .zero_word = "none"},
       });
 }

@@ -69,8 +69,8 @@ Keys bsp_keys() {
            .used_when = {{"model.family", {}, "batchnorm"}}},
           {.name = "bsp.clip",
            .place = &BspOptions::clip,
-           .doc = "What optimizer.clip_norm bounds: the mean gradient, or each "
-                  "worker's before the reduction.",
+           .doc = "What optimizer.clip_norm bounds: the mean gradient, or "
+                  "each worker's gradient before the reduction.",
            .used_when = {{"optimizer.clip_norm", {}}}},
       });
 }

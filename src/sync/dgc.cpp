@@ -140,7 +140,8 @@ Keys dgc_keys() {
       {
           {.name = "dgc.warmup_ratios",
            .place = &DgcOptions::warmup_ratios,
-           .doc = "compress.ratio at first, one after the other.",
+           .doc = "Values of compress.ratio during the warm-up, in this "
+                  "order.",
            .low = 0,
            .high = 1,
            .is_high_open = true,
@@ -148,8 +149,8 @@ Keys dgc_keys() {
            .used_when = sparse},
           {.name = "dgc.warmup",
            .place = &DgcOptions::warmup,
-           .doc = "Length in which all of dgc.warmup_ratios are gone through, "
-                  "each for as long as the others; 0: an epoch each.",
+           .doc = "Length of the warm-up, divided equally among "
+                  "dgc.warmup_ratios; 0: one epoch for each.",
            .low = 0,
            .used_when = {sparse[0], {"dgc.warmup_ratios", {}}}},
           {.name = "dgc.mask_momentum",
@@ -158,10 +159,9 @@ Keys dgc_keys() {
            .used_when = sparse},
           {.name = "dgc.clip",
            .place = &DgcOptions::clip,
-           .doc =
-               "Each tensor of a worker's gradient, weight decay included, is "
-               "clipped to this norm divided by sqrt(workers); 0: no "
-               "clipping.",
+           .doc = "Norm to which each tensor of a worker's gradient, "
+                  "including weight decay, is clipped, divided by "
+                  "sqrt(workers); 0: no clipping.",
            .low = 0},
       });
 }

@@ -195,22 +195,22 @@ Keys ds_sync_keys() {
       {
           {.name = "ds_sync.radices",
            .place = &DsSyncOptions::radices,
-           .doc =
-               "Digits of a rank, one a phase, whose product is the number of "
-               "workers: group sizes. auto: k, k for k * k workers, else prime "
-               "factors.",
+           .doc = "Group sizes of the phases, which are the radices of a "
+                  "rank's digits and whose product is the number of "
+                  "workers. auto: k, k for k * k workers, otherwise the "
+                  "prime factors.",
            .low = 2,
            .zero_word = "auto"},
           {.name = "ds_sync.group",
            .place = &DsSyncOptions::group,
-           .doc =
-               "Workers of a group where shifted groups are wanted instead of "
-               "digits; 0: digits.",
+           .doc = "Workers per group if groups are shifted instead of given "
+                  "by radices; 0: by radices.",
            .low = 0},
           {.name = "ds_sync.place",
            .place = &DsSyncOptions::place,
-           .doc = "Where parameters are averaged: before forward (as published "
-                  "for images), or after the update (for text and clicks)."},
+           .doc = "Place in a step at which parameters are averaged: before "
+                  "forward (as published for images), or after the update "
+                  "(for text and clicks)."},
           {.name = "ds_sync.batchnorm",
            .place = &DsSyncOptions::batchnorm,
            .doc =
@@ -219,7 +219,8 @@ Keys ds_sync_keys() {
            .used_when = {{"model.family", {}, "batchnorm"}}},
           {.name = "ds_sync.restart",
            .place = &DsSyncOptions::restart,
-           .doc = "When phases begin again: at each epoch, or never."},
+           .doc = "When the sequence of phases restarts: at each epoch, or "
+                  "never."},
           {.name = "ds_sync.final_average",
            .place = &DsSyncOptions::final_average,
            .doc = "Whether all replicas are averaged at the end of the run."},

@@ -45,7 +45,8 @@ Keys easgd_keys() {
            .low = 1},
           {.name = "easgd.beta",
            .place = &EasgdOptions::beta,
-           .doc = "How far the centre goes to the mean of the workers.",
+           .doc = "Fraction by which the centre moves towards the mean of "
+                  "the workers.",
            .low = 0,
            .high = 1,
            .is_low_open = true},

@@ -23,7 +23,7 @@ void EcdPsgd::update(const StepPlan& plan) {
   const std::span<float> x_new = direction(params_of(plan));
   receive();
   add_terms(context(), x_new, static_cast<float>(-plan.rate), mixing_);
-  // z overwrites x and is encoded at once.
+  // z overwrites x and is encoded immediately.
   const double half_t = static_cast<double>(round() + 1) / 2;
   combine(context(), x,
           {{static_cast<float>(1 - half_t), x},

@@ -232,21 +232,19 @@ Keys esync_keys() {
            .is_low_open = true},
           {.name = "esync.epsilon_s",
            .place = &EsyncOptions::epsilon_s,
-           .doc = "Seconds that a worker stops early, so that it is not late "
-                  "(published: 0.5).",
+           .doc = "Seconds by which a worker stops early so that it is not "
+                  "late (published: 0.5).",
            .low = 0},
           {.name = "esync.epsilon_steps",
            .place = &EsyncOptions::epsilon_steps,
-           .doc =
-               "The same in steps of the worker itself; both are added. auto: "
-               "0 in virtual time, where step times are exact, and 0.1 under "
-               "MPI, where they vary.",
+           .doc = "The same in units of the worker's own step time; both "
+                  "are added. auto: 0 in virtual time, where step times are "
+                  "exact, and 0.1 under MPI, where they vary.",
            .form = {"auto or a number >= 0", is_epsilon}},
           {.name = "esync.query",
            .place = &EsyncOptions::query,
-           .doc =
-               "Whether a worker waits for the state server's answer, or goes "
-               "on and abandons the step under way."},
+           .doc = "Whether a worker waits for the state server's answer, or "
+                  "continues and abandons the current step."},
           {.name = "esync.batchnorm",
            .place = &EsyncOptions::batchnorm,
            .doc = "Running statistics of BatchNorm: averaged at the end of a "

@@ -108,7 +108,7 @@ void check_topology(const SchemeRequest& request) {
   try {
     make_topology(request.sync.topology, request.workers);
   } catch (const Error& error) {
-    // "topology torus: ...", as `list topologies` says it.
+    // "topology torus: ...", as `list topologies` prints it.
     const std::string what = error.what(), word = "topology ";
     if (!what.starts_with(word)) throw;
     fail(ExitCode::kBadInput, "topology.kind: {}", what.substr(word.size()));

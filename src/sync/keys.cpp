@@ -19,7 +19,7 @@ Keys general_keys() {
   return {
       {.name = "sync.scheme",
        .place = &SyncOptions::scheme,
-       .doc = "The rule that keeps workers in step.",
+       .doc = "The scheme that synchronizes workers.",
        .choices = schemes_that({}),
        .traits = {{"collectives", schemes_that(&SchemeInfo::uses_collectives)},
                   {"ranges", schemes_that(&SchemeInfo::reduces_ranges)},
@@ -33,10 +33,10 @@ Keys general_keys() {
                    })}}},
       {.name = "sync.transport",
        .place = &SyncOptions::transport,
-       .doc = "What carries sums and messages between GPUs of different ranks: "
-              "NCCL, "
-              "or MPI through host memory; auto: NCCL where every rank has "
-              "its own GPU, the library is there and the scheme can use it.",
+       .doc = "Transport of sums and messages between GPUs of different "
+              "ranks: NCCL, or MPI through host memory; auto: NCCL if "
+              "every rank has its own GPU, the library is installed and "
+              "the scheme can use it.",
        .used_when = {{"sync.scheme", {}, "collectives"}}},
       {.name = "sync.collective",
        .place = &SyncOptions::collective,
@@ -45,22 +45,23 @@ Keys general_keys() {
        .used_when = {{"sync.scheme", {}, "ranges"}}},
       {.name = "sync.wire",
        .place = &SyncOptions::wire,
-       .doc = "Number format of what travels uncompressed; sums are formed in "
-              "fp32 (NCCL rounds them to bf16 on their way).",
+       .doc = "Number format of uncompressed messages; sums are formed "
+              "in fp32 (NCCL rounds partial sums to bf16).",
        .used_when = {{"sync.scheme", {}, "wire"}}},
       {.name = "sync.bucket_mb",
        .place = &SyncOptions::bucket_mb,
-       .doc = "Megabytes of gradients or parameters that travel together; "
-              "auto: an eighth of all, 0.064 to 4, by NCCL 32.",
+       .doc = "Megabytes of gradients or parameters per message; auto: "
+              "an eighth of the total, within 0.064 to 4, or 32 with "
+              "NCCL.",
        .low = 0.001,
        .high = 65536,
        .zero_word = "auto",
        .used_when = {{"sync.scheme", {}, "ranges"}}},
       {.name = "sync.tables",
        .place = &SyncOptions::tables,
-       .doc = "What travels of the gradients of tables of embeddings: the "
-              "rows that some worker touched, or whole tables (always, "
-              "between GPUs by NCCL).",
+       .doc = "How gradients of embedding tables are sent: only rows "
+              "that some worker used, or whole tables (always with "
+              "NCCL).",
        .used_when = {{"sync.scheme", {}, "rows"},
                      {"model.family", {}, "tables"}}},
   };

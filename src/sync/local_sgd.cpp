@@ -88,8 +88,8 @@ Keys local_sgd_keys() {
            .low = 1},
           {.name = "local_sgd.outer",
            .place = &LocalSgdOptions::outer,
-           .doc = "What is done with the workers' models: their average, or a "
-                  "step of an outer optimizer along it."},
+           .doc = "How the workers' models are combined: by their average, "
+                  "or by a step of an outer optimizer towards it."},
           {.name = "local_sgd.outer_lr",
            .place = &LocalSgdOptions::outer_lr,
            .doc = "Rate of the outer step.",
@@ -109,7 +109,7 @@ Keys local_sgd_keys() {
            .used_when = with_momentum},
           {.name = "local_sgd.start",
            .place = &LocalSgdOptions::start,
-           .doc = "Before this, gradients are averaged every step (post-local "
+           .doc = "Until then gradients are averaged every step (post-local "
                   "SGD).",
            .low = 0},
           {.name = "local_sgd.batchnorm",

@@ -93,7 +93,7 @@ void check_server(const SchemeRequest& request, int64_t bound) {
   const AspOptions& asp = request.sync.asp;
   if (asp.servers < 0 || asp.servers > request.workers)
     fail(ExitCode::kBadInput,
-         "asp.servers: {}, expected auto (one a worker) or 1 to {}",
+         "asp.servers: {}, expected auto (one per worker) or 1 to {}",
          asp.servers, request.workers);
   if (scheme_info(request.sync.scheme).is_composite &&
       (asp.record || !asp.replay.empty()))

@@ -58,7 +58,7 @@ void check_fractions(const SyncSwitchOptions& options,
     if (lengths[i] <= 0 && !(i + 1 == phases && is_last_empty(options)))
       fail(ExitCode::kBadInput,
            "sync_switch.fractions: {} is no step of {}, expected "
-           "at least one a phase",
+           "at least one per phase",
            fractions[i], total_steps);
 }
 
@@ -70,7 +70,7 @@ void check_train_steps(const SyncSwitchOptions& options,
   if (steps.size() != phases.size())
     fail(ExitCode::kBadInput,
          "sync_switch.train_steps: {} of them, expected {}, one "
-         "a phase of sync_switch.order",
+         "per phase of sync_switch.order",
          steps.size(), phases.size());
   double before = 0;
   for (size_t i = 0; i < steps.size(); ++i) {

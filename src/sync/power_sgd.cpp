@@ -165,7 +165,7 @@ Keys power_sgd_keys() {
            .high = 1024},
           {.name = "power_sgd.warm_start",
            .place = &PowerSgdOptions::warm_start,
-           .doc = "Whether a step begins from the factor of the step before."},
+           .doc = "Whether a step starts from the previous step's factor."},
       });
 }
 

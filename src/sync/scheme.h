@@ -1,5 +1,5 @@
-// What happens between workers, at named moments of a step. The training loop
-// does not know which scheme it runs.
+// A synchronization scheme: the communication between workers, called at fixed
+// points of a training step. The training loop does not depend on the scheme.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -53,7 +53,7 @@ struct StepPlan {
   double momentum = 0;
 };
 
-// Where a step's communication time went, on this worker.
+// The parts of a step's communication time on this worker.
 struct SyncTimes {
   double exposed_s = 0;     // blocked on communication
   double overlapped_s = 0;  // communication that overlapped computation
@@ -93,7 +93,7 @@ struct Phase {
   Schedule schedule;
 };
 
-// What a scheme is built from, all belonging to its worker.
+// The parts from which a scheme is built, all belonging to its worker.
 struct SchemeParts {
   Endpoint& endpoint;
   Context& context;

@@ -13,14 +13,15 @@ void check_ssp(const SchemeRequest& request) {
 
 Keys ssp_keys() {
   Keys keys = asp_keys();
-  append(keys,
-         within(&SyncOptions::ssp,
-                {
-                    {.name = "ssp.bound",
-                     .place = &SspOptions::bound,
-                     .doc = "Steps that a worker may be ahead of the slowest.",
-                     .low = 0},
-                }));
+  append(
+      keys,
+      within(&SyncOptions::ssp,
+             {
+                 {.name = "ssp.bound",
+                  .place = &SspOptions::bound,
+                  .doc = "Steps by which a worker may be ahead of the slowest.",
+                  .low = 0},
+             }));
   return keys;
 }
 

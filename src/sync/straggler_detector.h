@@ -6,7 +6,7 @@
 //
 // in `consecutive` windows in a row. It stops being one after as many windows
 // in a row in which that does not hold. (Spec 2.1, "Detection"; the second line
-// is not published: among equal workers somebody is always below the first.)
+// is not published: among equal workers one is always below the first.)
 // Windows do not overlap, so consecutive windows are independent evidence.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -289,7 +289,7 @@ void SyncSwitch::gradient_ready(const Bucket& bucket) {
   if (probe_ && bucket.is_last) probe_->send();
 }
 
-// Whether steps are timed: if a policy may act, or ends what it began.
+// Whether steps are timed: if a policy may act or has to undo its action.
 bool SyncSwitch::watches_workers() const {
   const SwitchPolicy policy = parts_.sync.sync_switch.policy;
   if (policy == SwitchPolicy::kFixed) return false;
@@ -307,7 +307,7 @@ void SyncSwitch::judge(std::span<const double> step_seconds) {
     if (step_seconds[rank] > 0) detector_.assess(rank);
 }
 
-// In a bsp phase: all its workers have the same figures and decide alike.
+// In a bsp phase all workers have the same figures and decide in the same way.
 void SyncSwitch::look_for_stragglers(std::span<const double> step_seconds) {
   if (!watches_workers() || setting_.is_episode != 0) return;
   const bool is_decided = wants_change_ != 0;

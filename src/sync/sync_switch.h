@@ -13,9 +13,9 @@
 // act in bsp phases. (A worker's step time is its computing time plus, for each
 // of the 2 (n - 1) messages of a ring all-reduce among n workers, the answer
 // time of a probe, link_probe.h.)
-//   greedy   switches to asp at once, until nobody is a straggler; then bsp
-//            until the phase's own work is done. The episode's work is taken
-//            from the next asp phase, and is at most all of it.
+//   greedy   switches to asp until no worker is a straggler, then returns to
+//            bsp for the rest of the phase's work. The work of the episode is
+//            taken from the next asp phase, of which it is at most all.
 //   elastic  continues bsp without the straggler until the phase's work is
 //            done; then all continue from the model of those that stayed,
 //            always at least half of all. A removed worker follows step by

@@ -14,8 +14,8 @@ Keys online_keys() {
   return {
       {.name = "sync_switch.policy",
        .place = &SyncSwitchOptions::policy,
-       .doc = "What is done about stragglers in bulk-synchronous phases: "
-              "nothing, switch to asp while they last, or go on without them."},
+       .doc = "Response to stragglers in bulk-synchronous phases: none, "
+              "switch to asp while they last, or continue without them."},
       {.name = "sync_switch.window",
        .place = &SyncSwitchOptions::window,
        .doc = "Steps over which a worker's throughput is measured.",
@@ -23,14 +23,14 @@ Keys online_keys() {
        .used_when = on_line},
       {.name = "sync_switch.threshold",
        .place = &SyncSwitchOptions::threshold,
-       .doc = "A straggler's throughput is below the mean by more than so "
-              "many standard deviations.",
+       .doc = "A straggler's throughput is below the mean by more than "
+              "this many standard deviations.",
        .low = 0,
        .used_when = on_line},
       {.name = "sync_switch.min_slowdown",
        .place = &SyncSwitchOptions::min_slowdown,
-       .doc = "A straggler's throughput is below the mean by more than this "
-              "share of it.",
+       .doc = "A straggler's throughput is below the mean by more than "
+              "this fraction of the mean.",
        .low = 0,
        .high = 1,
        .is_high_open = true,
@@ -38,23 +38,27 @@ Keys online_keys() {
        .formerly = "0"},
       {.name = "sync_switch.consecutive",
        .place = &SyncSwitchOptions::consecutive,
-       .doc = "Windows in a row in which a worker must be slow before "
-              "something is done, and not slow before it is undone.",
+       .doc = "Number of successive windows in which a worker must be "
+              "slow before the policy acts, and normal before its "
+              "action is undone.",
        .low = 1,
        .used_when = on_line},
       {.name = "sync_switch.plateau",
        .place = &SyncSwitchOptions::plateau,
-       .doc = "Ends a phase early once evaluations stop improving: their loss, "
-              "or their metric (accuracy, F1, AUC). Without fractions and "
-              "train_steps only this ends a phase."},
+       .doc = "Ends a phase early once evaluations stop improving, "
+              "judged by their loss or their metric (accuracy, F1, "
+              "AUC). Without fractions and train_steps only this ends a "
+              "phase."},
       {.name = "sync_switch.patience",
        .place = &SyncSwitchOptions::patience,
-       .doc = "Evaluations in a row without an improvement that end a phase.",
+       .doc = "Successive evaluations without improvement that end a "
+              "phase.",
        .low = 1,
        .used_when = on_plateau},
       {.name = "sync_switch.min_change",
        .place = &SyncSwitchOptions::min_change,
-       .doc = "Changes of the metric up to this size are no improvement.",
+       .doc = "Changes of the metric up to this size do not count as "
+              "improvements.",
        .low = 0,
        .used_when = on_plateau},
   };
@@ -66,40 +70,42 @@ Keys sync_switch_keys() {
   Keys keys = {
       {.name = "sync_switch.order",
        .place = &SyncSwitchOptions::order,
-       .doc = "Schemes, a phase each; 1 stands for bsp and 0 for asp, so 10 "
-              "is bsp, then asp. Must be given.",
+       .doc = "Schemes of the phases; 1 stands for bsp and 0 for asp, "
+              "so 10 is bsp, then asp. Required.",
        .zero_word = "none"},
       {.name = "sync_switch.fractions",
        .place = &SyncSwitchOptions::fractions,
-       .doc = "Share of the run's work of each phase; the sum is 1.",
+       .doc = "Fraction of the run's work in each phase; they sum to 1.",
        .low = 0,
        .high = 1,
        .zero_word = "none"},
       {.name = "sync_switch.train_steps",
        .place = &SyncSwitchOptions::train_steps,
-       .doc = "Instead of fractions: where each phase ends, counted as "
-              "Sync-Switch does (a bulk-synchronous step and an asynchronous "
-              "update are 1 each).",
+       .doc = "Alternative to fractions: the end of each phase, counted "
+              "as in Sync-Switch (a bulk-synchronous step and an "
+              "asynchronous update count as 1 each).",
        .low = 0,
        .zero_word = "none"},
       {.name = "sync_switch.overrides",
        .place = &SyncSwitchOptions::overrides,
-       .doc = "Keys that differ in a phase: 2:optimizer.lr=0.05; of "
-              "optimizer, schedule, sync, compress, topology and the schemes.",
+       .doc = "Keys that differ in a phase, such as "
+              "2:optimizer.lr=0.05; keys of optimizer, schedule, sync, "
+              "compress, topology and the schemes.",
        .zero_word = "none"},
       {.name = "sync_switch.lr_rule",
        .place = &SyncSwitchOptions::lr_rule,
-       .doc = "linear: optimizer.lr is the rate of one mini-batch, and that "
-              "of a phase that averages gradients is workers times it; none: "
-              "as it is."},
+       .doc = "linear: optimizer.lr is the rate for one mini-batch, and "
+              "phases that average gradients multiply it by the number "
+              "of workers; none: the rate is used unchanged."},
       {.name = "sync_switch.momentum_rule",
        .place = &SyncSwitchOptions::momentum_rule,
-       .doc = "Momentum in phases behind a switch that do not average "
-              "gradients: kept (published as best), zero, divided by the "
-              "workers, or rising to the whole."},
+       .doc = "Momentum after a switch to a phase that does not average "
+              "gradients: kept (the best one according to the paper), "
+              "zero, divided by the workers, or rising to its full "
+              "value."},
       {.name = "sync_switch.momentum_ramp",
        .place = &SyncSwitchOptions::momentum_ramp,
-       .doc = "Length of the rise; must be given.",
+       .doc = "Length of the rise; required.",
        .low = 0,
        .used_when = {{"sync_switch.momentum_rule",
                       {"ramp_linear", "ramp_doubling"}}}},

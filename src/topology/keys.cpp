@@ -10,11 +10,11 @@ Keys topology_keys() {
   return {
       {.name = "topology.kind",
        .place = &TopologyOptions::kind,
-       .doc = "Who exchanges with whom.",
+       .doc = "The graph of neighbours with which workers exchange.",
        .choices = keywords(topology_table())},
       {.name = "topology.group",
        .place = &TopologyOptions::group,
-       .doc = "Workers of a group, which average exactly.",
+       .doc = "Workers per group, in which averages are exact.",
        .low = 1,
        .used_when = hierarchical},
       {.name = "topology.between",

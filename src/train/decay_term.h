@@ -15,8 +15,8 @@ namespace syncopate {
 // A value that may still be on its way from the device.
 class DecayTerm {
  public:
-  // Of the model's whole range in the context's memory, as the work given to
-  // the context's stream so far leaves it; nothing waits.
+  // The term over the model's whole range in the context's memory, after all
+  // work submitted to the context's stream so far. Does not wait.
   DecayTerm(Context& context,
             const OptimizerOptions& options,
             const ParameterTable& table,

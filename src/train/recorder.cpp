@@ -207,7 +207,7 @@ void Recorder::close_row(const Position& at) {
 
 void Recorder::write_rows() {
   if (endpoint_.rank() != 0) return;
-  const bool is_alone = endpoint_.size() == 1;  // has nobody to hear of
+  const bool is_alone = endpoint_.size() == 1;  // has no peers
   while (!open_rows_.empty() &&
          (is_alone || endpoint_.done(open_rows_.front()->task))) {
     endpoint_.join(open_rows_.front()->task);

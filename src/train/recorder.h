@@ -139,7 +139,7 @@ class Recorder {
     double compute_s, exposed_s, wait_s, overlapped_s, data_wait_s, samples;
     // Since the last row.
     double row_samples, row_bytes, row_messages, row_control_bytes;
-    // Of the whole run.
+    // Totals of the whole run.
     double skipped, steps;
   };
   EndFigures end_figures() const;

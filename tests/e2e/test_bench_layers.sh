@@ -38,7 +38,7 @@ done
 grep -qE '^conv_forward +2x16x16x16 -> 32, 3x3 /2 +1 .* oneDNN ' out ||
   fail "no line of the first convolution with a stride"
 is_near "$(column 3 .)" 100 0.005 || fail "shares make up $(column 3 .)%"
-ops_ms=$(sed -n 's/^ops: \([0-9.]*\) ms a step;.*/\1/p' out)
+ops_ms=$(sed -n 's/^ops: \([0-9.]*\) ms per step;.*/\1/p' out)
 is_near "$(column 2 .)" "$ops_ms" 0.01 || fail "times make up $(column 2 .) ms"
 counted=$(sed -n 's/^arithmetic of a step: \([0-9.]*\) GFLOP$/\1/p' out)
 

@@ -72,7 +72,7 @@ case $1 in
       [[ ! -e $BROKEN/layers ]] || { echo "no such op"; exit 70; }
       echo 'op               shape    calls  ms     share  GB/s  TFLOP/s  engine'
       echo 'conv_forward     1x2 -> 3    4  5.000  90.0%   6.0  7.000    cuDNN engine 8'
-      echo 'ops: 5.500 ms a step; an undisturbed step: 6.000 ms'
+      echo 'ops: 5.500 ms per step; an undisturbed step: 6.000 ms'
       exit
     fi
     echo "arithmetic 75000.0 GFLOP/s"
@@ -139,7 +139,7 @@ for line in 'unpack syncopate-gpu.tar.gz +ok ' \
   'graphs on and off +ok .*same bits' 'ResNet-50 +ok .*3080.6 samples/s, 75.0 TFLOP/s' \
   'WRN-26-10 +ok' 'WRN-50-2 +ok' 'BERT-Large, 384 tokens +ok' 'DeepFM +ok' \
   'determinism off +ok' 'graphs off +ok' 'batch 512 +ok' \
-  'ResNet-50, op by op +ok .*ops: 5.500 ms a step' '^conv_forward .* cuDNN engine 8' \
+  'ResNet-50, op by op +ok .*ops: 5.500 ms per step' '^conv_forward .* cuDNN engine 8' \
   'BERT-Large, op by op +ok' 'DeepFM, op by op +ok' \
   'by kernel \(ncu\) +ok .*0.005 ms in 3 launches' \
   '^ +0.004 ms +80.0% +2 launches +3000 GB/s  a::norm<3>$' \

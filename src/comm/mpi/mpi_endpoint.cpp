@@ -67,7 +67,7 @@ Request MpiEndpoint::post_message(Operation::Kind kind,
 }
 
 Request MpiEndpoint::isend(ConstBytes data, int to, Tag tag, Traffic kind) {
-  // A message to oneself is not traffic.
+  // A message to the sender itself is not traffic.
   if (to != rank()) traffic_.count(kind, data.bytes);
   // A send only reads.
   return post_message(Operation::Kind::kSend,

@@ -26,7 +26,7 @@ namespace {
 // at most a quarter of its own waiting time, and a computing worker loses about
 // a percent of the core. One poll moves only part of a long message over TCP,
 // and such naps would limit a gigabit link, so a waiting worker gets shorter
-// naps unless nobody seems to be sending.
+// naps unless no rank seems to be sending.
 constexpr double kWorkerSpinS = 10e-6;
 constexpr double kEagerS = 5e-3;          // the worker waits
 constexpr double kEagerComputeS = 20e-6;  // the worker computes
@@ -220,7 +220,7 @@ void Progress::take_posted() {
     try {
       transfers_.begin(posted[i].operation);
     } catch (...) {
-      // give_up() tells whoever waits for this one or the rest.
+      // give_up() notifies all waits for this operation and later ones.
       const std::lock_guard lock(mutex_);
       posted_.insert(
           posted_.begin(),

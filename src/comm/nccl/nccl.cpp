@@ -86,7 +86,7 @@ class NcclCollectives final : public DeviceCollectives {
     try {
       if (std::uncaught_exceptions() == 0) close();
     } catch (const Error&) {
-      // It has aborted; there is nobody left to tell.
+      // It has already aborted, so no peer needs to be notified.
     }
     abort();
     is_there_one.store(false);

@@ -9,7 +9,7 @@
 namespace syncopate {
 namespace {
 
-// What all ways of reading need. Shifts and affine maps round differently.
+// The input of all ways of reading. Shifts and affine maps round differently.
 struct Source {
   int64_t H, W;  // stored
   const ImageSpec& out;

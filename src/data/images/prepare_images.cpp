@@ -82,7 +82,7 @@ void write_header(const fs::path& path,
                  "squares, by channel");
   const std::string names = join(data.train.class_names, "\n");
   write_text(file, "class_names", {std::ssize(names)}, names);
-  file.attribute("class_names", "description", "UTF-8, one a line, by label");
+  file.attribute("class_names", "description", "UTF-8, one per line, by label");
   file.attribute("/", "kind", PreparedImages::kKind);
   file.attribute("/", "version", PreparedImages::kVersion);
   file.attribute("/", "size", data.train.spec.H);

@@ -249,7 +249,7 @@ class CudaDevice final : public Device {
     return {static_cast<int64_t>(left), static_cast<int64_t>(total)};
   }
 
-  // An empty allocation still needs an address of its own.
+  // An empty allocation still needs a unique address.
   static size_t at_least_one(int64_t bytes) {
     CHECK_MSG(bytes >= 0, "{} bytes", bytes);
     return static_cast<size_t>(std::max<int64_t>(bytes, 1));

@@ -46,7 +46,7 @@ using L8 = uint64_t __attribute__((vector_size(64)));
   __builtin_memcpy(words, halves, sizeof halves);
 }
 
-// What dropout does to sixteen adjacent elements of a row.
+// The effect of dropout on sixteen adjacent elements of a row.
 struct KeepAll {
   [[gnu::always_inline]] F16 operator()(F16 value) const { return value; }
 };

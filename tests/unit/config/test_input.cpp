@@ -105,7 +105,7 @@ TEST(Input, WorldOfRanks) {
   check_world(input, 3);
   EXPECT_EQ(input.errors,
             (Lines{"command line: run.workers: is 2, but there are 3 MPI "
-                   "ranks, a worker each; expected auto or 3",
+                   "ranks, one per worker; expected auto or 3",
                    "command line: network.latency_us: is used by workers in "
                    "one process, not by 3 MPI ranks"}));
   ParsedInput good = parse_text(kGood, {"--run.workers=3"});

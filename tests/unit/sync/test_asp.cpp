@@ -439,7 +439,7 @@ TEST(Asp, SaysWhatCannotRun) {
   run.sync.asp.servers = 4;
   EXPECT_EQ(test::obstacle_of(run, 4), "");
   EXPECT_EQ(test::obstacle_of(run, 3),
-            "asp.servers: 4, expected auto (one a worker) or 1 to 3");
+            "asp.servers: 4, expected auto (one per worker) or 1 to 3");
   run.sync.asp.servers = 0;
   run.sync.asp.replay = "/nowhere/order.h5";
   const Error error = error_of([&] { test::obstacle_of(run, 4); });

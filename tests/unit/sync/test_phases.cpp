@@ -146,24 +146,24 @@ TEST(Phases, MistakesSayWhatWouldFit) {
   bad.order = {"sync_switch", "bsp"};
   EXPECT_NE(mistake(bad), "");
   EXPECT_EQ(mistake(phases_of("10", {1})),
-            "sync_switch.fractions: 1 of them, expected 2, one a phase of "
+            "sync_switch.fractions: 1 of them, expected 2, one per phase of "
             "sync_switch.order");
   EXPECT_EQ(mistake(phases_of("10", {})),
-            "sync_switch.fractions: 0 of them, expected 2, one a phase of "
+            "sync_switch.fractions: 0 of them, expected 2, one per phase of "
             "sync_switch.order");
   EXPECT_EQ(mistake(phases_of("10", {0.5, 0.25})),
             "sync_switch.fractions: their sum is 0.75, expected 1");
   EXPECT_EQ(mistake(phases_of("10", {0, 1})),
             "sync_switch.fractions: 0 is no step of 8000, expected at least "
-            "one a phase");
+            "one per phase");
   EXPECT_EQ(mistake(phases_of("10", {1.5, -0.5})),
             "sync_switch.fractions: -0.5 is no step of 8000, expected at "
-            "least one a phase");
+            "least one per phase");
   EXPECT_EQ(mistake(phases_of("10", {0.5, 0.5}, {400, 61200})),
             "sync_switch.train_steps: given beside sync_switch.fractions, "
             "expected one of the two");
   EXPECT_EQ(mistake(phases_of("10", {}, {400})),
-            "sync_switch.train_steps: 1 of them, expected 2, one a phase of "
+            "sync_switch.train_steps: 1 of them, expected 2, one per phase of "
             "sync_switch.order");
   EXPECT_EQ(mistake(phases_of("10", {}, {400, 300})),
             "sync_switch.train_steps: 300 after 400, expected whole numbers "
