@@ -138,8 +138,9 @@ def make_compressor(options):
 
 def find_program(given):
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    built = os.path.join(root, "build", "release", "syncopate")
-    program = given or (built if os.path.isfile(built) else "syncopate")
+    built = [os.path.join(root, "build", preset, "syncopate")
+             for preset in ("release", "cpu")]
+    program = given or next(filter(os.path.isfile, built), "syncopate")
     found = shutil.which(program)
     if not found:
         raise UserError(INPUT_MISSING, f"{program}: no such program "
@@ -273,7 +274,7 @@ def main(arguments):
                         type=number(int, 0, 2 ** 63, "a whole number"),
                         help="of the start and of random choices (1)")
     parser.add_argument("--syncopate", metavar="PATH",
-                        help="the program (build/release, or on PATH)")
+                        help="the program (build/release, build/cpu, or on PATH)")
     options = parser.parse_args(arguments)
     compress, is_contractive = make_compressor(options)
     w, title = read_matrix(options)

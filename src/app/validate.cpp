@@ -48,8 +48,8 @@ void print_plan(Log& log, const Engine& engine) {
                                    engine.workers, plan.total_steps},
                                   engine.model->buffers().num_elems());
   log.line("sent      {}, {}", options.sync.scheme,
-           sent ? human_bytes(*sent) + " a worker and step"
-                : std::string("depends on how the run goes"));
+           sent ? human_bytes(*sent) + " per worker and step"
+                : std::string("depends on the course of the run"));
   log.line("directory {}", RunDirectory(options).path().string());
 }
 
