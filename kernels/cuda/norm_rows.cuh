@@ -43,9 +43,10 @@ inline constexpr int kMaxColumns = 32;
 // of outstanding reads that a multiprocessor of an H200 needs at any time.
 inline constexpr int kRowsOfOne = 8;    // when reading one tensor
 inline constexpr int kRowsOfThree = 4;  // when reading two or more
-// Three resident blocks for each of the 132 multiprocessors of an H200: once
-// for reductions, whose chunks must be combined afterwards, and three times
-// over if there is nothing to combine.
+// Three blocks for each of the 132 multiprocessors of an H200 in reductions,
+// whose chunks must be combined afterwards, and nine where there is nothing to
+// combine. Most kernels have three resident at a time; backward of bf16 with
+// more than 80 registers a thread has two (up to 115 registers).
 inline constexpr int64_t kReductionBlocks = 396, kApplicationBlocks = 1188;
 
 struct NormPlace {

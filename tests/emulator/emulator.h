@@ -47,6 +47,7 @@ void set_seed(uint64_t seed);
 // interrupted: two blocks that write one place without any of them between
 // read and write are seen only by their order. The first value is
 // SYNCOPATE_EMULATOR_BLOCKS, or 1. For all threads, from their next launch.
-void set_blocks_in_flight(int count);
+// Returns how many it was before.
+int set_blocks_in_flight(int count);
 
 }  // namespace syncopate::emulator

@@ -69,9 +69,10 @@ void set_seed(uint64_t value) {
   seed() = value;
 }
 
-void set_blocks_in_flight(int count) {
+int set_blocks_in_flight(int count) {
   CHECK(count >= 1);
-  blocks_in_flight() = static_cast<uint64_t>(count);
+  return static_cast<int>(
+      blocks_in_flight().exchange(static_cast<uint64_t>(count)));
 }
 
 Engine& Engine::of_this_thread() {

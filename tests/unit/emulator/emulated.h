@@ -18,10 +18,9 @@ namespace syncopate::test {
 class Emulated : public ::testing::Test {
  protected:
   // They stay set for the whole process.
-  Emulated() { emulator::set_blocks_in_flight(2); }
   ~Emulated() override {
     emulator::set_seed(1);
-    emulator::set_blocks_in_flight(1);
+    emulator::set_blocks_in_flight(blocks_before_);
   }
 
   template <typename T>
@@ -69,6 +68,7 @@ class Emulated : public ::testing::Test {
   std::unique_ptr<Device> device =
       emulator::make_emulated_device(0, kEagerSeed);
   std::unique_ptr<Stream> stream = device->make_stream();
+  const int blocks_before_ = emulator::set_blocks_in_flight(2);
 };
 
 inline ::testing::AssertionResult has(const std::string& text,

@@ -1,6 +1,10 @@
 // Accesses at addresses that a GPU refuses, in kernels compiled as the
 // project's own are.
+#include <span>
+
 #include "cuda/pack.cuh"
+#include "ops/context.h"
+#include "ops/reduce.h"
 #include "unit/emulator/emulated.h"
 
 namespace syncopate::test {
@@ -81,6 +85,20 @@ TEST_F(AlignmentDeathTest, SharedMemoryAndSingleElementsToo) {
               kInternalExit,
               "as 'float' \\(test_alignment.cpp:[0-9]+\\), which must be at a "
               "multiple of 4 bytes, 2 bytes into an allocation of 16 bytes");
+}
+
+TEST_F(AlignmentDeathTest, AndInTheProjectsKernels) {
+  const auto bytes = array(std::vector<uint8_t>(64));
+  Context context(*device, *stream, 1);
+  const auto numbers_at = [&](int64_t at) {
+    return std::span(reinterpret_cast<const float*>(bytes.data() + at), 8);
+  };
+  EXPECT_EQ(first_nonfinite(context, numbers_at(4)), -1);
+  EXPECT_EXIT(
+      first_nonfinite(context, numbers_at(2)), kInternalExit,
+      "emulator: kernel .*first_nonfinite_kernel.*\\(reduce.cu:[0-9]+\\), "
+      "which must be at a multiple of 4 bytes, [0-9]+ bytes into an "
+      "allocation of 64 bytes");
 }
 
 }  // namespace

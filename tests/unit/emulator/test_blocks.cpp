@@ -42,13 +42,19 @@ class BlocksTest : public Emulated {
     return values(counts);
   }
 
+  // In one run for each seed.
   template <Between kBetween>
-  int num_wrong(int threads, int blocks_in_flight) {
-    emulator::set_blocks_in_flight(blocks_in_flight);
+  int num_wrong(int threads) {
     int wrong = 0;
     for (uint64_t seed = 0; seed < kSeeds; ++seed)
       wrong += counted(count_kernel<kBetween>, threads, seed)[0] != kBlocks;
     return wrong;
+  }
+
+  template <Between kBetween>
+  int num_wrong(int threads, int blocks_in_flight) {
+    emulator::set_blocks_in_flight(blocks_in_flight);
+    return num_wrong<kBetween>(threads);
   }
 };
 
@@ -61,6 +67,15 @@ TEST_F(BlocksTest, AnAdditionThatAnotherBlockInterruptsIsAWrongResult) {
   // Nothing of the kind is seen where blocks run one after the other.
   EXPECT_EQ(num_wrong<Between::kBarrier>(kThreads, 1), 0);
   EXPECT_EQ(num_wrong<Between::kAtomic>(1, 1), 0);
+}
+
+// The same where nothing but the environment says how many; without it, one
+// block runs after the other and nothing is to be seen.
+TEST_F(BlocksTest, AsManyAreInFlightAsTheEnvironmentSays) {
+  const uint64_t given =
+      emulator::number_of_environment("SYNCOPATE_EMULATOR_BLOCKS", 1);
+  emulator::set_blocks_in_flight(blocks_before_);
+  EXPECT_GE(num_wrong<Between::kBarrier>(kThreads), given > 1 ? kSeeds / 2 : 0);
 }
 
 TEST_F(BlocksTest, AtomicAdditionsAreWhole) {
