@@ -11,6 +11,7 @@
 #include "train/engine.h"
 #include "train/memory_plan.h"
 #include "train/network_cost.h"
+#include "train/run_target.h"
 #include "train/saved_run.h"
 #include "train/trainer.h"
 
@@ -59,6 +60,8 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
       engine.plan.stop_at, engine.workers, engine.samples_a_step,
       static_cast<double>(engine.plan.stop_at) / engine.plan.steps_per_epoch,
       options.sync.scheme, engine.scaled_lr(options, 0));
+  if (const RunTarget target(engine); target)
+    log.line("target    {}", target.description());
   if (const std::string taken = describe_taken(engine.input); !taken.empty())
     log.line(
         "taken     from the resumed run, where it differs from the "

@@ -4,6 +4,7 @@
 #include "run/run_directory.h"
 #include "sync/planned_bytes.h"
 #include "train/engine.h"
+#include "train/run_target.h"
 
 namespace syncopate {
 namespace {
@@ -35,6 +36,8 @@ void print_plan(Log& log, const Engine& engine) {
       plan.stop_at, static_cast<double>(plan.stop_at) / plan.steps_per_epoch,
       plan.steps_per_epoch, plan.log_every, plan.eval_every,
       plan.checkpoint_every);
+  if (const RunTarget target(engine); target)
+    log.line("target    {}", target.description());
   log.line("rate      {:.5g} after scaling, schedule {} over {:.0f} steps",
            engine.scaled_lr(options, 0), options.schedule.kind, plan.horizon);
   log.line(

@@ -129,6 +129,13 @@ class ConflictChecker {
     }
   }
 
+  void target() const {
+    if (all_sound({"run.target", "eval.every"}) &&
+        !options_.run.target.empty() && options_.eval.every.value == 0)
+      complain_("run.target",
+                "is judged at evaluations, expected eval.every > 0");
+  }
+
   void plateau() const {
     if (all_sound({"sync_switch.plateau", "eval.every"}) &&
         options_.sync.sync_switch.plateau != Plateau::kNone &&
@@ -374,6 +381,7 @@ void find_conflicts(
   checker.sync();
   checker.stragglers();
   checker.plateau();
+  checker.target();
 }
 
 }  // namespace syncopate

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "config/goal.h"
 #include "config/key_sections.h"
 
 namespace syncopate {
@@ -21,6 +22,10 @@ bool is_run_name(const std::string& text) {
     rest.remove_prefix(taken);
   }
   return true;
+}
+
+bool is_target(const std::string& text) {
+  return parse_goal(text).has_value();
 }
 
 }  // namespace
@@ -61,6 +66,14 @@ Keys run_keys() {
               "resumed later; schedules do not depend on it. 0: at the "
               "end.",
        .low = 0,
+       .on_resume = OnResume::kMayChange},
+      {.name = "run.target",
+       .place = &RunOptions::target,
+       .doc = "The run ends at the first evaluation with this result, such as "
+              "accuracy >= 0.9 or loss <= 0.3, if it comes before the last "
+              "step; schedules do not see it.",
+       .zero_word = "-",
+       .form = {"a result such as accuracy >= 0.9 or loss <= 0.3", is_target},
        .on_resume = OnResume::kMayChange},
       {.name = "run.workers",
        .place = &RunOptions::workers,

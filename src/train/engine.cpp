@@ -11,6 +11,7 @@
 #include "data/sampler.h"
 #include "train/audit.h"
 #include "train/memory_plan.h"
+#include "train/run_target.h"
 
 namespace syncopate {
 namespace {
@@ -317,6 +318,7 @@ std::unique_ptr<Engine> build_engine(Session& session,
       options.model, engine->problem->spec(),
       options.run.precision == Precision::kBf16 ? DType::kBf16 : DType::kF32);
   plan_scheme(*engine, input_path, overrides, saved);
+  const RunTarget target(*engine);  // refuses a figure that there is not
   if (memory == Memory::kPlanned) {
     plan_memory(session, *engine);
     start_team(engine->threads);

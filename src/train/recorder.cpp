@@ -45,7 +45,8 @@ Recorder::Recorder(Session& session,
       is_free_running_(is_free_running(engine.options.sync)),
       metrics_(engine.model->metrics()),
       eval_metrics_(engine.problem->metrics()),
-      series_(scheme.series()) {
+      series_(scheme.series()),
+      target_(engine) {
   sums_.values.assign(metrics_.size(), 0.0);
   if (!results_) return;
   has_decay_term_ =

@@ -17,6 +17,7 @@
 #include "train/decay_term.h"
 #include "train/engine.h"
 #include "train/evaluator.h"
+#include "train/run_target.h"
 
 namespace syncopate {
 
@@ -73,10 +74,16 @@ class Recorder {
   // rows.
   void write_rows();
   void write_all_rows();
-  // Collective: writes a row of /eval. On the validation set it returns on all
-  // workers whether the score (the second metric) is the best so far; NaN never
-  // is.
+  // Collective: writes a row of /eval and judges run.target. On the validation
+  // set it returns on all workers whether the score (the second metric) is the
+  // best so far; NaN never is.
   bool evaluation(const Position& at, const Evaluation& evaluation);
+  // "" until an evaluation reaches run.target, then the same text on all
+  // workers, as checkpoints keep it: "accuracy >= 0.9 was reached at step 12,
+  // ..." (kTargetReached).
+  std::string target_reached() const;
+  // Whether such a text of a checkpoint is about this run's target.
+  bool is_target_of(const std::string& reached) const;
   // Records the same models' results on the test set after an evaluation on the
   // validation set that was the best so far.
   void test_of_best(const Position& at, const Evaluation& test);
@@ -151,6 +158,9 @@ class Recorder {
                const std::string& how,
                const std::vector<EndFigures>& by_worker,
                const Totals& totals);
+  void judge_target(const Position& at, const Evaluation& evaluation);
+  void log_target(const Position& at);
+  void summarize_target();
   bool note_score(const Evaluation& evaluation);
   void write_evaluation(const Position& at, const Evaluation& evaluation);
   void summarize_best();
@@ -196,6 +206,8 @@ class Recorder {
   bool average_is_best_ = false;
   double test_at_best_ = std::numeric_limits<double>::quiet_NaN();
   double evaluations_ = 0;
+  const RunTarget target_;
+  std::optional<Spent> reached_;  // on all workers, in this process
 };
 
 }  // namespace syncopate

@@ -195,6 +195,7 @@ bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
     agree(endpoint_, endpoint_.world_group(), std::span(&is_best, 1),
           Combine::kMax, tags::kEvaluation, Traffic::kEvaluation);
   if (results_) write_evaluation(at, evaluation);
+  judge_target(at, evaluation);
   return is_best > 0;
 }
 
@@ -316,6 +317,7 @@ void Recorder::log_end(const Position& at,
         "  steps of a worker whose gradient was not finite, and left out: "
         "{:.0f}",
         totals.skipped);
+  log_target(at);
 }
 
 void Recorder::summarize_best() {
@@ -365,7 +367,8 @@ void Recorder::summarize(const std::string& how,
                         eval.column(metric.name).values.back(), metric.unit,
                         "of the last evaluation");
   results_->summary("finished", how == "finished" ? 1 : 0, "1",
-                    "1: the run reached its last step");
+                    "1: the run reached its last step or run.target");
+  summarize_target();
 }
 
 }  // namespace syncopate

@@ -220,6 +220,34 @@ Ending Trainer::end_diverged(const Position& at, const Divergence& divergence) {
   return Ending::kDiverged;
 }
 
+// Whether the run has reached its last step or its target.
+bool Trainer::is_finished(const Position& at) const {
+  return at.step >= engine_.plan.total_steps ||
+         !recorder_->target_reached().empty();
+}
+
+// What comes before the evaluation where a run ends at its last step.
+void Trainer::end_at_target(const Position& at) {
+  recorder_->close_last_row(at);
+  recorder_->write_all_rows();
+  scheme_.finish();
+}
+
+Ending Trainer::nothing_left(const Position& at) {
+  if (!results_) return Ending::kFinished;
+  if (target_was_reached_.empty())
+    session_.log().line("step {} of {}: nothing left to do", at.step,
+                        engine_.plan.stop_at);
+  else
+    session_.log().line(
+        "{}: nothing left to do (to go on, give another run.target, or - for "
+        "none)",
+        target_was_reached_);
+  if (at.step >= engine_.plan.total_steps || !target_was_reached_.empty())
+    directory_.discard_requests(session_.log());
+  return Ending::kFinished;
+}
+
 Ending Trainer::run() {
   enter(Stage::kStart);
   start_or_resume();
@@ -228,16 +256,10 @@ Ending Trainer::run() {
   const auto position = [&] {
     return Position{here.worker_steps / N, here.worker_steps, step_.rate()};
   };
-  if (here.worker_steps >= engine_.plan.stop_at * N) {
-    if (results_)
-      session_.log().line("step {} of {}: nothing left to do", position().step,
-                          engine_.plan.stop_at);
-    if (results_ && here.worker_steps >= engine_.plan.total_steps * N)
-      directory_.discard_requests(session_.log());
-    return Ending::kFinished;
-  }
+  if (position().step >= engine_.plan.stop_at || !target_was_reached_.empty())
+    return nothing_left(position());
   here.stop = StopRequest::kNone;  // a step at least
-  while (here.stop <= StopRequest::kSave &&
+  while (here.stop <= StopRequest::kSave && !is_finished(position()) &&
          position().step < engine_.plan.stop_at) {
     const int64_t before = position().step;
     run_segment(here, next_boundary(here.worker_steps));
@@ -256,19 +278,20 @@ Ending Trainer::run() {
     if (is_end) scheme_.finish();
     if (is_end || is_due(engine_.plan.eval_every, before, at.step))
       evaluate(at);
-    if (saves) save(at);
+    const bool is_at_target = !is_end && is_finished(at);
+    if (is_at_target) end_at_target(at);
+    if (saves || is_at_target) save(at);
     if (here.stop == StopRequest::kSave) stop_ = StopRequest::kNone;
     if (results_ && here.stop != StopRequest::kNone)
       directory_.granted(here.stop, session_.log());
   }
   const Position at = position();
   enter(Stage::kEnd);
-  const bool is_finished = at.step >= engine_.plan.total_steps;
-  const bool is_cut_short = at.step < engine_.plan.stop_at;
-  recorder_->finish(at, is_finished ? "finished" : "stopped",
+  const bool is_cut_short = at.step < engine_.plan.stop_at && !is_finished(at);
+  recorder_->finish(at, is_finished(at) ? "finished" : "stopped",
                     name_of(is_cut_short ? here.stop : StopRequest::kNone));
   if (results_) results_->commit();
-  if (results_ && is_finished) directory_.discard_requests(session_.log());
+  if (results_ && is_finished(at)) directory_.discard_requests(session_.log());
   if (!is_cut_short) return Ending::kFinished;
   return here.stop == StopRequest::kInterrupt ? Ending::kInterrupted
                                               : Ending::kStopped;

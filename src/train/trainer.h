@@ -56,6 +56,9 @@ class Trainer {
   void start_fresh(const std::optional<FoundCheckpoint>& from);
   std::optional<FoundCheckpoint> find_checkpoint();
   std::vector<std::string> conflicts_with(const FoundCheckpoint& found) const;
+  // Whether the run ended at its target, which is still that, when it saved the
+  // checkpoint.
+  bool ended_at_target(const FoundCheckpoint& found) const;
   // Whether the checkpoint leaves nothing to do and the run's results are
   // there, which then stay untouched.
   bool is_complete(const FoundCheckpoint& found) const;
@@ -70,6 +73,7 @@ class Trainer {
   StopRequest stop_request();
   void close_rows(int64_t worker_steps);
   Boundary meet();
+  bool is_finished(const Position& at) const;
   bool is_due(int64_t every, int64_t before, int64_t now) const;
   int64_t next_boundary(int64_t worker_steps) const;
   Ending end_diverged(const Position& at, const Divergence& divergence);
@@ -82,6 +86,8 @@ class Trainer {
   double needed_to_stop_s() const;
   double checkpoint_expected_s() const;
   void enter(Stage stage);
+  void end_at_target(const Position& at);
+  Ending nothing_left(const Position& at);
 
   Session& session_;
   Engine& engine_;
@@ -93,7 +99,8 @@ class Trainer {
   Scheme& scheme_;  // of step_
   std::unique_ptr<Recorder> recorder_;
   double checkpoint_s_ = 0, evaluation_s_ = 0;  // the longest so far
-  StopRequest stop_ = StopRequest::kNone;       // asked of this worker
+  std::string target_was_reached_;  // of the checkpoint: it was, with what
+  StopRequest stop_ = StopRequest::kNone;  // asked of this worker
   std::optional<int64_t> saved_at_;  // worker_steps of the last checkpoint
   TaskGuard task_guard_{endpoint_};
 };

@@ -16,6 +16,8 @@ std::map<std::string, std::string> Trainer::facts() const {
   facts["world"] = session_.size() > 1 ? "mpi" : "inproc";
   if (engine_.length_workers != endpoint_.size())
     facts[kLengthWorkers] = std::to_string(engine_.length_workers);
+  if (const std::string reached = recorder_->target_reached(); !reached.empty())
+    facts[kTargetReached] = reached;
   return facts;
 }
 
@@ -154,7 +156,14 @@ std::vector<std::string> Trainer::conflicts_with(
 bool Trainer::is_complete(const FoundCheckpoint& found) const {
   return found.folder.parent_path() == directory_.checkpoints() &&
          fs::exists(directory_.results()) &&
-         found.facts.worker_steps / endpoint_.size() >= engine_.plan.stop_at;
+         (found.facts.worker_steps / endpoint_.size() >= engine_.plan.stop_at ||
+          ended_at_target(found));
+}
+
+bool Trainer::ended_at_target(const FoundCheckpoint& found) const {
+  const auto reached = found.facts.extra.find(kTargetReached);
+  return reached != found.facts.extra.end() &&
+         recorder_->is_target_of(reached->second);
 }
 
 void Trainer::load(const FoundCheckpoint& found) {
@@ -202,6 +211,8 @@ void Trainer::resume(const FoundCheckpoint& found) {
       found.facts.worker_steps -
       (is_resized ? found.facts.worker_steps % endpoint_.size() : 0);
   recorder_->forget_earlier_process(worker_steps);
+  if (ended_at_target(found))
+    target_was_reached_ = found.facts.extra.at(kTargetReached);
   if (!is_resized) saved_at_ = worker_steps;
   if (!results_) return;
   for (const std::string& warning : found.warnings)

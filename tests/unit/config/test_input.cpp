@@ -126,10 +126,10 @@ Lines conflicts(const Lines& before, const Lines& after) {
 
 TEST(Resume, WhatMayChange) {
   EXPECT_EQ(conflicts({}, {"--run.stop_at=5", "--run.time_limit_s=60",
-                           "--run.log_every=7", "--run.directory=/tmp",
-                           "--run.name=x", "--data.prefetch=9",
-                           "--checkpoint.every=3", "--checkpoint.keep=5",
-                           "--checkpoint.resume=none"}),
+                           "--run.target=loss <= 0.3", "--run.log_every=7",
+                           "--run.directory=/tmp", "--run.name=x",
+                           "--data.prefetch=9", "--checkpoint.every=3",
+                           "--checkpoint.keep=5", "--checkpoint.resume=none"}),
             Lines{});
 }
 
