@@ -7,8 +7,9 @@ import subprocess
 import sys
 
 from sweep_file import ROOT  # also puts postprocess/ on the path
-from run_reader import METRICS, RunError, print_table
+from run_reader import METRICS, RunError, open_run, print_table
 from sweep_runs import outcome
+from target import target_of
 
 
 def mean_of(sweep, results, variant, value):
@@ -82,7 +83,8 @@ def write_tuning(sweep, results, best, remarks):
 
 
 def conclude(sweep, jobs):
-    """Writes comparison.md and comparison.png from the existing final runs."""
+    """Writes comparison.md and comparison.png from the existing final runs, and
+    target.png where they have a run.target."""
     runs = [os.path.join(sweep.directory, job.phase, job.name) for job in jobs
             if outcome(sweep, job)[0] != "to do"]
     measured = [job for job in jobs if outcome(sweep, job)[0] == "finished"]
@@ -92,14 +94,21 @@ def conclude(sweep, jobs):
     folder = os.path.join(ROOT, "postprocess")
     table = os.path.join(sweep.directory, "comparison.md")
     picture = os.path.join(sweep.directory, "comparison.png")
-    for command in (["compare.py", *runs, "--by", "variant"],
-                    ["compare.py", *runs, "--by", "variant", "--markdown",
-                     "-o", table],
-                    ["plot.py", *runs, "--by", "variant", "-o", picture]):
+    written = [table, picture]
+    commands = [["compare.py", *runs, "--by", "variant"],
+                ["compare.py", *runs, "--by", "variant", "--markdown",
+                 "-o", table],
+                ["plot.py", *runs, "--by", "variant", "-o", picture]]
+    target = target_of([open_run(run) for run in runs])
+    if target:
+        written.append(os.path.join(sweep.directory, "target.png"))
+        commands.append(["plot.py", *runs, "--by", "variant", "--target",
+                         str(target), "-o", written[-1]])
+    for command in commands:
         done = subprocess.run(
             [sys.executable, os.path.join(folder, command[0]), *command[1:]],
             check=False)
         if done.returncode:
             raise RunError(done.returncode, f"postprocess/{command[0]}: exit "
                            f"code {done.returncode}")
-    print(f"written: {table} {picture}")
+    print("written: " + " ".join(written))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "postprocess"))
-from run_reader import BAD_INPUT, INPUT_MISSING, METRICS, \
-    RunError  # noqa: E402
+from run_reader import BAD_INPUT, INPUT_MISSING, METRICS, RunError, \
+    parse_ini  # noqa: E402
 
 FORMAT = {"sweep": {"input", "directory"},
           "tune": {"key", "grid", "metric", "seeds", "overrides"},
@@ -39,6 +39,13 @@ class Sweep:
     variants: dict  # name: {key: value}
     extra: dict     # of the command line
     threads: int = 1
+
+    @property
+    def has_target(self):
+        """Whether the input or the command line gives all runs a run.target."""
+        with open(self.input, encoding="utf-8") as file:
+            return "run.target" in self.extra or \
+                "run.target" in parse_ini(file.read())
 
 
 def parse_overrides(text, where):

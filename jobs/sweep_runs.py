@@ -40,6 +40,9 @@ def job_of(sweep, phase, variant, value, seed):
            "run.name": name, "run.seed": seed, sweep.key: value,
            "eval.on": "validation" if is_tuning else "test"}
     shared = sweep.tune_overrides if is_tuning else sweep.final_overrides
+    # What is tuned is the metric at the end of the run.
+    if is_tuning and sweep.has_target and "run.target" not in shared:
+        own["run.target"] = "-"
     return Job(phase, variant, value, seed, name,
                {"run.threads": str(sweep.threads), **shared,
                 **sweep.variants[variant], **sweep.extra, **own})

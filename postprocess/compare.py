@@ -2,7 +2,7 @@
 """Compares runs that differ in one key, over seeds.
 
     postprocess/compare.py runs/bsp-seed* runs/asp-seed*
-    postprocess/compare.py RUN... --by optimizer.lr --target accuracy=0.9
+    postprocess/compare.py RUN... --by optimizer.lr --target 'accuracy >= 0.9'
     postprocess/compare.py runs/compare_schemes/final/*/ --by variant --markdown
 Runs with different data or evaluations are refused, and so are runs of one
 value of the compared key that differ in more than the seed. Further keys that
@@ -10,15 +10,16 @@ differ between the values are listed, as they may also explain the difference.
 
 --by variant compares by the runs' names without their seeds, as jobs/sweep.sh
 makes them. Diverged runs are counted separately: they enter no mean and count
-as not having reached the target.
+as never reaching the target. Times and bytes to a target (--target, or the
+run.target of all runs) are medians over all runs, of which those that did not
+reach it are censored (target.py).
 """
 import argparse
 import math
 import os
 from collections import defaultdict
 
-import numpy as np
-
+import target as targets
 from groups import NEUTRAL, grouped, interval, metric_of, refuse_unlike
 from run_reader import BAD_INPUT, METRICS, RunError, open_runs, \
     print_markdown, print_table, run_main
@@ -49,47 +50,6 @@ def differing_keys(groups, by):
                                    for value, labels in values.items()):
             found[key] = values
     return found
-
-
-def parse_target(argument):
-    name, _, value = argument.partition("=")
-    try:
-        if name in METRICS:
-            return name, float(value)
-    except ValueError:
-        pass
-    raise RunError(BAD_INPUT, f"--target {argument}: not METRIC=NUMBER with "
-                   f"one of {' '.join(METRICS)}")
-
-
-def reached_at(run, name, target):
-    """The first evaluation that reaches the target; None if none does."""
-    values = run.column("eval", name)
-    hits = values >= target if METRICS[name] else values <= target
-    return int(np.argmax(hits)) if hits.any() and not run.has_diverged else None
-
-
-def target_table(groups, by, name, target):
-    rows = []
-    for label, runs in groups.items():
-        found = [(run, reached_at(run, name, target)) for run in runs]
-        reached = [(run, row) for run, row in found if row is not None]
-
-        def mean_of(column, reached=reached):
-            return text([run.column("eval", column)[row] for run, row in reached
-                         if len(run.column("eval", column))], ".1f")
-
-        steps = [run.column("eval", "worker_steps")[row]
-                 for run, row in reached]
-        rows.append([
-            label, f"{len(reached)} of {len(runs)}",
-            text([step / run.workers
-                  for step, (run, _) in zip(steps, reached)], ".1f"),
-            mean_of("time_s"), mean_of("virtual_s"),
-            text([sent / 1e6 for step, (run, _) in zip(steps, reached)
-                  for sent in run.sent_per_worker([step])], ".1f")])
-    return [by, "reached by", "steps", "time s", "virtual s",
-            "MB a worker"], rows
 
 
 def group_row(label, runs, metric):
@@ -158,12 +118,12 @@ def write(groups, by, target, is_markdown, file):
          [group_row(label, runs, metric) for label, runs in groups.items()],
          file=file)
     if target:
-        name, value = target
-        print(f"\nUntil {everyone[0].with_unit(name)} "
-              f"{'>=' if METRICS[name] else '<='} {value:g} "
-              "(means over the runs that reached it):\n", file=file)
-        header, rows = target_table(groups, by, name, value)
+        print(f"\nUntil {target}:\n", file=file)
+        header, rows = targets.table(groups, by, target)
         show(header, rows, file=file)
+        print(file=file)
+        for remark in targets.remarks(groups, target):
+            print(f"{'- ' * is_markdown}{remark}", file=file)
     print("\n± is half of the 95% interval of the mean (Student's t over runs);"
           "\nMB a worker: payload sent, mean over workers", file=file)
 
@@ -173,17 +133,18 @@ def main(arguments):
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("--by", default="sync.scheme", metavar="KEY",
                         help="the key compared (sync.scheme), or variant")
-    parser.add_argument("--target", metavar="METRIC=VALUE",
-                        help="also the time to reach it")
+    parser.add_argument("--target", metavar="METRIC>=VALUE",
+                        help="also the time to reach it (run.target); "
+                        "METRIC=VALUE: in the metric's better direction")
     parser.add_argument("--markdown", action="store_true",
                         help="tables of Markdown")
     parser.add_argument("-o", "--output", metavar="FILE",
                         help="write there, not to standard output")
     options = parser.parse_args(arguments)
-    target = parse_target(options.target) if options.target else None
     runs = open_runs(options.runs)
     refuse_unlike(runs, options.by)
     metric_of(runs)
+    target = targets.target_of(runs, options.target)
     groups = grouped(runs, options.by)
     if not options.output:
         write(groups, options.by, target, options.markdown, None)

@@ -6,6 +6,8 @@
     postprocess/plot.py RUN... --by variant -o FILE.png
         the evaluation over time and over bytes sent: means over seeds with
         95% bands, one line per variant (or value of a key)
+    postprocess/plot.py RUN... --by variant --target 'accuracy >= 0.9' -o FILE.png
+        the share of runs that reached it, over time and over bytes sent
     postprocess/plot.py RUN... --column sync/phase -o FILE.png
         any column of results.h5 over steps (or --axis)
 """
@@ -16,6 +18,7 @@ import os
 import numpy as np
 
 import plot_means
+import target as targets
 from run_reader import BAD_INPUT, RunError, open_runs, run_main
 
 CANNOT_CREATE = 73
@@ -181,7 +184,10 @@ def styles_of(count):
 
 
 def write_data(runs, options):
-    if options.by:
+    if options.target:
+        rows = targets.rows_of(runs, options.by,
+                               targets.target_of(runs, options.target))
+    elif options.by:
         rows = plot_means.rows_of(runs, options.by)
     elif options.column:
         table, _, column = options.column.partition("/")
@@ -311,7 +317,11 @@ def draw(runs, options):
 
     plt.rcParams.update({"font.size": 9, "lines.linewidth": 1.5,
                          "axes.spines.top": False, "axes.spines.right": False})
-    if options.by:
+    if options.target:
+        targets.draw(plt, runs, options.by,
+                     targets.target_of(runs, options.target),
+                     styles_of(len(runs)), options.output)
+    elif options.by:
         plot_means.draw(plt, runs, options.by, styles_of(len(runs)),
                         options.output)
     elif options.column:
@@ -330,9 +340,14 @@ def main(arguments):
     kind.add_argument("--by", metavar="KEY", help="means over seeds, a line a "
                       "value of this key, or variant")
     kind.add_argument("--column", metavar="TABLE/NAME", help="this column")
+    parser.add_argument("--target", metavar="METRIC>=VALUE",
+                        help="with --by: the share of runs that reached it")
     parser.add_argument("--axis", choices=list(AXES), default="steps",
                         help="of --column (steps)")
     options = parser.parse_args(arguments)
+    if options.target and not options.by:
+        raise RunError(BAD_INPUT, "--target needs --by KEY: whose runs are "
+                       "counted together")
     suffix = os.path.splitext(options.output)[1]
     accepted = [".csv"] if options.data_only else [".png", ".pdf", ".svg"]
     if suffix not in accepted:

@@ -72,11 +72,62 @@ expect "unequal seeds are told" 0 'note: seeds differ' \
 expect "unequal budgets are told" 0 'budgets differ: worker_steps 80, 160' \
   post compare bsp1 longer
 # Accuracy climbs in four equal parts: 0.905 is reached by 0.91 and 0.92 only,
-# at the fourth evaluation.
-expect "reached by" 0 'bsp +2 of 3 +40.0 ± 0.0 +8.0 ± 0.0 +40.0 ± 0.0' \
+# at the fourth evaluation, where the third is censored. A third has not reached
+# it: 1/3, with the limits 1/3 ^ exp(±1.96 sqrt(2/3) / log 3) = 0.009, 0.774.
+expect "reached by" 0 \
+  'bsp +2 of 3 +40 \[40, >40\] +8 \[8, >8\] +40 \[40, >40\] +0.004 ' \
   post compare bsp1 bsp2 bsp3 --target accuracy=0.905
-expect "reached by none" 0 'asp +0 of 2 +- +- +-' \
+expect "reached by none" 0 'asp +0 of 2 +>40 +>8 +>40 +>0.004' \
   post compare bsp1 asp1 asp2 --target accuracy=0.905
+# By hand: 0.6 is reached at 30 steps, at 60, never by the run that diverged, and
+# unknown after 20 for the shortest. 3 of 4 are left at 30: 2/3 have not reached
+# it (limits 0.054, 0.945); at 60 a half of 2/3 (0.009, 0.774). Their mean, 45,
+# would leave out the others.
+make_run km1 scheme=bsp seed=1 accuracy=0.9
+make_run km2 scheme=bsp seed=2 accuracy=0.9 rows=8
+make_run km3 scheme=bsp seed=3 accuracy=0.3 rows=2
+make_run km4 scheme=bsp seed=4 ended=diverged
+make_run km5 scheme=bsp seed=5 accuracy=0.3
+make_run km6 scheme=bsp seed=6 accuracy=0.3
+expect "Kaplan-Meier" 0 \
+  'bsp +2 of 4 +60 \[30, >60\] +12 \[6, >12\] +60 \[30, >60\] +0.006 \[0.003, >0.006\]' \
+  post compare km1 km2 km3 km4 --target 'accuracy >= 0.6'
+expect "censored is told" 0 '1 of 4 runs ended before they reached it' \
+  post compare km1 km2 km3 km4 --target 'accuracy >= 0.6'
+expect "its resolution" 0 'evaluations, 10 steps apart' \
+  post compare km1 km2 km3 km4 --target 'accuracy >= 0.6'
+expect "most are censored" 0 'bsp +1 of 3 +>40 \[30, >40\] +>8 \[6, >8\] ' \
+  post compare km1 km5 km6 --target accuracy=0.6
+expect "from above" 0 'bsp +3 of 3 +20 +4 +20 ' \
+  post compare km1 km5 km6 --target 'loss <= 0.5'
+make_run own1 seed=1 'run.target=accuracy >= 0.6'
+make_run own2 seed=2 'run.target=accuracy >= 0.6'
+expect "the runs' own target" 0 'Until accuracy >= 0.6:.*bsp +2 of 2 +30 ' \
+  post compare own1 own2
+# Remission under 6-MP (Freireich et al. 1963), 21 patients of whom 12 were
+# censored: the published estimate (Kalbfleisch and Prentice) and median.
+expect "a published estimate" 0 '^0.857 0.807 0.753 0.690 0.627 0.538 0.448 23 13 None$' \
+  "$python" -c '
+import sys
+sys.path.insert(0, sys.argv[1])
+from target import Survival
+reached = [6, 6, 6, 7, 10, 13, 16, 22, 23]
+censored = [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35]
+found = Survival([(x, True) for x in reached] + [(x, False) for x in censored])
+print(*(f"{share:.3f}" for share in found.share), *found.median())' \
+  "$source_dir/postprocess"
+expect "points of a target" 0 '^$' post plot km1 km2 km3 km4 --by sync.scheme \
+  --target 'accuracy >= 0.6' -o target.csv --data-only
+expect "points of a target, exact" 0 \
+  'bsp,virtual_s,30.0,0.333.*bsp,virtual_s,60.0,0.666.*virtual_s,20.0,,,,1' \
+  cat target.csv
+expect "picture of a target" 0 '^$' post plot km1 km2 km3 km4 --by sync.scheme \
+  --target 'accuracy >= 0.6' -o target.svg
+expect "what it shows" 0 'share of runs with accuracy' cat target.svg
+expect "a target without groups" 65 '^error: --target needs --by KEY' \
+  post plot km1 --target accuracy=0.6 -o target.svg
+expect "a target of nothing" 65 'no run has evaluations of accuracy_top5' \
+  post compare km1 --target 'accuracy_top5 >= 0.6'
 expect "keys that differ" 0 'differs too: optimizer.lr = 0.1: bsp; 0.2: asp' \
   post compare bsp1 bsp2 asp_lr1
 expect "by another key" 0 'optimizer.lr +n .*0.1 +2 +1 2 .*0.2 +2 +1 2 ' \

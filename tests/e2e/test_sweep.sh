@@ -51,6 +51,7 @@ seeds = 11
 overrides = eval.every=0
 [final]
 seeds = 1 2
+overrides = "run.target=accuracy >= 2"   # which no run reaches
 [variants]
 bsp = sync.scheme=bsp
 local = sync.scheme=local_sgd local_sgd.steps=4
@@ -137,14 +138,19 @@ END
 shows '^\| bsp \| 2 \| 1 2 \| 24 ± 0 \| 0\.' swept/comparison.md
 shows '^\| local \| 2 \| 1 2 \|' swept/comparison.md
 [[ $(head -c 4 swept/comparison.png | tail -c 3) == PNG ]] || fail "no picture"
+# Runs that did not reach their target are censored at their last evaluation.
+shows '^Until accuracy >= 2:$' swept/comparison.md
+shows '^\| bsp \| 0 of 2 \| >24 \| >[0-9.]+ \| >24 \|' swept/comparison.md
+shows '^- 4 of 4 runs ended before they reached it' swept/comparison.md
+[[ $(head -c 4 swept/target.png | tail -c 3) == PNG ]] || fail "no target.png"
 post() { python "$source_dir/postprocess/$1.py" "${@:2}"; }
 expect_code 0 post plot swept/final/*/ --by variant -o points.csv --data-only
 [[ $(wc -l <points.csv) == 9 ]] || fail "not 2 x 4 points: $(cat points.csv)"
 expect_code 0 post compare swept/final/*/ --by variant --target accuracy=0
-shows '^bsp +2 of 2 +6.0 ± 0.0 ' "$scratch/out"
+shows '^bsp +2 of 2 +6 ' "$scratch/out"
 
 # Nothing is left to do, with any number of jobs; figures are those of before.
-figures() { cut -d'|' -f1-9 swept/comparison.md; } # all but times
+figures() { sed '/^Until/,$d' swept/comparison.md | cut -d'|' -f1-9; } # all but times
 figures >before.md
 expect_code 0 sweep tiny.sweep --jobs=1
 shows '^final: 4 of 4 runs are there$' "$scratch/out"
@@ -158,6 +164,13 @@ shows '^failed: final bsp-seed2: exit code 7[0-9]: error: ' "$scratch/err"
 rm swept/final/bsp-seed2
 expect_code 0 sweep tiny.sweep --jobs=2
 figures | cmp -s before.md || fail "the run anew gave other figures"
+
+# A target of all runs does not end those that are tuned.
+sed -e 's/^overrides = "run.*//; s/= swept/= fresh/; s/base.ini/target.ini/' \
+  tiny.sweep >target.sweep
+sed 's/^steps = 24/steps = 24\ntarget = accuracy >= 0.5/' base.ini >target.ini
+expect_code 0 sweep target.sweep --dry-run
+shows '--run.target=-' "$scratch/out"
 
 # Runs of another sweep are not taken for its own.
 refuses 65 'run.steps was \(unset\), is 30 now' tiny.sweep --run.threads=1 \

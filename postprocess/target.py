@@ -1,0 +1,290 @@
+"""When runs reached a target: Kaplan-Meier medians with 95% intervals.
+
+A run that ended without reaching the target did not reach it at its end: it
+will have needed longer. Such runs are right-censored, at their last evaluation.
+Leaving them out, or counting their end as the time, would favour what fails.
+A run that diverged never reaches the target.
+"""
+import math
+import re
+
+import numpy as np
+
+from groups import grouped, refuse_unlike
+from run_reader import BAD_INPUT, METRICS, RunError
+
+# Of the normal distribution: 95% of it lies within.
+Z95 = 1.959964
+
+
+class Target:
+    """METRIC >= NUMBER or METRIC <= NUMBER."""
+
+    def __init__(self, metric, is_lower_bound, value):
+        self.metric, self.value = metric, value
+        self.is_lower_bound = is_lower_bound
+
+    def __str__(self):
+        return (f"{self.metric} {'>=' if self.is_lower_bound else '<='} "
+                f"{self.value:g}")
+
+    def __eq__(self, other):
+        return str(self) == str(other)
+
+    def reached_at(self, run):
+        """The row of the first evaluation that meets it; None if none does."""
+        values = run.column("eval", self.metric)
+        hits = values >= self.value if self.is_lower_bound \
+            else values <= self.value
+        return int(np.argmax(hits)) if hits.any() and not run.has_diverged \
+            else None
+
+
+def parse_target(text, source="--target"):
+    """As run.target; METRIC=NUMBER takes the metric's better direction."""
+    found = re.fullmatch(r"\s*([a-z0-9_]+)\s*(>=|<=|=)\s*(\S+)\s*", text)
+    try:
+        if found:
+            metric, relation, number = found.groups()
+            value = float(number)
+            if math.isfinite(value) and (relation != "=" or metric in METRICS):
+                return Target(metric, relation == ">=" or
+                              relation == "=" and METRICS[metric], value)
+    except ValueError:
+        pass
+    raise RunError(BAD_INPUT, f"{source} {text}: not METRIC>=NUMBER, "
+                   "METRIC<=NUMBER, or METRIC=NUMBER with one of "
+                   f"{' '.join(METRICS)}")
+
+
+def own_target(run):
+    """The run.target that it was started with, or None."""
+    text = run.input.get("run.target", "-")
+    return None if text == "-" else parse_target(text, "run.target")
+
+
+def target_of(runs, text=None):
+    """The one asked for, else that of all runs, or None."""
+    if text:
+        target = parse_target(text)
+    else:
+        own = [own_target(run) for run in runs]
+        target = own[0] if all(one == own[0] for one in own) else None
+    if target and not any(len(run.column("eval", target.metric))
+                          for run in runs):
+        raise RunError(BAD_INPUT, f"--target {target}: no run has evaluations "
+                       f"of {target.metric}")
+    return target
+
+
+def ends(runs, target, amounts):
+    """[(amount, whether it was reached)], one a run. `amounts` gives a run's
+    amounts at its evaluations. Without them a run is left out: the clock or
+    the counter is not in its results."""
+    found = []
+    for run in runs:
+        values = amounts(run)
+        row = target.reached_at(run)
+        if run.has_diverged:
+            found.append((math.inf, False))
+        elif len(values) and not np.isnan(values).all():
+            found.append((float(values[-1 if row is None else row]),
+                          row is not None))
+    return found
+
+
+class Survival:
+    """The Kaplan-Meier estimate from [(amount, whether it was reached)]: at
+    amounts `x`, the share that has not reached the target yet (`share`), and
+    its 95% limits by Greenwood's formula on the scale of log(-log share), NaN
+    where no run is left. At equal amounts, runs that reach it come before
+    those that are censored."""
+
+    def __init__(self, found):
+        self.found = sorted(found)
+        self.x, self.share, self.low, self.high = [], [], [], []
+        share, variance = 1.0, 0.0
+        for x in sorted({x for x, is_reached in found if is_reached}):
+            at_risk = sum(other >= x for other, _ in found)
+            reached = sum(other == x and is_reached
+                          for other, is_reached in found)
+            share *= 1 - reached / at_risk
+            low = high = math.nan
+            if at_risk > reached:
+                variance += reached / (at_risk * (at_risk - reached))
+                width = math.exp(Z95 * math.sqrt(variance) /
+                                 -math.log(share))
+                low, high = share ** width, share ** (1 / width)
+            self.x.append(x)
+            self.share.append(share)
+            self.low.append(low)
+            self.high.append(high)
+
+    @property
+    def followed(self):
+        """How far any run was watched; NaN if all diverged at once."""
+        return max((x for x, _ in self.found if math.isfinite(x)),
+                   default=math.nan)
+
+    def _first_at_half(self, shares):
+        return next((x for x, share in zip(self.x, shares) if share <= 0.5 + 1e-12),
+                    None)
+
+    def median(self):
+        """The median, or None where more than half have not reached it, and
+        the ends of its interval, None where it is open (the runs for whom
+        the limit of the share is at most a half; Brookmeyer and Crowley)."""
+        return (self._first_at_half(self.share), self._first_at_half(self.low),
+                self._first_at_half(self.high))
+
+    def text(self):
+        """"40 [20, >80]"; ">80" is not known beyond the longest run."""
+        if not self.found:
+            return "-"
+        beyond = "never" if math.isnan(self.followed) \
+            else f">{self.followed:.4g}"
+
+        def shown(value):
+            return beyond if value is None else f"{value:.4g}"
+
+        median, low, high = self.median()
+        if low is None and high is None:
+            return shown(median)
+        return f"{shown(median)} [{shown(low)}, {shown(high)}]"
+
+
+def steps_of(run):
+    return run.column("eval", "worker_steps") / run.workers
+
+
+def clock_of(name):
+    def amounts(run):
+        if name == "virtual_s" and not run.has_virtual_time():
+            return np.empty(0)
+        return run.column("eval", name)
+    return amounts
+
+
+def sent_of(run):
+    """MB a worker."""
+    return run.sent_per_worker(run.column("eval", "worker_steps")) / 1e6
+
+
+AMOUNTS = {"steps": steps_of, "time s": clock_of("time_s"),
+           "virtual s": clock_of("virtual_s"), "MB a worker": sent_of}
+
+
+def table(groups, by, target):
+    """Header and rows."""
+    rows = []
+    for label, runs in groups.items():
+        reached = sum(target.reached_at(run) is not None for run in runs)
+        rows.append([label, f"{reached} of {len(runs)}"] +
+                    [Survival(ends(runs, target, amounts)).text()
+                     for amounts in AMOUNTS.values()])
+    return [by, "reached by", *AMOUNTS], rows
+
+
+def spacings(runs):
+    """The distances of evaluations, in steps, as text."""
+    found = set()
+    for run in runs:
+        steps = steps_of(run)
+        if len(steps):
+            found.add(float(np.diff(steps, prepend=0).max()))
+    shown = [f"{value:g}" for value in sorted(found)]
+    return ", ".join(shown) or "?"
+
+
+def remarks(groups, target):
+    """What the table means, and what makes it weaker."""
+    everyone = [run for runs in groups.values() for run in runs]
+    censored = sum(target.reached_at(run) is None and not run.has_diverged
+                   for run in everyone)
+    yield ("medians by Kaplan-Meier [95% interval of the median, approximate "
+           "below ten runs]; >: not known beyond")
+    if censored:
+        yield (f"{censored} of {len(everyone)} runs ended before they reached "
+               "it: censored at their last evaluation")
+    if any(run.has_diverged for run in everyone):
+        yield "runs that diverged never reach it"
+    yield (f"resolution: evaluations, {spacings(everyone)} steps apart at most")
+    early = [run for run in everyone if target.reached_at(run) is None and
+             run.summary.get("target_reached") == 1]
+    if early:
+        yield (f"{len(early)} runs ended at another run.target, not by chance: "
+               "the medians are not to be trusted")
+
+
+def curves_of(runs, by, target):
+    """{label: {"time": Survival, "bytes": Survival}} and the clock."""
+    refuse_unlike(runs, by)
+    clock = "virtual_s" if all(run.has_virtual_time() for run in runs) \
+        else "time_s"
+    return {label: {"time": Survival(ends(group, target, clock_of(clock))),
+                    "bytes": Survival(ends(group, target, sent_of))}
+            for label, group in grouped(runs, by).items()}, clock
+
+
+def rows_of(runs, by, target):
+    """What is drawn, as rows of a table."""
+    curves, clock = curves_of(runs, by, target)
+    yield [by, "amount", "value", "reached", "low_95", "high_95", "censored"]
+    for label, pair in curves.items():
+        for name, curve in zip((clock, "MB_a_worker"), pair.values()):
+            for x, share, low, high in zip(curve.x, curve.share, curve.low,
+                                           curve.high):
+                yield [label, name, repr(x)] + [
+                    "" if value != value else repr(1 - value)
+                    for value in (share, high, low)] + [0]
+            for x, is_reached in curve.found:
+                if not is_reached:
+                    yield [label, name, repr(x), "", "", "", 1]
+
+
+def draw_curve(panel, curve, longest, label, style):
+    """The share of runs that reached it so far, as far as it is known: to the
+    panel's end, `longest`, unless a run was censored before; a mark where one
+    is censored."""
+    end = curve.followed
+    if (end, False) not in curve.found:
+        end = longest
+    x = [0.0, *curve.x, end]
+    reached = [1 - share for share in (1.0, *curve.share)]
+    reached.append(reached[-1])
+    panel.step(x, reached, where="post", label=label, color=style["color"],
+               linestyle=style.get("linestyle", "-"))
+    low = [0.0] + [1 - value for value in curve.high]
+    high = [0.0] + [1 - value for value in curve.low]
+    panel.fill_between(x, [*low, low[-1]], [*high, high[-1]], step="post",
+                       color=style["color"], alpha=0.1, linewidth=0)
+    censored = [at for at, is_reached in curve.found
+                if not is_reached and math.isfinite(at)]
+    panel.plot(censored, [reached[np.searchsorted(x[:-1], at, "right") - 1]
+                          for at in censored], "|", color=style["color"],
+               markersize=9, markeredgewidth=1.5)
+
+
+def draw(plt, runs, by, target, styles, path):
+    """Two panels: over time and over bytes."""
+    curves, clock = curves_of(runs, by, target)
+    figure, panels = plt.subplots(1, 2, sharey=True, figsize=(10, 4.3))
+    for panel, key in zip(panels, ("time", "bytes")):
+        longest = max((pair[key].followed for pair in curves.values()
+                       if math.isfinite(pair[key].followed)), default=1.0)
+        for (label, pair), style in zip(curves.items(), styles):
+            draw_curve(panel, pair[key], longest, label, style)
+        panel.grid(alpha=0.3)
+        panel.set_xlim(left=0)
+        panel.set_ylim(-0.02, 1.02)
+    panels[0].set_xlabel({"virtual_s": "virtual time (s)",
+                          "time_s": "training time on this machine (s)"}[clock])
+    panels[1].set_xlabel("payload sent by a worker (MB)")
+    panels[0].set_ylabel(f"share of runs with {target} (| ended without)")
+    columns = min(4, max(1, len(curves)))
+    rows = -(-len(curves) // columns)
+    figure.subplots_adjust(left=0.07, right=0.985, bottom=0.12, wspace=0.06,
+                           top=0.98 - 0.052 * rows)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="upper center",
+                  ncol=columns, frameon=False)
+    figure.savefig(path, dpi=150)
