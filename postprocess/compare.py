@@ -21,7 +21,7 @@ from collections import defaultdict
 
 import target as targets
 from groups import NEUTRAL, grouped, interval, metric_of, refuse_unlike
-from run_reader import BAD_INPUT, METRICS, RunError, open_runs, \
+from run_reader import METRICS, RunError, open_runs, \
     print_markdown, print_table, run_main
 
 CANNOT_CREATE = 73
