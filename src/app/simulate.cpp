@@ -9,6 +9,7 @@
 #include "app/version.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "comm/modelled_sums.h"
 #include "results/results.h"
 #include "sync/bucket.h"
 #include "train/engine.h"
@@ -25,6 +26,7 @@ struct Account {
   SyncTimes sync;
   Time ended_at = 0;
   int64_t bytes = 0, messages = 0;  // of the scheme
+  bool has_computed_sums = false;   // instead of sending their messages
 };
 
 // Refuses what needs values.
@@ -52,6 +54,12 @@ Account simulate_worker(Engine& engine, Endpoint& endpoint) {
   step.meet_at(0);
   step.begin({0, engine.plan.stop_at * endpoint.size(), 0});
   Account account;
+  const SyncOptions& sync = engine.options.sync;
+  account.has_computed_sums =
+      endpoint.modelled_sums()->knows(sync.collective) &&
+      std::ranges::any_of(schemes_in_use(sync), [](const auto& keyword) {
+        return scheme_info(keyword).reduces_ranges;
+      });
   for (;;) {
     const StepPlan plan = step.scheme().next(step.word(0));
     if (plan.stop) break;
@@ -123,6 +131,10 @@ void report(Log& log,
   log.line("sent       {} per step in {:.1f} messages",
            human_bytes(static_cast<double>(all.bytes) / steps),
            static_cast<double>(all.messages) / steps);
+  if (accounts[0].has_computed_sums)
+    log.line(
+        "rings      computed rather than sent, as all links are alike: within "
+        "1% where buckets share them");
   log.line(
       "simulated  in {:.2f} s: {:.4g} steps of a worker per second, with {} of "
       "memory",
