@@ -110,8 +110,8 @@ class ManyWorkers : public testing::Test {
                                           int workers) {
     const SchemeInfo& info = scheme_info(scheme);
     std::vector<std::string> keys = {
-        "--sync.scheme=" + scheme, "--run.workers=" + std::to_string(workers),
-        "--data.samples=" + std::to_string(8 * workers)};
+        "--sync.scheme=" + scheme, fmt::format("--run.workers={}", workers),
+        fmt::format("--data.samples={}", 8 * workers)};
     if (info.reduces_ranges) keys.push_back("--sync.collective=butterfly");
     if (info.uses_compressor)
       keys.push_back(scheme == "dgc" ? "--compress.kind=top_k"
@@ -225,7 +225,7 @@ TEST_F(ManyWorkers, Table) {
               "peak");
   for (const SchemeInfo& info : scheme_table()) {
     if (only != nullptr &&
-        ("," + std::string(only) + ",").find("," + info.keyword + ",") ==
+        fmt::format(",{},", only).find(fmt::format(",{},", info.keyword)) ==
             std::string::npos)
       continue;
     for (const std::string& number : split(asked, ',')) {
