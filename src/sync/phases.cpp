@@ -45,7 +45,7 @@ void check_fractions(const SyncSwitchOptions& options,
   const std::vector<double>& fractions = options.fractions;
   if (fractions.size() != phases)
     fail(ExitCode::kBadInput,
-         "sync_switch.fractions: {} of them, expected {}, one a "
+         "sync_switch.fractions: {} of them, expected {}, one per "
          "phase of sync_switch.order",
          fractions.size(), phases);
   const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
