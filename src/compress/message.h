@@ -11,13 +11,9 @@
 
 namespace syncopate {
 
-inline Segments segments_of(Context& context, const ParameterTable& table) {
-  std::vector<int64_t> begins;
-  for (const ParameterEntry& entry : table.entries())
-    begins.push_back(entry.offset);
-  begins.push_back(table.num_elems());
-  return {context, std::move(begins)};
-}
+// Returns the table's tensors as segments. They belong to the context: the
+// workers of one process share them.
+const Segments& segments_of(Context& context, const ParameterTable& table);
 
 inline std::span<float> as_floats(std::span<uint32_t> words) {
   return {reinterpret_cast<float*>(words.data()), words.size()};

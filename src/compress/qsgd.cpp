@@ -69,7 +69,7 @@ class Qsgd final : public Compressor {
   }
 
  private:
-  Segments segments_;
+  const Segments& segments_;
   QsgdParams params_;
   int64_t words_;
   size_t packed_;  // words before the norms

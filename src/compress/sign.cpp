@@ -43,7 +43,7 @@ class Sign final : public Compressor {
   }
 
  private:
-  Segments segments_;
+  const Segments& segments_;
   int64_t words_;
   size_t packed_;  // words before the scales
 };

@@ -29,7 +29,7 @@ class Sparse : public Compressor {
   std::span<float> values(std::span<uint32_t> message) const;
   std::span<uint32_t> places(std::span<uint32_t> message) const;
 
-  const Segments segments_;
+  const Segments& segments_;
   const Selection selection_;
 };
 
