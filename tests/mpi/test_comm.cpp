@@ -104,16 +104,22 @@ INSTANTIATE_TEST_SUITE_P(Ranks,
 
 TEST_F(MpiContract, ErrorOfTheWorkerEndsTheRun) {
   // On all ranks, with receives that are never matched and a task that waits.
-  expect_error(ExitCode::kDiverged, "as it should", [&] {
-    world_->run([](Endpoint& endpoint) {
-      int value = 0;
-      endpoint.start("waiting", [](Endpoint& own) { own.recv_any({70, 71}); });
-      const Request never = endpoint.irecv({&value, 4}, 0, 60);
-      EXPECT_FALSE(endpoint.test(never));
-      fail(ExitCode::kDiverged, "as it should");
+  // The next run must receive every message, including those that arrived from
+  // a faster rank while this one was still giving up, so there are ten rounds.
+  for (int round = 0; round < 10; ++round) {
+    expect_error(ExitCode::kDiverged, "as it should", [&] {
+      world_->run([](Endpoint& endpoint) {
+        int value = 0;
+        endpoint.start("waiting", [](Endpoint& own) {
+          own.recv_any({70, 71});
+        });
+        const Request never = endpoint.irecv({&value, 4}, 0, 60);
+        EXPECT_FALSE(endpoint.test(never));
+        fail(ExitCode::kDiverged, "as it should");
+      });
     });
-  });
-  contract::check_order(*world_);  // and another run is possible
+    contract::check_order(*world_);
+  }
 }
 
 TEST_F(MpiContract, EndpointsOfWorkerAndTaskMustNotMix) {

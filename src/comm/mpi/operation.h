@@ -45,6 +45,8 @@ struct Stray {
   Tag tag;
   std::vector<std::byte> bytes;
   std::shared_ptr<Operation> arrival;
+  // Of a run that was abandoned while this piece was arriving.
+  MPI_Request arriving = MPI_REQUEST_NULL;
 };
 
 struct TaskOnThread : TaskState {

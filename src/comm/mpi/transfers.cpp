@@ -37,7 +37,13 @@ bool is_truncation(int code) {
 
 Transfers::Transfers(std::deque<std::unique_ptr<Stray>>& strays,
                      std::function<void(Operation&)> ended)
-    : strays_(strays), ended_(std::move(ended)) {}
+    : strays_(strays), ended_(std::move(ended)) {
+  for (const auto& stray : strays_) {
+    if (stray->arriving == MPI_REQUEST_NULL) continue;
+    track(std::exchange(stray->arriving, MPI_REQUEST_NULL),
+          {stray->arrival, static_cast<int64_t>(stray->bytes.size())});
+  }
+}
 
 void Transfers::begin(const std::shared_ptr<Operation>& operation) {
   if (failure_ != nullptr) {
@@ -315,18 +321,25 @@ bool Transfers::settle_adoptions() {
 
 void Transfers::abandon(const std::exception_ptr& error) {
   failure_ = error;
+  std::vector<std::shared_ptr<Operation>> ending;
   for (size_t i = 0; i < handles_.size(); ++i) {
-    const Operation& operation = *pieces_[i].operation;
+    const std::shared_ptr<Operation>& operation = pieces_[i].operation;
+    // A peer sent this message ahead of time, for the next run.
+    const auto stray =
+        std::find_if(strays_.begin(), strays_.end(),
+                     [&](const auto& s) { return s->arrival == operation; });
+    if (stray != strays_.end()) {
+      (*stray)->arriving = handles_[i];
+      continue;
+    }
+    ending.push_back(operation);
     // MPI allows a collective to be neither cancelled nor freed.
-    if (operation.kind == Operation::Kind::kAllReduce) continue;
-    if (operation.kind == Operation::Kind::kReceive) MPI_Cancel(&handles_[i]);
+    if (operation->kind == Operation::Kind::kAllReduce) continue;
+    if (operation->kind == Operation::Kind::kReceive) MPI_Cancel(&handles_[i]);
     MPI_Request_free(&handles_[i]);
   }
   handles_.clear();
-  std::vector<std::shared_ptr<Operation>> ending;
-  for (Piece& piece : std::exchange(pieces_, {})) {
-    ending.push_back(std::move(piece.operation));
-  }
+  pieces_.clear();
   for (Adoption& adoption : std::exchange(adoptions_, {})) {
     ending.push_back(std::move(adoption.operation));
   }
