@@ -41,7 +41,7 @@ cmake --build --preset release
 summary=$(mktemp)
 trap 'rm -f "$summary"' EXIT
 before_s=$(cpu_s) code=0
-ctest --test-dir build/release -j "${CTEST_PARALLEL_LEVEL:-2}" \
+ctest --test-dir build/release -j "${CTEST_PARALLEL_LEVEL:-4}" \
   --output-on-failure "${arguments[@]}" |
   sed -u -e "/^[0-9]*% tests passed/,\$ { w $summary" -e 'd; }' || code=$?
 used_s=$(($(cpu_s) - before_s))

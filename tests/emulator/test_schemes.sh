@@ -12,6 +12,7 @@ export OMP_NUM_THREADS=1
 short=(--run.steps=5 --run.log_every=1 --data.samples=32 --data.batch=4
   --data.test_samples=8 --schedule.warmup=0 --eval.every=4 --eval.batch=8
   --checkpoint.every=3 --optimizer.lr=0.02)
+sed -i "s/^depth = 8/&\nwidths = 8, 8, 16/" tiny.ini
 # A step's update is late by one under asp: workers of unlike speed.
 # shellcheck disable=SC2054  # commas within a key's list
 pace=(--run.workers=2 --compute.speed=1,2 --network.latency_us=50000)
@@ -72,7 +73,7 @@ if [[ ${EMULATES_NCCL:-} == ON ]]; then
       fail "$scheme: NCCL leads elsewhere"
   done
   # Messages between neighbours and groups of two: the same bits as over MPI.
-  sed -e 's/^family = .*/family = logistic/' -e '/^depth = /d' tiny.ini >small.ini
+  sed -e 's/^family = .*/family = logistic/' -e '/^depth = /d' -e '/^widths = /d' tiny.ini >small.ini
   for case in "4 ds_sync" "3 d_psgd" "3 d_psgd --sync.wire=bf16" "3 sgp" \
     "3 sgp --sync.wire=bf16" "3 choco" "3 dcd_psgd" "3 ecd_psgd" \
     "3 deep_squeeze"; do
