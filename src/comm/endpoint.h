@@ -171,6 +171,11 @@ class Endpoint {
   // now behind it run first. MPI: does nothing, as time passes by itself.
   virtual void advance(Time seconds) = 0;
 
+  // Like advance(), but workers that are now behind this one run only before
+  // its next call, other than now(), traffic() and modelled_sums(). What such a
+  // worker does must make no difference until then.
+  virtual void advance_ahead(Time seconds) { advance(seconds); }
+
   // inproc: sets this worker's virtual clock, possibly backwards, at a boundary
   // at which it has nothing in flight. MPI: does nothing.
   virtual void set_clock(Time now) = 0;

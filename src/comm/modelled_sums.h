@@ -20,9 +20,11 @@ class ModelledSums {
 
   // This worker enters its group's next sum, as all members do in the same
   // order. It begins for the worker when the one kAtOnce before has ended.
-  // Counts the traffic. Does not block.
+  // Counts the traffic. Does not block. `at`, its time, may be ahead of that
+  // of other workers.
   static constexpr int64_t kAtOnce = 4;
   virtual void enter(const Group& group,
+                     Time at,
                      int64_t elems,
                      CollectiveAlgorithm algorithm,
                      Wire wire,
@@ -30,7 +32,8 @@ class ModelledSums {
 
   // Waits until all sums that this worker has entered have ended.
   struct Times {
-    // When each began and ended for this worker; valid until it enters another.
+    // Intervals in which one was under way for this worker, all together; valid
+    // until it enters another.
     std::span<const std::pair<Time, Time>> intervals;
     Time last_entered_at = 0;  // of all sums by all members
   };

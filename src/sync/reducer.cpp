@@ -25,7 +25,7 @@ constexpr size_t kAtOnce = ModelledSums::kAtOnce;
 // pairs of begin and end, since they overlap. Sorts them.
 template <typename Iterator>
 double busy_before(Iterator first, Iterator last, Time until) {
-  std::sort(first, last);
+  if (!std::is_sorted(first, last)) std::sort(first, last);
   double busy = 0;
   Time covered = 0;
   for (; first != last; ++first) {
@@ -179,7 +179,8 @@ class ModelledReducer final : public Reducer {
 
   void start(const RangeSum& sum) override {
     CHECK(!sum.is_tables);
-    sums_.enter(group_, sum.elems, algorithm_, sum.wire, Traffic::kPayload);
+    sums_.enter(group_, endpoint_.now(), sum.elems, algorithm_, sum.wire,
+                Traffic::kPayload);
   }
 
   void close() override {}

@@ -179,14 +179,15 @@ void WorkerStep::send(const Bucket& bucket) {
 double WorkerStep::replay(int64_t step) {
   const Time begin = endpoint_.now();
   const double step_s = stragglers_.virtual_s(step, begin);
-  endpoint_.advance(step_s * kForwardShare);
+  endpoint_.advance_ahead(step_s * kForwardShare);
   const double backward_s = step_s * (1 - kForwardShare);
   const auto reports = static_cast<double>(final_from_.size());
   for (const int64_t from : final_from_) {
     if (scheme_->abandons_step()) return endpoint_.now() - begin;
-    endpoint_.advance(backward_s / reports);
+    endpoint_.advance_ahead(backward_s / reports);
     send_buckets(from);
   }
+  endpoint_.advance(0);
   return step_s;
 }
 

@@ -9,17 +9,25 @@ InprocRun& InprocEndpoint::checked_run() const {
   CHECK_MSG(&run_.scheduler().current() == &strand_,
             "the endpoint of {} is used by {}", strand_.name,
             run_.scheduler().current().name);
+  if (ahead_ > strand_.time) run_.scheduler().sleep_until(ahead_);
   return run_;
 }
 
 void InprocEndpoint::advance(Time seconds) {
   CHECK_MSG(seconds >= 0, "a clock cannot go back by {} s", -seconds);
-  checked_run().scheduler().sleep_until(strand_.time + seconds);
+  Scheduler& scheduler = checked_run().scheduler();
+  scheduler.sleep_until(strand_.time + seconds);
+}
+
+void InprocEndpoint::advance_ahead(Time seconds) {
+  CHECK(seconds >= 0);
+  ahead_ = now() + seconds;
 }
 
 void InprocEndpoint::set_clock(Time now) {
   checked_run();
   strand_.time = now;
+  ahead_ = 0;
 }
 
 bool InprocEndpoint::done(const Task& task) const {

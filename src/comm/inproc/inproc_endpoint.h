@@ -27,9 +27,10 @@ class InprocEndpoint : public Endpoint {
   bool test(const Request& request) override {
     return checked_run().test(request);
   }
-  Time now() const override { return strand_.time; }
+  Time now() const override { return std::max(strand_.time, ahead_); }
   bool has_virtual_time() const override { return true; }
   void advance(Time seconds) override;
+  void advance_ahead(Time seconds) override;
   void set_clock(Time now) override;
   LinkClocks link_clocks() const override {
     return checked_run().network().clocks(rank());
@@ -51,15 +52,17 @@ class InprocEndpoint : public Endpoint {
                          Traffic kind) override {
     checked_run().native_all_reduce(values, group, kind);
   }
-  ModelledSums* modelled_sums() override { return &checked_run().sums(); }
+  ModelledSums* modelled_sums() override { return &run_.sums(); }
   TrafficCounters& traffic() override { return run_.traffic(strand_.rank); }
 
  private:
-  // Checks that each strand uses its own endpoint.
+  // Checks that each strand uses its own endpoint, and lets others run up to
+  // its time.
   InprocRun& checked_run() const;
 
   InprocRun& run_;
   Strand& strand_;
+  mutable Time ahead_ = 0;  // the endpoint's time, if the strand's is behind it
 };
 
 }  // namespace syncopate::inproc

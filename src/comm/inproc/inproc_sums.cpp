@@ -71,16 +71,16 @@ void run_alike_phase(Time latency, Time service, std::span<Time> times) {
 std::vector<Time> ring_ends(const Network::AlikeLinks& links,
                             int64_t elems,
                             Wire wire,
+                            bool is_exact,
                             std::span<const Time> begin) {
   std::vector<Time> times(begin.begin(), begin.end());
   const int n = static_cast<int>(begin.size());
   if (n == 1) return times;
   const RingLayout layout(n, elems);
-  const bool is_exact = n <= kExactRing || layout.segments() > 1;
   std::vector<Time> in_free(n, -kNever);  // what arrives early is kept
   using enum RingLayout::Phase;
   for (const RingLayout::Phase phase : {kReduceScatter, kAllGather}) {
-    if (is_exact)
+    if (is_exact || layout.segments() > 1)
       run_phase(links, layout, phase, wire, in_free, times);
     else
       run_alike_phase(
@@ -106,6 +106,7 @@ bool InprocSums::knows(CollectiveAlgorithm algorithm) const {
 }
 
 void InprocSums::enter(const Group& group,
+                       Time at,
                        int64_t elems,
                        CollectiveAlgorithm algorithm,
                        Wire wire,
@@ -136,7 +137,7 @@ void InprocSums::enter(const Group& group,
   Open& sum = sums.open[index];
   CHECK_MSG(sum.elems == elems && sum.wire == wire,
             "members of a sum bring {} and {} values", sum.elems, elems);
-  sum.entered_at[group.position] = self.time;
+  sum.entered_at[group.position] = at;
   if (++sum.num_entered < n) return;
   CHECK(index == 0);
   const Open complete = std::move(sum);
@@ -159,7 +160,9 @@ void InprocSums::solve(const Open& sum, const Group& group) {
       end_next(rank);
     begin[p] = std::max(begin[p], link.ended_at[link.num_given % kAtOnce]);
   }
-  const std::vector<Time> ends = ring_ends(*alike_, sum.elems, sum.wire, begin);
+  const bool is_exact = std::ssize(links_) <= kExactWorld;
+  const std::vector<Time> ends =
+      ring_ends(*alike_, sum.elems, sum.wire, is_exact, begin);
   for (int p = 0; p < n; ++p) {
     const int rank = group.members[p];
     Link& link = links_[rank];
@@ -230,7 +233,14 @@ void InprocSums::end_next(int rank) {
     link.now = next;
     if (first == nullptr) continue;
     link.ended_at[first->number % kAtOnce] = next;
-    link.intervals.emplace_back(first->entered_at, next);
+    if (!link.intervals.empty() &&
+        first->entered_at <= link.intervals.back().second) {
+      auto& [begin, end] = link.intervals.back();
+      begin = std::min(begin, first->entered_at);
+      end = next;
+    } else {
+      link.intervals.emplace_back(first->entered_at, next);
+    }
     network_.out_free(rank) = next - alike_->latency_s;
     std::move(first + 1, sums.data() + sums.size(), first);
     --link.num_under_way;

@@ -26,13 +26,14 @@ namespace syncopate::inproc {
 // 2 N (N-1) messages. With chunks of one size and of one segment it is solved
 // in O(N): a phase ends for member p at
 //   (N-1) s + max_k (begin[p-k] + k latency), k = 0 .. N-1.
-// That is used beyond kExactRing members, as if all chunks had the size of the
-// largest, which is an element more than that of others.
+// That is what `is_exact = false` uses for chunks of one segment, as if all had
+// the size of the largest, which is an element more than that of others.
 std::vector<Time> ring_ends(const Network::AlikeLinks& links,
                             int64_t elems,
                             Wire wire,
+                            bool is_exact,
                             std::span<const Time> begin);
-inline constexpr int kExactRing = 256;
+inline constexpr int kExactWorld = 256;  // up to so many workers
 
 class InprocSums final : public ModelledSums {
  public:
@@ -42,6 +43,7 @@ class InprocSums final : public ModelledSums {
 
   bool knows(CollectiveAlgorithm algorithm) const override;
   void enter(const Group& group,
+             Time at,
              int64_t elems,
              CollectiveAlgorithm algorithm,
              Wire wire,

@@ -56,9 +56,9 @@ std::vector<Time> modelled(const Case& c, int64_t sums) {
   make_inproc_world(c.workers, c.cost)->run([&](Endpoint& endpoint) {
     for (int64_t i = 0; i < sums; ++i) {
       endpoint.advance(entry(endpoint.rank(), i) - endpoint.now());
-      endpoint.modelled_sums()->enter(endpoint.world_group(), c.elems,
-                                      CollectiveAlgorithm::kRing, c.wire,
-                                      kPayload);
+      endpoint.modelled_sums()->enter(endpoint.world_group(), endpoint.now(),
+                                      c.elems, CollectiveAlgorithm::kRing,
+                                      c.wire, kPayload);
     }
     endpoint.modelled_sums()->finish();
     ends[endpoint.rank()] = endpoint.now();
@@ -80,7 +80,7 @@ TEST(ModelledSums, ARingByHand) {
   const Case c{4, 16, {.latency_s = 2, .bytes_per_s = 16}};
   std::vector<Time> ends(4);
   make_inproc_world(4, c.cost)->run([&](Endpoint& endpoint) {
-    endpoint.modelled_sums()->enter(endpoint.world_group(), 16,
+    endpoint.modelled_sums()->enter(endpoint.world_group(), endpoint.now(), 16,
                                     CollectiveAlgorithm::kRing, Wire::kF32,
                                     kPayload);
     endpoint.modelled_sums()->finish();
@@ -110,10 +110,10 @@ TEST(ModelledSums, OneTakesTheTimeOfItsMessages) {
         }
 }
 
-// Beyond kExactRing members the recursion is solved; chunks of one size.
+// Beyond kExactWorld workers the recursion is solved; chunks of one size.
 TEST(ModelledSums, ManyMembersTakeTheTimeOfTheirMessages) {
   for (const double latency_s : {0.0, 1e-4}) {
-    const int workers = inproc::kExactRing + 44;
+    const int workers = inproc::kExactWorld + 44;
     const Case c{workers, workers * 8, {latency_s, 1e6}};
     EXPECT_LT(largest_error(modelled(c, 1), message_by_message(c, 1)), 1e-9);
     const Case unlike{workers, workers * 200 + 17, {latency_s, 1e6}};
@@ -161,8 +161,9 @@ TEST(ModelledSums, GroupsFollowEachOther) {
             members.push_back(r);
         const Group group = endpoint.group(members);
         if (is_modelled) {
-          endpoint.modelled_sums()->enter(
-              group, 5000, CollectiveAlgorithm::kRing, Wire::kF32, kPayload);
+          endpoint.modelled_sums()->enter(group, endpoint.now(), 5000,
+                                          CollectiveAlgorithm::kRing,
+                                          Wire::kF32, kPayload);
           endpoint.modelled_sums()->finish();
         } else {
           all_reduce_sum(endpoint, group, values, CollectiveAlgorithm::kRing,
@@ -199,7 +200,7 @@ TEST(ModelledSums, AMissingMemberIsADeadlock) {
   try {
     make_inproc_world(3, {})->run([&](Endpoint& endpoint) {
       if (endpoint.rank() == 1) return;
-      endpoint.modelled_sums()->enter(endpoint.world_group(), 5,
+      endpoint.modelled_sums()->enter(endpoint.world_group(), endpoint.now(), 5,
                                       CollectiveAlgorithm::kRing, Wire::kF32,
                                       kPayload);
       endpoint.modelled_sums()->finish();
