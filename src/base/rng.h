@@ -29,6 +29,7 @@ enum class Purpose : uint32_t {
   kQuantize = 7,
   kStraggler = 8,
   kStepTime = 9,
+  kTies = 10,
   kTest = 99,
 };
 

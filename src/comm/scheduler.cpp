@@ -2,11 +2,13 @@
 #include "comm/scheduler.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <tuple>
 #include <utility>
 
 #include "base/check.h"
+#include "base/rng.h"
 
 namespace syncopate {
 namespace {
@@ -18,9 +20,16 @@ constexpr Time kNever = std::numeric_limits<Time>::infinity();
 
 }  // namespace
 
+uint64_t Ties::place(int rank, Time at) const {
+  const auto worker = static_cast<uint64_t>(rank);
+  if (seed_ == 0) return worker;
+  return Rng(seed_, Purpose::kTies, worker, std::bit_cast<uint64_t>(at))
+      .next_u64();
+}
+
 bool Scheduler::Earlier::operator()(const Strand* a, const Strand* b) const {
-  return std::tie(a->time, a->turns, a->rank, a->serial) <
-         std::tie(b->time, b->turns, b->rank, b->serial);
+  return std::tie(a->time, a->turns, a->place, a->serial) <
+         std::tie(b->time, b->turns, b->place, b->serial);
 }
 
 std::shared_ptr<Strand> Scheduler::spawn(int rank,
@@ -41,6 +50,7 @@ std::shared_ptr<Strand> Scheduler::spawn(int rank,
 
 void Scheduler::enqueue(Strand& strand, Time at) {
   strand.time = at;
+  strand.place = ties_.place(strand.rank, at);
   strand.state = Strand::State::kReady;
   ready_.insert(&strand);
 }
@@ -55,7 +65,8 @@ Time Scheduler::now() const {
 }
 
 void Scheduler::call_at(Time at, int rank, std::function<void()> body) {
-  events_.emplace(std::tuple(at, rank, num_events_++), std::move(body));
+  events_.emplace(std::tuple(at, ties_.place(rank, at), num_events_++),
+                  std::move(body));
 }
 
 void Scheduler::run_events() {

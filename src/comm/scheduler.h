@@ -1,6 +1,7 @@
 // Runs fibers in the order of a virtual clock: smallest time first, ties broken
-// by rank, then by the order in which they were started. Nothing else
-// influences the order, so a run repeats exactly.
+// by rank (or a seeded permutation of the ranks), then by the order in which
+// they were started. Nothing else influences the order, so a run repeats
+// exactly.
 //
 // A strand (a worker or one of its tasks) runs without interruption until it
 // waits. While it runs, no other strand's clock is behind its own: whatever is
@@ -22,12 +23,24 @@
 
 namespace syncopate {
 
+// The order of workers that act at the same moment: by rank or, with a seed
+// other than 0, one that is random at each moment.
+class Ties {
+ public:
+  explicit Ties(uint64_t seed) : seed_(seed) {}
+  uint64_t place(int rank, Time at) const;
+
+ private:
+  uint64_t seed_;
+};
+
 // One thread of execution with its own clock.
 struct Strand {
   int rank = 0;
   int64_t serial = 0;  // 0: the worker; then its tasks in order of start
   std::string name;
   Time time = 0;
+  uint64_t place = 0;  // of ties at that time
   // Counts the turns given up at the current time; strands with fewer run
   // first.
   int64_t turns = 0;
@@ -41,6 +54,8 @@ struct Strand {
 
 class Scheduler {
  public:
+  explicit Scheduler(Ties ties) : ties_(ties) {}
+
   // Creates a strand that is ready at `at`. `body` must not throw.
   std::shared_ptr<Strand> spawn(int rank,
                                 std::string name,
@@ -55,7 +70,7 @@ class Scheduler {
   Time now() const;  // of the running strand or event
 
   // Runs `body`, which must not wait, at `at`, which must not be behind now().
-  // Events of the same time run in the order of rank, then of these calls.
+  // Events of the same time run in the order of ties, then of these calls.
   void call_at(Time at, int rank, std::function<void()> body);
 
   // Waits of the running strand. All throw Error(kPeerLost) after fail_all(),
@@ -90,12 +105,13 @@ class Scheduler {
   Strand* next();
   void report_deadlock();
 
+  const Ties ties_;
   FiberStackPool stacks_;
   // Those not ended, by serial, which is the order of their start.
   std::map<int64_t, std::shared_ptr<Strand>> strands_;
   std::set<Strand*, Earlier> ready_;
-  // By time, rank and order of call_at().
-  std::map<std::tuple<Time, int, int64_t>, std::function<void()>> events_;
+  // By time, place and order of call_at().
+  std::map<std::tuple<Time, uint64_t, int64_t>, std::function<void()>> events_;
   Strand* running_ = nullptr;
   Time event_time_ = 0;
   int64_t num_events_ = 0;

@@ -41,6 +41,7 @@ struct NetworkCost {
     double added_s = 0, slowdown = 1;
   };
   std::function<Link(int rank, Time now)> link = {};
+  uint64_t ties_seed = 0;  // order of simultaneous events (comm/scheduler.h)
 };
 
 class World {

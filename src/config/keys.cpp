@@ -295,6 +295,13 @@ Keys network_keys() {
               "limit.",
        .low = 0,
        .used_when = with_groups},
+      {.name = "network.ties_seed",
+       .place = &NetworkOptions::ties_seed,
+       .doc = "Order of workers that act at the same virtual moment. "
+              "0: by rank; otherwise the seed of an order that is random at "
+              "each moment. Under schemes whose workers wait for each "
+              "other, the model must not depend on it.",
+       .low = 0},
   };
 }
 

@@ -97,6 +97,7 @@ struct NetworkOptions {
   double group_latency_us = 0;     // within an island
   double group_mbit_s = 0;
   double uplink_mbit_s = 0;  // shared by an island's workers
+  int64_t ties_seed = 0;     // order of simultaneous events; 0: by rank
 };
 
 // Returns the worker's value of a list that has one for each worker, one for

@@ -20,6 +20,7 @@ NetworkCost network_cost_of(const Engine& engine) {
                  bytes_per_s(network.group_mbit_s)};
   cost.uplink_bytes_per_s = bytes_per_s(network.uplink_mbit_s);
   cost.device_bytes_per_s = bytes_per_s(network.device_mbit_s);
+  cost.ties_seed = static_cast<uint64_t>(network.ties_seed);
   const Episodes episodes(options.stragglers.episodes, engine.workers,
                           static_cast<uint64_t>(options.run.seed));
   if (episodes.has(Episode::Kind::kLink))

@@ -60,7 +60,7 @@ std::shared_ptr<Parcel> Shelf::take(int from) {
   if (queue == by_sender_.end()) return nullptr;
   std::shared_ptr<Parcel> parcel = std::move(queue->second.front());
   queue->second.pop_front();
-  arrivals_.erase({parcel->arrival, from, parcel->serial});
+  arrivals_.erase({parcel->arrival, parcel->place, parcel->serial});
   if (queue->second.empty())
     by_sender_.erase(queue);
   else
@@ -71,7 +71,7 @@ std::shared_ptr<Parcel> Shelf::take(int from) {
 void Shelf::note_arrival(const Parcel& parcel) {
   const bool is_first = by_sender_.at(parcel.from).front().get() == &parcel;
   if (is_first && parcel.arrival < kNever)
-    arrivals_[{parcel.arrival, parcel.from, parcel.serial}] = &parcel;
+    arrivals_[{parcel.arrival, parcel.place, parcel.serial}] = &parcel;
 }
 
 const Parcel* Shelf::soonest() const {
@@ -93,8 +93,8 @@ const Parcel* Mailbox::soonest(TagRange tags) const {
     const Parcel* const other = shelf->second.soonest();
     if (other == nullptr) continue;
     if (soonest == nullptr ||
-        std::tie(other->arrival, other->from, other->serial) <
-            std::tie(soonest->arrival, soonest->from, soonest->serial))
+        std::tie(other->arrival, other->place, other->serial) <
+            std::tie(soonest->arrival, soonest->place, soonest->serial))
       soonest = other;
   }
   return soonest;
@@ -102,6 +102,7 @@ const Parcel* Mailbox::soonest(TagRange tags) const {
 
 InprocRun::InprocRun(int workers, const NetworkCost& cost)
     : network_(workers, cost),
+      ties_(cost.ties_seed),
       mailboxes_(workers),
       traffic_(workers),
       events_(workers),
@@ -230,6 +231,7 @@ void InprocRun::carry_on(const std::shared_ptr<Parcel>& parcel,
 
 void InprocRun::arrive(Parcel& parcel, Time at) {
   parcel.arrival = at;
+  parcel.place = ties_.place(parcel.from, at);
   const int to = parcel.send->peer;
   if (parcel.receive != nullptr) {
     parcel.receive->completes_at = at;

@@ -43,6 +43,7 @@ struct Parcel {
   int from = -1;
   Tag tag = 0;
   Time arrival = kNever;  // until it is known
+  uint64_t place = 0;     // of ties at its arrival
   int64_t serial = 0;     // of the run's messages, in order of sending
   const std::byte* data = nullptr;
   int64_t bytes = 0;
@@ -76,14 +77,14 @@ class Shelf {
   std::shared_ptr<Parcel> take(int from);
   // Call when the arrival of a message on the shelf has become known.
   void note_arrival(const Parcel& parcel);
-  // Of the senders' first messages, the one that arrives first (ties by sender,
+  // Of the senders' first messages, the one that arrives first (ties by place,
   // then in order of sending); null: no arrival is known.
   const Parcel* soonest() const;
 
  private:
   std::map<int, std::list<std::shared_ptr<Parcel>>> by_sender_;
   // The senders' first messages whose arrival is known.
-  std::map<std::tuple<Time, int, int64_t>, const Parcel*> arrivals_;
+  std::map<std::tuple<Time, uint64_t, int64_t>, const Parcel*> arrivals_;
 };
 
 // One worker's inbox.
@@ -139,7 +140,8 @@ class InprocRun {
   std::exception_ptr first_error() const;
 
   Network network_;
-  Scheduler scheduler_;
+  const Ties ties_;
+  Scheduler scheduler_{ties_};
   std::vector<Mailbox> mailboxes_;
   std::vector<TrafficCounters> traffic_;
   InprocSums sums_{network_, scheduler_, traffic_};
