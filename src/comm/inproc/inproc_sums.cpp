@@ -146,6 +146,22 @@ void InprocSums::enter(const Group& group,
   solve(complete, group);
 }
 
+std::vector<Time> InprocSums::ends_of(int64_t elems,
+                                      Wire wire,
+                                      std::span<const Time> begin) const {
+  const bool is_exact = std::ssize(links_) <= kExactWorld;
+  return ring_ends(*alike_, elems, wire, is_exact, begin);
+}
+
+Time InprocSums::duration_s(int num_members, int64_t elems, Wire wire) {
+  const auto [found, is_new] =
+      durations_.try_emplace({num_members, elems, wire});
+  if (is_new)
+    found->second = std::ranges::max(
+        ends_of(elems, wire, std::vector<Time>(num_members, 0)));
+  return found->second;
+}
+
 void InprocSums::solve(const Open& sum, const Group& group) {
   const int n = group.size();
   const RingLayout layout(n, sum.elems);
@@ -160,9 +176,8 @@ void InprocSums::solve(const Open& sum, const Group& group) {
       end_next(rank);
     begin[p] = std::max(begin[p], link.ended_at[link.num_given % kAtOnce]);
   }
-  const bool is_exact = std::ssize(links_) <= kExactWorld;
-  const std::vector<Time> ends =
-      ring_ends(*alike_, sum.elems, sum.wire, is_exact, begin);
+  const std::vector<Time> ends = ends_of(sum.elems, sum.wire, begin);
+  const Time alone_s = duration_s(n, sum.elems, sum.wire) / messages;
   for (int p = 0; p < n; ++p) {
     const int rank = group.members[p];
     Link& link = links_[rank];
@@ -172,14 +187,13 @@ void InprocSums::solve(const Open& sum, const Group& group) {
             static_cast<double>(
                 wire_bytes(sum.wire, ring_elems_sent(n, p, sum.elems))) /
             messages;
-    UnderWay own{
-        .number = link.num_given++,
-        .messages = messages,
-        .message_s = message_s,
-        .entered_at = begin[p],
-        .begins_at = std::max(
-            begin[p], ends[p] - messages * (message_s + alike_->latency_s)),
-        .ends_alone_at = ends[p]};
+    UnderWay own{.number = link.num_given++,
+                 .messages = messages,
+                 .message_s = message_s,
+                 .alone_s = alone_s,
+                 .entered_at = begin[p],
+                 .begins_at = std::max(begin[p], ends[p] - messages * alone_s),
+                 .ends_alone_at = ends[p]};
     if (link.num_under_way == 0)
       link.now = std::max(own.begins_at, network_.out_free(rank));
     if (own.begins_at < link.now) {
@@ -212,7 +226,7 @@ void InprocSums::end_next(int rank) {
       ++num_begun;
     }
     const auto interval = [&](const UnderWay& sum) {
-      return std::max(turn_s, sum.message_s + alike_->latency_s);
+      return std::max(turn_s, sum.alone_s);
     };
     UnderWay* first = nullptr;  // to end
     for (UnderWay& sum : sums) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,7 @@ class InprocSums final : public ModelledSums {
     int64_t number = 0;   // of this worker's sums
     double messages = 0;  // that it has yet to send
     Time message_s = 0;   // that each occupies the link
+    Time alone_s = 0;     // from one to the next if the link is free
     Time entered_at = 0;
     // If it has the link for itself, it proceeds without waiting from
     // begins_at on and ends at ends_alone_at.
@@ -88,7 +90,12 @@ class InprocSums final : public ModelledSums {
     Strand* waiting = nullptr;
   };
 
+  std::vector<Time> ends_of(int64_t elems,
+                            Wire wire,
+                            std::span<const Time> begin) const;
   void solve(const Open& sum, const Group& group);
+  // How long a sum takes whose members begin together.
+  Time duration_s(int num_members, int64_t elems, Wire wire);
   void end_next(int rank);
 
   Network& network_;
@@ -96,6 +103,7 @@ class InprocSums final : public ModelledSums {
   std::vector<TrafficCounters>& traffic_;
   const std::optional<Network::AlikeLinks> alike_;
   std::map<Ranks, GroupSums> groups_;
+  std::map<std::tuple<int, int64_t, Wire>, Time> durations_;
   std::vector<Link> links_;  // by rank
 };
 
