@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# What `simulate` predicts against what MPI takes over limited links, by scheme:
+# hosts of one rank each (links.sh). The network is described by one measurement:
+# `bench comm` with two ranks at 100 Mbit/s, whose point-to-point messages give the
+# latency and the share of the rate that messages get; `bench step` gives the time
+# of a step, to which every worker adds a sleep of 50 ms (worker 0 under esync:
+# 200 ms), so that little depends on how busy the processors are. Prints a table of
+# seconds per step: the median of the repeats and their spread, the prediction, the
+# error; then the median error and the worst.
+#   tests/bench/validate_links.sh [SCHEME...]     everything: some 15 minutes
+# Environment: RATES ("50 100 400", Mbit/s), RANKS ("2 4"), STEPS (24), REPEATS (3),
+# SYNCOPATE, PYTHON (python3 with h5py), and those of links.sh.
+# Needs root and iproute2: without them exit code 77.
+set -euo pipefail
+case ${1:-} in
+  -h | --help)
+    sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    exit 0
+    ;;
+esac
+
+bench=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export SYNCOPATE=${SYNCOPATE:-$bench/../../build/release/syncopate}
+export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+python=${PYTHON:-python3}
+rates=${RATES:-50 100 400} counts=${RANKS:-2 4}
+steps=${STEPS:-24} repeats=${REPEATS:-3}
+schemes=("$@")
+((${#schemes[@]})) || schemes=(bsp ds_sync choco asp local_sgd esync)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+input=$scratch/links.ini
+# on RATE RANKS COMMAND...
+on() { timeout 600 "$bench/links.sh" --run "$@"; }
+
+cat >"$input" <<'INI'
+[run]
+threads = 1
+workers = auto
+log_every = 1
+[model]
+family = logistic          # 921,900 parameters: 3.7 MB
+[data]
+kind = synthetic_images
+samples = 256
+classes = 300
+batch = 4
+[optimizer]
+lr = 0.01
+[eval]
+every = 0
+[checkpoint]
+every = 0
+INI
+
+# --- calibration -------------------------------------------------------------
+bytes=3687600
+code=0
+for ((i = 1; i <= repeats; ++i)); do
+  on 100 2 "$SYNCOPATE" bench comm "$input" --by=ring --repeats=5 \
+    --bytes="8,$bytes" --run.steps=1 >>"$scratch/comm" || code=$?
+  ((code == 0)) || { cat "$scratch/comm"; exit "$code"; }
+  "$SYNCOPATE" bench step "$input" --run.workers=1 --run.steps=1 \
+    >>"$scratch/step"
+done
+median() { sort -g | awk '{ x[NR] = $1 } END { print x[int((NR + 1) / 2)] }'; }
+of_messages() { # of_messages BYTES: microseconds, one way
+  awk -v bytes="$1" '$1 == bytes && $2 == "point_to_point" { print $3 }' \
+    "$scratch/comm" | median
+}
+latency_us=$(of_messages 8)
+efficiency=$(of_messages "$bytes" | awk -v bytes="$bytes" -v l="$latency_us" '
+  { share = bytes * 8 / ($1 - l) / 100; print (share > 1 ? 1 : share) }')
+step_s=$(awk '$1 == "step:" { print $2 / 1000 }' "$scratch/step" | median)
+echo "calibrated: $step_s s a step, $latency_us us, $efficiency of the rate"
+echo "load $(cut -d' ' -f1-3 /proc/loadavg), $repeats repeats of $steps steps"
+echo
+
+# --- measured and predicted --------------------------------------------------
+keys_of() { # keys_of SCHEME
+  case $1 in
+    choco) echo "--compress.kind=sign --topology.kind=ring --choco.gamma=0.5" ;;
+    local_sgd) echo "--local_sgd.steps=4" ;;
+    esync) echo "--stragglers.episodes=all:compute:+50ms,0:compute:+150ms" ;;
+  esac
+  [[ $1 == esync ]] || echo "--stragglers.episodes=all:compute:+50ms"
+}
+
+for rate in $rates; do
+  for count in $counts; do
+    for scheme in "${schemes[@]}"; do
+      keys=("--sync.scheme=$scheme" "--run.steps=$steps")
+      # shellcheck disable=SC2207  # a list of keys
+      keys+=($(keys_of "$scheme"))
+      name=$scheme-$count-$rate
+      "$SYNCOPATE" simulate "$input" "${keys[@]}" --run.workers="$count" \
+        --compute.step_s="$step_s" --network.mbit_s="$rate" \
+        --network.latency_us="$latency_us" --network.efficiency="$efficiency" \
+        --output="$scratch/$name.h5" >"$scratch/out"
+      for ((i = 1; i <= repeats; ++i)); do
+        on "$rate" "$count" "$SYNCOPATE" train "$input" "${keys[@]}" \
+          --run.directory="$scratch/runs" --run.name="$name-$i" \
+          >"$scratch/out" 2>&1 || true # what Hydra says after the end
+        grep -q '^finished:' "$scratch/out" || { cat "$scratch/out"; exit 1; }
+      done
+    done
+  done
+done
+
+"$python" - "$scratch" "$repeats" "$rates" "$counts" "${schemes[@]}" <<'PY'
+import statistics
+import sys
+
+import h5py
+
+scratch, repeats, rates, counts, *schemes = sys.argv[1:]
+
+
+def measured(name):
+    """Seconds per step of all workers, without the first quarter of the run."""
+    with h5py.File(f"{scratch}/runs/{name}/results.h5") as f:
+        at = f["train/time_s"][...]
+        steps = f["train/worker_steps"][...]
+        workers = f["comm/compute_s"].shape[1]
+    first = len(at) // 4
+    return (at[-1] - at[first]) / (steps[-1] - steps[first]) * workers
+
+
+def predicted(name):
+    with h5py.File(f"{scratch}/{name}.h5") as f:
+        workers = f["workers/rank"].shape[0]
+        return f["summary/virtual_s"][()] / f["workers/steps"][...].sum() * workers
+
+
+print("| scheme | ranks | Mbit/s | measured, s a step | spread | predicted |"
+      " error |\n|---|---:|---:|---:|---:|---:|---:|")
+errors = {}
+for scheme in schemes:
+    for count in counts.split():
+        for rate in rates.split():
+            name = f"{scheme}-{count}-{rate}"
+            runs = [measured(f"{name}-{i + 1}") for i in range(int(repeats))]
+            middle, expected = statistics.median(runs), predicted(name)
+            errors[name] = expected / middle - 1
+            print(f"| `{scheme}` | {count} | {rate} | {middle:.4f} | "
+                  f"{100 * (max(runs) - min(runs)) / middle:.1f}% | "
+                  f"{expected:.4f} | {100 * errors[name]:+.1f}% |")
+worst = max(errors, key=lambda name: abs(errors[name]))
+print(f"\nerror: {100 * statistics.median(map(abs, errors.values())):.1f}% "
+      f"(median), {100 * abs(errors[worst]):.1f}% (worst: {worst})")
+PY
+echo "load $(cut -d' ' -f1-3 /proc/loadavg)"
