@@ -7,7 +7,7 @@
 # 200 ms), so that little depends on how busy the processors are. Prints a table of
 # seconds per step: the median of the repeats and their spread, the prediction, the
 # error; then the median error and the worst.
-#   tests/bench/validate_links.sh [SCHEME...]     everything: some 15 minutes
+#   tests/bench/validate_links.sh [SCHEME...]     everything: some 20 minutes
 # Environment: RATES ("50 100 400", Mbit/s), RANKS ("2 4"), STEPS (24), REPEATS (3),
 # SYNCOPATE, PYTHON (python3 with h5py), and those of links.sh.
 # Needs root and iproute2: without them exit code 77.
@@ -112,18 +112,18 @@ import statistics
 import sys
 
 import h5py
+import numpy as np
 
 scratch, repeats, rates, counts, *schemes = sys.argv[1:]
 
 
 def measured(name):
-    """Seconds per step of all workers, without the first quarter of the run."""
+    """Seconds per step of all workers, without what the first one takes more."""
     with h5py.File(f"{scratch}/runs/{name}/results.h5") as f:
-        at = f["train/time_s"][...]
-        steps = f["train/worker_steps"][...]
-        workers = f["comm/compute_s"].shape[1]
-    first = len(at) // 4
-    return (at[-1] - at[first]) / (steps[-1] - steps[first]) * workers
+        compute = f["comm/compute_s"][...].max(axis=1)
+        seconds = f["train/time_s"][-1] - (compute[0] - np.median(compute))
+        return seconds / f["train/worker_steps"][-1] * \
+            f["comm/compute_s"].shape[1]
 
 
 def predicted(name):
