@@ -3,19 +3,14 @@
 #include "base/clock.h"
 
 namespace syncopate {
-namespace {
-
-constexpr int64_t kWarmup = 3, kLeast = 20, kMost = 200;  // steps
-constexpr double kLeastSeconds = 10;
-
-}  // namespace
-
 StepBench::StepBench(Session& session,
                      Engine& engine,
                      Endpoint& endpoint,
-                     StepListener* also)
+                     StepListener* also,
+                     const StepLimits& limits)
     : engine_(engine),
       also_(also),
+      limits_(limits),
       endpoint_(endpoint),
       transport_(
           choose_transport(engine, session.hosts()[session.rank()], endpoint)),
@@ -70,10 +65,10 @@ void StepBench::make_first_values() {
 // workers take a few more steps.
 StepPlan StepBench::next() {
   const auto timed = std::ssize(times_.data_s);
-  const bool is_enough =
-      endpoint_.rank() == 0 &&
-      (timed >= kMost || followed_ >= kMost ||
-       (timed >= kLeast && monotonic_s() - started_s_ > kLeastSeconds));
+  const bool is_enough = endpoint_.rank() == 0 &&
+                         (timed >= limits_.most || followed_ >= limits_.most ||
+                          (timed >= limits_.least &&
+                           monotonic_s() - started_s_ > limits_.least_s));
   Word word = step_.word(is_enough ? 1 : 0);
   word.has_diverged = false;  // steps of a network that diverges take as long
   return step_.scheme().next(word);
@@ -91,7 +86,7 @@ StepTimes StepBench::run() {
   int64_t taken = 0;
   for (bool is_over = false; !is_over;) {
     marks_.clear();
-    const bool is_warm = taken >= kWarmup;
+    const bool is_warm = taken >= limits_.warmup;
     const double begin_s = monotonic_s();
     while (std::ssize(marks_) < together) {
       const StepPlan plan = next();

@@ -20,6 +20,13 @@ struct StepTimes {
   std::vector<double> data_s, forward_s, backward_s, update_s, step_s;
 };
 
+// Stops once `least` steps of worker 0 are timed and `least_s` seconds have
+// passed, or once `most` are timed. Untimed steps, `warmup`, come first.
+struct StepLimits {
+  int64_t warmup = 3, least = 20, most = 200;
+  double least_s = 10;
+};
+
 class StepBench final : private StepListener {
  public:
   // `also`, which may be null, receives the events of all steps, including
@@ -27,10 +34,11 @@ class StepBench final : private StepListener {
   StepBench(Session& session,
             Engine& engine,
             Endpoint& endpoint,
-            StepListener* also = nullptr);
-  // Takes steps until 20 steps of worker 0 are timed and 10 s have passed,
-  // until 200 are timed, or until it has sat out 200 idle steps of the scheme.
-  // Collective; call once.
+            StepListener* also = nullptr,
+            const StepLimits& limits = {});
+  // Takes steps within the limits, but stops also if worker 0 has sat out as
+  // many idle steps of the scheme as it could have timed. Collective; call
+  // once.
   StepTimes run();
 
  private:
@@ -54,6 +62,7 @@ class StepBench final : private StepListener {
 
   Engine& engine_;
   StepListener* also_;
+  const StepLimits limits_;
   Endpoint& endpoint_;
   DeviceTransport transport_;
   WorkerStep step_;

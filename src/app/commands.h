@@ -27,6 +27,7 @@ ExitCode command_status(Session& session, const CommandLine& line);
 ExitCode command_inspect(Session& session, const CommandLine& line);
 ExitCode command_list(Session& session, const CommandLine& line);
 ExitCode command_simulate(Session& session, const CommandLine& line);
+ExitCode command_advise(Session& session, const CommandLine& line);
 ExitCode command_doctor(Session& session, const CommandLine& line);
 ExitCode command_bench(Session& session, const CommandLine& line);
 

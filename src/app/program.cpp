@@ -59,6 +59,12 @@ const std::vector<Command>& command_table() {
        "      [stragglers] describe: time, waiting and traffic; nothing is "
        "computed",
        &command_simulate},
+      {"advise",
+       "advise INPUT.ini [--section.key=value ...] [--gain=1.3] [--steps=N]",
+       "which scheme to use: predicts all of them on the cluster that the "
+       "input\n"
+       "      describes or, under MPI, on the one at hand, which it measures",
+       &command_advise},
       {"list", "list models|data|schemes|compressors|topologies|optimizers|...",
        "the available choices", &command_list},
       {"doctor", "doctor",

@@ -216,6 +216,12 @@ Keys compute_keys() {
        .low = 0,
        .is_low_open = true,
        .used_when = {{"compute.law", {"constant", "lognormal", "gamma"}}}},
+      {.name = "compute.update_s",
+       .place = &ComputeOptions::update_s,
+       .doc = "Virtual seconds per step at speed 1 for a worker's computations "
+              "after the backward pass: the optimizer, averaging and "
+              "compression; for workers in one process.",
+       .low = 0},
       {.name = "compute.spread",
        .place = &ComputeOptions::spread,
        .doc = "Standard deviation of a step's duration relative to its mean.",

@@ -81,6 +81,7 @@ CHOICE(StepLaw,
 
 struct ComputeOptions {
   double step_s = 1;          // mean of a step at speed 1
+  double update_s = 0;        // what follows the backward pass, at speed 1
   std::vector<double> speed;  // by worker; empty: all 1; one value: all
   StepLaw law = StepLaw::kConstant;
   double spread = 0.05;  // standard deviation of a step, relative to its mean

@@ -79,9 +79,9 @@ bool may_differ_by_phase(const std::string& name) {
   return false;
 }
 
-// A phase may make another choice, such as another optimizer, for which keys of
-// the whole input are unused. That is no error unless the key is one of `own`,
-// the phase's own overrides.
+// A phase or variant may make another choice, such as another optimizer, for
+// which keys of the whole input are unused. That is no error unless the key is
+// one of `own`, the variant's overrides.
 void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
   for (const auto& [name, place] : input.given) {
     const std::string set = "--" + name + "=";
@@ -94,6 +94,24 @@ void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
         return error.starts_with(unused);
       });
   }
+}
+
+// Parses the input with the overrides `own` instead of those of the same keys.
+ParsedInput parse_variant(const std::string& path,
+                          std::vector<std::string> overrides,
+                          const std::vector<std::string>& own,
+                          const SavedRun* saved) {
+  for (const std::string& text : own) {
+    const std::string key = text.substr(0, text.find('=') + 1);
+    std::erase_if(overrides, [&](const std::string& earlier) {
+      return earlier.starts_with(key);
+    });
+    overrides.push_back(text);
+  }
+  ParsedInput input =
+      parse_input(path, overrides, saved ? &saved->input : nullptr);
+  forgive_unused(input, own);
+  return input;
 }
 
 // Returns the options of each phase: the input with the phase's own keys.
@@ -124,16 +142,7 @@ std::vector<Options> phase_options(const Engine& engine,
   }
   std::vector<Options> phases;
   for (size_t phase = 0; phase < schemes.size(); ++phase) {
-    std::vector<std::string> all = overrides;
-    for (const std::string& own : of_phase[phase]) {
-      const std::string key = own.substr(0, own.find('=') + 1);
-      std::erase_if(all, [&](const std::string& earlier) {
-        return earlier.starts_with(key);
-      });
-      all.push_back(own);
-    }
-    ParsedInput input = parse_input(path, all, saved ? &saved->input : nullptr);
-    forgive_unused(input, of_phase[phase]);
+    ParsedInput input = parse_variant(path, overrides, of_phase[phase], saved);
     // The whole input is valid, so the phase's own keys cause these errors.
     for (std::string& error : input.errors) {
       const std::string from = "command line: ";
@@ -255,14 +264,18 @@ double Engine::loss_samples(int rank) const {
              : own;
 }
 
-std::unique_ptr<Engine> build_engine(Session& session,
-                                     const std::string& input_path,
-                                     const std::vector<std::string>& overrides,
-                                     Memory memory,
-                                     const SavedRun* saved) {
+namespace {
+
+// `problem` is null, or that of an engine with the same [data].
+std::unique_ptr<Engine> build(Session& session,
+                              const std::string& input_path,
+                              const std::vector<std::string>& overrides,
+                              const std::vector<std::string>& own,
+                              std::shared_ptr<Problem> problem,
+                              Memory memory,
+                              const SavedRun* saved) {
   auto engine = std::make_unique<Engine>();
-  engine->input =
-      parse_input(input_path, overrides, saved ? &saved->input : nullptr);
+  engine->input = parse_variant(input_path, overrides, own, saved);
   if (saved) engine->saved = *saved;
   check_world(engine->input, session.size());
   refuse_errors(engine->input);
@@ -298,13 +311,13 @@ std::unique_ptr<Engine> build_engine(Session& session,
       options.run.deterministic ? Determinism::kRequired : Determinism::kOff);
 
   const auto seed = static_cast<uint64_t>(options.run.seed);
-  engine->problem = make_problem(options, engine->threads);
+  engine->problem = problem ? problem : make_problem(options, engine->threads);
   if (saved && saved->goes_on() && !saved->data.empty() &&
       saved->data != engine->problem->digest()) {
     // With other data it is a new run, which takes only the network.
     SavedRun warm = *saved;
     warm.input.take = SavedInput::Take::kModel;
-    return build_engine(session, input_path, overrides, memory, &warm);
+    return build(session, input_path, overrides, own, nullptr, memory, &warm);
   }
   const SampleTable training = engine->problem->training_samples();
   engine->split = split_validation(options.data, training, seed);
@@ -330,6 +343,25 @@ std::unique_ptr<Engine> build_engine(Session& session,
     engine->model->plan(*engine->context, options.data.batch,
                         options.eval.batch);
   return engine;
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> build_engine(Session& session,
+                                     const std::string& input_path,
+                                     const std::vector<std::string>& overrides,
+                                     Memory memory,
+                                     const SavedRun* saved) {
+  return build(session, input_path, overrides, {}, nullptr, memory, saved);
+}
+
+std::unique_ptr<Engine> build_variant(Session& session,
+                                      const Engine& base,
+                                      const std::vector<std::string>& overrides,
+                                      const std::vector<std::string>& own,
+                                      Memory memory) {
+  return build(session, base.input.path, overrides, own, base.problem, memory,
+               nullptr);
 }
 
 }  // namespace syncopate

@@ -35,7 +35,7 @@ struct Engine : Setup {
   std::optional<SavedRun> saved;  // the run to resume or to start from
   int workers = 1;
   int length_workers = 1;  // lengths of `input` count steps of that many
-  std::unique_ptr<Problem> problem;
+  std::shared_ptr<Problem> problem;  // variants of an input share it
   RunPlan plan;
   std::optional<StepTrace> step_trace;  // compute.law = trace
   // If training needs more memory than this process may use: how much it needs
@@ -44,6 +44,7 @@ struct Engine : Setup {
   int64_t samples_a_step = 0;  // of all workers
   // sync_switch: the options of each phase, with the phase's own sync.scheme.
   std::vector<Options> phases;
+  bool has_passes = true;
   // The current step of each worker, by its own count. Episodes of links that
   // are given in steps depend on it.
   std::vector<int64_t> steps_begun;
@@ -59,8 +60,11 @@ struct Engine : Setup {
   // Bytes of one worker's parameters, gradients, buffers and optimizer state.
   int64_t replica_bytes() const;
 
-  // Whether there is anything to compute with; false in a simulation.
-  bool computes() const { return device->kind() != DeviceKind::kNone; }
+  // Whether steps have forward and backward passes. Not in a simulation, nor
+  // where only the work after them is measured.
+  bool computes() const {
+    return has_passes && device->kind() != DeviceKind::kNone;
+  }
   // Whether training steps are recorded and replayed (CUDA graphs).
   bool records_steps() const {
     return device->kind() == DeviceKind::kCuda && options.run.cuda_graphs;
@@ -79,5 +83,15 @@ std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::vector<std::string>& overrides,
                                      Memory memory = Memory::kPlanned,
                                      const SavedRun* saved = nullptr);
+
+// Returns the engine of `base`'s input with other values of some keys
+// ("--section.key=value"). Keys of the input that the variant does not use are
+// no mistakes. `overrides` are those with which `base` was built; `own` must
+// not contain keys of [data], whose samples the variant shares with `base`.
+std::unique_ptr<Engine> build_variant(Session& session,
+                                      const Engine& base,
+                                      const std::vector<std::string>& overrides,
+                                      const std::vector<std::string>& own,
+                                      Memory memory);
 
 }  // namespace syncopate

@@ -39,6 +39,9 @@ class StepDurations {
   // seconds. Depends on run.seed and the arguments only.
   double seconds(int64_t step) const;
 
+  // Returns what follows the backward pass takes on this worker, in seconds.
+  double update_s() const { return options_.update_s / speed_; }
+
  private:
   double relative(int64_t step) const;  // of mean 1
 

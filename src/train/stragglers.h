@@ -25,6 +25,9 @@ class Stragglers {
   // delays.
   double virtual_s(int64_t step, Time now) const;
 
+  // Returns the virtual seconds of the computations after the backward pass.
+  double update_s() const { return durations_.update_s() * factor_; }
+
   // MPI: sleeps for (factors - 1) * computed_s + delays, where computed_s is
   // the computing time of the previous step. Call before a step, so that none
   // of its gradients are sent too early. `now` is in wall seconds since this

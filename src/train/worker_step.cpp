@@ -85,6 +85,8 @@ StepCost WorkerStep::take(const StepPlan& plan) {
 
   enter(Stage::kCollective, plan.step);
   scheme_->update(plan);
+  if (is_virtual_ && stragglers_.update_s() > 0)
+    endpoint_.advance(stragglers_.update_s());
   scheme_->end_step(plan);
   if (listener_ != nullptr) listener_->step_ends();
 
@@ -110,8 +112,9 @@ void WorkerStep::sleep_as_straggler(int64_t step) {
 
 void WorkerStep::clear_gradients() {
   if (listener_ != nullptr) listener_->step_begins();
-  engine_.device->fill_zero(replica_.gradients.data(),
-                            replica_.gradients.size() * 4, *engine_.stream);
+  if (engine_.computes())
+    engine_.device->fill_zero(replica_.gradients.data(),
+                              replica_.gradients.size() * 4, *engine_.stream);
   bucketer_.start();
   guard_.start(scheme_->steps_done());
   pending_step_ = scheme_->steps_done();

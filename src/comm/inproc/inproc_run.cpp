@@ -413,9 +413,7 @@ void InprocRun::native_all_reduce(std::span<float> values,
   const Gathering complete = std::move(*mine);
   open.erase(mine);
   if (open.empty()) gatherings_.erase(group.members);
-  const Time end =
-      self.time +
-      (n > 1 ? network_.ring_s(group.members, elems, self.time) : 0);
+  const Time end = network_.ring(group.members, elems, self.time);
   for (const auto& other : complete.values) {
     CHECK_MSG(other.size() == values.size(),
               "members of a native all-reduce bring {} and {} values",

@@ -127,11 +127,12 @@ std::optional<Network::AlikeLinks> Network::alike_links() const {
                     first.bytes_per_s > 0 ? 1 / first.bytes_per_s : 0};
 }
 
-double Network::ring_s(std::span<const int> members,
-                       int64_t elems,
-                       Time now) const {
+Time Network::ring(std::span<const int> members, int64_t elems, Time now) {
+  if (members.size() < 2) return now;
   const auto n = static_cast<double>(members.size());
-  Time slowest = 0, latencies = 0;
+  const double rounds = 2 * (n - 1);
+  std::vector<std::pair<int, Time>> taken;  // links, and how long
+  Time begin = now, slowest = 0, latencies = 0;
   for (size_t i = 0; i < members.size(); ++i) {
     const int next = members[(i + 1) % members.size()];
     const Transit message =
@@ -139,11 +140,16 @@ double Network::ring_s(std::span<const int> members,
     for (int h = 0; h < message.num_hops_; ++h) {
       const auto [link, latency_s] = message.hops_[h];
       const NetworkCost::Link state = state_of(message, link, now);
-      slowest = std::max(slowest, service_s(message, link, state.slowdown));
+      const Time service = service_s(message, link, state.slowdown);
+      slowest = std::max(slowest, service);
       latencies += latency_s + state.added_s;
+      if (!links_[link].takes_time()) continue;
+      begin = std::max(begin, links_[link].free);
+      taken.emplace_back(link, rounds * service);
     }
   }
-  return 2 * (n - 1) * (slowest + latencies / n);
+  for (const auto& [link, seconds] : taken) links_[link].free = begin + seconds;
+  return begin + rounds * (slowest + latencies / n);
 }
 
 LinkClocks Network::clocks(int rank) const {

@@ -55,11 +55,12 @@ class Network {
   // Takes the next link. Calls must come in the order of at().
   void pass(Transit& message);
 
-  // Duration of a ring all-reduce of `elems` floats over these workers (ranks):
-  // 2 (N - 1) rounds in which each member sends 1 / N of the bytes to the next.
-  // The slowest of these messages sets the rate, and each chunk meets all
-  // latencies. Takes no link time.
-  double ring_s(std::span<const int> members, int64_t elems, Time now) const;
+  // Returns when a ring all-reduce of `elems` floats over these workers (ranks)
+  // ends: 2 (N - 1) rounds in which each member sends 1 / N of the bytes to the
+  // next. It begins once all of the ring's links are free and then takes each of
+  // them for its messages. The slowest message sets the rate, and each chunk
+  // meets all latencies.
+  Time ring(std::span<const int> members, int64_t elems, Time now);
 
   // What a message between any two workers costs, if all links are alike and
   // never degraded: a message of b bytes occupies a link for message_s + b *

@@ -48,7 +48,9 @@ class NoneDevice final : public Device {
   std::string name() const override { return "no device"; }
   std::string identity() const override { return "none"; }
   int64_t total_bytes() const override { return kBytesWithoutValues; }
-  int64_t free_bytes() const override { return kBytesWithoutValues; }
+  int64_t free_bytes() const override {
+    return static_cast<int64_t>(kBytesWithoutValues - used_);
+  }
 
   // Ranges that are allocated one after the other are disjoint, as ops expect
   // of their arguments. At the end of all addresses it starts again with the

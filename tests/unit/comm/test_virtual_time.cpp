@@ -112,6 +112,30 @@ TEST(VirtualTime, AllReduceCosts) {
               std::vector<Time>(4, 9));
 }
 
+// Sums that overlap share the links, so that two take as long as one of both
+// sizes: with 1 MB each and 4 workers, 2 * 6 / 4 of a second.
+TEST(VirtualTime, ConcurrentNativeSumsShareTheLinks) {
+  constexpr int64_t kElems = 1 << 18;
+  const NetworkCost bandwidth{0, 4.0 * kElems};
+  make_inproc_world(4, bandwidth)->run([&](Endpoint& endpoint) {
+    std::vector<float> a(kElems, 1), b(kElems, 2);
+    const auto sum = [&](std::vector<float>& values) {
+      return endpoint.start("sum", [&](Endpoint& own) {
+        all_reduce_sum(own, own.world_group(), values,
+                       CollectiveAlgorithm::kNative, Wire::kF32,
+                       tags::kCollective, kPayload);
+      });
+    };
+    const Task first = sum(a), second = sum(b);
+    endpoint.join(first);
+    EXPECT_EQ(endpoint.now(), 1.5);
+    endpoint.join(second);
+    EXPECT_EQ(endpoint.now(), 3);
+    EXPECT_EQ(a.back(), 4);
+    EXPECT_EQ(b.back(), 8);
+  });
+}
+
 // Large chunks travel in segments, but a link carries the same bytes.
 TEST(VirtualTime, SegmentsDoNotMakeTheRingSlower) {
   constexpr int64_t kElems = 4 << 20;

@@ -110,13 +110,13 @@ std::set<const void*> all_members(const Options& options) {
     const auto& [a, b, c, d] = options.faults;
     collect(a, b, c, d);
   }
-  const auto& [step_s, speed, law, spread, trace] = options.compute;
+  const auto& [step_s, update_s, speed, law, spread, trace] = options.compute;
   const auto& [latency_us, mbit_s, efficiency, message_us, device_mbit_s, group,
                group_latency_us, group_mbit_s, uplink_mbit_s, ties_seed] =
       options.network;
-  collect(step_s, speed, law, spread, trace, latency_us, mbit_s, efficiency,
-          message_us, device_mbit_s, group, group_latency_us, group_mbit_s,
-          uplink_mbit_s, ties_seed);
+  collect(step_s, update_s, speed, law, spread, trace, latency_us, mbit_s,
+          efficiency, message_us, device_mbit_s, group, group_latency_us,
+          group_mbit_s, uplink_mbit_s, ties_seed);
   return places;
 }
 
@@ -359,6 +359,7 @@ const std::map<std::string, std::string>& other_values() {
       {"checkpoint.keep", "4"},
       {"checkpoint.resume", "none"},
       {"compute.step_s", "0.1"},
+      {"compute.update_s", "0.01"},
       {"compute.speed", "1 0.5 2"},
       {"compute.law", "gamma"},
       {"compute.spread", "0.2"},

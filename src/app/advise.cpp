@@ -1,0 +1,179 @@
+// syncopate advise INPUT.ini: what every scheme would take, on the cluster that
+// the input describes or, under MPI, on the one at hand; and which to use.
+#include <algorithm>
+
+#include "app/commands.h"
+#include "app/predict_variants.h"
+#include "app/probe.h"
+#include "base/text.h"
+
+namespace syncopate {
+namespace {
+
+struct AdviceRequest {
+  // A scheme that changes the mathematics must be this much faster than bsp.
+  double gain = 1.3;
+  int64_t steps = 0;  // of each worker; 0: by the number of workers
+};
+
+AdviceRequest advice_request(const CommandLine& line) {
+  AdviceRequest request;
+  if (const auto given = line.options.find("gain");
+      given != line.options.end()) {
+    const auto gain = parse_double(given->second);
+    if (!gain || !(*gain >= 1))
+      fail(ExitCode::kUsage, "advise: --gain={}: a factor from 1 expected",
+           given->second);
+    request.gain = *gain;
+  }
+  if (const auto given = line.options.find("steps");
+      given != line.options.end()) {
+    const auto steps = parse_int(given->second);
+    if (!steps || *steps < 1)
+      fail(ExitCode::kUsage,
+           "advise: --steps={}: a whole number from 1 expected", given->second);
+    request.steps = *steps;
+  }
+  return request;
+}
+
+// Covers some rounds of schemes with local steps, and stays within seconds for
+// thousands of workers.
+int64_t simulated_steps(const AdviceRequest& request, int workers) {
+  if (request.steps > 0) return request.steps;
+  return std::clamp<int64_t>(50000 / workers, 16, 96);
+}
+
+void print_table(Log& log,
+                 const std::vector<Prediction>& predictions,
+                 double bsp_samples_per_s) {
+  log.line("{:>9} {:>11} {:>6} {:>10} {:>9}  {}", "ms/step", "samples/s",
+           "ratio", "sent/step", "memory", "scheme (what limits it)");
+  for (const Prediction& one : predictions) {
+    if (!one.obstacle.empty()) continue;
+    log.line("{:>9.4g} {:>11.5g} {:>6.3g} {:>10} {:>9}  {} ({})",
+             1e3 * one.step_s(), one.samples_per_s(),
+             one.samples_per_s() / bsp_samples_per_s,
+             human_bytes(static_cast<double>(one.work.bytes) /
+                         static_cast<double>(one.work.steps)),
+             human_bytes(static_cast<double>(one.work.state_bytes)),
+             one.variant.text(), one.limit());
+  }
+}
+
+// Errors begin with the place of a key in the input, which is not at fault.
+void print_obstacles(Log& log, const std::vector<Prediction>& predictions) {
+  for (const Prediction& one : predictions)
+    if (!one.obstacle.empty())
+      log.line("left out   {}: {}", one.variant.text(),
+               one.obstacle.substr(0, one.obstacle.find('\n')));
+}
+
+void print_advice(Log& log,
+                  const AdviceRequest& request,
+                  const Prediction& bsp,
+                  const std::vector<Prediction>& others) {
+  const bool has_other = !others.empty() && others.front().obstacle.empty();
+  const double gain =
+      has_other ? others.front().samples_per_s() / bsp.samples_per_s() : 0;
+  if (gain >= request.gain) {
+    log.line("advice     {}", others.front().variant.text());
+    log.line(
+        "           {:.3g} times as many samples per second as the fastest bsp "
+        "({}),",
+        gain, bsp.variant.text());
+    log.line(
+        "           which is limited by {}. Accuracy per sample may differ "
+        "from "
+        "bsp's",
+        bsp.limit());
+    log.line("           and is not predicted.");
+    return;
+  }
+  log.line("advice     {}", bsp.variant.text());
+  if (has_other)
+    log.line(
+        "           The fastest other scheme ({}) has {:.3g} times its samples "
+        "per second,",
+        others.front().variant.text(), gain);
+  log.line(
+      "           less than the factor {:.3g} (--gain) beyond which it is "
+      "advised to",
+      request.gain);
+  log.line("           compute something other than bsp does.");
+}
+
+void advise(Session& session,
+            const Engine& engine,
+            const std::vector<std::string>& overrides,
+            const AdviceRequest& request,
+            const Cluster* measured) {
+  PredictionSettings settings;
+  settings.steps = simulated_steps(request, engine.workers);
+  Log& log = session.log();
+  log.line("cluster    {} workers, {}", engine.workers,
+           measured ? "measured"
+                    : "as [compute], [network] and [stragglers] describe it");
+  if (measured != nullptr) {
+    settings.compute = measured->compute;
+    settings.network = measured->network;
+    for (const std::string& text : measured->lines) log.line("{}", text);
+  }
+  Predictor predictor(session, engine, overrides, settings);
+  const std::vector<Prediction> bsp = predictor.predict_bsp();
+  const std::vector<Prediction> others = predictor.predict_others();
+  if (!bsp.front().obstacle.empty())
+    fail(ExitCode::kBadInput, "{}", bsp.front().obstacle);
+  const auto all = {&bsp, &others};
+  const bool is_measured = std::ranges::any_of(all, [](const auto* some) {
+    return std::ranges::any_of(*some, &Prediction::has_measured_update);
+  });
+  log.line(
+      "simulated  {} steps of each worker; the schemes' own computations {}",
+      settings.steps,
+      is_measured ? "were measured on this machine" : "take compute.update_s");
+  const double base = bsp.front().samples_per_s();
+  log.line("");
+  log.line("Bulk-synchronous training (one mathematics; bf16 rounds messages):");
+  print_table(log, bsp, base);
+  log.line("");
+  log.line("Other schemes (their accuracy per sample is not predicted):");
+  print_table(log, others, base);
+  log.line("");
+  print_obstacles(log, bsp);
+  print_obstacles(log, others);
+  print_advice(log, request, bsp.front(), others);
+}
+
+}  // namespace
+
+ExitCode command_advise(Session& session, const CommandLine& line) {
+  std::unique_ptr<Engine> engine, timed;
+  AdviceRequest request;
+  session.agree_on([&] {
+    line.allow_only({"gain", "steps"}, CommandLine::Keys::kTaken);
+    request = advice_request(line);
+    engine = build_engine(session, line.only_argument("INPUT.ini"),
+                          line.overrides, Memory::kNone);
+    if (engine->workers < 2)
+      fail(ExitCode::kUsage,
+           "advise: needs at least two workers: run.workers = N, or "
+           "mpiexec -n N");
+    if (session.is_mpi())  // without a communication in the timed steps
+      timed = build_variant(
+          session, *engine, line.overrides,
+          {"--sync.scheme=local_sgd", "--local_sgd.steps=1000000000"},
+          Memory::kPlanned);
+  });
+  std::optional<Cluster> measured;
+  if (timed) measured = probe_cluster(session, *timed);
+  timed.reset();
+  session.agree_on([&] {
+    if (session.rank() == 0)
+      advise(session, *engine, line.overrides, request,
+             measured ? &*measured : nullptr);
+  });
+  return ExitCode::kDone;
+}
+
+}  // namespace syncopate

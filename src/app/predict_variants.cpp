@@ -1,0 +1,134 @@
+#include "app/predict_variants.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "train/update_cost.h"
+
+namespace syncopate {
+namespace {
+
+constexpr double kMeasuredFor_s = 1;  // each scheme's computations
+
+void sort_by_speed(std::vector<Prediction>& predictions) {
+  std::ranges::stable_sort(predictions, [](const auto& a, const auto& b) {
+    if (!a.obstacle.empty() || !b.obstacle.empty())
+      return a.obstacle.empty() && !b.obstacle.empty();
+    return a.samples_per_s() > b.samples_per_s();
+  });
+}
+
+}  // namespace
+
+std::string Variant::text() const {
+  std::string text = "--sync.scheme=" + scheme;
+  for (const std::string& key : keys) text += " " + key;
+  return text;
+}
+
+std::string Prediction::limit() const {
+  const auto steps = static_cast<double>(work.steps);
+  const double waits_s = work.sync.wait_s / steps;
+  const std::pair<double, const char*> parts[] = {
+      {work.compute_s / steps, "forward and backward passes"},
+      {update_s, "the scheme's own computations"},
+      {waits_s, "waiting for slower workers"},
+      {work.sync.exposed_s / steps - waits_s, "communication"}};
+  const auto& [seconds, what] = *std::ranges::max_element(parts);
+  return fmt::format("{:.0f}% {}", 100 * std::min(1.0, seconds / step_s()),
+                     what);
+}
+
+Predictor::Predictor(Session& session,
+                     const Engine& base,
+                     const std::vector<std::string>& overrides,
+                     PredictionSettings settings)
+    : session_(session),
+      base_(base),
+      overrides_(overrides),
+      settings_(std::move(settings)) {}
+
+Prediction Predictor::predict(const Variant& variant) {
+  Prediction prediction;
+  prediction.variant = variant;
+  std::vector<std::string> own = {"--sync.scheme=" + variant.scheme};
+  own.insert(own.end(), variant.keys.begin(), variant.keys.end());
+  try {
+    const auto engine =
+        build_variant(session_, base_, overrides_, own, Memory::kNone);
+    if (settings_.compute) engine->options.compute = *settings_.compute;
+    if (settings_.network) engine->options.network = *settings_.network;
+    check_simulation(*engine);
+    if (!base_.input.given.contains("compute.update_s")) measure(prediction);
+    if (prediction.has_measured_update)
+      engine->options.compute.update_s = prediction.update_s;
+    prediction.update_s = engine->options.compute.update_s;
+    engine->plan.stop_at = std::min(engine->plan.total_steps, settings_.steps);
+    prediction.workers = engine->workers;
+    for (const SimulatedWork& mine : simulate(*engine))
+      prediction.work.add(mine);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadInput) throw;
+    prediction.obstacle = error.what();
+  }
+  return prediction;
+}
+
+// Collectives and buckets hardly change what is computed, so that bsp is
+// measured once for each wire format.
+void Predictor::measure(Prediction& prediction) {
+  std::vector<std::string> own = {"--sync.scheme=" + prediction.variant.scheme};
+  for (const std::string& key : prediction.variant.keys)
+    if (!key.starts_with("--sync.collective") &&
+        !key.starts_with("--sync.bucket_mb"))
+      own.push_back(key);
+  const auto [place, is_new] = measured_s_.try_emplace(join(own, " "));
+  if (is_new) {
+    const auto engine =
+        build_variant(session_, base_, overrides_, own, Memory::kCountedOnly);
+    place->second = measure_update(session_, *engine, kMeasuredFor_s);
+  }
+  prediction.has_measured_update = place->second.has_value();
+  prediction.update_s = place->second.value_or(0);
+}
+
+std::vector<Prediction> Predictor::predict_bsp() {
+  std::vector<Prediction> all;
+  const auto try_keys = [&](std::vector<std::string> keys,
+                            const std::string& more) {
+    if (!more.empty()) keys.push_back(more);
+    all.push_back(predict({"bsp", keys}));
+  };
+  for (const std::string& name : all_names<CollectiveAlgorithm>())
+    try_keys({}, "--sync.collective=" + name);
+  const auto fastest = [&] {
+    sort_by_speed(all);
+    return all.front().variant.keys;
+  };
+  const std::vector<std::string> by_collective = fastest();
+  for (const char* size : {"1", "4", "25", "100"})
+    try_keys(by_collective, fmt::format("--sync.bucket_mb={}", size));
+  if (base_.options.sync.wire == Wire::kF32)
+    try_keys(fastest(), "--sync.wire=bf16");
+  sort_by_speed(all);
+  return all;
+}
+
+std::vector<Prediction> Predictor::predict_others() {
+  const bool has_compressor = base_.input.given.contains("compress.kind");
+  std::vector<Prediction> all;
+  for (const SchemeInfo& info : scheme_table()) {
+    if (info.keyword == "bsp" || info.is_composite) continue;
+    if (!info.uses_compressor || has_compressor) {
+      all.push_back(predict({info.keyword, {}}));
+      continue;
+    }
+    for (const char* kind : {"sign", "top_k"})
+      all.push_back(
+          predict({info.keyword, {fmt::format("--compress.kind={}", kind)}}));
+  }
+  sort_by_speed(all);
+  return all;
+}
+
+}  // namespace syncopate

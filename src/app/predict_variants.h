@@ -1,0 +1,77 @@
+// What each scheme that an input can run with would take on a cluster.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/options.h"
+#include "run/session.h"
+#include "train/simulation.h"
+
+namespace syncopate {
+
+// A variant of an input: a scheme, with keys that differ from the input's.
+struct Variant {
+  std::string scheme;
+  std::vector<std::string> keys;  // "--section.key=value"
+
+  std::string text() const;  // the scheme and its keys, as on a command line
+};
+
+struct Prediction {
+  Variant variant;
+  std::string obstacle;  // why it cannot run; empty: it can
+  SimulatedWork work;    // of all workers together
+  double update_s = 0;   // per step
+  bool has_measured_update = false;
+  int workers = 0;
+
+  double samples_per_s() const { return work.samples / work.ended_at; }
+  // Mean seconds per step of a worker.
+  double step_s() const {
+    return work.ended_at * workers / static_cast<double>(work.steps);
+  }
+  // What limits the speed: the largest part of a step and its share.
+  std::string limit() const;
+};
+
+// How variants are predicted. `compute` and `network`, if present, replace
+// those of the input.
+struct PredictionSettings {
+  int64_t steps = 0;  // of each worker
+  std::optional<ComputeOptions> compute;
+  std::optional<NetworkOptions> network;
+};
+
+class Predictor {
+ public:
+  // `base` is the input's engine and `overrides` are those of the command line;
+  // all must outlive this object.
+  Predictor(Session& session,
+            const Engine& base,
+            const std::vector<std::string>& overrides,
+            PredictionSettings settings);
+
+  Prediction predict(const Variant& variant);
+
+  // Variants of bulk-synchronous training, the fastest first: every collective;
+  // the fastest with other buckets; the fastest of these with bf16 messages.
+  std::vector<Prediction> predict_bsp();
+  // All other schemes with the input's keys, except composite ones, whose
+  // speed is that of their phases; the fastest first. Schemes that compress are
+  // predicted for the input's compress.kind or, if it gives none, for two.
+  std::vector<Prediction> predict_others();
+
+ private:
+  void measure(Prediction& prediction);
+
+  Session& session_;
+  const Engine& base_;
+  const std::vector<std::string>& overrides_;
+  PredictionSettings settings_;
+  std::map<std::string, std::optional<double>> measured_s_;  // by what matters
+};
+
+}  // namespace syncopate

@@ -1,0 +1,36 @@
+// Measures the cluster on which an MPI job runs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/options.h"
+#include "run/session.h"
+#include "train/engine.h"
+
+namespace syncopate {
+
+struct Cluster {
+  ComputeOptions compute;
+  NetworkOptions network;
+  std::vector<std::string> lines;  // the figures as text
+};
+
+// Times forward and backward passes on every rank, without communication, and
+// messages between pairs of ranks: in rounds of disjoint pairs, each rank with
+// every other one (above 64 ranks, with a sample of them). Takes about ten
+// seconds for the steps. `engine` must have been built with Memory::kPlanned
+// and a scheme that does not communicate in every step. Collective; returns
+// the same on all ranks.
+Cluster probe_cluster(Session& session, Engine& engine);
+
+// Returns the rank with which `rank` is paired in round `round`, from 0 to
+// rounds_of(ranks) - 1, or -1 if it sits out. Over all rounds, every rank is
+// paired once with every other one (the circle method).
+int partner_of(int rank, int round, int ranks);
+inline int rounds_of(int ranks) {
+  return ranks % 2 == 0 ? ranks - 1 : ranks;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,37 @@
+// Runs the schemes, messages and clocks of a run without computing anything.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sync/scheme.h"
+#include "train/engine.h"
+
+namespace syncopate {
+
+// What workers have done by the end of a simulation.
+struct SimulatedWork {
+  int64_t steps = 0;
+  double compute_s = 0;  // forward and backward passes
+  SyncTimes sync;
+  Time ended_at = 0;
+  int64_t bytes = 0, messages = 0;  // of the scheme
+  double samples = 0;
+  // Memory of worker 0's parameters, gradients, optimizer and scheme.
+  int64_t state_bytes = 0;
+  bool has_computed_sums = false;  // instead of sending their messages
+
+  void add(const SimulatedWork& other);
+};
+
+// Throws Error(kBadInput) if the input needs values that a simulation does not
+// have.
+void check_simulation(const Engine& engine);
+
+// Takes the steps of the engine's plan with all workers in this process and
+// returns what each has done. The engine must have been built with
+// Memory::kNone.
+std::vector<SimulatedWork> simulate(Engine& engine);
+
+}  // namespace syncopate

@@ -1,0 +1,113 @@
+#include "train/update_cost.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "run/memory_left.h"
+#include "train/worker_step.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int64_t kWarmup = 2, kLeast = 3, kMost = 64;  // steps of worker 0
+
+// Counts the steps of all workers from the end of worker 0's warm-up until
+// worker 0 has seen enough. The workers share one thread, so together they take
+// the time that passes.
+class UpdateBench {
+ public:
+  UpdateBench(Engine& engine, double most_s)
+      : engine_(engine),
+        most_s_(most_s),
+        gradients_(engine.model->parameters().num_elems()),
+        parameters_(gradients_.size()),
+        buffers_(engine.model->buffers().num_elems()) {
+    engine.model->initialise(parameters_, buffers_, 1);
+    constexpr size_t kDrawn = 1 << 16;  // then they repeat
+    Rng rng(1, Purpose::kStepTime, 0, 0);
+    for (size_t i = 0; i < gradients_.size(); ++i)
+      gradients_[i] = i < kDrawn
+                          ? static_cast<float>(1e-3 * (rng.uniform() - 0.5))
+                          : gradients_[i - kDrawn];
+  }
+
+  void run(Endpoint& endpoint) {
+    WorkerStep step(engine_, endpoint, nullptr, "");
+    const TaskGuard guard{endpoint};
+    Replica& replica = step.replica();
+    replica.parameters.assign(parameters_);
+    replica.buffers.assign(buffers_);
+    step.scheme().enter();
+    step.meet_at(0);
+    step.begin({0, int64_t{1} << 40, 0});
+    for (int64_t taken = 0;;) {
+      const bool is_first = endpoint.rank() == 0;
+      if (is_first && taken == kWarmup) begin();
+      Word word = step.word(is_first && is_enough(taken) ? 1 : 0);
+      word.has_diverged = false;
+      const StepPlan plan = step.scheme().next(word);
+      if (plan.stop) break;
+      if (plan.is_idle) {
+        step.follow(plan);
+        continue;
+      }
+      const double begin_s = monotonic_s();
+      replica.gradients.assign(gradients_);
+      preparing_s_ += monotonic_s() - begin_s;
+      step.take(plan);
+      ++taken;
+      ++steps_;
+    }
+    step.end();
+  }
+
+  double seconds() const { return seconds_; }
+
+ private:
+  void begin() {
+    engine_.stream->synchronize();
+    if (begin_s_ > 0) return;  // worker 0 was idle
+    begin_s_ = monotonic_s();
+    preparing_s_ = 0;
+    steps_ = 0;
+  }
+
+  bool is_enough(int64_t taken) {
+    if (seconds_ > 0) return true;
+    if (taken < kWarmup + kLeast) return false;
+    engine_.stream->synchronize();
+    const double passed_s = monotonic_s() - begin_s_;
+    if (taken < kWarmup + kMost && passed_s < most_s_) return false;
+    seconds_ = (passed_s - preparing_s_) / static_cast<double>(steps_);
+    return true;
+  }
+
+  Engine& engine_;
+  const double most_s_;
+  std::vector<float> gradients_, parameters_, buffers_;
+  double begin_s_ = 0, preparing_s_ = 0, seconds_ = 0;
+  int64_t steps_ = 0;  // of all workers
+};
+
+}  // namespace
+
+std::optional<double> measure_update(const Session& session,
+                                     Engine& engine,
+                                     double most_s) {
+  // Compressed gossip keeps about as much again as a replica.
+  const int64_t worker_bytes = 3 * engine.replica_bytes();
+  const int64_t left_bytes = engine.device->kind() == DeviceKind::kCpu
+                                 ? host_memory_left(session.local_size()).bytes
+                                 : engine.device->free_bytes();
+  int workers = std::min(engine.workers, 4);
+  while (workers > 2 && workers * worker_bytes > left_bytes / 2) workers = 2;
+  if (workers * worker_bytes > left_bytes / 2) return std::nullopt;
+  engine.has_passes = false;
+  UpdateBench bench(engine, most_s);
+  const auto world = make_inproc_world(workers, NetworkCost{});
+  world->run([&](Endpoint& endpoint) { bench.run(endpoint); });
+  return bench.seconds();
+}
+
+}  // namespace syncopate

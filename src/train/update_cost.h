@@ -1,0 +1,23 @@
+// What a scheme computes on a worker after the backward pass, measured here.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "run/session.h"
+#include "train/engine.h"
+
+namespace syncopate {
+
+// Returns the mean seconds per step that a worker spends on the optimizer,
+// averaging, compression, and copying its messages: compute.update_s of this
+// machine. Takes steps with up to four workers in this process, on random
+// gradients and without forward and backward passes, for about `most_s`
+// seconds but at least three steps. `engine` must have been built with
+// Memory::kCountedOnly; afterwards it has no passes. Returns nullopt if the
+// replicas of two workers would not fit into half of the memory that is left.
+std::optional<double> measure_update(const Session& session,
+                                     Engine& engine,
+                                     double most_s);
+
+}  // namespace syncopate
