@@ -93,23 +93,28 @@ void Predictor::measure(Prediction& prediction) {
 }
 
 std::vector<Prediction> Predictor::predict_bsp() {
-  std::vector<Prediction> all;
-  const auto try_keys = [&](std::vector<std::string> keys,
-                            const std::string& more) {
-    if (!more.empty()) keys.push_back(more);
+  std::vector<Prediction> all = {predict({"bsp", {}})};
+  const auto with = [&](std::vector<std::string> keys, const std::string& key) {
+    keys.push_back(key);
     all.push_back(predict({"bsp", keys}));
   };
-  for (const std::string& name : all_names<CollectiveAlgorithm>())
-    try_keys({}, "--sync.collective=" + name);
   const auto fastest = [&] {
     sort_by_speed(all);
     return all.front().variant.keys;
   };
-  const std::vector<std::string> by_collective = fastest();
-  for (const char* size : {"1", "4", "25", "100"})
-    try_keys(by_collective, fmt::format("--sync.bucket_mb={}", size));
+  if (!all.front().obstacle.empty()) return all;
+  for (const std::string& name : all_names<CollectiveAlgorithm>())
+    if (name != name_of(base_.options.sync.collective))
+      with({}, "--sync.collective=" + name);
+  const std::vector<std::string> keys = fastest();
+  const double total_mb =
+      4e-6 * static_cast<double>(base_.model->parameters().num_elems());
+  for (double mb = 1;; mb *= 5) {
+    with(keys, fmt::format("--sync.bucket_mb={}", mb));
+    if (mb >= std::min(total_mb, 100.0)) break;
+  }
   if (base_.options.sync.wire == Wire::kF32)
-    try_keys(fastest(), "--sync.wire=bf16");
+    with(fastest(), "--sync.wire=bf16");
   sort_by_speed(all);
   return all;
 }

@@ -21,7 +21,7 @@ struct Cluster {
 // messages between pairs of ranks: in rounds of disjoint pairs, each rank with
 // every other one (above 64 ranks, with a sample of them). Takes about ten
 // seconds for the steps. `engine` must have been built with Memory::kPlanned
-// and a scheme that does not communicate in every step. Collective; returns
+// and a scheme that does not communicate during the passes. Collective; returns
 // the same on all ranks.
 Cluster probe_cluster(Session& session, Engine& engine);
 
