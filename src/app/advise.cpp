@@ -96,25 +96,23 @@ void print_advice(Log& log,
         "           {:.3g} times as many samples per second as the fastest bsp "
         "({}),",
         gain, bsp.variant.text());
+    log.line("           which is limited by {}.", bsp.limit());
     log.line(
-        "           which is limited by {}. Accuracy per sample may differ "
-        "from "
-        "bsp's",
-        bsp.limit());
-    log.line("           and is not predicted.");
+        "           Accuracy per sample may differ from bsp's and is not "
+        "predicted.");
     return;
   }
   log.line("advice     {}", bsp.variant.text());
-  if (has_other)
-    log.line(
-        "           The fastest other scheme ({}) has {:.3g} times its samples "
-        "per second,",
-        others.front().variant.text(), gain);
   log.line(
-      "           less than the factor {:.3g} (--gain) beyond which it is "
-      "advised to",
+      "           No scheme that computes something other than bsp does is "
+      "{:.3g} "
+      "times",
       request.gain);
-  log.line("           compute something other than bsp does.");
+  log.line("           as fast (--gain){}",
+           has_other
+               ? fmt::format("; the fastest, {}, is {:.3g} times as fast.",
+                             others.front().variant.text(), gain)
+               : ".");
 }
 
 void advise(Session& session,

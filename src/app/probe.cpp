@@ -12,6 +12,25 @@
 namespace syncopate {
 namespace {
 
+int rounds_of(int ranks) {
+  return ranks % 2 == 0 ? ranks - 1 : ranks;
+}
+
+// Returns the rank with which `rank` is paired in round `round`, from 0 to
+// rounds_of(ranks) - 1, or -1 if it sits out. Over all rounds, every rank is
+// paired once with every other one (the circle method).
+int partner_of(int rank, int round, int ranks) {
+  const int rounds = rounds_of(ranks);
+  const bool is_even = ranks % 2 == 0;
+  // The ranks 0 to rounds - 1 meet where the sum of two is the round; the one
+  // that would meet itself meets the last rank, if there is one more.
+  if (is_even && rank == rounds)  // 2 x = round, modulo an odd number
+    return static_cast<int>(int64_t{round} * (rounds + 1) / 2 % rounds);
+  const int other = ((round - rank) % rounds + rounds) % rounds;
+  if (other != rank) return other;
+  return is_even ? rounds : -1;
+}
+
 constexpr int kMostRounds = 63, kSampledRounds = 16, kMostAlone = 8;
 constexpr double kBandwidthFor_s = 0.1;  // of each pair
 // Differences between workers or steps that are worth describing.
@@ -210,18 +229,6 @@ void probe_steps(Session& session,
 }
 
 }  // namespace
-
-int partner_of(int rank, int round, int ranks) {
-  const int rounds = rounds_of(ranks);
-  const bool is_even = ranks % 2 == 0;
-  // The ranks 0 to rounds - 1 meet where the sum of two is the round; the one
-  // that would meet itself meets the last rank, if there is one more.
-  if (is_even && rank == rounds)  // 2 x = round, modulo an odd number
-    return static_cast<int>(int64_t{round} * (rounds + 1) / 2 % rounds);
-  const int other = ((round - rank) % rounds + rounds) % rounds;
-  if (other != rank) return other;
-  return is_even ? rounds : -1;
-}
 
 Cluster probe_cluster(Session& session, Engine& engine) {
   const auto world = session.make_world(engine.workers, NetworkCost{});

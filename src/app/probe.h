@@ -25,12 +25,4 @@ struct Cluster {
 // the same on all ranks.
 Cluster probe_cluster(Session& session, Engine& engine);
 
-// Returns the rank with which `rank` is paired in round `round`, from 0 to
-// rounds_of(ranks) - 1, or -1 if it sits out. Over all rounds, every rank is
-// paired once with every other one (the circle method).
-int partner_of(int rank, int round, int ranks);
-inline int rounds_of(int ranks) {
-  return ranks % 2 == 0 ? ranks - 1 : ranks;
-}
-
 }  // namespace syncopate

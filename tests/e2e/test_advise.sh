@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# `advise` where the answer is known: bsp on fast links; messages that are rare or
+# compressed on slow ones; workers at their own speed where one is slow; no single
+# parameter server that all workers share. Its figures are those of `simulate`.
+# Under MPI it measures the cluster first.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+export OMP_NUM_THREADS=1
+
+cat >small.ini <<'INI'
+[run]
+threads = 1
+epochs = 40
+[model]
+family = resnet
+depth = 8
+[data]
+kind = synthetic_images
+samples = 320
+test_samples = 16
+classes = 4
+height = 8
+width = 8
+batch = 4
+[optimizer]
+lr = 0.01
+[eval]
+every = 0
+[checkpoint]
+every = 0
+INI
+# A cluster is described by these keys; what schemes compute themselves is not
+# measured, so that the figures are the same everywhere.
+cluster=(--run.workers=8 --compute.step_s=0.05 --compute.update_s=0.0001
+  --network.latency_us=20)
+
+
+# advise WHAT KEYS...: the table is in $scratch/out; $advice is the line of keys.
+advise() {
+  local what=$1
+  shift
+  expect_code 0 "$SYNCOPATE" advise small.ini "${cluster[@]}" "$@"
+  advice=$(sed -n 's/^advice *//p' out)
+  [[ $advice ]] || fail "$what: no advice"
+}
+# row WORDS: the first row of the table whose keys have all of WORDS.
+row() {
+  awk -v words="$1" 'BEGIN { n = split(words, want, " ") }
+    $3 + 0 > 0 && /scheme=/ {
+      for (i = 1; i <= n; i++) if (index($0 " ", want[i] " ") == 0) next
+      print; exit
+    }' out
+}
+# ratio WORDS: its samples per second relative to the fastest bsp.
+ratio() { row "$1" | awk '{ print $3 }'; }
+# holds WHAT EXPRESSION: fails with WHAT unless awk finds EXPRESSION true.
+holds() { awk "BEGIN { exit !($2) }" || fail "$1: '$2' is false: $(cat out)"; }
+
+advise "fast links" --network.mbit_s=100000
+[[ $advice == *scheme=bsp* ]] || fail "fast links: $advice"
+cp out fast
+advise "fast links" --network.mbit_s=100000
+cmp -s out fast || fail "the same question has two answers"
+
+advise "slow links" --network.mbit_s=20
+[[ $advice != *scheme=bsp* ]] || fail "slow links: $advice"
+sends_little='scheme=(local_sgd|choco|dgc|ef_sign_sgd|power_sgd|easgd|deepsqueeze|ds_sync)'
+[[ $advice =~ $sends_little ]] || fail "slow links: $advice"
+holds "slow links" "$(ratio "$advice") >= 1.3"
+
+# The advice is as fast as said: simulate finds the same step.
+read -ra keys <<<"$advice"
+said=$(row "$advice" | awk '{ print $2 }')
+expect_code 0 "$SYNCOPATE" simulate small.ini "${cluster[@]}" \
+  --network.mbit_s=20 --run.steps=96 "${keys[@]}"
+simulated=$(awk '$1 == "throughput" { print $2 }' out)
+holds "simulate agrees" "$simulated / $said > 0.999 && $simulated / $said < 1.001"
+
+# Seven workers would wait for the eighth.
+advise "a slow worker" --network.mbit_s=10000 --compute.speed=1,1,1,1,1,1,1,0.25
+[[ $advice =~ scheme=(asp|ssp|esync)( |$) ]] || fail "a slow worker: $advice"
+holds "a slow worker" "$(ratio "$advice") > 2"
+
+# Eight workers' gradients through one link. That the input's scheme has a key of
+# its own keeps no other scheme out.
+incast=(--network.mbit_s=200 --sync.scheme=asp)
+advise "one server" "${incast[@]}" --asp.servers=1
+holds "one server" "$(ratio "scheme=asp") < 0.5"
+advise "eight servers" "${incast[@]}" --asp.servers=8
+holds "eight servers" "$(ratio "scheme=asp") > 0.8"
+advise "a graph" --network.mbit_s=100000 --sync.scheme=choco \
+  --compress.kind=sign --topology.kind=complete
+[[ $advice == *scheme=bsp* ]] || fail "a graph: $advice"
+
+# A factor that no scheme reaches.
+advise "a great gain" --network.mbit_s=20 --gain=100
+[[ $advice == *scheme=bsp* ]] || fail "a great gain: $advice"
+
+expect_code 64 "$SYNCOPATE" advise small.ini --run.workers=1
+expect_code 64 "$SYNCOPATE" advise small.ini "${cluster[@]}" --gain=0.5
+expect_code 64 "$SYNCOPATE" advise small.ini "${cluster[@]}" --steps=many
+expect_code 65 "$SYNCOPATE" advise small.ini "${cluster[@]}" --network.mbit_s=-1
+expect_code 65 "$SYNCOPATE" advise small.ini "${cluster[@]}" --network.mbits=1
+
+# Under MPI: the steps and links of the ranks are measured, in pairs; of three,
+# one sits out.
+for ranks in 2 3; do
+  began=$SECONDS
+  # shellcheck disable=SC2046  # the launcher's words
+  expect_code 0 $(ranks $ranks) "$SYNCOPATE" advise small.ini
+  ((SECONDS - began < 60)) || fail "the probe took $((SECONDS - began)) s"
+  for what in "cluster .* $ranks workers, measured" steps links advice; do
+    grep -q "^$what" out || fail "$ranks ranks: no '$what' in $(cat out)"
+  done
+done
+finish
