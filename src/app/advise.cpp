@@ -115,6 +115,16 @@ void print_advice(Log& log,
                : ".");
 }
 
+// A description that lacks what decides between schemes makes poor advice.
+void print_assumptions(Log& log, const ParsedInput& input) {
+  const auto note = [&](const char* key, const char* meaning) {
+    if (!input.given.contains(key))
+      log.line("note       {} is not given: {}", key, meaning);
+  };
+  note("compute.step_s", "forward and backward passes take 1 s");
+  note("network.mbit_s", "messages take no time on the links");
+}
+
 void advise(Session& session,
             const Engine& engine,
             const std::vector<std::string>& overrides,
@@ -130,6 +140,8 @@ void advise(Session& session,
     settings.compute = measured->compute;
     settings.network = measured->network;
     for (const std::string& text : measured->lines) log.line("{}", text);
+  } else {
+    print_assumptions(log, engine.input);
   }
   Predictor predictor(session, engine, overrides, settings);
   const std::vector<Prediction> bsp = predictor.predict_bsp();

@@ -96,6 +96,14 @@ advise "a graph" --network.mbit_s=100000 --sync.scheme=choco \
 advise "a great gain" --network.mbit_s=20 --gain=100
 [[ $advice == *scheme=bsp* ]] || fail "a great gain: $advice"
 
+# What the input does not describe is said.
+expect_code 0 "$SYNCOPATE" advise small.ini --run.workers=2 --steps=4 \
+  --compute.update_s=0
+grep -q '^note .*compute.step_s is not given: .* 1 s' out ||
+  fail "the step time is assumed silently"
+grep -q '^note .*network.mbit_s is not given' out ||
+  fail "the links are assumed silently"
+
 expect_code 64 "$SYNCOPATE" advise small.ini --run.workers=1
 expect_code 64 "$SYNCOPATE" advise small.ini "${cluster[@]}" --gain=0.5
 expect_code 64 "$SYNCOPATE" advise small.ini "${cluster[@]}" --steps=many
