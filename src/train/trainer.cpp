@@ -194,8 +194,12 @@ void Trainer::audit(const Position& at) {
   std::string difference;
   recorder_->uncounted([&] {
     difference = audit_replicas(
-        *engine_.context, endpoint_,
-        [this](StateVisitor& visitor) { scheme_.visit_state(visitor); });
+        *engine_.context, endpoint_, [this](StateVisitor& visitor) {
+          const Time here = endpoint_.now();
+          endpoint_.set_clock(step_.ended_at());  // which visit_state requires
+          scheme_.visit_state(visitor);
+          endpoint_.set_clock(here);
+        });
   });
   if (difference.empty()) return;
   recorder_->finish(at, "replicas differ", "none");
