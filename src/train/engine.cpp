@@ -390,32 +390,34 @@ std::unique_ptr<Engine> build_limited(Session& session,
         fmt::format("--{}={}", kLimit, input.resolved.at(kLimit)),
         fmt::format("--run.steps={}", steps)};
   };
-  const auto refuse = [&](const std::string& key, const std::string& what) {
-    const auto given = input.given.find(key);
+  const auto refuse = [&](const std::string& what) {
+    const auto given = input.given.find(kLimit);
     fail(ExitCode::kBadInput, "{}: {}: {}",
-         given == input.given.end() ? input.path : given->second, key, what);
+         given == input.given.end() ? input.path : given->second, kLimit, what);
   };
   const auto open = build(session, input.path, overrides, with_steps(0),
                           nullptr, Memory::kNone, saved);
   const std::optional<int64_t> before = saved_steps(*open);
   if (!before && open->length_workers != open->workers)
-    refuse(kLimit,
-           fmt::format("was another when the run began with {} workers, and "
-                       "must not change with their number; expected run.steps",
-                       open->length_workers));
+    refuse(
+        fmt::format("cannot change in a run that goes on with another number "
+                    "of workers ({}, now {}), expected run.steps",
+                    open->length_workers, open->workers));
   const TimedLength length =
       before ? TimedLength{*before, 0} : longest_within_limit(*open);
   const int64_t given =
       input.given.contains("run.steps") ? input.options.run.steps : 0;
   if (given > 0 && given != length.steps)
-    refuse(kLimit, fmt::format("stands beside run.steps = {}, expected one of "
-                               "the two ({} steps fit into {} s)",
-                               given, length.steps, input.resolved.at(kLimit)));
+    refuse(
+        fmt::format("stands beside run.steps = {}, expected one of "
+                    "the two ({} steps fit into {} s)",
+                    given, length.steps, input.resolved.at(kLimit)));
   auto engine =
       build(session, input.path, overrides, with_steps(length.steps),
             open->problem, memory, open->saved ? &*open->saved : nullptr);
   engine->plan.limit =
-      before ? fmt::format("{} steps, as when the run began", length.steps)
+      before ? fmt::format("{} steps of {} workers, as when the run began",
+                           length.steps, open->length_workers)
              : fmt::format("{} steps, whose last worker ends at {:.6g} s",
                            length.steps, length.ends_at);
   engine->plan.limit =

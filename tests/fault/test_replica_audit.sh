@@ -16,7 +16,7 @@ renewing="asp ssp esync sync_switch"
 
 # Also where messages are on their way at a boundary, which some wait for.
 slow=(--network.mbit_s=20 --network.latency_us=3000 --compute.step_s=0.01
-  --compute.speed=1,1,3)
+  "--compute.speed=1,1,3")
 for scheme in $keeping $renewing; do
   # shellcheck disable=SC2207
   keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
