@@ -101,7 +101,8 @@ void check_simulation(const Engine& engine) {
   const auto refuse = [&](const std::string& what) {
     const auto given = engine.input.given.find(what.substr(0, what.find(':')));
     fail(ExitCode::kBadInput, "{}: {}",
-         given == engine.input.given.end() ? "simulate" : given->second, what);
+         given == engine.input.given.end() ? engine.input.path : given->second,
+         what);
   };
   const SyncSwitchOptions& phases = options.sync.sync_switch;
   if (scheme_info(options.sync.scheme).is_composite &&

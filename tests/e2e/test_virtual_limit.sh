@@ -156,6 +156,16 @@ refuses 1 "schedule.warmup: is 5 steps, longer than run.steps = [1-4] steps" \
   --$key=0.1
 refuses 1 "$key: is resolved by a simulation; .*sync_switch.plateau" --$key=1 \
   --sync.scheme=sync_switch --sync_switch.order=10 --sync_switch.plateau=eval_loss
+expect_code 65 "$SYNCOPATE" train "$here/../../inputs/deepfm_smoke.ini" \
+  --run.steps=0 --$key=10
+says "$key: is resolved by a simulation; .*sync.tables: rows: .*expected dense" err
+# A recorded trace must have as many rows as there are steps in that time.
+printf '0.02\n%.0s' {1..30} >trace.csv
+trace=(--compute.law=trace --compute.trace=trace.csv --run.name=trace)
+sed '/^step_s/d; /^law/d; /^spread/d' tiny.ini >traced.ini
+expect_code 65 "$SYNCOPATE" train traced.ini --run.workers=3 --$key=2 "${trace[@]}"
+says 'compute.trace: trace.csv has 30 rows, expected one for each of .* steps' err
+expect_code 0 "$SYNCOPATE" train traced.ini --run.workers=3 --$key=1 "${trace[@]}"
 expect_code 65 "${three[@]}" "$SYNCOPATE" train ranks.ini --$key=1 --run.name=mpi
 [[ $(wc -l <err) == 1 ]] || fail "more than a line: $(cat err)"
 says "^error: .*$key: is virtual time .*run.target.*run.time_limit_s.*Slurm" err
