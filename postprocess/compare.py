@@ -20,7 +20,8 @@ import os
 from collections import defaultdict
 
 import target as targets
-from groups import NEUTRAL, grouped, interval, metric_of, refuse_unlike
+from groups import NEUTRAL, common_limit, grouped, interval, metric_of, \
+    refuse_unlike
 from run_reader import METRICS, RunError, open_runs, \
     print_markdown, print_table, run_main
 
@@ -38,8 +39,10 @@ def differing_keys(groups, by):
     """{key: {value: groups}} of keys that differ beside the one compared. A
     key that only some runs have goes with another that is listed."""
     found = {}
-    every = {key for runs in groups.values() for run in runs
-             for key in run.input}
+    everyone = [run for runs in groups.values() for run in runs]
+    every = {key for run in everyone for key in run.input}
+    if common_limit(everyone):
+        every.discard("run.steps")
     for key in sorted(every - NEUTRAL - {by}):
         values = defaultdict(list)
         for label, runs in groups.items():
@@ -87,7 +90,9 @@ def notes(groups):
     budgets = {run.last("train", "worker_steps") for run in everyone
                if not run.has_diverged}
     if len(budgets) > 1:
-        yield ("budgets differ: worker_steps "
+        limit = common_limit(everyone)
+        yield ((f"equal virtual time, run.virtual_limit_s = {limit}: "
+                if limit else "budgets differ: ") + "worker_steps "
                + ", ".join(f"{value:.0f}" for value in sorted(budgets)))
     versions = {str(run.provenance.get("git", "?")) for run in everyone
                 if not run.is_published}

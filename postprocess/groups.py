@@ -17,6 +17,7 @@ T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
 NEUTRAL = {"run.name", "run.directory", "run.seed", "run.log_every",
            "run.time_limit_s", "checkpoint.every", "checkpoint.keep",
            "checkpoint.resume", "data.prefetch", "model.recompute"}
+LIMIT = "run.virtual_limit_s"
 # Keys that must agree for evaluations to be comparable, with their defaults.
 EVALUATION = {"eval.on": None, "eval.model": None, "data.validation": None,
               "eval.batchnorm": "running", "eval.recompute_batches": None,
@@ -75,6 +76,13 @@ def refuse_unlike(runs, by):
                            f"{first.metric}, {run.label} has {run.metric}")
 
 
+def common_limit(runs):
+    """The run.virtual_limit_s of all runs, or None. It decides run.steps, which
+    then differs by scheme and seed."""
+    limits = {run.input.get(LIMIT, "0") for run in runs}
+    return limits.pop() if len(limits) == 1 and limits != {"0"} else None
+
+
 def grouped(runs, by):
     """{value of `by`: its runs}, which differ only in their seeds."""
     groups = defaultdict(list)
@@ -94,9 +102,10 @@ def grouped(runs, by):
 
 def refuse_pooling(first, run):
     """Exits with one line and 65 if an interval would cover different runs."""
+    neutral = NEUTRAL | ({"run.steps"} if common_limit([first, run]) else set())
     differing = [key for key in first.input.keys() | run.input.keys()
                  if first.input.get(key) != run.input.get(key)
-                 and key not in NEUTRAL]
+                 and key not in neutral]
     if differing:
         # A key that only one run has follows from one that both have, such as
         # sync.scheme.

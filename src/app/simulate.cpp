@@ -120,7 +120,10 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
     check_simulation(*engine);
   });
   const double begin_s = monotonic_s();
-  const std::vector<SimulatedWork> workers = simulate(*engine);
+  const std::string& limit = engine->plan.limit;
+  if (!limit.empty()) session.log().line("limit      {}", limit);
+  const std::vector<SimulatedWork> workers =
+      simulate(*engine, limit.empty() ? Fidelity::kFast : Fidelity::kExact);
   report(session.log(), *engine, workers, monotonic_s() - begin_s);
   if (const auto output = line.options.find("output");
       output != line.options.end())

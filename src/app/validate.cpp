@@ -36,6 +36,7 @@ void print_plan(Log& log, const Engine& engine) {
       plan.stop_at, static_cast<double>(plan.stop_at) / plan.steps_per_epoch,
       plan.steps_per_epoch, plan.log_every, plan.eval_every,
       plan.checkpoint_every);
+  if (!plan.limit.empty()) log.line("limit     {}", plan.limit);
   if (const RunTarget target(engine); target)
     log.line("target    {}", target.description());
   log.line("rate      {:.5g} after scaling, schedule {} over {:.0f} steps",

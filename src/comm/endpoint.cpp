@@ -50,10 +50,6 @@ void Endpoint::perform(const std::function<void(Endpoint&)>& body) {
   body(*this);
 }
 
-std::string describe_wait(int from, Tag tag) {
-  return fmt::format("a message from {} with tag {}", from, tag);
-}
-
 std::string describe_size_mismatch(int to,
                                    int from,
                                    Tag tag,

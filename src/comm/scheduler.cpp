@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "comm/tag_names.h"
 
 namespace syncopate {
 namespace {
@@ -17,6 +18,8 @@ namespace {
 constexpr int64_t kBarrenYieldLimit = 1'000'000;
 
 constexpr Time kNever = std::numeric_limits<Time>::infinity();
+
+constexpr size_t kMostReported = 12;  // a line that can still be read
 
 }  // namespace
 
@@ -117,10 +120,10 @@ void Scheduler::switch_out() {
   check_alive();
 }
 
-void Scheduler::block(std::string waits_for) {
+void Scheduler::block(const DescribeAwaited& awaited) {
   check_alive();
   Strand& self = current();
-  self.waits_for = std::move(waits_for);
+  self.awaited = &awaited;
   self.state = Strand::State::kBlocked;
   self.blocked_at = self.time;
   self.turns = 0;
@@ -129,10 +132,9 @@ void Scheduler::block(std::string waits_for) {
   self.may_wake_earlier = false;
 }
 
-void Scheduler::block_until(Time at, std::string waits_for) {
+void Scheduler::block_until(Time at) {
   check_alive();
   Strand& self = current();
-  self.waits_for = std::move(waits_for);
   self.blocked_at = self.time;
   self.turns = 0;
   self.may_wake_earlier = true;
@@ -210,16 +212,37 @@ void Scheduler::check_alive() const {
   if (has_failed_) throw Error(ExitCode::kPeerLost, reason_);
 }
 
+Awaited Scheduler::awaited_by(const Strand& strand) {
+  if (strand.state == Strand::State::kBlocked) return (*strand.awaited)();
+  const auto& [from, tag] = strand.polled;
+  if (from < 0) return {"an event that cannot occur"};
+  return {
+      fmt::format("a message from worker {}, {} (tag {}), for which it polls",
+                  from, tags::name_of(tag), tag),
+      from};
+}
+
 void Scheduler::report_deadlock() {
-  std::string who;
+  struct Waiter {
+    const Strand* strand;
+    Awaited awaited;
+  };
+  std::vector<Waiter> waiters;
+  std::map<int, int> num_waiting_for;  // by rank
   for (const auto& [serial, strand] : strands_) {
-    if (!who.empty()) who += "; ";
-    who +=
-        fmt::format("{} at {:.6g} s waits for {}", strand->name, strand->time,
-                    strand->state == Strand::State::kBlocked
-                        ? strand->waits_for
-                        : "an event that cannot occur");
+    waiters.push_back({strand.get(), awaited_by(*strand)});
+    ++num_waiting_for[waiters.back().awaited.rank];
   }
+  std::ranges::stable_sort(waiters, [&](const Waiter& a, const Waiter& b) {
+    return num_waiting_for[a.strand->rank] > num_waiting_for[b.strand->rank];
+  });
+  std::string who;
+  for (size_t i = 0; i < std::min(kMostReported, waiters.size()); ++i)
+    who += fmt::format("{}{} at {:.6g} s waits for {}", i > 0 ? "; " : "",
+                       waiters[i].strand->name, waiters[i].strand->time,
+                       waiters[i].awaited.what);
+  if (waiters.size() > kMostReported)
+    who += fmt::format("; and {} more", waiters.size() - kMostReported);
   deadlock_ = "deadlock: no worker can go on: " + who;
   fail_all(deadlock_);
 }

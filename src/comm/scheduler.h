@@ -34,6 +34,15 @@ class Ties {
   uint64_t seed_;
 };
 
+// What a strand waits for, for the report of a deadlock.
+struct Awaited {
+  std::string
+      what;       // "a receive of 4 bytes from worker 1, bucket 3 (tag 1027)"
+  int rank = -1;  // whose turn it is; -1: of several workers, or unknown
+};
+// Called only for that report, while the strand waits.
+using DescribeAwaited = std::function<Awaited()>;
+
 // One thread of execution with its own clock.
 struct Strand {
   int rank = 0;
@@ -48,7 +57,13 @@ struct Strand {
   State state = State::kReady;
   Time blocked_at = 0;  // its clock when it started to wait
   bool may_wake_earlier = false;
-  std::string waits_for;  // for the report of a deadlock
+  // While it is blocked; points into its stack.
+  const DescribeAwaited* awaited = nullptr;
+  // The message for which it has polled last, and in vain.
+  struct Polled {
+    int from = -1;  // -1: none
+    Tag tag = 0;
+  } polled;
   std::unique_ptr<Fiber> fiber;
 };
 
@@ -75,8 +90,8 @@ class Scheduler {
 
   // Waits of the running strand. All throw Error(kPeerLost) after fail_all(),
   // even if the wait could still succeed.
-  void block(std::string waits_for);                 // until wake()
-  void block_until(Time at, std::string waits_for);  // wake() may be earlier
+  void block(const DescribeAwaited& awaited);  // until wake()
+  void block_until(Time at);                   // wake() may be earlier
   void sleep_until(Time at);
   // Lets others whose clock is not ahead run first. If there are none, the
   // clock moves to the next moment at which anything can happen: another
@@ -92,7 +107,8 @@ class Scheduler {
   // Makes every wait, current and future, throw Error(kPeerLost, reason).
   void fail_all(const std::string& reason);
   void check_alive() const;  // throws that, after fail_all()
-  // Describes who waits for what; empty unless all strands were found waiting.
+  // Says who waits for what, those first whom most others wait for; empty
+  // unless all strands were found waiting.
   const std::string& deadlock() const { return deadlock_; }
 
  private:
@@ -103,6 +119,7 @@ class Scheduler {
   void switch_out();  // back to run() until it is this strand's turn
   void run_events();  // those that come before all ready strands
   Strand* next();
+  static Awaited awaited_by(const Strand& strand);
   void report_deadlock();
 
   const Ties ties_;

@@ -17,9 +17,6 @@ struct TaskState {
   virtual ~TaskState() = default;
 };
 
-// "a message from 2 with tag 1024": the same wording in both worlds.
-std::string describe_wait(int from, Tag tag);
-
 // Describes a receive of `expected_bytes` that met a message of another size.
 std::string describe_size_mismatch(int to,
                                    int from,

@@ -42,6 +42,9 @@ struct NetworkCost {
   };
   std::function<Link(int rank, Time now)> link = {};
   uint64_t ties_seed = 0;  // order of simultaneous events (comm/scheduler.h)
+  // Whether all-reduces of values that do not exist may be computed instead of
+  // sent (comm/modelled_sums.h).
+  bool may_model_sums = true;
 };
 
 class World {

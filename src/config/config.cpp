@@ -250,6 +250,7 @@ bool is_by_worker(const std::string& name) {
 
 constexpr const char* kNotUsed = "not used";
 constexpr const char* kEpisodes = "stragglers.episodes";
+constexpr const char* kVirtualLimit = "run.virtual_limit_s";
 
 // Returns the value of stragglers.episodes without those of links.
 std::string without_links(const std::string& value) {
@@ -379,6 +380,13 @@ void check_world(ParsedInput& input, int ranks) {
         !mistake.empty())
       complain("stragglers.episodes", mistake);
   if (ranks == 1) return;
+  if (options.run.virtual_limit_s > 0)
+    complain("run.virtual_limit_s",
+             fmt::format("is virtual time of workers in one process; {} MPI "
+                         "ranks take wall time: end at a result (run.target) "
+                         "or before a time limit (run.time_limit_s, or the "
+                         "Slurm job's)",
+                         ranks));
   if (options.run.workers != 0 && options.run.workers != ranks)
     complain("run.workers",
              fmt::format("is {}, but there are {} MPI ranks, one per worker; "
@@ -409,24 +417,6 @@ void refuse_errors(const ParsedInput& input) {
   throw Error(ExitCode::kBadInput, join(input.errors, "\nerror: "));
 }
 
-void scale_lengths(Options& options, double factor) {
-  const auto scaled = [&](double steps) {
-    return steps > 0 ? std::max(1.0, std::round(steps * factor)) : steps;
-  };
-  const auto scale = [&](Length& length) {
-    if (!length.in_epochs) length.value = scaled(length.value);
-  };
-  for (const Key& key : key_table()) {
-    if (key.on_resume == OnResume::kMayChange) continue;
-    const Target target = key.place.in(options);
-    if (auto* const* one = std::get_if<Length*>(&target)) scale(**one);
-    if (auto* const* all = std::get_if<std::vector<Length>*>(&target))
-      for (Length& length : **all) scale(length);
-  }
-  options.run.steps =
-      static_cast<int64_t>(scaled(static_cast<double>(options.run.steps)));
-}
-
 void forget_by_worker(std::map<std::string, std::string>& saved) {
   for (const char* key :
        {"run.workers", "compute.speed", "data.batch_by_worker",
@@ -438,7 +428,8 @@ void forget_by_worker(std::map<std::string, std::string>& saved) {
   });
 }
 
-void forget_slow_links(std::map<std::string, std::string>& saved) {
+void forget_virtual_time(std::map<std::string, std::string>& saved) {
+  saved.erase(kVirtualLimit);
   if (const auto found = saved.find(kEpisodes); found != saved.end())
     found->second = without_links(found->second);
 }
@@ -483,6 +474,7 @@ std::vector<std::string> resume_conflicts(
     if (name == kEpisodes && is_other_world &&
         without_links(before) == without_links(after))
       continue;
+    if (name == kVirtualLimit && is_other_world) continue;
     const OnResume rule = key == nullptr ? OnResume::kFixed : key->on_resume;
     if (rule == OnResume::kMayChange) continue;
     if (rule == OnResume::kMayExtend && may_extend) continue;

@@ -73,8 +73,9 @@ enum class Workers : uint8_t { kAlike, kMayDiffer };
 // Removes the keys of a saved run that only make sense for its number of
 // workers: lists by worker, and episodes of workers by rank.
 void forget_by_worker(std::map<std::string, std::string>& saved);
-// Removes slow links from stragglers.episodes: MPI ranks cannot have any.
-void forget_slow_links(std::map<std::string, std::string>& saved);
+// Removes what MPI ranks cannot have: slow links from stragglers.episodes, and
+// run.virtual_limit_s, but not the run.steps that it has become.
+void forget_virtual_time(std::map<std::string, std::string>& saved);
 // Returns whether another value of this key makes a run with
 // checkpoint.resume = PATH a new one. This holds for keys that decide how the
 // run learns and from what, not where and how fast it runs.

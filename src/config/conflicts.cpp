@@ -26,10 +26,12 @@ class ConflictChecker {
       : options_(options), is_sound_(is_sound), complain_(complain) {}
 
   void run() const {
-    if (all_sound({"run.epochs", "run.steps"}) && options_.run.epochs == 0 &&
-        options_.run.steps == 0)
+    if (all_sound({"run.epochs", "run.steps", "run.virtual_limit_s"}) &&
+        options_.run.epochs == 0 && options_.run.steps == 0 &&
+        options_.run.virtual_limit_s == 0)
       complain_("run.epochs",
                 "is missing: give run.epochs or run.steps, greater than 0");
+    virtual_limit();
     by_worker("compute.speed", options_.compute.speed.size());
     if (all_sound({"compute.law", "compute.trace"}) &&
         options_.compute.law == StepLaw::kTrace &&
@@ -44,6 +46,26 @@ class ConflictChecker {
                 fmt::format("there is no {}, expected auto, none or the path "
                             "of a checkpoint",
                             in_quotes(resume)));
+  }
+
+  // What else decides a run's length. run.steps is compared with the number
+  // that the limit resolves to (train/virtual_limit.h).
+  void virtual_limit() const {
+    const char* key = "run.virtual_limit_s";
+    if (!all_sound({key}) || options_.run.virtual_limit_s == 0) return;
+    if (all_sound({"run.epochs"}) && options_.run.epochs > 0)
+      complain_(key, fmt::format("stands beside run.epochs = {}, expected one "
+                                 "of the two (run.epochs = 0)",
+                                 options_.run.epochs));
+    if (all_sound({"sync_switch.train_steps"}) &&
+        !options_.sync.sync_switch.train_steps.empty())
+      complain_(key,
+                "stands beside sync_switch.train_steps, which fixes the run's "
+                "length, expected sync_switch.fractions");
+    if (all_sound({"asp.replay"}) && !options_.sync.asp.replay.empty())
+      complain_(key,
+                "stands beside asp.replay, which fixes the run's length, "
+                "expected one of the two");
   }
 
   // Expects a number for each worker or, if the key allows it, one for all.

@@ -60,6 +60,14 @@ Keys run_keys() {
               "workers); 0: given by run.epochs.",
        .low = 0,
        .on_resume = OnResume::kMayExtend},
+      {.name = "run.virtual_limit_s",
+       .place = &RunOptions::virtual_limit_s,
+       .doc = "For workers in one process: the length of the run as seconds "
+              "of virtual time, from which a simulation finds run.steps, the "
+              "most steps that end in time; 0: given by run.steps or "
+              "run.epochs.",
+       .low = 0,
+       .on_resume = OnResume::kMayExtend},
       {.name = "run.stop_at",
        .place = &RunOptions::stop_at,
        .doc = "Stop here with a checkpoint and exit code 0, to be "

@@ -26,9 +26,10 @@ struct RunOptions {
   int64_t seed = 1;
   double epochs = 0;  // if steps are given too: whichever ends first
   int64_t steps = 0;
-  Length stop_at;       // stop here (exit 0); 0: at the end
-  std::string target;   // end at an evaluation with it (config/goal.h)
-  int64_t workers = 0;  // 0: auto
+  double virtual_limit_s = 0;  // as many steps as fit into it; 0: off
+  Length stop_at;              // stop here (exit 0); 0: at the end
+  std::string target;          // end at an evaluation with it (config/goal.h)
+  int64_t workers = 0;         // 0: auto
   DeviceChoice device = DeviceChoice::kAuto;
   int64_t threads = 0;  // per worker; 0: auto
   Precision precision = Precision::kF32;

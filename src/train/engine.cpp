@@ -12,6 +12,7 @@
 #include "train/audit.h"
 #include "train/memory_plan.h"
 #include "train/run_target.h"
+#include "train/virtual_limit.h"
 
 namespace syncopate {
 namespace {
@@ -27,6 +28,11 @@ int64_t period_steps(const Length& length, double steps_per_epoch) {
              : 0;
 }
 
+// Whether run.virtual_limit_s has not been resolved yet.
+bool is_length_open(const RunOptions& run) {
+  return run.virtual_limit_s > 0 && run.steps == 0;
+}
+
 RunPlan make_plan(const Options& options, const Sampler& sampler) {
   RunPlan plan;
   plan.batches_per_epoch = sampler.batches_per_epoch();
@@ -34,6 +40,7 @@ RunPlan make_plan(const Options& options, const Sampler& sampler) {
                          static_cast<double>(options.data.accumulate);
   const double per_epoch = plan.steps_per_epoch;
   plan.total_steps = options.run.steps > 0 ? options.run.steps : INT64_MAX;
+  if (is_length_open(options.run)) plan.total_steps = kMostLimitedSteps;
   if (options.run.epochs > 0)
     plan.total_steps = std::min<int64_t>(
         plan.total_steps,
@@ -250,6 +257,18 @@ int64_t Engine::replica_bytes() const {
               model->buffers().num_elems());
 }
 
+int64_t Engine::next_boundary(int64_t worker_steps) const {
+  int64_t until = plan.stop_at * workers;
+  const int64_t audit_every =
+      audits_have_boundaries(options.sync) ? plan.audit_every : 0;
+  for (const int64_t every :
+       {plan.eval_every, plan.checkpoint_every, audit_every})
+    if (every > 0)
+      until = std::min(
+          until, (worker_steps / (every * workers) + 1) * every * workers);
+  return until;
+}
+
 double Engine::batch_weight(int rank) const {
   return static_cast<double>(options.data.batch_of(rank) *
                              options.data.accumulate * workers) /
@@ -325,8 +344,9 @@ std::unique_ptr<Engine> build(Session& session,
       options.data, training, engine->split.train, engine->workers, seed);
   engine->plan = make_plan(options, *engine->sampler);
   if (options.compute.law == StepLaw::kTrace)
-    engine->step_trace.emplace(options.compute.trace, engine->workers,
-                               engine->plan.total_steps);
+    engine->step_trace.emplace(
+        options.compute.trace, engine->workers,
+        is_length_open(options.run) ? 1 : engine->plan.total_steps);
   engine->model = make_model(
       options.model, engine->problem->spec(),
       options.run.precision == Precision::kBf16 ? DType::kBf16 : DType::kF32);
@@ -345,6 +365,67 @@ std::unique_ptr<Engine> build(Session& session,
   return engine;
 }
 
+constexpr const char* kLimit = "run.virtual_limit_s";
+
+// Returns the run.steps of the saved run, if its limit was the same: a resumed
+// run keeps its length.
+std::optional<int64_t> saved_steps(const Engine& engine) {
+  if (!engine.saved || engine.saved->is_warm_start()) return std::nullopt;
+  const auto& values = engine.saved->input.values;
+  const auto limit = values.find(kLimit), steps = values.find("run.steps");
+  if (limit == values.end() || steps == values.end() ||
+      parse_double(limit->second) != engine.options.run.virtual_limit_s)
+    return std::nullopt;
+  return parse_int(steps->second);
+}
+
+// Resolves run.virtual_limit_s of an input without mistakes.
+std::unique_ptr<Engine> build_limited(Session& session,
+                                      const ParsedInput& input,
+                                      const std::vector<std::string>& overrides,
+                                      Memory memory,
+                                      const SavedRun* saved) {
+  const auto with_steps = [&](int64_t steps) {
+    return std::vector<std::string>{
+        fmt::format("--{}={}", kLimit, input.resolved.at(kLimit)),
+        fmt::format("--run.steps={}", steps)};
+  };
+  const auto refuse = [&](const std::string& what) {
+    const auto given = input.given.find(kLimit);
+    fail(ExitCode::kBadInput, "{}: {}: {}",
+         given == input.given.end() ? input.path : given->second, kLimit, what);
+  };
+  const auto open = build(session, input.path, overrides, with_steps(0),
+                          nullptr, Memory::kNone, saved);
+  const std::optional<int64_t> before = saved_steps(*open);
+  if (!before && open->length_workers != open->workers)
+    refuse(
+        fmt::format("cannot change in a run that goes on with another number "
+                    "of workers ({}, now {}), expected run.steps",
+                    open->length_workers, open->workers));
+  const TimedLength length =
+      before ? TimedLength{*before, 0} : longest_within_limit(*open);
+  const int64_t given =
+      input.given.contains("run.steps") ? input.options.run.steps : 0;
+  if (given > 0 && given != length.steps)
+    refuse(
+        fmt::format("stands beside run.steps = {}, expected one of "
+                    "the two ({} steps fit into {} s)",
+                    given, length.steps, input.resolved.at(kLimit)));
+  auto engine =
+      build(session, input.path, overrides, with_steps(length.steps),
+            open->problem, memory, open->saved ? &*open->saved : nullptr);
+  engine->plan.limit =
+      before ? fmt::format("{} steps of {} workers, as when the run began",
+                           length.steps, open->length_workers)
+             : fmt::format("{} steps, whose last worker ends at {:.6g} s",
+                           length.steps, length.ends_at);
+  engine->plan.limit =
+      fmt::format("{} s of virtual time: {}", input.resolved.at(kLimit),
+                  engine->plan.limit);
+  return engine;
+}
+
 }  // namespace
 
 std::unique_ptr<Engine> build_engine(Session& session,
@@ -352,6 +433,11 @@ std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::vector<std::string>& overrides,
                                      Memory memory,
                                      const SavedRun* saved) {
+  ParsedInput input =
+      parse_input(input_path, overrides, saved ? &saved->input : nullptr);
+  check_world(input, session.size());
+  if (input.errors.empty() && input.options.run.virtual_limit_s > 0)
+    return build_limited(session, input, overrides, memory, saved);
   return build(session, input_path, overrides, {}, nullptr, memory, saved);
 }
 
@@ -360,7 +446,12 @@ std::unique_ptr<Engine> build_variant(Session& session,
                                       const std::vector<std::string>& overrides,
                                       const std::vector<std::string>& own,
                                       Memory memory) {
-  return build(session, base.input.path, overrides, own, base.problem, memory,
+  std::vector<std::string> all = own;
+  if (base.options.run.virtual_limit_s > 0) {  // resolved for the base only
+    all.push_back("--run.virtual_limit_s=0");
+    all.push_back(fmt::format("--run.steps={}", base.plan.total_steps));
+  }
+  return build(session, base.input.path, overrides, all, base.problem, memory,
                nullptr);
 }
 

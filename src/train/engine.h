@@ -21,9 +21,12 @@ namespace syncopate {
 struct RunPlan {
   int64_t batches_per_epoch = 0;
   double steps_per_epoch = 0;
-  int64_t total_steps = 0;  // run.steps or run.epochs, whichever ends first
-  int64_t stop_at = 0;      // <= total_steps
+  // run.steps (or what run.virtual_limit_s gives) or run.epochs, whichever ends
+  // first.
+  int64_t total_steps = 0;
+  int64_t stop_at = 0;  // <= total_steps
   double horizon = 0;
+  std::string limit;  // how run.virtual_limit_s gave total_steps; else empty
   int64_t log_every = 0, eval_every = 0, checkpoint_every = 0;  // 0: at the end
   int64_t audit_every = 0;                                      // 0: never
 };
@@ -59,6 +62,10 @@ struct Engine : Setup {
   double loss_samples(int rank) const;
   // Bytes of one worker's parameters, gradients, buffers and optimizer state.
   int64_t replica_bytes() const;
+
+  // The next evaluation, checkpoint, audit with a boundary, or end after
+  // `worker_steps`, also in worker_steps.
+  int64_t next_boundary(int64_t worker_steps) const;
 
   // Whether steps have forward and backward passes. Not in a simulation, nor
   // where only the work after them is measured.

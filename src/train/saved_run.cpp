@@ -111,7 +111,7 @@ std::optional<SavedRun> find_here(const std::string& input_path,
   if (workers != saved.workers) forget_by_worker(saved.input.values);
   if (ranks > 1) {
     saved.input.values.erase("run.workers");
-    forget_slow_links(saved.input.values);
+    forget_virtual_time(saved.input.values);
   }
   if (own) return saved;
   if (const auto data = facts.extra.find("data"); data != facts.extra.end())

@@ -1,8 +1,12 @@
 #include "train/simulation.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "comm/collectives.h"
 #include "comm/modelled_sums.h"
+#include "comm/tags.h"
+#include "run/signals.h"
 #include "sync/bucket.h"
 #include "train/network_cost.h"
 #include "train/worker_step.h"
@@ -10,23 +14,11 @@
 namespace syncopate {
 namespace {
 
-SimulatedWork simulate_worker(Engine& engine, Endpoint& endpoint) {
-  const int64_t free_bytes = engine.device->free_bytes();
-  WorkerStep step(engine, endpoint, nullptr, "");
-  step.scheme().enter();
-  step.meet_at(0);
-  step.begin({0, engine.plan.stop_at * endpoint.size(), 0});
-  SimulatedWork account;
-  if (endpoint.rank() == 0)
-    account.state_bytes = free_bytes - engine.device->free_bytes();
-  const SyncOptions& sync = engine.options.sync;
-  account.has_computed_sums =
-      endpoint.modelled_sums()->knows(sync.collective) &&
-      std::ranges::any_of(schemes_in_use(sync), [](const auto& keyword) {
-        return scheme_info(keyword).reduces_ranges;
-      });
+// Takes this worker's steps up to a boundary.
+void take_steps(WorkerStep& step, SimulatedWork& account) {
   for (;;) {
-    const StepPlan plan = step.scheme().next(step.word(0));
+    const StepPlan plan =
+        step.scheme().next(step.word(static_cast<int>(requested_stop())));
     if (plan.stop) break;
     if (plan.is_idle) {
       step.follow(plan);
@@ -39,7 +31,47 @@ SimulatedWork simulate_worker(Engine& engine, Endpoint& endpoint) {
   }
   step.end();
   account.sync.add(step.scheme().take_times());
-  account.ended_at = endpoint.now();
+}
+
+// Returns where the next segment begins, as Trainer::meet does, or nullopt if
+// the process was told to stop.
+std::optional<Segment> meet(WorkerStep& step, Endpoint& endpoint) {
+  const Group world = endpoint.world_group();
+  auto steps = static_cast<double>(step.scheme().steps_done());
+  double most[] = {static_cast<double>(requested_stop()), -step.ended_at()};
+  agree(endpoint, world, std::span(&steps, 1), Combine::kCount, tags::kControl);
+  agree(endpoint, world, most, Combine::kMax, tags::kControl);
+  if (most[0] > 0) return std::nullopt;
+  return Segment{.from = static_cast<int64_t>(steps), .earliest = -most[1]};
+}
+
+SimulatedWork simulate_worker(Engine& engine,
+                              Endpoint& endpoint,
+                              Fidelity fidelity) {
+  const int64_t free_bytes = engine.device->free_bytes();
+  WorkerStep step(engine, endpoint, nullptr, "");
+  step.scheme().enter();
+  SimulatedWork account;
+  const SyncOptions& sync = engine.options.sync;
+  account.has_computed_sums =
+      endpoint.modelled_sums()->knows(sync.collective) &&
+      std::ranges::any_of(schemes_in_use(sync), [](const auto& keyword) {
+        return scheme_info(keyword).reduces_ranges;
+      });
+  const int64_t all = engine.plan.stop_at * endpoint.size();
+  std::optional<Segment> segment = Segment{};
+  while (segment && segment->from < all) {
+    segment->until = fidelity == Fidelity::kExact
+                         ? engine.next_boundary(segment->from)
+                         : all;
+    step.meet_at(segment->earliest);
+    step.begin(*segment);
+    if (endpoint.rank() == 0 && segment->from == 0)
+      account.state_bytes = free_bytes - engine.device->free_bytes();
+    take_steps(step, account);
+    account.ended_at = endpoint.now();
+    segment = meet(step, endpoint);
+  }
   const TrafficCounters& sent = endpoint.traffic();
   // Workers have batches and numbers of steps of their own.
   account.samples =
@@ -69,8 +101,16 @@ void check_simulation(const Engine& engine) {
   const auto refuse = [&](const std::string& what) {
     const auto given = engine.input.given.find(what.substr(0, what.find(':')));
     fail(ExitCode::kBadInput, "{}: {}",
-         given == engine.input.given.end() ? "simulate" : given->second, what);
+         given == engine.input.given.end() ? engine.input.path : given->second,
+         what);
   };
+  const SyncSwitchOptions& phases = options.sync.sync_switch;
+  if (scheme_info(options.sync.scheme).is_composite &&
+      phases.plateau != Plateau::kNone)
+    refuse(fmt::format(
+        "sync_switch.plateau: {}: evaluations, which a simulation does not "
+        "make, decide when to switch, expected none",
+        phases.plateau));
   if (options.faults.kind != FaultKind::kNone)
     refuse("faults.kind: has no meaning for a simulation, expected none");
   const bool has_tables = std::ranges::any_of(
@@ -82,11 +122,14 @@ void check_simulation(const Engine& engine) {
         "which a simulation does not read, expected dense");
 }
 
-std::vector<SimulatedWork> simulate(Engine& engine) {
-  const auto world = make_inproc_world(engine.workers, network_cost_of(engine));
+std::vector<SimulatedWork> simulate(Engine& engine, Fidelity fidelity) {
+  NetworkCost cost = network_cost_of(engine);
+  cost.may_model_sums = fidelity == Fidelity::kFast;
+  engine.steps_begun.assign(engine.workers, 0);
+  const auto world = make_inproc_world(engine.workers, cost);
   std::vector<SimulatedWork> work(engine.workers);
   world->run([&](Endpoint& endpoint) {
-    work[endpoint.rank()] = simulate_worker(engine, endpoint);
+    work[endpoint.rank()] = simulate_worker(engine, endpoint, fidelity);
   });
   return work;
 }

@@ -29,9 +29,20 @@ struct SimulatedWork {
 // have.
 void check_simulation(const Engine& engine);
 
+// How closely a simulation follows the run that it stands for.
+enum class Fidelity : uint8_t {
+  // In one segment, with computed sums where links are alike: free-running
+  // schemes proceed as without evaluations and checkpoints, and concurrent sums
+  // take the same time within 1%.
+  kFast,
+  // With all messages, and the run's boundaries: virtual times are the run's.
+  kExact,
+};
+
 // Takes the steps of the engine's plan with all workers in this process and
 // returns what each has done. The engine must have been built with
 // Memory::kNone.
-std::vector<SimulatedWork> simulate(Engine& engine);
+std::vector<SimulatedWork> simulate(Engine& engine,
+                                    Fidelity fidelity = Fidelity::kFast);
 
 }  // namespace syncopate

@@ -161,20 +161,6 @@ bool Trainer::is_due(int64_t every, int64_t before, int64_t now) const {
   return every > 0 && now / every > before / every;
 }
 
-// The next evaluation, checkpoint or end, in worker_steps.
-int64_t Trainer::next_boundary(int64_t worker_steps) const {
-  const int64_t N = endpoint_.size();
-  int64_t until = engine_.plan.stop_at * N;
-  const int64_t audit_every = audits_have_boundaries(engine_.options.sync)
-                                  ? engine_.plan.audit_every
-                                  : 0;
-  for (const int64_t every :
-       {engine_.plan.eval_every, engine_.plan.checkpoint_every, audit_every})
-    if (every > 0)
-      until = std::min(until, (worker_steps / (every * N) + 1) * every * N);
-  return until;
-}
-
 void Trainer::evaluate(const Position& at) {
   enter(Stage::kEvaluation);
   const double begin = monotonic_s();
@@ -194,8 +180,12 @@ void Trainer::audit(const Position& at) {
   std::string difference;
   recorder_->uncounted([&] {
     difference = audit_replicas(
-        *engine_.context, endpoint_,
-        [this](StateVisitor& visitor) { scheme_.visit_state(visitor); });
+        *engine_.context, endpoint_, [this](StateVisitor& visitor) {
+          const Time here = endpoint_.now();
+          endpoint_.set_clock(step_.ended_at());  // which visit_state requires
+          scheme_.visit_state(visitor);
+          endpoint_.set_clock(here);
+        });
   });
   if (difference.empty()) return;
   recorder_->finish(at, "replicas differ", "none");
@@ -262,7 +252,7 @@ Ending Trainer::run() {
   while (here.stop <= StopRequest::kSave && !is_finished(position()) &&
          position().step < engine_.plan.stop_at) {
     const int64_t before = position().step;
-    run_segment(here, next_boundary(here.worker_steps));
+    run_segment(here, engine_.next_boundary(here.worker_steps));
     here = meet();
     const Position at = position();
     const bool is_end = at.step >= engine_.plan.total_steps;

@@ -75,7 +75,6 @@ class Trainer {
   Boundary meet();
   bool is_finished(const Position& at) const;
   bool is_due(int64_t every, int64_t before, int64_t now) const;
-  int64_t next_boundary(int64_t worker_steps) const;
   Ending end_diverged(const Position& at, const Divergence& divergence);
   void audit(const Position& at);
   void evaluate(const Position& at);

@@ -14,11 +14,14 @@ train() { train_three "$@" --optimizer.lr=0.02; }
 keeping="bsp ef_sign_sgd dgc power_sgd"
 renewing="asp ssp esync sync_switch"
 
+# Also where messages are on their way at a boundary, which some wait for.
+slow=(--network.mbit_s=20 --network.latency_us=3000 --compute.step_s=0.01
+  "--compute.speed=1,1,3")
 for scheme in $keeping $renewing; do
   # shellcheck disable=SC2207
   keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
-  train 0 process "$scheme-never" "${keys[@]}" --run.audit=0
-  train 0 process "$scheme-often" "${keys[@]}" --run.audit=3
+  train 0 process "$scheme-never" "${keys[@]}" "${slow[@]}" --run.audit=0
+  train 0 process "$scheme-often" "${keys[@]}" "${slow[@]}" --run.audit=3
   python "$here/compare_runs.py" --virtual "runs/$scheme-never" \
     "runs/$scheme-often" || fail "$scheme: audits change the run"
   train 0 ranks "$scheme-ranks" "${keys[@]}" --run.audit=3

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "comm/collectives.h"
 #include "comm/inproc/inproc_endpoint.h"
+#include "comm/tag_names.h"
 #include "comm/tags.h"
 
 namespace syncopate::inproc {
@@ -162,7 +163,9 @@ void InprocRun::join(const Task& handle) {
   Strand& self = scheduler_.current();
   while (!task.has_ended) {
     task.joiners.push_back(&self);
-    scheduler_.block("the end of " + task.strand->name);
+    scheduler_.block([&task] {
+      return Awaited{"the end of " + task.strand->name, task.strand->rank};
+    });
   }
   scheduler_.sleep_until(task.ended_at);
   if (task.is_joined || !task.error) return;
@@ -349,12 +352,14 @@ Message InprocRun::recv_any(int rank, TagRange tags) {
               Payload(const_cast<std::byte*>(parcel->data), parcel->bytes)};
     }
     box.listeners.push_back({tags, &self});
-    std::string what =
-        fmt::format("any message with tag {} to {}", tags.first, tags.last);
     if (arrival < kNever) {
-      scheduler_.block_until(arrival, std::move(what));
+      scheduler_.block_until(arrival);
     } else {
-      scheduler_.block(std::move(what));
+      scheduler_.block([&tags] {
+        return Awaited{
+            fmt::format("a receive from any worker, {} (tags {} to {})",
+                        tags::name_of(tags.first), tags.first, tags.last)};
+      });
     }
     std::erase_if(box.listeners,
                   [&](const auto& l) { return l.strand == &self; });
@@ -367,7 +372,13 @@ void InprocRun::wait(const Request& request) {
   if (state.parcel != nullptr) state.parcel->keep();
   while (state.completes_at == kNever) {
     state.waiting = &scheduler_.current();
-    scheduler_.block(describe_wait(state.peer, state.tag));
+    scheduler_.block([&state] {
+      return Awaited{
+          fmt::format("a receive of {} bytes from worker {}, {} (tag {})",
+                      state.bytes, state.peer, tags::name_of(state.tag),
+                      state.tag),
+          state.peer};
+    });
   }
   scheduler_.sleep_until(state.completes_at);
   if (!state.error.empty()) fail(ExitCode::kInternal, "{}", state.error);
@@ -377,7 +388,12 @@ bool InprocRun::test(const Request& request) {
   if (request == nullptr) return true;
   scheduler_.check_alive();
   InprocRequest& state = state_of(request);
-  if (state.completes_at > scheduler_.current().time) return false;
+  Strand& self = scheduler_.current();
+  self.polled = {};
+  if (state.completes_at > self.time) {
+    if (state.completes_at == kNever) self.polled = {state.peer, state.tag};
+    return false;
+  }
   if (state.parcel != nullptr) state.parcel->keep();
   if (!state.error.empty()) fail(ExitCode::kInternal, "{}", state.error);
   return true;
@@ -407,7 +423,17 @@ void InprocRun::native_all_reduce(std::span<float> values,
   mine->values[group.position] = values;
   mine->waiting[group.position] = &self;
   if (++mine->num_arrived < n) {
-    scheduler_.block("the other members of a native all-reduce");
+    scheduler_.block([&] {
+      const auto gathering = std::ranges::find_if(
+          gatherings_.at(group.members),
+          [&](auto& one) { return one.waiting[group.position] == &self; });
+      const auto missing = std::ranges::find(gathering->waiting, nullptr);
+      const int rank = group.members[missing - gathering->waiting.begin()];
+      return Awaited{
+          fmt::format("worker {} in a native all-reduce of {} workers", rank,
+                      n),
+          rank};
+    });
     return;
   }
   const Gathering complete = std::move(*mine);

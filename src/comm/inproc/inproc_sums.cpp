@@ -268,7 +268,15 @@ ModelledSums::Times InprocSums::finish() {
   Link& link = links_[self.rank];
   while (link.num_unsolved > 0) {
     link.waiting = &self;
-    scheduler_.block("the other members of a sum");
+    scheduler_.block([&link] {
+      const auto& num_entered = link.group->num_entered;
+      const auto behind =
+          std::ranges::find(num_entered, link.group->num_solved);
+      const int rank = link.members[behind - num_entered.begin()];
+      return Awaited{fmt::format("worker {} in an all-reduce of {} workers",
+                                 rank, link.members.size()),
+                     rank};
+    });
   }
   link.waiting = nullptr;
   while (link.num_under_way > 0) end_next(self.rank);

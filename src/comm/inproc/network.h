@@ -57,8 +57,8 @@ class Network {
 
   // Returns when a ring all-reduce of `elems` floats over these workers (ranks)
   // ends: 2 (N - 1) rounds in which each member sends 1 / N of the bytes to the
-  // next. It begins once all of the ring's links are free and then takes each of
-  // them for its messages. The slowest message sets the rate, and each chunk
+  // next. It begins once all of the ring's links are free and then takes each
+  // of them for its messages. The slowest message sets the rate, and each chunk
   // meets all latencies.
   Time ring(std::span<const int> members, int64_t elems, Time now);
 

@@ -220,6 +220,7 @@ TEST(ModelledSums, AreNotKnownForLinksThatDiffer) {
   EXPECT_FALSE(knows({.by_worker = {{1, 2}, {1, 3}}}));
   EXPECT_FALSE(knows({.island = 2}));
   EXPECT_FALSE(knows({.device_bytes_per_s = 1}));
+  EXPECT_FALSE(knows({.may_model_sums = false}));
   EXPECT_FALSE(knows({.link = [](int, Time) { return NetworkCost::Link{}; }}));
 }
 
@@ -235,7 +236,7 @@ TEST(ModelledSums, AMissingMemberIsADeadlock) {
     });
     FAIL() << "ended";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("other members of a sum"),
+    EXPECT_NE(std::string(error.what()).find("worker 1 in an all-reduce of 3"),
               std::string::npos)
         << error.what();
   }

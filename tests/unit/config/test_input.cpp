@@ -162,6 +162,53 @@ TEST(Resume, LengthNeedsAHorizonOfItsOwn) {
             Lines{});
 }
 
+// run.virtual_limit_s and the steps that it became.
+TEST(Resume, VirtualTimeGoesWithItsSteps) {
+  const Lines limit = {"--run.virtual_limit_s=3", "--run.steps=7"};
+  const Lines longer = {"--run.virtual_limit_s=4", "--run.steps=9"};
+  const std::string why =
+      ": not allowed to change on resume while schedule.horizon = 0 lays the "
+      "schedule out over the run's length";
+  EXPECT_EQ(conflicts(limit, limit), Lines{});
+  EXPECT_EQ(conflicts(limit, longer),
+            (Lines{"run.steps: was 7, now 9" + why,
+                   "run.virtual_limit_s: was 3, now 4" + why}));
+  Lines before = limit, after = longer;
+  before.push_back("--schedule.kind=constant");
+  after.push_back("--schedule.kind=constant");
+  EXPECT_EQ(conflicts(before, after), Lines{});
+  // MPI ranks go on to the same step without a limit.
+  const ParsedInput saved = parse_text(kGood, limit);
+  SavedInput taken{saved.resolved, SavedInput::Take::kAll};
+  forget_virtual_time(taken.values);
+  ParsedInput now = parse_text("[data]\nkind = synthetic_images\n", {}, &taken);
+  check_world(now, 2);
+  EXPECT_EQ(now.errors, Lines{});
+  EXPECT_EQ(now.options.run.steps, 7);
+  EXPECT_EQ(now.options.run.virtual_limit_s, 0);
+  EXPECT_EQ(resume_conflicts(saved.resolved, now.resolved), Lines{});
+}
+
+TEST(Input, VirtualTimeIsALengthByItself) {
+  const std::string text =
+      "[run]\nvirtual_limit_s = 3\n[data]\n"
+      "kind = synthetic_images\n";
+  EXPECT_EQ(parse_text(text).errors, Lines{});
+  EXPECT_EQ(parse_text(text, {"--run.epochs=2"}).errors.size(), 1u);
+  EXPECT_EQ(parse_text(text, {"--run.epochs=0"}).errors, Lines{});
+  for (const char* wrong : {"-1", "nan", "inf", "1e400", "x"})
+    EXPECT_EQ(
+        parse_text(text, {std::string("--run.virtual_limit_s=") + wrong})
+            .errors,
+        (Lines{fmt::format("command line: run.virtual_limit_s: expected a "
+                           "number >= 0, found \"{}\"",
+                           wrong)}));
+  ParsedInput ranks = parse_text(text);
+  check_world(ranks, 2);
+  ASSERT_EQ(ranks.errors.size(), 1u);
+  EXPECT_NE(ranks.errors[0].find("(run.target)"), std::string::npos);
+}
+
 TEST(Resume, BetweenWorldsVirtualCostsAreNotCompared) {
   ParsedInput saved = parse_text(kGood, {"--compute.step_s=2"});
   ParsedInput now = parse_text(kGood);

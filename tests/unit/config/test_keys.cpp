@@ -24,9 +24,9 @@ std::set<const void*> all_members(const Options& options) {
   std::set<const void*> places;
   const auto collect = [&](const auto&... member) { add(places, member...); };
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] =
-        options.run;
-    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t,
+                 u] = options.run;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
@@ -168,6 +168,7 @@ const std::map<std::string, std::string>& other_values() {
       {"run.seed", "77"},
       {"run.epochs", "3.5"},
       {"run.steps", "123"},
+      {"run.virtual_limit_s", "12.5"},
       {"run.stop_at", "2.5 epochs"},
       {"run.target", "accuracy >= 0.9"},
       {"run.workers", "3"},
