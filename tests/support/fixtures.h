@@ -4,19 +4,16 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "support/source_dir.h"
+
 namespace syncopate {
 
-// A file of tests/reference/fixtures, in the tree that SOURCE_DIR names, if it
-// does, else in the one that the test was built from.
+// A file of tests/reference/fixtures.
 inline std::filesystem::path fixture_path(const std::string& name) {
-  const char* source = std::getenv("SOURCE_DIR");
-  return std::filesystem::path(source != nullptr ? source
-                                                 : SYNCOPATE_SOURCE_DIR) /
-         "tests/reference/fixtures" / name;
+  return source_dir() / "tests/reference/fixtures" / name;
 }
 
 // Element i of a stream: 24 bits, by the formula that the scripts have too.

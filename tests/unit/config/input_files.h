@@ -5,7 +5,6 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "base/file.h"
 #include "config/config.h"
+#include "support/source_dir.h"
 
 namespace syncopate {
 
@@ -35,12 +35,6 @@ inline ParsedInput parse_text(const std::string& text,
   for (std::string& error : input.errors)
     if (error.starts_with(before)) error.erase(0, before.size());
   return input;
-}
-
-inline fs::path source_dir() {
-  const char* given = std::getenv("SOURCE_DIR");
-  if (given != nullptr) return given;
-  return SYNCOPATE_SOURCE_DIR;
 }
 
 using Lines = std::vector<std::string>;

@@ -2,8 +2,6 @@
 // from PyTorch (tests/reference/make_optim_fixtures.py), exemptions, slices,
 // and the count of steps as state.
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -11,26 +9,13 @@
 #include <gtest/gtest.h>
 
 #include "optim/optimizer.h"
+#include "support/fixtures.h"
 
 namespace syncopate {
 namespace {
 
-// The same formula as in the script: element i of tensor `tensor`.
-double uniform(uint64_t tensor, uint64_t i) {
-  uint64_t x = i + 1000003 * tensor;
-  x *= 0x9E3779B97F4A7C15;
-  x ^= x >> 32;
-  x *= 0xD6E8FEB86659FD93;
-  x ^= x >> 32;
-  return static_cast<double>(x >> 40) / (1 << 24) - 0.5;
-}
-
 std::map<std::string, std::vector<double>> recorded_parameters() {
-  const char* source_dir = std::getenv("SOURCE_DIR");
-  std::ifstream file(std::filesystem::path(source_dir != nullptr
-                                               ? source_dir
-                                               : SYNCOPATE_SOURCE_DIR) /
-                     "tests/reference/fixtures/optim.txt");
+  std::ifstream file(fixture_path("optim.txt"));
   std::map<std::string, std::vector<double>> recorded;
   for (std::string text; std::getline(file, text);) {
     std::istringstream words(text);
@@ -54,7 +39,7 @@ class AdamOptimizer : public testing::Test {
     table_.add("norm", Shape{4}, Role::kLayerNorm);
     table_.add("table", Shape{kRows, kRow}, Role::kEmbedding);
     for (int64_t i = 0; i < elems(); ++i)
-      x_.push_back(static_cast<float>(uniform(0, i)));
+      x_.push_back(static_cast<float>(made_uniform(0, i)));
   }
   int64_t elems() const { return table_.num_elems(); }
   int64_t tables_begin() const { return table_[3].offset; }
@@ -74,8 +59,8 @@ class AdamOptimizer : public testing::Test {
     for (int64_t i = 0; i < elems(); ++i) {
       const int64_t row = (i - tables_begin()) / kRow;
       const bool is_touched = i < tables_begin() || (row + step) % 3 == 0;
-      gradient.push_back(is_touched ? static_cast<float>(uniform(1 + step, i))
-                                    : 0.0f);
+      gradient.push_back(
+          is_touched ? static_cast<float>(made_uniform(1 + step, i)) : 0.0f);
     }
     return gradient;
   }

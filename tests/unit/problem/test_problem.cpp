@@ -16,6 +16,7 @@
 #include "data/sampler.h"
 #include "models/registry.h"
 #include "problem/setup.h"
+#include "support/source_dir.h"
 
 namespace syncopate {
 namespace {
@@ -39,7 +40,7 @@ class ProblemTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const ParsedInput input =
-        parse_input(std::string(SYNCOPATE_SOURCE_DIR) + "/inputs/" + GetParam(),
+        parse_input((source_dir() / "inputs" / GetParam()).string(),
                     {"--data.validation=40", "--eval.batch=24"});
     refuse_errors(input);
     setup_.options = input.options;
