@@ -1,10 +1,9 @@
 #include "config/config.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <limits>
 #include <set>
-#include <variant>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -28,20 +27,22 @@ bool hangs_on_length(const std::map<std::string, std::string>& values) {
   return horizon != values.end() && horizon->second == "0";
 }
 
+// Returns the value of a key in a saved run, or the one from before the key
+// existed (empty: its default).
+const std::string& text_then(const Key& key,
+                             const std::map<std::string, std::string>& saved) {
+  const auto found = saved.find(key.name);
+  return found == saved.end() ? key.formerly : found->second;
+}
+
 // Returns whether a key that the user does not set has its value from `saved`.
 // `has_length`: the user sets the length of the run, by this key or another.
 bool is_taken(const Key& key, const SavedInput& saved, bool has_length) {
   if (saved.take != SavedInput::Take::kAll && key.section() != "model")
     return false;
-  switch (key.on_resume) {
-    case OnResume::kFixed:
-      return true;
-    case OnResume::kMayChange:
-      return false;
-    case OnResume::kMayExtend:
-      return !has_length || hangs_on_length(saved.values);
-  }
-  return false;
+  if (key.on_resume == OnResume::kMayExtend)
+    return !has_length || hangs_on_length(saved.values);
+  return key.on_resume == OnResume::kFixed;
 }
 
 class Parser {
@@ -49,13 +50,14 @@ class Parser {
   explicit Parser(ParsedInput& input) : input_(input) {}
 
   void read_file_text(const std::string& text) {
-    const IniFile file = parse_ini(text);
-    for (const IniFile::Mistake& mistake : file.mistakes)
-      complain(mistake.line, mistake.text);
-    for (const IniFile::Header& header : file.headers)
-      check_section(header.section, header.line);
-    for (const IniFile::Setting& setting : file.settings)
-      set(setting.section, setting.key, setting.value, setting.line);
+    bool is_known = false;  // the section
+    for (const IniLine& line : parse_ini(text))
+      if (!line.mistake.empty())
+        complain(line.number, line.mistake);
+      else if (line.key.empty())
+        is_known = check_section(line.section, line.number);
+      else if (is_known)  // one complaint about a section is enough
+        set(line.section, line.key, line.value, line.number);
   }
 
   // "--section.key=value"
@@ -64,22 +66,18 @@ class Parser {
     const std::string name(trim(std::string_view(text).substr(0, equals)));
     const size_t dot = name.find('.');
     if (!name.starts_with("--") || equals == std::string::npos ||
-        dot == std::string::npos) {
-      complain(kCommandLine,
-               fmt::format("expected --section.key=value, found {}",
-                           in_quotes(text)));
-      return;
-    }
+        dot == std::string::npos)
+      return complain(kCommandLine,
+                      "expected --section.key=value, found " + in_quotes(text));
     const std::string section = name.substr(2, dot - 2);
     const std::string value(trim(std::string_view(text).substr(equals + 1)));
     if (!check_section(section, kCommandLine)) return;
-    if (!is_ini_value(value)) {
-      complain(kCommandLine,
-               fmt::format("{}: {} cannot stand in an input file: no control "
-                           "characters, no # first or behind a blank",
-                           name.substr(2), in_quotes(value)));
-      return;
-    }
+    if (!is_ini_value(value))
+      return complain(
+          kCommandLine,
+          fmt::format("{}: {} cannot stand in an input file: no control "
+                      "characters, no # first or behind a blank",
+                      name.substr(2), in_quotes(value)));
     set(section, name.substr(dot + 1), value, kCommandLine);
   }
 
@@ -94,9 +92,7 @@ class Parser {
     for (const Key& key : key_table()) {
       if (lines_.contains(key.name) || !is_taken(key, saved, has_length))
         continue;
-      const auto found = saved.values.find(key.name);
-      const std::string& text =
-          found == saved.values.end() ? key.formerly : found->second;
+      const std::string& text = text_then(key, saved.values);
       // A value that is no longer accepted shows as a conflict.
       if (!text.empty() && !parse_value(key, text, input_.options))
         taken_.insert(key.name);
@@ -105,15 +101,19 @@ class Parser {
 
   void finish() {
     for (const auto& [name, line] : lines_) {
-      const auto reason = reason_if_unused(*find_key(name));
-      if (reason) complain(line, name + ": " + *reason);
+      const Key& key = *find_key(name);
+      const auto reason = reason_unused(key, input_.options);
+      if (reason && !depends_on_unsound(key))
+        complain(line, name + ": " + *reason);
       input_.given[name] = where(line);
     }
     find_conflicts(
         input_.options,
         [this](const std::string& name) { return is_sound(name); },
         [this](const std::string& name, const std::string& what) {
-          complain(line_of(name), name + ": " + what);
+          const auto found = lines_.find(name);
+          complain(found == lines_.end() ? kNowhere : found->second,
+                   name + ": " + what);
         });
     for (const Key& key : key_table())
       if (!reason_unused(key, input_.options))
@@ -124,9 +124,7 @@ class Parser {
           now != input_.resolved.end() &&
           now->second != format_value(*find_key(name), defaults))
         input_.taken.insert(*now);
-    std::stable_sort(
-        complaints_.begin(), complaints_.end(),
-        [](const auto& a, const auto& b) { return a.line < b.line; });
+    std::ranges::stable_sort(complaints_, {}, &Complaint::line);
     for (const Complaint& complaint : complaints_)
       input_.errors.push_back(where(complaint.line) + ": " + complaint.text);
   }
@@ -153,8 +151,7 @@ class Parser {
 
   bool check_section(const std::string& section, int line) {
     const std::vector<std::string> names = section_names();
-    if (std::find(names.begin(), names.end(), section) != names.end())
-      return true;
+    if (std::ranges::count(names, section) > 0) return true;
     const auto meant = nearest(section, names);
     complain(line,
              fmt::format("[{}]: unknown section{}", section,
@@ -172,8 +169,7 @@ class Parser {
     for (const Key& key : key_table()) {
       if (key.section() == section) here.push_back(key.word());
       if (key.word() == word) anywhere.push_back(key.name);
-      if (std::find(parts.begin(), parts.end(), key.word()) != parts.end())
-        within.push_back(key.name);
+      if (std::ranges::count(parts, key.word()) > 0) within.push_back(key.name);
     }
     if (const auto meant = nearest(word, here))
       return fmt::format(" (did you mean {}.{}?)", section, *meant);
@@ -187,25 +183,19 @@ class Parser {
            const std::string& word,
            const std::string& value,
            int line) {
-    const std::vector<std::string> sections = section_names();
-    if (std::find(sections.begin(), sections.end(), section) == sections.end())
-      return;  // one line for the section is enough
     const std::string name = section + '.' + word;
     const Key* key = find_key(name);
-    if (key == nullptr) {
-      complain(line, name + ": unknown key" + suggestion(section, word));
-      return;
-    }
+    if (key == nullptr)
+      return complain(line, name + ": unknown key" + suggestion(section, word));
     const auto earlier = lines_.find(name);
     if (earlier != lines_.end() &&
-        (line != kCommandLine || earlier->second == kCommandLine)) {
-      complain(line, line == kCommandLine
-                         ? name + ": is given twice, expected once"
-                         : fmt::format("{}: is given twice, first in line {}; "
-                                       "expected once",
-                                       name, earlier->second));
-      return;
-    }
+        (line != kCommandLine || earlier->second == kCommandLine))
+      return complain(line,
+                      line == kCommandLine
+                          ? name + ": is given twice, expected once"
+                          : fmt::format("{}: is given twice, first in line {}; "
+                                        "expected once",
+                                        name, earlier->second));
     lines_[name] = line;
     if (const auto wrong = parse_value(*key, value, input_.options)) {
       complain(line, name + ": " + *wrong);
@@ -213,23 +203,17 @@ class Parser {
     }
   }
 
-  // Omits errors that are consequences of another one.
-  std::optional<std::string> reason_if_unused(const Key& key) const {
-    for (const UsedWhen& rule : key.used_when)
-      if (unsound_.contains(rule.key)) return std::nullopt;
-    return reason_unused(key, input_.options);
+  // Whether the key's use is unknown, because another key has a refused value.
+  bool depends_on_unsound(const Key& key) const {
+    return std::ranges::any_of(key.used_when, [&](const UsedWhen& rule) {
+      return unsound_.contains(rule.key);
+    });
   }
 
   bool is_sound(const std::string& name) const {
     const Key& key = *find_key(name);
-    for (const UsedWhen& rule : key.used_when)
-      if (unsound_.contains(rule.key)) return false;
-    return !unsound_.contains(name) && !reason_unused(key, input_.options);
-  }
-
-  int line_of(const std::string& name) const {
-    const auto found = lines_.find(name);
-    return found == lines_.end() ? kNowhere : found->second;
+    return !unsound_.contains(name) && !depends_on_unsound(key) &&
+           !reason_unused(key, input_.options);
   }
 
   ParsedInput& input_;
@@ -252,16 +236,18 @@ constexpr const char* kNotUsed = "not used";
 constexpr const char* kEpisodes = "stragglers.episodes";
 constexpr const char* kVirtualLimit = "run.virtual_limit_s";
 
+bool is_of_link(const std::string& episode_text) {
+  Episode episode;
+  return parse_episode(episode_text, episode).empty() &&
+         episode.kind == Episode::Kind::kLink;
+}
+
 // Returns the value of stragglers.episodes without those of links.
 std::string without_links(const std::string& value) {
   const Key& key = *find_key(kEpisodes);
   Options options;
   if (parse_value(key, value, options)) return value;
-  std::erase_if(options.stragglers.episodes, [](const std::string& text) {
-    Episode episode;
-    return parse_episode(text, episode).empty() &&
-           episode.kind == Episode::Kind::kLink;
-  });
+  std::erase_if(options.stragglers.episodes, is_of_link);
   return format_value(key, options);
 }
 
@@ -276,9 +262,7 @@ bool has_virtual_costs(const std::map<std::string, std::string>& resolved) {
 Options options_of(const std::map<std::string, std::string>& saved) {
   Options options;
   for (const Key& key : key_table()) {
-    const auto found = saved.find(key.name);
-    const std::string& text =
-        found == saved.end() ? key.formerly : found->second;
+    const std::string& text = text_then(key, saved);
     if (!text.empty()) parse_value(key, text, options);
   }
   return options;
@@ -306,11 +290,22 @@ std::string value_then(const Key& key,
 
 }  // namespace
 
+std::string ParsedInput::place_of(const std::string& key) const {
+  const auto found = given.find(key);
+  return found == given.end() ? path : found->second;
+}
+
+void ParsedInput::refuse(const std::string& mistake) const {
+  fail(ExitCode::kBadInput, "{}: {}",
+       place_of(mistake.substr(0, mistake.find(':'))), mistake);
+}
+
 ParsedInput parse_input(const std::string& path,
                         const std::vector<std::string>& overrides,
                         const SavedInput* saved) {
   ParsedInput input;
   input.path = path;
+  input.overrides = overrides;
   const std::string text = read_file(path, kLargestInput);
   if (text.find('\0') != std::string::npos)
     fail(ExitCode::kBadInput, "{}: is no text: it holds a zero byte", path);
@@ -349,10 +344,7 @@ std::string echo_input(const ParsedInput& input) {
 void check_world(ParsedInput& input, int ranks) {
   const Options& options = input.options;
   const auto complain = [&](const std::string& name, const std::string& what) {
-    const auto place = input.given.find(name);
-    input.errors.push_back(
-        (place == input.given.end() ? input.path : place->second) + ": " +
-        name + ": " + what);
+    input.errors.push_back(input.place_of(name) + ": " + name + ": " + what);
   };
   // Checks lists by worker if run.workers does not state the number of workers.
   const auto by_worker = [&](const char* name, size_t numbers) {
@@ -392,16 +384,13 @@ void check_world(ParsedInput& input, int ranks) {
              fmt::format("is {}, but there are {} MPI ranks, one per worker; "
                          "expected auto or {}",
                          options.run.workers, ranks, ranks));
-  for (const std::string& text : options.stragglers.episodes) {
-    Episode episode;
-    if (!parse_episode(text, episode).empty() ||
-        episode.kind != Episode::Kind::kLink)
-      continue;
-    complain("stragglers.episodes",
-             fmt::format("{}: slow links cost virtual time between workers in "
-                         "one process and cannot be made among {} MPI ranks",
-                         text, ranks));
-  }
+  for (const std::string& text : options.stragglers.episodes)
+    if (is_of_link(text))
+      complain("stragglers.episodes",
+               fmt::format("{}: slow links cost virtual time between workers "
+                           "in one process and cannot be made among {} MPI "
+                           "ranks",
+                           text, ranks));
   for (const auto& given : input.given)
     if (is_virtual_cost(given.first))
       complain(given.first,
@@ -436,12 +425,11 @@ void forget_virtual_time(std::map<std::string, std::string>& saved) {
 
 bool makes_a_new_run(const std::string& key) {
   const std::string section = key.substr(0, key.find('.'));
-  for (const char* how :
-       {"optimizer", "schedule", "sync", "compress", "topology", "data"})
-    if (section == how) return true;
-  return std::ranges::any_of(scheme_table(), [&](const SchemeInfo& info) {
-    return info.keyword == section;
-  });
+  const auto is_it = [&](const std::string& name) { return name == section; };
+  return std::ranges::any_of(std::array{"optimizer", "schedule", "sync",
+                                        "compress", "topology", "data"},
+                             is_it) ||
+         std::ranges::any_of(scheme_table(), is_it, &SchemeInfo::keyword);
 }
 
 std::vector<std::string> resume_conflicts(

@@ -27,6 +27,12 @@ struct ParsedInput {
   std::map<std::string, std::string> taken;
   std::vector<std::string> errors;  // "WHERE: key: what (did you mean ...?)"
   std::string path;
+  std::vector<std::string> overrides;  // with which it was parsed
+
+  // Returns where the user set `key`, or the path if it is not given.
+  std::string place_of(const std::string& key) const;
+  // Throws Error(kBadInput), "PLACE: KEY: WHAT", for a mistake "KEY: WHAT".
+  [[noreturn]] void refuse(const std::string& mistake) const;
 };
 
 // The resolved input of a saved run that is resumed, or whose model is used.

@@ -9,13 +9,15 @@
 
 namespace syncopate {
 
+using IsSound = std::function<bool(const std::string& key)>;
+using Complain =
+    std::function<void(const std::string& key, const std::string& what)>;
+
 // Calls complain(key, what) for each conflict. Conflicts that involve a key for
-// which is_sound(key) is false (misspelt, not in use) are left out, because
+// which is_sound(key) is false (misspelled, not in use) are left out, because
 // that key already has an error line.
-void find_conflicts(
-    const Options& options,
-    const std::function<bool(const std::string& key)>& is_sound,
-    const std::function<void(const std::string& key, const std::string& what)>&
-        complain);
+void find_conflicts(const Options& options,
+                    const IsSound& is_sound,
+                    const Complain& complain);
 
 }  // namespace syncopate

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -15,51 +16,42 @@ struct Duration {
   double value = 0;
   bool is_in_steps = false;
 };
-bool parse_duration(std::string_view text, Duration& out) {
-  double scale = 1;
-  out.is_in_steps = false;
-  if (text.ends_with("steps")) {
-    out.is_in_steps = true;
-    text.remove_suffix(5);
-  } else if (text.ends_with("ms")) {
-    scale = 1e-3;
-    text.remove_suffix(2);
-  } else if (text.ends_with("s")) {
-    text.remove_suffix(1);
-  } else {
-    return false;
+std::optional<Duration> parse_duration(std::string_view text) {
+  for (const auto& [unit, scale] :
+       {std::pair<std::string_view, double>{"steps", 1},
+        {"ms", 1e-3},
+        {"s", 1}}) {
+    if (!text.ends_with(unit)) continue;
+    text.remove_suffix(unit.size());
+    const bool is_in_steps = unit == "steps";
+    const auto value = parse_double(text);
+    if (!value || *value < 0 || (is_in_steps && *value != std::floor(*value)))
+      return std::nullopt;
+    return Duration{*value * scale, is_in_steps};
   }
-  const auto value = parse_double(text);
-  if (!value || !std::isfinite(*value) || *value < 0) return false;
-  out.value = *value * scale;
-  return !out.is_in_steps || out.value == std::floor(out.value);
+  return std::nullopt;
 }
 
-constexpr int64_t kMostRanks = 1 << 20;
-
-bool parse_rank(std::string_view text, int64_t& rank) {
-  const auto value = parse_int(text);
-  if (!value || *value < 0 || *value >= kMostRanks) return false;
-  rank = *value;
-  return true;
+// Returns a number of workers or a rank, or -1 if `text` is none.
+int64_t parse_rank(std::string_view text) {
+  constexpr int64_t kMostRanks = 1 << 20;
+  const int64_t rank = parse_int(text).value_or(-1);
+  return rank < kMostRanks ? rank : -1;
 }
 
 bool parse_workers(const std::string& text, Episode& episode) {
-  if (text == "all") {
-    episode.is_of_all = true;
-    return true;
+  episode.is_of_all = text == "all";
+  if (episode.is_of_all) return true;
+  if (text.starts_with("any")) {
+    episode.any = parse_rank(std::string_view(text).substr(3));
+    return episode.any > 0;
   }
-  if (text.starts_with("any"))
-    return parse_rank(std::string_view(text).substr(3), episode.any) &&
-           episode.any > 0;
   for (const std::string& part : split(text, '+')) {
     const size_t dash = part.find('-');
-    int64_t first = 0, last = 0;
-    if (!parse_rank(part.substr(0, dash), first)) return false;
-    last = first;
-    if (dash != std::string::npos &&
-        (!parse_rank(part.substr(dash + 1), last) || last < first))
-      return false;
+    const int64_t first = parse_rank(part.substr(0, dash));
+    const int64_t last =
+        dash == std::string::npos ? first : parse_rank(part.substr(dash + 1));
+    if (first < 0 || last < first) return false;
     for (int64_t rank = first; rank <= last; ++rank)
       episode.workers.push_back(static_cast<int>(rank));
   }
@@ -68,19 +60,15 @@ bool parse_workers(const std::string& text, Episode& episode) {
 }
 
 bool parse_amount(const std::string& text, Episode& episode) {
+  if (text.empty()) return false;
+  const std::string_view amount = std::string_view(text).substr(1);
   if (text.starts_with("+")) {
-    Duration added;
-    if (!parse_duration(std::string_view(text).substr(1), added) ||
-        added.is_in_steps || added.value <= 0)
-      return false;
-    episode.added_s = added.value;
-    return true;
+    const auto added = parse_duration(amount);
+    episode.added_s = added && !added->is_in_steps ? added->value : 0;
+    return episode.added_s > 0;
   }
-  if (!text.starts_with("x")) return false;
-  const auto times = parse_double(std::string_view(text).substr(1));
-  if (!times || !std::isfinite(*times) || *times < 1) return false;
-  episode.times = *times;
-  return true;
+  episode.times = parse_double(amount).value_or(0);
+  return text.starts_with("x") && episode.times >= 1;
 }
 
 // The optional NAME=VALUE fields of one episode.
@@ -93,8 +81,7 @@ class Fields {
     const std::string name = field.substr(0, equals);
     const std::string value =
         equals == std::string::npos ? "" : field.substr(equals + 1);
-    if (std::find(seen_.begin(), seen_.end(), name) != seen_.end())
-      return name + " is given twice";
+    if (has(name)) return name + " is given twice";
     seen_.push_back(name);
     if (name == "at") {
       episode_.is_at_random = true;
@@ -113,15 +100,15 @@ class Fields {
     if (place == nullptr)
       return fmt::format(
           "{} is unknown, expected from, for, until, every, count or at", name);
-    Duration time;
-    if (!parse_duration(value, time))
+    const auto time = parse_duration(value);
+    if (!time)
       return fmt::format("expected {}=TIME such as 94s, 500ms or 200steps",
                          name);
-    if (has_unit_ && time.is_in_steps != episode_.is_in_steps)
+    if (has_unit_ && time->is_in_steps != episode_.is_in_steps)
       return "times are partly in seconds and partly in steps";
     has_unit_ = true;
-    episode_.is_in_steps = time.is_in_steps;
-    *place = time.value;
+    episode_.is_in_steps = time->is_in_steps;
+    *place = time->value;
     return "";
   }
 
@@ -141,8 +128,8 @@ class Fields {
   }
 
  private:
-  bool has(const char* name) const {
-    return std::find(seen_.begin(), seen_.end(), name) != seen_.end();
+  bool has(const std::string& name) const {
+    return std::ranges::count(seen_, name) > 0;
   }
   Episode& episode_;
   std::vector<std::string> seen_;
@@ -206,8 +193,7 @@ Episodes::Episodes(const std::vector<std::string>& texts,
 }
 
 bool Episodes::has(Episode::Kind kind) const {
-  return std::any_of(episodes_.begin(), episodes_.end(),
-                     [kind](const Episode& e) { return e.kind == kind; });
+  return std::ranges::count(episodes_, kind, &Episode::kind) > 0;
 }
 
 namespace {

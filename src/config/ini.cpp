@@ -1,11 +1,10 @@
 #include "config/ini.h"
 
 #include <algorithm>
-
-#include <fmt/core.h>
+#include <optional>
 
 #include "base/text.h"
-#include "config/value.h"
+#include "keys/value.h"
 
 namespace syncopate {
 namespace {
@@ -17,52 +16,44 @@ std::string_view without_comment(std::string_view text) {
   return text;
 }
 
-void parse_line(std::string_view raw, int line, IniFile& file) {
-  if (raw.empty() || raw.front() == '#' || raw.front() == ';') return;
+// `section` is that of the last header, if there was one; a header replaces it.
+IniLine parse_line(std::string_view raw, std::optional<std::string>& section) {
   if (raw.front() == '[') {
     const std::string_view header = trim(without_comment(raw));
-    const bool is_whole = header.find(']') == header.size() - 1;
-    if (!is_whole) {
-      file.mistakes.push_back(
-          {fmt::format("expected [section], found {}", in_quotes(raw)), line});
-      return;
-    }
-    file.headers.push_back(
-        {std::string(trim(header.substr(1, header.size() - 2))), line});
-    return;
+    if (header.find(']') != header.size() - 1)
+      return {.mistake = "expected [section], found " + in_quotes(raw)};
+    section = trim(header.substr(1, header.size() - 2));
+    return {.section = *section};
   }
   const size_t equals = raw.find('=');
   const std::string_view key = trim(raw.substr(0, equals));
-  if (equals == std::string_view::npos || key.empty()) {
-    file.mistakes.push_back(
-        {fmt::format("expected key = value or [section], found {}",
-                     in_quotes(raw)),
-         line});
-    return;
-  }
-  if (file.headers.empty()) {
-    file.mistakes.push_back(
-        {fmt::format("{} stands before the first [section]", in_quotes(key)),
-         line});
-    return;
-  }
+  if (equals == std::string_view::npos || key.empty())
+    return {.mistake =
+                "expected key = value or [section], found " + in_quotes(raw)};
+  if (!section)
+    return {.mistake = in_quotes(key) + " stands before the first [section]"};
   const std::string_view value = trim(without_comment(raw.substr(equals + 1)));
-  file.settings.push_back({file.headers.back().section, std::string(key),
-                           std::string(value), line});
+  return {.section = *section,
+          .key = std::string(key),
+          .value = std::string(value)};
 }
 
 }  // namespace
 
-IniFile parse_ini(std::string_view text) {
+std::vector<IniLine> parse_ini(std::string_view text) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(3);
-  IniFile file;
-  for (int line = 1; !text.empty(); ++line) {
-    const size_t end = text.find('\n');
-    parse_line(trim(text.substr(0, end)), line, file);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  std::vector<IniLine> lines;
+  std::optional<std::string> section;
+  int number = 0;
+  for (const std::string& line : split(text, '\n')) {
+    ++number;
+    const std::string_view raw = trim(line);
+    if (raw.empty() || raw.front() == '#' || raw.front() == ';') continue;
+    lines.push_back(parse_line(raw, section));
+    lines.back().number = number;
   }
-  return file;
+  return lines;
 }
 
 bool is_ini_value(std::string_view value) {

@@ -12,27 +12,17 @@
 
 namespace syncopate {
 
-struct IniFile {
-  struct Setting {
-    std::string section, key, value;  // trimmed; value may be empty
-    int line;
-  };
-  struct Header {
-    std::string section;
-    int line;
-  };
-  struct Mistake {
-    std::string text;
-    int line;
-  };
-  std::vector<Setting> settings;
-  std::vector<Header> headers;
-  std::vector<Mistake> mistakes;
+struct IniLine {
+  int number = 0;
+  std::string section = {};          // of a header, or that a setting is in
+  std::string key = {}, value = {};  // trimmed; a header has no key
+  std::string mistake = {};          // empty: none
 };
 
 // A line is blank, a comment (# or ; first), [section], or key = value. In the
-// last two, a '#' begins a comment if it is first or follows a blank.
-IniFile parse_ini(std::string_view text);
+// last two, a '#' begins a comment if it is first or follows a blank. Returns
+// all lines but blank ones and comments.
+std::vector<IniLine> parse_ini(std::string_view text);
 
 // Returns whether parse_ini would return this value from "key = value".
 bool is_ini_value(std::string_view value);

@@ -31,7 +31,7 @@ bool is_target(const std::string& text) {
 }  // namespace
 
 Keys run_keys() {
-  return {
+  return not_negative({
       {.name = "run.name",
        .place = &RunOptions::name,
        .doc = "Folder of the run inside run.directory; {scheme}, {seed} "
@@ -45,20 +45,17 @@ Keys run_keys() {
        .on_resume = OnResume::kMayChange},
       {.name = "run.seed",
        .place = &RunOptions::seed,
-       .doc = "Seed of initial values, data order, augmentation and dropout.",
-       .low = 0},
+       .doc = "Seed of initial values, data order, augmentation and dropout."},
       {.name = "run.epochs",
        .place = &RunOptions::epochs,
        .doc = "Length of the run in passes over the training data; 0: "
               "given by run.steps. If both are given, the shorter one "
               "applies.",
-       .low = 0,
        .on_resume = OnResume::kMayExtend},
       {.name = "run.steps",
        .place = &RunOptions::steps,
        .doc = "Length of the run in steps of one worker (worker_steps / "
               "workers); 0: given by run.epochs.",
-       .low = 0,
        .on_resume = OnResume::kMayExtend},
       {.name = "run.virtual_limit_s",
        .place = &RunOptions::virtual_limit_s,
@@ -66,14 +63,12 @@ Keys run_keys() {
               "of virtual time, from which a simulation finds run.steps, the "
               "most steps that end in time; 0: given by run.steps or "
               "run.epochs.",
-       .low = 0,
        .on_resume = OnResume::kMayExtend},
       {.name = "run.stop_at",
        .place = &RunOptions::stop_at,
        .doc = "Stop here with a checkpoint and exit code 0, to be "
               "resumed later; schedules do not depend on it. 0: at the "
               "end.",
-       .low = 0,
        .on_resume = OnResume::kMayChange},
       {.name = "run.target",
        .place = &RunOptions::target,
@@ -93,7 +88,6 @@ Keys run_keys() {
       {.name = "run.log_every",
        .place = &RunOptions::log_every,
        .doc = "Interval of log lines and of rows of /train and /comm.",
-       .low = 0,
        .is_low_open = true,
        .on_resume = OnResume::kMayChange},
       {.name = "run.time_limit_s",
@@ -101,9 +95,8 @@ Keys run_keys() {
        .doc = "Seconds of wall time within which the run saves a "
               "checkpoint and exits with 75; 0: none. In a Slurm job, "
               "the job's end also limits the run.",
-       .low = 0,
        .on_resume = OnResume::kMayChange},
-  };
+  });
 }
 
 // Keys of [run] that choose the hardware and its use.
@@ -138,12 +131,11 @@ Keys device_keys() {
 }
 
 Keys eval_keys() {
-  return {
+  return not_negative({
       {.name = "eval.every",
        .place = &EvalOptions::every,
        .doc = "Interval of evaluations, in addition to one at the end; "
-              "0: only at the end.",
-       .low = 0},
+              "0: only at the end."},
       {.name = "eval.model",
        .place = &EvalOptions::model,
        .doc = "Which model is evaluated: each worker's (mean of the "
@@ -180,22 +172,19 @@ Keys eval_keys() {
        .doc = "Most tokens of an answer.",
        .low = 1,
        .used_when = {{"data.kind", {}, "questions"}}},
-  };
+  });
 }
 
 Keys checkpoint_keys() {
-  return {
+  return may_all_change(not_negative({
       {.name = "checkpoint.every",
        .place = &CheckpointOptions::every,
        .doc = "Interval of checkpoints, in addition to one at the end; "
-              "0: only at the end.",
-       .low = 0,
-       .on_resume = OnResume::kMayChange},
+              "0: only at the end."},
       {.name = "checkpoint.keep",
        .place = &CheckpointOptions::keep,
        .doc = "Number of newest checkpoints that are kept.",
-       .low = 2,
-       .on_resume = OnResume::kMayChange},
+       .low = 2},
       {.name = "checkpoint.resume",
        .place = &CheckpointOptions::resume,
        .doc = "auto: resume from the newest intact checkpoint in the "
@@ -204,14 +193,13 @@ Keys checkpoint_keys() {
               "resume from if the folder has none. If other keys "
               "differ, a new run starts from its model.",
        .form = {"auto, none or the path of a checkpoint",
-                [](const std::string&) { return true; }},
-       .on_resume = OnResume::kMayChange},
-  };
+                [](const std::string&) { return true; }}},
+  }));
 }
 
 // Virtual costs, which determine time in the in-process world.
 Keys compute_keys() {
-  return {
+  return not_negative({
       {.name = "compute.law",
        .place = &ComputeOptions::law,
        .doc =
@@ -221,19 +209,16 @@ Keys compute_keys() {
        .place = &ComputeOptions::step_s,
        .doc = "Mean virtual seconds per step at speed 1; for workers in "
               "one process.",
-       .low = 0,
        .is_low_open = true,
        .used_when = {{"compute.law", {"constant", "lognormal", "gamma"}}}},
       {.name = "compute.update_s",
        .place = &ComputeOptions::update_s,
        .doc = "Virtual seconds per step at speed 1 for a worker's computations "
               "after the backward pass: the optimizer, averaging and "
-              "compression; for workers in one process.",
-       .low = 0},
+              "compression; for workers in one process."},
       {.name = "compute.spread",
        .place = &ComputeOptions::spread,
        .doc = "Standard deviation of a step's duration relative to its mean.",
-       .low = 0,
        .is_low_open = true,
        .used_when = {{"compute.law", {"lognormal", "gamma"}}}},
       {.name = "compute.trace",
@@ -246,77 +231,66 @@ Keys compute_keys() {
        .place = &ComputeOptions::speed,
        .doc = "Speed of each worker, or one number for all; for workers "
               "in one process.",
-       .low = 0,
        .is_low_open = true,
        .zero_word = "1"},
-  };
+  });
 }
 // Virtual time between workers in one process (comm/inproc/network.h).
 Keys network_keys() {
   const std::vector<UsedWhen> with_groups = {{"network.group", {}}};
-  return {
+  return not_negative({
       {.name = "network.latency_us",
        .place = &NetworkOptions::latency_us,
        .doc = "Virtual latency of each worker's link in microseconds, "
               "or one number for all; a message has the mean latency of "
               "its two ends.",
-       .low = 0,
        .zero_word = "0"},
       {.name = "network.mbit_s",
        .place = &NetworkOptions::mbit_s,
        .doc = "Virtual bandwidth of each worker's link in megabits per second "
               "and direction, or one number for all; 0: no limit.",
-       .low = 0,
        .zero_word = "0"},
       {.name = "network.efficiency",
        .place = &NetworkOptions::efficiency,
        .doc = "Fraction of every bandwidth of [network] that is "
               "available for a message's own bytes; 0.94 for TCP over "
               "Ethernet.",
-       .low = 0,
        .high = 1,
        .is_low_open = true},
       {.name = "network.message_us",
        .place = &NetworkOptions::message_us,
        .doc = "Virtual microseconds for which a message occupies a "
-              "worker's link in addition to the time of its bytes.",
-       .low = 0},
+              "worker's link in addition to the time of its bytes."},
       {.name = "network.device_mbit_s",
        .place = &NetworkOptions::device_mbit_s,
        .doc = "Virtual bandwidth of copies between a worker's memory and its "
-              "link in megabits per second and direction; 0: no limit.",
-       .low = 0},
+              "link in megabits per second and direction; 0: no limit."},
       {.name = "network.group",
        .place = &NetworkOptions::group,
        .doc = "Workers per group (such as a host) with separate links "
-              "inside the group; 0: no groups.",
-       .low = 0},
+              "inside the group; 0: no groups."},
       {.name = "network.group_latency_us",
        .place = &NetworkOptions::group_latency_us,
        .doc = "Virtual latency in microseconds within a group.",
-       .low = 0,
        .used_when = with_groups},
       {.name = "network.group_mbit_s",
        .place = &NetworkOptions::group_mbit_s,
        .doc = "Virtual bandwidth of a worker's link within its group in "
               "megabits per second and direction; 0: no limit.",
-       .low = 0,
        .used_when = with_groups},
       {.name = "network.uplink_mbit_s",
        .place = &NetworkOptions::uplink_mbit_s,
        .doc = "Virtual bandwidth from a group to others, shared by its "
               "workers, in megabits per second and direction; 0: no "
               "limit.",
-       .low = 0,
        .used_when = with_groups},
       {.name = "network.ties_seed",
        .place = &NetworkOptions::ties_seed,
        .doc = "Order of workers that act at the same virtual moment. "
               "0: by rank; otherwise the seed of an order that is random at "
               "each moment. Under schemes whose workers wait for each "
-              "other, the model must not depend on it.",
-       .low = 0},
-  };
+              "other, the model must not depend on it."},
+  });
 }
 
 // Stragglers cost virtual time in one process and sleep under MPI.
@@ -324,7 +298,7 @@ Keys straggler_keys() {
   const std::vector<UsedWhen> with_random = {
       {"stragglers.random", {"uniform", "exponential", "pareto"}}};
   const std::vector<UsedWhen> with_delay = {{"stragglers.delay_ms", {}}};
-  return {
+  return not_negative({
       {.name = "stragglers.factor",
        .place = &StragglerOptions::factor,
        .doc = "Factor by which each worker's computation takes longer, "
@@ -333,23 +307,19 @@ Keys straggler_keys() {
        .zero_word = "1"},
       {.name = "stragglers.delay_ms",
        .place = &StragglerOptions::delay_ms,
-       .doc = "Milliseconds added to each step of the delayed workers.",
-       .low = 0},
+       .doc = "Milliseconds added to each step of the delayed workers."},
       {.name = "stragglers.delay_workers",
        .place = &StragglerOptions::delay_workers,
        .doc = "Ranks of the delayed workers; required.",
-       .low = 0,
        .zero_word = "none",
        .used_when = with_delay},
       {.name = "stragglers.delay_from",
        .place = &StragglerOptions::delay_from,
        .doc = "The worker's own step at which the delay begins.",
-       .low = 0,
        .used_when = with_delay},
       {.name = "stragglers.delay_until",
        .place = &StragglerOptions::delay_until,
        .doc = "The worker's own step at which the delay ends; 0: never.",
-       .low = 0,
        .used_when = with_delay},
       {.name = "stragglers.random",
        .place = &StragglerOptions::random,
@@ -358,13 +328,11 @@ Keys straggler_keys() {
       {.name = "stragglers.random_ms",
        .place = &StragglerOptions::random_ms,
        .doc = "Mean of the random delays in milliseconds.",
-       .low = 0,
        .is_low_open = true,
        .used_when = with_random},
       {.name = "stragglers.random_share",
        .place = &StragglerOptions::random_share,
        .doc = "Fraction of a worker's steps that are delayed at random.",
-       .low = 0,
        .high = 1,
        .is_low_open = true,
        .used_when = with_random},
@@ -373,7 +341,7 @@ Keys straggler_keys() {
        .doc = "Temporarily slow workers and links, such as "
               "6+7:link:+30ms:from=60s:for=94s (see Stragglers above).",
        .zero_word = "none"},
-  };
+  });
 }
 
 namespace {
@@ -383,9 +351,7 @@ void resolve_traits(Keys& keys) {
   for (Key& key : keys)
     for (UsedWhen& rule : key.used_when) {
       if (rule.trait.empty()) continue;
-      const auto other = std::find_if(
-          keys.begin(), keys.end(),
-          [&](const Key& candidate) { return candidate.name == rule.key; });
+      const auto other = std::ranges::find(keys, rule.key, &Key::name);
       CHECK_MSG(other != keys.end() && other->traits.contains(rule.trait),
                 "{}: used by {} with {}", key.name, rule.key, rule.trait);
       rule.values = other->traits.at(rule.trait);
@@ -418,9 +384,8 @@ const Keys& key_table() {
 }
 
 const Key* find_key(std::string_view name) {
-  for (const Key& key : key_table())
-    if (key.name == name) return &key;
-  return nullptr;
+  const auto found = std::ranges::find(key_table(), name, &Key::name);
+  return found == key_table().end() ? nullptr : &*found;
 }
 
 std::vector<std::string> section_names() {

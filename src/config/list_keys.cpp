@@ -24,16 +24,9 @@ std::string use_text(const Key& key) {
   return text;
 }
 
-std::string resume_text(const Key& key) {
-  switch (key.on_resume) {
-    case OnResume::kFixed:
-      return "no";
-    case OnResume::kMayChange:
-      return "yes";
-    case OnResume::kMayExtend:
-      return "see above";
-  }
-  return "";
+const char* resume_text(const Key& key) {
+  if (key.on_resume == OnResume::kMayExtend) return "see above";
+  return key.on_resume == OnResume::kMayChange ? "yes" : "no";
 }
 
 // Lines of at most 78 columns, indented by four.

@@ -34,12 +34,7 @@ std::optional<std::string> reason_unused(const Key& key,
     const std::vector<std::string> words = rule.key == "sync.scheme"
                                                ? schemes_in_use(options.sync)
                                                : list_items(now);
-    const bool is_used =
-        std::any_of(words.begin(), words.end(), [&](const std::string& word) {
-          return std::find(rule.values.begin(), rule.values.end(), word) !=
-                 rule.values.end();
-        });
-    if (is_used) continue;
+    if (std::ranges::find_first_of(words, rule.values) != words.end()) continue;
     return fmt::format("is used by {} = {}, not by {}", rule.key,
                        in_words(rule.values),
                        rule.key == "sync.scheme" && words.size() > 1

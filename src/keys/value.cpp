@@ -10,20 +10,13 @@
 namespace syncopate {
 namespace {
 
-template <typename T>
-constexpr bool is_list = std::is_same_v<T, std::vector<Length>> ||
-                         std::is_same_v<T, std::vector<double>> ||
-                         std::is_same_v<T, std::vector<std::string>>;
-
 bool is_in_bounds(const Key& key, double value) {
   return (key.is_low_open ? value > key.low : value >= key.low) &&
          (key.is_high_open ? value < key.high : value <= key.high);
 }
 
 bool is_choice(const Key& key, const std::string& word) {
-  return key.choices.empty() ||
-         std::find(key.choices.begin(), key.choices.end(), word) !=
-             key.choices.end();
+  return key.choices.empty() || std::ranges::count(key.choices, word) > 0;
 }
 
 // parse_one() assigns the value and returns true, or returns false.
@@ -44,17 +37,12 @@ bool parse_one(const Key& key, std::string_view text, uint8_t& out) {
 }
 
 template <typename Integer>
-bool parse_integer(const Key& key, std::string_view text, Integer& out) {
+requires std::is_integral_v<Integer>
+bool parse_one(const Key& key, std::string_view text, Integer& out) {
   const auto value = parse_int(text);
   if (!value || !is_in_bounds(key, static_cast<double>(*value))) return false;
   out = static_cast<Integer>(*value);
   return true;
-}
-bool parse_one(const Key& key, std::string_view text, int64_t& out) {
-  return parse_integer(key, text, out);
-}
-bool parse_one(const Key& key, std::string_view text, uint64_t& out) {
-  return parse_integer(key, text, out);
 }
 
 bool parse_one(const Key& key, std::string_view text, double& out) {
@@ -123,18 +111,14 @@ bool parse_one(const Key& key, std::string_view text, std::vector<T>& out) {
   return true;
 }
 
-std::string format_one(const std::string& value) {
-  return value;
-}
-std::string format_one(bool value) {
-  return value ? "yes" : "no";
-}
-std::string format_one(const Length& length) {
-  return format_length(length);
-}
 template <typename T>
-requires std::is_arithmetic_v<T> std::string format_one(T value) {
-  return fmt::format("{}", value);
+std::string format_one(const T& value) {
+  if constexpr (std::is_same_v<T, bool>)
+    return value ? "yes" : "no";
+  else if constexpr (std::is_same_v<T, Length>)
+    return format_length(value);
+  else
+    return fmt::format("{}", value);
 }
 template <typename T>
 std::string format_one(const std::vector<T>& values) {
@@ -145,24 +129,23 @@ std::string format_one(const std::vector<T>& values) {
 
 template <typename T>
 bool is_zero(const T& value) {
-  if constexpr (is_list<T> || std::is_same_v<T, std::string>)
+  if constexpr (std::is_arithmetic_v<T>)
+    return value == T{0};
+  else if constexpr (std::is_same_v<T, Length>)
+    return false;
+  else
     return value.empty();
-  if constexpr (std::is_arithmetic_v<T>) return value == T{0};
-  return false;
 }
 
 std::string bounded(const Key& key, const std::string& what) {
-  const bool has_low = std::isfinite(key.low);
-  const bool has_high = std::isfinite(key.high);
-  const char* low_sign = key.is_low_open ? ">" : ">=";
-  const char* high_sign = key.is_high_open ? "<" : "<=";
-  if (has_low && has_high && !key.is_low_open && !key.is_high_open)
+  if (!std::isfinite(key.low)) return what;
+  const std::string above =
+      fmt::format("{} {} {}", what, key.is_low_open ? ">" : ">=", key.low);
+  if (!std::isfinite(key.high)) return above;
+  if (!key.is_low_open && !key.is_high_open)
     return fmt::format("{} from {} to {}", what, key.low, key.high);
-  if (has_low && has_high)
-    return fmt::format("{} {} {} and {} {}", what, low_sign, key.low, high_sign,
-                       key.high);
-  if (has_low) return fmt::format("{} {} {}", what, low_sign, key.low);
-  return what;
+  return fmt::format("{} and {} {}", above,
+                     key.is_high_open ? "<" : "<=", key.high);
 }
 
 template <typename T>
@@ -190,7 +173,7 @@ std::string accepted_by_type(const Key& key) {
                                        : in_words(key.choices);
 }
 
-// Returns the choice that a misspelt word, or a list's first wrong word, is
+// Returns the choice that a misspelled word, or a list's first wrong word, is
 // closest to.
 std::string hint(const Key& key, std::string_view text) {
   if (key.choices.empty()) return "";
