@@ -8,7 +8,7 @@
 #include <optional>
 #include <sstream>
 
-#include "base/text.h"
+#include "base/check.h"
 
 namespace syncopate {
 namespace {
@@ -109,6 +109,12 @@ MemoryLeft host_memory_left(int processes) {
   for (const MemoryLeft& limit : own)
     if (limit.bytes < least.bytes) least = limit;
   return least;
+}
+
+int64_t peak_memory_bytes() {
+  rusage usage{};
+  CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+  return int64_t{usage.ru_maxrss} * 1024;
 }
 
 }  // namespace syncopate

@@ -26,4 +26,7 @@ MemoryLeft host_memory_left(int processes);
 MemoryLeft cgroup_memory_left(const fs::path& membership,
                               const fs::path& mounted);
 
+// Returns the most memory that this process has had resident.
+int64_t peak_memory_bytes();
+
 }  // namespace syncopate

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <regex>
 #include <thread>
 
@@ -51,28 +52,20 @@ bool lacks_locks(int error) {
          error == EINVAL;
 }
 
-std::optional<double> modified_s(const fs::path& path) {
-  struct stat facts {};
-  if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
-  return static_cast<double>(facts.st_mtim.tv_sec) +
-         1e-9 * static_cast<double>(facts.st_mtim.tv_nsec);
-}
-
 // Returns the seconds since `path` was touched, by the clock of its file system
 // (which may differ from this host's); 0 if that cannot be determined.
 double silence_s(const fs::path& path) {
   const fs::path probe = fmt::format("{}.clock-{}", path.string(), ::getpid());
-  const int file = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (file < 0) return 0;
-  const bool is_written = ::write(file, "\n", 1) == 1;
-  ::close(file);
-  const auto now = modified_s(probe), then = modified_s(path);
+  const bool is_written{std::ofstream(probe) << '\n' << std::flush};
+  std::error_code no_probe, no_file;
+  const auto now = fs::last_write_time(probe, no_probe);
+  const auto then = fs::last_write_time(path, no_file);
   ::unlink(probe.c_str());
-  return is_written && now && then ? *now - *then : 0;
+  if (!is_written || no_probe || no_file) return 0;
+  return std::chrono::duration<double>(now - then).count();
 }
 
-// Returns whether the owner is dead for certain, so that its file may be
-// removed.
+// Returns whether the owner is certainly dead, which allows removing its file.
 bool is_gone(const std::string& text, const fs::path& path) {
   const double silent_s = silence_s(path);
   if (silent_s > kAnyonesSilence_s) return true;

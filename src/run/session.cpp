@@ -4,17 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
-#include <thread>
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "checkpoint/agreement.h"
-#include "comm/collectives.h"
-#include "comm/tags.h"
 #include "config/options.h"
 #include "device/device.h"
 #include "watch/guardian.h"
@@ -91,36 +85,17 @@ std::unique_ptr<World> Session::make_world(int workers,
 }
 
 void Session::agree_on(const std::function<void()>& setup) {
-  std::optional<Error> mine;
+  Outcome outcome;
   try {
     setup();
   } catch (const Error& error) {
-    mine = error;
+    outcome = {error.code(), error.what()};
   }
-  if (size() == 1) {
-    if (mine) throw AgreedError(*mine);
-    return;
-  }
-  std::optional<Error> agreed;
-  mpi_->make_world()->run([&](Endpoint& endpoint) {
-    const Group world = endpoint.world_group();
-    std::vector<double> first = {mine ? static_cast<double>(rank())
-                                      : static_cast<double>(size())};
-    agree(endpoint, world, first, Combine::kMin, tags::kControl);
-    const int speaker = static_cast<int>(first[0]);
-    if (speaker == size()) return;
-    std::vector<double> facts = {0, 0};  // exit code, length of the text
-    if (speaker == rank())
-      facts = {static_cast<double>(mine->code()),
-               static_cast<double>(std::string(mine->what()).size())};
-    agree(endpoint, world, facts, Combine::kMax, tags::kControl);
-    std::string text(static_cast<size_t>(facts[1]), ' ');
-    if (speaker == rank()) text = mine->what();
-    broadcast(endpoint, world, {text.data(), std::ssize(text)}, speaker,
-              tags::kControl, Traffic::kControl);
-    agreed = Error(static_cast<ExitCode>(static_cast<int>(facts[0])), text);
-  });
-  if (agreed) throw AgreedError(*agreed);
+  if (size() > 1)
+    mpi_->make_world()->run([&](Endpoint& endpoint) {
+      outcome = agree_on_outcome(endpoint, outcome);
+    });
+  if (!outcome.ok()) throw AgreedError(outcome);
 }
 
 std::string Session::share(const std::string& text_of_root) {

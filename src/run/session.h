@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "checkpoint/agreement.h"
 #include "comm/world.h"
 
 namespace syncopate {
@@ -19,6 +20,8 @@ struct RunOptions;
 class AgreedError : public Error {
  public:
   explicit AgreedError(const Error& error) : Error(error) {}
+  explicit AgreedError(const Outcome& failure)
+      : Error(failure.code, failure.line) {}
 };
 
 class Session {

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <regex>
 
 #include <fmt/core.h>
 
@@ -61,29 +62,15 @@ int slurm_restarts() {
 }
 
 std::optional<double> parse_slurm_time(std::string_view text) {
-  if (text.find_first_not_of("0123456789:-") != std::string_view::npos)
+  static const std::regex form(
+      "(?:(?:(\\d{1,6})-)?([01]?\\d|2[0-3]):)?([0-5]?\\d):([0-5]?\\d)");
+  std::cmatch found;
+  if (!std::regex_match(text.begin(), text.end(), found, form))
     return std::nullopt;
-  int64_t days = 0;
-  const size_t dash = text.find('-');
-  if (dash != std::string_view::npos) {
-    const auto number = parse_int(text.substr(0, dash));
-    if (!number || *number > 1000000) return std::nullopt;
-    days = *number;
-    text.remove_prefix(dash + 1);
-  }
-  const std::vector<std::string> fields = split(text, ':');
-  const bool has_days = dash != std::string_view::npos;
-  if (fields.size() != 3 && (has_days || fields.size() != 2))
-    return std::nullopt;
-  int64_t seconds = 0;
-  for (size_t i = 0; i < fields.size(); ++i) {
-    const auto number = parse_int(fields[i]);
-    const bool is_hours = fields.size() == 3 && i == 0;
-    if (!number || *number < 0 || *number >= (is_hours ? 24 : 60))
-      return std::nullopt;
-    seconds = 60 * seconds + *number;
-  }
-  return static_cast<double>(86400 * days + seconds);
+  const auto number = [&](int group) {  // 0 if it is absent
+    return static_cast<double>(parse_int(found[group].str()).value_or(0));
+  };
+  return 86400 * number(1) + 3600 * number(2) + 60 * number(3) + number(4);
 }
 
 SlurmTimeLeft slurm_time_left() {
