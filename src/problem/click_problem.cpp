@@ -1,5 +1,5 @@
-#include "problem/click_problem.h"
-
+// Clicks on advertisements (Criteo): batches of table rows, log loss and the
+// area under the curve.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -8,11 +8,12 @@
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "data/clicks/auc.h"
+#include "data/clicks/click_set.h"
 #include "data/kinds.h"
-#include "data/sampler.h"
 #include "data/thread_pool.h"
 #include "ops/gather_clicks.h"
 #include "problem/feed.h"
+#include "problem/problems.h"
 #include "problem/setup.h"
 
 namespace syncopate {
@@ -35,57 +36,27 @@ int64_t batch_bytes(int64_t samples, int64_t fields) {
   return packed_bytes(batch);
 }
 
-struct HostClicks {
-  const ClickSet& set;
-  const ClickSpec& spec;
-  ClickBatch batch = {};
-  Batch fill(std::span<const int64_t> samples) {
+Fill<ClickBatch> fill_from(const ClickSet& set, const ClickSpec& spec) {
+  return [&](ClickBatch& batch, std::span<const int64_t> samples) {
     batch.fill(set, spec, samples);
     return batch.view();
-  }
-};
-
-}  // namespace
-
-ClickProblem::ClickProblem(const Options& options)
-    : data_(load_clicks(options.data)),
-      folder_(is_synthetic(options.data.kind) ? "" : options.data.path) {}
-
-SampleTable ClickProblem::training_samples() const {
-  return table_of(*data_.train);
-}
-
-SampleTable ClickProblem::test_samples() const {
-  return table_of(*data_.test);
-}
-
-int64_t ClickProblem::memory_bytes() const {
-  return data_.train->memory_bytes() + data_.test->memory_bytes();
-}
-
-std::string ClickProblem::describe() const {
-  return fmt::format("{} fields of {} rows together{}", data_.spec.fields(),
-                     data_.spec.total_rows(),
-                     data_.best_auc ? fmt::format(", best possible AUC {:.4f}",
-                                                  *data_.best_auc)
-                                    : "");
-}
-
-std::string ClickProblem::check() const {
-  if (folder_.empty()) return "";
-  const std::vector<std::string> faults = check_clicks(folder_);
-  if (!faults.empty())
-    fail(ExitCode::kBadInput, "{}", join(faults, "\nerror: "));
-  return fmt::format("records   all {} were read and are whole",
-                     data_.train->samples() + data_.test->samples());
+  };
 }
 
 // --- training records on the device
 
-std::unique_ptr<ResidentClicks> ResidentClicks::make(const Setup& setup,
-                                                     const ClickSet& set,
-                                                     const ClickSpec& spec,
-                                                     int processes_a_device) {
+// The training records in device memory, shared by the workers of a process.
+struct ResidentClicks {
+  Buffer memory;
+  ConstTensor table;    // (samples, F) i32, rows of the whole table
+  ConstTensor clicked;  // (samples) u8
+};
+
+// Returns null under the conditions of ResidentSet::make (image_problem.h).
+std::unique_ptr<ResidentClicks> make_resident(const Setup& setup,
+                                              const ClickSet& set,
+                                              const ClickSpec& spec,
+                                              int processes_a_device) {
   Device& device = *setup.device;
   const int64_t S = set.samples(), F = spec.fields();
   const int64_t row_bytes = S * F * static_cast<int64_t>(sizeof(int32_t));
@@ -124,8 +95,6 @@ std::unique_ptr<ResidentClicks> ResidentClicks::make(const Setup& setup,
       make_const_tensor(memory + row_bytes, DType::kU8, Shape{S});
   return resident;
 }
-
-namespace {
 
 class ResidentClickFeed final : public Feed {
  public:
@@ -171,49 +140,7 @@ class ResidentClickFeed final : public Feed {
   Buffer samples_, labels_, rows_;
 };
 
-}  // namespace
-
-void ClickProblem::prepare(const Setup& setup, int processes_a_device) {
-  resident_ =
-      ResidentClicks::make(setup, *data_.train, data_.spec, processes_a_device);
-}
-
-std::string ClickProblem::note(const Setup&) const {
-  return resident_ ? ", training set on the GPU" : "";
-}
-
-std::unique_ptr<Feed> ClickProblem::make_feed(const Setup& setup,
-                                              int rank,
-                                              int64_t first_batch) const {
-  if (resident_)
-    return std::make_unique<ResidentClickFeed>(setup, *resident_, rank,
-                                               first_batch);
-  return std::make_unique<AheadFeed<ClickBatch>>(
-      setup, rank, first_batch,
-      batch_bytes(setup.options.data.batch_of(rank), data_.spec.fields()),
-      [this](ClickBatch& batch, std::span<const int64_t> samples) {
-        batch.fill(*data_.train, data_.spec, samples);
-      });
-}
-
-std::unique_ptr<BatchSource> ClickProblem::make_batches(
-    const Setup& setup,
-    SetPart part,
-    int64_t max_samples) const {
-  return std::make_unique<HostBatches<HostClicks>>(
-      *setup.context, HostClicks{set(part), data_.spec},
-      batch_bytes(max_samples, data_.spec.fields()),
-      part == SetPart::kTraining ? setup.options.data.accumulate : 1);
-}
-
-std::vector<MetricInfo> ClickProblem::metrics() const {
-  return {{"loss", "mean log loss, nats a sample"},
-          {"auc",
-           "area under the receiver operating characteristic, exact, ties "
-           "counted half"}};
-}
-
-namespace {
+// --- evaluation
 
 // Computes the exact area under the curve over the samples of all workers.
 // Distinct scores are merged in ranges that are small enough for every worker.
@@ -296,41 +223,129 @@ class ClickScorer final : public Scorer {
   std::vector<uint8_t> clicked_;
 };
 
+// --- the problem
+
+class ClickProblem final : public Problem {
+ public:
+  explicit ClickProblem(const Options& options)
+      : data_(load_clicks(options.data)),
+        folder_(is_synthetic(options.data.kind) ? "" : options.data.path) {}
+
+  SampleSpec spec() const override { return data_.spec; }
+  std::string source() const override { return data_.source; }
+  std::string digest() const override { return data_.digest; }
+
+  SampleTable training_samples() const override {
+    return table_of(*data_.train);
+  }
+
+  SampleTable test_samples() const override { return table_of(*data_.test); }
+
+  int64_t memory_bytes() const override {
+    return data_.train->memory_bytes() + data_.test->memory_bytes();
+  }
+
+  std::string describe() const override {
+    return fmt::format(
+        "{} fields of {} rows together{}", data_.spec.fields(),
+        data_.spec.total_rows(),
+        data_.best_auc
+            ? fmt::format(", best possible AUC {:.4f}", *data_.best_auc)
+            : "");
+  }
+
+  std::string check() const override {
+    if (folder_.empty()) return "";
+    const std::vector<std::string> faults = check_clicks(folder_);
+    if (!faults.empty())
+      fail(ExitCode::kBadInput, "{}", join(faults, "\nerror: "));
+    return fmt::format("records   all {} were read and are whole",
+                       data_.train->samples() + data_.test->samples());
+  }
+
+  void prepare(const Setup& setup, int processes_a_device) override {
+    resident_ =
+        make_resident(setup, *data_.train, data_.spec, processes_a_device);
+  }
+
+  std::string note(const Setup&) const override {
+    return resident_ ? ", training set on the GPU" : "";
+  }
+
+  std::unique_ptr<Feed> make_feed(const Setup& setup,
+                                  int rank,
+                                  int64_t first_batch) const override {
+    if (resident_)
+      return std::make_unique<ResidentClickFeed>(setup, *resident_, rank,
+                                                 first_batch);
+    return std::make_unique<AheadFeed<ClickBatch>>(
+        setup, rank, first_batch,
+        batch_bytes(setup.options.data.batch_of(rank), data_.spec.fields()),
+        fill_from(*data_.train, data_.spec));
+  }
+
+  std::unique_ptr<BatchSource> make_batches(
+      const Setup& setup,
+      SetPart part,
+      int64_t max_samples) const override {
+    return std::make_unique<HostBatches<ClickBatch>>(
+        *setup.context, batch_bytes(max_samples, data_.spec.fields()),
+        fill_from(set(part), data_.spec));
+  }
+
+  std::vector<MetricInfo> metrics() const override {
+    return {{"loss", "mean log loss, nats a sample"},
+            {"auc",
+             "area under the receiver operating characteristic, exact, ties "
+             "counted half"}};
+  }
+
+  std::unique_ptr<Scorer> make_scorer(const Setup& setup,
+                                      SetPart part) const override {
+    return std::make_unique<ClickScorer>(
+        setup, set(part), make_batches(setup, part, setup.options.eval.batch));
+  }
+
+  void check_output(const fs::path& output) const override {
+    if (output.extension() != ".csv")
+      fail(ExitCode::kUsage, "--output={}: a name ending in .csv",
+           output.string());
+  }
+
+  // Writes sample,label,probability.
+  std::string predict(const Setup& setup,
+                      const ReplicaView& model,
+                      const fs::path& output) const override {
+    const SetPart part = setup.options.eval.on;
+    const std::vector<float> logits = outputs(setup, model, part);
+    const std::vector<int64_t> samples = indices(setup, part);
+    std::vector<uint8_t> clicked;
+    std::string text = "sample,label,probability\n";
+    for (size_t n = 0; n < samples.size(); ++n) {
+      clicked.push_back(set(part).clicked()[static_cast<size_t>(samples[n])]);
+      text += fmt::format("{},{},{:.9g}\n", samples[n], clicked.back(),
+                          1 / (1 + std::exp(-double{logits[n]})));
+    }
+    write_file_atomically(output, text);
+    return fmt::format("{} samples of the {} set, AUC {:.6f}", logits.size(),
+                       setup.options.eval.on,
+                       area_under_curve(logits, clicked));
+  }
+
+ private:
+  const ClickSet& set(SetPart part) const {
+    return part == SetPart::kTest ? *data_.test : *data_.train;
+  }
+
+  ClickData data_;
+  std::string folder_;                        // of prepared files; empty: made
+  std::unique_ptr<ResidentClicks> resident_;  // null: batches from the host
+};
+
 }  // namespace
 
-std::unique_ptr<Scorer> ClickProblem::make_scorer(const Setup& setup,
-                                                  SetPart part) const {
-  return std::make_unique<ClickScorer>(
-      setup, set(part), make_batches(setup, part, setup.options.eval.batch));
-}
-
-void ClickProblem::check_output(const fs::path& output) const {
-  if (output.extension() != ".csv")
-    fail(ExitCode::kUsage, "--output={}: a name ending in .csv",
-         output.string());
-}
-
-std::string ClickProblem::predict(const Setup& setup,
-                                  const ReplicaView& model,
-                                  const fs::path& output) const {
-  const SetPart part = setup.options.eval.on;
-  const ClickSet& from = set(part);
-  const auto batches = make_batches(setup, part, setup.options.eval.batch);
-  std::vector<float> logits;
-  std::vector<uint8_t> clicked;
-  std::string text = "sample,label,probability\n";
-  for (const auto& batch : evaluation_batches(setup, part)) {
-    const size_t before = logits.size();
-    setup.model->predict(*setup.context, model, batches->get(batch), logits);
-    for (size_t n = 0; n < batch.size(); ++n) {
-      clicked.push_back(from.clicked()[static_cast<size_t>(batch[n])]);
-      text += fmt::format("{},{},{:.9g}\n", batch[n], clicked.back(),
-                          1 / (1 + std::exp(-double{logits[before + n]})));
-    }
-  }
-  write_file_atomically(output, text);
-  return fmt::format("{} samples of the {} set, AUC {:.6f}", logits.size(),
-                     setup.options.eval.on, area_under_curve(logits, clicked));
+std::unique_ptr<Problem> make_click_problem(const Options& options) {
+  return std::make_unique<ClickProblem>(options);
 }
 
 }  // namespace syncopate

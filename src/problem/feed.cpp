@@ -3,15 +3,6 @@
 #include <cstring>
 
 namespace syncopate {
-namespace {
-
-// Offsets of a batch's tensors when they are stored one after another.
-constexpr int64_t kAlignment = 256;
-int64_t aligned(int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-}  // namespace
 
 int64_t packed_bytes(Batch batch) {
   int64_t bytes = 0;

@@ -35,6 +35,10 @@ class Staging {
   size_t piece_ = 0;
 };
 
+// Rounds up to where another tensor may begin in device memory.
+constexpr int64_t aligned(int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
 // Returns the bytes of all tensors of a batch together. Their data may be null.
 int64_t packed_bytes(Batch batch);
 
@@ -60,53 +64,57 @@ class BatchUpload {
   int now_ = 0;
 };
 
-// For kinds of samples whose batches are cheap to make. `Host` provides
-// Batch fill(std::span<const int64_t> samples), valid until the next call.
-template <typename Host>
+// Assigns the given samples to a batch on the host and returns a view of it.
+template <typename HostBatch>
+using Fill = std::function<Batch(HostBatch&, std::span<const int64_t>)>;
+
+// For kinds of samples whose batches are cheap to make.
+template <typename HostBatch>
 class HostBatches final : public BatchSource {
  public:
-  HostBatches(Context& context,
-              Host host,
-              int64_t max_bytes,
-              int64_t batches_a_step = 1)
-      : host_(std::move(host)), upload_(context, max_bytes, batches_a_step) {}
+  // `max_bytes` is as in BatchUpload.
+  HostBatches(Context& context, int64_t max_bytes, Fill<HostBatch> fill)
+      : fill_(std::move(fill)), upload_(context, max_bytes) {}
   Batch get(std::span<const int64_t> samples) override {
-    return upload_.put(host_.fill(samples));
+    return upload_.put(fill_(batch_, samples));
   }
 
  private:
-  Host host_;
+  Fill<HostBatch> fill_;
+  HostBatch batch_;
   BatchUpload upload_;
 };
 
 // A worker's training batches, data.prefetch of which a thread makes ahead on
-// the host. `HostBatch` provides Batch view() const.
+// the host.
 template <typename HostBatch>
 class AheadFeed final : public Feed {
  public:
-  using Fill = std::function<void(HostBatch&, std::span<const int64_t>)>;
-
-  // `fill` assigns the given samples to a batch; the feed's thread calls it.
-  // `max_bytes` is as in BatchUpload.
+  // The feed's thread calls `fill`. `max_bytes` is as in BatchUpload.
   AheadFeed(const Setup& setup,
             int rank,
             int64_t first_batch,
             int64_t max_bytes,
-            Fill fill)
+            Fill<HostBatch> fill)
       : upload_(*setup.context, max_bytes, setup.options.data.accumulate),
         batches_(setup.options.data.prefetch,
                  [sampler = *setup.sampler,
                   rank,
                   first_batch,
-                  fill = std::move(fill)](int64_t number, HostBatch& batch) {
-                   fill(batch, sampler.batch(rank, first_batch + number));
+                  fill = std::move(fill)](int64_t number, Made& made) {
+                   made.view = fill(made.batch,
+                                    sampler.batch(rank, first_batch + number));
                  }) {}
-  Batch next() override { return upload_.put(batches_.next().view()); }
+  Batch next() override { return upload_.put(batches_.next().view); }
   double wait_s() const override { return batches_.wait_s(); }
 
  private:
+  struct Made {
+    HostBatch batch;
+    Batch view;
+  };
   BatchUpload upload_;
-  ReadAhead<HostBatch> batches_;
+  ReadAhead<Made> batches_;
 };
 
 }  // namespace syncopate

@@ -1,5 +1,10 @@
-#include "problem/image_feed.h"
-
+// A worker's training batches of images.
+//
+// On the CPU they are the loader's own batches. A GPU with enough memory keeps
+// the whole training set; a batch is then a list of random draws, and a kernel
+// reads, augments and normalises the images. If the GPU can decode JPEG files,
+// the host only reads them. Otherwise the loader's batches are copied through
+// page-locked memory.
 #include "data/images/augment.h"
 #include "data/images/loader.h"
 #include "data/images/normalization.h"
@@ -38,7 +43,7 @@ std::unique_ptr<ResidentSet> ResidentSet::make(
 
   const int64_t C = set.spec.C;
   auto resident = std::make_unique<ResidentSet>();
-  const int64_t pixels_end = (pixel_bytes + 255) / 256 * 256;
+  const int64_t pixels_end = aligned(pixel_bytes);
   resident->memory = Buffer(device, pixels_end + 2 * C * 4);
   char* memory = resident->memory.as<char>();
   Stream& stream = context.stream();
@@ -161,15 +166,14 @@ class ResidentFeed final : public Feed {
 
 }  // namespace
 
-std::unique_ptr<Feed> make_image_feed(const Setup& setup,
-                                      const ImageProblem& problem,
-                                      int rank,
-                                      int64_t first_batch) {
-  if (problem.resident())
-    return std::make_unique<ResidentFeed>(setup, problem, rank, first_batch);
-  if (decodes_on_device(setup, problem))
-    return make_jpeg_feed(setup, problem, rank, first_batch);
-  return std::make_unique<LoaderFeed>(setup, problem, rank, first_batch);
+std::unique_ptr<Feed> ImageProblem::make_feed(const Setup& setup,
+                                              int rank,
+                                              int64_t first_batch) const {
+  if (resident_)
+    return std::make_unique<ResidentFeed>(setup, *this, rank, first_batch);
+  if (decodes_on_device(setup, *this))
+    return make_jpeg_feed(setup, *this, rank, first_batch);
+  return std::make_unique<LoaderFeed>(setup, *this, rank, first_batch);
 }
 
 }  // namespace syncopate

@@ -7,12 +7,9 @@
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "data/images/loader.h"
-#include "data/images/normalization.h"
 #include "data/images/prepared_images.h"
-#include "data/sampler.h"
 #include "models/classifier.h"
 #include "problem/feed.h"
-#include "problem/image_feed.h"
 #include "problem/jpeg_feed.h"
 #include "problem/setup.h"
 
@@ -94,35 +91,7 @@ void ImageProblem::prepare(const Setup& setup, int processes_a_device) {
                                 processes_a_device);
 }
 
-std::unique_ptr<Feed> ImageProblem::make_feed(const Setup& setup,
-                                              int rank,
-                                              int64_t first_batch) const {
-  return make_image_feed(setup, *this, rank, first_batch);
-}
-
 namespace {
-
-// Images without augmentation.
-struct HostImages {
-  const ImageSet& set;
-  const Normalization& normalization;
-  HostBatch batch = {};
-  Batch fill(std::span<const int64_t> samples) {
-    fill_evaluation_batch(batch, set, normalization, samples);
-    return batch.view(set.spec);
-  }
-};
-
-// Collective: returns sums over all workers, the same on each.
-MetricSums sum_over_workers(Endpoint& endpoint, const MetricSums& mine) {
-  std::vector<double> values = mine.values;
-  values.push_back(mine.samples);
-  agree(endpoint, endpoint.world_group(), values, Combine::kSum,
-        tags::kEvaluation, Traffic::kEvaluation);
-  const double samples = values.back();
-  values.pop_back();
-  return {values, samples};
-}
 
 // A GPU works while the next batch is prepared; the host waits only at the end.
 class ImageScorer final : public Scorer {
@@ -137,12 +106,17 @@ class ImageScorer final : public Scorer {
   }
 
   std::vector<double> metrics(Endpoint* all) override {
-    MetricSums sums{std::vector<double>(setup_.model->metrics().size(), 0.0),
-                    0};
+    MetricSums sums;
     for (const PendingSums& part : pending_) sums.add(part.get());
-    if (all) sums = sum_over_workers(*all, sums);
-    std::vector<double> means;
-    for (const double sum : sums.values) means.push_back(sum / sums.samples);
+    std::vector<double> means = sums.values;
+    means.resize(setup_.model->metrics().size());  // if there was no batch
+    means.push_back(sums.samples);
+    if (all)
+      agree(*all, all->world_group(), means, Combine::kSum, tags::kEvaluation,
+            Traffic::kEvaluation);
+    const double samples = means.back();
+    means.pop_back();
+    for (double& sum : means) sum /= samples;
     return means;
   }
 
@@ -159,9 +133,12 @@ std::unique_ptr<BatchSource> ImageProblem::make_batches(
     SetPart part,
     int64_t max_samples) const {
   const ImageSet& from = set(part);
-  return std::make_unique<HostBatches<HostImages>>(
-      *setup.context, HostImages{from, normalization_},
-      image_batch_bytes(from.spec, max_samples));
+  return std::make_unique<HostBatches<HostBatch>>(
+      *setup.context, image_batch_bytes(from.spec, max_samples),
+      [&](HostBatch& batch, std::span<const int64_t> samples) {
+        fill_evaluation_batch(batch, from, normalization_, samples);
+        return batch.view(from.spec);
+      });
 }
 
 std::vector<MetricInfo> ImageProblem::metrics() const {
@@ -178,38 +155,36 @@ std::unique_ptr<Scorer> ImageProblem::make_scorer(const Setup& setup,
 
 namespace {
 
-// sample,label,predicted,score_0,...: label is the data set's own.
-std::string as_csv(const std::vector<int64_t>& samples,
-                   const std::vector<int32_t>& labels,
-                   const std::vector<int32_t>& predicted,
-                   const std::vector<float>& scores,
-                   int64_t classes) {
+struct Predictions {
+  int64_t classes;
+  std::vector<int64_t> samples;
+  std::vector<float> scores;               // (samples, classes)
+  std::vector<int32_t> labels, predicted;  // labels: the data set's own
+};
+
+std::string as_csv(const Predictions& all) {
   std::string text = "sample,label,predicted";
-  for (int64_t k = 0; k < classes; ++k) text += fmt::format(",score_{}", k);
+  for (int64_t k = 0; k < all.classes; ++k) text += fmt::format(",score_{}", k);
   text += '\n';
-  for (size_t n = 0; n < samples.size(); ++n) {
-    text += fmt::format("{},{},{}", samples[n], labels[n], predicted[n]);
-    for (int64_t k = 0; k < classes; ++k)
-      text += fmt::format(",{}", scores[n * classes + k]);
+  for (size_t n = 0; n < all.samples.size(); ++n) {
+    text += fmt::format("{},{},{}", all.samples[n], all.labels[n],
+                        all.predicted[n]);
+    for (int64_t k = 0; k < all.classes; ++k)
+      text += fmt::format(",{}", all.scores[n * all.classes + k]);
     text += '\n';
   }
   return text;
 }
 
-void write_h5(const fs::path& path,
-              const std::vector<int64_t>& samples,
-              const std::vector<int32_t>& labels,
-              const std::vector<int32_t>& predicted,
-              const std::vector<float>& scores,
-              int64_t classes) {
-  const std::vector<int64_t> rows = {std::ssize(samples)};
-  const std::vector<int64_t> table = {std::ssize(samples), classes};
+void write_h5(const fs::path& path, const Predictions& all) {
+  const std::vector<int64_t> rows = {std::ssize(all.samples)};
+  const std::vector<int64_t> table = {std::ssize(all.samples), all.classes};
   replace_file(path, [&](const fs::path& temporary) {
     Hdf5Writer file(temporary);
-    file.write<int64_t>("sample", rows, samples);
-    file.write<int32_t>("label", rows, labels);
-    file.write<int32_t>("predicted", rows, predicted);
-    file.write<float>("scores", table, scores);
+    file.write<int64_t>("sample", rows, all.samples);
+    file.write<int32_t>("label", rows, all.labels);
+    file.write<int32_t>("predicted", rows, all.predicted);
+    file.write<float>("scores", table, all.scores);
     file.attribute("scores", "description",
                    "logits by class; softmax of a row gives probabilities");
     file.close();
@@ -228,30 +203,27 @@ std::string ImageProblem::predict(const Setup& setup,
                                   const ReplicaView& model,
                                   const fs::path& output) const {
   const SetPart part = setup.options.eval.on;
-  const std::vector<int64_t> samples = indices(setup, part);
-  std::vector<float> scores;
-  const auto batches = make_batches(setup, part, setup.options.eval.batch);
-  for (const auto& batch : evaluation_batches(setup, part))
-    setup.model->predict(*setup.context, model, batches->get(batch), scores);
-  const int64_t classes = data_.train.spec.classes;
-  std::vector<int32_t> labels, predicted;
+  Predictions all{.classes = data_.train.spec.classes,
+                  .samples = indices(setup, part),
+                  .scores = outputs(setup, model, part),
+                  .labels = {},
+                  .predicted = {}};
   int64_t correct = 0;
-  for (size_t n = 0; n < samples.size(); ++n) {
-    const auto row = scores.begin() + static_cast<int64_t>(n) * classes;
-    predicted.push_back(
-        static_cast<int32_t>(std::max_element(row, row + classes) - row));
-    labels.push_back(set(part).labels[samples[n]]);
-    correct += predicted.back() == labels.back();
+  for (auto row = all.scores.begin(); const int64_t sample : all.samples) {
+    all.labels.push_back(set(part).labels[sample]);
+    all.predicted.push_back(
+        static_cast<int32_t>(std::max_element(row, row + all.classes) - row));
+    correct += all.predicted.back() == all.labels.back();
+    row += all.classes;
   }
   if (output.extension() == ".csv")
-    write_file_atomically(output,
-                          as_csv(samples, labels, predicted, scores, classes));
+    write_file_atomically(output, as_csv(all));
   else
-    write_h5(output, samples, labels, predicted, scores, classes);
+    write_h5(output, all);
   return fmt::format(
-      "{} samples of the {} set, accuracy {:.4f}", samples.size(),
+      "{} samples of the {} set, accuracy {:.4f}", all.samples.size(),
       setup.options.eval.on,
-      static_cast<double>(correct) / static_cast<double>(samples.size()));
+      static_cast<double>(correct) / static_cast<double>(all.samples.size()));
 }
 
 }  // namespace syncopate

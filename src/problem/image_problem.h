@@ -26,6 +26,9 @@ struct ResidentSet {
   ConstTensor scale, shift;  // (C) fp32
 };
 
+// Returns the bytes of a batch on the host, for BatchUpload.
+int64_t image_batch_bytes(const ImageSpec& spec, int64_t samples);
+
 class ImageProblem final : public Problem {
  public:
   ImageProblem(const Options& options, int threads);

@@ -78,11 +78,8 @@ class JpegReader {
   void read(JpegBatch& batch, int64_t index) const {
     batch.epoch = index / sampler_.batches_per_epoch();
     batch.images.clear();
-    for (const int64_t sample : sampler_.batch(rank_, index)) {
-      JpegBatch::Image image;
-      image.sample = sample;
-      batch.images.push_back(std::move(image));
-    }
+    for (const int64_t sample : sampler_.batch(rank_, index))
+      batch.images.emplace_back().sample = sample;
     for_each(std::ssize(batch.images), [&](int64_t i) {
       read_image(batch.epoch, batch.images[static_cast<size_t>(i)]);
     });
@@ -209,14 +206,12 @@ class JpegFeed final : public Feed {
 
   // The place of each file's pixels in decoded_.
   void lay_out(const JpegBatch& batch) {
-    constexpr int64_t kAlignment = 256;
     offsets_.clear();
     int64_t bytes = 0;
     for (const JpegBatch::Image& image : batch.images) {
       offsets_.push_back(bytes);
       if (image.file.empty()) continue;
-      bytes += image.size.H * image.size.W * spec().C;
-      bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      bytes += aligned(image.size.H * image.size.W * spec().C);
     }
     make_room(bytes);
   }

@@ -4,9 +4,8 @@
 
 #include "base/check.h"
 #include "data/kinds.h"
-#include "problem/click_problem.h"
 #include "problem/image_problem.h"
-#include "problem/question_problem.h"
+#include "problem/problems.h"
 #include "problem/setup.h"
 
 namespace syncopate {
@@ -45,6 +44,16 @@ std::vector<std::vector<int64_t>> Problem::evaluation_batches(
   return batches;
 }
 
+std::vector<float> Problem::outputs(const Setup& setup,
+                                    const ReplicaView& model,
+                                    SetPart part) const {
+  std::vector<float> all;
+  const auto source = make_batches(setup, part, setup.options.eval.batch);
+  for (const auto& batch : evaluation_batches(setup, part))
+    setup.model->predict(*setup.context, model, source->get(batch), all);
+  return all;
+}
+
 std::unique_ptr<Problem> make_problem(const Options& options, int threads) {
   const DataKind* kind = find_data_kind(options.data.kind);
   CHECK_MSG(kind != nullptr, "data.kind: {}", options.data.kind);
@@ -52,9 +61,9 @@ std::unique_ptr<Problem> make_problem(const Options& options, int threads) {
     case Samples::kImages:
       return std::make_unique<ImageProblem>(options, threads);
     case Samples::kQuestions:
-      return std::make_unique<QuestionProblem>(options, threads);
+      return make_question_problem(options, threads);
     case Samples::kClicks:
-      return std::make_unique<ClickProblem>(options);
+      return make_click_problem(options);
   }
   return nullptr;
 }

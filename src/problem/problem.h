@@ -106,6 +106,12 @@ class Problem {
   virtual std::string predict(const Setup& setup,
                               const ReplicaView& model,
                               const fs::path& output) const = 0;
+
+ protected:
+  // Returns the network's outputs for the samples of a part, end to end.
+  std::vector<float> outputs(const Setup& setup,
+                             const ReplicaView& model,
+                             SetPart part) const;
 };
 
 // Reads or generates the data with up to `threads` threads. Throws the errors

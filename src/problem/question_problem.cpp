@@ -1,13 +1,15 @@
-#include "problem/question_problem.h"
-
+// Questions about texts (SQuAD): batches of token windows, answers, exact match
+// and F1.
 #include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
-#include "data/sampler.h"
+#include "data/questions/answers.h"
+#include "data/questions/question_set.h"
 #include "problem/feed.h"
+#include "problem/problems.h"
 #include "problem/setup.h"
 
 namespace syncopate {
@@ -42,96 +44,14 @@ int64_t batch_bytes(int64_t samples, int64_t max_length) {
   return packed_bytes(batch);
 }
 
-struct HostQuestions {
-  const QuestionSet& set;
-  QuestionBatch batch = {};
-  Batch fill(std::span<const int64_t> samples) {
+Fill<QuestionBatch> fill_from(const QuestionSet& set) {
+  return [&set](QuestionBatch& batch, std::span<const int64_t> samples) {
     batch.fill(set, samples);
     return batch.view();
-  }
-};
-
-}  // namespace
-
-QuestionProblem::QuestionProblem(const Options& options, int threads)
-    : data_(load_questions(options.data, threads)),
-      answers_{options.eval.n_best, options.eval.max_answer_length} {
-  int64_t most = most_windows(data_.test);
-  if (options.eval.on == SetPart::kValidation)
-    most = std::max(most, most_windows(data_.train));
-  if (most > options.eval.batch)
-    fail(ExitCode::kBadInput,
-         "eval.batch: {}: the windows of a question are evaluated together, "
-         "and one has {} of them",
-         options.eval.batch, most);
+  };
 }
 
-SampleSpec QuestionProblem::spec() const {
-  return QuestionSpec{data_.vocabulary,
-                      std::max(data_.train.longest(), data_.test.longest())};
-}
-
-SampleTable QuestionProblem::training_samples() const {
-  return table_of(data_.train);
-}
-
-SampleTable QuestionProblem::test_samples() const {
-  return table_of(data_.test);
-}
-
-int64_t QuestionProblem::memory_bytes() const {
-  return data_.train.memory_bytes() + data_.test.memory_bytes();
-}
-
-std::string QuestionProblem::describe() const {
-  return fmt::format(
-      "{} training questions{} in windows of up to {} tokens (mean {:.1f}), "
-      "{} test questions, vocabulary {}",
-      data_.train.questions.size(),
-      data_.left_out > 0
-          ? fmt::format(" ({} left out: no such answer)", data_.left_out)
-          : "",
-      data_.train.longest(), data_.train.mean_length(),
-      data_.test.questions.size(), data_.vocabulary);
-}
-
-std::unique_ptr<Feed> QuestionProblem::make_feed(const Setup& setup,
-                                                 int rank,
-                                                 int64_t first_batch) const {
-  const QuestionSet& train = data_.train;
-  return std::make_unique<AheadFeed<QuestionBatch>>(
-      setup, rank, first_batch,
-      batch_bytes(setup.options.data.batch_of(rank), train.longest()),
-      [&train](QuestionBatch& batch, std::span<const int64_t> samples) {
-        batch.fill(train, samples);
-      });
-}
-
-std::unique_ptr<BatchSource> QuestionProblem::make_batches(
-    const Setup& setup,
-    SetPart part,
-    int64_t max_samples) const {
-  const QuestionSet& from = set(part);
-  return std::make_unique<HostBatches<HostQuestions>>(
-      *setup.context, HostQuestions{from},
-      batch_bytes(max_samples, from.longest()),
-      part == SetPart::kTraining ? setup.options.data.accumulate : 1);
-}
-
-std::vector<MetricInfo> QuestionProblem::metrics() const {
-  return {
-      {"loss",
-       "mean cross-entropy of the first and the last token of the answer, "
-       "nats a window"},
-      {"f1",
-       "words shared with the nearest right answer (SQuAD 1.1), mean over "
-       "questions, in percent",
-       "%"},
-      {"exact_match",
-       "questions whose answer is a right one (SQuAD 1.1), in percent", "%"}};
-}
-
-namespace {
+// --- evaluation
 
 // The loss of a window from its logits (length, 2) of first and last.
 double window_loss(const Window& window, std::span<const float> scores) {
@@ -234,59 +154,154 @@ class QuestionScorer final : public Scorer {
   double loss_ = 0, f1_ = 0, exact_ = 0, windows_ = 0, questions_ = 0;
 };
 
+// --- the problem
+
+class QuestionProblem final : public Problem {
+ public:
+  QuestionProblem(const Options& options, int threads)
+      : data_(load_questions(options.data, threads)),
+        answers_{options.eval.n_best, options.eval.max_answer_length} {
+    int64_t most = most_windows(data_.test);
+    if (options.eval.on == SetPart::kValidation)
+      most = std::max(most, most_windows(data_.train));
+    if (most > options.eval.batch)
+      fail(ExitCode::kBadInput,
+           "eval.batch: {}: the windows of a question are evaluated together, "
+           "and one has {} of them",
+           options.eval.batch, most);
+  }
+
+  std::string source() const override { return data_.source; }
+  std::string digest() const override { return data_.digest; }
+  std::string check() const override { return ""; }  // loading reads all
+
+  SampleSpec spec() const override {
+    return QuestionSpec{data_.vocabulary,
+                        std::max(data_.train.longest(), data_.test.longest())};
+  }
+
+  SampleTable training_samples() const override {
+    return table_of(data_.train);
+  }
+
+  SampleTable test_samples() const override { return table_of(data_.test); }
+
+  int64_t memory_bytes() const override {
+    return data_.train.memory_bytes() + data_.test.memory_bytes();
+  }
+
+  std::string describe() const override {
+    return fmt::format(
+        "{} training questions{} in windows of up to {} tokens (mean {:.1f}), "
+        "{} test questions, vocabulary {}",
+        data_.train.questions.size(),
+        data_.left_out > 0
+            ? fmt::format(" ({} left out: no such answer)", data_.left_out)
+            : "",
+        data_.train.longest(), data_.train.mean_length(),
+        data_.test.questions.size(), data_.vocabulary);
+  }
+
+  std::unique_ptr<Feed> make_feed(const Setup& setup,
+                                  int rank,
+                                  int64_t first_batch) const override {
+    return std::make_unique<AheadFeed<QuestionBatch>>(
+        setup, rank, first_batch,
+        batch_bytes(setup.options.data.batch_of(rank), data_.train.longest()),
+        fill_from(data_.train));
+  }
+
+  std::unique_ptr<BatchSource> make_batches(
+      const Setup& setup,
+      SetPart part,
+      int64_t max_samples) const override {
+    const QuestionSet& from = set(part);
+    return std::make_unique<HostBatches<QuestionBatch>>(
+        *setup.context, batch_bytes(max_samples, from.longest()),
+        fill_from(from));
+  }
+
+  std::vector<MetricInfo> metrics() const override {
+    return {
+        {"loss",
+         "mean cross-entropy of the first and the last token of the answer, "
+         "nats a window"},
+        {"f1",
+         "words shared with the nearest right answer (SQuAD 1.1), mean over "
+         "questions, in percent",
+         "%"},
+        {"exact_match",
+         "questions whose answer is a right one (SQuAD 1.1), in percent", "%"}};
+  }
+
+  std::unique_ptr<Scorer> make_scorer(const Setup& setup,
+                                      SetPart part) const override {
+    return std::make_unique<QuestionScorer>(
+        setup, part, set(part), answers_,
+        make_batches(setup, part, setup.options.eval.batch));
+  }
+
+  void check_output(const fs::path& output) const override {
+    if (output.extension() != ".json")
+      fail(ExitCode::kUsage,
+           "--output={}: a name ending in .json; the n-best answers go to "
+           "NAME.n_best.json beside it",
+           output.string());
+  }
+
+  // Writes predictions.json and, next to it, a file of n-best candidates.
+  std::string predict(const Setup& setup,
+                      const ReplicaView& model,
+                      const fs::path& output) const override {
+    const SetPart part = setup.options.eval.on;
+    const QuestionSet& from = set(part);
+    const auto batches = make_batches(setup, part, setup.options.eval.batch);
+    std::vector<QuestionAnswers> all;
+    double f1 = 0, exact = 0;
+    const auto answer = [&](int64_t question, std::span<const float> of_it) {
+      const Question& asked = from.questions[static_cast<size_t>(question)];
+      all.push_back({asked.id, best_answers(from, question, of_it, answers_)});
+      const std::string& said = all.back().answers[0].text;
+      f1 += f1_score(said, asked.answers);
+      exact += exact_match(said, asked.answers);
+    };
+    std::vector<float> scores;
+    for (const auto& batch : evaluation_batches(setup, part)) {
+      scores.clear();
+      setup.model->predict(*setup.context, model, batches->get(batch), scores);
+      for_questions(from, batch, scores, answer);
+    }
+    // An empty text has no window.
+    if (part == SetPart::kTest)
+      for (size_t question = 0; question < from.questions.size(); ++question)
+        if (from.windows_of(static_cast<int64_t>(question)).empty())
+          answer(static_cast<int64_t>(question), {});
+    fs::path n_best = output;
+    n_best.replace_extension(".n_best.json");
+    write_predictions(output, all);
+    write_n_best(n_best, all);
+    const auto percent = 100 / static_cast<double>(all.size());
+    return fmt::format(
+        "{} answers to the {} set (n-best in {}), in percent: f1 {:.4f}, "
+        "exact_match {:.4f}",
+        all.size(), setup.options.eval.on, n_best.string(), percent * f1,
+        percent * exact);
+  }
+
+ private:
+  const QuestionSet& set(SetPart part) const {
+    return part == SetPart::kTest ? data_.test : data_.train;
+  }
+
+  QuestionData data_;
+  AnswerOptions answers_;
+};
+
 }  // namespace
 
-std::unique_ptr<Scorer> QuestionProblem::make_scorer(const Setup& setup,
-                                                     SetPart part) const {
-  return std::make_unique<QuestionScorer>(
-      setup, part, set(part), answers_,
-      make_batches(setup, part, setup.options.eval.batch));
-}
-
-void QuestionProblem::check_output(const fs::path& output) const {
-  if (output.extension() != ".json")
-    fail(ExitCode::kUsage,
-         "--output={}: a name ending in .json; the n-best answers go to "
-         "NAME.n_best.json beside it",
-         output.string());
-}
-
-std::string QuestionProblem::predict(const Setup& setup,
-                                     const ReplicaView& model,
-                                     const fs::path& output) const {
-  const SetPart part = setup.options.eval.on;
-  const QuestionSet& from = set(part);
-  const auto batches = make_batches(setup, part, setup.options.eval.batch);
-  std::vector<QuestionAnswers> all;
-  double f1 = 0, exact = 0;
-  const auto answer = [&](int64_t question, std::span<const float> of_it) {
-    const Question& asked = from.questions[static_cast<size_t>(question)];
-    all.push_back({asked.id, best_answers(from, question, of_it, answers_)});
-    const std::string& said = all.back().answers[0].text;
-    f1 += f1_score(said, asked.answers);
-    exact += exact_match(said, asked.answers);
-  };
-  std::vector<float> scores;
-  for (const auto& batch : evaluation_batches(setup, part)) {
-    scores.clear();
-    setup.model->predict(*setup.context, model, batches->get(batch), scores);
-    for_questions(from, batch, scores, answer);
-  }
-  // An empty text has no window.
-  if (part == SetPart::kTest)
-    for (size_t question = 0; question < from.questions.size(); ++question)
-      if (from.windows_of(static_cast<int64_t>(question)).empty())
-        answer(static_cast<int64_t>(question), {});
-  fs::path n_best = output;
-  n_best.replace_extension(".n_best.json");
-  write_predictions(output, all);
-  write_n_best(n_best, all);
-  const auto percent = 100 / static_cast<double>(all.size());
-  return fmt::format(
-      "{} answers to the {} set (n-best in {}), in percent: f1 {:.4f}, "
-      "exact_match {:.4f}",
-      all.size(), setup.options.eval.on, n_best.string(), percent * f1,
-      percent * exact);
+std::unique_ptr<Problem> make_question_problem(const Options& options,
+                                               int threads) {
+  return std::make_unique<QuestionProblem>(options, threads);
 }
 
 }  // namespace syncopate
