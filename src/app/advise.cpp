@@ -69,8 +69,8 @@ void print_obstacles(Log& log, const std::vector<Prediction>& predictions) {
                one.obstacle.substr(0, one.obstacle.find('\n')));
 }
 
-// Of the variants that are about as fast as the fastest, the one with the
-// fewest keys to set.
+// Returns the variant with the fewest keys to set among those that are about as
+// fast as the fastest.
 const Prediction& simplest_of_the_fastest(
     const std::vector<Prediction>& by_speed) {
   constexpr double kAsFast = 0.98;
@@ -127,7 +127,6 @@ void print_assumptions(Log& log, const ParsedInput& input) {
 
 void advise(Session& session,
             const Engine& engine,
-            const std::vector<std::string>& overrides,
             const AdviceRequest& request,
             const Cluster* measured) {
   PredictionSettings settings;
@@ -143,15 +142,14 @@ void advise(Session& session,
   } else {
     print_assumptions(log, engine.input);
   }
-  Predictor predictor(session, engine, overrides, settings);
+  Predictor predictor(session, engine, settings);
   const std::vector<Prediction> bsp = predictor.predict_bsp();
   const std::vector<Prediction> others = predictor.predict_others();
   if (!bsp.front().obstacle.empty())
     fail(ExitCode::kBadInput, "{}", bsp.front().obstacle);
-  const auto all = {&bsp, &others};
-  const bool is_measured = std::ranges::any_of(all, [](const auto* some) {
-    return std::ranges::any_of(*some, &Prediction::has_measured_update);
-  });
+  const bool is_measured =
+      std::ranges::any_of(bsp, &Prediction::has_measured_update) ||
+      std::ranges::any_of(others, &Prediction::has_measured_update);
   log.line(
       "simulated  {} steps of each worker; the schemes' own computations {}",
       settings.steps,
@@ -185,7 +183,7 @@ ExitCode command_advise(Session& session, const CommandLine& line) {
            "advise: needs at least two workers: run.workers = N, or "
            "mpiexec -n N");
     if (session.is_mpi())  // a scheme whose passes overlap no communication
-      timed = build_variant(session, *engine, line.overrides,
+      timed = build_variant(session, *engine,
                             {"--sync.scheme=local_sgd", "--local_sgd.steps=4"},
                             Memory::kPlanned);
   });
@@ -194,8 +192,7 @@ ExitCode command_advise(Session& session, const CommandLine& line) {
   timed.reset();
   session.agree_on([&] {
     if (session.rank() == 0)
-      advise(session, *engine, line.overrides, request,
-             measured ? &*measured : nullptr);
+      advise(session, *engine, request, measured ? &*measured : nullptr);
   });
   return ExitCode::kDone;
 }

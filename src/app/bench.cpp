@@ -1,37 +1,27 @@
 // syncopate bench ops|comm|layers|step INPUT.ini: repeatable throughput. Prints
 // medians over repetitions after a warm-up, one per line, the headline last.
-#include <sys/resource.h>
-
-#include <algorithm>
-#include <functional>
 #include <numeric>
 #include <variant>
 
+#include "app/bench.h"
 #include "app/bench_comm.h"
-#include "app/bench_layers.h"
-#include "app/bench_ops.h"
 #include "app/bench_step.h"
 #include "app/commands.h"
 #include "app/median.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
-#include "train/engine.h"
+#include "run/memory_left.h"
 
 namespace syncopate {
 namespace {
-
-// Returns the peak resident memory of this process.
-double peak_memory_mb() {
-  rusage usage{};
-  CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-  return static_cast<double>(usage.ru_maxrss) * 1024e-6;
-}
 
 void bench_step(Session& session, Engine& engine) {
   const auto world = session.make_world(engine.workers, NetworkCost{});
   world->run([&](Endpoint& endpoint) {
     const StepTimes times = StepBench(session, engine, endpoint).run();
-    std::vector<double> memory_mb = {peak_memory_mb()};  // the largest process
+    // The largest process's.
+    std::vector<double> memory_mb = {1e-6 *
+                                     static_cast<double>(peak_memory_bytes())};
     agree(endpoint, endpoint.world_group(), memory_mb, Combine::kMax,
           tags::kControl);
     if (endpoint.rank() != 0) return;
@@ -62,18 +52,6 @@ void bench_step(Session& session, Engine& engine) {
     log.line("memory    {:.0f} MB at most, resident", memory_mb[0]);
     log.line("step: {:.3f} ms, {:.1f} samples/s", 1e3 * step_s,
              samples / step_s);
-  });
-}
-
-// Ops of recorded steps cannot be timed, so steps are not recorded.
-void bench_layers(Session& session, Engine& engine) {
-  engine.options.run.cuda_graphs = false;
-  const auto world = session.make_world(engine.workers, NetworkCost{});
-  world->run([&](Endpoint& endpoint) {
-    LayerBench layers(engine);
-    const StepTimes times = StepBench(session, engine, endpoint, &layers).run();
-    if (endpoint.rank() == 0)
-      layers.report(session.log(), median(times.step_s));
   });
 }
 

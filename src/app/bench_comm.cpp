@@ -1,6 +1,5 @@
 #include "app/bench_comm.h"
 
-#include <algorithm>
 #include <functional>
 
 #include "app/median.h"

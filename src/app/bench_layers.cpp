@@ -1,8 +1,12 @@
-#include "app/bench_layers.h"
+#include "app/bench.h"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
+
+#include "app/bench_step.h"
+#include "app/median.h"
+#include "ops/op_listener.h"
 
 namespace syncopate {
 namespace {
@@ -34,36 +38,49 @@ std::string common_shape(const std::string& a, const std::string& b) {
   return common;
 }
 
-}  // namespace
+// Records events around each op of the first few steps and leaves the following
+// steps undisturbed.
+class LayerBench final : public StepListener, private OpListener {
+ public:
+  explicit LayerBench(Engine& engine) : engine_(engine) {}
 
-std::unique_ptr<Event> LayerBench::mark() {
-  std::unique_ptr<Event> event = engine_.device->make_event();
-  event->record(*engine_.stream);
-  return event;
-}
+  void step_begins() override {
+    if (++steps_ <= kWarmup || std::ssize(kept_) == kTimed) return;
+    kept_.emplace_back();
+    engine_.context->listen(this);
+  }
+  void step_ends() override { engine_.context->listen(nullptr); }
 
-void LayerBench::step_begins() {
-  if (++steps_ <= kWarmup || std::ssize(kept_) == kTimed) return;
-  kept_.emplace_back();
-  engine_.context->listen(this);
-}
+  // `step_s`: the seconds of an undisturbed step.
+  void report(Log& log, double step_s) const;
 
-void LayerBench::step_ends() {
-  engine_.context->listen(nullptr);
-}
+ private:
+  struct Timed {
+    OpCall call;
+    std::string engine;
+    std::unique_ptr<Event> begin, end;
+    double seconds() const { return end->seconds_since(*begin); }
+  };
+  using Step = std::vector<Timed>;
 
-void LayerBench::op_begins(const OpCall& call) {
-  engine_.device->begin_range(call.op);
-  kept_.back().push_back({call, {}, mark(), nullptr});
-}
+  void op_begins(const OpCall& call) override {
+    engine_.device->begin_range(call.op);
+    kept_.back().push_back({call, {}, engine_.mark(), nullptr});
+  }
+  void op_ends(std::string_view engine) override {
+    kept_.back().back().end = engine_.mark();
+    kept_.back().back().engine = engine;
+    engine_.device->end_range();
+  }
+  // Shapes in the order of the step's ops. All steps must call the same ops.
+  std::vector<std::string> shapes() const;
 
-void LayerBench::op_ends(std::string_view engine) {
-  kept_.back().back().end = mark();
-  kept_.back().back().engine = engine;
-  engine_.device->end_range();
-}
+  Engine& engine_;
+  int64_t steps_ = 0;       // including those of the warm-up
+  std::vector<Step> kept_;  // the steps whose ops were timed
+};
 
-// Sequences have other lengths in every step, so that shapes differ in them.
+// The lengths of sequences vary from step to step, and so do shapes.
 std::vector<std::string> LayerBench::shapes() const {
   std::vector<std::string> shapes;
   for (const Timed& timed : kept_.front()) shapes.push_back(timed.call.shape);
@@ -128,6 +145,20 @@ void LayerBench::report(Log& log, double step_s) const {
   log.line("arithmetic of a step: {:.3f} GFLOP", 1e-9 * flop);
   log.line("ops: {:.3f} ms per step; an undisturbed step: {:.3f} ms",
            1e3 * all_s, 1e3 * step_s);
+}
+
+}  // namespace
+
+// Ops of recorded steps cannot be timed, so steps are not recorded.
+void bench_layers(Session& session, Engine& engine) {
+  engine.options.run.cuda_graphs = false;
+  const auto world = session.make_world(engine.workers, NetworkCost{});
+  world->run([&](Endpoint& endpoint) {
+    LayerBench layers(engine);
+    const StepTimes times = StepBench(session, engine, endpoint, &layers).run();
+    if (endpoint.rank() == 0)
+      layers.report(session.log(), median(times.step_s));
+  });
 }
 
 }  // namespace syncopate

@@ -1,4 +1,4 @@
-#include "app/bench_ops.h"
+#include "app/bench.h"
 
 #include <cmath>
 #include <functional>

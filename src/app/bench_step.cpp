@@ -21,31 +21,25 @@ StepBench::StepBench(Session& session,
 
 // --- listener of the step ----------------------------------------------------
 
-std::unique_ptr<Event> StepBench::mark() {
-  std::unique_ptr<Event> event = engine_.device->make_event();
-  event->record(*engine_.stream);
-  return event;
-}
-
 void StepBench::step_begins() {
   if (also_) also_->step_begins();
-  marks_.push_back({mark(), nullptr, {}});
+  marks_.push_back({engine_.mark(), nullptr, {}});
 }
 
 void StepBench::batch_arrives() {
   if (also_) also_->batch_arrives();
-  marks_.back().parts.push_back({mark(), nullptr, {}});
+  marks_.back().parts.push_back({engine_.mark(), nullptr, {}});
 }
 
 void StepBench::backward_ends(const PendingSums& sums) {
   if (also_) also_->backward_ends(sums);
   Part& part = marks_.back().parts.back();
-  part.has_gradients = mark();
+  part.has_gradients = engine_.mark();
   part.sums = sums;
 }
 
 void StepBench::step_ends() {
-  marks_.back().end = mark();
+  marks_.back().end = engine_.mark();
   if (also_) also_->step_ends();
 }
 

@@ -55,7 +55,6 @@ class StepBench final : private StepListener {
   void batch_arrives() override;
   void backward_ends(const PendingSums& sums) override;
   void step_ends() override;
-  std::unique_ptr<Event> mark();
   void make_first_values();
   StepPlan next();
   void note(double seconds);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,12 @@ ExitCode command_advise(Session& session, const CommandLine& line);
 ExitCode command_doctor(Session& session, const CommandLine& line);
 ExitCode command_bench(Session& session, const CommandLine& line);
 
-// Returns the facts that --version prints and that results.h5 keeps in its
-// provenance: version, git state, compiler, flags, libraries.
+// prepare squad|criteo INPUT.ini -o FILE.h5, on rank 0.
+void prepare_samples(Session& session, const CommandLine& line);
+
+// Returns what --version prints and results.h5 keeps in its provenance:
+// version, git, compiler, flags, oneDNN, HDF5, MPI, OpenMP, CUDA.
+std::map<std::string, std::string> build_facts(const Session& session);
 std::string version_text(const Session& session);
 
 // main() without the process's argv: never returns.

@@ -1,7 +1,6 @@
 // syncopate doctor: what this machine offers, what is wrong, and how to fix it.
 #include "app/doctor.h"
 #include "app/commands.h"
-#include "app/version.h"
 #include "run/signals.h"
 
 namespace syncopate {

@@ -14,19 +14,35 @@ namespace syncopate {
 class DoctorReport {
  public:
   explicit DoctorReport(Log& log) : log_(log) {}
-  void ok(const std::string& what, const std::string& text) {
-    log_.line("[ok]   {:<12} {}", what, text);
+  template <typename... Args>
+  void ok(const std::string& what,
+          fmt::format_string<Args...> text,
+          Args&&... args) {
+    put("[ok]", what, fmt::format(text, std::forward<Args>(args)...));
   }
-  void note(const std::string& what, const std::string& text) {
-    log_.line("[note] {:<12} {}", what, text);
+  template <typename... Args>
+  void note(const std::string& what,
+            fmt::format_string<Args...> text,
+            Args&&... args) {
+    put("[note]", what, fmt::format(text, std::forward<Args>(args)...));
   }
-  void bad(ExitCode code, const std::string& what, const std::string& text) {
-    log_.line("[bad]  {:<12} {}", what, text);
+  template <typename... Args>
+  void bad(ExitCode code,
+           const std::string& what,
+           fmt::format_string<Args...> text,
+           Args&&... args) {
+    put("[bad]", what, fmt::format(text, std::forward<Args>(args)...));
     if (code_ == ExitCode::kDone) code_ = code;
   }
   ExitCode code() const { return code_; }
 
  private:
+  void put(const char* verdict,
+           const std::string& what,
+           const std::string& text) {
+    log_.line("{:<6} {:<12} {}", verdict, what, text);
+  }
+
   Log& log_;
   ExitCode code_ = ExitCode::kDone;
 };

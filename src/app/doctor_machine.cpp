@@ -32,15 +32,15 @@ std::string gpu_mend() {
 
 void check_processor(DoctorReport& report, const Session& session) {
   const CpuFeatures cpu = cpu_features();
-  report.ok("processor", fmt::format("{}, {} cores here, {} threads per worker",
-                                     cpu.model, cpu.cores, session.threads(0)));
+  report.ok("processor", "{}, {} cores here, {} threads per worker", cpu.model,
+            cpu.cores, session.threads(0));
   if (!cpu.has_avx512)
     report.note("processor",
                 "no AVX-512: convolutions take another path, and "
                 "bits differ from machines that have it");
-  report.note("precision", cpu.has_bf16
-                               ? "bf16 instructions: run.precision = bf16 works"
-                               : "no bf16 instructions: run.precision = fp32");
+  report.note("precision", "{}",
+              cpu.has_bf16 ? "bf16 instructions: run.precision = bf16 works"
+                           : "no bf16 instructions: run.precision = fp32");
 }
 
 // CUDA libraries without a GPU are not a fault; they are only noted.
@@ -48,33 +48,33 @@ void check_gpus(DoctorReport& report) {
   const std::vector<std::string> gpus = cuda_device_texts();
   const int usable = cuda_device_count();
   for (int i = 0; i < std::ssize(gpus); ++i) {
-    const std::string text = fmt::format("{}: {}", i, gpus[i]);
     if (i < usable)
-      report.ok("gpu", text);
+      report.ok("gpu", "{}: {}", i, gpus[i]);
     else
-      report.note("gpu", text +
-                             ": not used; the first whose compute capability "
-                             "is below 8.0 and those behind it are not (order "
-                             "them in CUDA_VISIBLE_DEVICES)");
+      report.note("gpu",
+                  "{}: {}: not used; the first whose compute capability is "
+                  "below 8.0 and those behind it are not (order them in "
+                  "CUDA_VISIBLE_DEVICES)",
+                  i, gpus[i]);
   }
   if (gpus.empty())
-    report.note("gpu", cuda_devices_missing() + gpu_mend() +
-                           "; run.device = auto takes the processor");
+    report.note("gpu", "{}{}; run.device = auto takes the processor",
+                cuda_devices_missing(), gpu_mend());
   for (const LibraryVersion& library : cuda_library_versions())
     if (library.obstacle.empty())
-      report.ok("gpu library", library.name);
+      report.ok("gpu library", "{}", library.name);
     else if (usable == 0)
-      report.note("gpu library", library.name + ": " + library.obstacle);
+      report.note("gpu library", "{}: {}", library.name, library.obstacle);
     else
-      report.bad(ExitCode::kInputMissing, "gpu library",
-                 library.name + ": " + library.obstacle);
+      report.bad(ExitCode::kInputMissing, "gpu library", "{}: {}", library.name,
+                 library.obstacle);
   if (usable == 0 && gpus.empty()) return;
   const std::string missing = nccl_missing();
   if (missing.empty())
     report.ok("gpu library", "NCCL can be used");
   else
-    report.note("gpu library",
-                "NCCL: " + missing + "; gradients then go through the host");
+    report.note("gpu library", "NCCL: {}; gradients then go through the host",
+                missing);
 }
 
 }  // namespace syncopate

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -24,86 +25,61 @@ namespace {
 
 // --- where each rank is ------------------------------------------------------
 
+// Ranks send it as it is.
 struct RankPlacement {
-  std::string host;
-  std::set<int> cores;  // that it may run on
   int threads = 1;
-  std::string gpu;  // identity; empty: none
+  cpu_set_t cores = {};  // that it may run on
+  char gpu[256] = "";    // identity; empty: none
 };
 
-std::set<int> own_cores() {
-  std::set<int> cores;
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0)
-    for (int core = 0; core < CPU_SETSIZE; ++core)
-      if (CPU_ISSET(core, &mask)) cores.insert(core);
-  return cores;
-}
-
 // "0-3,8"
-std::string ranges(const std::set<int>& cores) {
+std::string ranges(const cpu_set_t& cores) {
   std::string text;
-  for (auto first = cores.begin(); first != cores.end();) {
-    auto last = first;
-    while (std::next(last) != cores.end() && *std::next(last) == *last + 1)
-      ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", *first);
-    if (last != first) text += fmt::format("-{}", *last);
-    first = std::next(last);
+  for (int first = 0; first < CPU_SETSIZE; ++first) {
+    if (!CPU_ISSET(first, &cores)) continue;
+    int last = first;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &cores)) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", first);
+    if (last != first) text += fmt::format("-{}", last);
+    first = last;
   }
   return text;
 }
 
-std::string to_text(const RankPlacement& placement) {
-  std::string text = fmt::format("{}\n{}\n{}\n", placement.host,
-                                 placement.threads, placement.gpu);
-  for (const int core : placement.cores) text += fmt::format("{} ", core);
-  return text;
-}
-
-RankPlacement placement_from(const std::vector<std::byte>& bytes) {
-  const std::vector<std::string> lines =
-      split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, '\n');
-  RankPlacement placement{lines.at(0), {}, 1, lines.at(2)};
-  placement.threads = static_cast<int>(parse_int(lines[1]).value_or(1));
-  for (const std::string& core : split(lines.at(3), ' '))
-    if (const auto number = parse_int(core))
-      placement.cores.insert(static_cast<int>(*number));
-  return placement;
-}
-
 void warn_of_crowds(DoctorReport& report,
+                    const std::vector<std::string>& host_of,
                     const std::vector<RankPlacement>& placements) {
   struct Host {
-    std::set<int> cores;
+    cpu_set_t cores = {};
     int threads = 0, ranks = 0;
   };
   std::map<std::string, Host> hosts;
   std::map<std::pair<std::string, std::string>, int> ranks_of_gpu;
-  for (const RankPlacement& placement : placements) {
-    Host& host = hosts[placement.host];
-    host.cores.insert(placement.cores.begin(), placement.cores.end());
+  for (size_t rank = 0; rank < placements.size(); ++rank) {
+    const RankPlacement& placement = placements[rank];
+    Host& host = hosts[host_of[rank]];
+    CPU_OR(&host.cores, &host.cores, &placement.cores);
     host.threads += placement.threads;
     ++host.ranks;
-    if (!placement.gpu.empty()) ++ranks_of_gpu[{placement.host, placement.gpu}];
+    if (placement.gpu[0]) ++ranks_of_gpu[{host_of[rank], placement.gpu}];
   }
   bool is_crowded = false;
   for (const auto& [name, host] : hosts) {
-    if (host.threads <= std::ssize(host.cores)) continue;
+    if (host.threads <= CPU_COUNT(&host.cores)) continue;
     is_crowded = true;
     report.note("cores",
-                fmt::format("{}: {} ranks with {} threads together on {} "
-                            "cores: fewer ranks, run.threads, or srun "
-                            "--cpus-per-task (mpiexec -bind-to none)",
-                            name, host.ranks, host.threads, host.cores.size()));
+                "{}: {} ranks with {} threads together on {} cores: fewer "
+                "ranks, run.threads, or srun --cpus-per-task (mpiexec -bind-to "
+                "none)",
+                name, host.ranks, host.threads, CPU_COUNT(&host.cores));
   }
   if (!is_crowded) report.ok("cores", "enough for every rank's threads");
   for (const auto& [gpu, ranks] : ranks_of_gpu)
     if (ranks > 1)
-      report.note("gpu", fmt::format("{}: {} ranks share the one at {}: one "
-                                     "rank a GPU (srun --gpus-per-task=1)",
-                                     gpu.first, ranks, gpu.second));
+      report.note("gpu",
+                  "{}: {} ranks share the one at {}: one rank a GPU (srun "
+                  "--gpus-per-task=1)",
+                  gpu.first, ranks, gpu.second);
 }
 
 void report_placements(DoctorReport& report,
@@ -111,35 +87,33 @@ void report_placements(DoctorReport& report,
                        const Device& device,
                        Endpoint& endpoint) {
   constexpr size_t kMostLines = 32;
-  const RankPlacement mine{
-      session.hosts()[static_cast<size_t>(session.rank())], own_cores(),
-      session.threads(0),
-      device.kind() == DeviceKind::kCpu ? "" : device.identity()};
-  const std::string text = to_text(mine);
-  const auto all = gather_bytes(endpoint, endpoint.world_group(),
-                                {text.data(), std::ssize(text)}, 0,
-                                tags::kControl, Traffic::kControl);
+  RankPlacement mine{.threads = session.threads(0)};
+  sched_getaffinity(0, sizeof mine.cores, &mine.cores);
+  if (device.kind() != DeviceKind::kCpu)
+    device.identity().copy(mine.gpu, sizeof mine.gpu - 1);
+  const auto all =
+      gather_bytes(endpoint, endpoint.world_group(), {&mine, sizeof mine}, 0,
+                   tags::kControl, Traffic::kControl);
   if (endpoint.rank() != 0) return;
-  std::vector<RankPlacement> placements;
-  for (const auto& bytes : all) placements.push_back(placement_from(bytes));
-  for (size_t rank = 0; rank < std::min(placements.size(), kMostLines);
-       ++rank) {
-    const RankPlacement& placement = placements[rank];
-    report.ok(
-        fmt::format("rank {}", rank),
-        fmt::format("on {}, cores {}, {} threads, {}", placement.host,
-                    ranges(placement.cores), placement.threads,
-                    placement.gpu.empty() ? "no GPU" : "GPU " + placement.gpu));
+  const std::vector<std::string> hosts = session.hosts();
+  std::vector<RankPlacement> placements(all.size());
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    RankPlacement& placement = placements[rank];
+    std::memcpy(&placement, all[rank].data(), sizeof placement);
+    if (rank >= kMostLines) continue;
+    report.ok(fmt::format("rank {}", rank), "on {}, cores {}, {} threads, {}{}",
+              hosts[rank], ranges(placement.cores), placement.threads,
+              placement.gpu[0] ? "GPU " : "no GPU", placement.gpu);
   }
-  if (placements.size() > kMostLines)
-    report.ok("ranks", fmt::format("{} more", placements.size() - kMostLines));
-  warn_of_crowds(report, placements);
+  if (all.size() > kMostLines)
+    report.ok("ranks", "{} more", all.size() - kMostLines);
+  warn_of_crowds(report, hosts, placements);
 }
 
 // --- signals -----------------------------------------------------------------
 
-// Slurm signals all tasks of this step, as before the job's end; without Slurm
-// every rank signals itself, so that a library's handler would be found out.
+// Slurm signals all tasks of this step, as before the job's end. Without Slurm,
+// every rank signals itself, which reveals a handler that a library installed.
 void check_signals(DoctorReport& report, Endpoint& endpoint) {
   constexpr double kPatience_s = 5;
   const char* step = std::getenv("SLURM_STEP_ID");
@@ -163,16 +137,16 @@ void check_signals(DoctorReport& report, Endpoint& endpoint) {
   std::vector<std::string> deaf;
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank][0] == 0) deaf.push_back(std::to_string(rank));
-  // scancel is a process of this step too, and may die of what it sends.
+  // scancel belongs to this step too, and the signal may end it.
   if (!obstacle.empty() && deaf.size() == all.size())
-    report.note("signals", "not tried: " + obstacle);
+    report.note("signals", "not tried: {}", obstacle);
   else if (!deaf.empty())
-    report.bad(ExitCode::kInternal, "signals",
-               fmt::format("SIGUSR1 did not reach rank {}", join(deaf, ", ")));
+    report.bad(ExitCode::kInternal, "signals", "SIGUSR1 did not reach rank {}",
+               join(deaf, ", "));
   else
-    report.ok("signals", by_slurm
-                             ? "Slurm's SIGUSR1 reached every rank"
-                             : "SIGUSR1 asks for a checkpoint, in every rank");
+    report.ok("signals", "{}",
+              by_slurm ? "Slurm's SIGUSR1 reached every rank"
+                       : "SIGUSR1 asks for a checkpoint, in every rank");
 }
 
 // --- the ring of watchdogs ---------------------------------------------------
@@ -195,11 +169,10 @@ void check_watchdogs(DoctorReport& report,
   if (deaf.empty())
     return report.ok("watchdog", "every rank reaches its neighbours");
   report.bad(ExitCode::kPeerLost, "watchdog",
-             fmt::format("a neighbour of rank {} is unreachable by TCP, which "
-                         "would end a run after a minute: open ports between "
-                         "the nodes, SYNCOPATE_INTERFACE=NAME, or "
-                         "run.watchdog = no",
-                         join(deaf, ", ")));
+             "a neighbour of rank {} is unreachable by TCP, which would end a "
+             "run after a minute: open ports between the nodes, "
+             "SYNCOPATE_INTERFACE=NAME, or run.watchdog = no",
+             join(deaf, ", "));
 }
 
 // --- locks between hosts -----------------------------------------------------
@@ -245,15 +218,14 @@ void check_lock_between_hosts(DoctorReport& report,
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i][0] == kNotShared)
       return report.note("lock",
-                         fmt::format("{} does not see the folder this was "
-                                     "started in: start runs in one that all "
-                                     "hosts share",
-                                     hosts[i]));
+                         "{} does not see the folder this was started in: "
+                         "start runs in one that all hosts share",
+                         hosts[i]);
     if (all[i][0] == kLetIn)
-      return report.note(
-          "lock", fmt::format("holds within a host only, not for {}: take "
-                              "care that no two jobs use one run directory",
-                              hosts[i]));
+      return report.note("lock",
+                         "holds within a host only, not for {}: take care that "
+                         "no two jobs use one run directory",
+                         hosts[i]);
   }
   report.ok("lock", "holds between all hosts");
 }
@@ -276,9 +248,9 @@ void check_transport(DoctorReport& report,
   if (obstacle.empty())
     report.ok("transport", "NCCL");
   else
-    report.note("transport", "MPI: " + obstacle +
-                                 " (NCCL wants a GPU of its own for every "
-                                 "rank)");
+    report.note("transport",
+                "MPI: {} (NCCL wants a GPU of its own for every rank)",
+                obstacle);
 }
 
 void check_messages(DoctorReport& report,
@@ -302,10 +274,8 @@ void check_messages(DoctorReport& report,
   if (!is_right)
     report.bad(ExitCode::kInternal, "messages", "a sum came out wrong");
   else
-    report.ok(
-        "messages",
-        fmt::format("{} ranks on {} hosts, 1 MiB all-reduce {:.2f} ms",
-                    group.size(), num_hosts(hosts), 1e3 * median(seconds)));
+    report.ok("messages", "{} ranks on {} hosts, 1 MiB all-reduce {:.2f} ms",
+              group.size(), num_hosts(hosts), 1e3 * median(seconds));
 }
 
 }  // namespace

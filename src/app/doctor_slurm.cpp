@@ -1,5 +1,6 @@
 // Checks of `doctor`: the job of this process, and what Slurm will do to it.
 #include <cstdlib>
+#include <regex>
 
 #include "app/doctor.h"
 #include "base/child.h"
@@ -13,42 +14,32 @@ constexpr double kPatience_s = 5;
 
 // Returns the value of " NAME=value" or "NAME   = value" in scontrol's output.
 std::string value_of(const std::string& text, const std::string& name) {
-  for (size_t at = text.find(name); at != std::string::npos;
-       at = text.find(name, at + 1)) {
-    if (at > 0 && text[at - 1] != ' ' && text[at - 1] != '\n') continue;
-    const size_t sign = text.find_first_not_of(' ', at + name.size());
-    if (sign == std::string::npos || text[sign] != '=') continue;
-    const size_t first = text.find_first_not_of(' ', sign + 1);
-    if (first == std::string::npos) return {};
-    return text.substr(first, text.find_first_of(" \n", first) - first);
-  }
-  return {};
+  const std::regex form("(?:^|[ \n])" + name + " *= *([^ \n]*)");
+  std::smatch found;
+  return std::regex_search(text, found, form) ? found[1].str() : "";
 }
 
 void check_time_left(DoctorReport& report) {
   const SlurmTimeLeft left = slurm_time_left();
   if (left.seconds)
-    report.ok("time left",
-              fmt::format("{} ({}): a run writes its checkpoint "
-                          "before",
-                          human_seconds(*left.seconds), left.from));
+    report.ok("time left", "{} ({}): a run writes its checkpoint before",
+              human_seconds(*left.seconds), left.from);
   else if (left.from == kNoSlurmLimit)
-    report.ok("time left", left.from);
+    report.ok("time left", "{}", left.from);
   else
     report.note("time left",
-                fmt::format("not known ({}): only a signal stops a run in "
-                            "time: sbatch --signal=USR1@120, or "
-                            "run.time_limit_s",
-                            left.from));
+                "not known ({}): only a signal stops a run in time: sbatch "
+                "--signal=USR1@120, or run.time_limit_s",
+                left.from);
 }
 
 void check_requeue(DoctorReport& report) {
   const ChildAnswer job =
       run_child({"scontrol", "-o", "show", "job", slurm_job()}, kPatience_s);
   if (!job.obstacle.empty())
-    return report.note("requeue", "not known: " + job.obstacle);
+    return report.note("requeue", "not known: {}", job.obstacle);
   if (value_of(job.output, "Requeue") == "1")
-    report.ok("requeue", fmt::format("allowed, {} so far", slurm_restarts()));
+    report.ok("requeue", "allowed, {} so far", slurm_restarts());
   else
     report.note("requeue",
                 "not allowed: sbatch --requeue lets Slurm start this job "
@@ -59,7 +50,7 @@ void check_endings(DoctorReport& report) {
   const ChildAnswer cluster =
       run_child({"scontrol", "show", "config"}, kPatience_s);
   if (!cluster.obstacle.empty())
-    return report.note("slurm", "settings not known: " + cluster.obstacle);
+    return report.note("slurm", "settings not known: {}", cluster.obstacle);
   // srun does not tell its tasks whether it was given the option.
   const char* asked = std::getenv("SLURM_KILL_BAD_EXIT");
   if (value_of(cluster.output, "KillOnBadExit") == "1" ||
@@ -70,9 +61,9 @@ void check_endings(DoctorReport& report) {
                 "this cluster lets the others go on when a rank dies: give "
                 "srun --kill-on-bad-exit=1, as jobs/ do");
   report.ok("kill wait",
-            fmt::format("{} s between SIGTERM (preemption, scancel) and "
-                        "SIGKILL: a checkpoint should take less",
-                        value_of(cluster.output, "KillWait")));
+            "{} s between SIGTERM (preemption, scancel) and SIGKILL: a "
+            "checkpoint should take less",
+            value_of(cluster.output, "KillWait"));
 }
 
 }  // namespace
@@ -80,14 +71,13 @@ void check_endings(DoctorReport& report) {
 void check_slurm(DoctorReport& report, const Session& session) {
   if (slurm_job().empty()) return report.note("slurm", "not inside a job");
   const char* nodes = std::getenv("SLURM_JOB_NUM_NODES");
-  report.ok("slurm",
-            fmt::format("job {}, {} nodes", slurm_job(), nodes ? nodes : "?"));
+  report.ok("slurm", "job {}, {} nodes", slurm_job(), nodes ? nodes : "?");
   const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   if (tasks && parse_int(tasks).value_or(1) > 1 && session.size() == 1)
     report.bad(ExitCode::kUsage, "pmi",
-               fmt::format("srun started {} tasks, each sees a world of 1: "
-                           "srun --mpi=pmi2 (srun --mpi=list)",
-                           tasks));
+               "srun started {} tasks, each sees a world of 1: srun "
+               "--mpi=pmi2 (srun --mpi=list)",
+               tasks);
   check_time_left(report);
   check_requeue(report);
   check_endings(report);

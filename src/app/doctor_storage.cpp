@@ -14,24 +14,6 @@
 namespace syncopate {
 namespace {
 
-// A folder like that of a run, removed with this object.
-class ScratchFolder {
- public:
-  ScratchFolder() : path_(fmt::format("syncopate-doctor-{}", getpid())) {
-    syncopate::create_directories(path_);
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 // Checks that a concurrent reader always finds a complete file, old or new.
 void check_commits(DoctorReport& report, const fs::path& folder) {
   constexpr int kCommits = 20;
@@ -52,28 +34,25 @@ void check_commits(DoctorReport& report, const fs::path& folder) {
     }
   });
   const double begin = monotonic_s();
-  std::string obstacle;
-  try {
+  const Outcome written = attempt([&] {
     for (int i = 0; i < kCommits; ++i)
       write_file_atomically(path, contents[i % 2]);
-  } catch (const Error& error) {
-    obstacle = error.what();
-  }
+  });
   const double seconds = monotonic_s() - begin;
   is_over = true;
   reader.join();
-  if (!obstacle.empty())
-    report.bad(ExitCode::kIoError, "commit", obstacle);
+  if (!written.ok())
+    report.bad(ExitCode::kIoError, "commit", "{}", written.line);
   else if (torn > 0)
     report.bad(ExitCode::kIoError, "commit",
-               fmt::format("renaming is not one act here: {} of {} reads "
-                           "found half a file; use another file system for "
-                           "run.directory",
-                           torn, reads));
+               "renaming is not one act here: {} of {} reads found half a "
+               "file; use another file system for run.directory",
+               torn, reads);
   else
-    report.ok("commit", fmt::format("fsync and rename in {:.1f} ms; {} reads "
-                                    "meanwhile found whole files",
-                                    1e3 * seconds / kCommits, reads));
+    report.ok("commit",
+              "fsync and rename in {:.1f} ms; {} reads meanwhile found whole "
+              "files",
+              1e3 * seconds / kCommits, reads);
 }
 
 void check_lock(DoctorReport& report, const fs::path& folder) {
@@ -88,15 +67,15 @@ void check_lock(DoctorReport& report, const fs::path& folder) {
   } catch (const Error& error) {
     if (error.code() != ExitCode::kCannotCreate) throw;
   }
-  const std::string refused =
-      fmt::format("a second run is refused in {:.1f} s", monotonic_s() - begin);
+  const double seconds = monotonic_s() - begin;
   if (mine.is_fallback())
-    report.note("lock", refused +
-                            ", by a file only: this file system knows no "
-                            "locks, and a crashed run's is taken over within "
-                            "five minutes");
+    report.note("lock",
+                "a second run is refused in {:.1f} s, by a file only: this "
+                "file system knows no locks, and a crashed run's is taken over "
+                "within five minutes",
+                seconds);
   else
-    report.ok("lock", refused);
+    report.ok("lock", "a second run is refused in {:.1f} s", seconds);
 }
 
 void check_requests(DoctorReport& report, const fs::path& folder) {
@@ -109,8 +88,7 @@ void check_requests(DoctorReport& report, const fs::path& folder) {
                         "not seen in 10 s: end runs by a signal");
     usleep(1000);
   }
-  report.ok("STOP file",
-            fmt::format("seen after {:.1f} s", monotonic_s() - begin));
+  report.ok("STOP file", "seen after {:.1f} s", monotonic_s() - begin);
 }
 
 }  // namespace
@@ -134,25 +112,28 @@ void check_storage(DoctorReport& report) {
       report.bad(ExitCode::kIoError, "storage", "read back other values");
     else
       report.ok("storage",
-                fmt::format("HDF5 {}: 4 MiB written, synced and read back "
-                            "here in {:.0f} ms",
-                            hdf5_version(), 1e3 * seconds));
+                "HDF5 {}: 4 MiB written, synced and read back here in {:.0f} "
+                "ms",
+                hdf5_version(), 1e3 * seconds);
   } catch (const Error& error) {
-    report.bad(error.code(), "storage", error.what());
+    report.bad(error.code(), "storage", "{}", error.what());
   }
   std::error_code ignored;
   fs::remove(path, ignored);
 }
 
 void check_run_directory(DoctorReport& report) {
+  const fs::path folder = fmt::format("syncopate-doctor-{}", getpid());
   try {
-    const ScratchFolder folder;
-    check_commits(report, folder.path());
-    check_lock(report, folder.path());
-    check_requests(report, folder.path());
+    syncopate::create_directories(folder);
+    check_commits(report, folder);
+    check_lock(report, folder);
+    check_requests(report, folder);
   } catch (const Error& error) {
-    report.bad(error.code(), "directory", error.what());
+    report.bad(error.code(), "directory", "{}", error.what());
   }
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
 }
 
 }  // namespace syncopate

@@ -59,10 +59,9 @@ ExitCode command_evaluate(Session& session, const CommandLine& line) {
   CheckpointModels found;
   session.agree_on([&] {
     const std::string& path = line.required_option("checkpoint");
-    const std::optional<SavedRun> saved = saved_network(path);
     engine =
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides,
-                     Memory::kPlanned, saved ? &*saved : nullptr);
+                     Memory::kPlanned, saved_network(path));
     found = load_models(*engine, path, session.log());
   });
   const auto metrics = engine->problem->metrics();
@@ -71,7 +70,7 @@ ExitCode command_evaluate(Session& session, const CommandLine& line) {
   world->run([&](Endpoint& endpoint) {
     const SetPart part = engine->options.eval.on;
     std::vector<std::vector<double>> by_model;
-    for (CheckpointModel& model : found.models)
+    for (EvaluatedModel& model : found.models)
       by_model.push_back(evaluate_batches(*engine, part, model.view(),
                                           endpoint.rank(), endpoint.size())
                              ->metrics(&endpoint));

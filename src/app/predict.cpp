@@ -11,10 +11,9 @@ ExitCode command_predict(Session& session, const CommandLine& line) {
     if (session.rank() != 0) return;  // one process suffices
     const fs::path output = line.required_option("output");
     const std::string& checkpoint = line.required_option("checkpoint");
-    const std::optional<SavedRun> saved = saved_network(checkpoint);
     const auto engine =
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides,
-                     Memory::kPlanned, saved ? &*saved : nullptr);
+                     Memory::kPlanned, saved_network(checkpoint));
     engine->problem->check_output(output);
     const EvalChoice which = engine->options.eval.model;
     if (includes_each(which))

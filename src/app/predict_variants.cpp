@@ -39,23 +39,13 @@ std::string Prediction::limit() const {
                      what);
 }
 
-Predictor::Predictor(Session& session,
-                     const Engine& base,
-                     const std::vector<std::string>& overrides,
-                     PredictionSettings settings)
-    : session_(session),
-      base_(base),
-      overrides_(overrides),
-      settings_(std::move(settings)) {}
-
 Prediction Predictor::predict(const Variant& variant) {
   Prediction prediction;
   prediction.variant = variant;
   std::vector<std::string> own = {"--sync.scheme=" + variant.scheme};
   own.insert(own.end(), variant.keys.begin(), variant.keys.end());
   try {
-    const auto engine =
-        build_variant(session_, base_, overrides_, own, Memory::kNone);
+    const auto engine = build_variant(session_, base_, own, Memory::kNone);
     if (settings_.compute) engine->options.compute = *settings_.compute;
     if (settings_.network) engine->options.network = *settings_.network;
     check_simulation(*engine);
@@ -74,8 +64,8 @@ Prediction Predictor::predict(const Variant& variant) {
   return prediction;
 }
 
-// Collectives and buckets hardly change what is computed, so that bsp is
-// measured once for each wire format.
+// Collectives and buckets hardly change what is computed, so bsp is measured
+// once per wire format.
 void Predictor::measure(Prediction& prediction) {
   std::vector<std::string> own = {"--sync.scheme=" + prediction.variant.scheme};
   for (const std::string& key : prediction.variant.keys)
@@ -85,7 +75,7 @@ void Predictor::measure(Prediction& prediction) {
   const auto [place, is_new] = measured_s_.try_emplace(join(own, " "));
   if (is_new) {
     const auto engine =
-        build_variant(session_, base_, overrides_, own, Memory::kCountedOnly);
+        build_variant(session_, base_, own, Memory::kCountedOnly);
     place->second = measure_update(session_, *engine, kMeasuredFor_s);
   }
   prediction.has_measured_update = place->second.has_value();

@@ -47,12 +47,9 @@ struct PredictionSettings {
 
 class Predictor {
  public:
-  // `base` is the input's engine and `overrides` are those of the command line;
-  // all must outlive this object.
-  Predictor(Session& session,
-            const Engine& base,
-            const std::vector<std::string>& overrides,
-            PredictionSettings settings);
+  // `base` is the input's engine. Both references must outlive this object.
+  Predictor(Session& session, const Engine& base, PredictionSettings settings)
+      : session_(session), base_(base), settings_(std::move(settings)) {}
 
   Prediction predict(const Variant& variant);
 
@@ -70,7 +67,6 @@ class Predictor {
 
   Session& session_;
   const Engine& base_;
-  const std::vector<std::string>& overrides_;
   PredictionSettings settings_;
   std::map<std::string, std::optional<double>> measured_s_;  // by what matters
 };

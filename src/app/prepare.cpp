@@ -1,10 +1,9 @@
 // syncopate prepare images: a folder of JPEGs to large files that training
 // maps, or what [data] of an input names as one file of kind hdf5.
 // syncopate prepare criteo: a TSV of click records to what training maps.
-#include <algorithm>
+#include <functional>
 
 #include "app/commands.h"
-#include "app/prepare_samples.h"
 #include "base/clock.h"
 #include "base/hdf5_file.h"
 #include "base/text.h"
@@ -18,36 +17,20 @@
 namespace syncopate {
 namespace {
 
-template <typename T>
-void write_pixels(Hdf5Writer& file,
-                  const std::string& name,
-                  const ImageSet& set,
-                  std::span<const T> pixels) {
-  const ImageSet::Resident stored = set.resident();
-  const std::vector<int64_t> dims = {set.samples, stored.H, stored.W,
-                                     set.spec.C};
-  file.write(name, dims, pixels);
-}
-
 void write_set(Hdf5Writer& file,
                const std::string& group,
                const ImageSet& set) {
   const ImageSet::Resident stored = set.resident();
+  const std::vector<int64_t> dims = {set.samples, stored.H, stored.W,
+                                     set.spec.C};
   if (set.is_bytes())
-    write_pixels(file, group + "/images", set, stored.bytes);
+    file.write(group + "/images", dims, stored.bytes);
   else
-    write_pixels(file, group + "/images", set, stored.floats);
+    file.write(group + "/images", dims, stored.floats);
   const std::vector<int64_t> rows = {set.samples};
   file.write(group + "/labels", rows, std::span(set.labels));
   file.attribute(group + "/images", "description",
                  "pixels (samples, height, width, channels)");
-}
-
-std::string class_list(const ImageSet& set) {
-  std::string text;
-  for (const std::string& name : set.class_names)
-    text += (text.empty() ? "" : "\n") + name;
-  return text;
 }
 
 void prepare_hdf5(Session& session, const CommandLine& line) {
@@ -61,13 +44,12 @@ void prepare_hdf5(Session& session, const CommandLine& line) {
   const ParsedInput input = parse_input(line.positional[1], line.overrides);
   refuse_errors(input);
   const std::string& kind = input.options.data.kind;
-  for (const auto& [what, kinds] :
-       {std::pair("squad", kinds_of(Samples::kQuestions)),
-        {"criteo", kinds_of(Samples::kClicks)}})
-    if (std::count(kinds.begin(), kinds.end(), kind) > 0)
-      fail(ExitCode::kUsage,
-           "prepare images: {}: data.kind = {}: no images, expected prepare {}",
-           line.positional[1], kind, what);
+  const Samples samples = find_data_kind(kind)->samples;
+  if (samples != Samples::kImages)
+    fail(ExitCode::kUsage,
+         "prepare images: {}: data.kind = {}: no images, expected prepare {}",
+         line.positional[1], kind,
+         samples == Samples::kQuestions ? "squad" : "criteo");
   if (kind == "image_folder")
     fail(ExitCode::kUsage,
          "{}: data.kind = image_folder: expected prepare images --path={} "
@@ -80,7 +62,7 @@ void prepare_hdf5(Session& session, const CommandLine& line) {
     write_set(file, "test", data.test);
     file.attribute("/", "source", data.source);
     if (!data.train.class_names.empty())
-      file.attribute("/", "class_names", class_list(data.train));
+      file.attribute("/", "class_names", join(data.train.class_names, "\n"));
     file.close();
   });
   const ImageSet::Resident stored = data.train.resident();
@@ -117,9 +99,7 @@ void prepare_folder(Session& session, const CommandLine& line) {
   wanted.size = number_option(line, "size", 1, 4096, 256);
   wanted.threads =
       static_cast<int>(number_option(line, "threads", 1, 1024, usable_cores()));
-  wanted.progress = [&](int64_t done, int64_t total) {
-    session.log().progress(done, total);
-  };
+  wanted.progress = std::bind_front(&Log::progress, &session.log());
   const double begin_s = monotonic_s();
   const Dataset data = prepare_images(wanted);
   const double seconds = monotonic_s() - begin_s;
@@ -159,9 +139,7 @@ void prepare_clicks(Session& session, const CommandLine& line) {
            bad->second);
     wanted.skips_bad_lines = bad->second == "skip";
   }
-  wanted.progress = [&](int64_t done, int64_t total) {
-    session.log().progress(done, total);
-  };
+  wanted.progress = std::bind_front(&Log::progress, &session.log());
   const double begin_s = monotonic_s();
   const PreparedCriteo done = prepare_criteo(wanted);
   const double seconds = monotonic_s() - begin_s;

@@ -1,9 +1,8 @@
 // syncopate prepare squad|criteo INPUT.ini -o FILE.h5: writes the input of the
 // network for use by other programs.
-#include "app/prepare_samples.h"
-
 #include <numeric>
 
+#include "app/commands.h"
 #include "base/hdf5_file.h"
 #include "config/config.h"
 #include "data/clicks/click_set.h"

@@ -62,6 +62,11 @@ std::vector<double> by_worker(std::vector<double> values, double same) {
   return values;
 }
 
+std::vector<double> scaled(std::vector<double> values, double factor) {
+  for (double& value : values) value *= factor;
+  return values;
+}
+
 std::string text_of(const std::vector<double>& values) {
   if (values.size() == 1) return fmt::format("{:.4g}", values[0]);
   const auto [least, most] = std::ranges::minmax(values);
@@ -169,8 +174,7 @@ void probe_links(Endpoint& endpoint, Cluster& cluster) {
   const auto of_all = [&](const std::vector<double>& mine) {
     return gather(endpoint, median(mine));
   };
-  std::vector<double> latency_us = of_all(latency_s);
-  for (double& value : latency_us) value *= 1e6;
+  const std::vector<double> latency_us = scaled(of_all(latency_s), 1e6);
   const std::vector<double> mbit_s = of_all(together);
   std::vector<double> alone_mbit_s = of_all(alone);
   std::erase(alone_mbit_s, 0);
@@ -220,12 +224,7 @@ void probe_steps(Session& session,
   cluster.lines.push_back(fmt::format(
       "steps      {} ms for forward and backward passes, by worker; standard "
       "deviation {:.1f}%",
-      text_of([&] {
-        std::vector<double> ms = step_s;
-        for (double& value : ms) value *= 1e3;
-        return ms;
-      }()),
-      100 * spread));
+      text_of(scaled(step_s, 1e3)), 100 * spread));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "app/commands.h"
-#include "app/version.h"
 #include "base/hdf5_file.h"
 #include "base/text.h"
 #include "watch/guardian.h"

@@ -1,25 +1,15 @@
 // syncopate simulate INPUT.ini: what a run would take on the cluster that its
 // input describes ([compute], [network], [stragglers]). Schemes, messages and
 // clocks are those of a run; nothing is computed.
-#include <sys/resource.h>
-
-#include <algorithm>
-
 #include "app/commands.h"
-#include "app/version.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "results/results.h"
+#include "run/memory_left.h"
 #include "train/simulation.h"
 
 namespace syncopate {
 namespace {
-
-int64_t peak_memory_bytes() {
-  rusage usage{};
-  CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
 
 SimulatedWork sum_of(const std::vector<SimulatedWork>& workers) {
   SimulatedWork all;

@@ -3,14 +3,12 @@
 #include <new>
 
 #include "app/commands.h"
-#include "app/version.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "run/run_directory.h"
 #include "train/device_transport.h"
 #include "train/engine.h"
 #include "train/memory_plan.h"
-#include "train/network_cost.h"
 #include "train/run_target.h"
 #include "train/saved_run.h"
 #include "train/trainer.h"
@@ -95,20 +93,6 @@ void state_provenance(Session& session,
   results.provenance("slurm_job", job ? job : "");
 }
 
-ExitCode code_of(Ending ending) {
-  switch (ending) {
-    case Ending::kFinished:
-      return ExitCode::kDone;
-    case Ending::kStopped:
-      return ExitCode::kStopped;
-    case Ending::kInterrupted:
-      return ExitCode::kInterrupted;
-    case Ending::kDiverged:
-      return ExitCode::kDiverged;
-  }
-  CHECK(false);
-}
-
 }  // namespace
 
 ExitCode command_train(Session& session, const CommandLine& line) {
@@ -125,8 +109,8 @@ ExitCode command_train(Session& session, const CommandLine& line) {
   const std::optional<SavedRun> saved =
       find_saved_run(session, input, line.overrides);
   session.agree_on([&] {
-    engine = build_engine(session, input, line.overrides, Memory::kPlanned,
-                          saved ? &*saved : nullptr);
+    engine =
+        build_engine(session, input, line.overrides, Memory::kPlanned, saved);
     if (!engine->memory_shortage.empty())
       fail(ExitCode::kBadInput, "{}", engine->memory_shortage);
     directory = std::make_unique<RunDirectory>(engine->options);
@@ -151,7 +135,7 @@ ExitCode command_train(Session& session, const CommandLine& line) {
   if (!time_limit.description().empty())
     session.log().line("limit     {}", time_limit.description());
 
-  Ending ending = Ending::kFinished;
+  ExitCode ending = ExitCode::kDone;
   const auto work = [&](Endpoint& endpoint) {
     const DeviceTransport transport =
         choose_transport(*engine, session.hosts()[session.rank()], endpoint);
@@ -162,7 +146,7 @@ ExitCode command_train(Session& session, const CommandLine& line) {
     Trainer trainer(session, *engine, *directory, time_limit, endpoint,
                     transport.collectives.get(),
                     endpoint.rank() == 0 ? results.get() : nullptr);
-    const Ending mine = trainer.run();
+    const ExitCode mine = trainer.run();
     if (endpoint.rank() == 0 || session.size() > 1) ending = mine;
   };
   try {
@@ -173,9 +157,9 @@ ExitCode command_train(Session& session, const CommandLine& line) {
     fail(ExitCode::kInternal, "{}", out_of_memory_line(session, *engine));
   }
   session.log().line("results   {}", directory->results().string());
-  if (ending == Ending::kStopped)
+  if (ending == ExitCode::kStopped)
     session.log().line("stopped: run the same command again to resume");
-  return code_of(ending);
+  return ending;
 }
 
 }  // namespace syncopate

@@ -1,5 +1,4 @@
-#include "app/version.h"
-
+// The components of this executable.
 #include <omp.h>
 
 #include "app/build_info.h"

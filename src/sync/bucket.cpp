@@ -42,12 +42,9 @@ int64_t bucket_elems(const SyncOptions& options,
 
 Tables tables_of(const SyncOptions& options,
                  const DeviceCollectives* collectives) {
-  const std::vector<std::string> schemes = schemes_in_use(options);
   const bool has_rows =
       options.tables == TableTraffic::kRows && collectives == nullptr &&
-      std::any_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
-        return scheme_info(keyword).sends_rows;
-      });
+      any_scheme(options, [](const auto& info) { return info.sends_rows; });
   return has_rows ? Tables::kWhole : Tables::kCut;
 }
 

@@ -246,6 +246,12 @@ std::vector<std::string> schemes_in_use(const SyncOptions& sync) {
   return all;
 }
 
+bool any_scheme(const SyncOptions& sync, bool (*is_so)(const SchemeInfo&)) {
+  return std::ranges::any_of(schemes_in_use(sync), [&](const auto& keyword) {
+    return is_so(scheme_info(keyword));
+  });
+}
+
 std::string scheme_obstacle(const SchemeRequest& request) {
   try {
     for (const std::string& keyword : schemes_in_use(request.sync))

@@ -228,5 +228,6 @@ std::string scheme_obstacle(const SchemeRequest& request);
 // phase may be written 1 for bsp and 0 for asp.)
 std::vector<std::string> phase_schemes(const SyncSwitchOptions& options);
 std::vector<std::string> schemes_in_use(const SyncOptions& sync);
+bool any_scheme(const SyncOptions& sync, bool (*is_so)(const SchemeInfo&));
 
 }  // namespace syncopate

@@ -142,17 +142,13 @@ std::string differing_workers(
 }  // namespace
 
 bool keeps_replicas_equal(const SyncOptions& sync) {
-  const std::vector<std::string> schemes = schemes_in_use(sync);
-  return std::all_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
-    const SchemeInfo& info = scheme_info(keyword);
-    return info.is_composite || info.keeps_replicas_equal;
+  return !any_scheme(sync, [](const SchemeInfo& info) {
+    return !info.is_composite && !info.keeps_replicas_equal;
   });
 }
 
 bool audits_have_boundaries(const SyncOptions& sync) {
-  const std::vector<std::string> schemes = schemes_in_use(sync);
-  return std::none_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
-    const SchemeInfo& info = scheme_info(keyword);
+  return !any_scheme(sync, [](const SchemeInfo& info) {
     return info.is_composite || info.is_free_running;
   });
 }

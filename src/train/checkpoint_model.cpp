@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/agreement.h"
-#include "checkpoint/checkpoint.h"
 #include "config/keys.h"
-#include "train/evaluator.h"
 
 namespace syncopate {
 namespace {
@@ -64,6 +62,33 @@ bool is_shared_by_all(const FoundCheckpoint& found, const Model& network) {
           has_state(found, Owner::kShared, 0, "buffers"));
 }
 
+struct HostModel {
+  std::vector<float> parameters, buffers;
+};
+
+HostModel load_worker(const FoundCheckpoint& found,
+                      const Model& network,
+                      const char* parameters,
+                      int worker) {
+  return {load_range(found, parameters, network.parameters(), worker),
+          load_range(found, "buffers", network.buffers(), worker)};
+}
+
+// Returns the mean over the first `workers` workers, of which it holds one at a
+// time. `parameters` is the name of their range.
+HostModel mean_model(const FoundCheckpoint& found,
+                     const Model& network,
+                     const char* parameters,
+                     int workers) {
+  Mean mean_parameters, mean_buffers;
+  for (int worker = 0; worker < workers; ++worker) {
+    const HostModel own = load_worker(found, network, parameters, worker);
+    mean_parameters.add(own.parameters);
+    mean_buffers.add(own.buffers);
+  }
+  return {mean_parameters.get(), mean_buffers.get()};
+}
+
 }  // namespace
 
 std::optional<SavedRun> saved_network(const fs::path& path) {
@@ -74,12 +99,11 @@ std::optional<SavedRun> saved_network(const fs::path& path) {
         folders.push_back(folder);
   for (const fs::path& folder : folders) {
     if (!fs::exists(folder / "manifest.json")) continue;
-    const Outcome outcome = attempt([&] { read_checkpoint_facts(folder); });
-    if (!outcome.ok()) continue;
     SavedRun saved;
-    saved.input = {read_checkpoint_facts(folder).input,
-                   SavedInput::Take::kNetwork};
-    return saved;
+    saved.input.take = SavedInput::Take::kNetwork;
+    const Outcome outcome = attempt(
+        [&] { saved.input.values = read_checkpoint_facts(folder).input; });
+    if (outcome.ok()) return saved;
   }
   return std::nullopt;
 }
@@ -103,14 +127,9 @@ void average_model(const FoundCheckpoint& found,
                    std::span<float> parameters,
                    std::span<float> buffers) {
   const int files = is_shared_by_all(found, network) ? 1 : found.facts.workers;
-  Mean mean_parameters, mean_buffers;
-  for (int worker = 0; worker < files; ++worker) {
-    mean_parameters.add(
-        load_range(found, "parameters", network.parameters(), worker));
-    mean_buffers.add(load_range(found, "buffers", network.buffers(), worker));
-  }
-  std::ranges::copy(mean_parameters.get(), parameters.begin());
-  std::ranges::copy(mean_buffers.get(), buffers.begin());
+  const HostModel mean = mean_model(found, network, "parameters", files);
+  std::ranges::copy(mean.parameters, parameters.begin());
+  std::ranges::copy(mean.buffers, buffers.begin());
 }
 
 CheckpointModels load_models(const Engine& engine,
@@ -128,7 +147,6 @@ CheckpointModels load_models(const Engine& engine,
 
   const Model& network = *engine.model;
   const EvalChoice which = engine.options.eval.model;
-  const bool wants_each = includes_each(which);
   const bool wants_centre = which == EvalChoice::kCentre;
   if (wants_centre && !has_state(found, Owner::kShared, 0, "centre"))
     fail(ExitCode::kBadInput,
@@ -139,33 +157,16 @@ CheckpointModels load_models(const Engine& engine,
       is_shared || which == EvalChoice::kRank0 ? 1 : found.facts.workers;
 
   CheckpointModels all{found.folder.string(), {}};
-  const auto add_model = [&](const std::vector<float>& parameters,
-                             const std::vector<float>& buffers) {
-    Device& device = *engine.device;
-    Stream& stream = *engine.stream;
-    all.models.push_back({{device, stream, std::ssize(parameters)},
-                          {device, stream, std::ssize(buffers)}});
-    all.models.back().parameters.assign(parameters);
-    all.models.back().buffers.assign(buffers);
+  const auto add_model = [&](const HostModel& values) {
+    EvaluatedModel& model = all.models.emplace_back(engine);
+    model.parameters.assign(values.parameters);
+    model.buffers.assign(values.buffers);
+    model.prepare(engine);
   };
-  Mean parameters, buffers;
-  for (int worker = 0; worker < files; ++worker) {
-    const std::vector<float> own_parameters =
-        load_range(found, wants_centre ? "centre" : "parameters",
-                   network.parameters(), worker);
-    const std::vector<float> own_buffers =
-        load_range(found, "buffers", network.buffers(), worker);
-    if (wants_each) {
-      add_model(own_parameters, own_buffers);
-    } else {
-      parameters.add(own_parameters);
-      buffers.add(own_buffers);
-    }
-  }
-  if (!wants_each) add_model(parameters.get(), buffers.get());
-  if (engine.options.eval.batchnorm == EvalStatistics::kRecomputed)
-    for (CheckpointModel& one : all.models)
-      recompute_statistics(engine, one.view());
+  const char* name = wants_centre ? "centre" : "parameters";
+  if (!includes_each(which)) add_model(mean_model(found, network, name, files));
+  for (int worker = 0; includes_each(which) && worker < files; ++worker)
+    add_model(load_worker(found, network, name, worker));
   return all;
 }
 

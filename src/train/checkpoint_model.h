@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "train/engine.h"
+#include "train/evaluator.h"
 
 namespace syncopate {
 
@@ -29,15 +29,10 @@ void average_model(const FoundCheckpoint& found,
                    std::span<float> parameters,
                    std::span<float> buffers);
 
-struct CheckpointModel {
-  DeviceVector<float> parameters, buffers;  // of the engine's device
-  ReplicaView view() { return {parameters, {}, buffers}; }
-};
-
 struct CheckpointModels {
   std::string folder;
   // One for eval.model = average, rank0 and centre; each worker's for each.
-  std::vector<CheckpointModel> models;
+  std::vector<EvaluatedModel> models;
 };
 
 // `path` is a checkpoint folder, or a folder of checkpoints or a run directory,

@@ -1,6 +1,5 @@
 #include "train/decay_term.h"
 
-#include <cmath>
 #include <vector>
 
 #include "ops/reduce.h"

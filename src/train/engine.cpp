@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/text.h"
 #include "base/thread.h"
@@ -76,14 +75,12 @@ std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
 // Returns whether phases may differ in the key `name`, "section.key".
 bool may_differ_by_phase(const std::string& name) {
   const std::string section = name.substr(0, name.find('.'));
-  if (name == "sync.scheme" || name == "sync.transport") return false;
-  if (section == "run") return false;
-  for (const char* whole :
-       {"optimizer", "schedule", "sync", "compress", "topology"})
-    if (section == whole) return true;
-  for (const SchemeInfo& info : scheme_table())
-    if (section == info.keyword) return !info.is_composite;
-  return false;
+  const bool is_of_composite =
+      std::ranges::any_of(scheme_table(), [&](const SchemeInfo& info) {
+        return info.is_composite && info.keyword == section;
+      });
+  return makes_a_new_run(name) && section != "data" && !is_of_composite &&
+         name != "sync.scheme" && name != "sync.transport";
 }
 
 // A phase or variant may make another choice, such as another optimizer, for
@@ -105,28 +102,27 @@ void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
 
 // Parses the input with the overrides `own` instead of those of the same keys.
 ParsedInput parse_variant(const std::string& path,
-                          std::vector<std::string> overrides,
+                          const std::vector<std::string>& overrides,
                           const std::vector<std::string>& own,
-                          const SavedRun* saved) {
+                          const std::optional<SavedRun>& saved) {
+  std::vector<std::string> all = overrides;
   for (const std::string& text : own) {
     const std::string key = text.substr(0, text.find('=') + 1);
-    std::erase_if(overrides, [&](const std::string& earlier) {
+    std::erase_if(all, [&](const std::string& earlier) {
       return earlier.starts_with(key);
     });
-    overrides.push_back(text);
+    all.push_back(text);
   }
-  ParsedInput input =
-      parse_input(path, overrides, saved ? &saved->input : nullptr);
+  ParsedInput input = parse_input(path, all, saved ? &saved->input : nullptr);
+  input.overrides = overrides;
   forgive_unused(input, own);
   return input;
 }
 
 // Returns the options of each phase: the input with the phase's own keys.
-std::vector<Options> phase_options(const Engine& engine,
-                                   const std::string& path,
-                                   const std::vector<std::string>& overrides,
-                                   const SavedRun* saved) {
+std::vector<Options> phase_options(const Engine& engine) {
   const SyncSwitchOptions& options = engine.options.sync.sync_switch;
+  const std::string& path = engine.input.path;
   const std::vector<std::string> schemes = phase_schemes(options);
   std::vector<std::vector<std::string>> of_phase(schemes.size());
   for (const std::string& text : options.overrides) {
@@ -149,7 +145,8 @@ std::vector<Options> phase_options(const Engine& engine,
   }
   std::vector<Options> phases;
   for (size_t phase = 0; phase < schemes.size(); ++phase) {
-    ParsedInput input = parse_variant(path, overrides, of_phase[phase], saved);
+    ParsedInput input = parse_variant(path, engine.input.overrides,
+                                      of_phase[phase], engine.saved);
     // The whole input is valid, so the phase's own keys cause these errors.
     for (std::string& error : input.errors) {
       const std::string from = "command line: ";
@@ -182,19 +179,12 @@ std::string momentum_mistake(const Options& options,
       rule);
 }
 
-void plan_scheme(Engine& engine,
-                 const std::string& path,
-                 const std::vector<std::string>& overrides,
-                 const SavedRun* saved) {
+void plan_scheme(Engine& engine) {
   const Options& options = engine.options;
   if (scheme_info(options.sync.scheme).is_composite)
-    engine.phases = phase_options(engine, path, overrides, saved);
+    engine.phases = phase_options(engine);
   const auto refuse = [&](const std::string& obstacle) {
-    if (obstacle.empty()) return;
-    const std::string key = obstacle.substr(0, obstacle.find(':'));
-    const auto given = engine.input.given.find(key);
-    fail(ExitCode::kBadInput, "{}: {}",
-         given == engine.input.given.end() ? path : given->second, obstacle);
+    if (!obstacle.empty()) engine.input.refuse(obstacle);
   };
   const auto check = [&](const Options& of) {
     refuse(scheme_obstacle({of.sync, of.optimizer, engine.model->parameters(),
@@ -202,7 +192,7 @@ void plan_scheme(Engine& engine,
   };
   check(options);
   const bool is_trained =
-      saved == nullptr || saved->input.take != SavedInput::Take::kNetwork;
+      !engine.saved || engine.saved->input.take != SavedInput::Take::kNetwork;
   if (is_trained && options.eval.model == EvalChoice::kCentre &&
       !scheme_info(options.sync.scheme).has_centre)
     refuse(
@@ -292,10 +282,10 @@ std::unique_ptr<Engine> build(Session& session,
                               const std::vector<std::string>& own,
                               std::shared_ptr<Problem> problem,
                               Memory memory,
-                              const SavedRun* saved) {
+                              const std::optional<SavedRun>& saved) {
   auto engine = std::make_unique<Engine>();
   engine->input = parse_variant(input_path, overrides, own, saved);
-  if (saved) engine->saved = *saved;
+  engine->saved = saved;
   check_world(engine->input, session.size());
   refuse_errors(engine->input);
   engine->options = engine->input.options;
@@ -336,7 +326,7 @@ std::unique_ptr<Engine> build(Session& session,
     // With other data it is a new run, which takes only the network.
     SavedRun warm = *saved;
     warm.input.take = SavedInput::Take::kModel;
-    return build(session, input_path, overrides, own, nullptr, memory, &warm);
+    return build(session, input_path, overrides, own, nullptr, memory, warm);
   }
   const SampleTable training = engine->problem->training_samples();
   engine->split = split_validation(options.data, training, seed);
@@ -350,7 +340,7 @@ std::unique_ptr<Engine> build(Session& session,
   engine->model = make_model(
       options.model, engine->problem->spec(),
       options.run.precision == Precision::kBf16 ? DType::kBf16 : DType::kF32);
-  plan_scheme(*engine, input_path, overrides, saved);
+  plan_scheme(*engine);
   const RunTarget target(*engine);  // refuses a figure that there is not
   if (memory == Memory::kPlanned) {
     plan_memory(session, *engine);
@@ -382,39 +372,33 @@ std::optional<int64_t> saved_steps(const Engine& engine) {
 // Resolves run.virtual_limit_s of an input without mistakes.
 std::unique_ptr<Engine> build_limited(Session& session,
                                       const ParsedInput& input,
-                                      const std::vector<std::string>& overrides,
                                       Memory memory,
-                                      const SavedRun* saved) {
+                                      const std::optional<SavedRun>& saved) {
   const auto with_steps = [&](int64_t steps) {
     return std::vector<std::string>{
         fmt::format("--{}={}", kLimit, input.resolved.at(kLimit)),
         fmt::format("--run.steps={}", steps)};
   };
-  const auto refuse = [&](const std::string& what) {
-    const auto given = input.given.find(kLimit);
-    fail(ExitCode::kBadInput, "{}: {}: {}",
-         given == input.given.end() ? input.path : given->second, kLimit, what);
-  };
-  const auto open = build(session, input.path, overrides, with_steps(0),
+  const auto open = build(session, input.path, input.overrides, with_steps(0),
                           nullptr, Memory::kNone, saved);
   const std::optional<int64_t> before = saved_steps(*open);
   if (!before && open->length_workers != open->workers)
-    refuse(
-        fmt::format("cannot change in a run that goes on with another number "
-                    "of workers ({}, now {}), expected run.steps",
-                    open->length_workers, open->workers));
+    input.refuse(
+        fmt::format("{}: cannot change in a run that goes on with another "
+                    "number of workers ({}, now {}), expected run.steps",
+                    kLimit, open->length_workers, open->workers));
   const TimedLength length =
       before ? TimedLength{*before, 0} : longest_within_limit(*open);
   const int64_t given =
       input.given.contains("run.steps") ? input.options.run.steps : 0;
   if (given > 0 && given != length.steps)
-    refuse(
-        fmt::format("stands beside run.steps = {}, expected one of "
-                    "the two ({} steps fit into {} s)",
-                    given, length.steps, input.resolved.at(kLimit)));
+    input.refuse(
+        fmt::format("{}: stands beside run.steps = {}, expected one of the two "
+                    "({} steps fit into {} s)",
+                    kLimit, given, length.steps, input.resolved.at(kLimit)));
   auto engine =
-      build(session, input.path, overrides, with_steps(length.steps),
-            open->problem, memory, open->saved ? &*open->saved : nullptr);
+      build(session, input.path, input.overrides, with_steps(length.steps),
+            open->problem, memory, open->saved);
   engine->plan.limit =
       before ? fmt::format("{} steps of {} workers, as when the run began",
                            length.steps, open->length_workers)
@@ -432,18 +416,17 @@ std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::string& input_path,
                                      const std::vector<std::string>& overrides,
                                      Memory memory,
-                                     const SavedRun* saved) {
+                                     const std::optional<SavedRun>& saved) {
   ParsedInput input =
       parse_input(input_path, overrides, saved ? &saved->input : nullptr);
   check_world(input, session.size());
   if (input.errors.empty() && input.options.run.virtual_limit_s > 0)
-    return build_limited(session, input, overrides, memory, saved);
+    return build_limited(session, input, memory, saved);
   return build(session, input_path, overrides, {}, nullptr, memory, saved);
 }
 
 std::unique_ptr<Engine> build_variant(Session& session,
                                       const Engine& base,
-                                      const std::vector<std::string>& overrides,
                                       const std::vector<std::string>& own,
                                       Memory memory) {
   std::vector<std::string> all = own;
@@ -451,8 +434,8 @@ std::unique_ptr<Engine> build_variant(Session& session,
     all.push_back("--run.virtual_limit_s=0");
     all.push_back(fmt::format("--run.steps={}", base.plan.total_steps));
   }
-  return build(session, base.input.path, overrides, all, base.problem, memory,
-               nullptr);
+  return build(session, base.input.path, base.input.overrides, all,
+               base.problem, memory, std::nullopt);
 }
 
 }  // namespace syncopate

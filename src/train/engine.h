@@ -8,7 +8,6 @@
 #include <string>
 
 #include "config/config.h"
-#include "models/registry.h"
 #include "problem/problem.h"
 #include "problem/setup.h"
 #include "run/session.h"
@@ -72,11 +71,21 @@ struct Engine : Setup {
   bool computes() const {
     return has_passes && device->kind() != DeviceKind::kNone;
   }
+  // Returns an event after all work that the stream has been given so far.
+  std::unique_ptr<Event> mark() const {
+    std::unique_ptr<Event> event = device->make_event();
+    event->record(*stream);
+    return event;
+  }
   // Whether training steps are recorded and replayed (CUDA graphs).
   bool records_steps() const {
     return device->kind() == DeviceKind::kCuda && options.run.cuda_graphs;
   }
 };
+
+// What messages cost in virtual time, from [network] and [stragglers]. The
+// engine must outlive the result: links may slow down in certain steps.
+NetworkCost network_cost_of(const Engine& engine);
 
 enum class Memory { kPlanned, kCountedOnly, kNone };
 
@@ -84,20 +93,19 @@ enum class Memory { kPlanned, kCountedOnly, kNone };
 // failure is an Error with one line per mistake; sends no messages.
 // kCountedOnly does not plan activations. kNone builds what a simulation needs:
 // on a none device, so that nothing is computed. `saved` is the run to resume
-// or to start from, or null.
+// or to start from.
 std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::string& input_path,
                                      const std::vector<std::string>& overrides,
                                      Memory memory = Memory::kPlanned,
-                                     const SavedRun* saved = nullptr);
+                                     const std::optional<SavedRun>& saved = {});
 
 // Returns the engine of `base`'s input with other values of some keys
 // ("--section.key=value"). Keys of the input that the variant does not use are
-// no mistakes. `overrides` are those with which `base` was built; `own` must
-// not contain keys of [data], whose samples the variant shares with `base`.
+// no mistakes. `own` must not contain keys of [data], whose samples the variant
+// shares with `base`.
 std::unique_ptr<Engine> build_variant(Session& session,
                                       const Engine& base,
-                                      const std::vector<std::string>& overrides,
                                       const std::vector<std::string>& own,
                                       Memory memory);
 

@@ -29,7 +29,20 @@ std::unique_ptr<Scorer> evaluate_batches(const Engine& engine,
   return scorer;
 }
 
-void recompute_statistics(const Engine& engine, const ReplicaView& model) {
+EvaluatedModel::EvaluatedModel(const Engine& engine)
+    : parameters(*engine.device,
+                 *engine.stream,
+                 engine.model->parameters().num_elems()),
+      buffers(*engine.device,
+              *engine.stream,
+              engine.model->buffers().num_elems()) {}
+
+// Takes the exact average over eval.recompute_batches batches of the training
+// set, without augmentation.
+void EvaluatedModel::prepare(const Engine& engine) {
+  if (engine.options.eval.batchnorm == EvalStatistics::kRunning ||
+      buffers.empty())
+    return;
   const int64_t size = engine.options.data.batch;
   const int64_t count = std::min(engine.options.eval.recompute_batches,
                                  std::ssize(engine.split.train) / size);
@@ -44,7 +57,7 @@ void recompute_statistics(const Engine& engine, const ReplicaView& model) {
       engine.problem->make_batches(engine, SetPart::kTraining, size);
   for (int64_t i = 0; i < count; ++i) {
     engine.model->recompute_statistics(
-        *engine.context, model,
+        *engine.context, view(),
         batches->get(std::span(order).subspan(i * size, size)), i);
     activity().progress();
   }
@@ -52,25 +65,10 @@ void recompute_statistics(const Engine& engine, const ReplicaView& model) {
 
 namespace {
 
-// Fetches a model from the scheme and prepares it for evaluation.
-struct EvaluatedModel {
-  DeviceVector<float> parameters, buffers;
-  ReplicaView view() { return {parameters, {}, buffers}; }
-};
-
 EvaluatedModel fetch(const Engine& engine, Scheme& scheme, EvalModel which) {
-  Device& device = *engine.device;
-  Stream& stream = *engine.stream;
-  EvaluatedModel model{{device, stream, engine.model->parameters().num_elems()},
-                       {device, stream, engine.model->buffers().num_elems()}};
+  EvaluatedModel model(engine);
   scheme.evaluation_model(which, model.parameters, model.buffers);
   return model;
-}
-
-void prepare(const Engine& engine, EvaluatedModel& model) {
-  if (engine.options.eval.batchnorm == EvalStatistics::kRecomputed &&
-      !model.buffers.empty())
-    recompute_statistics(engine, model.view());
 }
 
 // All workers have the same model, so they divide the batches among themselves.
@@ -78,7 +76,7 @@ std::vector<double> evaluate_shared(const Engine& engine,
                                     SetPart part,
                                     Endpoint& endpoint,
                                     EvaluatedModel& model) {
-  prepare(engine, model);
+  model.prepare(engine);
   return evaluate_batches(engine, part, model.view(), endpoint.rank(),
                           endpoint.size())
       ->metrics(&endpoint);
@@ -89,7 +87,7 @@ void evaluate_each(const Engine& engine,
                    Endpoint& endpoint,
                    EvaluatedModel& own,
                    Evaluation& result) {
-  prepare(engine, own);
+  own.prepare(engine);
   std::vector<double> metrics =
       evaluate_batches(engine, part, own.view(), 0, 1)->metrics(nullptr);
   const std::span<const double> mine = metrics;

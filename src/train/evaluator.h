@@ -13,16 +13,22 @@
 
 namespace syncopate {
 
+// A model to evaluate, in the memory of the engine's device.
+struct EvaluatedModel {
+  explicit EvaluatedModel(const Engine& engine);  // without values
+  // Recomputes the running statistics if eval.batchnorm says so.
+  void prepare(const Engine& engine);
+
+  DeviceVector<float> parameters, buffers;
+  ReplicaView view() { return {parameters, {}, buffers}; }
+};
+
 // Returns a scorer that has seen batches first, first + stride, ...
 std::unique_ptr<Scorer> evaluate_batches(const Engine& engine,
                                          SetPart part,
                                          const ReplicaView& model,
                                          int64_t first,
                                          int64_t stride);
-
-// Replaces running statistics with the exact average over
-// eval.recompute_batches batches of the training set, without augmentation.
-void recompute_statistics(const Engine& engine, const ReplicaView& model);
 
 // The results of an evaluation.
 struct Evaluation {

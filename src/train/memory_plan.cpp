@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 
 #include "base/text.h"
 #include "run/memory_left.h"
@@ -21,6 +22,7 @@ int64_t sample_bytes(const SampleSpec& spec) {
 struct MemoryPlan {
   int64_t batch, eval_batch;
   int64_t activations = 0, replicas = 0, batches = 0;
+  bool is_there = true;  // the activations could be allocated
   int64_t total() const { return activations + replicas + batches; }
 };
 
@@ -35,37 +37,31 @@ class Planner {
     replicas_ += parameters + buffers;  // an evaluation has a model of its own
   }
 
-  // Allocates the activations; `is_there` is false if that fails.
-  MemoryPlan plan(int64_t batch, int64_t eval_batch, bool* is_there = nullptr) {
-    bool has_planned = true;
+  // Allocates the activations.
+  MemoryPlan plan(int64_t batch, int64_t eval_batch) {
+    bool is_there = true;
     try {
       engine_.model->plan(*engine_.context, batch, eval_batch);
     } catch (const OutOfMemory&) {
-      has_planned = false;
+      is_there = false;
     }
-    if (is_there != nullptr) *is_there = has_planned;
     constexpr int64_t kBatchesAWorker = 4;  // used, waiting, being made
     const int64_t samples = workers_ * kBatchesAWorker * batch + 2 * eval_batch;
     return {.batch = batch,
             .eval_batch = eval_batch,
             .activations = engine_.model->activation_bytes(),
             .replicas = replicas_,
-            .batches = samples * sample_bytes(engine_.problem->spec())};
+            .batches = samples * sample_bytes(engine_.problem->spec()),
+            .is_there = is_there};
   }
 
   // Returns the largest number up to `most` for which fits(number) is true, or
   // 0. fits must be true for all numbers below one for which it is true.
   template <typename Fits>
   static int64_t largest(int64_t most, const Fits& fits) {
-    int64_t low = 0;
-    while (low < most) {
-      const int64_t middle = low + (most - low + 1) / 2;
-      if (fits(middle))
-        low = middle;
-      else
-        most = middle - 1;
-    }
-    return low;
+    const auto numbers = std::views::iota(int64_t{1}, most + 1);
+    return static_cast<int64_t>(std::ranges::partition_point(numbers, fits) -
+                                numbers.begin());
   }
 
   // Bytes beyond the plan without which runs were observed to fail: under a
@@ -135,11 +131,10 @@ void plan_memory(const Session& session, Engine& engine) {
       is_cuda ? MemoryLeft{engine.device->free_bytes(), "the memory of the GPU"}
               : host_memory_left(session.local_size());
   Planner planner(session, engine);
-  bool is_there = false;
-  const MemoryPlan wanted = planner.plan(engine.options.data.batch,
-                                         engine.options.eval.batch, &is_there);
+  const MemoryPlan wanted =
+      planner.plan(engine.options.data.batch, engine.options.eval.batch);
   const int64_t unplanned = planner.least_unplanned_bytes(left);
-  if (is_there && wanted.total() + unplanned <= left.bytes) return;
+  if (wanted.is_there && wanted.total() + unplanned <= left.bytes) return;
   std::string needed = text_of(wanted);
   if (unplanned > 0)
     needed +=
@@ -149,7 +144,7 @@ void plan_memory(const Session& session, Engine& engine) {
       "by {}; {}",
       wanted.batch, wanted.eval_batch, needed, bytes_text(left.bytes),
       left.limit, advice(engine, planner.fitting(left)));
-  if (!is_there) fail(ExitCode::kBadInput, "{}", engine.memory_shortage);
+  if (!wanted.is_there) fail(ExitCode::kBadInput, "{}", engine.memory_shortage);
   planner.plan(wanted.batch, wanted.eval_batch);  // smaller ones were tried
 }
 

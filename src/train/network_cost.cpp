@@ -1,6 +1,5 @@
-#include "train/network_cost.h"
-
 #include "config/episodes.h"
+#include "train/engine.h"
 
 namespace syncopate {
 

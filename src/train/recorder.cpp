@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -17,15 +15,27 @@ namespace {
 constexpr int kPayload = static_cast<int>(Traffic::kPayload);
 constexpr int kControl = static_cast<int>(Traffic::kControl);
 
-bool is_free_running(const SyncOptions& sync) {
-  const std::vector<std::string> schemes = schemes_in_use(sync);
-  return std::any_of(schemes.begin(), schemes.end(), [](const auto& keyword) {
-    return scheme_info(keyword).is_free_running;
-  });
-}
-
 bool decays(const Options& options) {
   return options.optimizer.weight_decay > 0;
+}
+
+// Returns what was sent between two counts.
+TrafficCounters since(TrafficCounters now, const TrafficCounters& base) {
+  for (int kind = 0; kind < kNumTrafficKinds; ++kind) {
+    now.bytes_sent[kind] -= base.bytes_sent[kind];
+    now.messages_sent[kind] -= base.messages_sent[kind];
+  }
+  return now;
+}
+
+// Visits separate numbers as one range.
+void visit_together(StateVisitor& visitor,
+                    std::string_view name,
+                    std::initializer_list<double*> numbers) {
+  std::vector<double> values;
+  for (const double* number : numbers) values.push_back(*number);
+  visitor.visit(Owner::kWorker, name, std::span<double>(values));
+  for (size_t i = 0; i < values.size(); ++i) *numbers.begin()[i] = values[i];
 }
 
 }  // namespace
@@ -42,7 +52,9 @@ Recorder::Recorder(Session& session,
       scheme_(scheme),
       replica_(replica),
       results_(results),
-      is_free_running_(is_free_running(engine.options.sync)),
+      is_free_running_(
+          any_scheme(engine.options.sync,
+                     [](const auto& info) { return info.is_free_running; })),
       metrics_(engine.model->metrics()),
       eval_metrics_(engine.problem->metrics()),
       series_(scheme.series()),
@@ -62,9 +74,7 @@ void Recorder::metrics(const MetricSums& sums) {
 
 void Recorder::step_done(double compute_s, const SyncTimes& times) {
   compute_s_ += compute_s;
-  times_.exposed_s += times.exposed_s;
-  times_.overlapped_s += times.overlapped_s;
-  times_.wait_s += times.wait_s;
+  times_.add(times);
 }
 
 void Recorder::start_clock() {
@@ -111,20 +121,22 @@ void Recorder::forget_traffic() {
   base_ = endpoint_.traffic();
 }
 
-// The figures that each worker sends for a row: metric sums, these, the
-// scheme's series, and its steps so far if workers run freely.
-enum Figure {
-  kSamples,
-  kCompute,
-  kExposed,
-  kOverlapped,
-  kWait,
-  kBytes,
-  kMessages,
-  kControlBytes,
-  kVirtual,
-  kNumFigures
-};
+void Recorder::uncounted(const std::function<void()>& action) {
+  const TrafficCounters before = endpoint_.traffic();
+  frozen_ = before;
+  action();
+  frozen_.reset();
+  base_.add(since(endpoint_.traffic(), before));
+}
+
+double Recorder::epoch(const Position& at) const {
+  return static_cast<double>(at.step) / engine_.plan.steps_per_epoch;
+}
+
+std::vector<double> Recorder::position_columns(const Position& at) const {
+  return {static_cast<double>(at.step), static_cast<double>(at.worker_steps),
+          epoch(at)};
+}
 
 size_t Recorder::num_figures() const {
   size_t figures = metrics_.size() + kNumFigures;
@@ -151,32 +163,24 @@ void Recorder::close_last_row(const Position& at) {
 
 void Recorder::close_row(const Position& at) {
   if (endpoint_.rank() != 0) write_all_rows();  // they were sent long ago
-  auto row = std::make_unique<OpenRow>();
-  row->at = at;
-  row->time_s = running_time_s();
-  const TrafficCounters now = endpoint_.traffic();
-  const auto since = [](int64_t value, int64_t base) {
-    return static_cast<double>(value - base);
-  };
-  row->mine = sums_.values;
-  row->mine.insert(
-      row->mine.end(),
-      {sums_.samples, compute_s_, times_.exposed_s, times_.overlapped_s,
-       times_.wait_s,
-       since(now.bytes_sent[kPayload], base_.bytes_sent[kPayload]),
-       since(now.messages_sent[kPayload], base_.messages_sent[kPayload]),
-       since(now.bytes_sent[kControl], base_.bytes_sent[kControl]),
-       virtual_s()});
+  OpenRow& row = open_rows_.emplace_back();
+  row.at = at;
+  row.time_s = running_time_s();
+  const TrafficCounters sent = endpoint_.traffic();
+  const EndFigures now = end_figures(sent);
+  row.mine = sums_.values;
+  row.mine.insert(row.mine.end(),
+                  {sums_.samples, compute_s_, times_.exposed_s,
+                   times_.overlapped_s, times_.wait_s, now.row_bytes,
+                   now.row_messages, now.row_control_bytes, virtual_s()});
   const std::vector<double> series = scheme_.take_series();
-  row->mine.insert(row->mine.end(), series.begin(), series.end());
-  if (is_free_running_)
-    row->mine.push_back(static_cast<double>(scheme_.steps_done()));
-  CHECK(row->mine.size() == num_figures());
+  row.mine.insert(row.mine.end(), series.begin(), series.end());
+  if (is_free_running_) row.mine.push_back(now.steps);
+  CHECK(row.mine.size() == num_figures());
   if (has_decay_term_)
-    row->decay_term = std::make_unique<DecayTerm>(
-        *engine_.context, scheme_.optimizer_options(),
-        engine_.model->parameters(), replica_.parameters);
-  base_ = now;
+    row.decay_term.emplace(*engine_.context, scheme_.optimizer_options(),
+                           engine_.model->parameters(), replica_.parameters);
+  base_ = sent;
   run_compute_s_ += compute_s_;
   run_times_.add(times_);
   run_samples_ += sums_.samples;
@@ -185,13 +189,12 @@ void Recorder::close_row(const Position& at) {
   sums_ = {std::vector<double>(metrics_.size(), 0.0), 0.0};
   last_row_ended_ = at.worker_steps;
 
-  OpenRow& open = *row;
   if (endpoint_.rank() == 0)
-    open.others.assign(endpoint_.size() - 1,
-                       std::vector<double>(open.mine.size()));
-  open.task = endpoint_.start("row", [&open](Endpoint& endpoint) {
+    row.others.assign(endpoint_.size() - 1,
+                      std::vector<double>(row.mine.size()));
+  row.task = endpoint_.start("row", [&row](Endpoint& endpoint) {
     if (endpoint.rank() != 0) {
-      const std::span<const double> values = open.mine;
+      const std::span<const double> values = row.mine;
       endpoint.wait(endpoint.isend(bytes_view(values), 0, tags::kResults,
                                    Traffic::kControl));
       return;
@@ -199,28 +202,27 @@ void Recorder::close_row(const Position& at) {
     std::vector<Request> arrivals;
     for (int rank = 1; rank < endpoint.size(); ++rank)
       arrivals.push_back(
-          endpoint.irecv(bytes_span(std::span<double>(open.others[rank - 1])),
+          endpoint.irecv(bytes_span(std::span<double>(row.others[rank - 1])),
                          rank, tags::kResults));
     for (const Request& arrival : arrivals) endpoint.wait(arrival);
   });
-  open_rows_.push_back(std::move(row));
 }
 
 void Recorder::write_rows() {
   if (endpoint_.rank() != 0) return;
   const bool is_alone = endpoint_.size() == 1;  // has no peers
   while (!open_rows_.empty() &&
-         (is_alone || endpoint_.done(open_rows_.front()->task))) {
-    endpoint_.join(open_rows_.front()->task);
-    if (results_) write(*open_rows_.front());
+         (is_alone || endpoint_.done(open_rows_.front().task))) {
+    endpoint_.join(open_rows_.front().task);
+    if (results_) write(open_rows_.front());
     open_rows_.pop_front();
   }
 }
 
 void Recorder::write_all_rows() {
-  for (const auto& row : open_rows_) {
-    endpoint_.join(row->task);
-    if (results_) write(*row);
+  for (const OpenRow& row : open_rows_) {
+    endpoint_.join(row.task);
+    if (results_) write(row);
   }
   open_rows_.clear();
 }
@@ -236,47 +238,37 @@ void Recorder::write(const OpenRow& row) {
     virtual_s = std::max(virtual_s, worker[num_metrics + kVirtual]);
   }
   const double samples = total[num_metrics + kSamples];
-  total_samples_ += samples;
-  total_bytes_ += total[num_metrics + kBytes];
-  total_messages_ += total[num_metrics + kMessages];
-  total_control_ += total[num_metrics + kControlBytes];
+  totals_.samples += samples;
+  totals_.bytes += total[num_metrics + kBytes];
+  totals_.messages += total[num_metrics + kMessages];
+  totals_.control_bytes += total[num_metrics + kControlBytes];
 
-  const std::vector<double> position = {
-      static_cast<double>(row.at.step),
-      static_cast<double>(row.at.worker_steps),
-      static_cast<double>(row.at.step) / engine_.plan.steps_per_epoch};
-  std::vector<double> means;
-  for (size_t i = 0; i < num_metrics; ++i) means.push_back(total[i] / samples);
-
-  std::vector<double> train = position;
-  for (const double value : {total_samples_, row.time_s, virtual_s})
-    train.push_back(value);
-  train.insert(train.end(), means.begin(), means.end());
+  std::vector<double> train = position_columns(row.at);
+  train.insert(train.end(), {totals_.samples, row.time_s, virtual_s});
+  for (size_t i = 0; i < num_metrics; ++i) train.push_back(total[i] / samples);
   train.push_back(row.at.rate);
   if (row.decay_term) train.push_back(row.decay_term->get());
   for (const auto& worker : by_worker)
     train.push_back(worker[0] / worker[num_metrics + kSamples]);
   results_->table("train").append(train);
 
-  std::vector<double> comm = position;
+  std::vector<double> comm = position_columns(row.at);
   comm.push_back(row.time_s);
   for (Figure figure : {kBytes, kMessages, kControlBytes, kCompute, kExposed,
                         kOverlapped, kWait})
     for (const auto& worker : by_worker)
       comm.push_back(worker[num_metrics + figure]);
   results_->table("comm").append(comm);
-  write_series(position, by_worker);
+  write_series(row.at, by_worker);
 
-  log_row(row.at, means, row, samples, virtual_s,
-          total[num_metrics + kExposed] / endpoint_.size(),
-          total[num_metrics + kCompute] / endpoint_.size());
+  log_row(row, total, virtual_s);
   results_->commit_if_due();
 }
 
-void Recorder::write_series(const std::vector<double>& position,
+void Recorder::write_series(const Position& at,
                             const std::vector<std::vector<double>>& by_worker) {
   if (series_.empty()) return;
-  std::vector<double> values = position;
+  std::vector<double> values = position_columns(at);
   size_t first = metrics_.size() + kNumFigures;
   for (const SeriesInfo& info : series_) {
     std::vector<double> combined = {};
@@ -307,93 +299,62 @@ void Recorder::visit_state(StateVisitor& visitor) {
   visitor.visit(Owner::kWorker, "since_row/samples",
                 std::span(&sums_.samples, 1));
   // Virtual seconds are a part of the state, wall seconds are not.
-  std::vector<double> seconds(4, 0.0);
+  double none = 0;
   if (endpoint_.has_virtual_time())
-    seconds = {compute_s_, times_.exposed_s, times_.overlapped_s,
-               times_.wait_s};
-  visitor.visit(Owner::kWorker, "since_row/virtual_seconds",
-                std::span<double>(seconds));
-  if (endpoint_.has_virtual_time()) {
-    compute_s_ = seconds[0];
-    times_ = {seconds[1], seconds[2], seconds[3]};
-  }
+    visit_together(
+        visitor, "since_row/virtual_seconds",
+        {&compute_s_, &times_.exposed_s, &times_.overlapped_s, &times_.wait_s});
+  else
+    visit_together(visitor, "since_row/virtual_seconds",
+                   {&none, &none, &none, &none});
   // Stored as differences, because a resumed process starts counting at zero.
-  TrafficCounters since;
   const TrafficCounters now = frozen_.value_or(endpoint_.traffic());
-  for (int kind = 0; kind < kNumTrafficKinds; ++kind) {
-    since.bytes_sent[kind] = now.bytes_sent[kind] - base_.bytes_sent[kind];
-    since.messages_sent[kind] =
-        now.messages_sent[kind] - base_.messages_sent[kind];
-  }
+  TrafficCounters sent = since(now, base_);
   visitor.visit(Owner::kWorker, "since_row/bytes_sent",
-                std::span<int64_t>(since.bytes_sent));
+                std::span<int64_t>(sent.bytes_sent));
   visitor.visit(Owner::kWorker, "since_row/messages_sent",
-                std::span<int64_t>(since.messages_sent));
-  for (int kind = 0; kind < kNumTrafficKinds; ++kind) {
-    base_.bytes_sent[kind] = now.bytes_sent[kind] - since.bytes_sent[kind];
-    base_.messages_sent[kind] =
-        now.messages_sent[kind] - since.messages_sent[kind];
-  }
+                std::span<int64_t>(sent.messages_sent));
+  base_ = since(now, sent);
   visitor.visit(Owner::kWorker, "since_start/skipped_steps",
                 std::span(&skipped_steps_, 1));
-  std::vector<double> totals = {total_samples_, total_bytes_, total_messages_,
-                                total_control_, best_metric_};
-  visitor.visit(Owner::kWorker, "since_start/totals",
-                std::span<double>(totals));
-  total_samples_ = totals[0];
-  total_bytes_ = totals[1];
-  total_messages_ = totals[2];
-  total_control_ = totals[3];
-  best_metric_ = totals[4];
-  std::vector<double> best = {average_is_best_ ? 1.0 : 0.0, test_at_best_,
-                              evaluations_};
-  visitor.visit(Owner::kWorker, "since_start/best", std::span<double>(best));
-  average_is_best_ = best[0] > 0;
-  test_at_best_ = best[1];
-  evaluations_ = best[2];
+  visit_together(visitor, "since_start/totals",
+                 {&totals_.samples, &totals_.bytes, &totals_.messages,
+                  &totals_.control_bytes, &best_metric_});
+  double is_average = average_is_best_ ? 1 : 0;
+  visit_together(visitor, "since_start/best",
+                 {&is_average, &test_at_best_, &evaluations_});
+  average_is_best_ = is_average > 0;
 }
 
 // Includes what was counted after the last row.
-Recorder::EndFigures Recorder::end_figures() const {
-  const TrafficCounters& now = endpoint_.traffic();
-  const auto since = [](int64_t value, int64_t base) {
-    return static_cast<double>(value - base);
-  };
-  return {
-      .compute_s = run_compute_s_ + compute_s_,
-      .exposed_s = run_times_.exposed_s + times_.exposed_s,
-      .wait_s = run_times_.wait_s + times_.wait_s,
-      .overlapped_s = run_times_.overlapped_s + times_.overlapped_s,
-      .data_wait_s = data_wait_s_,
-      .samples = run_samples_ + sums_.samples,
-      .row_samples = sums_.samples,
-      .row_bytes = since(now.bytes_sent[kPayload], base_.bytes_sent[kPayload]),
-      .row_messages =
-          since(now.messages_sent[kPayload], base_.messages_sent[kPayload]),
-      .row_control_bytes =
-          since(now.bytes_sent[kControl], base_.bytes_sent[kControl]),
-      .skipped = static_cast<double>(skipped_steps_),
-      .steps = static_cast<double>(scheme_.steps_done())};
+Recorder::EndFigures Recorder::end_figures(const TrafficCounters& now) const {
+  const TrafficCounters sent = since(now, base_);
+  return {.compute_s = run_compute_s_ + compute_s_,
+          .exposed_s = run_times_.exposed_s + times_.exposed_s,
+          .wait_s = run_times_.wait_s + times_.wait_s,
+          .overlapped_s = run_times_.overlapped_s + times_.overlapped_s,
+          .data_wait_s = data_wait_s_,
+          .samples = run_samples_ + sums_.samples,
+          .row_samples = sums_.samples,
+          .row_bytes = static_cast<double>(sent.bytes_sent[kPayload]),
+          .row_messages = static_cast<double>(sent.messages_sent[kPayload]),
+          .row_control_bytes = static_cast<double>(sent.bytes_sent[kControl]),
+          .skipped = static_cast<double>(skipped_steps_),
+          .steps = static_cast<double>(scheme_.steps_done())};
 }
 
 void Recorder::finish(const Position& at,
                       const std::string& how,
                       const std::string& stopped_by) {
-  const EndFigures mine = end_figures();
+  const EndFigures mine = end_figures(endpoint_.traffic());
   std::vector<std::vector<std::byte>> all;
   uncounted([&] {
     all = gather_bytes(endpoint_, endpoint_.world_group(), {&mine, sizeof mine},
                        0, tags::kResults, Traffic::kControl);
   });
   if (!results_) return;
-  const double trained_s = time_s_ - resumed_time_s_;
-  Totals totals{.samples = total_samples_,
-                .samples_per_s = 0,
-                .trained_s = trained_s,
-                .bytes = total_bytes_,
-                .messages = total_messages_,
-                .control_bytes = total_control_,
-                .skipped = 0};
+  Totals totals = totals_;
+  totals.trained_s = time_s_ - resumed_time_s_;
   double samples = 0;  // since this start
   std::vector<EndFigures> by_worker;
   for (const std::vector<std::byte>& bytes : all) {
@@ -407,7 +368,7 @@ void Recorder::finish(const Position& at,
     totals.control_bytes += worker.row_control_bytes;
     totals.skipped += worker.skipped;
   }
-  if (trained_s > 0) totals.samples_per_s = samples / trained_s;
+  if (totals.trained_s > 0) totals.samples_per_s = samples / totals.trained_s;
   log_end(at, stopped_by == "none" ? how : how + " by " + stopped_by, by_worker,
           totals);
   summarize(how, stopped_by, totals);

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,19 +95,7 @@ class Recorder {
 
   // Messages sent by `action` count in no row: a run that wrote one checkpoint
   // more must not differ in its columns.
-  template <typename Action>
-  void uncounted(const Action& action) {
-    const TrafficCounters before = endpoint_.traffic();
-    frozen_ = before;
-    action();
-    frozen_.reset();
-    for (int kind = 0; kind < kNumTrafficKinds; ++kind) {
-      base_.bytes_sent[kind] +=
-          endpoint_.traffic().bytes_sent[kind] - before.bytes_sent[kind];
-      base_.messages_sent[kind] +=
-          endpoint_.traffic().messages_sent[kind] - before.messages_sent[kind];
-    }
-  }
+  void uncounted(const std::function<void()>& action);
 
   // The figures counted since the last row and since the start.
   void visit_state(StateVisitor& visitor);
@@ -118,28 +106,42 @@ class Recorder {
   // A row for which figures are still arriving.
   struct OpenRow {
     Position at;
-    double time_s;
+    double time_s = 0;
     std::vector<double> mine;
     std::vector<std::vector<double>> others;  // rank 0: by rank - 1
-    std::unique_ptr<DecayTerm> decay_term;    // rank 0, with decay
+    std::optional<DecayTerm> decay_term;      // rank 0, with decay
     Task task;
+  };
+  // The figures that each worker sends for a row: metric sums, these, the
+  // scheme's series, and its steps so far if workers run freely.
+  enum Figure {
+    kSamples,
+    kCompute,
+    kExposed,
+    kOverlapped,
+    kWait,
+    kBytes,
+    kMessages,
+    kControlBytes,
+    kVirtual,
+    kNumFigures
   };
   void declare_tables();
   void declare_series();
   void close_row(const Position& at);
   void write(const OpenRow& row);
-  void write_series(const std::vector<double>& position,
+  void write_series(const Position& at,
                     const std::vector<std::vector<double>>& by_worker);
   size_t num_figures() const;
+  double epoch(const Position& at) const;
+  // The first columns of every table.
+  std::vector<double> position_columns(const Position& at) const;
   // Rank 0: virtual_s of the last row of /train; none under MPI.
   std::optional<double> last_virtual_s() const;
-  void log_row(const Position& at,
-               const std::vector<double>& means,
-               const OpenRow& row,
-               double samples,
-               double virtual_s,
-               double exposed_s,
-               double compute_s);
+  // `total`: metric sums and figures of all workers.
+  void log_row(const OpenRow& row,
+               const std::vector<double>& total,
+               double virtual_s);
   // A worker's figures at the end of the run.
   struct EndFigures {
     // Since this start: seconds as in /comm.
@@ -149,10 +151,12 @@ class Recorder {
     // Totals of the whole run.
     double skipped, steps;
   };
-  EndFigures end_figures() const;
+  EndFigures end_figures(const TrafficCounters& now) const;
+  // Of all workers.
   struct Totals {
-    double samples, samples_per_s, trained_s, bytes, messages, control_bytes;
-    double skipped;
+    double samples = 0, bytes = 0, messages = 0, control_bytes = 0;
+    // At the end of the run.
+    double skipped = 0, trained_s = 0, samples_per_s = 0;
   };
   void log_end(const Position& at,
                const std::string& how,
@@ -179,7 +183,7 @@ class Recorder {
   std::vector<MetricInfo> metrics_;       // of training
   std::vector<MetricInfo> eval_metrics_;  // of evaluations
   std::vector<SeriesInfo> series_;
-  std::deque<std::unique_ptr<OpenRow>> open_rows_;
+  std::deque<OpenRow> open_rows_;
   int64_t rows_closed_ = 0;     // ends at rows_closed_ * run.log_every
   int64_t last_row_ended_ = 0;  // worker_steps
 
@@ -190,8 +194,7 @@ class Recorder {
   TrafficCounters base_;                   // counters at the last row
   std::optional<TrafficCounters> frozen_;  // while nothing is to be counted
   // Since the start of the run.
-  double total_samples_ = 0;
-  double total_bytes_ = 0, total_messages_ = 0, total_control_ = 0;
+  Totals totals_;
   int64_t skipped_steps_ = 0;  // of this worker
   // This process only.
   SyncTimes run_times_;

@@ -14,49 +14,31 @@
 namespace syncopate {
 namespace {
 
-Column real_column(std::string name,
-                   std::string unit,
-                   std::string text,
+Column count_column(const std::string& name,
+                    const std::string& unit,
+                    const std::string& text,
+                    int64_t width = 0) {
+  return {name, unit, text, width, /*is_integer=*/true};
+}
+
+Column time_column(const std::string& name,
+                   const std::string& text,
                    int64_t width = 0) {
-  Column column;
-  column.name = std::move(name);
-  column.unit = std::move(unit);
-  column.description = std::move(text);
-  column.width = width;
-  return column;
-}
-
-Column integer_column(std::string name, std::string text, int64_t width = 0) {
-  Column column = real_column(std::move(name), "1", std::move(text), width);
-  column.is_integer = true;
-  return column;
-}
-
-Column byte_column(std::string name, std::string text, int64_t width = 0) {
-  Column column = integer_column(std::move(name), std::move(text), width);
-  column.unit = "byte";
-  return column;
-}
-
-Column time_column(std::string name, std::string text, int64_t width = 0) {
-  Column column = real_column(std::move(name), "s", std::move(text), width);
-  column.is_time = true;
-  return column;
+  return {name, "s", text, width, /*is_integer=*/false, /*is_time=*/true};
 }
 
 void declare_position(Table& table) {
-  table.declare(integer_column("step", "worker_steps / number of workers"));
+  table.declare(count_column("step", "1", "worker_steps / number of workers"));
   table.declare(
-      integer_column("worker_steps", "steps of all workers together"));
-  table.declare(real_column("epoch", "1", "passes over the training set"));
+      count_column("worker_steps", "1", "steps of all workers together"));
+  table.declare({"epoch", "1", "passes over the training set"});
 }
 
 void declare_clocks(Table& table) {
   table.declare(time_column(
       "time_s", "wall time of training, without evaluation and checkpoints"));
-  Column virtual_clock = real_column(
-      "virtual_s", "s", "virtual time of the last worker; NaN under MPI");
-  table.declare(virtual_clock);
+  table.declare(
+      {"virtual_s", "s", "virtual time of the last worker; NaN under MPI"});
 }
 
 // "40, 10 (10 to 40)"; only the extremes if there are many workers.
@@ -74,66 +56,60 @@ void Recorder::declare_tables() {
   const int64_t workers = endpoint_.size();
   Table& train = results_->table("train");
   declare_position(train);
-  train.declare(integer_column("samples", "samples seen by all workers"));
+  train.declare(count_column("samples", "1", "samples seen by all workers"));
   declare_clocks(train);
   for (const MetricInfo& metric : metrics_)
-    train.declare(real_column(
-        metric.name, metric.unit,
-        metric.description + ", over the steps since the row before"));
-  train.declare(real_column("lr", "1", "learning rate of the last step"));
+    train.declare(
+        {metric.name, metric.unit,
+         metric.description + ", over the steps since the row before"});
+  train.declare({"lr", "1", "learning rate of the last step"});
   if (has_decay_term_)
-    train.declare(real_column(
-        "weight_decay", "1",
-        "half of optimizer.weight_decay, as the phase has it, times the sum of "
-        "squares of the parameters that decay, of worker 0's model"));
-  train.declare(real_column(
-      "loss_worker", "1",
-      "loss of each worker, NaN: no step of its own in the row", workers));
+    train.declare(
+        {"weight_decay", "1",
+         "half of optimizer.weight_decay, as the phase has it, times the sum "
+         "of squares of the parameters that decay, of worker 0's model"});
+  train.declare({"loss_worker", "1",
+                 "loss of each worker, NaN: no step of its own in the row",
+                 workers});
 
   Table& eval = results_->table("eval");
   declare_position(eval);
   declare_clocks(eval);
-  for (const MetricInfo& metric : eval_metrics_)
-    eval.declare(real_column(metric.name, metric.unit,
-                             metric.description + ", on the set eval.on"));
+  const auto declare_metrics = [&](const std::string& suffix,
+                                   const std::string& of, int64_t width) {
+    for (const MetricInfo& metric : eval_metrics_)
+      eval.declare(
+          {metric.name + suffix, metric.unit, metric.description + of, width});
+  };
   const EvalChoice which = engine_.options.eval.model;
+  declare_metrics("", ", on the set eval.on", 0);
   if (includes_each(which))
-    for (const MetricInfo& metric : eval_metrics_)
-      eval.declare(real_column(metric.name + "_worker", metric.unit,
-                               metric.description + ", of each worker's model",
-                               workers));
+    declare_metrics("_worker", ", of each worker's model", workers);
   if (which == EvalChoice::kEachAndAverage)
-    for (const MetricInfo& metric : eval_metrics_)
-      eval.declare(real_column(metric.name + "_average", metric.unit,
-                               metric.description + ", of the average model"));
-  eval.declare(real_column(
-      "consensus_distance", "1",
-      "sqrt(mean over workers of |x_i - mean x|^2); 0: replicas are equal"));
+    declare_metrics("_average", ", of the average model", 0);
+  eval.declare(
+      {"consensus_distance", "1",
+       "sqrt(mean over workers of |x_i - mean x|^2); 0: replicas are equal"});
 
   Table& comm = results_->table("comm");
   declare_position(comm);
   comm.declare(time_column("time_s", "as in /train"));
-  comm.declare(
-      byte_column("bytes_sent", "payload handed to the transport", workers));
-  comm.declare(integer_column("messages_sent", "payload messages", workers));
-  comm.declare(byte_column("control_bytes",
-                           "agreement, clocks, rows of results; models that a "
-                           "server hands out at a boundary",
-                           workers));
-  const char* clock = " (virtual in one process, wall under MPI)";
-  comm.declare(time_column(
-      "compute_s", std::string("forward and backward") + clock, workers));
-  comm.declare(time_column(
-      "exposed_s",
-      std::string("the worker was blocked on communication") + clock, workers));
-  comm.declare(time_column(
-      "overlapped_s", std::string("communication under computation") + clock,
-      workers));
-  comm.declare(time_column(
-      "wait_s",
-      std::string("of exposed_s: waiting for peers (NCCL does not tell: NaN)") +
-          clock,
-      workers));
+  comm.declare(count_column("bytes_sent", "byte",
+                            "payload handed to the transport", workers));
+  comm.declare(count_column("messages_sent", "1", "payload messages", workers));
+  comm.declare(count_column("control_bytes", "byte",
+                            "agreement, clocks, rows of results; models that a "
+                            "server hands out at a boundary",
+                            workers));
+  for (const auto& [name, text] :
+       {std::pair("compute_s", "forward and backward"),
+        {"exposed_s", "the worker was blocked on communication"},
+        {"overlapped_s", "communication under computation"},
+        {"wait_s",
+         "of exposed_s: waiting for peers (NCCL does not tell: NaN)"}})
+    comm.declare(time_column(
+        name, text + std::string(" (virtual in one process, wall under MPI)"),
+        workers));
 }
 
 // One column per worker and value, or the workers' values combined.
@@ -145,18 +121,17 @@ void Recorder::declare_series() {
     const bool by_worker = info.over == SeriesInfo::Over::kWorkers;
     const int64_t width =
         by_worker ? info.width * endpoint_.size() : info.width;
-    sync.declare(real_column(info.name, info.unit, info.description,
-                             width == 1 && !by_worker ? 0 : width));
+    sync.declare({info.name, info.unit, info.description,
+                  width == 1 && !by_worker ? 0 : width});
   }
 }
 
-void Recorder::log_row(const Position& at,
-                       const std::vector<double>& means,
-                       const OpenRow& row,
-                       double samples,
-                       double virtual_s,
-                       double exposed_s,
-                       double compute_s) {
+void Recorder::log_row(const OpenRow& row,
+                       const std::vector<double>& total,
+                       double virtual_s) {
+  const Position& at = row.at;
+  const double* figures = &total[metrics_.size()];
+  const double samples = figures[kSamples];
   const double seconds = row.time_s - last_row_time_s_;
   const auto steps =
       static_cast<double>(std::max<int64_t>(1, at.step - last_log_step_));
@@ -164,12 +139,14 @@ void Recorder::log_row(const Position& at,
       static_cast<double>(engine_.plan.stop_at - at.step) * seconds / steps;
   last_row_time_s_ = row.time_s;
   last_log_step_ = at.step;
+  const double worker_steps = steps * endpoint_.size();
   const std::string clock =
       endpoint_.has_virtual_time()
           ? fmt::format("{:.1f} ms on this machine | virtual {:.1f} s",
                         1e3 * seconds / steps, virtual_s)
           : fmt::format("{:.1f} + {:.1f} ms compute + exposed",
-                        1e3 * compute_s / steps, 1e3 * exposed_s / steps);
+                        1e3 * figures[kCompute] / worker_steps,
+                        1e3 * figures[kExposed] / worker_steps);
   std::string by_worker;
   if (is_free_running_) {
     double least = row.mine.back(), most = least;
@@ -179,14 +156,14 @@ void Recorder::log_row(const Position& at,
     }
     by_worker = fmt::format(" | steps {:.0f}-{:.0f}", least, most);
   }
+  const size_t score = metrics_.size() > 1 ? 1 : 0;
   session_.log().line(
       "step {:>6}/{}{} | epoch {:6.2f} | loss {:.4f} | {} {:.4f} | lr {:.4g} | "
       "{:.0f} samples/s | {} | ETA {}",
-      at.step, engine_.plan.stop_at, by_worker,
-      static_cast<double>(at.step) / engine_.plan.steps_per_epoch, means[0],
-      metrics_.size() > 1 ? metrics_[1].name : "loss",
-      metrics_.size() > 1 ? means[1] : means[0], at.rate,
-      seconds > 0 ? samples / seconds : 0.0, clock, human_seconds(left));
+      at.step, engine_.plan.stop_at, by_worker, epoch(at), total[0] / samples,
+      score > 0 ? metrics_[score].name : "loss", total[score] / samples,
+      at.rate, seconds > 0 ? samples / seconds : 0.0, clock,
+      human_seconds(left));
 }
 
 bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
@@ -227,20 +204,15 @@ void Recorder::write_evaluation(const Position& at,
   if (!std::isfinite(evaluation.metrics[0]))
     session_.log().warning(fmt::format(
         "the loss of the evaluation at step {} is not finite", at.step));
-  std::vector<double> row = {
-      static_cast<double>(at.step), static_cast<double>(at.worker_steps),
-      static_cast<double>(at.step) / engine_.plan.steps_per_epoch, time_s_,
-      virtual_s()};
+  std::vector<double> row = position_columns(at);
+  row.insert(row.end(), {time_s_, virtual_s()});
   std::string text;
   const auto append = [&](const std::vector<double>& values,
                           const char* suffix) {
-    for (size_t i = 0; i < eval_metrics_.size(); ++i) {
-      const double value = values[i];
-      row.push_back(value);
-      const MetricInfo& metric = eval_metrics_[i];
-      text += fmt::format(" | {}{} {:.4f}{}", metric.name, suffix, value,
-                          metric.unit == "%" ? " %" : "");
-    }
+    row.insert(row.end(), values.begin(), values.end());
+    for (size_t i = 0; i < eval_metrics_.size(); ++i)
+      text += fmt::format(" | {}{} {:.4f}{}", eval_metrics_[i].name, suffix,
+                          values[i], eval_metrics_[i].unit == "%" ? " %" : "");
   };
   append(evaluation.metrics, "");
   for (size_t i = 0; i < eval_metrics_.size(); ++i)
@@ -254,8 +226,7 @@ void Recorder::write_evaluation(const Position& at,
   session_.log().line(
       "eval {:>6}{} | epoch {:6.2f} | {} set{}", at.step,
       std::string(std::to_string(engine_.plan.stop_at).size() + 1, ' '),
-      static_cast<double>(at.step) / engine_.plan.steps_per_epoch,
-      engine_.options.eval.on, text);
+      epoch(at), engine_.options.eval.on, text);
 }
 
 std::optional<double> Recorder::last_virtual_s() const {
@@ -270,8 +241,7 @@ void Recorder::log_end(const Position& at,
                        const Totals& totals) {
   Log& log = session_.log();
   log.line("");
-  log.line("{}: {} steps, {:.2f} epochs", how, at.step,
-           static_cast<double>(at.step) / engine_.plan.steps_per_epoch);
+  log.line("{}: {} steps, {:.2f} epochs", how, at.step, epoch(at));
   log.line("  {:<28} {:>10} {:>10} {:>10}   {}", "section", "min", "avg", "max",
            endpoint_.has_virtual_time()
                ? "virtual seconds since this start, over workers"

@@ -19,9 +19,9 @@ void Recorder::judge_target(const Position& at, const Evaluation& evaluation) {
   if (!target_ || reached_) return;
   enum { kVerdict, kTime, kVirtual, kBytes, kSamples, kNumSaid };
   std::array<double, kNumSaid> said{};
-  const EndFigures mine = end_figures();
-  said[kBytes] = total_bytes_ + mine.row_bytes;
-  said[kSamples] = total_samples_ + mine.row_samples;
+  const EndFigures mine = end_figures(endpoint_.traffic());
+  said[kBytes] = totals_.bytes + mine.row_bytes;
+  said[kSamples] = totals_.samples + mine.row_samples;
   if (endpoint_.rank() == 0) {
     said[kVerdict] = target_.is_reached_by(evaluation) ? 1 : 0;
     said[kTime] = time_s_;
@@ -32,13 +32,12 @@ void Recorder::judge_target(const Position& at, const Evaluation& evaluation) {
           Combine::kSum, tags::kEvaluation, Traffic::kEvaluation);
   });
   if (said[kVerdict] == 0) return;
-  reached_ = Spent{
-      .step = at.step,
-      .epoch = static_cast<double>(at.step) / engine_.plan.steps_per_epoch,
-      .time_s = said[kTime],
-      .virtual_s = said[kVirtual],
-      .bytes_sent = said[kBytes],
-      .samples = said[kSamples]};
+  reached_ = Spent{.step = at.step,
+                   .epoch = epoch(at),
+                   .time_s = said[kTime],
+                   .virtual_s = said[kVirtual],
+                   .bytes_sent = said[kBytes],
+                   .samples = said[kSamples]};
 }
 
 std::string Recorder::target_reached() const {

@@ -31,12 +31,10 @@ RunTarget::RunTarget(const Engine& engine)
   const auto found = std::ranges::find(names, goal_->metric);
   if (found == names.end()) {
     const auto meant = nearest(goal_->metric, names);
-    const auto given = engine.input.given.find("run.target");
-    fail(ExitCode::kBadInput,
-         "{}: run.target: {} is no figure of these evaluations, which are {}{}",
-         given == engine.input.given.end() ? engine.input.path : given->second,
-         goal_->metric, join(names, ", "),
-         meant ? fmt::format(" (did you mean {}?)", *meant) : "");
+    engine.input.refuse(fmt::format(
+        "run.target: {} is no figure of these evaluations, which are {}{}",
+        goal_->metric, join(names, ", "),
+        meant ? fmt::format(" (did you mean {}?)", *meant) : ""));
   }
   const auto index = static_cast<size_t>(found - names.begin());
   of_average_ = index >= metrics.size();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "run/run_directory.h"
@@ -24,11 +26,9 @@ std::optional<CheckpointFacts> newest_facts(const fs::path& directory) {
 }
 
 SavedRun saved_run_of(const CheckpointFacts& facts) {
-  SavedRun saved{.input = {facts.input, SavedInput::Take::kAll},
-                 .workers = facts.workers,
-                 .length_workers = facts.workers,
-                 .data = {},
-                 .differences = {}};
+  SavedRun saved;
+  saved.input.values = facts.input;
+  saved.workers = saved.length_workers = facts.workers;
   if (const auto began = facts.extra.find(kLengthWorkers);
       began != facts.extra.end())
     saved.length_workers =
@@ -36,37 +36,20 @@ SavedRun saved_run_of(const CheckpointFacts& facts) {
   return saved;
 }
 
-// The lines are: numbers; keys; "@" and a digest; and for each difference "!"
-// and its text. None of these contains a line break.
 std::string encode(const SavedRun& saved) {
-  std::string text =
-      fmt::format("{} {} {}\n", static_cast<int>(saved.input.take),
-                  saved.workers, saved.length_workers);
-  for (const auto& [key, value] : saved.input.values)
-    text += key + '=' + value + '\n';
-  if (!saved.data.empty()) text += '@' + saved.data + '\n';
-  for (const std::string& line : saved.differences) text += '!' + line + '\n';
-  return text;
+  return nlohmann::json{saved.input.take, saved.input.values,
+                        saved.workers,    saved.length_workers,
+                        saved.data,       saved.differences}
+      .dump();
 }
 
 SavedRun decode(const std::string& text) {
-  std::vector<std::string> lines = split(text, '\n');
-  const std::vector<std::string> numbers = split(lines.at(0), ' ');
-  SavedRun saved;
-  saved.input.take = static_cast<SavedInput::Take>(*parse_int(numbers.at(0)));
-  saved.workers = static_cast<int>(*parse_int(numbers.at(1)));
-  saved.length_workers = static_cast<int>(*parse_int(numbers.at(2)));
-  for (size_t i = 1; i < lines.size(); ++i) {
-    const std::string& line = lines[i];
-    const size_t equals = line.find('=');
-    if (line.starts_with('@'))
-      saved.data = line.substr(1);
-    else if (line.starts_with('!'))
-      saved.differences.push_back(line.substr(1));
-    else if (equals != std::string::npos)
-      saved.input.values[line.substr(0, equals)] = line.substr(equals + 1);
-  }
-  return saved;
+  const auto fields = nlohmann::json::parse(text);
+  return {.input = {.values = fields[1], .take = fields[0]},
+          .workers = fields[2],
+          .length_workers = fields[3],
+          .data = fields[4],
+          .differences = fields[5]};
 }
 
 // Returns the key of "KEY: was ..., now ...".

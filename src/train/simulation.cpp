@@ -8,7 +8,6 @@
 #include "comm/tags.h"
 #include "run/signals.h"
 #include "sync/bucket.h"
-#include "train/network_cost.h"
 #include "train/worker_step.h"
 
 namespace syncopate {
@@ -55,9 +54,7 @@ SimulatedWork simulate_worker(Engine& engine,
   const SyncOptions& sync = engine.options.sync;
   account.has_computed_sums =
       endpoint.modelled_sums()->knows(sync.collective) &&
-      std::ranges::any_of(schemes_in_use(sync), [](const auto& keyword) {
-        return scheme_info(keyword).reduces_ranges;
-      });
+      any_scheme(sync, [](const auto& info) { return info.reduces_ranges; });
   const int64_t all = engine.plan.stop_at * endpoint.size();
   std::optional<Segment> segment = Segment{};
   while (segment && segment->from < all) {
@@ -98,26 +95,21 @@ void SimulatedWork::add(const SimulatedWork& other) {
 
 void check_simulation(const Engine& engine) {
   const Options& options = engine.options;
-  const auto refuse = [&](const std::string& what) {
-    const auto given = engine.input.given.find(what.substr(0, what.find(':')));
-    fail(ExitCode::kBadInput, "{}: {}",
-         given == engine.input.given.end() ? engine.input.path : given->second,
-         what);
-  };
+  const ParsedInput& input = engine.input;
   const SyncSwitchOptions& phases = options.sync.sync_switch;
   if (scheme_info(options.sync.scheme).is_composite &&
       phases.plateau != Plateau::kNone)
-    refuse(fmt::format(
+    input.refuse(fmt::format(
         "sync_switch.plateau: {}: evaluations, which a simulation does not "
         "make, decide when to switch, expected none",
         phases.plateau));
   if (options.faults.kind != FaultKind::kNone)
-    refuse("faults.kind: has no meaning for a simulation, expected none");
+    input.refuse("faults.kind: has no meaning for a simulation, expected none");
   const bool has_tables = std::ranges::any_of(
       engine.model->parameters().entries(),
       [](const auto& entry) { return entry.role == Role::kEmbedding; });
   if (has_tables && tables_of(options.sync, nullptr) == Tables::kWhole)
-    refuse(
+    input.refuse(
         "sync.tables: rows: how many rows a batch touches depends on the data, "
         "which a simulation does not read, expected dense");
 }

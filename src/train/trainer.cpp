@@ -27,12 +27,7 @@ Trainer::Trainer(Session& session,
       results_(results),
       step_(engine, endpoint, collectives, directory.path().string()),
       scheme_(step_.scheme()),
-      recorder_(std::make_unique<Recorder>(session,
-                                           engine,
-                                           endpoint,
-                                           scheme_,
-                                           step_.replica(),
-                                           results)) {}
+      recorder_(session, engine, endpoint, scheme_, step_.replica(), results) {}
 
 void Trainer::enter(Stage stage) {
   step_.enter(stage, scheme_.steps_done());
@@ -68,28 +63,21 @@ StopRequest Trainer::stop_request() {
   return stop_;
 }
 
-void Trainer::step(const StepPlan& plan) {
-  const StepCost cost = step_.take(plan);
-  record_found();
-  recorder_->waited_for_data(cost.data_wait_s);
-  recorder_->step_done(cost.compute_s, cost.sync);
-}
-
 // Passes on the results of steps that have been read from the device.
 void Trainer::record_found() {
   const WorkerStep::Found found = step_.take_found();
-  if (!found.sums.values.empty()) recorder_->metrics(found.sums);
-  recorder_->skipped_steps(found.skipped_steps);
+  if (!found.sums.values.empty()) recorder_.metrics(found.sums);
+  recorder_.skipped_steps(found.skipped_steps);
 }
 
 // Rows of the log make no worker wait: each worker closes a row when its own
 // next step lies beyond the row's end.
 void Trainer::close_rows(int64_t worker_steps) {
-  if (!recorder_->is_row_over(worker_steps)) return;
+  if (!recorder_.is_row_over(worker_steps)) return;
   step_.read(WorkerStep::Numbers::kArrived);
   record_found();
-  recorder_->step_done(0, scheme_.take_times());
-  recorder_->close_rows(worker_steps, step_.rate());
+  recorder_.step_done(0, scheme_.take_times());
+  recorder_.close_rows(worker_steps, step_.rate());
 }
 
 void Trainer::print_notes() {
@@ -99,8 +87,8 @@ void Trainer::print_notes() {
 
 // Takes this worker's steps until none is left before the boundary.
 void Trainer::run_segment(const Boundary& from, int64_t until) {
-  recorder_->start_clock();
-  recorder_->uncounted([&] { step_.meet_at(from.earliest); });
+  recorder_.start_clock();
+  recorder_.uncounted([&] { step_.meet_at(from.earliest); });
   step_.begin({from.worker_steps, until, from.earliest});
   print_notes();
   for (;;) {
@@ -111,20 +99,24 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
     close_rows(plan.worker_steps);
     {
       const AtStorage here;
-      recorder_->write_rows();
+      recorder_.write_rows();
       if (results_)
         session_.log().progress(plan.worker_steps / endpoint_.size(),
                                 engine_.plan.stop_at);
     }
-    if (plan.is_idle)
+    if (plan.is_idle) {
       step_.follow(plan);
-    else
-      step(plan);
+      continue;
+    }
+    const StepCost cost = step_.take(plan);
+    record_found();
+    recorder_.waited_for_data(cost.data_wait_s);
+    recorder_.step_done(cost.compute_s, cost.sync);
   }
   step_.end();
   record_found();
-  recorder_->step_done(0, scheme_.take_times());
-  recorder_->stop_clock();
+  recorder_.step_done(0, scheme_.take_times());
+  recorder_.stop_clock();
 }
 
 // --- between steps -----------------------------------------------------------
@@ -139,7 +131,7 @@ Trainer::Boundary Trainer::meet() {
   double most[] = {static_cast<double>(stop_request()), -step_.ended_at(),
                    step_.diverged() ? 1.0 : 0.0};
   Boundary here;
-  recorder_->uncounted([&] {
+  recorder_.uncounted([&] {
     const Group world = endpoint_.world_group();
     agree(endpoint_, world, std::span(&steps, 1), Combine::kCount,
           tags::kControl);
@@ -167,9 +159,9 @@ void Trainer::evaluate(const Position& at) {
   const SetPart part = engine_.options.eval.on;
   const Evaluation evaluation =
       evaluate_scheme(engine_, part, endpoint_, scheme_);
-  const bool is_best = recorder_->evaluation(at, evaluation);
+  const bool is_best = recorder_.evaluation(at, evaluation);
   if (is_best && part == SetPart::kValidation)
-    recorder_->test_of_best(
+    recorder_.test_of_best(
         at, evaluate_scheme(engine_, SetPart::kTest, endpoint_, scheme_));
   scheme_.evaluated(evaluation.metrics[0], evaluation.metrics[1]);
   print_notes();
@@ -178,7 +170,7 @@ void Trainer::evaluate(const Position& at) {
 
 void Trainer::audit(const Position& at) {
   std::string difference;
-  recorder_->uncounted([&] {
+  recorder_.uncounted([&] {
     difference = audit_replicas(
         *engine_.context, endpoint_, [this](StateVisitor& visitor) {
           const Time here = endpoint_.now();
@@ -188,7 +180,7 @@ void Trainer::audit(const Position& at) {
         });
   });
   if (difference.empty()) return;
-  recorder_->finish(at, "replicas differ", "none");
+  recorder_.finish(at, "replicas differ", "none");
   if (results_) results_->commit();
   throw AgreedError(Error(
       ExitCode::kInternal,
@@ -198,8 +190,9 @@ void Trainer::audit(const Position& at) {
                   engine_.options.sync.scheme, at.step, difference)));
 }
 
-Ending Trainer::end_diverged(const Position& at, const Divergence& divergence) {
-  recorder_->finish(at, "diverged");
+ExitCode Trainer::end_diverged(const Position& at,
+                               const Divergence& divergence) {
+  recorder_.finish(at, "diverged");
   if (results_) {
     results_->commit();
     std::fprintf(stderr,
@@ -207,24 +200,24 @@ Ending Trainer::end_diverged(const Position& at, const Divergence& divergence) {
                  "saved)\n",
                  divergence.text(engine_.model->parameters()).c_str());
   }
-  return Ending::kDiverged;
+  return ExitCode::kDiverged;
 }
 
 // Whether the run has reached its last step or its target.
 bool Trainer::is_finished(const Position& at) const {
   return at.step >= engine_.plan.total_steps ||
-         !recorder_->target_reached().empty();
+         !recorder_.target_reached().empty();
 }
 
 // What comes before the evaluation where a run ends at its last step.
 void Trainer::end_at_target(const Position& at) {
-  recorder_->close_last_row(at);
-  recorder_->write_all_rows();
+  recorder_.close_last_row(at);
+  recorder_.write_all_rows();
   scheme_.finish();
 }
 
-Ending Trainer::nothing_left(const Position& at) {
-  if (!results_) return Ending::kFinished;
+ExitCode Trainer::nothing_left(const Position& at) {
+  if (!results_) return ExitCode::kDone;
   if (target_was_reached_.empty())
     session_.log().line("step {} of {}: nothing left to do", at.step,
                         engine_.plan.stop_at);
@@ -235,10 +228,10 @@ Ending Trainer::nothing_left(const Position& at) {
         target_was_reached_);
   if (at.step >= engine_.plan.total_steps || !target_was_reached_.empty())
     directory_.discard_requests(session_.log());
-  return Ending::kFinished;
+  return ExitCode::kDone;
 }
 
-Ending Trainer::run() {
+ExitCode Trainer::run() {
   enter(Stage::kStart);
   start_or_resume();
   Boundary here = meet();
@@ -256,9 +249,9 @@ Ending Trainer::run() {
     here = meet();
     const Position at = position();
     const bool is_end = at.step >= engine_.plan.total_steps;
-    recorder_->close_rows(at.worker_steps, step_.rate());
-    if (is_end || here.diverged) recorder_->close_last_row(at);
-    recorder_->write_all_rows();
+    recorder_.close_rows(at.worker_steps, step_.rate());
+    if (is_end || here.diverged) recorder_.close_last_row(at);
+    recorder_.write_all_rows();
     if (here.diverged) return end_diverged(at, *here.diverged);
     const bool saves = at.step >= engine_.plan.stop_at ||
                        here.stop != StopRequest::kNone ||
@@ -278,13 +271,13 @@ Ending Trainer::run() {
   const Position at = position();
   enter(Stage::kEnd);
   const bool is_cut_short = at.step < engine_.plan.stop_at && !is_finished(at);
-  recorder_->finish(at, is_finished(at) ? "finished" : "stopped",
-                    name_of(is_cut_short ? here.stop : StopRequest::kNone));
+  recorder_.finish(at, is_finished(at) ? "finished" : "stopped",
+                   name_of(is_cut_short ? here.stop : StopRequest::kNone));
   if (results_) results_->commit();
   if (results_ && is_finished(at)) directory_.discard_requests(session_.log());
-  if (!is_cut_short) return Ending::kFinished;
-  return here.stop == StopRequest::kInterrupt ? Ending::kInterrupted
-                                              : Ending::kStopped;
+  if (!is_cut_short) return ExitCode::kDone;
+  return here.stop == StopRequest::kInterrupt ? ExitCode::kInterrupted
+                                              : ExitCode::kStopped;
 }
 
 }  // namespace syncopate

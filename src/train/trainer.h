@@ -4,7 +4,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,8 +21,6 @@
 
 namespace syncopate {
 
-enum class Ending { kFinished, kStopped, kInterrupted, kDiverged };
-
 class Trainer {
  public:
   // `time_limit` is the process's. `collectives` comes from choose_transport.
@@ -36,8 +33,9 @@ class Trainer {
           DeviceCollectives* collectives,
           Results* results);
 
-  // Collective.
-  Ending run();
+  // Collective. Returns how the process is to end: kDone, kStopped,
+  // kInterrupted or kDiverged.
+  ExitCode run();
 
  private:
   // The progress of all workers when nothing is in flight.
@@ -53,6 +51,7 @@ class Trainer {
   void make_first_values(const std::optional<FoundCheckpoint>& from,
                          std::vector<float>& parameters,
                          std::vector<float>& buffers);
+  void state_facts_of_data();
   void start_fresh(const std::optional<FoundCheckpoint>& from);
   std::optional<FoundCheckpoint> find_checkpoint();
   std::vector<std::string> conflicts_with(const FoundCheckpoint& found) const;
@@ -67,7 +66,6 @@ class Trainer {
   void log_resized(const CheckpointFacts& then);
   void resume(const FoundCheckpoint& found);
   void run_segment(const Boundary& from, int64_t until);
-  void step(const StepPlan& plan);
   void record_found();
   void print_notes();
   StopRequest stop_request();
@@ -75,7 +73,7 @@ class Trainer {
   Boundary meet();
   bool is_finished(const Position& at) const;
   bool is_due(int64_t every, int64_t before, int64_t now) const;
-  Ending end_diverged(const Position& at, const Divergence& divergence);
+  ExitCode end_diverged(const Position& at, const Divergence& divergence);
   void audit(const Position& at);
   void evaluate(const Position& at);
   void save(const Position& at);
@@ -86,7 +84,7 @@ class Trainer {
   double checkpoint_expected_s() const;
   void enter(Stage stage);
   void end_at_target(const Position& at);
-  Ending nothing_left(const Position& at);
+  ExitCode nothing_left(const Position& at);
 
   Session& session_;
   Engine& engine_;
@@ -96,7 +94,7 @@ class Trainer {
   Results* results_;
   WorkerStep step_;
   Scheme& scheme_;  // of step_
-  std::unique_ptr<Recorder> recorder_;
+  Recorder recorder_;
   double checkpoint_s_ = 0, evaluation_s_ = 0;  // the longest so far
   std::string target_was_reached_;  // of the checkpoint: it was, with what
   StopRequest stop_ = StopRequest::kNone;  // asked of this worker

@@ -16,14 +16,14 @@ std::map<std::string, std::string> Trainer::facts() const {
   facts["world"] = session_.size() > 1 ? "mpi" : "inproc";
   if (engine_.length_workers != endpoint_.size())
     facts[kLengthWorkers] = std::to_string(engine_.length_workers);
-  if (const std::string reached = recorder_->target_reached(); !reached.empty())
+  if (const std::string reached = recorder_.target_reached(); !reached.empty())
     facts[kTargetReached] = reached;
   return facts;
 }
 
 void Trainer::visit_state(StateVisitor& visitor) {
   step_.visit_state(visitor);
-  recorder_->visit_state(visitor);
+  recorder_.visit_state(visitor);
   step_.visit_clock(visitor);
 }
 
@@ -42,17 +42,16 @@ void Trainer::start_or_resume() {
 // starts anew, from the one that checkpoint.resume names.
 std::optional<FoundCheckpoint> Trainer::find_checkpoint() {
   const std::string& mode = engine_.options.checkpoint.resume;
-  std::optional<FoundCheckpoint> found;
+  if (mode == "none") return std::nullopt;
+  const fs::path own = directory_.checkpoints();
   try {
-    if (mode != "none")
-      found = agree_on_checkpoint(endpoint_, directory_.checkpoints(), {});
-    if (!found && mode != "none" && mode != "auto")
-      found = agree_on_checkpoint(endpoint_, directory_.checkpoints(),
-                                  fs::path(mode));
+    auto found = agree_on_checkpoint(endpoint_, own, {});
+    if (!found && mode != "auto")
+      found = agree_on_checkpoint(endpoint_, own, fs::path(mode));
+    return found;
   } catch (const Error& error) {
     throw AgreedError(error);  // found by all or by none
   }
-  return found;
 }
 
 // Returns whether a new run starts from the model alone ("warm start") because
@@ -65,7 +64,7 @@ bool Trainer::starts_anew_from(const FoundCheckpoint& found) {
                               data->second != engine_.problem->digest();
   const bool mine = engine_.saved->is_warm_start() || has_other_data;
   bool is_warm = false;
-  recorder_->uncounted(
+  recorder_.uncounted(
       [&] { is_warm = !share_text(endpoint_, mine ? "warm" : "").empty(); });
   if (!is_warm || !results_) return is_warm;
   std::vector<std::string> differences = engine_.saved->differences;
@@ -98,15 +97,19 @@ void Trainer::make_first_values(const std::optional<FoundCheckpoint>& from,
   results_->provenance("start", start);
 }
 
+void Trainer::state_facts_of_data() {
+  for (const auto& [name, value] : engine_.problem->facts()) {
+    session_.log().line("{} {}", name, value);
+    results_->provenance(name, value);
+  }
+}
+
 void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
   if (results_) {
     directory_.set_results_aside("results of a run that left no checkpoint",
                                  session_.log());
     results_->provenance("restarts", int64_t{0});
-    for (const auto& [name, value] : engine_.problem->facts()) {
-      session_.log().line("{} {}", name, value);
-      results_->provenance(name, value);
-    }
+    state_facts_of_data();
   }
   Replica& replica = step_.replica();
   std::vector<float> parameters(replica.parameters.size());
@@ -117,7 +120,7 @@ void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
   if (results_)
     made = attempt([&] { make_first_values(from, parameters, buffers); });
   made = share_outcome(endpoint_, made);
-  if (!made.ok()) throw AgreedError(Error(made.code, made.line));
+  if (!made.ok()) throw AgreedError(made);
   for (std::vector<float>* range : {&parameters, &buffers})
     if (!range->empty())
       broadcast(endpoint_, endpoint_.world_group(),
@@ -126,7 +129,7 @@ void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
   replica.parameters.assign(parameters);
   replica.buffers.assign(buffers);
   scheme_.enter();
-  recorder_->forget_traffic();
+  recorder_.forget_traffic();
 }
 
 // Returns the obstacles to resuming from a checkpoint, one line each. Rank 0
@@ -163,7 +166,7 @@ bool Trainer::is_complete(const FoundCheckpoint& found) const {
 bool Trainer::ended_at_target(const FoundCheckpoint& found) const {
   const auto reached = found.facts.extra.find(kTargetReached);
   return reached != found.facts.extra.end() &&
-         recorder_->is_target_of(reached->second);
+         recorder_.is_target_of(reached->second);
 }
 
 void Trainer::load(const FoundCheckpoint& found) {
@@ -200,17 +203,16 @@ void Trainer::load(const FoundCheckpoint& found) {
 
 void Trainer::resume(const FoundCheckpoint& found) {
   Outcome may_resume;
-  recorder_->uncounted([&] {
+  recorder_.uncounted([&] {
     may_resume = agree_on_outcome(endpoint_, attempt([&] { load(found); }));
   });
-  if (!may_resume.ok())
-    throw AgreedError(Error(may_resume.code, may_resume.line));
+  if (!may_resume.ok()) throw AgreedError(may_resume);
   endpoint_.set_clock(step_.ended_at());
   const bool is_resized = found.facts.workers != endpoint_.size();
   const int64_t worker_steps =
       found.facts.worker_steps -
       (is_resized ? found.facts.worker_steps % endpoint_.size() : 0);
-  recorder_->forget_earlier_process(worker_steps);
+  recorder_.forget_earlier_process(worker_steps);
   if (ended_at_target(found))
     target_was_reached_ = found.facts.extra.at(kTargetReached);
   if (!is_resized) saved_at_ = worker_steps;
@@ -227,16 +229,13 @@ void Trainer::resume(const FoundCheckpoint& found) {
   session_.log().line("resumed from {} (step {})", found.folder.string(),
                       found.facts.step);
   if (is_complete(found)) return;
-  recorder_->resume_clock(worker_steps / endpoint_.size());
+  recorder_.resume_clock(worker_steps / endpoint_.size());
   results_->provenance(
       "restarts", results_->provenance_integer("restarts").value_or(0) + 1);
   // Commit at once, so that a process that is killed before its first
   // checkpoint counts as a restart.
   results_->commit();
-  for (const auto& [name, value] : engine_.problem->facts()) {
-    session_.log().line("{} {}", name, value);
-    results_->provenance(name, value);
-  }
+  state_facts_of_data();
   if (is_resized) log_resized(found.facts);
 }
 
@@ -251,7 +250,7 @@ void Trainer::save(const Position& at) {
   scheme_.quiesce();
   fs::path folder;
   try {
-    recorder_->uncounted([&] {
+    recorder_.uncounted([&] {
       folder = save_checkpoint(
           endpoint_, directory_.checkpoints(),
           {.worker_steps = at.worker_steps,

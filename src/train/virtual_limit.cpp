@@ -33,10 +33,7 @@ int64_t shortest_run(const Engine& engine) {
 }
 
 [[noreturn]] void refuse(const Engine& engine, const std::string& what) {
-  const auto given = engine.input.given.find("run.virtual_limit_s");
-  fail(ExitCode::kBadInput, "{}: run.virtual_limit_s: {}",
-       given == engine.input.given.end() ? engine.input.path : given->second,
-       what);
+  engine.input.refuse("run.virtual_limit_s: " + what);
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ class StepListener {
   virtual ~StepListener() = default;
   virtual void step_begins() = 0;
   // For each accumulated batch; `sums` arrive at the end of its forward pass.
-  virtual void batch_arrives() = 0;
-  virtual void backward_ends(const PendingSums& sums) = 0;
+  virtual void batch_arrives() {}
+  virtual void backward_ends(const PendingSums& /*sums*/) {}
   virtual void step_ends() = 0;  // parameters are updated
 };
 

@@ -138,7 +138,7 @@ class VirtualLimit : public testing::Test {
  protected:
   std::unique_ptr<Engine> build(const std::vector<std::string>& overrides,
                                 Memory memory = Memory::kNone,
-                                const SavedRun* saved = nullptr) {
+                                const std::optional<SavedRun>& saved = {}) {
     const std::string input = folder_ / "in.ini";
     std::ofstream(input) << kInput;
     return build_engine(session_, input, overrides, memory, saved);
@@ -218,13 +218,13 @@ TEST_F(VirtualLimit, IsTakenFromTheRunThatGoesOn) {
                  .data = {},
                  .differences = {}};
   saved.input.values["run.steps"] = "9";  // no simulation says so
-  EXPECT_EQ(build({}, Memory::kNone, &saved)->plan.total_steps, 9);
+  EXPECT_EQ(build({}, Memory::kNone, saved)->plan.total_steps, 9);
   // Another limit, or a new run from its model, is resolved anew.
-  EXPECT_GT(build({"--run.virtual_limit_s=2"}, Memory::kNone, &saved)
+  EXPECT_GT(build({"--run.virtual_limit_s=2"}, Memory::kNone, saved)
                 ->plan.total_steps,
             first->plan.total_steps);
   saved.input.take = SavedInput::Take::kModel;
-  EXPECT_EQ(build({}, Memory::kNone, &saved)->plan.total_steps,
+  EXPECT_EQ(build({}, Memory::kNone, saved)->plan.total_steps,
             first->plan.total_steps);
 }
 

@@ -1,0 +1,19 @@
+// The parts of `syncopate bench` that time ops.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "run/session.h"
+#include "train/engine.h"
+
+namespace syncopate {
+
+// Times single ops at the sizes of the CIFAR networks.
+void bench_ops(Log& log, Context& context, int64_t batch, DType dtype);
+
+// Times each op of training steps and logs a table of ops by time; ops of the
+// same shape and engine share a line. "*" in a shape: it differs from step to
+// step. On a GPU, an op's time includes the launch of its kernels if the host
+// is not running ahead. Collective.
+void bench_layers(Session& session, Engine& engine);
+
+}  // namespace syncopate
