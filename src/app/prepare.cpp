@@ -74,6 +74,7 @@ void prepare_hdf5(Session& session, const CommandLine& line) {
          "-o DIR",
          line.positional[1], input.options.data.path);
   const Dataset data = load_dataset(input.options.data);
+  require_labels(data);
   replace_file(output, [&](const fs::path& temporary) {
     Hdf5Writer file(temporary);
     write_set(file, "train", data.train);

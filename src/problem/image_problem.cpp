@@ -89,6 +89,10 @@ std::string ImageProblem::check() const {
                      data_.train.samples + data_.test.samples);
 }
 
+void ImageProblem::require_labels() const {
+  syncopate::require_labels(data_);
+}
+
 void ImageProblem::prepare(const Setup& setup, int processes_a_device) {
   resident_ = ResidentSet::make(*setup.context, data_.train, normalization_,
                                 processes_a_device);
@@ -178,7 +182,8 @@ std::unique_ptr<Scorer> ImageProblem::make_scorer(const Setup& setup,
 
 namespace {
 
-// sample,label,predicted,score_0,...: label is the data set's own.
+// sample,label,predicted,score_0,...: label is the data set's own, empty if it
+// has none.
 std::string as_csv(const std::vector<int64_t>& samples,
                    const std::vector<int32_t>& labels,
                    const std::vector<int32_t>& predicted,
@@ -188,7 +193,9 @@ std::string as_csv(const std::vector<int64_t>& samples,
   for (int64_t k = 0; k < classes; ++k) text += fmt::format(",score_{}", k);
   text += '\n';
   for (size_t n = 0; n < samples.size(); ++n) {
-    text += fmt::format("{},{},{}", samples[n], labels[n], predicted[n]);
+    const std::string label =
+        labels.empty() ? std::string() : std::to_string(labels[n]);
+    text += fmt::format("{},{},{}", samples[n], label, predicted[n]);
     for (int64_t k = 0; k < classes; ++k)
       text += fmt::format(",{}", scores[n * classes + k]);
     text += '\n';
@@ -207,7 +214,7 @@ void write_h5(const fs::path& path,
   replace_file(path, [&](const fs::path& temporary) {
     Hdf5Writer file(temporary);
     file.write<int64_t>("sample", rows, samples);
-    file.write<int32_t>("label", rows, labels);
+    if (!labels.empty()) file.write<int32_t>("label", rows, labels);
     file.write<int32_t>("predicted", rows, predicted);
     file.write<float>("scores", table, scores);
     file.attribute("scores", "description",
@@ -240,6 +247,7 @@ std::string ImageProblem::predict(const Setup& setup,
     const auto row = scores.begin() + static_cast<int64_t>(n) * classes;
     predicted.push_back(
         static_cast<int32_t>(std::max_element(row, row + classes) - row));
+    if (!set(part).is_labelled) continue;
     labels.push_back(set(part).labels[samples[n]]);
     correct += predicted.back() == labels.back();
   }
@@ -248,9 +256,11 @@ std::string ImageProblem::predict(const Setup& setup,
                           as_csv(samples, labels, predicted, scores, classes));
   else
     write_h5(output, samples, labels, predicted, scores, classes);
+  const std::string what = fmt::format("{} samples of the {} set",
+                                       samples.size(), setup.options.eval.on);
+  if (labels.empty()) return what + ", which has no labels";
   return fmt::format(
-      "{} samples of the {} set, accuracy {:.4f}", samples.size(),
-      setup.options.eval.on,
+      "{}, accuracy {:.4f}", what,
       static_cast<double>(correct) / static_cast<double>(samples.size()));
 }
 
