@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "comm/endpoint.h"
 #include "sync/scheme.h"
@@ -13,12 +13,16 @@
 
 namespace syncopate {
 
+// Is called after each batch of an evaluation, on a worker that shows it.
+using BatchDone = std::function<void(int64_t done, int64_t total)>;
+
 // Returns a scorer that has seen batches first, first + stride, ...
 std::unique_ptr<Scorer> evaluate_batches(const Engine& engine,
                                          SetPart part,
                                          const ReplicaView& model,
                                          int64_t first,
-                                         int64_t stride);
+                                         int64_t stride,
+                                         const BatchDone& batch_done = {});
 
 // Replaces running statistics with the exact average over
 // eval.recompute_batches batches of the training set, without augmentation.
@@ -42,7 +46,8 @@ struct Evaluation {
 Evaluation evaluate_scheme(const Engine& engine,
                            SetPart part,
                            Endpoint& endpoint,
-                           Scheme& scheme);
+                           Scheme& scheme,
+                           const BatchDone& batch_done = {});
 
 // Returns the mean of several models' metrics.
 std::vector<double> mean_of(const std::vector<std::vector<double>>& metrics);

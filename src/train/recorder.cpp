@@ -267,7 +267,7 @@ void Recorder::write(const OpenRow& row) {
   results_->table("comm").append(comm);
   write_series(position, by_worker);
 
-  log_row(row.at, means, row, samples, virtual_s,
+  log_row(row.at, means, row, samples,
           total[num_metrics + kExposed] / endpoint_.size(),
           total[num_metrics + kCompute] / endpoint_.size());
   results_->commit_if_due();

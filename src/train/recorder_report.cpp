@@ -154,7 +154,6 @@ void Recorder::log_row(const Position& at,
                        const std::vector<double>& means,
                        const OpenRow& row,
                        double samples,
-                       double virtual_s,
                        double exposed_s,
                        double compute_s) {
   const double seconds = row.time_s - last_row_time_s_;
@@ -164,12 +163,7 @@ void Recorder::log_row(const Position& at,
       static_cast<double>(engine_.plan.stop_at - at.step) * seconds / steps;
   last_row_time_s_ = row.time_s;
   last_log_step_ = at.step;
-  const std::string clock =
-      endpoint_.has_virtual_time()
-          ? fmt::format("{:.1f} ms on this machine | virtual {:.1f} s",
-                        1e3 * seconds / steps, virtual_s)
-          : fmt::format("{:.1f} + {:.1f} ms compute + exposed",
-                        1e3 * compute_s / steps, 1e3 * exposed_s / steps);
+  last_loss_ = means[0];
   std::string by_worker;
   if (is_free_running_) {
     double least = row.mine.back(), most = least;
@@ -177,16 +171,43 @@ void Recorder::log_row(const Position& at,
       least = std::min(least, other.back());
       most = std::max(most, other.back());
     }
-    by_worker = fmt::format(" | steps {:.0f}-{:.0f}", least, most);
+    by_worker = fmt::format(" ({:.0f}-{:.0f})", least, most);
   }
+  std::string metric;
+  if (metrics_.size() > 1)
+    metric = fmt::format(" | {} {:.4f}", metrics_[1].name, means[1]);
+  const double busy_s = compute_s + exposed_s;
   session_.log().line(
-      "step {:>6}/{}{} | epoch {:6.2f} | loss {:.4f} | {} {:.4f} | lr {:.4g} | "
-      "{:.0f} samples/s | {} | ETA {}",
-      at.step, engine_.plan.stop_at, by_worker,
-      static_cast<double>(at.step) / engine_.plan.steps_per_epoch, means[0],
-      metrics_.size() > 1 ? metrics_[1].name : "loss",
-      metrics_.size() > 1 ? means[1] : means[0], at.rate,
-      seconds > 0 ? samples / seconds : 0.0, clock, human_seconds(left));
+      "step {}{} | loss {:.4f}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
+      step_text(at), by_worker, means[0], metric,
+      seconds > 0 ? samples / seconds : 0.0,
+      busy_s > 0 ? 100 * exposed_s / busy_s : 0.0, human_seconds(left));
+}
+
+// "  50/1404", as wide for every step of a run.
+std::string Recorder::step_text(const Position& at) const {
+  const int64_t last = engine_.plan.stop_at;
+  return fmt::format("{:>{}}/{}", at.step, std::to_string(last).size(), last);
+}
+
+// "top5" for accuracy_top5, which follows accuracy.
+std::string Recorder::short_name(size_t metric) const {
+  const std::string& name = eval_metrics_[metric].name;
+  const std::string before = eval_metrics_[1].name + "_";
+  return name.starts_with(before) ? name.substr(before.size()) : name;
+}
+
+std::string Recorder::progress_note(int64_t worker_steps) const {
+  const double loss =
+      sums_.samples > 0 ? sums_.values[0] / sums_.samples : last_loss_;
+  const double seconds = running_time_s() - last_row_time_s_;
+  const double steps = static_cast<double>(worker_steps) / endpoint_.size() -
+                       static_cast<double>(last_log_step_);
+  return fmt::format(
+      "loss {:.4f} | {:.0f} samples/s", loss,
+      seconds > 0
+          ? steps * static_cast<double>(engine_.samples_a_step) / seconds
+          : 0.0);
 }
 
 bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
@@ -216,10 +237,8 @@ void Recorder::test_of_best(const Position& at, const Evaluation& test) {
   if (!results_) return;
   test_at_best_ = average_is_best_ ? (*test.average)[1] : test.metrics[1];
   session_.log().line(
-      "best {:>6}{} | test set | {} {:.4f} at the best validation score so far",
-      at.step,
-      std::string(std::to_string(engine_.plan.stop_at).size() + 1, ' '),
-      eval_metrics_[1].name, test_at_best_);
+      "best {} | test set | {} {:.4f} at the best validation score so far",
+      step_text(at), eval_metrics_[1].name, test_at_best_);
 }
 
 void Recorder::write_evaluation(const Position& at,
@@ -238,7 +257,7 @@ void Recorder::write_evaluation(const Position& at,
       const double value = values[i];
       row.push_back(value);
       const MetricInfo& metric = eval_metrics_[i];
-      text += fmt::format(" | {}{} {:.4f}{}", metric.name, suffix, value,
+      text += fmt::format(" | {}{} {:.4f}{}", short_name(i), suffix, value,
                           metric.unit == "%" ? " %" : "");
     }
   };
@@ -251,11 +270,12 @@ void Recorder::write_evaluation(const Position& at,
   if (evaluation.consensus_distance)
     text += fmt::format(" | consensus {:.3g}", row.back());
   results_->table("eval").append(row);
-  session_.log().line(
-      "eval {:>6}{} | epoch {:6.2f} | {} set{}", at.step,
-      std::string(std::to_string(engine_.plan.stop_at).size() + 1, ' '),
-      static_cast<double>(at.step) / engine_.plan.steps_per_epoch,
-      engine_.options.eval.on, text);
+  std::string clock;
+  if (endpoint_.has_virtual_time())
+    clock = fmt::format(" | virtual {:.1f} s", virtual_s());
+  const bool is_test = engine_.options.eval.on == SetPart::kTest;
+  session_.log().line("eval {}{}{}{}", step_text(at), clock,
+                      is_test ? "" : " | validation", text);
 }
 
 std::optional<double> Recorder::last_virtual_s() const {
