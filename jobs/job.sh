@@ -13,7 +13,8 @@
 # handled it). If Slurm itself detects a dead node, it requeues the job.
 # Environment: RESTARTS_WITHOUT_PROGRESS, instead of three; the variables of
 # jobs/env/site.sh.
-# RUN/restarts.txt, in the run's directory, records each job's first step.
+# RUN/restarts.txt, in the run's directory, records the step at which each job
+# starts, and at which it queues itself again.
 
 root=${SYNCOPATE_ROOT:-$PWD}
 # shellcheck source=env/site.sh
@@ -62,7 +63,7 @@ start_ranks() {
 }
 
 train_and_requeue() {
-  local status directory step history job code=0
+  local status directory step history job is_new='' code=0
   if (($# == 0)); then
     echo "usage: sbatch SCRIPT INPUT.ini [--section.key=value ...]" >&2
     return 64
@@ -81,12 +82,20 @@ train_and_requeue() {
     return 75
   fi
   # If the folder cannot be created, the program reports it.
+  [[ -d $directory ]] || is_new=yes
   mkdir -p "$directory" 2>/dev/null || true
   echo "job $job restart ${SLURM_RESTART_COUNT:-0} step $step" \
     2>/dev/null >>"$history" || true
 
   start_ranks "$@" || code=$?
-  case $code in 75 | 71 | 138) ;; *) return "$code" ;; esac
+  case $code in
+    75 | 71 | 138) ;;
+    64 | 65 | 66) # refused: leave no folder
+      [[ -z $is_new ]] || { rm -f "$history" && rmdir "$directory"; } 2>/dev/null || true
+      return "$code"
+      ;;
+    *) return "$code" ;;
+  esac
 
   status=$("$syncopate" status "$@") || return
   step=$(value_of step "$status")
@@ -99,8 +108,12 @@ train_and_requeue() {
     return "$code"
   fi
   echo "code $code, checkpoint of step $step: queueing job $job again"
+  # `syncopate status` reads this. Written first, as Slurm may end this script at
+  # once.
+  echo "job $job requeued step $step" 2>/dev/null >>"$history" || true
   if ! scontrol requeue "$job"; then
-    echo "this job cannot queue again: submit again to go on"
+    echo "job $job kept step $step" 2>/dev/null >>"$history" || true
+    echo "this job cannot be requeued: submit it again to resume"
     return "$code"
   fi
   sleep 60 # until Slurm ends this script

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# From a fresh machine to a trained network: installs what is missing, builds
-# syncopate, trains inputs/quickstart.ini, prints a table and draws a plot.
+# From a fresh machine to a comparison: installs what is missing, builds
+# syncopate, trains inputs/quickstart.ini under three synchronization schemes,
+# prints a table and draws accuracy over virtual time and over bytes.
 #   jobs/quickstart.sh [--section.key=value ...]     passed on to the training
+# The runs go to runs/quickstart, or to runs/quickstart-2 (-3, ...) if that
+# exists: earlier runs are kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=env/packages.sh
@@ -9,10 +12,10 @@ source jobs/env/packages.sh
 # shellcheck source=env/python.sh
 source jobs/env/python.sh
 
-case ${1:-} in -h | --help) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "$0"; exit 0 ;; esac
 
-# Waiting OpenMP threads soon yield their core, in case the machine is shared.
-export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000}
+schemes=("--sync.scheme=bsp" "--sync.scheme=esync"
+  "--sync.scheme=local_sgd --local_sgd.steps=8")
 
 started=$SECONDS
 install_packages build data plot
@@ -29,21 +32,27 @@ then
 fi
 built=$SECONDS
 
-# run.name is fixed so that the final message can name the files.
-run=runs/quickstart
-rm -rf "$run"
-build/cpu/syncopate train inputs/quickstart.ini --run.directory=runs \
-  --run.name=quickstart "$@"
+runs=runs/quickstart
+for ((number = 2; ; number++)); do
+  [[ -e $runs ]] || break
+  runs=runs/quickstart-$number
+done
+for scheme in "${schemes[@]}"; do
+  read -ra keys <<<"$scheme"
+  echo
+  build/cpu/syncopate train inputs/quickstart.ini --run.directory="$runs" \
+    --run.name='{scheme}' "${keys[@]}" "$@"
+done
 trained=$SECONDS
 
 echo
-"$python" postprocess/summarize.py "$run"
-"$python" postprocess/plot.py "$run" -o "$run/quickstart.png"
+"$python" postprocess/summarize.py "$runs"/*/
+"$python" postprocess/plot.py "$runs"/*/ --by sync.scheme -o "$runs/quickstart.png"
 cat <<END
 
 done in $((SECONDS - started)) s: set up and built in $((built - started)) s, trained in $((trained - built)) s
-  plot      $run/quickstart.png
-  results   $run/results.h5        (build/cpu/syncopate inspect $run/results.h5)
-  input     $run/input.ini         every key as it was used; runnable again
-  model     $run/checkpoints/
+  picture   $runs/quickstart.png      accuracy over virtual time and over bytes
+  results   $runs/SCHEME/results.h5   (build/cpu/syncopate inspect $runs/bsp)
+  input     $runs/SCHEME/input.ini    every key as it was used; runnable again
+  model     $runs/SCHEME/checkpoints/
 END

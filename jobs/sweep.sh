@@ -49,8 +49,6 @@ fi
 load_site "$root"
 PYTHON=$(find_python "$root")
 export SYNCOPATE=$syncopate SYNCOPATE_ROOT=$root PYTHON
-# Waiting OpenMP threads soon yield their core, in case the machine is shared.
-export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000}
 if [[ $1 == --slurm ]]; then
   exec "$PYTHON" "$root/jobs/sweep_slurm.py" submit "${@:2}"
 fi

@@ -19,6 +19,7 @@ import math
 import os
 from collections import defaultdict
 
+import packages  # noqa: F401, says which package is missing
 import target as targets
 from groups import NEUTRAL, common_limit, grouped, interval, metric_of, \
     refuse_unlike

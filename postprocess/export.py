@@ -13,6 +13,7 @@ import math
 import os
 import sys
 
+import packages  # noqa: F401, says which package is missing
 import numpy as np
 
 from run_reader import BAD_INPUT, RunError, open_run, run_main

@@ -15,6 +15,7 @@ import argparse
 import csv
 import os
 
+import packages  # noqa: F401, says which package is missing
 import numpy as np
 
 import plot_means

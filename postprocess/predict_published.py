@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 
+import packages  # noqa: F401, says which package is missing
 import h5py
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)

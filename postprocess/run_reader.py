@@ -9,6 +9,7 @@ Published runs of Sync-Switch, which are CSV, become runs in published.py.
 import os
 import sys
 
+import packages
 import h5py
 import numpy as np
 
@@ -255,8 +256,24 @@ def _open_part(path):
     return run
 
 
+def _is_no_run(path):
+    """Whether it exists and is something else: a picture, an empty folder."""
+    from published import is_published
+    if is_published(path):
+        return False
+    if os.path.isdir(path):
+        return not os.path.exists(os.path.join(path, "results.h5"))
+    return os.path.isfile(path) and not path.endswith(".h5")
+
+
 def open_runs(paths):
-    """Reads all paths and gives the runs distinct names."""
+    """Reads all paths and gives the runs distinct names. What is no run is
+    skipped with a note, so that runs/* works, unless there is no run at all."""
+    others = [path for path in paths if _is_no_run(path)]
+    if len(others) < len(paths):
+        for path in others:
+            print(f"note: {path}: skipped, no run", file=sys.stderr)
+        paths = [path for path in paths if path not in others]
     runs = [open_run(path) for path in paths]
     names = [run.name for run in runs]
     for run, path in zip(runs, paths):
@@ -287,6 +304,9 @@ def run_main(main):
     except RunError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.code)
+    except ModuleNotFoundError as error:
+        print(f"error: {packages.missing_line(error.name)}", file=sys.stderr)
+        sys.exit(packages.INPUT_MISSING)
     except BrokenPipeError:
         # The reader has closed the pipe, so do not flush the rest.
         os._exit(0)

@@ -5,6 +5,7 @@
 """
 import argparse
 
+import packages  # noqa: F401, says which package is missing
 import numpy as np
 
 from run_reader import METRICS, open_runs, print_table, run_main

@@ -37,6 +37,7 @@ import os
 import re
 from collections import defaultdict
 
+import packages  # noqa: F401, says which package is missing
 from published import is_published, open_published
 from run_reader import BAD_INPUT, INPUT_MISSING, METRICS, RunError, open_run, \
     print_table, run_main

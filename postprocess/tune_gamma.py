@@ -28,6 +28,7 @@ import subprocess
 import sys
 from fractions import Fraction
 
+import packages  # noqa: F401, says which package is missing
 import numpy as np
 
 USAGE, BAD_INPUT, INPUT_MISSING = 64, 65, 66  # the exit codes of syncopate

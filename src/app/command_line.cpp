@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/keys.h"
 
 namespace syncopate {
 
@@ -37,13 +38,25 @@ const std::string& CommandLine::required_option(const std::string& name) const {
   return found->second;
 }
 
+// Returns the keys that `option` may mean, as options: "--data.batch or
+// --eval.batch" for batch.
+static std::string keys_called(std::string option) {
+  std::ranges::replace(option, '-', '_');
+  std::vector<std::string> found;
+  for (const Key& key : key_table())
+    if (key.word() == option) found.push_back("--" + key.name);
+  return join(found, " or ");
+}
+
 void CommandLine::allow_only(const std::vector<std::string>& names,
                              Keys keys) const {
   for (const auto& [name, value] : options) {
     if (std::ranges::find(names, name) != names.end()) continue;
-    const auto near = nearest(name, names);
+    std::string meant;
+    if (const auto near = nearest(name, names)) meant = "--" + *near;
+    if (keys == Keys::kTaken && meant.empty()) meant = keys_called(name);
     fail(ExitCode::kUsage, "{}: unknown option --{}{}", command, name,
-         near ? " (did you mean --" + *near + "?)" : "");
+         meant.empty() ? "" : " (did you mean " + meant + "?)");
   }
   if (keys == Keys::kRefused && !overrides.empty())
     fail(ExitCode::kUsage, "{}: takes no input keys, given: {}", command,
@@ -112,7 +125,10 @@ CommandLine parse_command_line(int argc, char** argv) {
       (line.command.empty() ? line.command : line.positional.emplace_back()) =
           option.value[0];
     } else if (name == "help" || name == "version") {
-      line.command = "--" + name;
+      line.positional.clear();
+      if (name == "help" && !line.command.empty())
+        line.positional.push_back(line.command);
+      line.command = name;
       return line;
     } else if (name.starts_with('-')) {
       fail(ExitCode::kUsage, "{}: unknown option (syncopate --help)", name);
@@ -122,7 +138,7 @@ CommandLine parse_command_line(int argc, char** argv) {
       fail(ExitCode::kUsage, "--{}: given twice", name);
     }
   }
-  if (line.command.empty()) line.command = "--help";
+  if (line.command.empty()) line.command = "help";
   return line;
 }
 

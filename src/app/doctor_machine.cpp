@@ -18,7 +18,8 @@ bool is_set(const char* variable) {
 std::string gpu_mend() {
   if (is_set("SLURM_JOB_ID") && !is_set("SLURM_JOB_GPUS") &&
       !is_set("SLURM_STEP_GPUS") && !is_set("CUDA_VISIBLE_DEVICES"))
-    return "; the job asked for none: sbatch --gpus-per-task=1";
+    return "; the job asked for none: sbatch --gpus-per-node=N with as many "
+           "tasks per node, as jobs/multi_gpu.sbatch does";
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"))
     return fmt::format("; CUDA_VISIBLE_DEVICES is \"{}\"", visible);
   std::error_code ignored;

@@ -39,10 +39,6 @@ Rows data_rows() {
   return rows;
 }
 
-constexpr const char* kWhat =
-    "models data schemes compressors topologies optimizers schedules "
-    "collectives keys";
-
 template <typename Table>
 std::string text_of(const Table& rows) {
   std::string text;
@@ -91,31 +87,70 @@ std::string topologies_text(const CommandLine& line) {
                                   : list_topologies(workers);
 }
 
-std::string list_text(const std::string& what, const CommandLine& line) {
-  if (what == "keys") return list_keys();
-  if (what == "topologies") return topologies_text(line);
-  if (what == "models") return text_of(model_rows());
-  if (what == "data") return text_of(data_rows());
-  if (what == "schemes") return text_of(scheme_rows());
-  if (what == "compressors") return text_of(compressor_table());
-  if (what == "optimizers") return text_of(optimizer_table());
-  if (what == "schedules") return text_of(schedule_table());
-  if (what == "collectives") return text_of(collective_table());
-  fail(ExitCode::kUsage, "list {}: one of {}", what, kWhat);
+std::string keys_text(const CommandLine& line) {
+  const auto& words = line.positional;
+  return list_keys(words.size() > 1 ? words[1] : "");
+}
+
+struct Listing {
+  const char* name;
+  const char* description;
+  std::string (*text)(const CommandLine& line);
+};
+
+constexpr Listing kListings[] = {
+    {"models", "networks (model.family)",
+     [](const CommandLine&) { return text_of(model_rows()); }},
+    {"data", "kinds of data (data.kind)",
+     [](const CommandLine&) { return text_of(data_rows()); }},
+    {"schemes", "how workers synchronize (sync.scheme)",
+     [](const CommandLine&) { return text_of(scheme_rows()); }},
+    {"compressors", "how messages are compressed (compress.kind)",
+     [](const CommandLine&) { return text_of(compressor_table()); }},
+    {"topologies", "who is whose neighbour (topology.kind)", &topologies_text},
+    {"optimizers", "optimizers (optimizer.kind)",
+     [](const CommandLine&) { return text_of(optimizer_table()); }},
+    {"schedules", "schedules of the learning rate (schedule.kind)",
+     [](const CommandLine&) { return text_of(schedule_table()); }},
+    {"collectives", "algorithms of collectives (sync.collective)",
+     [](const CommandLine&) { return text_of(collective_table()); }},
+    {"keys", "every key of an input; list keys SECTION: those of one section",
+     &keys_text}};
+
+// What can be listed.
+std::string listings_text() {
+  Rows rows;
+  for (const Listing& listing : kListings)
+    rows.emplace_back(listing.name, listing.description);
+  return text_of(rows);
+}
+
+std::string list_text(const CommandLine& line) {
+  if (line.positional.empty()) return listings_text();
+  const std::string& what = line.positional[0];
+  if (what != "keys") line.only_argument("what to list");
+  if (line.positional.size() > 2)
+    fail(ExitCode::kUsage, "list keys: one section expected, also given: {}",
+         line.positional[2]);
+  std::vector<std::string> names;
+  for (const Listing& listing : kListings) {
+    if (listing.name == what) return listing.text(line);
+    names.emplace_back(listing.name);
+  }
+  fail(ExitCode::kUsage, "list {}: one of {}", what, join(names, " "));
 }
 
 }  // namespace
 
 ExitCode command_list(Session& session, const CommandLine& line) {
   session.agree_on([&] {
-    const std::string& what =
-        line.only_argument(fmt::format("what to list ({})", kWhat));
-    line.allow_only(
-        what == "topologies"
-            ? std::vector<std::string>{"workers", "kind", "group", "between"}
-            : std::vector<std::string>{},
-        CommandLine::Keys::kRefused);
-    const std::string text = list_text(what, line);
+    const bool is_of_workers =
+        !line.positional.empty() && line.positional[0] == "topologies";
+    line.allow_only(is_of_workers ? std::vector<std::string>{"workers", "kind",
+                                                             "group", "between"}
+                                  : std::vector<std::string>{},
+                    CommandLine::Keys::kRefused);
+    const std::string text = list_text(line);
     if (session.rank() == 0) std::fputs(text.c_str(), stdout);
   });
   return ExitCode::kDone;

@@ -1,7 +1,6 @@
 // syncopate prepare images: a folder of JPEGs to large files that training
 // maps, or what [data] of an input names as one file of kind hdf5.
 // syncopate prepare criteo: a TSV of click records to what training maps.
-#include <functional>
 
 #include "app/commands.h"
 #include "base/clock.h"
@@ -56,6 +55,7 @@ void prepare_hdf5(Session& session, const CommandLine& line) {
          "-o DIR",
          line.positional[1], input.options.data.path);
   const Dataset data = load_dataset(input.options.data);
+  require_labels(data);
   replace_file(output, [&](const fs::path& temporary) {
     Hdf5Writer file(temporary);
     write_set(file, "train", data.train);
@@ -99,7 +99,9 @@ void prepare_folder(Session& session, const CommandLine& line) {
   wanted.size = number_option(line, "size", 1, 4096, 256);
   wanted.threads =
       static_cast<int>(number_option(line, "threads", 1, 1024, usable_cores()));
-  wanted.progress = std::bind_front(&Log::progress, &session.log());
+  wanted.progress = [&](int64_t done, int64_t total) {
+    session.log().progress(done, total);
+  };
   const double begin_s = monotonic_s();
   const Dataset data = prepare_images(wanted);
   const double seconds = monotonic_s() - begin_s;
@@ -139,7 +141,9 @@ void prepare_clicks(Session& session, const CommandLine& line) {
            bad->second);
     wanted.skips_bad_lines = bad->second == "skip";
   }
-  wanted.progress = std::bind_front(&Log::progress, &session.log());
+  wanted.progress = [&](int64_t done, int64_t total) {
+    session.log().progress(done, total);
+  };
   const double begin_s = monotonic_s();
   const PreparedCriteo done = prepare_criteo(wanted);
   const double seconds = monotonic_s() - begin_s;

@@ -7,7 +7,9 @@
 
 #include "app/commands.h"
 #include "base/hdf5_file.h"
+#include "base/process.h"
 #include "base/text.h"
+#include "sync/scheme.h"
 #include "watch/guardian.h"
 
 namespace syncopate {
@@ -36,16 +38,20 @@ const std::vector<Command>& command_table() {
        &command_prepare},
       {"validate", "validate INPUT.ini",
        "check input and data, print the plan, run nothing", &command_validate},
-      {"status", "status INPUT.ini [--section.key=value ...]",
-       "the state of a run, one name and value per line: directory; step\n"
-       "      of the newest intact checkpoint (0: none); logged, the last "
-       "step\n"
-       "      in results.h5; owner, the process that trains there now; ended\n"
-       "      (finished, stopped, diverged); stopped_by (signal, time limit,\n"
-       "      STOP file); request (STOP, SAVE); none if there is no such value",
+      {"status",
+       "status RUN\n"
+       "  syncopate status INPUT.ini [--section.key=value ...]",
+       "the state of the run in a folder, or of an input's run, one name and\n"
+       "      value per line: directory; step of the newest intact checkpoint\n"
+       "      (0: none); logged, the last step in results.h5; owner, the\n"
+       "      process that trains there now; ended (finished, stopped,\n"
+       "      diverged, or the job that has queued itself again); stopped_by\n"
+       "      (signal, time limit, STOP file); request (STOP, SAVE); none if\n"
+       "      there is no such value",
        &command_status},
       {"inspect", "inspect PATH",
-       "contents and integrity of a checkpoint or results file",
+       "summary, contents and integrity of a run, a checkpoint, a results\n"
+       "      file or prepared data",
        &command_inspect},
       {"bench",
        "bench ops|step|layers INPUT.ini\n"
@@ -64,8 +70,9 @@ const std::vector<Command>& command_table() {
        "input\n"
        "      describes or, under MPI, on the one at hand, which it measures",
        &command_advise},
-      {"list", "list models|data|schemes|compressors|topologies|optimizers|...",
-       "the available choices", &command_list},
+      {"list", "list [WHAT]",
+       "what can be chosen: models, data, schemes, ..., and all keys",
+       &command_list},
       {"doctor", "doctor",
        "checks this machine: resources, problems and their remedies",
        &command_doctor},
@@ -76,18 +83,20 @@ const std::vector<Command>& command_table() {
 namespace {
 
 std::string help_text() {
-  std::string text =
-      "syncopate: train networks under every way of keeping workers in step\n\n"
+  std::string text = fmt::format(
+      "syncopate: trains networks under {} synchronization schemes\n\n"
       "  syncopate train inputs/smoke.ini                 one process\n"
       "  syncopate train inputs/smoke.ini --run.workers=4 four workers in it\n"
-      "  mpiexec -n 4 syncopate train inputs/smoke.ini    four MPI ranks\n\n";
+      "  mpiexec -n 4 syncopate train inputs/smoke.ini    four MPI ranks\n\n",
+      scheme_table().size());
   for (const Command& command : command_table())
     text += fmt::format("  syncopate {}\n      {}\n", command.usage,
                         command.description);
   text +=
-      "  syncopate --help | --version\n\n"
-      "In the folder of a run, touch STOP: checkpoint, then exit 75;\n"
-      "touch SAVE: checkpoint, and go on.\n\n"
+      "  syncopate help [COMMAND] | --help | --version\n\n"
+      "In the folder of a run, `touch STOP` writes a checkpoint and ends the\n"
+      "run (exit 75); `touch SAVE` writes a checkpoint, and the run goes "
+      "on.\n\n"
       "Exit codes: 0 done, 64 usage, 65 bad input or data, 66 input missing,\n"
       "70 internal, 71 a peer died or hung, 73/74 cannot create / write "
       "output,\n75 stopped with a checkpoint (run again to resume), 76 "
@@ -101,23 +110,33 @@ void open_standard_files() {
     if (fcntl(number, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
 }
 
-ExitCode run_line(Session& session, const CommandLine& line) {
-  if (line.command == "--help" || line.command == "--version") {
-    if (session.rank() == 0)
-      std::fputs(
-          (line.command == "--help" ? help_text() : version_text(session))
-              .c_str(),
-          stdout);
-    return ExitCode::kDone;
-  }
+// Throws Error(kUsage) if there is no such command.
+const Command& command_called(const std::string& name) {
   std::vector<std::string> names;
   for (const Command& command : command_table()) {
-    if (command.name == line.command) return command.run(session, line);
+    if (command.name == name) return command;
     names.push_back(command.name);
   }
-  const auto near = nearest(line.command, names);
-  fail(ExitCode::kUsage, "{}: no such command{} (syncopate --help)",
-       line.command, near ? "; did you mean " + *near + "?" : "");
+  const auto near = nearest(name, names);
+  fail(ExitCode::kUsage, "{}: no such command{} (syncopate --help)", name,
+       near ? "; did you mean " + *near + "?" : "");
+}
+
+// The whole help, or that of the command in `words`.
+std::string help_text(const std::vector<std::string>& words) {
+  if (words.empty()) return help_text();
+  const Command& command = command_called(words[0]);
+  return fmt::format("  syncopate {}\n      {}\n", command.usage,
+                     command.description);
+}
+
+ExitCode run_line(Session& session, const CommandLine& line) {
+  if (line.command != "help" && line.command != "version")
+    return command_called(line.command).run(session, line);
+  const std::string text = line.command == "help" ? help_text(line.positional)
+                                                  : version_text(session);
+  if (session.rank() == 0) std::fputs(text.c_str(), stdout);
+  return ExitCode::kDone;
 }
 
 // Describes an exception that is not ours. The one that a user can do something
@@ -135,6 +154,7 @@ std::string line_of(const std::exception& error) {
 
 void run_program(int argc, char** argv) {
   open_standard_files();
+  arrange_openmp_waiting(argv);
   if (launched_by_mpi()) go_on_under_guardian(argv);
   std::unique_ptr<Session> session;
   try {

@@ -1,6 +1,9 @@
-// syncopate status INPUT.ini [--section.key=value ...]: the progress of its
+// syncopate status INPUT.ini [--section.key=value ...] | RUN: the progress of a
 // run, for people and for job scripts. Reads no data.
+#include <fstream>
+
 #include "app/commands.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "results/results.h"
@@ -44,16 +47,46 @@ RunOutcome outcome_of(const RunDirectory& run) {
   }
 }
 
+// Returns the job that has queued itself again and has not started yet, or "".
+std::string job_in_queue(const RunDirectory& run) {
+  std::ifstream file(run.restarts());
+  std::string line, last;
+  while (std::getline(file, line)) last = line;
+  const std::vector<std::string> words = split(last, ' ');
+  return words.size() > 2 && words[2] == "requeued" ? words[1] : "";
+}
+
 void print_status(const RunDirectory& run) {
-  const RunOutcome outcome = outcome_of(run);
+  RunOutcome outcome = outcome_of(run);
+  const std::string owner = owner_of(run.path());
+  const std::string job = job_in_queue(run);
+  // A stop that is not the end: the run goes on, or will.
+  if (outcome.ended == "stopped" && !owner.empty()) outcome.ended = "none";
+  if (outcome.ended == "stopped" && !job.empty())
+    outcome.ended = "requeued as job " + job;
   const char* request = request_file(look_for_request(run.path()));
   print("directory", run.path().string());
   print("step", std::to_string(newest_step(run)));
   print("logged", std::to_string(outcome.step));
-  print("owner", owner_of(run.path()));
+  print("owner", owner);
   print("ended", outcome.ended);
   print("stopped_by", outcome.stopped_by);
   print("request", request ? request : "");
+}
+
+RunDirectory run_in(const fs::path& folder, const CommandLine& line) {
+  line.allow_only({}, CommandLine::Keys::kRefused);
+  RunDirectory run(folder);
+  if (!run.holds_a_run())
+    fail(ExitCode::kInputMissing, "{}: holds no run (results.h5, checkpoints/)",
+         folder.string());
+  return run;
+}
+
+Options options_of(const std::string& path, const CommandLine& line) {
+  const ParsedInput input = parse_input(path, line.overrides);
+  refuse_errors(input);
+  return input.options;
 }
 
 }  // namespace
@@ -61,10 +94,11 @@ void print_status(const RunDirectory& run) {
 ExitCode command_status(Session& session, const CommandLine& line) {
   session.agree_on([&] {
     line.allow_only({}, CommandLine::Keys::kTaken);
-    const ParsedInput input =
-        parse_input(line.only_argument("INPUT.ini"), line.overrides);
-    refuse_errors(input);
-    if (session.rank() == 0) print_status(RunDirectory(input.options));
+    const std::string& word = line.only_argument("INPUT.ini or run's folder");
+    const RunDirectory run = fs::is_directory(word)
+                                 ? run_in(word, line)
+                                 : RunDirectory(options_of(word, line));
+    if (session.rank() == 0) print_status(run);
   });
   return ExitCode::kDone;
 }

@@ -18,11 +18,17 @@ namespace {
 
 // Called before data is read, which may take long. build_engine reports
 // mistakes in the input.
-void refuse_if_owned(const std::string& input,
-                     const std::vector<std::string>& overrides) {
+void greet(Session& session,
+           const std::string& input,
+           const std::vector<std::string>& overrides) {
   const ParsedInput parsed = parse_input(input, overrides);
-  if (parsed.errors.empty())
-    syncopate::refuse_if_owned(RunDirectory(parsed.options).path());
+  if (!parsed.errors.empty()) return;
+  const RunDirectory run(parsed.options);
+  refuse_if_owned(run.path());
+  const auto facts = build_facts(session);
+  session.log().line("syncopate {} ({}) on {}, {}", facts.at("version"),
+                     facts.at("git"), session.hosts()[0], utc_now());
+  session.log().line("run       {}", run.path().string());
 }
 
 void open_run(Session& session, const Engine& engine, RunDirectory& run) {
@@ -35,10 +41,7 @@ void open_run(Session& session, const Engine& engine, RunDirectory& run) {
 
 void print_banner(Session& session, const Engine& engine, const World& world) {
   const Options& options = engine.options;
-  const auto facts = build_facts(session);
   Log& log = session.log();
-  log.line("syncopate {} ({}) on {}, {}", facts.at("version"), facts.at("git"),
-           session.hosts()[0], utc_now());
   log.line("world     {}, {} thread{} per worker, {}, {}", world.description(),
            engine.threads, engine.threads == 1 ? "" : "s",
            engine.device->name(), options.run.precision);
@@ -52,10 +55,11 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
            engine.problem->test_samples().samples,
            engine.problem->note(engine));
   log.line(
-      "plan      {} steps of {} workers, {} samples ({:.2f} epochs), scheme "
+      "plan      {} steps of {} worker{}, {} samples ({:.2f} epochs), scheme "
       "{}, "
       "lr {:.4g}",
-      engine.plan.stop_at, engine.workers, engine.samples_a_step,
+      engine.plan.stop_at, engine.workers, engine.workers == 1 ? "" : "s",
+      engine.samples_a_step,
       static_cast<double>(engine.plan.stop_at) / engine.plan.steps_per_epoch,
       options.sync.scheme, engine.scaled_lr(options, 0));
   if (!engine.plan.limit.empty()) log.line("limit     {}", engine.plan.limit);
@@ -93,17 +97,17 @@ void state_provenance(Session& session,
   results.provenance("slurm_job", job ? job : "");
 }
 
-}  // namespace
-
-ExitCode command_train(Session& session, const CommandLine& line) {
+ExitCode train(Session& session,
+               const CommandLine& line,
+               std::unique_ptr<RunDirectory>& directory) {
   install_signal_handlers();
+  if (session.rank() == 0) answer_interrupts();
   std::unique_ptr<Engine> engine;
-  std::unique_ptr<RunDirectory> directory;
   std::unique_ptr<Results> results;
   session.agree_on([&] {
     line.allow_only({}, CommandLine::Keys::kTaken);
     if (session.rank() == 0)
-      refuse_if_owned(line.only_argument("INPUT.ini"), line.overrides);
+      greet(session, line.only_argument("INPUT.ini"), line.overrides);
   });
   const std::string& input = line.only_argument("INPUT.ini");
   const std::optional<SavedRun> saved =
@@ -111,6 +115,7 @@ ExitCode command_train(Session& session, const CommandLine& line) {
   session.agree_on([&] {
     engine =
         build_engine(session, input, line.overrides, Memory::kPlanned, saved);
+    engine->problem->require_labels();
     if (!engine->memory_shortage.empty())
       fail(ExitCode::kBadInput, "{}", engine->memory_shortage);
     directory = std::make_unique<RunDirectory>(engine->options);
@@ -160,6 +165,21 @@ ExitCode command_train(Session& session, const CommandLine& line) {
   if (ending == ExitCode::kStopped)
     session.log().line("stopped: run the same command again to resume");
   return ending;
+}
+
+}  // namespace
+
+ExitCode command_train(Session& session, const CommandLine& line) {
+  std::unique_ptr<RunDirectory> directory;
+  try {
+    return train(session, line, directory);
+  } catch (const Error& error) {
+    const bool is_refused = error.code() == ExitCode::kUsage ||
+                            error.code() == ExitCode::kBadInput ||
+                            error.code() == ExitCode::kInputMissing;
+    if (is_refused && directory && session.rank() == 0) directory->abandon();
+    throw;
+  }
 }
 
 }  // namespace syncopate

@@ -13,6 +13,19 @@ void Log::open(const fs::path& path) {
   if (!enabled_) return;
   file_.reset(std::fopen(path.c_str(), "a"));
   if (!file_) fail_errno(ExitCode::kCannotCreate, path, "open for appending");
+  write_to_file(before_file_);
+  before_file_.clear();
+}
+
+void Log::write_to_file(const std::string& line) {
+  if (!file_) {
+    before_file_ += line;
+    return;
+  }
+  // A full disk must not end a run because of its log; committing the next
+  // checkpoint will report it.
+  std::fputs(line.c_str(), file_.get());
+  std::fflush(file_.get());
 }
 
 void Log::write(const std::string& text) {
@@ -20,25 +33,17 @@ void Log::write(const std::string& text) {
   clear_progress();
   std::fputs((text + "\n").c_str(), stdout);
   std::fflush(stdout);
-  if (file_) {
-    // A full disk must not end a run because of its log; committing the next
-    // checkpoint will report it.
-    std::fputs((text + "\n").c_str(), file_.get());
-    std::fflush(file_.get());
-  }
+  write_to_file(text + "\n");
 }
 
 void Log::warning(const std::string& text) {
   if (!enabled_) return;
   clear_progress();
   std::fputs(("warning: " + text + "\n").c_str(), stderr);
-  if (file_) {
-    std::fputs(("warning: " + text + "\n").c_str(), file_.get());
-    std::fflush(file_.get());
-  }
+  write_to_file("warning: " + text + "\n");
 }
 
-void Log::progress(int64_t done, int64_t total) {
+void Log::progress(int64_t done, int64_t total, const std::string& note) {
   static const bool has_terminal =
       isatty(STDERR_FILENO) && std::getenv("NO_COLOR") == nullptr;
   if (!enabled_ || !has_terminal || total <= 0) return;
@@ -46,10 +51,11 @@ void Log::progress(int64_t done, int64_t total) {
   if (now - progress_at_s_ < 0.1) return;
   progress_at_s_ = now;
   clear_progress();
-  constexpr int64_t kWidth = 40;
+  constexpr int64_t kWidth = 30;
   const std::string bar(static_cast<size_t>(kWidth * done / total), '#');
   const std::string text =
-      fmt::format("[{:<{}}] {}/{}", bar, kWidth, done, total);
+      fmt::format("[{:<{}}] {}/{}{}", bar, kWidth, done, total,
+                  note.empty() ? note : " | " + note);
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
   progress_width_ = text.size();

@@ -18,7 +18,7 @@ class Log {
  public:
   explicit Log(bool enabled) : enabled_(enabled) {}
 
-  // Also appends all further lines to `path`.
+  // Appends all lines, those before this call too, to `path`.
   void open(const fs::path& path);
 
   template <typename... Args>
@@ -28,16 +28,18 @@ class Log {
   // Writes "warning: ..." to stderr and to the file.
   void warning(const std::string& text);
 
-  // Redraws a progress line on stderr: only on a terminal, at most ten times
-  // per second, never in the file.
-  void progress(int64_t done, int64_t total);
+  // Redraws a progress line, which ends in `note`, on stderr: only on a
+  // terminal, at most ten times per second, never in the file.
+  void progress(int64_t done, int64_t total, const std::string& note = "");
 
  private:
   void write(const std::string& text);
+  void write_to_file(const std::string& line);
   void clear_progress();
 
   bool enabled_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, &std::fclose};
+  std::string before_file_;  // lines written before open()
   size_t progress_width_ = 0;
   double progress_at_s_ = 0;
 };

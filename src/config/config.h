@@ -97,8 +97,9 @@ std::vector<std::string> resume_conflicts(
 void scale_lengths(Options& options, double factor);
 
 // Returns the table of keys as text, for `list keys`, and as Markdown, for
-// inputs/README.md.
-std::string list_keys();
+// inputs/README.md. `section` selects one section; "": all. Throws
+// Error(kUsage) if there is no such section.
+std::string list_keys(const std::string& section = "");
 std::string list_keys_markdown();
 
 }  // namespace syncopate

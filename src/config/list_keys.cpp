@@ -45,9 +45,10 @@ std::string wrapped(const std::string& text) {
 
 }  // namespace
 
-std::string list_keys() {
+std::string list_keys(const std::string& wanted) {
   std::string text, section;
   for (const Key& key : key_table()) {
+    if (!wanted.empty() && key.section() != wanted) continue;
     if (section != key.section()) {
       if (!section.empty()) text += '\n';
       section = key.section();
@@ -61,6 +62,9 @@ std::string list_keys() {
         use.empty() ? "" : " Used by " + use + ".",
         key.on_resume == OnResume::kMayChange ? " May change on resume." : ""));
   }
+  if (text.empty())
+    fail(ExitCode::kUsage, "list keys {}: no such section, expected one of {}",
+         wanted, join(section_names(), " "));
   return text;
 }
 

@@ -86,6 +86,10 @@ std::string ImageProblem::check() const {
                      data_.train.samples + data_.test.samples);
 }
 
+void ImageProblem::require_labels() const {
+  syncopate::require_labels(data_);
+}
+
 void ImageProblem::prepare(const Setup& setup, int processes_a_device) {
   resident_ = ResidentSet::make(*setup.context, data_.train, normalization_,
                                 processes_a_device);
@@ -159,16 +163,18 @@ struct Predictions {
   int64_t classes;
   std::vector<int64_t> samples;
   std::vector<float> scores;               // (samples, classes)
-  std::vector<int32_t> labels, predicted;  // labels: the data set's own
+  std::vector<int32_t> labels, predicted;  // no labels if the set has none
 };
 
+// sample,label,predicted,score_0,...: label is empty if the set has none.
 std::string as_csv(const Predictions& all) {
   std::string text = "sample,label,predicted";
   for (int64_t k = 0; k < all.classes; ++k) text += fmt::format(",score_{}", k);
   text += '\n';
   for (size_t n = 0; n < all.samples.size(); ++n) {
-    text += fmt::format("{},{},{}", all.samples[n], all.labels[n],
-                        all.predicted[n]);
+    const std::string label =
+        all.labels.empty() ? std::string() : std::to_string(all.labels[n]);
+    text += fmt::format("{},{},{}", all.samples[n], label, all.predicted[n]);
     for (int64_t k = 0; k < all.classes; ++k)
       text += fmt::format(",{}", all.scores[n * all.classes + k]);
     text += '\n';
@@ -182,7 +188,7 @@ void write_h5(const fs::path& path, const Predictions& all) {
   replace_file(path, [&](const fs::path& temporary) {
     Hdf5Writer file(temporary);
     file.write<int64_t>("sample", rows, all.samples);
-    file.write<int32_t>("label", rows, all.labels);
+    if (!all.labels.empty()) file.write<int32_t>("label", rows, all.labels);
     file.write<int32_t>("predicted", rows, all.predicted);
     file.write<float>("scores", table, all.scores);
     file.attribute("scores", "description",
@@ -210,19 +216,22 @@ std::string ImageProblem::predict(const Setup& setup,
                   .predicted = {}};
   int64_t correct = 0;
   for (auto row = all.scores.begin(); const int64_t sample : all.samples) {
-    all.labels.push_back(set(part).labels[sample]);
     all.predicted.push_back(
         static_cast<int32_t>(std::max_element(row, row + all.classes) - row));
-    correct += all.predicted.back() == all.labels.back();
     row += all.classes;
+    if (!set(part).is_labelled) continue;
+    all.labels.push_back(set(part).labels[sample]);
+    correct += all.predicted.back() == all.labels.back();
   }
   if (output.extension() == ".csv")
     write_file_atomically(output, as_csv(all));
   else
     write_h5(output, all);
+  const std::string what = fmt::format(
+      "{} samples of the {} set", all.samples.size(), setup.options.eval.on);
+  if (all.labels.empty()) return what + ", which has no labels";
   return fmt::format(
-      "{} samples of the {} set, accuracy {:.4f}", all.samples.size(),
-      setup.options.eval.on,
+      "{}, accuracy {:.4f}", what,
       static_cast<double>(correct) / static_cast<double>(all.samples.size()));
 }
 

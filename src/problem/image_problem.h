@@ -48,6 +48,7 @@ class ImageProblem final : public Problem {
   std::string describe() const override;
   std::string note(const Setup& setup) const override;
   std::string check() const override;
+  void require_labels() const override;
   void prepare(const Setup& setup, int processes_a_device) override;
   std::unique_ptr<Feed> make_feed(const Setup& setup,
                                   int rank,

@@ -77,6 +77,9 @@ class Problem {
   // there is none. Throws Error(kBadInput).
   virtual std::string check() const = 0;
 
+  // Throws Error(kBadInput) if samples that an evaluation needs lack labels.
+  virtual void require_labels() const {}
+
   // Prepares what depends on the device, once the network and its memory exist.
   virtual void prepare(const Setup&, int /*processes_a_device*/) {}
 

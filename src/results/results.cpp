@@ -246,6 +246,47 @@ RunOutcome read_outcome(const fs::path& path) {
   return outcome;
 }
 
+namespace {
+
+// Returns the last value of a column of real numbers, if it has no width.
+std::optional<double> last_value(const Hdf5Reader& file,
+                                 const Hdf5Dataset& dataset) {
+  if (dataset.type != ElementType::kFloat64 || dataset.dims.size() != 1 ||
+      dataset.dims[0] == 0)
+    return std::nullopt;
+  double value = 0;
+  file.read_rows(dataset.name, dataset.dims[0] - 1, 1,
+                 std::span<double>(&value, 1));
+  return value;
+}
+
+// What most people look for: what ran, how far, and the last values.
+std::string describe_run(const Hdf5Reader& file, const RunOutcome& outcome) {
+  const auto fact = [&](const char* name) {
+    return file.text_attribute("provenance", name).value_or("?");
+  };
+  std::string text = fmt::format(
+      "  {} at step {}: scheme {}, {}, workers {} ({})\n",
+      outcome.ended == "none" ? "not ended" : outcome.ended, outcome.step,
+      fact("scheme"), fact("model"),
+      file.int_attribute("provenance", "workers").value_or(0), fact("data"));
+  for (const char* table : {"train", "eval"}) {
+    std::string values;
+    for (const Hdf5Dataset& dataset : file.datasets()) {
+      const size_t slash = dataset.name.find('/');
+      if (dataset.name.substr(0, slash) != table) continue;
+      if (const auto value = last_value(file, dataset))
+        values +=
+            fmt::format(", {} {:.5g}", dataset.name.substr(slash + 1), *value);
+    }
+    if (!values.empty())
+      text += fmt::format("  last row of {}: {}\n", table, values.substr(2));
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string describe_results(const fs::path& path) {
   try {
     require_whole(path);
@@ -256,8 +297,8 @@ std::string describe_results(const fs::path& path) {
   }
   const Hdf5Reader file(path);
   std::string text = fmt::format(
-      "results {}\n  whole: the digest it carries is that of its content\n",
-      path.string());
+      "results {}\n{}  whole: the digest it carries is that of its content\n",
+      path.string(), describe_run(file, read_outcome(path)));
   for (const Hdf5Dataset& dataset : file.datasets()) {
     text += fmt::format(
         "  {:<32} {:<20} [{}] {}\n", dataset.name, describe(dataset),

@@ -31,6 +31,9 @@ RunDirectory::RunDirectory(const Options& options) {
 }
 
 void RunDirectory::acquire() {
+  for (fs::path folder = path_; !folder.empty() && !fs::exists(folder);
+       folder = folder.parent_path())
+    created_ = folder;
   syncopate::create_directories(path_);
   lock_ = std::make_shared<RunLock>(path_);
   watch_ = std::make_unique<RequestWatch>(path_, [lock = lock_, path = path_] {
@@ -40,6 +43,19 @@ void RunDirectory::acquire() {
                  path.c_str(), owner_of(path).c_str());
     _exit(static_cast<int>(ExitCode::kCannotCreate));
   });
+}
+
+void RunDirectory::abandon() const {
+  std::error_code ignored;
+  if (created_.empty() || fs::exists(results()) ||
+      (fs::exists(checkpoints()) && !fs::is_empty(checkpoints(), ignored)))
+    return;
+  fs::remove_all(path_, ignored);
+  // Others may have made runs in the folders above: remove empty ones only.
+  for (fs::path folder = path_; folder != created_;) {
+    folder = folder.parent_path();
+    if (!fs::remove(folder, ignored)) return;
+  }
 }
 
 StopRequest RunDirectory::requested() const {

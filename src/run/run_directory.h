@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -20,18 +21,25 @@ class RunDirectory {
   // Replaces {scheme}, {seed} and {job} in run.name; {job} is Slurm's job id,
   // or "local" outside Slurm.
   explicit RunDirectory(const Options& options);
+  // An existing run's directory.
+  explicit RunDirectory(fs::path path) : path_(std::move(path)) {}
 
   const fs::path& path() const { return path_; }
   fs::path input() const { return path_ / "input.ini"; }
   fs::path log() const { return path_ / "log.txt"; }
   fs::path results() const { return path_ / "results.h5"; }
   fs::path checkpoints() const { return path_ / "checkpoints"; }
+  // Which jobs started the run at which step: written by jobs/job.sh.
+  fs::path restarts() const { return path_ / "restarts.txt"; }
 
   // Acquires the directory until this process ends and starts to poll for STOP
   // and SAVE. Throws Error(kCannotCreate), which names the owner, if another
   // process owns it. Without file locks, a process that was suspended for
   // minutes may lose the directory; it then exits with kCannotCreate.
   void acquire();
+  // Undoes acquire() for a start that was refused: removes the folders that it
+  // created, unless the run has results or checkpoints.
+  void abandon() const;
 
   // Returns the request that the latest poll found (polls are half a second
   // apart). Never blocks on storage.
@@ -56,7 +64,8 @@ class RunDirectory {
   void remove_request(StopRequest granted, const char* why, Log& log) const;
 
   fs::path path_;
-  std::shared_ptr<RunLock> lock_;        // shared with the watch
+  fs::path created_;               // the topmost folder that acquire() created
+  std::shared_ptr<RunLock> lock_;  // shared with the watch
   std::unique_ptr<RequestWatch> watch_;  // null until acquire()
 };
 

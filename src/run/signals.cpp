@@ -3,12 +3,15 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <string_view>
+
 #include "base/check.h"
 
 namespace syncopate {
 namespace {
 
 volatile sig_atomic_t request = 0;
+volatile sig_atomic_t answers = 0;
 
 // Set under nohup. Determined before libraries are initialised, because some
 // install a handler for SIGHUP.
@@ -27,6 +30,12 @@ void on_signal(int number) {
   if (number == SIGINT) {
     if (request == static_cast<int>(StopRequest::kInterrupt)) _exit(130);
     request = static_cast<int>(StopRequest::kInterrupt);
+    constexpr std::string_view kAnswer =
+        "\ninterrupted: the run writes a checkpoint and stops after this step "
+        "or evaluation; Ctrl-C again ends it now, without a checkpoint\n";
+    if (answers != 0) [[maybe_unused]]
+      const ssize_t written =
+          ::write(STDERR_FILENO, kAnswer.data(), kAnswer.size());
   } else if (request < static_cast<int>(StopRequest::kSignal)) {
     request = static_cast<int>(StopRequest::kSignal);
   }
@@ -61,6 +70,10 @@ void install_signal_handlers() {
     else
       sigaction(number, &action, nullptr);
   }
+}
+
+void answer_interrupts() {
+  answers = 1;
 }
 
 StopRequest requested_stop() {

@@ -21,6 +21,10 @@ const char* name_of(StopRequest request);
 // second SIGINT ends the process at once with exit code 130. SIGHUP stays
 // ignored if the process was started that way.
 void install_signal_handlers();
+// Makes the first SIGINT print at once, on stderr, what it leads to and that a
+// second one ends the process: steps, evaluations and reading data may take
+// long. For one process of a run.
+void answer_interrupts();
 StopRequest requested_stop();
 
 }  // namespace syncopate

@@ -19,12 +19,14 @@ std::unique_ptr<Scorer> evaluate_batches(const Engine& engine,
                                          SetPart part,
                                          const ReplicaView& model,
                                          int64_t first,
-                                         int64_t stride) {
+                                         int64_t stride,
+                                         const BatchDone& batch_done) {
   std::unique_ptr<Scorer> scorer = engine.problem->make_scorer(engine, part);
   const auto batches = engine.problem->evaluation_batches(engine, part);
   for (int64_t i = first; i < std::ssize(batches); i += stride) {
     scorer->add(model, batches[static_cast<size_t>(i)]);
     activity().progress();
+    if (batch_done) batch_done(i + 1, std::ssize(batches));
   }
   return scorer;
 }
@@ -75,10 +77,11 @@ EvaluatedModel fetch(const Engine& engine, Scheme& scheme, EvalModel which) {
 std::vector<double> evaluate_shared(const Engine& engine,
                                     SetPart part,
                                     Endpoint& endpoint,
-                                    EvaluatedModel& model) {
+                                    EvaluatedModel& model,
+                                    const BatchDone& batch_done) {
   model.prepare(engine);
   return evaluate_batches(engine, part, model.view(), endpoint.rank(),
-                          endpoint.size())
+                          endpoint.size(), batch_done)
       ->metrics(&endpoint);
 }
 
@@ -86,10 +89,12 @@ void evaluate_each(const Engine& engine,
                    SetPart part,
                    Endpoint& endpoint,
                    EvaluatedModel& own,
+                   const BatchDone& batch_done,
                    Evaluation& result) {
   own.prepare(engine);
   std::vector<double> metrics =
-      evaluate_batches(engine, part, own.view(), 0, 1)->metrics(nullptr);
+      evaluate_batches(engine, part, own.view(), 0, 1, batch_done)
+          ->metrics(nullptr);
   const std::span<const double> mine = metrics;
   const Group world = endpoint.world_group();
   for (const std::vector<std::byte>& bytes :
@@ -123,7 +128,8 @@ double consensus_distance(const Engine& engine,
 Evaluation evaluate_scheme(const Engine& engine,
                            SetPart part,
                            Endpoint& endpoint,
-                           Scheme& scheme) {
+                           Scheme& scheme,
+                           const BatchDone& batch_done) {
   using enum EvalChoice;
   const EvalChoice which = engine.options.eval.model;
   const bool wants_each = includes_each(which);
@@ -131,13 +137,13 @@ Evaluation evaluate_scheme(const Engine& engine,
   Evaluation result;
   if (wants_each) {
     EvaluatedModel own = fetch(engine, scheme, EvalModel::kEach);
-    evaluate_each(engine, part, endpoint, own, result);
+    evaluate_each(engine, part, endpoint, own, batch_done, result);
   }
   if (which == kRank0 || which == kCentre) {
     EvaluatedModel one =
         fetch(engine, scheme,
               which == kRank0 ? EvalModel::kRank0 : EvalModel::kCentre);
-    result.metrics = evaluate_shared(engine, part, endpoint, one);
+    result.metrics = evaluate_shared(engine, part, endpoint, one, batch_done);
   }
   if ((which == kEach || which == kRank0) && !wants_distance) return result;
   EvaluatedModel mean = fetch(engine, scheme, EvalModel::kAverage);
@@ -146,9 +152,9 @@ Evaluation evaluate_scheme(const Engine& engine,
     result.consensus_distance = consensus_distance(engine, endpoint, own, mean);
   }
   if (which == kAverage)
-    result.metrics = evaluate_shared(engine, part, endpoint, mean);
+    result.metrics = evaluate_shared(engine, part, endpoint, mean, batch_done);
   if (which == kEachAndAverage)
-    result.average = evaluate_shared(engine, part, endpoint, mean);
+    result.average = evaluate_shared(engine, part, endpoint, mean, batch_done);
   return result;
 }
 

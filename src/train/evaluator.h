@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "comm/endpoint.h"
 #include "sync/scheme.h"
@@ -23,12 +23,16 @@ struct EvaluatedModel {
   ReplicaView view() { return {parameters, {}, buffers}; }
 };
 
+// Is called after each batch of an evaluation, on a worker that shows it.
+using BatchDone = std::function<void(int64_t done, int64_t total)>;
+
 // Returns a scorer that has seen batches first, first + stride, ...
 std::unique_ptr<Scorer> evaluate_batches(const Engine& engine,
                                          SetPart part,
                                          const ReplicaView& model,
                                          int64_t first,
-                                         int64_t stride);
+                                         int64_t stride,
+                                         const BatchDone& batch_done = {});
 
 // The results of an evaluation.
 struct Evaluation {
@@ -48,7 +52,8 @@ struct Evaluation {
 Evaluation evaluate_scheme(const Engine& engine,
                            SetPart part,
                            Endpoint& endpoint,
-                           Scheme& scheme);
+                           Scheme& scheme,
+                           const BatchDone& batch_done = {});
 
 // Returns the mean of several models' metrics.
 std::vector<double> mean_of(const std::vector<std::vector<double>>& metrics);

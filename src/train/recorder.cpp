@@ -261,7 +261,7 @@ void Recorder::write(const OpenRow& row) {
   results_->table("comm").append(comm);
   write_series(row.at, by_worker);
 
-  log_row(row, total, virtual_s);
+  log_row(row, total);
   results_->commit_if_due();
 }
 

@@ -57,6 +57,8 @@ class Recorder {
   void resume_clock(int64_t step);
   void waited_for_data(double seconds) { data_wait_s_ += seconds; }
   double running_time_s() const;
+  // For a progress line: loss and speed since the last row, or of that row.
+  std::string progress_note(int64_t worker_steps) const;
   // The current virtual time; NaN under MPI.
   double virtual_s() const;
 
@@ -139,9 +141,9 @@ class Recorder {
   // Rank 0: virtual_s of the last row of /train; none under MPI.
   std::optional<double> last_virtual_s() const;
   // `total`: metric sums and figures of all workers.
-  void log_row(const OpenRow& row,
-               const std::vector<double>& total,
-               double virtual_s);
+  void log_row(const OpenRow& row, const std::vector<double>& total);
+  std::string step_text(const Position& at) const;
+  std::string short_name(size_t metric) const;
   // A worker's figures at the end of the run.
   struct EndFigures {
     // Since this start: seconds as in /comm.
@@ -202,6 +204,7 @@ class Recorder {
   double clock_started_s_ = 0;
   double time_s_ = 0, last_row_time_s_ = 0, resumed_time_s_ = 0;
   int64_t last_log_step_ = 0;
+  double last_loss_ = std::numeric_limits<double>::quiet_NaN();
   // On rank 0: the best score of an evaluation, whether it was that of the
   // average model (eval.model = each_and_average), the score on the test set at
   // that moment (NaN: unknown), and the number of evaluations.

@@ -126,9 +126,7 @@ void Recorder::declare_series() {
   }
 }
 
-void Recorder::log_row(const OpenRow& row,
-                       const std::vector<double>& total,
-                       double virtual_s) {
+void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   const Position& at = row.at;
   const double* figures = &total[metrics_.size()];
   const double samples = figures[kSamples];
@@ -139,14 +137,7 @@ void Recorder::log_row(const OpenRow& row,
       static_cast<double>(engine_.plan.stop_at - at.step) * seconds / steps;
   last_row_time_s_ = row.time_s;
   last_log_step_ = at.step;
-  const double worker_steps = steps * endpoint_.size();
-  const std::string clock =
-      endpoint_.has_virtual_time()
-          ? fmt::format("{:.1f} ms on this machine | virtual {:.1f} s",
-                        1e3 * seconds / steps, virtual_s)
-          : fmt::format("{:.1f} + {:.1f} ms compute + exposed",
-                        1e3 * figures[kCompute] / worker_steps,
-                        1e3 * figures[kExposed] / worker_steps);
+  last_loss_ = total[0] / samples;
   std::string by_worker;
   if (is_free_running_) {
     double least = row.mine.back(), most = least;
@@ -154,16 +145,43 @@ void Recorder::log_row(const OpenRow& row,
       least = std::min(least, other.back());
       most = std::max(most, other.back());
     }
-    by_worker = fmt::format(" | steps {:.0f}-{:.0f}", least, most);
+    by_worker = fmt::format(" ({:.0f}-{:.0f})", least, most);
   }
-  const size_t score = metrics_.size() > 1 ? 1 : 0;
+  std::string metric;
+  if (metrics_.size() > 1)
+    metric = fmt::format(" | {} {:.4f}", metrics_[1].name, total[1] / samples);
+  const double busy_s = figures[kCompute] + figures[kExposed];
   session_.log().line(
-      "step {:>6}/{}{} | epoch {:6.2f} | loss {:.4f} | {} {:.4f} | lr {:.4g} | "
-      "{:.0f} samples/s | {} | ETA {}",
-      at.step, engine_.plan.stop_at, by_worker, epoch(at), total[0] / samples,
-      score > 0 ? metrics_[score].name : "loss", total[score] / samples,
-      at.rate, seconds > 0 ? samples / seconds : 0.0, clock,
-      human_seconds(left));
+      "step {}{} | loss {:.4f}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
+      step_text(at), by_worker, last_loss_, metric,
+      seconds > 0 ? samples / seconds : 0.0,
+      busy_s > 0 ? 100 * figures[kExposed] / busy_s : 0.0, human_seconds(left));
+}
+
+// "  50/1404", as wide for every step of a run.
+std::string Recorder::step_text(const Position& at) const {
+  const int64_t last = engine_.plan.stop_at;
+  return fmt::format("{:>{}}/{}", at.step, std::to_string(last).size(), last);
+}
+
+// "top5" for accuracy_top5, which follows accuracy.
+std::string Recorder::short_name(size_t metric) const {
+  const std::string& name = eval_metrics_[metric].name;
+  const std::string before = eval_metrics_[1].name + "_";
+  return name.starts_with(before) ? name.substr(before.size()) : name;
+}
+
+std::string Recorder::progress_note(int64_t worker_steps) const {
+  const double loss =
+      sums_.samples > 0 ? sums_.values[0] / sums_.samples : last_loss_;
+  const double seconds = running_time_s() - last_row_time_s_;
+  const double steps = static_cast<double>(worker_steps) / endpoint_.size() -
+                       static_cast<double>(last_log_step_);
+  return fmt::format(
+      "loss {:.4f} | {:.0f} samples/s", loss,
+      seconds > 0
+          ? steps * static_cast<double>(engine_.samples_a_step) / seconds
+          : 0.0);
 }
 
 bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
@@ -193,10 +211,8 @@ void Recorder::test_of_best(const Position& at, const Evaluation& test) {
   if (!results_) return;
   test_at_best_ = average_is_best_ ? (*test.average)[1] : test.metrics[1];
   session_.log().line(
-      "best {:>6}{} | test set | {} {:.4f} at the best validation score so far",
-      at.step,
-      std::string(std::to_string(engine_.plan.stop_at).size() + 1, ' '),
-      eval_metrics_[1].name, test_at_best_);
+      "best {} | test set | {} {:.4f} at the best validation score so far",
+      step_text(at), eval_metrics_[1].name, test_at_best_);
 }
 
 void Recorder::write_evaluation(const Position& at,
@@ -211,8 +227,8 @@ void Recorder::write_evaluation(const Position& at,
                           const char* suffix) {
     row.insert(row.end(), values.begin(), values.end());
     for (size_t i = 0; i < eval_metrics_.size(); ++i)
-      text += fmt::format(" | {}{} {:.4f}{}", eval_metrics_[i].name, suffix,
-                          values[i], eval_metrics_[i].unit == "%" ? " %" : "");
+      text += fmt::format(" | {}{} {:.4f}{}", short_name(i), suffix, values[i],
+                          eval_metrics_[i].unit == "%" ? " %" : "");
   };
   append(evaluation.metrics, "");
   for (size_t i = 0; i < eval_metrics_.size(); ++i)
@@ -223,10 +239,12 @@ void Recorder::write_evaluation(const Position& at,
   if (evaluation.consensus_distance)
     text += fmt::format(" | consensus {:.3g}", row.back());
   results_->table("eval").append(row);
-  session_.log().line(
-      "eval {:>6}{} | epoch {:6.2f} | {} set{}", at.step,
-      std::string(std::to_string(engine_.plan.stop_at).size() + 1, ' '),
-      epoch(at), engine_.options.eval.on, text);
+  std::string clock;
+  if (endpoint_.has_virtual_time())
+    clock = fmt::format(" | virtual {:.1f} s", virtual_s());
+  const bool is_test = engine_.options.eval.on == SetPart::kTest;
+  session_.log().line("eval {}{}{}{}", step_text(at), clock,
+                      is_test ? "" : " | validation", text);
 }
 
 std::optional<double> Recorder::last_virtual_s() const {

@@ -102,7 +102,8 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
       recorder_.write_rows();
       if (results_)
         session_.log().progress(plan.worker_steps / endpoint_.size(),
-                                engine_.plan.stop_at);
+                                engine_.plan.stop_at,
+                                recorder_.progress_note(plan.worker_steps));
     }
     if (plan.is_idle) {
       step_.follow(plan);
@@ -157,12 +158,15 @@ void Trainer::evaluate(const Position& at) {
   enter(Stage::kEvaluation);
   const double begin = monotonic_s();
   const SetPart part = engine_.options.eval.on;
+  const BatchDone show = [this](int64_t done, int64_t total) {
+    if (results_) session_.log().progress(done, total, "evaluating");
+  };
   const Evaluation evaluation =
-      evaluate_scheme(engine_, part, endpoint_, scheme_);
+      evaluate_scheme(engine_, part, endpoint_, scheme_, show);
   const bool is_best = recorder_.evaluation(at, evaluation);
   if (is_best && part == SetPart::kValidation)
     recorder_.test_of_best(
-        at, evaluate_scheme(engine_, SetPart::kTest, endpoint_, scheme_));
+        at, evaluate_scheme(engine_, SetPart::kTest, endpoint_, scheme_, show));
   scheme_.evaluated(evaluation.metrics[0], evaluation.metrics[1]);
   print_notes();
   evaluation_s_ = std::max(evaluation_s_, monotonic_s() - begin);

@@ -55,6 +55,7 @@ class Trainer {
   void start_fresh(const std::optional<FoundCheckpoint>& from);
   std::optional<FoundCheckpoint> find_checkpoint();
   std::vector<std::string> conflicts_with(const FoundCheckpoint& found) const;
+  std::string way_out(const FoundCheckpoint& found) const;
   // Whether the run ended at its target, which is still that, when it saved the
   // checkpoint.
   bool ended_at_target(const FoundCheckpoint& found) const;

@@ -169,11 +169,20 @@ bool Trainer::ended_at_target(const FoundCheckpoint& found) const {
          recorder_.is_target_of(reached->second);
 }
 
+// What to do if the input is not that of the run in this directory.
+std::string Trainer::way_out(const FoundCheckpoint& found) const {
+  if (found.folder.parent_path() != directory_.checkpoints()) return "";
+  return fmt::format(
+      "\nerror: another run is in {}: give this one another name, for example "
+      "--run.name={}-2",
+      directory_.path().string(), directory_.path().filename().string());
+}
+
 void Trainer::load(const FoundCheckpoint& found) {
   const std::vector<std::string> conflicts = conflicts_with(found);
   if (!conflicts.empty())
-    fail(ExitCode::kBadInput, "{}: cannot resume: {}", found.folder.string(),
-         join(conflicts, "\nerror: "));
+    fail(ExitCode::kBadInput, "{}: cannot resume: {}{}", found.folder.string(),
+         join(conflicts, "\nerror: "), way_out(found));
   engine_.problem->restore(*engine_.context, found.facts.extra);
   const bool is_resized = found.facts.workers != endpoint_.size();
   if (is_resized)

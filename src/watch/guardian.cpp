@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/process.h"
 
 namespace syncopate {
 namespace {
@@ -56,18 +57,6 @@ void pass_on(int number) {
   sigprocmask(SIG_UNBLOCK, &one, nullptr);
   raise(number);
   _exit(128 + number);
-}
-
-// A debugger follows the process that it started.
-bool is_traced() {
-  FILE* const file = std::fopen("/proc/self/status", "re");
-  if (file == nullptr) return false;
-  char line[256];
-  int tracer = 0;
-  while (std::fgets(line, sizeof line, file) != nullptr)
-    if (std::sscanf(line, "TracerPid: %d", &tracer) == 1) break;
-  std::fclose(file);
-  return tracer != 0;
 }
 
 // The words of a command line are contiguous.
@@ -185,7 +174,7 @@ void watch_guardian(pid_t guardian) {
 void go_on_under_guardian(char** argv) {
   const char* wish = std::getenv("SYNCOPATE_GUARDIAN");
   if (wish != nullptr && std::string_view(wish) == "0") return;
-  if (is_traced()) return;
+  if (is_traced()) return;  // a debugger follows the process it started
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return;
   const pid_t guardian = getpid();

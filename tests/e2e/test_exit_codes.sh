@@ -133,7 +133,7 @@ with h5py.File("runs/whole/results.h5") as f:
 PY
 keys=(--run.workers=2 --eval.batchnorm=recomputed --run.name=two)
 expect_code 0 "$SYNCOPATE" train tiny.ini "${keys[@]}"
-trained=$(sed -n 's/^eval  *20 .*loss \([0-9.]*\) .*/\1/p' out)
+trained=$(sed -n 's/^eval 20.*loss \([0-9.]*\) .*/\1/p' out)
 expect_code 0 "$SYNCOPATE" evaluate tiny.ini "${keys[@]}" --checkpoint=runs/two
 evaluated=$(printf %.4f "$(sed -n 's/.*loss \([0-9.]*\) .*/\1/p' out)")
 [[ $evaluated == "$trained" ]] || fail "evaluate: loss $evaluated, trained $trained"

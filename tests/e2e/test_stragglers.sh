@@ -85,7 +85,7 @@ echo "the log's rows of a free-running scheme"
 # them and as the end table has them.
 last_steps() {
   grep "^step " "runs/$1/log.txt" | tail -n 1 |
-    sed -nE 's/^step +[0-9]+\/[0-9]+ \| steps ([0-9]+)-([0-9]+) \| .*/\1 \2/p'
+    sed -nE 's/^step +[0-9]+\/[0-9]+ \(([0-9]+)-([0-9]+)\) \| .*/\1 \2/p'
   sed -nE "s/.*run's steps by worker: .*\(([0-9]+) to ([0-9]+)\)/\1 \2/p" \
     "runs/$1/log.txt" | tail -n 1
 }
@@ -94,13 +94,13 @@ free=(--sync.scheme=asp --run.steps=26)
 small free 4 "${free[@]}" --stragglers.factor=1,1,4,1
 [[ $(last_steps free) == $'8 32\n8 32' ]] ||
   fail "steps by worker: $(last_steps free)"
-grep -qE "^step +13/26 \| steps [45]-1[67] \| " runs/free/log.txt ||
+grep -qE "^step +13/26 \([45]-1[67]\) \| " runs/free/log.txt ||
   fail "steps by worker in the middle"
 small_mpi mpi-free 4 "${free[@]}" --stragglers.factor=1,1,400,1
 mapfile -t by_worker < <(last_steps mpi-free)
 [[ ${#by_worker[@]} == 2 && ${by_worker[0]} == "${by_worker[1]}" ]] ||
   fail "steps by worker under MPI: ${by_worker[*]}"
-! grep -q "^step .*| steps " runs/plain/log.txt || fail "steps of bsp's workers"
+! grep -q "^step .*(" runs/plain/log.txt || fail "steps of bsp's workers"
 
 echo "cut in an episode, and in one of a removed worker"
 episodes=any1:compute:x3:for=20s:every=25s:at=random

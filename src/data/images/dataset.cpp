@@ -35,7 +35,8 @@ void finish(ImageSet& set) {
   CHECK(!is_stored || std::ssize(stored.bytes) + std::ssize(stored.floats) ==
                           set.samples * spec.C * stored.H * stored.W);
   CHECK(set.labels.size() == static_cast<size_t>(set.samples));
-  CHECK(spec.classes > 0 && !check_labels(set.labels, set.spec.classes));
+  CHECK(spec.classes > 0);
+  CHECK(!set.is_labelled || !check_labels(set.labels, set.spec.classes));
   CHECK(set.class_names.empty() ||
         set.class_names.size() == static_cast<size_t>(spec.classes));
   set.digest = digest_of(fmt::format(
@@ -129,10 +130,18 @@ Dataset load_dataset(const DataOptions& options) {
     fail(ExitCode::kBadInput, "data.path: empty, expected where the {} data is",
          options.kind);
   Dataset data = kind->read_images(options);
+  CHECK(data.train.is_labelled);
   finish(data.train);
   finish(data.test);
   CHECK(data.train.spec == data.test.spec);
   return data;
+}
+
+void require_labels(const Dataset& data) {
+  if (!data.test.is_labelled)
+    fail(ExitCode::kBadInput,
+         "{}: the test images have no labels: only predict can use them",
+         data.source);
 }
 
 }  // namespace syncopate

@@ -1,4 +1,4 @@
-// Labelled images in any supported format: in memory, in a mapped file or as
+// Images with labels in any supported format: in memory, in a mapped file or as
 // JPEG files.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -57,7 +57,9 @@ struct ImageSet {
   std::
       variant<std::vector<uint8_t>, std::vector<float>, MappedImages, JpegFiles>
           pixels;
-  std::vector<int32_t> labels;           // (samples), in [0, spec.classes)
+  std::vector<int32_t> labels;  // (samples), in [0, spec.classes)
+  // Only test sets may lack labels, which are then -1: for predict.
+  bool is_labelled = true;
   std::vector<std::string> class_names;  // empty, or one per class
   // XXH3-128 of the shape and of the XXH3-128 of pixels and labels; for JPEG
   // files the names replace the pixels.
@@ -92,6 +94,9 @@ struct Dataset {
 // Reads the train and test sets. Errors: kInputMissing, or kBadInput
 // "FILE: offset N: what, expected, found".
 Dataset load_dataset(const DataOptions& options);
+
+// Throws Error(kBadInput) if the test set lacks labels.
+void require_labels(const Dataset& data);
 
 // data.height and data.width with defaults applied.
 struct PixelSize {

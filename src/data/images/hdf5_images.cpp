@@ -41,6 +41,7 @@ class OwnImages {
     for (const int64_t dim : dims)
       if (dim < 1)
         fail_in(name, describe(images) + ", expected no dimension of 0");
+    refuse_channels_first(name, images);
     set.samples = dims[0];
     set.spec = {.C = dims.size() == 4 ? dims[3] : 1,
                 .H = dims[1],
@@ -56,6 +57,15 @@ class OwnImages {
         fail_in(name, fmt::format("element {} is {}, expected finite values", i,
                                   pixels[i]));
     set.pixels = std::move(pixels);
+  }
+
+  // For predict, a test set need not have labels.
+  void read_labels_if_any(const std::string& name, ImageSet& set) const {
+    set.is_labelled = file_.find(name).has_value();
+    if (set.is_labelled)
+      read_labels(name, set);
+    else
+      set.labels.assign(static_cast<size_t>(set.samples), -1);
   }
 
   void read_labels(const std::string& name, ImageSet& set) const {
@@ -86,6 +96,17 @@ class OwnImages {
   }
 
  private:
+  // (n, 3, 40, 40) would be images of 3 x 40 pixels with 40 channels.
+  void refuse_channels_first(const std::string& name,
+                             const Hdf5Dataset& images) const {
+    constexpr int64_t kMostPlanes = 4;  // grey, RGB, RGBA
+    const auto& dims = images.dims;
+    if (dims.size() == 4 && dims[1] <= kMostPlanes && dims[3] > kMostPlanes)
+      fail_in(name, describe(images) +
+                        " looks like (n, C, H, W), expected (n, H, W, C): in "
+                        "numpy, images.transpose(0, 2, 3, 1)");
+  }
+
   Hdf5Dataset find(const std::string& name) const {
     if (const auto dataset = file_.find(name)) return *dataset;
     fail_in(name,
@@ -121,7 +142,7 @@ Dataset read_hdf5_images(const DataOptions& options) {
     file.fail_in("test/images",
                  "image size and element type are expected to be those of "
                  "train/images");
-  file.read_labels("test/labels", data.test);
+  file.read_labels_if_any("test/labels", data.test);
   data.source = "hdf5 " + options.path;
   return data;
 }

@@ -1,5 +1,6 @@
 // Folders of JPEG files in ImageNet's layout: train/CLASS/*.jpg, and val/ or
-// test/ with the same classes. Loading lists the files without reading them.
+// test/ with the same classes, or without any: *.jpg, to be predicted. Loading
+// lists the files without reading them.
 #include <algorithm>
 #include <cctype>
 
@@ -88,6 +89,25 @@ ImageSet list_set(const fs::path& folder,
   return set;
 }
 
+bool holds_images(const fs::path& folder) {
+  return std::ranges::any_of(list_folder(folder), [](const auto& entry) {
+    return is_jpeg(entry.path());
+  });
+}
+
+// A folder of JPEG files without labels.
+ImageSet list_unlabelled(const fs::path& folder,
+                         const std::vector<std::string>& classes) {
+  ImageSet set;
+  set.pixels = JpegFiles{.folder = folder, .names = {}};
+  append_class(folder, ".", -1, set);
+  set.is_labelled = false;
+  set.samples = std::ssize(set.labels);
+  set.spec = {.C = 3, .classes = std::ssize(classes)};
+  set.class_names = classes;
+  return set;
+}
+
 fs::path find_test_folder(const fs::path& folder) {
   for (const char* name : {"val", "test"})
     if (fs::exists(folder / name)) return folder / name;
@@ -106,7 +126,8 @@ Dataset read_image_folder(const DataOptions& options) {
   const std::vector<std::string> classes = list_classes(folder / "train");
   Dataset data;
   data.train = list_set(folder / "train", classes);
-  data.test = list_set(test, classes);
+  data.test = holds_images(test) ? list_unlabelled(test, classes)
+                                 : list_set(test, classes);
   data.source = "image_folder " + options.path;
   set_reading(options, data);
   return data;

@@ -107,6 +107,7 @@ Dataset prepare_images(const PrepareImages& wanted) {
   options.height = options.width = options.eval_resize = wanted.size;
   options.decode_threads = wanted.threads;
   Dataset data = load_dataset(options);
+  require_labels(data);
 
   const int64_t total = data.train.samples + data.test.samples;
   const int64_t block_bytes =

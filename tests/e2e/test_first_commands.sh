@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# What someone types in the first half hour: lists and help, the folder of a run,
+# slips in options, a refused start, Ctrl-C, the lines on a terminal.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+root=${SOURCE_DIR:-$here/../..}
+
+says() { # says TEXT FILE
+  grep -qF -- "$1" "$2" || { fail "no '$1' in:"; tail -n 20 "$2"; }
+}
+await() { # await COMMAND...: for at most 60 s
+  for _ in $(seq 1200); do "$@" && return; sleep 0.05; done
+  fail "in vain: $*"
+}
+
+echo "lists and help"
+expect_code 0 "$SYNCOPATE" list
+for what in models data schemes compressors topologies optimizers schedules \
+  collectives keys; do
+  says "$what " out
+done
+expect_code 0 "$SYNCOPATE" help
+says "Exit codes" out
+cp out help
+expect_code 0 "$SYNCOPATE"
+cmp -s out help || fail "no words print something else than help"
+expect_code 0 "$SYNCOPATE" help train
+says "syncopate train INPUT.ini" out
+(($(wc -l <out) < 5)) || fail "help train says more than about train"
+expect_code 0 "$SYNCOPATE" train --help
+says "syncopate train INPUT.ini" out
+expect_code 64 "$SYNCOPATE" help trian
+says "did you mean train?" err
+expect_code 0 "$SYNCOPATE" list keys optimizer
+says "[optimizer]" out
+! grep -qF "[run]" out || fail "list keys optimizer lists other sections"
+expect_code 64 "$SYNCOPATE" list keys optimiser
+says "expected one of run" err
+expect_code 64 "$SYNCOPATE" train tiny.ini --lr=0.1
+says "(did you mean --optimizer.lr?)" err
+expect_code 64 "$SYNCOPATE" train tiny.ini --batch=8
+says "(did you mean --data.batch or --eval.batch?)" err
+
+echo "a refused start leaves no folder"
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=first --run.workers=2
+refused() { # refused NAME CODE COMMAND...
+  local before
+  before=$(find runs new 2>/dev/null | sort)
+  expect_code "${@:2}"
+  [[ $(find runs new 2>/dev/null | sort) == "$before" ]] ||
+    fail "$1: left $(find runs new -newer tiny.ini | tail -n 3)"
+}
+mkdir -p empty
+refused "a checkpoint that is not there" 66 "$SYNCOPATE" train tiny.ini \
+  --run.directory=new/runs --run.name=second --checkpoint.resume=tiny.ini
+refused "a batch that is too large" 65 "$SYNCOPATE" train tiny.ini --run.name=second \
+  --data.batch=1000
+refused "another network's checkpoint" 65 "$SYNCOPATE" train tiny.ini \
+  --run.name=second --model.depth=14 --checkpoint.resume=runs/first
+
+echo "another run's folder: the last line says what to do"
+expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=first --run.workers=2 \
+  --sync.scheme=ds_sync
+[[ $(tail -n 1 err) == "error: another run is in runs/first: "*"--run.name=first-2" ]] ||
+  fail "the last line: $(tail -n 1 err)"
+
+echo "status and inspect of a folder"
+expect_code 0 "$SYNCOPATE" status runs/first
+cp out by_folder
+expect_code 0 "$SYNCOPATE" status tiny.ini --run.name=first --run.workers=2
+cmp -s out by_folder || fail "status of the folder and of the input differ"
+says "ended       finished" out
+expect_code 66 "$SYNCOPATE" status empty
+expect_code 0 "$SYNCOPATE" inspect runs/first
+sed -n 2p out >summary
+says "finished at step 20: scheme bsp, resnet, workers 2" summary
+sed -n 4p out >summary
+says "accuracy " summary
+
+echo "a job that has queued itself again has not ended"
+expect_code 75 "$SYNCOPATE" train tiny.ini --run.name=queued --run.steps=5000 \
+  --schedule.horizon=5000 --run.time_limit_s=1
+status() { expect_code 0 "$SYNCOPATE" status runs/queued; }
+status && says "ended       stopped" out
+echo "job 17 restart 0 step 0" >runs/queued/restarts.txt
+status && says "ended       stopped" out
+echo "job 17 requeued step 9" >>runs/queued/restarts.txt
+status && says "ended       requeued as job 17" out
+echo "job 17 restart 1 step 9" >>runs/queued/restarts.txt
+status && says "ended       stopped" out
+
+echo "lines fit a terminal; the first one does not wait for data"
+for run in "tiny.ini --run.workers=3 --eval.model=average --sync.scheme=local_sgd" \
+  "tiny.ini --run.workers=3 --sync.scheme=asp" \
+  "$root/inputs/bert_smoke.ini --run.steps=20" \
+  "$root/inputs/deepfm_smoke.ini --run.steps=20"; do
+  read -ra words <<<"$run"
+  expect_code 0 "$SYNCOPATE" train "${words[@]}" --run.directory=runs --run.name=wide
+  (($(grep -cE '^(step|eval) ' out) >= 2)) || fail "$run: no lines"
+  ! grep -E '^(step|eval) .{96}' out || fail "$run: longer than 100 columns"
+  rm -r runs/wide
+done
+sed -e 's/^kind = synthetic_images/kind = idx\npath = nowhere/' \
+  -e '/samples =/d;/^classes/d;/^height/d;/^width/d' tiny.ini >absent.ini
+expect_code 66 "$SYNCOPATE" train absent.ini
+[[ $(head -n 1 out) == "syncopate "*" on "* ]] ||
+  fail "no line before data are read: $(cat out)"
+
+echo "a terminal has a bar with loss and speed, during evaluations too"
+python - "$SYNCOPATE" <<'PY' >bar.out || fail "no bar"
+import os, pty, sys
+os.environ.pop("NO_COLOR", None)
+seen = b""
+def read(fd):
+    global seen
+    data = os.read(fd, 4096)
+    seen += data
+    return data
+pty.spawn([sys.argv[1], "train", "tiny.ini", "--run.name=bar", "--eval.batch=1",
+           "--data.test_samples=400", "--run.steps=300", "--eval.every=0"], read)
+bars = [part.strip() for part in seen.split(b"\r")]
+bars = [part for part in bars if part.startswith(b"[")]
+assert any(b"| loss " in bar and b" samples/s" in bar for bar in bars), bars
+assert any(b"/400 | evaluating" in bar for bar in bars), bars
+assert max(map(len, bars)) <= 100, bars
+PY
+! grep -q '^\[' runs/bar/log.txt || fail "the bar is in log.txt"
+[[ $(head -n 1 runs/bar/log.txt) == syncopate* ]] ||
+  fail "log.txt lacks the first line: $(head -n 1 runs/bar/log.txt)"
+
+echo "Ctrl-C during an evaluation answers at once, the second ends"
+long=(--run.name=long --eval.every=1 --data.test_samples=100000 --eval.batch=1)
+"$SYNCOPATE" train tiny.ini "${long[@]}" --run.log_every=1 >long.out 2>long.err &
+pid=$!
+await grep -q '^step .*1/20' long.out
+sleep 0.5
+kill -INT $pid
+await grep -q '^interrupted: .*Ctrl-C again' long.err
+kill -0 $pid || fail "the first Ctrl-C ended it"
+kill -INT $pid
+code=0
+wait $pid || code=$?
+((code == 130)) || fail "the second Ctrl-C: exit $code"
+! grep -q '^eval' long.out || fail "it was not in an evaluation"
+
+echo "sbatch from another folder"
+for job in train multi_gpu hetjob sweep; do
+  expect_code 66 env -u SYNCOPATE_ROOT bash "$root/jobs/$job.sbatch" tiny.ini
+  says "run sbatch there, or use jobs/submit.sh" err
+done
+finish

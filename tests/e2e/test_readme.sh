@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# The README files against the tree: links, the table of schemes, the length of the
+# first page, files that commands name, and figures that depend on no machine.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+root=$(cd "${SOURCE_DIR:-$here/../..}" && pwd)
+
+(($(wc -l <"$root/README.md") <= 250)) || fail "README.md has more than 250 lines"
+
+echo "links"
+python - "$root" <<'PY' || fail "see above"
+import os, re, sys
+root, faults = sys.argv[1], []
+
+def anchors(path):
+    """GitHub's anchors of a file's headings."""
+    found, fenced = set(), False
+    for line in open(path, encoding="utf-8"):
+        fenced ^= line.startswith("```")
+        if line.startswith("#") and not fenced:
+            title = line.lstrip("#").strip().lower()
+            found.add(re.sub(r"[^\w\- ]", "", title).replace(" ", "-"))
+    return found
+
+for folder, folders, files in os.walk(root):
+    folders[:] = [name for name in folders
+                  if name not in ("build", "shared", "runs")
+                  and not name.startswith(".")]
+    for name in files:
+        if not name.endswith(".md"):
+            continue
+        path = os.path.join(folder, name)
+        text = open(path, encoding="utf-8").read()
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if target.startswith("http"):
+                continue
+            file, _, anchor = target.partition("#")
+            goal = os.path.normpath(os.path.join(folder, file)) if file \
+                else path
+            if not os.path.exists(goal):
+                faults.append(f"{path}: no {target}")
+            elif anchor and anchor not in anchors(goal):
+                faults.append(f"{path}: no heading {target}")
+print("\n".join(faults))
+sys.exit(bool(faults))
+PY
+
+echo "schemes, commands and files"
+expect_code 0 "$SYNCOPATE" list schemes
+awk '{print $1}' out | sort >schemes
+sed -n '/^## The schemes/,/^## Train/p' "$root/README.md" | grep '^| `' |
+  cut -d'|' -f2 | tr -d '`, ' | sed 's/psgdecd/psgd\necd/' | sort >table
+cmp -s schemes table || fail "the table of schemes: $(diff schemes table)"
+expect_code 0 "$SYNCOPATE" help
+sed -n 's/^  syncopate \([a-z]*\) .*/\1/p' out | sort -u | grep -v help >commands
+while read -r command; do
+  grep -qE "^\| .*\`$command( |\`)" "$root/README.md" ||
+    fail "README.md has no command $command"
+done <commands
+grep -ohE '\b(jobs|inputs|postprocess|tests)/[a-z_0-9/]+\.[a-z]+' \
+  "$root/README.md" "$root/jobs/README.md" | sort -u >paths
+while read -r path; do
+  case $path in inputs/my.ini | jobs/sites/site.sh) continue ;; esac
+  [[ -e $root/$path ]] || fail "a README.md names $path, which does not exist"
+done <paths
+
+echo "the example of simulate"
+sed -n '/^\$ build.*simulate inputs\/smoke.ini/,/^```/p' "$root/README.md" |
+  grep -v '^```' >example
+sed -n '/^[$ ] /{s/^\$ //; s/\\$//; p}' example | tr -d '\n' >example_words
+sed '/^[$ ] /d' example >expected
+(($(wc -l <expected) == 5)) || fail "no example: $(cat example)"
+read -ra words <example_words
+(cd "$root" && "$SYNCOPATE" "${words[@]:1}") >printed 2>&1
+head -n 5 printed | cmp -s - expected || fail "simulate prints: $(diff printed expected)"
+
+echo "the picture's runs: bytes and virtual seconds, as simulate has them"
+# bsp and local_sgd: rounds of esync depend on where evaluations are.
+for words in "bsp" "local_sgd --local_sgd.steps=8"; do
+  read -ra keys <<<"--sync.scheme=$words"
+  scheme=${words%% *}
+  expect_code 0 "$SYNCOPATE" simulate "$root/inputs/quickstart.ini" "${keys[@]}"
+  seconds=$(awk '/^time/ {printf "%.1f", $2}' out)
+  megabytes=$(awk '/^sent/ {printf "%.1f", $2 * 360 * 4 / 1000}' out)
+  grep -qE "^$scheme +$scheme .* $seconds .* $megabytes MB$" "$root/README.md" ||
+    fail "README.md has other figures for $scheme: $seconds s, $megabytes MB"
+done
+finish
