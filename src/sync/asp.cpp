@@ -73,9 +73,10 @@ void Asp::begin(const Segment& segment) {
   endpoint().set_clock(here);
 }
 
-// The pull comes before the request for another step: at the end of a segment
-// no step follows that could depend on when a delayed pull was released.
+// Requests another step before it waits for the pull. A later answer would
+// queue behind the gradients that rank 0 pushes over the same connection.
 StepPlan Asp::next(const Word& mine) {
+  tickets().ask(mine);
   if (exchange_.is_in_flight()) {
     times_.add(exchange_.finish());
     pulled_at_ = endpoint().now();

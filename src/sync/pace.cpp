@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "comm/collectives.h"
@@ -71,11 +72,6 @@ void Lockstep::quiesce() {
 
 namespace {
 
-struct Wish {
-  int64_t taken;  // steps handed out in this segment
-  int64_t ends;   // 1: the segment is to end
-  double step_s;
-};
 constexpr int64_t kOver = -1;
 
 // Workers that wait for a step, in the order of their requests.
@@ -155,21 +151,24 @@ void Tickets::begin(const Segment& segment) {
                              [this](Endpoint& endpoint) { serve(endpoint); });
 }
 
+void Tickets::ask(const Word& mine) {
+  CHECK(is_open_ && !answer_);
+  if (is_over_) return;
+  wish_ = {taken_, mine.stop > 0 || mine.has_diverged ? 1 : 0, mine.step_s};
+  answer_ = endpoint_.irecv({&ticket_, sizeof ticket_}, 0, tags::kTicketAnswer);
+  request_ = endpoint_.isend({&wish_, sizeof wish_}, 0, tags::kTicketRequest,
+                             Traffic::kControl);
+}
+
 Turn Tickets::next(const Word& mine) {
-  CHECK(is_open_);
+  if (!answer_) ask(mine);
   if (is_over_) return {.stop = true};
-  const Wish wish{taken_, mine.stop > 0 || mine.has_diverged ? 1 : 0,
-                  mine.step_s};
-  int64_t ticket = kOver;
-  const auto answer =
-      endpoint_.irecv({&ticket, sizeof ticket}, 0, tags::kTicketAnswer);
-  endpoint_.wait(endpoint_.isend({&wish, sizeof wish}, 0, tags::kTicketRequest,
-                                 Traffic::kControl));
-  endpoint_.wait(answer);
-  is_over_ = ticket == kOver;
+  endpoint_.wait(std::exchange(request_, nullptr));
+  endpoint_.wait(std::exchange(answer_, nullptr));
+  is_over_ = ticket_ == kOver;
   if (is_over_) return {.stop = true};
   ++taken_;
-  return {.stop = false, .step = steps_++, .worker_steps = ticket};
+  return {.stop = false, .step = steps_++, .worker_steps = ticket_};
 }
 
 // Ends once every worker has been told that the segment is over.

@@ -109,11 +109,20 @@ class Tickets final : public Pace {
   void replay(const std::vector<int64_t>* grants) { replay_ = grants; }
 
   void begin(const Segment& segment) override;
+  // Requests the step that next() then waits for (and ignores its own word), so
+  // that the answer arrives while this worker waits for something else.
+  // Otherwise next() requests it.
+  void ask(const Word& mine);
   Turn next(const Word& mine) override;
   void quiesce() override;
   int64_t stop_lag() const override { return 2; }
 
  private:
+  struct Wish {
+    int64_t taken;  // steps handed out in this segment
+    int64_t ends;   // 1: the segment is to end
+    double step_s;
+  };
   void serve(Endpoint& endpoint);
 
   Endpoint& endpoint_;
@@ -124,7 +133,10 @@ class Tickets final : public Pace {
   Segment segment_;
   int64_t taken_ = 0;  // in the segment
   bool is_open_ = false, is_over_ = false;
-  Task service_;  // rank 0
+  Wish wish_{};
+  int64_t ticket_ = 0;
+  Request request_, answer_;  // in flight
+  Task service_;              // rank 0
 };
 
 // Starts a service at segment.earliest, whatever this worker's clock says.

@@ -16,7 +16,7 @@ export PYTHON
 
 cat >base.ini <<'INI'
 [run]
-steps = 24
+steps = 48
 workers = 2
 threads = 1
 log_every = 1
@@ -34,7 +34,7 @@ batch = 8
 validation = 40
 noise = 2
 [eval]
-every = 6 steps
+every = 12 steps
 batch = 20
 INI
 # With a weight decay of 1e9 parameters grow by -1e7 and more a step, and so
@@ -77,17 +77,30 @@ shows '--eval.on=validation' "$scratch/out"
 shows 'then final: 6 runs, seeds 1 2' "$scratch/out"
 [[ ! -e swept ]] || fail "a dry run left files"
 
-# Ctrl-C in the middle of the second run: it saves, and resumes.
+# Ctrl-C in the middle of the second run: it saves, and resumes. That run writes
+# its output to a pipe of 4 KiB, which is full before its last step unless it is
+# read: however fast the machine is, the run is under way when the signal comes.
+held=swept/tune/bsp-0.02-seed11.out
+mkdir -p swept/tune
+mkfifo "$held"
+exec {pipe}<>"$held"
+python -c "import fcntl; fcntl.fcntl($pipe, 1031, 4096)" # F_SETPIPE_SZ
 "$source_dir/jobs/sweep.sh" --local tiny.sweep --jobs=1 --run.threads=1 \
-  >first.out 2>&1 &
+  >first.out 2>&1 {pipe}>&- &
 pid=$!
-for _ in $(seq 3000); do
-  grep -q '^step .* 3/24' swept/tune/bsp-0.02-seed11.out 2>/dev/null && break
-  sleep 0.02
+until [[ ${row:-} =~ ^step\ .*\ 3/48 ]]; do
+  read -r -t 1 -u "$pipe" row && echo "$row" >>held.out
+  kill -0 "$pid" || break
 done
 kill -INT "$pid"
+cat <&"$pipe" >>held.out &
+reader=$!
 code=0
 wait "$pid" || code=$?
+kill "$reader"
+wait "$reader"
+exec {pipe}>&-
+mv held.out "$held"
 ((code == 130)) || fail "interrupted: exit $code: $(cat first.out)"
 shows 'tune bsp-1e6-seed11: diverged' first.out
 shows 'tune bsp-0.02-seed11: stopped' first.out
@@ -135,19 +148,19 @@ for variant in ("bsp", "local"):
 END
 
 # What it writes at the end.
-shows '^\| bsp \| 2 \| 1 2 \| 24 ± 0 \| 0\.' swept/comparison.md
+shows '^\| bsp \| 2 \| 1 2 \| 48 ± 0 \| 0\.' swept/comparison.md
 shows '^\| local \| 2 \| 1 2 \|' swept/comparison.md
 [[ $(head -c 4 swept/comparison.png | tail -c 3) == PNG ]] || fail "no picture"
 # Runs that did not reach their target are censored at their last evaluation.
 shows '^Until accuracy >= 2:$' swept/comparison.md
-shows '^\| bsp \| 0 of 2 \| >24 \| >[0-9.]+ \| >24 \|' swept/comparison.md
+shows '^\| bsp \| 0 of 2 \| >48 \| >[0-9.]+ \| >48 \|' swept/comparison.md
 shows '^- 4 of 4 runs ended before they reached it' swept/comparison.md
 [[ $(head -c 4 swept/target.png | tail -c 3) == PNG ]] || fail "no target.png"
 post() { python "$source_dir/postprocess/$1.py" "${@:2}"; }
 expect_code 0 post plot swept/final/*/ --by variant -o points.csv --data-only
 [[ $(wc -l <points.csv) == 9 ]] || fail "not 2 x 4 points: $(cat points.csv)"
 expect_code 0 post compare swept/final/*/ --by variant --target accuracy=0
-shows '^bsp +2 of 2 +6 ' "$scratch/out"
+shows '^bsp +2 of 2 +12 ' "$scratch/out"
 
 # Nothing is left to do, with any number of jobs; figures are those of before.
 figures() { sed '/^Until/,$d' swept/comparison.md | cut -d'|' -f1-9; } # all but times
@@ -168,7 +181,7 @@ figures | cmp -s before.md || fail "the run anew gave other figures"
 # A target of all runs does not end those that are tuned.
 sed -e 's/^overrides = "run.*//; s/= swept/= fresh/; s/base.ini/target.ini/' \
   tiny.sweep >target.sweep
-sed 's/^steps = 24/steps = 24\ntarget = accuracy >= 0.5/' base.ini >target.ini
+sed 's/^steps = 48/steps = 48\ntarget = accuracy >= 0.5/' base.ini >target.ini
 expect_code 0 sweep target.sweep --dry-run
 shows '--run.target=-' "$scratch/out"
 

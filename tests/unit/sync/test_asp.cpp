@@ -280,6 +280,20 @@ TEST(Asp, WaitsForItsPullsAlsoOverABoundary) {
   }
 }
 
+// Worker 1 ends its step first, but its pull takes until after worker 0's step.
+TEST(Asp, RequestsAnotherStepBeforeThePull) {
+  ToyRun run = asp_run();
+  run.sync.asp.servers = 1;
+  run.steps = 2;
+  run.step_s = {1.5, 1};
+  std::vector<int> ranks(4, -1);  // by ticket
+  run.after_step = [&](int rank, const StepPlan& plan, Scheme&, Replica&) {
+    ranks[plan.worker_steps] = rank;
+  };
+  test::train_toy(2, run, {.latency_s = 0.5});
+  EXPECT_EQ(ranks, (std::vector<int>{0, 1, 1, 0}));
+}
+
 // Momentum moves to the shards and back without loss.
 TEST(Asp, HandsOverTheOptimizer) {
   ToyRun run = asp_run();
