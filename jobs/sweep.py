@@ -87,7 +87,7 @@ def show_plan(sweep, jobs, chosen):
         print(f"{job.title}: {told}")
         if state == "to do":
             print("  " + shlex.join(command_of(sweep, job)))
-    if chosen is None:
+    if chosen is None and sweep.key:
         count = len(sweep.variants) * len(sweep.final_seeds)
         print(f"then final: {count} runs, seeds {' '.join(sweep.final_seeds)},"
               f" {sweep.key} by tuning")
@@ -98,7 +98,8 @@ def run_sweep(sweep, at_a_time, is_dry):
     jobs = tune_jobs(sweep)
     remember(sweep, known, jobs)
     to_do = [job for job in jobs if outcome(sweep, job)[0] == "to do"]
-    validate(sweep, to_do)
+    validate(sweep, to_do if sweep.key else final_jobs(sweep, choose(sweep,
+                                                                     {})[0]))
     if is_dry:
         chosen = None
         if not to_do:
@@ -108,8 +109,9 @@ def run_sweep(sweep, at_a_time, is_dry):
         return 0
     write_down(sweep, known)
     queue = Queue(sweep, at_a_time)
-    print(f"{sweep.directory}: {len(jobs)} tuning runs, then "
-          f"{len(sweep.variants) * len(sweep.final_seeds)} final ones; "
+    tuning = f"{len(jobs)} tuning runs, then " if sweep.key else ""
+    print(f"{sweep.directory}: {tuning}"
+          f"{len(sweep.variants) * len(sweep.final_seeds)} final runs; "
           f"{at_a_time} at a time, run.threads = "
           f"{sweep.extra.get('run.threads', sweep.threads)}", flush=True)
     results = queue.run(jobs)
@@ -122,6 +124,8 @@ def run_sweep(sweep, at_a_time, is_dry):
         if jobs:
             queue.run(jobs)
     if queue.stop_signal:
+        if sweep.rules:  # a study keeps what it has
+            conclude(sweep, jobs)
         print("stopped: run again to go on", flush=True)
         return INTERRUPTED if queue.stop_signal == signal.SIGINT else STOPPED
     conclude(sweep, jobs)

@@ -8,6 +8,7 @@ import sys
 
 from sweep_file import ROOT  # also puts postprocess/ on the path
 from run_reader import METRICS, RunError, open_run, print_table
+from study import record
 from sweep_runs import outcome
 from target import target_of
 
@@ -33,7 +34,11 @@ def cell(sweep, results, variant, value):
 
 
 def choose(sweep, results):
-    """{variant: best value, or None}, and a remark on each."""
+    """{variant: best value, or None}, and a remark on each. Without tuning the
+    value is empty."""
+    if not sweep.key:
+        return dict.fromkeys(sweep.variants, ""), dict.fromkeys(
+            sweep.variants, "")
     sign = 1 if METRICS[sweep.metric] else -1
     best, remarks = {}, {}
     ordered = sorted(sweep.grid, key=float)
@@ -75,23 +80,46 @@ def write_choice(sweep, results, best, remarks, file):
 
 
 def write_tuning(sweep, results, best, remarks):
-    """Writes tuning.txt and prints the same text."""
+    """Writes tuning.txt and prints the same text, where something is tuned."""
+    if not sweep.key:
+        return
     path = os.path.join(sweep.directory, "tuning.txt")
     with open(path, "w", encoding="utf-8") as file:
         write_choice(sweep, results, best, remarks, file)
     write_choice(sweep, results, best, remarks, sys.stdout)
 
 
+def conclude_study(sweep, jobs):
+    """Records the final runs beside the study's file, and judges its rules."""
+    folder = os.path.dirname(os.path.abspath(sweep.path))
+    record(folder, sweep.size, [
+        (job.variant, job.seed, open_run(os.path.join(
+            sweep.directory, job.phase, job.name)))
+        for job in jobs if outcome(sweep, job)[0] != "to do"])
+    run_script("study.py", folder, "--size", sweep.size)
+
+
+def run_script(name, *arguments):
+    """Runs a script of postprocess/."""
+    done = subprocess.run([sys.executable, os.path.join(
+        ROOT, "postprocess", name), *arguments], check=False)
+    if done.returncode:
+        raise RunError(done.returncode, f"postprocess/{name}: exit code "
+                       f"{done.returncode}")
+
+
 def conclude(sweep, jobs):
     """Writes comparison.md and comparison.png from the existing final runs, and
     target.png where they have a run.target."""
+    if sweep.rules:
+        conclude_study(sweep, jobs)
+        return
     runs = [os.path.join(sweep.directory, job.phase, job.name) for job in jobs
             if outcome(sweep, job)[0] != "to do"]
     measured = [job for job in jobs if outcome(sweep, job)[0] == "finished"]
     if not measured:
         print("no final run has finished: nothing to compare")
         return
-    folder = os.path.join(ROOT, "postprocess")
     table = os.path.join(sweep.directory, "comparison.md")
     picture = os.path.join(sweep.directory, "comparison.png")
     written = [table, picture]
@@ -105,10 +133,5 @@ def conclude(sweep, jobs):
         commands.append(["plot.py", *runs, "--by", "variant", "--target",
                          str(target), "-o", written[-1]])
     for command in commands:
-        done = subprocess.run(
-            [sys.executable, os.path.join(folder, command[0]), *command[1:]],
-            check=False)
-        if done.returncode:
-            raise RunError(done.returncode, f"postprocess/{command[0]}: exit "
-                           f"code {done.returncode}")
+        run_script(*command)
     print("written: " + " ".join(written))

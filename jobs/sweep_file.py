@@ -1,5 +1,6 @@
 """Reads and checks the SWEEP file of jobs/sweep.sh, which describes variants,
-tuning and final runs. inputs/compare_schemes.sweep explains its lines.
+tuning and final runs. inputs/compare_schemes.sweep explains its lines,
+inputs/studies/README.md those of a study.
 """
 import configparser
 import os
@@ -12,12 +13,15 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "postprocess"))
 from run_reader import BAD_INPUT, INPUT_MISSING, METRICS, RunError, \
     parse_ini  # noqa: E402
+from study import read_rules  # noqa: E402
 
-FORMAT = {"sweep": {"input", "directory"},
+FORMAT = {"sweep": {"input", "directory", "metric"},
           "tune": {"key", "grid", "metric", "seeds", "overrides"},
           "final": {"seeds", "overrides"}}
-OPTIONAL = {("sweep", "directory"), ("tune", "overrides"),
+OPTIONAL = {("sweep", "directory"), ("sweep", "metric"), ("tune", "overrides"),
             ("final", "overrides")}
+# Sections with names of the file's own.
+FREE_SECTIONS = {"variants", "sizes", "rules"}
 # Variants must not change these sections; the comparison would be unfair.
 COMMON_SECTIONS = ("run", "data", "eval", "checkpoint")
 OWN_KEYS = {"run.name", "run.directory", "run.seed", "eval.on"}
@@ -25,7 +29,8 @@ OWN_KEYS = {"run.name", "run.directory", "run.seed", "eval.on"}
 
 @dataclass
 class Sweep:
-    """One SWEEP file and what the command line adds to all its runs."""
+    """One SWEEP file and what the command line adds to all its runs. Without
+    tuning the key is empty, and so are the grid and the tuning seeds."""
     path: str
     input: str
     directory: str
@@ -38,6 +43,8 @@ class Sweep:
     final_overrides: dict
     variants: dict  # name: {key: value}
     extra: dict     # of the command line
+    size: str       # of a study; empty without sizes
+    rules: list     # of a study
     threads: int = 1
 
     @property
@@ -98,10 +105,12 @@ def read_sections(path):
         line = " ".join(str(error).split())
         raise RunError(BAD_INPUT, f"{path}: {line}") from None
     sections = {name: dict(parser[name]) for name in parser.sections()}
-    for section in sections.keys() - FORMAT.keys() - {"variants"}:
+    for section in sections.keys() - FORMAT.keys() - FREE_SECTIONS:
         raise RunError(BAD_INPUT, f"{path}: [{section}]: expected sweep, tune, "
-                       "final or variants")
+                       "final, variants, sizes or rules")
     for section, names in FORMAT.items():
+        if section == "tune" and section not in sections:
+            continue
         given = sections.setdefault(section, {})
         for name in sorted(given.keys() - names):
             raise RunError(BAD_INPUT, f"{path}: {section}.{name}: expected "
@@ -114,7 +123,9 @@ def read_sections(path):
     return sections
 
 
-def read_variants(path, section, key):
+def read_variants(path, section, key, may_differ):
+    """{name: overrides}. Sections that a fair comparison has in common are
+    refused, unless they `may_differ`."""
     variants = {}
     for name, text in section.items():
         where = f"{path}: variants.{name}"
@@ -125,44 +136,79 @@ def read_variants(path, section, key):
         for other in variants[name]:
             if other == key:
                 raise RunError(BAD_INPUT, f"{where}: {key} is what is tuned")
-            if other.split(".")[0] in COMMON_SECTIONS:
+            if other.split(".")[0] in COMMON_SECTIONS and not may_differ:
                 raise RunError(BAD_INPUT, f"{where}: {other}: must be the same "
                                "for all variants: put it in the input")
     return variants
 
 
-def read_sweep(path, arguments):
-    sections = read_sections(path)
-    sweep, tune, final = (sections[name] for name in FORMAT)
+def read_tuning(path, tune):
+    """Key, grid, metric, seeds and overrides of [tune]."""
     key, metric = tune["key"], tune["metric"]
     if not re.fullmatch(r"[a-z_]+\.[a-z_]+", key) or key in OWN_KEYS:
         raise RunError(BAD_INPUT, f"{path}: tune.key: {key}: a key such as "
                        "optimizer.lr expected")
+    return (key, words_of(tune["grid"], f"{path}: tune.grid", float), metric,
+            words_of(tune["seeds"], f"{path}: tune.seeds", int),
+            parse_overrides(tune.get("overrides", ""),
+                            f"{path}: tune.overrides"))
+
+
+def size_of(path, sizes, size):
+    """The name of the size asked for, by default the first, and its
+    overrides."""
+    if not sizes:
+        if size:
+            raise RunError(BAD_INPUT, f"{path}: [sizes]: missing, for --size")
+        return "", {}
+    size = size or next(iter(sizes))
+    if size not in sizes:
+        raise RunError(BAD_INPUT, f"{path}: --size={size}: expected one of "
+                       f"{' '.join(sizes)}")
+    return size, parse_overrides(sizes[size], f"{path}: sizes.{size}")
+
+
+def read_sweep(path, arguments):
+    """The sweep of a file, with the overrides of the command line; of a study,
+    at the size that --size=NAME among them names."""
+    asked = [word.removeprefix("--size=") for word in arguments
+             if word.startswith("--size=")]
+    arguments = [word for word in arguments if not word.startswith("--size=")]
+    sections = read_sections(path)
+    sweep, final = sections["sweep"], sections["final"]
+    key, grid, metric, tune_seeds, tune_overrides = \
+        read_tuning(path, sections["tune"]) if "tune" in sections else \
+        ("", [], sweep.get("metric", "accuracy"), [], {})
     if metric not in METRICS:
-        raise RunError(BAD_INPUT, f"{path}: tune.metric: {metric}: expected "
+        where = "tune" if key else "sweep"
+        raise RunError(BAD_INPUT, f"{path}: {where}.metric: {metric}: expected "
                        f"one of {' '.join(METRICS)}")
     extra = parse_overrides(shlex.join(arguments), "command line")
-    tune_overrides = parse_overrides(tune.get("overrides", ""),
-                                     f"{path}: tune.overrides")
     final_overrides = parse_overrides(final.get("overrides", ""),
                                       f"{path}: final.overrides")
+    size, of_size = size_of(path, sections.get("sizes", {}),
+                            asked[-1] if asked else "")
     for where, found in (("command line", extra),
                          (f"{path}: tune.overrides", tune_overrides),
-                         (f"{path}: final.overrides", final_overrides)):
+                         (f"{path}: final.overrides", final_overrides),
+                         (f"{path}: sizes.{size}", of_size)):
         if key in found:
             raise RunError(BAD_INPUT, f"{where}: {key} is what is tuned")
-    variants = read_variants(path, sections["variants"], key)
+    rules = read_rules(path, sections.get("rules", {}), sections["variants"])
+    variants = read_variants(path, sections["variants"], key, bool(rules))
     for name, found in variants.items():
         for other in sorted(found.keys() & extra.keys()):
             raise RunError(BAD_INPUT, f"command line: {other}: variant {name} "
                            "sets it")
-    base = os.path.join(os.path.dirname(path), sweep["input"])
+    base = os.path.normpath(
+        os.path.join(os.path.dirname(path), sweep["input"]))
     if not os.path.isfile(base):
         raise RunError(INPUT_MISSING, f"{base}: no such input")
     stem = os.path.splitext(os.path.basename(path))[0]
     return Sweep(
-        path, base, sweep.get("directory", os.path.join("runs", stem)), key,
-        words_of(tune["grid"], f"{path}: tune.grid", float), metric,
-        words_of(tune["seeds"], f"{path}: tune.seeds", int),
-        words_of(final["seeds"], f"{path}: final.seeds", int), tune_overrides,
-        final_overrides, variants, extra)
+        path, base,
+        os.path.join(sweep.get("directory", os.path.join("runs", stem)), size)
+        .rstrip("/"), key, grid, metric, tune_seeds,
+        words_of(final["seeds"], f"{path}: final.seeds", int),
+        {**of_size, **tune_overrides}, {**of_size, **final_overrides},
+        variants, extra, size, rules)

@@ -37,8 +37,10 @@ def job_of(sweep, phase, variant, value, seed):
     name = f"{variant}-{value}-seed{seed}" if is_tuning else \
         f"{variant}-seed{seed}"
     own = {"run.directory": os.path.join(sweep.directory, phase),
-           "run.name": name, "run.seed": seed, sweep.key: value,
+           "run.name": name, "run.seed": seed,
            "eval.on": "validation" if is_tuning else "test"}
+    if sweep.key:
+        own[sweep.key] = value
     shared = sweep.tune_overrides if is_tuning else sweep.final_overrides
     # What is tuned is the metric at the end of the run.
     if is_tuning and sweep.has_target and "run.target" not in shared:

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Judges a study: its rules over its recorded results, as a table and a figure.
+
+    postprocess/study.py inputs/studies/NAME [--size NAME] [--markdown]
+
+jobs/study.sh runs a study and records it beside its file study.sweep:
+results.csv has a row for each run, curves.csv its evaluations. This script
+needs only those two. It prints every rule with what was published, what was
+obtained (mean and 95% interval over seeds) and the verdict, and draws
+figure-SIZE.png. inputs/studies/README.md says how a rule is written.
+"""
+import argparse
+import ast
+import configparser
+import csv
+import math
+import os
+import re
+
+import numpy as np
+
+from groups import interval
+from run_reader import BAD_INPUT, INPUT_MISSING, RunError, print_markdown, \
+    print_table, run_main
+
+RESULTS = ["size", "cell", "seed", "state", "git", "steps", "samples",
+           "virtual_s", "accuracy", "loss", "target_s", "target_samples",
+           "bytes", "throughput", "computing"]
+CURVES = ["size", "cell", "seed", "epoch", "virtual_s", "bytes", "accuracy"]
+KEY = ["size", "cell", "seed"]
+
+
+# --- recording ---------------------------------------------------------------
+
+def result_of(run):
+    """The figures of one run: `bytes` are those that a worker sent on average,
+    `throughput` is samples of all workers per virtual second, and `computing`
+    the share of the workers' virtual time in which they computed. A target that
+    was not reached took for ever."""
+    reached = run.summary.get("target_reached") == 1
+    state = "diverged" if run.has_diverged else "finished" \
+        if run.summary.get("finished") == 1 else "unfinished"
+    virtual_s = run.summary.get("virtual_s", math.nan)
+    sent, compute = run.per_worker("bytes_sent"), run.per_worker("compute_s")
+    return {
+        "state": state, "git": run.provenance.get("git", ""),
+        "steps": run.last("train", "step"),
+        "samples": run.summary.get("samples", math.nan),
+        "virtual_s": virtual_s,
+        "accuracy": math.nan if state == "diverged" or not run.metric
+        else run.last("eval", run.metric),
+        "loss": run.last("eval", "loss"),
+        "target_s": run.summary["target_virtual_s"] if reached else math.inf,
+        "target_samples": run.summary["target_samples"] if reached
+        else math.inf,
+        "bytes": sent.mean() if len(sent) else 0.0,
+        "throughput": run.summary.get("samples", math.nan) / virtual_s,
+        "computing": compute.mean() / virtual_s if len(compute) else math.nan,
+    }
+
+
+def curve_of(run):
+    """Its evaluations."""
+    if not run.metric:
+        return []
+    sent = run.sent_per_worker(run.column("eval", "worker_steps"))
+    columns = [run.column("eval", name)
+               for name in ("epoch", "virtual_s")] + [sent] + \
+        [run.column("eval", run.metric)]
+    return [dict(zip(CURVES[3:], row)) for row in zip(*columns)]
+
+
+def text(value):
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def read_rows(path):
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except FileNotFoundError:
+        return []
+
+
+def replace_rows(path, header, rows):
+    """Writes a table anew: `rows` in place of those of the same runs."""
+    new = [{name: text(row[name]) for name in header} for row in rows]
+    mine = {tuple(row[name] for name in KEY) for row in new}
+    kept = [row for row in read_rows(path)
+            if tuple(row[name] for name in KEY) not in mine]
+    with open(path + ".tmp", "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, header, lineterminator="\n")
+        writer.writeheader()
+        # Sorting is stable, so a run's evaluations stay in their order.
+        writer.writerows(sorted(kept + new, key=lambda row: (
+            row["size"], row["cell"], int(row["seed"]))))
+    os.replace(path + ".tmp", path)
+
+
+def record(folder, size, runs):
+    """Adds (cell, seed, run) to the tables of a study."""
+    keys = [dict(zip(KEY, (size, cell, seed))) for cell, seed, _ in runs]
+    replace_rows(os.path.join(folder, "results.csv"), RESULTS,
+                 [{**key, **result_of(run)}
+                  for key, (_, _, run) in zip(keys, runs)])
+    replace_rows(os.path.join(folder, "curves.csv"), CURVES,
+                 [{**key, **row} for key, (_, _, run) in zip(keys, runs)
+                  for row in curve_of(run)])
+
+
+# --- rules -------------------------------------------------------------------
+
+class Missing(Exception):
+    """A cell without results."""
+
+
+class Cells:
+    """The recorded runs of one size, and the functions of rules over them.
+    Figures are arrays over the seeds."""
+
+    def __init__(self, rows, seeds):
+        self.rows = {(row["cell"], row["seed"]): row for row in rows}
+        self.seeds = seeds
+
+    def column(self, cell, name):
+        rows = [self.rows.get((cell, seed)) for seed in self.seeds]
+        if any(row is None or row["state"] == "unfinished" for row in rows):
+            raise Missing(cell)
+        if name == "diverged":
+            return np.array([row["state"] == "diverged" for row in rows], float)
+        return np.array([float(row[name]) for row in rows])
+
+    def lacks(self, cell, other):
+        """By how much a cell's accuracy is below another's; a cell that
+        diverged lacks everything."""
+        mine, theirs = (self.column(name, "accuracy")
+                        for name in (cell, other))
+        return np.where(np.isnan(mine), np.inf, theirs - mine)
+
+    def gap(self, cell, other):
+        """Between the 95% intervals of two cells' accuracies; negative where
+        they overlap."""
+        (mine, width), (theirs, other_width) = (
+            interval(self.column(name, "accuracy")) for name in (cell, other))
+        return np.array([abs(mine - theirs) - width - other_width])
+
+    def spread(self, cell):
+        """Half the 95% interval of a cell's accuracy."""
+        return np.array([interval(self.column(cell, "accuracy"))[1]])
+
+    def functions(self):
+        columns = ("accuracy", "target_s", "target_samples", "bytes", "steps",
+                   "throughput", "computing", "virtual_s", "diverged")
+        found = {name: lambda cell, name=name: self.column(cell, name)
+                 for name in columns}
+        return {**found, "lacks": self.lacks, "gap": self.gap,
+                "spread": self.spread, "abs": np.abs}
+
+
+class Rule:
+    """EXPRESSION | CRITERION | PUBLISHED."""
+
+    NODES = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name,
+             ast.Constant, ast.Load, ast.Add, ast.Sub, ast.Mult, ast.Div,
+             ast.USub)
+
+    def __init__(self, name, line, cells, where):
+        self.name, self.cells = name, cells
+        parts = [part.strip() for part in line.split("|")]
+        if len(parts) != 3:
+            raise RunError(BAD_INPUT, f"{where}: EXPRESSION | CRITERION | "
+                           "PUBLISHED expected")
+        self.expression, self.criterion, self.published = parts
+        number = r"-?[0-9.]+(?:e-?[0-9]+)?"
+        found = re.fullmatch(rf"({number}) \.\. ({number})|>= ({number})|"
+                             rf"<= ({number})", self.criterion)
+        if not found:
+            raise RunError(BAD_INPUT, f"{where}: {self.criterion}: LOW .. HIGH, "
+                           ">= LOW or <= HIGH expected")
+        low, high, least, most = found.groups()
+        self.low = float(low or least or -math.inf)
+        self.high = float(high or most or math.inf)
+        try:
+            tree = ast.parse(self.expression, mode="eval")
+        except SyntaxError:
+            raise RunError(BAD_INPUT, f"{where}: {self.expression}: not an "
+                           "expression") from None
+        known = set(cells) | Cells([], []).functions().keys()
+        for node in ast.walk(tree):
+            unknown = isinstance(node, ast.Name) and node.id not in known
+            if unknown or not isinstance(node, self.NODES):
+                told = node.id if unknown else type(node).__name__
+                raise RunError(BAD_INPUT, f"{where}: {told}: unknown in a rule")
+        self.code = compile(tree, where, "eval")
+
+    def judge(self, cells):
+        """(obtained, verdict) in words."""
+        names = {name: name for name in self.cells}
+        try:
+            with np.errstate(all="ignore"):
+                values = eval(self.code, {"__builtins__": {}},  # checked above
+                              {**cells.functions(), **names})
+        except Missing as cell:
+            return "-", f"missing: {cell}"
+        values = np.atleast_1d(np.asarray(values, float))
+        mean, width = interval(values)
+        if len(values) < 2 or not math.isfinite(width):
+            obtained = f"{mean:.4g}"
+        else:
+            obtained = f"{mean:.4g} ± {width:.2g}"
+        if math.isnan(mean):
+            return obtained, "not reproduced: diverged"
+        holds = self.low <= mean <= self.high
+        return obtained, "reproduced" if holds else "not reproduced"
+
+
+def read_rules(path, section, cells):
+    """The rules of a study's section [rules]."""
+    return [Rule(name, line, cells, f"{path}: rules.{name}")
+            for name, line in section.items()]
+
+
+def read_study(folder):
+    """Rules and seeds of FOLDER/study.sweep."""
+    path = os.path.join(folder, "study.sweep")
+    parser = configparser.ConfigParser(
+        delimiters=("=",), comment_prefixes=("#", ";"),
+        inline_comment_prefixes=("#",), interpolation=None)
+    parser.optionxform = str
+    if not parser.read(path, encoding="utf-8"):
+        raise RunError(INPUT_MISSING, f"{path}: no such study")
+    return (list(parser["sizes"]),
+            parser["final"]["seeds"].replace(",", " ").split(),
+            read_rules(path, parser["rules"], parser["variants"]))
+
+
+# --- the figure --------------------------------------------------------------
+
+def draw(path, rows):
+    """Accuracy over virtual time and over bytes: the mean over seeds, and
+    between the lowest and the highest."""
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    cells = list(dict.fromkeys(row["cell"] for row in rows))
+    figure, panels = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True,
+                                  layout="constrained")
+    colours = plt.get_cmap("tab10" if len(cells) <= 10 else "tab20")
+    for panel, (x, label, scale) in zip(panels, (
+            ("virtual_s", "virtual seconds", 1),
+            ("bytes", "MB sent by a worker", 1e-6))):
+        for number, cell in enumerate(cells):
+            mine = [row for row in rows if row["cell"] == cell]
+            curves = [np.array([[float(row[x]) * scale, float(row["accuracy"])]
+                                for row in mine if row["seed"] == seed])
+                      for seed in dict.fromkeys(row["seed"] for row in mine)]
+            start = max(curve[0, 0] for curve in curves)
+            end = max(curve[-1, 0] for curve in curves)
+            where = np.linspace(start, end, 200)
+            # A run that has ended is no longer part of the mean.
+            values = np.array([np.interp(where, *curve.T, right=np.nan)
+                               for curve in curves])
+            with np.errstate(all="ignore"):
+                low, mean, high = (np.nanmin(values, 0), np.nanmean(values, 0),
+                                   np.nanmax(values, 0))
+            panel.plot(where, mean, color=colours(number), label=cell,
+                       linestyle=("-", "--", ":")[number // 10 % 3])
+            panel.fill_between(where, low, high, color=colours(number),
+                               alpha=0.15, linewidth=0)
+        panel.set_xlabel(label)
+        panel.set_xscale("log")
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("accuracy")
+    panels[0].set_ylim(0, 1)
+    panels[1].legend(loc="lower right", fontsize="small")
+    figure.savefig(path, dpi=150)
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(
+        prog="study.py", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--size")
+    parser.add_argument("--markdown", action="store_true")
+    options = parser.parse_args(arguments)
+    sizes, seeds, rules = read_study(options.folder)
+    size = options.size or sizes[0]
+    if size not in sizes:
+        raise RunError(BAD_INPUT, f"--size {size}: expected one of "
+                       f"{' '.join(sizes)}")
+    results, curves = ([row for row in read_rows(os.path.join(
+        options.folder, name)) if row["size"] == size]
+        for name in ("results.csv", "curves.csv"))
+    cells = Cells(results, seeds)
+    table = [[rule.name, rule.expression, rule.published, rule.criterion,
+              *rule.judge(cells)] for rule in rules]
+    printer = print_markdown if options.markdown else print_table
+    printer(["rule", "what", "published", "reproduced if", "obtained",
+             "verdict"], table)
+    if curves:
+        draw(os.path.join(options.folder, f"figure-{size}.png"), curves)
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)
