@@ -9,6 +9,8 @@
 #               else the tree this script lies in, else built from the checkout
 #   ARCHIVE     what pack.sh made: unpacked, and used as PREFIX
 #   NETWORKS    resnet50 wrn50_2 wrn26_10 resnet20      ROUNDS      3
+#   SECONDS_IN_ALL    by then it has ended, with what there is; else limits of
+#               minutes a command. Two NETWORKS of one round take eight minutes
 #   PYTHON      one that has torch (python3)            COMPILE     reduce-overhead
 #   CIFAR       folder of data_batch_1.bin, for accuracy    SEEDS   1 2 3
 #   SYNCOPATE, TESTS, MPIEXEC, PEER_DEVICE, PEAK_TFLOPS    in place of what is
@@ -22,7 +24,7 @@ parts=(tests sanitizer bench samples profile accuracy)
 source "$here/gpu_lib.sh"
 
 [[ $* != first ]] || exec "$here/gpu_first.sh"
-case ${1:-} in -h | --help) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 for word in "$@"; do
   [[ " ${parts[*]} " == *" $word "* ]] ||
     { echo "$word: not one of ${parts[*]} (first stands alone)" >&2; exit 64; }
@@ -52,12 +54,20 @@ failed() {
   failures=$((failures + 1))
 }
 left_out() { echo "left out: $*"; }
+# left LIMIT_S: as much of it as SECONDS_IN_ALL still allows, at least one.
+left() {
+  local all=$((${SECONDS_IN_ALL:-1000000} - SECONDS))
+  ((all > 0)) || all=1
+  echo $(($1 < all ? $1 : all))
+}
+has_time() { ((10 * $(left 1000000) >= ${SECONDS_IN_ALL:-0})); }
 # run LIMIT_S COMMAND...: the command is shown, also where its output is not.
 run() {
-  local limit=$1
+  local limit
+  limit=$(left "$1")
   shift
   echo "\$ $*" >&5
-  timeout "$limit" "$@"
+  timeout --kill-after=2 "$limit" "$@"
 }
 median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 
@@ -89,9 +99,9 @@ mpiexec=${MPIEXEC:-${PREFIX:-none}/bin/mpiexec}
 "$python" -c 'import torch, numpy' 2>/dev/null || python=''
 
 # It ends with 66 where a library is missing.
-"$syncopate" doctor >"$scratch/doctor" || true
+timeout 60 "$syncopate" doctor >"$scratch/doctor" || true
 if use_torch_libraries "$(<"$scratch/doctor")"; then
-  "$syncopate" doctor >"$scratch/doctor" || true
+  timeout 60 "$syncopate" doctor >"$scratch/doctor" || true
 fi
 
 title "machine"
@@ -201,68 +211,78 @@ start_peer() { # compiled once, then timed in turns with syncopate
   echo "\$ ${command[*]}"
   rm -f "$scratch/ask" "$scratch/answer"
   mkfifo "$scratch/ask" "$scratch/answer"
-  "${command[@]}" <"$scratch/ask" >"$scratch/answer" 2>"$scratch/peer-errors" &
+  # A session of its own, to be ended with what compiles for it.
+  setsid "${command[@]}" <"$scratch/ask" >"$scratch/answer" \
+    2>"$scratch/peer-errors" 3>&- 4>&- 5>&- &
   peer=$!
   exec {ask}>"$scratch/ask" {answer}<"$scratch/answer"
   : >"$scratch/peer"
-  while read -r -t 400 -u "$answer" line; do
+  while read -r -t "$(left 400)" -u "$answer" line; do
     [[ $line != ready ]] || return 0
     echo "$line" | tee -a "$scratch/peer"
   done
-  kill "$peer" 2>/dev/null || true
-  stop_peer
+  kill_peer
   return 1
 }
 ask_peer() {
   local line
   (echo >&"$ask") 2>/dev/null || return 1 # in a shell that SIGPIPE may end
-  read -r -t 120 -u "$answer" line || return 1
+  read -r -t "$(left 120)" -u "$answer" line || return 1
   echo "$line" | rate
+}
+kill_peer() {
+  kill -KILL -- "-$peer" 2>/dev/null || true
+  exec {ask}>&- {answer}<&-
+  wait "$peer" 2>/dev/null || true
 }
 stop_peer() {
   exec {ask}>&- {answer}<&-
   wait "$peer" || failed "the PyTorch peer: $(tail -n 1 "$scratch/peer-errors")"
 }
 
-bench_network() { # bench_network NAME: rounds, then a line of the table
+our_round() { # of `input`; adds to `ours`
+  run 300 "$syncopate" bench step "$input" "${options[@]}" >"$scratch/step" || {
+    tail -n 3 "$scratch/step"
+    return 1
+  }
+  ours+=("$(rate "$scratch/step")")
+}
+# The peer gave no figure, or has no time for one.
+drop_peer() {
+  failed "$1: the PyTorch peer gave no figure: $(tail -n 1 "$scratch/peer-errors")"
+  kill_peer
+  has_peer=''
+}
+
+# bench_network NAME: rounds in turns, then its line of the table, which is also
+# kept for the end. The first of our rounds comes before the peer compiles: what
+# is ended from outside has told what syncopate does.
+bench_network() {
   local name=$1 round ours=() theirs=() has_peer='' value line a b gflops
   title "bench $name"
+  has_time || { left_out "$name (less than a tenth of the time is left)"; return; }
   input_of "$name"
   run 300 "$syncopate" validate "$input" "${options[@]}" >"$scratch/plan" || {
     failed "$name: validate"
     return
   }
   grep -E '^(model|memory)' "$scratch/plan"
-  if [[ -z $python ]]; then
-    left_out "PyTorch beside it (no Python with torch)"
-  elif start_peer; then
-    has_peer=yes
-    [[ $(size_of "$scratch/plan") == "$(size_of "$scratch/peer")" ]] ||
-      failed "$name: the peer has $(size_of "$scratch/peer"), syncopate $(size_of "$scratch/plan")"
-  else
-    left_out "$name: PyTorch beside it"
-  fi
   for ((round = 1; round <= rounds; ++round)); do
-    run 300 "$syncopate" bench step "$input" "${options[@]}" >"$scratch/step" || {
-      tail -n 3 "$scratch/step"
-      failed "$name: bench step"
-      break
-    }
-    value=$(rate "$scratch/step")
-    ours+=("$value")
-    line="round $round: syncopate $value images/s"
+    our_round || { failed "$name: bench step"; break; }
+    line="round $round: syncopate ${ours[-1]} images/s"
+    if ((round == 1)); then
+      echo "$line"
+      add_peer "$name"
+    fi
     if [[ -n $has_peer ]]; then
       if value=$(ask_peer); then
         theirs+=("$value")
         line+=", PyTorch $value images/s"
       else
-        failed "$name: the PyTorch peer gave no figure"
-        kill "$peer" 2>/dev/null || true
-        stop_peer
-        has_peer=''
+        drop_peer "$name"
       fi
     fi
-    echo "$line"
+    ((round == 1 && ${#theirs[@]} == 0)) || echo "$line"
   done
   [[ -z $has_peer ]] || stop_peer
   ((${#ours[@]})) || return 0
@@ -278,7 +298,18 @@ bench_network() { # bench_network NAME: rounds, then a line of the table
       printf "%-10s %10.0f %10s %7s %8s   %s\n", name, a,
         b == "" ? "-" : sprintf("%.0f", b),
         b == "" ? "-" : sprintf("%.2f", a / b), use, goal
-    }' >>"$scratch/table"
+    }' | tee -a "$scratch/table"
+}
+add_peer() { # starts it, if there is one; sets has_peer
+  if [[ -z $python ]]; then
+    left_out "PyTorch beside it (no Python with torch)"
+  elif start_peer; then
+    has_peer=yes
+    [[ $(size_of "$scratch/plan") == "$(size_of "$scratch/peer")" ]] ||
+      failed "$1: the peer has $(size_of "$scratch/peer"), syncopate $(size_of "$scratch/plan")"
+  else
+    left_out "$1: PyTorch beside it"
+  fi
 }
 
 part_bench() {
@@ -308,7 +339,7 @@ part_samples() { # BERT and DeepFM
 
 # What the step is made of, from outside: what changes when a thing is left out.
 part_profile() {
-  local variant name=${PROFILE_NETWORK:-resnet50} nsys
+  local variant name=${PROFILE_NETWORK:-resnet50}
   for variant in --run.cuda_graphs=on --run.cuda_graphs=off \
     --run.deterministic=off --data.augment=none --run.precision=fp32; do
     input_of "$name"
@@ -323,14 +354,8 @@ part_profile() {
   done
   input_of "$name"
   run 300 "$syncopate" bench ops "$input" "${options[@]}" || failed "bench ops"
-  nsys=$(command -v nsys || true)
-  [[ -n $nsys ]] || { left_out "a time line (no nsys here)"; return; }
-  run 300 "$nsys" profile --force-overwrite=true -o "$out/$name" "$syncopate" \
-    bench step "$input" "${options[@]}" >"$scratch/log" 2>&1 ||
-    { tail -n 3 "$scratch/log"; failed "nsys profile"; return; }
-  run 300 "$nsys" stats --report cuda_gpu_kern_sum "$out/$name.nsys-rep" \
-    >"$scratch/log" 2>&1 || failed "nsys stats"
-  head -n 40 "$scratch/log"
+  run 300 "$syncopate" bench layers "$input" "${options[@]}" ||
+    failed "bench layers"
 }
 
 # --- accuracy -------------------------------------------------------------------

@@ -12,7 +12,7 @@
 #              this folder or the checkout's build/; not used in an unpacked tree
 #   PREFIX     an installed tree instead; SYNCOPATE, TESTS: programs instead
 #   PYTHON     one whose packages may hold cuDNN, cuBLAS, NCCL (python3)
-#   SECONDS_IN_ALL    515: every step's time in proportion
+#   SECONDS_IN_ALL    523: every step's time in proportion
 #   BENCH_OPTIONS     --section.key=value ... for the steps that are timed
 # Exit code: 0, 1 if a step failed, 66 without a program, 77 without a GPU.
 set -uo pipefail
@@ -58,7 +58,7 @@ result() {
 # step NAME SECONDS LOG FIGURE COMMAND...: its output goes to $out/LOG.log, and
 # stays in $scratch/step for FIGURE, a function that prints the figure in it.
 step() {
-  local name=$1 share=$(($2 * 1000 * ${SECONDS_IN_ALL:-515} / 515))
+  local name=$1 share=$(($2 * 1000 * ${SECONDS_IN_ALL:-523} / 523))
   local log=$out/$3.log figure=$4 begin limit size code=0 ms verdict=ok
   shift 4
   begin=$(now)
@@ -211,7 +211,7 @@ find_archive() {
   done
 }
 
-line_machine() { # 20 s; 4 s more where doctor is asked twice
+line_machine() { # 24 s; 8 s more where doctor is asked twice
   if [[ -z ${SYNCOPATE:-} && -z ${PREFIX:-} ]]; then
     PREFIX=$(own_tree)
     archive=${ARCHIVE:-$(find_archive)}
@@ -230,11 +230,16 @@ line_machine() { # 20 s; 4 s more where doctor is asked twice
   use_programs
   [[ -x $syncopate ]] || { note "$syncopate: no such program"; leave 66; }
   cd "$scratch" || leave 73
-  local failures_before=$failures
-  step "doctor" 4 machine of_doctor "$syncopate" doctor
-  if use_torch_libraries "$(<"$scratch/step")"; then
+  local failures_before=$failures report
+  step "doctor" 8 machine of_doctor "$syncopate" doctor
+  report=$(<"$scratch/step")
+  # Libraries that come from a cold disk may take longer than that; then nobody
+  # knows whether some are missing.
+  [[ $(tail -n 1 "$out/machine.log") != '-- timed out'* ]] ||
+    report+='cannot be loaded in time'
+  if use_torch_libraries "$report"; then
     failures=$failures_before # the first answer was a question
-    step "doctor, libraries of PyTorch" 4 machine of_doctor "$syncopate" doctor
+    step "doctor, libraries of PyTorch" 8 machine of_doctor "$syncopate" doctor
   fi
   gpu=$(sed -n 's/^\[ok\] *gpu *0: *//p' "$scratch/step")
   step "nvidia-smi" 4 machine last_line nvidia-smi --format=csv,noheader \
