@@ -58,7 +58,7 @@ class Asp : public SchemeBase {
   OrderKeeper order_;
 };
 
-void check_asp(const SchemeRequest& request);
+// Of ssp as well.
 std::vector<Key> asp_keys();
 std::optional<double> asp_bytes(const TrafficPlan& plan);
 

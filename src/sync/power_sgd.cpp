@@ -7,7 +7,9 @@
 #include "ops/combine.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "sync/kinds.h"
 #include "sync/planned_bytes.h"
+#include "sync/scheme_base.h"
 
 namespace syncopate {
 namespace {
@@ -45,6 +47,33 @@ PowerSgdLayout::PowerSgdLayout(const ParameterTable& table, int64_t rank) {
     p_elems += entry.elems();
   }
 }
+
+namespace {
+
+class PowerSgd final : public SchemeBase {
+ public:
+  explicit PowerSgd(const SchemeParts& parts);
+  void update(const StepPlan& plan) override;
+
+ private:
+  using Matrix = PowerSgdLayout::Matrix;
+  void prepare_q(int64_t step);
+  void project(const Matrix& matrix);
+  void project_back(const Matrix& matrix);
+  void decompress(const Matrix& matrix);
+  Tensor p_of(const Matrix& matrix);
+  Tensor q_of(const Matrix& matrix);  // transposed
+  Tensor residual_of(const Matrix& matrix);
+  Tensor gradient_of(const Matrix& matrix);
+
+  int64_t rank_;  // of the matrices
+  bool is_warm_;
+  PowerSgdLayout layout_;
+  std::span<float> residual_;  // e, then M, then e
+  DeviceVector<float> p_, q_;
+  DeviceVector<float> transposed_;  // a Q (cols, rank)
+  DeviceVector<float> spark_;       // keeps columns of Q from vanishing
+};
 
 PowerSgd::PowerSgd(const SchemeParts& parts)
     : SchemeBase(parts,
@@ -174,6 +203,24 @@ std::optional<double> power_sgd_bytes(const TrafficPlan& plan) {
                               plan.request.sync.power_sgd.rank);
   return plan.all_reduce(plan.N, layout.p_elems, plan.wire) +
          plan.all_reduce(plan.N, layout.q_elems, plan.wire);
+}
+
+}  // namespace
+
+SchemeInfo power_sgd_scheme() {
+  return {.keyword = "power_sgd",
+          .description =
+              "gradients averaged as matrices of low rank, with "
+              "error feedback",
+          .make = &make<PowerSgd>,
+          .check = &check_power_sgd,
+          .keys = &power_sgd_keys,
+          .planned_bytes = &power_sgd_bytes,
+          .uses_wire = true,
+          .reduces_ranges = true,
+          .uses_collectives = true,
+          .keeps_replicas_equal = true,
+          .averages_gradients = true};
 }
 
 }  // namespace syncopate
