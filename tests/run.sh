@@ -36,12 +36,12 @@ cmake --preset release -DSYNCOPATE_TESTS=ON
 cmake --build --preset release
 
 # ctest's summary stays the end of the output: it is held back for the line
-# about the CPU time. Tests say how many processors they take, so -j only fills
-# what is there.
+# about the CPU time. Tests say how much of a core they take (tests/CMakeLists.txt),
+# so -j only fills what is there.
 summary=$(mktemp)
 trap 'rm -f "$summary"' EXIT
 before_s=$(cpu_s) code=0
-ctest --test-dir build/release -j "${CTEST_PARALLEL_LEVEL:-4}" \
+ctest --test-dir build/release -j "${CTEST_PARALLEL_LEVEL:-10}" \
   --output-on-failure "${arguments[@]}" |
   sed -u -e "/^[0-9]*% tests passed/,\$ { w $summary" -e 'd; }' || code=$?
 used_s=$(($(cpu_s) - before_s))
