@@ -137,18 +137,18 @@ PY
 for case in $(of_each_kind asp ssp); do
   # shellcheck disable=SC2207
   keys=(--sync.scheme="$case" $(scheme_keys "$case"))
-  on_ranks 3 recorded-$case "${keys[@]}" --asp.record=yes --asp.servers=2 \
+  on_ranks 3 "recorded-$case" "${keys[@]}" --asp.record=yes --asp.servers=2 \
     --run.stop_at=10
-  on_ranks 3 recorded-$case "${keys[@]}" --asp.record=yes --asp.servers=2
-  in_process 3 replayed-$case "${keys[@]}" --asp.servers=2 \
-    --asp.replay=runs/recorded-$case/order.h5
-  python "$here/compare_states.py" --parameters runs/recorded-$case \
-    runs/replayed-$case || fail "$case: the replay differs"
+  on_ranks 3 "recorded-$case" "${keys[@]}" --asp.record=yes --asp.servers=2
+  in_process 3 "replayed-$case" "${keys[@]}" --asp.servers=2 \
+    --asp.replay="runs/recorded-$case/order.h5"
+  python "$here/compare_states.py" --parameters "runs/recorded-$case" \
+    "runs/replayed-$case" || fail "$case: the replay differs"
   # And on ranks again.
-  on_ranks 3 again-$case "${keys[@]}" --asp.servers=2 \
-    --asp.replay=runs/recorded-$case/order.h5
-  python "$here/compare_states.py" --parameters runs/recorded-$case \
-    runs/again-$case || fail "$case: the replay on ranks differs"
+  on_ranks 3 "again-$case" "${keys[@]}" --asp.servers=2 \
+    --asp.replay="runs/recorded-$case/order.h5"
+  python "$here/compare_states.py" --parameters "runs/recorded-$case" \
+    "runs/again-$case" || fail "$case: the replay on ranks differs"
 done
 
 # Stragglers sleep: a factor of three, and five delays of 60 ms.
