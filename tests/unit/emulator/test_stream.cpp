@@ -466,7 +466,7 @@ TEST_P(StreamTest, ACaptureWaitsForNothingOutsideAndTimesAreOfWhatIsDone) {
   EXPECT_TRUE(has(error_of([&] { event->seconds_since(*never); }), "not done"));
 }
 
-// A worker gives work; a thread beside it polls, fetches and sends back.
+// A worker submits work while a second thread polls, fetches and sends back.
 TEST_P(StreamTest, AThreadBesideTheWorker) {
   const auto memory = array(std::vector<float>(64));
   HostBuffer host(*device, 64 * 4);
