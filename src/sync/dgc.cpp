@@ -153,10 +153,7 @@ void check_dgc(const SchemeRequest& request) {
          "dgc.mask_momentum: yes, but {} has state that is no momentum, "
          "expected no or optimizer.kind = sgd",
          request.optimizer.kind);
-  if (request.sync.wire != Wire::kF32)
-    fail(ExitCode::kBadInput,
-         "sync.wire: bf16 has no meaning for chosen coordinates, expected fp32 "
-         "with dgc");
+  refuse_bf16(request, "dgc", "has no meaning for chosen coordinates");
   message_bytes(compress, request.parameters);
 }
 

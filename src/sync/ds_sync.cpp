@@ -203,10 +203,7 @@ void DsSync::finish() {
 
 void check_ds_sync(const SchemeRequest& request) {
   // A step changes parameters by less than bf16 resolves.
-  if (request.sync.wire != Wire::kF32)
-    fail(ExitCode::kBadInput,
-         "sync.wire: bf16 would round parameters away, expected fp32 with "
-         "ds_sync");
+  refuse_bf16(request, "ds_sync", "would round parameters away");
   ds_sync_phases(request.sync.ds_sync, request.workers);
 }
 

@@ -42,10 +42,7 @@ class EfSignSgd final : public SchemeBase {
 };
 
 void check_ef_sign_sgd(const SchemeRequest& request) {
-  if (request.sync.wire != Wire::kF32)
-    fail(ExitCode::kBadInput,
-         "sync.wire: bf16 has no meaning for packed signs, expected fp32 with "
-         "ef_sign_sgd");
+  refuse_bf16(request, "ef_sign_sgd", "has no meaning for packed signs");
 }
 
 std::optional<double> ef_sign_sgd_bytes(const TrafficPlan& plan) {

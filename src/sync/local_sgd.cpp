@@ -94,10 +94,7 @@ void check_local_sgd(const SchemeRequest& request) {
     fail(ExitCode::kBadInput,
          "local_sgd.steps: no local steps, expected 1 or more");
   // Averaging a few steps changes parameters by less than bf16 resolves.
-  if (request.sync.wire != Wire::kF32)
-    fail(ExitCode::kBadInput,
-         "sync.wire: bf16 would round parameters away, expected fp32 with "
-         "local_sgd");
+  refuse_bf16(request, "local_sgd", "would round parameters away");
 }
 
 Keys local_sgd_keys() {

@@ -18,6 +18,10 @@ std::span<float> span_of(const Tensor& tensor) {
   return {tensor.f32(), static_cast<size_t>(tensor.elems())};
 }
 
+Tensor matrix_at(float* data, int64_t rows, int64_t cols) {
+  return make_tensor(data, DType::kF32, Shape{rows, cols});
+}
+
 std::vector<float> normal_values(int64_t elems, uint64_t seed, uint64_t step) {
   std::vector<float> values(elems);
   Rng rng(seed, Purpose::kQuantize, 0, step);
@@ -61,10 +65,18 @@ class PowerSgd final : public SchemeBase {
   void project(const Matrix& matrix);
   void project_back(const Matrix& matrix);
   void decompress(const Matrix& matrix);
-  Tensor p_of(const Matrix& matrix);
-  Tensor q_of(const Matrix& matrix);  // transposed
-  Tensor residual_of(const Matrix& matrix);
-  Tensor gradient_of(const Matrix& matrix);
+  Tensor p_of(const Matrix& m) {
+    return matrix_at(p_.data() + m.p, m.rows, rank_);
+  }
+  Tensor q_of(const Matrix& m) {  // transposed
+    return matrix_at(q_.data() + m.q, rank_, m.cols);
+  }
+  Tensor residual_of(const Matrix& m) {
+    return matrix_at(residual_.data() + m.offset, m.rows, m.cols);
+  }
+  Tensor gradient_of(const Matrix& m) {
+    return matrix_at(replica().gradients.data() + m.offset, m.rows, m.cols);
+  }
 
   int64_t rank_;  // of the matrices
   bool is_warm_;
@@ -99,23 +111,6 @@ PowerSgd::PowerSgd(const SchemeParts& parts)
   keep([this](StateVisitor& visitor) {
     visitor.visit_device(Owner::kShared, "power_sgd_q", q_);
   });
-}
-
-Tensor PowerSgd::p_of(const Matrix& matrix) {
-  return make_tensor(p_.data() + matrix.p, DType::kF32,
-                     Shape{matrix.rows, rank_});
-}
-Tensor PowerSgd::q_of(const Matrix& matrix) {
-  return make_tensor(q_.data() + matrix.q, DType::kF32,
-                     Shape{rank_, matrix.cols});
-}
-Tensor PowerSgd::residual_of(const Matrix& matrix) {
-  return make_tensor(residual_.data() + matrix.offset, DType::kF32,
-                     Shape{matrix.rows, matrix.cols});
-}
-Tensor PowerSgd::gradient_of(const Matrix& matrix) {
-  return make_tensor(replica().gradients.data() + matrix.offset, DType::kF32,
-                     Shape{matrix.rows, matrix.cols});
 }
 
 // A column of Q that a low-rank gradient has made zero (initially so behind a
@@ -154,10 +149,8 @@ void PowerSgd::decompress(const Matrix& matrix) {
   reorder(context(),
           make_tensor(transposed_.data(), DType::kF32, shape, Layout::kNhwc),
           make_tensor(q_of(matrix).data, DType::kF32, shape));
-  linear_forward(
-      context(), gradient_of(matrix), p_of(matrix),
-      make_tensor(transposed_.data(), DType::kF32, Shape{matrix.cols, rank_}),
-      {});
+  linear_forward(context(), gradient_of(matrix), p_of(matrix),
+                 matrix_at(transposed_.data(), matrix.cols, rank_), {});
 }
 
 void PowerSgd::update(const StepPlan& plan) {

@@ -41,8 +41,7 @@ std::vector<std::string> schemes_in_use(const SyncOptions& sync) {
   if (!scheme_info(sync.scheme).is_composite) return {sync.scheme};
   std::vector<std::string> all = {sync.scheme};
   for (const std::string& phase : phase_schemes(sync.sync_switch))
-    if (std::find(all.begin(), all.end(), phase) == all.end())
-      all.push_back(phase);
+    if (std::ranges::count(all, phase) == 0) all.push_back(phase);
   return all;
 }
 
