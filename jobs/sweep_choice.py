@@ -123,8 +123,7 @@ def conclude(sweep, jobs):
     table = os.path.join(sweep.directory, "comparison.md")
     picture = os.path.join(sweep.directory, "comparison.png")
     written = [table, picture]
-    commands = [["compare.py", *runs, "--by", "variant"],
-                ["compare.py", *runs, "--by", "variant", "--markdown",
+    commands = [["compare.py", *runs, "--by", "variant", "--markdown",
                  "-o", table],
                 ["plot.py", *runs, "--by", "variant", "-o", picture]]
     target = target_of([open_run(run) for run in runs])
@@ -134,4 +133,5 @@ def conclude(sweep, jobs):
                          str(target), "-o", written[-1]])
     for command in commands:
         run_script(*command)
-    print("written: " + " ".join(written))
+    print("written: " + " ".join(written), flush=True)
+    run_script("compare.py", *runs, "--by", "variant")  # ends with the verdict

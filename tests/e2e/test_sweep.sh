@@ -153,6 +153,8 @@ shows '^\| local \| 2 \| 1 2 \|' swept/comparison.md
 [[ $(head -c 4 swept/comparison.png | tail -c 3) == PNG ]] || fail "no picture"
 # Runs that did not reach their target are censored at their last evaluation.
 shows '^Until accuracy >= 2:$' swept/comparison.md
+[[ $(tail -n 1 "$scratch/out") == "verdict: no group reached accuracy >= 2 in half of its runs" ]] ||
+  fail "the last line is no verdict: $(tail -n 1 "$scratch/out")"
 shows '^\| bsp \| 0 of 2 \| >48 \| >[0-9.]+ \| >48 \|' swept/comparison.md
 shows '^- 4 of 4 runs ended before they reached it' swept/comparison.md
 [[ $(head -c 4 swept/target.png | tail -c 3) == PNG ]] || fail "no target.png"
