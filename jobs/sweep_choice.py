@@ -77,7 +77,7 @@ def conclude_study(sweep, jobs):
     """Records the final runs beside the study's file, and judges its rules."""
     folder = os.path.dirname(os.path.abspath(sweep.path))
     record(folder, sweep.size, [
-        (job.variant, job.seed, open_run(os.path.join(
+        (job.variant, job.seed, job.value, open_run(os.path.join(
             sweep.directory, job.phase, job.name)))
         for job in jobs if outcome(sweep, job)[0] != "to do"])
     run_script("study.py", folder, "--size", sweep.size)

@@ -199,6 +199,22 @@ expect "too few to order by chance" 0 'not separable from sgp$' \
   last_line compare soon1 soon2 never? --target accuracy=0.7
 expect "reached by no group" 0 '^verdict: no group reached accuracy >= 2 in half of its runs$' \
   last_line compare soon? bsp? --target accuracy=2
+# Pictures: every scheme has a look of its own, whatever is drawn beside it.
+expect "a look for every scheme" 0 '^all [0-9]+ differ$' "$python" - \
+  "$source_dir/postprocess" <("${SYNCOPATE:?}" list schemes | cut -d' ' -f1) <<'PY'
+import sys
+sys.path.insert(0, sys.argv[1])
+from styles import styles_of
+schemes = open(sys.argv[2]).read().split()
+looks = styles_of(schemes)
+assert len({str(look) for look in looks}) == len(schemes), looks
+assert styles_of(["asp", schemes[-1]])[1] == looks[-1]
+# Two variants of one scheme share its colour, and nothing else.
+first, second = styles_of(["asp", "esync", "asp"])[::2]
+assert first["color"] == second["color"], (first, second)
+assert first["linestyle"] != second["linestyle"], (first, second)
+print(f"all {len(schemes)} differ")
+PY
 expect "markdown" 0 '\| bsp \| 3 \| 1 2 3 \| 40 ± 0 \| 0.9100 ± 0.0248 \|' \
   post compare bsp1 bsp2 bsp3 --markdown
 expect "markdown's file" 0 '^$' post compare bsp1 bsp2 --markdown -o table.md
