@@ -22,7 +22,8 @@ void bench_step(Session& session, Engine& engine) {
     const StepTimes times = StepBench(session, engine, endpoint).run();
     MeasuredCompute measured = measured_compute(endpoint, times);
     // With others, the rest of a step includes their messages.
-    if (endpoint.size() == 1) measured.options.update_s = median(times.update_s);
+    if (endpoint.size() == 1)
+      measured.options.update_s = median(times.update_s);
     // The largest process's.
     std::vector<double> memory_mb = {1e-6 *
                                      static_cast<double>(peak_memory_bytes())};

@@ -52,8 +52,8 @@ MeasuredCompute measured_compute(Endpoint& endpoint, const StepTimes& times) {
   const bool has_timed = !passes_s.empty();
   MeasuredCompute found;
   found.step_s = values_of_all(endpoint, has_timed ? mean(passes_s) : 0);
-  std::vector<double> spreads = values_of_all(
-      endpoint, has_timed ? relative_deviation(passes_s) : -1);
+  std::vector<double> spreads =
+      values_of_all(endpoint, has_timed ? relative_deviation(passes_s) : -1);
   std::vector<double> timed_s = found.step_s;
   std::erase(timed_s, 0);
   std::erase(spreads, -1);

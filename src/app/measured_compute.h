@@ -29,8 +29,8 @@ struct MeasuredCompute {
   std::vector<std::string> lines() const;
 };
 
-// `times` are those of the calling worker. A worker that timed no step counts as
-// the median of the others. Fails on all workers if none timed a step.
+// `times` are those of the calling worker. A worker that timed no step counts
+// as the median of the others. Fails on all workers if none timed a step.
 // Collective.
 MeasuredCompute measured_compute(Endpoint& endpoint, const StepTimes& times);
 

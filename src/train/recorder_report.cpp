@@ -154,8 +154,7 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   const double busy_s = figures[kCompute] + figures[kExposed];
   session_.log().line(
       "step {}{} | loss {:.4f}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
-      step_text(at), by_worker, last_loss_, metric,
-      last_rate_,
+      step_text(at), by_worker, last_loss_, metric, last_rate_,
       busy_s > 0 ? 100 * figures[kExposed] / busy_s : 0.0, human_seconds(left));
 }
 
