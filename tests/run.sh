@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds everything, runs the default suite.
-#   tests/run.sh            what a change has to pass: some twenty minutes on two cores
+#   tests/run.sh            what a change has to pass: some ten minutes on two cores
 #   tests/run.sh -L unit    further arguments go to ctest
 #   tests/run.sh --all      everything: full matrices, all seeds, large networks
 # The default suite as a whole has a budget of CPU time. It warns beyond the
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=jobs/env/packages.sh
 source jobs/env/packages.sh
 
-budget_s=1200 # of CPU time, all cores together, on a quiet EPYC
+budget_s=1000 # of CPU time, all cores together, on a quiet EPYC
 arguments=(-LE 'exhaustive|bench')
 for argument in "$@"; do
   case $argument in
