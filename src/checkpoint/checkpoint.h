@@ -108,6 +108,14 @@ bool has_state(const FoundCheckpoint& found,
                int worker,
                const std::string& name);
 
+// Returns the tensors of such a range with their shapes, in the order of their
+// names; their roles are not known. Empty if there are none. Error(kBadInput)
+// for a checkpoint of format version 1, which has no shapes.
+ParameterTable stored_tensors(const FoundCheckpoint& found,
+                              Owner owner,
+                              int worker,
+                              const std::string& range);
+
 // For `inspect`: every dataset with shape and type, sizes, digests, facts.
 std::string describe_checkpoint(const fs::path& folder);
 

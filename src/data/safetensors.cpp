@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -302,6 +305,67 @@ void SafeTensors::read(const std::string& name, std::span<float> out) const {
     fail(ExitCode::kBadInput, "{}: {}: {}, expected F32, F64, F16 or BF16",
          path(), as_json(name), wanted.dtype);
   }
+}
+
+namespace {
+
+std::span<const uint8_t> bytes_of(const SafeTensorValues& tensor) {
+  const auto bytes = [](const auto& values) {
+    return std::span(reinterpret_cast<const uint8_t*>(values.data()),
+                     values.size_bytes());
+  };
+  return tensor.floats.empty() ? bytes(tensor.integers) : bytes(tensor.floats);
+}
+
+// The length and the header, padded with spaces so that the values begin at a
+// multiple of 8.
+std::string header_of(const std::vector<const SafeTensorValues*>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  size_t end = 0;
+  for (const SafeTensorValues* tensor : tensors) {
+    const size_t begin = end;
+    end += bytes_of(*tensor).size();
+    CHECK_MSG(!header.contains(tensor->name), "two of {}", tensor->name);
+    header[tensor->name] = {{"dtype", tensor->floats.empty() ? "I64" : "F32"},
+                            {"shape", tensor->shape},
+                            {"data_offsets", {begin, end}}};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) +
+         text;
+}
+
+}  // namespace
+
+void write_safetensors(const fs::path& path,
+                       const std::vector<SafeTensorValues>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<const SafeTensorValues*> order;
+  for (const SafeTensorValues& tensor : tensors) order.push_back(&tensor);
+  // Integers first, so that all values are aligned.
+  std::ranges::stable_partition(order, [](const SafeTensorValues* tensor) {
+    return tensor->floats.empty();
+  });
+  const std::string header = header_of(order, metadata);
+  replace_file(path, [&](const fs::path& temporary) {
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+        std::fopen(temporary.c_str(), "wb"), &std::fclose);
+    if (!file)
+      fail_errno(ExitCode::kCannotCreate, temporary, "open for writing");
+    const auto put = [&](const void* bytes, size_t count) {
+      if (std::fwrite(bytes, 1, count, file.get()) != count)
+        fail_errno(ExitCode::kIoError, temporary, "write");
+    };
+    put(header.data(), header.size());
+    for (const SafeTensorValues* tensor : order)
+      put(bytes_of(*tensor).data(), bytes_of(*tensor).size());
+    if (std::fclose(file.release()) != 0)
+      fail_errno(ExitCode::kIoError, temporary, "write");
+  });
 }
 
 }  // namespace syncopate

@@ -6,6 +6,7 @@
 #include "checkpoint/agreement.h"
 #include "comm/tags.h"
 #include "train/checkpoint_model.h"
+#include "train/export_model.h"
 #include "train/trainer.h"
 
 namespace syncopate {
@@ -13,6 +14,7 @@ namespace syncopate {
 std::map<std::string, std::string> Trainer::facts() const {
   std::map<std::string, std::string> facts = engine_.problem->facts();
   facts["data"] = engine_.problem->digest();
+  facts[kSampleFact] = sample_fact(engine_.problem->spec());
   facts["world"] = session_.size() > 1 ? "mpi" : "inproc";
   if (engine_.length_workers != endpoint_.size())
     facts[kLengthWorkers] = std::to_string(engine_.length_workers);
