@@ -180,7 +180,7 @@ NETWORKS = {
     "resnet34": (torchvisions("resnet34"), None),
     "resnet50": (torchvisions("resnet50"), (40, 36)),
     "resnet101": (torchvisions("resnet101"), None),
-    "wide_resnet50_2": (torchvisions("wide_resnet50_2"), (40, 36)),
+    "wide_resnet50_2": (torchvisions("wide_resnet50_2"), None),
     "wide_resnet101_2": (torchvisions("wide_resnet101_2"), None),
     "bert": (bert, ()),
     "deepfm": (DeepFm, ()),
