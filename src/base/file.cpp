@@ -78,6 +78,19 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
   rename_durably(temporary, path);
 }
 
+AppendedFile::AppendedFile(const fs::path& path)
+    : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)) {
+  if (fd_ < 0) fail_errno(ExitCode::kIoError, path_, "open for appending");
+}
+
+AppendedFile::~AppendedFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void AppendedFile::append(std::string_view bytes) {
+  write_all(fd_, bytes, path_);
+}
+
 std::string read_file(const fs::path& path, int64_t limit_bytes) {
   Descriptor file(path, O_RDONLY | O_NONBLOCK);  // do not block on a FIFO
   if (file.get() < 0)

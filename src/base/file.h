@@ -39,6 +39,21 @@ void replace_file(const fs::path& path, const Write& write) {
   }
 }
 
+// An existing file that grows, each time with one write, so that a reader sees
+// whole pieces as soon as they are there. Errors: kIoError.
+class AppendedFile {
+ public:
+  explicit AppendedFile(const fs::path& path);
+  ~AppendedFile();
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
+  void append(std::string_view bytes);
+
+ private:
+  fs::path path_;
+  int fd_;
+};
+
 // Returns the whole file as bytes. Errors: kInputMissing if absent, kBadInput
 // if it is not a regular file or is larger than `limit_bytes`, kIoError.
 std::string read_file(const fs::path& path,
