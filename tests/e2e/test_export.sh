@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # syncopate export: which model leaves a checkpoint, that it starts another run
 # with the same bits, what is refused, and the lines of inputs/README.md, if
-# there is a Python with PyTorch ($PYTHON_TORCH).
+# there is a Python with PyTorch ($PYTHON_EXTRAS).
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -120,7 +120,7 @@ expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=cut \
 (($(wc -l <"$scratch/err") == 1)) || fail "a truncated file is not one line"
 
 # The lines of the documentation.
-if "${PYTHON_TORCH:-python3}" -c 'import torchvision, safetensors' 2>/dev/null
+if "${PYTHON_EXTRAS:-python3}" -c 'import torchvision, safetensors' 2>/dev/null
 then
   expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=18 --run.steps=1 --schedule.warmup=0 \
     --model.depth=18 --model.stem=imagenet --data.height=32 --data.width=32
@@ -128,8 +128,8 @@ then
   sed -n '/run by tests.e2e.test_export.sh/,/^```$/p' \
     "$here/../../inputs/README.md" | sed -e 1,2d -e '$d' >load.py
   grep -q strict=True load.py || fail "inputs/README.md has no such lines"
-  expect_code 0 "${PYTHON_TORCH:-python3}" load.py
+  expect_code 0 "${PYTHON_EXTRAS:-python3}" load.py
 else
-  echo "not checked: loading in PyTorch, since PYTHON_TORCH has none"
+  echo "not checked: loading in PyTorch, since PYTHON_EXTRAS has none"
 fi
 finish
