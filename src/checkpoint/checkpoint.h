@@ -7,7 +7,7 @@
 // such as momentum, has their names and shapes: "momentum/fc.weight"). The size
 // and XXH3-128 of every file go into manifest.json, which ends with a digest of
 // itself. Then step-N.tmp is renamed to step-N and the parent fsynced; only
-// then is it committed, and older ones are pruned. A reader
+// then is it committed, and older ones are pruned (never all). A reader
 // verifies sizes and digests before HDF5 sees a byte.
 //
 // A directory holds one line of history: committing step N removes later steps,
