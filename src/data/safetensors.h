@@ -1,6 +1,6 @@
-// Reads and writes weights in the safetensors format: 8 bytes of little-endian header length, a
-// JSON header {"name": {"dtype", "shape", "data_offsets"}}, then the values.
-// https://github.com/huggingface/safetensors#format
+// Reads and writes weights in the safetensors format: 8 bytes of little-endian
+// header length, a JSON header {"name": {"dtype", "shape", "data_offsets"}},
+// then the values. https://github.com/huggingface/safetensors#format
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -23,8 +23,8 @@ std::optional<std::string> renamed(const FileNames::Row& row,
                                    std::string_view name) {
   std::vector<std::string_view> numbers;
   for (const char expected : row.ours) {
-    const size_t taken = expected == '#' ? digits_of(name)
-                                         : size_t{name.starts_with(expected)};
+    const size_t taken =
+        expected == '#' ? digits_of(name) : size_t{name.starts_with(expected)};
     if (taken == 0) return std::nullopt;
     if (expected == '#') numbers.push_back(name.substr(0, taken));
     name.remove_prefix(taken);
@@ -122,8 +122,7 @@ void write_model(const fs::path& path,
   std::vector<float> pixels;  // the one matrix that is rewritten
   const auto add = [&](const ParameterEntry& entry,
                        std::span<const float> range) {
-    std::span<const float> values =
-        range.subspan(entry.offset, entry.elems());
+    std::span<const float> values = range.subspan(entry.offset, entry.elems());
     if (entry.name == names.pixels) {
       CHECK(pixels.empty() && channels > 0);
       pixels.assign(values.begin(), values.end());

@@ -26,9 +26,9 @@ struct FileNames {
   struct Hint {
     std::string_view part, text;
   };
-  std::string_view whose;       // "torchvision", for messages
+  std::string_view whose;  // "torchvision", for messages
   std::vector<Row> rows = {};
-  std::string_view head = {};   // tensors that a file may lack, all together
+  std::string_view head = {};    // tensors that a file may lack, all together
   std::string_view prefix = {};  // what a file's names may lack
   // A matrix whose columns are an image's pixels, here in the order (H, W, C),
   // in files (C, H, W).
@@ -62,8 +62,9 @@ void write_model(const fs::path& path,
 
 // Which tensors write_model writes: those that PyTorch's load_state_dict
 // expects.
-std::vector<SafeTensors::Tensor> tensors_in_file(const FileNames& names,
-                                                 const ParameterTable& parameters,
-                                                 const ParameterTable& buffers);
+std::vector<SafeTensors::Tensor> tensors_in_file(
+    const FileNames& names,
+    const ParameterTable& parameters,
+    const ParameterTable& buffers);
 
 }  // namespace syncopate

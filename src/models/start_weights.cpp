@@ -18,8 +18,8 @@ std::vector<std::string> names_of(const FileNames& file,
   };
   std::vector<std::string> names{name_in_file(file, entry.name)};
   if (entry.role == Role::kLayerNorm)
-    names.push_back(with_end(
-        names[0], entry.name.ends_with(".weight") ? "gamma" : "beta"));
+    names.push_back(
+        with_end(names[0], entry.name.ends_with(".weight") ? "gamma" : "beta"));
   if (file.prefix.empty()) return names;
   for (size_t i = 0, given = names.size(); i < given; ++i)
     if (names[i].starts_with(file.prefix))
@@ -92,10 +92,9 @@ void StartWeights::check(const SafeTensors& file,
                     source_.path, found, file.tensor(found).dtype));
   const std::string shape = text_of(file.shape(found));
   if (shape != entry.shape.text())
-    errors_.push_back(fmt::format("{}: {} is {}, and the network's is {}{}",
-                                  source_.path, found, shape,
-                                  entry.shape.text(),
-                                  hint_for(*source_.names, found)));
+    errors_.push_back(fmt::format(
+        "{}: {} is {}, and the network's is {}{}", source_.path, found, shape,
+        entry.shape.text(), hint_for(*source_.names, found)));
 }
 
 void StartWeights::check_missing() {
@@ -104,13 +103,12 @@ void StartWeights::check_missing() {
       used_, [&](const std::string& name) { return is_of_head(names, name); });
   for (const std::string& name : missing_)
     if (has_head || !is_of_head(names, name))
-      errors_.push_back(
-          fmt::format("{}: {} is missing{}", source_.path, name,
-                      is_of_head(names, name)
-                          ? fmt::format("; the rest of {} is there",
-                                        names.head.substr(
-                                            0, names.head.find('.')))
-                          : hint_for(names, name)));
+      errors_.push_back(fmt::format(
+          "{}: {} is missing{}", source_.path, name,
+          is_of_head(names, name)
+              ? fmt::format("; the rest of {} is there",
+                            names.head.substr(0, names.head.find('.')))
+              : hint_for(names, name)));
 }
 
 void StartWeights::read(std::span<float> parameters,

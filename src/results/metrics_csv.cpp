@@ -72,7 +72,8 @@ std::string MetricsCsv::header() const {
   names.insert(names.end(), kPosition.begin(), kPosition.end());
   names.insert(names.end(), train_names_.begin(), train_names_.end());
   names.insert(names.end(), kOfComm.begin(), kOfComm.end());
-  for (const std::string& name : eval_names_) names.push_back(fmt::format("eval_{}", name));
+  for (const std::string& name : eval_names_)
+    names.push_back(fmt::format("eval_{}", name));
   return join(names, ",") + '\n';
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kFormat = "syncopate results";
 constexpr int64_t kFormatVersion = 1;
-constexpr const char* kAxis = "step";  // of every table
+constexpr const char* kAxis = "step";    // of every table
 constexpr double kCommitEvery_s = 10;    // maximum staleness for readers
 constexpr double kCommitShare = 0.01;    // of the run's time
 constexpr double kMaxExact = 1LL << 53;  // integers that a double holds exactly

@@ -100,8 +100,7 @@ fs::path RunDirectory::set_results_aside(const std::string& why,
   while (fs::exists(numbered(results()))) ++number;
   const fs::path aside = numbered(results());
   rename_durably(results(), aside);
-  if (fs::exists(metrics()))
-    rename_durably(metrics(), numbered(metrics()));
+  if (fs::exists(metrics())) rename_durably(metrics(), numbered(metrics()));
   log.warning(fmt::format("{}: {}; kept as {}", results().string(), why,
                           aside.filename().string()));
   return aside;

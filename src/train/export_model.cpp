@@ -22,10 +22,9 @@ const std::string& key_of(const FoundCheckpoint& found,
 
 int64_t channels_of(const FoundCheckpoint& found) {
   const auto sample = found.facts.extra.find(kSampleFact);
-  const auto channels =
-      sample == found.facts.extra.end()
-          ? std::nullopt
-          : parse_int(split(sample->second, ' ').front());
+  const auto channels = sample == found.facts.extra.end()
+                            ? std::nullopt
+                            : parse_int(split(sample->second, ' ').front());
   if (!channels || *channels < 1)
     fail(ExitCode::kBadInput,
          "{}: does not say the channels of its images: written by an earlier "
@@ -62,9 +61,8 @@ Chosen choose(const FoundCheckpoint& found,
     fail(ExitCode::kUsage,
          "--replica={}: expected average, centre or a worker from 0 to {}",
          replica, workers - 1);
-  return {
-      load_worker(found, tables, "parameters", static_cast<int>(*worker)),
-      fmt::format("worker {} of {}", *worker, workers)};
+  return {load_worker(found, tables, "parameters", static_cast<int>(*worker)),
+          fmt::format("worker {} of {}", *worker, workers)};
 }
 
 // Keys of the network and what a sample is fed as.
@@ -121,14 +119,14 @@ std::string export_model(const FoundCheckpoint& found,
   metadata["format"] = "pt";  // Hugging Face's loader wants to be told
   metadata["replica"] = chosen.which;
   metadata["names"] = names.whose;
-  write_model(output, names,
-              {parameters, buffers, chosen.model.parameters,
-               chosen.model.buffers},
-              channels, batches_of(found), metadata);
-  return fmt::format(
-      "{} tensors, {} parameters, names of {}; step {}, {}",
-      tensors_in_file(names, parameters, buffers).size(),
-      parameters.num_elems(), names.whose, found.facts.step, chosen.which);
+  write_model(
+      output, names,
+      {parameters, buffers, chosen.model.parameters, chosen.model.buffers},
+      channels, batches_of(found), metadata);
+  return fmt::format("{} tensors, {} parameters, names of {}; step {}, {}",
+                     tensors_in_file(names, parameters, buffers).size(),
+                     parameters.num_elems(), names.whose, found.facts.step,
+                     chosen.which);
 }
 
 }  // namespace syncopate

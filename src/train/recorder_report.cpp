@@ -96,7 +96,8 @@ void Recorder::declare_tables() {
 
   Table& comm = results_->table("comm");
   comm.describe(
-      "one row per run.log_every, by worker: what was sent and waited for since "
+      "one row per run.log_every, by worker: what was sent and waited for "
+      "since "
       "the row before, not since the start; sums over rows are totals");
   declare_position(comm);
   comm.declare(time_column("time_s", "as in /train"));
@@ -122,8 +123,9 @@ void Recorder::declare_tables() {
 void Recorder::declare_series() {
   if (series_.empty()) return;
   Table& sync = results_->table("sync");
-  sync.describe("one row per run.log_every: what the scheme did since the row "
-                "before");
+  sync.describe(
+      "one row per run.log_every: what the scheme did since the row "
+      "before");
   declare_position(sync);
   for (const SeriesInfo& info : series_) {
     const bool by_worker = info.over == SeriesInfo::Over::kWorkers;
@@ -131,8 +133,10 @@ void Recorder::declare_series() {
         by_worker ? info.width * endpoint_.size() : info.width;
     Column column{info.name, info.unit, info.description,
                   width == 1 && !by_worker ? 0 : width};
-    if (!by_worker) column.across = "value";
-    else if (info.width > 1) column.across = "worker, value";
+    if (!by_worker)
+      column.across = "value";
+    else if (info.width > 1)
+      column.across = "worker, value";
     sync.declare(std::move(column));
   }
 }
@@ -165,8 +169,7 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   const double busy_s = figures[kCompute] + figures[kExposed];
   session_.log().line(
       "step {}{} | loss {:.4f}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
-      step_text(at), by_worker, last_loss_, metric,
-      last_rate_,
+      step_text(at), by_worker, last_loss_, metric, last_rate_,
       busy_s > 0 ? 100 * figures[kExposed] / busy_s : 0.0, human_seconds(left));
 }
 

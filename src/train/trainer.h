@@ -102,7 +102,7 @@ class Trainer {
   WorkerStep step_;
   Scheme& scheme_;  // of step_
   Recorder recorder_;
-  BestScore best_;  // the same on all ranks
+  BestScore best_;                              // the same on all ranks
   double checkpoint_s_ = 0, evaluation_s_ = 0;  // the longest so far
   std::string target_was_reached_;  // of the checkpoint: it was, with what
   StopRequest stop_ = StopRequest::kNone;  // asked of this worker

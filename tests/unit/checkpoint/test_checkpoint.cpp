@@ -168,8 +168,7 @@ TEST(Checkpoint, KeepsTheNewestButNeverNone) {
             (std::set<std::string>{"step-00000003", "step-00000004",
                                    "step-00000005"}));
   save(scratch.path(), 6, 1, 0);
-  EXPECT_EQ(names_in(scratch.path()),
-            (std::set<std::string>{"step-00000006"}));
+  EXPECT_EQ(names_in(scratch.path()), (std::set<std::string>{"step-00000006"}));
 }
 
 TEST(Checkpoint, StaleTemporariesAndLaterStepsGo) {

@@ -234,6 +234,7 @@ const std::map<std::string, std::string>& other_values() {
       {"data.context_words", "30"},
       {"data.field_rows", "50"},
       {"checkpoint.best", "loss"},
+      {"output.csv", "yes"},
       {"model.layers", "4"},
       {"model.hidden", "252"},
       {"model.heads", "4"},

@@ -158,8 +158,7 @@ TEST(BertWeights, MissingHeadIsRandomAndSaidSo) {
                 "qa_outputs.weight, qa_outputs.bias; 1 of the file not used: "
                 "bert.pooler.dense.bias");
   const std::vector<float> values = first_values(*bert);
-  const std::vector<float> random =
-      first_values(*make_bert());
+  const std::vector<float> random = first_values(*make_bert());
   const auto& entries = bert->parameters().entries();
   const int64_t head = entries[entries.size() - 2].offset;
   EXPECT_TRUE(

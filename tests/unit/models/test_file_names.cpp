@@ -173,8 +173,8 @@ std::vector<float> outputs_of(const Case& c, const Model& started) {
   for (int64_t i = 0; i < std::ssize(bench.images_); ++i) {
     const int64_t channel = i % spec.C, pixel = i / spec.C;
     const int64_t image = pixel / (spec.H * spec.W);
-    const int64_t place =
-        (image * spec.C + channel) * spec.H * spec.W + pixel % (spec.H * spec.W);
+    const int64_t place = (image * spec.C + channel) * spec.H * spec.W +
+                          pixel % (spec.H * spec.W);
     bench.images_[i] = static_cast<float>(4 * made_uniform(0, place));
   }
   return outputs(bench, started);
@@ -301,15 +301,15 @@ TEST(FileNames, ClassifierOfAFileWithoutOneIsRandom) {
   options.weights = (folder / "w.safetensors").string();
   const std::vector<float> started = values();
   const int64_t head = std::ssize(random) - 64 * 10 - 10;
-  EXPECT_TRUE(std::equal(random.begin() + head, random.end(),
-                         started.begin() + head));
+  EXPECT_TRUE(
+      std::equal(random.begin() + head, random.end(), started.begin() + head));
   EXPECT_NE(random[0], started[0]);
 }
 
 TEST(FileNames, RowsRenameWholeWords) {
-  const FileNames names{.whose = "test",
-                        .rows = {{"stem.bn", "bn1"},
-                                 {"stage#.block#", "layer#.#"}}};
+  const FileNames names{
+      .whose = "test",
+      .rows = {{"stem.bn", "bn1"}, {"stage#.block#", "layer#.#"}}};
   EXPECT_EQ(name_in_file(names, "stem.bn.weight"), "bn1.weight");
   EXPECT_EQ(name_in_file(names, "stem.bn2.weight"), "stem.bn2.weight");
   EXPECT_EQ(name_in_file(names, "stage1.block12.conv1.weight"),
