@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace syncopate {
 
@@ -39,19 +40,43 @@ void replace_file(const fs::path& path, const Write& write) {
   }
 }
 
-// An existing file that grows, each time with one write, so that a reader sees
-// whole pieces as soon as they are there. Errors: kIoError.
-class AppendedFile {
+// A new file, or one that is replaced or grows, written sequentially. Errors:
+// kCannotCreate, kIoError.
+class OutputFile {
  public:
-  explicit AppendedFile(const fs::path& path);
-  ~AppendedFile();
-  AppendedFile(const AppendedFile&) = delete;
-  AppendedFile& operator=(const AppendedFile&) = delete;
-  void append(std::string_view bytes);
+  enum class Begin : uint8_t { kEmpty, kAtEnd };
+  explicit OutputFile(const fs::path& path, Begin begin = Begin::kEmpty);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::string_view bytes);
+  void finish();  // flushes the file to disk and closes it
 
  private:
-  fs::path path_;
+  std::string path_;
   int fd_;
+};
+
+// A regular file, opened for reading. Errors: kInputMissing if it is absent,
+// kBadInput if it is not a regular file, kIoError.
+class InputFile {
+ public:
+  explicit InputFile(const fs::path& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  int64_t bytes() const { return bytes_; }  // its size when it was opened
+  // Returns how many bytes were read: fewer than asked for only at the end.
+  size_t read(char* to, size_t num_bytes);
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }  // to another owner
+
+ private:
+  std::string path_;
+  int fd_;
+  int64_t bytes_ = 0;
 };
 
 // Returns the whole file as bytes. Errors: kInputMissing if absent, kBadInput

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 #include <set>
 #include <utility>
 
@@ -352,19 +349,13 @@ void write_safetensors(const fs::path& path,
   });
   const std::string header = header_of(order, metadata);
   replace_file(path, [&](const fs::path& temporary) {
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-        std::fopen(temporary.c_str(), "wb"), &std::fclose);
-    if (!file)
-      fail_errno(ExitCode::kCannotCreate, temporary, "open for writing");
-    const auto put = [&](const void* bytes, size_t count) {
-      if (std::fwrite(bytes, 1, count, file.get()) != count)
-        fail_errno(ExitCode::kIoError, temporary, "write");
-    };
-    put(header.data(), header.size());
-    for (const SafeTensorValues* tensor : order)
-      put(bytes_of(*tensor).data(), bytes_of(*tensor).size());
-    if (std::fclose(file.release()) != 0)
-      fail_errno(ExitCode::kIoError, temporary, "write");
+    OutputFile file(temporary);
+    file.write(header);
+    for (const SafeTensorValues* tensor : order) {
+      const std::span<const uint8_t> bytes = bytes_of(*tensor);
+      file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    }
+    file.finish();
   });
 }
 

@@ -59,12 +59,12 @@ MetricsCsv::MetricsCsv(const fs::path& path, Results& results)
       train_names_(own_columns(train_)),
       eval_names_(own_columns(eval_)) {
   write_file_atomically(path, header() + new_rows());
-  file_ = std::make_unique<AppendedFile>(path);
+  file_ = std::make_unique<OutputFile>(path, OutputFile::Begin::kAtEnd);
 }
 
 void MetricsCsv::update() {
   for (const std::string& line : split(new_rows(), '\n'))
-    if (!line.empty()) file_->append(line + '\n');
+    if (!line.empty()) file_->write(line + '\n');
 }
 
 std::string MetricsCsv::header() const {

@@ -37,7 +37,7 @@ class MetricsCsv {
   // The columns of the file that are columns of /train and of /eval.
   std::vector<std::string> train_names_, eval_names_;
   int64_t train_rows_ = 0, eval_rows_ = 0;  // that the file has
-  std::unique_ptr<AppendedFile> file_;
+  std::unique_ptr<OutputFile> file_;
 };
 
 }  // namespace syncopate
