@@ -194,7 +194,21 @@ Keys checkpoint_keys() {
               "differ, a new run starts from its model.",
        .form = {"auto, none or the path of a checkpoint",
                 [](const std::string&) { return true; }}},
+      {.name = "checkpoint.best",
+       .place = &CheckpointOptions::best,
+       .doc = "A figure of the evaluations, such as accuracy or loss: the "
+              "checkpoint at the best one is kept in checkpoints/best as well. "
+              "none: no such checkpoint."},
   }));
+}
+
+Keys output_keys() {
+  return may_all_change({
+      {.name = "output.csv",
+       .place = &OutputOptions::csv,
+       .doc = "Whether every row of results.h5 is also appended to "
+              "metrics.csv, as text."},
+  });
 }
 
 // Virtual costs, which determine time in the in-process world.
@@ -373,6 +387,7 @@ const Keys& key_table() {
     append(all, within(&Options::sync, sync_keys()));
     append(all, within(&Options::eval, eval_keys()));
     append(all, within(&Options::checkpoint, checkpoint_keys()));
+    append(all, within(&Options::output, output_keys()));
     append(all, within(&Options::compute, compute_keys()));
     append(all, within(&Options::network, network_keys()));
     append(all, within(&Options::stragglers, straggler_keys()));

@@ -72,6 +72,11 @@ struct CheckpointOptions {
   Length every{0, false};  // 0: only at the end
   int64_t keep = 2;
   std::string resume = "auto";  // auto none PATH
+  std::string best = "none";    // a metric of evaluations
+};
+
+struct OutputOptions {
+  bool csv = false;
 };
 
 // Virtual time of the in-process world.
@@ -147,6 +152,7 @@ struct Options {
   SyncOptions sync;
   EvalOptions eval;
   CheckpointOptions checkpoint;
+  OutputOptions output;
   ComputeOptions compute;
   NetworkOptions network;
   StragglerOptions stragglers;

@@ -103,8 +103,12 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g, h);
   }
   {
-    const auto& [a, b, c] = options.checkpoint;
-    collect(a, b, c);
+    const auto& [a, b, c, d] = options.checkpoint;
+    collect(a, b, c, d);
+  }
+  {
+    const auto& [a] = options.output;
+    collect(a);
   }
   {
     const auto& [a, b, c, d] = options.faults;
@@ -229,6 +233,8 @@ const std::map<std::string, std::string>& other_values() {
       {"data.bucketing", "none"},
       {"data.context_words", "30"},
       {"data.field_rows", "50"},
+      {"checkpoint.best", "loss"},
+      {"output.csv", "yes"},
       {"model.layers", "4"},
       {"model.hidden", "252"},
       {"model.heads", "4"},
