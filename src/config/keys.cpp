@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/trace_file.h"
 #include "config/goal.h"
 #include "config/key_sections.h"
 
@@ -197,6 +198,25 @@ Keys checkpoint_keys() {
   }));
 }
 
+Keys output_keys() {
+  return may_all_change({
+      {.name = "output.trace",
+       .place = &OutputOptions::trace,
+       .doc = "Whether trace.json in the run's folder shows what each worker "
+              "computed, sent and waited for, and when; for ui.perfetto.dev "
+              "and postprocess/timeline.py."},
+      {.name = "output.trace_steps",
+       .place = &OutputOptions::trace_steps,
+       .doc = "FIRST:LAST, the steps that are traced, of each worker's own "
+              "count, from 1.",
+       .form = {"FIRST:LAST with 1 <= FIRST <= LAST",
+                [](const std::string& text) {
+                  return parse_trace_steps(text).has_value();
+                }},
+       .used_when = {{"output.trace", {}}}},
+  });
+}
+
 // Virtual costs, which determine time in the in-process world.
 Keys compute_keys() {
   return not_negative({
@@ -373,6 +393,7 @@ const Keys& key_table() {
     append(all, within(&Options::sync, sync_keys()));
     append(all, within(&Options::eval, eval_keys()));
     append(all, within(&Options::checkpoint, checkpoint_keys()));
+    append(all, within(&Options::output, output_keys()));
     append(all, within(&Options::compute, compute_keys()));
     append(all, within(&Options::network, network_keys()));
     append(all, within(&Options::stragglers, straggler_keys()));

@@ -74,6 +74,11 @@ struct CheckpointOptions {
   std::string resume = "auto";  // auto none PATH
 };
 
+struct OutputOptions {
+  bool trace = false;                 // comm/trace.h
+  std::string trace_steps = "1:100";  // base/trace_file.h
+};
+
 // Virtual time of the in-process world.
 CHOICE(StepLaw,
        "constant lognormal gamma trace",
@@ -147,6 +152,7 @@ struct Options {
   SyncOptions sync;
   EvalOptions eval;
   CheckpointOptions checkpoint;
+  OutputOptions output;
   ComputeOptions compute;
   NetworkOptions network;
   StragglerOptions stragglers;

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "checkpoint/agreement.h"
 #include "comm/tags.h"
+#include "comm/trace.h"
 #include "train/audit.h"
 #include "train/evaluator.h"
 
@@ -246,6 +247,8 @@ ExitCode Trainer::run() {
   if (position().step >= engine_.plan.stop_at || !target_was_reached_.empty())
     return nothing_left(position());
   here.stop = StopRequest::kNone;  // a step at least
+  if (WorkerTrace* trace = endpoint_.trace())
+    trace->start_at(position().step, step_.ended_at());
   while (here.stop <= StopRequest::kSave && !is_finished(position()) &&
          position().step < engine_.plan.stop_at) {
     const int64_t before = position().step;

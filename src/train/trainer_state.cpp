@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "checkpoint/agreement.h"
 #include "comm/tags.h"
+#include "comm/trace.h"
 #include "train/checkpoint_model.h"
 #include "train/trainer.h"
 
@@ -277,6 +278,8 @@ void Trainer::save(const Position& at) {
   if (results_)
     session_.log().line("checkpoint committed: {}", folder.string());
   saved_at_ = at.worker_steps;
+  if (WorkerTrace* trace = endpoint_.trace())
+    trace->boundary(at.step, step_.ended_at());
   checkpoint_s_ = std::max(checkpoint_s_, monotonic_s() - begin);
   if (results_) warn(time_limit_.needs_signal(needed_to_stop_s()));
 }

@@ -34,6 +34,8 @@ class StepListener {
   virtual void step_ends() = 0;  // parameters are updated
 };
 
+class ComputeTrace;
+
 // Where a step's time went on this worker, in virtual seconds if the world has
 // virtual time (data_wait_s excepted).
 struct StepCost {
@@ -62,6 +64,7 @@ class WorkerStep {
              DeviceCollectives* collectives,
              const std::string& directory,
              StepListener* listener = nullptr);
+  ~WorkerStep();
 
   Replica& replica() { return replica_; }
   Scheme& scheme() { return *scheme_; }
@@ -137,6 +140,8 @@ class WorkerStep {
   Endpoint& endpoint_;
   DeviceCollectives* collectives_;
   StepListener* listener_;
+  WorkerTrace* const trace_;                     // null: none
+  std::unique_ptr<ComputeTrace> compute_trace_;  // null: none, or virtual time
   Replica replica_;
   Schedule schedule_;
   std::vector<Phase> phases_;  // of sync_switch
