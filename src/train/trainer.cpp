@@ -248,7 +248,7 @@ ExitCode Trainer::run() {
     return nothing_left(position());
   here.stop = StopRequest::kNone;  // a step at least
   if (WorkerTrace* trace = endpoint_.trace())
-    trace->start_at(position().step, step_.ended_at());
+    trace->start_at(position().step, step_.clock());
   while (here.stop <= StopRequest::kSave && !is_finished(position()) &&
          position().step < engine_.plan.stop_at) {
     const int64_t before = position().step;

@@ -279,7 +279,7 @@ void Trainer::save(const Position& at) {
     session_.log().line("checkpoint committed: {}", folder.string());
   saved_at_ = at.worker_steps;
   if (WorkerTrace* trace = endpoint_.trace())
-    trace->boundary(at.step, step_.ended_at());
+    trace->boundary(at.step, step_.clock());
   checkpoint_s_ = std::max(checkpoint_s_, monotonic_s() - begin);
   if (results_) warn(time_limit_.needs_signal(needed_to_stop_s()));
 }

@@ -110,8 +110,10 @@ class WorkerStep {
   // run.on_nonfinite = skip.
   const std::optional<Divergence>& diverged() const { return diverged_; }
 
-  double rate() const { return rate_; }            // of the last step
-  Time ended_at() const { return ended_at_; }      // the last step, by now()
+  double rate() const { return rate_; }        // of the last step
+  Time ended_at() const { return ended_at_; }  // the last step, by now()
+  // Between segments, where clocks are set back: ended_at(); now() under MPI.
+  Time clock() const { return is_virtual_ ? ended_at_ : endpoint_.now(); }
   double longest_s() const { return longest_s_; }  // wall; not the first steps
 
   void set_batches_seen(int64_t batches) { batches_seen_ = batches; }
