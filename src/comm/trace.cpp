@@ -31,11 +31,12 @@ uint64_t mixed(uint64_t x) {
 }
 
 // Not 0. Two messages of a trace share a number with a probability of their
-// count squared / 2^65.
-uint64_t number_of(int from, int to, Tag tag, uint32_t serial) {
+// count squared / 2^65. `start` is the step from which this process counts.
+uint64_t number_of(int64_t start, int from, int to, Tag tag, uint32_t serial) {
   const uint64_t ends =
       mixed(static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(to)) +
-      static_cast<uint64_t>(tag) * 0x9E3779B97F4A7C15;
+      (static_cast<uint64_t>(start) << 16 | static_cast<uint64_t>(tag)) *
+          0x9E3779B97F4A7C15;
   return std::max<uint64_t>(1, mixed(mixed(ends) + serial));
 }
 
@@ -53,6 +54,7 @@ void WorkerTrace::start_at(int64_t step, Time now) {
     trace_.open(step);
     if (trace_.is_past_) return;
     is_open_ = true;
+    start_ = step;
     ++trace_.num_open_;
     trace_.add(
         fmt::format("{{\"pid\":{},\"ph\":\"M\",\"name\":\"process_name\","
@@ -181,12 +183,13 @@ void WorkerTrace::communication(const std::string& name,
 
 uint64_t WorkerTrace::next_sent(int to, Tag tag) {
   const std::scoped_lock lock(trace_.mutex_);
-  return number_of(rank_, to, tag, num_sent_[key_of(to, tag)]++);
+  return number_of(start_, rank_, to, tag, num_sent_[key_of(to, tag)]++);
 }
 
 uint64_t WorkerTrace::next_received(int from, Tag tag) {
   const std::scoped_lock lock(trace_.mutex_);
-  return number_of(from, rank_, tag, num_received_[key_of(from, tag)]++);
+  return number_of(start_, from, rank_, tag,
+                   num_received_[key_of(from, tag)]++);
 }
 
 void WorkerTrace::sends(uint64_t message, const Exchange& exchange, Time now) {

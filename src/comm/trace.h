@@ -103,7 +103,7 @@ class WorkerTrace {
 
   Trace& trace_;
   const int rank_;
-  int64_t step_ = 0, last_boundary_ = -1;
+  int64_t start_ = 0, step_ = 0, last_boundary_ = -1;
   bool is_open_ = false;             // not beyond the window
   std::atomic<bool> is_on_ = false;  // the communication thread asks too
   std::vector<Row> rows_;
