@@ -21,16 +21,9 @@ import numpy as np
 import plot_means
 import target as targets
 from run_reader import BAD_INPUT, RunError, open_runs, run_main
+from style import PARTS, prepare, styles_for, styles_of
 
 CANNOT_CREATE = 73
-# Okabe and Ito's palette for every kind of colour vision, with grey instead of
-# yellow.
-PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
-           "#000000", "#8A8A8A"]
-MARKERS = "os^DvPX<"
-DASHES = ["-", "--", "-.", ":"]
-PARTS = {"compute": "#0072B2", "communication": "#E69F00",
-         "waiting for others": "#D55E00"}
 AXES = {"steps": "steps of a worker", "samples": "training samples seen",
         "time_s": "training time on this machine (s)",
         "virtual_s": "virtual time (s)"}
@@ -176,14 +169,6 @@ def draw_column(plt, runs, name, axis, path):
     figure.savefig(path, dpi=150)
 
 
-def styles_of(count):
-    """Colours and markers, then dashes."""
-    return [{"color": PALETTE[index % len(PALETTE)],
-             "marker": MARKERS[index % len(MARKERS)], "markersize": 3.5,
-             "linestyle": DASHES[index // len(PALETTE) % 4]}
-            for index in range(count)]
-
-
 def write_data(runs, options):
     if options.target:
         rows = targets.rows_of(runs, options.by,
@@ -205,6 +190,7 @@ def write_data(runs, options):
 
 def draw_curves(figure, grid, runs, axes):
     """Two rows of panels: training loss above, the metric below."""
+    styles = styles_for([run.label for run in runs])
     drawn, above = {}, {}  # above: the panel of the column's first row
     for row in range(2):
         shared = None
@@ -220,7 +206,7 @@ def draw_curves(figure, grid, runs, axes):
                 x, y = x_values(run, table, axis), run.column(table, column)
                 if not len(x) or not np.isfinite(x + y).any():
                     continue
-                style = {**styles_of(len(runs))[index], "label": run.label}
+                style = {**styles[index], "label": run.label}
                 if row == 0:
                     style["marker"] = None
                 if row == 1:
@@ -312,19 +298,12 @@ def draw_convergence(plt, runs, path):
 
 
 def draw(runs, options):
-    import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"font.size": 9, "lines.linewidth": 1.5,
-                         "axes.spines.top": False, "axes.spines.right": False})
+    plt = prepare()
     if options.target:
         targets.draw(plt, runs, options.by,
-                     targets.target_of(runs, options.target),
-                     styles_of(len(runs)), options.output)
+                     targets.target_of(runs, options.target), options.output)
     elif options.by:
-        plot_means.draw(plt, runs, options.by, styles_of(len(runs)),
-                        options.output)
+        plot_means.draw(plt, runs, options.by, options.output)
     elif options.column:
         draw_column(plt, runs, options.column, options.axis, options.output)
     else:

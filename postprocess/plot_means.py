@@ -4,6 +4,7 @@ group of runs: the mean over seeds with its 95% band.
 import numpy as np
 
 from groups import grouped, interval, metric_of, refuse_unlike
+from style import styles_for
 
 TIMES = {"virtual_s": "virtual time (s)",
          "time_s": "training time on this machine (s)"}
@@ -56,14 +57,15 @@ def rows_of(runs, by):
                                   for value in values]
 
 
-def draw(plt, runs, by, styles, path):
+def draw(plt, runs, by, path):
     """Two panels that share the metric's axis."""
     curves, metric, clock = curves_of(runs, by)
     figure, panels = plt.subplots(1, 2, sharey=True, figsize=(10, 4.3))
     sent = [curve["bytes"][curve["bytes"] > 0] for curve in curves.values()]
     sent = np.concatenate(sent) if sent else np.empty(0)
     for panel, key, unit in ((panels[0], "time", 1), (panels[1], "bytes", 1e6)):
-        for (label, curve), style in zip(curves.items(), styles):
+        for (label, curve), style in zip(curves.items(),
+                                         styles_for(curves)):
             x = curve[key] / unit
             shown = x > 0 if key == "bytes" else np.isfinite(x)
             panel.plot(x[shown], curve["y"][shown], label=label, **style)

@@ -12,6 +12,7 @@ import numpy as np
 
 from groups import grouped, refuse_unlike
 from run_reader import BAD_INPUT, METRICS, RunError
+from style import styles_for
 
 # Of the normal distribution: 95% of it lies within.
 Z95 = 1.959964
@@ -265,14 +266,14 @@ def draw_curve(panel, curve, longest, label, style):
                markersize=9, markeredgewidth=1.5)
 
 
-def draw(plt, runs, by, target, styles, path):
+def draw(plt, runs, by, target, path):
     """Two panels: over time and over bytes."""
     curves, clock = curves_of(runs, by, target)
     figure, panels = plt.subplots(1, 2, sharey=True, figsize=(10, 4.3))
     for panel, key in zip(panels, ("time", "bytes")):
         longest = max((pair[key].followed for pair in curves.values()
                        if math.isfinite(pair[key].followed)), default=1.0)
-        for (label, pair), style in zip(curves.items(), styles):
+        for (label, pair), style in zip(curves.items(), styles_for(curves)):
             draw_curve(panel, pair[key], longest, label, style)
         panel.grid(alpha=0.3)
         panel.set_xlim(left=0)
