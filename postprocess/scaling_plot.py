@@ -61,27 +61,32 @@ def usual(runs, key):
 
 
 def curves_of(runs, key, keys):
-    """{scheme: [(value, samples per second)]} and the same without waiting."""
+    """{scheme: [(value, samples per second, share of the time in which workers
+    compute)]}, and [(value, samples per second)] if they always did."""
     others = {other: usual(runs, other) for other in keys if other != key}
     curves, bounds = defaultdict(dict), defaultdict(float)
     for run in runs:
         if any(run.input[other] != value for other, value in others.items()):
             continue
         value = number(run.input[key])
-        curves[run.scheme][value] = run.summary["samples_per_s"]
         busy_s = run.tables["workers"]["compute_s"].mean()
+        curves[run.scheme][value] = (run.summary["samples_per_s"],
+                                     busy_s / run.summary["virtual_s"])
         bounds[value] = max(bounds[value], run.summary["samples"] / busy_s)
-    return ({scheme: sorted(points.items()) for scheme, points in
-             curves.items()}, sorted(bounds.items()))
+    return ({scheme: [(value, *point) for value, point in
+                      sorted(points.items())]
+             for scheme, points in curves.items()}, sorted(bounds.items()))
 
 
 def rows_of(runs, keys):
-    yield ["key", "value", "scheme", "samples_per_s"]
+    yield ["key", "value", "scheme", "samples_per_s", "computing"]
     for key in keys:
         curves, bounds = curves_of(runs, key, keys)
+        bounds = [(*point, 1) for point in bounds]
         for scheme, points in [*curves.items(), ("without waiting", bounds)]:
-            for value, throughput in points:
-                yield [key, repr(value), scheme, repr(float(throughput))]
+            for value, *figures in points:
+                yield [key, repr(value), scheme,
+                       *(repr(float(figure)) for figure in figures)]
 
 
 def set_scale(axis, values):
@@ -99,46 +104,51 @@ def set_scale(axis, values):
         axis.axes.set_ylim(bottom=0)
 
 
+def draw_key(panels, curves, bounds, styles):
+    """Throughput above, the share of computing below; {name: line}."""
+    lines = {}
+    lines["without waiting"], = panels[0].plot(
+        *zip(*bounds), color="0.45", linestyle=":", linewidth=1.2, zorder=1)
+    for scheme, points in curves.items():
+        values, throughputs, shares = zip(*points)
+        for panel, y in ((panels[0], throughputs),
+                         (panels[1], [100 * share for share in shares])):
+            lines[scheme], = panel.plot(values, y, **{**styles[scheme],
+                                                      "markersize": 4})
+    for panel in panels:
+        panel.grid(alpha=0.3)
+    set_scale(panels[1].xaxis, [value for value, _ in bounds])
+    panels[1].set_ylim(0, 103)
+    return lines
+
+
 def draw(runs, keys, path):
     plt = prepare()
     schemes = list(dict.fromkeys(run.scheme for run in runs))
     styles = dict(zip(schemes, styles_for(schemes)))
-    legend_rows = -(-(len(schemes) + 1) // 6)
-    height = 2.9 + 0.2 * legend_rows
-    figure, panels = plt.subplots(
-        1, len(keys), figsize=(max(3.6, 2.9 * len(keys) + 0.4), height),
-        sharey=True, squeeze=False)
-    handles = {}
-    for panel, key in zip(panels[0], keys):
+    names = [*schemes, "without waiting"]
+    columns = 3 if len(keys) == 1 else min(5, len(names))
+    names_height = 0.19 * -(-len(names) // columns) + 0.1
+    width, height = max(3.9, 2.5 * len(keys) + 0.7), 4.2 + names_height
+    figure, panels = plt.subplots(2, len(keys), figsize=(width, height),
+                                  sharex="col", sharey="row", squeeze=False)
+    lines, throughputs = {}, []
+    for column, key in enumerate(keys):
         curves, bounds = curves_of(runs, key, keys)
-        handles["without waiting"], = panel.plot(
-            *zip(*bounds), color="0.45", linestyle=":", linewidth=1.2, zorder=1)
-        for scheme in schemes:
-            if scheme in curves:
-                handles[scheme], = panel.plot(
-                    *zip(*curves[scheme]), **{**styles[scheme],
-                                              "markersize": 4})
-        values = {value for value, _ in bounds}
-        set_scale(panel.xaxis, values)
-        panel.set_xlabel(LABELS.get(key, key))
-        panel.grid(alpha=0.3)
-    throughputs = [value for key in keys
-                   for points in curves_of(runs, key, keys)[0].values()
-                   for _, value in points]
+        lines.update(draw_key(panels[:, column], curves, bounds, styles))
+        throughputs += [point[1] for points in curves.values()
+                        for point in points]
+        panels[1][column].set_xlabel(LABELS.get(key, key))
     set_scale(panels[0][0].yaxis, throughputs)
-    panels[0][0].set_ylabel("predicted throughput (samples/s)")
-    order = [*schemes, "without waiting"]
-    figure.legend([handles[name] for name in order], order, loc="upper center",
-                  ncol=min(6 if len(keys) > 1 else 3, len(order)),
-                  frameon=False, columnspacing=1.4, borderaxespad=0.3)
-    if len(keys) == 1:
-        legend_rows = -(-(len(schemes) + 1) // 3)
-        height = 2.9 + 0.2 * legend_rows
-        figure.set_size_inches(3.9, height)
-    width = figure.get_size_inches()[0]
-    figure.subplots_adjust(left=0.66 / width, right=1 - 0.12 / width,
-                           bottom=0.48 / height, wspace=0.07,
-                           top=1 - (0.14 + 0.2 * legend_rows) / height)
+    panels[0][0].set_ylabel("predicted throughput\n(samples/s)")
+    panels[1][0].set_ylabel("time spent computing\n(%)")
+    figure.legend([lines[name] for name in names], names, loc="upper center",
+                  ncol=columns, frameon=False, columnspacing=1.4,
+                  borderaxespad=0.2)
+    figure.subplots_adjust(left=0.88 / width, right=1 - 0.12 / width,
+                           bottom=0.48 / height, wspace=0.1, hspace=0.09,
+                           top=1 - names_height / height)
+    figure.align_ylabels()
     figure.savefig(path, dpi=200)
 
 
