@@ -120,7 +120,7 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
     engine = build_engine(session, line.only_argument("INPUT.ini"),
                           line.overrides, Memory::kNone);
     check_simulation(*engine);
-    if (engine->options.output.trace)
+    if (engine->options.output.trace == Tracing::kOn)
       make_folder(RunDirectory(engine->options));
   });
   const double begin_s = monotonic_s();

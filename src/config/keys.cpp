@@ -213,7 +213,7 @@ Keys output_keys() {
                 [](const std::string& text) {
                   return parse_trace_steps(text).has_value();
                 }},
-       .used_when = {{"output.trace", {"yes"}}}},
+       .used_when = {{"output.trace", {"on"}}}},
   });
 }
 

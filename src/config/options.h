@@ -74,9 +74,11 @@ struct CheckpointOptions {
   std::string resume = "auto";  // auto none PATH
 };
 
+CHOICE(Tracing, "off on", {kOff, kOn});
+
 struct OutputOptions {
-  bool trace = false;                 // comm/trace.h
-  std::string trace_steps = "1:100";  // base/trace_file.h
+  Tracing trace = Tracing::kOff;     // comm/trace.h
+  std::string trace_steps = "1:20";  // base/trace_file.h
 };
 
 // Virtual time of the in-process world.

@@ -15,7 +15,7 @@ RunTrace::RunTrace(const Session& session,
                    Start start)
     : session_(session),
       engine_(engine),
-      is_on_(engine.options.output.trace),
+      is_on_(engine.options.output.trace == Tracing::kOn),
       path_(folder / "trace.json"),
       start_(start),
       steps_(*parse_trace_steps(engine.options.output.trace_steps)) {

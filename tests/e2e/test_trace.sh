@@ -73,7 +73,7 @@ schemes=(bsp asp choco esync sync_switch)
 for scheme in "${schemes[@]}"; do
   read -ra keys <<<"--sync.scheme=$scheme $(scheme_keys "$scheme")"
   train "$scheme" "${keys[@]}"
-  shows "^trace +runs/$scheme/trace.json .steps 1:100, virtual time" out
+  shows "^trace +runs/$scheme/trace.json .steps 1:20, virtual time" out
   check "runs/$scheme/trace.json" "runs/$scheme/results.h5"
   expect_code 0 "$SYNCOPATE" simulate small.ini --run.name="simulated-$scheme" \
     "${keys[@]}" --output.trace=on --output="$scheme.h5"
@@ -88,7 +88,7 @@ check runs/alike/trace.json alike.h5
 for scheme in bsp asp choco; do
   read -ra keys <<<"--sync.scheme=$scheme $(scheme_keys "$scheme")"
   train_ranks 0 "ranks-$scheme" "${keys[@]}"
-  shows "^trace .*trace.json .steps 1:100, wall time, clocks .* within .* us" out
+  shows "^trace .*trace.json .steps 1:20, wall time, clocks .* within .* us" out
   check "runs/ranks-$scheme/trace.json" "runs/ranks-$scheme/results.h5"
   [[ -z $(find "runs/ranks-$scheme" -name 'trace-*') ]] || fail "parts are left"
 done
@@ -116,7 +116,7 @@ train never --output.trace_steps=30:40
 shows "^trace .*trace.json is empty: no step of 30:40 was reached" out
 python -m json.tool runs/never/trace.json /dev/null || fail "no JSON"
 expect_code 65 "$SYNCOPATE" train small.ini --run.name=x --output.trace_steps=1:2
-shows "output.trace_steps: is used by output.trace = yes" err
+shows "output.trace_steps: is used by output.trace = on" err
 expect_code 65 "$SYNCOPATE" train small.ini --run.name=x --output.trace=on \
   --output.trace_steps=4:3
 shows "output.trace_steps: expected FIRST:LAST" err
