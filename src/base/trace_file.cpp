@@ -27,23 +27,15 @@ void write_all(int file,
   }
 }
 
-// The length of the valid UTF-8 sequence at the start of `text`; 0: none.
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return static_cast<unsigned char>(text[i]);
-  };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  const size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  if (text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  const bool is_overlong =
-      (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
-  const bool is_surrogate = first == 0xED && byte(1) > 0x9F;
-  const bool is_beyond = first == 0xF4 && byte(1) > 0x8F;
-  return is_overlong || is_surrogate || is_beyond ? 0 : length;
+void append_escaped(std::string& to, std::string_view text) {
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) {
+      to += fmt::format("\\u{:04x}", static_cast<int>(c));
+      continue;
+    }
+    if (c == '"' || c == '\\') to += '\\';
+    to += c;
+  }
 }
 
 }  // namespace
@@ -59,19 +51,12 @@ std::optional<TraceSteps> parse_trace_steps(std::string_view text) {
 
 std::string json_string(std::string_view text) {
   std::string quoted = "\"";
-  while (!text.empty()) {
-    const size_t length = utf8_length(text);
-    const char c = text.front();
-    if (length == 0)
-      quoted += "\xEF\xBF\xBD";
-    else if (c == '"' || c == '\\')
-      quoted.append({'\\', c});
-    else if (static_cast<unsigned char>(c) < 0x20)
-      quoted += fmt::format("\\u{:04x}", static_cast<int>(c));
-    else
-      quoted += text.substr(0, length);
-    text.remove_prefix(length == 0 ? 1 : length);
+  while (const auto wrong = find_invalid_utf8(text)) {
+    append_escaped(quoted, text.substr(0, *wrong));
+    quoted += "\xEF\xBF\xBD";
+    text.remove_prefix(*wrong + 1);
   }
+  append_escaped(quoted, text);
   return quoted + '"';
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/compile.h>
 
 #include "base/check.h"
 #include "base/trace_parts.h"
@@ -16,11 +16,12 @@ constexpr int kCompute = 1, kWaits = 2, kFirstRow = 3;
 constexpr int kWaitsKept = 32;
 constexpr const char* kCommunication = "communication";
 
-// Microseconds, as the format has them, to the nanosecond.
+// Microseconds, as the format has them, to the nanosecond. Formats that are
+// needed for every event are compiled.
 std::string us(int64_t ns) {
   const char* sign = ns < 0 ? "-" : "";
   ns = std::abs(ns);
-  return fmt::format("{}{}.{:03}", sign, ns / 1000, ns % 1000);
+  return fmt::format(FMT_COMPILE("{}{}.{:03}"), sign, ns / 1000, ns % 1000);
 }
 
 // The finalizer of SplitMix64 (Steele, Lea & Flood 2014).
@@ -229,11 +230,11 @@ void WorkerTrace::slice(int row,
                         const std::string& more) {
   if (trace_.file_ == nullptr) return;
   const int64_t begin_ns = trace_.ns(begin), end_ns = trace_.ns(end);
-  trace_.add(
-      fmt::format("{{\"pid\":{},\"tid\":{},\"ph\":\"X\",\"ts\":{},"
-                  "\"dur\":{},\"name\":{},\"args\":{{\"step\":{}{}}}}}",
-                  rank_, row, us(begin_ns), us(end_ns - begin_ns),
-                  json_string(name), step, more));
+  trace_.add(fmt::format(
+      FMT_COMPILE("{{\"pid\":{},\"tid\":{},\"ph\":\"X\",\"ts\":{},\"dur\":{},"
+                  "\"name\":{},\"args\":{{\"step\":{}{}}}}}"),
+      rank_, row, us(begin_ns), us(end_ns - begin_ns), json_string(name), step,
+      more));
   ++trace_.num_recorded_;
 }
 
@@ -284,11 +285,11 @@ void Trace::arrow(int rank,
                   int64_t at_ns,
                   bool is_end) {
   if (file_ == nullptr) return;
-  add(
-      fmt::format("{{\"pid\":{},\"tid\":{},\"ph\":\"{}\",\"id\":\"{:#x}\","
-                  "\"ts\":{},\"cat\":\"message\",\"name\":\"message\"{}}}",
-                  rank, row, is_end ? 'f' : 's', message, us(at_ns),
-                  is_end ? ",\"bp\":\"e\"" : ""));
+  add(fmt::format(
+      FMT_COMPILE("{{\"pid\":{},\"tid\":{},\"ph\":\"{}\",\"id\":\"0x{:x}\","
+                  "\"ts\":{},\"cat\":\"message\",\"name\":\"message\"{}}}"),
+      rank, row, is_end ? "f" : "s", message, us(at_ns),
+      is_end ? ",\"bp\":\"e\"" : ""));
   ++num_recorded_;
 }
 
