@@ -142,8 +142,11 @@ ExitCode train(Session& session,
     session.log().line("limit     {}", time_limit.description());
 
   ExitCode ending = ExitCode::kDone;
-  RunTrace trace(session, *engine, directory->path(),
-                 RunTrace::Start::kPerhapsResumed);
+  std::error_code ignored;
+  const bool is_new = fs::is_empty(directory->checkpoints(), ignored);
+  RunTrace trace(
+      session, *engine, directory->path(),
+      is_new ? RunTrace::Start::kNew : RunTrace::Start::kPerhapsResumed);
   const auto work = [&](Endpoint& plain) {
     Endpoint& endpoint = trace.attach(plain);
     const DeviceTransport transport =

@@ -53,9 +53,9 @@ void RunTrace::align(Endpoint& plain) {
   agree(plain, world, std::span(&clock_error_s_, 1), Combine::kMax,
         tags::kControl);
   Time zero = plain.now();
-  if (plain.rank() == 0 && start_ == Start::kPerhapsResumed) {
+  if (plain.rank() == 0) {
     join_trace_parts(path_);  // of a process that was killed
-    zero -= trace_end_s(path_);
+    if (start_ == Start::kPerhapsResumed) zero -= trace_end_s(path_);
   }
   broadcast(plain, world, {&zero, sizeof zero}, 0, tags::kControl,
             Traffic::kControl);
