@@ -21,7 +21,7 @@ import numpy as np
 import plot_means
 import target as targets
 from run_reader import BAD_INPUT, RunError, open_runs, run_main
-from style import PARTS, prepare, styles_for, styles_of
+from styles import GREEN, PARTS, prepare, scheme_of, styles_of
 
 CANNOT_CREATE = 73
 AXES = {"steps": "steps of a worker", "samples": "training samples seen",
@@ -152,7 +152,9 @@ def draw_column(plt, runs, name, axis, path):
     table, _, column = name.partition("/")
     lines = column_lines(runs, table, column, axis)
     figure, panel = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    for (label, x, y), style in zip(lines, styles_of(len(lines))):
+    schemes = [scheme_of([run]) for run in runs] if len(lines) == len(runs) \
+        else [None] * len(lines)
+    for (label, x, y), style in zip(lines, styles_of(schemes)):
         if len(y) > 60:
             style["marker"] = None
         panel.plot(x, y, label=label, **style)
@@ -190,7 +192,7 @@ def write_data(runs, options):
 
 def draw_curves(figure, grid, runs, axes):
     """Two rows of panels: training loss above, the metric below."""
-    styles = styles_for([run.label for run in runs])
+    styles = styles_of([scheme_of([run]) for run in runs])
     drawn, above = {}, {}  # above: the panel of the column's first row
     for row in range(2):
         shared = None
@@ -252,7 +254,7 @@ def draw_bars(panel, clock, bars, of_means):
                        color=colour, edgecolor="white", linewidth=0.5,
                        label=part if place == 0 else None)
             left += parts[part]
-        panel.barh(place + 0.37, hidden, height=0.14, color="#009E73",
+        panel.barh(place + 0.37, hidden, height=0.14, color=GREEN,
                    label="communication under computation"
                    if place == 0 else None)
     # The legend has the full names; the margin fits 16 letters.
@@ -301,7 +303,8 @@ def draw(runs, options):
     plt = prepare()
     if options.target:
         targets.draw(plt, runs, options.by,
-                     targets.target_of(runs, options.target), options.output)
+                     targets.target_of(runs, options.target),
+                     options.output)
     elif options.by:
         plot_means.draw(plt, runs, options.by, options.output)
     elif options.column:

@@ -8,7 +8,7 @@ FILEs are written by `simulate --output=FILE.h5`; jobs/sweep.sh makes them from 
 sweep with `command = simulate` (inputs/scaling.sweep). There is a panel for
 each key in which the simulations of a scheme differ, such as run.workers,
 network.mbit_s or stragglers.delay_ms, over its values. In a panel, the other
-keys have the values that most of the simulations have. Dotted: what the workers
+keys have the values that most of the simulations have. The pale line is what the workers
 would do if they never waited.
 """
 import argparse
@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 import packages  # noqa: F401, says which package is missing
 
 from run_reader import BAD_INPUT, RunError, open_simulation, run_main
-from style import prepare, styles_for
+from styles import prepare, styles_of
 
 CANNOT_CREATE = 73
 # Keys that are not what a simulation is about, or follow from sync.scheme.
@@ -108,7 +108,7 @@ def draw_key(panels, curves, bounds, styles):
     """Throughput above, the share of computing below; {name: line}."""
     lines = {}
     lines["without waiting"], = panels[0].plot(
-        *zip(*bounds), color="0.45", linestyle=":", linewidth=1.2, zorder=1)
+        *zip(*bounds), color="0.8", linewidth=4, zorder=1)
     for scheme, points in curves.items():
         values, throughputs, shares = zip(*points)
         for panel, y in ((panels[0], throughputs),
@@ -125,7 +125,7 @@ def draw_key(panels, curves, bounds, styles):
 def draw(runs, keys, path):
     plt = prepare()
     schemes = list(dict.fromkeys(run.scheme for run in runs))
-    styles = dict(zip(schemes, styles_for(schemes)))
+    styles = dict(zip(schemes, styles_of(schemes)))
     names = [*schemes, "without waiting"]
     columns = 3 if len(keys) == 1 else min(5, len(names))
     names_height = 0.19 * -(-len(names) // columns) + 0.1

@@ -21,7 +21,7 @@ import sys
 import packages  # noqa: F401, says which package is missing
 
 from run_reader import BAD_INPUT, INPUT_MISSING, RunError, run_main
-from style import PARTS, prepare
+from styles import PARTS, prepare
 
 CANNOT_CREATE = 73
 MOST_ARROWS, MOST_WORKERS = 200, 32

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
 #include "comm/endpoint.h"
 
 namespace syncopate::tags {
@@ -37,5 +39,7 @@ constexpr bool carries_payload(Tag tag) {
          (tag >= kAverage && tag < kAverage + 16) || is_part_of(kServer) ||
          is_part_of(kServerAnswer);
 }
+
+std::string name_of(Tag tag);  // "bucket 3", "checkpoint"
 
 }  // namespace syncopate::tags

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "comm/states.h"
-#include "comm/tag_names.h"
 #include "comm/tags.h"
 
 namespace syncopate {
