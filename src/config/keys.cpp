@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/trace_file.h"
 #include "config/goal.h"
 #include "config/key_sections.h"
 
@@ -208,6 +209,20 @@ Keys output_keys() {
        .place = &OutputOptions::csv,
        .doc = "Whether every row of results.h5 is also appended to "
               "metrics.csv, as text."},
+      {.name = "output.trace",
+       .place = &OutputOptions::trace,
+       .doc = "Whether trace.json in the run's folder shows what each worker "
+              "computed, sent and waited for, and when; for ui.perfetto.dev "
+              "and postprocess/timeline.py."},
+      {.name = "output.trace_steps",
+       .place = &OutputOptions::trace_steps,
+       .doc = "FIRST:LAST, the steps that are traced, of each worker's own "
+              "count, from 1.",
+       .form = {"FIRST:LAST with 1 <= FIRST <= LAST",
+                [](const std::string& text) {
+                  return parse_trace_steps(text).has_value();
+                }},
+       .used_when = {{"output.trace", {"on"}}}},
   });
 }
 

@@ -79,6 +79,13 @@ struct OutputOptions {
   bool csv = false;
 };
 
+CHOICE(Tracing, "off on", {kOff, kOn});
+
+struct OutputOptions {
+  Tracing trace = Tracing::kOff;     // comm/trace.h
+  std::string trace_steps = "1:20";  // base/trace_file.h
+};
+
 // Virtual time of the in-process world.
 CHOICE(StepLaw,
        "constant lognormal gamma trace",

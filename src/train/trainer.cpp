@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "checkpoint/agreement.h"
 #include "comm/tags.h"
+#include "comm/trace.h"
 #include "train/audit.h"
 #include "train/evaluator.h"
 
@@ -250,6 +251,8 @@ ExitCode Trainer::run() {
   if (results_ && engine_.options.output.csv)
     recorder_.write_csv(directory_.metrics());
   here.stop = StopRequest::kNone;  // a step at least
+  if (WorkerTrace* trace = endpoint_.trace())
+    trace->start_at(position().step, step_.clock());
   while (here.stop <= StopRequest::kSave && !is_finished(position()) &&
          position().step < engine_.plan.stop_at) {
     const int64_t before = position().step;

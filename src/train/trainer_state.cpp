@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "checkpoint/agreement.h"
 #include "comm/tags.h"
+#include "comm/trace.h"
 #include "train/checkpoint_model.h"
 #include "train/export_model.h"
 #include "train/trainer.h"
@@ -300,6 +301,8 @@ fs::path Trainer::write_checkpoint(const Position& at,
   } catch (const Error& error) {
     throw AgreedError(error);  // save_checkpoint fails on all or on none
   }
+  if (WorkerTrace* trace = endpoint_.trace())
+    trace->boundary(at.step, step_.clock());
   checkpoint_s_ = std::max(checkpoint_s_, monotonic_s() - begin);
   return folder;
 }

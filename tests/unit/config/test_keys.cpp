@@ -111,6 +111,10 @@ std::set<const void*> all_members(const Options& options) {
     collect(a);
   }
   {
+    const auto& [a, b] = options.output;
+    collect(a, b);
+  }
+  {
     const auto& [a, b, c, d] = options.faults;
     collect(a, b, c, d);
   }
@@ -365,6 +369,8 @@ const std::map<std::string, std::string>& other_values() {
       {"checkpoint.every", "2 epochs"},
       {"checkpoint.keep", "4"},
       {"checkpoint.resume", "none"},
+      {"output.trace", "on"},
+      {"output.trace_steps", "3:17"},
       {"compute.step_s", "0.1"},
       {"compute.update_s", "0.01"},
       {"compute.speed", "1 0.5 2"},
