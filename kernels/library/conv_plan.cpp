@@ -200,18 +200,6 @@ std::vector<Descriptor> configs_of(const PlanTarget& target,
 
 }  // namespace
 
-const char* name_of(ConvPass pass) {
-  switch (pass) {
-    case ConvPass::kForward:
-      return "conv_forward";
-    case ConvPass::kBackwardData:
-      return "conv_backward_data";
-    case ConvPass::kBackwardWeights:
-      return "conv_backward_weights";
-  }
-  CHECK(false);
-}
-
 ConvPlan::ConvPlan(const PlanTarget& target, const ConvProblem& problem)
     : parts_(make_parts(problem)),
       graph_(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {

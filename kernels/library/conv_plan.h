@@ -7,13 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "library/convolve.h"
 #include "library/descriptor.h"
-#include "ops/conv.h"
 
 namespace syncopate::cuda {
-
-enum class ConvPass : uint8_t { kForward, kBackwardData, kBackwardWeights };
-const char* name_of(ConvPass pass);
 
 // One pass over dense tensors of one dtype: x (N, H, W, C), filters
 // (K, R, S, C), y (N, P, Q, K); products are summed in fp32. fp32 tensors are

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "device/cuda/cuda_stream.h"
+#include "library/cublaslt.h"
 
 namespace syncopate::cuda {
 namespace {

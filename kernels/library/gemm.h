@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "library/cublaslt.h"
+#include "ops/context.h"
 
 namespace syncopate::cuda {
 
