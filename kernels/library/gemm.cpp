@@ -66,10 +66,10 @@ uint32_t alignment_of(const void* memory) {
 struct GemmKey {
   int64_t M, N, D;
   Transpose transpose_a, transpose_b;
-  Accumulate accumulate;
   DType input, output;
-  bool has_bias;
-  uint32_t a_alignment, b_alignment, c_alignment, bias_alignment;
+  bool has_addend, has_bias;
+  uint32_t a_alignment, b_alignment, c_alignment, addend_alignment,
+      bias_alignment;
   bool operator==(const GemmKey&) const = default;
 };
 
@@ -79,8 +79,9 @@ struct GemmKeyHash {
     for (const int64_t value :
          {key.M, key.N, key.D, static_cast<int64_t>(key.transpose_a),
           static_cast<int64_t>(key.transpose_b),
-          static_cast<int64_t>(key.accumulate), static_cast<int64_t>(key.input),
-          static_cast<int64_t>(key.output), static_cast<int64_t>(key.has_bias)})
+          static_cast<int64_t>(key.input), static_cast<int64_t>(key.output),
+          static_cast<int64_t>(key.has_addend),
+          static_cast<int64_t>(key.has_bias)})
       hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15;
     return hash ^ (hash >> 32);
   }
@@ -127,7 +128,8 @@ Preference make_preference(const GemmKey& key, Determinism determinism) {
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.b_alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.a_alignment);
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c_alignment);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      key.has_addend ? key.addend_alignment : key.c_alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.c_alignment);
   if (determinism == Determinism::kRequired || key.output != DType::kF32)
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -175,12 +177,12 @@ void gemm(Context& context,
           void* c,
           const void* a,
           const void* b,
+          const void* addend,
           const void* bias,
           const Gemm& product) {
   if (product.M == 0 || product.N == 0) return;
-  const bool has_bias = bias != nullptr;
-  const bool accumulates = product.accumulate == Accumulate::kYes;
-  CHECK(!(has_bias && accumulates));
+  const bool has_bias = bias != nullptr, has_addend = addend != nullptr;
+  CHECK(!(has_bias && has_addend));
   auto& library = context.cache<GemmLibrary>();
   cublasLtHandle_t handle = library.handle.of(context);
   const GemmKey key{product.M,
@@ -188,13 +190,14 @@ void gemm(Context& context,
                     product.D,
                     product.transpose_a,
                     product.transpose_b,
-                    product.accumulate,
                     product.input,
                     product.output,
+                    has_addend,
                     has_bias,
                     alignment_of(a),
                     alignment_of(b),
                     alignment_of(c),
+                    has_addend ? alignment_of(addend) : 0,
                     has_bias ? alignment_of(bias) : 0};
   auto found = library.plans.find(key);
   if (found == library.plans.end())
@@ -206,13 +209,13 @@ void gemm(Context& context,
   if (has_bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   void* workspace =
       context.scratch(static_cast<int64_t>(plan.workspace_bytes), kWorkScratch);
-  const float alpha = 1.0f, beta = accumulates ? 1.0f : 0.0f;
-  check_cublaslt(
-      cublaslt().Matmul(handle, plan.operation.get(), &alpha, b, plan.b.get(),
-                        a, plan.a.get(), &beta, c, plan.c.get(), c,
-                        plan.c.get(), &plan.algorithm, workspace,
-                        plan.workspace_bytes, cuda_stream(context.stream())),
-      "cublasLtMatmul");
+  const float alpha = 1.0f, beta = has_addend ? 1.0f : 0.0f;
+  check_cublaslt(cublaslt().Matmul(
+                     handle, plan.operation.get(), &alpha, b, plan.b.get(), a,
+                     plan.a.get(), &beta, has_addend ? addend : c, plan.c.get(),
+                     c, plan.c.get(), &plan.algorithm, workspace,
+                     plan.workspace_bytes, cuda_stream(context.stream())),
+                 "cublasLtMatmul");
   context.ran_by("cuBLASLt");
 }
 

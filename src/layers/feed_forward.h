@@ -15,6 +15,10 @@ struct FeedForwardShape {
   float dropout;
 };
 
+// Without gelu's result a layer keeps a quarter less memory. Computing it again
+// takes one percent of a step on a CPU and more where memory is the limit.
+enum class KeepActive : uint8_t { kNo, kYes };
+
 class FeedForward {
  public:
   // Registers NAME.intermediate.dense, NAME.output.dense,
@@ -26,6 +30,10 @@ class FeedForward {
 
   int64_t macs(int64_t length) const;  // per sequence
 
+  // Whether the next walks keep gelu's result for backward; otherwise backward
+  // computes it again, with the same bits.
+  void keep(KeepActive keep) { keep_ = keep; }
+
   // Returns y (T, H), newly taken. The caller keeps x, which in Pass::kTrain
   // must stay alive until backward.
   Slot forward(Walk& walk, const Slot& x);
@@ -35,11 +43,12 @@ class FeedForward {
   void forget(Walk& walk);
 
  private:
+  Slot activate(Walk& walk) const;
   Linear up_, down_;
   LayerNorm norm_;
-  // (T, I) W_1 x, kept until backward, which recomputes gelu from it: a layer
-  // keeps a quarter less memory for one percent more time.
-  Slot inner_;
+  KeepActive keep_ = KeepActive::kNo;
+  Slot inner_, active_;  // (T, I) W_1 x and, if wanted, gelu of it; kept until
+                         // backward
 };
 
 }  // namespace syncopate

@@ -54,8 +54,8 @@ struct Operands {
     add_all(a.y, a.z, a.mean, a.rstd, a.x, a.residual, a.gamma, a.beta);
   }
   void add(const LayerNormBackwardArgs& a) {
-    add_all(a.dx, a.dresidual, a.dgamma, a.dbeta, a.dy, a.z, a.mean, a.rstd,
-            a.gamma);
+    add_all(a.dx, a.dresidual, a.dgamma, a.dbeta, a.dbias, a.dy, a.z, a.mean,
+            a.rstd, a.gamma);
   }
   void add(const AttentionForwardArgs& a) { add_all(a.out, a.lse, a.qkv); }
   void add(const AttentionBackwardArgs& a) {

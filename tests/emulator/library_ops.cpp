@@ -2,8 +2,8 @@
 // kernels/library/: fp32 ones of the CPU on copies of the operands, in the
 // order of the stream. Products of bf16 are exact in fp32, where a GPU adds
 // them too.
-#include <dnnl.hpp>
 #include <omp.h>
+#include <dnnl.hpp>
 
 #include <memory>
 #include <mutex>
@@ -80,8 +80,8 @@ std::vector<float> pass_on_host(Context& host,
                                 std::vector<float> w,
                                 std::vector<float> y,
                                 const ConvSize& s) {
-  const Tensor images = make_tensor(x.data(), DType::kF32, {s.N, s.C, s.H, s.W},
-                                    Layout::kNhwc);
+  const Tensor images =
+      make_tensor(x.data(), DType::kF32, {s.N, s.C, s.H, s.W}, Layout::kNhwc);
   const Tensor filters =
       make_tensor(w.data(), DType::kF32, {s.K, s.C, s.R, s.S});
   const Tensor results = make_tensor(y.data(), DType::kF32,
@@ -122,9 +122,7 @@ void convolve(Context& context,
           return is_assigned ? std::vector<float>(static_cast<size_t>(elems))
                              : floats_of(memory, elems, x.dtype);
         };
-        const void* assigned = assigns_x   ? x.data
-                               : assigns_w ? krsc
-                                           : y.data;
+        const void* assigned = assigns_x ? x.data : assigns_w ? krsc : y.data;
         store(const_cast<void*>(assigned),
               pass_on_host(
                   *host->context, pass, operand(assigns_x, x.data, x.elems()),
@@ -140,20 +138,19 @@ void gemm(Context& context,
           void* c,
           const void* a,
           const void* b,
+          const void* addend,
           const void* bias,
           const Gemm& product) {
   if (product.M == 0 || product.N == 0) return;
-  const bool accumulates = product.accumulate == Accumulate::kYes;
-  CHECK(bias == nullptr || !accumulates);
+  CHECK(bias == nullptr || addend == nullptr);
   emulator::run_on(
       context.stream(),
-      [threads = context.threads(), c, a, b, bias, product, accumulates] {
-        const auto& [M, N, D, turned_a, turned_b, accumulate, input, output] =
-            product;
+      [threads = context.threads(), c, a, b, addend, bias, product] {
+        const auto& [M, N, D, turned_a, turned_b, input, output] = product;
         const auto as = floats_of(a, M * D, input);
         const auto bs = floats_of(b, D * N, input);
         std::vector<float> sums(static_cast<size_t>(M * N));
-        if (accumulates) sums = floats_of(c, M * N, output);
+        if (addend != nullptr) sums = floats_of(addend, M * N, output);
         if (bias != nullptr) {
           const auto row = floats_of(bias, N, output);
           for (int64_t i = 0; i < M * N; ++i) sums[i] = row[i % N];
@@ -164,7 +161,7 @@ void gemm(Context& context,
         const auto status = dnnl::sgemm(
             is_a_turned ? 'T' : 'N', is_b_turned ? 'T' : 'N', M, N, D, 1.0f,
             as.data(), is_a_turned ? M : D, bs.data(), is_b_turned ? D : N,
-            accumulates || bias != nullptr ? 1.0f : 0.0f, sums.data(), N);
+            addend != nullptr || bias != nullptr ? 1.0f : 0.0f, sums.data(), N);
         CHECK(status == dnnl::status::success);
         store(c, sums, output);
       },

@@ -85,9 +85,9 @@ bool open_at(std::byte* address, bool is_write) {
 
 void on_fault(int signal, siginfo_t* info, void* machine) {
   constexpr greg_t kIsWrite = 2;  // of a page fault's error code on x86
-  const bool is_write = (static_cast<const ucontext_t*>(machine)
-                             ->uc_mcontext.gregs[REG_ERR] &
-                         kIsWrite) != 0;
+  const bool is_write =
+      (static_cast<const ucontext_t*>(machine)->uc_mcontext.gregs[REG_ERR] &
+       kIsWrite) != 0;
   auto* address = static_cast<std::byte*>(info->si_addr);
   std::byte* const begin = handled_begin.load();
   const bool is_ours = address >= begin && address < begin + kRegionBytes;

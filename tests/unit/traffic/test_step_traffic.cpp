@@ -36,25 +36,33 @@ void measure(const char* name, Bench& bench) {
 TEST(StepTraffic, Bert) {
   const std::vector<int64_t> lengths = {128, 128};
   const QuestionSpec spec{.vocabulary = 512, .max_length = 128};
-  BertBench bench({.family = "bert", .layers = 2, .hidden = 256, .heads = 4,
+  BertBench bench({.family = "bert",
+                   .layers = 2,
+                   .hidden = 256,
+                   .heads = 4,
                    .positions = 128},
                   spec, Questions::made(lengths, {3, 5, 7, 9}, 512),
                   DType::kBf16);
   measure("bert", bench);
 }
 TEST(StepTraffic, Resnet50) {
-  ModelBench bench({.depth = 50, .stem = StemForm::kImagenet, .stages={1,1,1,1}, .widths={32,64,64,64}},
+  ModelBench bench({.depth = 50,
+                    .stem = StemForm::kImagenet,
+                    .stages = {1, 1, 1, 1},
+                    .widths = {32, 64, 64, 64}},
                    {3, 64, 64, 16}, 8, DType::kBf16);
   measure("resnet", bench);
 }
 TEST(StepTraffic, Wrn) {
-  ModelBench bench({.family = "wrn", .depth = 10, .width = 2, .form = BlockForm::kPre},
-                   {3, 32, 32, 10}, 16, DType::kBf16);
+  ModelBench bench(
+      {.family = "wrn", .depth = 10, .width = 2, .form = BlockForm::kPre},
+      {3, 32, 32, 10}, 16, DType::kBf16);
   measure("wrn", bench);
 }
 TEST(StepTraffic, DeepFm) {
   const ClickSpec spec{.rows = {3000, 500, 40, 7}};
-  DeepFmBench bench(spec, {.embedding = 8, .mlp = {64, 32}}, 1024, DType::kBf16);
+  DeepFmBench bench(spec, {.embedding = 8, .mlp = {64, 32}}, 1024,
+                    DType::kBf16);
   measure("deepfm", bench);
 }
 
