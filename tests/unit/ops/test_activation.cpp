@@ -130,7 +130,8 @@ TEST(Gelu, BackwardSumsWhatItStores) {
       EXPECT_EQ(with_sums.bytes(), dx.bytes());
       const auto stored = dx.get();
       for (int64_t i = 0; i < N * K; ++i) expected[i % K] += stored[i];
-      const double rounding = 4 * kEpsilonF32 * std::sqrt(double(N));
+      // Of partial sums of some tens.
+      const double rounding = 16 * kEpsilonF32 * std::sqrt(double(N));
       EXPECT_TRUE(all_near(dbias.get(), expected, {rounding, kEpsilonF32}));
       gelu_backward(one.context, dy, dy, x, again);
       EXPECT_EQ(dy.bytes(), dx.bytes());
