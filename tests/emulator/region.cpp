@@ -25,6 +25,7 @@ constexpr int64_t kRegionBytes = int64_t{256} << 30;
 
 struct Region {
   std::byte* begin = nullptr;
+  int64_t file_offset = 0;  // of what is mapped at `begin`
   int empty_file = -1;
 };
 
@@ -40,6 +41,7 @@ Region make_region() {
   const auto address = reinterpret_cast<uintptr_t>(base);
   const uintptr_t skipped = (kChunkBytes - address % kChunkBytes) % kChunkBytes;
   region.begin = static_cast<std::byte*>(base) + skipped;
+  region.file_offset = static_cast<int64_t>(skipped);
   return region;
 }
 
@@ -166,9 +168,10 @@ void map_memory(std::byte* begin, int64_t bytes) {
 
 // At its own offset in the empty file, so that neighbours become one mapping.
 void unmap_memory(std::byte* begin, int64_t bytes) {
-  void* mapped = mmap(begin, static_cast<size_t>(bytes), PROT_NONE,
-                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-                      region().empty_file, begin - region().begin);
+  void* mapped =
+      mmap(begin, static_cast<size_t>(bytes), PROT_NONE,
+           MAP_SHARED | MAP_NORESERVE | MAP_FIXED, region().empty_file,
+           region().file_offset + (begin - region().begin));
   CHECK(mapped == begin);
 }
 
