@@ -12,13 +12,17 @@ namespace {
 
 constexpr int kFilterScratch = 0;
 
-FilterSize filters_of(const ConvSize& size) {
-  return {size.K, size.C, size.R, size.S};
+// As many channels as x has, whose last ones may be zeros without filters.
+ConvSize size_with(const ConstTensor& x, ConvSize size) {
+  size.C = x.shape[1];
+  return size;
+}
+FilterSize filters_of(const ConstTensor& x, const ConvSize& size) {
+  return {size.K, size.C, size.R, size.S, x.shape[1]};
 }
 
-void* filter_scratch(Context& context, const ConvSize& size, DType dtype) {
-  return context.scratch(filters_of(size).elems() * bytes_of(dtype),
-                         kFilterScratch);
+void* filter_scratch(Context& context, const FilterSize& size, DType dtype) {
+  return context.scratch(size.packed_elems() * bytes_of(dtype), kFilterScratch);
 }
 
 }  // namespace
@@ -40,9 +44,10 @@ void conv_forward(Context& context,
                   ConstTensor x,
                   ConstTensor w,
                   const ConvSize& size) {
-  void* krsc = filter_scratch(context, size, x.dtype);
-  pack_filters(context.stream(), krsc, w.f32(), filters_of(size), x.dtype);
-  convolve(context, ConvPass::kForward, x, krsc, y, size);
+  const FilterSize filters = filters_of(x, size);
+  void* krsc = filter_scratch(context, filters, x.dtype);
+  pack_filters(context.stream(), krsc, w.f32(), filters, x.dtype);
+  convolve(context, ConvPass::kForward, x, krsc, y, size_with(x, size));
 }
 
 void conv_backward_data(Context& context,
@@ -50,8 +55,9 @@ void conv_backward_data(Context& context,
                         ConstTensor dy,
                         ConstTensor w,
                         const ConvSize& size) {
-  void* krsc = filter_scratch(context, size, dy.dtype);
-  pack_filters(context.stream(), krsc, w.f32(), filters_of(size), dy.dtype);
+  const FilterSize filters = filters_of(dx, size);
+  void* krsc = filter_scratch(context, filters, dy.dtype);
+  pack_filters(context.stream(), krsc, w.f32(), filters, dy.dtype);
   convolve(context, ConvPass::kBackwardData, dx, krsc, dy, size);
 }
 
@@ -60,10 +66,11 @@ void conv_backward_weights(Context& context,
                            ConstTensor x,
                            ConstTensor dy,
                            const ConvSize& size) {
-  void* krsc = filter_scratch(context, size, x.dtype);
-  convolve(context, ConvPass::kBackwardWeights, x, krsc, dy, size);
-  accumulate_filters(context.stream(), dw.f32(), krsc, filters_of(size),
-                     x.dtype);
+  const FilterSize filters = filters_of(x, size);
+  void* krsc = filter_scratch(context, filters, x.dtype);
+  convolve(context, ConvPass::kBackwardWeights, x, krsc, dy,
+           size_with(x, size));
+  accumulate_filters(context.stream(), dw.f32(), krsc, filters, x.dtype);
 }
 
 }  // namespace syncopate::cuda

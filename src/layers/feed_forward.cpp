@@ -44,15 +44,14 @@ Slot FeedForward::forward(Walk& walk, const Slot& x) {
       gelu_forward(walk.context(), walk.out(active_), walk.in(inner_));
   }
   const Slot out = down_.forward(walk, active_);
-  if (walk.pass() != Pass::kTrain || keep_ == KeepActive::kNo)
-    walk.give_back(active_);
+  if (walk.pass() != Pass::kTrain || !walk.is_on_gpu()) walk.give_back(active_);
   return norm_.forward(walk, out, x);
 }
 
 Slot FeedForward::backward(Walk& walk, const Slot& dy, const Slot& x) {
   using Bias = LinearBackward::Bias;
   const Slot dresidual = norm_.backward_residual(walk, dy, down_.bias());
-  if (keep_ == KeepActive::kNo) active_ = activate(walk);
+  if (!walk.is_on_gpu()) active_ = activate(walk);
   const Slot dinner =
       down_.backward(walk, dy, active_, {.bias = Bias::kIsSummed});
   walk.give_back(dy);
@@ -70,7 +69,7 @@ Slot FeedForward::backward(Walk& walk, const Slot& dy, const Slot& x) {
 
 void FeedForward::forget(Walk& walk) {
   walk.give_back(inner_);
-  if (keep_ == KeepActive::kYes) walk.give_back(active_);
+  if (walk.is_on_gpu()) walk.give_back(active_);
   norm_.forget(walk);
 }
 

@@ -15,10 +15,6 @@ struct FeedForwardShape {
   float dropout;
 };
 
-// Without gelu's result a layer keeps a quarter less memory. Computing it again
-// takes one percent of a step on a CPU and more where memory is the limit.
-enum class KeepActive : uint8_t { kNo, kYes };
-
 class FeedForward {
  public:
   // Registers NAME.intermediate.dense, NAME.output.dense,
@@ -29,10 +25,6 @@ class FeedForward {
               uint64_t place);
 
   int64_t macs(int64_t length) const;  // per sequence
-
-  // Whether the next walks keep gelu's result for backward; otherwise backward
-  // computes it again, with the same bits.
-  void keep(KeepActive keep) { keep_ = keep; }
 
   // Returns y (T, H), newly taken. The caller keeps x, which in Pass::kTrain
   // must stay alive until backward.
@@ -46,9 +38,10 @@ class FeedForward {
   Slot activate(Walk& walk) const;
   Linear up_, down_;
   LayerNorm norm_;
-  KeepActive keep_ = KeepActive::kNo;
-  Slot inner_, active_;  // (T, I) W_1 x and, if wanted, gelu of it; kept until
-                         // backward
+  // (T, I) W_1 x and gelu of it. Backward reads both, but on a CPU it computes
+  // the second one again: a layer keeps a quarter less memory for one percent
+  // more time. A GPU has the memory, and its step is bound by such passes.
+  Slot inner_, active_;
 };
 
 }  // namespace syncopate

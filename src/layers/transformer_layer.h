@@ -10,7 +10,7 @@ namespace syncopate {
 
 // The tensors that are kept from forward to backward.
 enum class Keep : uint8_t {
-  kAll,    // everything backward reads; see KeepActive
+  kAll,    // everything backward reads
   kInput,  // only x: backward reruns forward, bit for bit
 };
 
@@ -26,9 +26,6 @@ class TransformerLayer {
                    const FeedForwardShape& feed_forward,
                    Keep keep,
                    uint64_t place);
-
-  // Of the next walks, if not only the input is kept.
-  void keep(KeepActive keep) { feed_forward_.keep(keep); }
 
   int64_t first_offset() const { return attention_.first_offset(); }
   int64_t macs(int64_t length) const;  // per sequence

@@ -120,10 +120,6 @@ void Bert::plan(Context& context, int64_t batch, int64_t eval_batch) {
          "model.heads: makes heads of {} columns of model.hidden; on a GPU "
          "expected at most {}",
          head_columns_, kMostHeadColumnsOnGpu);
-  // Of a GPU's step, gelu is a pass over the widest tensors; it has the memory.
-  for (TransformerLayer& layer : layers_)
-    layer.keep(context.device().kind() == DeviceKind::kCuda ? KeepActive::kYes
-                                                            : KeepActive::kNo);
   Network::plan(context, batch, eval_batch);
 }
 

@@ -155,9 +155,10 @@ TEST(StepTraffic, Bert) {
 
 // --- residual networks -------------------------------------------------------
 
-// Elements of a convolution's tensors.
+// Elements of a convolution's tensors. `packed_w`: of filters with channels of
+// zeros, if there are any.
 struct Conv {
-  int64_t x, w, y;
+  int64_t x, w, y, packed_w = w;
 };
 // A BatchNorm on x of this many elements: with a residual z, with two gradients
 // of its result.
@@ -177,13 +178,14 @@ std::map<std::string, Traffic> expected_of(const std::vector<Conv>& convs,
     sum.bytes_written += written;
   };
   for (const Conv& conv : convs) {
-    const int64_t x = kHalf * conv.x, w = kHalf * conv.w, y = kHalf * conv.y;
-    add("pack_filters", 2 * w, w);
+    const int64_t x = kHalf * conv.x, w = kHalf * conv.packed_w,
+                  y = kHalf * conv.y;
+    add("pack_filters", kSingle * conv.w, w);
     add("conv_forward", x + w, y);
     add("conv_backward_weights", x + y, w);
-    add("accumulate_filters", w + 2 * w, 2 * w);
+    add("accumulate_filters", w + kSingle * conv.w, kSingle * conv.w);
     if (&conv == &convs.front()) continue;
-    add("pack_filters", 2 * w, w);
+    add("pack_filters", kSingle * conv.w, w);
     add("conv_backward_data", y + w, x);
   }
   for (const Norm& norm : norms) {
@@ -191,10 +193,10 @@ std::map<std::string, Traffic> expected_of(const std::vector<Conv>& convs,
                   dy2 = norm.has_sum ? x : 0;
     add("batchnorm_statistics", x, 0);
     add("batchnorm_finish_statistics", 0, 0);
-    add("batchnorm_apply", x + z, x);
-    // dy [and dy2], x, and y where there was a residual, whose gradient is
-    // written; then the next kernel reads that one.
-    add("batchnorm_gradients", x + dy2 + x + z, z);
+    add("batchnorm_apply", x + z, x + z / 16);
+    // dy [and dy2], x, and bits of y where there was a residual, whose gradient
+    // is written; then the next kernel reads that one.
+    add("batchnorm_gradients", x + dy2 + x + z / 16, z);
     add("batchnorm_finish_gradients", 0, 0);
     add("batchnorm_input_gradient", x + (norm.has_z ? 0 : dy2) + x, x);
   }
@@ -207,7 +209,7 @@ TEST(StepTraffic, Wrn) {
       {.family = "wrn", .depth = 10, .width = 2, .form = BlockForm::kPre},
       {3, 32, 32, 10}, 16, DType::kBf16);
   constexpr int64_t P = 16 * 32 * 32, Q = P / 4, R = Q / 4;
-  auto expected = expected_of({{3 * P, 16 * 3 * 9, 16 * P},
+  auto expected = expected_of({{8 * P, 16 * 3 * 9, 16 * P, 16 * 8 * 9},
                                {16 * P, 32 * 16 * 9, 32 * P},
                                {32 * P, 32 * 32 * 9, 32 * P},
                                {16 * P, 32 * 16, 32 * P},
@@ -227,7 +229,7 @@ TEST(StepTraffic, Wrn) {
   // The sum of a block, forward only: backward, BatchNorm adds.
   constexpr int64_t kSums = kHalf * (32 * P + 64 * Q + 128 * R);
   expected["add"] = {3, 2 * kSums, kSums};
-  expected["convert"] = {1, kSingle * 3 * P, kHalf * 3 * P};
+  expected["pad_channels"] = {1, kSingle * 3 * P, kHalf * 8 * P};
   expect_traffic(traffic_of(bench), expected,
                  // Pool 2, product 3, bias 2, loss 2, key of dropout.
                  10, 3 * kHalf * 128 * R);
@@ -243,7 +245,7 @@ TEST(StepTraffic, Resnet) {
                     .widths = {32, 64}},
                    {3, 64, 64, 10}, 16, DType::kBf16);
   constexpr int64_t I = 16 * 64 * 64, S = I / 4, P = S / 4, Q = P / 4;
-  auto expected = expected_of({{3 * I, 32 * 3 * 49, 32 * S},
+  auto expected = expected_of({{8 * I, 32 * 3 * 49, 32 * S, 32 * 8 * 49},
                                {32 * P, 32 * 32, 32 * P},
                                {32 * P, 32 * 32 * 9, 32 * P},
                                {32 * P, 128 * 32, 128 * P},
@@ -267,7 +269,7 @@ TEST(StepTraffic, Resnet) {
                                {64 * Q},
                                {64 * Q},
                                {256 * Q, true}});
-  expected["convert"] = {1, kSingle * 3 * I, kHalf * 3 * I};
+  expected["pad_channels"] = {1, kSingle * 3 * I, kHalf * 8 * I};
   // Below the pool nothing adds two gradients.
   expected["add"] = {1, 2 * kHalf * 32 * P, kHalf * 32 * P};
   // The result and the place of its maximum.
