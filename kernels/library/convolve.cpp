@@ -1,8 +1,11 @@
 #include "library/convolve.h"
 
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "library/conv_plan.h"
+#include "ops/plans.h"
 
 namespace syncopate::cuda {
 namespace {
@@ -27,6 +30,46 @@ struct ConvLibrary {
 
 constexpr int kWorkScratch = 2;
 
+struct ConvOperands {
+  const void *x, *krsc, *y;
+};
+
+void run(Context& context,
+         cudnnHandle_t handle,
+         const ConvPlan& plan,
+         const ConvOperands& on) {
+  void* workspace = context.scratch(plan.workspace_bytes(), kWorkScratch);
+  plan.run(handle, on.x, on.krsc, on.y, workspace);
+}
+
+// Of PlanRequest.
+std::string text_of(const ConvProblem& problem) {
+  const ConvSize& s = problem.size;
+  return fmt::format(
+      "{} {} n{} c{} h{} w{} k{} r{} s{} stride{} pad{}{}",
+      name_of(problem.pass), syncopate::name_of(problem.dtype), s.N, s.C, s.H,
+      s.W, s.K, s.R, s.S, s.stride, s.pad,
+      problem.determinism == Determinism::kRequired ? "" : " nondeterministic");
+}
+
+// The plan that the context's chooser takes, or cuDNN's first.
+ConvPlan choose_plan(Context& context,
+                     cudnnHandle_t handle,
+                     const ConvProblem& problem,
+                     const ConvOperands& on) {
+  constexpr size_t kMostPlans = 16;
+  const PlanTarget target{handle, nullptr};
+  PlanChooser* const chooser = context.plan_chooser();
+  if (chooser == nullptr) return {target, problem};
+  std::vector<ConvPlan> plans = ConvPlan::list(target, problem, kMostPlans);
+  PlanRequest request{
+      .problem = text_of(problem), .plans = {}, .run = [&](size_t index) {
+        run(context, handle, plans[index], on);
+      }};
+  for (const ConvPlan& plan : plans) request.plans.push_back(plan.name());
+  return std::move(plans[chooser->choose(context, request)]);
+}
+
 }  // namespace
 
 void convolve(Context& context,
@@ -40,16 +83,15 @@ void convolve(Context& context,
   auto& library = context.cache<ConvLibrary>();
   cudnnHandle_t handle = library.handle.of(context);
   const ConvProblem problem{pass, size, x.dtype, context.determinism()};
+  const ConvOperands operands{x.data, krsc, y.data};
   auto found = library.plans.find(problem);
   if (found == library.plans.end())
     found =
         library.plans
-            .emplace(problem, ConvPlan(PlanTarget{handle, nullptr}, problem))
+            .emplace(problem, choose_plan(context, handle, problem, operands))
             .first;
-  const ConvPlan& plan = found->second;
-  void* workspace = context.scratch(plan.workspace_bytes(), kWorkScratch);
-  plan.run(handle, x.data, krsc, y.data, workspace);
-  context.ran_by(plan.engine());
+  run(context, handle, found->second, operands);
+  context.ran_by(found->second.engine());
 }
 
 }  // namespace syncopate::cuda

@@ -12,7 +12,8 @@ enum class Transpose : uint8_t { kNo, kYes };
 //   op(a) is (M, D): `a` is (M, D), or (D, M) if transposed;
 //   op(b) is (D, N): `b` is (D, N), or (N, D) if transposed.
 // Sums are formed in fp32, and so are products of fp32 (no TF32). The algorithm
-// is the first of cuBLASLt's heuristics that meets the context's determinism.
+// is the first of cuBLASLt's heuristics that meets the context's determinism,
+// or what the context's chooser takes (ops/plans.h).
 struct Gemm {
   int64_t M, N, D;
   Transpose transpose_a, transpose_b;

@@ -6,7 +6,8 @@
 // layout (chosen once by the model); products are summed in fp32. Filters are
 // fp32 in canonical (K, C, R, S) order; their gradient is fp32, accumulated. On
 // a GPU, x of bf16 may have channels of zeros behind its C (pad_channels),
-// which add nothing and have no filters. SPDX-License-Identifier: Apache-2.0
+// which add nothing and have no filters.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <compare>

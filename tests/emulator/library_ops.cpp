@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "library/convolve.h"
 #include "library/gemm.h"
 #include "ops/bodies.h"
+#include "ops/plans.h"
 
 namespace syncopate::cuda {
 namespace {
@@ -100,6 +102,19 @@ std::vector<float> pass_on_host(Context& host,
   CHECK(false);
 }
 
+// Calls run(), before which the context's chooser is asked once for each
+// problem, as the libraries' callers ask it.
+template <typename Run>
+void run_chosen(Context& context, const std::string& problem, const Run& run) {
+  PlanChooser* const chooser = context.plan_chooser();
+  if (chooser != nullptr &&
+      context.cache<std::set<std::string>>().insert(problem).second)
+    chooser->choose(context, {.problem = problem,
+                              .plans = {"emulated", "emulated again"},
+                              .run = [&](size_t) { run(); }});
+  run();
+}
+
 }  // namespace
 
 void convolve(Context& context,
@@ -110,27 +125,33 @@ void convolve(Context& context,
               const ConvSize& size) {
   CHECK(x.layout == Layout::kNhwc && y.layout == Layout::kNhwc);
   CHECK(x.dtype == y.dtype);
-  emulator::run_on(
-      context.stream(),
-      [host = host_of(context), pass, x, krsc, y, size] {
-        const std::lock_guard lock(host->in_use);
-        const int64_t weights = size.K * size.C * size.R * size.S;
-        const bool assigns_x = pass == ConvPass::kBackwardData;
-        const bool assigns_w = pass == ConvPass::kBackwardWeights;
-        const auto operand = [&](bool is_assigned, const void* memory,
-                                 int64_t elems) {
-          return is_assigned ? std::vector<float>(static_cast<size_t>(elems))
-                             : floats_of(memory, elems, x.dtype);
-        };
-        const void* assigned = assigns_x ? x.data : assigns_w ? krsc : y.data;
-        store(const_cast<void*>(assigned),
+  const std::string problem =
+      fmt::format("{} n{} c{} h{} k{} r{}", name_of(pass), size.N, size.C,
+                  size.H, size.K, size.R);
+  run_chosen(context, problem, [&] {
+    emulator::run_on(
+        context.stream(),
+        [host = host_of(context), pass, x, krsc, y, size] {
+          const std::lock_guard lock(host->in_use);
+          const int64_t weights = size.K * size.C * size.R * size.S;
+          const bool assigns_x = pass == ConvPass::kBackwardData;
+          const bool assigns_w = pass == ConvPass::kBackwardWeights;
+          const auto operand = [&](bool is_assigned, const void* memory,
+                                   int64_t elems) {
+            return is_assigned ? std::vector<float>(static_cast<size_t>(elems))
+                               : floats_of(memory, elems, x.dtype);
+          };
+          const void* assigned = assigns_x ? x.data : assigns_w ? krsc : y.data;
+          store(
+              const_cast<void*>(assigned),
               pass_on_host(
                   *host->context, pass, operand(assigns_x, x.data, x.elems()),
                   reordered(operand(assigns_w, krsc, weights), size, To::kKcrs),
                   operand(!assigns_x && !assigns_w, y.data, y.elems()), size),
               x.dtype);
-      },
-      name_of(pass));
+        },
+        name_of(pass));
+  });
   context.ran_by("emulated library");
 }
 
@@ -143,29 +164,34 @@ void gemm(Context& context,
           const Gemm& product) {
   if (product.M == 0 || product.N == 0) return;
   CHECK(bias == nullptr || addend == nullptr);
-  emulator::run_on(
-      context.stream(),
-      [threads = context.threads(), c, a, b, addend, bias, product] {
-        const auto& [M, N, D, turned_a, turned_b, input, output] = product;
-        const auto as = floats_of(a, M * D, input);
-        const auto bs = floats_of(b, D * N, input);
-        std::vector<float> sums(static_cast<size_t>(M * N));
-        if (addend != nullptr) sums = floats_of(addend, M * N, output);
-        if (bias != nullptr) {
-          const auto row = floats_of(bias, N, output);
-          for (int64_t i = 0; i < M * N; ++i) sums[i] = row[i % N];
-        }
-        const bool is_a_turned = turned_a == Transpose::kYes;
-        const bool is_b_turned = turned_b == Transpose::kYes;
-        omp_set_num_threads(threads);
-        const auto status = dnnl::sgemm(
-            is_a_turned ? 'T' : 'N', is_b_turned ? 'T' : 'N', M, N, D, 1.0f,
-            as.data(), is_a_turned ? M : D, bs.data(), is_b_turned ? D : N,
-            addend != nullptr || bias != nullptr ? 1.0f : 0.0f, sums.data(), N);
-        CHECK(status == dnnl::status::success);
-        store(c, sums, output);
-      },
-      "gemm");
+  const std::string problem =
+      fmt::format("gemm m{} n{} d{}", product.M, product.N, product.D);
+  run_chosen(context, problem, [&] {
+    emulator::run_on(
+        context.stream(),
+        [threads = context.threads(), c, a, b, addend, bias, product] {
+          const auto& [M, N, D, turned_a, turned_b, input, output] = product;
+          const auto as = floats_of(a, M * D, input);
+          const auto bs = floats_of(b, D * N, input);
+          std::vector<float> sums(static_cast<size_t>(M * N));
+          if (addend != nullptr) sums = floats_of(addend, M * N, output);
+          if (bias != nullptr) {
+            const auto row = floats_of(bias, N, output);
+            for (int64_t i = 0; i < M * N; ++i) sums[i] = row[i % N];
+          }
+          const bool is_a_turned = turned_a == Transpose::kYes;
+          const bool is_b_turned = turned_b == Transpose::kYes;
+          omp_set_num_threads(threads);
+          const auto status = dnnl::sgemm(
+              is_a_turned ? 'T' : 'N', is_b_turned ? 'T' : 'N', M, N, D, 1.0f,
+              as.data(), is_a_turned ? M : D, bs.data(), is_b_turned ? D : N,
+              addend != nullptr || bias != nullptr ? 1.0f : 0.0f, sums.data(),
+              N);
+          CHECK(status == dnnl::status::success);
+          store(c, sums, output);
+        },
+        "gemm");
+  });
   context.ran_by("emulated library");
 }
 
