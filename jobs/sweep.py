@@ -11,8 +11,9 @@ import time
 from sweep_file import read_sweep  # also puts postprocess/ on the path
 from run_reader import RunError, run_main
 from sweep_choice import choose, conclude, write_tuning
+from sweep_grid import tune_jobs
 from sweep_runs import command_of, final_jobs, last_line, outcome, output_of, \
-    remember, results_of, take_up, tune_jobs, validate, write_down
+    remember, take_up, validate, write_down
 
 USAGE, STOPPED, DIVERGED, INTERRUPTED = 64, 75, 76, 130
 
@@ -63,7 +64,7 @@ class Queue:
         print(f"{line} ({time.monotonic() - started:.0f} s)", flush=True)
 
     def run(self, jobs):
-        """{(variant, value, seed): (state, metric)} when all have ended."""
+        """Returns when all have ended."""
         to_do = [job for job in jobs if outcome(self.sweep, job)[0] == "to do"]
         ended = len(jobs) - len(to_do)
         if ended:
@@ -77,7 +78,6 @@ class Queue:
             for process in [p for p in self.running if p.poll() is not None]:
                 ended += 1
                 self.end(process, f"{ended}/{len(jobs)}")
-        return results_of(self.sweep, jobs)
 
 
 def show_plan(sweep, jobs, chosen):
@@ -93,17 +93,34 @@ def show_plan(sweep, jobs, chosen):
               f" {sweep.key} by tuning")
 
 
+def extend(sweep, known, queue, jobs):
+    """Runs what the grid lacks beyond its edges, until nothing is missing; returns
+    all tuning runs."""
+    while not queue.stop_signal:
+        more = tune_jobs(sweep)
+        if len(more) == len(jobs):
+            break
+        added = [f"{job.variant} {job.value}" for job in more[len(jobs):]]
+        print(f"tune: beyond the grid: {', '.join(dict.fromkeys(added))}",
+              flush=True)
+        remember(sweep, known, more)
+        write_down(sweep, known)
+        queue.run(more)
+        jobs = more
+    return jobs
+
+
 def run_sweep(sweep, at_a_time, is_dry):
     known = take_up(sweep)
     jobs = tune_jobs(sweep)
     remember(sweep, known, jobs)
     to_do = [job for job in jobs if outcome(sweep, job)[0] == "to do"]
-    validate(sweep, to_do if sweep.key else final_jobs(sweep, choose(sweep,
-                                                                     {})[0]))
+    validate(sweep, to_do if sweep.key else final_jobs(sweep,
+                                                       choose(sweep)[0]))
     if is_dry:
         chosen = None
         if not to_do:
-            chosen, _ = choose(sweep, results_of(sweep, jobs))
+            chosen, _ = choose(sweep)
             jobs += final_jobs(sweep, chosen)
         show_plan(sweep, jobs, chosen)
         return 0
@@ -114,10 +131,11 @@ def run_sweep(sweep, at_a_time, is_dry):
           f"{len(sweep.variants) * len(sweep.final_seeds)} final runs; "
           f"{at_a_time} at a time, run.threads = "
           f"{sweep.extra.get('run.threads', sweep.threads)}", flush=True)
-    results = queue.run(jobs)
+    queue.run(jobs)
+    jobs = extend(sweep, known, queue, jobs)
     if not queue.stop_signal:
-        best, remarks = choose(sweep, results)
-        write_tuning(sweep, results, best, remarks)
+        best, remarks = choose(sweep)
+        write_tuning(sweep, best, remarks)
         jobs = final_jobs(sweep, best)
         remember(sweep, known, jobs)
         write_down(sweep, known)

@@ -1,99 +1,83 @@
 """The conclusions of a sweep: each variant's best value (tuning.txt), and
 comparison.md and comparison.png over the final runs.
 """
-import math
 import os
 import subprocess
 import sys
 
 from sweep_file import ROOT  # also puts postprocess/ on the path
-from run_reader import METRICS, RunError, open_run, print_table
+from run_reader import RunError, open_run, print_table
 from study import record
+from sweep_grid import best_of, is_at_edge, mean_of, values_of
 from sweep_runs import outcome
 from target import target_of
 
 
-def mean_of(sweep, results, variant, value):
-    """The mean over the tuning seeds; None if one diverged or is missing."""
-    found = [results[variant, value, seed] for seed in sweep.tune_seeds]
-    if all(state == "finished" for state, _ in found):
-        return sum(metric for _, metric in found) / len(found)
-    return None
-
-
-def cell(sweep, results, variant, value):
-    mean = mean_of(sweep, results, variant, value)
-    if mean is not None:
-        return f"{mean:.4f}"
-    states = [results[variant, value, seed][0] for seed in sweep.tune_seeds]
-    if "to do" in states:
-        return "missing"
-    if len(states) == 1:
-        return "diverged"
-    return f"diverged {states.count('diverged')} of {len(states)}"
-
-
-def choose(sweep, results):
-    """{variant: best value, or None}, and a remark on each. Without tuning the
-    value is empty."""
+def choose(sweep):
+    """{variant: best value, or None}, and a remark on each, by the tuning runs so
+    far. Without tuning the value is empty."""
     if not sweep.key:
         return dict.fromkeys(sweep.variants, ""), dict.fromkeys(
             sweep.variants, "")
-    sign = 1 if METRICS[sweep.metric] else -1
     best, remarks = {}, {}
-    ordered = sorted(sweep.grid, key=float)
     for variant in sweep.variants:
         best[variant], remarks[variant] = None, ""
-        cells = {value: cell(sweep, results, variant, value)
-                 for value in ordered}
-        means = {value: mean_of(sweep, results, variant, value)
-                 for value in ordered if not cells[value] == "missing"}
-        whole = {value: mean for value, mean in means.items()
-                 if mean is not None}
-        if "missing" in cells.values():
+        values = values_of(sweep, variant)
+        found = {value: mean_of(sweep, variant, value) for value in values}
+        if "missing" in [state for _, state in found.values()]:
             remarks[variant] = "not chosen: runs are missing"
-        elif not whole:
+            continue
+        best[variant] = best_of(sweep, {value: mean for value, (mean, _)
+                                        in found.items()})
+        if best[variant] is None:
             remarks[variant] = "diverges with every value of the grid"
-        else:
-            # Among equal metrics the smallest value wins.
-            best[variant] = max(ordered, key=lambda value: (
-                sign * whole[value] if value in whole else -math.inf))
-            if len(ordered) > 1 and best[variant] in (ordered[0], ordered[-1]):
-                remarks[variant] = "at the edge of the grid"
+        elif is_at_edge(values, best[variant]):
+            remarks[variant] = "at the edge of the grid"
+            if len(values) > len(sweep.grid):
+                remarks[variant] += \
+                    f", which was extended {len(values) - len(sweep.grid)} times"
     return best, remarks
 
 
-def write_choice(sweep, results, best, remarks, file):
+def write_choice(sweep, best, remarks, file):
     print(f"{sweep.key} for each variant: {sweep.metric} at the end of the run "
           f"on the validation split,\nmean over seeds "
           f"{' '.join(sweep.tune_seeds)} (jobs/sweep.sh, "
           f"{os.path.basename(sweep.path)})\n", file=file)
+    tried = {variant: values_of(sweep, variant) for variant in sweep.variants}
+    added = {value for values in tried.values()
+             for value in values[len(sweep.grid):]}
+    columns = sorted({*sweep.grid, *added}, key=float) if added else sweep.grid
     rows = []
     for variant in sweep.variants:
-        row = [cell(sweep, results, variant, value) for value in sweep.grid]
+        row = []
+        for value in columns:
+            mean, state = mean_of(sweep, variant, value) \
+                if value in tried[variant] else (None, "-")
+            row.append(state if mean is None else f"{mean:.4f}")
         rows.append([variant, *row, best[variant] or "-"])
-    print_table(["variant", *sweep.grid, "best"], rows, file=file)
+    print_table(["variant", *columns, "best"], rows, file=file)
     told = [f"{variant}: {remark}" for variant, remark in remarks.items()
             if remark]
     if told:
         print("\n" + "\n".join(told), file=file)
 
 
-def write_tuning(sweep, results, best, remarks):
+def write_tuning(sweep, best, remarks):
     """Writes tuning.txt and prints the same text, where something is tuned."""
     if not sweep.key:
         return
     path = os.path.join(sweep.directory, "tuning.txt")
     with open(path, "w", encoding="utf-8") as file:
-        write_choice(sweep, results, best, remarks, file)
-    write_choice(sweep, results, best, remarks, sys.stdout)
+        write_choice(sweep, best, remarks, file)
+    write_choice(sweep, best, remarks, sys.stdout)
 
 
 def conclude_study(sweep, jobs):
     """Records the final runs beside the study's file, and judges its rules."""
     folder = os.path.dirname(os.path.abspath(sweep.path))
     record(folder, sweep.size, [
-        (job.variant, job.seed, open_run(os.path.join(
+        (job.variant, job.seed, job.value, open_run(os.path.join(
             sweep.directory, job.phase, job.name)))
         for job in jobs if outcome(sweep, job)[0] != "to do"])
     run_script("study.py", folder, "--size", sweep.size)
@@ -123,8 +107,7 @@ def conclude(sweep, jobs):
     table = os.path.join(sweep.directory, "comparison.md")
     picture = os.path.join(sweep.directory, "comparison.png")
     written = [table, picture]
-    commands = [["compare.py", *runs, "--by", "variant"],
-                ["compare.py", *runs, "--by", "variant", "--markdown",
+    commands = [["compare.py", *runs, "--by", "variant", "--markdown",
                  "-o", table],
                 ["plot.py", *runs, "--by", "variant", "-o", picture]]
     target = target_of([open_run(run) for run in runs])
@@ -134,4 +117,5 @@ def conclude(sweep, jobs):
                          str(target), "-o", written[-1]])
     for command in commands:
         run_script(*command)
-    print("written: " + " ".join(written))
+    print("written: " + " ".join(written), flush=True)
+    run_script("compare.py", *runs, "--by", "variant")  # ends with the verdict

@@ -36,6 +36,7 @@ class Sweep:
     directory: str
     key: str
     grid: list
+    extends: bool  # grid = auto: beyond an edge with the best value
     metric: str
     tune_seeds: list
     final_seeds: list
@@ -143,12 +144,19 @@ def read_variants(path, section, key, may_differ):
 
 
 def read_tuning(path, tune):
-    """Key, grid, metric, seeds and overrides of [tune]."""
+    """Key, grid, whether it extends itself, metric, seeds and overrides of
+    [tune]."""
     key, metric = tune["key"], tune["metric"]
     if not re.fullmatch(r"[a-z_]+\.[a-z_]+", key) or key in OWN_KEYS:
         raise RunError(BAD_INPUT, f"{path}: tune.key: {key}: a key such as "
                        "optimizer.lr expected")
-    return (key, words_of(tune["grid"], f"{path}: tune.grid", float), metric,
+    grid = words_of(re.sub(r"^auto\b", "", tune["grid"]), f"{path}: tune.grid",
+                    float)
+    extends = tune["grid"].startswith("auto")
+    if extends and (len(grid) < 2 or min(map(float, grid)) <= 0):
+        raise RunError(BAD_INPUT, f"{path}: tune.grid: {tune['grid']}: auto and "
+                       "two numbers > 0 or more expected")
+    return (key, grid, extends, metric,
             words_of(tune["seeds"], f"{path}: tune.seeds", int),
             parse_overrides(tune.get("overrides", ""),
                             f"{path}: tune.overrides"))
@@ -176,9 +184,9 @@ def read_sweep(path, arguments):
     arguments = [word for word in arguments if not word.startswith("--size=")]
     sections = read_sections(path)
     sweep, final = sections["sweep"], sections["final"]
-    key, grid, metric, tune_seeds, tune_overrides = \
+    key, grid, extends, metric, tune_seeds, tune_overrides = \
         read_tuning(path, sections["tune"]) if "tune" in sections else \
-        ("", [], sweep.get("metric", "accuracy"), [], {})
+        ("", [], False, sweep.get("metric", "accuracy"), [], {})
     if metric not in METRICS:
         where = "tune" if key else "sweep"
         raise RunError(BAD_INPUT, f"{path}: {where}.metric: {metric}: expected "
@@ -208,7 +216,7 @@ def read_sweep(path, arguments):
     return Sweep(
         path, base,
         os.path.join(sweep.get("directory", os.path.join("runs", stem)), size)
-        .rstrip("/"), key, grid, metric, tune_seeds,
+        .rstrip("/"), key, grid, extends, metric, tune_seeds,
         words_of(final["seeds"], f"{path}: final.seeds", int),
         {**of_size, **tune_overrides}, {**of_size, **final_overrides},
         variants, extra, size, rules)

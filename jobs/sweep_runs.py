@@ -50,22 +50,10 @@ def job_of(sweep, phase, variant, value, seed):
                 **sweep.variants[variant], **sweep.extra, **own})
 
 
-def tune_jobs(sweep):
-    return [job_of(sweep, "tune", variant, value, seed)
-            for variant in sweep.variants for value in sweep.grid
-            for seed in sweep.tune_seeds]
-
-
 def final_jobs(sweep, best):
     return [job_of(sweep, "final", variant, best[variant], seed)
             for seed in sweep.final_seeds for variant in sweep.variants
             if best.get(variant) is not None]
-
-
-def results_of(sweep, jobs):
-    """{(variant, value, seed): (state, metric)} of runs as they are now."""
-    return {(job.variant, job.value, job.seed): outcome(sweep, job)
-            for job in jobs}
 
 
 def command_of(sweep, job, what="train"):

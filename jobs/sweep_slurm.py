@@ -3,9 +3,11 @@
 
     sweep_slurm.py submit SWEEP ...       what jobs/sweep.sh --slurm does
     sweep_slurm.py task STAGE SWEEP ...   in jobs/sweep.sbatch: STAGE is choose,
-                                          compare, tune:INDEX or final:INDEX
+                                          compare, tune:INDEX, extend-N:INDEX
+                                          or final:INDEX
 
-Jobs: the tuning runs, the choice, the final runs, the comparison; each waits
+Jobs: the tuning runs, with grid = auto the rounds of its extensions (whose tasks
+end at once where nothing is to be extended), the choice, the final runs, the comparison; each waits
 for the end of the one before, however that ended. A task works out from SWEEP
 and from what has been measured what its run is, and prints it.
 """
@@ -18,8 +20,9 @@ import sys
 from sweep_file import ROOT, read_sweep  # also puts postprocess/ on the path
 from run_reader import BAD_INPUT, RunError, run_main
 from sweep_choice import choose, conclude, write_tuning
+from sweep_grid import MOST_EXTENSIONS, extension_slots, grid_jobs, tune_jobs
 from sweep_runs import CANNOT_CREATE, command_of, job_of, last_line, outcome, \
-    output_of, remember, results_of, take_up, tune_jobs, validate, write_down
+    output_of, remember, take_up, validate, write_down
 
 USAGE, UNAVAILABLE = 64, 69
 
@@ -132,6 +135,16 @@ class Chain:
                  f"{len(to_do)} {stage} runs")
 
 
+    def add_extensions(self, like):
+        last = len(self.sweep.variants) * len(self.sweep.tune_seeds) - 1
+        for number in range(1, MOST_EXTENSIONS + 1):
+            self.add(f"extend-{number}",
+                     [f"--array={array_of(range(last + 1), self.options.jobs)}",
+                      f"--cpus-per-task={cores_of(like)}",
+                      *shlex.split(self.options.sbatch)],
+                     f"extension {number} of the grid, where needed")
+
+
 def submit(arguments):
     parser = Parser(prog="jobs/sweep.sh --slurm", allow_abbrev=False)
     parser.add_argument("sweep", metavar="SWEEP")
@@ -150,7 +163,7 @@ def submit(arguments):
     refuse_if_active(sweep)
     best = {}
     if not to_tune:
-        best = choice(sweep, known, tuning)
+        best = choice(sweep, known)
     finals = final_slots(sweep, best)
     to_run = [job for job in waiting(sweep, finals)
               if to_tune or job.value is not None]
@@ -161,7 +174,10 @@ def submit(arguments):
         os.makedirs(os.path.join(sweep.directory, "jobs"), exist_ok=True)
         write(copy_file(sweep), text_of(sweep.path))
     chain = Chain(sweep, options, extra)
-    chain.add_runs("tune", tuning, to_tune)
+    grid_runs = grid_jobs(sweep)
+    chain.add_runs("tune", grid_runs, waiting(sweep, grid_runs))
+    if to_tune and sweep.extends:
+        chain.add_extensions(to_tune)
     if to_tune:
         chain.add("choose", [], "the choice")
     chain.add_runs("final", finals, to_run)
@@ -175,21 +191,20 @@ def submit(arguments):
 
 # --- inside a job ------------------------------------------------------------
 
-def choice(sweep, known, tuning):
+def choice(sweep, known):
     """Returns the chosen values, writes them to tuning.txt and adds the final
     runs to `known`."""
-    results = results_of(sweep, tuning)
-    best, remarks = choose(sweep, results)
+    best, remarks = choose(sweep)
     remember(sweep, known, [job for job in final_slots(sweep, best)
                             if job.value is not None])
     if os.path.isdir(sweep.directory):
-        write_tuning(sweep, results, best, remarks)
+        write_tuning(sweep, best, remarks)
     return best
 
 
 def compare(sweep, known):
     tuning = tune_jobs(sweep)
-    best = choice(sweep, known, tuning)
+    best = choice(sweep, known)
     finals = final_slots(sweep, best)
     conclude(sweep, [job for job in finals if job.value is not None])
     missing = waiting(sweep, tuning) + [
@@ -207,9 +222,13 @@ def run_of(sweep, known, stage, index):
     it has already ended, or if it has no value to run with (exit code 1)."""
     tuning = tune_jobs(sweep)
     if stage == "tune":
-        job = tuning[index]
+        job = grid_jobs(sweep)[index]
+    elif stage.startswith("extend-"):
+        job = extension_slots(sweep, int(stage.partition("-")[2]))[index]
+        if job is None:
+            return 0
     else:
-        best, remarks = choose(sweep, results_of(sweep, tuning))
+        best, remarks = choose(sweep)
         job = final_slots(sweep, best)[index]
         if job.value is None:
             print(f"{job.variant}: {remarks[job.variant]}", file=sys.stderr)
@@ -229,7 +248,7 @@ def task(arguments):
         raise RunError(BAD_INPUT, f"{sweep.path}: has changed since it was "
                        "submitted: run jobs/sweep.sh --slurm again")
     if stage == "choose":
-        choice(sweep, known, tune_jobs(sweep))
+        choice(sweep, known)
         write_down(sweep, known)
         return 0
     if stage == "compare":

@@ -12,7 +12,8 @@ differ between the values are listed, as they may also explain the difference.
 makes them. Diverged runs are counted separately: they enter no mean and count
 as never reaching the target. Times and bytes to a target (--target, or the
 run.target of all runs) are medians over all runs, of which those that did not
-reach it are censored (target.py).
+reach it are censored (target.py). The last line is a verdict: the best group, and
+those that the runs cannot tell apart from it (verdict.py).
 """
 import argparse
 import math
@@ -25,6 +26,7 @@ from groups import NEUTRAL, common_limit, grouped, interval, metric_of, \
     refuse_unlike
 from run_reader import METRICS, RunError, open_runs, \
     print_markdown, print_table, run_main
+from verdict import verdict
 
 CANNOT_CREATE = 73
 
@@ -85,8 +87,6 @@ def notes(groups):
              for label, runs in groups.items()}
     if len({tuple(values) for values in seeds.values()}) > 1:
         yield "seeds differ between the groups"
-    if min(len(runs) for runs in groups.values()) < 2:
-        yield "a group of one run has no interval"
     everyone = [run for runs in groups.values() for run in runs]
     budgets = {run.last("train", "worker_steps") for run in everyone
                if not run.has_diverged}
@@ -131,7 +131,9 @@ def write(groups, by, target, is_markdown, file):
         for remark in targets.remarks(groups, target):
             print(f"{'- ' * is_markdown}{remark}", file=file)
     print("\n± is half of the 95% interval of the mean (Student's t over runs);"
-          "\nMB a worker: payload sent, mean over workers", file=file)
+          "\nMB a worker: payload sent, mean over workers\n", file=file)
+    for line in verdict(groups, metric, target):
+        print(line + "\n" * is_markdown, file=file)
 
 
 def main(arguments):

@@ -21,16 +21,11 @@ import numpy as np
 import plot_means
 import target as targets
 from run_reader import BAD_INPUT, RunError, open_runs, run_main
+from styles import BLUE, GREEN, ORANGE, RED, scheme_of, styles_of
 
 CANNOT_CREATE = 73
-# Okabe and Ito's palette for every kind of colour vision, with grey instead of
-# yellow.
-PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
-           "#000000", "#8A8A8A"]
-MARKERS = "os^DvPX<"
-DASHES = ["-", "--", "-.", ":"]
-PARTS = {"compute": "#0072B2", "communication": "#E69F00",
-         "waiting for others": "#D55E00"}
+PARTS = {"compute": BLUE, "communication": ORANGE,
+         "waiting for others": RED}
 AXES = {"steps": "steps of a worker", "samples": "training samples seen",
         "time_s": "training time on this machine (s)",
         "virtual_s": "virtual time (s)"}
@@ -159,7 +154,9 @@ def draw_column(plt, runs, name, axis, path):
     table, _, column = name.partition("/")
     lines = column_lines(runs, table, column, axis)
     figure, panel = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    for (label, x, y), style in zip(lines, styles_of(len(lines))):
+    schemes = [scheme_of([run]) for run in runs] if len(lines) == len(runs) \
+        else [None] * len(lines)
+    for (label, x, y), style in zip(lines, styles_of(schemes)):
         if len(y) > 60:
             style["marker"] = None
         panel.plot(x, y, label=label, **style)
@@ -174,14 +171,6 @@ def draw_column(plt, runs, name, axis, path):
         panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0),
                      ncol=8 if len(runs) == 1 else 4, frameon=False)
     figure.savefig(path, dpi=150)
-
-
-def styles_of(count):
-    """Colours and markers, then dashes."""
-    return [{"color": PALETTE[index % len(PALETTE)],
-             "marker": MARKERS[index % len(MARKERS)], "markersize": 3.5,
-             "linestyle": DASHES[index // len(PALETTE) % 4]}
-            for index in range(count)]
 
 
 def write_data(runs, options):
@@ -205,6 +194,7 @@ def write_data(runs, options):
 
 def draw_curves(figure, grid, runs, axes):
     """Two rows of panels: training loss above, the metric below."""
+    styles = styles_of([scheme_of([run]) for run in runs])
     drawn, above = {}, {}  # above: the panel of the column's first row
     for row in range(2):
         shared = None
@@ -220,7 +210,7 @@ def draw_curves(figure, grid, runs, axes):
                 x, y = x_values(run, table, axis), run.column(table, column)
                 if not len(x) or not np.isfinite(x + y).any():
                     continue
-                style = {**styles_of(len(runs))[index], "label": run.label}
+                style = {**styles[index], "label": run.label}
                 if row == 0:
                     style["marker"] = None
                 if row == 1:
@@ -266,7 +256,7 @@ def draw_bars(panel, clock, bars, of_means):
                        color=colour, edgecolor="white", linewidth=0.5,
                        label=part if place == 0 else None)
             left += parts[part]
-        panel.barh(place + 0.37, hidden, height=0.14, color="#009E73",
+        panel.barh(place + 0.37, hidden, height=0.14, color=GREEN,
                    label="communication under computation"
                    if place == 0 else None)
     # The legend has the full names; the margin fits 16 letters.
@@ -321,10 +311,9 @@ def draw(runs, options):
     if options.target:
         targets.draw(plt, runs, options.by,
                      targets.target_of(runs, options.target),
-                     styles_of(len(runs)), options.output)
+                     options.output)
     elif options.by:
-        plot_means.draw(plt, runs, options.by, styles_of(len(runs)),
-                        options.output)
+        plot_means.draw(plt, runs, options.by, options.output)
     elif options.column:
         draw_column(plt, runs, options.column, options.axis, options.output)
     else:

@@ -1,10 +1,18 @@
-"""plot.py --by: the evaluation's figure over time and over bytes, a line a
-group of runs: the mean over seeds with its 95% band.
+"""plot.py --by: the evaluation's metric over time and over bytes, one line per
+group of runs: the mean over seeds with its 95% band. Beyond eight lines, whose
+bands would hide each other, each also has a panel of its own.
 """
+import math
+
 import numpy as np
 
 from groups import grouped, interval, metric_of, refuse_unlike
+from styles import scheme_of, styles_of
 
+# The values that metrics can have: bands end there.
+POSSIBLE = {"accuracy": (0, 1), "accuracy_top5": (0, 1), "auc": (0, 1),
+            "f1": (0, 100), "exact_match": (0, 100), "loss": (0, math.inf)}
+MOST_IN_ONE = 8
 TIMES = {"virtual_s": "virtual time (s)",
          "time_s": "training time on this machine (s)"}
 
@@ -28,13 +36,13 @@ def curve_of(runs, metric, clock):
 
 
 def curves_of(runs, by):
-    """{label: curve}, the metric's name and the clock. Runs that diverged are
-    in no mean; the label tells of them."""
+    """{label: curve}, the lines' schemes, the metric's name and the clock. Runs
+    that diverged are in no mean, but in the label."""
     refuse_unlike(runs, by)
     metric = metric_of(runs)
     clock = "virtual_s" if all(run.has_virtual_time() for run in runs) \
         else "time_s"
-    curves = {}
+    curves, schemes = {}, []
     for label, group in grouped(runs, by).items():
         whole = [run for run in group if not run.has_diverged
                  and len(run.column("eval", metric))]
@@ -42,12 +50,13 @@ def curves_of(runs, by):
             label += f" ({len(group) - len(whole)} of {len(group)} diverged)"
         if whole:
             curves[label] = curve_of(whole, metric, clock)
-    return curves, metric, clock
+            schemes.append(scheme_of(whole))
+    return curves, schemes, metric, clock
 
 
 def rows_of(runs, by):
     """The plotted points as rows of a table."""
-    curves, metric, clock = curves_of(runs, by)
+    curves, _, metric, clock = curves_of(runs, by)
     yield [by, "evaluation", clock, "bytes_sent_a_worker", metric, "half_95"]
     for label, curve in curves.items():
         for row, values in enumerate(zip(curve["time"], curve["bytes"],
@@ -56,38 +65,116 @@ def rows_of(runs, by):
                                   for value in values]
 
 
-def draw(plt, runs, by, styles, path):
-    """Two panels that share the metric's axis."""
-    curves, metric, clock = curves_of(runs, by)
-    figure, panels = plt.subplots(1, 2, sharey=True, figsize=(10, 4.3))
-    sent = [curve["bytes"][curve["bytes"] > 0] for curve in curves.values()]
-    sent = np.concatenate(sent) if sent else np.empty(0)
-    for panel, key, unit in ((panels[0], "time", 1), (panels[1], "bytes", 1e6)):
-        for (label, curve), style in zip(curves.items(), styles):
-            x = curve[key] / unit
+def draw_line(panel, line, look, label=None):
+    """One of (x, y, low, high), of which low and high are the band. A single
+    evaluation has a bar instead."""
+    x, y, low, high = line
+    panel.plot(x, y, label=label, **look)
+    if len(x) == 1 and np.isfinite(low).all():
+        panel.errorbar(x, y, yerr=[y - low, high - y], color=look["color"],
+                       capsize=3, linewidth=1)
+    elif np.isfinite(low).any():
+        panel.fill_between(x, low, high, color=look["color"], alpha=0.13,
+                           linewidth=0)
+
+
+def limit_axis(panel, curves, possible):
+    """Ends the axis where the lines and the metric's values do: the first
+    evaluations of few seeds have wide bands, which would be the scale."""
+    y = np.concatenate([curve["time"][1] for curve in curves.values()])
+    y = y[np.isfinite(y)]
+    if not len(y):
+        return
+    margin = 0.06 * (y.max() - y.min()) or 0.05
+    panel.set_ylim(max(y.min() - 2 * margin, possible[0]),
+                   min(y.max() + 2 * margin, possible[1] + margin / 2))
+
+
+def draw_small(figure, grid, curves, looks):
+    """A panel for each line, with the others in grey behind it."""
+    shared = None
+    for place, (label, look) in enumerate(zip(curves, looks)):
+        panel = figure.add_subplot(grid[place // grid.ncols, place % grid.ncols],
+                                   sharex=shared, sharey=shared)
+        shared = shared or panel
+        for other in curves.values():
+            panel.plot(*other["time"][:2], color="#DDDDDD", linewidth=0.8)
+        draw_line(panel, curves[label]["time"], {**look, "marker": None,
+                                                 "linestyle": "-"})
+        panel.set_title(label, fontsize=9, pad=2)
+        panel.grid(alpha=0.3)
+        panel.tick_params(labelleft=place % grid.ncols == 0,
+                          labelbottom=place + grid.ncols >= len(curves))
+        panel.locator_params(nbins=4)
+    return shared
+
+
+def draw_curves(plt, curves, schemes, axes, possible, path):
+    """Two panels that share the metric's axis, over time and over bytes, and
+    below them a panel for each of many lines. `curves` is {label: {"time":
+    (x, y, low, high), "bytes": the same}}, with arrays in MB for bytes; `axes`
+    are the labels of time and metric; `possible` are the metric's least and
+    greatest value."""
+    looks = styles_of(schemes)
+    many = len(curves) > MOST_IN_ONE
+    columns = min(6, max(1, len(curves))) if many else \
+        min(4, max(1, len(curves)))
+    legend = -(-len(curves) // columns)
+    small = -(-len(curves) // 6) if many else 0
+    height = 4.1 + 0.22 * legend + 1.35 * small
+    figure = plt.figure(figsize=(10, height))
+    top = 1 - (0.12 + 0.22 * legend) / height
+    split = (0.85 + 1.35 * small) / height if many else 0
+    upper = figure.add_gridspec(1, 2, left=0.07, right=0.985, top=top,
+                                bottom=split + 0.48 / height, wspace=0.06)
+    panels = [figure.add_subplot(upper[0, 0])]
+    panels.append(figure.add_subplot(upper[0, 1], sharey=panels[0]))
+    for panel, key in zip(panels, ("time", "bytes")):
+        for (label, curve), look in zip(curves.items(), looks):
+            x, y, low, high = curve[key]
             shown = x > 0 if key == "bytes" else np.isfinite(x)
-            panel.plot(x[shown], curve["y"][shown], label=label, **style)
-            if np.isfinite(curve["half"]).any():
-                panel.fill_between(
-                    x[shown], (curve["y"] - curve["half"])[shown],
-                    (curve["y"] + curve["half"])[shown],
-                    color=style["color"], alpha=0.13, linewidth=0)
+            blank = np.full(shown.sum(), math.nan)
+            draw_line(panel, (x[shown], y[shown],
+                              blank if many else low[shown],
+                              blank if many else high[shown]), look, label)
         panel.grid(alpha=0.3)
         panel.margins(x=0.02)
+    panels[1].tick_params(labelleft=False)
+    limit_axis(panels[0], curves, possible)
     panels[0].set_xlim(left=0)
-    panels[0].set_xlabel(TIMES[clock])
-    panels[0].set_ylabel(
-        f"evaluation {runs[0].with_unit(metric)}".replace("_", " "))
+    panels[0].set_xlabel(axes[0])
+    panels[0].set_ylabel(axes[1])
     panels[1].set_xlabel("payload sent by a worker (MB)")
     # The bytes that schemes send differ by orders of magnitude.
+    sent = np.concatenate([curve["bytes"][0] for curve in curves.values()])
+    sent = sent[sent > 0]
     if len(sent) and sent.max() > 20 * sent.min():
         panels[1].set_xscale("log")
         panels[1].xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    columns = min(4, max(1, len(curves)))
-    rows = -(-len(curves) // columns)
-    figure.subplots_adjust(left=0.07, right=0.985, bottom=0.12, wspace=0.06,
-                           top=0.98 - 0.052 * rows)
+    if many:
+        below = figure.add_gridspec(
+            small, 6, left=0.07, right=0.985, bottom=0.45 / height,
+            top=split - 0.2 / height, wspace=0.08, hspace=0.3)
+        first = draw_small(figure, below, curves, looks)
+        first.set_ylim(panels[0].get_ylim())
+        first.set_xlim(panels[0].get_xlim())
+        figure.supxlabel(axes[0], fontsize=9, y=0.05 / height)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", ncol=columns,
                   frameon=False)
     figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def draw(plt, runs, by, path):
+    curves, schemes, metric, clock = curves_of(runs, by)
+    possible = POSSIBLE.get(metric, (-math.inf, math.inf))
+    lines = {}
+    for label, curve in curves.items():
+        low = np.maximum(curve["y"] - curve["half"], possible[0])
+        high = np.minimum(curve["y"] + curve["half"], possible[1])
+        lines[label] = {
+            "time": (curve["time"], curve["y"], low, high),
+            "bytes": (curve["bytes"] / 1e6, curve["y"], low, high)}
+    name = f"evaluation {runs[0].with_unit(metric)}".replace("_", " ")
+    draw_curves(plt, lines, schemes, (TIMES[clock], name), possible, path)

@@ -20,12 +20,13 @@ import re
 import numpy as np
 
 from groups import interval
+from plot_means import draw_curves
 from run_reader import BAD_INPUT, INPUT_MISSING, RunError, print_markdown, \
     print_table, run_main
 
-RESULTS = ["size", "cell", "seed", "state", "git", "steps", "samples",
-           "virtual_s", "accuracy", "loss", "target_s", "target_samples",
-           "bytes", "throughput", "computing"]
+RESULTS = ["size", "cell", "seed", "scheme", "tuned", "state", "git", "steps",
+           "samples", "virtual_s", "accuracy", "loss", "target_s",
+           "target_samples", "bytes", "throughput", "computing"]
 CURVES = ["size", "cell", "seed", "epoch", "virtual_s", "bytes", "accuracy"]
 KEY = ["size", "cell", "seed"]
 
@@ -43,7 +44,7 @@ def result_of(run):
     virtual_s = run.summary.get("virtual_s", math.nan)
     sent, compute = run.per_worker("bytes_sent"), run.per_worker("compute_s")
     return {
-        "state": state, "git": run.provenance.get("git", ""),
+        "scheme": run.input["sync.scheme"], "state": state, "git": run.provenance.get("git", ""),
         "steps": run.last("train", "step"),
         "samples": run.summary.get("samples", math.nan),
         "virtual_s": virtual_s,
@@ -98,13 +99,13 @@ def replace_rows(path, header, rows):
 
 
 def record(folder, size, runs):
-    """Adds (cell, seed, run) to the tables of a study."""
-    keys = [dict(zip(KEY, (size, cell, seed))) for cell, seed, _ in runs]
+    """Adds (cell, seed, tuned value, run) to the tables of a study."""
+    keys = [dict(zip(KEY, (size, cell, seed))) for cell, seed, _, _ in runs]
     replace_rows(os.path.join(folder, "results.csv"), RESULTS,
-                 [{**key, **result_of(run)}
-                  for key, (_, _, run) in zip(keys, runs)])
+                 [{**key, "tuned": tuned, **result_of(run)}
+                  for key, (_, _, tuned, run) in zip(keys, runs)])
     replace_rows(os.path.join(folder, "curves.csv"), CURVES,
-                 [{**key, **row} for key, (_, _, run) in zip(keys, runs)
+                 [{**key, **row} for key, (*_, run) in zip(keys, runs)
                   for row in curve_of(run)])
 
 
@@ -236,44 +237,38 @@ def read_study(folder):
 
 # --- the figure --------------------------------------------------------------
 
-def draw(path, rows):
-    """Accuracy over virtual time and over bytes: the mean over seeds, and
-    between the lowest and the highest."""
+def line_of(runs, x):
+    """Mean and 95% interval over the seeds at 200 values of `x`. A run that has
+    ended is no longer part of them."""
+    curves = [np.array([[float(row[x]), float(row["accuracy"])] for row in run])
+              for run in runs]
+    start = max(curve[0, 0] for curve in curves)
+    end = max(curve[-1, 0] for curve in curves)
+    where = np.linspace(start, end, 200)
+    values = np.array([np.interp(where, *curve.T, right=np.nan)
+                       for curve in curves])
+    mean, half = np.array([interval(column[np.isfinite(column)])
+                           for column in values.T]).T
+    return where, mean, np.maximum(mean - half, 0), np.minimum(mean + half, 1)
+
+
+def draw(path, results, rows):
+    """Accuracy over virtual time and over bytes."""
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    cells = list(dict.fromkeys(row["cell"] for row in rows))
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True,
-                                  layout="constrained")
-    colours = plt.get_cmap("tab10" if len(cells) <= 10 else "tab20")
-    for panel, (x, label, scale) in zip(panels, (
-            ("virtual_s", "virtual seconds", 1),
-            ("bytes", "MB sent by a worker", 1e-6))):
-        for number, cell in enumerate(cells):
-            mine = [row for row in rows if row["cell"] == cell]
-            curves = [np.array([[float(row[x]) * scale, float(row["accuracy"])]
-                                for row in mine if row["seed"] == seed])
-                      for seed in dict.fromkeys(row["seed"] for row in mine)]
-            start = max(curve[0, 0] for curve in curves)
-            end = max(curve[-1, 0] for curve in curves)
-            where = np.linspace(start, end, 200)
-            # A run that has ended is no longer part of the mean.
-            values = np.array([np.interp(where, *curve.T, right=np.nan)
-                               for curve in curves])
-            with np.errstate(all="ignore"):
-                low, mean, high = (np.nanmin(values, 0), np.nanmean(values, 0),
-                                   np.nanmax(values, 0))
-            panel.plot(where, mean, color=colours(number), label=cell,
-                       linestyle=("-", "--", ":")[number // 10 % 3])
-            panel.fill_between(where, low, high, color=colours(number),
-                               alpha=0.15, linewidth=0)
-        panel.set_xlabel(label)
-        panel.set_xscale("log")
-        panel.grid(alpha=0.3)
-    panels[0].set_ylabel("accuracy")
-    panels[0].set_ylim(0, 1)
-    panels[1].legend(loc="lower right", fontsize="small")
-    figure.savefig(path, dpi=150)
+    scheme_of = {row["cell"]: row["scheme"] for row in results}
+    lines = {}
+    for cell in dict.fromkeys(row["cell"] for row in rows):
+        seeds = {}
+        for row in rows:
+            if row["cell"] == cell:
+                seeds.setdefault(row["seed"], []).append(row)
+        x, *band = line_of(seeds.values(), "bytes")
+        lines[cell] = {"time": line_of(seeds.values(), "virtual_s"),
+                       "bytes": (x / 1e6, *band)}
+    draw_curves(plt, lines, [scheme_of[cell] for cell in lines],
+                ("virtual time (s)", "accuracy"), (0, 1), path)
 
 
 def main(arguments):
@@ -299,7 +294,8 @@ def main(arguments):
     printer(["rule", "what", "published", "reproduced if", "obtained",
              "verdict"], table)
     if curves:
-        draw(os.path.join(options.folder, f"figure-{size}.png"), curves)
+        draw(os.path.join(options.folder, f"figure-{size}.png"), results,
+             curves)
     return 0
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from groups import grouped, refuse_unlike
 from run_reader import BAD_INPUT, METRICS, RunError
+from styles import scheme_of, styles_of
 
 # Of the normal distribution: 95% of it lies within.
 Z95 = 1.959964
@@ -265,9 +266,11 @@ def draw_curve(panel, curve, longest, label, style):
                markersize=9, markeredgewidth=1.5)
 
 
-def draw(plt, runs, by, target, styles, path):
+def draw(plt, runs, by, target, path):
     """Two panels: over time and over bytes."""
     curves, clock = curves_of(runs, by, target)
+    styles = styles_of([scheme_of(group)
+                        for group in grouped(runs, by).values()])
     figure, panels = plt.subplots(1, 2, sharey=True, figsize=(10, 4.3))
     for panel, key in zip(panels, ("time", "bytes")):
         longest = max((pair[key].followed for pair in curves.values()

@@ -13,10 +13,10 @@ from xhat = s = 0 (Koloskova, Stich, Jaggi 2019). Chosen is the gamma of least
 sum_i |x_i - mean|^2 + |x_i - xhat_i|^2 at the end, which is after --iterations
 or when the best gamma is at rounding.
 
-With --drift every worker first moves by N(0, 1) in each iteration, as it does
-in training, and chosen is the gamma of least error, averaged over the last
-quarter. It differs for sign: at rest large steps may bring magnitudes into
-step with each other, and then every bit is exact.
+With --drift, the default for sign, every worker first moves by N(0, 1) in each
+iteration, as it does in training, and the gamma with the least error is chosen,
+averaged over the last quarter. Without drift, large steps under sign may bring the
+magnitudes of all workers together, where every bit is exact; training never is.
 
 W is what `syncopate list topologies` prints. Needs numpy only.
 """
@@ -269,14 +269,17 @@ def main(arguments):
                         type=number(int, 8, 10 ** 9,
                                     "a whole number of at least 8"),
                         help="at most so many (1000)")
-    parser.add_argument("--drift", action="store_true",
-                        help="workers move by N(0, 1) in each iteration")
+    parser.add_argument("--drift", action=argparse.BooleanOptionalAction,
+                        help="workers move by N(0, 1) in each iteration (for "
+                        "sign)")
     parser.add_argument("--seed", default=1, metavar="S",
                         type=number(int, 0, 2 ** 63, "a whole number"),
                         help="of the start and of random choices (1)")
     parser.add_argument("--syncopate", metavar="PATH",
                         help="the program (build/release, build/cpu, or on PATH)")
     options = parser.parse_args(arguments)
+    if options.drift is None:
+        options.drift = options.compressor == "sign"
     compress, is_contractive = make_compressor(options)
     w, title = read_matrix(options)
     with np.errstate(all="ignore"):  # some gammas diverge

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds everything, runs the default suite.
-#   tests/run.sh            what a change has to pass: some twenty minutes on two cores
+#   tests/run.sh            what a change has to pass: some ten minutes on two cores
 #   tests/run.sh -L unit    further arguments go to ctest
 #   tests/run.sh --all      everything: full matrices, all seeds, large networks
 # The default suite as a whole has a budget of CPU time. It warns beyond the
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=jobs/env/packages.sh
 source jobs/env/packages.sh
 
-budget_s=1200 # of CPU time, all cores together, on a quiet EPYC
+budget_s=1000 # of CPU time, all cores together, on a quiet EPYC
 arguments=(-LE 'exhaustive|bench')
 for argument in "$@"; do
   case $argument in
@@ -36,12 +36,12 @@ cmake --preset release -DSYNCOPATE_TESTS=ON
 cmake --build --preset release
 
 # ctest's summary stays the end of the output: it is held back for the line
-# about the CPU time. Tests say how many processors they take, so -j only fills
-# what is there.
+# about the CPU time. Tests say how much of a core they take (tests/CMakeLists.txt),
+# so -j only fills what is there.
 summary=$(mktemp)
 trap 'rm -f "$summary"' EXIT
 before_s=$(cpu_s) code=0
-ctest --test-dir build/release -j "${CTEST_PARALLEL_LEVEL:-4}" \
+ctest --test-dir build/release -j "${CTEST_PARALLEL_LEVEL:-10}" \
   --output-on-failure "${arguments[@]}" |
   sed -u -e "/^[0-9]*% tests passed/,\$ { w $summary" -e 'd; }' || code=$?
 used_s=$(($(cpu_s) - before_s))

@@ -8,6 +8,7 @@
 #include "app/bench_comm.h"
 #include "app/bench_step.h"
 #include "app/commands.h"
+#include "app/measured_compute.h"
 #include "app/median.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
@@ -21,6 +22,10 @@ void bench_step(Session& session, Engine& engine) {
   const auto world = session.make_world(engine.workers, NetworkCost{});
   world->run([&](Endpoint& endpoint) {
     const StepTimes times = StepBench(session, engine, endpoint).run();
+    MeasuredCompute measured = measured_compute(endpoint, times);
+    // With others, the rest of a step includes their messages.
+    if (endpoint.size() == 1)
+      measured.options.update_s = median(times.update_s);
     // The largest process's.
     std::vector<double> memory_mb = {1e-6 *
                                      static_cast<double>(peak_memory_bytes())};
@@ -52,6 +57,8 @@ void bench_step(Session& session, Engine& engine) {
     log.line("replica   {:.3f} MB: parameters, gradients, optimizer, buffers",
              1e-6 * static_cast<double>(engine.replica_bytes()));
     log.line("memory    {:.0f} MB at most, resident", memory_mb[0]);
+    log.line("[compute]   # of simulate and advise");
+    for (const std::string& text : measured.lines()) log.line("{}", text);
     log.line("step: {:.3f} ms, {:.1f} samples/s", 1e3 * step_s,
              samples / step_s);
   });

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "app/bench_step.h"
+#include "app/measured_compute.h"
 #include "app/median.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
@@ -33,28 +33,8 @@ int partner_of(int rank, int round, int ranks) {
 
 constexpr int kMostRounds = 63, kSampledRounds = 16, kMostAlone = 8;
 constexpr double kBandwidthFor_s = 0.1;  // of each pair
-// Differences between workers or steps that are worth describing.
-constexpr double kSameLinks = 0.2, kSameSpeed = 0.05, kSameStep = 0.01;
-
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) /
-         static_cast<double>(values.size());
-}
-
-// (largest - smallest) / median.
-double relative_range(const std::vector<double>& values) {
-  const auto [least, most] = std::ranges::minmax(values);
-  return (most - least) / median(values);
-}
-
-// Returns every rank's value, on all ranks.
-std::vector<double> gather(Endpoint& endpoint, double mine) {
-  std::vector<double> values(endpoint.size());
-  values[endpoint.rank()] = mine;
-  agree(endpoint, endpoint.world_group(), values, Combine::kSum,
-        tags::kControl);
-  return values;
-}
+// A difference between links that is worth describing.
+constexpr double kSameLinks = 0.2;
 
 // One value for all workers if they are about the same.
 std::vector<double> by_worker(std::vector<double> values, double same) {
@@ -172,7 +152,7 @@ void probe_links(Endpoint& endpoint, Cluster& cluster) {
           Pair(endpoint, endpoint.rank() == rank ? other : rank).mbit_s());
   }
   const auto of_all = [&](const std::vector<double>& mine) {
-    return gather(endpoint, median(mine));
+    return values_of_all(endpoint, median(mine));
   };
   const std::vector<double> latency_us = scaled(of_all(latency_s), 1e6);
   const std::vector<double> mbit_s = of_all(together);
@@ -199,32 +179,12 @@ void probe_steps(Session& session,
       StepBench(session, engine, endpoint, nullptr,
                 {.warmup = 2, .least = 3, .most = 200, .least_s = 8})
           .run();
-  std::vector<double> passes_s;
-  for (size_t i = 0; i < times.forward_s.size(); ++i)
-    passes_s.push_back(times.forward_s[i] + times.backward_s[i]);
-  if (passes_s.empty())
-    fail(ExitCode::kInternal, "advise: rank {} timed no step", endpoint.rank());
-  const double mine_s = mean(passes_s);
-  double squares = 0;
-  for (const double value : passes_s)
-    squares += (value - mine_s) * (value - mine_s);
-  const std::vector<double> step_s = gather(endpoint, mine_s);
-  const double spread = median(gather(
-      endpoint,
-      std::sqrt(squares / static_cast<double>(passes_s.size())) / mine_s));
-  ComputeOptions& compute = cluster.compute;
-  compute.step_s = mean(step_s);
-  if (relative_range(step_s) > kSameSpeed)
-    for (const double seconds : step_s)
-      compute.speed.push_back(compute.step_s / seconds);
-  if (spread > kSameStep) {
-    compute.law = StepLaw::kLognormal;
-    compute.spread = spread;
-  }
+  const MeasuredCompute measured = measured_compute(endpoint, times);
+  cluster.compute = measured.options;
   cluster.lines.push_back(fmt::format(
       "steps      {} ms for forward and backward passes, by worker; standard "
       "deviation {:.1f}%",
-      text_of(scaled(step_s, 1e3)), 100 * spread));
+      text_of(scaled(measured.step_s, 1e3)), 100 * measured.spread));
 }
 
 }  // namespace

@@ -14,35 +14,14 @@
 namespace syncopate {
 namespace {
 
-// Closes an open descriptor on destruction; close_checked() reports errors.
-class Descriptor {
- public:
-  Descriptor(const fs::path& path, int flags, mode_t mode = 0666)
-      : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  void close_checked() {
-    const int fd = fd_;
-    fd_ = -1;
-    if (::close(fd) != 0) fail_errno(ExitCode::kIoError, path_, "close");
-  }
-
- private:
-  std::string path_;
-  int fd_;
-};
-
-void write_all(int fd, std::string_view bytes, const fs::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_errno(ExitCode::kIoError, path, "write");
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
+// Closes `fd` even if it throws.
+void flush_and_close(int fd, const fs::path& path) {
+  const bool is_flushed = ::fsync(fd) == 0;
+  const int saved = errno;
+  const bool is_closed = ::close(fd) == 0;
+  if (!is_flushed) errno = saved;
+  if (!is_flushed) fail_errno(ExitCode::kIoError, path, "fsync");
+  if (!is_closed) fail_errno(ExitCode::kIoError, path, "close");
 }
 
 std::string hex(const XXH128_hash_t& hash) {
@@ -53,10 +32,9 @@ std::string hex(const XXH128_hash_t& hash) {
 }  // namespace
 
 void fsync_path(const fs::path& path) {
-  Descriptor file(path, O_RDONLY);
-  if (file.get() < 0) fail_errno(ExitCode::kIoError, path, "open for fsync");
-  if (::fsync(file.get()) != 0) fail_errno(ExitCode::kIoError, path, "fsync");
-  file.close_checked();
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail_errno(ExitCode::kIoError, path, "open for fsync");
+  flush_and_close(fd, path);
 }
 
 void rename_durably(const fs::path& from, const fs::path& to) {
@@ -68,41 +46,80 @@ void rename_durably(const fs::path& from, const fs::path& to) {
 void write_file_atomically(const fs::path& path, std::string_view content) {
   fs::path temporary = path;
   temporary += ".tmp";
-  Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-  if (file.get() < 0)
-    fail_errno(ExitCode::kCannotCreate, temporary, "open for writing");
-  write_all(file.get(), content, temporary);
-  if (::fsync(file.get()) != 0)
-    fail_errno(ExitCode::kIoError, temporary, "fsync");
-  file.close_checked();
+  OutputFile file(temporary);
+  file.write(content);
+  file.finish();
   rename_durably(temporary, path);
 }
 
-std::string read_file(const fs::path& path, int64_t limit_bytes) {
-  Descriptor file(path, O_RDONLY | O_NONBLOCK);  // do not block on a FIFO
-  if (file.get() < 0)
+OutputFile::OutputFile(const fs::path& path)
+    : path_(path.string()),
+      fd_(::open(path.c_str(),
+                 O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                 0666)) {
+  if (fd_ < 0) fail_errno(ExitCode::kCannotCreate, path_, "create");
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void OutputFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_errno(ExitCode::kIoError, path_, "write");
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+void OutputFile::finish() {
+  flush_and_close(std::exchange(fd_, -1), path_);
+}
+
+// Does not wait for the writer of a FIFO.
+InputFile::InputFile(const fs::path& path)
+    : path_(path.string()),
+      fd_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+  if (fd_ < 0)
     fail_errno(errno == ENOENT || errno == ENOTDIR ? ExitCode::kInputMissing
                                                    : ExitCode::kIoError,
-               path, "open");
+               path_, "open");
   struct stat info {};
-  if (::fstat(file.get(), &info) != 0)
-    fail_errno(ExitCode::kIoError, path, "stat");
-  if (!S_ISREG(info.st_mode))
-    fail(ExitCode::kBadInput, "{}: not a regular file", path.string());
-  if (info.st_size > limit_bytes)
-    fail(ExitCode::kBadInput, "{}: {} bytes, at most {} expected",
-         path.string(), info.st_size, limit_bytes);
-  std::string content(static_cast<size_t>(info.st_size), '\0');
+  const bool has_info = ::fstat(fd_, &info) == 0;
+  bytes_ = info.st_size;
+  if (has_info && S_ISREG(info.st_mode)) return;
+  const int saved = errno;
+  ::close(fd_);
+  errno = saved;
+  if (!has_info) fail_errno(ExitCode::kIoError, path_, "stat");
+  fail(ExitCode::kBadInput, "{}: not a regular file", path_);
+}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+size_t InputFile::read(char* to, size_t num_bytes) {
   size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t got =
-        ::read(file.get(), content.data() + done, content.size() - done);
+  while (done < num_bytes) {
+    const ssize_t got = ::read(fd_, to + done, num_bytes - done);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail_errno(ExitCode::kIoError, path, "read");
-    if (got == 0) break;  // truncated while reading: the caller sees the size
+    if (got < 0) fail_errno(ExitCode::kIoError, path_, "read");
+    if (got == 0) break;
     done += static_cast<size_t>(got);
   }
-  content.resize(done);
+  return done;
+}
+
+std::string read_file(const fs::path& path, int64_t limit_bytes) {
+  InputFile file(path);
+  if (file.bytes() > limit_bytes)
+    fail(ExitCode::kBadInput, "{}: {} bytes, at most {} expected",
+         path.string(), file.bytes(), limit_bytes);
+  std::string content(static_cast<size_t>(file.bytes()), '\0');
+  // Shorter if it was truncated meanwhile: the caller sees the size.
+  content.resize(file.read(content.data(), content.size()));
   return content;
 }
 
@@ -119,19 +136,13 @@ std::string digest_of(std::string_view bytes) {
 }
 
 std::string digest_of_file(const fs::path& path) {
-  Descriptor file(path, O_RDONLY);
-  if (file.get() < 0) fail_errno(ExitCode::kIoError, path, "open");
+  InputFile file(path);
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(
       XXH3_createState(), &XXH3_freeState);
   XXH3_128bits_reset(state.get());
   std::vector<char> chunk(1 << 20);
-  for (;;) {
-    const ssize_t got = ::read(file.get(), chunk.data(), chunk.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail_errno(ExitCode::kIoError, path, "read");
-    if (got == 0) break;
-    XXH3_128bits_update(state.get(), chunk.data(), static_cast<size_t>(got));
-  }
+  while (const size_t got = file.read(chunk.data(), chunk.size()))
+    XXH3_128bits_update(state.get(), chunk.data(), got);
   return hex(XXH3_128bits_digest(state.get()));
 }
 

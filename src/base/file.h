@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace syncopate {
 
@@ -38,6 +39,44 @@ void replace_file(const fs::path& path, const Write& write) {
     throw;
   }
 }
+
+// A new file, or one that is replaced, written sequentially. Errors:
+// kCannotCreate, kIoError.
+class OutputFile {
+ public:
+  explicit OutputFile(const fs::path& path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::string_view bytes);
+  void finish();  // flushes the file to disk and closes it
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+// A regular file, opened for reading. Errors: kInputMissing if it is absent,
+// kBadInput if it is not a regular file, kIoError.
+class InputFile {
+ public:
+  explicit InputFile(const fs::path& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  int64_t bytes() const { return bytes_; }  // its size when it was opened
+  // Returns how many bytes were read: fewer than asked for only at the end.
+  size_t read(char* to, size_t num_bytes);
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }  // to another owner
+
+ private:
+  std::string path_;
+  int fd_;
+  int64_t bytes_ = 0;
+};
 
 // Returns the whole file as bytes. Errors: kInputMissing if absent, kBadInput
 // if it is not a regular file or is larger than `limit_bytes`, kIoError.

@@ -5,21 +5,9 @@
 namespace syncopate {
 
 const char* name_of(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32:
-      return "float32";
-    case ElementType::kFloat64:
-      return "float64";
-    case ElementType::kInt32:
-      return "int32";
-    case ElementType::kInt64:
-      return "int64";
-    case ElementType::kUint8:
-      return "uint8";
-    case ElementType::kOther:
-      break;
-  }
-  return "another type";
+  constexpr const char* kNames[] = {"float32", "float64", "int32",
+                                    "int64",   "uint8",   "another type"};
+  return kNames[static_cast<int>(type)];
 }
 
 int64_t Hdf5Dataset::elems() const {

@@ -88,16 +88,20 @@ std::optional<std::string> nearest(std::string_view word,
   return best;
 }
 
+std::optional<char32_t> take_code_point(std::string_view text, size_t& at) {
+  utf8proc_int32_t code_point = 0;
+  const utf8proc_ssize_t taken = utf8proc_iterate(
+      reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
+      static_cast<utf8proc_ssize_t>(text.size() - at), &code_point);
+  at += taken > 0 ? static_cast<size_t>(taken) : 1;
+  if (taken <= 0) return std::nullopt;
+  return static_cast<char32_t>(code_point);
+}
+
 std::optional<size_t> find_invalid_utf8(std::string_view text) {
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  size_t at = 0;
-  while (at < text.size()) {
-    utf8proc_int32_t code_point = 0;
-    const utf8proc_ssize_t taken = utf8proc_iterate(
-        bytes + at, static_cast<utf8proc_ssize_t>(text.size() - at),
-        &code_point);
-    if (taken <= 0) return at;
-    at += static_cast<size_t>(taken);
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    if (!take_code_point(text, at)) return begin;
   }
   return std::nullopt;
 }

@@ -24,6 +24,10 @@ std::optional<double> parse_double(std::string_view text);  // finite only
 std::optional<std::string> nearest(std::string_view word,
                                    std::span<const std::string> candidates);
 
+// Returns the code point at byte `at` of a text in UTF-8 and moves `at` behind
+// it. Invalid UTF-8 gives nullopt and moves `at` by one byte.
+std::optional<char32_t> take_code_point(std::string_view text, size_t& at);
+
 // Returns the offset of the first byte that is not valid UTF-8, or nullopt if
 // all of `text` is valid.
 std::optional<size_t> find_invalid_utf8(std::string_view text);

@@ -91,15 +91,13 @@ std::optional<FoundCheckpoint> agree_on_checkpoint(
 
 // Restores all state that `visit` enumerates; kWorker state comes from the file
 // of `worker` (this worker's rank). A name that is missing in the file, left
-// over in it, or of another size is Error(kBadInput).
+// over in it (unless that is ignored, as by evaluate and predict), or of
+// another size is Error(kBadInput).
+enum class LeftOver : uint8_t { kRefused, kIgnored };
 void load_checkpoint(const FoundCheckpoint& found,
                      int worker,
-                     const StateVisit& visit);
-// Loads only what `visit` enumerates (evaluate, predict): left-over names are
-// no error.
-void load_some_state(const FoundCheckpoint& found,
-                     int worker,
-                     const StateVisit& visit);
+                     const StateVisit& visit,
+                     LeftOver left_over = LeftOver::kRefused);
 
 // Returns whether state of this name, or a range of tensors "NAME/...", was
 // saved by all workers together (kShared) or by `worker`.

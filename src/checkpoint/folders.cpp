@@ -92,11 +92,8 @@ std::vector<Committed> committed(const fs::path& directory) {
   for (Committed& one : found)
     if (one.worker_steps == kUnknown)
       one.worker_steps = one.step * most_workers;
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    const auto key = [](const Committed& one) {
-      return std::tuple(-one.worker_steps, -one.step, is_replaced(one.folder));
-    };
-    return key(a) < key(b);
+  std::ranges::sort(found, {}, [](const Committed& one) {
+    return std::tuple(-one.worker_steps, -one.step, is_replaced(one.folder));
   });
   return found;
 }

@@ -88,16 +88,8 @@ class LoadingVisitor : public StateVisitor {
                  int worker)
       : shared_(shared), own_(own), found_(found), worker_(worker) {}
 
-  void visit(Owner owner, std::string_view name, std::span<float> v) override {
-    read(owner, name, {std::ssize(v)}, v);
-  }
-  void visit(Owner owner,
-             std::string_view name,
-             std::span<int64_t> v) override {
-    read(owner, name, {std::ssize(v)}, v);
-  }
-  void visit(Owner owner, std::string_view name, std::span<double> v) override {
-    read(owner, name, {std::ssize(v)}, v);
+  void visit(Owner owner, std::string_view name, Values values) override {
+    std::visit([&](auto v) { read(owner, name, {std::ssize(v)}, v); }, values);
   }
   void visit_piece(Owner owner,
                    std::string_view name,
@@ -220,32 +212,23 @@ bool has_state(const FoundCheckpoint& found,
                Owner owner,
                int worker,
                const std::string& name) {
-  std::unique_ptr<StateFile> file;
-  if (owner == Owner::kShared)
-    file = StateFile::open(found, kReplicaFileName);
-  else
-    file = own_file(found, worker);
+  const std::unique_ptr<StateFile> file =
+      owner == Owner::kShared ? StateFile::open(found, kReplicaFileName)
+                              : own_file(found, worker);
   return file && file->has(name);
 }
 
 void load_checkpoint(const FoundCheckpoint& found,
                      int worker,
-                     const StateVisit& visit) {
+                     const StateVisit& visit,
+                     LeftOver left_over) {
   const auto shared = StateFile::open(found, kReplicaFileName);
   const std::unique_ptr<StateFile> own = own_file(found, worker);
   LoadingVisitor visitor(*shared, own.get(), found, worker);
   visit(visitor);
+  if (left_over == LeftOver::kIgnored) return;
   shared->require_all_taken();
   if (own) own->require_all_taken();
-}
-
-void load_some_state(const FoundCheckpoint& found,
-                     int worker,
-                     const StateVisit& visit) {
-  const auto shared = StateFile::open(found, kReplicaFileName);
-  const std::unique_ptr<StateFile> own = own_file(found, worker);
-  LoadingVisitor visitor(*shared, own.get(), found, worker);
-  visit(visitor);
 }
 
 }  // namespace syncopate

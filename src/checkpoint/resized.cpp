@@ -1,7 +1,7 @@
 #include "checkpoint/resized.h"
 
 #include <algorithm>
-#include <array>
+#include <initializer_list>
 #include <numeric>
 
 #include "base/check.h"
@@ -12,31 +12,27 @@
 namespace syncopate {
 namespace {
 
-template <size_t kCount>
-bool begins_with_any(const std::string& name,
-                     const std::array<std::string_view, kCount>& heads) {
-  return std::any_of(heads.begin(), heads.end(), [&](std::string_view head) {
+using Heads = std::initializer_list<std::string_view>;
+
+bool begins_with_any(const std::string& name, Heads heads) {
+  return std::ranges::any_of(heads, [&](std::string_view head) {
     return name.starts_with(head) &&
            (name.size() == head.size() || name[head.size()] == '/');
   });
 }
 
 bool is_of_model(const std::string& name) {
-  constexpr std::array<std::string_view, 6> kHeads = {
-      "parameters", "buffers", "momentum", "m", "v", "adam_steps"};
-  return begins_with_any(name, kHeads);
+  return begins_with_any(
+      name, {"parameters", "buffers", "momentum", "m", "v", "adam_steps"});
 }
 // State that feeds back what was not sent: its mean over the workers is kept.
 bool is_residual(const std::string& name) {
-  constexpr std::array<std::string_view, 2> kHeads = {"residual", "error"};
-  return begins_with_any(name, kHeads);
+  return begins_with_any(name, {"residual", "error"});
 }
 // State that belongs to all workers together and suits any number of them.
 bool is_common(const std::string& name) {
-  constexpr std::array<std::string_view, 5> kHeads = {
-      "centre", "round_start", "outer_velocity", "power_sgd_q",
-      "steps_in_round"};
-  return begins_with_any(name, kHeads);
+  return begins_with_any(name, {"centre", "round_start", "outer_velocity",
+                                "power_sgd_q", "steps_in_round"});
 }
 
 }  // namespace
@@ -99,50 +95,47 @@ std::vector<int64_t> ResizedState::of_workers(const std::string& name) {
   return all;
 }
 
-void ResizedState::visit(Owner, std::string_view name, std::span<float> v) {
-  const std::string text(name);
-  if (is_of_model(text) ? !has_model_ : is_residual(text) || is_common(text))
-    read_tensor(text, v);
+void ResizedState::load(const std::string& name, std::span<float> v) {
+  if (is_of_model(name) ? !has_model_ : is_residual(name) || is_common(name))
+    read_tensor(name, v);
 }
 
-void ResizedState::visit(Owner, std::string_view name, std::span<int64_t> v) {
-  const std::string text(name);
-  if (text == "adam_steps" && !has_model_) {
-    std::vector<int64_t> all = of_workers(text);
-    if (files_->shared->has_values(text))
-      all = files_->shared->read<int64_t>(text);
+void ResizedState::load(const std::string& name, std::span<int64_t> v) {
+  if (name == "adam_steps" && !has_model_) {
+    std::vector<int64_t> all = of_workers(name);
+    if (files_->shared->has_values(name))
+      all = files_->shared->read<int64_t>(name);
     if (!all.empty())
       v[0] =
           std::accumulate(all.begin(), all.end(), int64_t{0}) / std::ssize(all);
-  } else if (text == "steps" || text == "pushes") {
+  } else if (name == "steps" || name == "pushes") {
     v[0] = steps_;
-  } else if (text == "updates") {
+  } else if (name == "updates") {
     v[0] = worker_steps_;
-  } else if (text == "since_start/skipped_steps" && rank_ == 0) {
-    for (const int64_t steps : of_workers(text)) v[0] += steps;
-  } else if (is_common(text) && files_->shared->has_values(text)) {
-    files_->shared->take(text, {std::ssize(v)}, v);
+  } else if (name == "since_start/skipped_steps" && rank_ == 0) {
+    for (const int64_t steps : of_workers(name)) v[0] += steps;
+  } else if (is_common(name) && files_->shared->has_values(name)) {
+    files_->shared->take(name, {std::ssize(v)}, v);
   }
 }
 
-void ResizedState::visit(Owner, std::string_view name, std::span<double> v) {
-  const std::string text(name);
+void ResizedState::load(const std::string& name, std::span<double> v) {
   const auto of_file = [&](size_t index, const char* other) {
     return files_->own.at(index)->read<double>(other);
   };
-  if (text == "rate") {
+  if (name == "rate") {
     v[0] = of_file(0, "rate").at(0);
-  } else if (text == "virtual_s") {
+  } else if (name == "virtual_s") {
     for (size_t i = 0; i < files_->own.size(); ++i)
       v[0] = std::max(v[0], of_file(i, "virtual_s").at(0));
-  } else if (text == "since_start/totals" && rank_ == 0) {
+  } else if (name == "since_start/totals" && rank_ == 0) {
     // Includes what no row has counted yet; only payload is known separately.
     const std::vector<double> totals = of_file(0, "since_start/totals");
     std::copy_n(totals.begin(), std::min(totals.size(), v.size()), v.begin());
     for (size_t i = 0; i < files_->own.size(); ++i)
       v[0] += of_file(i, "since_row/samples").at(0);
-  } else if (text == "since_start/best" && rank_ == 0 &&
-             !files_->own.at(0)->is_younger(text)) {
+  } else if (name == "since_start/best" && rank_ == 0 &&
+             !files_->own.at(0)->is_younger(name)) {
     const std::vector<double> best = of_file(0, "since_start/best");
     std::copy_n(best.begin(), std::min(best.size(), v.size()), v.begin());
   }

@@ -40,9 +40,9 @@ class ResizedState : public StateVisitor {
 
   // From here on skips model and optimizer, which are loaded already.
   void has_model() { has_model_ = true; }
-  void visit(Owner owner, std::string_view name, std::span<float> v) override;
-  void visit(Owner owner, std::string_view name, std::span<int64_t> v) override;
-  void visit(Owner owner, std::string_view name, std::span<double> v) override;
+  void visit(Owner, std::string_view name, Values values) override {
+    std::visit([&](auto v) { load(std::string(name), v); }, values);
+  }
   void visit_slice(Owner owner,
                    std::string_view name,
                    const ParameterTable& table,
@@ -51,6 +51,9 @@ class ResizedState : public StateVisitor {
 
  private:
   struct Files;
+  void load(const std::string& name, std::span<float> v);
+  void load(const std::string& name, std::span<int64_t> v);
+  void load(const std::string& name, std::span<double> v);
   bool read_flat(const std::string& name, std::span<float> slice);
   void read_tensor(const std::string& name, std::span<float> v);
 

@@ -21,16 +21,8 @@ class SavingVisitor : public StateVisitor {
     if (rank == 0) open(kReplicaFileName);
   }
 
-  void visit(Owner owner, std::string_view name, std::span<float> v) override {
-    write(owner, name, v);
-  }
-  void visit(Owner owner,
-             std::string_view name,
-             std::span<int64_t> v) override {
-    write(owner, name, v);
-  }
-  void visit(Owner owner, std::string_view name, std::span<double> v) override {
-    write(owner, name, v);
+  void visit(Owner owner, std::string_view name, Values values) override {
+    std::visit([&](auto span) { write(owner, name, span); }, values);
   }
   // A whole tensor has its shape; a partial one, the place of its elements.
   void visit_piece(Owner owner,

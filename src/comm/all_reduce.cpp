@@ -36,14 +36,12 @@ void all_reduce_sum(Endpoint& endpoint,
                     Wire wire,
                     Tag tag,
                     Traffic kind) {
-  CHECK(group.position >= 0 && group.position < group.size());
-  CHECK(group.members[group.position] == endpoint.rank());
+  check_group(endpoint, group);
   if (algorithm == CollectiveAlgorithm::kNative) {
-    if (wire != Wire::kF32) {
+    if (wire != Wire::kF32)
       fail(ExitCode::kBadInput,
            "the native collective sends fp32 only: bf16 on the wire needs one "
            "of ring, butterfly, binary_blocks, parameter_server");
-    }
     endpoint.native_all_reduce(values, group, kind);
     return;
   }

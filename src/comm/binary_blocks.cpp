@@ -45,11 +45,10 @@ ReduceSteps binary_blocks_steps(int group_size, int position, int64_t elems) {
     return reduce;
   }
   const int parts = larger.size / block.size;
-  for (int part = place * parts; part < (place + 1) * parts; ++part) {
+  for (int part = place * parts; part < (place + 1) * parts; ++part)
     reduce.steps.push_back({larger.first + part,
                             nested_chunks(elems, larger.size, part, part + 1),
                             {}});
-  }
   return reduce;
 }
 

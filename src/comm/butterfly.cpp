@@ -12,13 +12,11 @@ ReduceSteps butterfly_steps(int group_size, int position, int64_t elems) {
       static_cast<int>(std::bit_floor(static_cast<unsigned>(group_size)));
   const int folded = group_size - core;
   const ElemRange all{0, elems};
-  if (position < 2 * folded && position % 2 == 1) {
+  if (position < 2 * folded && position % 2 == 1)
     return {{{position - 1, all, {}}}, {}};
-  }
   std::vector<int> positions;  // by place among the core
-  for (int q = 0; q < core; ++q) {
+  for (int q = 0; q < core; ++q)
     positions.push_back(q < folded ? 2 * q : q + folded);
-  }
   ReduceSteps reduce;
   int place = position - folded;
   if (position < 2 * folded) {

@@ -112,13 +112,13 @@ void reduce_here(Endpoint& endpoint,
   }
 }
 
+}  // namespace
+
 void check_group(const Endpoint& endpoint, const Group& group, int root) {
   CHECK(group.position >= 0 && group.position < group.size());
   CHECK(group.members[group.position] == endpoint.rank());
   CHECK(root >= 0 && root < group.size());
 }
-
-}  // namespace
 
 void broadcast(Endpoint& endpoint,
                const Group& group,
@@ -138,7 +138,7 @@ std::vector<std::vector<double>> all_gather(Endpoint& endpoint,
                                             std::span<const double> values,
                                             Tag tag,
                                             Traffic kind) {
-  check_group(endpoint, group, 0);
+  check_group(endpoint, group);
   const int n = group.size();
   std::vector<std::vector<double>> all(n);
   endpoint.perform([&](Endpoint& here) {
@@ -150,9 +150,8 @@ std::vector<std::vector<double>> all_gather(Endpoint& endpoint,
       sizes[p] = static_cast<int64_t>(parts[p].size() / sizeof(double));
       const size_t old = flat.size();
       flat.resize(old + sizes[p]);
-      if (sizes[p] > 0) {
+      if (sizes[p] > 0)
         std::memcpy(flat.data() + old, parts[p].data(), parts[p].size());
-      }
     }
     broadcast_here(here, group, bytes_span(std::span<int64_t>(sizes)), 0, tag,
                    kind);
@@ -190,7 +189,7 @@ void agree(Endpoint& endpoint,
            Combine combine,
            Tag tag,
            Traffic kind) {
-  check_group(endpoint, group, 0);
+  check_group(endpoint, group);
   const int n = group.size();
   if (n == 1) return;
   endpoint.perform([&](Endpoint& here) {
@@ -209,9 +208,8 @@ void agree(Endpoint& endpoint,
       }
       wait_all(here, requests);
       for (int p = 1; p < n; ++p) {
-        for (size_t i = 0; i < count; ++i) {
+        for (size_t i = 0; i < count; ++i)
           values[i] = combined(values[i], others[p * count + i], combine);
-        }
       }
     } else {
       const std::span<const double> own = values;
@@ -224,7 +222,7 @@ void agree(Endpoint& endpoint,
 // Dissemination barrier (Hensgen, Finkel & Manber 1988): after round k, a
 // member knows of the 2^(k+1) - 1 members before it.
 void barrier(Endpoint& endpoint, const Group& group, Tag tag) {
-  check_group(endpoint, group, 0);
+  check_group(endpoint, group);
   const int n = group.size();
   if (n == 1) return;
   endpoint.perform([&](Endpoint& here) {

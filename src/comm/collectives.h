@@ -86,6 +86,9 @@ void agree(Endpoint& endpoint,
            Tag tag,
            Traffic kind = Traffic::kControl);
 
+// CHECKs that the group is of this worker and `root` is a position in it.
+void check_group(const Endpoint& endpoint, const Group& group, int root = 0);
+
 void barrier(Endpoint& endpoint, const Group& group, Tag tag);
 
 }  // namespace syncopate

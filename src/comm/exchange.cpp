@@ -7,9 +7,8 @@ namespace syncopate {
 
 int64_t elems_sent(const ReduceSteps& reduce) {
   int64_t elems = 0;
-  for (const ExchangeStep& step : reduce.steps) {
+  for (const ExchangeStep& step : reduce.steps)
     elems += step.out.elems + step.in.elems;
-  }
   return elems;
 }
 
@@ -28,12 +27,10 @@ Exchange::Exchange(Endpoint& endpoint,
 
 void Exchange::run(const ReduceSteps& reduce) {
   for (const ExchangeStep& step : reduce.steps) run(step, Take::kAdd);
-  if (wire_ == Wire::kBf16) {
+  if (wire_ == Wire::kBf16)
     round_to_bf16(values_.data() + reduce.own.first, reduce.own.elems);
-  }
-  for (auto step = reduce.steps.rbegin(); step != reduce.steps.rend(); ++step) {
+  for (auto step = reduce.steps.rbegin(); step != reduce.steps.rend(); ++step)
     run({step->peer, step->in, step->out}, Take::kReplace);
-  }
 }
 
 void Exchange::run(const ExchangeStep& step, Take take) {
@@ -87,13 +84,12 @@ void Exchange::receive(int64_t i) {
   const ElemRange range = segment_of(step_.in, i);
   const int64_t slot = i % kAhead * slot_elems_;
   void* data = nullptr;
-  if (wire_ == Wire::kBf16) {
+  if (wire_ == Wire::kBf16)
     data = packed_in_.data() + slot;
-  } else if (is_direct_) {
+  else if (is_direct_)
     data = values_.data() + range.first;
-  } else {
+  else
     data = staged_.data() + slot;
-  }
   receives_[i % kAhead] = endpoint_.irecv(
       {data, wire_bytes(wire_, range.elems)}, group_.members[step_.peer], tag_);
 }
@@ -104,14 +100,12 @@ void Exchange::take_in(int64_t i, Take take) {
   const int64_t slot = i % kAhead * slot_elems_;
   float* own = values_.data() + range.first;
   float* staged = staged_.data() + slot;
-  if (wire_ == Wire::kBf16) {
+  if (wire_ == Wire::kBf16)
     unpack_bf16(staged, packed_in_.data() + slot, range.elems);
-  }
-  if (take == Take::kReplace) {
+  if (take == Take::kReplace)
     copy_values(own, staged, range.elems);
-  } else {
+  else
     add_values(own, staged, range.elems);
-  }
 }
 
 }  // namespace syncopate

@@ -110,9 +110,8 @@ FiberStack::FiberStack(size_t bytes) {
   void* base =
       mmap(nullptr, bytes_ + page, PROT_READ | PROT_WRITE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-  if (base == MAP_FAILED) {
+  if (base == MAP_FAILED)
     fail_errno(ExitCode::kInternal, "memory", "stack of a worker");
-  }
   divides_ = guard(base, page);
   bottom_ = static_cast<std::byte*>(base) + page;
 }

@@ -21,8 +21,8 @@ void copy_values(float* to, const float* from, int64_t elems);
 template <typename T>
 class Scratch {
  public:
-  // Has room for `elems` values afterwards, and may lose those that it holds.
-  // It has no values if those at `like`, which it is to hold, are none.
+  // Makes room for `elems` values and may lose those that it holds. It holds no
+  // values if `like`, the source of what it will hold, has none.
   void grow(int64_t elems, const void* like) {
     if (!has_values(like)) {
       without_values_ = static_cast<T*>(const_cast<void*>(like));

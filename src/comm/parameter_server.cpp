@@ -72,9 +72,8 @@ class Server {
     const ElemRange segment = range(i);
     const int64_t slot = i % kAhead * slot_elems_;
     float* staged = staged_.data() + slot;
-    if (wire_ == Wire::kBf16) {
+    if (wire_ == Wire::kBf16)
       unpack_bf16(staged, packed_in_.data() + slot, segment.elems);
-    }
     add_values(values_.data() + segment.first, staged, segment.elems);
   }
 
@@ -91,11 +90,10 @@ class Server {
       unpack_bf16(sum, packed, segment.elems);
       data = packed;
     }
-    for (int p = 1; p < group_.size(); ++p) {
+    for (int p = 1; p < group_.size(); ++p)
       answers.push_back(
           endpoint_.isend({data, wire_bytes(wire_, segment.elems)},
                           group_.members[p], tag_, kind_));
-    }
   }
 
   Endpoint& endpoint_;

@@ -99,13 +99,12 @@ class Ring {
   void receive(Phase phase, int64_t i) {
     const ElemRange range = received(phase, i);
     Bytes to;
-    if (wire_ == Wire::kBf16) {
+    if (wire_ == Wire::kBf16)
       to = {packed_in_.data() + i % kAhead * slot_elems_, range.elems * 2};
-    } else if (phase == Phase::kReduceScatter) {
+    else if (phase == Phase::kReduceScatter)
       to = {staging_.data() + i % kAhead * slot_elems_, range.elems * 4};
-    } else {
+    else
       to = {values_.data() + range.first, range.elems * 4};
-    }
     receives_[i % kAhead] = endpoint_.irecv(to, previous_, tag_);
   }
 

@@ -20,18 +20,16 @@ int64_t row_bytes(int64_t row_elems, Wire wire) {
   return int64_t{sizeof(uint32_t)} + wire_bytes(wire, row_elems);
 }
 
-// Calls body(kElems) with the row width as a compile-time constant for common
-// widths (the published one, and one weight per row), else with 0.
+// Calls body(elems) with the row width, as a compile-time constant for common
+// widths (the published one, and one weight per row).
 template <typename Body>
 void with_width(int64_t row_elems, const Body& body) {
-  if (row_elems == 1) return body(std::integral_constant<int, 1>());
-  if (row_elems == 10) return body(std::integral_constant<int, 10>());
-  body(std::integral_constant<int, 0>());
+  if (row_elems == 1) return body(std::integral_constant<int64_t, 1>());
+  if (row_elems == 10) return body(std::integral_constant<int64_t, 10>());
+  body(row_elems);
 }
 
-template <int kElems>
-bool has_value(const float* row, int64_t row_elems) {
-  const int64_t elems = kElems > 0 ? kElems : row_elems;
+bool has_value(const float* row, auto elems) {
   uint64_t bits = 0;
   for (int64_t i = 0; i + 2 <= elems; i += 2) {
     uint64_t two;
@@ -48,68 +46,62 @@ bool has_value(const float* row, int64_t row_elems) {
 
 void find_touched(std::vector<uint32_t>& touched, const RowTable& table) {
   const auto values = table.values;
-  const int64_t elems = table.row_elems;
-  CHECK(elems > 0 && std::ssize(values) % elems == 0);
-  const int64_t rows = std::ssize(values) / elems;
+  CHECK(table.row_elems > 0 && std::ssize(values) % table.row_elems == 0);
+  const int64_t rows = std::ssize(values) / table.row_elems;
   CHECK(rows <= std::numeric_limits<uint32_t>::max());
   touched.clear();
   constexpr int64_t kBlock = 1024;
   std::array<uint32_t, kBlock> found;  // branchless: touched rows are random
-  with_width(elems, [&]<int kElems>(std::integral_constant<int, kElems>) {
+  with_width(table.row_elems, [&](auto elems) {
     for (int64_t begin = 0; begin < rows; begin += kBlock) {
       int64_t count = 0;
       const int64_t end = std::min(rows, begin + kBlock);
       for (int64_t row = begin; row < end; ++row) {
         found[static_cast<size_t>(count)] = static_cast<uint32_t>(row);
-        count += has_value<kElems>(values.data() + row * elems, elems);
+        count += has_value(values.data() + row * elems, elems);
       }
       touched.insert(touched.end(), found.begin(), found.begin() + count);
     }
   });
 }
 
-// Prefetches rows some iterations ahead, since they are scattered in memory.
-void ask_for_next(const float* values,
+// Calls body(row, elems) for each of `rows`, and prefetches rows some
+// iterations ahead, since they are scattered in memory.
+template <typename Body>
+void for_each_row(const RowTable& table,
                   std::span<const uint32_t> rows,
-                  size_t i,
-                  int64_t elems) {
-  constexpr size_t kAhead = 24;
-  if (i + kAhead < rows.size())
-    __builtin_prefetch(values + rows[i + kAhead] * elems, 1);
+                  const Body& body) {
+  float* const values = table.values.data();
+  with_width(table.row_elems, [&](auto elems) {
+    constexpr size_t kAhead = 24;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (i + kAhead < rows.size())
+        __builtin_prefetch(values + rows[i + kAhead] * elems, 1);
+      body(values + rows[i] * elems, elems);
+    }
+  });
 }
 
 // Moves rows side by side into `to` and sets those of the table to 0.
-void take_rows(float* __restrict to,
+void take_rows(float* to,
                const RowTable& table,
                std::span<const uint32_t> rows) {
-  float* __restrict values = table.values.data();
-  with_width(table.row_elems,
-             [&]<int kElems>(std::integral_constant<int, kElems>) {
-               const int64_t elems = kElems > 0 ? kElems : table.row_elems;
-               for (size_t i = 0; i < rows.size(); ++i) {
-                 ask_for_next(values, rows, i, elems);
-                 float* from = values + rows[i] * elems;
-                 for (int64_t j = 0; j < elems; ++j) to[j] = from[j];
-                 for (int64_t j = 0; j < elems; ++j) from[j] = 0;
-                 to += elems;
-               }
-             });
+  for_each_row(table, rows, [&](float* __restrict row, auto elems) {
+    float* __restrict out = to;
+    for (int64_t j = 0; j < elems; ++j) out[j] = row[j];
+    for (int64_t j = 0; j < elems; ++j) row[j] = 0;
+    to += elems;
+  });
 }
 
 void add_rows(const RowTable& table,
               std::span<const uint32_t> rows,
-              const float* __restrict from) {
-  float* __restrict values = table.values.data();
-  with_width(table.row_elems,
-             [&]<int kElems>(std::integral_constant<int, kElems>) {
-               const int64_t elems = kElems > 0 ? kElems : table.row_elems;
-               for (size_t i = 0; i < rows.size(); ++i) {
-                 ask_for_next(values, rows, i, elems);
-                 float* to = values + rows[i] * elems;
-                 for (int64_t j = 0; j < elems; ++j) to[j] += from[j];
-                 from += elems;
-               }
-             });
+              const float* from) {
+  for_each_row(table, rows, [&](float* __restrict row, auto elems) {
+    const float* __restrict in = from;
+    for (int64_t j = 0; j < elems; ++j) row[j] += in[j];
+    from += elems;
+  });
 }
 
 class RowExchange {
@@ -337,8 +329,7 @@ void all_reduce_rows(Endpoint& endpoint,
                      Tag tag,
                      Traffic kind,
                      RowMemory& memory) {
-  CHECK(group.position >= 0 && group.position < group.size());
-  CHECK(group.members[group.position] == endpoint.rank());
+  check_group(endpoint, group);
   if (group.size() == 1) return;
   memory.touched.resize(tables.size());
   for (size_t t = 0; t < tables.size(); ++t)

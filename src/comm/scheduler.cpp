@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "comm/tag_names.h"
+#include "comm/tags.h"
 
 namespace syncopate {
 namespace {
@@ -156,7 +156,7 @@ void Scheduler::sleep_until(Time at) {
 void Scheduler::yield(Time own_event) {
   check_alive();
   Strand& self = current();
-  // Does another strand run at this moment before this one's next turn?
+  // Whether another strand runs at this moment before this one's next turn.
   bool is_somebody_left = false;
   int64_t most_turns = self.turns;
   Time soonest = own_event > self.time ? own_event : kNever;

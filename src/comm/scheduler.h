@@ -59,7 +59,7 @@ struct Strand {
   bool may_wake_earlier = false;
   // While it is blocked; points into its stack.
   const DescribeAwaited* awaited = nullptr;
-  // The message for which it has polled last, and in vain.
+  // The message for which its last poll was unsuccessful.
   struct Polled {
     int from = -1;  // -1: none
     Tag tag = 0;

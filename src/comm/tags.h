@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
 #include "comm/endpoint.h"
 
 namespace syncopate::tags {
@@ -26,5 +28,7 @@ inline constexpr Tag kGossip = 512;        // + 0..15: messages of neighbours
 inline constexpr Tag kBucket = 1024;       // + bucket index: all-reduces of bsp
 inline constexpr Tag kMaxTag = 32767;      // the least upper bound that MPI
                                            // guarantees
+
+std::string name_of(Tag tag);  // "bucket 3", "checkpoint"
 
 }  // namespace syncopate::tags

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/bf16.h"
 #include "base/choice.h"
 
 namespace syncopate {
@@ -13,10 +14,6 @@ CHOICE(Wire, "fp32 bf16", {kF32, kBf16});
 constexpr int64_t wire_bytes(Wire wire, int64_t elems) {
   return elems * (wire == Wire::kBf16 ? 2 : 4);
 }
-
-// Rounds to nearest, ties to even; a NaN stays a NaN.
-uint16_t bf16_of(float value);
-float from_bf16(uint16_t bits);
 
 // Ranges without values (device/device.h) are left alone.
 void pack_bf16(uint16_t* packed, const float* values, int64_t elems);

@@ -10,7 +10,7 @@
 namespace syncopate {
 namespace {
 
-// By their begins.
+// Segments that tensors share, by where their values begin.
 struct SharedSegments {
   std::map<std::vector<int64_t>, Segments> made;
 };

@@ -111,6 +111,19 @@ void ByteReader::fail_packed(const std::string& what) const {
   fail(ExitCode::kBadInput, "{}: offset {} ({:#x}): {}", path_, at, at, what);
 }
 
+fs::path plain_or_packed(const fs::path& path) {
+  const fs::path packed = fs::path(path) += ".gz";
+  if (fs::exists(path)) return path;
+  if (fs::exists(packed)) return packed;
+  fail(ExitCode::kInputMissing, "{}: not found, nor with .gz", path.string());
+}
+
+fs::path existing_folder(const std::string& path) {
+  if (!fs::exists(path))
+    fail(ExitCode::kInputMissing, "data.path: {}: no such folder", path);
+  return path;
+}
+
 void check_memory(const std::string& origin,
                   std::span<const int64_t> factors,
                   int64_t elem_bytes) {

@@ -47,6 +47,11 @@ class ByteReader {
   std::unique_ptr<Gzip> gzip_;  // null if content_ is not compressed
 };
 
+// Returns `path`, or with .gz added if only that exists. Error(kInputMissing).
+fs::path plain_or_packed(const fs::path& path);
+// Returns data.path. Error(kInputMissing) if nothing is there.
+fs::path existing_folder(const std::string& path);
+
 // Fails if the product of `factors` (each at least 1) elements exceeds this
 // machine's memory; to be called before they are allocated. The message begins
 // with `origin`.

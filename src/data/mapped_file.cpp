@@ -1,47 +1,22 @@
 #include "data/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <utility>
 
 #include "base/check.h"
 
 namespace syncopate {
-namespace {
-
-std::span<const uint8_t> map_all(int fd, const std::string& path) {
-  struct stat info {};
-  if (::fstat(fd, &info) != 0) fail_errno(ExitCode::kIoError, path, "stat");
-  if (!S_ISREG(info.st_mode))
-    fail(ExitCode::kBadInput, "{}: not a regular file", path);
-  const auto num_bytes = static_cast<size_t>(info.st_size);
-  if (num_bytes == 0) return {};
-  void* at = ::mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED) fail_errno(ExitCode::kIoError, path, "map");
-  ::madvise(at, num_bytes, MADV_RANDOM);  // only a hint
-  return {static_cast<const uint8_t*>(at), num_bytes};
-}
-
-}  // namespace
 
 MappedFile::MappedFile(const fs::path& path) : path_(path.string()) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0)
-    fail_errno(errno == ENOENT || errno == ENOTDIR ? ExitCode::kInputMissing
-                                                   : ExitCode::kIoError,
-               path_, "open");
-  try {
-    bytes_ = map_all(fd, path_);
-  } catch (...) {
-    ::close(fd);
-    throw;
-  }
-  ::close(fd);  // the mapping remains
+  const InputFile file(path);  // the mapping remains when it is closed
+  const auto num_bytes = static_cast<size_t>(file.bytes());
+  if (num_bytes == 0) return;
+  void* at = ::mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (at == MAP_FAILED) fail_errno(ExitCode::kIoError, path_, "map");
+  ::madvise(at, num_bytes, MADV_RANDOM);  // only a hint
+  bytes_ = {static_cast<const uint8_t*>(at), num_bytes};
 }
 
 MappedFile::~MappedFile() {

@@ -34,9 +34,10 @@ std::vector<Indices> blocks(const Indices& order, int ranks) {
 }
 
 Indices reordered(const Indices& indices, const Indices& order) {
-  Indices result(indices.size());
-  std::transform(order.begin(), order.end(), result.begin(),
-                 [&](int64_t i) { return indices[static_cast<size_t>(i)]; });
+  Indices result;
+  result.reserve(order.size());
+  for (const int64_t i : order)
+    result.push_back(indices[static_cast<size_t>(i)]);
   return result;
 }
 
@@ -66,9 +67,7 @@ std::vector<Indices> make_shards(Partitioning partition,
     }
     case kSorted: {
       Indices sorted = indices;
-      std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) {
-        return label_of(a) < label_of(b);
-      });
+      std::ranges::stable_sort(sorted, {}, label_of);
       return blocks(sorted, ranks);
     }
     case kByClass: {
@@ -151,12 +150,10 @@ static Indices bucketed(const Indices& order,
   constexpr int64_t kWindow = 64;  // steps
   Indices sorted = order;
   for (int64_t step = 0; step < steps; step += kWindow)
-    std::stable_sort(sorted.begin() + step * drawn,
-                     sorted.begin() + std::min(steps, step + kWindow) * drawn,
-                     [&](int64_t a, int64_t b) {
-                       return lengths[static_cast<size_t>(a)] <
-                              lengths[static_cast<size_t>(b)];
-                     });
+    std::ranges::stable_sort(
+        sorted.begin() + step * drawn,
+        sorted.begin() + std::min(steps, step + kWindow) * drawn, {},
+        [&](int64_t sample) { return lengths[static_cast<size_t>(sample)]; });
   Indices result;
   result.reserve(order.size());
   for (const int64_t step : permutation(steps, rng))

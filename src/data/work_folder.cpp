@@ -60,30 +60,4 @@ void WorkFolder::remove_files() {
   for (const std::string& name : names_) fs::remove(path_ / name, ignored);
 }
 
-OutputFile::OutputFile(const fs::path& path)
-    : path_(path.string()),
-      fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-  if (fd_ < 0) fail_errno(ExitCode::kCannotCreate, path_, "create");
-}
-
-OutputFile::~OutputFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-void OutputFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_errno(ExitCode::kIoError, path_, "write");
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
-void OutputFile::finish() {
-  if (::fsync(fd_) != 0) fail_errno(ExitCode::kIoError, path_, "fsync");
-  const int fd = fd_;
-  fd_ = -1;
-  if (::close(fd) != 0) fail_errno(ExitCode::kIoError, path_, "close");
-}
-
 }  // namespace syncopate

@@ -5,7 +5,6 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -34,22 +33,6 @@ class WorkFolder {
   std::vector<std::string> names_;
   int lock_ = -1;
   bool is_committed_ = false;
-};
-
-// A new file that is written sequentially.
-class OutputFile {
- public:
-  explicit OutputFile(const fs::path& path);
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  void write(std::string_view bytes);
-  void finish();  // flushes the file to disk and closes it
-
- private:
-  std::string path_;
-  int fd_;
 };
 
 }  // namespace syncopate

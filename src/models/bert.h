@@ -31,7 +31,7 @@ class Bert : public Network {
   void plan(Context& context, int64_t batch, int64_t eval_batch) override;
   // One line for the user: the source of the initial values.
   std::string describe_start() const override;
-  // There are none.
+  // BERT has no running statistics.
   void recompute_statistics(Context&,
                             const ReplicaView&,
                             const Batch&,

@@ -202,21 +202,11 @@ void Results::write(const fs::path& temporary) const {
     file.attribute(path, "description", scalar.description);
   }
   file.close();
-  fsync_path(temporary);
 }
 
 void Results::commit() {
   const double start_s = monotonic_s();
-  fs::path temporary = path_;
-  temporary += ".tmp";
-  try {
-    write(temporary);
-    rename_durably(temporary, path_);
-  } catch (const Error&) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
-  }
+  replace_file(path_, [this](const fs::path& temporary) { write(temporary); });
   last_commit_s_ = monotonic_s();
   spent_s_ += last_commit_s_ - start_s;
 }

@@ -6,6 +6,7 @@
 #include "comm/tags.h"
 #include "keys/key.h"
 #include "ops/elementwise.h"
+#include "sync/kinds.h"
 #include "sync/planned_bytes.h"
 
 namespace syncopate {
@@ -159,10 +160,6 @@ void Asp::visit_state(StateVisitor& visitor) {
   order_.visit_state(visitor);
 }
 
-void check_asp(const SchemeRequest& request) {
-  check_server(request, Tickets::kNoBound);
-}
-
 Keys asp_keys() {
   return within(
       &SyncOptions::asp,
@@ -209,6 +206,23 @@ std::optional<double> asp_bytes(const TrafficPlan& plan) {
   if (plan.request.sync.asp.batchnorm == ServerStatistics::kShared)
     model += static_cast<double>(plan.buffers) * sizeof(float);
   return 2.0 * model * (plan.N - 1) / plan.N;
+}
+
+SchemeInfo asp_scheme() {
+  return {.keyword = "asp",
+          .description =
+              "asynchronous: every worker pushes to and pulls from "
+              "a sharded parameter server at its own speed",
+          .make = &make<Asp>,
+          .check =
+              [](const SchemeRequest& request) {
+                check_server(request, Tickets::kNoBound);
+              },
+          .keys = &asp_keys,
+          .planned_bytes = &asp_bytes,
+          .uses_wire = true,
+          .keeps_replicas_equal = true,
+          .is_free_running = true};
 }
 
 }  // namespace syncopate

@@ -27,7 +27,7 @@ namespace syncopate {
 
 class Asp : public SchemeBase {
  public:
-  // `bound`: how far a worker may be ahead of another (ssp.h).
+  // `bound`: how far a worker may be ahead of another (ssp.cpp).
   explicit Asp(const SchemeParts& parts, int64_t bound = Tickets::kNoBound);
   void enter() override;
   void begin(const Segment& segment) override;
@@ -58,7 +58,7 @@ class Asp : public SchemeBase {
   OrderKeeper order_;
 };
 
-void check_asp(const SchemeRequest& request);
+// The keys and the traffic of asp; ssp has them too.
 std::vector<Key> asp_keys();
 std::optional<double> asp_bytes(const TrafficPlan& plan);
 

@@ -3,6 +3,7 @@
 #include "keys/key.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
+#include "sync/kinds.h"
 #include "sync/planned_bytes.h"
 
 namespace syncopate {
@@ -57,6 +58,8 @@ std::span<const double> Bsp::step_seconds() const {
   return dynamic_cast<const Lockstep&>(*pace_).step_seconds();
 }
 
+namespace {
+
 Keys bsp_keys() {
   return within(
       &SyncOptions::bsp,
@@ -83,6 +86,24 @@ std::optional<double> bsp_bytes(const TrafficPlan& plan) {
          (plan.request.sync.bsp.batchnorm == Statistics::kAveraged
               ? plan.all_reduce(plan.N, plan.buffers, Wire::kF32)
               : 0);
+}
+
+}  // namespace
+
+SchemeInfo bsp_scheme() {
+  return {.keyword = "bsp",
+          .description =
+              "bulk-synchronous: gradients averaged over all workers "
+              "every step",
+          .make = &make<Bsp>,
+          .keys = &bsp_keys,
+          .planned_bytes = &bsp_bytes,
+          .uses_wire = true,
+          .reduces_ranges = true,
+          .sends_rows = true,
+          .uses_collectives = true,
+          .keeps_replicas_equal = true,
+          .averages_gradients = true};
 }
 
 }  // namespace syncopate

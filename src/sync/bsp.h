@@ -42,7 +42,4 @@ class Bsp final : public SchemeBase {
   std::vector<Bucket> held_back_;  // until the local gradient is clipped
 };
 
-std::vector<Key> bsp_keys();
-std::optional<double> bsp_bytes(const TrafficPlan& plan);
-
 }  // namespace syncopate

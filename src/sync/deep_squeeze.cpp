@@ -1,33 +1,63 @@
-#include "sync/deep_squeeze.h"
+// DeepSqueeze (Tang et al. 2019): gossip of error-compensated models.
+//
+//   x_i <- x_i - eta d_i
+//   v    = e_i + x_i
+//   q_i  = Q(v)                                 to all neighbours
+//   e_i <- v - q_i
+//   x_i <- x_i + gamma sum_j (w_ij - [i = j]) q_j
+//
+// e_i starts at 0. The worker waits for the q_j. gamma = sync.choco.gamma.
+#include "sync/gossip_base.h"
+#include "sync/kinds.h"
 
 namespace syncopate {
+namespace {
 
-DeepSqueeze::DeepSqueeze(const SchemeParts& parts)
-    : CompressedGossip(parts), error_(keep_range(Owner::kWorker, "error")) {}
+class DeepSqueeze final : public CompressedGossip {
+ public:
+  explicit DeepSqueeze(const SchemeParts& parts)
+      : CompressedGossip(parts), error_(keep_range(Owner::kWorker, "error")) {}
 
-void DeepSqueeze::enter() {
-  CompressedGossip::enter();
-  fill_zero(error_);
-}
+  void enter() override {
+    CompressedGossip::enter();
+    fill_zero(error_);
+  }
 
-void DeepSqueeze::update(const StepPlan& plan) {
-  step_locally(plan);
-  combine(context(), error_, {{1, error_}, {1, replica().parameters}});
-  send(error_);
-  blend(error_, own(), 1, -1);
-  receive();
-}
+  void update(const StepPlan& plan) override {
+    step_locally(plan);
+    combine(context(), error_, {{1, error_}, {1, replica().parameters}});
+    send(error_);
+    blend(error_, own(), 1, -1);
+    receive();
+  }
 
-void DeepSqueeze::take_in() {
-  const std::span<float> x = replica().parameters;
-  const double gamma = parts_.sync.choco.gamma;
-  blend(x, own(), 1, gamma * (self_weight_ - 1));
-  for (int j = 0; j < degree(); ++j)
-    blend(x, from(j), 1, gamma * neighbours_[j].weight);
-}
+ private:
+  void take_in() override {
+    const std::span<float> x = replica().parameters;
+    const double gamma = parts_.sync.choco.gamma;
+    blend(x, own(), 1, gamma * (self_weight_ - 1));
+    for (int j = 0; j < degree(); ++j)
+      blend(x, from(j), 1, gamma * neighbours_[j].weight);
+  }
 
-void check_deep_squeeze(const SchemeRequest& request) {
-  check_contraction(request, "deep_squeeze");
+  std::span<float> error_;  // e
+};
+
+}  // namespace
+
+SchemeInfo deep_squeeze_scheme() {
+  return {.keyword = "deep_squeeze",
+          .description = "gossip of compressed models with error feedback",
+          .make = &make<DeepSqueeze>,
+          .check =
+              [](const SchemeRequest& request) {
+                check_contraction(request, "deep_squeeze");
+              },
+          .keys = &choco_keys,
+          .planned_bytes = &compressed_gossip_bytes,
+          .uses_topology = true,
+          .uses_compressor = true,
+          .uses_collectives = true};
 }
 
 }  // namespace syncopate

@@ -1,98 +1,126 @@
-#include "sync/dgc.h"
-
+// Deep gradient compression (Lin et al. 2018), in ChocoSGD's order:
+//
+//   g_i <- g_i + decay * x
+//   each tensor of g_i clipped to a norm of dgc.clip / sqrt(N)
+//   d_i = direction of the local optimizer     (momentum)
+//   p_i = d_i + e_i
+//   q_i = p_i at some coordinates of each tensor, the largest or random ones
+//   e_i <- p_i - q_i                           zero where sent; 0 at first
+//   m_i <- 0 at these coordinates              with dgc.mask_momentum
+//   x   <- x - eta / N * sum_i q_i             in the order of ranks
+//
+// The fraction dropped grows along dgc.warmup_ratios to compress.ratio, one
+// epoch per ratio or all of them within dgc.warmup. With compress.kind = qsgd
+// all coordinates are sent, q_i = Q(d_i), and as published there is no memory
+// e. Parameters stay bitwise equal on all workers; momentum and BatchNorm's
+// running statistics are local.
 #include <algorithm>
 #include <cmath>
 
 #include "keys/key.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
+#include "optim/decay_runs.h"
+#include "sync/compressed_gather.h"
+#include "sync/kinds.h"
 #include "sync/planned_bytes.h"
+#include "sync/scheme_base.h"
 
 namespace syncopate {
-
 namespace {
 
 bool is_sparse(const CompressOptions& options) {
   return options.kind == "top_k" || options.kind == "random_k";
 }
 
-}  // namespace
-
-Dgc::Dgc(const SchemeParts& parts)
-    : SchemeBase(parts, lockstep(parts, 1), {.parameters = Owner::kShared}),
-      options_(parts.sync.dgc),
-      clip_factor_(make_range(1)) {
-  // AdamW's decay is not part of the gradient.
-  if (parts.optimizer.kind != "adamw")
-    decay_ = decay_runs(parts.optimizer, parts.model.parameters(), false);
-  std::vector<double> ratios;
-  if (is_sparse(parts.sync.compress)) {
-    ratios = options_.warmup_ratios;
-    residual_ = keep_range(Owner::kWorker, "residual");
+class Dgc final : public SchemeBase {
+ public:
+  explicit Dgc(const SchemeParts& parts)
+      : SchemeBase(parts, lockstep(parts, 1), {.parameters = Owner::kShared}),
+        options_(parts.sync.dgc),
+        clip_factor_(make_range(1)) {
+    // AdamW's decay is not part of the gradient.
+    if (parts.optimizer.kind != "adamw")
+      decay_ = decay_runs(parts.optimizer, parts.model.parameters(), false);
+    std::vector<double> ratios;
+    if (is_sparse(parts.sync.compress)) {
+      ratios = options_.warmup_ratios;
+      residual_ = keep_range(Owner::kWorker, "residual");
+    }
+    ratios.push_back(parts.sync.compress.ratio);
+    int64_t max_words = 0;
+    CompressOptions compress = parts.sync.compress;
+    for (const double ratio : ratios) {
+      compress.ratio = ratio;
+      compressors_.push_back(
+          make_compressor(context(), compress, parts.model.parameters()));
+      max_words = std::max(max_words, compressors_.back()->message_words());
+    }
+    gather_ = std::make_unique<CompressedGather>(parts, max_words);
   }
-  ratios.push_back(parts.sync.compress.ratio);
-  int64_t max_words = 0;
-  CompressOptions compress = parts.sync.compress;
-  for (const double ratio : ratios) {
-    compress.ratio = ratio;
-    compressors_.push_back(
-        make_compressor(context(), compress, parts.model.parameters()));
-    max_words = std::max(max_words, compressors_.back()->message_words());
+
+  void update(const StepPlan& plan) override {
+    const int64_t step = plan.worker_steps / size();
+    Compressor& compressor = compressor_at(step);
+    const bool clips_tensors = options_.clip > 0;
+    if (clips_tensors) clip_tensors();
+    const std::span<float> d =
+        direction(clips_tensors ? ApplyParams{.rate = plan.rate,
+                                              .momentum = plan.momentum,
+                                              .is_decayed = true}
+                                : params_of(plan));
+    times_.add(gather_->sum(compressor, d, residual_,
+                            {parts_.seed, static_cast<uint64_t>(rank()),
+                             static_cast<uint64_t>(step)}));
+    if (!residual_.empty() && options_.mask_momentum)
+      for (const std::span<float> state : replica().optimizer->state())
+        compressor.blend(context(), state, gather_->own(compressor), 0, 0);
+    axpy(context(), replica().parameters,
+         static_cast<float>(-plan.rate / size()), d);
   }
-  gather_ = std::make_unique<CompressedGather>(parts, max_words);
-}
 
-Compressor& Dgc::compressor_at(int64_t step) {
-  const int64_t last = std::ssize(compressors_) - 1;
-  double share_steps = parts_.steps_per_epoch;  // per ratio
-  if (options_.warmup.value > 0)
-    share_steps = options_.warmup.steps(parts_.steps_per_epoch) /
-                  static_cast<double>(last);
-  // A share may end within a step: the next one starts with the next whole
-  // step.
-  constexpr double kRounding = 1e-9;
-  const double shares = static_cast<double>(step) / share_steps + kRounding;
-  return *compressors_[shares < static_cast<double>(last)
-                           ? static_cast<int64_t>(shares)
-                           : last];
-}
-
-void Dgc::clip_tensors() {
-  const Replica& mine = replica();
-  for (const DecayRun& run : decay_)
-    if (run.weight_decay != 0)
-      axpy(context(),
-           mine.gradients.span().subspan(run.begin, run.end - run.begin),
-           run.weight_decay,
-           mine.parameters.span().subspan(run.begin, run.end - run.begin));
-  for (const ParameterEntry& entry : parts_.model.parameters().entries()) {
-    const std::span<float> tensor =
-        mine.gradients.span().subspan(entry.offset, entry.elems());
-    clip_factor(context(), clip_factor_.data(), tensor, 1,
-                options_.clip / std::sqrt(size()));
-    scale_by(context(), tensor, clip_factor_.data());
+ private:
+  Compressor& compressor_at(int64_t step) {
+    const int64_t last = std::ssize(compressors_) - 1;
+    double share_steps = parts_.steps_per_epoch;  // per ratio
+    if (options_.warmup.value > 0)
+      share_steps = options_.warmup.steps(parts_.steps_per_epoch) /
+                    static_cast<double>(last);
+    // A share may end within a step: the next one starts with the next whole
+    // step.
+    constexpr double kRounding = 1e-9;
+    const double shares = static_cast<double>(step) / share_steps + kRounding;
+    return *compressors_[shares < static_cast<double>(last)
+                             ? static_cast<int64_t>(shares)
+                             : last];
   }
-}
 
-void Dgc::update(const StepPlan& plan) {
-  const int64_t step = plan.worker_steps / size();
-  Compressor& compressor = compressor_at(step);
-  const bool clips_tensors = options_.clip > 0;
-  if (clips_tensors) clip_tensors();
-  const std::span<float> d =
-      direction(clips_tensors ? ApplyParams{.rate = plan.rate,
-                                            .momentum = plan.momentum,
-                                            .is_decayed = true}
-                              : params_of(plan));
-  times_.add(gather_->sum(compressor, d, residual_,
-                          {parts_.seed, static_cast<uint64_t>(rank()),
-                           static_cast<uint64_t>(step)}));
-  if (!residual_.empty() && options_.mask_momentum)
-    for (const std::span<float> state : replica().optimizer->state())
-      compressor.blend(context(), state, gather_->own(compressor), 0, 0);
-  axpy(context(), replica().parameters, static_cast<float>(-plan.rate / size()),
-       d);
-}
+  // Adds weight decay to the gradient and clips each tensor.
+  void clip_tensors() {
+    const Replica& mine = replica();
+    for (const DecayRun& run : decay_)
+      if (run.weight_decay != 0)
+        axpy(context(),
+             mine.gradients.span().subspan(run.begin, run.end - run.begin),
+             run.weight_decay,
+             mine.parameters.span().subspan(run.begin, run.end - run.begin));
+    for (const ParameterEntry& entry : parts_.model.parameters().entries()) {
+      const std::span<float> tensor =
+          mine.gradients.span().subspan(entry.offset, entry.elems());
+      clip_factor(context(), clip_factor_.data(), tensor, 1,
+                  options_.clip / std::sqrt(size()));
+      scale_by(context(), tensor, clip_factor_.data());
+    }
+  }
+
+  DgcOptions options_;
+  // In the order of the warm-up, followed by the final one.
+  std::vector<std::unique_ptr<Compressor>> compressors_;
+  std::unique_ptr<CompressedGather> gather_;
+  std::span<float> residual_;        // e; empty: no memory
+  std::vector<DecayRun> decay_;      // applied before clipping
+  DeviceVector<float> clip_factor_;  // for one tensor
+};
 
 void check_dgc(const SchemeRequest& request) {
   const CompressOptions& compress = request.sync.compress;
@@ -125,10 +153,7 @@ void check_dgc(const SchemeRequest& request) {
          "dgc.mask_momentum: yes, but {} has state that is no momentum, "
          "expected no or optimizer.kind = sgd",
          request.optimizer.kind);
-  if (request.sync.wire != Wire::kF32)
-    fail(ExitCode::kBadInput,
-         "sync.wire: bf16 has no meaning for chosen coordinates, expected fp32 "
-         "with dgc");
+  refuse_bf16(request, "dgc", "has no meaning for chosen coordinates");
   message_bytes(compress, request.parameters);
 }
 
@@ -168,6 +193,22 @@ Keys dgc_keys() {
 
 std::optional<double> dgc_bytes(const TrafficPlan& plan) {
   return (plan.N - 1) * plan.message();
+}
+
+}  // namespace
+
+SchemeInfo dgc_scheme() {
+  return {.keyword = "dgc",
+          .description =
+              "deep gradient compression: some coordinates averaged, "
+              "with error feedback",
+          .make = &make<Dgc>,
+          .check = &check_dgc,
+          .keys = &dgc_keys,
+          .planned_bytes = &dgc_bytes,
+          .uses_compressor = true,
+          .keeps_replicas_equal = true,
+          .averages_gradients = true};
 }
 
 }  // namespace syncopate

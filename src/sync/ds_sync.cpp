@@ -6,7 +6,9 @@
 
 #include "base/shared_table.h"
 #include "keys/key.h"
+#include "sync/kinds.h"
 #include "sync/planned_bytes.h"
+#include "sync/scheme_base.h"
 
 namespace syncopate {
 namespace {
@@ -114,6 +116,11 @@ int64_t ds_sync_phase(const DsSyncOptions& options,
 
 namespace {
 
+struct PhaseOfGroups {
+  std::vector<Ranks> groups;  // each ascending
+  std::vector<int> group_of;  // by rank: its place in `groups`
+};
+
 std::vector<PhaseOfGroups> make_phases(const DsSyncOptions& options,
                                        int workers) {
   std::vector<PhaseOfGroups> phases;
@@ -129,7 +136,21 @@ std::vector<PhaseOfGroups> make_phases(const DsSyncOptions& options,
   return phases;
 }
 
-}  // namespace
+class DsSync final : public SchemeBase {
+ public:
+  explicit DsSync(const SchemeParts& parts);
+  StepPlan next(const Word& mine) override;
+  void update(const StepPlan& plan) override { step_locally(plan); }
+  void end_step(const StepPlan& plan) override;
+  void finish() override;
+
+ private:
+  void average_over(const Group& group);
+  Group group_of(const StepPlan& plan) const;  // this worker's
+
+  DsSyncOptions options_;
+  std::shared_ptr<const std::vector<PhaseOfGroups>> phases_;  // of the process
+};
 
 DsSync::DsSync(const SchemeParts& parts)
     : SchemeBase(parts,
@@ -182,10 +203,7 @@ void DsSync::finish() {
 
 void check_ds_sync(const SchemeRequest& request) {
   // A step changes parameters by less than bf16 resolves.
-  if (request.sync.wire != Wire::kF32)
-    fail(ExitCode::kBadInput,
-         "sync.wire: bf16 would round parameters away, expected fp32 with "
-         "ds_sync");
+  refuse_bf16(request, "ds_sync", "would round parameters away");
   ds_sync_phases(request.sync.ds_sync, request.workers);
 }
 
@@ -238,6 +256,21 @@ std::optional<double> ds_sync_bytes(const TrafficPlan& plan) {
             plan.all_reduce(static_cast<int>(group.size()),
                             plan.with_buffers(options.batchnorm), Wire::kF32);
   return bytes / static_cast<double>(phases.size());
+}
+
+}  // namespace
+
+SchemeInfo ds_sync_scheme() {
+  return {.keyword = "ds_sync",
+          .description =
+              "divide and shuffle: parameters averaged in changing "
+              "groups",
+          .make = &make<DsSync>,
+          .check = &check_ds_sync,
+          .keys = &ds_sync_keys,
+          .planned_bytes = &ds_sync_bytes,
+          .reduces_ranges = true,
+          .uses_collectives = true};
 }
 
 }  // namespace syncopate

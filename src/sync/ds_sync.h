@@ -12,7 +12,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sync/scheme_base.h"
+#include <cstdint>
+#include <vector>
+
+#include "sync/options.h"
 
 namespace syncopate {
 
@@ -41,30 +44,5 @@ int64_t ds_sync_phase(const DsSyncOptions& options,
                       int64_t step,
                       double steps_per_epoch,
                       int64_t num_phases);
-
-struct PhaseOfGroups {
-  std::vector<Ranks> groups;  // each ascending
-  std::vector<int> group_of;  // by rank: its place in `groups`
-};
-
-class DsSync final : public SchemeBase {
- public:
-  explicit DsSync(const SchemeParts& parts);
-  StepPlan next(const Word& mine) override;
-  void update(const StepPlan& plan) override { step_locally(plan); }
-  void end_step(const StepPlan& plan) override;
-  void finish() override;
-
- private:
-  void average_over(const Group& group);
-  Group group_of(const StepPlan& plan) const;  // this worker's
-
-  DsSyncOptions options_;
-  std::shared_ptr<const std::vector<PhaseOfGroups>> phases_;  // of the process
-};
-
-void check_ds_sync(const SchemeRequest& request);
-std::vector<Key> ds_sync_keys();
-std::optional<double> ds_sync_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

@@ -1,39 +1,57 @@
-#include "sync/easgd.h"
-
+// Elastic averaging SGD (Zhang, Choromanska & LeCun 2015), synchronous form:
+//
+//   x_i <- optimizer_i(x_i, g_i)                H times, own optimizer state
+//   d_i  = beta/N (x_i - c)                     c: the centre, x_0 at first
+//   x_i <- x_i - d_i
+//   c   <- c + sum_i d_i = c + beta (mean of x - c)
+//
+// The paper reports the centre: eval.model = centre. BatchNorm's running
+// statistics stay local; the centre is evaluated with their mean.
 #include "keys/key.h"
 #include "ops/combine.h"
+#include "sync/kinds.h"
 #include "sync/planned_bytes.h"
+#include "sync/scheme_base.h"
 
 namespace syncopate {
+namespace {
 
-Easgd::Easgd(const SchemeParts& parts)
-    : SchemeBase(parts, lockstep(parts, parts.sync.easgd.steps), {}),
-      centre_(keep_range(Owner::kShared, "centre")),
-      mean_(make_range(std::ssize(centre_))) {}
+class Easgd final : public SchemeBase {
+ public:
+  explicit Easgd(const SchemeParts& parts)
+      : SchemeBase(parts, lockstep(parts, parts.sync.easgd.steps), {}),
+        centre_(keep_range(Owner::kShared, "centre")),
+        mean_(make_range(std::ssize(centre_))) {}
 
-void Easgd::enter() {
-  combine(context(), centre_, {{1, replica().parameters}});
-}
+  void enter() override {
+    combine(context(), centre_, {{1, replica().parameters}});
+  }
 
-void Easgd::end_step(const StepPlan& plan) {
-  if ((plan.step + 1) % parts_.sync.easgd.steps != 0) return;
-  const std::span<float> x = replica().parameters;
-  combine(context(), mean_, {{1, x}});
-  average(world_, {{mean_}});
-  const auto beta = static_cast<float>(parts_.sync.easgd.beta);
-  const float alpha = beta / static_cast<float>(size());
-  combine(context(), x, {{1 - alpha, x}, {alpha, centre_}});
-  combine(context(), centre_, {{1 - beta, centre_}, {beta, mean_}});
-}
+  void update(const StepPlan& plan) override { step_locally(plan); }
+  void end_step(const StepPlan& plan) override {
+    if ((plan.step + 1) % parts_.sync.easgd.steps != 0) return;
+    const std::span<float> x = replica().parameters;
+    combine(context(), mean_, {{1, x}});
+    average(world_, {{mean_}});
+    const auto beta = static_cast<float>(parts_.sync.easgd.beta);
+    const float alpha = beta / static_cast<float>(size());
+    combine(context(), x, {{1 - alpha, x}, {alpha, centre_}});
+    combine(context(), centre_, {{1 - beta, centre_}, {beta, mean_}});
+  }
 
-void Easgd::evaluation_model(EvalModel which,
-                             std::span<float> parameters,
-                             std::span<float> buffers) {
-  const bool is_centre = which == EvalModel::kCentre;
-  SchemeBase::evaluation_model(is_centre ? EvalModel::kAverage : which,
-                               parameters, buffers);
-  if (is_centre) combine(context(), parameters, {{1, centre_}});
-}
+  void evaluation_model(EvalModel which,
+                        std::span<float> parameters,
+                        std::span<float> buffers) override {
+    const bool is_centre = which == EvalModel::kCentre;
+    SchemeBase::evaluation_model(is_centre ? EvalModel::kAverage : which,
+                                 parameters, buffers);
+    if (is_centre) combine(context(), parameters, {{1, centre_}});
+  }
+
+ private:
+  std::span<float> centre_;
+  DeviceVector<float> mean_;
+};
 
 Keys easgd_keys() {
   return within(
@@ -56,6 +74,21 @@ Keys easgd_keys() {
 std::optional<double> easgd_bytes(const TrafficPlan& plan) {
   return plan.all_reduce(plan.N, plan.D, Wire::kF32) /
          static_cast<double>(plan.request.sync.easgd.steps);
+}
+
+}  // namespace
+
+SchemeInfo easgd_scheme() {
+  return {.keyword = "easgd",
+          .description =
+              "elastic averaging: parameters drawn towards a "
+              "common centre",
+          .make = &make<Easgd>,
+          .keys = &easgd_keys,
+          .planned_bytes = &easgd_bytes,
+          .reduces_ranges = true,
+          .has_centre = true,
+          .uses_collectives = true};
 }
 
 }  // namespace syncopate

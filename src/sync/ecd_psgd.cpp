@@ -1,42 +1,78 @@
-#include "sync/ecd_psgd.h"
+// Extrapolation compression D-PSGD (Tang et al. 2018, "Communication
+// Compression for Decentralized Training", algorithm 2), t from 1:
+//
+//   x_new   = sum_j w_ij xhat_j - eta d_i       over neighbours and itself
+//   z_i     = (1 - t/2) x_i + (t/2) x_new
+//   q_i     = Q(z_i)                            to all neighbours
+//   xhat_j <- (1 - 2/t) xhat_j + (2/t) q_j      of sparse q_j: where it has
+//   x_i    <- x_new                             coordinates
+//
+// xhat_j, a worker's estimate of each neighbour and everyone's estimate of the
+// worker itself, starts as x_0. Sending the q_j overlaps with the next step's
+// computation.
+#include "sync/gossip_base.h"
+#include "sync/kinds.h"
 
 namespace syncopate {
+namespace {
 
-EcdPsgd::EcdPsgd(const SchemeParts& parts) : CompressedGossip(parts) {
-  const auto add = [&](double weight, std::span<float> xhat) {
-    xhat_.push_back(xhat);
-    mixing_.push_back({static_cast<float>(weight), xhat});
-  };
-  add(self_weight_, keep_range(Owner::kWorker, "xhat"));
-  for (int j = 0; j < degree(); ++j)
-    add(neighbours_[j].weight, keep_copy_of(j));
-}
+class EcdPsgd final : public CompressedGossip {
+ public:
+  explicit EcdPsgd(const SchemeParts& parts) : CompressedGossip(parts) {
+    const auto add = [&](double weight, std::span<float> xhat) {
+      xhat_.push_back(xhat);
+      mixing_.push_back({static_cast<float>(weight), xhat});
+    };
+    add(self_weight_, keep_range(Owner::kWorker, "xhat"));
+    for (int j = 0; j < degree(); ++j)
+      add(neighbours_[j].weight, keep_copy_of(j));
+  }
 
-void EcdPsgd::enter() {
-  CompressedGossip::enter();
-  for (const std::span<float> xhat : xhat_)
-    combine(context(), xhat, {{1, replica().parameters}});
-}
+  void enter() override {
+    CompressedGossip::enter();
+    for (const std::span<float> xhat : xhat_)
+      combine(context(), xhat, {{1, replica().parameters}});
+  }
 
-void EcdPsgd::update(const StepPlan& plan) {
-  const std::span<float> x = replica().parameters;
-  const std::span<float> x_new = direction(params_of(plan));
-  receive();
-  add_terms(context(), x_new, static_cast<float>(-plan.rate), mixing_);
-  // z overwrites x and is encoded immediately.
-  const double half_t = static_cast<double>(round() + 1) / 2;
-  combine(context(), x,
-          {{static_cast<float>(1 - half_t), x},
-           {static_cast<float>(half_t), x_new}});
-  send(x);
-  combine(context(), x, {{1, x_new}});
-}
+  void update(const StepPlan& plan) override {
+    const std::span<float> x = replica().parameters;
+    const std::span<float> x_new = direction(params_of(plan));
+    receive();
+    add_terms(context(), x_new, static_cast<float>(-plan.rate), mixing_);
+    // z overwrites x and is encoded immediately.
+    const double half_t = static_cast<double>(round() + 1) / 2;
+    combine(context(), x,
+            {{static_cast<float>(1 - half_t), x},
+             {static_cast<float>(half_t), x_new}});
+    send(x);
+    combine(context(), x, {{1, x_new}});
+  }
 
-void EcdPsgd::take_in() {
-  const double share = 2.0 / static_cast<double>(round());
-  blend(xhat_[0], own(), 1 - share, share);
-  for (int j = 0; j < degree(); ++j)
-    blend(xhat_[1 + j], from(j), 1 - share, share);
+ private:
+  void take_in() override {
+    const double share = 2.0 / static_cast<double>(round());
+    blend(xhat_[0], own(), 1 - share, share);
+    for (int j = 0; j < degree(); ++j)
+      blend(xhat_[1 + j], from(j), 1 - share, share);
+  }
+
+  std::vector<std::span<float>> xhat_;  // its own, then by neighbour
+  std::vector<Term> mixing_;            // sum_j w_ij xhat_j
+};
+
+}  // namespace
+
+SchemeInfo ecd_psgd_scheme() {
+  return {.keyword = "ecd_psgd",
+          .description =
+              "gossip with neighbours' copies kept by compressed "
+              "extrapolations",
+          .make = &make<EcdPsgd>,
+          .check = &check_compression,
+          .planned_bytes = &compressed_gossip_bytes,
+          .uses_topology = true,
+          .uses_compressor = true,
+          .uses_collectives = true};
 }
 
 }  // namespace syncopate

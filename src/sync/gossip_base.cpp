@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compress/message.h"
+#include "keys/key.h"
 #include "ops/select.h"
 #include "sync/planned_bytes.h"
 
@@ -139,6 +140,18 @@ void check_contraction(const SchemeRequest& request, const char* scheme) {
            "drops half of a tensor or more, expected true, or compress.ratio "
            "below 0.5",
            scheme);
+}
+
+Keys choco_keys() {
+  return within(&SyncOptions::choco,
+                {
+                    {.name = "choco.gamma",
+                     .place = &ChocoOptions::gamma,
+                     .doc = "Consensus step size (choco and deep_squeeze).",
+                     .low = 0,
+                     .high = 1,
+                     .is_low_open = true},
+                });
 }
 
 std::optional<double> compressed_gossip_bytes(const TrafficPlan& plan) {

@@ -74,6 +74,7 @@ class CompressedGossip : public GossipBase {
 void check_topology(const SchemeRequest& request);
 void check_compression(const SchemeRequest& request);
 void check_contraction(const SchemeRequest& request, const char* scheme);
+std::vector<Key> choco_keys();  // of choco and deep_squeeze
 std::optional<double> compressed_gossip_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

@@ -1,79 +1,100 @@
-#include "sync/local_sgd.h"
-
+// Local SGD: H local steps on each worker, then a mean.
+//
+//   x_i <- optimizer_i(x_i, g_i)                 H times, own optimizer state
+//   average:   x_i <- mean of x                  (Stich 2019)
+//   momentum:  d = x_start - mean of x           x_start: at the round's start
+//              v <- mu v + d
+//              x_i <- x_start - eta v            or Nesterov: eta (d + mu v)
+//
+// The second is the outer optimizer of DiLoCo (Douillard et al. 2023, algorithm
+// 1) and, without Nesterov, SlowMo (Wang et al. 2020) with a constant local
+// rate. Before local_sgd.start, gradients are averaged at each step (post-local
+// SGD, Lin et al. 2020). BatchNorm's running statistics are averaged together
+// with the parameters, or stay local.
 #include "keys/key.h"
 #include "ops/combine.h"
 #include "ops/elementwise.h"
+#include "sync/kinds.h"
 #include "sync/planned_bytes.h"
+#include "sync/scheme_base.h"
 
 namespace syncopate {
+namespace {
 
-LocalSgd::LocalSgd(const SchemeParts& parts)
-    : SchemeBase(parts, lockstep(parts, parts.sync.local_sgd.steps), {}),
-      options_(parts.sync.local_sgd) {
-  keep(Owner::kShared, "steps_in_round", steps_in_round_);
-  if (options_.outer != OuterStep::kMomentum) return;
-  start_ = keep_range(Owner::kShared, "round_start");
-  velocity_ = keep_range(Owner::kShared, "outer_velocity");
-}
-
-StepPlan LocalSgd::next(const Word& mine) {
-  const StepPlan plan = SchemeBase::next(mine);
-  is_together_ = !plan.stop && static_cast<double>(plan.worker_steps / size()) <
-                                   options_.start.steps(parts_.steps_per_epoch);
-  return plan;
-}
-
-void LocalSgd::gradient_ready(const Bucket& bucket) {
-  if (!is_together_ || size() == 1) return;
-  // The mean is by samples, but the gradient is the mean of the local batch.
-  if (parts_.batch_weight != 1)
-    scale(context(),
-          replica().gradients.span().subspan(bucket.offset, bucket.elems),
-          static_cast<float>(parts_.batch_weight));
-  start_sum(bucket, false, averaged_buffers(options_.batchnorm));
-}
-
-void LocalSgd::update(const StepPlan& plan) {
-  if (is_together_) {
-    if (size() > 1) finish_sums(world_, averaged_buffers(options_.batchnorm));
-    return step_locally(params_of(plan, 1.0 / size()));
+class LocalSgd final : public SchemeBase {
+ public:
+  explicit LocalSgd(const SchemeParts& parts)
+      : SchemeBase(parts, lockstep(parts, parts.sync.local_sgd.steps), {}),
+        options_(parts.sync.local_sgd) {
+    keep(Owner::kShared, "steps_in_round", steps_in_round_);
+    if (options_.outer != OuterStep::kMomentum) return;
+    start_ = keep_range(Owner::kShared, "round_start");
+    velocity_ = keep_range(Owner::kShared, "outer_velocity");
   }
-  if (!start_.empty() && steps_in_round_ == 0)
-    combine(context(), start_, {{1, replica().parameters}});
-  step_locally(plan);
-  ++steps_in_round_;
-}
 
-void LocalSgd::end_step(const StepPlan&) {
-  if (steps_in_round_ < options_.steps) return;
-  steps_in_round_ = 0;
-  average(world_,
-          {{replica().parameters}, {averaged_buffers(options_.batchnorm)}});
-  if (!start_.empty()) outer_step();
-}
+  StepPlan next(const Word& mine) override {
+    const StepPlan plan = SchemeBase::next(mine);
+    is_together_ =
+        !plan.stop && static_cast<double>(plan.worker_steps / size()) <
+                          options_.start.steps(parts_.steps_per_epoch);
+    return plan;
+  }
 
-void LocalSgd::outer_step() {
-  const DeviceVector<float>& x = replica().parameters;
-  const DeviceVector<float>& d = replica().gradients;  // no longer needed
-  const auto eta = static_cast<float>(options_.outer_lr);
-  const auto mu = static_cast<float>(options_.outer_momentum);
-  combine(context(), d, {{1, start_}, {-1, x}});
-  combine(context(), velocity_, {{mu, velocity_}, {1, d}});
-  if (options_.outer_nesterov)
-    combine(context(), x, {{1, start_}, {-eta, d}, {-eta * mu, velocity_}});
-  else
-    combine(context(), x, {{1, start_}, {-eta, velocity_}});
-}
+  void gradient_ready(const Bucket& bucket) override {
+    if (!is_together_ || size() == 1) return;
+    // The mean is by samples, but the gradient is the mean of the local batch.
+    if (parts_.batch_weight != 1)
+      scale(context(),
+            replica().gradients.span().subspan(bucket.offset, bucket.elems),
+            static_cast<float>(parts_.batch_weight));
+    start_sum(bucket, false, averaged_buffers(options_.batchnorm));
+  }
+
+  void update(const StepPlan& plan) override {
+    if (is_together_) {
+      if (size() > 1) finish_sums(world_, averaged_buffers(options_.batchnorm));
+      return step_locally(params_of(plan, 1.0 / size()));
+    }
+    if (!start_.empty() && steps_in_round_ == 0)
+      combine(context(), start_, {{1, replica().parameters}});
+    step_locally(plan);
+    ++steps_in_round_;
+  }
+
+  void end_step(const StepPlan&) override {
+    if (steps_in_round_ < options_.steps) return;
+    steps_in_round_ = 0;
+    average(world_,
+            {{replica().parameters}, {averaged_buffers(options_.batchnorm)}});
+    if (!start_.empty()) outer_step();
+  }
+
+ private:
+  void outer_step() {
+    const DeviceVector<float>& x = replica().parameters;
+    const DeviceVector<float>& d = replica().gradients;  // no longer needed
+    const auto eta = static_cast<float>(options_.outer_lr);
+    const auto mu = static_cast<float>(options_.outer_momentum);
+    combine(context(), d, {{1, start_}, {-1, x}});
+    combine(context(), velocity_, {{mu, velocity_}, {1, d}});
+    if (options_.outer_nesterov)
+      combine(context(), x, {{1, start_}, {-eta, d}, {-eta * mu, velocity_}});
+    else
+      combine(context(), x, {{1, start_}, {-eta, velocity_}});
+  }
+
+  LocalSgdOptions options_;
+  bool is_together_ = false;           // this step averages gradients
+  int64_t steps_in_round_ = 0;         // a boundary may fall within a round
+  std::span<float> start_, velocity_;  // of the outer optimizer; empty: none
+};
 
 void check_local_sgd(const SchemeRequest& request) {
   if (request.sync.local_sgd.steps < 1)
     fail(ExitCode::kBadInput,
          "local_sgd.steps: no local steps, expected 1 or more");
   // Averaging a few steps changes parameters by less than bf16 resolves.
-  if (request.sync.wire != Wire::kF32)
-    fail(ExitCode::kBadInput,
-         "sync.wire: bf16 would round parameters away, expected fp32 with "
-         "local_sgd");
+  refuse_bf16(request, "local_sgd", "would round parameters away");
 }
 
 Keys local_sgd_keys() {
@@ -127,6 +148,20 @@ std::optional<double> local_sgd_bytes(const TrafficPlan& plan) {
   return plan.all_reduce(plan.N, plan.with_buffers(options.batchnorm),
                          Wire::kF32) /
          static_cast<double>(options.steps);
+}
+
+}  // namespace
+
+SchemeInfo local_sgd_scheme() {
+  return {
+      .keyword = "local_sgd",
+      .description = "steps of each worker's own, then a mean of parameters",
+      .make = &make<LocalSgd>,
+      .check = &check_local_sgd,
+      .keys = &local_sgd_keys,
+      .planned_bytes = &local_sgd_bytes,
+      .reduces_ranges = true,
+      .uses_collectives = true};
 }
 
 }  // namespace syncopate

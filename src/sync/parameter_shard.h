@@ -6,7 +6,7 @@
 //
 //   g <- g + lambda g * g * (x - b)      asp.compensation
 //   x <- optimizer(x, g)                 one momentum, shared by all workers
-//   answer x                             at once, or as `bound` allows (ssp.h)
+//   answer x                             at once, or within `bound` (ssp.cpp)
 //
 // b is what worker i last pulled (per_worker: Zheng et al. 2017, DC-ASGD,
 // algorithm 2), or x before the last update, whoever made it (per_key: MXNet's

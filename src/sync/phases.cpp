@@ -23,7 +23,7 @@ void check_order(const std::vector<std::string>& phases) {
          "sync_switch.order: empty, expected the schemes of the phases, as "
          "bsp, asp or 10");
   for (const std::string& phase : phases)
-    if (std::find(known.begin(), known.end(), phase) == known.end())
+    if (std::ranges::count(known, phase) == 0)
       fail(ExitCode::kBadInput,
            "sync_switch.order: {}, expected 1 (bsp), 0 (asp) or "
            "of {}",

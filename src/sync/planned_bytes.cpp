@@ -33,10 +33,8 @@ double TrafficPlan::neighbours() const {
 }
 
 bool TrafficPlan::has_tables() const {
-  const auto& entries = request.parameters.entries();
-  return std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
-    return entry.role == Role::kEmbedding;
-  });
+  return std::ranges::count(request.parameters.entries(), Role::kEmbedding,
+                            &ParameterEntry::role) > 0;
 }
 
 std::optional<double> planned_bytes(const SchemeRequest& request,

@@ -7,13 +7,19 @@
 #include "ops/combine.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "sync/kinds.h"
 #include "sync/planned_bytes.h"
+#include "sync/scheme_base.h"
 
 namespace syncopate {
 namespace {
 
 std::span<float> span_of(const Tensor& tensor) {
   return {tensor.f32(), static_cast<size_t>(tensor.elems())};
+}
+
+Tensor matrix_at(float* data, int64_t rows, int64_t cols) {
+  return make_tensor(data, DType::kF32, Shape{rows, cols});
 }
 
 std::vector<float> normal_values(int64_t elems, uint64_t seed, uint64_t step) {
@@ -46,6 +52,41 @@ PowerSgdLayout::PowerSgdLayout(const ParameterTable& table, int64_t rank) {
   }
 }
 
+namespace {
+
+class PowerSgd final : public SchemeBase {
+ public:
+  explicit PowerSgd(const SchemeParts& parts);
+  void update(const StepPlan& plan) override;
+
+ private:
+  using Matrix = PowerSgdLayout::Matrix;
+  void prepare_q(int64_t step);
+  void project(const Matrix& matrix);
+  void project_back(const Matrix& matrix);
+  void decompress(const Matrix& matrix);
+  Tensor p_of(const Matrix& m) {
+    return matrix_at(p_.data() + m.p, m.rows, rank_);
+  }
+  Tensor q_of(const Matrix& m) {  // transposed
+    return matrix_at(q_.data() + m.q, rank_, m.cols);
+  }
+  Tensor residual_of(const Matrix& m) {
+    return matrix_at(residual_.data() + m.offset, m.rows, m.cols);
+  }
+  Tensor gradient_of(const Matrix& m) {
+    return matrix_at(replica().gradients.data() + m.offset, m.rows, m.cols);
+  }
+
+  int64_t rank_;  // of the matrices
+  bool is_warm_;
+  PowerSgdLayout layout_;
+  std::span<float> residual_;  // e, then M, then e
+  DeviceVector<float> p_, q_;
+  DeviceVector<float> transposed_;  // a Q (cols, rank)
+  DeviceVector<float> spark_;       // keeps columns of Q from vanishing
+};
+
 PowerSgd::PowerSgd(const SchemeParts& parts)
     : SchemeBase(parts,
                  lockstep(parts, 1),
@@ -70,23 +111,6 @@ PowerSgd::PowerSgd(const SchemeParts& parts)
   keep([this](StateVisitor& visitor) {
     visitor.visit_device(Owner::kShared, "power_sgd_q", q_);
   });
-}
-
-Tensor PowerSgd::p_of(const Matrix& matrix) {
-  return make_tensor(p_.data() + matrix.p, DType::kF32,
-                     Shape{matrix.rows, rank_});
-}
-Tensor PowerSgd::q_of(const Matrix& matrix) {
-  return make_tensor(q_.data() + matrix.q, DType::kF32,
-                     Shape{rank_, matrix.cols});
-}
-Tensor PowerSgd::residual_of(const Matrix& matrix) {
-  return make_tensor(residual_.data() + matrix.offset, DType::kF32,
-                     Shape{matrix.rows, matrix.cols});
-}
-Tensor PowerSgd::gradient_of(const Matrix& matrix) {
-  return make_tensor(replica().gradients.data() + matrix.offset, DType::kF32,
-                     Shape{matrix.rows, matrix.cols});
 }
 
 // A column of Q that a low-rank gradient has made zero (initially so behind a
@@ -125,10 +149,8 @@ void PowerSgd::decompress(const Matrix& matrix) {
   reorder(context(),
           make_tensor(transposed_.data(), DType::kF32, shape, Layout::kNhwc),
           make_tensor(q_of(matrix).data, DType::kF32, shape));
-  linear_forward(
-      context(), gradient_of(matrix), p_of(matrix),
-      make_tensor(transposed_.data(), DType::kF32, Shape{matrix.cols, rank_}),
-      {});
+  linear_forward(context(), gradient_of(matrix), p_of(matrix),
+                 matrix_at(transposed_.data(), matrix.cols, rank_), {});
 }
 
 void PowerSgd::update(const StepPlan& plan) {
@@ -174,6 +196,24 @@ std::optional<double> power_sgd_bytes(const TrafficPlan& plan) {
                               plan.request.sync.power_sgd.rank);
   return plan.all_reduce(plan.N, layout.p_elems, plan.wire) +
          plan.all_reduce(plan.N, layout.q_elems, plan.wire);
+}
+
+}  // namespace
+
+SchemeInfo power_sgd_scheme() {
+  return {.keyword = "power_sgd",
+          .description =
+              "gradients averaged as matrices of low rank, with "
+              "error feedback",
+          .make = &make<PowerSgd>,
+          .check = &check_power_sgd,
+          .keys = &power_sgd_keys,
+          .planned_bytes = &power_sgd_bytes,
+          .uses_wire = true,
+          .reduces_ranges = true,
+          .uses_collectives = true,
+          .keeps_replicas_equal = true,
+          .averages_gradients = true};
 }
 
 }  // namespace syncopate

@@ -17,7 +17,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sync/scheme_base.h"
+#include <cstdint>
+#include <vector>
+
+#include "tensor/parameter_table.h"
 
 namespace syncopate {
 
@@ -38,34 +41,5 @@ struct PowerSgdLayout {
   std::vector<Whole> wholes;
   int64_t p_elems = 0, q_elems = 0;  // as sent
 };
-
-class PowerSgd final : public SchemeBase {
- public:
-  explicit PowerSgd(const SchemeParts& parts);
-  void update(const StepPlan& plan) override;
-
- private:
-  using Matrix = PowerSgdLayout::Matrix;
-  void prepare_q(int64_t step);
-  void project(const Matrix& matrix);
-  void project_back(const Matrix& matrix);
-  void decompress(const Matrix& matrix);
-  Tensor p_of(const Matrix& matrix);
-  Tensor q_of(const Matrix& matrix);  // transposed
-  Tensor residual_of(const Matrix& matrix);
-  Tensor gradient_of(const Matrix& matrix);
-
-  int64_t rank_;  // of the matrices
-  bool is_warm_;
-  PowerSgdLayout layout_;
-  std::span<float> residual_;  // e, then M, then e
-  DeviceVector<float> p_, q_;
-  DeviceVector<float> transposed_;  // a Q (cols, rank)
-  DeviceVector<float> spark_;       // keeps columns of Q from vanishing
-};
-
-void check_power_sgd(const SchemeRequest& request);
-std::vector<Key> power_sgd_keys();
-std::optional<double> power_sgd_bytes(const TrafficPlan& plan);
 
 }  // namespace syncopate

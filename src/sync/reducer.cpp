@@ -166,7 +166,7 @@ class HostReducer final : public Reducer {
   Time all_arrived_at_ = 0;
 };
 
-// Of ranges without values: only the times of sums are computed.
+// For ranges without values: computes only how long sums take.
 class ModelledReducer final : public Reducer {
  public:
   explicit ModelledReducer(const SchemeParts& parts)

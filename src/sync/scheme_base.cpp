@@ -22,6 +22,14 @@ SyncTimes blocked_since(Time entered,
   return {.exposed_s = now - begin, .device_s = begin - entered};
 }
 
+void refuse_bf16(const SchemeRequest& request,
+                 const char* scheme,
+                 const char* why) {
+  if (request.sync.wire != Wire::kF32)
+    fail(ExitCode::kBadInput, "sync.wire: bf16 {}, expected fp32 with {}", why,
+         scheme);
+}
+
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period) {
   return std::make_unique<Lockstep>(parts.endpoint,
                                     parts.endpoint.world_group(), period);

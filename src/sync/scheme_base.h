@@ -125,6 +125,12 @@ class SchemeBase : public Scheme {
   DeviceVector<float> clip_factor_;  // (1)
 };
 
+// For SchemeInfo::check of `scheme`, whose messages cannot be bf16: `why` in
+// "sync.wire: bf16 WHY, expected fp32 with SCHEME".
+void refuse_bf16(const SchemeRequest& request,
+                 const char* scheme,
+                 const char* why);
+
 // Every worker takes the same number of steps; `period` as in Lockstep.
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period);
 

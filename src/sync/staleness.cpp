@@ -40,24 +40,15 @@ std::vector<SeriesInfo> Staleness::series() const {
   const std::string what =
       "updates by others between a worker's pull and its push, at the first "
       "shard: ";
-  return {
-      {.name = "staleness_mean",
-       .unit = "updates",
-       .description = what + "mean (NaN: no push)",
-       .over = Over::kWorkers},
-      {.name = "staleness_max",
-       .unit = "updates",
-       .description = what + "maximum",
-       .over = Over::kMax},
-      {.name = "staleness",
-       .unit = "pushes",
-       .description =
-           what + "pushes by how many" +
-           (bin_width_ > 1 ? fmt::format(", {} values to a column", bin_width_)
-                           : "") +
-           ", the last column for that and more",
-       .over = Over::kSum,
-       .width = std::ssize(histogram_)}};
+  const std::string bins =
+      bin_width_ > 1 ? fmt::format(", {} values to a column", bin_width_) : "";
+  return {{"staleness_mean", "updates", what + "mean (NaN: no push)",
+           Over::kWorkers},
+          {"staleness_max", "updates", what + "maximum", Over::kMax},
+          {"staleness", "pushes",
+           what + "pushes by how many" + bins +
+               ", the last column for that and more",
+           Over::kSum, std::ssize(histogram_)}};
 }
 
 std::vector<double> Staleness::take() {

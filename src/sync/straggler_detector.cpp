@@ -87,8 +87,7 @@ void StragglerDetector::assess(int worker) {
 }
 
 bool StragglerDetector::any() const {
-  return std::find(is_straggler_.begin(), is_straggler_.end(), 1) !=
-         is_straggler_.end();
+  return std::ranges::count(is_straggler_, 1) > 0;
 }
 
 void StragglerDetector::visit_state(StateVisitor& visitor) {

@@ -339,9 +339,8 @@ void SyncSwitch::flag_stragglers() {
   for (const int rank : active())
     if (detector_.is_straggler(rank)) found.push_back(rank);
   if (parts_.sync.sync_switch.policy == SwitchPolicy::kElastic) {
-    std::stable_sort(found.begin(), found.end(), [this](int a, int b) {
-      return detector_.throughput(a) < detector_.throughput(b);
-    });
+    std::ranges::stable_sort(
+        found, {}, [this](int rank) { return detector_.throughput(rank); });
     // Checkpoints of version 1 may have fewer than half left.
     const int may_leave = std::max(0, num_active() - (size_ + 1) / 2);
     found.resize(std::min(found.size(), static_cast<size_t>(may_leave)));

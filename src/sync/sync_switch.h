@@ -131,6 +131,5 @@ class SyncSwitch final : public Scheme {
 };
 
 void check_sync_switch(const SchemeRequest& request);
-std::vector<Key> sync_switch_keys();
 
 }  // namespace syncopate

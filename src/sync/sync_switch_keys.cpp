@@ -1,5 +1,6 @@
-// The keys of [sync_switch].
+// The keys of [sync_switch], and its row of the table of schemes.
 #include "keys/key.h"
+#include "sync/kinds.h"
 #include "sync/sync_switch.h"
 
 namespace syncopate {
@@ -64,8 +65,6 @@ Keys online_keys() {
   };
 }
 
-}  // namespace
-
 Keys sync_switch_keys() {
   Keys keys = {
       {.name = "sync_switch.order",
@@ -112,6 +111,20 @@ Keys sync_switch_keys() {
   };
   append(keys, online_keys());
   return within(&SyncOptions::sync_switch, std::move(keys));
+}
+
+}  // namespace
+
+SchemeInfo sync_switch_scheme() {
+  return {.keyword = "sync_switch",
+          .description =
+              "Sync-Switch: schemes one after the other, bsp then "
+              "asp as published",
+          .make = &make<SyncSwitch>,
+          .check = &check_sync_switch,
+          .keys = &sync_switch_keys,
+          .is_composite = true,
+          .uses_collectives = true};
 }
 
 }  // namespace syncopate

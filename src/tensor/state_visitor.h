@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "device/device_vector.h"
@@ -23,15 +24,9 @@ enum class Owner : uint8_t { kShared, kWorker };
 class StateVisitor {
  public:
   virtual ~StateVisitor() = default;
-  virtual void visit(Owner owner,
-                     std::string_view name,
-                     std::span<float> values) = 0;
-  virtual void visit(Owner owner,
-                     std::string_view name,
-                     std::span<int64_t> values) = 0;
-  virtual void visit(Owner owner,
-                     std::string_view name,
-                     std::span<double> values) = 0;
+  using Values =
+      std::variant<std::span<float>, std::span<int64_t>, std::span<double>>;
+  virtual void visit(Owner owner, std::string_view name, Values values) = 0;
 
   // A part of a tensor, usually all of it: `values` are its elements starting
   // at `piece.first`. The default implementation calls visit() without the

@@ -1,5 +1,7 @@
 #include "tensor/tensor.h"
 
+#include "base/bf16.h"
+
 #include <bit>
 
 namespace syncopate {
@@ -28,14 +30,11 @@ const char* name_of(Layout layout) {
 }
 
 float to_float(Bf16 value) {
-  return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
+  return from_bf16(value.bits);
 }
 
 Bf16 to_bf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (value != value) return {static_cast<uint16_t>((bits >> 16) | 0x40)};
-  const uint32_t round = 0x7FFF + ((bits >> 16) & 1);
-  return {static_cast<uint16_t>((bits + round) >> 16)};
+  return {bf16_of(value)};
 }
 
 Shape::Shape(std::initializer_list<int64_t> dims)

@@ -23,20 +23,9 @@ class Digests final : public StateVisitor {
  public:
   explicit Digests(Context& context) : context_(context) {}
 
-  void visit(Owner owner,
-             std::string_view name,
-             std::span<float> values) override {
-    add_words<uint32_t>(owner, name, values);
-  }
-  void visit(Owner owner,
-             std::string_view name,
-             std::span<int64_t> values) override {
-    add_words<uint64_t>(owner, name, values);
-  }
-  void visit(Owner owner,
-             std::string_view name,
-             std::span<double> values) override {
-    add_words<uint64_t>(owner, name, values);
+  void visit(Owner owner, std::string_view name, Values values) override {
+    if (owner == Owner::kShared)
+      std::visit([&](auto span) { add_words(name, span); }, values);
   }
   void visit_device(Owner owner,
                     std::string_view name,
@@ -66,9 +55,9 @@ class Digests final : public StateVisitor {
   }
 
  private:
-  template <typename Word, typename T>
-  void add_words(Owner owner, std::string_view name, std::span<T> values) {
-    if (owner != Owner::kShared) return;
+  template <typename T>
+  void add_words(std::string_view name, std::span<T> values) {
+    using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
     uint64_t hash = 0;
     for (const T value : values)
       hash = join_hashes(hash, std::bit_cast<Word>(value));

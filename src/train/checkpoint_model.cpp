@@ -29,9 +29,10 @@ std::vector<float> load_range(const FoundCheckpoint& found,
   const Owner owner = has_state(found, Owner::kShared, worker, name)
                           ? Owner::kShared
                           : Owner::kWorker;
-  load_some_state(found, worker, [&](StateVisitor& visitor) {
+  const auto visit = [&](StateVisitor& visitor) {
     visitor.visit_range(owner, name, table, values);
-  });
+  };
+  load_checkpoint(found, worker, visit, LeftOver::kIgnored);
   return values;
 }
 

@@ -205,6 +205,7 @@ class Recorder {
   double time_s_ = 0, last_row_time_s_ = 0, resumed_time_s_ = 0;
   int64_t last_log_step_ = 0;
   double last_loss_ = std::numeric_limits<double>::quiet_NaN();
+  double last_rate_ = 0;  // samples per second
   // On rank 0: the best score of an evaluation, whether it was that of the
   // average model (eval.model = each_and_average), the score on the test set at
   // that moment (NaN: unknown), and the number of evaluations.

@@ -138,6 +138,7 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   last_row_time_s_ = row.time_s;
   last_log_step_ = at.step;
   last_loss_ = total[0] / samples;
+  last_rate_ = seconds > 0 ? samples / seconds : 0;
   std::string by_worker;
   if (is_free_running_) {
     double least = row.mine.back(), most = least;
@@ -153,8 +154,7 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   const double busy_s = figures[kCompute] + figures[kExposed];
   session_.log().line(
       "step {}{} | loss {:.4f}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
-      step_text(at), by_worker, last_loss_, metric,
-      seconds > 0 ? samples / seconds : 0.0,
+      step_text(at), by_worker, last_loss_, metric, last_rate_,
       busy_s > 0 ? 100 * figures[kExposed] / busy_s : 0.0, human_seconds(left));
 }
 
@@ -177,11 +177,12 @@ std::string Recorder::progress_note(int64_t worker_steps) const {
   const double seconds = running_time_s() - last_row_time_s_;
   const double steps = static_cast<double>(worker_steps) / endpoint_.size() -
                        static_cast<double>(last_log_step_);
-  return fmt::format(
-      "loss {:.4f} | {:.0f} samples/s", loss,
-      seconds > 0
+  const double rate =
+      steps >= 1 && seconds > 0
           ? steps * static_cast<double>(engine_.samples_a_step) / seconds
-          : 0.0);
+          : last_rate_;
+  if (std::isnan(loss) || rate <= 0) return "";
+  return fmt::format("loss {:.4f} | {:.0f} samples/s", loss, rate);
 }
 
 bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {

@@ -41,15 +41,18 @@ struct State {
   std::array<char, 96> operation = {};
 };
 
-struct Note {
+// The part of a note that has a fixed size.
+struct NoteHead {
   NoteKind kind = NoteKind::kBeat;
   int32_t origin = -1;
   int32_t serial = 0;  // per origin, for notes that go round
   int32_t subject = -1;
   int32_t code = 0;
   Token token = {};
-  State state;
-  std::string text;
+  State state = {};
+};
+struct Note : NoteHead {
+  std::string text = {};
 };
 
 // Longer texts are truncated.

@@ -46,11 +46,8 @@ std::array<WatchRing::Neighbour, 2> WatchRing::neighbours() const {
 }
 
 Note WatchRing::hello() const {
-  Note note;
-  note.kind = NoteKind::kHello;
-  note.origin = rank_;
-  note.token = cards_[0].token;
-  return note;
+  return {
+      {.kind = NoteKind::kHello, .origin = rank_, .token = cards_[0].token}};
 }
 
 bool WatchRing::is_of_this_run(const Note& note, int rank) const {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include <fmt/core.h>
@@ -23,13 +24,14 @@ namespace syncopate {
 namespace {
 
 constexpr double kTickS = 0.1;
-// A turn of the loop counts for at most this long: nobody could be heard in a
-// longer one.
+// The most by which a turn of the loop advances the watch clock: during a longer
+// one this process could hear no rank.
 constexpr double kLongestTickS = 0.5;
 // A dead rank's last beat is at most this old, plus a tick.
 constexpr double kBeatS = 0.05;
 constexpr double kSilenceS = 6;
-// For a rank never heard: it may start slowly or be behind a firewall.
+// The limit for a rank that was never heard: it may start slowly or be behind a
+// firewall.
 constexpr double kFirstWordS = 60;
 constexpr double kRollCallS = 1.5;  // for all answers to arrive
 constexpr double kNextRollCallS = 5;
@@ -157,7 +159,7 @@ void Watchdog::thread_main() {
     hears_neighbours_ = left.was_up && right.was_up;
     obey();
     const State own = own_state();
-    if (end_ != nullptr) {
+    if (end_) {
       go_on_ending();
     } else if (!is_parting_) {
       look_at_neighbours();
@@ -192,12 +194,8 @@ State Watchdog::own_state() const {
 void Watchdog::beat(const State& own) {
   const double now_s = monotonic_s();
   if (now_s - beat_s_ < kBeatS) return;
-  Note note;
-  note.kind = NoteKind::kBeat;
-  note.origin = rank_;
-  note.state = own;
   beat_s_ = now_s;
-  ring_.send_to_neighbours(note);
+  ring_.send_to_neighbours({{.origin = rank_, .state = own}});
 }
 
 void Watchdog::receive(int, const Note& note) {
@@ -229,31 +227,22 @@ void Watchdog::receive(int, const Note& note) {
 // Does what the worker's thread has requested.
 void Watchdog::obey() {
   if (is_parting_ && !has_parted_) {
-    Note note;
-    note.kind = NoteKind::kGoodbye;
-    note.origin = rank_;
-    ring_.send_to_neighbours(note);
+    ring_.send_to_neighbours({{.kind = NoteKind::kGoodbye, .origin = rank_}});
     ring_.flush(kTickS);
     has_parted_ = true;
   }
   if (leaving_code_ < 0) return;
-  if (end_ != nullptr) {
+  if (end_) {
     if (answer_ == Answer::kNone) answer_ = Answer::kSilence;
   } else if (leaving_since_s_ < 0) {
     leaving_since_s_ = monotonic_s();
-    Note note;
-    note.kind = NoteKind::kLeaving;
-    note.code = leaving_code_;
-    ring_.send_round(note);
+    ring_.send_round({{.kind = NoteKind::kLeaving, .code = leaving_code_}});
   } else if (answer_ == Answer::kNone &&
              monotonic_s() - leaving_since_s_ > kAgreeToLeaveS) {
     answer_ = Answer::kSpeak;
   }
   if (has_spoken_) {
-    Note note;
-    note.kind = NoteKind::kSpoken;
-    note.code = leaving_code_;
-    ring_.send_round(note);
+    ring_.send_round({{.kind = NoteKind::kSpoken, .code = leaving_code_}});
     exit_with(leaving_code_);
   }
 }
@@ -262,7 +251,7 @@ void Watchdog::look_at_neighbours() {
   if (!gives_verdicts_ || leaving_since_s_ >= 0) return;
   const double now_s = watch_clock().now_s();
   for (const WatchRing::Neighbour& neighbour : ring_.neighbours()) {
-    if (end_ != nullptr || neighbour.has_said_goodbye) continue;
+    if (end_ || neighbour.has_said_goodbye) continue;
     const std::string name =
         name_of_rank(neighbour.rank, cards_[neighbour.rank]);
     const double silent_s = now_s - neighbour.heard_s;
@@ -286,21 +275,17 @@ void Watchdog::look_at_neighbours() {
 void Watchdog::answer_roll_call() {
   asked_s_ = monotonic_s();
   answers_.assign(cards_.size(), std::nullopt);
-  Note answer;
-  answer.kind = NoteKind::kAnswer;
-  answer.state = own_state();
-  answers_[rank_] = answer.state;
-  ring_.send_round(answer);
+  const State own = own_state();
+  answers_[rank_] = own;
+  ring_.send_round({{.kind = NoteKind::kAnswer, .state = own}});
 }
 
 void Watchdog::look_for_hang(const State& own) {
-  if (!judges_hangs_ || end_ != nullptr || leaving_since_s_ >= 0) return;
+  if (!judges_hangs_ || end_ || leaving_since_s_ >= 0) return;
   if ((own.is_waiting ? own.still_s : own.idle_s) <= own.limit_s) return;
   const double now_s = monotonic_s();
   if (asked_s_ < 0 || now_s - asked_s_ > kNextRollCallS) {
-    Note question;
-    question.kind = NoteKind::kQuestion;
-    ring_.send_round(question);
+    ring_.send_round({{.kind = NoteKind::kQuestion}});
     answer_roll_call();
     return;
   }
@@ -341,12 +326,11 @@ void Watchdog::tell_slow_storage() {
 // --- ends --------------------------------------------------------------------
 
 void Watchdog::give_verdict(int subject, const std::string& text) {
-  Note note;
-  note.kind = NoteKind::kVerdict;
-  note.origin = rank_;
-  note.subject = subject;
-  note.code = static_cast<int>(ExitCode::kPeerLost);
-  note.text = text;
+  const Note note = {{.kind = NoteKind::kVerdict,
+                      .origin = rank_,
+                      .subject = subject,
+                      .code = static_cast<int>(ExitCode::kPeerLost)},
+                     text};
   ring_.send_round(note);
   begin_end(note);
 }
@@ -354,22 +338,15 @@ void Watchdog::give_verdict(int subject, const std::string& text) {
 // The first report counts; of ranks that fail at the same moment, the lowest's.
 void Watchdog::begin_end(const Note& note) {
   const bool is_leaving = note.kind == NoteKind::kLeaving;
-  if (end_ != nullptr || answer_ == Answer::kSpeak) return;
+  if (end_ || answer_ == Answer::kSpeak) return;
   if (is_leaving && leaving_since_s_ >= 0 && note.origin > rank_) return;
-  end_ = std::make_unique<End>();
   end_in_silence();
-  end_->cause = note.kind;
-  end_->subject = is_leaving ? note.origin : note.subject;
-  end_->code = note.code;
-  end_->text = note.text;
-  end_->since_s = monotonic_s();
+  end_ = End{note.kind, is_leaving ? note.origin : note.subject, note.code,
+             note.text, monotonic_s()};
   if (is_leaving) return;
-  Note last;
-  last.kind = NoteKind::kOperations;
-  last.text = joined_operations(std::clamp(kMostOperations / cards_.size(),
-                                           size_t{4}, OperationLog::kKept));
-  operations_[rank_] = last.text;
-  ring_.send_round(last);
+  operations_[rank_] = joined_operations(std::clamp(
+      kMostOperations / cards_.size(), size_t{4}, OperationLog::kKept));
+  ring_.send_round({{.kind = NoteKind::kOperations}, operations_[rank_]});
 }
 
 void Watchdog::go_on_ending() {
@@ -438,10 +415,7 @@ void Watchdog::speak() {
                         joined_operations(kShownOperations));
   print_line(text);
   nap(kTickS / 2);  // a launcher forwards the line before it sees a code
-  Note note;
-  note.kind = NoteKind::kSpoken;
-  note.code = end_->code;
-  ring_.send_round(note);
+  ring_.send_round({{.kind = NoteKind::kSpoken, .code = end_->code}});
   exit_with(end_->code);
 }
 

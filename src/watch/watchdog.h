@@ -7,7 +7,7 @@
 
 #include <atomic>
 #include <map>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,10 +61,10 @@ class Watchdog {
  private:
   // What ends this process: a verdict, or a rank that fails alone.
   struct End {
-    NoteKind cause = NoteKind::kVerdict;
-    int subject = -1, code = 0;
+    NoteKind cause;
+    int subject, code;
     std::string text;
-    double since_s = 0;
+    double since_s;
   };
   enum class Answer : int { kNone, kSpeak, kSilence };
 
@@ -100,7 +100,7 @@ class Watchdog {
 
   // For the watchdog thread only.
   WatchRing ring_;
-  std::unique_ptr<End> end_;
+  std::optional<End> end_;
   double leaving_since_s_ = -1;
   std::map<int, std::string> operations_;  // by rank, once an end has begun
   double beat_s_ = -1, asked_s_ = -1;      // by monotonic_s()

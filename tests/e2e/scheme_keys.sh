@@ -24,16 +24,20 @@ scheme_keys() { # scheme_keys SCHEME: keys with which 20 steps show what it does
 
 all_schemes() { "$SYNCOPATE" list schemes | awk '{ print $1 }'; }
 
-# Where another default script runs every scheme (test_schemes.sh): those that
-# move differently; all of them under EXHAUSTIVE=1.
+# By default test_schemes.sh alone runs every scheme. Other scripts take one that
+# sums gradients, one with a server, one that does both in turn, one whose workers
+# step at their own pace, one with compressed messages between neighbours and one
+# with compressed sums; all of them under EXHAUSTIVE=1.
 schemes_of_each_kind() {
   if [[ -n ${EXHAUSTIVE:-} ]]; then
     all_schemes
   else
-    printf '%s\n' bsp ds_sync asp sync_switch esync local_sgd easgd choco dgc \
-      power_sgd
+    printf '%s\n' bsp asp sync_switch esync choco dgc
   fi
 }
+
+# of_each_kind SCHEME...: those among them that schemes_of_each_kind names.
+of_each_kind() { printf '%s\n' "$@" | grep -xFf <(schemes_of_each_kind); }
 
 # same_states RUN RUN...: the newest checkpoints hold the same models and states.
 same_states() { python "${here:?}/compare_states.py" "${@/#/runs/}"; }

@@ -117,11 +117,11 @@ def read(fd):
     seen += data
     return data
 pty.spawn([sys.argv[1], "train", "tiny.ini", "--run.name=bar", "--eval.batch=1",
-           "--data.test_samples=400", "--run.steps=300", "--eval.every=0"], read)
+           "--data.test_samples=40000", "--run.steps=300", "--eval.every=0"], read)
 bars = [part.strip() for part in seen.split(b"\r")]
 bars = [part for part in bars if part.startswith(b"[")]
 assert any(b"| loss " in bar and b" samples/s" in bar for bar in bars), bars
-assert any(b"/400 | evaluating" in bar for bar in bars), bars
+assert any(b"/40000 | evaluating" in bar for bar in bars), bars
 assert max(map(len, bars)) <= 100, bars
 PY
 ! grep -q '^\[' runs/bar/log.txt || fail "the bar is in log.txt"

@@ -33,6 +33,8 @@ one_line() { # of an error: exactly one line, no traceback
   [[ $lines == 1 ]] && echo "one line"
 }
 
+last_line() { post "$@" | tail -n 1; }
+
 make_run bsp1 scheme=bsp seed=1 accuracy=0.90
 make_run bsp2 scheme=bsp seed=2 accuracy=0.91
 make_run bsp3 scheme=bsp seed=3 accuracy=0.92
@@ -168,6 +170,51 @@ expect "variants of one scheme" 0 'h4 +2 .*h8 +1 ' \
   post compare h4-seed1 h4-seed2 h8-seed1 --by variant
 expect "differ in its key" 0 'differs too: local_sgd.period = 4: h4; 8: h8' \
   post compare h4-seed1 h4-seed2 h8-seed1 --by variant
+# The verdict. Welch, of three against three with deviations of 0.01: the limit is
+# 2.776 x sqrt(2 x 0.0001 / 3) = 0.02267.
+for seed in 1 2 3; do
+  make_run near$seed scheme=ssp seed=$seed accuracy=0.$((867 + 10 * seed + 1))
+  make_run far$seed scheme=esync seed=$seed accuracy=0.$((866 + 10 * seed))
+  make_run never$seed scheme=sgp seed=$seed accuracy=0.3
+done
+expect "the best, and what is not separable" 0 \
+  '^verdict: highest accuracy after 40 steps: bsp, 0.9100 ± 0.0248 \(n = 3\); not separable from ssp$' \
+  last_line compare bsp? near? far?
+expect "separable" 0 '\(n = 3\); separable from all others$' \
+  last_line compare bsp? far?
+expect "few seeds" 0 'warning: 2 seeds in a group: below 3, intervals say little' \
+  post compare bsp? asp?
+expect "one run says nothing" 0 'n = 1\); not separable from asp$' \
+  last_line compare bsp1 asp1
+expect "left out of the best" 0 '^verdict: highest accuracy .*: bsp, ' \
+  last_line compare bsp1 bsp2 asp1 nan1
+# 0.7 of 0.9 is reached at the fourth row, of 1.8 at the second.
+for seed in 1 2 3; do
+  make_run soon$seed scheme=asp seed=$seed accuracy=1.8
+done
+expect "the fastest" 0 \
+  '^verdict: fastest to accuracy >= 0.7: asp, 20 ± 0 virtual s \(n = 3\); separable from all others$' \
+  last_line compare soon? bsp? never? --target accuracy=0.7
+expect "too few to order by chance" 0 'not separable from sgp$' \
+  last_line compare soon1 soon2 never? --target accuracy=0.7
+expect "reached by no group" 0 '^verdict: no group reached accuracy >= 2 in half of its runs$' \
+  last_line compare soon? bsp? --target accuracy=2
+# Pictures: every scheme has a look of its own, whatever is drawn beside it.
+expect "a look for every scheme" 0 '^all [0-9]+ differ$' "$python" - \
+  "$source_dir/postprocess" <("${SYNCOPATE:?}" list schemes | cut -d' ' -f1) <<'PY'
+import sys
+sys.path.insert(0, sys.argv[1])
+from styles import styles_of
+schemes = open(sys.argv[2]).read().split()
+looks = styles_of(schemes)
+assert len({str(look) for look in looks}) == len(schemes), looks
+assert styles_of(["asp", schemes[-1]])[1] == looks[-1]
+# Two variants of one scheme share its colour, and nothing else.
+first, second = styles_of(["asp", "esync", "asp"])[::2]
+assert first["color"] == second["color"], (first, second)
+assert first["linestyle"] != second["linestyle"], (first, second)
+print(f"all {len(schemes)} differ")
+PY
 expect "markdown" 0 '\| bsp \| 3 \| 1 2 3 \| 40 ± 0 \| 0.9100 ± 0.0248 \|' \
   post compare bsp1 bsp2 bsp3 --markdown
 expect "markdown's file" 0 '^$' post compare bsp1 bsp2 --markdown -o table.md

@@ -77,13 +77,15 @@ expect_code 65 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=whole \
   --optimizer.lr=0.5
 grep -q "optimizer.lr" err || fail "the refusal does not name the key"
 cmp -s before.ini runs/whole/input.ini || fail "a refused resume changed input.ini"
-# One rank alone with other keys: all end, with one line.
+# One rank alone with other keys: all end, with the mistake and what to do.
 # shellcheck disable=SC2046
 expect_code 0 $(ranks 2) "$SYNCOPATE" train tiny.ini --run.name=pair --run.stop_at=5
 sed 's/^lr = 0.05/lr = 0.07/' tiny.ini >other.ini
 expect_code 65 "$MPIEXEC" -bind-to none -n 1 "$SYNCOPATE" train other.ini \
   --run.name=pair : -n 1 "$SYNCOPATE" train tiny.ini --run.name=pair
-(($(grep -c "^error: " err) == 1)) || fail "not one line: $(cat err)"
+(($(grep -c "^error: " err) == 2)) || fail "not two lines: $(cat err)"
+grep -q '^error: another run is in runs/pair: .*--run.name=' err ||
+  fail "the way out is not named: $(cat err)"
 
 # Every start that goes on counts, also one that is killed before it saves.
 restarts() {

@@ -79,7 +79,7 @@ stops=(14 20) elsewhere=(11 20) log_every=(7) # steps
 if [[ -n ${EXHAUSTIVE:-} ]]; then
   stops=(7 14 20) elsewhere=(5 11 20) log_every=(1 7)
 fi
-of_each_kind=$(schemes_of_each_kind | xargs)
+kinds=$(schemes_of_each_kind | xargs)
 resumed=()
 for case in "${cases[@]}"; do
   others=()
@@ -101,7 +101,7 @@ for case in "${cases[@]}"; do
     asp | ssp | esync | sync_switch) anywhere=no ;;
     *) anywhere=yes ;;
   esac
-  if [[ $anywhere == yes && " $of_each_kind " == *" $case "* ]]; then
+  if [[ $anywhere == yes && " $kinds " == *" $case "* ]]; then
     for stop in "${elsewhere[@]}"; do
       train "$case" "$case-anywhere" "${unlike[@]}" --run.stop_at="$stop" \
         --run.log_every=1 --checkpoint.every=0 --eval.every=0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Every scheme of `list schemes` on MPI ranks: those whose workers wait for
-# each other end in the same bits as in one process; the others take every step
-# once, learn, stop at a signal and go on, and what a run recorded is replayed
+# Schemes of each kind (all under EXHAUSTIVE=1) on MPI ranks: those whose workers
+# wait for each other end in the same bits as in one process; the others take every
+# step once, learn, stop at a signal and go on, and what a run recorded is replayed
 # in one process to the same bits. Stragglers sleep.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -39,7 +39,7 @@ worlds_agree() {
 }
 
 free=()
-for scheme in $(all_schemes); do
+for scheme in $(schemes_of_each_kind); do
   # shellcheck disable=SC2207
   keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
   if is_asynchronous "$scheme"; then
@@ -49,7 +49,8 @@ for scheme in $(all_schemes); do
     worlds_agree 3 "$scheme" "${keys[@]}"
   fi
 done
-(( ${#free[@]} == 4 )) || fail "${#free[@]} asynchronous schemes"
+((${#free[@]} == $(of_each_kind asp ssp esync sync_switch | wc -l))) ||
+  fail "${#free[@]} asynchronous schemes"
 for scheme in choco ds_sync; do
   for n in 2 4; do
     # shellcheck disable=SC2046
@@ -133,21 +134,21 @@ sys.exit(bool(wrong))
 PY
 
 # The order of arrivals under MPI, kept in one process; after a resume too.
-for case in asp ssp; do
+for case in $(of_each_kind asp ssp); do
   # shellcheck disable=SC2207
   keys=(--sync.scheme="$case" $(scheme_keys "$case"))
-  on_ranks 3 recorded-$case "${keys[@]}" --asp.record=yes --asp.servers=2 \
+  on_ranks 3 "recorded-$case" "${keys[@]}" --asp.record=yes --asp.servers=2 \
     --run.stop_at=10
-  on_ranks 3 recorded-$case "${keys[@]}" --asp.record=yes --asp.servers=2
-  in_process 3 replayed-$case "${keys[@]}" --asp.servers=2 \
-    --asp.replay=runs/recorded-$case/order.h5
-  python "$here/compare_states.py" --parameters runs/recorded-$case \
-    runs/replayed-$case || fail "$case: the replay differs"
+  on_ranks 3 "recorded-$case" "${keys[@]}" --asp.record=yes --asp.servers=2
+  in_process 3 "replayed-$case" "${keys[@]}" --asp.servers=2 \
+    --asp.replay="runs/recorded-$case/order.h5"
+  python "$here/compare_states.py" --parameters "runs/recorded-$case" \
+    "runs/replayed-$case" || fail "$case: the replay differs"
   # And on ranks again.
-  on_ranks 3 again-$case "${keys[@]}" --asp.servers=2 \
-    --asp.replay=runs/recorded-$case/order.h5
-  python "$here/compare_states.py" --parameters runs/recorded-$case \
-    runs/again-$case || fail "$case: the replay on ranks differs"
+  on_ranks 3 "again-$case" "${keys[@]}" --asp.servers=2 \
+    --asp.replay="runs/recorded-$case/order.h5"
+  python "$here/compare_states.py" --parameters "runs/recorded-$case" \
+    "runs/again-$case" || fail "$case: the replay on ranks differs"
 done
 
 # Stragglers sleep: a factor of three, and five delays of 60 ms.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# `simulate` says of every scheme what `train` measures in virtual time: the
-# same seconds, bytes and messages of every worker, where links differ; where they
-# are alike, sums in concurrent buckets take the same time within 1%. It writes
-# them to a file, and refuses what needs values.
+# `simulate` says of schemes of each kind (all under EXHAUSTIVE=1) what `train`
+# measures in virtual time: the same seconds, bytes and messages of every worker,
+# where links differ; where they are alike, sums in concurrent buckets take the same
+# time within 1%. It writes them to a file, and refuses what needs values.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=tests/e2e/scheme_keys.sh
@@ -64,7 +64,7 @@ both() { # both NAME KEYS...
   expect_code 0 "$SYNCOPATE" simulate small.ini "${@:2}" --output="$1.h5"
   runs+=("$1")
 }
-for scheme in $(all_schemes); do
+for scheme in $(schemes_of_each_kind); do
   # shellcheck disable=SC2046  # a list of keys
   both "$scheme" --sync.scheme="$scheme" $(scheme_keys "$scheme")
 done

@@ -84,7 +84,7 @@ kill -INT "$pid"
 code=0
 wait "$pid" || code=$?
 ((code == 130)) || fail "interrupted: exit $code: $(cat first.out)"
-shows '^short,bsp,1,finished,' tiny/results.csv
+shows '^short,bsp,1,bsp,,finished,' tiny/results.csv
 shows '^bytes .* missing: bsp$' first.out
 
 expect_code 0 study --jobs=2 --run.threads=1

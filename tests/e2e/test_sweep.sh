@@ -153,6 +153,8 @@ shows '^\| local \| 2 \| 1 2 \|' swept/comparison.md
 [[ $(head -c 4 swept/comparison.png | tail -c 3) == PNG ]] || fail "no picture"
 # Runs that did not reach their target are censored at their last evaluation.
 shows '^Until accuracy >= 2:$' swept/comparison.md
+[[ $(tail -n 1 "$scratch/out") == "verdict: no group reached accuracy >= 2 in half of its runs" ]] ||
+  fail "the last line is no verdict: $(tail -n 1 "$scratch/out")"
 shows '^\| bsp \| 0 of 2 \| >48 \| >[0-9.]+ \| >48 \|' swept/comparison.md
 shows '^- 4 of 4 runs ended before they reached it' swept/comparison.md
 [[ $(head -c 4 swept/target.png | tail -c 3) == PNG ]] || fail "no target.png"
@@ -177,6 +179,30 @@ shows '^failed: final bsp-seed2: exit code 7[0-9]: error: ' "$scratch/err"
 rm swept/final/bsp-seed2
 expect_code 0 sweep tiny.sweep --jobs=2
 figures | cmp -s before.md || fail "the run anew gave other figures"
+
+# A grid that extends itself: with two values the best one lies at an edge. Each
+# value is as far from the last as that one from its neighbour.
+sed -e '/^\(local\|bad\) =/d; /^overrides = "run/d; s/= swept/= extended/' \
+  -e 's/^grid = .*/grid = auto 0.02 0.1/' tiny.sweep >auto.sweep
+expect_code 0 sweep auto.sweep --jobs=2
+shows '^tune: beyond the grid: bsp (0.004|0.5)$' "$scratch/out"
+python - extended/tuning.txt <<'END' || fail "extended: $(cat extended/tuning.txt)"
+import sys
+lines = open(sys.argv[1]).read().splitlines()
+header = next(line for line in lines if line.startswith("variant")).split()
+row = next(line for line in lines if line.startswith("bsp")).split()
+values = [float(word) for word in header[1:-1]]
+assert values == sorted(values) and 3 <= len(values) <= 6, values
+assert all(abs(b / a / 5 - 1) < 0.01 for a, b in zip(values, values[1:])), values
+best = max(zip(row[1:-1], header[1:-1]), key=lambda pair: float(
+    "-inf" if pair[0] == "diverged" else pair[0]))[1]
+assert row[-1] == best, row
+is_edge = best in (header[1], header[-2])
+told = f"bsp: at the edge of the grid, which was extended 4 times" in lines
+assert is_edge == told == (is_edge and len(values) == 6), lines
+END
+expect_code 0 sweep auto.sweep --jobs=2
+shows '^final: 2 of 2 runs are there$' "$scratch/out"
 
 # A target of all runs does not end those that are tuned.
 sed -e 's/^overrides = "run.*//; s/= swept/= fresh/; s/base.ini/target.ini/' \
@@ -203,6 +229,7 @@ refuse_line 'variants.bsp: optimizer.lr is what is tuned' \
   's/=bsp/=bsp optimizer.lr=1/'
 refuse_line 'variant bsp: .*bspp.*did you mean bsp' 's/=bsp/=bspp/'
 refuse_line 'tune.grid: 1 1.0: different numbers' 's/= 1e6.*/= 1 1.0/'
+refuse_line 'tune.grid: auto 0: auto and two numbers > 0' 's/= 1e6.*/= auto 0/'
 refuse_line 'tune.metric: missing' '/^metric/d'
 refuse_line 'tune.grids: expected grid' 's/^grid/grids/'
 sed 's/validation = 40/validation = 0/' base.ini >no_validation.ini

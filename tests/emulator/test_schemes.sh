@@ -40,7 +40,7 @@ for scheme in $(schemes_of_each_kind); do
 done
 
 # On two ranks: schemes whose bits do not depend on who is first.
-for scheme in bsp choco dgc power_sgd ds_sync; do
+for scheme in $(of_each_kind bsp choco dgc power_sgd ds_sync); do
   # shellcheck disable=SC2207
   keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
   # shellcheck disable=SC2046
@@ -58,7 +58,8 @@ done
 # have one sum.
 carried=()
 if [[ ${EMULATES_NCCL:-} == ON ]]; then
-  for scheme in local_sgd easgd power_sgd esync sync_switch ds_sync choco; do
+  for scheme in $(of_each_kind local_sgd easgd power_sgd esync sync_switch \
+    ds_sync choco); do
     # shellcheck disable=SC2207
     keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
     # shellcheck disable=SC2046
@@ -74,9 +75,10 @@ if [[ ${EMULATES_NCCL:-} == ON ]]; then
   done
   # Messages between neighbours and groups of two: the same bits as over MPI.
   sed -e 's/^family = .*/family = logistic/' -e '/^depth = /d' -e '/^widths = /d' tiny.ini >small.ini
-  for case in "4 ds_sync" "3 d_psgd" "3 d_psgd --sync.wire=bf16" "3 sgp" \
-    "3 sgp --sync.wire=bf16" "3 choco" "3 dcd_psgd" "3 ecd_psgd" \
-    "3 deep_squeeze"; do
+  cases=("4 ds_sync" "3 d_psgd" "3 sgp --sync.wire=bf16" "3 choco")
+  [[ -z ${EXHAUSTIVE:-} ]] || cases+=("3 d_psgd --sync.wire=bf16" "3 sgp"
+    "3 dcd_psgd" "3 ecd_psgd" "3 deep_squeeze")
+  for case in "${cases[@]}"; do
     read -r n scheme more <<<"$case"
     # shellcheck disable=SC2206,SC2207
     keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme") $more)

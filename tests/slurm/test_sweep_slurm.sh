@@ -50,6 +50,12 @@ expect 0 slurm --dry-run --jobs=3 --sbatch="--time=9"
 out_shows '^sbatch .*--array=0-3%3 --cpus-per-task=1 --time=9 .*sweep.sbatch tune '
 out_shows '^sbatch .*--dependency=afterany:JOB2 --array=0-3%3 .*sweep.sbatch final '
 out_shows '^sbatch .*--dependency=afterany:JOB3 .*sweep.sbatch compare '
+# A grid that extends itself has a round of tasks for each extension.
+sed 's/^grid = /grid = auto /; s/= swept/= extended/; /^bad/d' tiny.sweep >auto.sweep
+auto() { "$source_dir/jobs/sweep.sh" --"$1" auto.sweep "${keys[@]}" "${@:2}"; }
+expect 0 auto slurm --dry-run
+out_shows '^sbatch .*--dependency=afterany:JOB1 --array=0 .*sweep.sbatch extend-1 '
+out_shows '^sbatch .*--dependency=afterany:JOB5 .*sweep.sbatch choose '
 [[ ! -e swept ]] || failed "a dry run left files"
 touch "$work/dry.out"
 conclude dry "$before" "--dry-run"
@@ -114,5 +120,13 @@ diff <(cut -d'|' -f1-9 swept/comparison.md) \
   <(cut -d'|' -f1-9 local/comparison.md) || failed "other figures"
 grep -q '^| bsp | 2 | 1 2 | 40' swept/comparison.md ||
   failed "comparison: $(<swept/comparison.md)"
+if [[ ${EXHAUSTIVE:-} == 1 ]]; then
+  expect 0 auto slurm
+  wait_for 300 all_over || failed "not over: $(squeue -h)"
+  mv extended extended-slurm
+  expect 0 auto local --jobs=2
+  out_shows '^tune: beyond the grid: bsp '
+  diff extended-slurm/tuning.txt extended/tuning.txt || failed "another extension"
+fi
 conclude local "$before" "--slurm and --local give the same numbers"
 finish

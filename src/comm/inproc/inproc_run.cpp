@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "comm/collectives.h"
 #include "comm/inproc/inproc_endpoint.h"
-#include "comm/tag_names.h"
 #include "comm/tags.h"
 
 namespace syncopate::inproc {
@@ -148,9 +147,8 @@ std::shared_ptr<InprocTask> InprocRun::start_task(
                                     task->has_ended = true;
                                     task->ended_at = self.time;
                                     note_event(rank, self.time);
-                                    for (Strand* joiner : task->joiners) {
+                                    for (Strand* joiner : task->joiners)
                                       scheduler_.wake(*joiner, self.time);
-                                    }
                                     if (!task->error)
                                       std::erase(tasks_[rank], task);
                                   });
@@ -182,10 +180,9 @@ std::exception_ptr InprocRun::first_error() const {
       if (task->error && !is_peer_lost(task->error)) return task->error;
     }
   }
-  if (!scheduler_.deadlock().empty()) {
+  if (!scheduler_.deadlock().empty())
     return std::make_exception_ptr(
         Error(ExitCode::kInternal, scheduler_.deadlock()));
-  }
   for (const std::exception_ptr& error : worker_errors_) {
     if (error) return error;
   }
@@ -199,9 +196,8 @@ std::exception_ptr InprocRun::first_error() const {
 
 void InprocRun::finish() {
   scheduler_.run();
-  if (const std::exception_ptr error = first_error()) {
+  if (const std::exception_ptr error = first_error())
     std::rethrow_exception(error);
-  }
 }
 
 void InprocRun::note_event(int rank, Time at) {
@@ -297,11 +293,10 @@ Request InprocRun::isend(int rank,
     if (posted->second.empty()) box.receives.erase(posted);
     deliver(*parcel, receive);
   } else {
-    if (data.bytes <= kSmallBytes) {
+    if (data.bytes <= kSmallBytes)
       parcel->keep();
-    } else {
+    else
       send->parcel = parcel.get();
-    }
     box.shelves[tag].put(parcel);
   }
 
@@ -440,11 +435,10 @@ void InprocRun::native_all_reduce(std::span<float> values,
   open.erase(mine);
   if (open.empty()) gatherings_.erase(group.members);
   const Time end = network_.ring(group.members, elems, self.time);
-  for (const auto& other : complete.values) {
+  for (const auto& other : complete.values)
     CHECK_MSG(other.size() == values.size(),
               "members of a native all-reduce bring {} and {} values",
               other.size(), values.size());
-  }
   const size_t count = has_values(values.data()) ? values.size() : 0;
   for (size_t i = 0; i < count; ++i) {
     float sum = complete.values[0][i];

@@ -77,8 +77,8 @@ class Shelf {
   std::shared_ptr<Parcel> take(int from);
   // Call when the arrival of a message on the shelf has become known.
   void note_arrival(const Parcel& parcel);
-  // Of the senders' first messages, the one that arrives first (ties by place,
-  // then in order of sending); null: no arrival is known.
+  // The one that arrives first among the senders' first messages (ties by
+  // place, then in order of sending); null if no arrival is known.
   const Parcel* soonest() const;
 
  private:

@@ -48,7 +48,7 @@ void run_phase(const Network::AlikeLinks& links,
 // times[p] = (N - 1) service + max over k of times[p - k] + k latency.
 void run_alike_phase(Time latency, Time service, std::span<Time> times) {
   const auto n = static_cast<int64_t>(times.size());
-  // Of a member q <= p, k is p - q, and of one behind p it is p - q + N.
+  // k is p - q for a member q <= p, and p - q + N for one behind p.
   std::vector<Time> behind(n + 1, 0);
   for (int64_t q = n - 1; q >= 0; --q) {
     const Time own = times[q] - static_cast<double>(q) * latency;

@@ -23,9 +23,7 @@ class InprocWorld : public World {
 
   void run(const std::function<void(Endpoint&)>& body) override {
     inproc::InprocRun shared(workers_, cost_);
-    for (int rank = 0; rank < workers_; ++rank) {
-      shared.start_worker(rank, body);
-    }
+    for (int rank = 0; rank < workers_; ++rank) shared.start_worker(rank, body);
     shared.finish();
   }
 

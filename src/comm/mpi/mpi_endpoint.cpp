@@ -165,11 +165,10 @@ void MpiEndpoint::abandon_tasks() noexcept {
 }
 
 void MpiEndpoint::perform(const std::function<void(Endpoint&)>& body) {
-  if (task_ != nullptr) {
+  if (task_ != nullptr)
     body(*this);
-  } else {
+  else
     join(start("collective", body));
-  }
 }
 
 void MpiEndpoint::native_all_reduce(std::span<float> values,

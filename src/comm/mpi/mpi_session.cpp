@@ -15,7 +15,7 @@
 #include "base/thread.h"
 #include "comm/mpi/mpi_check.h"
 #include "comm/mpi/mpi_endpoint.h"
-#include "comm/tag_names.h"
+#include "comm/tags.h"
 #include "comm/world.h"
 #include "watch/guardian.h"
 #include "watch/operations.h"
@@ -61,9 +61,8 @@ void flush_output() {
 void tell_hydra(int code) {
   end_in_silence();
   const char* descriptor = std::getenv("PMI_FD");
-  if (std::getenv("HYDI_CONTROL_FD") == nullptr || descriptor == nullptr) {
+  if (std::getenv("HYDI_CONTROL_FD") == nullptr || descriptor == nullptr)
     return;
-  }
   dprintf(std::atoi(descriptor), "cmd=abort exitcode=%d\n", code);
   std::this_thread::sleep_for(std::chrono::seconds(1));  // it ends this process
                                                          // too
@@ -157,12 +156,11 @@ class ProcessSession : public MpiSession {
     CHECK_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided));
     CHECK_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     CHECK_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
-    if (provided < MPI_THREAD_MULTIPLE) {
+    if (provided < MPI_THREAD_MULTIPLE)
       fail(ExitCode::kUsage,
            "this MPI library offers thread level {} only, and "
            "MPI_THREAD_MULTIPLE is needed",
            provided);
-    }
     mpi::Communicators& all = communicators_;
     CHECK_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &all.rank));
     CHECK_MPI(MPI_Comm_size(MPI_COMM_WORLD, &all.size));
@@ -227,12 +225,11 @@ class ProcessSession : public MpiSession {
     flush_output();
     activity().wait_begins();
     meet_at_end();
-    if (rank() == 0) {
+    if (rank() == 0)
       leave_after(kFinalizeLimit, own_code, Tells::kLauncher, watchdog_);
-    } else {
+    else
       leave_after(kFinalizeLimit + kOthersDelay, own_code, Tells::kNobody,
                   watchdog_);
-    }
     MPI_Finalize();
     if (watchdog_ != nullptr) watchdog_->say_goodbye();
     if (own_code != 0) std::this_thread::sleep_for(kLastDelay);
@@ -255,9 +252,8 @@ class ProcessSession : public MpiSession {
     std::vector<char> names(count * sizeof name);
     CHECK_MPI(MPI_Allgather(name, sizeof name, MPI_CHAR, names.data(),
                             sizeof name, MPI_CHAR, communicators_.internal));
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; ++i)
       hosts_.emplace_back(names.data() + i * sizeof name);
-    }
   }
 
   static void check_interface(const RankCard& card) {

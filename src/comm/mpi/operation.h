@@ -45,7 +45,7 @@ struct Stray {
   Tag tag;
   std::vector<std::byte> bytes;
   std::shared_ptr<Operation> arrival;
-  // Of a run that was abandoned while this piece was arriving.
+  // Still pending if a run was abandoned while this piece was arriving.
   MPI_Request arriving = MPI_REQUEST_NULL;
 };
 

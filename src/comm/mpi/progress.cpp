@@ -91,19 +91,17 @@ void Progress::check_alive() const {
 }
 
 void Progress::post(std::shared_ptr<Operation> operation) {
-  if (is_this_thread()) {
+  if (is_this_thread())
     transfers_.begin(operation);
-  } else {
+  else
     hand_over({std::move(operation), nullptr});
-  }
 }
 
 void Progress::post(std::shared_ptr<TaskOnThread> task) {
-  if (is_this_thread()) {
+  if (is_this_thread())
     tasks_.push_back(std::move(task));
-  } else {
+  else
     hand_over({nullptr, std::move(task)});
-  }
 }
 
 void Progress::hand_over(Posted posted) {
@@ -246,13 +244,11 @@ void Progress::run_tasks() {
   // Tasks may start tasks, which grows the vector during the loop.
   for (size_t i = 0; i < tasks_.size(); ++i) {
     const std::shared_ptr<TaskOnThread> task = tasks_[i];
-    if (task->waits_for != nullptr && !*task->waits_for && !is_abandoned_) {
+    if (task->waits_for != nullptr && !*task->waits_for && !is_abandoned_)
       continue;
-    }
-    if (task->fiber == nullptr) {
+    if (task->fiber == nullptr)
       task->fiber = std::make_unique<Fiber>(
           stacks_, kTaskStackBytes, [this, &task = *task] { run_body(task); });
-    }
     task->fiber->resume();
     const bool has_ended = task->fiber->ended();
     if (has_ended || !task->is_polling) has_moved_ = true;

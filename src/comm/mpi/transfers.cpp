@@ -256,9 +256,8 @@ bool Transfers::serve(Operation& listener) {
   };
   Message& message = listener.message;
   const auto is_mine = [&](const std::unique_ptr<Stray>& stray) {
-    if (listener.is_started) {
+    if (listener.is_started)
       return stray->from == message.from && stray->tag == message.tag;
-    }
     return stray->tag >= listener.tags.first &&
            stray->tag <= listener.tags.last && !is_taken_by_other(*stray);
   };
@@ -303,15 +302,14 @@ bool Transfers::settle_adoptions() {
     const std::shared_ptr<Operation> operation = adoption.operation;
     const Stray& stray = *adoption.stray;
     const auto came = static_cast<int64_t>(stray.bytes.size());
-    if (stray.arrival->error != nullptr) {
+    if (stray.arrival->error != nullptr)
       operation->error = stray.arrival->error;
-    } else if (came != adoption.expected_bytes) {
+    else if (came != adoption.expected_bytes)
       operation->error = internal_error(describe_size_mismatch(
           operation->rank, operation->peer, operation->tag,
           adoption.expected_bytes, came));
-    } else if (came > 0) {
+    else if (came > 0)
       std::memcpy(adoption.data, stray.bytes.data(), stray.bytes.size());
-    }
     adoptions_.erase(adoptions_.begin() + static_cast<ptrdiff_t>(i));
     end_piece(*operation);
     moved = true;
@@ -340,12 +338,10 @@ void Transfers::abandon(const std::exception_ptr& error) {
   }
   handles_.clear();
   pieces_.clear();
-  for (Adoption& adoption : std::exchange(adoptions_, {})) {
+  for (Adoption& adoption : std::exchange(adoptions_, {}))
     ending.push_back(std::move(adoption.operation));
-  }
-  for (auto& listener : std::exchange(listeners_, {})) {
+  for (auto& listener : std::exchange(listeners_, {}))
     ending.push_back(std::move(listener));
-  }
   for (const auto& operation : ending) {
     if (operation->done) continue;
     operation->error = error;

@@ -21,7 +21,7 @@ std::string first_line(const char* text) {
   return text == nullptr ? "" : std::string(text, std::strcspn(text, "\n"));
 }
 
-// Keeps for ever those to which the library may still write.
+// Never frees communicators to which the library may still write.
 void abandon(SharedCommunicator communicator) {
   static std::mutex mutex;
   static std::vector<SharedCommunicator> abandoned;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kOldestVersion = 21800;  // 2.18 introduced ncclCommSplit
 
-// A run must end no matter who is missing.
+// Limits how long the end of a run waits for ranks that are missing.
 constexpr double kFinalizeLimitS = 10;
 
 std::atomic<bool> is_there_one{false};
@@ -57,11 +57,10 @@ class Backoff {
   bool is_late() const { return monotonic_s() - started_s_ > limit_s_; }
   void pause() const {
     constexpr double kEagerS = 2e-3;
-    if (monotonic_s() - started_s_ < kEagerS) {
+    if (monotonic_s() - started_s_ < kEagerS)
       std::this_thread::yield();
-    } else {
+    else
       std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
   }
 
  private:
@@ -436,9 +435,8 @@ std::vector<std::byte> nccl_unique_id() {
   const NcclFunctions& nccl = usable_functions();
   ncclUniqueId id;
   const ncclResult_t result = nccl.get_unique_id(&id);
-  if (result != ncclSuccess) {
+  if (result != ncclSuccess)
     fail(ExitCode::kInternal, "NCCL: {}", explain(result, nullptr));
-  }
   std::vector<std::byte> bytes(sizeof id);
   std::memcpy(bytes.data(), &id, sizeof id);
   return bytes;

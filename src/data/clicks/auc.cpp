@@ -24,9 +24,7 @@ uint32_t ordered_bits(float score) {
 }
 
 auto first_from(const std::vector<Entry>& entries, uint64_t ordered) {
-  return std::lower_bound(
-      entries.begin(), entries.end(), ordered,
-      [](const Entry& entry, uint64_t bits) { return entry.ordered < bits; });
+  return std::ranges::lower_bound(entries, ordered, {}, &Entry::ordered);
 }
 
 }  // namespace
@@ -77,9 +75,7 @@ std::vector<Entry> SortedScores::entries(uint64_t begin, uint64_t end) const {
 }
 
 void AucSum::add(std::vector<Entry> entries) {
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return a.ordered < b.ordered;
-  });
+  std::ranges::sort(entries, {}, &Entry::ordered);
   CHECK(entries.empty() || entries.front().ordered >= next_);
   for (size_t i = 0; i < entries.size();) {
     const uint32_t ordered = entries[i].ordered;

@@ -79,10 +79,15 @@ RowTable::RowTable(std::span<const CountedValue> values)
       continue;
     }
     const auto value = static_cast<uint32_t>(key);
-    size_t at = home(value, shift_);
-    while (slots_[at].row != 0) at = (at + 1) & (slots_.size() - 1);
-    slots_[at] = {value, row};
+    slots_[place(value)] = {value, row};
   }
+}
+
+size_t RowTable::place(uint32_t value) const {
+  size_t at = home(value, shift_);
+  while (slots_[at].row != 0 && slots_[at].value != value)
+    at = (at + 1) & (slots_.size() - 1);
+  return at;
 }
 
 void RowTable::find(std::span<const ClickKey> keys, uint32_t* rows) const {
@@ -90,15 +95,9 @@ void RowTable::find(std::span<const ClickKey> keys, uint32_t* rows) const {
     if (i + kAhead < keys.size())
       __builtin_prefetch(
           &slots_[home(static_cast<uint32_t>(keys[i + kAhead]), shift_)]);
-    if (keys[i] == kMissingKey) {
-      rows[i] = missing_row_;
-      continue;
-    }
-    const auto value = static_cast<uint32_t>(keys[i]);
-    size_t at = home(value, shift_);
-    while (slots_[at].row != 0 && slots_[at].value != value)
-      at = (at + 1) & (slots_.size() - 1);
-    rows[i] = slots_[at].row;
+    rows[i] = keys[i] == kMissingKey
+                  ? missing_row_
+                  : slots_[place(static_cast<uint32_t>(keys[i]))].row;
   }
 }
 

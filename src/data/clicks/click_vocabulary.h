@@ -50,6 +50,8 @@ class RowTable {
     uint32_t value = 0;
     uint32_t row = 0;  // 0: free slot
   };
+  size_t place(uint32_t value) const;  // the slot that holds it or is free
+
   int shift_;
   uint32_t missing_row_ = 0;
   std::vector<Slot> slots_;

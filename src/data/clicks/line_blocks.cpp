@@ -1,12 +1,10 @@
 #include "data/clicks/line_blocks.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <new>
 
 #include "base/check.h"
 
@@ -27,26 +25,12 @@ LineBlocks::LineBlocks(const fs::path& path,
                        int64_t line_limit)
     : path_(path.string()), block_bytes_(block_bytes), line_limit_(line_limit) {
   CHECK(block_bytes >= 1 && line_limit >= 1);
-  const int fd = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0)
-    fail_errno(errno == ENOENT || errno == ENOTDIR ? ExitCode::kInputMissing
-                                                   : ExitCode::kIoError,
-               path_, "open");
-  struct stat info {};
-  const bool has_info = ::fstat(fd, &info) == 0;
-  if (!has_info || !S_ISREG(info.st_mode)) {
-    ::close(fd);
-    fail(ExitCode::kBadInput,
-         "{}: not a regular file, expected one because it is read twice",
-         path_);
-  }
-  file_bytes_ = info.st_size;
-  ::posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);  // a hint
-  file_ = ::gzdopen(fd, "rb");
-  if (file_ == nullptr) {
-    ::close(fd);
-    throw std::bad_alloc();
-  }
+  InputFile file(path);
+  file_bytes_ = file.bytes();
+  ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // a hint
+  file_ = ::gzdopen(file.get(), "rb");
+  if (file_ == nullptr) throw std::bad_alloc();
+  file.release();
   ::gzbuffer(as_gz(file_), kUnpackBytes);
 }
 

@@ -14,14 +14,6 @@ constexpr uint32_t kLabelsMagic = 0x00000801;  // unsigned bytes, 1 dimension
 constexpr uint32_t kSideLimit = 65536;         // of a plausible image, pixels
 constexpr int64_t kLabelsHeaderBytes = 8;
 
-fs::path find_file(const std::string& folder, const std::string& name) {
-  const fs::path plain = fs::path(folder) / name;
-  const fs::path packed = fs::path(plain) += ".gz";
-  if (fs::exists(plain)) return plain;
-  if (fs::exists(packed)) return packed;
-  fail(ExitCode::kInputMissing, "{}: not found, nor with .gz", plain.string());
-}
-
 void read_magic(ByteReader& reader, uint32_t expected) {
   const uint32_t magic = reader.read_be32("the magic number");
   if (magic != expected)
@@ -79,13 +71,14 @@ void read_labels(const fs::path& path, ImageSet& set) {
 }  // namespace
 
 Dataset read_idx(const DataOptions& options) {
-  const std::string& folder = options.path;
-  if (!fs::exists(folder))
-    fail(ExitCode::kInputMissing, "data.path: {}: no such folder", folder);
+  const fs::path folder = existing_folder(options.path);
+  const auto find = [&](const char* name) {
+    return plain_or_packed(folder / name);
+  };
   Dataset data;
-  read_images(find_file(folder, "train-images-idx3-ubyte"), data.train);
-  read_labels(find_file(folder, "train-labels-idx1-ubyte"), data.train);
-  const fs::path test_images = find_file(folder, "t10k-images-idx3-ubyte");
+  read_images(find("train-images-idx3-ubyte"), data.train);
+  read_labels(find("train-labels-idx1-ubyte"), data.train);
+  const fs::path test_images = find("t10k-images-idx3-ubyte");
   read_images(test_images, data.test);
   if (data.test.spec.H != data.train.spec.H ||
       data.test.spec.W != data.train.spec.W)
@@ -94,8 +87,8 @@ Dataset read_idx(const DataOptions& options) {
          test_images.string(), data.test.spec.H, data.test.spec.W,
          data.train.spec.H, data.train.spec.W);
   data.test.spec.classes = data.train.spec.classes;
-  read_labels(find_file(folder, "t10k-labels-idx1-ubyte"), data.test);
-  data.source = "idx " + folder;
+  read_labels(find("t10k-labels-idx1-ubyte"), data.test);
+  data.source = "idx " + options.path;
   return data;
 }
 

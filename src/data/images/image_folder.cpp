@@ -70,12 +70,18 @@ void append_class(const fs::path& folder,
          (folder / name).string());
 }
 
-// `classes` are the sorted classes of train.
+// `classes` are the sorted classes of train. Without labels, the files are in
+// `folder` itself.
+enum class Labels { kByFolder, kNone };
 ImageSet list_set(const fs::path& folder,
-                  const std::vector<std::string>& classes) {
+                  const std::vector<std::string>& classes,
+                  Labels labels) {
   ImageSet set;
   set.pixels = JpegFiles{.folder = folder, .names = {}};
-  for (const std::string& name : list_classes(folder)) {
+  set.is_labelled = labels == Labels::kByFolder;
+  if (!set.is_labelled) append_class(folder, ".", -1, set);
+  for (const std::string& name :
+       set.is_labelled ? list_classes(folder) : std::vector<std::string>()) {
     const auto found = std::lower_bound(classes.begin(), classes.end(), name);
     if (found == classes.end() || *found != name)
       fail(ExitCode::kBadInput, "{}: a class that train does not have",
@@ -95,19 +101,6 @@ bool holds_images(const fs::path& folder) {
   });
 }
 
-// A folder of JPEG files without labels.
-ImageSet list_unlabelled(const fs::path& folder,
-                         const std::vector<std::string>& classes) {
-  ImageSet set;
-  set.pixels = JpegFiles{.folder = folder, .names = {}};
-  append_class(folder, ".", -1, set);
-  set.is_labelled = false;
-  set.samples = std::ssize(set.labels);
-  set.spec = {.C = 3, .classes = std::ssize(classes)};
-  set.class_names = classes;
-  return set;
-}
-
 fs::path find_test_folder(const fs::path& folder) {
   for (const char* name : {"val", "test"})
     if (fs::exists(folder / name)) return folder / name;
@@ -125,9 +118,9 @@ Dataset read_image_folder(const DataOptions& options) {
   const fs::path test = find_test_folder(folder);
   const std::vector<std::string> classes = list_classes(folder / "train");
   Dataset data;
-  data.train = list_set(folder / "train", classes);
-  data.test = holds_images(test) ? list_unlabelled(test, classes)
-                                 : list_set(test, classes);
+  data.train = list_set(folder / "train", classes, Labels::kByFolder);
+  data.test = list_set(test, classes,
+                       holds_images(test) ? Labels::kNone : Labels::kByFolder);
   data.source = "image_folder " + options.path;
   set_reading(options, data);
   return data;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <unordered_set>
 
@@ -99,9 +100,7 @@ std::vector<Answer> best_answers(const QuestionSet& set,
     scores = scores.subspan(num_scores);
   }
   CHECK(scores.empty());
-  std::stable_sort(
-      candidates.begin(), candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.sum() > b.sum(); });
+  std::ranges::stable_sort(candidates, std::greater{}, &Candidate::sum);
 
   const Question& asked = set.questions[static_cast<size_t>(question)];
   const std::string& context = set.contexts[static_cast<size_t>(asked.context)];

@@ -16,7 +16,7 @@ namespace syncopate {
 namespace {
 
 constexpr int64_t kSpecialTokens = 3;  // [CLS], [SEP], [SEP]
-constexpr int64_t kBlock = 64;         // texts a thread takes at once
+constexpr int64_t kBlock = 64;         // texts that a thread takes at once
 
 struct ContextTokens {
   std::vector<int32_t> ids;
@@ -406,26 +406,6 @@ void check_options(const DataOptions& options) {
          options.max_length, least, options.max_question);
 }
 
-// Fails if no windows result.
-QuestionSet finish(const std::string& origin,
-                   SquadText text,
-                   const WordPiece& tokenizer,
-                   const DataOptions& options,
-                   SquadUse use,
-                   int threads,
-                   int64_t* left_out) {
-  const int64_t questions = std::ssize(text.questions);
-  SquadWindows made =
-      make_windows(std::move(text), tokenizer, options, use, threads);
-  *left_out = made.left_out;
-  if (made.set.windows.empty())
-    fail(ExitCode::kBadInput,
-         "{}: none of its {} questions has its answer at the place in its "
-         "context that answer_start gives, expected at least one",
-         origin, questions);
-  return std::move(made.set);
-}
-
 }  // namespace
 
 QuestionData load_questions(const DataOptions& options,
@@ -439,17 +419,25 @@ QuestionData load_questions(const DataOptions& options,
   const WordPiece& tokenizer = texts.tokenizer;
   QuestionData data;
   std::string read;  // digests of what was read
-  const auto load = [&](const QuestionTexts::Part& part, SquadUse use,
-                        int64_t* left_out) {
+  const auto load = [&](const QuestionTexts::Part& part, SquadUse use) {
     SquadText text = part.read();
     read += text.digest + " ";
-    return finish(part.origin, std::move(text), tokenizer, options, use,
-                  threads, left_out);
+    const int64_t questions = std::ssize(text.questions);
+    SquadWindows made =
+        make_windows(std::move(text), tokenizer, options, use, threads);
+    if (made.set.windows.empty())
+      fail(ExitCode::kBadInput,
+           "{}: none of its {} questions has its answer at the place in its "
+           "context that answer_start gives, expected at least one",
+           part.origin, questions);
+    return made;
   };
-  int64_t none = 0;
-  if (parts == QuestionParts::kBoth)
-    data.train = load(texts.train, SquadUse::kTrain, &data.left_out);
-  data.test = load(texts.test, SquadUse::kTest, &none);
+  if (parts == QuestionParts::kBoth) {
+    SquadWindows train = load(texts.train, SquadUse::kTrain);
+    data.train = std::move(train.set);
+    data.left_out = train.left_out;
+  }
+  data.test = load(texts.test, SquadUse::kTest).set;
   data.vocabulary = tokenizer.size();
   data.digest = digest_of(
       fmt::format("{}{} lower_case {} max_length {} stride {} max_question {}",

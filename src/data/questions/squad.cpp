@@ -1,6 +1,5 @@
 #include "data/questions/squad.h"
 
-#include <utf8proc.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -13,7 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "base/text.h"
+#include "data/byte_reader.h"
 #include "data/questions/question_readers.h"
+#include "data/questions/unicode.h"
 #include "data/strict_json.h"
 
 namespace syncopate {
@@ -187,20 +189,14 @@ SquadText parse_squad(const std::string& origin, std::string_view json) {
 }
 
 SquadText read_squad(const fs::path& folder, const std::string& name) {
-  const fs::path plain = folder / name;
-  fs::path packed = plain;
-  packed += ".gz";
-  if (fs::exists(plain))
-    return parse_squad(plain.string(), read_file(plain, kLimitBytes));
-  if (fs::exists(packed)) return parse_squad(packed.string(), unpack(packed));
-  fail(ExitCode::kInputMissing, "{}: not found, nor with .gz", plain.string());
+  const fs::path path = plain_or_packed(folder / name);
+  return parse_squad(path.string(), path.extension() == ".gz"
+                                        ? unpack(path)
+                                        : read_file(path, kLimitBytes));
 }
 
 QuestionTexts open_squad(const DataOptions& options) {
-  const fs::path folder = options.path;
-  if (!fs::exists(folder))
-    fail(ExitCode::kInputMissing, "data.path: {}: no such folder",
-         options.path);
+  const fs::path folder = existing_folder(options.path);
   if (options.vocabulary.empty())
     fail(ExitCode::kBadInput,
          "data.vocabulary: empty, expected the path of a WordPiece vocabulary "
@@ -239,32 +235,20 @@ std::vector<TextRange> squad_words(std::string_view context) {
 
 namespace {
 
-// White space as Python's str.split() defines it.
-bool is_python_space(int32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 ||
-         (c >= 128 && utf8proc_category(c) >= UTF8PROC_CATEGORY_ZS &&
-          utf8proc_category(c) <= UTF8PROC_CATEGORY_ZP);
-}
-
 // Replaces every run of white space by one space and trims both ends.
 std::string with_single_spaces(std::string_view text) {
   std::string result;
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   bool is_pending = false;
   for (size_t at = 0; at < text.size();) {
-    utf8proc_int32_t code = 0;
-    const auto length = std::max<utf8proc_ssize_t>(
-        1, utf8proc_iterate(bytes + at,
-                            static_cast<utf8proc_ssize_t>(text.size() - at),
-                            &code));
-    if (is_python_space(code)) {
+    const size_t begin = at;
+    const auto letter = take_code_point(text, at);
+    if (letter && is_python_space(*letter)) {
       is_pending = !result.empty();
-    } else {
-      if (is_pending) result += ' ';
-      is_pending = false;
-      result += text.substr(at, static_cast<size_t>(length));
+      continue;
     }
-    at += static_cast<size_t>(length);
+    if (is_pending) result += ' ';
+    is_pending = false;
+    result += text.substr(begin, at - begin);
   }
   return result;
 }
@@ -272,9 +256,8 @@ std::string with_single_spaces(std::string_view text) {
 // The index of the last word that begins at or before byte `at`; -1 if there
 // is none.
 int64_t word_at(const std::vector<TextRange>& words, int64_t at) {
-  const auto behind = std::upper_bound(
-      words.begin(), words.end(), at,
-      [](int64_t byte, const TextRange& word) { return byte < word.begin; });
+  const auto behind =
+      std::ranges::upper_bound(words, at, {}, &TextRange::begin);
   return behind - words.begin() - 1;
 }
 

@@ -1,12 +1,15 @@
 // The evaluation of SQuAD 1.1 (evaluate-v1.1.py, Rajpurkar et al. 2016), whose
 // rules are those of Python's str and re: https://docs.python.org/3/library.
 #include <algorithm>
+#include <ranges>
 #include <string_view>
 #include <unordered_map>
 
 #include <utf8proc.h>
 
+#include "base/text.h"
 #include "data/questions/answers.h"
+#include "data/questions/unicode.h"
 
 namespace syncopate {
 namespace {
@@ -14,8 +17,7 @@ namespace {
 // A byte of invalid UTF-8 is kept as one code point above Unicode's range, from
 // which encode() restores it.
 constexpr utf8proc_int32_t kBrokenByte = 0x110000;
-constexpr utf8proc_int32_t kCapitalSigma = 0x3a3, kSigma = 0x3c3,
-                           kFinalSigma = 0x3c2;
+constexpr char32_t kSigma = 0x3c3;
 constexpr utf8proc_int32_t kCapitalDottedI = 0x130, kDotAbove = 0x307;
 
 using Text = std::u32string;
@@ -24,13 +26,8 @@ Text decode(std::string_view bytes) {
   Text text;
   text.reserve(bytes.size());
   for (size_t at = 0; at < bytes.size();) {
-    utf8proc_int32_t letter = 0;
-    const utf8proc_ssize_t used = utf8proc_iterate(
-        reinterpret_cast<const utf8proc_uint8_t*>(bytes.data()) + at,
-        static_cast<utf8proc_ssize_t>(bytes.size() - at), &letter);
-    if (used <= 0) letter = kBrokenByte + static_cast<uint8_t>(bytes[at]);
-    text += static_cast<char32_t>(letter);
-    at += used <= 0 ? 1 : static_cast<size_t>(used);
+    const char32_t broken = kBrokenByte + static_cast<uint8_t>(bytes[at]);
+    text += take_code_point(bytes, at).value_or(broken);
   }
   return text;
 }
@@ -55,50 +52,6 @@ utf8proc_category_t category(char32_t letter) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(letter));
 }
 
-// Unicode's property Cased (Lu, Ll, Lt, Other_Lowercase, Other_Uppercase)
-// without code points that are also Case_Ignorable.
-bool is_cased(char32_t letter) {
-  switch (category(letter)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-      return true;
-    default:
-      return letter == 0xaa || letter == 0xba ||
-             is_in(letter, 0x2160, 0x217f) || is_in(letter, 0x24b6, 0x24e9) ||
-             is_in(letter, 0x1f130, 0x1f149) ||
-             is_in(letter, 0x1f150, 0x1f169) || is_in(letter, 0x1f170, 0x1f189);
-  }
-}
-
-// Unicode's property Case_Ignorable: Mn, Me, Cf, Lm, Sk, and the word breaks
-// MidLetter, MidNumLet and Single_Quote.
-bool is_case_ignorable(char32_t letter) {
-  switch (category(letter)) {
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_SK:
-      return true;
-    default:
-      constexpr std::u32string_view kBreaks =
-          U"'.:\u00b7\u0387\u055f\u05f4\u2018\u2019\u2024\u2027\ufe13\ufe52"
-          U"\ufe55\uff07\uff0e\uff1a";
-      return kBreaks.find(letter) != kBreaks.npos;
-  }
-}
-
-// Unicode's condition Final_Sigma: a cased letter precedes and none follows.
-bool is_final(const Text& text, size_t sigma) {
-  size_t before = sigma;
-  while (before > 0 && is_case_ignorable(text[before - 1])) --before;
-  if (before == 0 || !is_cased(text[before - 1])) return false;
-  size_t after = sigma + 1;
-  while (after < text.size() && is_case_ignorable(text[after])) ++after;
-  return after == text.size() || !is_cased(text[after]);
-}
-
 // str.lower(), the full case mapping. Only the capital sigma and the dotted
 // capital I need more than a table.
 Text lower(const Text& text) {
@@ -106,8 +59,10 @@ Text lower(const Text& text) {
   result.reserve(text.size());
   for (size_t i = 0; i < text.size(); ++i) {
     const auto letter = static_cast<utf8proc_int32_t>(text[i]);
-    if (letter == kCapitalSigma) {
-      result += static_cast<char32_t>(is_final(text, i) ? kFinalSigma : kSigma);
+    if (text[i] == kCapitalSigma) {
+      const bool is_final = is_final_sigma(
+          i, text.size(), [&](size_t place) { return text[place]; });
+      result += is_final ? kFinalSigma : kSigma;
     } else if (letter == kCapitalDottedI) {
       result += {U'i', static_cast<char32_t>(kDotAbove)};
     } else {
@@ -123,14 +78,6 @@ Text lower(const Text& text) {
 bool is_punctuation(char32_t letter) {
   return is_in(letter, '!', '/') || is_in(letter, ':', '@') ||
          is_in(letter, '[', '`') || is_in(letter, '{', '~');
-}
-
-// str.isspace()
-bool is_space(char32_t letter) {
-  return is_in(letter, 0x09, 0x0d) || is_in(letter, 0x1c, 0x20) ||
-         letter == 0x85 || letter == 0xa0 || letter == 0x1680 ||
-         is_in(letter, 0x2000, 0x200a) || is_in(letter, 0x2028, 0x2029) ||
-         letter == 0x202f || letter == 0x205f || letter == 0x3000;
 }
 
 // \w of re: str.isalnum() (the categories L and N), or _
@@ -162,11 +109,8 @@ Text without_articles(const Text& text) {
 // Splits a normalized text at its single spaces.
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const size_t length = std::min(text.find(' '), text.size());
-    words.push_back(text.substr(0, length));
-    text.remove_prefix(std::min(length + 1, text.size()));
-  }
+  for (const auto word : std::views::split(text, ' '))
+    words.emplace_back(word.begin(), word.end());
   return words;
 }
 
@@ -196,7 +140,7 @@ std::string normalize_answer(const std::string& text) {
   std::string result;
   bool is_between = false;  // in a run of spaces behind a word
   for (const char32_t letter : without_articles(letters)) {
-    if (is_space(letter)) {
+    if (is_python_space(letter)) {
       is_between = !result.empty();
       continue;
     }
@@ -210,9 +154,7 @@ std::string normalize_answer(const std::string& text) {
 double exact_match(const std::string& prediction,
                    std::span<const std::string> right) {
   const std::string normal = normalize_answer(prediction);
-  return std::any_of(right.begin(), right.end(), [&](const std::string& text) {
-    return normalize_answer(text) == normal;
-  });
+  return std::ranges::find(right, normal, normalize_answer) != right.end();
 }
 
 double f1_score(const std::string& prediction,

@@ -7,6 +7,8 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/text.h"
+#include "data/questions/unicode.h"
 #include "data/strict_json.h"
 
 namespace syncopate {
@@ -15,8 +17,7 @@ namespace {
 constexpr int64_t kMaxWordLetters = 100;  // longer words are [UNK]
 // Keeps the number of trie nodes within the 24 bits that an edge's key has.
 constexpr int64_t kVocabularyLimitBytes = (1 << 24) - 1;
-constexpr int32_t kReplacement = 0xFFFD, kCapitalSigma = 0x3A3,
-                  kFinalSigma = 0x3C2;
+constexpr int32_t kReplacement = 0xFFFD;
 
 bool is_ascii_punctuation(int32_t c) {
   return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
@@ -82,32 +83,6 @@ bool is_space(int32_t c, utf8proc_category_t category) {
          (category >= UTF8PROC_CATEGORY_ZS && category <= UTF8PROC_CATEGORY_ZP);
 }
 
-// Unicode's properties Case_Ignorable and Cased, restricted to code points that
-// can occur within a word.
-bool is_case_ignorable(int32_t c) {
-  constexpr std::array<int32_t, 15> kWithinWords = {
-      '\'',   '.',    ':',    0xB7,   0x387,  0x55F,  0x5F4, 0x2018,
-      0x2019, 0x2024, 0x2027, 0xFE13, 0xFE52, 0xFE55, 0xFF07};
-  constexpr std::array<int32_t, 2> kWide = {0xFF0E, 0xFF1A};
-  const auto category = utf8proc_category(c);
-  return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_ME ||
-         category == UTF8PROC_CATEGORY_LM || category == UTF8PROC_CATEGORY_SK ||
-         std::ranges::count(kWithinWords, c) > 0 ||
-         std::ranges::count(kWide, c) > 0;
-}
-
-bool is_cased(int32_t c) {
-  const auto category = utf8proc_category(c);
-  const auto within = [c](int32_t first, int32_t last) {
-    return c >= first && c <= last;
-  };
-  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL ||
-         category == UTF8PROC_CATEGORY_LT || c == 0xAA || c == 0xBA ||
-         within(0x2160, 0x217F) || within(0x24B6, 0x24E9) ||
-         within(0x1F130, 0x1F149) || within(0x1F150, 0x1F169) ||
-         within(0x1F170, 0x1F189);
-}
-
 }  // namespace
 
 // A code point of a word, and the bytes of the text from which it came.
@@ -165,16 +140,9 @@ void WordPiece::read(const std::string& origin, std::string_view content) {
     content.remove_prefix(std::min(end + 1, content.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty()) refuse("empty, expected a token");
-    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(line.data());
-    for (size_t at = 0; at < line.size();) {
-      utf8proc_int32_t code = 0;
-      const auto length = utf8proc_iterate(
-          bytes + at, static_cast<utf8proc_ssize_t>(line.size() - at), &code);
-      if (length < 1)
-        refuse(fmt::format("byte {} is not UTF-8, expected a token in UTF-8",
-                           at + 1));
-      at += static_cast<size_t>(length);
-    }
+    if (const auto at = find_invalid_utf8(line))
+      refuse(fmt::format("byte {} is not UTF-8, expected a token in UTF-8",
+                         *at + 1));
     const int32_t first = insert(line);
     if (first != static_cast<int32_t>(pieces_.size()))
       refuse(
@@ -217,15 +185,16 @@ size_t edge_slot(uint32_t key, size_t slots) {
 
 }  // namespace
 
-int32_t WordPiece::child(int32_t node, uint8_t byte) const {
-  const uint32_t key = edge_key(node, byte);
-  const size_t mask = edges_.size() - 1;
+// Returns the slot that holds the edge, or the free one that would.
+size_t WordPiece::slot_of(uint32_t key) const {
   size_t slot = edge_slot(key, edges_.size());
-  while (edges_[slot].node != kNone) {
-    if (edges_[slot].key == key) return edges_[slot].node;
-    slot = (slot + 1) & mask;
-  }
-  return kNone;
+  while (edges_[slot].node != kNone && edges_[slot].key != key)
+    slot = (slot + 1) & (edges_.size() - 1);
+  return slot;
+}
+
+int32_t WordPiece::child(int32_t node, uint8_t byte) const {
+  return edges_[slot_of(edge_key(node, byte))].node;
 }
 
 int32_t WordPiece::add_child(int32_t node, uint8_t byte) {
@@ -235,9 +204,7 @@ int32_t WordPiece::add_child(int32_t node, uint8_t byte) {
   const uint32_t key = edge_key(node, byte);
   const auto fresh = static_cast<int32_t>(id_of_node_.size());
   id_of_node_.push_back(kNone);
-  size_t slot = edge_slot(key, edges_.size());
-  while (edges_[slot].node != kNone) slot = (slot + 1) & (edges_.size() - 1);
-  edges_[slot] = {key, fresh};
+  edges_[slot_of(key)] = {key, fresh};
   ++num_edges_;
   return fresh;
 }
@@ -245,12 +212,8 @@ int32_t WordPiece::add_child(int32_t node, uint8_t byte) {
 void WordPiece::grow() {
   std::vector<Edge> old(2 * edges_.size());
   old.swap(edges_);
-  for (const Edge& edge : old) {
-    if (edge.node == kNone) continue;
-    size_t slot = edge_slot(edge.key, edges_.size());
-    while (edges_[slot].node != kNone) slot = (slot + 1) & (edges_.size() - 1);
-    edges_[slot] = edge;
-  }
+  for (const Edge& edge : old)
+    if (edge.node != kNone) edges_[slot_of(edge.key)] = edge;
 }
 
 int32_t WordPiece::insert(std::string_view piece) {
@@ -331,18 +294,11 @@ namespace {
 // left by a dotted capital I is an accent, which strip_accents removes.
 template <typename Letter>
 void lower(std::vector<Letter>& letters) {
-  const auto is_final = [&](size_t at) {
-    size_t before = at;
-    while (before > 0 && is_case_ignorable(letters[before - 1].code)) --before;
-    size_t behind = at + 1;
-    while (behind < letters.size() && is_case_ignorable(letters[behind].code))
-      ++behind;
-    return before > 0 && is_cased(letters[before - 1].code) &&
-           (behind == letters.size() || !is_cased(letters[behind].code));
-  };
   std::vector<size_t> final_sigmas;
   for (size_t i = 0; i < letters.size(); ++i)
-    if (letters[i].code == kCapitalSigma && is_final(i))
+    if (letters[i].code == kCapitalSigma &&
+        is_final_sigma(i, letters.size(),
+                       [&](size_t place) { return letters[place].code; }))
       final_sigmas.push_back(i);
   for (Letter& letter : letters) letter.code = utf8proc_tolower(letter.code);
   for (const size_t i : final_sigmas) letters[i].code = kFinalSigma;
@@ -401,14 +357,13 @@ void WordPiece::tokenize_any(std::string_view text,
     split_punctuation(letters, tokens);
     letters.clear();
   };
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  for (int32_t at = range.begin; at < range.end;) {
-    Letter letter;
-    const auto length =
-        utf8proc_iterate(bytes + at, range.end - at, &letter.code);
-    letter.text = {at, at + std::max(1, static_cast<int32_t>(length))};
-    at = letter.text.end;
-    if (length < 1) continue;
+  const std::string_view part = text.substr(0, static_cast<size_t>(range.end));
+  for (size_t at = static_cast<size_t>(range.begin); at < part.size();) {
+    const auto begin = static_cast<int32_t>(at);
+    const auto code = take_code_point(part, at);
+    if (!code) continue;
+    const Letter letter = {static_cast<int32_t>(*code),
+                           {begin, static_cast<int32_t>(at)}};
     const auto category = utf8proc_category(letter.code);
     if (is_removed(letter.code, category)) continue;
     if (is_space(letter.code, category)) {

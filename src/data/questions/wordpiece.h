@@ -61,6 +61,7 @@ class WordPiece {
   // The id of the piece, which is the next free id if the piece is new.
   int32_t insert(std::string_view piece);
   int32_t node_of(std::string_view beginning) const;
+  size_t slot_of(uint32_t key) const;
   int32_t child(int32_t node, uint8_t byte) const;
   int32_t add_child(int32_t node, uint8_t byte);
   void grow();

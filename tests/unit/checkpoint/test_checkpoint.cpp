@@ -217,12 +217,13 @@ TEST(Checkpoint, SomeStateLoadsWithoutTheRest) {
   for (int worker = 0; worker < 2; ++worker) {
     State state(50, 50);
     const State before = state;
-    load_some_state(found, worker, [&](StateVisitor& visitor) {
+    const auto visit = [&](StateVisitor& visitor) {
       visitor.visit(Owner::kShared, "model/weights",
                     std::span<float>(state.weights));
       visitor.visit(Owner::kWorker, "residual",
                     std::span<float>(state.residual));
-    });
+    };
+    load_checkpoint(found, worker, visit, LeftOver::kIgnored);
     EXPECT_EQ(state.weights, State(3).weights);
     EXPECT_EQ(state.residual, State(3, worker).residual);
     EXPECT_EQ(state.counters, before.counters);
@@ -230,10 +231,11 @@ TEST(Checkpoint, SomeStateLoadsWithoutTheRest) {
   }
   State state;
   const std::string line = error_of(ExitCode::kBadInput, [&] {
-    load_some_state(found, 2, [&](StateVisitor& visitor) {
+    const auto visit = [&](StateVisitor& visitor) {
       visitor.visit(Owner::kWorker, "residual",
                     std::span<float>(state.residual));
-    });
+    };
+    load_checkpoint(found, 2, visit, LeftOver::kIgnored);
   });
   EXPECT_NE(line.find("no worker-0002.h5"), std::string::npos) << line;
 }

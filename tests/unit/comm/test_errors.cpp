@@ -110,7 +110,7 @@ TEST(Errors, ADeadlockOfAPairNamesOperationPeerAndTag) {
       run);
 }
 
-// Of many waiters, twelve are told; first the one whom the others wait for.
+// Twelve of many waiters are named, first the one that the others wait for.
 TEST(Errors, ADeadlockOfManyNamesTheHub) {
   constexpr int kHub = 20;
   const auto run = run_of(40, [](Endpoint& endpoint) {

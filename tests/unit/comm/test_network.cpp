@@ -222,8 +222,8 @@ TEST_P(ClosedForm, OfACollective) {
   // N - 1 messages queue on the server's link in each direction.
   expect(CollectiveAlgorithm::kParameterServer,
          n == 1 ? 0 : 2 * kLatency + 2 * (n - 1) * b);
-  // Halving and doubling: 2 log2 N messages, 2 (N - 1) / N of the bytes. Where
-  // N is no power of two, blocks share links: see test_virtual_time.cpp.
+  // Halving and doubling: 2 log2 N messages, 2 (N - 1) / N of the bytes. Blocks
+  // share links unless N is a power of two: see test_virtual_time.cpp.
   if ((n & (n - 1)) != 0) return;
   const double halving = 2 * std::log2(n) * kLatency + 2.0 * (n - 1) / n * b;
   expect(CollectiveAlgorithm::kButterfly, halving);

@@ -178,7 +178,7 @@ TEST(VirtualTime, LargeOnesCostTheBytesOfTheBusiestLink) {
   // 1.5 by the block of 4, which waits for a quarter and gives one back.
   EXPECT_NEAR(seconds(CollectiveAlgorithm::kBinaryBlocks, 6), 2 + 4 * segment,
               1e-9);
-  // The first segment of all workers comes in, then 7 answers a segment.
+  // The first segment of all workers comes in, then 7 answers per segment.
   EXPECT_NEAR(seconds(CollectiveAlgorithm::kParameterServer, 8),
               7 + 7 * segment, 1e-9);
 }

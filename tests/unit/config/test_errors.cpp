@@ -246,7 +246,8 @@ TEST(Errors, ScheduleAgainstHorizonAndItself) {
   EXPECT_EQ(errors_of(kGood + "[schedule]\nkind = one_cycle\ncycle = 11\n"),
             (Lines{"in.ini:7: schedule.cycle: is 11 steps, longer than "
                    "run.steps = 10 steps"}));
-  // Milestones hang on no horizon: a short run of a long recipe is in order.
+  // Milestones do not depend on the horizon: a short run of a long recipe is
+  // valid.
   EXPECT_EQ(errors_of(kGood + "[schedule]\nkind = multistep\n"
                               "milestones = 5, 400\nwarmup = 30\n"),
             Lines{});

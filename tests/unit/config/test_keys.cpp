@@ -453,7 +453,7 @@ TEST(Keys, InputsOfTheProjectAreInOrder) {
   EXPECT_GE(num_inputs, 7);
 }
 
-// WRITE_KEYS=1 puts the tables of today into the file.
+// WRITE_KEYS=1 writes the current tables into the file.
 TEST(Keys, ListedInTheReadme) {
   const fs::path path = source_dir() / "inputs" / "README.md";
   std::string readme = read_file(path);

@@ -175,10 +175,10 @@ class Hdf5Images : public ::testing::Test {
 };
 
 TEST_F(Hdf5Images, ReadsBytesWithChannels) {
-  write<uint8_t, int64_t>({4, 3, 2, 5}, {2, 3, 2, 5}, {0, 1, 2, 1},
+  write<uint8_t, int64_t>({4, 6, 2, 5}, {2, 6, 2, 5}, {0, 1, 2, 1},
                           "cat, dog ,eel");
   const Dataset data = load_dataset(options());
-  const ImageSpec spec = {.C = 5, .H = 3, .W = 2, .classes = 3};
+  const ImageSpec spec = {.C = 5, .H = 6, .W = 2, .classes = 3};
   EXPECT_EQ(data.train.spec, spec);
   EXPECT_EQ(data.train.class_names,
             (std::vector<std::string>{"cat", "dog", "eel"}));

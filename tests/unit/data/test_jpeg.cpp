@@ -102,7 +102,7 @@ TEST(Jpeg, IsDecodedNoLargerThanNeeded) {
     for (size_t i = 0; i < small.size(); ++i)
       worst = std::max<double>(worst, std::fabs(small[i] - whole_image[i]));
     // Averages over 8 x 8 pixels against one point of them, on a wave that
-    // changes by 3.2 a pixel: half a pixel out of place would be 13 at 1/8.
+    // changes by 3.2 per pixel: half a pixel out of place would be 13 at 1/8.
     EXPECT_LT(worst, 6.0) << side;
   }
 }
@@ -126,7 +126,7 @@ TEST(Jpeg, DamageIsOneLine) {
     write_bytes(path, bytes);
     EXPECT_EQ(decode_error(path).code(), ExitCode::kBadInput);
   }
-  // Cut anywhere: what is missing at the end is never filled up with grey.
+  // A file cut anywhere is refused, not filled up with grey.
   for (size_t bytes = 200; bytes < good.size() - 2; bytes += 97) {
     write_bytes(path, good.substr(0, bytes));
     EXPECT_EQ(decode_error(path).code(), ExitCode::kBadInput) << bytes;

@@ -117,8 +117,8 @@ TEST(Loader, CountsTheTimeItMadeTheCallerWait) {
   EXPECT_LE(loader.wait_s(), elapsed_s);
 }
 
-// A sampler made for a larger set than the loader's: the thread's error comes
-// out of next(), again and again.
+// The sampler is made for a larger set than the loader's: every call of next()
+// throws the thread's error.
 TEST(Loader, ThrowsWhatItsThreadThrew) {
   const LoaderBench fixture(small_options());
   DataOptions few = small_options();

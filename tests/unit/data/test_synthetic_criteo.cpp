@@ -38,7 +38,8 @@ TEST(SyntheticCriteo, HasTheRateAndTheAucThatItSays) {
       options.synthetic_seed = seed;
       const ClickData data = load_clicks(options);
       ASSERT_TRUE(data.best_auc.has_value());
-      // 8,192 samples fixed the model, 20,000 show it: about 0.004 each.
+      // The model was fitted to 8,192 samples and is measured on 20,000: each
+      // contributes an error of about 0.004.
       EXPECT_NEAR(*data.best_auc, 0.80, 0.02);
       EXPECT_NEAR(click_rate(*data.train), 0.25, 0.02);
       EXPECT_NEAR(click_rate(*data.test), 0.25, 0.02);
@@ -92,7 +93,7 @@ TEST(SyntheticCriteo, RowsAreLikeWords) {
       }
     }
   }
-  // The last of many rows are drawn too.
+  // Rows at the end of a large table are drawn too.
   const ClickData data = load_clicks(synthetic(2000, 1 << 24));
   int32_t largest = 0;
   for (int64_t i = 0; i < 2000; ++i)

@@ -1,5 +1,5 @@
-// Blocks of one launch that are in flight together: what one must not expect
-// of another is a wrong result.
+// Blocks of one launch that are in flight together: a kernel that relies on an
+// order among them gives a wrong result.
 #include <cuda/atomic.cuh>
 #include <set>
 
@@ -64,12 +64,12 @@ TEST_F(BlocksTest, AnAdditionThatAnotherBlockInterruptsIsAWrongResult) {
     EXPECT_GE(num_wrong<Between::kWarp>(kWarpSize, in_flight), kSeeds / 2);
     EXPECT_GE(num_wrong<Between::kAtomic>(1, in_flight), kSeeds / 8);
   }
-  // Nothing of the kind is seen where blocks run one after the other.
+  // Neither error shows where blocks run one after the other.
   EXPECT_EQ(num_wrong<Between::kBarrier>(kThreads, 1), 0);
   EXPECT_EQ(num_wrong<Between::kAtomic>(1, 1), 0);
 }
 
-// The same where nothing but the environment says how many.
+// The same when only the environment says how many.
 TEST_F(BlocksTest, AsManyAreInFlightAsTheEnvironmentSays) {
   const uint64_t given =
       emulator::number_of_environment("SYNCOPATE_EMULATOR_BLOCKS", 1);

@@ -76,8 +76,8 @@ TEST_F(LaunchTest, TheSeedDecidesTheOrder) {
   EXPECT_GT(first_blocks.size(), size_t{5});
 }
 
-// Each block adds to what the block beside it left, which no order of blocks
-// but one makes right.
+// Each block adds to what its neighbour left, which is right in only one order
+// of blocks.
 __global__ void neighbour_kernel(int* sums) {
   const unsigned block = blockIdx.x;
   sums[block + 1] = sums[block] + 1;
@@ -93,7 +93,7 @@ TEST_F(LaunchTest, ADependenceOnTheOrderOfBlocksIsAWrongResult) {
     EXPECT_NE(values(sums), in_order) << seed;
     results.insert(values(sums));
   }
-  // Turning a fixed order round and round would give 16.
+  // Rotations and reversals of one fixed order would give 16.
   EXPECT_GT(results.size(), size_t{16});
 }
 

@@ -1,4 +1,4 @@
-// Accesses that must not be: each is a report.
+// Every invalid access is reported.
 #include <cmath>
 #include <csignal>
 #include <thread>

@@ -1,5 +1,5 @@
-// Tensor-core products, matrix loads and asynchronous copies of the emulator,
-// and what becomes of a kernel that uses them wrongly.
+// The emulator's tensor-core products, matrix loads and asynchronous copies,
+// and what happens to kernels that misuse them.
 #include <cuda/mma.cuh>
 
 #include <cmath>

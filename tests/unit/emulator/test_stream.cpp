@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds,
                          StreamTest,
                          ::testing::Range<uint64_t>(1, kSeeds + 1));
 
-// What `outcome_of(seed)` is, over so many that every order is among them.
+// The values of `outcome_of(seed)` over enough seeds for every order to occur.
 template <typename Outcome>
 std::set<float> outcomes(const Outcome& outcome_of) {
   std::set<float> found;
@@ -379,7 +379,7 @@ TEST_P(StreamTest, AWaitIsForTheRecordingBeforeIt) {
   launch(add_kernel, 1, 1, 0, *stream, memory.data(), 1, 5);
   event->record(*stream);
   event->wait_on(*other);
-  // Behind the wait: were it for this one, it would never end.
+  // Recorded after the wait, which would never end if it waited for this one.
   event->record(*other);
   device->copy(out.as<float>(), memory.data(), 4, *other);
   other->synchronize();
@@ -388,7 +388,7 @@ TEST_P(StreamTest, AWaitIsForTheRecordingBeforeIt) {
 }
 
 TEST_P(StreamTest, ACircleOfWaitsIsADeadlock) {
-  if (!runs_late()) return;  // there is no behind
+  if (!runs_late()) return;  // nothing is ever pending
   const auto event = device->make_event(), behind = device->make_event();
   emulator::run_on(*stream, [&] { event->synchronize(); });
   event->record(*stream);
@@ -432,7 +432,7 @@ TEST_P(StreamTest, AnErrorOfLateWorkIsReportedAtARelease) {
         launch(lonely_barrier_kernel, 1, 64, 0, *stream);
       },
       ::testing::ExitedWithCode(70), "at release: .*lonely_barrier_kernel");
-  // And hides no other.
+  // It does not hide another error.
   EXPECT_THROW(
       {
         const Buffer memory(*device, 4);
@@ -466,7 +466,7 @@ TEST_P(StreamTest, ACaptureWaitsForNothingOutsideAndTimesAreOfWhatIsDone) {
   EXPECT_TRUE(has(error_of([&] { event->seconds_since(*never); }), "not done"));
 }
 
-// A worker gives work; a thread beside it polls, fetches and sends back.
+// A worker submits work while a second thread polls, fetches and sends back.
 TEST_P(StreamTest, AThreadBesideTheWorker) {
   const auto memory = array(std::vector<float>(64));
   HostBuffer host(*device, 64 * 4);

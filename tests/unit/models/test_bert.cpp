@@ -111,8 +111,8 @@ TEST(Bert, SamplesChooseTheMasks) {
   EXPECT_EQ(bench.scores(bench.batch()), bench.scores(bench.batch()));
 }
 
-// A sequence's loss, scores and gradient are its own: in a batch of others, or
-// alone, with dropout.
+// A sequence has the same loss, scores and gradient in a batch as alone, also
+// with dropout.
 TEST(Bert, SequencesDoNotSeeEachOther) {
   BertBench bench(small(), kSpec, questions());
   const double loss = bench.step();

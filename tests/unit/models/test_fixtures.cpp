@@ -20,9 +20,9 @@ namespace {
 // fp32 against double through up to 20 layers and back; 3e-6 holds with
 // oneDNN 2.6 on Zen 4, the rest is room for other kernels and orders of sums.
 constexpr double kTolerance = 3e-5;
-// Scales and shifts that the next BatchNorm takes out again: their gradients
-// are what is left of terms of 0.1 to 10, and are rounded as those are. Every
-// other bound is relative to the tensor's own norm.
+// Scales and shifts that the next BatchNorm cancels: their gradients are small
+// differences of terms of 0.1 to 10 and carry the rounding of those terms.
+// Every other bound is relative to the tensor's own norm.
 constexpr double kLeastGradient = 1e-2;
 constexpr std::pair<std::string_view, std::string_view> kCancelled[] = {
     {"t2t-basic", "stage1.block0.shortcut.bn.bias"},

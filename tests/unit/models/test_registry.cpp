@@ -1,5 +1,5 @@
-// Which networks there are: published parameter counts, names, refusals. Only
-// tables are built, so the largest networks need no memory.
+// The networks' published parameter counts, names and refusals. Only tables are
+// built, so the largest networks need no memory.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -69,10 +69,10 @@ const Count kCounts[] = {
      25557032 - 3 * 64 * (49 - 9) - 990 * 2049,
      161},
     // Gluon's model zoo as its summary counts: these and the running
-    // statistics, 2 a BatchNorm channel, and of version 2 also the 4 * 3 values
-    // of the images' BatchNorm (gamma and beta are fixed). Channels: version 1
-    // 4,800 and 26,560, as He's; version 2, with the stem's 64, 3,968 and
-    // 22,784.
+    // statistics, 2 per BatchNorm channel, and of version 2 also the 4 * 3
+    // values of the images' BatchNorm (gamma and beta are fixed). Channels:
+    // version 1 4,800 and 26,560, as He's; version 2, with the stem's 64, 3,968
+    // and 22,784.
     {"gluon resnet18_v1", gluon(18), kImagenet, 11699112 - 2 * 4800, 62},
     {"gluon resnet50_v1", gluon(50), kImagenet, 25629032 - 2 * 26560, 161 + 32},
     {"gluon resnet18_v2", gluon(18, 2), kImagenet, 11695796 - 2 * 3968 - 12, 0},

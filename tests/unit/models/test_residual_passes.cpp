@@ -73,7 +73,7 @@ TEST(ResidualPasses, PreActivation) {
   EXPECT_EQ(passes.of["batchnorm_forward"], Counts(7, 2));
   // dy2 comes from the projection.
   EXPECT_EQ(passes.of["batchnorm_backward"], (Counts{3, 3, 4, 3, 4, 3, 3}));
-  // One a block forward, and one backward where the shortcut is x itself.
+  // One per block forward, and one backward where the shortcut is x itself.
   EXPECT_EQ(passes.of["add"], Counts(4, 3));
 }
 

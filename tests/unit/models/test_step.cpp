@@ -248,8 +248,8 @@ TEST(Refusals, BatchThatBatchNormCannotTrain) {
   model->plan(context, 2, 1);
 }
 
-// ResNet-20 with batch 128 keeps two tensors a convolution (199 MB) and little
-// else at its peak; a step of PyTorch 1.13 adds 283 MB to its process.
+// ResNet-20 with batch 128 keeps two tensors per convolution (199 MB) and
+// little else at its peak; a step of PyTorch 1.13 adds 283 MB to its process.
 TEST(Memory, ResnetPeakIsWhatBackwardReads) {
   auto device = make_cpu_device();
   auto stream = device->make_stream();
@@ -269,7 +269,7 @@ INSTANTIATE_TEST_SUITE_P(,
 TEST_P(HalfPrecision, LossAndGradientAreClose) {
   if (!cpu_features().has_bf16)
     GTEST_SKIP() << "this processor has no bf16 instructions";
-  // Images large enough that BatchNorm has 24 values a channel and more: with
+  // Images large enough that BatchNorm has 24 values per channel or more: with
   // six it multiplies rounding errors.
   const ImageSpec spec = GetParam().options.stem == StemForm::kImagenet
                              ? ImageSpec{3, 33, 34, 7}
@@ -280,7 +280,7 @@ TEST_P(HalfPrecision, LossAndGradientAreClose) {
   ModelBench fp32(options, spec, kBatch);
   ModelBench bf16(options, spec, kBatch, DType::kBf16);
   const double loss = fp32.step();
-  // bf16 has 8 bits: 0.4% an operation, averaged over many.
+  // bf16 has 8 bits: 0.4% per operation, averaged over many.
   EXPECT_NEAR(bf16.step(), loss, 0.05 * loss);
   double product = 0, square32 = 0, square16 = 0;
   for (size_t i = 0; i < fp32.gradients_.size(); ++i) {

@@ -31,7 +31,8 @@ void call_combine(Context& context,
   }
 }
 
-// Exactly: the first product rounded, then one rounding a term, on all devices.
+// The exact result on all devices: the first product is rounded, then there is
+// one rounding per term.
 std::vector<double> chain(size_t terms,
                           const std::vector<std::vector<double>>& values) {
   std::vector<double> result(values[0].size());
@@ -123,7 +124,7 @@ TEST(Combine, CompensateRoundsAlikeEverywhere) {
   EXPECT_EQ(g.get(), expected);
 }
 
-// Whole units exactly, and what one adds another takes back.
+// Whole units are exact, and what one operation adds another takes back.
 TEST(Combine, AddInUnitsAddsWholeUnits) {
   constexpr float kUnit = 0x1p-25f;
   for (const int64_t n : kSizes) {
@@ -180,8 +181,8 @@ TEST(Combine, OrthonormalizeFollowsItsFormula) {
   }
 }
 
-// A column of what those before it span becomes zero, and so does a zero one;
-// those behind are as if it were not there. Small integers: fp32 holds them.
+// A column in the span of the earlier ones becomes zero, as does a zero column;
+// later columns are as if it were not there. Small integers are exact in fp32.
 TEST(Combine, OrthonormalizeDropsDependentColumns) {
   TestContext test;
   const int64_t rows = 50, rank = 6;
@@ -207,8 +208,8 @@ TEST(Combine, OrthonormalizeDropsDependentColumns) {
   EXPECT_TRUE(all_near(q.get(), expected, {1.01 * kEpsilonF32, 0}));
 }
 
-// Two rows hold two directions; the other columns are zero. Nothing to do is
-// nothing done.
+// Two rows hold two directions; the other columns are zero. Empty input is
+// left alone.
 TEST(Combine, OrthonormalizeOfMoreColumnsThanRows) {
   TestContext test;
   const GuardedTensor p = flat(2 * 5, 3);

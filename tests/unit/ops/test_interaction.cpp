@@ -129,8 +129,8 @@ TEST(Interaction, BitsDoNotDependOnThreads) {
   EXPECT_EQ(on.results(), again.results());
 }
 
-// The sum of a row is that of its terms in order of (n, f): a small term
-// behind a large one is lost, before it is not.
+// A row's terms are added in order of (n, f): a small term is lost after a
+// large one, but not before it.
 TEST(Interaction, RepeatedRowsAreAddedInOrder) {
   TestContext test;
   const Size size{2, 3, 2, 1};

@@ -80,8 +80,8 @@ class LinearTest : public testing::TestWithParam<Linear>, protected LinearRun {
   static Tolerance sum_of(int64_t terms) {
     return {32 * kEpsilonF32 * (1 + std::sqrt(static_cast<double>(terms))), 0};
   }
-  // And a result of the type of x is rounded once more; a GPU's library takes
-  // a bias, below 1 here, of that type too.
+  // A result of the type of x is rounded once more; a GPU's library also takes
+  // the bias, which is below 1 here, in that type.
   Tolerance output_of(int64_t terms) const {
     const bool is_rounded = dtype == DType::kBf16;
     const bool is_bias_rounded =

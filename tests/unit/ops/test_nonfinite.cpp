@@ -83,7 +83,8 @@ TEST(Nonfinite, OneValueAnywhereIsFoundAndAllBecomesZero) {
       }
 }
 
-// The last of a range, and of ranges in falling order the first.
+// Names the last position within a range, and the first of several ranges in
+// falling order.
 TEST(Nonfinite, NamesWhatBackwardMetFirst) {
   std::vector<float> values = floats(40000, 1);
   for (const size_t at : {5, 6, 17000, 39001}) values[at] = kNan;

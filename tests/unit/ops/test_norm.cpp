@@ -413,7 +413,7 @@ TEST(Norm, AnyElementMayBeTheFirst) {
                          {64 * 8 * kEpsilonF32, 2 * epsilon_of(run.dtype)}));
     EXPECT_TRUE(all_near(other.dx.get(), dx_aligned,
                          {64 * kEpsilonF32, 2 * epsilon_of(run.dtype)}));
-    // Nothing before the first element either: 0xFF bytes, a NaN.
+    // What precedes the first element is untouched: 0xFF bytes, a NaN.
     EXPECT_TRUE(std::isnan(y.get()[0]) && std::isnan(dx.get()[0]));
   }
 }

@@ -210,7 +210,7 @@ TEST(OptimAdam, ClipFactorScalesTheGradient) {
   EXPECT_TRUE(scaled == clipped);
 }
 
-// A gradient that is no number is not taken for a row without one.
+// A row whose gradient is NaN is not mistaken for a row without a gradient.
 TEST(OptimAdam, NanTouchesItsRow) {
   TestContext test;
   const Moments moments(40);

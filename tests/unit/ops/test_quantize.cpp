@@ -314,8 +314,8 @@ TEST(Quantize, BiasedFactorIsTheFormulas) {
   }
 }
 
-// The mean over N draws is off by at most norm / (2 s sqrt(N)) a standard
-// deviation.
+// The standard deviation of the mean over N draws is at most
+// norm / (2 s sqrt(N)).
 TEST(Quantize, QsgdIsUnbiased) {
   constexpr int kDraws = 600;
   const Begins begins = begins_of({40, 1, 60});
@@ -410,7 +410,7 @@ TEST(Quantize, RangesNeedNotBeAligned) {
   }
 }
 
-// Nothing ends the program; the tensor with it decodes to no numbers, the
+// The program goes on; the affected tensor decodes to NaNs or infinities, the
 // others as always.
 TEST(Quantize, WhatIsNotANumberStaysInItsTensor) {
   const Begins begins = begins_of({50, 3, 200});
@@ -427,7 +427,7 @@ TEST(Quantize, WhatIsNotANumberStaysInItsTensor) {
     }
 }
 
-// The least and the largest numbers there are.
+// The smallest and the largest magnitudes of fp32.
 TEST(Quantize, QsgdOfExtremeMagnitudes) {
   for (const double size : {0x1.0p-149, 0x1.0p-126, 1e-30, 1e37}) {
     Code code(begins_of({1, 4, 9}), QsgdParams{255, false});
@@ -437,7 +437,7 @@ TEST(Quantize, QsgdOfExtremeMagnitudes) {
     EXPECT_TRUE(all_near(norms,
                          {x.get()[0] * -1, x.get()[0] * -2, x.get()[0] * -3},
                          {0, 2 * kEpsilonF32}));
-    // A level of them: 1/255 of the norm, itself a number of fp32.
+    // One level is 1/255 of the norm, which is itself an fp32 number.
     for (size_t i = 0; i < got.size(); ++i) {
       const double norm = norms[i == 0 ? 0 : i < 5 ? 1 : 2];
       EXPECT_NEAR(got[i], -size, norm / 255 * 1.01 + 255 * 0x1.0p-149);

@@ -11,8 +11,9 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// By sixteen, which is how they are computed. Vectors go by reference: how they
-// are returned differs between processors, and a warning of that is an error.
+// Sixteen at a time, as they are computed. Vectors are passed by reference
+// because returning them has another ABI on each processor, which the compiler
+// warns of.
 template <typename Function>
 std::array<float, kLanes> of_lanes(const std::array<float, kLanes>& x,
                                    const Function& function) {

@@ -111,7 +111,7 @@ TEST(ScaledRate, FollowsThePublishedExamples) {
 }
 
 Schedule make(ScheduleOptions options) {
-  return Schedule(options, 0.8, 1000, 100);  // lr, horizon, steps an epoch
+  return Schedule(options, 0.8, 1000, 100);  // lr, horizon, steps per epoch
 }
 
 TEST(Schedule, Constant) {

@@ -123,7 +123,7 @@ TEST_F(TimeLimitTest, NearerOneCounts) {
   TimeLimit slurms = limit(1000);
   EXPECT_EQ(slurms.description(), "Slurm ends this job in 1:40 (squeue)");
   EXPECT_FALSE(slurms.is_near(90));
-  EXPECT_TRUE(slurms.is_near(96));  // 5 s are the launcher's
+  EXPECT_TRUE(slurms.is_near(96));  // 5 s are reserved for the launcher
   TimeLimit own = limit(50);
   EXPECT_EQ(own.description().find("run.time_limit_s ends this run in "), 0u);
   EXPECT_FALSE(own.is_near(45));

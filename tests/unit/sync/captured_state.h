@@ -14,14 +14,9 @@ class CapturedState final : public StateVisitor {
  public:
   CapturedState() = default;
   explicit CapturedState(Scheme& scheme) { scheme.visit_state(*this); }
-  void visit(Owner, std::string_view name, std::span<float> v) override {
-    values_[std::string(name)].assign(v.begin(), v.end());
-  }
-  void visit(Owner, std::string_view name, std::span<int64_t> v) override {
-    values_[std::string(name)].assign(v.begin(), v.end());
-  }
-  void visit(Owner, std::string_view name, std::span<double> v) override {
-    values_[std::string(name)].assign(v.begin(), v.end());
+  void visit(Owner, std::string_view name, Values values) override {
+    std::vector<double>& kept = values_[std::string(name)];
+    std::visit([&](auto v) { kept.assign(v.begin(), v.end()); }, values);
   }
   // A value, or all tensors of a range in the order of their names.
   std::vector<double> operator[](const std::string& name) const {

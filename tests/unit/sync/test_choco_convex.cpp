@@ -20,7 +20,7 @@ constexpr int kWorkers = 9;
 constexpr int64_t kDims = 100, kSamples = 1800, kSteps = 4000;
 constexpr int64_t kShare = kSamples / kWorkers;
 constexpr double kLambda = 1.0 / kSamples;
-// So that 4000 steps see large and small rates (published: 2000, of 444,000).
+// 4000 steps then see large and small rates (published: 2000, of 444,000).
 constexpr double kDelay = 5;
 
 enum class Split { kRandom, kSorted };

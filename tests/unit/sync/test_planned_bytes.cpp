@@ -45,8 +45,8 @@ TEST(PlannedBytes, AreThoseThatAreCounted) {
       EXPECT_EQ(planned.has_value(), info.keyword != "esync" || workers == 1);
       if (!planned) continue;
       const auto result = test::train_toy(workers, run);
-      // A shard of the server has a whole number of elements, a bucket's
-      // chunks too: some elements a message.
+      // The server's shards and a bucket's chunks have whole numbers of
+      // elements: a difference of some elements per message.
       EXPECT_NEAR(*planned, mean_sent(result, run), 0.02 * *planned + 40)
           << info.keyword << ", " << workers << " workers";
     }

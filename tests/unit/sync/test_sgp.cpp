@@ -62,10 +62,8 @@ class SetWeight final : public StateVisitor {
   SetWeight(Scheme& scheme, double weight) : weight_(weight) {
     scheme.visit_state(*this);
   }
-  void visit(Owner, std::string_view, std::span<float>) override {}
-  void visit(Owner, std::string_view, std::span<int64_t>) override {}
-  void visit(Owner, std::string_view name, std::span<double> value) override {
-    if (name == "weight") value[0] = weight_;
+  void visit(Owner, std::string_view name, Values values) override {
+    if (name == "weight") std::get<std::span<double>>(values)[0] = weight_;
   }
 
  private:

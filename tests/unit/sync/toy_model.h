@@ -69,16 +69,9 @@ class StateInMemory final : public StateVisitor {
     way_ = way;
     visited_ = 0;
   }
-  void visit(Owner owner, std::string_view name, std::span<float> v) override {
-    take(owner, name, v.data(), v.size_bytes());
-  }
-  void visit(Owner owner,
-             std::string_view name,
-             std::span<int64_t> v) override {
-    take(owner, name, v.data(), v.size_bytes());
-  }
-  void visit(Owner owner, std::string_view name, std::span<double> v) override {
-    take(owner, name, v.data(), v.size_bytes());
+  void visit(Owner owner, std::string_view name, Values values) override {
+    std::visit([&](auto v) { take(owner, name, v.data(), v.size_bytes()); },
+               values);
   }
   void check_all_loaded() const { EXPECT_EQ(visited_, values_.size()); }
 

@@ -1,4 +1,4 @@
-// A device without values: addresses that nobody may touch.
+// A device without values, whose addresses must not be touched.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -37,13 +37,12 @@ class Names final : public StateVisitor {
  public:
   std::vector<std::string> names;
   std::vector<int64_t> counts;
-  void visit(Owner, std::string_view name, std::span<float> values) override {
+  void visit(Owner, std::string_view name, Values values) override {
+    const auto floats = std::get<std::span<float>>(values);
     names.emplace_back(name);
-    counts.push_back(std::ssize(values));
-    for (float& value : values) value += 1;
+    counts.push_back(std::ssize(floats));
+    for (float& value : floats) value += 1;
   }
-  void visit(Owner, std::string_view, std::span<int64_t>) override {}
-  void visit(Owner, std::string_view, std::span<double>) override {}
 };
 
 TEST(StateVisitor, ARangeIsVisitedTensorByTensor) {

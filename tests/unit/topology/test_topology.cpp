@@ -295,7 +295,8 @@ TEST(Topology, ScalingCountsTheWorkerItself) {
   EXPECT_EQ(make_topology({.kind = "torus"}, 9).scaling(0), 5);
   EXPECT_EQ(make_topology({.kind = "complete"}, 6).scaling(5), 6);
   EXPECT_EQ(make_topology({.kind = "complete"}, 1).scaling(0), 1);
-  // A loop is no further entry: 0 of 7 has three entries, 2 has none of it.
+  // A loop does not count as a further entry: worker 0 of 7 has three entries;
+  // worker 2 has no loop.
   const Topology expander = make_topology({.kind = "expander"}, 7);
   EXPECT_EQ(expander.scaling(0), 3);
   EXPECT_EQ(expander.scaling(2), 4);
@@ -363,7 +364,8 @@ TEST(Topology, RefusalsSayWhatWouldDo) {
             "margulis, social, exponential, hierarchical");
 }
 
-// Rows and the gap are the last to see a matrix that would drift.
+// The checks of rows and of the spectral gap are the last defence against a
+// matrix that would drift.
 TEST(Topology, RefusesOtherMatrices) {
   const auto gap_of = [](const std::vector<MixingRow>& rows) {
     return Topology("given", static_cast<int>(rows.size()),

@@ -26,8 +26,7 @@ namespace {
 
 constexpr int64_t kSteps = 4;
 
-// The smallest network: 8 parameters. A worker without a thread of its own for
-// batches.
+// The smallest network, with 8 parameters. Workers have no thread for batches.
 constexpr const char* kInput = R"(
 [run]
 steps = 4
@@ -65,17 +64,17 @@ void forget_peak() {
   std::ofstream("/proc/self/clear_refs") << 5;
 }
 
-// Of resident memory; of that, the heap's.
+// Resident memory, and the heap's part of it.
 struct Memory {
   double resident = 0, heap = 0;
 };
 
-struct Costs {                     // of a worker
-  double control_bytes = 0;        // sent in a step
+struct Costs {                     // per worker
+  double control_bytes = 0;        // sent per step
   int64_t most_control_bytes = 0;  // by any worker
   double step_us = 0;              // CPU time
-  // Bytes: with its strand and mailbox; its replica and scheme too; its batches
-  // too; after training; at most while it trains.
+  // Bytes with its strand and mailbox; with its replica and scheme as well;
+  // with its batches as well; after training; the peak while it trains.
   Memory strand, scheme, feed, trained;
   double peak = 0;
 };

@@ -1,4 +1,4 @@
-#include "comm/tag_names.h"
+#include "comm/tags.h"
 
 #include <array>
 #include <string_view>

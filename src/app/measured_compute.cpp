@@ -1,0 +1,94 @@
+#include "app/measured_compute.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "app/median.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
+
+namespace syncopate {
+namespace {
+
+// Differences between workers and between steps that are worth describing.
+constexpr double kSameSpeed = 0.05, kSameStep = 0.01;
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) /
+         static_cast<double>(values.size());
+}
+
+// The standard deviation relative to the mean.
+double relative_deviation(const std::vector<double>& values) {
+  const double centre = mean(values);
+  double squares = 0;
+  for (const double value : values)
+    squares += (value - centre) * (value - centre);
+  return std::sqrt(squares / static_cast<double>(values.size())) / centre;
+}
+
+}  // namespace
+
+std::vector<double> values_of_all(Endpoint& endpoint, double mine) {
+  std::vector<double> values(endpoint.size());
+  values[endpoint.rank()] = mine;
+  agree(endpoint, endpoint.world_group(), values, Combine::kSum,
+        tags::kControl);
+  return values;
+}
+
+double relative_range(const std::vector<double>& values) {
+  const auto [least, most] = std::ranges::minmax(values);
+  return (most - least) / median(values);
+}
+
+MeasuredCompute measured_compute(Endpoint& endpoint, const StepTimes& times) {
+  std::vector<double> passes_s;
+  for (size_t i = 0; i < times.forward_s.size(); ++i)
+    passes_s.push_back(times.forward_s[i] + times.backward_s[i]);
+  const bool has_timed = !passes_s.empty();
+  MeasuredCompute found;
+  found.step_s = values_of_all(endpoint, has_timed ? mean(passes_s) : 0);
+  std::vector<double> spreads =
+      values_of_all(endpoint, has_timed ? relative_deviation(passes_s) : -1);
+  std::vector<double> timed_s = found.step_s;
+  std::erase(timed_s, 0);
+  std::erase(spreads, -1);
+  if (timed_s.empty()) fail(ExitCode::kInternal, "no worker has timed a step");
+  std::ranges::replace(found.step_s, 0.0, median(timed_s));
+  found.spread = median(spreads);
+
+  ComputeOptions& compute = found.options;
+  compute.step_s = mean(found.step_s);
+  if (relative_range(found.step_s) > kSameSpeed)
+    for (const double seconds : found.step_s)
+      compute.speed.push_back(compute.step_s / seconds);
+  if (found.spread > kSameStep) {
+    compute.law = StepLaw::kLognormal;
+    compute.spread = found.spread;
+  }
+  return found;
+}
+
+std::vector<std::string> MeasuredCompute::lines() const {
+  std::vector<std::string> lines = {
+      fmt::format("step_s = {:.4g}", options.step_s)};
+  if (options.update_s > 0)
+    lines.push_back(fmt::format("update_s = {:.4g}", options.update_s));
+  if (!options.speed.empty()) {
+    std::vector<std::string> speeds;
+    for (const double speed : options.speed)
+      speeds.push_back(fmt::format("{:.4g}", speed));
+    lines.push_back("speed = " + join(speeds, ", "));
+  }
+  if (options.law != StepLaw::kConstant) {
+    lines.push_back(fmt::format("law = {}", options.law));
+    lines.push_back(fmt::format("spread = {:.3g}", options.spread));
+  }
+  return lines;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,37 @@
+// Describes measured step times as an input does.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/bench_step.h"
+#include "comm/endpoint.h"
+#include "config/options.h"
+
+namespace syncopate {
+
+// Returns every worker's value, on all workers. Collective.
+std::vector<double> values_of_all(Endpoint& endpoint, double mine);
+
+// (largest - smallest) / median.
+double relative_range(const std::vector<double>& values);
+
+// The forward and backward passes of all workers.
+struct MeasuredCompute {
+  std::vector<double> step_s;  // means, by worker
+  double spread = 0;  // median over workers of the relative standard deviation
+  // [compute] without what lies within the noise: equal workers have no speeds,
+  // and steps that hardly vary have no law.
+  ComputeOptions options;
+
+  // The lines of [compute] that differ from its defaults: "step_s = 0.0123".
+  std::vector<std::string> lines() const;
+};
+
+// `times` are those of the calling worker. A worker that timed no step counts
+// as the median of the others. Fails on all workers if none timed a step.
+// Collective.
+MeasuredCompute measured_compute(Endpoint& endpoint, const StepTimes& times);
+
+}  // namespace syncopate
