@@ -178,15 +178,13 @@ __global__ void __launch_bounds__(kRowThreads<kHeld>)
 constexpr int kJoinColumns = 32, kJoinLanes = 8;
 constexpr int kJoinThreads = kJoinColumns * kJoinLanes;
 
-struct LayernormSums {
-  float* of[3];  // dgamma, dbeta and dbias, (H) each
-};
-
 // Adds columns [0, H) of the partial sums to dgamma, [H, 2 H) to dbeta, the
 // rest, if there is one, to dbias: lane l adds chunks l, l + 8, ..., and lanes
 // are added in a fixed order.
 __global__ void __launch_bounds__(kJoinThreads)
-    layernorm_join_kernel(LayernormSums sums,
+    layernorm_join_kernel(float* dgamma,
+                          float* dbeta,
+                          float* dbias,
                           const float* partial,
                           int64_t chunks,
                           int64_t columns,
@@ -202,7 +200,8 @@ __global__ void __launch_bounds__(kJoinThreads)
   sum = reduce_columns(sum, shared_memory<double>(), kJoinLanes, kJoinColumns,
                        Sum());
   if (thread >= kJoinColumns || column >= columns) return;
-  sums.of[column / H][column % H] += static_cast<float>(sum);
+  float* const to = column < H ? dgamma : column < 2 * H ? dbeta : dbias;
+  to[column % H] += static_cast<float>(sum);
 }
 
 namespace {
@@ -298,10 +297,8 @@ void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
   launch(layernorm_join_kernel,
          dim3(static_cast<unsigned>(ceil_div(columns, kJoinColumns))),
          dim3(kJoinThreads), kJoinThreads * int64_t{sizeof(double)},
-         context.stream(),
-         LayernormSums{{args.dgamma.f32(), args.dbeta.f32(),
-                        has_bias ? args.dbias.f32() : nullptr}},
-         partial, chunks, columns, H);
+         context.stream(), args.dgamma.f32(), args.dbeta.f32(),
+         has_bias ? args.dbias.f32() : nullptr, partial, chunks, columns, H);
 }
 
 }  // namespace syncopate::cuda

@@ -267,20 +267,16 @@ std::vector<ConvPlan> ConvPlan::list(const PlanTarget& target,
 std::string ConvPlan::name() const {
   std::string name = engine_.substr(engine_.find("engine"));
   int64_t count = 0;
-  check_cudnn(config_.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
-                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
-              "cudnnBackendGetAttribute(number of knobs)");
   std::vector<Descriptor> knobs;
   std::vector<cudnnBackendDescriptor_t> raw;
-  for (int64_t index = 0; index < count; ++index) {
+  for (int index = 0; index < CUDNN_KNOB_TYPE_COUNTS; ++index) {
     knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
     raw.push_back(knobs.back().raw());
   }
-  if (count > 0)
-    check_cudnn(
-        config_.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
-                    CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()),
-        "cudnnBackendGetAttribute(knobs)");
+  check_cudnn(config_.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                          CUDNN_TYPE_BACKEND_DESCRIPTOR, std::ssize(raw),
+                          &count, raw.data()),
+              "cudnnBackendGetAttribute(knobs)");
   for (int64_t index = 0; index < count; ++index) {
     int64_t one = 0, value = 0;
     cudnnBackendKnobType_t type{};
