@@ -3,78 +3,51 @@
 // computed in that dtype (cuDNN has no engine that takes bf16 and returns fp32)
 // and added to the fp32 one. cuDNN itself pads odd channel counts if tensor
 // cores need it.
-#include <unordered_map>
-
 #include "cuda/filters.h"
-#include "library/conv_plan.h"
+#include "library/convolve.h"
 #include "ops/bodies.h"
 
 namespace syncopate::cuda {
 namespace {
 
-struct ProblemHash {
-  size_t operator()(const ConvProblem& problem) const {
-    const ConvSize& s = problem.size;
-    uint64_t hash = 0;
-    for (const int64_t value : {s.N, s.C, s.H, s.W, s.K, s.R, s.S, s.stride,
-                                s.pad, static_cast<int64_t>(problem.pass),
-                                static_cast<int64_t>(problem.dtype)})
-      hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15;
-    return hash ^ (hash >> 32);
-  }
-};
+constexpr int kFilterScratch = 0;
 
-// Kept per context: plans are made on first use, before recording starts.
-struct ConvLibrary {
-  CudnnHandle handle;
-  std::unordered_map<ConvProblem, ConvPlan, ProblemHash> plans;
-};
-
-// Scratch buffers of one call.
-constexpr int kFilterScratch = 0, kWorkScratch = 2;
-
-FilterSize filters_of(const ConvSize& size) {
-  return {size.K, size.C, size.R, size.S};
+// As many channels as x has, whose last ones may be zeros without filters.
+ConvSize size_with(const ConstTensor& x, ConvSize size) {
+  size.C = x.shape[1];
+  return size;
+}
+FilterSize filters_of(const ConstTensor& x, const ConvSize& size) {
+  return {size.K, size.C, size.R, size.S, x.shape[1]};
 }
 
-void* filter_scratch(Context& context, const ConvSize& size, DType dtype) {
-  return context.scratch(filters_of(size).elems() * bytes_of(dtype),
-                         kFilterScratch);
-}
-
-void run(Context& context,
-         ConvPass pass,
-         const ConstTensor& x,
-         const void* krsc,
-         const ConstTensor& y,
-         const ConvSize& size) {
-  CHECK(x.layout == Layout::kNhwc && y.layout == Layout::kNhwc);
-  CHECK(x.dtype == y.dtype);
-  auto& library = context.cache<ConvLibrary>();
-  cudnnHandle_t handle = library.handle.of(context);
-  const ConvProblem problem{pass, size, x.dtype, context.determinism()};
-  auto found = library.plans.find(problem);
-  if (found == library.plans.end())
-    found =
-        library.plans
-            .emplace(problem, ConvPlan(PlanTarget{handle, nullptr}, problem))
-            .first;
-  const ConvPlan& plan = found->second;
-  void* workspace = context.scratch(plan.workspace_bytes(), kWorkScratch);
-  plan.run(handle, x.data, krsc, y.data, workspace);
-  context.ran_by(plan.engine());
+void* filter_scratch(Context& context, const FilterSize& size, DType dtype) {
+  return context.scratch(size.packed_elems() * bytes_of(dtype), kFilterScratch);
 }
 
 }  // namespace
+
+const char* name_of(ConvPass pass) {
+  switch (pass) {
+    case ConvPass::kForward:
+      return "conv_forward";
+    case ConvPass::kBackwardData:
+      return "conv_backward_data";
+    case ConvPass::kBackwardWeights:
+      return "conv_backward_weights";
+  }
+  CHECK(false);
+}
 
 void conv_forward(Context& context,
                   Tensor y,
                   ConstTensor x,
                   ConstTensor w,
                   const ConvSize& size) {
-  void* krsc = filter_scratch(context, size, x.dtype);
-  pack_filters(context.stream(), krsc, w.f32(), filters_of(size), x.dtype);
-  run(context, ConvPass::kForward, x, krsc, y, size);
+  const FilterSize filters = filters_of(x, size);
+  void* krsc = filter_scratch(context, filters, x.dtype);
+  pack_filters(context.stream(), krsc, w.f32(), filters, x.dtype);
+  convolve(context, ConvPass::kForward, x, krsc, y, size_with(x, size));
 }
 
 void conv_backward_data(Context& context,
@@ -82,9 +55,10 @@ void conv_backward_data(Context& context,
                         ConstTensor dy,
                         ConstTensor w,
                         const ConvSize& size) {
-  void* krsc = filter_scratch(context, size, dy.dtype);
-  pack_filters(context.stream(), krsc, w.f32(), filters_of(size), dy.dtype);
-  run(context, ConvPass::kBackwardData, dx, krsc, dy, size);
+  const FilterSize filters = filters_of(dx, size);
+  void* krsc = filter_scratch(context, filters, dy.dtype);
+  pack_filters(context.stream(), krsc, w.f32(), filters, dy.dtype);
+  convolve(context, ConvPass::kBackwardData, dx, krsc, dy, size);
 }
 
 void conv_backward_weights(Context& context,
@@ -92,10 +66,11 @@ void conv_backward_weights(Context& context,
                            ConstTensor x,
                            ConstTensor dy,
                            const ConvSize& size) {
-  void* krsc = filter_scratch(context, size, x.dtype);
-  run(context, ConvPass::kBackwardWeights, x, krsc, dy, size);
-  accumulate_filters(context.stream(), dw.f32(), krsc, filters_of(size),
-                     x.dtype);
+  const FilterSize filters = filters_of(x, size);
+  void* krsc = filter_scratch(context, filters, x.dtype);
+  convolve(context, ConvPass::kBackwardWeights, x, krsc, dy,
+           size_with(x, size));
+  accumulate_filters(context.stream(), dw.f32(), krsc, filters, x.dtype);
 }
 
 }  // namespace syncopate::cuda

@@ -121,6 +121,25 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   }
 }
 
+// A thread stores one pack of a pixel.
+__global__ void __launch_bounds__(kElementwiseThreads)
+    pad_channels_kernel(Bf16* y,         // (pixels, packs of 8)
+                        const float* x,  // (pixels, C)
+                        int64_t pixels,
+                        int64_t C,
+                        int64_t packs) {
+  const int64_t threads = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+       i < pixels * packs; i += threads) {
+    const int64_t pixel = i / packs, channel = i % packs * kPackElems<Bf16>;
+    Pack<Bf16> pack;
+    for (int index = 0; index < kPackElems<Bf16>; ++index)
+      pack.set(index,
+               channel + index < C ? x[pixel * C + channel + index] : 0.0f);
+    pack.store(y + i * kPackElems<Bf16>);
+  }
+}
+
 // A block's second grid dimension counts samples; a thread takes packs of a
 // sample, four elements per block of Philox.
 template <typename T, bool kIsAligned>
@@ -258,6 +277,16 @@ void reorder(Context& context, Tensor to, ConstTensor from) {
         transpose(context, target, source, to.shape[0], pixels, channels);
     });
   });
+}
+
+void pad_channels(Context& context, Tensor y, ConstTensor x) {
+  if (y.elems() == 0) return;
+  const int64_t C = x.shape[1], packs = y.shape[1] / kPackElems<Bf16>;
+  CHECK(is_pack_aligned(static_cast<const Bf16*>(y.data)));
+  launch(pad_channels_kernel,
+         dim3(grid_for(y.elems() / kPackElems<Bf16>, kElementwiseThreads)),
+         dim3(kElementwiseThreads), 0, context.stream(),
+         static_cast<Bf16*>(y.data), x.f32(), x.elems() / C, C, packs);
 }
 
 void axpy(Context& context,

@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = 256;
 
 unsigned blocks_for(const FilterSize& size) {
-  const int64_t blocks = (size.K * size.C + kThreads - 1) / kThreads;
+  const int64_t blocks = (size.K * size.packed_C + kThreads - 1) / kThreads;
   CHECK_MSG(blocks <= INT32_MAX, "{} blocks", blocks);
   return static_cast<unsigned>(blocks);
 }
@@ -20,22 +20,25 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads)
     pack_filters_kernel(T* krsc, const float* w, FilterSize size) {
   const int64_t pair = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (pair >= size.K * size.C) return;
-  const int64_t k = pair / size.C, c = pair % size.C;
+  if (pair >= size.K * size.packed_C) return;
+  const int64_t k = pair / size.packed_C, c = pair % size.packed_C;
   const int64_t window = size.R * size.S;
+  const float* of_pair = w + (k * size.C + c) * window;
   for (int64_t rs = 0; rs < window; ++rs)
-    krsc[(k * window + rs) * size.C + c] = from_f32<T>(w[pair * window + rs]);
+    krsc[(k * window + rs) * size.packed_C + c] =
+        from_f32<T>(c < size.C ? of_pair[rs] : 0.0f);
 }
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     accumulate_filters_kernel(float* dw, const T* krsc, FilterSize size) {
   const int64_t pair = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (pair >= size.K * size.C) return;
-  const int64_t k = pair / size.C, c = pair % size.C;
+  const int64_t k = pair / size.packed_C, c = pair % size.packed_C;
+  if (k >= size.K || c >= size.C) return;
   const int64_t window = size.R * size.S;
+  float* of_pair = dw + (k * size.C + c) * window;
   for (int64_t rs = 0; rs < window; ++rs)
-    dw[pair * window + rs] += to_f32(krsc[(k * window + rs) * size.C + c]);
+    of_pair[rs] += to_f32(krsc[(k * window + rs) * size.packed_C + c]);
 }
 
 }  // namespace

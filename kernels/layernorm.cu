@@ -105,12 +105,12 @@ __global__ void __launch_bounds__(kRowThreads<kHeld>)
 
 // With g = gamma dy and n = (z - mean) rstd, means by row:
 //   dz = rstd (g - mean(g) - n mean(g n))
-// A block takes chunks of successive rows and sums dy n and dy over them. With
-// many packs their values lie in local memory: a thread of 1,024 has 64
-// registers.
-template <typename T, int V, int kHeld>
+// A block takes chunks of successive rows and sums dy n, dy and, if there are
+// three sums, dx as stored over them. With many packs their values lie in local
+// memory: a thread of 1,024 has 64 registers.
+template <typename T, int V, int kHeld, int kSums>
 __global__ void __launch_bounds__(kRowThreads<kHeld>)
-    layernorm_backward_kernel(float* partial,  // (chunks, 2, H)
+    layernorm_backward_kernel(float* partial,  // (chunks, kSums, H)
                               LayernormBackward<T> pass,
                               RowView view,
                               int64_t chunk_rows,
@@ -120,6 +120,7 @@ __global__ void __launch_bounds__(kRowThreads<kHeld>)
   const int64_t chunks = ceil_div(view.rows, chunk_rows);
   for (int64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     float dgamma[kHeld][V] = {}, dbeta[kHeld][V] = {};
+    float dbias[kSums == 3 ? kHeld : 1][V] = {};
     const int64_t end = lesser((chunk + 1) * chunk_rows, view.rows);
     for (int64_t t = chunk * chunk_rows; t < end; ++t) {
       const float mean = pass.mean[t], rstd = pass.rstd[t];
@@ -155,15 +156,20 @@ __global__ void __launch_bounds__(kRowThreads<kHeld>)
         }
         if (pass.dresidual != nullptr) elems.store(pass.dresidual + place);
         draws.drop(dz, t, h);
-        for (int e = 0; e < V; ++e) elems.set(e, dz[e]);
+        for (int e = 0; e < V; ++e) {
+          elems.set(e, dz[e]);
+          if constexpr (kSums == 3) dbias[held][e] += elems.get(e);
+        }
         elems.store(pass.dx + place);
       });
     }
-    float* to = partial + chunk * 2 * view.H;
+    float* to = partial + chunk * kSums * view.H;
     for_own_packs<kHeld>(view, [&](int held, int64_t pack) {
       for (int e = 0; e < V; ++e) {
         to[pack * V + e] = dgamma[held][e];
         to[view.H + pack * V + e] = dbeta[held][e];
+        if constexpr (kSums == 3)
+          to[2 * view.H + pack * V + e] = dbias[held][e];
       }
     });
   }
@@ -172,26 +178,30 @@ __global__ void __launch_bounds__(kRowThreads<kHeld>)
 constexpr int kJoinColumns = 32, kJoinLanes = 8;
 constexpr int kJoinThreads = kJoinColumns * kJoinLanes;
 
-// Adds columns [0, H) of the partial sums to dgamma, [H, 2 H) to dbeta: lane l
-// adds chunks l, l + 8, ..., and lanes are added in a fixed order.
+// Adds columns [0, H) of the partial sums to dgamma, [H, 2 H) to dbeta, the
+// rest, if there is one, to dbias: lane l adds chunks l, l + 8, ..., and lanes
+// are added in a fixed order.
 __global__ void __launch_bounds__(kJoinThreads)
     layernorm_join_kernel(float* dgamma,
                           float* dbeta,
+                          float* dbias,
                           const float* partial,
                           int64_t chunks,
+                          int64_t columns,
                           int64_t H) {
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t column =
       int64_t{blockIdx.x} * kJoinColumns + thread % kJoinColumns;
   double sum = 0;
-  if (column < 2 * H)
+  if (column < columns)
     for (int64_t chunk = thread / kJoinColumns; chunk < chunks;
          chunk += kJoinLanes)
-      sum += static_cast<double>(partial[chunk * 2 * H + column]);
+      sum += static_cast<double>(partial[chunk * columns + column]);
   sum = reduce_columns(sum, shared_memory<double>(), kJoinLanes, kJoinColumns,
                        Sum());
-  if (thread >= kJoinColumns || column >= 2 * H) return;
-  (column < H ? dgamma[column] : dbeta[column - H]) += static_cast<float>(sum);
+  if (thread >= kJoinColumns || column >= columns) return;
+  float* const to = column < H ? dgamma : column < 2 * H ? dbeta : dbias;
+  to[column % H] += static_cast<float>(sum);
 }
 
 namespace {
@@ -258,8 +268,10 @@ void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
   const int64_t least = ceil_div(rows, kMaxChunks);
   const int64_t chunk_rows = least < kMinRows ? kMinRows : least;
   const int64_t chunks = ceil_div(rows, chunk_rows);
+  const bool has_bias = args.dbias.data != nullptr;
+  const int64_t columns = (has_bias ? 3 : 2) * H;
   auto* partial = static_cast<float*>(
-      context.scratch(chunks * 2 * H * int64_t{sizeof(float)}));
+      context.scratch(chunks * columns * int64_t{sizeof(float)}));
   const auto memory = {static_cast<const void*>(args.dx.data),
                        static_cast<const void*>(args.dresidual.data),
                        args.dy.data, args.z.data};
@@ -276,16 +288,17 @@ void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
         .mean = args.mean.f32(),
         .rstd = args.rstd.f32(),
         .gamma = args.gamma.f32()};
-    launch(layernorm_backward_kernel<T, P::kCount, held()>,
+    launch(has_bias ? layernorm_backward_kernel<T, P::kCount, held(), 3>
+                    : layernorm_backward_kernel<T, P::kCount, held(), 2>,
            dim3(grid_for(chunks, 1)), threads, shared_for(threads),
            context.stream(), partial, pass, view, chunk_rows,
            token_draws(args.sequences, args.dropout, H));
   });
   launch(layernorm_join_kernel,
-         dim3(static_cast<unsigned>(ceil_div(2 * H, kJoinColumns))),
+         dim3(static_cast<unsigned>(ceil_div(columns, kJoinColumns))),
          dim3(kJoinThreads), kJoinThreads * int64_t{sizeof(double)},
-         context.stream(), args.dgamma.f32(), args.dbeta.f32(), partial, chunks,
-         H);
+         context.stream(), args.dgamma.f32(), args.dbeta.f32(),
+         has_bias ? args.dbias.f32() : nullptr, partial, chunks, columns, H);
 }
 
 }  // namespace syncopate::cuda

@@ -38,13 +38,12 @@ void linear_forward(Context& context,
   if (has_few_outputs(N, K)) return few_outputs_forward(context, y, x, w, b);
   const void* matrix = operand(context, w, x.dtype, kMatrixScratch);
   const void* bias = operand(context, b, x.dtype, kBiasScratch);
-  gemm(context, y.data, x.data, matrix, bias,
+  gemm(context, y.data, x.data, matrix, nullptr, bias,
        {.M = N,
         .N = K,
         .D = D,
         .transpose_a = Transpose::kNo,
         .transpose_b = Transpose::kYes,
-        .accumulate = Accumulate::kNo,
         .input = x.dtype,
         .output = x.dtype});
 }
@@ -57,29 +56,31 @@ void linear_backward(Context& context,
                      Tensor db,
                      ConstTensor dy,
                      ConstTensor x,
-                     ConstTensor w) {
+                     ConstTensor w,
+                     ConstTensor addend) {
   const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
   if (N == 0 || K == 0) return;
-  if (has_few_outputs(N, K))
-    return few_outputs_backward(context, dx, dw, db, dy, x, w);
+  if (has_few_outputs(N, K)) {
+    few_outputs_backward(context, dx, dw, db, dy, x, w);
+    if (addend.data != nullptr) cuda::add(context, dx, dx, addend);
+    return;
+  }
   if (dx.data != nullptr)
     gemm(context, dx.data, dy.data,
-         operand(context, w, x.dtype, kMatrixScratch), nullptr,
+         operand(context, w, x.dtype, kMatrixScratch), addend.data, nullptr,
          {.M = N,
           .N = D,
           .D = K,
           .transpose_a = Transpose::kNo,
           .transpose_b = Transpose::kNo,
-          .accumulate = Accumulate::kNo,
           .input = x.dtype,
           .output = x.dtype});
-  gemm(context, dw.data, dy.data, x.data, nullptr,
+  gemm(context, dw.data, dy.data, x.data, dw.data, nullptr,
        {.M = K,
         .N = D,
         .D = N,
         .transpose_a = Transpose::kYes,
         .transpose_b = Transpose::kNo,
-        .accumulate = Accumulate::kYes,
         .input = x.dtype,
         .output = DType::kF32});
   if (db.data != nullptr)

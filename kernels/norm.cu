@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/norm_rows.cuh"
 #include "ops/bodies.h"
@@ -81,11 +82,20 @@ __global__ void __launch_bounds__(kNormThreads)
       momentum * (static_cast<float>(variance * unbiased) - running_var[c]);
 }
 
+// Whether an application stores bits that tell where y is positive.
+enum class StoreMask : uint8_t { kNo, kYes };
+
 // y = act((x - mean) * gamma * rstd + beta [+ z]). `spread` is rstd, or the
 // variance if kIsVariance. y may alias x or z.
-template <typename T, int V, bool kHasZ, bool kHasRelu, bool kIsVariance>
+template <typename T,
+          int V,
+          bool kHasZ,
+          bool kHasRelu,
+          bool kIsVariance,
+          StoreMask kMask = StoreMask::kNo>
 __global__ void __launch_bounds__(kNormThreads)
     batchnorm_apply_kernel(T* y,
+                           uint8_t* mask,
                            const T* x,
                            const T* z,
                            const float* mean,
@@ -129,6 +139,12 @@ __global__ void __launch_bounds__(kNormThreads)
             packs[row].set(index, value);
           }
           packs[row].store(y + at + row * stride);
+          if constexpr (kMask == StoreMask::kYes) {
+            unsigned bits = 0;
+            for (int index = 0; index < V; ++index)
+              bits |= (packs[row].get(index) > 0 ? 1u : 0u) << index;
+            mask[(at + row * stride) / V] = static_cast<uint8_t>(bits);
+          }
         }
       });
 }
@@ -304,6 +320,7 @@ constexpr int64_t kCombineBytes = kNormThreads * int64_t{sizeof(NormTotals)};
 template <bool kIsVariance>
 void apply(Context& context,
            const Tensor& y,
+           const Tensor& mask,
            const ConstTensor& x,
            const float* mean,
            const float* spread,
@@ -316,7 +333,7 @@ void apply(Context& context,
     constexpr int V = decltype(pack)::kCount;
     const NormView view = view_of<V>(x);
     const bool has_relu = params.activation == Activation::kRelu;
-    const auto kernel =
+    auto kernel =
         z.data != nullptr
             ? (has_relu
                    ? batchnorm_apply_kernel<T, V, true, true, kIsVariance>
@@ -324,10 +341,18 @@ void apply(Context& context,
             : (has_relu
                    ? batchnorm_apply_kernel<T, V, false, true, kIsVariance>
                    : batchnorm_apply_kernel<T, V, false, false, kIsVariance>);
+    if (mask.data != nullptr) {
+      if constexpr (std::is_same_v<T, Bf16> && V == 8 && !kIsVariance)
+        kernel =
+            batchnorm_apply_kernel<T, V, true, true, false, StoreMask::kYes>;
+      else
+        CHECK_MSG(false, "a mask of activations that are not in packs");
+    }
     launch(kernel, application_grid(view), dim3(kNormThreads), 0,
            context.stream(), static_cast<T*>(y.data),
-           static_cast<const T*>(x.data), static_cast<const T*>(z.data), mean,
-           spread, gamma, beta, view, params.epsilon);
+           static_cast<uint8_t*>(mask.data), static_cast<const T*>(x.data),
+           static_cast<const T*>(z.data), mean, spread, gamma, beta, view,
+           params.epsilon);
   });
 }
 
@@ -349,12 +374,13 @@ void batchnorm_forward(Context& context, const BatchNormForwardArgs& args) {
            args.rstd.f32(), args.running_mean.f32(), args.running_var.f32(),
            partials, chunks, args.params.epsilon, args.params.momentum);
   });
-  apply<false>(context, args.y, args.x, args.mean.f32(), args.rstd.f32(),
-               args.gamma.f32(), args.beta.f32(), args.z, args.params);
+  apply<false>(context, args.y, args.mask, args.x, args.mean.f32(),
+               args.rstd.f32(), args.gamma.f32(), args.beta.f32(), args.z,
+               args.params);
 }
 
 void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args) {
-  apply<true>(context, args.y, args.x, args.running_mean.f32(),
+  apply<true>(context, args.y, Tensor(), args.x, args.running_mean.f32(),
               args.running_var.f32(), args.gamma.f32(), args.beta.f32(), args.z,
               args.params);
 }
@@ -369,7 +395,7 @@ NormChannels channels_of(const BatchNormBackwardArgs& args) {
 template <typename T, int V, NormMask kMask, bool kHasSum>
 auto gradients_kernel(const BatchNormBackwardArgs& args) {
   if constexpr (kMask != NormMask::kNone) {
-    constexpr bool kStoreDz = kMask == NormMask::kOutput;
+    constexpr bool kStoreDz = kMask != NormMask::kInput;
     return batchnorm_gradients_kernel<T, V, kMask, kHasSum, kStoreDz>;
   } else {
     const bool holds_g = !kHasSum && args.dz.data == args.dy.data;
@@ -388,7 +414,8 @@ void backward(Context& context, const BatchNormBackwardArgs& args) {
       context.scratch(chunks.C * int64_t{sizeof(NormPair)}, 1));
   const NormSources<T> from = {
       static_cast<const T*>(args.dy.data), static_cast<const T*>(args.dy2.data),
-      static_cast<const T*>(args.x.data), static_cast<const T*>(args.y.data)};
+      static_cast<const T*>(args.x.data), static_cast<const T*>(args.y.data),
+      static_cast<const uint8_t*>(args.mask.data)};
   T* dz = static_cast<T*>(args.dz.data);
   launch(gradients_kernel<T, V, kMask, kHasSum>(args),
          reduction_grid(view, chunks), dim3(kNormThreads),
@@ -402,17 +429,24 @@ void backward(Context& context, const BatchNormBackwardArgs& args) {
            context.stream(), static_cast<T*>(args.dx.data), sources,
            channels_of(args), slopes, view);
   };
-  // With dz, reads g from there: one tensor instead of dy, dy2 and y.
+  // With dz, reads g from there: one tensor instead of dy, dy2 and a mask.
   if (dz != nullptr)
     apply(batchnorm_input_gradient_kernel<T, V, NormMask::kNone, false>,
-          {dz, nullptr, from.x, nullptr});
-  else if constexpr (kMask != NormMask::kOutput)
+          {dz, nullptr, from.x, nullptr, nullptr});
+  else if constexpr (kMask == NormMask::kNone || kMask == NormMask::kInput)
     apply(batchnorm_input_gradient_kernel<T, V, kMask, kHasSum>, from);
 }
 
-// ReLU's mask comes from y where there was a residual, otherwise from x.
+// ReLU's mask comes from bits or y where there was a residual, otherwise from
+// x.
 template <typename T, int V, bool kHasSum>
 void backward(Context& context, const BatchNormBackwardArgs& args) {
+  if (args.mask.data != nullptr) {
+    if constexpr (std::is_same_v<T, Bf16> && V == 8)
+      return backward<T, V, NormMask::kBits, kHasSum>(context, args);
+    else
+      CHECK_MSG(false, "a mask of activations that are not in packs");
+  }
   if (args.params.activation != Activation::kRelu)
     backward<T, V, NormMask::kNone, kHasSum>(context, args);
   else if (args.dz.data != nullptr)

@@ -173,12 +173,14 @@ __device__ __forceinline__ float normalised(float deviation,
   return fmaf(deviation, factor, shift);
 }
 
-// The tensor that tells where the activation was positive: none needed, y or x.
-enum class NormMask : uint8_t { kNone, kOutput, kInput };
+// What tells where the activation was positive: nothing needs to, y, bits of y
+// (packs of eight channels only), or x.
+enum class NormMask : uint8_t { kNone, kOutput, kBits, kInput };
 
 template <typename T>
 struct NormSources {
   const T *dy, *dy2, *x, *y;  // null: not read
+  const uint8_t* bits;        // likewise
 };
 
 // Of a thread's channels, with y = factor (x - center) + shift; the last two
@@ -208,8 +210,11 @@ __device__ __forceinline__ void load_constants(NormConstants<V>& k,
 template <typename T, int V, NormMask kMask, bool kHasSum, int kRows>
 struct NormUpstream {
   static constexpr bool kReadsY = kMask == NormMask::kOutput;
+  static constexpr bool kReadsBits = kMask == NormMask::kBits;
+  static_assert(!kReadsBits || V == 8);
   Pack<T, V> dy[kRows], x[kRows], dy2[kHasSum ? kRows : 1],
       y[kReadsY ? kRows : 1];
+  unsigned bits[kReadsBits ? kRows : 1];
 
   __device__ __forceinline__ void load(const NormSources<T>& from,
                                        int64_t at,
@@ -219,6 +224,7 @@ struct NormUpstream {
       x[row] = Pack<T, V>::load(from.x + at);
       if constexpr (kHasSum) dy2[row] = Pack<T, V>::load(from.dy2 + at);
       if constexpr (kReadsY) y[row] = Pack<T, V>::load(from.y + at);
+      if constexpr (kReadsBits) bits[row] = from.bits[at / V];
     }
   }
   // g = dy [+ dy2, rounded to T] where the activation was positive, else 0.
@@ -229,6 +235,7 @@ struct NormUpstream {
     if constexpr (kHasSum)
       value = to_f32(from_f32<T>(value + dy2[row].get(index)));
     if constexpr (kReadsY) return y[row].get(index) > 0 ? value : 0;
+    if constexpr (kReadsBits) return (bits[row] >> index & 1) != 0 ? value : 0;
     if constexpr (kMask == NormMask::kInput)
       return normalised(x[row].get(index) - k.center[index], k.factor[index],
                         k.shift[index]) > 0

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace syncopate::cuda {
 namespace {
@@ -200,28 +201,58 @@ std::vector<Descriptor> configs_of(const PlanTarget& target,
 
 }  // namespace
 
-const char* name_of(ConvPass pass) {
-  switch (pass) {
-    case ConvPass::kForward:
-      return "conv_forward";
-    case ConvPass::kBackwardData:
-      return "conv_backward_data";
-    case ConvPass::kBackwardWeights:
-      return "conv_backward_weights";
-  }
-  CHECK(false);
+std::shared_ptr<const ConvPlan::Graph> ConvPlan::make_graph(
+    const PlanTarget& target,
+    const ConvProblem& problem) {
+  auto graph = std::make_shared<Graph>(
+      Graph{make_parts(problem),
+            Descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)});
+  if (target.handle != nullptr)
+    graph->whole.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE,
+                     target.handle);
+  graph->whole.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, graph->parts.back());
+  graph->whole.finalize();
+  return graph;
+}
+
+ConvPlan::ConvPlan(std::shared_ptr<const Graph> graph,
+                   Descriptor config,
+                   Descriptor plan)
+    : graph_(std::move(graph)),
+      config_(std::move(config)),
+      plan_(std::move(plan)),
+      engine_(name_of(config_)) {
+  int64_t count = 0;
+  check_cudnn(plan_.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                        CUDNN_TYPE_INT64, 1, &count, &workspace_bytes_),
+              "cudnnBackendGetAttribute(workspace)");
 }
 
 ConvPlan::ConvPlan(const PlanTarget& target, const ConvProblem& problem)
-    : parts_(make_parts(problem)),
-      graph_(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
-  if (target.handle != nullptr)
-    graph_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE,
-               target.handle);
-  graph_.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, parts_.back());
-  graph_.finalize();
-  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-    if (take_first_of(target, problem, mode)) return;
+    : ConvPlan(std::move(list(target, problem, 1).front())) {}
+
+std::vector<ConvPlan> ConvPlan::list(const PlanTarget& target,
+                                     const ConvProblem& problem,
+                                     size_t most) {
+  const auto graph = make_graph(target, problem);
+  std::vector<ConvPlan> plans;
+  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (!plans.empty()) break;
+    for (Descriptor& config : configs_of(target, graph->whole, mode)) {
+      if (plans.size() == most) break;
+      if (!is_allowed(config, problem)) continue;
+      Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      if (target.handle != nullptr)
+        plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE,
+                 target.handle);
+      if (target.device != nullptr)
+        plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.device);
+      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+      if (plan.try_finalize())
+        plans.push_back(ConvPlan(graph, std::move(config), std::move(plan)));
+    }
+  }
+  if (!plans.empty()) return plans;
   const ConvSize& s = problem.size;
   fail(ExitCode::kInternal,
        "{} has no{} engine for {}: {} ({}, {}, {}, {}), filters ({}, {}, {}, "
@@ -232,33 +263,36 @@ ConvPlan::ConvPlan(const PlanTarget& target, const ConvProblem& problem)
        s.C, s.R, s.S, s.stride, s.pad);
 }
 
-bool ConvPlan::take_first_of(const PlanTarget& target,
-                             const ConvProblem& problem,
-                             cudnnBackendHeurMode_t mode) {
-  for (Descriptor& config : configs_of(target, graph_, mode)) {
-    if (!is_allowed(config, problem)) continue;
-    Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    if (target.handle != nullptr)
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE,
-               target.handle);
-    if (target.device != nullptr)
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.device);
-    plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-    if (!plan.try_finalize()) continue;
-    int64_t count = 0;
-    check_cudnn(plan.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                         CUDNN_TYPE_INT64, 1, &count, &workspace_bytes_),
-                "cudnnBackendGetAttribute(workspace)");
-    engine_ = name_of(config);
-    config_ = std::move(config);
-    plan_ = std::move(plan);
-    return true;
+// A setting is a knob's type and value, a descriptor of its own.
+std::string ConvPlan::name() const {
+  std::string name = engine_.substr(engine_.find("engine"));
+  int64_t count = 0;
+  std::vector<Descriptor> knobs;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (int index = 0; index < CUDNN_KNOB_TYPE_COUNTS; ++index) {
+    knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    raw.push_back(knobs.back().raw());
   }
-  return false;
+  check_cudnn(config_.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                          CUDNN_TYPE_BACKEND_DESCRIPTOR, std::ssize(raw),
+                          &count, raw.data()),
+              "cudnnBackendGetAttribute(knobs)");
+  for (int64_t index = 0; index < count; ++index) {
+    int64_t one = 0, value = 0;
+    cudnnBackendKnobType_t type{};
+    check_cudnn(knobs[index].get(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE,
+                                 CUDNN_TYPE_KNOB_TYPE, 1, &one, &type),
+                "cudnnBackendGetAttribute(knob)");
+    check_cudnn(knobs[index].get(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE,
+                                 CUDNN_TYPE_INT64, 1, &one, &value),
+                "cudnnBackendGetAttribute(knob's value)");
+    name += fmt::format(" k{}={}", static_cast<int>(type), value);
+  }
+  return name;
 }
 
 std::vector<cudnnBackendNumericalNote_t> ConvPlan::notes() const {
-  return notes_of(*config_);
+  return notes_of(config_);
 }
 
 void ConvPlan::run(cudnnHandle_t handle,
@@ -276,7 +310,7 @@ void ConvPlan::run(cudnnHandle_t handle,
            std::ssize(data), data.data());
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
   pack.finalize();
-  check_cudnn(cudnn().BackendExecute(handle, plan_->raw(), pack.raw()),
+  check_cudnn(cudnn().BackendExecute(handle, plan_.raw(), pack.raw()),
               "cudnnBackendExecute");
 }
 

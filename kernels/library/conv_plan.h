@@ -1,19 +1,17 @@
-// Determines how cuDNN computes a convolution: by its heuristics, never by
-// timing, so a run depends only on the library's version and the hardware.
+// How cuDNN computes a convolution: by its heuristics, so that a run depends
+// only on the library's version and the hardware, or by one of the plans that
+// they list, which ops/plans.h chooses.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "library/convolve.h"
 #include "library/descriptor.h"
-#include "ops/conv.h"
 
 namespace syncopate::cuda {
-
-enum class ConvPass : uint8_t { kForward, kBackwardData, kBackwardWeights };
-const char* name_of(ConvPass pass);
 
 // One pass over dense tensors of one dtype: x (N, H, W, C), filters
 // (K, R, S, C), y (N, P, Q, K); products are summed in fp32. fp32 tensors are
@@ -43,8 +41,16 @@ class ConvPlan {
   // Throws Error(kInternal) if cuDNN has none.
   ConvPlan(const PlanTarget& target, const ConvProblem& problem);
 
+  // Returns at most `most` such plans, the expected fastest first; at least
+  // one.
+  static std::vector<ConvPlan> list(const PlanTarget& target,
+                                    const ConvProblem& problem,
+                                    size_t most);
+
   int64_t workspace_bytes() const { return workspace_bytes_; }
   const std::string& engine() const { return engine_; }  // "cuDNN engine 47"
+  // Engine and settings, "engine 47 k2=1 k5=0": differs between plans.
+  std::string name() const;
   // Numerical properties of the chosen engine, as cuDNN declares them.
   std::vector<cudnnBackendNumericalNote_t> notes() const;
   void run(cudnnHandle_t handle,
@@ -54,14 +60,19 @@ class ConvPlan {
            void* workspace) const;
 
  private:
-  bool take_first_of(const PlanTarget& target,
-                     const ConvProblem& problem,
-                     cudnnBackendHeurMode_t mode);
-
   // Everything that the plan refers to lives as long as the plan.
-  std::vector<Descriptor> parts_;  // tensors, convolution, operation
-  Descriptor graph_;
-  std::optional<Descriptor> config_, plan_;
+  struct Graph {
+    std::vector<Descriptor> parts;  // tensors, convolution, operation
+    Descriptor whole;
+  };
+  ConvPlan(std::shared_ptr<const Graph> graph,
+           Descriptor config,
+           Descriptor plan);
+  static std::shared_ptr<const Graph> make_graph(const PlanTarget& target,
+                                                 const ConvProblem& problem);
+
+  std::shared_ptr<const Graph> graph_;
+  Descriptor config_, plan_;
   int64_t workspace_bytes_ = 0;
   std::string engine_;
 };

@@ -19,6 +19,8 @@ CublasLt load_cublaslt() {
   library.bind(functions.Matmul, "cublasLtMatmul");
   library.bind(functions.MatmulAlgoGetHeuristic,
                "cublasLtMatmulAlgoGetHeuristic");
+  library.bind(functions.MatmulAlgoConfigGetAttribute,
+               "cublasLtMatmulAlgoConfigGetAttribute");
   library.bind(functions.MatmulDescCreate, "cublasLtMatmulDescCreate");
   library.bind(functions.MatmulDescDestroy, "cublasLtMatmulDescDestroy");
   library.bind(functions.MatmulDescSetAttribute,

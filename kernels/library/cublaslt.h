@@ -16,6 +16,7 @@ struct CublasLt {
   decltype(&cublasLtDestroy) Destroy;
   decltype(&cublasLtMatmul) Matmul;
   decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute;
   decltype(&cublasLtMatmulDescCreate) MatmulDescCreate;
   decltype(&cublasLtMatmulDescDestroy) MatmulDescDestroy;
   decltype(&cublasLtMatmulDescSetAttribute) MatmulDescSetAttribute;

@@ -4,8 +4,12 @@
 #include <memory>
 #include <type_traits>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "device/cuda/cuda_stream.h"
+#include "library/cublaslt.h"
+#include "ops/plans.h"
 
 namespace syncopate::cuda {
 namespace {
@@ -65,10 +69,10 @@ uint32_t alignment_of(const void* memory) {
 struct GemmKey {
   int64_t M, N, D;
   Transpose transpose_a, transpose_b;
-  Accumulate accumulate;
   DType input, output;
-  bool has_bias;
-  uint32_t a_alignment, b_alignment, c_alignment, bias_alignment;
+  bool has_addend, has_bias;
+  uint32_t a_alignment, b_alignment, c_alignment, addend_alignment,
+      bias_alignment;
   bool operator==(const GemmKey&) const = default;
 };
 
@@ -78,8 +82,9 @@ struct GemmKeyHash {
     for (const int64_t value :
          {key.M, key.N, key.D, static_cast<int64_t>(key.transpose_a),
           static_cast<int64_t>(key.transpose_b),
-          static_cast<int64_t>(key.accumulate), static_cast<int64_t>(key.input),
-          static_cast<int64_t>(key.output), static_cast<int64_t>(key.has_bias)})
+          static_cast<int64_t>(key.input), static_cast<int64_t>(key.output),
+          static_cast<int64_t>(key.has_addend),
+          static_cast<int64_t>(key.has_bias)})
       hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15;
     return hash ^ (hash >> 32);
   }
@@ -99,6 +104,36 @@ struct GemmPlan {
   cublasLtMatmulAlgo_t algorithm{};
   uint64_t workspace_bytes = 0;
 };
+
+// What cuBLASLt chooses from when plans are measured, or looked up.
+constexpr int kMostAlgorithms = 16;
+
+template <typename T>
+T config_of(const cublasLtMatmulAlgo_t& algorithm,
+            cublasLtMatmulAlgoConfigAttributes_t name) {
+  T value{};
+  size_t written = 0;
+  check_cublaslt(cublaslt().MatmulAlgoConfigGetAttribute(
+                     &algorithm, name, &value, sizeof value, &written),
+                 "cublasLtMatmulAlgoConfigGetAttribute");
+  return value;
+}
+
+// Differs for algorithms that differ in anything that can be set.
+std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
+  return fmt::format(
+      "algo{} tile{} stages{} splitk{} reduction{} swizzle{} custom{} inner{} "
+      "cluster{}",
+      config_of<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_ID),
+      config_of<uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID),
+      config_of<uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID),
+      config_of<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
+      config_of<uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME),
+      config_of<uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
+      config_of<uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
+      config_of<uint16_t>(algorithm, CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID),
+      config_of<uint16_t>(algorithm, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID));
+}
 
 Operation make_operation(const GemmKey& key, const void* bias) {
   cublasLtMatmulDesc_t raw = nullptr;
@@ -126,7 +161,8 @@ Preference make_preference(const GemmKey& key, Determinism determinism) {
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.b_alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.a_alignment);
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c_alignment);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      key.has_addend ? key.addend_alignment : key.c_alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.c_alignment);
   if (determinism == Determinism::kRequired || key.output != DType::kF32)
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -134,32 +170,57 @@ Preference make_preference(const GemmKey& key, Determinism determinism) {
   return preference;
 }
 
-GemmPlan make_plan(cublasLtHandle_t handle,
-                   const GemmKey& key,
-                   const void* bias,
-                   Determinism determinism) {
+GemmPlan make_plan(const GemmKey& key, const void* bias) {
   const bool is_a_turned = key.transpose_a == Transpose::kYes;
   const bool is_b_turned = key.transpose_b == Transpose::kYes;
-  GemmPlan plan{.a = make_layout(is_a_turned ? key.D : key.M,
-                                 is_a_turned ? key.M : key.D, key.input),
-                .b = make_layout(is_b_turned ? key.N : key.D,
-                                 is_b_turned ? key.D : key.N, key.input),
-                .c = make_layout(key.M, key.N, key.output),
-                .operation = make_operation(key, bias)};
+  return {.a = make_layout(is_a_turned ? key.D : key.M,
+                           is_a_turned ? key.M : key.D, key.input),
+          .b = make_layout(is_b_turned ? key.N : key.D,
+                           is_b_turned ? key.D : key.N, key.input),
+          .c = make_layout(key.M, key.N, key.output),
+          .operation = make_operation(key, bias)};
+}
+
+// Returns at most `most` algorithms for a plan, the expected fastest first; at
+// least one.
+std::vector<cublasLtMatmulHeuristicResult_t> algorithms_of(
+    cublasLtHandle_t handle,
+    const GemmKey& key,
+    const GemmPlan& plan,
+    Determinism determinism,
+    int most) {
   const Preference preference = make_preference(key, determinism);
-  cublasLtMatmulHeuristicResult_t result{};
+  std::vector<cublasLtMatmulHeuristicResult_t> results(
+      static_cast<size_t>(most));
   int found = 0;
   const cublasStatus_t status = cublaslt().MatmulAlgoGetHeuristic(
       handle, plan.operation.get(), plan.b.get(), plan.a.get(), plan.c.get(),
-      plan.c.get(), preference.get(), 1, &result, &found);
+      plan.c.get(), preference.get(), most, results.data(), &found);
   if (status == CUBLAS_STATUS_SUCCESS && found == 0)
     check_cublaslt(CUBLAS_STATUS_NOT_SUPPORTED,
                    "cublasLtMatmulAlgoGetHeuristic");
   check_cublaslt(status, "cublasLtMatmulAlgoGetHeuristic");
-  check_cublaslt(result.state, "cublasLtMatmulAlgoGetHeuristic");
-  plan.algorithm = result.algo;
-  plan.workspace_bytes = result.workspaceSize;
-  return plan;
+  check_cublaslt(results.front().state, "cublasLtMatmulAlgoGetHeuristic");
+  results.resize(static_cast<size_t>(found));
+  std::erase_if(results, [](const cublasLtMatmulHeuristicResult_t& result) {
+    return result.state != CUBLAS_STATUS_SUCCESS;
+  });
+  return results;
+}
+
+// Of PlanRequest.
+std::string problem_of(const GemmKey& key, Determinism determinism) {
+  const auto turned = [](Transpose transpose) {
+    return transpose == Transpose::kYes ? 't' : 'n';
+  };
+  return fmt::format(
+      "gemm {} to {} m{} n{} d{} {}{}{}{} aligned {} {} {} {} {}{}",
+      syncopate::name_of(key.input), syncopate::name_of(key.output), key.M,
+      key.N, key.D, turned(key.transpose_a), turned(key.transpose_b),
+      key.has_addend ? " addend" : "", key.has_bias ? " bias" : "",
+      key.a_alignment, key.b_alignment, key.c_alignment, key.addend_alignment,
+      key.bias_alignment,
+      determinism == Determinism::kRequired ? "" : " nondeterministic");
 }
 
 // Kept per context.
@@ -168,18 +229,68 @@ struct GemmLibrary {
   std::unordered_map<GemmKey, GemmPlan, GemmKeyHash> plans;
 };
 
+struct GemmOperands {
+  void* c;
+  const void *a, *b, *addend;
+};
+
+void multiply(Context& context,
+              cublasLtHandle_t handle,
+              const GemmPlan& plan,
+              const GemmOperands& on) {
+  void* workspace =
+      context.scratch(static_cast<int64_t>(plan.workspace_bytes), kWorkScratch);
+  const float alpha = 1.0f, beta = on.addend != nullptr ? 1.0f : 0.0f;
+  check_cublaslt(
+      cublaslt().Matmul(handle, plan.operation.get(), &alpha, on.b,
+                        plan.b.get(), on.a, plan.a.get(), &beta,
+                        on.addend != nullptr ? on.addend : on.c, plan.c.get(),
+                        on.c, plan.c.get(), &plan.algorithm, workspace,
+                        plan.workspace_bytes, cuda_stream(context.stream())),
+      "cublasLtMatmul");
+}
+
+// The algorithm that the context's chooser takes, or the library's first.
+void choose_algorithm(Context& context,
+                      cublasLtHandle_t handle,
+                      const GemmKey& key,
+                      GemmPlan& plan,
+                      const GemmOperands& on) {
+  PlanChooser* const chooser = context.plan_chooser();
+  const auto algorithms =
+      algorithms_of(handle, key, plan, context.determinism(),
+                    chooser == nullptr ? 1 : kMostAlgorithms);
+  const auto use = [&](size_t index) {
+    plan.algorithm = algorithms[index].algo;
+    plan.workspace_bytes = algorithms[index].workspaceSize;
+  };
+  size_t chosen = 0;
+  if (chooser != nullptr) {
+    PlanRequest request{.problem = problem_of(key, context.determinism()),
+                        .plans = {},
+                        .run = [&](size_t index) {
+                          use(index);
+                          multiply(context, handle, plan, on);
+                        }};
+    for (const auto& result : algorithms)
+      request.plans.push_back(name_of(result.algo));
+    chosen = chooser->choose(context, request);
+  }
+  use(chosen);
+}
+
 }  // namespace
 
 void gemm(Context& context,
           void* c,
           const void* a,
           const void* b,
+          const void* addend,
           const void* bias,
           const Gemm& product) {
   if (product.M == 0 || product.N == 0) return;
-  const bool has_bias = bias != nullptr;
-  const bool accumulates = product.accumulate == Accumulate::kYes;
-  CHECK(!(has_bias && accumulates));
+  const bool has_bias = bias != nullptr, has_addend = addend != nullptr;
+  CHECK(!(has_bias && has_addend));
   auto& library = context.cache<GemmLibrary>();
   cublasLtHandle_t handle = library.handle.of(context);
   const GemmKey key{product.M,
@@ -187,31 +298,25 @@ void gemm(Context& context,
                     product.D,
                     product.transpose_a,
                     product.transpose_b,
-                    product.accumulate,
                     product.input,
                     product.output,
+                    has_addend,
                     has_bias,
                     alignment_of(a),
                     alignment_of(b),
                     alignment_of(c),
+                    has_addend ? alignment_of(addend) : 0,
                     has_bias ? alignment_of(bias) : 0};
+  const GemmOperands operands{c, a, b, addend};
   auto found = library.plans.find(key);
-  if (found == library.plans.end())
-    found =
-        library.plans
-            .emplace(key, make_plan(handle, key, bias, context.determinism()))
-            .first;
+  if (found == library.plans.end()) {
+    GemmPlan made = make_plan(key, bias);
+    choose_algorithm(context, handle, key, made, operands);
+    found = library.plans.emplace(key, std::move(made)).first;
+  }
   const GemmPlan& plan = found->second;
   if (has_bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-  void* workspace =
-      context.scratch(static_cast<int64_t>(plan.workspace_bytes), kWorkScratch);
-  const float alpha = 1.0f, beta = accumulates ? 1.0f : 0.0f;
-  check_cublaslt(
-      cublaslt().Matmul(handle, plan.operation.get(), &alpha, b, plan.b.get(),
-                        a, plan.a.get(), &beta, c, plan.c.get(), c,
-                        plan.c.get(), &plan.algorithm, workspace,
-                        plan.workspace_bytes, cuda_stream(context.stream())),
-      "cublasLtMatmul");
+  multiply(context, handle, plan, operands);
   context.ran_by("cuBLASLt");
 }
 

@@ -2,30 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "library/cublaslt.h"
+#include "ops/context.h"
 
 namespace syncopate::cuda {
 
 enum class Transpose : uint8_t { kNo, kYes };
-enum class Accumulate : uint8_t { kNo, kYes };
 
-// c (M, N) = op(a) op(b) [+ c] [+ bias of each column]
+// c (M, N) = op(a) op(b) [+ addend] [+ bias of each column]
 //   op(a) is (M, D): `a` is (M, D), or (D, M) if transposed;
 //   op(b) is (D, N): `b` is (D, N), or (N, D) if transposed.
 // Sums are formed in fp32, and so are products of fp32 (no TF32). The algorithm
-// is the first of cuBLASLt's heuristics that meets the context's determinism.
+// is the first of cuBLASLt's heuristics that meets the context's determinism,
+// or what the context's chooser takes (ops/plans.h).
 struct Gemm {
   int64_t M, N, D;
   Transpose transpose_a, transpose_b;
-  Accumulate accumulate;       // not together with a bias
   DType input = DType::kF32;   // of a and b
-  DType output = DType::kF32;  // of c and the bias
+  DType output = DType::kF32;  // of c, addend and bias
 };
 void gemm(Context& context,
           void* c,
           const void* a,
           const void* b,
-          const void* bias,  // (N) or null
+          const void* addend,  // (M, N), may be c; or null
+          const void* bias,    // (N) or null; not together with an addend
           const Gemm& product);
 
 }  // namespace syncopate::cuda

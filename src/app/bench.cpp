@@ -1,5 +1,6 @@
-// syncopate bench ops|comm|layers|step INPUT.ini: repeatable throughput. Prints
-// medians over repetitions after a warm-up, one per line, the headline last.
+// syncopate bench ops|comm|layers|step INPUT.ini: repeatable throughput, and
+// for ops --tune=FILE the libraries' fastest plans. Prints medians over
+// repetitions after a warm-up, one per line, the headline last.
 #include <numeric>
 #include <variant>
 
@@ -11,6 +12,7 @@
 #include "app/median.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "ops/library.h"
 #include "run/memory_left.h"
 
 namespace syncopate {
@@ -70,6 +72,13 @@ void check_bench(const Session& session,
     fail(ExitCode::kBadInput,
          "asp.replay: a bench takes other steps than were recorded, expected "
          "none");
+  if (kind == "plans" && engine.device->kind() != DeviceKind::kCuda)
+    fail(ExitCode::kBadInput,
+         "run.device: cpu: --tune measures plans of a GPU");
+  if (kind == "plans" && engine.workers > 1)
+    fail(ExitCode::kBadInput,
+         "run.workers: {}: --tune measures with one, expected 1",
+         engine.workers);
   if (kind == "layers" && !session.is_mpi() && engine.workers > 1)
     fail(ExitCode::kBadInput,
          "run.workers: {} workers in one process share what is timed, expected "
@@ -82,20 +91,32 @@ void check_bench(const Session& session,
 ExitCode command_bench(Session& session, const CommandLine& line) {
   std::unique_ptr<Engine> engine;
   CommBench comm;
+  bool tunes = false;  // bench ops --tune=FILE
   session.agree_on([&] {
     const auto& words = line.positional;
     const bool is_comm = words.size() == 2 && words[0] == "comm";
+    const bool is_ops = words.size() == 2 && words[0] == "ops";
     line.allow_only(is_comm ? std::vector<std::string>{"bytes", "by", "repeats"}
-                            : std::vector<std::string>{},
+                    : is_ops ? std::vector<std::string>{"tune"}
+                             : std::vector<std::string>{},
                     CommandLine::Keys::kTaken);
     if (words.size() != 2 || (words[0] != "ops" && words[0] != "comm" &&
                               words[0] != "layers" && words[0] != "step"))
       fail(ExitCode::kUsage,
            "bench: expected: bench ops|comm|layers|step INPUT.ini");
     if (is_comm) comm = comm_bench(line);
+    tunes = line.options.contains("tune");
+    if (tunes && cuda_device_count() == 0)
+      fail(ExitCode::kInputMissing,
+           "bench ops --tune: measures plans of a GPU, and there is none: {}",
+           cuda_devices_missing());
     engine = build_engine(session, words[1], line.overrides);
-    check_bench(session, words[0], *engine);
+    check_bench(session, tunes ? "plans" : words[0], *engine);
   });
+  if (tunes) {
+    bench_plans(session, *engine, line.options.at("tune"));
+    return ExitCode::kDone;
+  }
   if (line.positional[0] == "step") bench_step(session, *engine);
   if (line.positional[0] == "layers") bench_layers(session, *engine);
   if (line.positional[0] == "comm") run_comm_bench(session, *engine, comm);

@@ -62,9 +62,14 @@ const std::vector<Command>& command_table() {
        &command_inspect},
       {"bench",
        "bench ops|step|layers INPUT.ini\n"
+       "  syncopate bench ops INPUT.ini --tune=FILE\n"
        "  syncopate bench comm INPUT.ini [--bytes=N,N] [--by=ring,native]\n"
        "            [--repeats=N]",
-       "throughput of this machine", &command_bench},
+       "throughput of this machine; --tune: on a GPU, measures the plans of\n"
+       "      cuDNN and cuBLASLt for the input's steps and keeps the fastest "
+       "in\n"
+       "      a file for run.plans",
+       &command_bench},
       {"simulate",
        "simulate INPUT.ini [--section.key=value ...] [--output=FILE.h5]",
        "what the run would take on the cluster that [compute], [network] and\n"

@@ -63,6 +63,8 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
       engine.samples_a_step,
       static_cast<double>(engine.plan.stop_at) / engine.plan.steps_per_epoch,
       options.sync.scheme, engine.scaled_lr(options, 0));
+  if (engine.plans)
+    log.line("plans     {}: {}", options.run.plans, engine.plans->describe());
   if (!engine.plan.limit.empty()) log.line("limit     {}", engine.plan.limit);
   if (const RunTarget target(engine); target)
     log.line("target    {}", target.description());

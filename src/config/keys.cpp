@@ -123,6 +123,10 @@ Keys device_keys() {
        .place = &RunOptions::deterministic,
        .doc = "On a GPU: whether the same input gives the same bits, as "
               "it always does on a CPU; off may be faster."},
+      {.name = "run.plans",
+       .place = &RunOptions::plans,
+       .doc = "On a GPU: file of plans that bench ops --tune has measured for "
+              "cuDNN and cuBLASLt; none: they choose by their heuristics."},
       {.name = "run.cuda_graphs",
        .place = &RunOptions::cuda_graphs,
        .doc = "On a GPU: whether training steps are recorded once and "

@@ -34,6 +34,7 @@ struct RunOptions {
   Precision precision = Precision::kF32;
   bool deterministic = true;  // on a GPU; a CPU always is
   bool cuda_graphs = true;
+  std::string plans = "none";  // file of measured plans; none: heuristics
   Length log_every{50, false};
   double time_limit_s = 0;  // checkpoint and exit 75 before it; 0: none
   bool watchdog = true;

@@ -25,6 +25,10 @@ Slot BatchNorm::forward(Walk& walk,
   rstd_ = walk.take(DType::kF32, {C_});
   walk.drop(mean_);
   walk.drop(rstd_);
+  mask_.reset();
+  if (z && walk.pass() == Pass::kTrain && activation_ == Activation::kRelu &&
+      has_relu_mask(walk.device(), x.dtype, C_))
+    mask_ = walk.take(DType::kU8, {y.shape.elems() / 8});
   if (!walk.is_running()) return y;
   const BatchNormParams params{.momentum = walk.run().batchnorm_momentum,
                                .activation = activation_};
@@ -41,16 +45,18 @@ Slot BatchNorm::forward(Walk& walk,
                          .params = params});
     return y;
   }
-  batchnorm_forward(walk.context(), {.y = walk.out(y),
-                                     .mean = walk.out(mean_),
-                                     .rstd = walk.out(rstd_),
-                                     .running_mean = walk.buffer(running_mean_),
-                                     .running_var = walk.buffer(running_var_),
-                                     .x = walk.in(x),
-                                     .gamma = walk.parameter(gamma_),
-                                     .beta = walk.parameter(beta_),
-                                     .z = residual,
-                                     .params = params});
+  batchnorm_forward(walk.context(),
+                    {.y = walk.out(y),
+                     .mean = walk.out(mean_),
+                     .rstd = walk.out(rstd_),
+                     .running_mean = walk.buffer(running_mean_),
+                     .running_var = walk.buffer(running_var_),
+                     .x = walk.in(x),
+                     .gamma = walk.parameter(gamma_),
+                     .beta = walk.parameter(beta_),
+                     .z = residual,
+                     .mask = mask_ ? walk.out(*mask_) : Tensor(),
+                     .params = params});
   // mean(x + b) = mean(x) + b
   if (bias_.offset >= 0)
     axpy(walk.context(), {walk.buffer(running_mean_).f32(), size_t(C_)},
@@ -82,7 +88,8 @@ Slot BatchNorm::backward_residual(Walk& walk,
                       ? *dy.second
                       : walk.take(x.dtype, x.shape, x.layout);  // (N, C, H, W)
   backward_into(walk, dx, &dy.first, dy, x,
-                activation_ == Activation::kRelu ? &y : nullptr);
+                activation_ == Activation::kRelu && !mask_ ? &y : nullptr);
+  if (mask_) walk.give_back(*mask_);
   return dx;
 }
 
@@ -103,6 +110,7 @@ void BatchNorm::backward_into(Walk& walk,
                         .dy2 = dy.second ? walk.in(*dy.second) : ConstTensor(),
                         .x = walk.in(x),
                         .y = y != nullptr ? walk.in(*y) : ConstTensor(),
+                        .mask = mask_ ? walk.in(*mask_) : ConstTensor(),
                         .gamma = walk.parameter(gamma_),
                         .beta = walk.parameter(beta_),
                         .mean = walk.in(mean_),

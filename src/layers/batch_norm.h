@@ -51,6 +51,8 @@ class BatchNorm {
   ParameterRef gamma_, beta_, running_mean_, running_var_;
   ParameterRef bias_;  // of the preceding convolution; offset -1: none
   Slot mean_, rstd_;   // batch statistics, kept from forward to backward
+  // Where y with a residual was positive; likewise, where the op has it.
+  std::optional<Slot> mask_;
 };
 
 }  // namespace syncopate

@@ -26,38 +26,50 @@ int64_t FeedForward::macs(int64_t length) const {
   return length * (up_.macs() + down_.macs());
 }
 
-Slot FeedForward::forward(Walk& walk, const Slot& x) {
-  inner_ = up_.forward(walk, x);
-  const Slot active = walk.pass() == Pass::kTrain
-                          ? walk.take(inner_.dtype, inner_.shape)
-                          : inner_;  // (T, I)
+// Returns gelu(inner_), newly taken.
+Slot FeedForward::activate(Walk& walk) const {
+  const Slot active = walk.take(inner_.dtype, inner_.shape);  // (T, I)
   if (walk.is_running())
     gelu_forward(walk.context(), walk.out(active), walk.in(inner_));
-  const Slot out = down_.forward(walk, active);
-  walk.give_back(active);
+  return active;
+}
+
+Slot FeedForward::forward(Walk& walk, const Slot& x) {
+  inner_ = up_.forward(walk, x);
+  if (walk.pass() == Pass::kTrain) {
+    active_ = activate(walk);
+  } else {
+    active_ = inner_;
+    if (walk.is_running())
+      gelu_forward(walk.context(), walk.out(active_), walk.in(inner_));
+  }
+  const Slot out = down_.forward(walk, active_);
+  if (walk.pass() != Pass::kTrain || !walk.is_on_gpu()) walk.give_back(active_);
   return norm_.forward(walk, out, x);
 }
 
 Slot FeedForward::backward(Walk& walk, const Slot& dy, const Slot& x) {
-  const Slot dresidual = norm_.backward_residual(walk, dy);
-  const Slot active = walk.take(inner_.dtype, inner_.shape);
-  if (walk.is_running())
-    gelu_forward(walk.context(), walk.out(active), walk.in(inner_));
-  const Slot dinner = down_.backward(walk, dy, active);
+  using Bias = LinearBackward::Bias;
+  const Slot dresidual = norm_.backward_residual(walk, dy, down_.bias());
+  if (!walk.is_on_gpu()) active_ = activate(walk);
+  const Slot dinner =
+      down_.backward(walk, dy, active_, {.bias = Bias::kIsSummed});
   walk.give_back(dy);
-  walk.give_back(active);
+  walk.give_back(active_);
   if (walk.is_running())
     gelu_backward(walk.context(), walk.out(dinner), walk.in(dinner),
-                  walk.in(inner_));
+                  walk.in(inner_), walk.gradient(up_.bias()));
   walk.give_back(inner_);
-  const Slot dx = up_.backward(walk, dinner, x);
+  const Slot dx = up_.backward(walk, dinner, x,
+                               {.bias = Bias::kIsSummed, .addend = dresidual});
   walk.give_back(dinner);
-  add_to(walk, dx, dresidual);
+  walk.give_back(dresidual);
   return dx;
 }
 
 void FeedForward::forget(Walk& walk) {
   walk.give_back(inner_);
+  if (walk.is_on_gpu()) walk.give_back(active_);
   norm_.forget(walk);
 }
 

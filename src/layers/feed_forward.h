@@ -35,11 +35,13 @@ class FeedForward {
   void forget(Walk& walk);
 
  private:
+  Slot activate(Walk& walk) const;
   Linear up_, down_;
   LayerNorm norm_;
-  // (T, I) W_1 x, kept until backward, which recomputes gelu from it: a layer
-  // keeps a quarter less memory for one percent more time.
-  Slot inner_;
+  // (T, I) W_1 x and gelu of it. Backward reads both, but on a CPU it computes
+  // the second one again: a layer keeps a quarter less memory for one percent
+  // more time. A GPU has the memory, and its step is bound by such passes.
+  Slot inner_, active_;
 };
 
 }  // namespace syncopate

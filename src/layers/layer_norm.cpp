@@ -53,24 +53,31 @@ Slot LayerNorm::forward(Walk& walk,
 }
 
 void LayerNorm::backward(Walk& walk, const Slot& dy) {
-  backward_into(walk, dy, Tensor());
+  backward_into(walk, dy, Tensor(), Tensor());
 }
 
-Slot LayerNorm::backward_residual(Walk& walk, const Slot& dy) {
+Slot LayerNorm::backward_residual(Walk& walk,
+                                  const Slot& dy,
+                                  const ParameterRef& bias) {
   const Slot dresidual = walk.take(dy.dtype, dy.shape);  // (T, H)
-  backward_into(walk, dy, walk.is_running() ? walk.out(dresidual) : Tensor());
+  if (walk.is_running())
+    backward_into(walk, dy, walk.out(dresidual), walk.gradient(bias));
+  else
+    backward_into(walk, dy, Tensor(), Tensor());
   return dresidual;
 }
 
 void LayerNorm::backward_into(Walk& walk,
                               const Slot& dy,
-                              const Tensor& dresidual) {
+                              const Tensor& dresidual,
+                              const Tensor& dbias) {
   if (walk.is_running())
     layernorm_backward(walk.context(),
                        {.dx = walk.out(dy),
                         .dresidual = dresidual,
                         .dgamma = walk.gradient(gamma_),
                         .dbeta = walk.gradient(beta_),
+                        .dbias = dbias,
                         .dy = walk.in(dy),
                         .z = walk.in(z_),
                         .mean = walk.in(mean_),

@@ -32,14 +32,18 @@ class LayerNorm {
 
   // dx overwrites dy. Gives back what forward kept.
   void backward(Walk& walk, const Slot& dy);
-  // Likewise; returns dresidual, newly taken.
-  Slot backward_residual(Walk& walk, const Slot& dy);
+  // Likewise, after a dense layer with this bias: adds the sum of dx's rows to
+  // its gradient. Returns dresidual, newly taken.
+  Slot backward_residual(Walk& walk, const Slot& dy, const ParameterRef& bias);
 
   // Replaces backward: gives back what forward kept.
   void forget(Walk& walk);
 
  private:
-  void backward_into(Walk& walk, const Slot& dy, const Tensor& dresidual);
+  void backward_into(Walk& walk,
+                     const Slot& dy,
+                     const Tensor& dresidual,
+                     const Tensor& dbias);
   float p_;
   uint64_t place_;
   ParameterRef gamma_, beta_;

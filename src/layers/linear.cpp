@@ -35,12 +35,18 @@ Slot Linear::forward(Walk& walk, const Slot& x) const {
   return y;
 }
 
-Slot Linear::backward(Walk& walk, const Slot& dy, const Slot& x) const {
+Slot Linear::backward(Walk& walk,
+                      const Slot& dy,
+                      const Slot& x,
+                      const LinearBackward& how) const {
   const Slot dx = walk.take(x.dtype, x.shape, x.layout);  // (N, D)
   if (walk.is_running())
     linear_backward(walk.context(), walk.out(dx), walk.gradient(weight_),
-                    walk.gradient(bias_), walk.in(dy), walk.in(x),
-                    walk.parameter(weight_));
+                    how.bias == LinearBackward::Bias::kSum
+                        ? walk.gradient(bias_)
+                        : Tensor(),
+                    walk.in(dy), walk.in(x), walk.parameter(weight_),
+                    how.addend ? walk.in(*how.addend) : ConstTensor());
   return dx;
 }
 

@@ -55,8 +55,9 @@ Slot SelfAttention::forward(Walk& walk, const Slot& x) {
 }
 
 Slot SelfAttention::backward(Walk& walk, const Slot& dy, const Slot& x) {
-  const Slot dresidual = norm_.backward_residual(walk, dy);
-  const Slot dseen = dense_.backward(walk, dy, seen_);
+  const Slot dresidual = norm_.backward_residual(walk, dy, dense_.bias());
+  const Slot dseen = dense_.backward(walk, dy, seen_,
+                                     {.bias = LinearBackward::Bias::kIsSummed});
   walk.give_back(dy);
   const Slot dparts = walk.take(parts_.dtype, parts_.shape);  // (T, 3 H)
   if (walk.is_running())
@@ -74,9 +75,9 @@ Slot SelfAttention::backward(Walk& walk, const Slot& dy, const Slot& x) {
   walk.give_back(seen_);
   walk.give_back(lse_);
   walk.give_back(parts_);
-  const Slot dx = qkv_.backward(walk, dparts, x);
+  const Slot dx = qkv_.backward(walk, dparts, x, {.addend = dresidual});
   walk.give_back(dparts);
-  add_to(walk, dx, dresidual);
+  walk.give_back(dresidual);
   return dx;
 }
 

@@ -125,4 +125,13 @@ Slot converted(Walk& walk, const Slot& x, DType dtype) {
   return y;
 }
 
+Slot converted_images(Walk& walk, const Slot& x) {
+  const Shape& s = x.shape;
+  const int64_t C = padded_channels(s[1]);
+  if (!walk.is_on_gpu() || C == s[1]) return converted(walk, x, DType::kBf16);
+  const Slot y = walk.take(DType::kBf16, {s[0], C, s[2], s[3]}, x.layout);
+  if (walk.is_running()) pad_channels(walk.context(), walk.out(y), walk.in(x));
+  return y;
+}
+
 }  // namespace syncopate

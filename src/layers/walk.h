@@ -51,6 +51,7 @@ struct WalkPlan {
   int64_t samples = 0;
   std::vector<Slot> taken;
   std::vector<int64_t> reports = {};  // the arguments of report()
+  DeviceKind device = DeviceKind::kCpu;
 };
 
 // Inputs of a running walk.
@@ -83,6 +84,8 @@ class Walk {
   bool is_running() const { return run_ != nullptr; }
   int64_t samples() const { return samples_; }
   DType dtype() const { return plan_.dtype; }
+  DeviceKind device() const { return plan_.device; }
+  bool is_on_gpu() const { return device() == DeviceKind::kCuda; }
 
   Slot take(DType dtype, const Shape& shape, Layout layout = Layout::kRowMajor);
   Slot take_image(const ImageSize& size);               // (N, C, H, W)
@@ -132,5 +135,9 @@ Slot gathered(Walk& walk, const GradientSum& sum);
 
 // Returns x as `dtype`, newly taken.
 Slot converted(Walk& walk, const Slot& x, DType dtype);
+
+// Returns images (N, C, H, W) as bf16, newly taken; on a GPU with zeros as
+// channels up to a multiple of eight, which tensor cores need.
+Slot converted_images(Walk& walk, const Slot& x);
 
 }  // namespace syncopate

@@ -43,12 +43,13 @@ void Network::plan(Context& context, int64_t batch, int64_t eval_batch) {
   arena_ = Arena();
   const Layout layout = body_layout(context.device());
   const Batch trained = largest(batch);
-  training_ = {compute_, layout, rows_of(trained), {}};
+  const DeviceKind device = context.device().kind();
+  training_ = {compute_, layout, rows_of(trained), {}, {}, device};
   Walk train(arena_, training_, Pass::kTrain);
   backward(train, trained, forward(train, trained));
   // Statistics are recomputed over training batches, so both sizes must fit.
   const Batch seen = largest(std::max(batch, eval_batch));
-  forward_only_ = {compute_, layout, rows_of(seen), {}};
+  forward_only_ = {compute_, layout, rows_of(seen), {}, {}, device};
   Walk evaluate(arena_, forward_only_, Pass::kEvaluate);
   evaluate.give_back(forward(evaluate, seen));
   arena_.commit(context.device());

@@ -134,13 +134,13 @@ void ResidualNet::check_batch(int64_t batch) const {
 }
 
 // Returns the images (N, C, H, W), or a newly taken copy, normalised and
-// converted to bf16.
+// converted to bf16 (N, C or more, H, W).
 Slot ResidualNet::stem_input(Walk& walk) const {
   const Slot images = walk.images({spec_.C, spec_.H, spec_.W});  // fp32
   const Slot x =
       stem_.input_norm ? stem_.input_norm->forward(walk, images) : images;
   if (walk.dtype() != DType::kBf16) return x;
-  const Slot narrow = converted(walk, x, DType::kBf16);
+  const Slot narrow = converted_images(walk, x);
   if (stem_.input_norm) walk.give_back(x);
   return narrow;
 }

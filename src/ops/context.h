@@ -19,6 +19,7 @@ namespace syncopate {
 enum class Determinism : uint8_t { kRequired, kOff };
 
 class OpListener;
+class PlanChooser;
 
 class Context {
  public:
@@ -50,6 +51,12 @@ class Context {
   // outlive its registration.
   void listen(OpListener* listener) { listener_ = listener; }
   OpListener* listener() const { return listener_; }
+  // `chooser` decides between the plans of a GPU's libraries (plans.h) from now
+  // on; null: the one that the library expects to be the fastest. It must
+  // outlive its registration.
+  void choose_plans_by(PlanChooser* chooser) { plan_chooser_ = chooser; }
+  PlanChooser* plan_chooser() const { return plan_chooser_; }
+
   // A body that delegates to a library reports which engine did the work, by a
   // name with static lifetime.
   void ran_by(std::string_view engine) { engine_ = engine; }
@@ -72,6 +79,7 @@ class Context {
   Buffer scratch_[4];
   uint64_t scratch_generation_ = 0;
   OpListener* listener_ = nullptr;
+  PlanChooser* plan_chooser_ = nullptr;
   std::string_view engine_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> cache_;
 };

@@ -4,7 +4,9 @@
 //
 // Activations are fp32 or bf16, NHWC or NCHW16C, and each tensor has its own
 // layout (chosen once by the model); products are summed in fp32. Filters are
-// fp32 in canonical (K, C, R, S) order; their gradient is fp32, accumulated.
+// fp32 in canonical (K, C, R, S) order; their gradient is fp32, accumulated. On
+// a GPU, x of bf16 may have channels of zeros behind its C (pad_channels),
+// which add nothing and have no filters.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

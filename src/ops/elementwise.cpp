@@ -16,6 +16,14 @@ void reorder(Context& context, Tensor to, ConstTensor from) {
   bodies_of(context).reorder(context, to, from);
 }
 
+void pad_channels(Context& context, Tensor y, ConstTensor x) {
+  const Shape& s = x.shape;
+  CHECK(s.rank() == 4 && x.dtype == DType::kF32 && y.dtype == DType::kBf16);
+  CHECK(x.layout == Layout::kNhwc && y.layout == Layout::kNhwc);
+  CHECK(y.shape == Shape({s[0], padded_channels(s[1]), s[2], s[3]}));
+  bodies_of(context).pad_channels(context, y, x);
+}
+
 void axpy(Context& context,
           std::span<float> y,
           float a,

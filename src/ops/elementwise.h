@@ -14,6 +14,17 @@ void add(Context& context, Tensor y, ConstTensor x, ConstTensor z);
 // Copies values to another layout or dtype (fp32, bf16). Must not alias.
 void reorder(Context& context, Tensor to, ConstTensor from);
 
+// C rounded up to a multiple of eight: 16 bytes of bf16, as tensor cores and
+// packs need them.
+inline int64_t padded_channels(int64_t C) {
+  return (C + 7) / 8 * 8;
+}
+
+// Copies images to bf16 with more channels, which become zeros. Must not alias.
+void pad_channels(Context& context,
+                  Tensor y,        // (N, padded_channels(C), H, W) bf16 NHWC
+                  ConstTensor x);  // (N, C, H, W) fp32 NHWC
+
 // y += a * x over fp32 ranges.
 void axpy(Context& context,
           std::span<float> y,

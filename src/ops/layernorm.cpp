@@ -51,6 +51,7 @@ void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
   if (dresidual.data != nullptr) check_like(dresidual, dy);
   check_vector(args.dgamma, dy.shape[1]);
   check_vector(args.dbeta, dy.shape[1]);
+  if (args.dbias.data != nullptr) check_vector(args.dbias, dy.shape[1]);
   check_vector(args.mean, dy.shape[0]);
   check_vector(args.rstd, dy.shape[0]);
   check_vector(args.gamma, dy.shape[1]);

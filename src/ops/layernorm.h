@@ -34,6 +34,8 @@ struct LayerNormBackwardArgs {
                           // residual; must not alias dy or dx
   Tensor dgamma;          // (H) fp32, accumulated
   Tensor dbeta;           // (H) fp32, accumulated
+  Tensor dbias = {};      // (H) fp32, accumulated: the sum of the rows of dx as
+                          // stored, the gradient of a bias in x; or data null
   ConstTensor dy;
   ConstTensor z;  // as forward left it
   ConstTensor mean;

@@ -32,13 +32,17 @@ void linear_backward(Context& context,
                      Tensor db,
                      ConstTensor dy,
                      ConstTensor x,
-                     ConstTensor w) {
+                     ConstTensor w,
+                     ConstTensor addend) {
   check_shapes(x, dy, w);
   CHECK(dx.data == nullptr || (dx.shape == x.shape && dx.dtype == x.dtype));
   CHECK(dw.shape == w.shape && dw.dtype == DType::kF32);
   CHECK(db.data == nullptr ||
         (db.elems() == dy.shape[1] && db.dtype == DType::kF32));
-  bodies_of(context).linear_backward(context, dx, dw, db, dy, x, w);
+  CHECK(addend.data == nullptr ||
+        (dx.data != nullptr && addend.data != dx.data &&
+         addend.shape == dx.shape && addend.dtype == dx.dtype));
+  bodies_of(context).linear_backward(context, dx, dw, db, dy, x, w, addend);
 }
 
 }  // namespace syncopate

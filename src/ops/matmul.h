@@ -15,12 +15,15 @@ void linear_forward(Context& context,
                     ConstTensor w,   // (K, D) fp32
                     ConstTensor b);  // (K) fp32, or data null
 
+// dx = dy w [+ addend], dw += dy^T x, db += the sum of the rows of dy
 void linear_backward(Context& context,
                      Tensor dx,       // (N, D) assigned; data null: not needed
                      Tensor dw,       // (K, D) accumulated
                      Tensor db,       // (K) accumulated, or data null
                      ConstTensor dy,  // (N, K)
                      ConstTensor x,
-                     ConstTensor w);
+                     ConstTensor w,
+                     ConstTensor addend = {});  // as dx, which it must not
+                                                // alias; or data null
 
 }  // namespace syncopate

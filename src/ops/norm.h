@@ -21,6 +21,11 @@ struct BatchNormParams {
   Activation activation = Activation::kNone;
 };
 
+// Whether batchnorm_forward can store where its activation is positive, for
+// batchnorm_backward to read instead of y: on a GPU, for bf16 in packs of eight
+// channels.
+bool has_relu_mask(DeviceKind device, DType dtype, int64_t C);
+
 // Training: statistics of this batch. running_var receives the unbiased
 // variance (n / (n - 1)), as is usual.
 struct BatchNormForwardArgs {
@@ -33,6 +38,9 @@ struct BatchNormForwardArgs {
   ConstTensor gamma;    // (C) fp32
   ConstTensor beta;     // (C) fp32
   ConstTensor z = {};   // (N, C, H, W) residual, or data null
+  // (N C H W / 8) kU8, assigned, with ReLU and z only: bit i % 8 of byte i / 8
+  // tells whether element i of y, in memory, is positive. Or data null
+  Tensor mask = {};
   BatchNormParams params = {};
 };
 void batchnorm_forward(Context& context, const BatchNormForwardArgs& args);
@@ -52,9 +60,10 @@ void batchnorm_inference(Context& context, const BatchNormInferenceArgs& args);
 
 // The gradient of y is dy, or where y has two readers the sum of their
 // gradients dy + dy2, rounded to the element type as add() would. With ReLU it
-// passes where y was positive: y tells so where there was a residual, otherwise
-// the expression of the forward pass is evaluated again from x. dz is the
-// gradient of the residual input: that of y through the activation alone.
+// passes where y was positive: the mask or y tells so where there was a
+// residual, otherwise the expression of the forward pass is evaluated again
+// from x. dz is the gradient of the residual input: that of y through the
+// activation alone.
 struct BatchNormBackwardArgs {
   Tensor dx;       // (N, C, H, W), assigned; may alias dy or dy2
   Tensor dz = {};  // (N, C, H, W), assigned; data null if there was no z; may
@@ -62,9 +71,11 @@ struct BatchNormBackwardArgs {
   Tensor dgamma;   // (C) fp32, accumulated
   Tensor dbeta;    // (C) fp32, accumulated
   ConstTensor dy;
-  ConstTensor dy2 = {};  // (N, C, H, W), or data null
-  ConstTensor x;         // as in forward
-  ConstTensor y = {};    // as in forward; read only with dz and ReLU
+  ConstTensor dy2 = {};   // (N, C, H, W), or data null
+  ConstTensor x;          // as in forward
+  ConstTensor y = {};     // as in forward; read only with dz and ReLU, and only
+                          // without a mask
+  ConstTensor mask = {};  // as in forward, or data null
   ConstTensor gamma;
   ConstTensor beta;
   ConstTensor mean;

@@ -41,21 +41,21 @@ struct Operands {
   }
   void add(const BatchNormForwardArgs& a) {
     add_all(a.y, a.mean, a.rstd, a.running_mean, a.running_var, a.x, a.gamma,
-            a.beta, a.z);
+            a.beta, a.z, a.mask);
   }
   void add(const BatchNormInferenceArgs& a) {
     add_all(a.y, a.x, a.running_mean, a.running_var, a.gamma, a.beta, a.z);
   }
   void add(const BatchNormBackwardArgs& a) {
-    add_all(a.dx, a.dz, a.dgamma, a.dbeta, a.dy, a.dy2, a.x, a.y, a.gamma,
-            a.beta, a.mean, a.rstd);
+    add_all(a.dx, a.dz, a.dgamma, a.dbeta, a.dy, a.dy2, a.x, a.y, a.mask,
+            a.gamma, a.beta, a.mean, a.rstd);
   }
   void add(const LayerNormForwardArgs& a) {
     add_all(a.y, a.z, a.mean, a.rstd, a.x, a.residual, a.gamma, a.beta);
   }
   void add(const LayerNormBackwardArgs& a) {
-    add_all(a.dx, a.dresidual, a.dgamma, a.dbeta, a.dy, a.z, a.mean, a.rstd,
-            a.gamma);
+    add_all(a.dx, a.dresidual, a.dgamma, a.dbeta, a.dbias, a.dy, a.z, a.mean,
+            a.rstd, a.gamma);
   }
   void add(const AttentionForwardArgs& a) { add_all(a.out, a.lse, a.qkv); }
   void add(const AttentionBackwardArgs& a) {

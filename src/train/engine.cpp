@@ -28,6 +28,14 @@ int64_t period_steps(const Length& length, double steps_per_epoch) {
              : 0;
 }
 
+// The GPU's libraries use the plans of the file where it has any.
+void use_plans(Engine& engine) {
+  engine.plans =
+      std::make_unique<TablePlans>(PlanTable::read(engine.options.run.plans),
+                                   plan_origin_of(*engine.device));
+  engine.context->choose_plans_by(engine.plans.get());
+}
+
 // Whether run.virtual_limit_s has not been resolved yet.
 bool is_length_open(const RunOptions& run) {
   return run.virtual_limit_s > 0 && run.steps == 0;
@@ -319,6 +327,7 @@ std::unique_ptr<Engine> build(Session& session,
   engine->context = std::make_unique<Context>(
       *engine->device, *engine->stream, engine->threads,
       options.run.deterministic ? Determinism::kRequired : Determinism::kOff);
+  if (is_cuda && options.run.plans != "none") use_plans(*engine);
 
   const auto seed = static_cast<uint64_t>(options.run.seed);
   engine->problem = problem ? problem : make_problem(options, engine->threads);

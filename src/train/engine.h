@@ -8,6 +8,7 @@
 #include <string>
 
 #include "config/config.h"
+#include "ops/plan_table.h"
 #include "problem/problem.h"
 #include "problem/setup.h"
 #include "run/session.h"
@@ -39,6 +40,7 @@ struct Engine : Setup {
   int length_workers = 1;  // lengths of `input` count steps of that many
   std::shared_ptr<Problem> problem;  // variants of an input share it
   RunPlan plan;
+  std::unique_ptr<TablePlans> plans;    // run.plans on a GPU; else null
   std::optional<StepTrace> step_trace;  // compute.law = trace
   // If training needs more memory than this process may use: how much it needs
   // for what, and a batch size that fits. Empty if it fits.

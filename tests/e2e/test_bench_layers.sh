@@ -69,4 +69,12 @@ expect_code 0 $(ranks 2) "${layers[@]}" --data.batch=2
 expect_code 65 "${layers[@]}" --run.workers=2
 grep -q '^error: run.workers: 2 workers in one process' err ||
   fail "workers of one process: $(cat err)"
+
+# Plans are measured on a GPU only.
+CUDA_VISIBLE_DEVICES='' expect_code 66 "$SYNCOPATE" bench ops \
+  "$inputs/smoke.ini" --tune=plans.txt
+[[ $(wc -l <err) == 1 ]] || fail "not one line: $(cat err)"
+grep -q '^error: bench ops --tune: measures plans of a GPU' err ||
+  fail "bench ops --tune without a GPU: $(cat err)"
+[[ ! -e plans.txt ]] || fail "bench ops --tune without a GPU writes plans"
 finish

@@ -21,6 +21,7 @@
 #include "emulator/region.h"
 #include "emulator/streams.h"
 #include "emulator/symbol.h"
+#include "emulator/traffic.h"
 
 namespace syncopate {
 namespace {
@@ -367,6 +368,7 @@ void run_on(Stream& stream, std::function<void()> work, std::string name) {
     const WorkName work_name(name);
     const Access access;
     work();
+    note_work([&name] { return name; });
     const std::string damage = check_padding();
     if (!damage.empty())
       fail(ExitCode::kInternal, "emulator: {}: {}", name, damage);
@@ -392,6 +394,7 @@ void enqueue(Stream& stream, Launch launch) {
   emulated(stream).enqueue([launch = std::move(launch)] {
     const Access access;
     Engine::of_this_thread().run(launch);
+    note_work([&launch] { return name_of_function(launch.kernel); });
     const std::string damage = check_padding();
     if (!damage.empty())
       fail(ExitCode::kInternal, "emulator: kernel {}: {}",

@@ -200,14 +200,15 @@ void check_device_range(const void* memory,
 std::string check_padding() {
   Ledger& state = ledger();
   const std::lock_guard lock(state.mutex);
+  const int64_t opened_at_once = opened_bytes();
   for (const std::byte* chunk : opened_chunks()) {
     auto next = find_live(state, chunk);
     if (next == state.live.end())
       next = state.live.lower_bound(const_cast<std::byte*>(chunk));
-    const auto opened = [chunk](const std::byte* at) {
-      return at >= chunk && at < chunk + kChunkBytes;
+    const auto opened = [chunk, opened_at_once](const std::byte* at) {
+      return at >= chunk && at < chunk + opened_at_once;
     };
-    for (; next != state.live.end() && next->first < chunk + kChunkBytes;
+    for (; next != state.live.end() && next->first < chunk + opened_at_once;
          ++next) {
       const auto& [begin, block] = *next;
       std::string report;

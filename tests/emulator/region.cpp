@@ -25,6 +25,7 @@ constexpr int64_t kRegionBytes = int64_t{256} << 30;
 
 struct Region {
   std::byte* begin = nullptr;
+  int64_t file_offset = 0;  // of what is mapped at `begin`
   int empty_file = -1;
 };
 
@@ -40,6 +41,7 @@ Region make_region() {
   const auto address = reinterpret_cast<uintptr_t>(base);
   const uintptr_t skipped = (kChunkBytes - address % kChunkBytes) % kChunkBytes;
   region.begin = static_cast<std::byte*>(base) + skipped;
+  region.file_offset = static_cast<int64_t>(skipped);
   return region;
 }
 
@@ -54,6 +56,8 @@ struct Opened {
   std::mutex mutex;
   std::atomic<int> depth{0};
   std::atomic<size_t> count{0};
+  std::atomic<bool> counts_pages{false};
+  std::atomic<int64_t> pages_read{0}, pages_written{0};
   std::array<std::atomic<std::byte*>, kMaxOpened> chunks;
 };
 Opened& opened() {
@@ -65,21 +69,33 @@ constinit std::atomic<std::byte*> handled_begin{nullptr};
 constinit thread_local const std::string* work_name = nullptr;
 struct sigaction previous_segv, previous_bus;
 
-bool open_chunk(std::byte* address) {
+// While pages are counted, one that is read is opened for reading only.
+bool open_at(std::byte* address, bool is_write) {
   std::byte* const begin = handled_begin.load();
-  std::byte* chunk = begin + (address - begin) / kChunkBytes * kChunkBytes;
+  const int64_t bytes = opened_bytes();
+  std::byte* chunk = begin + (address - begin) / bytes * bytes;
   Opened& state = opened();
   const size_t slot = state.count.fetch_add(1);
   if (slot < kMaxOpened) state.chunks[slot] = chunk;
-  return mprotect(chunk, kChunkBytes, PROT_READ | PROT_WRITE) == 0;
+  int protection = PROT_READ | PROT_WRITE;
+  if (state.counts_pages) {
+    ++(is_write ? state.pages_written : state.pages_read);
+    if (!is_write) protection = PROT_READ;
+  }
+  return mprotect(chunk, bytes, protection) == 0;
 }
 
-void on_fault(int signal, siginfo_t* info, void*) {
+void on_fault(int signal, siginfo_t* info, void* machine) {
+  constexpr greg_t kIsWrite = 2;  // of a page fault's error code on x86
+  const bool is_write =
+      (static_cast<const ucontext_t*>(machine)->uc_mcontext.gregs[REG_ERR] &
+       kIsWrite) != 0;
   auto* address = static_cast<std::byte*>(info->si_addr);
   std::byte* const begin = handled_begin.load();
   const bool is_ours = address >= begin && address < begin + kRegionBytes;
   const bool is_open = opened().depth.load() > 0;
-  if (is_ours && is_open && signal == SIGSEGV && open_chunk(address)) return;
+  if (is_ours && is_open && signal == SIGSEGV && open_at(address, is_write))
+    return;
   if (is_ours && !is_open)
     report_and_exit(
         fmt::format("the host touched device memory at {}, {}: it gets "
@@ -104,6 +120,7 @@ void on_fault(int signal, siginfo_t* info, void*) {
 
 void close_chunks(Opened& state) {
   const size_t count = state.count.exchange(0);
+  state.pages_read = state.pages_written = 0;
   if (count > kMaxOpened) {
     CHECK(mprotect(region_begin(), kRegionBytes, PROT_NONE) == 0);
     return;
@@ -111,12 +128,27 @@ void close_chunks(Opened& state) {
   std::byte* last = nullptr;
   for (size_t i = 0; i < count; ++i) {
     std::byte* chunk = state.chunks[i];
-    if (chunk != last) CHECK(mprotect(chunk, kChunkBytes, PROT_NONE) == 0);
+    if (chunk != last) CHECK(mprotect(chunk, opened_bytes(), PROT_NONE) == 0);
     last = chunk;
   }
 }
 
 }  // namespace
+
+int64_t opened_bytes() {
+  return opened().counts_pages ? kPageBytes : kChunkBytes;
+}
+
+void count_pages(bool is_on) {
+  Opened& state = opened();
+  const std::lock_guard lock(state.mutex);
+  CHECK(state.depth == 0);
+  state.counts_pages = is_on;
+}
+
+PageCounts counted_pages() {
+  return {opened().pages_read, opened().pages_written};
+}
 
 std::byte* region_begin() {
   return region().begin;
@@ -136,9 +168,10 @@ void map_memory(std::byte* begin, int64_t bytes) {
 
 // At its own offset in the empty file, so that neighbours become one mapping.
 void unmap_memory(std::byte* begin, int64_t bytes) {
-  void* mapped = mmap(begin, static_cast<size_t>(bytes), PROT_NONE,
-                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-                      region().empty_file, begin - region().begin);
+  void* mapped =
+      mmap(begin, static_cast<size_t>(bytes), PROT_NONE,
+           MAP_SHARED | MAP_NORESERVE | MAP_FIXED, region().empty_file,
+           region().file_offset + (begin - region().begin));
   CHECK(mapped == begin);
 }
 

@@ -18,6 +18,18 @@ inline constexpr int64_t kPageBytes = 4096;
 // costs about as much as the change of 64 pages.
 inline constexpr int64_t kChunkBytes = 64 * kPageBytes;
 
+// What is opened at a fault: a chunk, or a page while pages are counted.
+int64_t opened_bytes();
+
+// Counts pages of device memory at their first read and first write since the
+// outermost Access began; what is written first and then read counts as
+// written only. Only outside of every Access.
+void count_pages(bool is_on);
+struct PageCounts {
+  int64_t read = 0, written = 0;
+};
+PageCounts counted_pages();
+
 // Aligned to chunks.
 std::byte* region_begin();
 std::byte* region_end();
@@ -26,7 +38,7 @@ std::byte* region_end();
 void map_memory(std::byte* begin, int64_t bytes);
 void unmap_memory(std::byte* begin, int64_t bytes);
 
-// First bytes of the chunks opened since the outermost Access began.
+// First bytes of what was opened since the outermost Access began.
 std::vector<std::byte*> opened_chunks();
 
 // "12 bytes behind an allocation of 400 bytes"; for reports of faults.

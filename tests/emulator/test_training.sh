@@ -132,4 +132,29 @@ PY
 expect_code 0 "$SYNCOPATE_GPU" predict tiny.ini --checkpoint=runs/fp32 \
   --run.device=cuda --output=scores.csv
 [[ $(wc -l <scores.csv) == 41 ]] || fail "predict: not a line a sample"
+
+# 6. Plans of the libraries: measured for the input's steps, kept by GPU and
+# versions, read by train.
+expect_code 0 gpu bench ops tiny.ini --tune=plans.txt
+grep -qE '^plans: [1-9][0-9]* measured; .* plans.txt: [1-9][0-9]* measured on ' \
+  out || fail "bench ops --tune does not say what it measured: $(cat out)"
+grep -q $'^plan\t[0-9.]*\tconv_backward_data ' plans.txt ||
+  fail "no plan of a convolution: $(cat plans.txt)"
+expect_code 0 gpu train tiny.ini --run.name=planned --run.plans=plans.txt
+grep -qE '^plans +plans.txt: [1-9][0-9]* measured on' runs/planned/log.txt ||
+  fail "the log does not say which plans there are"
+if [[ ${SYNCOPATE_GPU##*/} == *emulated* ]]; then # its plans are one
+  same planned fp32 "with plans and without"
+fi
+sed -i $'s/^on\t[^\t]*/on\tanother GPU/' plans.txt
+expect_code 0 gpu train tiny.ini --run.name=stale --run.plans=plans.txt
+grep -qE '^plans .*none for .* the libraries choose .*another GPU' \
+  runs/stale/log.txt || fail "the log does not say that plans are stale"
+same stale fp32 "with stale plans and without"
+expect_code 66 gpu train tiny.ini --run.name=missing --run.plans=missing.txt
+expect_code 66 env SYNCOPATE_EMULATED_GPUS=0 CUDA_VISIBLE_DEVICES= \
+  "$SYNCOPATE_GPU" bench ops tiny.ini --tune=plans.txt
+grep -q '^error: bench ops --tune: .* there is none: ' err ||
+  fail "bench ops --tune without a GPU: $(cat err)"
+expect_code 65 gpu bench ops tiny.ini --tune=plans.txt --run.workers=2
 finish

@@ -14,11 +14,9 @@ namespace syncopate::test {
 
 Device& test_device();  // lives until the program ends
 
-// Whether the test device computes in bf16. The emulated GPU uses the CPU's
-// products and convolutions.
+// Whether the test device computes in bf16.
 inline bool has_bf16() {
-  return cpu_features().has_bf16 || (test_device().kind() != DeviceKind::kCpu &&
-                                     test_device().name() != "emulated GPU");
+  return cpu_features().has_bf16 || test_device().kind() != DeviceKind::kCpu;
 }
 
 // An independent context on the test device.

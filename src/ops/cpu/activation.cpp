@@ -1,6 +1,7 @@
 #include "ops/activation.h"
 
 #include "ops/bodies.h"
+#include "ops/cpu/column_sums.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/vector_math.h"
 
@@ -20,7 +21,11 @@ void gelu_forward(Context& context, Tensor y, ConstTensor x) {
   });
 }
 
-void gelu_backward(Context& context, Tensor dx, ConstTensor dy, ConstTensor x) {
+void gelu_backward(Context& context,
+                   Tensor dx,
+                   ConstTensor dy,
+                   ConstTensor x,
+                   Tensor dbias) {
   constexpr float kDensityAtMean = 0x1.988454p-2f;  // 1 / sqrt(2 pi)
   with_float_type(dx.dtype, [&](auto element) {
     using T = decltype(element);
@@ -36,6 +41,8 @@ void gelu_backward(Context& context, Tensor dx, ConstTensor dy, ConstTensor x) {
       lanes.put(to + i,
                 lanes.get(upstream + i) * (value > 0 ? 1.0f - rest : rest));
     });
+    if (dbias.data != nullptr)
+      add_column_sums(context, dbias.f32(), to, dx.shape[0], dx.shape[1]);
   });
 }
 

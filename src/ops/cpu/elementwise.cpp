@@ -68,6 +68,18 @@ void reorder(Context& context, Tensor to, ConstTensor from) {
   });
 }
 
+void pad_channels(Context& context, Tensor y, ConstTensor x) {
+  const int64_t C = x.shape[1], padded = y.shape[1];
+  auto* to = static_cast<Bf16*>(y.data);
+  const float* from = x.f32();
+  parallel_for(context, x.elems() / C, y.elems(), [&](int64_t pixel) {
+    for_vectors(0, C, [&](auto lanes, int64_t c) {
+      lanes.put(to + pixel * padded + c, lanes.get(from + pixel * C + c));
+    });
+    std::fill_n(to + pixel * padded + C, padded - C, Bf16{});
+  });
+}
+
 void axpy(Context& context,
           std::span<float> y,
           float a,

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/bodies.h"
+#include "ops/cpu/column_sums.h"
 #include "ops/cpu/dropout_draws.h"
 #include "ops/cpu/parallel.h"
 
@@ -164,6 +165,11 @@ void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
   });
   add_partials(context, args.dgamma.f32(), partial, chunks, 2 * H, H);
   add_partials(context, args.dbeta.f32(), partial + H, chunks, 2 * H, H);
+  if (args.dbias.data == nullptr) return;
+  with_float_type(args.dx.dtype, [&](auto type) {
+    add_column_sums(context, args.dbias.f32(),
+                    static_cast<const decltype(type)*>(args.dx.data), rows, H);
+  });
 }
 
 }  // namespace syncopate::cpu

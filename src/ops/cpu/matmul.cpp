@@ -71,7 +71,8 @@ void linear_backward(Context& context,
                      Tensor db,
                      ConstTensor dy,
                      ConstTensor x,
-                     ConstTensor w) {
+                     ConstTensor w,
+                     ConstTensor addend) {
   const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
   if (N == 0 || K == 0) return;
   if (db.data != nullptr)
@@ -79,8 +80,11 @@ void linear_backward(Context& context,
       add_column_sums(context, db.f32(),
                       static_cast<const decltype(type)*>(dy.data), N, K);
     });
-  if (K <= kMostFewOutputs)
-    return few_outputs_backward(context, dx, dw, dy, x, w);
+  if (K <= kMostFewOutputs) {
+    few_outputs_backward(context, dx, dw, dy, x, w);
+    if (addend.data != nullptr) cpu::add(context, dx, dx, addend);
+    return;
+  }
   if (dx.data != nullptr && is_worth_blocks(x.dtype, N, K, D))
     multiply_rows(context,
                   {.dtype = x.dtype,
@@ -91,6 +95,7 @@ void linear_backward(Context& context,
                   dx.data, dy.data, w.f32(), nullptr, N);
   else if (dx.data != nullptr)
     gemm(context, 'N', 'N', N, D, K, dy.f32(), w.f32(), 0.0f, dx.f32());
+  if (addend.data != nullptr) cpu::add(context, dx, dx, addend);
   if (x.dtype == DType::kBf16)
     accumulate_products(context, dw.f32(), static_cast<const Bf16*>(dy.data),
                         static_cast<const Bf16*>(x.data), N, K, D);

@@ -24,9 +24,9 @@ std::set<const void*> all_members(const Options& options) {
   std::set<const void*> places;
   const auto collect = [&](const auto&... member) { add(places, member...); };
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t,
-                 u] = options.run;
-    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
+                 v] = options.run;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
@@ -184,6 +184,7 @@ const std::map<std::string, std::string>& other_values() {
       {"run.threads", "2"},
       {"run.precision", "bf16"},
       {"run.deterministic", "no"},
+      {"run.plans", "plans.txt"},
       {"run.cuda_graphs", "no"},
       {"sync.transport", "mpi"},
       {"run.log_every", "1 epoch"},

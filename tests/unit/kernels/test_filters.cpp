@@ -20,7 +20,7 @@ class FiltersTest : public testing::TestWithParam<Case> {
  protected:
   const cuda::FilterSize s = GetParam().size;
   const DType dtype = GetParam().dtype;
-  const Shape kcrs{s.K, s.C, s.R, s.S}, krsc{s.K, s.R, s.S, s.C};
+  const Shape kcrs{s.K, s.C, s.R, s.S}, krsc{s.K, s.R, s.S, s.packed_C};
   TestContext test;
 
   static size_t place(const Shape& dims, const std::vector<int64_t>& index) {
@@ -47,11 +47,11 @@ TEST_P(FiltersTest, PackingPutsChannelsLast) {
   cuda::pack_filters(test.context.stream(), packed.tensor().data,
                      w.tensor().f32(), s, dtype);
   const auto from = w.get();
-  std::vector<double> expected(from.size());
+  std::vector<double> expected(static_cast<size_t>(krsc.elems()));
   for_each([&](size_t kcrs_at, size_t krsc_at) {
     expected[krsc_at] = from[kcrs_at];
   });
-  // fp32 is copied, bf16 is rounded once.
+  // fp32 is copied, bf16 is rounded once; other channels are zero.
   EXPECT_TRUE(all_near(packed.get(), expected,
                        {0, dtype == DType::kF32 ? 0.0 : kEpsilonBf16}));
   EXPECT_TRUE(packed.guards_are_intact());
@@ -81,7 +81,9 @@ std::vector<Case> cases() {
          {cuda::FilterSize{1, 1, 1, 1}, cuda::FilterSize{16, 3, 3, 3},
           cuda::FilterSize{5, 17, 1, 1}, cuda::FilterSize{2, 3, 7, 5},
           // Some whole blocks of pairs (k, c), and a ragged one.
-          cuda::FilterSize{32, 16, 3, 3}, cuda::FilterSize{3, 300, 1, 2}})
+          cuda::FilterSize{32, 16, 3, 3}, cuda::FilterSize{3, 300, 1, 2},
+          // Channels that are there for tensor cores only.
+          cuda::FilterSize{16, 3, 3, 3, 8}, cuda::FilterSize{64, 1, 7, 7, 8}})
       all.push_back({size, dtype});
   return all;
 }
@@ -91,9 +93,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes,
                          testing::ValuesIn(cases()),
                          [](const auto& info) {
                            const cuda::FilterSize& s = info.param.size;
-                           return fmt::format("{}k{}c{}r{}s{}",
+                           return fmt::format("{}k{}c{}of{}r{}s{}",
                                               name_of(info.param.dtype), s.K,
-                                              s.C, s.R, s.S);
+                                              s.C, s.packed_C, s.R, s.S);
                          });
 
 }  // namespace

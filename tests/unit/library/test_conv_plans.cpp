@@ -3,6 +3,7 @@
 #include "library/conv_plan.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include <gtest/gtest.h>
@@ -141,6 +142,43 @@ TEST_P(ConvPlanTest, Bf16RunsOnTensorCores) {
   });
   // All but first layers of three channels and the odd ones.
   EXPECT_GT(on_tensor_cores, plans * 9 / 10);
+}
+
+// Images with channels of zeros up to eight: what three channels do not get.
+TEST_P(ConvPlanTest, FirstLayersRunOnTensorCores) {
+  const int64_t N = std::get<int64_t>(GetParam());
+  for (const ConvSize& s : {ConvSize{N, 8, 32, 32, 16, 3, 3, 1, 1},
+                            ConvSize{N, 8, 224, 224, 64, 7, 7, 2, 3}})
+    for (const ConvPass pass :
+         {ConvPass::kForward, ConvPass::kBackwardWeights}) {
+      SCOPED_TRACE(fmt::format("{} of {}", name_of(pass), s.H));
+      const ConvPlan plan({nullptr, &device},
+                          {pass, s, DType::kBf16, Determinism::kRequired});
+      EXPECT_TRUE(has(plan, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+      EXPECT_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+    }
+}
+
+// What is measured, and found again by its name.
+TEST_P(ConvPlanTest, ListedPlansDifferInTheirNames) {
+  const ConvSize size{
+      std::get<int64_t>(GetParam()), 64, 56, 56, 64, 3, 3, 1, 1};
+  for (const ConvPass pass : {ConvPass::kForward, ConvPass::kBackwardData,
+                              ConvPass::kBackwardWeights}) {
+    SCOPED_TRACE(name_of(pass));
+    const ConvProblem problem{pass, size, DType::kBf16, Determinism::kRequired};
+    const PlanTarget target{nullptr, &device};
+    const auto plans = ConvPlan::list(target, problem, 16);
+    EXPECT_GE(plans.size(), 2u);
+    EXPECT_LE(plans.size(), 16u);
+    std::set<std::string> names;
+    for (const ConvPlan& plan : plans) {
+      names.insert(plan.name());
+      EXPECT_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+    }
+    EXPECT_EQ(names.size(), plans.size());
+    EXPECT_EQ(plans.front().name(), ConvPlan(target, problem).name());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(GpusAndBatches,

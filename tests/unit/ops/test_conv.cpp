@@ -3,6 +3,7 @@
 
 #include "device/device.h"
 #include "ops/conv.h"
+#include "ops/elementwise.h"
 #include "ops/library.h"
 #include "reference/reference.h"
 #include "support/guarded_tensor.h"
@@ -135,6 +136,34 @@ TEST_P(ConvTest, RepeatsToTheBit) {
       EXPECT_EQ(dw.bytes(), first);
     }
   });
+}
+
+// Channels of zeros behind those of a bf16 image add nothing; the order of sums
+// may be another one.
+TEST_P(ConvTest, PaddedChannelsAddNothing) {
+  if (is_on_cpu() || s.C % 8 == 0) return;
+  const GuardedTensor image(DType::kF32, x_shape, Layout::kNhwc,
+                            random_values(x_shape.elems(), 2));
+  const GuardedTensor x(DType::kBf16, x_shape, Layout::kNhwc),
+      padded(DType::kBf16, {s.N, padded_channels(s.C), s.H, s.W},
+             Layout::kNhwc),
+      dy(DType::kBf16, y_shape, Layout::kNhwc,
+         random_values(y_shape.elems(), 3)),
+      y(DType::kBf16, y_shape, Layout::kNhwc),
+      y_of_padded(DType::kBf16, y_shape, Layout::kNhwc);
+  reorder(test.context, x, image);
+  pad_channels(test.context, padded, image);
+  conv_forward(test.context, y, x, w, s);
+  conv_forward(test.context, y_of_padded, padded, w, s);
+  const double terms = 4 * kEpsilonF32 * static_cast<double>(s.C * s.R * s.S);
+  EXPECT_TRUE(all_near(y_of_padded.get(), y.get(), {terms, 2 * kEpsilonBf16}));
+  const GuardedTensor dw = random_tensor(w_shape, 4),
+                      dw_of_padded = random_tensor(w_shape, 4);
+  conv_backward_weights(test.context, dw, x, dy, s);
+  conv_backward_weights(test.context, dw_of_padded, padded, dy, s);
+  const double largest = largest_magnitude(dw.get());
+  EXPECT_TRUE(all_near(dw_of_padded.get(), dw.get(),
+                       {2 * kEpsilonBf16 * largest, 2 * kEpsilonF32}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes,

@@ -131,6 +131,26 @@ TEST(Elementwise, ReorderKeepsValues) {
         }
 }
 
+TEST(Elementwise, PaddedChannelsAreZero) {
+  TestContext test;
+  for (const int64_t C : {1, 3, 8, 11}) {
+    const int64_t padded = padded_channels(C), N = 3, H = 5, W = 7;
+    const GuardedTensor x(DType::kF32, {N, C, H, W}, Layout::kNhwc,
+                          random_values(N * C * H * W, 1));
+    const GuardedTensor narrow(DType::kBf16, {N, C, H, W}, Layout::kNhwc),
+        y(DType::kBf16, {N, padded, H, W}, Layout::kNhwc);
+    reorder(test.context, narrow, x);
+    pad_channels(test.context, y, x);
+    const auto from = narrow.get(), to = y.get();
+    for (int64_t i = 0; i < y.tensor().elems(); ++i) {
+      const int64_t c = i / (H * W) % padded, n = i / (H * W * padded);
+      const double expected =
+          c < C ? from[(n * C + c) * H * W + i % (H * W)] : 0;
+      ASSERT_EQ(to[i], expected) << i;
+    }
+  }
+}
+
 TEST(Elementwise, ReorderRoundsToNearestEven) {
   TestContext test;
   const double inf = std::numeric_limits<double>::infinity();

@@ -73,11 +73,15 @@ struct LayernormRun {
                                 .dropout = dropout()});
   }
   void backward(Context& context) { backward(context, dx, dy); }
-  void backward(Context& context, Tensor to, ConstTensor from) {
+  void backward(Context& context,
+                Tensor to,
+                ConstTensor from,
+                Tensor sums = {}) {
     layernorm_backward(context, {.dx = to,
                                  .dresidual = dresidual_or_none(),
                                  .dgamma = dgamma,
                                  .dbeta = dbeta,
+                                 .dbias = sums,
                                  .dy = from,
                                  .z = z,
                                  .mean = mean,
@@ -169,6 +173,33 @@ TEST(Layernorm, BackwardFollowsTheFormula) {
     const double rows = std::sqrt(static_cast<double>(run.T));
     EXPECT_TRUE(all_near(run.dgamma.get(), dgamma, {rows * error, 1e-6}));
     EXPECT_TRUE(all_near(run.dbeta.get(), dbeta, {rows * 1e-6, 1e-6}));
+  });
+}
+
+TEST(Layernorm, BackwardSumsWhatItStores) {
+  for_cases([](const Case& c) {
+    TestContext test, one(1);
+    LayernormRun run(c), other(c), again(c);
+    const GuardedTensor dbias = random_tensor({c.H}, 8),
+                        dbias_again = random_tensor({c.H}, 8);
+    auto expected = dbias.get();
+    run.forward(test.context);
+    run.backward(test.context);
+    other.forward(test.context);
+    other.backward(test.context, other.dx, other.dy, dbias);
+    EXPECT_EQ(other.dx.bytes(), run.dx.bytes());
+    EXPECT_EQ(other.dgamma.bytes(), run.dgamma.bytes());
+    EXPECT_EQ(other.dbeta.bytes(), run.dbeta.bytes());
+    const auto stored = run.dx.get();
+    for (size_t i = 0; i < stored.size(); ++i)
+      expected[i % expected.size()] += stored[i];
+    const double largest =
+        largest_magnitude(stored) * std::sqrt(static_cast<double>(run.T));
+    EXPECT_TRUE(all_near(dbias.get(), expected,
+                         {4 * kEpsilonF32 * largest, 2 * kEpsilonF32}));
+    again.forward(one.context);
+    again.backward(one.context, again.dy, again.dy, dbias_again);
+    EXPECT_EQ(dbias_again.bytes(), dbias.bytes());
   });
 }
 

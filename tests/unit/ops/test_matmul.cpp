@@ -119,6 +119,28 @@ TEST_P(LinearTest, Backward) {
   EXPECT_EQ(dw_again.bytes(), dw.bytes());
 }
 
+// An addend is added to the product, in fp32 or after one rounding more.
+TEST_P(LinearTest, BackwardAddsTo) {
+  LinearGradients expected =
+      gradients_by_formula(GetParam(), dy.get(), x.get(), rounded_w());
+  const GuardedTensor addend = random_tensor({N, D}, 7, dtype);
+  const auto before = addend.bytes();
+  const auto addends = addend.get();
+  backward(test.context);
+  const GuardedTensor dw_again = random_tensor({K, D}, 5),
+                      db_again = random_tensor({K}, 6), sum(dtype, {N, D});
+  linear_backward(test.context, sum, dw_again, db_again, dy, x, w, addend);
+  EXPECT_EQ(dw_again.bytes(), dw.bytes());
+  EXPECT_EQ(db_again.bytes(), db.bytes());
+  EXPECT_EQ(addend.bytes(), before);
+  Tolerance tolerance = output_of(K);
+  // That of the product's rounding, which the sum need not have.
+  if (dtype == DType::kBf16)
+    tolerance.absolute += kEpsilonBf16 * largest_magnitude(expected.dx);
+  for (size_t i = 0; i < addends.size(); ++i) expected.dx[i] += addends[i];
+  EXPECT_TRUE(all_near(sum.get(), expected.dx, tolerance));
+}
+
 TEST_P(LinearTest, SameBitsAgain) {
   TestContext other;
   forward(test.context);

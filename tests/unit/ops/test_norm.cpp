@@ -255,6 +255,48 @@ TEST_P(NormTest, OutputIsReadWithAResidualOnly) {
   });
 }
 
+// A mask in bits has the sign of every element of y and replaces y, to the bit.
+TEST_P(NormTest, MaskReplacesTheOutput) {
+  for_cases([&](const NormCase& c) {
+    if (!has_relu_mask(test_device().kind(), c.dtype, c.s.C) || !c.has_z ||
+        c.activation != Activation::kRelu)
+      return;
+    NormRun run(c), other(c);
+    run.forward(test.context);
+    run.backward(test.context);
+    const GuardedTensor mask(DType::kU8, {run.shape.elems() / 8});
+    BatchNormForwardArgs forward = other.forward_args();
+    forward.mask = mask;
+    batchnorm_forward(test.context, forward);
+    EXPECT_EQ(other.y.bytes(), run.y.bytes());
+    const auto bits = mask.bytes(), ys = run.y.bytes();
+    for (size_t i = 0; i < ys.size() / 2; ++i) {
+      const bool is_zero = ys[2 * i] == 0 && (ys[2 * i + 1] & 0x7F) == 0;
+      const bool is_positive = !is_zero && (ys[2 * i + 1] & 0x80) == 0;
+      ASSERT_EQ((bits[i / 8] >> (i % 8) & 1) != 0, is_positive) << i;
+    }
+    for (const bool has_sum : {false, true}) {
+      GuardedTensor dy2(c.dtype, run.shape, c.layout);
+      dy2.set(random_values(run.shape.elems(), 13));
+      BatchNormBackwardArgs backward = run.backward_args(),
+                            by_mask = other.backward_args();
+      by_mask.y = {};
+      by_mask.mask = mask;
+      if (has_sum) backward.dy2 = by_mask.dy2 = dy2;
+      for (NormRun* one : {&run, &other}) {
+        one->dgamma.set(random_values(c.s.C, 5));
+        one->dbeta.set(random_values(c.s.C, 6));
+      }
+      batchnorm_backward(test.context, backward);
+      batchnorm_backward(test.context, by_mask);
+      EXPECT_EQ(other.dx.bytes(), run.dx.bytes());
+      EXPECT_EQ(other.dz.bytes(), run.dz.bytes());
+      EXPECT_EQ(other.dgamma.bytes(), run.dgamma.bytes());
+      EXPECT_EQ(other.dbeta.bytes(), run.dbeta.bytes());
+    }
+  });
+}
+
 TEST_P(NormTest, InPlaceGradientsAreTheSame) {
   for_cases([&](const NormCase& c) {
     NormRun run(c);
