@@ -76,13 +76,10 @@ struct CheckpointOptions {
   std::string best = "none";    // a metric of evaluations
 };
 
-struct OutputOptions {
-  bool csv = false;
-};
-
 CHOICE(Tracing, "off on", {kOff, kOn});
 
 struct OutputOptions {
+  bool csv = false;
   Tracing trace = Tracing::kOff;     // comm/trace.h
   std::string trace_steps = "1:20";  // base/trace_file.h
 };

@@ -107,12 +107,8 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d);
   }
   {
-    const auto& [a] = options.output;
-    collect(a);
-  }
-  {
-    const auto& [a, b] = options.output;
-    collect(a, b);
+    const auto& [a, b, c] = options.output;
+    collect(a, b, c);
   }
   {
     const auto& [a, b, c, d] = options.faults;
