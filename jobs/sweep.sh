@@ -22,6 +22,8 @@
 #   comparison.png  postprocess/plot.py over the final runs
 #   tune/ final/    the runs, and their output in NAME.out
 #   jobs/           the output of the jobs of --slurm
+# With command = simulate (inputs/scaling.sweep, --local) nothing is trained: final/
+# has NAME.h5 of each simulation, and scaling.png is postprocess/scaling_plot.py's.
 # Environment: SYNCOPATE, the program (build/release/syncopate, build/cpu/...);
 # PYTHON, one with h5py and matplotlib; SITE, the site file.
 # Exit codes: 0 complete (--slurm: submitted); 1 runs failed, listed last; 64 to

@@ -9,7 +9,7 @@ from sweep_file import ROOT  # also puts postprocess/ on the path
 from run_reader import RunError, open_run, print_table
 from study import record
 from sweep_grid import best_of, is_at_edge, mean_of, values_of
-from sweep_runs import outcome
+from sweep_runs import folder_of, outcome
 from target import target_of
 
 
@@ -83,6 +83,18 @@ def conclude_study(sweep, jobs):
     run_script("study.py", folder, "--size", sweep.size)
 
 
+def conclude_simulations(sweep, jobs):
+    """Draws scaling.png from those that there are."""
+    files = [folder_of(sweep, job) + ".h5" for job in jobs
+             if outcome(sweep, job)[0] == "finished"]
+    if not files:
+        print("no simulation has finished: nothing to draw")
+        return
+    picture = os.path.join(sweep.directory, "scaling.png")
+    run_script("scaling_plot.py", *files, "-o", picture)
+    print(f"written: {picture}")
+
+
 def run_script(name, *arguments):
     """Runs a script of postprocess/."""
     done = subprocess.run([sys.executable, os.path.join(
@@ -97,6 +109,9 @@ def conclude(sweep, jobs):
     target.png where they have a run.target."""
     if sweep.rules:
         conclude_study(sweep, jobs)
+        return
+    if sweep.command == "simulate":
+        conclude_simulations(sweep, jobs)
         return
     runs = [os.path.join(sweep.directory, job.phase, job.name) for job in jobs
             if outcome(sweep, job)[0] != "to do"]

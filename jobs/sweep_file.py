@@ -15,13 +15,13 @@ from run_reader import BAD_INPUT, INPUT_MISSING, METRICS, RunError, \
     parse_ini  # noqa: E402
 from study import read_rules  # noqa: E402
 
-FORMAT = {"sweep": {"input", "directory", "metric"},
+FORMAT = {"sweep": {"input", "directory", "metric", "command"},
           "tune": {"key", "grid", "metric", "seeds", "overrides"},
           "final": {"seeds", "overrides"}}
-OPTIONAL = {("sweep", "directory"), ("sweep", "metric"), ("tune", "overrides"),
-            ("final", "overrides")}
+OPTIONAL = {("sweep", "directory"), ("sweep", "metric"), ("sweep", "command"),
+            ("tune", "overrides"), ("final", "overrides")}
 # Sections with names of the file's own.
-FREE_SECTIONS = {"variants", "sizes", "rules"}
+FREE_SECTIONS = {"variants", "sizes", "rules", "over"}
 # Variants must not change these sections; the comparison would be unfair.
 COMMON_SECTIONS = ("run", "data", "eval", "checkpoint")
 OWN_KEYS = {"run.name", "run.directory", "run.seed", "eval.on"}
@@ -46,6 +46,7 @@ class Sweep:
     extra: dict     # of the command line
     size: str       # of a study; empty without sizes
     rules: list     # of a study
+    command: str = "train"  # or simulate
     threads: int = 1
 
     @property
@@ -108,7 +109,7 @@ def read_sections(path):
     sections = {name: dict(parser[name]) for name in parser.sections()}
     for section in sections.keys() - FORMAT.keys() - FREE_SECTIONS:
         raise RunError(BAD_INPUT, f"{path}: [{section}]: expected sweep, tune, "
-                       "final, variants, sizes or rules")
+                       "final, variants, sizes, rules or over")
     for section, names in FORMAT.items():
         if section == "tune" and section not in sections:
             continue
@@ -162,6 +163,38 @@ def read_tuning(path, tune):
                             f"{path}: tune.overrides"))
 
 
+def read_over(path, section, variants):
+    """The variants of a sweep of simulations: each one for each value of each
+    key of [over], the other keys being those of the input."""
+    points = {}
+    for key, values in section.items():
+        where = f"{path}: over.{key}"
+        if not re.fullmatch(r"[a-z_]+\.[a-z_]+", key) or key in OWN_KEYS:
+            raise RunError(BAD_INPUT, f"{where}: a key such as run.workers "
+                           "expected")
+        for value in words_of(values, where, float):
+            for name, overrides in variants.items():
+                if key in overrides:
+                    raise RunError(BAD_INPUT, f"{where}: variant {name} sets it")
+                points[f"{name}-{key.split('.')[1]}-{value}"] = {**overrides,
+                                                                 key: value}
+    return points or variants
+
+
+def command_of_sweep(path, sections):
+    """train or simulate, and what belongs to it."""
+    command = sections["sweep"].get("command", "train")
+    if command not in ("train", "simulate"):
+        raise RunError(BAD_INPUT, f"{path}: sweep.command: {command}: expected "
+                       "train or simulate")
+    refused = ("tune", "rules") if command == "simulate" else ("over",)
+    for section in refused:
+        if section in sections:
+            raise RunError(BAD_INPUT, f"{path}: [{section}]: not of a sweep "
+                           f"with command = {command}")
+    return command
+
+
 def size_of(path, sizes, size):
     """The name of the size asked for, by default the first, and its
     overrides."""
@@ -184,10 +217,13 @@ def read_sweep(path, arguments):
     arguments = [word for word in arguments if not word.startswith("--size=")]
     sections = read_sections(path)
     sweep, final = sections["sweep"], sections["final"]
+    command = command_of_sweep(path, sections)
     key, grid, extends, metric, tune_seeds, tune_overrides = \
         read_tuning(path, sections["tune"]) if "tune" in sections else \
         ("", [], False, sweep.get("metric", "accuracy"), [], {})
-    if metric not in METRICS:
+    if command == "simulate":
+        metric = "samples_per_s"
+    elif metric not in METRICS:
         where = "tune" if key else "sweep"
         raise RunError(BAD_INPUT, f"{path}: {where}.metric: {metric}: expected "
                        f"one of {' '.join(METRICS)}")
@@ -204,6 +240,7 @@ def read_sweep(path, arguments):
             raise RunError(BAD_INPUT, f"{where}: {key} is what is tuned")
     rules = read_rules(path, sections.get("rules", {}), sections["variants"])
     variants = read_variants(path, sections["variants"], key, bool(rules))
+    variants = read_over(path, sections.get("over", {}), variants)
     for name, found in variants.items():
         for other in sorted(found.keys() & extra.keys()):
             raise RunError(BAD_INPUT, f"command line: {other}: variant {name} "
@@ -219,4 +256,4 @@ def read_sweep(path, arguments):
         .rstrip("/"), key, grid, extends, metric, tune_seeds,
         words_of(final["seeds"], f"{path}: final.seeds", int),
         {**of_size, **tune_overrides}, {**of_size, **final_overrides},
-        variants, extra, size, rules)
+        variants, extra, size, rules, command)

@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass, field
 
 from sweep_file import ROOT  # noqa: F401, puts postprocess/ on the path
-from run_reader import BAD_INPUT, RunError, open_run
+from run_reader import BAD_INPUT, RunError, open_run, open_simulation
 
 CANNOT_CREATE = 73
 # Keys that may differ from a sweep's first start: they do not change results.
@@ -56,15 +56,26 @@ def final_jobs(sweep, best):
             if best.get(variant) is not None]
 
 
-def command_of(sweep, job, what="train"):
-    return [os.environ["SYNCOPATE"], what, sweep.input] + [
+def command_of(sweep, job, what=None):
+    what = what or sweep.command
+    written = [f"--output={folder_of(sweep, job)}.h5"] \
+        if what == "simulate" else []
+    return [os.environ["SYNCOPATE"], what, sweep.input] + written + [
         f"--{key}={value}" for key, value in job.overrides.items()]
+
+
+def folder_of(sweep, job):
+    """The run's directory; NAME.h5 beside it are the results of a simulation."""
+    return os.path.join(sweep.directory, job.phase, job.name)
 
 
 def outcome(sweep, job):
     """("finished", metric), ("diverged", None) or ("to do", None)."""
-    folder = os.path.join(sweep.directory, job.phase, job.name)
+    folder = folder_of(sweep, job)
     try:
+        if sweep.command == "simulate":
+            simulation = open_simulation(folder + ".h5")
+            return "finished", float(simulation.summary[sweep.metric])
         run = open_run(folder)
     except RunError:
         return "to do", None  # none yet, or damaged: the program decides

@@ -155,6 +155,9 @@ def submit(arguments):
     if options.jobs is not None and options.jobs < 1:
         raise RunError(USAGE, f"--jobs={options.jobs}: at least 1 expected")
     sweep = read_sweep(options.sweep, extra)
+    if sweep.command != "train":
+        raise RunError(BAD_INPUT, f"{sweep.path}: sweep.command: "
+                       f"{sweep.command}: is for --local")
     known = take_up(sweep)
     tuning = tune_jobs(sweep)
     remember(sweep, known, tuning)

@@ -16,7 +16,8 @@ T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
 # Keys that only name a run, or that vary in a comparison over seeds.
 NEUTRAL = {"run.name", "run.directory", "run.seed", "run.log_every",
            "run.time_limit_s", "checkpoint.every", "checkpoint.keep",
-           "checkpoint.resume", "data.prefetch", "model.recompute"}
+           "checkpoint.resume", "data.prefetch", "model.recompute",
+           "output.trace", "output.trace_steps"}
 LIMIT = "run.virtual_limit_s"
 # Keys that must agree for evaluations to be comparable, with their defaults.
 EVALUATION = {"eval.on": None, "eval.model": None, "data.validation": None,

@@ -21,11 +21,9 @@ import numpy as np
 import plot_means
 import target as targets
 from run_reader import BAD_INPUT, RunError, open_runs, run_main
-from styles import BLUE, GREEN, ORANGE, RED, scheme_of, styles_of
+from styles import GREEN, PARTS, prepare, scheme_of, styles_of
 
 CANNOT_CREATE = 73
-PARTS = {"compute": BLUE, "communication": ORANGE,
-         "waiting for others": RED}
 AXES = {"steps": "steps of a worker", "samples": "training samples seen",
         "time_s": "training time on this machine (s)",
         "virtual_s": "virtual time (s)"}
@@ -302,12 +300,7 @@ def draw_convergence(plt, runs, path):
 
 
 def draw(runs, options):
-    import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"font.size": 9, "lines.linewidth": 1.5,
-                         "axes.spines.top": False, "axes.spines.right": False})
+    plt = prepare()
     if options.target:
         targets.draw(plt, runs, options.by,
                      targets.target_of(runs, options.target),

@@ -235,7 +235,16 @@ def open_run(path):
     return run
 
 
-def _open_part(path):
+def open_simulation(path):
+    """What `simulate --output=FILE.h5` wrote: /workers, and no run's tables."""
+    run = _open_part(path, "workers")
+    if run.provenance.get("world") != "simulation":
+        raise RunError(BAD_INPUT, f"{run.path}: not written by simulate "
+                       "--output")
+    return run
+
+
+def _open_part(path, table="train"):
     """One results file, given by itself or by its run's directory."""
     file_path = os.path.join(path, "results.h5") if os.path.isdir(path) \
         else path
@@ -250,9 +259,9 @@ def _open_part(path):
             MemoryError) as error:
         line = str(error).splitlines()[0]
         raise RunError(BAD_INPUT, f"{file_path}: not readable as HDF5: {line}")
-    if "train" not in run.tables:
-        raise RunError(BAD_INPUT, f"{file_path}: no group /train: not the "
-                       "results of a run")
+    if table not in run.tables:
+        raise RunError(BAD_INPUT, f"{file_path}: no group /{table}: not the "
+                       f"results of a {'run' if table == 'train' else 'simulation'}")
     return run
 
 

@@ -1,5 +1,5 @@
-"""How lines are drawn: a scheme has the same colour, marker and dashes in every
-picture."""
+"""How lines and bars are drawn: a scheme has the same colour, marker and dashes in
+every picture, and so has a part of a worker's time its colour."""
 
 # Okabe and Ito's palette for every kind of colour vision, with grey instead of
 # yellow.
@@ -8,6 +8,8 @@ BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK, GREY = PALETTE = [
     "#8A8A8A"]
 MARKERS = "os^DvPX<"
 DASHES = ["-", "--", "-.", ":"]
+PARTS = {"compute": BLUE, "communication": ORANGE,
+         "waiting for others": RED}
 # Relatives share a colour: all-reduce with compression is grey, parameter
 # servers are green, averaging over neighbours is light blue.
 SCHEMES = {
@@ -53,3 +55,14 @@ def scheme_of(runs):
     """The scheme of a group of runs, or None if they differ."""
     schemes = {run.input.get("sync.scheme") for run in runs}
     return schemes.pop() if len(schemes) == 1 else None
+
+
+def prepare():
+    """matplotlib.pyplot with the settings of all pictures."""
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.size": 9, "lines.linewidth": 1.5,
+                         "axes.spines.top": False, "axes.spines.right": False})
+    return plt

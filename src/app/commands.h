@@ -22,6 +22,7 @@ const std::vector<Command>& command_table();
 ExitCode command_train(Session& session, const CommandLine& line);
 ExitCode command_evaluate(Session& session, const CommandLine& line);
 ExitCode command_predict(Session& session, const CommandLine& line);
+ExitCode command_export(Session& session, const CommandLine& line);
 ExitCode command_prepare(Session& session, const CommandLine& line);
 ExitCode command_validate(Session& session, const CommandLine& line);
 ExitCode command_status(Session& session, const CommandLine& line);

@@ -27,6 +27,13 @@ const std::vector<Command>& command_table() {
        "label and scores of images (.csv, .h5), answers to questions (.json), "
        "click probabilities (.csv)",
        &command_predict},
+      {"export",
+       "export RUN|CHECKPOINT -o FILE.safetensors "
+       "[--replica=K|average|centre]",
+       "a model for PyTorch: torchvision's names (resnet, wrn) or Hugging\n"
+       "      Face's (bert), running statistics included; of worker K, or the\n"
+       "      average of all; model.weights = FILE starts a run from it",
+       &command_export},
       {"prepare",
        "prepare images --path=DIR -o DIR [--size=256] [--threads=N]\n"
        "  syncopate prepare images|squad|criteo INPUT.ini -o FILE.h5\n"

@@ -6,6 +6,8 @@
 #include "base/text.h"
 #include "results/results.h"
 #include "run/memory_left.h"
+#include "run/run_directory.h"
+#include "train/run_trace.h"
 #include "train/simulation.h"
 
 namespace syncopate {
@@ -95,6 +97,16 @@ void write_results(const Session& session,
   results.commit();
 }
 
+// The trace is written where a run of this name would be.
+void make_folder(const RunDirectory& run) {
+  if (run.holds_a_run())
+    fail(ExitCode::kCannotCreate,
+         "{}: holds a run, whose trace a simulation must not replace: give "
+         "another run.name",
+         run.path().string());
+  syncopate::create_directories(run.path());
+}
+
 }  // namespace
 
 ExitCode command_simulate(Session& session, const CommandLine& line) {
@@ -108,13 +120,19 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
     engine = build_engine(session, line.only_argument("INPUT.ini"),
                           line.overrides, Memory::kNone);
     check_simulation(*engine);
+    if (engine->options.output.trace == Tracing::kOn)
+      make_folder(RunDirectory(engine->options));
   });
   const double begin_s = monotonic_s();
   const std::string& limit = engine->plan.limit;
   if (!limit.empty()) session.log().line("limit      {}", limit);
-  const std::vector<SimulatedWork> workers =
-      simulate(*engine, limit.empty() ? Fidelity::kFast : Fidelity::kExact);
+  RunTrace trace(session, *engine, RunDirectory(engine->options).path(),
+                 RunTrace::Start::kNew);
+  const std::vector<SimulatedWork> workers = simulate(
+      *engine, limit.empty() ? Fidelity::kFast : Fidelity::kExact, &trace);
   report(session.log(), *engine, workers, monotonic_s() - begin_s);
+  if (const std::string text = trace.description(); !text.empty())
+    session.log().line("trace      {}", text);
   if (const auto output = line.options.find("output");
       output != line.options.end())
     write_results(session, *engine, workers, output->second);

@@ -10,6 +10,7 @@
 #include "train/engine.h"
 #include "train/memory_plan.h"
 #include "train/run_target.h"
+#include "train/run_trace.h"
 #include "train/saved_run.h"
 #include "train/trainer.h"
 
@@ -143,7 +144,13 @@ ExitCode train(Session& session,
     session.log().line("limit     {}", time_limit.description());
 
   ExitCode ending = ExitCode::kDone;
-  const auto work = [&](Endpoint& endpoint) {
+  std::error_code ignored;
+  const bool is_new = fs::is_empty(directory->checkpoints(), ignored);
+  RunTrace trace(
+      session, *engine, directory->path(),
+      is_new ? RunTrace::Start::kNew : RunTrace::Start::kPerhapsResumed);
+  const auto work = [&](Endpoint& plain) {
+    Endpoint& endpoint = trace.attach(plain);
     const DeviceTransport transport =
         choose_transport(*engine, session.hosts()[session.rank()], endpoint);
     if (endpoint.rank() == 0 && !transport.text.empty()) {
@@ -154,6 +161,7 @@ ExitCode train(Session& session,
                     transport.collectives.get(),
                     endpoint.rank() == 0 ? results.get() : nullptr);
     const ExitCode mine = trainer.run();
+    trace.finish(plain);
     if (endpoint.rank() == 0 || session.size() > 1) ending = mine;
   };
   try {
@@ -164,6 +172,8 @@ ExitCode train(Session& session,
     fail(ExitCode::kInternal, "{}", out_of_memory_line(session, *engine));
   }
   session.log().line("results   {}", directory->results().string());
+  if (const std::string text = trace.description(); !text.empty())
+    session.log().line("trace     {}", text);
   if (ending == ExitCode::kStopped)
     session.log().line("stopped: run the same command again to resume");
   return ending;

@@ -52,10 +52,11 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
   rename_durably(temporary, path);
 }
 
-OutputFile::OutputFile(const fs::path& path)
+OutputFile::OutputFile(const fs::path& path, Begin begin)
     : path_(path.string()),
       fd_(::open(path.c_str(),
-                 O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                 O_WRONLY | O_CREAT | O_CLOEXEC |
+                     (begin == Begin::kEmpty ? O_TRUNC : O_APPEND),
                  0666)) {
   if (fd_ < 0) fail_errno(ExitCode::kCannotCreate, path_, "create");
 }

@@ -40,11 +40,12 @@ void replace_file(const fs::path& path, const Write& write) {
   }
 }
 
-// A new file, or one that is replaced, written sequentially. Errors:
+// A new file, or one that is replaced or grows, written sequentially. Errors:
 // kCannotCreate, kIoError.
 class OutputFile {
  public:
-  explicit OutputFile(const fs::path& path);
+  enum class Begin : uint8_t { kEmpty, kAtEnd };
+  explicit OutputFile(const fs::path& path, Begin begin = Begin::kEmpty);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

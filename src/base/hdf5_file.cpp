@@ -1,6 +1,7 @@
 #include "base/hdf5_file.h"
 
 #include <hdf5.h>
+#include <hdf5_hl.h>
 
 #include <cstdlib>
 #include <utility>
@@ -173,6 +174,37 @@ void Hdf5Writer::attribute(const std::string& object,
                            const std::string& name,
                            int64_t value) {
   write_attribute(object, name, H5T_NATIVE_INT64, &value);
+}
+
+void Hdf5Writer::scale(const std::string& of,
+                       int axis,
+                       const std::string& dataset) {
+  CHECK(file_ >= 0);
+  const std::string what = "scale " + dataset + " of " + of;
+  Handle scale(H5Dopen2(file_, dataset.c_str(), H5P_DEFAULT), H5Dclose);
+  Handle series(H5Dopen2(file_, of.c_str(), H5P_DEFAULT), H5Dclose);
+  write_check(scale.ok() && series.ok(), path_, what);
+  const htri_t is_scale = H5DSis_scale(scale.get());
+  const std::string name = dataset.substr(dataset.rfind('/') + 1);
+  write_check(
+      is_scale >= 0 &&
+          (is_scale > 0 || H5DSset_scale(scale.get(), name.c_str()) >= 0) &&
+          H5DSattach_scale(series.get(), scale.get(),
+                           static_cast<unsigned>(axis)) >= 0 &&
+          series.close() && scale.close(),
+      path_, what);
+}
+
+void Hdf5Writer::label(const std::string& of,
+                       int axis,
+                       const std::string& text) {
+  CHECK(file_ >= 0);
+  Handle series(H5Dopen2(file_, of.c_str(), H5P_DEFAULT), H5Dclose);
+  write_check(series.ok() &&
+                  H5DSset_label(series.get(), static_cast<unsigned>(axis),
+                                text.c_str()) >= 0 &&
+                  series.close(),
+              path_, "label of " + of);
 }
 
 void Hdf5Writer::close() {

@@ -59,6 +59,12 @@ class Hdf5Writer {
                  const std::string& name,
                  int64_t value);
 
+  // Dimension scales (H5DS), which other programs show as the axes of a series.
+  // Makes `dataset` the scale of an axis of another one, or labels an axis. A
+  // scale has no scale itself.
+  void scale(const std::string& of, int axis, const std::string& dataset);
+  void label(const std::string& of, int axis, const std::string& text);
+
   // Flushes to the operating system; fsync is up to the caller.
   void close();
 

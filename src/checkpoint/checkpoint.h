@@ -7,7 +7,7 @@
 // such as momentum, has their names and shapes: "momentum/fc.weight"). The size
 // and XXH3-128 of every file go into manifest.json, which ends with a digest of
 // itself. Then step-N.tmp is renamed to step-N and the parent fsynced; only
-// then is it committed, and older ones are pruned (never below two). A reader
+// then is it committed, and older ones are pruned (never all). A reader
 // verifies sizes and digests before HDF5 sees a byte.
 //
 // A directory holds one line of history: committing step N removes later steps,
@@ -105,6 +105,14 @@ bool has_state(const FoundCheckpoint& found,
                Owner owner,
                int worker,
                const std::string& name);
+
+// Returns the tensors of such a range with their shapes, in the order of their
+// names; their roles are not known. Empty if there are none. Error(kBadInput)
+// for a checkpoint of format version 1, which has no shapes.
+ParameterTable stored_tensors(const FoundCheckpoint& found,
+                              Owner owner,
+                              int worker,
+                              const std::string& range);
 
 // For `inspect`: every dataset with shape and type, sizes, digests, facts.
 std::string describe_checkpoint(const fs::path& folder);

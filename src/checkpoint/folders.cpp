@@ -117,7 +117,7 @@ void prune_folders(const fs::path& directory,
   for (const Committed& one : committed(directory)) {
     const bool is_current = !is_replaced(one.folder) &&
                             one.worker_steps <= newest_worker_steps &&
-                            kept < std::max(keep, 2);
+                            kept < std::max(keep, 1);
     if (is_current)
       ++kept;
     else

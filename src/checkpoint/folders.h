@@ -24,7 +24,7 @@ std::vector<fs::path> committed_folders(const fs::path& directory);
 
 // After a checkpoint at `newest_worker_steps` was committed: removes
 // temporaries, replaced folders, checkpoints of later work, and all but the
-// `keep` (at least 2) newest others. A folder is renamed to a temporary before
+// `keep` (at least 1) newest ones. A folder is renamed to a temporary before
 // it is emptied, so a kill leaves no partial checkpoint. What cannot be removed
 // is left for the next time.
 void prune_folders(const fs::path& directory,

@@ -218,6 +218,21 @@ bool has_state(const FoundCheckpoint& found,
   return file && file->has(name);
 }
 
+ParameterTable stored_tensors(const FoundCheckpoint& found,
+                              Owner owner,
+                              int worker,
+                              const std::string& range) {
+  const auto file = owner == Owner::kShared
+                        ? StateFile::open(found, kReplicaFileName)
+                        : own_file(found, worker);
+  ParameterTable table;
+  if (!file) return table;
+  for (const Hdf5Dataset& tensor : file->tensors_of(range))
+    table.add(tensor.name.substr(range.size() + 1), Shape(tensor.dims),
+              Role::kWeight);
+  return table;
+}
+
 void load_checkpoint(const FoundCheckpoint& found,
                      int worker,
                      const StateVisit& visit,

@@ -72,6 +72,20 @@ bool StateFile::has(const std::string& name) const {
          (next->first == name || next->first.starts_with(name + '/'));
 }
 
+std::vector<Hdf5Dataset> StateFile::tensors_of(const std::string& name) const {
+  if (converted_)
+    fail(ExitCode::kBadInput,
+         "{}: of format version 1, which has no shapes: resume the run with "
+         "this program, which writes a new checkpoint",
+         path_);
+  const std::string head = name + '/';
+  std::vector<Hdf5Dataset> tensors;
+  for (auto next = left_.lower_bound(head);
+       next != left_.end() && next->first.starts_with(head); ++next)
+    tensors.push_back(next->second);
+  return tensors;
+}
+
 void StateFile::require_all_taken() const {
   if (!left_.empty())
     fail(ExitCode::kBadInput, "{}: state '{}' is unknown to this run", path_,

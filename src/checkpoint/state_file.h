@@ -53,6 +53,8 @@ class StateFile {
   bool has_values(const std::string& name) const {
     return left_.contains(name);
   }
+  // Returns the datasets "NAME/..." that have not been taken yet.
+  std::vector<Hdf5Dataset> tensors_of(const std::string& name) const;
   // Reads regardless of dimensions, as often as needed.
   template <typename T>
   std::vector<T> read(const std::string& name) const {

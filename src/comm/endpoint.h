@@ -138,6 +138,8 @@ struct Group {
   int size() const { return static_cast<int>(members.size()); }
 };
 
+class WorkerTrace;
+
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
@@ -222,6 +224,9 @@ class Endpoint {
   virtual ModelledSums* modelled_sums() { return nullptr; }
 
   virtual TrafficCounters& traffic() = 0;
+
+  // Where this worker's time is recorded (comm/trace.h); null: nowhere.
+  virtual WorkerTrace* trace() const { return nullptr; }
 
   Group world_group() const;
   // `members` must contain rank().

@@ -11,6 +11,7 @@ namespace syncopate {
 
 struct RequestState {
   virtual ~RequestState() = default;
+  uint64_t message = 0;  // of a trace (traced_endpoint.h), until it is received
 };
 
 struct TaskState {

@@ -29,6 +29,17 @@ inline constexpr Tag kBucket = 1024;       // + bucket index: all-reduces of bsp
 inline constexpr Tag kMaxTag = 32767;      // the least upper bound that MPI
                                            // guarantees
 
+// Whether the messages of a scheme itself have this tag, and not what workers
+// tell each other about them.
+constexpr bool carries_payload(Tag tag) {
+  const auto is_part_of = [tag](Tag header) {
+    return tag == header + 1 || tag == header + 2;
+  };
+  return tag >= kBucket - 1 || tag == kGossip ||
+         (tag >= kAverage && tag < kAverage + 16) || is_part_of(kServer) ||
+         is_part_of(kServerAnswer);
+}
+
 std::string name_of(Tag tag);  // "bucket 3", "checkpoint"
 
 }  // namespace syncopate::tags

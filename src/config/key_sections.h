@@ -26,6 +26,7 @@ Keys device_keys();  // of [run]: device, precision and threads
 Keys watch_keys();   // of [run]: watchdog, audit and other checks
 Keys eval_keys();
 Keys checkpoint_keys();
+Keys output_keys();
 Keys compute_keys();
 Keys network_keys();
 Keys straggler_keys();

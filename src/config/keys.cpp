@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/trace_file.h"
 #include "config/goal.h"
 #include "config/key_sections.h"
 
@@ -198,7 +199,35 @@ Keys checkpoint_keys() {
               "differ, a new run starts from its model.",
        .form = {"auto, none or the path of a checkpoint",
                 [](const std::string&) { return true; }}},
+      {.name = "checkpoint.best",
+       .place = &CheckpointOptions::best,
+       .doc = "A figure of the evaluations, such as accuracy or loss: the "
+              "checkpoint at the best one is kept in checkpoints/best as well. "
+              "none: no such checkpoint."},
   }));
+}
+
+Keys output_keys() {
+  return may_all_change({
+      {.name = "output.csv",
+       .place = &OutputOptions::csv,
+       .doc = "Whether every row of results.h5 is also appended to "
+              "metrics.csv, as text."},
+      {.name = "output.trace",
+       .place = &OutputOptions::trace,
+       .doc = "Whether trace.json in the run's folder shows what each worker "
+              "computed, sent and waited for, and when; for ui.perfetto.dev "
+              "and postprocess/timeline.py."},
+      {.name = "output.trace_steps",
+       .place = &OutputOptions::trace_steps,
+       .doc = "FIRST:LAST, the steps that are traced, of each worker's own "
+              "count, from 1.",
+       .form = {"FIRST:LAST with 1 <= FIRST <= LAST",
+                [](const std::string& text) {
+                  return parse_trace_steps(text).has_value();
+                }},
+       .used_when = {{"output.trace", {"on"}}}},
+  });
 }
 
 // Virtual costs, which determine time in the in-process world.
@@ -377,6 +406,7 @@ const Keys& key_table() {
     append(all, within(&Options::sync, sync_keys()));
     append(all, within(&Options::eval, eval_keys()));
     append(all, within(&Options::checkpoint, checkpoint_keys()));
+    append(all, within(&Options::output, output_keys()));
     append(all, within(&Options::compute, compute_keys()));
     append(all, within(&Options::network, network_keys()));
     append(all, within(&Options::stragglers, straggler_keys()));

@@ -73,6 +73,15 @@ struct CheckpointOptions {
   Length every{0, false};  // 0: only at the end
   int64_t keep = 2;
   std::string resume = "auto";  // auto none PATH
+  std::string best = "none";    // a metric of evaluations
+};
+
+CHOICE(Tracing, "off on", {kOff, kOn});
+
+struct OutputOptions {
+  bool csv = false;
+  Tracing trace = Tracing::kOff;     // comm/trace.h
+  std::string trace_steps = "1:20";  // base/trace_file.h
 };
 
 // Virtual time of the in-process world.
@@ -148,6 +157,7 @@ struct Options {
   SyncOptions sync;
   EvalOptions eval;
   CheckpointOptions checkpoint;
+  OutputOptions output;
   ComputeOptions compute;
   NetworkOptions network;
   StragglerOptions stragglers;

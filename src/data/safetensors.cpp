@@ -304,4 +304,59 @@ void SafeTensors::read(const std::string& name, std::span<float> out) const {
   }
 }
 
+namespace {
+
+std::span<const uint8_t> bytes_of(const SafeTensorValues& tensor) {
+  const auto bytes = [](const auto& values) {
+    return std::span(reinterpret_cast<const uint8_t*>(values.data()),
+                     values.size_bytes());
+  };
+  return tensor.floats.empty() ? bytes(tensor.integers) : bytes(tensor.floats);
+}
+
+// The length and the header, padded with spaces so that the values begin at a
+// multiple of 8.
+std::string header_of(const std::vector<const SafeTensorValues*>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  size_t end = 0;
+  for (const SafeTensorValues* tensor : tensors) {
+    const size_t begin = end;
+    end += bytes_of(*tensor).size();
+    CHECK_MSG(!header.contains(tensor->name), "two of {}", tensor->name);
+    header[tensor->name] = {{"dtype", tensor->floats.empty() ? "I64" : "F32"},
+                            {"shape", tensor->shape},
+                            {"data_offsets", {begin, end}}};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) +
+         text;
+}
+
+}  // namespace
+
+void write_safetensors(const fs::path& path,
+                       const std::vector<SafeTensorValues>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<const SafeTensorValues*> order;
+  for (const SafeTensorValues& tensor : tensors) order.push_back(&tensor);
+  // Integers first, so that all values are aligned.
+  std::ranges::stable_partition(order, [](const SafeTensorValues* tensor) {
+    return tensor->floats.empty();
+  });
+  const std::string header = header_of(order, metadata);
+  replace_file(path, [&](const fs::path& temporary) {
+    OutputFile file(temporary);
+    file.write(header);
+    for (const SafeTensorValues* tensor : order) {
+      const std::span<const uint8_t> bytes = bytes_of(*tensor);
+      file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    }
+    file.finish();
+  });
+}
+
 }  // namespace syncopate

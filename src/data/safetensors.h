@@ -1,6 +1,6 @@
-// Weights in the safetensors format: 8 bytes of little-endian header length, a
-// JSON header {"name": {"dtype", "shape", "data_offsets"}}, then the values.
-// https://github.com/huggingface/safetensors#format
+// Reads and writes weights in the safetensors format: 8 bytes of little-endian
+// header length, a JSON header {"name": {"dtype", "shape", "data_offsets"}},
+// then the values. https://github.com/huggingface/safetensors#format
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "data/mapped_file.h"
 
 namespace syncopate {
@@ -57,5 +58,19 @@ class SafeTensors {
   std::map<std::string, size_t> places_;  // indices into tensors_
   std::map<std::string, std::string> metadata_;
 };
+
+// A tensor to be written: F32 or, if `floats` is empty, I64.
+struct SafeTensorValues {
+  std::string name;
+  std::vector<int64_t> shape;  // empty for a scalar
+  std::span<const float> floats;
+  std::span<const int64_t> integers;
+};
+
+// Writes a file that SafeTensors and other programs read; equal arguments give
+// equal bytes. Committed atomically. Error(kCannotCreate), Error(kIoError).
+void write_safetensors(const fs::path& path,
+                       const std::vector<SafeTensorValues>& tensors,
+                       const std::map<std::string, std::string>& metadata);
 
 }  // namespace syncopate

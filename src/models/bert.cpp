@@ -51,6 +51,21 @@ TokenIds ids_of(const Batch& batch) {
 
 }  // namespace
 
+const FileNames& bert_names() {
+  static const FileNames names{
+      .whose = "Hugging Face",
+      .head = "qa_outputs.",
+      .prefix = "bert.",
+      .hints = {
+          {"word_embeddings", "the vocabulary must be that of the weights"},
+          {"position_embeddings",
+           "model.positions and model.hidden must be those of the weights"},
+          {"",
+           "model.layers, hidden and intermediate must be those of the "
+           "weights"}}};
+  return names;
+}
+
 Bert::Bert(const ModelOptions& options, const QuestionSpec& spec, DType compute)
     : Network(compute), spec_(spec) {
   refuse_bad_sizes(options);
@@ -74,7 +89,6 @@ Bert::Bert(const ModelOptions& options, const QuestionSpec& spec, DType compute)
     place += TransformerLayer::kPlaces;
   }
   head_.emplace(registrar, "qa_outputs", H, 2);
-  weights_path_ = options.weights;
 }
 
 std::vector<MetricInfo> Bert::metrics() const {
@@ -86,14 +100,12 @@ std::vector<MetricInfo> Bert::metrics() const {
            "the highest score"}};
 }
 
-void Bert::initialise(std::span<float> parameters,
-                      std::span<float> buffers,
-                      uint64_t seed) const {
-  open_start();
-  CHECK(std::ssize(parameters) == parameters_.num_elems() && buffers.empty());
+void Bert::randomise(std::span<float> parameters,
+                     std::span<float>,
+                     uint64_t seed) const {
   constexpr double kDeviation = 0.02;
   for (int index = 0; index < parameters_.num_tensors(); ++index) {
-    if (weights_ && weights_->has(index)) continue;
+    if (is_given(index)) continue;
     const ParameterEntry& entry = parameters_[index];
     const auto values = parameters.subspan(entry.offset, entry.elems());
     if (entry.role == Role::kBias || entry.role == Role::kLayerNorm) {
@@ -105,12 +117,6 @@ void Bert::initialise(std::span<float> parameters,
     fill_normal(values, kDeviation,
                 Rng(seed, Purpose::kInit, static_cast<uint64_t>(index)));
   }
-  if (weights_) weights_->read(parameters, parameters_);
-}
-
-void Bert::open_start() const {
-  if (weights_path_ != "none" && !weights_)
-    weights_.emplace(weights_path_, parameters_);
 }
 
 void Bert::plan(Context& context, int64_t batch, int64_t eval_batch) {
@@ -124,9 +130,10 @@ void Bert::plan(Context& context, int64_t batch, int64_t eval_batch) {
 }
 
 std::string Bert::describe_start() const {
-  return weights_ ? weights_->description()
-                  : "random weights (model.weights = FILE starts "
-                    "from published ones)";
+  const std::string start = Network::describe_start();
+  return start.empty() ? "random weights (model.weights = FILE starts from "
+                         "published ones)"
+                       : start;
 }
 
 double Bert::forward_macs() const {

@@ -6,28 +6,23 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "layers/embeddings.h"
 #include "layers/transformer_layer.h"
-#include "models/bert_weights.h"
 #include "models/network.h"
 #include "models/registry.h"
 
 namespace syncopate {
+
+// Hugging Face's names of BertForQuestionAnswering.
+const FileNames& bert_names();
 
 class Bert : public Network {
  public:
   Bert(const ModelOptions& options, const QuestionSpec& spec, DType compute);
 
   std::vector<MetricInfo> metrics() const override;
-  // Matrices and tables N(0, 0.02), biases 0, LayerNorms 1 and 0; then the
-  // tensors that options.weights provides.
-  void initialise(std::span<float> parameters,
-                  std::span<float> buffers,
-                  uint64_t seed) const override;
-  void open_start() const override;
   void plan(Context& context, int64_t batch, int64_t eval_batch) override;
   // One line for the user: the source of the initial values.
   std::string describe_start() const override;
@@ -40,6 +35,10 @@ class Bert : public Network {
   double forward_macs() const override;
 
  protected:
+  // Matrices and tables N(0, 0.02), biases 0, LayerNorms 1 and 0.
+  void randomise(std::span<float> parameters,
+                 std::span<float> buffers,
+                 uint64_t seed) const override;
   // Returns logits (T, 2).
   Slot forward(Walk& walk, const Batch& batch) override;
   void backward(Walk& walk, const Batch& batch, const Slot& dlogits) override;
@@ -55,8 +54,6 @@ class Bert : public Network {
   std::optional<Embeddings> embeddings_;
   std::vector<TransformerLayer> layers_;
   std::optional<Linear> head_;
-  std::string weights_path_;                    // "none": random initial values
-  mutable std::optional<BertWeights> weights_;  // once opened
   // Kept from forward to backward: the input of each layer, and that of the
   // head in fp32.
   std::vector<Slot> inputs_;

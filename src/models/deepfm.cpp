@@ -25,6 +25,17 @@ Slot as_rows(Slot pixels) {
 
 }  // namespace
 
+const FileNames& deepfm_names() {
+  static const FileNames names{
+      .whose = "syncopate",
+      .hints = {{"embedding.weight",
+                 "the data's fields and model.embedding must be those of the "
+                 "weights"},
+                {"linear.weight", "the data must be those of the weights"},
+                {"", "model.mlp must be that of the weights"}}};
+  return names;
+}
+
 DeepFm::DeepFm(const ClickSpec& spec, DType compute, const DeepFmShape& shape)
     : Network(compute),
       spec_(spec),
@@ -64,9 +75,9 @@ std::vector<MetricInfo> DeepFm::metrics() const {
            "1/2"}};
 }
 
-void DeepFm::initialise(std::span<float> parameters,
-                        std::span<float> buffers,
-                        uint64_t seed) const {
+void DeepFm::randomise(std::span<float> parameters,
+                       std::span<float> buffers,
+                       uint64_t seed) const {
   // The first-order bias does not follow a matrix.
   ParameterTable behind;
   const int64_t begin = bias_.offset + 1;

@@ -23,24 +23,28 @@ struct DeepFmShape {
   int64_t embedding = 10;                   // width of v_f
   std::vector<int64_t> mlp{400, 400, 400};  // widths of hidden layers
   float dropout = 0.5f;
-  bool has_normal_first_order = false;  // see DeepFm::initialise
+  bool has_normal_first_order = false;  // see DeepFm::randomise
 };
+
+// As in the table of parameters: PyTorch's modules embedding (R, D), linear
+// (R, 1) with a bias (1), mlp.#.linear, mlp.#.bn, mlp.last.
+const FileNames& deepfm_names();
 
 class DeepFm final : public Network {
  public:
   DeepFm(const ClickSpec& spec, DType compute, const DeepFmShape& shape);
 
   std::vector<MetricInfo> metrics() const override;
-  // Embeddings Xavier-uniform (Glorot and Bengio 2010) over the table's two
-  // dimensions. First-order weights likewise, or N(0, 1) as in the published
-  // program. Bias 0, the MLP as in layers/initialise.h (kHe).
-  void initialise(std::span<float> parameters,
-                  std::span<float> buffers,
-                  uint64_t seed) const override;
   double forward_macs() const override;
   void plan(Context& context, int64_t batch, int64_t eval_batch) override;
 
  protected:
+  // Embeddings Xavier-uniform (Glorot and Bengio 2010) over the table's two
+  // dimensions. First-order weights likewise, or N(0, 1) as in the published
+  // program. Bias 0, the MLP as in layers/initialise.h (kHe).
+  void randomise(std::span<float> parameters,
+                 std::span<float> buffers,
+                 uint64_t seed) const override;
   Slot forward(Walk& walk, const Batch& batch) override;
   void backward(Walk& walk, const Batch& batch, const Slot& dlogits) override;
   void loss(Walk& walk, const Batch& batch, const LossArgs& args) override;

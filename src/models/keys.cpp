@@ -112,12 +112,6 @@ Keys encoder_keys() {
        .doc = "Probability of dropping an attention probability.",
        .low = 0,
        .high = 0.999},
-      {.name = "model.weights",
-       .place = &ModelOptions::weights,
-       .doc = "Safetensors file with Hugging Face's names that provides "
-              "the initial weights (postprocess/import_bert.py converts "
-              "other formats); none: random ones.",
-       .on_resume = OnResume::kMayChange},
       {.name = "model.recompute",
        .place = &ModelOptions::recompute,
        .doc = "Whether backward recomputes a layer's activations "
@@ -165,6 +159,14 @@ Keys model_keys() {
        .traits = {{"batchnorm", families_with(&ModelInfo::has_batchnorm)},
                   {"tables", families_with(&ModelInfo::has_tables)},
                   {"bf16", families_with(&ModelInfo::can_bf16)}}},
+      {.name = "model.weights",
+       .place = &ModelOptions::weights,
+       .doc = "Safetensors file that provides the initial values, of "
+              "syncopate export, torchvision (resnet, wrn) or Hugging Face "
+              "(bert; postprocess/import_bert.py converts other formats). "
+              "Without the classifier (fc, qa_outputs) that starts at "
+              "random. none: random values.",
+       .on_resume = OnResume::kMayChange},
       {.name = "model.depth",
        .place = &ModelOptions::depth,
        .doc = "Number of layers in the usual count: resnet 6n+2 (stem "

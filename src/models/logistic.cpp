@@ -12,6 +12,14 @@ Linear make_fc(ParameterTable& parameters,
 
 }  // namespace
 
+const FileNames& logistic_names() {
+  static const FileNames names{
+      .whose = "syncopate",
+      .pixels = "fc.weight",
+      .hints = {{"", "images and classes must be those of the weights"}}};
+  return names;
+}
+
 Logistic::Logistic(const ImageSpec& spec, DType compute)
     : Classifier(spec, compute), fc_(make_fc(parameters_, buffers_, spec)) {}
 

@@ -9,6 +9,9 @@
 
 namespace syncopate {
 
+// fc.weight (classes, C H W) and fc.bias, PyTorch's Linear on flattened images.
+const FileNames& logistic_names();
+
 class Logistic : public Classifier {
  public:
   Logistic(const ImageSpec& spec, DType compute);

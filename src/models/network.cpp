@@ -14,6 +14,25 @@ Network::Network(DType compute) : compute_(compute) {
 void Network::initialise(std::span<float> parameters,
                          std::span<float> buffers,
                          uint64_t seed) const {
+  CHECK(std::ssize(parameters) == parameters_.num_elems() &&
+        std::ssize(buffers) == buffers_.num_elems());
+  open_start();
+  randomise(parameters, buffers, seed);
+  if (weights_) weights_->read(parameters, parameters_, buffers, buffers_);
+}
+
+void Network::open_start() const {
+  if (source_.path != "none" && !weights_)
+    weights_.emplace(source_, parameters_, buffers_);
+}
+
+std::string Network::describe_start() const {
+  return weights_ ? weights_->description() : "";
+}
+
+void Network::randomise(std::span<float> parameters,
+                        std::span<float> buffers,
+                        uint64_t seed) const {
   initialise_parameters(parameters, parameters_, seed);
   initialise_buffers(buffers, buffers_);
 }

@@ -3,12 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "device/device_vector.h"
 #include "layers/walk.h"
 #include "models/model.h"
+#include "models/start_weights.h"
 #include "models/step_graphs.h"
 #include "ops/loss.h"
 
@@ -21,9 +23,15 @@ class Network : public Model {
  public:
   explicit Network(DType compute);
 
+  // To be called before any other: where initialise() finds its values.
+  void start_from(const WeightsSource& source) { source_ = source; }
+
+  // Random values; then those of the tensors that the file of start_from has.
   void initialise(std::span<float> parameters,
                   std::span<float> buffers,
-                  uint64_t seed) const override;
+                  uint64_t seed) const final;
+  void open_start() const override;
+  std::string describe_start() const override;
   void plan(Context& context, int64_t batch, int64_t eval_batch) override;
   int64_t activation_bytes() const override { return arena_.peak_bytes(); }
   const std::vector<int64_t>& gradient_reports() const override {
@@ -47,6 +55,13 @@ class Network : public Model {
                std::vector<float>& scores) override;
 
  protected:
+  // Random initial values of all tensors; those of a parameter that is_given()
+  // need not be set.
+  virtual void randomise(std::span<float> parameters,
+                         std::span<float> buffers,
+                         uint64_t seed) const;
+  // Whether a file provides the parameter with this index.
+  bool is_given(int index) const { return weights_ && weights_->has(index); }
   // Returns fp32 logits, newly taken. The batch of a planning walk has sizes
   // but no data. With Pass::kStatistics a network may stop after its last
   // BatchNorm.
@@ -89,6 +104,8 @@ class Network : public Model {
   int num_metrics() const { return static_cast<int>(metrics().size()); }
 
   DType compute_;
+  WeightsSource source_;
+  mutable std::optional<StartWeights> weights_;  // once opened
   Arena arena_;
   WalkPlan training_, forward_only_;
   // In device memory: the sums of a training batch, or of any other.

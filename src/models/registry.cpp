@@ -37,27 +37,27 @@ const ImageSpec& images(const ModelRequest& wanted) {
   return spec_for<ImageSpec>(wanted, "images");
 }
 
-std::unique_ptr<Model> make_logistic(const ModelRequest& wanted) {
+std::unique_ptr<Network> make_logistic(const ModelRequest& wanted) {
   return std::make_unique<Logistic>(images(wanted), wanted.compute);
 }
 
-std::unique_ptr<Model> make_resnet(const ModelRequest& wanted) {
+std::unique_ptr<Network> make_resnet(const ModelRequest& wanted) {
   return std::make_unique<ResidualNet>(images(wanted), wanted.compute,
                                        resnet_shape(wanted.options));
 }
 
-std::unique_ptr<Model> make_wrn(const ModelRequest& wanted) {
+std::unique_ptr<Network> make_wrn(const ModelRequest& wanted) {
   return std::make_unique<ResidualNet>(images(wanted), wanted.compute,
                                        wrn_shape(wanted.options));
 }
 
-std::unique_ptr<Model> make_bert(const ModelRequest& wanted) {
+std::unique_ptr<Network> make_bert(const ModelRequest& wanted) {
   return std::make_unique<Bert>(wanted.options,
                                 spec_for<QuestionSpec>(wanted, "questions"),
                                 wanted.compute);
 }
 
-std::unique_ptr<Model> make_deepfm(const ModelRequest& wanted) {
+std::unique_ptr<Network> make_deepfm(const ModelRequest& wanted) {
   return std::make_unique<DeepFm>(spec_for<ClickSpec>(wanted, "clicks"),
                                   wanted.compute, deepfm_shape(wanted.options));
 }
@@ -68,8 +68,10 @@ const std::vector<ModelInfo>& model_table() {
   static const std::vector<ModelInfo> table{
       {.family = "logistic",
        .description = "logistic regression on pixels: one dense layer",
+       .options = {"weights"},
        .can_bf16 = false,
-       .make = &make_logistic},
+       .make = &make_logistic,
+       .names = &logistic_names},
       {.family = "resnet",
        .description =
            "residual networks: CIFAR form (depth 6n+2) and ImageNet form "
@@ -77,17 +79,20 @@ const std::vector<ModelInfo>& model_table() {
            "18 34 50 101), post- or pre-activation; He's, Tensor2Tensor's, "
            "Gluon's",
        .options = {"depth", "stem", "block", "version", "variant", "stages",
-                   "widths", "stem_width", "init"},
+                   "widths", "stem_width", "init", "weights"},
        .has_batchnorm = true,
-       .make = &make_resnet},
+       .make = &make_resnet,
+       .names = &residual_names},
       {.family = "wrn",
        .description = "wide residual networks WRN-depth-width: DS-Sync's (form "
                       "post, depth "
                       "6n+2), Zagoruyko's (form pre, depth 6n+4), WRN-50-2 "
                       "(stem imagenet)",
-       .options = {"depth", "width", "stem", "form", "dropout", "init"},
+       .options = {"depth", "width", "stem", "form", "dropout", "init",
+                   "weights"},
        .has_batchnorm = true,
-       .make = &make_wrn},
+       .make = &make_wrn,
+       .names = &residual_names},
       {.family = "bert",
        .description =
            "BERT with a span head for extractive question answering, of any "
@@ -96,31 +101,43 @@ const std::vector<ModelInfo>& model_table() {
                    "hidden_dropout", "attention_dropout", "weights",
                    "recompute"},
        .has_tables = true,
-       .make = &make_bert},
+       .make = &make_bert,
+       .names = &bert_names},
       {.family = "deepfm",
        .description =
            "DeepFM: first order, factorisation machine and an MLP over the "
            "embeddings of click records",
-       .options = {"embedding", "mlp", "mlp_dropout", "first_order_init"},
+       .options = {"embedding", "mlp", "mlp_dropout", "first_order_init",
+                   "weights"},
        .has_batchnorm = true,
        .has_tables = true,
-       .make = &make_deepfm},
+       .make = &make_deepfm,
+       .names = &deepfm_names},
   };
   return table;
+}
+
+const ModelInfo& model_info(const std::string& family) {
+  std::vector<std::string> families;
+  for (const ModelInfo& info : model_table()) {
+    if (info.family == family) return info;
+    families.push_back(info.family);
+  }
+  const auto meant = nearest(family, families);
+  fail(ExitCode::kBadInput, "model.family: {}: not one of {}{}", family,
+       join(families, ", "), meant ? " (did you mean " + *meant + "?)" : "");
 }
 
 std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const SampleSpec& spec,
                                   DType compute) {
-  std::vector<std::string> families;
-  for (const ModelInfo& info : model_table()) {
-    if (info.family == options.family)
-      return info.make({options, spec, compute});
-    families.push_back(info.family);
-  }
-  const auto meant = nearest(options.family, families);
-  fail(ExitCode::kBadInput, "model.family: {}: not one of {}{}", options.family,
-       join(families, ", "), meant ? " (did you mean " + *meant + "?)" : "");
+  const ModelInfo& info = model_info(options.family);
+  std::unique_ptr<Network> network = info.make({options, spec, compute});
+  const auto* image = std::get_if<ImageSpec>(&spec);
+  network->start_from({.path = options.weights,
+                       .names = &info.names(),
+                       .channels = image == nullptr ? 0 : image->C});
+  return network;
 }
 
 }  // namespace syncopate

@@ -12,7 +12,9 @@
 
 namespace syncopate {
 
+struct FileNames;
 struct Key;
+class Network;
 
 CHOICE(StemForm, "cifar imagenet", {kCifar, kImagenet});
 CHOICE(ResNetBlock, "auto basic bottleneck", {kAuto, kBasic, kBottleneck});
@@ -38,14 +40,13 @@ struct ModelOptions {
   int64_t intermediate = 0;  // 0: 4 * hidden
   int64_t positions = 512;   // maximum sequence length
   double hidden_dropout = 0.1, attention_dropout = 0.1;
-  std::string weights = "none";  // initial values (safetensors); none: random
-  bool recompute = false;        // keep only each layer's input, recompute the
-                                 // rest
+  bool recompute = false;  // keep only each layer's input, recompute the rest
   // deepfm
   int64_t embedding = 10;                  // width of an embedding
   std::vector<double> mlp{400, 400, 400};  // widths of the hidden layers
   double mlp_dropout = 0.5;
   FirstOrderInit first_order_init = FirstOrderInit::kXavier;
+  std::string weights = "none";  // initial values (safetensors); none: random
 };
 
 // What a network is made from; `compute` is the activation type.
@@ -62,11 +63,15 @@ struct ModelInfo {
   bool has_batchnorm = false;
   bool has_tables = false;  // has embedding tables
   bool can_bf16 = true;     // accepts run.precision = bf16
-  // As make_model; `options` are of this family.
-  std::unique_ptr<Model> (*make)(const ModelRequest& wanted) = nullptr;
+  // As make_model, without initial values; `options` are of this family.
+  std::unique_ptr<Network> (*make)(const ModelRequest& wanted) = nullptr;
+  // Of its tensors in files of weights.
+  const FileNames& (*names)() = nullptr;
 };
 const std::vector<ModelInfo>& model_table();
 std::vector<Key> model_keys();  // of [model]
+// Returns the row of a family; Error(kBadInput) if there is none.
+const ModelInfo& model_info(const std::string& family);
 
 // `compute` is the activation type, kF32 or kBf16. Error(kBadInput) for a
 // combination without a network (resnet of depth 21), naming the nearest ones

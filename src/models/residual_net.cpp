@@ -8,6 +8,25 @@
 
 namespace syncopate {
 
+const FileNames& residual_names() {
+  static const FileNames names{
+      .whose = "torchvision",
+      .rows = {{"stem.conv", "conv1"},
+               {"stem.bn", "bn1"},
+               {"stage#.block#.shortcut.conv", "layer#.#.downsample.0"},
+               {"stage#.block#.shortcut.bn", "layer#.#.downsample.1"},
+               {"stage#.block#", "layer#.#"},
+               // torchvision has neither; "norm" is timm's.
+               {"final.bn", "norm"},
+               {"input.bn", "input_norm"}},
+      .head = "fc.",
+      .hints = {{"fc.",
+                 "the number of classes must be that of the weights; without "
+                 "fc.* in the file the classifier starts at random"},
+                {"", "the keys of [model] must be those of the weights"}}};
+  return names;
+}
+
 void use_form(ResidualNetShape& shape, BlockForm form) {
   shape.form = form;
   shape.has_stem_norm = form == BlockForm::kPost;
@@ -76,9 +95,9 @@ void ResidualNet::add_stages(Registrar& registrar,
   }
 }
 
-void ResidualNet::initialise(std::span<float> parameters,
-                             std::span<float> buffers,
-                             uint64_t seed) const {
+void ResidualNet::randomise(std::span<float> parameters,
+                            std::span<float> buffers,
+                            uint64_t seed) const {
   initialise_parameters(parameters, parameters_, seed, init_);
   initialise_buffers(buffers, buffers_);
   for (const ParameterEntry& entry : parameters_.entries())

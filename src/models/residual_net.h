@@ -46,6 +46,10 @@ struct ResidualNetShape {
   bool has_closed_stages = false;
 };
 
+// torchvision's names of ResNet and Wide-ResNet, and the like for the forms
+// that torchvision lacks.
+const FileNames& residual_names();
+
 // Sets the form and He's placement of norms for it.
 void use_form(ResidualNetShape& shape, BlockForm form);
 
@@ -55,12 +59,12 @@ class ResidualNet : public Classifier {
               DType compute,
               const ResidualNetShape& shape);
   double forward_macs() const override;
-  void initialise(std::span<float> parameters,
-                  std::span<float> buffers,
-                  uint64_t seed) const override;
   void plan(Context& context, int64_t batch, int64_t eval_batch) override;
 
  protected:
+  void randomise(std::span<float> parameters,
+                 std::span<float> buffers,
+                 uint64_t seed) const override;
   Slot forward(Walk& walk, const Batch& batch) override;
   void backward(Walk& walk, const Batch& batch, const Slot& dlogits) override;
   Layout body_layout(const Device& device) const override;

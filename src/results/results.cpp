@@ -14,6 +14,7 @@ namespace {
 
 constexpr const char* kFormat = "syncopate results";
 constexpr int64_t kFormatVersion = 1;
+constexpr const char* kAxis = "step";    // of every table
 constexpr double kCommitEvery_s = 10;    // maximum staleness for readers
 constexpr double kCommitShare = 0.01;    // of the run's time
 constexpr double kMaxExact = 1LL << 53;  // integers that a double holds exactly
@@ -38,6 +39,22 @@ void write_column(Hdf5Writer& file,
   file.attribute(name, "units", column.unit);
   file.attribute(name, "description", column.description);
   file.attribute(name, "depends_on_clock", int64_t{column.is_time});
+  file.label(name, 0, kAxis);
+  if (column.width > 0) file.label(name, 1, column.across);
+}
+
+// Makes the table's steps the scale of all its other columns.
+void write_scales(Hdf5Writer& file,
+                  const std::string& group,
+                  const std::vector<Column>& columns) {
+  const auto is_axis = [](const Column& column) {
+    return column.name == kAxis;
+  };
+  if (std::ranges::none_of(columns, is_axis)) return;
+  for (const Column& column : columns)
+    if (!is_axis(column))
+      file.scale(group + "/" + column.name, 0,
+                 fmt::format("{}/{}", group, kAxis));
 }
 
 void read_column(const Hdf5Reader& file,
@@ -184,8 +201,11 @@ void Results::write(const fs::path& temporary) const {
   file.attribute("/", "format_version", kFormatVersion);
   for (const auto& [group, table] : tables_) {
     file.make_group(group);
+    if (!table.description().empty())
+      file.attribute(group, "description", table.description());
     for (const Column& column : table.columns())
       write_column(file, group, column, table.rows());
+    write_scales(file, group, table.columns());
   }
   file.make_group("provenance");
   for (const auto& [name, value] : provenance_text_)

@@ -1,5 +1,8 @@
 // results.h5: self-describing series of a run, consistent at every moment.
 //
+// Every column is a series over its table's column step, which is its dimension
+// scale.
+//
 // Tables are kept in memory. Each commit rewrites the file: to a temporary
 // beside it, closed, fsynced, renamed, so a reader, or a kill, finds the old
 // file or the new one. The file is sealed (base/hdf5_seal.h): it contains a
@@ -11,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -28,12 +32,16 @@ struct Column {
   // attribute depends_on_clock.
   bool is_time = false;
   std::vector<double> values = {};
+  std::string across = "worker";  // the second axis
 };
 
 class Table {
  public:
   // Declare all columns before the first row.
   void declare(Column column);
+  // What a row is, as the group's attribute "description".
+  void describe(std::string text) { description_ = std::move(text); }
+  const std::string& description() const { return description_; }
   // Values in order of declaration; `width` values for a per-worker column.
   void append(const std::vector<double>& row);
   int64_t rows() const;
@@ -44,6 +52,7 @@ class Table {
 
  private:
   friend class Results;
+  std::string description_;
   std::vector<Column> columns_;
   int64_t row_width_ = 0;
 };

@@ -93,10 +93,14 @@ fs::path RunDirectory::set_results_aside(const std::string& why,
                                          Log& log) const {
   if (!fs::exists(results())) return {};
   int number = 1;
-  fs::path aside;
-  do aside = path_ / fmt::format("results-{}.h5", number++);
-  while (fs::exists(aside));
+  const auto numbered = [&](const fs::path& file) {
+    return path_ / fmt::format("{}-{}{}", file.stem().string(), number,
+                               file.extension().string());
+  };
+  while (fs::exists(numbered(results()))) ++number;
+  const fs::path aside = numbered(results());
   rename_durably(results(), aside);
+  if (fs::exists(metrics())) rename_durably(metrics(), numbered(metrics()));
   log.warning(fmt::format("{}: {}; kept as {}", results().string(), why,
                           aside.filename().string()));
   return aside;

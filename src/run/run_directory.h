@@ -28,7 +28,9 @@ class RunDirectory {
   fs::path input() const { return path_ / "input.ini"; }
   fs::path log() const { return path_ / "log.txt"; }
   fs::path results() const { return path_ / "results.h5"; }
+  fs::path metrics() const { return path_ / "metrics.csv"; }
   fs::path checkpoints() const { return path_ / "checkpoints"; }
+  fs::path best() const { return checkpoints() / "best"; }
   // Which jobs started the run at which step: written by jobs/job.sh.
   fs::path restarts() const { return path_ / "restarts.txt"; }
 
@@ -56,8 +58,8 @@ class RunDirectory {
   // checkpoint.resume is none.
   void refuse_if_taken(const Options& options) const;
   // Keeps results that this run does not continue: renames results.h5, if it
-  // exists, to results-1.h5 (-2, ...) and logs it with `why`. Returns the new
-  // path, or an empty one.
+  // exists, to results-1.h5 (-2, ...), metrics.csv likewise, and logs it with
+  // `why`. Returns the new path, or an empty one.
   fs::path set_results_aside(const std::string& why, Log& log) const;
 
  private:

@@ -53,7 +53,8 @@ SyncTimes CompressedGather::exchange(int64_t words) {
   });
   endpoint_.perform(
       [&](Endpoint& endpoint) { send_and_receive(endpoint, words); });
-  SyncTimes times = blocked_since(entered, has_own_at_, context_, endpoint_);
+  SyncTimes times =
+      blocked_since(entered, has_own_at_, context_, endpoint_, "messages");
   endpoint_.join(arrival);
   mirror_.make_wait(context_.stream());
   times.wait_s = std::clamp(all_arrived_at_ - entered - times.device_s, 0.0,

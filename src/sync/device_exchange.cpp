@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/device_collectives.h"
+#include "comm/trace.h"
 #include "ops/elementwise.h"
 
 namespace syncopate {
@@ -23,7 +24,8 @@ DeviceExchange::DeviceExchange(const SchemeParts& parts,
   if (wire == Wire::kBf16)
     rounded_ = Buffer(device, std::ssize(slots) * bytes_of(DType::kBf16));
   for (Round& round : rounds_)
-    round = {device.make_event(), device.make_event(), device.make_event()};
+    for (auto* event : {&round.ready, &round.arrived, &round.needed})
+      *event = device.make_event();
 }
 
 Tensor DeviceExchange::in_slot(int64_t slot) const {
@@ -64,6 +66,8 @@ void DeviceExchange::start(std::span<const int> to, std::span<const int> from) {
   collectives_.exchange(transfers, collectives_.world());
   round.arrived->record(collectives_.stream());
   round.is_complete = false;
+  const WorkerTrace* const trace = parts_.endpoint.trace();
+  round.traced = trace != nullptr && trace->is_on() ? trace->step() : 0;
   parts_.endpoint.traffic().count(
       Traffic::kPayload, message.bytes() * std::ssize(to), std::ssize(to));
 }
@@ -89,7 +93,17 @@ SyncTimes DeviceExchange::finish() {
       std::max(0.0, before.arrived->seconds_since(*before.needed));
   times.overlapped_s = std::max(
       0.0, before.arrived->seconds_since(*before.ready) - times.exposed_s);
+  if (before.traced > 0) record(before, times.exposed_s);
   return times;
+}
+
+void DeviceExchange::record(const Round& round, double exposed_s) {
+  WorkerTrace& trace = *parts_.endpoint.trace();
+  if (!trace.has_reference()) return;
+  const Time end = trace.time_of(*round.arrived);
+  trace.communication("exchange", round.traced, trace.time_of(*round.ready),
+                      end, std::ssize(outgoing_) * int64_t{sizeof(float)});
+  trace.wait("neighbours", round.traced, end - exposed_s, end);
 }
 
 SyncTimes DeviceExchange::drain() {

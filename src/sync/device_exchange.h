@@ -35,7 +35,9 @@ class DeviceExchange {
   struct Round {
     std::unique_ptr<Event> ready, arrived, needed;
     bool is_complete = true;  // its times were returned
+    int64_t traced = 0;       // its step in a trace; 0: in none
   };
+  void record(const Round& round, double exposed_s);
   // The message in slot i as it travels.
   Tensor on_wire(int64_t slot) const;
   Tensor in_slot(int64_t slot) const;

@@ -172,7 +172,7 @@ void Esync::start_round() {
 
 StepPlan Esync::next(const Word& mine) {
   if (!has_begun_round_) {
-    exposed([&] {
+    exposed("average", [&] {
       if (available_at_ > endpoint().now())
         endpoint().advance(available_at_ - endpoint().now());
     });
@@ -202,7 +202,7 @@ void Esync::end_step(const StepPlan&) {
     has_answer();
     // The answer to the query after the previous step, if it has arrived.
     if (!is_ready_ && !question_) ask();
-    if (waits_for_answer_) exposed([&] { wait_for_answer(); });
+    if (waits_for_answer_) exposed("state server", [&] { wait_for_answer(); });
   }
   if (!is_ready_) return;
   aggregate(At::kStep);
@@ -214,9 +214,9 @@ bool Esync::aggregate(At at) {
   double count[] = {static_cast<double>(local_steps_),
                     at == At::kBoundary ? 1.0 : 0.0};
   agree(endpoint(), world_, count, Combine::kCount, kCount);
-  const double waited_s = endpoint().now() - begin;
-  times_.add({.exposed_s = waited_s, .wait_s = waited_s});
-  if (at == At::kStep) waited_s_ += waited_s;
+  const SyncTimes waited = waited_since(begin, endpoint(), "other workers");
+  times_.add(waited);
+  if (at == At::kStep) waited_s_ += waited.wait_s;
   if (count[0] > 0) {
     // While being exchanged, the parameters hold their difference to w_t.
     Replica& mine = replica();

@@ -144,7 +144,8 @@ SyncTimes NeighbourExchange::finish() {
   state_ = State::kNone;
   if (on_device_)
     return is_drained ? std::exchange(drained_, {}) : on_device_->finish();
-  SyncTimes times = blocked_since(entered, begun_at_, parts_.context, endpoint);
+  SyncTimes times =
+      blocked_since(entered, begun_at_, parts_.context, endpoint, "neighbours");
   const Time begin = entered + times.device_s;
   times.wait_s = std::clamp(all_here_at_ - begin, 0.0, times.exposed_s);
   times.overlapped_s = std::max(0.0, std::min(arrived_at_, begin) - begun_at_);

@@ -5,12 +5,14 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "comm/mirror.h"
 #include "comm/modelled_sums.h"
 #include "comm/row_exchange.h"
 #include "comm/tags.h"
+#include "comm/trace.h"
 #include "ops/elementwise.h"
 #include "sync/bucket.h"
 
@@ -90,7 +92,7 @@ class HostReducer final : public Reducer {
          i < in_flight_.size(); ++i)
       parts_.endpoint.join(in_flight_[i]);
     SyncTimes times = blocked_since(entered, has_gradients_at_, parts_.context,
-                                    parts_.endpoint);
+                                    parts_.endpoint, "sums");
     const Time begin = entered + times.device_s;
     if (arrival_) {
       parts_.endpoint.join(arrival_);
@@ -179,6 +181,7 @@ class ModelledReducer final : public Reducer {
 
   void start(const RangeSum& sum) override {
     CHECK(!sum.is_tables);
+    elems_ += sum.elems;
     sums_.enter(group_, endpoint_.now(), sum.elems, algorithm_, sum.wire,
                 Traffic::kPayload);
   }
@@ -188,10 +191,11 @@ class ModelledReducer final : public Reducer {
   SyncTimes finish() override {
     const Time entered = endpoint_.now();
     const ModelledSums::Times sums = sums_.finish();
-    SyncTimes times{.exposed_s = endpoint_.now() - entered};
+    SyncTimes times = waited_since(entered, endpoint_, "sums");
     times.wait_s =
         std::clamp(sums.last_entered_at - entered, 0.0, times.exposed_s);
     intervals_.assign(sums.intervals.begin(), sums.intervals.end());
+    record();
     times.overlapped_s =
         busy_before(intervals_.begin(), intervals_.end(), entered);
     return times;
@@ -200,10 +204,21 @@ class ModelledReducer final : public Reducer {
   SyncTimes quiesce() override { return {}; }
 
  private:
+  // Sums that overlap or follow each other at once are one slice.
+  void record() {
+    const int64_t bytes = std::exchange(elems_, 0) * int64_t{sizeof(float)};
+    WorkerTrace* const trace = endpoint_.trace();
+    if (trace == nullptr || !trace->is_on()) return;
+    for (const auto& [begin, end] : intervals_)
+      trace->communication("all-reduce", trace->step(), begin, end,
+                           bytes / std::ssize(intervals_));
+  }
+
   Endpoint& endpoint_;
   ModelledSums& sums_;
   Group group_;
   CollectiveAlgorithm algorithm_;
+  int64_t elems_ = 0;  // since the last finish()
   std::vector<std::pair<Time, Time>> intervals_;
 };
 
@@ -254,6 +269,9 @@ class DeviceReducer final : public Reducer {
     span.begin->record(collectives_.stream());
     collectives_.all_reduce_sum(travels, sum.elems, sum.wire, group_);
     span.end->record(collectives_.stream());
+    WorkerTrace* const trace = parts_.endpoint.trace();
+    step.traced = trace != nullptr && trace->is_on() ? trace->step() : 0;
+    span.bytes = wire_bytes(sum.wire, sum.elems);
     // A library's own messages cannot be counted; these are a ring's.
     Endpoint& endpoint = parts_.endpoint;
     endpoint.traffic().is_modelled = true;
@@ -285,10 +303,12 @@ class DeviceReducer final : public Reducer {
     std::unique_ptr<Event> ready, begin, end;
     // If sent as bf16: the rounded values and their source.
     std::optional<std::pair<Tensor, Tensor>> rounded = {};
+    int64_t bytes = 0;
   };
   struct Step {
     std::vector<Span> spans;
     size_t used = 0;
+    int64_t traced = 0;  // its number in a trace; 0: in none
   };
 
   // bf16 values of a range are at the same offset in memory of their own.
@@ -314,8 +334,21 @@ class DeviceReducer final : public Reducer {
     // Backward ends when the last range is ready.
     times.exposed_s = std::max(0.0, last.end->seconds_since(*last.ready));
     times.overlapped_s = std::max(0.0, busy - times.exposed_s);
+    if (step.traced > 0) record(step, times.exposed_s);
     step.used = 0;
     return times;
+  }
+
+  void record(const Step& step, double exposed_s) {
+    WorkerTrace& trace = *parts_.endpoint.trace();
+    if (!trace.has_reference()) return;
+    for (size_t i = 0; i < step.used; ++i) {
+      const Span& span = step.spans[i];
+      trace.communication("all-reduce", step.traced, trace.time_of(*span.begin),
+                          trace.time_of(*span.end), span.bytes);
+    }
+    const Time end = trace.time_of(*step.spans[step.used - 1].end);
+    trace.wait("sums", step.traced, end - exposed_s, end);
   }
 
   SchemeParts parts_;

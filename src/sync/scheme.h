@@ -67,12 +67,20 @@ struct SyncTimes {
   }
 };
 
-// Returns the time since a worker entered a wait for messages. Until
-// `has_own_at`, a GPU was still computing what was to be sent: device_s.
+// Returns the time since a worker entered a wait for messages, and records it
+// in a trace as a wait for `what`. Until `has_own_at`, a GPU was still
+// computing what was to be sent: device_s.
 SyncTimes blocked_since(Time entered,
                         Time has_own_at,
                         Context& context,
-                        const Endpoint& endpoint);
+                        const Endpoint& endpoint,
+                        const char* what);
+
+// Returns the time since `entered` as one of waiting for peers, and records it
+// in a trace as a wait for `what`.
+SyncTimes waited_since(Time entered,
+                       const Endpoint& endpoint,
+                       const char* what);
 
 // kCentre: easgd's centre, with the mean of the workers' buffers.
 enum class EvalModel : uint8_t { kEach, kAverage, kRank0, kCentre };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/tags.h"
+#include "comm/trace.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "sync/bucket.h"
@@ -14,12 +15,22 @@ namespace syncopate {
 SyncTimes blocked_since(Time entered,
                         Time has_own_at,
                         Context& context,
-                        const Endpoint& endpoint) {
+                        const Endpoint& endpoint,
+                        const char* what) {
   const Time now = endpoint.now();
   Time begin = entered;
   if (context.device().kind() == DeviceKind::kCuda)
     begin = std::clamp(has_own_at, entered, now);
+  if (WorkerTrace* trace = endpoint.trace()) trace->wait(what, begin, now);
   return {.exposed_s = now - begin, .device_s = begin - entered};
+}
+
+SyncTimes waited_since(Time entered,
+                       const Endpoint& endpoint,
+                       const char* what) {
+  const Time now = endpoint.now();
+  if (WorkerTrace* trace = endpoint.trace()) trace->wait(what, entered, now);
+  return {.exposed_s = now - entered, .wait_s = now - entered};
 }
 
 void refuse_bf16(const SchemeRequest& request,
@@ -50,8 +61,7 @@ StepPlan SchemeBase::next(const Word& mine) {
   const Time begin = parts_.endpoint.now();
   const Turn turn = pace_->next(mine);
   if (turn.stop) return {.stop = true};  // a boundary sets clocks back
-  const Time waited_s = parts_.endpoint.now() - begin;
-  times_.add({.exposed_s = waited_s, .wait_s = waited_s});
+  times_.add(waited_since(begin, parts_.endpoint, "turn"));
   return {.stop = false,
           .step = turn.step,
           .worker_steps = turn.worker_steps,

@@ -96,13 +96,13 @@ class SchemeBase : public Scheme {
     Wire wire = Wire::kF32;  // bf16 is for gradients and differences
   };
   void average(const Group& group, std::initializer_list<Averaged> ranges);
-  // Counts the time of `action`, which blocks on other workers, as exposed
-  // communication.
+  // Counts the time of `action`, which blocks on `what` of other workers, as
+  // exposed communication.
   template <typename Action>
-  void exposed(const Action& action) {
+  void exposed(const char* what, const Action& action) {
     const Time begin = parts_.endpoint.now();
     action();
-    times_.exposed_s += parts_.endpoint.now() - begin;
+    times_.exposed_s += waited_since(begin, parts_.endpoint, what).exposed_s;
   }
 
   int rank() const { return parts_.endpoint.rank(); }

@@ -137,8 +137,8 @@ SyncTimes ShardExchange::finish() {
   if (statistics_) statistics_->make_wait(parts_.context.stream());
   double held_s = 0;
   for (const PullHeader& pull : pulls_) held_s = std::max(held_s, pull.held_s);
-  SyncTimes times =
-      blocked_since(entered, has_gradients_at_, parts_.context, endpoint);
+  SyncTimes times = blocked_since(entered, has_gradients_at_, parts_.context,
+                                  endpoint, "parameter servers");
   times.wait_s = std::min(held_s, times.exposed_s);
   return times;
 }

@@ -227,8 +227,7 @@ StepPlan SyncSwitch::next(const Word& mine) {
     const int64_t done = come_to_rest(is_said ? 0 : seen_step_s(mine));
     if (done >= segment_.until || !is_change_due()) return {.stop = true};
     const Time earliest = change(done);
-    const Time waited_s = parts_.endpoint.now() - begin;
-    times_.add({.exposed_s = waited_s, .wait_s = waited_s});
+    times_.add(waited_since(begin, parts_.endpoint, "change of scheme"));
     begin_inner(done, earliest);
   }
   const auto* const bsp = dynamic_cast<const Bsp*>(inner_.get());
@@ -256,8 +255,7 @@ StepPlan SyncSwitch::follow(const Word& mine) {
   const Time begin = parts_.endpoint.now();
   const Turn turn = follower_->next(mine);
   if (turn.stop) return {.stop = true};
-  const Time waited_s = parts_.endpoint.now() - begin;
-  times_.add({.exposed_s = waited_s, .wait_s = waited_s});
+  times_.add(waited_since(begin, parts_.endpoint, "turn"));
   return {.is_idle = true,
           .step = inner_->steps_done(),
           .worker_steps = turn.worker_steps,

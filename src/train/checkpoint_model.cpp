@@ -8,16 +8,6 @@
 namespace syncopate {
 namespace {
 
-FoundCheckpoint find(const fs::path& path) {
-  if (!fs::exists(path))
-    fail(ExitCode::kInputMissing, "{}: no such checkpoint", path.string());
-  if (fs::exists(path / "manifest.json")) return verify_checkpoint(path);
-  for (const fs::path& folder : {path / "checkpoints", path})
-    if (fs::is_directory(folder))
-      if (auto found = find_newest_checkpoint(folder)) return *found;
-  fail(ExitCode::kInputMissing, "{}: holds no checkpoint", path.string());
-}
-
 // Returns a flat range as `worker`, or as all workers, had it at the
 // checkpoint.
 std::vector<float> load_range(const FoundCheckpoint& found,
@@ -56,41 +46,49 @@ class Mean {
   int count_ = 0;
 };
 
-// Returns whether one file contains the whole model.
-bool is_shared_by_all(const FoundCheckpoint& found, const Model& network) {
+}  // namespace
+
+FoundCheckpoint find_model(const fs::path& path) {
+  if (!fs::exists(path))
+    fail(ExitCode::kInputMissing, "{}: no such checkpoint", path.string());
+  if (fs::exists(path / "manifest.json")) return verify_checkpoint(path);
+  for (const fs::path& folder : {path / "checkpoints", path})
+    if (fs::is_directory(folder))
+      if (auto found = find_newest_checkpoint(folder)) return *found;
+  fail(ExitCode::kInputMissing, "{}: holds no checkpoint", path.string());
+}
+
+ModelTables tables_of(const Model& network) {
+  return {network.parameters(), network.buffers()};
+}
+
+bool is_shared_by_all(const FoundCheckpoint& found, const ModelTables& tables) {
   return has_state(found, Owner::kShared, 0, "parameters") &&
-         (network.buffers().num_elems() == 0 ||
+         (tables.buffers.num_elems() == 0 ||
           has_state(found, Owner::kShared, 0, "buffers"));
 }
 
-struct HostModel {
-  std::vector<float> parameters, buffers;
-};
-
 HostModel load_worker(const FoundCheckpoint& found,
-                      const Model& network,
+                      const ModelTables& tables,
                       const char* parameters,
                       int worker) {
-  return {load_range(found, parameters, network.parameters(), worker),
-          load_range(found, "buffers", network.buffers(), worker)};
+  return {load_range(found, parameters, tables.parameters, worker),
+          load_range(found, "buffers", tables.buffers, worker)};
 }
 
-// Returns the mean over the first `workers` workers, of which it holds one at a
-// time. `parameters` is the name of their range.
 HostModel mean_model(const FoundCheckpoint& found,
-                     const Model& network,
+                     const ModelTables& tables,
                      const char* parameters,
                      int workers) {
+  if (workers == 1) return load_worker(found, tables, parameters, 0);
   Mean mean_parameters, mean_buffers;
   for (int worker = 0; worker < workers; ++worker) {
-    const HostModel own = load_worker(found, network, parameters, worker);
+    const HostModel own = load_worker(found, tables, parameters, worker);
     mean_parameters.add(own.parameters);
     mean_buffers.add(own.buffers);
   }
   return {mean_parameters.get(), mean_buffers.get()};
 }
-
-}  // namespace
 
 std::optional<SavedRun> saved_network(const fs::path& path) {
   std::vector<fs::path> folders = {path};
@@ -127,8 +125,9 @@ void average_model(const FoundCheckpoint& found,
                    const Model& network,
                    std::span<float> parameters,
                    std::span<float> buffers) {
-  const int files = is_shared_by_all(found, network) ? 1 : found.facts.workers;
-  const HostModel mean = mean_model(found, network, "parameters", files);
+  const ModelTables tables = tables_of(network);
+  const int files = is_shared_by_all(found, tables) ? 1 : found.facts.workers;
+  const HostModel mean = mean_model(found, tables, "parameters", files);
   std::ranges::copy(mean.parameters, parameters.begin());
   std::ranges::copy(mean.buffers, buffers.begin());
 }
@@ -136,7 +135,7 @@ void average_model(const FoundCheckpoint& found,
 CheckpointModels load_models(const Engine& engine,
                              const std::string& path,
                              Log& log) {
-  const FoundCheckpoint found = find(path);
+  const FoundCheckpoint found = find_model(path);
   for (const std::string& warning : found.warnings) log.warning(warning);
   refuse_other_network(engine, found);
   const auto data = found.facts.extra.find("data");
@@ -146,7 +145,7 @@ CheckpointModels load_models(const Engine& engine,
                 " was trained on");
   engine.problem->restore(*engine.context, found.facts.extra);
 
-  const Model& network = *engine.model;
+  const ModelTables network = tables_of(*engine.model);
   const EvalChoice which = engine.options.eval.model;
   const bool wants_centre = which == EvalChoice::kCentre;
   if (wants_centre && !has_state(found, Owner::kShared, 0, "centre"))

@@ -22,6 +22,36 @@ std::optional<SavedRun> saved_network(const fs::path& path);
 // checkpoint's.
 void refuse_other_network(const Engine& engine, const FoundCheckpoint& found);
 
+// Returns the checkpoint at `path`: a checkpoint folder, or the newest
+// undamaged one of a folder of checkpoints or of a run directory. Error(
+// kInputMissing) if there is none, Error(kBadInput) if it is damaged.
+FoundCheckpoint find_model(const fs::path& path);
+
+// Which tensors a model has: its network's, or those that are stored.
+struct ModelTables {
+  const ParameterTable& parameters;
+  const ParameterTable& buffers;
+};
+ModelTables tables_of(const Model& network);
+
+struct HostModel {
+  std::vector<float> parameters, buffers;
+};
+// Whether all workers share one model, which one file contains.
+bool is_shared_by_all(const FoundCheckpoint& found, const ModelTables& tables);
+// Returns a worker's parameters and running statistics: its own, or those that
+// all share. `parameters` is the name of their range: "parameters", "centre".
+HostModel load_worker(const FoundCheckpoint& found,
+                      const ModelTables& tables,
+                      const char* parameters,
+                      int worker);
+// Returns the mean over the first `workers` workers, of which it holds one at a
+// time.
+HostModel mean_model(const FoundCheckpoint& found,
+                     const ModelTables& tables,
+                     const char* parameters,
+                     int workers);
+
 // Reads parameters and running statistics into ranges of the network's sizes:
 // the shared ones, or else their means over the workers.
 void average_model(const FoundCheckpoint& found,
@@ -35,8 +65,7 @@ struct CheckpointModels {
   std::vector<EvaluatedModel> models;
 };
 
-// `path` is a checkpoint folder, or a folder of checkpoints or a run directory,
-// of which the newest undamaged one is taken. Parameters and running statistics
+// `path` is as for find_model. Parameters and running statistics
 // are those that all workers share, or else averaged, rank 0's or each worker's
 // own (also for each_and_average); for centre, easgd's centre and averaged
 // statistics. Statistics are recomputed if eval.batchnorm says so. Warns if the

@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "data/sampler.h"
 #include "train/audit.h"
+#include "train/best_score.h"
 #include "train/memory_plan.h"
 #include "train/run_target.h"
 #include "train/virtual_limit.h"
@@ -350,7 +351,9 @@ std::unique_ptr<Engine> build(Session& session,
       options.model, engine->problem->spec(),
       options.run.precision == Precision::kBf16 ? DType::kBf16 : DType::kF32);
   plan_scheme(*engine);
-  const RunTarget target(*engine);  // refuses a figure that there is not
+  // These refuse a figure that there is not.
+  const RunTarget target(*engine);
+  const BestScore best(*engine);
   if (memory == Memory::kPlanned) {
     plan_memory(session, *engine);
     start_team(engine->threads);

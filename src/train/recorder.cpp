@@ -262,6 +262,7 @@ void Recorder::write(const OpenRow& row) {
   write_series(row.at, by_worker);
 
   log_row(row, total);
+  if (csv_) csv_->update();
   results_->commit_if_due();
 }
 

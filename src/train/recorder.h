@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "results/metrics_csv.h"
 #include "results/results.h"
 #include "run/session.h"
 #include "sync/scheme.h"
@@ -103,6 +104,8 @@ class Recorder {
   void visit_state(StateVisitor& visitor);
   // On a fresh start: resets the counters of traffic.
   void forget_traffic();
+  // On rank 0: from here on rows are also written as text.
+  void write_csv(const fs::path& path) { csv_.emplace(path, *results_); }
 
  private:
   // A row for which figures are still arriving.
@@ -180,6 +183,7 @@ class Recorder {
   Scheme& scheme_;
   const Replica& replica_;
   Results* results_;
+  std::optional<MetricsCsv> csv_;
   bool is_free_running_;                  // workers count steps of their own
   bool has_decay_term_ = false;           // rank 0: in a phase at least
   std::vector<MetricInfo> metrics_;       // of training

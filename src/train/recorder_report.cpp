@@ -55,6 +55,8 @@ std::string steps_text(const std::vector<int64_t>& steps) {
 void Recorder::declare_tables() {
   const int64_t workers = endpoint_.size();
   Table& train = results_->table("train");
+  train.describe(
+      "one row per run.log_every: means over the steps since the row before");
   declare_position(train);
   train.declare(count_column("samples", "1", "samples seen by all workers"));
   declare_clocks(train);
@@ -73,6 +75,7 @@ void Recorder::declare_tables() {
                  workers});
 
   Table& eval = results_->table("eval");
+  eval.describe("one row per evaluation, of the model that eval.model names");
   declare_position(eval);
   declare_clocks(eval);
   const auto declare_metrics = [&](const std::string& suffix,
@@ -92,6 +95,10 @@ void Recorder::declare_tables() {
        "sqrt(mean over workers of |x_i - mean x|^2); 0: replicas are equal"});
 
   Table& comm = results_->table("comm");
+  comm.describe(
+      "one row per run.log_every, by worker: what was sent and waited for "
+      "since "
+      "the row before, not since the start; sums over rows are totals");
   declare_position(comm);
   comm.declare(time_column("time_s", "as in /train"));
   comm.declare(count_column("bytes_sent", "byte",
@@ -116,13 +123,21 @@ void Recorder::declare_tables() {
 void Recorder::declare_series() {
   if (series_.empty()) return;
   Table& sync = results_->table("sync");
+  sync.describe(
+      "one row per run.log_every: what the scheme did since the row "
+      "before");
   declare_position(sync);
   for (const SeriesInfo& info : series_) {
     const bool by_worker = info.over == SeriesInfo::Over::kWorkers;
     const int64_t width =
         by_worker ? info.width * endpoint_.size() : info.width;
-    sync.declare({info.name, info.unit, info.description,
-                  width == 1 && !by_worker ? 0 : width});
+    Column column{info.name, info.unit, info.description,
+                  width == 1 && !by_worker ? 0 : width};
+    if (!by_worker)
+      column.across = "value";
+    else if (info.width > 1)
+      column.across = "worker, value";
+    sync.declare(std::move(column));
   }
 }
 
@@ -240,6 +255,7 @@ void Recorder::write_evaluation(const Position& at,
   if (evaluation.consensus_distance)
     text += fmt::format(" | consensus {:.3g}", row.back());
   results_->table("eval").append(row);
+  if (csv_) csv_->update();
   std::string clock;
   if (endpoint_.has_virtual_time())
     clock = fmt::format(" | virtual {:.1f} s", virtual_s());

@@ -1,6 +1,5 @@
 #include "train/run_target.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -20,25 +19,7 @@ RunTarget::RunTarget(const Engine& engine)
       eval_every_(engine.plan.eval_every),
       steps_per_epoch_(engine.plan.steps_per_epoch) {
   if (!goal_) return;
-  const bool has_average =
-      engine.options.eval.model == EvalChoice::kEachAndAverage;
-  std::vector<std::string> names;
-  const std::vector<MetricInfo> metrics = engine.problem->metrics();
-  for (const MetricInfo& metric : metrics) names.push_back(metric.name);
-  if (has_average)
-    for (const MetricInfo& metric : metrics)
-      names.push_back(metric.name + "_average");
-  const auto found = std::ranges::find(names, goal_->metric);
-  if (found == names.end()) {
-    const auto meant = nearest(goal_->metric, names);
-    engine.input.refuse(fmt::format(
-        "run.target: {} is no figure of these evaluations, which are {}{}",
-        goal_->metric, join(names, ", "),
-        meant ? fmt::format(" (did you mean {}?)", *meant) : ""));
-  }
-  const auto index = static_cast<size_t>(found - names.begin());
-  of_average_ = index >= metrics.size();
-  metric_ = index % metrics.size();
+  figure_.emplace(engine, "run.target", goal_->metric);
 }
 
 std::string RunTarget::description() const {
@@ -49,9 +30,7 @@ std::string RunTarget::description() const {
 }
 
 bool RunTarget::is_reached_by(const Evaluation& evaluation) const {
-  const std::vector<double>& metrics =
-      of_average_ ? *evaluation.average : evaluation.metrics;
-  return goal_->is_reached_by(metrics[metric_]);
+  return goal_->is_reached_by(figure_->of(evaluation));
 }
 
 }  // namespace syncopate

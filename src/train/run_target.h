@@ -7,8 +7,7 @@
 #include <string>
 
 #include "config/goal.h"
-#include "train/engine.h"
-#include "train/evaluator.h"
+#include "train/eval_figure.h"
 
 namespace syncopate {
 
@@ -39,8 +38,7 @@ class RunTarget {
 
  private:
   std::optional<Goal> goal_;
-  size_t metric_ = 0;        // index into Evaluation::metrics
-  bool of_average_ = false;  // of Evaluation::average instead
+  std::optional<EvalFigure> figure_;
   int64_t eval_every_;
   double steps_per_epoch_;
 };

@@ -8,6 +8,7 @@
 #include "comm/tags.h"
 #include "run/signals.h"
 #include "sync/bucket.h"
+#include "train/run_trace.h"
 #include "train/worker_step.h"
 
 namespace syncopate {
@@ -55,6 +56,7 @@ SimulatedWork simulate_worker(Engine& engine,
   account.has_computed_sums =
       endpoint.modelled_sums()->knows(sync.collective) &&
       any_scheme(sync, [](const auto& info) { return info.reduces_ranges; });
+  if (WorkerTrace* trace = endpoint.trace()) trace->start_at(0, 0);
   const int64_t all = engine.plan.stop_at * endpoint.size();
   std::optional<Segment> segment = Segment{};
   while (segment && segment->from < all) {
@@ -114,14 +116,18 @@ void check_simulation(const Engine& engine) {
         "which a simulation does not read, expected dense");
 }
 
-std::vector<SimulatedWork> simulate(Engine& engine, Fidelity fidelity) {
+std::vector<SimulatedWork> simulate(Engine& engine,
+                                    Fidelity fidelity,
+                                    RunTrace* trace) {
   NetworkCost cost = network_cost_of(engine);
   cost.may_model_sums = fidelity == Fidelity::kFast;
   engine.steps_begun.assign(engine.workers, 0);
   const auto world = make_inproc_world(engine.workers, cost);
   std::vector<SimulatedWork> work(engine.workers);
-  world->run([&](Endpoint& endpoint) {
+  world->run([&](Endpoint& plain) {
+    Endpoint& endpoint = trace != nullptr ? trace->attach(plain) : plain;
     work[endpoint.rank()] = simulate_worker(engine, endpoint, fidelity);
+    if (trace != nullptr) trace->finish(plain);
   });
   return work;
 }

@@ -10,6 +10,8 @@
 
 namespace syncopate {
 
+class RunTrace;
+
 // What workers have done by the end of a simulation.
 struct SimulatedWork {
   int64_t steps = 0;
@@ -41,8 +43,9 @@ enum class Fidelity : uint8_t {
 
 // Takes the steps of the engine's plan with all workers in this process and
 // returns what each has done. The engine must have been built with
-// Memory::kNone.
+// Memory::kNone. `trace` may be null.
 std::vector<SimulatedWork> simulate(Engine& engine,
-                                    Fidelity fidelity = Fidelity::kFast);
+                                    Fidelity fidelity = Fidelity::kFast,
+                                    RunTrace* trace = nullptr);
 
 }  // namespace syncopate

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "checkpoint/agreement.h"
 #include "comm/tags.h"
+#include "comm/trace.h"
 #include "train/audit.h"
 #include "train/evaluator.h"
 
@@ -27,7 +28,8 @@ Trainer::Trainer(Session& session,
       results_(results),
       step_(engine, endpoint, collectives, directory.path().string()),
       scheme_(step_.scheme()),
-      recorder_(session, engine, endpoint, scheme_, step_.replica(), results) {}
+      recorder_(session, engine, endpoint, scheme_, step_.replica(), results),
+      best_(engine) {}
 
 void Trainer::enter(Stage stage) {
   step_.enter(stage, scheme_.steps_done());
@@ -154,7 +156,7 @@ bool Trainer::is_due(int64_t every, int64_t before, int64_t now) const {
   return every > 0 && now / every > before / every;
 }
 
-void Trainer::evaluate(const Position& at) {
+bool Trainer::evaluate(const Position& at) {
   enter(Stage::kEvaluation);
   const double begin = monotonic_s();
   const SetPart part = engine_.options.eval.on;
@@ -170,6 +172,7 @@ void Trainer::evaluate(const Position& at) {
   scheme_.evaluated(evaluation.metrics[0], evaluation.metrics[1]);
   print_notes();
   evaluation_s_ = std::max(evaluation_s_, monotonic_s() - begin);
+  return best_ && best_.note(evaluation);
 }
 
 void Trainer::audit(const Position& at) {
@@ -245,7 +248,11 @@ ExitCode Trainer::run() {
   };
   if (position().step >= engine_.plan.stop_at || !target_was_reached_.empty())
     return nothing_left(position());
+  if (results_ && engine_.options.output.csv)
+    recorder_.write_csv(directory_.metrics());
   here.stop = StopRequest::kNone;  // a step at least
+  if (WorkerTrace* trace = endpoint_.trace())
+    trace->start_at(position().step, step_.clock());
   while (here.stop <= StopRequest::kSave && !is_finished(position()) &&
          position().step < engine_.plan.stop_at) {
     const int64_t before = position().step;
@@ -263,10 +270,12 @@ ExitCode Trainer::run() {
     // At every boundary, so that only audited models are evaluated or saved.
     if (engine_.plan.audit_every > 0) audit(at);
     if (is_end) scheme_.finish();
-    if (is_end || is_due(engine_.plan.eval_every, before, at.step))
-      evaluate(at);
+    const bool is_best =
+        (is_end || is_due(engine_.plan.eval_every, before, at.step)) &&
+        evaluate(at);
     const bool is_at_target = !is_end && is_finished(at);
     if (is_at_target) end_at_target(at);
+    if (is_best) save_best(at);
     if (saves || is_at_target) save(at);
     if (here.stop == StopRequest::kSave) stop_ = StopRequest::kNone;
     if (results_ && here.stop != StopRequest::kNone)

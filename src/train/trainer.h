@@ -14,6 +14,7 @@
 #include "run/session.h"
 #include "run/signals.h"
 #include "run/time_limit.h"
+#include "train/best_score.h"
 #include "train/divergence.h"
 #include "train/engine.h"
 #include "train/recorder.h"
@@ -76,8 +77,13 @@ class Trainer {
   bool is_due(int64_t every, int64_t before, int64_t now) const;
   ExitCode end_diverged(const Position& at, const Divergence& divergence);
   void audit(const Position& at);
-  void evaluate(const Position& at);
+  // Returns whether checkpoint.best is to be kept.
+  bool evaluate(const Position& at);
   void save(const Position& at);
+  void save_best(const Position& at);
+  fs::path write_checkpoint(const Position& at,
+                            const fs::path& folder,
+                            int64_t keep);
   void warn(const std::string& text);  // no-op if it is empty
   void visit_state(StateVisitor& visitor);
   std::map<std::string, std::string> facts() const;
@@ -96,6 +102,7 @@ class Trainer {
   WorkerStep step_;
   Scheme& scheme_;  // of step_
   Recorder recorder_;
+  BestScore best_;                              // the same on all ranks
   double checkpoint_s_ = 0, evaluation_s_ = 0;  // the longest so far
   std::string target_was_reached_;  // of the checkpoint: it was, with what
   StopRequest stop_ = StopRequest::kNone;  // asked of this worker

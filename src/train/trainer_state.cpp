@@ -5,7 +5,9 @@
 #include "base/text.h"
 #include "checkpoint/agreement.h"
 #include "comm/tags.h"
+#include "comm/trace.h"
 #include "train/checkpoint_model.h"
+#include "train/export_model.h"
 #include "train/trainer.h"
 
 namespace syncopate {
@@ -13,11 +15,14 @@ namespace syncopate {
 std::map<std::string, std::string> Trainer::facts() const {
   std::map<std::string, std::string> facts = engine_.problem->facts();
   facts["data"] = engine_.problem->digest();
+  facts[kSampleFact] = sample_fact(engine_.problem->spec());
   facts["world"] = session_.size() > 1 ? "mpi" : "inproc";
   if (engine_.length_workers != endpoint_.size())
     facts[kLengthWorkers] = std::to_string(engine_.length_workers);
   if (const std::string reached = recorder_.target_reached(); !reached.empty())
     facts[kTargetReached] = reached;
+  if (const std::string best = best_.text(); !best.empty())
+    facts[kBestScore] = best;
   return facts;
 }
 
@@ -224,6 +229,7 @@ void Trainer::resume(const FoundCheckpoint& found) {
   recorder_.forget_earlier_process(worker_steps);
   if (ended_at_target(found))
     target_was_reached_ = found.facts.extra.at(kTargetReached);
+  best_.resume(found.facts.extra);
   if (!is_resized) saved_at_ = worker_steps;
   if (!results_) return;
   for (const std::string& warning : found.warnings)
@@ -250,6 +256,27 @@ void Trainer::resume(const FoundCheckpoint& found) {
 
 void Trainer::save(const Position& at) {
   if (saved_at_ == at.worker_steps) return;
+  const fs::path folder = write_checkpoint(at, directory_.checkpoints(),
+                                           engine_.options.checkpoint.keep);
+  if (results_)
+    session_.log().line("checkpoint committed: {}", folder.string());
+  saved_at_ = at.worker_steps;
+  if (results_) warn(time_limit_.needs_signal(needed_to_stop_s()));
+}
+
+// A resumed run does not look there, so the folder may be ahead of its
+// checkpoints after a kill; the run then reaches that step again.
+void Trainer::save_best(const Position& at) {
+  const fs::path folder = write_checkpoint(at, directory_.best(), 1);
+  if (results_)
+    session_.log().line("checkpoint committed: {}, {} is the best so far",
+                        folder.string(), best_.text());
+}
+
+// Collective. Returns the committed folder.
+fs::path Trainer::write_checkpoint(const Position& at,
+                                   const fs::path& directory,
+                                   int64_t keep) {
   enter(Stage::kCheckpoint);
   const double begin = monotonic_s();
   if (results_) {
@@ -261,7 +288,7 @@ void Trainer::save(const Position& at) {
   try {
     recorder_.uncounted([&] {
       folder = save_checkpoint(
-          endpoint_, directory_.checkpoints(),
+          endpoint_, directory,
           {.worker_steps = at.worker_steps,
            .step = at.step,
            .workers = endpoint_.size(),
@@ -269,16 +296,15 @@ void Trainer::save(const Position& at) {
            .input = engine_.input.resolved,
            .extra = facts()},
           [this](StateVisitor& visitor) { visit_state(visitor); },
-          static_cast<int>(engine_.options.checkpoint.keep));
+          static_cast<int>(keep));
     });
   } catch (const Error& error) {
     throw AgreedError(error);  // save_checkpoint fails on all or on none
   }
-  if (results_)
-    session_.log().line("checkpoint committed: {}", folder.string());
-  saved_at_ = at.worker_steps;
+  if (WorkerTrace* trace = endpoint_.trace())
+    trace->boundary(at.step, step_.clock());
   checkpoint_s_ = std::max(checkpoint_s_, monotonic_s() - begin);
-  if (results_) warn(time_limit_.needs_signal(needed_to_stop_s()));
+  return folder;
 }
 
 void Trainer::warn(const std::string& text) {

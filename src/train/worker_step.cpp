@@ -4,6 +4,8 @@
 
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "comm/trace.h"
+#include "train/compute_trace.h"
 
 namespace syncopate {
 namespace {
@@ -22,6 +24,7 @@ WorkerStep::WorkerStep(Engine& engine,
       endpoint_(endpoint),
       collectives_(collectives),
       listener_(listener),
+      trace_(endpoint.trace()),
       replica_(*engine.context, *engine.model, engine.options.optimizer),
       schedule_(engine.schedule_of(engine.options, endpoint.rank())),
       bucketer_(engine.model->parameters(), engine.options.sync, collectives),
@@ -34,6 +37,10 @@ WorkerStep::WorkerStep(Engine& engine,
       is_virtual_(endpoint.has_virtual_time()),
       skips_nonfinite_(engine.options.run.on_nonfinite == OnNonfinite::kSkip),
       checks_whole_gradient_(is_virtual_ || skips_nonfinite_) {
+  if (trace_ != nullptr && !is_virtual_ && listener_ == nullptr) {
+    compute_trace_ = std::make_unique<ComputeTrace>(engine, *trace_);
+    listener_ = compute_trace_.get();
+  }
   // In virtual time nothing is sent before the backward pass has ended.
   if (!is_virtual_)
     for (const Bucket& bucket : bucketer_.buckets())
@@ -56,6 +63,8 @@ WorkerStep::WorkerStep(Engine& engine,
                          .directory = directory,
                          .phases = phases_});
 }
+
+WorkerStep::~WorkerStep() = default;
 
 // --- a step, in the order in which it happens --------------------------------
 
@@ -85,8 +94,11 @@ StepCost WorkerStep::take(const StepPlan& plan) {
 
   enter(Stage::kCollective, plan.step);
   scheme_->update(plan);
-  if (is_virtual_ && stragglers_.update_s() > 0)
+  if (is_virtual_ && stragglers_.update_s() > 0) {
+    const Time begin = endpoint_.now();
     endpoint_.advance(stragglers_.update_s());
+    if (trace_ != nullptr) trace_->compute("optimizer", begin, endpoint_.now());
+  }
   scheme_->end_step(plan);
   if (listener_ != nullptr) listener_->step_ends();
 
@@ -94,6 +106,7 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   add_up(in_next, begin_s);
   rate_ = plan.rate;
   ended_at_ = endpoint_.now();
+  if (trace_ != nullptr) trace_->at_step(plan.step + 2);  // from 1, the next
   return cost_;
 }
 
@@ -108,6 +121,8 @@ void WorkerStep::sleep_as_straggler(int64_t step) {
   const double begin_s = monotonic_s();
   stragglers_.sleep(step, begin_s - started_s_, cost_.compute_s - slept_s_);
   slept_s_ = monotonic_s() - begin_s;
+  if (trace_ != nullptr && slept_s_ > 1e-6)
+    trace_->compute("straggling", begin_s, begin_s + slept_s_);
 }
 
 void WorkerStep::clear_gradients() {
@@ -183,13 +198,19 @@ double WorkerStep::replay(int64_t step) {
   const Time begin = endpoint_.now();
   const double step_s = stragglers_.virtual_s(step, begin);
   endpoint_.advance_ahead(step_s * kForwardShare);
+  const Time has_loss = endpoint_.now();
+  if (trace_ != nullptr) trace_->compute("forward", begin, has_loss);
   const double backward_s = step_s * (1 - kForwardShare);
   const auto reports = static_cast<double>(final_from_.size());
+  bool is_abandoned = false;
   for (const int64_t from : final_from_) {
-    if (scheme_->abandons_step()) return endpoint_.now() - begin;
+    is_abandoned = scheme_->abandons_step();
+    if (is_abandoned) break;
     endpoint_.advance_ahead(backward_s / reports);
     send_buckets(from);
   }
+  if (trace_ != nullptr) trace_->compute("backward", has_loss, endpoint_.now());
+  if (is_abandoned) return endpoint_.now() - begin;
   endpoint_.advance(0);
   return step_s;
 }
@@ -224,6 +245,7 @@ void WorkerStep::meet_at(Time earliest) {
 void WorkerStep::begin(const Segment& segment) {
   scheme_->begin(segment);
   endpoint_.set_clock(ended_at_);
+  if (trace_ != nullptr) trace_->at_step(scheme_->steps_done() + 1);
 }
 
 Word WorkerStep::word(int stop) const {
@@ -240,8 +262,10 @@ void WorkerStep::follow(const StepPlan& plan) {
 
 void WorkerStep::end() {
   read(Numbers::kAll);
+  if (trace_ != nullptr) trace_->pause();
   scheme_->quiesce();
   engine_.stream->synchronize();
+  if (compute_trace_ != nullptr) compute_trace_->finish();
 }
 
 // --- state -------------------------------------------------------------------

@@ -34,6 +34,8 @@ class StepListener {
   virtual void step_ends() = 0;  // parameters are updated
 };
 
+class ComputeTrace;
+
 // Where a step's time went on this worker, in virtual seconds if the world has
 // virtual time (data_wait_s excepted).
 struct StepCost {
@@ -62,6 +64,7 @@ class WorkerStep {
              DeviceCollectives* collectives,
              const std::string& directory,
              StepListener* listener = nullptr);
+  ~WorkerStep();
 
   Replica& replica() { return replica_; }
   Scheme& scheme() { return *scheme_; }
@@ -107,8 +110,10 @@ class WorkerStep {
   // run.on_nonfinite = skip.
   const std::optional<Divergence>& diverged() const { return diverged_; }
 
-  double rate() const { return rate_; }            // of the last step
-  Time ended_at() const { return ended_at_; }      // the last step, by now()
+  double rate() const { return rate_; }        // of the last step
+  Time ended_at() const { return ended_at_; }  // the last step, by now()
+  // Between segments, where clocks are set back: ended_at(); now() under MPI.
+  Time clock() const { return is_virtual_ ? ended_at_ : endpoint_.now(); }
   double longest_s() const { return longest_s_; }  // wall; not the first steps
 
   void set_batches_seen(int64_t batches) { batches_seen_ = batches; }
@@ -137,6 +142,8 @@ class WorkerStep {
   Endpoint& endpoint_;
   DeviceCollectives* collectives_;
   StepListener* listener_;
+  WorkerTrace* const trace_;                     // null: none
+  std::unique_ptr<ComputeTrace> compute_trace_;  // null: none, or virtual time
   Replica replica_;
   Schedule schedule_;
   std::vector<Phase> phases_;  // of sync_switch

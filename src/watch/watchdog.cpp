@@ -24,8 +24,8 @@ namespace syncopate {
 namespace {
 
 constexpr double kTickS = 0.1;
-// The most by which a turn of the loop advances the watch clock: during a longer
-// one this process could hear no rank.
+// The most by which a turn of the loop advances the watch clock: during a
+// longer one this process could hear no rank.
 constexpr double kLongestTickS = 0.5;
 // A dead rank's last beat is at most this old, plus a tick.
 constexpr double kBeatS = 0.05;

@@ -161,15 +161,14 @@ TEST(Checkpoint, WorkerWithoutOwnStateHasNoFile) {
   EXPECT_NE(line.find("worker-0001.h5"), std::string::npos) << line;
 }
 
-TEST(Checkpoint, KeepsTheNewestButNeverBelowTwo) {
+TEST(Checkpoint, KeepsTheNewestButNeverNone) {
   const ScratchFolder scratch;
   for (int step = 1; step <= 5; ++step) save(scratch.path(), step, 1, 3);
   EXPECT_EQ(names_in(scratch.path()),
             (std::set<std::string>{"step-00000003", "step-00000004",
                                    "step-00000005"}));
   save(scratch.path(), 6, 1, 0);
-  EXPECT_EQ(names_in(scratch.path()),
-            (std::set<std::string>{"step-00000005", "step-00000006"}));
+  EXPECT_EQ(names_in(scratch.path()), (std::set<std::string>{"step-00000006"}));
 }
 
 TEST(Checkpoint, StaleTemporariesAndLaterStepsGo) {

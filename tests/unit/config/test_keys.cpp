@@ -103,7 +103,11 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g, h);
   }
   {
-    const auto& [a, b, c] = options.checkpoint;
+    const auto& [a, b, c, d] = options.checkpoint;
+    collect(a, b, c, d);
+  }
+  {
+    const auto& [a, b, c] = options.output;
     collect(a, b, c);
   }
   {
@@ -230,6 +234,8 @@ const std::map<std::string, std::string>& other_values() {
       {"data.bucketing", "none"},
       {"data.context_words", "30"},
       {"data.field_rows", "50"},
+      {"checkpoint.best", "loss"},
+      {"output.csv", "yes"},
       {"model.layers", "4"},
       {"model.hidden", "252"},
       {"model.heads", "4"},
@@ -360,6 +366,8 @@ const std::map<std::string, std::string>& other_values() {
       {"checkpoint.every", "2 epochs"},
       {"checkpoint.keep", "4"},
       {"checkpoint.resume", "none"},
+      {"output.trace", "on"},
+      {"output.trace_steps", "3:17"},
       {"compute.step_s", "0.1"},
       {"compute.update_s", "0.01"},
       {"compute.speed", "1 0.5 2"},

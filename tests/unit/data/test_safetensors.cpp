@@ -272,5 +272,37 @@ TEST(SafeTensors, WhatIsNotThereOrNoFloatIsOneLine) {
             ExitCode::kInputMissing);
 }
 
+TEST(SafeTensors, WrittenFileIsReadBackAndAligned) {
+  const ScratchFolder folder;
+  const fs::path path = folder / "w.safetensors";
+  const std::vector<float> values = {1.5f, -0.f, 1e-40f};
+  const int64_t count = 9;
+  const std::vector<SafeTensorValues> tensors = {
+      {"b\"", {3, 1}, values, {}},
+      {"a", {}, {}, std::span(&count, 1)},
+      {"c", {1}, std::span(values).first(1), {}}};
+  write_safetensors(path, tensors, {{"format", "pt"}, {"run", "x \"y\""}});
+  const SafeTensors file(path);
+  EXPECT_EQ(file.metadata().at("run"), "x \"y\"");
+  ASSERT_EQ(file.names(), (std::vector<std::string>{"a", "b\"", "c"}));
+  EXPECT_EQ(file.tensors()[0].first_byte % 8, 0);
+  EXPECT_EQ(file.tensor("a").dtype, "I64");
+  EXPECT_EQ(file.shape("b\""), (std::vector<int64_t>{3, 1}));
+  std::vector<float> read(3);
+  file.read("b\"", read);
+  EXPECT_EQ(std::memcmp(read.data(), values.data(), 12), 0);
+  const std::string once = read_file(path);
+  write_safetensors(path, tensors, {{"format", "pt"}, {"run", "x \"y\""}});
+  EXPECT_EQ(read_file(path), once);
+  EXPECT_FALSE(fs::exists(folder / "w.safetensors.tmp"));
+}
+
+TEST(SafeTensors, WriterNeedsItsFolder) {
+  EXPECT_EQ(error_of([] {
+              write_safetensors("/nowhere/w.safetensors", {}, {});
+            }).code(),
+            ExitCode::kCannotCreate);
+}
+
 }  // namespace
 }  // namespace syncopate

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
-#include "models/bert.h"
+#include "models/registry.h"
 #include "support/expect_error.h"
 #include "support/scratch_folder.h"
 
@@ -25,6 +25,10 @@ ModelOptions small(const std::string& weights = "none") {
           .heads = 2,
           .positions = 12,
           .weights = weights};
+}
+
+std::unique_ptr<Model> make_bert(const std::string& weights = "none") {
+  return make_model(small(weights), kSpec, DType::kF32);
 }
 
 struct FileTensor {
@@ -69,11 +73,11 @@ class WeightsFile {
 // that `rename` gives them; "": left out.
 FileTensors published(
     const std::function<std::string(const std::string&)>& rename) {
-  const Bert bert(small(), kSpec, DType::kF32);
-  std::vector<float> values(bert.parameters().num_elems());
-  bert.initialise(values, {}, 99);
+  const std::unique_ptr<Model> bert = make_bert();
+  std::vector<float> values(bert->parameters().num_elems());
+  bert->initialise(values, {}, 99);
   FileTensors tensors;
-  for (const ParameterEntry& entry : bert.parameters().entries()) {
+  for (const ParameterEntry& entry : bert->parameters().entries()) {
     const std::string name = rename(entry.name);
     if (name.empty()) continue;
     const auto begin = values.begin() + entry.offset;
@@ -89,18 +93,18 @@ std::string same(const std::string& name) {
   return name;
 }
 
-std::vector<float> first_values(const Bert& bert) {
+std::vector<float> first_values(const Model& bert) {
   std::vector<float> values(bert.parameters().num_elems());
   bert.initialise(values, {}, 1);
   return values;
 }
 
 void expect_values_of(const FileTensors& tensors, const WeightsFile& file) {
-  const Bert bert(small(file.path()), kSpec, DType::kF32);
-  const std::vector<float> values = first_values(bert);
+  const std::unique_ptr<Model> bert = make_bert(file.path());
+  const std::vector<float> values = first_values(*bert);
   const FileTensors plain = published(same);
   ASSERT_EQ(tensors.size(), plain.size());
-  for (const ParameterEntry& entry : bert.parameters().entries())
+  for (const ParameterEntry& entry : bert->parameters().entries())
     EXPECT_TRUE(std::ranges::equal(
         std::span(values).subspan(entry.offset, entry.elems()),
         plain.at(entry.name).values))
@@ -110,7 +114,7 @@ void expect_values_of(const FileTensors& tensors, const WeightsFile& file) {
 std::string refusal(const ModelOptions& options,
                     const QuestionSpec& spec = kSpec) {
   try {
-    Bert(options, spec, DType::kF32).open_start();
+    make_model(options, spec, DType::kF32)->open_start();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
     return error.what();
@@ -122,9 +126,9 @@ TEST(BertWeights, RoundTrip) {
   const FileTensors tensors = published(same);
   const WeightsFile file(tensors);
   expect_values_of(tensors, file);
-  const Bert bert(small(file.path()), kSpec, DType::kF32);
-  bert.open_start();
-  EXPECT_EQ(bert.describe_start(), file.described() + ": 23 tensors");
+  const std::unique_ptr<Model> bert = make_bert(file.path());
+  bert->open_start();
+  EXPECT_EQ(bert->describe_start(), file.described() + ": 23 tensors");
 }
 
 TEST(BertWeights, NamesWithoutPrefixAndOldOnesOfLayerNorm) {
@@ -146,17 +150,16 @@ TEST(BertWeights, MissingHeadIsRandomAndSaidSo) {
   });
   tensors["bert.pooler.dense.bias"] = {{8}, std::vector<float>(8)};
   const WeightsFile file(tensors);
-  const Bert bert(small(file.path()), kSpec, DType::kF32);
-  bert.open_start();
-  EXPECT_EQ(bert.describe_start(),
+  const std::unique_ptr<Model> bert = make_bert(file.path());
+  bert->open_start();
+  EXPECT_EQ(bert->describe_start(),
             file.described() +
                 ": 21 tensors; random, since the file has them not: "
                 "qa_outputs.weight, qa_outputs.bias; 1 of the file not used: "
                 "bert.pooler.dense.bias");
-  const std::vector<float> values = first_values(bert);
-  const std::vector<float> random =
-      first_values(Bert(small(), kSpec, DType::kF32));
-  const auto& entries = bert.parameters().entries();
+  const std::vector<float> values = first_values(*bert);
+  const std::vector<float> random = first_values(*make_bert());
+  const auto& entries = bert->parameters().entries();
   const int64_t head = entries[entries.size() - 2].offset;
   EXPECT_TRUE(
       std::equal(values.begin() + head, values.end(), random.begin() + head));
@@ -189,7 +192,7 @@ TEST(BertWeights, EveryMissingOrMisshapenTensorHasALine) {
           "model.layers, hidden and intermediate must be those of the "
           "weights\nerror: " +
           start +
-          "qa_outputs.bias is missing; the rest of the span head is there");
+          "qa_outputs.bias is missing; the rest of qa_outputs is there");
 }
 
 TEST(BertWeights, OtherTypesAreRefusedAtOnce) {
@@ -203,16 +206,15 @@ TEST(BertWeights, OtherTypesAreRefusedAtOnce) {
 
 TEST(BertWeights, MissingFile) {
   EXPECT_EQ(error_of([] {
-              Bert(small("/nowhere/model.safetensors"), kSpec, DType::kF32)
-                  .open_start();
+              make_bert("/nowhere/model.safetensors")->open_start();
             }).code(),
             ExitCode::kInputMissing);
 }
 
 // A run that resumes from a checkpoint does not read them.
 TEST(BertWeights, AreNotReadBeforeTheStart) {
-  const Bert bert(small("/nowhere/model.safetensors"), kSpec, DType::kF32);
-  EXPECT_THROW(first_values(bert), Error);
+  const std::unique_ptr<Model> bert = make_bert("/nowhere/model.safetensors");
+  EXPECT_THROW(first_values(*bert), Error);
 }
 
 TEST(BertRefusals, SizesThatHaveNoNetwork) {

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Draws the throughput that `syncopate simulate` predicts, by scheme.
+
+    postprocess/scaling_plot.py FILE.h5... -o FILE.png|FILE.pdf|FILE.svg
+    postprocess/scaling_plot.py FILE.h5... -o FILE.csv --data-only
+
+FILEs are written by `simulate --output=FILE.h5`; jobs/sweep.sh makes them from a
+sweep with `command = simulate` (inputs/scaling.sweep). There is a panel for
+each key in which the simulations of a scheme differ, such as run.workers,
+network.mbit_s or stragglers.delay_ms, over its values. In a panel, the other
+keys have the values that most of the simulations have. The pale line is what the workers
+would do if they never waited.
+"""
+import argparse
+import csv
+import os
+from collections import Counter, defaultdict
+
+import packages  # noqa: F401, says which package is missing
+
+from run_reader import BAD_INPUT, RunError, open_simulation, run_main
+from styles import prepare, styles_of
+
+CANNOT_CREATE = 73
+# Keys that are not what a simulation is about, or follow from sync.scheme.
+OTHER = ("run.name", "run.directory", "run.seed", "run.threads", "run.log_every",
+         "eval.", "checkpoint.", "output.", "sync.scheme")
+LABELS = {"run.workers": "workers",
+          "network.mbit_s": "bandwidth of a link (Mbit/s)",
+          "network.latency_us": "latency of a link (µs)",
+          "compute.step_s": "duration of a step (s)",
+          "compute.spread": "relative spread of steps",
+          "stragglers.delay_ms": "delay of the slow workers (ms)",
+          "stragglers.random_ms": "mean random delay (ms)"}
+
+
+def number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def varied_keys(runs):
+    """Keys with a number, and not the same one, in the simulations of some
+    scheme. A key that some lack is not used by them."""
+    found = {}
+    for scheme in {run.scheme for run in runs}:
+        mine = [run for run in runs if run.scheme == scheme]
+        for key in mine[0].input:
+            values = {run.input.get(key) for run in mine}
+            if len(values) > 1 and not key.startswith(OTHER) and None not in \
+                    {number(value or "-") for value in values}:
+                found[key] = True
+    # In the order of the input.
+    return [key for key in runs[0].input if key in found]
+
+
+def usual(runs, key):
+    return Counter(run.input[key] for run in runs).most_common(1)[0][0]
+
+
+def curves_of(runs, key, keys):
+    """{scheme: [(value, samples per second, share of the time in which workers
+    compute)]}, and [(value, samples per second)] if they always did."""
+    others = {other: usual(runs, other) for other in keys if other != key}
+    curves, bounds = defaultdict(dict), defaultdict(float)
+    for run in runs:
+        if any(run.input[other] != value for other, value in others.items()):
+            continue
+        value = number(run.input[key])
+        busy_s = run.tables["workers"]["compute_s"].mean()
+        curves[run.scheme][value] = (run.summary["samples_per_s"],
+                                     busy_s / run.summary["virtual_s"])
+        bounds[value] = max(bounds[value], run.summary["samples"] / busy_s)
+    return ({scheme: [(value, *point) for value, point in
+                      sorted(points.items())]
+             for scheme, points in curves.items()}, sorted(bounds.items()))
+
+
+def rows_of(runs, keys):
+    yield ["key", "value", "scheme", "samples_per_s", "computing"]
+    for key in keys:
+        curves, bounds = curves_of(runs, key, keys)
+        bounds = [(*point, 1) for point in bounds]
+        for scheme, points in [*curves.items(), ("without waiting", bounds)]:
+            for value, *figures in points:
+                yield [key, repr(value), scheme,
+                       *(repr(float(figure)) for figure in figures)]
+
+
+def set_scale(axis, values):
+    """Logarithmic where values differ by much, with their own ticks where they
+    are few."""
+    low, high = min(values), max(values)
+    if low > 0 and high >= 8 * low:
+        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+        axis.set_minor_formatter("")
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        if axis.axis_name == "x" and len(values) <= 7:
+            axis.set_ticks(sorted(values))
+            axis.set_ticks([], minor=True)
+    elif axis.axis_name == "y":
+        axis.axes.set_ylim(bottom=0)
+
+
+def draw_key(panels, curves, bounds, styles):
+    """Throughput above, the share of computing below; {name: line}."""
+    lines = {}
+    lines["without waiting"], = panels[0].plot(
+        *zip(*bounds), color="0.8", linewidth=4, zorder=1)
+    for scheme, points in curves.items():
+        values, throughputs, shares = zip(*points)
+        for panel, y in ((panels[0], throughputs),
+                         (panels[1], [100 * share for share in shares])):
+            lines[scheme], = panel.plot(values, y, **{**styles[scheme],
+                                                      "markersize": 4})
+    for panel in panels:
+        panel.grid(alpha=0.3)
+    set_scale(panels[1].xaxis, [value for value, _ in bounds])
+    panels[1].set_ylim(0, 103)
+    return lines
+
+
+def draw(runs, keys, path):
+    plt = prepare()
+    schemes = list(dict.fromkeys(run.scheme for run in runs))
+    styles = dict(zip(schemes, styles_of(schemes)))
+    names = [*schemes, "without waiting"]
+    columns = 3 if len(keys) == 1 else min(5, len(names))
+    names_height = 0.19 * -(-len(names) // columns) + 0.1
+    width, height = max(3.9, 2.5 * len(keys) + 0.7), 4.2 + names_height
+    figure, panels = plt.subplots(2, len(keys), figsize=(width, height),
+                                  sharex="col", sharey="row", squeeze=False)
+    lines, throughputs = {}, []
+    for column, key in enumerate(keys):
+        curves, bounds = curves_of(runs, key, keys)
+        lines.update(draw_key(panels[:, column], curves, bounds, styles))
+        throughputs += [point[1] for points in curves.values()
+                        for point in points]
+        panels[1][column].set_xlabel(LABELS.get(key, key))
+    set_scale(panels[0][0].yaxis, throughputs)
+    panels[0][0].set_ylabel("predicted throughput\n(samples/s)")
+    panels[1][0].set_ylabel("time spent computing\n(%)")
+    figure.legend([lines[name] for name in names], names, loc="upper center",
+                  ncol=columns, frameon=False, columnspacing=1.4,
+                  borderaxespad=0.2)
+    figure.subplots_adjust(left=0.88 / width, right=1 - 0.12 / width,
+                           bottom=0.48 / height, wspace=0.1, hspace=0.09,
+                           top=1 - names_height / height)
+    figure.align_ylabels()
+    figure.savefig(path, dpi=200)
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("files", nargs="+", metavar="FILE.h5")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE")
+    parser.add_argument("--data-only", action="store_true",
+                        help="write the points drawn as csv, draw nothing")
+    options = parser.parse_args(arguments)
+    accepted = [".csv"] if options.data_only else [".png", ".pdf", ".svg"]
+    if os.path.splitext(options.output)[1] not in accepted:
+        raise RunError(BAD_INPUT, f"{options.output}: the name must end in "
+                       f"{' or '.join(accepted)}")
+    runs = [open_simulation(path) for path in options.files]
+    keys = varied_keys(runs)
+    if not keys:
+        raise RunError(BAD_INPUT, "the simulations of a scheme differ in no key "
+                       "with a number: nothing to draw over")
+    try:
+        if options.data_only:
+            rows = list(rows_of(runs, keys))
+            with open(options.output, "w", encoding="utf-8",
+                      newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows(rows)
+        else:
+            draw(runs, keys, options.output)
+    except OSError as error:
+        raise RunError(CANNOT_CREATE, f"{options.output}: {error.strerror}")
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)

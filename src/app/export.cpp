@@ -1,0 +1,46 @@
+// syncopate export RUN|CHECKPOINT -o FILE.safetensors [--replica=K|average]
+#include "app/commands.h"
+#include "train/checkpoint_model.h"
+#include "train/export_model.h"
+
+namespace syncopate {
+namespace {
+
+// Returns the run's folder, or the checkpoint's if it is not in a run's.
+std::string run_of(const fs::path& checkpoint) {
+  const fs::path folder = fs::absolute(checkpoint).lexically_normal();
+  const fs::path checkpoints = folder.parent_path();
+  return checkpoints.filename() == "checkpoints"
+             ? checkpoints.parent_path().filename().string()
+             : folder.filename().string();
+}
+
+}  // namespace
+
+ExitCode command_export(Session& session, const CommandLine& line) {
+  session.agree_on([&] {
+    line.allow_only({"output", "replica"}, CommandLine::Keys::kRefused);
+    if (session.rank() != 0) return;  // one process suffices
+    const fs::path output = line.required_option("output");
+    if (output.extension() != ".safetensors")
+      fail(ExitCode::kUsage, "{}: expected the name of a .safetensors file",
+           output.string());
+    const auto replica = line.options.find("replica");
+    const FoundCheckpoint found =
+        find_model(line.only_argument("RUN or CHECKPOINT"));
+    for (const std::string& warning : found.warnings)
+      session.log().warning(warning);
+    const auto build = build_facts(session);
+    const std::string said = export_model(
+        found, replica == line.options.end() ? "average" : replica->second,
+        {{"program", fmt::format("syncopate {} ({})", build.at("version"),
+                                 build.at("git"))},
+         {"run", run_of(found.folder)}},
+        output);
+    session.log().line("{}: {}; from {}", output.string(), said,
+                       found.folder.string());
+  });
+  return ExitCode::kDone;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,178 @@
+#include "base/trace_parts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace syncopate {
+namespace {
+
+// The events of a file that TraceFile has written, each without the comma after
+// it.
+void each_event(const fs::path& path,
+                const std::function<void(std::string_view)>& use) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::string_view event = line;
+    if (event.ends_with(',')) event.remove_suffix(1);
+    if (event.starts_with("{\"pid\":") && event.ends_with('}')) use(event);
+  }
+}
+
+// What follows `"name":` in an event; numbers and strings without escapes.
+std::string_view value_of(std::string_view event, std::string_view name) {
+  const std::string key = fmt::format("\"{}\":", name);
+  const size_t at = event.find(key);
+  if (at == std::string_view::npos) return {};
+  event.remove_prefix(at + key.size());
+  if (!event.starts_with('"'))
+    return event.substr(0, event.find_first_of(",}"));
+  return event.substr(1, event.find('"', 1) - 1);
+}
+
+// Adds the events up to each worker's boundary.
+void add_until(TraceFile& file, const fs::path& from, int64_t step) {
+  const std::string boundary = trace_boundary(step);
+  const auto is_boundary = [&](std::string_view event) {
+    return event.find(boundary) != std::string_view::npos;
+  };
+  std::set<std::string, std::less<>> open;  // workers
+  each_event(from, [&](std::string_view event) {
+    if (is_boundary(event)) open.emplace(value_of(event, "pid"));
+  });
+  each_event(from, [&](std::string_view event) {
+    const auto worker = open.find(value_of(event, "pid"));
+    if (worker == open.end()) return;
+    file.add(event);
+    if (is_boundary(event)) open.erase(worker);
+  });
+}
+
+// The step of the first boundary, where the process started.
+int64_t first_boundary(const fs::path& part) {
+  int64_t step = -1;
+  each_event(part, [&](std::string_view event) {
+    if (step < 0 && value_of(event, "name") == "boundary")
+      step = parse_int(value_of(event, "step")).value_or(0);
+  });
+  return std::max<int64_t>(step, 0);
+}
+
+// The facts of another file, as they are there.
+TraceFacts facts_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  const std::string_view begin = "{\"otherData\":{", end = "},";
+  if (!line.starts_with(begin) || !line.ends_with(end)) return {};
+  line = line.substr(begin.size(), line.size() - begin.size() - end.size());
+  const size_t colon = line.find(':');
+  if (colon == std::string::npos) return {};
+  // The first name, and all that follows it as its value.
+  return {{line.substr(1, colon - 2), line.substr(colon + 1)}};
+}
+
+bool is_arrow(std::string_view event) {
+  const std::string_view kind = value_of(event, "ph");
+  return kind == "s" || kind == "f";
+}
+
+// The arrows of which both ends are there.
+std::unordered_set<std::string> whole_arrows(
+    const std::vector<fs::path>& parts) {
+  std::unordered_set<std::string> begun, whole;
+  for (const std::string_view end : {"s", "f"})
+    for (const fs::path& part : parts)
+      each_event(part, [&](std::string_view event) {
+        if (value_of(event, "ph") != end) return;
+        const std::string id(value_of(event, "id"));
+        if (end == "s")
+          begun.insert(id);
+        else if (begun.contains(id))
+          whole.insert(id);
+      });
+  return whole;
+}
+
+std::vector<fs::path> parts_of(const fs::path& trace) {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  const std::string begin = trace.stem().string() + "-rank-";
+  std::error_code ignored;
+  for (const auto& entry :
+       fs::directory_iterator(trace.parent_path(), ignored)) {
+    const std::string name = entry.path().stem().string();
+    if (!name.starts_with(begin) || entry.path().extension() != ".json")
+      continue;
+    if (const auto rank = parse_int(name.substr(begin.size())))
+      found.emplace_back(*rank, entry.path());
+  }
+  std::ranges::sort(found);
+  std::vector<fs::path> parts;
+  for (auto& [rank, path] : found) parts.push_back(std::move(path));
+  return parts;
+}
+
+fs::path temporary_of(const fs::path& path) {
+  fs::path temporary = path;
+  return temporary += ".tmp";
+}
+
+}  // namespace
+
+std::string trace_boundary(int64_t step) {
+  return fmt::format("\"name\":\"boundary\",\"args\":{{\"step\":{}}}", step);
+}
+
+std::unique_ptr<TraceFile> continue_trace(const fs::path& path,
+                                          const TraceFacts& facts,
+                                          int64_t step) {
+  auto file = std::make_unique<TraceFile>(temporary_of(path), facts);
+  add_until(*file, path, step);
+  file->flush();
+  file->rename(path);
+  return file;
+}
+
+fs::path trace_part(const fs::path& trace, int rank) {
+  return trace.parent_path() /
+         fmt::format("{}-rank-{}.json", trace.stem().string(), rank);
+}
+
+bool join_trace_parts(const fs::path& trace) {
+  const std::vector<fs::path> parts = parts_of(trace);
+  if (parts.empty()) return false;
+  TraceFile joined(temporary_of(trace), facts_of(parts[0]));
+  if (const int64_t step = first_boundary(parts[0]); step > 0)
+    add_until(joined, trace, step);
+  const std::unordered_set<std::string> whole = whole_arrows(parts);
+  for (const fs::path& part : parts)
+    each_event(part, [&](std::string_view event) {
+      if (!is_arrow(event) ||
+          whole.contains(std::string(value_of(event, "id"))))
+        joined.add(event);
+    });
+  joined.flush();
+  joined.rename(trace);
+  for (const fs::path& part : parts) fs::remove(part);
+  return true;
+}
+
+double trace_end_s(const fs::path& trace) {
+  double end_us = 0;
+  each_event(trace, [&](std::string_view event) {
+    const double begin = parse_double(value_of(event, "ts")).value_or(0);
+    end_us = std::max(end_us,
+                      begin + parse_double(value_of(event, "dur")).value_or(0));
+  });
+  return end_us / 1e6;
+}
+
+}  // namespace syncopate

@@ -1,0 +1,76 @@
+// An endpoint that does what another one does, and records in a trace the
+// messages of schemes that pass it. A run without a trace has none.
+//
+// A task, or what perform() runs, is one slice of communication, from its first
+// message with payload to its end; if it has none, it leaves no slice. A
+// service has a row of its own, with a slice for each message that it handles.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "comm/trace.h"
+
+namespace syncopate {
+
+class TracedEndpoint final : public Endpoint {
+ public:
+  TracedEndpoint(Endpoint& inner, WorkerTrace& trace)
+      : TracedEndpoint(inner, trace, Of::kWorker, "") {}
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  Request isend(ConstBytes data, int to, Tag tag, Traffic kind) override;
+  Request irecv(Bytes data, int from, Tag tag) override;
+  Message recv_any(TagRange tags) override;
+  void wait(const Request& request) override;
+  bool test(const Request& request) override;
+  void wait_for(Event& event) override { inner_.wait_for(event); }
+  Time now() const override { return inner_.now(); }
+  bool has_virtual_time() const override { return inner_.has_virtual_time(); }
+  void advance(Time seconds) override { inner_.advance(seconds); }
+  void advance_ahead(Time seconds) override { inner_.advance_ahead(seconds); }
+  void set_clock(Time now) override { inner_.set_clock(now); }
+  LinkClocks link_clocks() const override { return inner_.link_clocks(); }
+  void set_link_clocks(const LinkClocks& clocks) override {
+    inner_.set_link_clocks(clocks);
+  }
+  void yield() override { inner_.yield(); }
+  Task start(std::string name, std::function<void(Endpoint&)> body) override;
+  Task serve(std::string name, std::function<void(Endpoint&)> body) override;
+  void join(const Task& task) override { inner_.join(task); }
+  bool done(const Task& task) const override { return inner_.done(task); }
+  void abandon_tasks() noexcept override { inner_.abandon_tasks(); }
+  void perform(const std::function<void(Endpoint&)>& body) override;
+  void native_all_reduce(std::span<float> values,
+                         const Group& group,
+                         Traffic kind) override;
+  ModelledSums* modelled_sums() override { return inner_.modelled_sums(); }
+  TrafficCounters& traffic() override { return inner_.traffic(); }
+  WorkerTrace* trace() const override { return &trace_; }
+
+ private:
+  enum class Of : uint8_t { kWorker, kTask, kService };
+  TracedEndpoint(Endpoint& inner,
+                 WorkerTrace& trace,
+                 Of of,
+                 const std::string& name)
+      : inner_(inner), trace_(trace), of_(of), name_(name) {}
+  std::function<void(Endpoint&)> traced(
+      Of of,
+      const std::string& name,
+      std::function<void(Endpoint&)> body) const;
+  bool is_shown(int peer, Tag tag) const;
+  void open(const std::string& name);
+  void close();
+  void took(const Request& request);
+
+  Endpoint& inner_;
+  WorkerTrace& trace_;
+  const Of of_;
+  const std::string name_;
+  std::optional<WorkerTrace::Exchange> exchange_;
+};
+
+}  // namespace syncopate

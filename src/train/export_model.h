@@ -1,0 +1,30 @@
+// A checkpoint's model as a file of weights for other programs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+#include "data/batch.h"
+
+namespace syncopate {
+
+// A checkpoint's fact about its samples, which a network's tensors alone do not
+// tell: "3 x 32 x 32" for images (C, H, W), "" for questions, "10 20 30" for
+// clicks, the rows of each field's part of the tables.
+inline constexpr const char* kSampleFact = "sample";
+std::string sample_fact(const SampleSpec& spec);
+
+// Writes the model of a checkpoint, without its data: the mean over the workers
+// (`replica` = "average"), worker K's own ("K"), or easgd's centre ("centre"),
+// with the statistics of training. Names and layouts are those of the network's
+// FileNames; `metadata` is completed by the run's facts. Returns a line about
+// it. Error(kUsage) for another replica; Error(kBadInput) if the checkpoint
+// does not say what is needed, or has no such model.
+std::string export_model(const FoundCheckpoint& found,
+                         const std::string& replica,
+                         std::map<std::string, std::string> metadata,
+                         const fs::path& output);
+
+}  // namespace syncopate
