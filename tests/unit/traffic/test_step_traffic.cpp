@@ -32,7 +32,7 @@ std::string stem_of(const std::string& name) {
 
 struct StepTraffic {
   std::map<std::string, Traffic> of;
-  int64_t launches = 0;
+  Traffic total;
   std::string table;
 };
 
@@ -52,7 +52,7 @@ StepTraffic traffic_of(NetworkBench& bench) {
   step();
   const TrafficMeter meter;
   step();
-  StepTraffic step_traffic{{}, meter.total().launches, meter.table()};
+  StepTraffic step_traffic{{}, meter.total(), meter.table()};
   for (const auto& [name, part] : meter.by_name()) {
     Traffic& sum = step_traffic.of[stem_of(name)];
     sum.launches += part.launches;
@@ -88,7 +88,9 @@ void expect_traffic(const StepTraffic& step,
     EXPECT_GE(part.bytes_written, wanted.bytes_written) << name;
     EXPECT_LE(part.bytes_written, wanted.bytes_written + slack) << name;
   }
-  testing::Test::RecordProperty("launches", std::to_string(step.launches));
+  testing::Test::RecordProperty("launches",
+                                std::to_string(step.total.launches));
+  testing::Test::RecordProperty("bytes", std::to_string(step.total.bytes()));
   if (testing::Test::HasFailure()) std::fputs(step.table.c_str(), stdout);
 }
 
