@@ -8,8 +8,8 @@ FILEs are written by `simulate --output=FILE.h5`; jobs/sweep.sh makes them from 
 sweep with `command = simulate` (inputs/scaling.sweep). There is a panel for
 each key in which the simulations of a scheme differ, such as run.workers,
 network.mbit_s or stragglers.delay_ms, over its values. In a panel, the other
-keys have the values that most of the simulations have. The pale line is what the workers
-would do if they never waited.
+keys have the values that most of the simulations have. The pale line is what the
+workers would do if they never waited.
 """
 import argparse
 import csv
