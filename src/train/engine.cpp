@@ -284,6 +284,12 @@ double Engine::loss_samples(int rank) const {
 
 namespace {
 
+// Of run.target and checkpoint.best.
+void refuse_unknown_metrics(const Engine& engine) {
+  const RunTarget target(engine);
+  const BestScore best(engine);
+}
+
 // `problem` is null, or that of an engine with the same [data].
 std::unique_ptr<Engine> build(Session& session,
                               const std::string& input_path,
@@ -351,9 +357,7 @@ std::unique_ptr<Engine> build(Session& session,
       options.model, engine->problem->spec(),
       options.run.precision == Precision::kBf16 ? DType::kBf16 : DType::kF32);
   plan_scheme(*engine);
-  // These refuse a figure that there is not.
-  const RunTarget target(*engine);
-  const BestScore best(*engine);
+  refuse_unknown_metrics(*engine);
   if (memory == Memory::kPlanned) {
     plan_memory(session, *engine);
     start_team(engine->threads);
