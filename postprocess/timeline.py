@@ -8,7 +8,7 @@
     postprocess/timeline.py RUN --workers=A:B -o FILE.png    A to B, from 0
 
 RUN is a run's directory or a trace.json. Messages are arrows from the moment
-they are sent to that when the receiver takes them, where there are at most 200.
+they are sent to that when the receiver takes them, where there are at most 80.
 Of a run under MPI that was killed, the ranks' parts are read.
 """
 import argparse
@@ -24,7 +24,7 @@ from run_reader import BAD_INPUT, INPUT_MISSING, RunError, run_main
 from styles import PARTS, prepare
 
 CANNOT_CREATE = 73
-MOST_ARROWS, MOST_WORKERS = 200, 32
+MOST_ARROWS, MOST_WORKERS = 80, 32
 COMPUTE, WAITS = 1, 2  # the rows (tid) of every worker; others communicate
 COLOURS = {"compute": PARTS["compute"], "communication": PARTS["communication"],
            "waiting": PARTS["waiting for others"]}
@@ -130,7 +130,12 @@ def window_of(trace, options):
     if not times:
         raise RunError(BAD_INPUT, f"--steps={wanted[0]}:{wanted[1]}: the trace "
                        f"has steps {steps[0]} to {steps[-1]}")
-    return min(begin for begin, _ in times), max(end for _, end in times)
+    begin, end = min(begin for begin, _ in times), max(end for _, end in times)
+    # Workers with their own pace leave the trace at different times, after which
+    # an empty row would look like an idle worker.
+    ends = [max(piece[3] for piece in trace.slices if piece[0] == worker)
+            for worker in trace.workers]
+    return begin, max(min(end, min(ends)), min(end for _, end in times))
 
 
 def range_of(text):

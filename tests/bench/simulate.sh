@@ -15,7 +15,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 : "${SYNCOPATE:=$here/../../build/release/syncopate}"
 workers=${1:-10000} steps=${2:-100}
 : "${SCHEMES:=bsp --sync.tables=dense --sync.bucket_mb=25
-bsp --sync.tables=dense --sync.collective=butterfly --sync.bucket_mb=25
 ds_sync --sync.bucket_mb=25 --ds_sync.restart=never
 choco --topology.kind=ring --compress.kind=sign
 local_sgd

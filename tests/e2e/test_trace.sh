@@ -170,7 +170,7 @@ post 0 timeline runs/bsp --steps=2:2 --workers=1:2 -o two.png
 drawn two.png
 post 0 timeline runs/asp/trace.json --from=0.1 --to=0.2 -o seconds.pdf
 post 0 timeline runs/bsp -o many.png
-shows "messages, more than 200: no arrows" err
+shows "messages, more than 80: no arrows" err
 post 65 timeline runs/bsp --steps=90:95 -o x.png
 shows "^error: --steps=90:95: the trace has steps 1 to 1[0-9]$" err
 post 65 timeline runs/bsp --from=2 --to=1 -o x.png
