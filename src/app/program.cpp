@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "app/commands.h"
+#include "app/manual.h"
 #include "base/hdf5_file.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -105,7 +106,10 @@ std::string help_text() {
     text += fmt::format("  syncopate {}\n      {}\n", command.usage,
                         command.description);
   text +=
-      "  syncopate help [COMMAND] | --help | --version\n\n"
+      "  syncopate help [COMMAND] | --help | --version\n"
+      "  syncopate help man | completion\n"
+      "      the manual page for man -l -, completion of commands and keys for "
+      "bash\n\n"
       "In the folder of a run, `touch STOP` writes a checkpoint and ends the\n"
       "run (exit 75); `touch SAVE` writes a checkpoint, and the run goes "
       "on.\n\n"
@@ -134,9 +138,11 @@ const Command& command_called(const std::string& name) {
        near ? "; did you mean " + *near + "?" : "");
 }
 
-// The whole help, or that of the command in `words`.
+// The whole help, or that of what `words` names.
 std::string help_text(const std::vector<std::string>& words) {
   if (words.empty()) return help_text();
+  if (words[0] == "man") return man_page();
+  if (words[0] == "completion") return bash_completion();
   const Command& command = command_called(words[0]);
   return fmt::format("  syncopate {}\n      {}\n", command.usage,
                      command.description);

@@ -41,6 +41,32 @@ says "(did you mean --optimizer.lr?)" err
 expect_code 64 "$SYNCOPATE" train tiny.ini --batch=8
 says "(did you mean --data.batch or --eval.batch?)" err
 
+echo "the manual page and the shell's completion have every command and key"
+expect_code 0 "$SYNCOPATE" help man
+cp out page.1
+! command -v groff >/dev/null || [[ -z $(groff -man -ww -z page.1 2>&1) ]] ||
+  fail "troff: $(groff -man -ww -z page.1 2>&1 | head -n 3)"
+expect_code 0 "$SYNCOPATE" list keys
+while read -r key; do
+  grep -qx "\.B $key" page.1 || fail "the manual page lacks $key"
+done < <(sed -n 's/^\([a-z_0-9]*\) = .*/\1/p' out)
+expect_code 0 "$SYNCOPATE" help completion
+cp out completion
+completes() { # completes WANTED WORD...: the last word is being typed
+  local wanted=$1 found
+  shift
+  found=$(bash -c 'source ./completion; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    _syncopate; echo "${COMPREPLY[@]}"' _ "$@")
+  [[ $found == "$wanted" ]] || fail "$*: completed by '$found', not '$wanted'"
+}
+completes "evaluate" syncopate ev
+completes "--sync.scheme=" syncopate train a.ini --sync.sch
+completes "asp" syncopate train a.ini --sync.scheme = as
+completes "$("$SYNCOPATE" list schemes | cut -d' ' -f1 | xargs)" \
+  syncopate train a.ini --sync.scheme =
+touch mine.ini
+completes "mine.ini" syncopate train mi
+
 echo "a refused start leaves no folder"
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=first --run.workers=2
 refused() { # refused NAME CODE COMMAND...

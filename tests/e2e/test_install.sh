@@ -66,5 +66,7 @@ for path in jobs/train.sbatch inputs/README.md postprocess/summarize.py \
   bench/gpu.sh LICENSE; do
   [[ -e $tree/share/syncopate/$path ]] || fail "no share/syncopate/$path"
 done
+[[ -s $tree/share/man/man1/syncopate.1 ]] || fail "no manual page"
+[[ -s $tree/share/bash-completion/completions/syncopate ]] || fail "no completion"
 expect_code 0 bare "$tree/bin/syncopate" doctor
 finish

@@ -1,0 +1,137 @@
+#include "app/manual.h"
+
+#include "app/commands.h"
+#include "base/text.h"
+#include "config/keys.h"
+#include "config/value.h"
+#include "sync/scheme.h"
+
+namespace syncopate {
+namespace {
+
+// Text as troff shows it: hyphens that can be copied, no line that looks like a
+// request.
+std::string roff(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (out.empty() || out.back() == '\n') {
+      if (c == ' ' || c == '\n') continue;  // would break the line
+      if (c == '.' || c == '\'') out += "\\&";
+    }
+    out += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
+  }
+  return out;
+}
+
+std::string commands_page() {
+  std::string text = ".SH COMMANDS\n";
+  for (const Command& command : command_table()) {
+    // Further forms of a command are lines of their own.
+    std::string tag = ".TP\n";
+    for (const std::string& line : split(command.usage, '\n')) {
+      const std::string form(trim(line));
+      text += tag + ".B " +
+              roff(form.starts_with("syncopate ") ? form.substr(10) : form) +
+              '\n';
+      tag = ".TQ\n";
+    }
+    text += roff(command.description) + '\n';
+  }
+  return text;
+}
+
+std::string keys_page() {
+  std::string text =
+      ".SH KEYS\n"
+      "An input is an INI file. Each key can also be given on the command "
+      "line, "
+      "as \\-\\-section.key=value.\n";
+  std::string section;
+  for (const Key& key : key_table()) {
+    if (section != key.section()) {
+      section = key.section();
+      text += ".SS [" + section + "]\n";
+    }
+    const std::string value = format_value(key, Options{});
+    text += fmt::format(".TP\n.B {}\n{} Accepts {}.{}\n", roff(key.word()),
+                        roff(key.doc), roff(accepted_values(key)),
+                        value.empty() ? "" : " Default: " + roff(value) + ".");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string man_page() {
+  return fmt::format(
+             ".TH SYNCOPATE 1\n"
+             ".SH NAME\n"
+             "syncopate \\- trains networks under {} synchronization schemes\n"
+             ".SH SYNOPSIS\n"
+             ".B syncopate\n"
+             ".I COMMAND\n"
+             "[\\fIINPUT.ini\\fR] [\\-\\-\\fIsection.key\\fR=\\fIvalue\\fR "
+             "...]\n"
+             ".br\n"
+             ".B mpiexec \\-n \\fIN\\fR syncopate train\n"
+             ".I INPUT.ini\n",
+             scheme_table().size()) +
+         commands_page() + keys_page() +
+         ".SH EXIT STATUS\n"
+         "0 done, 64 usage, 65 bad input or data, 66 input missing, 70 "
+         "internal, "
+         "71 a peer died or hung, 73 and 74 cannot create or write output, 75 "
+         "stopped with a checkpoint (run again to resume), 76 diverged, 130 "
+         "interrupted.\n"
+         ".SH FILES\n"
+         ".TP\n.I runs/NAME/input.ini\nevery key with the value used; itself a "
+         "runnable input\n"
+         ".TP\n.I runs/NAME/results.h5\nseries, provenance and summary\n"
+         ".TP\n.I runs/NAME/checkpoints/\nwhat the run resumes from\n";
+}
+
+std::string bash_completion() {
+  std::vector<std::string> commands = {"help"}, keys;
+  for (const Command& command : command_table())
+    commands.push_back(command.name);
+  std::string values;
+  for (const Key& key : key_table()) {
+    keys.push_back("--" + key.name);
+    if (!key.choices.empty())
+      values += fmt::format("      --{}) words=\"{}\" ;;\n", key.name,
+                            join(key.choices, " "));
+  }
+  return fmt::format(
+      R"(# bash completion of syncopate: source <(syncopate help completion)
+_syncopate() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} key='' words=''
+  COMPREPLY=()
+  # bash splits --section.key=value at the equals sign.
+  if [[ $current == = ]]; then
+    key=${{COMP_WORDS[COMP_CWORD - 1]}} current=''
+  elif ((COMP_CWORD > 1)) && [[ ${{COMP_WORDS[COMP_CWORD - 1]}} == = ]]; then
+    key=${{COMP_WORDS[COMP_CWORD - 2]}}
+  fi
+  if [[ -n $key ]]; then
+    case $key in
+{}      *) COMPREPLY=($(compgen -f -- "$current")) ;;
+    esac
+  elif [[ $current == -* ]]; then
+    words="{}"
+    compopt -o nospace 2>/dev/null
+    COMPREPLY=($(compgen -S = -W "$words" -- "$current"))
+    return
+  elif ((COMP_CWORD == 1)); then
+    words="{}"
+  else
+    COMPREPLY=($(compgen -f -- "$current"))
+    compopt -o filenames 2>/dev/null
+  fi
+  [[ -z $words ]] || COMPREPLY=($(compgen -W "$words" -- "$current"))
+}}
+complete -F _syncopate syncopate
+)",
+      values, join(keys, " "), join(commands, " "));
+}
+
+}  // namespace syncopate
