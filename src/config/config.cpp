@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 #include <set>
 
@@ -47,7 +48,11 @@ bool is_taken(const Key& key, const SavedInput& saved, bool has_length) {
 
 class Parser {
  public:
-  explicit Parser(ParsedInput& input) : input_(input) {}
+  // Where inputs do not say where runs go, the environment may.
+  explicit Parser(ParsedInput& input) : input_(input) {
+    const char* runs = std::getenv("SYNCOPATE_RUNS");
+    if (runs != nullptr && *runs != '\0') input_.options.run.directory = runs;
+  }
 
   void read_file_text(const std::string& text) {
     bool is_known = false;  // the section

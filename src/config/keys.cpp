@@ -42,7 +42,8 @@ Keys run_keys() {
        .on_resume = OnResume::kMayChange},
       {.name = "run.directory",
        .place = &RunOptions::directory,
-       .doc = "Folder that contains runs; created if it does not exist.",
+       .doc = "Folder that contains runs; created if it does not exist. The "
+              "environment variable SYNCOPATE_RUNS replaces the default.",
        .on_resume = OnResume::kMayChange},
       {.name = "run.seed",
        .place = &RunOptions::seed,

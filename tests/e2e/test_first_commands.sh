@@ -84,6 +84,15 @@ refused "a batch that is too large" 65 "$SYNCOPATE" train tiny.ini --run.name=se
 refused "another network's checkpoint" 65 "$SYNCOPATE" train tiny.ini \
   --run.name=second --model.depth=14 --checkpoint.resume=runs/first
 
+echo "SYNCOPATE_RUNS is where runs go that do not say it"
+expect_code 0 env SYNCOPATE_RUNS="$scratch/elsewhere" "$SYNCOPATE" train tiny.ini \
+  --run.name=moved --run.stop_at=2
+grep -qx "directory = $scratch/elsewhere" elsewhere/moved/input.ini ||
+  fail "not in SYNCOPATE_RUNS: $(ls)"
+expect_code 0 env SYNCOPATE_RUNS="$scratch/elsewhere" "$SYNCOPATE" train tiny.ini \
+  --run.name=here --run.directory=runs --run.stop_at=2
+[[ -d runs/here && ! -e elsewhere/here ]] || fail "run.directory does not win"
+
 echo "another run's folder: the last line says what to do"
 expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=first --run.workers=2 \
   --sync.scheme=ds_sync
