@@ -4,8 +4,8 @@
 
 #include "app/commands.h"
 #include "app/predict_variants.h"
-#include "app/probe.h"
 #include "base/text.h"
+#include "machine/probe.h"
 
 namespace syncopate {
 namespace {

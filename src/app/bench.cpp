@@ -4,14 +4,14 @@
 #include <numeric>
 #include <variant>
 
-#include "app/bench.h"
 #include "app/bench_comm.h"
-#include "app/bench_step.h"
 #include "app/commands.h"
-#include "app/measured_compute.h"
-#include "app/median.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "machine/bench.h"
+#include "machine/bench_step.h"
+#include "machine/measured_compute.h"
+#include "machine/median.h"
 #include "ops/library.h"
 #include "run/memory_left.h"
 

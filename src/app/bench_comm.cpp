@@ -2,9 +2,9 @@
 
 #include <functional>
 
-#include "app/median.h"
 #include "base/text.h"
 #include "comm/tags.h"
+#include "machine/median.h"
 
 namespace syncopate {
 namespace {

@@ -1,5 +1,5 @@
 // syncopate doctor: what this machine offers, what is wrong, and how to fix it.
-#include "app/doctor.h"
+#include "machine/doctor.h"
 #include "app/commands.h"
 #include "run/signals.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "app/bench_step.h"
 #include "comm/endpoint.h"
 #include "config/options.h"
+#include "machine/bench_step.h"
 
 namespace syncopate {
 

@@ -1,5 +1,5 @@
-#include "app/bench.h"
-#include "app/bench_step.h"
+#include "machine/bench.h"
+#include "machine/bench_step.h"
 #include "ops/plan_table.h"
 
 namespace syncopate {

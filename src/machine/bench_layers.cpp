@@ -1,11 +1,11 @@
-#include "app/bench.h"
+#include "machine/bench.h"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
-#include "app/bench_step.h"
-#include "app/median.h"
+#include "machine/bench_step.h"
+#include "machine/median.h"
 #include "ops/op_listener.h"
 
 namespace syncopate {

@@ -5,9 +5,9 @@
 #include <fstream>
 #include <thread>
 
-#include "app/doctor.h"
 #include "base/clock.h"
 #include "base/hdf5_file.h"
+#include "machine/doctor.h"
 #include "run/request_files.h"
 #include "run/run_lock.h"
 

@@ -1,14 +1,14 @@
-#include "app/measured_compute.h"
+#include "machine/measured_compute.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "app/median.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "machine/median.h"
 
 namespace syncopate {
 namespace {

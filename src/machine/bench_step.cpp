@@ -1,4 +1,4 @@
-#include "app/bench_step.h"
+#include "machine/bench_step.h"
 
 #include "base/clock.h"
 

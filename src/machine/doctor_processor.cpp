@@ -1,10 +1,10 @@
 // Checks of `doctor`: processor and GPUs of this process.
 #include <cstdlib>
 
-#include "app/doctor.h"
 #include "base/file.h"
 #include "comm/device_collectives.h"
 #include "device/device.h"
+#include "machine/doctor.h"
 #include "ops/library.h"
 
 namespace syncopate {

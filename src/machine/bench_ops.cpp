@@ -1,13 +1,13 @@
-#include "app/bench.h"
+#include "machine/bench.h"
 
 #include <cmath>
 #include <functional>
 #include <vector>
 
-#include "app/median.h"
 #include "base/clock.h"
 #include "compress/compressor.h"
 #include "device/device_vector.h"
+#include "machine/median.h"
 #include "ops/combine.h"
 #include "ops/conv.h"
 #include "ops/elementwise.h"

@@ -7,14 +7,14 @@
 #include <map>
 #include <set>
 
-#include "app/doctor.h"
-#include "app/median.h"
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "device/device.h"
+#include "machine/doctor.h"
+#include "machine/median.h"
 #include "run/run_lock.h"
 #include "run/signals.h"
 #include "run/slurm.h"

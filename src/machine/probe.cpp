@@ -1,13 +1,13 @@
-#include "app/probe.h"
+#include "machine/probe.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "app/bench_step.h"
-#include "app/measured_compute.h"
-#include "app/median.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "machine/bench_step.h"
+#include "machine/measured_compute.h"
+#include "machine/median.h"
 
 namespace syncopate {
 namespace {

@@ -2,9 +2,9 @@
 #include <cstdlib>
 #include <regex>
 
-#include "app/doctor.h"
 #include "base/child.h"
 #include "base/text.h"
+#include "machine/doctor.h"
 #include "run/slurm.h"
 
 namespace syncopate {
