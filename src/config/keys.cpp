@@ -195,8 +195,8 @@ Keys checkpoint_keys() {
        .place = &CheckpointOptions::resume,
        .doc = "auto: resume from the newest intact checkpoint in the "
               "run's folder, if there is one; none: refuse a folder "
-              "that contains a run; or the path of a checkpoint to "
-              "resume from if the folder has none. If other keys "
+              "that contains a run; or the path of a checkpoint, or of a "
+              "run, to resume from if the folder has none. If other keys "
               "differ, a new run starts from its model.",
        .form = {"auto, none or the path of a checkpoint",
                 [](const std::string&) { return true; }}},

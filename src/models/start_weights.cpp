@@ -50,6 +50,9 @@ StartWeights::StartWeights(const WeightsSource& source,
                            const ParameterTable& parameters,
                            const ParameterTable& buffers)
     : source_(source) {
+  if (!fs::exists(source_.path))
+    fail(ExitCode::kInputMissing, "model.weights: {}: no such file",
+         source_.path);
   const SafeTensors file(source_.path);
   parameters_ = find(file, parameters);
   buffers_ = find(file, buffers);

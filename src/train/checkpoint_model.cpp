@@ -58,6 +58,13 @@ FoundCheckpoint find_model(const fs::path& path) {
   fail(ExitCode::kInputMissing, "{}: holds no checkpoint", path.string());
 }
 
+fs::path checkpoint_folder(const fs::path& path) {
+  const bool holds_some = fs::is_directory(path) &&
+                          !fs::exists(path / "manifest.json") &&
+                          path.filename().string().rfind("step-", 0) != 0;
+  return holds_some ? find_model(path).folder : path;
+}
+
 ModelTables tables_of(const Model& network) {
   return {network.parameters(), network.buffers()};
 }

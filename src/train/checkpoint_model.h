@@ -27,6 +27,10 @@ void refuse_other_network(const Engine& engine, const FoundCheckpoint& found);
 // kInputMissing) if there is none, Error(kBadInput) if it is damaged.
 FoundCheckpoint find_model(const fs::path& path);
 
+// Returns the folder of the checkpoint at `path`, as find_model() does, but
+// without looking into a checkpoint folder itself.
+fs::path checkpoint_folder(const fs::path& path);
+
 // Which tensors a model has: its network's, or those that are stored.
 struct ModelTables {
   const ParameterTable& parameters;

@@ -8,6 +8,7 @@
 #include "checkpoint/checkpoint.h"
 #include "run/run_directory.h"
 #include "sync/scheme.h"
+#include "train/checkpoint_model.h"
 
 namespace syncopate {
 namespace {
@@ -86,7 +87,7 @@ std::optional<SavedRun> find_here(const std::string& input_path,
   if (mode == "none") return std::nullopt;
   const auto own = newest_facts(RunDirectory(given.options).checkpoints());
   if (!own && mode == "auto") return std::nullopt;
-  const CheckpointFacts facts = own ? *own : read_checkpoint_facts(mode);
+  const CheckpointFacts facts = own ? *own : read_checkpoint_facts(checkpoint_folder(mode));
   SavedRun saved = saved_run_of(facts);
   int workers = static_cast<int>(given.options.run.workers);
   if (ranks > 1) workers = ranks;  // the launcher's to say

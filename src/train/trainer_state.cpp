@@ -52,7 +52,7 @@ std::optional<FoundCheckpoint> Trainer::find_checkpoint() {
   try {
     auto found = agree_on_checkpoint(endpoint_, own, {});
     if (!found && mode != "auto")
-      found = agree_on_checkpoint(endpoint_, own, fs::path(mode));
+      found = agree_on_checkpoint(endpoint_, own, checkpoint_folder(mode));
     return found;
   } catch (const Error& error) {
     throw AgreedError(error);  // found by all or by none

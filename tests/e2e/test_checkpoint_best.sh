@@ -70,6 +70,11 @@ grep -q "step $step," "$scratch/out" || fail "another step was exported"
 expect_code 0 "$SYNCOPATE" predict tiny.ini \
   --checkpoint=runs/loss/checkpoints/best --output=labels.csv
 expect_code 0 "$SYNCOPATE" inspect runs/loss/checkpoints/best
+# A new run from it, by the name of its folder.
+train_three 0 process from_best --checkpoint.resume=runs/loss/checkpoints/best \
+  --optimizer.lr=0.01 --run.stop_at=1
+grep -q "a new run from the model of runs/loss/checkpoints/best/step-" out ||
+  fail "checkpoint.resume does not take the folder of the best: $(head out)"
 expect_code 0 "$SYNCOPATE" export runs/loss -o newest.safetensors
 grep -q 'step 20,' "$scratch/out" || fail "a run's newest is not its model"
 train_three 65 process no "${best[@]:1}" --checkpoint.best=los
