@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(kLossThreads)
                         const int32_t* labels,  // (N)
                         int64_t N,
                         int64_t K,
-                        float scale) {
+                        float scale,
+                        float smoothing) {
   using Row = Team<kIsBlock>;
   const int64_t step = Row::size();
   for (int64_t n = Row::first_row(); n < N;
@@ -67,21 +68,31 @@ __global__ void __launch_bounds__(kLossThreads)
     }
     highest = Row::reduce(highest, FloatMax());
     rank = Row::reduce(rank, Sum());
+    double mean = 0;  // of the logits
+    if (smoothing > 0) {
+      for (int64_t k = Row::thread(); k < K; k += step)
+        mean += static_cast<double>(from[k]);
+      mean = Row::reduce(mean, Sum()) / static_cast<double>(K);
+    }
     double sum = 0;
     for (int64_t k = Row::thread(); k < K; k += step)
       sum += static_cast<double>(expf(from[k] - highest));
     sum = Row::reduce(sum, Sum());
     if (dlogits != nullptr) {
       const auto factor = static_cast<float>(static_cast<double>(scale) / sum);
+      const float each = scale * smoothing / static_cast<float>(K);
       float* to = dlogits + n * K;
       for (int64_t k = Row::thread(); k < K; k += step) {
-        const float share = expf(from[k] - highest) * factor;
-        to[k] = k == label ? share - scale : share;
+        const float share = expf(from[k] - highest) * factor - each;
+        to[k] = k == label ? share - scale * (1 - smoothing) : share;
       }
     }
     if (Row::thread() == 0) {
-      const double loss =
+      double loss =
           log(sum) + static_cast<double>(highest) - static_cast<double>(chosen);
+      if (smoothing > 0)
+        loss += static_cast<double>(smoothing) *
+                (static_cast<double>(chosen) - mean);
       rows[n] = {loss, std::isfinite(loss) ? rank : K};
     }
   }
@@ -122,7 +133,8 @@ void softmax_cross_entropy(Context& context,
                            Tensor dlogits,
                            ConstTensor logits,
                            ConstTensor labels,
-                           float scale) {
+                           float scale,
+                           float smoothing) {
   const int64_t N = logits.shape[0], K = logits.shape[1];
   auto* rows =
       static_cast<RowResult*>(context.scratch(N * int64_t{sizeof(RowResult)}));
@@ -136,7 +148,7 @@ void softmax_cross_entropy(Context& context,
          dim3(is_block ? kLossThreads : kWarpRows * kWarpSize),
          is_block ? kLossThreads / kWarpSize * int64_t{sizeof(double)} : 0,
          context.stream(), rows, to, logits.f32(),
-         static_cast<const int32_t*>(labels.data), N, K, scale);
+         static_cast<const int32_t*>(labels.data), N, K, scale, smoothing);
   launch(sum_rows_kernel, dim3(1), dim3(kLossThreads),
          kLossThreads * int64_t{sizeof(ClassificationSums)}, context.stream(),
          sums, rows, N, K);

@@ -41,7 +41,8 @@ void Classifier::check(const Batch& batch) const {
 
 void Classifier::loss(Walk& walk, const Batch& batch, const LossArgs& args) {
   softmax_cross_entropy(walk.context(), args.sums, args.dlogits, args.logits,
-                        batch.labels, args.scale);
+                        batch.labels, args.scale,
+                        args.dlogits.data != nullptr ? smoothing_ : 0);
 }
 
 }  // namespace syncopate

@@ -15,6 +15,10 @@ std::vector<MetricInfo> classification_metrics(int64_t classes);
 class Classifier : public Network {
  public:
   Classifier(const ImageSpec& spec, DType compute);
+  // Training's targets (ops/loss.h); evaluations keep the labels as they are.
+  void smooth_labels(double smoothing) {
+    smoothing_ = static_cast<float>(smoothing);
+  }
   std::vector<MetricInfo> metrics() const override {
     return classification_metrics(spec_.classes);
   }
@@ -26,6 +30,9 @@ class Classifier : public Network {
   void check(const Batch& batch) const override;
 
   ImageSpec spec_;
+
+ private:
+  float smoothing_ = 0;
 };
 
 }  // namespace syncopate

@@ -167,6 +167,12 @@ Keys model_keys() {
               "Without the classifier (fc, qa_outputs) that starts at "
               "random. none: random values.",
        .on_resume = OnResume::kMayChange},
+      {.name = "model.label_smoothing",
+       .place = &ModelOptions::label_smoothing,
+       .doc = "Share of each training target that is spread evenly over all "
+              "classes. Evaluations are not smoothed.",
+       .low = 0,
+       .high = 0.999},
       {.name = "model.depth",
        .place = &ModelOptions::depth,
        .doc = "Number of layers in the usual count: resnet 6n+2 (stem "

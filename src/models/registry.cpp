@@ -68,7 +68,7 @@ const std::vector<ModelInfo>& model_table() {
   static const std::vector<ModelInfo> table{
       {.family = "logistic",
        .description = "logistic regression on pixels: one dense layer",
-       .options = {"weights"},
+       .options = {"label_smoothing", "weights"},
        .can_bf16 = false,
        .make = &make_logistic,
        .names = &logistic_names},
@@ -79,7 +79,8 @@ const std::vector<ModelInfo>& model_table() {
            "18 34 50 101), post- or pre-activation; He's, Tensor2Tensor's, "
            "Gluon's",
        .options = {"depth", "stem", "block", "version", "variant", "stages",
-                   "widths", "stem_width", "init", "weights"},
+                   "widths", "stem_width", "init", "label_smoothing",
+                   "weights"},
        .has_batchnorm = true,
        .make = &make_resnet,
        .names = &residual_names},
@@ -89,7 +90,7 @@ const std::vector<ModelInfo>& model_table() {
                       "6n+2), Zagoruyko's (form pre, depth 6n+4), WRN-50-2 "
                       "(stem imagenet)",
        .options = {"depth", "width", "stem", "form", "dropout", "init",
-                   "weights"},
+                   "label_smoothing", "weights"},
        .has_batchnorm = true,
        .make = &make_wrn,
        .names = &residual_names},
@@ -137,6 +138,8 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
   network->start_from({.path = options.weights,
                        .names = &info.names(),
                        .channels = image == nullptr ? 0 : image->C});
+  if (auto* classifier = dynamic_cast<Classifier*>(network.get()))
+    classifier->smooth_labels(options.label_smoothing);
   return network;
 }
 

@@ -46,6 +46,7 @@ struct ModelOptions {
   std::vector<double> mlp{400, 400, 400};  // widths of the hidden layers
   double mlp_dropout = 0.5;
   FirstOrderInit first_order_init = FirstOrderInit::kXavier;
+  double label_smoothing = 0;    // logistic, resnet, wrn
   std::string weights = "none";  // initial values (safetensors); none: random
 };
 

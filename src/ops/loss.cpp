@@ -9,12 +9,14 @@ void softmax_cross_entropy(Context& context,
                            Tensor dlogits,
                            ConstTensor logits,
                            ConstTensor labels,
-                           float scale) {
+                           float scale,
+                           float smoothing) {
+  CHECK(smoothing >= 0 && smoothing < 1);
   CHECK(logits.shape.rank() == 2 && logits.dtype == DType::kF32);
   CHECK(labels.dtype == DType::kI32 && labels.elems() == logits.shape[0]);
   CHECK(dlogits.data == nullptr || dlogits.shape == logits.shape);
   bodies_of(context).softmax_cross_entropy(context, sums, dlogits, logits,
-                                           labels, scale);
+                                           labels, scale, smoothing);
 }
 
 void binary_cross_entropy(Context& context,

@@ -16,20 +16,23 @@ struct ClassificationSums {
   int64_t samples = 0;
 };
 
-//   loss_n = log sum_k exp(logit[n,k]) - logit[n,label_n]
-//   dlogits[n,k] = scale * (softmax[n,k] - [k == label_n])
+//   target[n,k] = (1 - smoothing) [k == label_n] + smoothing / K
+//   loss_n = log sum_k exp(logit[n,k]) - sum_k target[n,k] logit[n,k]
+//   dlogits[n,k] = scale * (softmax[n,k] - target[n,k])
 //
-// Pass scale = 1 / (number of samples in the mean that is the objective).
-// dlogits may alias logits; null data means that no gradient is needed. Labels
-// are in [0, K): the CPU checks them; on a GPU an invalid label gives a NaN
-// loss. `sums` is in the context's memory and is assigned, without waiting for
-// the device.
+// with label smoothing in [0, 1) as in Szegedy et al. 2016, section 7. Pass
+// scale = 1 / (number of samples in the mean that is the objective). dlogits
+// may alias logits; null data means that no gradient is needed. Labels are in
+// [0, K): the CPU checks them; on a GPU an invalid label gives a NaN loss.
+// `sums` is in the context's memory and is assigned, without waiting for the
+// device.
 void softmax_cross_entropy(Context& context,
                            ClassificationSums* sums,
                            Tensor dlogits,      // (N, K) fp32
                            ConstTensor logits,  // (N, K) fp32
                            ConstTensor labels,  // (N) i32
-                           float scale);
+                           float scale,
+                           float smoothing);
 
 // Log loss of a click, with z = logit:
 //

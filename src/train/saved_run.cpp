@@ -87,7 +87,8 @@ std::optional<SavedRun> find_here(const std::string& input_path,
   if (mode == "none") return std::nullopt;
   const auto own = newest_facts(RunDirectory(given.options).checkpoints());
   if (!own && mode == "auto") return std::nullopt;
-  const CheckpointFacts facts = own ? *own : read_checkpoint_facts(checkpoint_folder(mode));
+  const CheckpointFacts facts =
+      own ? *own : read_checkpoint_facts(checkpoint_folder(mode));
   SavedRun saved = saved_run_of(facts);
   int workers = static_cast<int>(given.options.run.workers);
   if (ranks > 1) workers = ranks;  // the launcher's to say

@@ -38,6 +38,10 @@ struct Case {
 };
 const Case kCases[] = {
     {"Logistic", {.family = "logistic"}, {2, 5, 4, 7}, 6},
+    {"SmoothedLabels",
+     {.family = "logistic", .label_smoothing = 0.3},
+     {2, 5, 4, 7},
+     6},
     {"ResnetBasic", {.depth = 8}},
     {"ResnetBottleneck", {.depth = 8, .block = ResNetBlock::kBottleneck}},
     {"ResnetPreActivation", {.depth = 8, .version = 2}},

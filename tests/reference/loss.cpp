@@ -8,17 +8,20 @@ namespace syncopate::reference {
 Loss softmax_cross_entropy(int64_t N,
                            int64_t K,
                            const Values& logits,
-                           const Values& labels) {
+                           const Values& labels,
+                           double smoothing) {
   Loss out;
   out.dlogits.resize(logits.size());
   for (int64_t n = 0; n < N; ++n) {
     const auto label = static_cast<int64_t>(labels[n]);
     double sum = 0;
     for (int64_t k = 0; k < K; ++k) sum += std::exp(logits[n * K + k]);
-    out.loss_sum += std::log(sum) - logits[n * K + label];
-    for (int64_t k = 0; k < K; ++k)
-      out.dlogits[n * K + k] =
-          std::exp(logits[n * K + k]) / sum - (k == label ? 1 : 0);
+    for (int64_t k = 0; k < K; ++k) {
+      const double target = (1 - smoothing) * (k == label ? 1 : 0) +
+                            smoothing / static_cast<double>(K);
+      out.loss_sum += target * (std::log(sum) - logits[n * K + k]);
+      out.dlogits[n * K + k] = std::exp(logits[n * K + k]) / sum - target;
+    }
   }
   return out;
 }

@@ -16,7 +16,8 @@ struct Loss {
 Loss softmax_cross_entropy(int64_t N,
                            int64_t K,
                            const Values& logits,
-                           const Values& labels);
+                           const Values& labels,
+                           double smoothing = 0);
 
 // Of clicks: logits (N), labels (N)
 Loss binary_cross_entropy(const Values& logits, const Values& labels);

@@ -9,7 +9,8 @@ void softmax_cross_entropy(Context& context,
                            Tensor dlogits,
                            ConstTensor logits,
                            ConstTensor labels,
-                           float scale) {
+                           float scale,
+                           float smoothing) {
   const int64_t N = logits.shape[0], K = logits.shape[1];
   const auto* label = static_cast<const int32_t*>(labels.data);
   for (int64_t n = 0; n < N; ++n)
@@ -21,7 +22,7 @@ void softmax_cross_entropy(Context& context,
   // An exponential costs about as much as eight elements.
   parallel_for(context, N, N * K * 8, [&](int64_t n) {
     rows[n] = softmax_loss<1>(to != nullptr ? to + n * K : nullptr,
-                              from + n * K, K, label[n], scale);
+                              from + n * K, K, label[n], scale, smoothing);
   });
   *sums = {};
   sums->samples = N;

@@ -18,13 +18,15 @@ struct SoftmaxLoss {
 
 // Returns the loss of `count` logits, kStride elements apart, and assigns scale
 // times its gradient unless dlogits is null. Reads everything before writing,
-// since dlogits may alias logits.
+// since dlogits may alias logits. `smoothing` is that of
+// softmax_cross_entropy().
 template <int kStride>
 SoftmaxLoss softmax_loss(float* dlogits,
                          const float* logits,
                          int64_t count,
                          int64_t label,
-                         float scale) {
+                         float scale,
+                         float smoothing = 0) {
   const float chosen = logits[kStride * label];
   float highest = logits[0];
   int64_t rank = 0;
@@ -32,6 +34,12 @@ SoftmaxLoss softmax_loss(float* dlogits,
     const float logit = logits[kStride * i];
     highest = std::max(highest, logit);
     rank += logit > chosen || (logit == chosen && i < label);
+  }
+  double mean = 0;  // of the logits
+  if (smoothing > 0) {
+    for (int64_t i = 0; i < count; ++i)
+      mean += static_cast<double>(logits[kStride * i]);
+    mean /= static_cast<double>(count);
   }
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -42,10 +50,17 @@ SoftmaxLoss softmax_loss(float* dlogits,
   if (dlogits != nullptr) {
     const auto factor = static_cast<float>(static_cast<double>(scale) / sum);
     for (int64_t i = 0; i < count; ++i) dlogits[kStride * i] *= factor;
-    dlogits[kStride * label] -= scale;
+    if (smoothing > 0) {
+      const float each = scale * smoothing / static_cast<float>(count);
+      for (int64_t i = 0; i < count; ++i) dlogits[kStride * i] -= each;
+    }
+    dlogits[kStride * label] -= scale * (1 - smoothing);
   }
-  const double loss = std::log(sum) + static_cast<double>(highest) -
-                      static_cast<double>(chosen);
+  double loss = std::log(sum) + static_cast<double>(highest) -
+                static_cast<double>(chosen);
+  if (smoothing > 0)
+    loss +=
+        static_cast<double>(smoothing) * (static_cast<double>(chosen) - mean);
   return {loss,
           std::isfinite(loss) ? rank : std::numeric_limits<int64_t>::max()};
 }

@@ -30,9 +30,9 @@ std::set<const void*> all_members(const Options& options) {
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
-                 v, w, x, y, z] = options.model;
+                 v, w, x, y, z, aa] = options.model;
     collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w,
-            x, y, z);
+            x, y, z, aa);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
@@ -198,6 +198,7 @@ const std::map<std::string, std::string>& other_values() {
       {"model.version", "2"},
       {"model.form", "pre"},
       {"model.dropout", "0.3"},
+      {"model.label_smoothing", "0.1"},
       {"model.variant", "gluon"},
       {"model.stages", "2 3"},
       {"model.widths", "8 24"},

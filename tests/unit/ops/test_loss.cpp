@@ -16,9 +16,21 @@ std::vector<double> labels_of(int64_t N, int64_t K) {
   return labels;
 }
 
-const LossBench kLoss{softmax_cross_entropy};
+LossBench smoothed_loss(float smoothing) {
+  return {[smoothing](Context& context, ClassificationSums* sums,
+                      Tensor dlogits, ConstTensor logits, ConstTensor labels,
+                      float scale) {
+    softmax_cross_entropy(context, sums, dlogits, logits, labels, scale,
+                          smoothing);
+  }};
+}
+const LossBench kLoss = smoothed_loss(0);
 
-TEST(Loss, GradientAndSumFollowTheFormula) {
+class Smoothing : public testing::TestWithParam<float> {};
+INSTANTIATE_TEST_SUITE_P(Loss, Smoothing, testing::Values(0, 0.1F, 0.75F));
+
+TEST_P(Smoothing, GradientAndSumFollowTheFormula) {
+  const LossBench loss = smoothed_loss(GetParam());
   for (const auto& [N, K] : {std::pair<int64_t, int64_t>{1, 2},
                              {3, 10},
                              {17, 3},
@@ -35,11 +47,11 @@ TEST(Loss, GradientAndSumFollowTheFormula) {
     GuardedTensor logits(DType::kF32, {N, K}, values);
     GuardedTensor labels = flat(labels_of(N, K), DType::kI32);
     GuardedTensor dlogits(DType::kF32, {N, K});
-    auto expected =
-        reference::softmax_cross_entropy(N, K, logits.get(), labels.get());
+    auto expected = reference::softmax_cross_entropy(N, K, logits.get(),
+                                                     labels.get(), GetParam());
     for (double& value : expected.dlogits) value /= static_cast<double>(N);
     const auto share = 1.0f / static_cast<float>(N);
-    const auto sums = kLoss.run(test, dlogits, logits, labels, share);
+    const auto sums = loss.run(test, dlogits, logits, labels, share);
     EXPECT_EQ(sums.samples, N);
     // Exponents up to 20 in fp32 are off by 20 half units.
     EXPECT_NEAR(sums.loss_sum, expected.loss_sum,
@@ -47,7 +59,7 @@ TEST(Loss, GradientAndSumFollowTheFormula) {
     EXPECT_TRUE(
         all_near(dlogits.get(), expected.dlogits,
                  {4 * kEpsilonF32 / static_cast<double>(N), 32 * kEpsilonF32}));
-    kLoss.expect_the_same_again(sums, dlogits, logits, labels, share);
+    loss.expect_the_same_again(sums, dlogits, logits, labels, share);
   }
 }
 
