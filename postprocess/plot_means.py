@@ -69,6 +69,7 @@ def draw_line(panel, line, look, label=None):
     """One of (x, y, low, high), of which low and high are the band. A single
     evaluation has a bar instead."""
     x, y, low, high = line
+    look = {**look, "markevery": max(1, len(x) // 8)}
     panel.plot(x, y, label=label, **look)
     if len(x) == 1 and np.isfinite(low).all():
         panel.errorbar(x, y, yerr=[y - low, high - y], color=look["color"],
@@ -105,7 +106,7 @@ def draw_small(figure, grid, curves, looks):
         panel.grid(alpha=0.3)
         panel.tick_params(labelleft=place % grid.ncols == 0,
                           labelbottom=place + grid.ncols >= len(curves))
-        panel.locator_params(nbins=4)
+        panel.locator_params(nbins=3)
     return shared
 
 

@@ -23,6 +23,7 @@ from groups import interval
 from plot_means import draw_curves
 from run_reader import BAD_INPUT, INPUT_MISSING, RunError, print_markdown, \
     print_table, run_main
+from styles import prepare
 
 RESULTS = ["size", "cell", "seed", "scheme", "tuned", "state", "git", "steps",
            "samples", "virtual_s", "accuracy", "loss", "target_s",
@@ -239,24 +240,20 @@ def read_study(folder):
 
 def line_of(runs, x):
     """Mean and 95% interval over the seeds at 200 values of `x`. A run that has
-    ended is no longer part of them."""
+    ended keeps its last accuracy."""
     curves = [np.array([[float(row[x]), float(row["accuracy"])] for row in run])
               for run in runs]
     start = max(curve[0, 0] for curve in curves)
     end = max(curve[-1, 0] for curve in curves)
     where = np.linspace(start, end, 200)
-    values = np.array([np.interp(where, *curve.T, right=np.nan)
-                       for curve in curves])
-    mean, half = np.array([interval(column[np.isfinite(column)])
-                           for column in values.T]).T
+    values = np.array([np.interp(where, *curve.T) for curve in curves])
+    mean, half = np.array([interval(column) for column in values.T]).T
     return where, mean, np.maximum(mean - half, 0), np.minimum(mean + half, 1)
 
 
 def draw(path, results, rows):
     """Accuracy over virtual time and over bytes."""
-    import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    plt = prepare()
     scheme_of = {row["cell"]: row["scheme"] for row in results}
     lines = {}
     for cell in dict.fromkeys(row["cell"] for row in rows):
