@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "postprocess"))
@@ -48,6 +48,7 @@ class Sweep:
     rules: list     # of a study
     command: str = "train"  # or simulate
     threads: int = 1
+    ended: dict = field(default_factory=dict)  # outcomes that are known
 
     @property
     def has_target(self):

@@ -70,7 +70,18 @@ def folder_of(sweep, job):
 
 
 def outcome(sweep, job):
-    """("finished", metric), ("diverged", None) or ("to do", None)."""
+    """("finished", metric), ("diverged", None) or ("to do", None). A run that has
+    ended is read once, because the choice asks for it many times."""
+    place = job.phase, job.name
+    if place not in sweep.ended:
+        found = read_outcome(sweep, job)
+        if found[0] == "to do":
+            return found
+        sweep.ended[place] = found
+    return sweep.ended[place]
+
+
+def read_outcome(sweep, job):
     folder = folder_of(sweep, job)
     try:
         if sweep.command == "simulate":

@@ -45,7 +45,8 @@ def result_of(run):
     virtual_s = run.summary.get("virtual_s", math.nan)
     sent, compute = run.per_worker("bytes_sent"), run.per_worker("compute_s")
     return {
-        "scheme": run.input["sync.scheme"], "state": state, "git": run.provenance.get("git", ""),
+        "scheme": run.input["sync.scheme"], "state": state,
+        "git": run.provenance.get("git", ""),
         "steps": run.last("train", "step"),
         "samples": run.summary.get("samples", math.nan),
         "virtual_s": virtual_s,

@@ -92,13 +92,15 @@ def budget_of(runs):
 
 
 def most_accurate(groups, metric):
-    """The verdict on the metric at the end of the runs. Groups with a diverged
-    run are left out."""
+    """The verdict on the metric at the end of the runs. Groups with a run
+    that diverged, or has no evaluation, are left out."""
     values = {label: [run.last("eval", metric) for run in runs]
               for label, runs in groups.items()
               if not any(run.has_diverged for run in runs)}
+    values = {label: found for label, found in values.items()
+              if np.isfinite(found).all()}
     if not values:
-        return "no group is without diverged runs"
+        return "no group has only runs with an evaluation and without divergence"
     sign = 1 if METRICS[metric] else -1
     best = max(values, key=lambda label: sign * np.mean(values[label]))
     unclear = [label for label in values if label != best and

@@ -19,6 +19,13 @@ struct Command {
 };
 const std::vector<Command>& command_table();
 
+// The codes with which the program ends, in lines behind "Exit codes: ".
+inline constexpr const char* kExitCodes =
+    "0 done, 64 usage, 65 bad input or data, 66 input missing,\n"
+    "70 internal, 71 a peer died or hung, 73/74 cannot create / write output,\n"
+    "75 stopped with a checkpoint (run again to resume), 76 diverged,\n"
+    "130 interrupted";
+
 ExitCode command_train(Session& session, const CommandLine& line);
 ExitCode command_evaluate(Session& session, const CommandLine& line);
 ExitCode command_predict(Session& session, const CommandLine& line);

@@ -76,13 +76,9 @@ std::string man_page() {
              ".B mpiexec \\-n \\fIN\\fR syncopate train\n"
              ".I INPUT.ini\n",
              scheme_table().size()) +
-         commands_page() + keys_page() +
-         ".SH EXIT STATUS\n"
-         "0 done, 64 usage, 65 bad input or data, 66 input missing, 70 "
-         "internal, "
-         "71 a peer died or hung, 73 and 74 cannot create or write output, 75 "
-         "stopped with a checkpoint (run again to resume), 76 diverged, 130 "
-         "interrupted.\n"
+         commands_page() + keys_page() + ".SH EXIT STATUS\n" +
+         std::string(kExitCodes) +
+         ".\n"
          ".SH FILES\n"
          ".TP\n.I runs/NAME/input.ini\nevery key with the value used; itself a "
          "runnable input\n"

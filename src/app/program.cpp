@@ -113,11 +113,8 @@ std::string help_text() {
       "In the folder of a run, `touch STOP` writes a checkpoint and ends the\n"
       "run (exit 75); `touch SAVE` writes a checkpoint, and the run goes "
       "on.\n\n"
-      "Exit codes: 0 done, 64 usage, 65 bad input or data, 66 input missing,\n"
-      "70 internal, 71 a peer died or hung, 73/74 cannot create / write "
-      "output,\n75 stopped with a checkpoint (run again to resume), 76 "
-      "diverged,\n130 interrupted. Keys: syncopate list keys.\n";
-  return text;
+      "Exit codes: ";
+  return text + kExitCodes + ". Keys: syncopate list keys.\n";
 }
 
 // If the caller has closed stdout, no file of a run may take its descriptor.

@@ -63,8 +63,7 @@ MetricsCsv::MetricsCsv(const fs::path& path, Results& results)
 }
 
 void MetricsCsv::update() {
-  for (const std::string& line : split(new_rows(), '\n'))
-    if (!line.empty()) file_->write(line + '\n');
+  file_->write(new_rows());
 }
 
 std::string MetricsCsv::header() const {

@@ -21,7 +21,7 @@ class MetricsCsv {
   // checkpoint, if the run resumes. Error(kCannotCreate), Error(kIoError).
   MetricsCsv(const fs::path& path, Results& results);
 
-  // Appends the rows that the tables have gained, each with one write.
+  // Appends the rows that the tables have gained, with one write.
   // Error(kIoError).
   void update();
 

@@ -61,7 +61,7 @@ FoundCheckpoint find_model(const fs::path& path) {
 fs::path checkpoint_folder(const fs::path& path) {
   const bool holds_some = fs::is_directory(path) &&
                           !fs::exists(path / "manifest.json") &&
-                          path.filename().string().rfind("step-", 0) != 0;
+                          !path.filename().string().starts_with("step-");
   return holds_some ? find_model(path).folder : path;
 }
 

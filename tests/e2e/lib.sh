@@ -36,6 +36,25 @@ expect_code() {
 # ranks N: the launcher's words for N ranks on a host that may have fewer cores.
 ranks() { echo "$MPIEXEC" -bind-to none -n "$1"; }
 
+# Sections of a network and data that take milliseconds a step.
+small_network() {
+  cat <<'INI'
+[model]
+family = resnet
+depth = 8
+[data]
+kind = synthetic_images
+samples = 320
+test_samples = 16
+classes = 4
+height = 8
+width = 8
+batch = 4
+[optimizer]
+lr = 0.01
+INI
+}
+
 # Whether $SYNCOPATE_GPU computes in bf16: the emulated GPU has its convolutions
 # and products from the processor.
 has_bf16() {

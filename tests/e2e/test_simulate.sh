@@ -14,19 +14,9 @@ cat >small.ini <<'INI'
 threads = 1
 steps = 12
 workers = 5
-[model]
-family = resnet
-depth = 8
-[data]
-kind = synthetic_images
-samples = 320
-test_samples = 16
-classes = 4
-height = 8
-width = 8
-batch = 4
-[optimizer]
-lr = 0.01
+INI
+small_network >>small.ini
+cat >>small.ini <<'INI'
 [eval]
 every = 0
 [checkpoint]

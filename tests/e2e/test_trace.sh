@@ -20,19 +20,9 @@ cat >ranks.ini <<'INI'
 threads = 1
 steps = 12
 log_every = 1
-[model]
-family = resnet
-depth = 8
-[data]
-kind = synthetic_images
-samples = 320
-test_samples = 16
-classes = 4
-height = 8
-width = 8
-batch = 4
-[optimizer]
-lr = 0.01
+INI
+small_network >>ranks.ini
+cat >>ranks.ini <<'INI'
 [eval]
 every = 6 steps
 [checkpoint]
