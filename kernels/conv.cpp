@@ -1,8 +1,8 @@
-// Convolutions by cuDNN on NHWC activations. Each call converts the filters to
-// KRSC order and the activations' dtype; the gradient of the filters is
-// computed in that dtype (cuDNN has no engine that takes bf16 and returns fp32)
-// and added to the fp32 one. cuDNN itself pads odd channel counts if tensor
-// cores need it.
+// Convolutions by cuDNN on NHWC activations. Unless there is a copy of the
+// filters in KRSC order and the activations' dtype, a call makes one; the
+// gradient of the filters is computed in that dtype (cuDNN has no engine that
+// takes bf16 and returns fp32) and added to the fp32 one. cuDNN itself pads odd
+// channel counts if tensor cores need it.
 #include "cuda/filters.h"
 #include "library/convolve.h"
 #include "ops/bodies.h"
@@ -25,6 +25,17 @@ void* filter_scratch(Context& context, const FilterSize& size, DType dtype) {
   return context.scratch(size.packed_elems() * bytes_of(dtype), kFilterScratch);
 }
 
+const void* packed(Context& context,
+                   const ConstWeight& w,
+                   const FilterSize& size,
+                   DType dtype) {
+  if (dtype == DType::kBf16 && w.copy != nullptr && w.copy_C == size.packed_C)
+    return w.copy;
+  void* krsc = filter_scratch(context, size, dtype);
+  pack_filters(context.stream(), krsc, w.f32(), size, dtype);
+  return krsc;
+}
+
 }  // namespace
 
 const char* name_of(ConvPass pass) {
@@ -42,22 +53,18 @@ const char* name_of(ConvPass pass) {
 void conv_forward(Context& context,
                   Tensor y,
                   ConstTensor x,
-                  ConstTensor w,
+                  ConstWeight w,
                   const ConvSize& size) {
-  const FilterSize filters = filters_of(x, size);
-  void* krsc = filter_scratch(context, filters, x.dtype);
-  pack_filters(context.stream(), krsc, w.f32(), filters, x.dtype);
+  const void* krsc = packed(context, w, filters_of(x, size), x.dtype);
   convolve(context, ConvPass::kForward, x, krsc, y, size_with(x, size));
 }
 
 void conv_backward_data(Context& context,
                         Tensor dx,
                         ConstTensor dy,
-                        ConstTensor w,
+                        ConstWeight w,
                         const ConvSize& size) {
-  const FilterSize filters = filters_of(dx, size);
-  void* krsc = filter_scratch(context, filters, dy.dtype);
-  pack_filters(context.stream(), krsc, w.f32(), filters, dy.dtype);
+  const void* krsc = packed(context, w, filters_of(dx, size), dy.dtype);
   convolve(context, ConvPass::kBackwardData, dx, krsc, dy, size);
 }
 

@@ -1,6 +1,7 @@
 #include "cuda/pack.cuh"
 #include "cuda/range.cuh"
 #include "cuda/reduce.cuh"
+#include "cuda/shadow.cuh"
 #include "ops/bodies.h"
 
 namespace syncopate::cuda {
@@ -64,6 +65,7 @@ __global__ void __launch_bounds__(kThreads) adam_kernel(float* to,
     ms.store(m + first);
     vs.store(v + first);
     results.store(to + first);
+    if constexpr (kSteps) store_copies(params.copies, first, results);
   });
 }
 

@@ -1,5 +1,6 @@
 #include "cuda/pack.cuh"
 #include "cuda/range.cuh"
+#include "cuda/shadow.cuh"
 #include "ops/bodies.h"
 
 namespace syncopate::cuda {
@@ -62,6 +63,7 @@ __global__ void __launch_bounds__(kThreads)
         for (int i = 0; i < xs.kCount; ++i)
           xs.elem[i] = fmaf(-params.rate, directions.elem[i], xs.elem[i]);
         xs.store(x + first);
+        store_copies(params.copies, first, xs);
       });
 }
 

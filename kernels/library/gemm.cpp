@@ -289,6 +289,8 @@ void gemm(Context& context,
           const void* bias,
           const Gemm& product) {
   if (product.M == 0 || product.N == 0) return;
+  for (const void* memory : {static_cast<const void*>(c), a, b, addend, bias})
+    CHECK(is_gemm_aligned(memory));
   const bool has_bias = bias != nullptr, has_addend = addend != nullptr;
   CHECK(!(has_bias && has_addend));
   auto& library = context.cache<GemmLibrary>();

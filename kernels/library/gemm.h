@@ -6,6 +6,11 @@
 
 namespace syncopate::cuda {
 
+inline bool is_gemm_aligned(const void* memory) {
+  constexpr uintptr_t kAlignment = 16;  // bytes
+  return reinterpret_cast<uintptr_t>(memory) % kAlignment == 0;
+}
+
 enum class Transpose : uint8_t { kNo, kYes };
 
 // c (M, N) = op(a) op(b) [+ addend] [+ bias of each column]
@@ -13,7 +18,8 @@ enum class Transpose : uint8_t { kNo, kYes };
 //   op(b) is (D, N): `b` is (D, N), or (N, D) if transposed.
 // Sums are formed in fp32, and so are products of fp32 (no TF32). The algorithm
 // is the first of cuBLASLt's heuristics that meets the context's determinism,
-// or what the context's chooser takes (ops/plans.h).
+// or what the context's chooser takes (ops/plans.h). All matrices and the bias
+// are aligned: tensor cores and wide loads need that.
 struct Gemm {
   int64_t M, N, D;
   Transpose transpose_a, transpose_b;

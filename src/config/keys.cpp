@@ -120,6 +120,13 @@ Keys device_keys() {
        .doc = "Type of activations; parameters are always fp32. bf16 "
               "needs a processor or GPU that supports it.",
        .used_when = {{"model.family", {}, "bf16"}}},
+      {.name = "run.bf16_weights",
+       .place = &RunOptions::bf16_weights,
+       .doc = "On a GPU: whether weights are kept in bf16 as well, which the "
+              "optimizer writes in its pass, rather than rounded before each "
+              "product. The results are the same; the copies take 2 bytes per "
+              "parameter.",
+       .used_when = {{"run.precision", {"bf16"}}}},
       {.name = "run.deterministic",
        .place = &RunOptions::deterministic,
        .doc = "On a GPU: whether the same input gives the same bits, as "

@@ -32,6 +32,7 @@ struct RunOptions {
   DeviceChoice device = DeviceChoice::kAuto;
   int64_t threads = 0;  // per worker; 0: auto
   Precision precision = Precision::kF32;
+  bool bf16_weights = true;   // on a GPU: keeps bf16 copies of weights
   bool deterministic = true;  // on a GPU; a CPU always is
   bool cuda_graphs = true;
   std::string plans = "none";  // file of measured plans; none: heuristics

@@ -38,9 +38,10 @@ ConvSize Conv2d::size(const Walk& walk) const {
 
 Slot Conv2d::forward(Walk& walk, const Slot& x) const {
   const Slot y = walk.take_image(out_);  // (N, K, P, Q)
+  walk.keep_copy(weight_, x);
   if (walk.is_running())
-    conv_forward(walk.context(), walk.out(y), walk.in(x),
-                 walk.parameter(weight_), size(walk));
+    conv_forward(walk.context(), walk.out(y), walk.in(x), walk.weight(weight_),
+                 size(walk));
   return y;
 }
 
@@ -49,7 +50,7 @@ Slot Conv2d::backward(Walk& walk, const Slot& dy, const Slot& x) const {
   const Slot dx = walk.take_image(in_);  // (N, C, H, W)
   if (walk.is_running())
     conv_backward_data(walk.context(), walk.out(dx), walk.in(dy),
-                       walk.parameter(weight_), size(walk));
+                       walk.weight(weight_), size(walk));
   return dx;
 }
 

@@ -29,9 +29,11 @@ Linear::Linear(Registrar& registrar,
 
 Slot Linear::forward(Walk& walk, const Slot& x) const {
   const Slot y = walk.take(x.dtype, {x.shape[0], bias_.shape[0]});  // (N, K)
+  walk.keep_copy(weight_, x);
+  walk.keep_copy(bias_, x);
   if (walk.is_running())
     linear_forward(walk.context(), walk.out(y), walk.in(x),
-                   walk.parameter(weight_), walk.parameter(bias_));
+                   walk.weight(weight_), walk.weight(bias_));
   return y;
 }
 
@@ -45,7 +47,7 @@ Slot Linear::backward(Walk& walk,
                     how.bias == LinearBackward::Bias::kSum
                         ? walk.gradient(bias_)
                         : Tensor(),
-                    walk.in(dy), walk.in(x), walk.parameter(weight_),
+                    walk.in(dy), walk.in(x), walk.weight(weight_),
                     how.addend ? walk.in(*how.addend) : ConstTensor());
   return dx;
 }
@@ -56,7 +58,7 @@ void Linear::backward_parameters(Walk& walk,
   if (walk.is_running())
     linear_backward(walk.context(), Tensor(), walk.gradient(weight_),
                     walk.gradient(bias_), walk.in(dy), walk.in(x),
-                    walk.parameter(weight_));
+                    walk.weight(weight_));
 }
 
 }  // namespace syncopate

@@ -23,6 +23,7 @@ Walk::Walk(Arena& arena, WalkPlan& plan, Pass pass)
       samples_(plan.samples) {
   plan.taken.clear();
   plan.reports.clear();
+  plan.copies = {};
 }
 
 Walk::Walk(const Arena& arena,
@@ -72,6 +73,13 @@ Slot Walk::images(const ImageSize& size) const {
           kImagesOffset};
 }
 
+void Walk::keep_copy(const ParameterRef& ref, const Slot& x) {
+  if (planned_ == nullptr || !is_on_gpu() || x.dtype != DType::kBf16) return;
+  const bool has_filters = ref.shape.rank() == 4;
+  const int64_t C = ref.shape[ref.shape.rank() == 1 ? 0 : 1];
+  planned_->copies.add(ref.offset, ref.shape, has_filters ? x.shape[1] : C);
+}
+
 const WalkRun& Walk::run() const {
   CHECK(run_ != nullptr);
   return *run_;
@@ -92,6 +100,17 @@ Tensor Walk::out(const Slot& slot) const {
 ConstTensor Walk::parameter(const ParameterRef& ref) const {
   return make_const_tensor(run().parameters.data() + ref.offset, DType::kF32,
                            ref.shape);
+}
+
+ConstWeight Walk::weight(const ParameterRef& ref) const {
+  ConstWeight weight = parameter(ref);
+  const CopiedWeights& copies = run().copies;
+  if (copies.table == nullptr) return weight;
+  if (const ShadowEntry* const entry = copies.table->find(ref.offset)) {
+    weight.copy = copies.values + entry->at;
+    weight.copy_C = entry->padded_C;
+  }
+  return weight;
 }
 
 Tensor Walk::gradient(const ParameterRef& ref) const {

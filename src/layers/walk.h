@@ -13,6 +13,7 @@
 #include "ops/sequences.h"
 #include "tensor/arena.h"
 #include "tensor/parameter_table.h"
+#include "tensor/shadow.h"
 
 namespace syncopate {
 
@@ -52,12 +53,19 @@ struct WalkPlan {
   std::vector<Slot> taken;
   std::vector<int64_t> reports = {};  // the arguments of report()
   DeviceKind device = DeviceKind::kCpu;
+  ShadowTable copies = {};  // of weights, which products can read
+};
+
+// The bf16 copies of a replica's weights; no table: there are none.
+struct CopiedWeights {
+  const ShadowTable* table = nullptr;
+  const Bf16* values = nullptr;
 };
 
 // Inputs of a running walk.
 struct WalkRun {
   Context& context;
-  std::span<float> parameters;
+  std::span<const float> parameters;
   std::span<float> gradients;  // Pass::kTrain only
   std::span<float> buffers;
   ConstTensor images;  // (N, C, H, W) fp32 NHWC
@@ -67,6 +75,7 @@ struct WalkRun {
   Sequences sequences = {};  // if the rows are tokens
   // Called by Walk::report(); may be empty.
   std::function<void(int64_t from)> final_from = {};
+  CopiedWeights copies = {};
 };
 
 class Walk {
@@ -97,12 +106,17 @@ class Walk {
   // The batch itself, in the caller's memory: read with in(), never given back.
   Slot images(const ImageSize& size) const;
 
+  // Says, in a planning walk, that a weight or bias is multiplied with, or
+  // added to, x: on a GPU a copy can be kept if x is bf16.
+  void keep_copy(const ParameterRef& ref, const Slot& x);
+
   // Running walks only.
   const WalkRun& run() const;
   Context& context() const { return run().context; }
   ConstTensor in(const Slot& slot) const;
   Tensor out(const Slot& slot) const;
   ConstTensor parameter(const ParameterRef& ref) const;
+  ConstWeight weight(const ParameterRef& ref) const;  // and its copy
   Tensor gradient(const ParameterRef& ref) const;
   Tensor buffer(const ParameterRef& ref) const;
 

@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "data/batch.h"
 #include "models/pending_sums.h"
+#include "models/shadow_weights.h"
 #include "ops/context.h"
 #include "tensor/parameter_table.h"
 
@@ -23,9 +24,11 @@ namespace syncopate {
 // One worker's ranges, in the order of the model's tables and in the memory of
 // the device that the model was planned on.
 struct ReplicaView {
-  std::span<float> parameters;
+  std::span<const float> parameters;
   std::span<float> gradients;  // same shape; accumulated by backward
   std::span<float> buffers;
+  // Renewed if they are stale; null: weights are rounded at each use.
+  ShadowWeights* shadow = nullptr;
 };
 
 // Called during backward when every gradient at offset >= `from` is final; on a
@@ -84,6 +87,10 @@ class Model {
   // The offsets that every backward pass reports, in order (GradientListener);
   // after plan().
   virtual const std::vector<int64_t>& gradient_reports() const = 0;
+
+  // The bf16 copies of weights that its steps can read, after plan(). Null:
+  // none, as on a CPU or in fp32.
+  virtual const ShadowTable* copies() const { return nullptr; }
 
   // Runs forward and backward on one mini-batch, accumulating gradients and
   // updating running statistics. `final_from` may be empty (for all but the

@@ -72,13 +72,17 @@ WalkRun Network::run_of(Context& context,
   CHECK(std::ssize(replica.parameters) == parameters_.num_elems());
   CHECK(std::ssize(replica.buffers) == buffers_.num_elems());
   check(batch);
+  if (replica.shadow != nullptr)
+    replica.shadow->renew(context, replica.parameters);
   return {.context = context,
           .parameters = replica.parameters,
           .gradients = replica.gradients,
           .buffers = replica.buffers,
           .images = batch.images,
           .dropout_key = dropout_key_.data(),
-          .sequences = sequences_of(batch)};
+          .sequences = sequences_of(batch),
+          .copies = replica.shadow != nullptr ? replica.shadow->view()
+                                              : CopiedWeights()};
 }
 
 namespace {
@@ -97,6 +101,8 @@ StepKey key_of(const Context& context,
   return {address(replica.parameters.data()),
           address(replica.gradients.data()),
           address(replica.buffers.data()),
+          address(replica.shadow != nullptr ? replica.shadow->view().values
+                                            : nullptr),
           address(batch.recorded_input()),
           address(batch.labels.data),
           static_cast<uint64_t>(batch.samples),

@@ -37,6 +37,9 @@ class Network : public Model {
   const std::vector<int64_t>& gradient_reports() const override {
     return training_.reports;
   }
+  const ShadowTable* copies() const override {
+    return training_.copies.num_elems() > 0 ? &training_.copies : nullptr;
+  }
   PendingSums forward_backward(Context& context,
                                const ReplicaView& replica,
                                const Batch& batch,

@@ -38,7 +38,7 @@ void check_shapes(const ConstTensor& x,
 void conv_forward(Context& context,
                   Tensor y,
                   ConstTensor x,
-                  ConstTensor w,
+                  ConstWeight w,
                   const ConvSize& size) {
   check_shapes(x, y, w, size, is_padded(context, x, size));
   bodies_of(context).conv_forward(context, y, x, w, size);
@@ -47,7 +47,7 @@ void conv_forward(Context& context,
 void conv_backward_data(Context& context,
                         Tensor dx,
                         ConstTensor dy,
-                        ConstTensor w,
+                        ConstWeight w,
                         const ConvSize& size) {
   check_shapes(dx, dy, w, size, false);
   bodies_of(context).conv_backward_data(context, dx, dy, w, size);

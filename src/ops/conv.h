@@ -6,13 +6,15 @@
 // layout (chosen once by the model); products are summed in fp32. Filters are
 // fp32 in canonical (K, C, R, S) order; their gradient is fp32, accumulated. On
 // a GPU, x of bf16 may have channels of zeros behind its C (pad_channels),
-// which add nothing and have no filters.
+// which add nothing and have no filters. For bf16, filters are rounded, or
+// their copy is read if it has as many channels as x.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <compare>
 
 #include "ops/context.h"
+#include "tensor/shadow.h"
 
 namespace syncopate {
 
@@ -28,13 +30,13 @@ struct ConvSize {
 void conv_forward(Context& context,
                   Tensor y,       // (N, K, P, Q)
                   ConstTensor x,  // (N, C, H, W)
-                  ConstTensor w,  // (K, C, R, S) fp32
+                  ConstWeight w,  // (K, C, R, S) fp32
                   const ConvSize& size);
 
 void conv_backward_data(Context& context,
                         Tensor dx,       // (N, C, H, W), assigned
                         ConstTensor dy,  // (N, K, P, Q)
-                        ConstTensor w,   // (K, C, R, S) fp32
+                        ConstWeight w,   // (K, C, R, S) fp32
                         const ConvSize& size);
 
 void conv_backward_weights(Context& context,

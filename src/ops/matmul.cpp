@@ -18,8 +18,8 @@ static void check_shapes(const ConstTensor& x,
 void linear_forward(Context& context,
                     Tensor y,
                     ConstTensor x,
-                    ConstTensor w,
-                    ConstTensor b) {
+                    ConstWeight w,
+                    ConstWeight b) {
   check_shapes(x, y, w);
   CHECK(b.data == nullptr ||
         (b.elems() == y.shape[1] && b.dtype == DType::kF32));
@@ -32,7 +32,7 @@ void linear_backward(Context& context,
                      Tensor db,
                      ConstTensor dy,
                      ConstTensor x,
-                     ConstTensor w,
+                     ConstWeight w,
                      ConstTensor addend) {
   check_shapes(x, dy, w);
   CHECK(dx.data == nullptr || (dx.shape == x.shape && dx.dtype == x.dtype));

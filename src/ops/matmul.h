@@ -1,10 +1,12 @@
 // Dense layers as matrix products, row-major. Activations are fp32 or bf16;
-// parameters and their gradients are fp32 (rounded to bf16 for products with
-// bf16 activations, which are summed in fp32).
+// parameters and their gradients are fp32. For products with bf16 activations,
+// which are summed in fp32, a parameter is rounded to bf16, or its copy is
+// read.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "ops/context.h"
+#include "tensor/shadow.h"
 
 namespace syncopate {
 
@@ -12,8 +14,8 @@ namespace syncopate {
 void linear_forward(Context& context,
                     Tensor y,        // (N, K) fp32 or bf16
                     ConstTensor x,   // (N, D), same type as y
-                    ConstTensor w,   // (K, D) fp32
-                    ConstTensor b);  // (K) fp32, or data null
+                    ConstWeight w,   // (K, D) fp32
+                    ConstWeight b);  // (K) fp32, or data null
 
 // dx = dy w [+ addend], dw += dy^T x, db += the sum of the rows of dy
 void linear_backward(Context& context,
@@ -22,7 +24,7 @@ void linear_backward(Context& context,
                      Tensor db,       // (K) accumulated, or data null
                      ConstTensor dy,  // (N, K)
                      ConstTensor x,
-                     ConstTensor w,
+                     ConstWeight w,
                      ConstTensor addend = {});  // as dx, which it must not
                                                 // alias; or data null
 

@@ -23,6 +23,11 @@ struct Operands {
     if (tensor.data != nullptr) add(tensor.shape, tensor.bytes());
   }
   void add(const Tensor& tensor) { add(ConstTensor(tensor)); }
+  void add(const ConstWeight& weight) {
+    const ConstTensor& tensor = weight;
+    if (weight.copy == nullptr) return add(tensor);
+    add(weight.shape, weight.elems() * bytes_of(DType::kBf16));
+  }
   template <typename T>
   void add(std::span<T> values) {
     if constexpr (std::is_arithmetic_v<T>)

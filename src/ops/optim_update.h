@@ -5,6 +5,7 @@
 #include <span>
 
 #include "ops/context.h"
+#include "tensor/shadow.h"
 
 namespace syncopate {
 
@@ -16,6 +17,8 @@ struct SgdParams {
   // Multiplies grad_scale; in the context's memory (clip_factor). Null: 1.
   const float* clip_factor = nullptr;
   bool nesterov = false;
+  // An update writes the copies of x as well (copy_weights), in the same pass.
+  ShadowSlice copies = {};
 };
 
 // g = grad_scale * clip_factor * gradient + weight_decay * x
@@ -50,6 +53,7 @@ struct AdamParams {
   // Not 0: the range consists of rows of this many elements, and rows whose
   // gradient is all zero are skipped, including their moments.
   int64_t lazy_row = 0;
+  ShadowSlice copies = {};  // as in SgdParams; not of lazy rows
 };
 
 // g = grad_scale * clip_factor * gradient [+ weight_decay * x]

@@ -38,20 +38,22 @@ void Adam::step(Context& context,
                   .correction2 = correction(options_.beta2),
                   .grad_scale = static_cast<float>(params.grad_scale),
                   .clip_factor = params.clip_factor};
-  for_runs(runs_, slice.offset, std::ssize(slice.x),
-           [&](const DecayRun& run, int64_t first, int64_t count) {
-             const Step part = slice.part(first, count);
-             const bool adds_decay = adam.is_decoupled || !params.is_decayed;
-             adam.weight_decay = adds_decay ? run.weight_decay : 0;
-             adam.lazy_row = run.row;
-             const auto m = m_.span().subspan(first, count);
-             const auto v = v_.span().subspan(first, count);
-             if (part.is_applied)
-               adam_update(context, part.to, m, v, part.gradient, adam);
-             else
-               adam_direction(context, part.to, part.x, m, v, part.gradient,
-                              adam);
-           });
+  for_runs(
+      runs_, slice.offset, std::ssize(slice.x),
+      [&](const DecayRun& run, int64_t first, int64_t count) {
+        const Step part = slice.part(first, count);
+        const bool adds_decay = adam.is_decoupled || !params.is_decayed;
+        adam.weight_decay = adds_decay ? run.weight_decay : 0;
+        adam.lazy_row = run.row;
+        // No product reads a table.
+        adam.copies = run.row == 0 ? params.copies.from(first) : ShadowSlice();
+        const auto m = m_.span().subspan(first, count);
+        const auto v = v_.span().subspan(first, count);
+        if (part.is_applied)
+          adam_update(context, part.to, m, v, part.gradient, adam);
+        else
+          adam_direction(context, part.to, part.x, m, v, part.gradient, adam);
+      });
 }
 
 std::vector<std::span<float>> Adam::state() {

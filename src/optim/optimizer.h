@@ -10,6 +10,7 @@
 
 #include "base/choice.h"
 #include "ops/context.h"
+#include "tensor/shadow.h"
 #include "tensor/state_visitor.h"
 
 namespace syncopate {
@@ -51,6 +52,8 @@ struct ApplyParams {
   // The gradient already contains weight decay, so none is added. (AdamW's
   // decoupled decay, which is not part of the gradient, still acts.)
   bool is_decayed = false;
+  // apply() writes the copies of the slice as well.
+  ShadowSlice copies = {};
 };
 
 class Optimizer {

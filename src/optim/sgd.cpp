@@ -29,6 +29,7 @@ void Sgd::step(Context& context, const Step& slice, const ApplyParams& params) {
            [&](const DecayRun& run, int64_t first, int64_t count) {
              const Step part = slice.part(first, count);
              sgd.weight_decay = params.is_decayed ? 0 : run.weight_decay;
+             sgd.copies = params.copies.from(first);
              std::span<float> m;
              if (!momentum_.empty())
                m = momentum_.span().subspan(part.offset - begin_, count);

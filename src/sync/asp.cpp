@@ -38,7 +38,7 @@ void Asp::enter() {
   Replica& mine = replica();
   const Slice slice = exchange_.slice(rank());
   if (shard_) {
-    shard_->enter(own_slice(mine.parameters, slice).values());
+    shard_->enter(own_slice(mine.parameters.write(), slice).values());
     const auto to = shard_->optimizer().state();
     const auto from = mine.optimizer->state();
     // State of a different optimizer does not apply: keep the initial state.
@@ -67,7 +67,8 @@ void Asp::begin(const Segment& segment) {
   if (shard_)
     shard_->begin(
         endpoint(), segment,
-        own_slice(replica().parameters, exchange_.slice(rank())).values(),
+        own_slice(replica().parameters.write(), exchange_.slice(rank()))
+            .values(),
         own_slice(replica().buffers, exchange_.statistics_slice(rank()))
             .values());
   barrier(endpoint(), world_, tags::kCollective);

@@ -44,11 +44,11 @@ class Choco final : public CompressedGossip {
   }
 
   void update(const StepPlan& plan) override {
-    const std::span<float> x = replica().parameters;
     const std::span<float> difference = replica().gradients;  // done with
     const auto gamma = static_cast<float>(parts_.sync.choco.gamma);
     step_locally(plan);
     receive();
+    const std::span<float> x = replica().parameters.write();
     combine(context(), x, {{1, x}, {gamma, c_}});
     combine(context(), difference, {{1, x}, {-1, xhat_}});
     send(difference);

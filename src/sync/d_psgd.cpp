@@ -18,7 +18,7 @@ class DPsgd final : public GossipBase {
  public:
   explicit DPsgd(const SchemeParts& parts)
       : GossipBase(parts),
-        exchange_(parts, parts.replica.parameters, degree(), wire_) {
+        exchange_(parts, parts.replica.parameters.write(), degree(), wire_) {
     mixing_.push_back({static_cast<float>(self_weight_ - 1), exchange_.sent()});
     for (int j = 0; j < degree(); ++j)
       mixing_.push_back(
@@ -30,7 +30,7 @@ class DPsgd final : public GossipBase {
     if (size() == 1) return;
     exchange_.start(neighbour_ranks_, neighbour_ranks_);
     times_.add(exchange_.finish());
-    add_terms(context(), replica().parameters, 1, mixing_);
+    add_terms(context(), replica().parameters.write(), 1, mixing_);
   }
 
  private:

@@ -36,7 +36,7 @@ class DcdPsgd final : public CompressedGossip {
     receive();
     add_terms(context(), d, static_cast<float>(-plan.rate), mixing_);
     send(d);
-    blend(replica().parameters, own(), 1, 1);
+    blend(replica().parameters.write(), own(), 1, 1);
   }
 
  private:

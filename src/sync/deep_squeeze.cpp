@@ -33,7 +33,7 @@ class DeepSqueeze final : public CompressedGossip {
 
  private:
   void take_in() override {
-    const std::span<float> x = replica().parameters;
+    const std::span<float> x = replica().parameters.write();
     const double gamma = parts_.sync.choco.gamma;
     blend(x, own(), 1, gamma * (self_weight_ - 1));
     for (int j = 0; j < degree(); ++j)

@@ -75,7 +75,7 @@ class Dgc final : public SchemeBase {
     if (!residual_.empty() && options_.mask_momentum)
       for (const std::span<float> state : replica().optimizer->state())
         compressor.blend(context(), state, gather_->own(compressor), 0, 0);
-    axpy(context(), replica().parameters,
+    axpy(context(), replica().parameters.write(),
          static_cast<float>(-plan.rate / size()), d);
   }
 

@@ -181,8 +181,8 @@ Group DsSync::group_of(const StepPlan& plan) const {
 }
 
 void DsSync::average_over(const Group& group) {
-  average(group,
-          {{replica().parameters}, {averaged_buffers(options_.batchnorm)}});
+  average(group, {{replica().parameters.write()},
+                  {averaged_buffers(options_.batchnorm)}});
 }
 
 StepPlan DsSync::next(const Word& mine) {

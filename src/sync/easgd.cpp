@@ -30,7 +30,7 @@ class Easgd final : public SchemeBase {
   void update(const StepPlan& plan) override { step_locally(plan); }
   void end_step(const StepPlan& plan) override {
     if ((plan.step + 1) % parts_.sync.easgd.steps != 0) return;
-    const std::span<float> x = replica().parameters;
+    const std::span<float> x = replica().parameters.write();
     combine(context(), mean_, {{1, x}});
     average(world_, {{mean_}});
     const auto beta = static_cast<float>(parts_.sync.easgd.beta);

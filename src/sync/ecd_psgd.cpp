@@ -35,7 +35,7 @@ class EcdPsgd final : public CompressedGossip {
   }
 
   void update(const StepPlan& plan) override {
-    const std::span<float> x = replica().parameters;
+    const std::span<float> x = replica().parameters.write();
     const std::span<float> x_new = direction(params_of(plan));
     receive();
     add_terms(context(), x_new, static_cast<float>(-plan.rate), mixing_);

@@ -31,7 +31,7 @@ class EfSignSgd final : public SchemeBase {
   void update(const StepPlan& plan) override {
     const std::span<float> d = direction(params_of(plan));
     times_.add(gather_.sum(*sign_, d, residual_, {}));  // nothing is random
-    axpy(context(), replica().parameters,
+    axpy(context(), replica().parameters.write(),
          static_cast<float>(-plan.rate / size()), d);
   }
 

@@ -219,13 +219,13 @@ bool Esync::aggregate(At at) {
   if (at == At::kStep) waited_s_ += waited.wait_s;
   if (count[0] > 0) {
     // While being exchanged, the parameters hold their difference to w_t.
-    Replica& mine = replica();
-    combine(context(), mine.parameters, {{1, mine.parameters}, {-1, anchor_}});
-    average(world_, {{mine.parameters, wire_},
-                     {averaged_buffers(parts_.sync.esync.batchnorm)}});
+    const std::span<float> x = replica().parameters.write();
+    combine(context(), x, {{1, x}, {-1, anchor_}});
+    average(world_,
+            {{x, wire_}, {averaged_buffers(parts_.sync.esync.batchnorm)}});
     const auto rate = static_cast<float>(parts_.sync.esync.global_lr);
-    combine(context(), anchor_, {{1, anchor_}, {rate, mine.parameters}});
-    combine(context(), mine.parameters, {{1, anchor_}});
+    combine(context(), anchor_, {{1, anchor_}, {rate, x}});
+    combine(context(), x, {{1, anchor_}});
     ++round_;
     last_local_steps_ = local_steps_;
     local_steps_ = 0;

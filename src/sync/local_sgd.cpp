@@ -64,14 +64,14 @@ class LocalSgd final : public SchemeBase {
   void end_step(const StepPlan&) override {
     if (steps_in_round_ < options_.steps) return;
     steps_in_round_ = 0;
-    average(world_,
-            {{replica().parameters}, {averaged_buffers(options_.batchnorm)}});
+    average(world_, {{replica().parameters.write()},
+                     {averaged_buffers(options_.batchnorm)}});
     if (!start_.empty()) outer_step();
   }
 
  private:
   void outer_step() {
-    const DeviceVector<float>& x = replica().parameters;
+    const std::span<float> x = replica().parameters.write();
     const DeviceVector<float>& d = replica().gradients;  // no longer needed
     const auto eta = static_cast<float>(options_.outer_lr);
     const auto mu = static_cast<float>(options_.outer_momentum);

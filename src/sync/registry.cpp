@@ -64,10 +64,9 @@ std::string scheme_obstacle(const SchemeRequest& request) {
 
 Replica::Replica(Context& context,
                  const Model& model,
-                 const OptimizerOptions& options)
-    : parameters(context.device(),
-                 context.stream(),
-                 model.parameters().num_elems()),
+                 const OptimizerOptions& options,
+                 const ShadowTable* copies)
+    : parameters(context, model.parameters().num_elems(), copies),
       gradients(context.device(), context.stream(), parameters.size()),
       buffers(context.device(), context.stream(), model.buffers().num_elems()),
       optimizer(make_optimizer(context,

@@ -28,11 +28,15 @@ struct TrafficPlan;
 struct Replica {
   Replica(Context& context,
           const Model& model,
-          const OptimizerOptions& options);
-  DeviceVector<float> parameters, gradients, buffers;
+          const OptimizerOptions& options,
+          const ShadowTable* copies = nullptr);  // the model's
+  ParameterValues parameters;
+  DeviceVector<float> gradients, buffers;
   // For the whole range; null while a scheme keeps the optimizer elsewhere.
   std::unique_ptr<Optimizer> optimizer;
-  ReplicaView view() { return {parameters, gradients, buffers}; }
+  ReplicaView view() {
+    return {parameters, gradients, buffers, &parameters.shadow()};
+  }
 };
 
 // A range of gradients that became final together.

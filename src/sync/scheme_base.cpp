@@ -85,9 +85,11 @@ ApplyParams SchemeBase::params_of(const StepPlan& plan, double grad_scale) {
           .clip_factor = clip(grad_scale)};
 }
 
-void SchemeBase::step_locally(const ApplyParams& params) {
-  replica().optimizer->apply(context(), 0, replica().parameters,
-                             replica().gradients, params);
+void SchemeBase::step_locally(ApplyParams params) {
+  const ParameterValues::Update update = replica().parameters.update();
+  params.copies = update.copies;
+  replica().optimizer->apply(context(), 0, update.values, replica().gradients,
+                             params);
 }
 
 std::span<float> SchemeBase::direction(const ApplyParams& params) {
@@ -163,7 +165,7 @@ void SchemeBase::quiesce() {
 void SchemeBase::leave() {
   Replica& mine = replica();
   if (owners_.parameters == Owner::kWorker)
-    average(world_, {{mine.parameters}});
+    average(world_, {{mine.parameters.write()}});
   if (owners_.buffers == Owner::kWorker && !mine.buffers.empty())
     average(world_, {{mine.buffers}});
   if (owners_.optimizer != Owner::kWorker || !mine.optimizer) return;
@@ -209,7 +211,8 @@ void SchemeBase::evaluation_model(EvalModel which,
 void SchemeBase::visit_state(StateVisitor& visitor) {
   pace_->visit_state(visitor);
   visitor.visit_device_range(owners_.parameters, "parameters",
-                             parts_.model.parameters(), replica().parameters);
+                             parts_.model.parameters(),
+                             replica().parameters.write());
   visitor.visit_device_range(owners_.buffers, "buffers", parts_.model.buffers(),
                              replica().buffers);
   if (replica().optimizer)

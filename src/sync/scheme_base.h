@@ -69,7 +69,7 @@ class SchemeBase : public Scheme {
   // `grad_scale`, clipped by optimizer.clip_norm.
   ApplyParams params_of(const StepPlan& plan, double grad_scale = 1);
   // Applies the optimizer to the local replica with the local gradient.
-  void step_locally(const ApplyParams& params);
+  void step_locally(ApplyParams params);
   void step_locally(const StepPlan& plan) { step_locally(params_of(plan)); }
   // Returns the optimizer's direction, computed in place of the gradient.
   std::span<float> direction(const ApplyParams& params);

@@ -37,7 +37,7 @@ class Sgp final : public SchemeBase {
   explicit Sgp(const SchemeParts& parts)
       : SchemeBase(parts, lockstep(parts, kPeriod), {}),
         exchange_(parts,
-                  parts.replica.parameters,
+                  parts.replica.parameters.write(),
                   1,
                   wire_,
                   Traffic::kPayload) {
@@ -51,7 +51,7 @@ class Sgp final : public SchemeBase {
   }
 
   void update(const StepPlan& plan) override {
-    const std::span<float> x = replica().parameters;
+    const std::span<float> x = replica().parameters.write();
     const std::span<float> d = direction(params_of(plan));
     if (size() == 1)
       return axpy(context(), x, static_cast<float>(-plan.rate), d);

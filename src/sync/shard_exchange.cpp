@@ -19,7 +19,7 @@ ShardExchange::ShardExchange(const SchemeParts& parts)
                                         parts.endpoint.size(),
                                         parts.replica.parameters.size())),
       gradients_(parts.context.device(), parts.replica.gradients),
-      parameters_(parts.context.device(), parts.replica.parameters),
+      parameters_(parts.context.device(), parts.replica.parameters.write()),
       ready_(parts.context.device().make_event()),
       pulls_(num_shards_) {
   if (parts.sync.asp.batchnorm == ServerStatistics::kShared &&
@@ -29,7 +29,7 @@ ShardExchange::ShardExchange(const SchemeParts& parts)
     pushed_statistics_.grow(num_statistics_, parts.replica.buffers.data());
   }
   if (wire_ == Wire::kF32) return;
-  const DeviceVector<float>& parameters = parts.replica.parameters;
+  const ParameterValues& parameters = parts.replica.parameters;
   packed_push_.grow(parameters.size(), parameters.data());
   packed_pull_.grow(parameters.size(), parameters.data());
 }
@@ -134,6 +134,7 @@ SyncTimes ShardExchange::finish() {
   endpoint.join(task_);
   task_ = nullptr;
   parameters_.make_wait(parts_.context.stream());
+  parts_.replica.parameters.shadow().mark_stale();
   if (statistics_) statistics_->make_wait(parts_.context.stream());
   double held_s = 0;
   for (const PullHeader& pull : pulls_) held_s = std::max(held_s, pull.held_s);
@@ -180,6 +181,7 @@ void ShardExchange::gather_replica(const ParameterShard* shard) {
   using Values = std::span<const float>;
   gather(parameters_, parts_.replica.parameters.size(),
          shard != nullptr ? shard->values() : Values());
+  parts_.replica.parameters.shadow().mark_stale();
   if (statistics_)
     gather(*statistics_, parts_.replica.buffers.size(),
            shard != nullptr ? shard->statistics() : Values());

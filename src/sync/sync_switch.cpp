@@ -376,7 +376,7 @@ void SyncSwitch::fill_removed() {
   const int root = static_cast<int>(first - setting_.removed.begin());
   Replica& mine = parts_.replica;
   std::vector<std::span<float>> ranges = mine.optimizer->state();
-  ranges.push_back(mine.parameters);
+  ranges.push_back(mine.parameters.write());
   ranges.push_back(mine.buffers);
   for (const std::span<float> range : ranges) {
     OnHost host(parts_.context.device(), parts_.context.stream(), range);

@@ -252,8 +252,14 @@ int64_t Engine::replica_bytes() const {
   // range would allocate the memory whose size is in question.
   const int64_t state_a_parameter =
       make_optimizer(*context, options.optimizer, table, 0, 1)->state_elems();
+  const ShadowTable* const kept = copies();
   return 4 * ((2 + state_a_parameter) * table.num_elems() +
-              model->buffers().num_elems());
+              model->buffers().num_elems()) +
+         (kept != nullptr ? 2 * kept->num_elems() : 0);
+}
+
+const ShadowTable* Engine::copies() const {
+  return options.run.bf16_weights ? model->copies() : nullptr;
 }
 
 int64_t Engine::next_boundary(int64_t worker_steps) const {

@@ -61,7 +61,10 @@ struct Engine : Setup {
   double batch_weight(int rank) const;
   // The divisor of the sum of a worker's sample gradients.
   double loss_samples(int rank) const;
-  // Bytes of one worker's parameters, gradients, buffers and optimizer state.
+  // The bf16 copies of weights that a replica keeps; null: none.
+  const ShadowTable* copies() const;
+  // Bytes of one worker's parameters, their copies, gradients, buffers and
+  // optimizer state.
   int64_t replica_bytes() const;
 
   // The next evaluation, checkpoint, audit with a boundary, or end after

@@ -13,7 +13,8 @@ void Trainer::load_resized(const FoundCheckpoint& found) {
   Replica& replica = step_.replica();
   ResizedState state(found, endpoint_.rank(), endpoint_.size());
   state.visit_device_range(Owner::kWorker, "parameters",
-                           engine_.model->parameters(), replica.parameters);
+                           engine_.model->parameters(),
+                           replica.parameters.write());
   state.visit_device_range(Owner::kWorker, "buffers", engine_.model->buffers(),
                            replica.buffers);
   replica.optimizer->visit_state(state, Owner::kWorker);

@@ -21,7 +21,7 @@ const ParameterEntry& WorkerStep::struck() const {
 // Flips a bit of the mantissa of one parameter, as a memory fault might.
 void WorkerStep::flip_bit() {
   OnHost parameter(*engine_.device, *engine_.stream,
-                   replica_.parameters.span().subspan(
+                   replica_.parameters.write().span().subspan(
                        static_cast<size_t>(struck().offset), 1));
   float& value = parameter.values()[0];
   value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ 1u << 20);

@@ -125,6 +125,8 @@ void convolve(Context& context,
               const ConvSize& size) {
   CHECK(x.layout == Layout::kNhwc && y.layout == Layout::kNhwc);
   CHECK(x.dtype == y.dtype);
+  for (const void* memory : {x.data, krsc, y.data})
+    CHECK(is_gemm_aligned(memory));
   const std::string problem =
       fmt::format("{} n{} c{} h{} k{} r{}", name_of(pass), size.N, size.C,
                   size.H, size.K, size.R);
@@ -163,6 +165,8 @@ void gemm(Context& context,
           const void* bias,
           const Gemm& product) {
   if (product.M == 0 || product.N == 0) return;
+  for (const void* memory : {static_cast<const void*>(c), a, b, addend, bias})
+    CHECK(is_gemm_aligned(memory));
   CHECK(bias == nullptr || addend == nullptr);
   const std::string problem =
       fmt::format("gemm m{} n{} d{}", product.M, product.N, product.D);

@@ -27,9 +27,10 @@ class NetworkBench {
         model_(std::move(model)),
         samples_(samples) {
     model_->initialise(parameters_, buffers_, 7);
+    model_->plan(context(), samples, samples);
+    device_parameters_ = {context(), std::ssize(parameters_), model_->copies()};
     for (const auto& [device, host] : ranges())
       *device = {on_.device, *on_.stream, std::ssize(*host)};
-    model_->plan(context(), samples, samples);
   }
   virtual ~NetworkBench() = default;
 
@@ -37,8 +38,10 @@ class NetworkBench {
   test::TestContext& on() { return on_; }
   Context& context() { return on_.context; }
   ReplicaView view() {
+    device_parameters_.assign(parameters_);
     for (const auto& [device, host] : ranges()) device->assign(*host);
-    return {device_parameters_, device_gradients_, device_buffers_};
+    return {device_parameters_, device_gradients_, device_buffers_,
+            &device_parameters_.shadow()};
   }
   void fetch() {
     gradients_ = values_of(device_gradients_);
@@ -111,17 +114,16 @@ class NetworkBench {
   std::vector<int64_t> segment_offsets_;
 
  private:
-  std::array<std::pair<DeviceVector<float>*, std::vector<float>*>, 3> ranges() {
-    return {{{&device_parameters_, &parameters_},
-             {&device_gradients_, &gradients_},
-             {&device_buffers_, &buffers_}}};
+  std::array<std::pair<DeviceVector<float>*, std::vector<float>*>, 2> ranges() {
+    return {{{&device_gradients_, &gradients_}, {&device_buffers_, &buffers_}}};
   }
   static std::vector<float> values_of(const DeviceVector<float>& range) {
     OnHost host(range);
     return {host.values().begin(), host.values().end()};
   }
   test::TestContext on_;
-  DeviceVector<float> device_parameters_, device_gradients_, device_buffers_;
+  ParameterValues device_parameters_;
+  DeviceVector<float> device_gradients_, device_buffers_;
   std::unique_ptr<Model> model_;
   int64_t samples_;
 };

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "tensor/tensor.h"
+#include "tensor/shadow.h"
 
 namespace syncopate::test {
 
@@ -35,6 +35,7 @@ class GuardedTensor {
   Tensor tensor() const { return tensor_; }
   operator Tensor() const { return tensor_; }
   operator ConstTensor() const { return tensor_; }
+  operator ConstWeight() const { return tensor_; }
   // All elements of a tensor of fp32, in the order of memory.
   std::span<float> span() const {
     return {tensor_.f32(), static_cast<size_t>(tensor_.elems())};

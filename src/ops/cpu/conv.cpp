@@ -220,7 +220,7 @@ void run(Context& context,
 void conv_forward(Context& context,
                   Tensor y,
                   ConstTensor x,
-                  ConstTensor w,
+                  ConstWeight w,
                   const ConvSize& size) {
   run(context, ConvPass::kForward, size, x, w, y);
 }
@@ -228,7 +228,7 @@ void conv_forward(Context& context,
 void conv_backward_data(Context& context,
                         Tensor dx,
                         ConstTensor dy,
-                        ConstTensor w,
+                        ConstWeight w,
                         const ConvSize& size) {
   run(context, ConvPass::kBackwardData, size, dx, w, dy);
 }

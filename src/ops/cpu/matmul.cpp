@@ -45,8 +45,8 @@ bool is_worth_blocks(DType dtype, int64_t N, int64_t D, int64_t K) {
 void linear_forward(Context& context,
                     Tensor y,
                     ConstTensor x,
-                    ConstTensor w,
-                    ConstTensor b) {
+                    ConstWeight w,
+                    ConstWeight b) {
   const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
   if (N == 0 || K == 0) return;
   if (K <= kMostFewOutputs) return few_outputs_forward(context, y, x, w, b);
@@ -71,7 +71,7 @@ void linear_backward(Context& context,
                      Tensor db,
                      ConstTensor dy,
                      ConstTensor x,
-                     ConstTensor w,
+                     ConstWeight w,
                      ConstTensor addend) {
   const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
   if (N == 0 || K == 0) return;

@@ -157,6 +157,7 @@ void adam_update(Context& context,
         lanes.put(to + i, old - rate * adam.direction(lanes, i, old));
       },
       [](int64_t, int64_t) {});
+  cpu::copy_weights(context, x, params.copies);
 }
 
 void adam_direction(Context& context,

@@ -73,6 +73,7 @@ void sgd_update(Context& context,
                     : params.nesterov    ? update<true, true>
                                          : update<true, false>;
   body(context, x, momentum_buffer.data(), gradient.data(), params);
+  cpu::copy_weights(context, x, params.copies);
 }
 
 void sgd_direction(Context& context,

@@ -25,8 +25,9 @@ std::set<const void*> all_members(const Options& options) {
   const auto collect = [&](const auto&... member) { add(places, member...); };
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
-                 v] = options.run;
-    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v);
+                 v, w] = options.run;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v,
+            w);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
@@ -179,6 +180,7 @@ const std::map<std::string, std::string>& other_values() {
       {"run.device", "cpu"},
       {"run.threads", "2"},
       {"run.precision", "bf16"},
+      {"run.bf16_weights", "no"},
       {"run.deterministic", "no"},
       {"run.plans", "plans.txt"},
       {"run.cuda_graphs", "no"},

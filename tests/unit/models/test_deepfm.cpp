@@ -79,6 +79,22 @@ TEST(DeepFm, StepInBf16IsNear) {
   compare_step(DType::kBf16, 0.1);
 }
 
+// Tables of any number of rows come first, so matrices and their gradients may
+// start at any element; a GPU's library takes aligned ones only.
+TEST(DeepFm, MatricesMayStartAnywhere) {
+  for (const int64_t rows : {11, 12, 13, 14}) {
+    DeepFmBench bench({{rows}}, {4, {16, 12}, 0}, 16);
+    fill(bench);
+    bench.step();
+    const std::vector<float> gradients = bench.gradients_;
+    for (const ParameterEntry& entry : bench.model().parameters().entries()) {
+      if (entry.role != Role::kWeight) continue;
+      EXPECT_LT(bench.error_of(entry, gradients, 2, 0.01), 3e-3)
+          << entry.name << " at " << entry.offset;
+    }
+  }
+}
+
 TEST(DeepFm, KeepsTheContract) {
   DeepFmBench bench(kSpec, shape(0.5f), kBatch);
   EXPECT_EQ(expect_final_gradients_heard(bench), 4);

@@ -141,6 +141,35 @@ TEST_P(LinearTest, BackwardAddsTo) {
   EXPECT_TRUE(all_near(sum.get(), expected.dx, tolerance));
 }
 
+// A model's parameters and gradients start at any element of a range.
+TEST_P(LinearTest, ParametersMayStartAnywhere) {
+  LinearGradients expected =
+      gradients_by_formula(GetParam(), dy.get(), x.get(), rounded_w());
+  const auto dw_before = dw.get();
+  for (size_t i = 0; i < dw_before.size(); ++i) expected.dw[i] += dw_before[i];
+  forward(test.context);
+  for (const size_t shift : {1, 2, 3}) {
+    const auto moved = [shift](const GuardedTensor& tensor) {
+      return flat(moved_by(shift, 0.0, tensor.get()));
+    };
+    const auto behind = [shift](const GuardedTensor& range,
+                                const Shape& shape) {
+      return make_tensor(range.tensor().f32() + shift, DType::kF32, shape);
+    };
+    const GuardedTensor w_range = moved(w), b_range = moved(b),
+                        dw_range = moved(dw), other_y(dtype, {N, K}),
+                        other_dx(dtype, {N, D});
+    const Tensor w_there = behind(w_range, {K, D});
+    linear_forward(test.context, other_y, x, w_there, behind(b_range, {K}));
+    EXPECT_TRUE(all_near(other_y.get(), y.get(), output_of(D)));
+    linear_backward(test.context, other_dx, behind(dw_range, {K, D}), Tensor(),
+                    dy, x, w_there);
+    EXPECT_TRUE(all_near(other_dx.get(), expected.dx, output_of(K)));
+    EXPECT_TRUE(
+        all_near(dw_range.get(), moved_by(shift, 0.0, expected.dw), sum_of(N)));
+  }
+}
+
 TEST_P(LinearTest, SameBitsAgain) {
   TestContext other;
   forward(test.context);

@@ -227,7 +227,7 @@ TEST(Asp, LosesNothingAtBoundaries) {
           run.at_boundary = [](int, int64_t worker_steps, Scheme&,
                                Replica& replica) {
             double updates = 0;
-            for (const float x : OnHost(replica.parameters).values())
+            for (const float x : OnHost(replica.parameters.write()).values())
               updates += static_cast<double>(x);
             EXPECT_EQ(updates, static_cast<double>(worker_steps));
           };
@@ -320,7 +320,7 @@ TEST(Asp, TakesOverMomentum) {
   run.optimizer.momentum = 0.9;
   run.at_boundary = [&](int, int64_t, Scheme& scheme, Replica& replica) {
     const auto momentum = [&] {
-      return OnHost(replica.parameters.device(), replica.parameters.stream(),
+      return OnHost(replica.gradients.device(), replica.gradients.stream(),
                     replica.optimizer->state()[0]);
     };
     scheme.leave();

@@ -22,7 +22,7 @@ struct Party {
               .sync = sync,
               .optimizer = optimizer,
               .schedule = schedule},
-        exchange(parts, replica.parameters, 2, wire, notes) {}
+        exchange(parts, replica.parameters.write(), 2, wire, notes) {}
 
   void fill(float value) {
     replica.parameters.assign(std::vector<float>(kElems, value));

@@ -179,7 +179,7 @@ double mean_drift(ToyRun run, int workers, int64_t steps) {
   Matrix before(workers), after(workers);
   run.at_boundary = [&](int rank, int64_t worker_steps, Scheme&,
                         Replica& replica) {
-    OnHost x(replica.parameters);
+    OnHost x(replica.parameters.write());
     const std::span<const float> values = x.values();
     if (worker_steps == (steps - kStill) * workers)
       before[rank].assign(values.begin(), values.end());

@@ -250,7 +250,7 @@ class ToyWorker {
   // Performs forward and backward, then lets their time pass.
   void step(const StepPlan& plan) {
     {
-      OnHost x(replica_->parameters);
+      OnHost x(replica_->parameters.write());
       std::vector<float> gradient(x.values().size(), 0.0f);
       run_.gradient(endpoint_.rank(), plan.step, x.values(), gradient);
       replica_->gradients.assign(gradient);
@@ -287,7 +287,7 @@ class ToyWorker {
   }
   ToyResult gather(double clock) {
     ToyResult result;
-    result.parameters = gather_range(replica_->parameters);
+    result.parameters = gather_range(replica_->parameters.write());
     result.buffers = gather_range(replica_->buffers);
     const auto payload = static_cast<size_t>(Traffic::kPayload);
     const TrafficCounters& sent = endpoint_.traffic();

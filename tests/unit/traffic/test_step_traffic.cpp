@@ -1,6 +1,7 @@
 // How many kernels a training step launches and how much memory they read and
 // write, derived here from the passes that a step needs: on a GPU most of a
-// step is bound by that. Forward and backward in bf16, without the optimizer.
+// step is bound by that. Forward and backward in bf16, which read the copies of
+// weights that an optimizer has written; and its update.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -12,6 +13,8 @@
 #include "gradient/bert_bench.h"
 #include "gradient/deepfm_bench.h"
 #include "gradient/model_bench.h"
+#include "models/shadow_weights.h"
+#include "ops/optim_update.h"
 
 namespace syncopate {
 namespace {
@@ -120,8 +123,6 @@ TEST(StepTraffic, Bert) {
        // two residual gradients. dw, added in fp32: dy 9, x 7.
        {"gemm", wide(12 * L, L * ((7 + 9 + 2 + 16) * u + 2 * w + 2 * w),
                      L * ((9 + 7) * u + 2 * w))},
-       // Matrices to bf16, forward and backward, and biases forward.
-       {"pack_filters", wide(12 * L, L * 2 * 2 * w, L * 2 * w)},
        // q, k, v; out.
        {"attention_forward_mma", wide(L, L * 3 * u, L * u)},
        // dout and out.
@@ -182,12 +183,10 @@ std::map<std::string, Traffic> expected_of(const std::vector<Conv>& convs,
   for (const Conv& conv : convs) {
     const int64_t x = kHalf * conv.x, w = kHalf * conv.packed_w,
                   y = kHalf * conv.y;
-    add("pack_filters", kSingle * conv.w, w);
     add("conv_forward", x + w, y);
     add("conv_backward_weights", x + y, w);
     add("accumulate_filters", w + kSingle * conv.w, kSingle * conv.w);
     if (&conv == &convs.front()) continue;
-    add("pack_filters", kSingle * conv.w, w);
     add("conv_backward_data", y + w, x);
   }
   for (const Norm& norm : norms) {
@@ -307,12 +306,56 @@ TEST(StepTraffic, DeepFm) {
        {"sum_columns", wide(3, k + m, 0)},
        // To bf16 and back: embeddings and scores.
        {"convert", wide(4, 2 * v + v, v + 2 * v)}},
-      // Of the dense part: matrices and biases to bf16 6, statistics 4, sums of
-      // biases 4, the last layer 3, the scores' sum 1, loss 2, key of dropout
+      // Of the dense part: statistics 4, sums of biases 4, the last layer 3,
+      // the scores' sum 1, loss 2, key of dropout
       // 1; of the interaction: forward 1, backward 4, sorting 6.
-      6 + 4 + 4 + 3 + 1 + 2 + 1 + 1 + 4 + 6,
+      4 + 4 + 3 + 1 + 2 + 1 + 1 + 4 + 6,
       // Embeddings and their gradients in fp32, by sample and by row.
       32 * v);
+}
+
+// --- the optimizer -----------------------------------------------------------
+
+// Reads x, m and the gradient, writes x, m and the copies. Then there is
+// nothing to renew, until something else has written x.
+TEST(StepTraffic, AnUpdateWritesTheCopies) {
+  constexpr int64_t kMatrix = 1024 * 512, kFilters = 64 * 64 * 9;
+  constexpr int64_t n = kMatrix + kFilters, kSlack = 40 * 1024;
+  ShadowTable table;
+  table.add(0, {1024, 512}, 512);
+  table.add(kMatrix, {64, 64, 3, 3}, 64);
+  test::TestContext on(1);
+  ParameterValues x(on.context, n, &table);
+  const DeviceVector<float> m(on.device, *on.stream, n),
+      gradient(on.device, *on.stream, n);
+  const auto expect = [&](const auto& act, int64_t launches, int64_t read,
+                          int64_t written) {
+    on.stream->synchronize();
+    const TrafficMeter meter;
+    act();
+    on.stream->synchronize();
+    const Traffic total = meter.total();
+    EXPECT_EQ(total.launches, launches);
+    EXPECT_GE(total.bytes_read, read);
+    EXPECT_LE(total.bytes_read, read + kSlack * launches);
+    EXPECT_GE(total.bytes_written, written);
+    EXPECT_LE(total.bytes_written, written + kSlack * launches);
+  };
+  const auto renew = [&] { x.shadow().renew(on.context, x); };
+  expect(
+      [&] {
+        const ParameterValues::Update update = x.update();
+        sgd_update(on.context, update.values, m, gradient,
+                   {.rate = 0.1f,
+                    .momentum = 0.9f,
+                    .weight_decay = 0,
+                    .copies = update.copies});
+      },
+      1, 3 * kSingle * n, (2 * kSingle + kHalf) * n);
+  expect(renew, 0, 0, 0);
+  x.write();
+  expect(renew, 1, kSingle * n, kHalf * n);
+  expect(renew, 0, 0, 0);
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ class ManyWorkers : public testing::Test {
     note(endpoint, costs_.strand);
     WorkerStep step(*engine_, endpoint, nullptr, "");
     Replica& replica = step.replica();
-    engine_->model->initialise(replica.parameters.span(),
+    engine_->model->initialise(replica.parameters.write().span(),
                                replica.buffers.span(), 1);
     step.scheme().enter();
     note(endpoint, costs_.scheme);

@@ -84,7 +84,7 @@ class WorkerStepTest : public testing::Test {
       Ear ear(seen.heard);
       WorkerStep step(*engine_, endpoint, nullptr, "", &ear);
       Replica& replica = step.replica();
-      engine_->model->initialise(replica.parameters.span(),
+      engine_->model->initialise(replica.parameters.write().span(),
                                  replica.buffers.span(), 1);
       step.scheme().enter();
       step.open_feed();
@@ -105,7 +105,7 @@ class WorkerStepTest : public testing::Test {
       step.end();
       seen.found = step.take_found();
       seen.diverged = step.diverged();
-      const auto parameters = replica.parameters.span();
+      const auto parameters = replica.parameters.write().span();
       seen.parameters.assign(parameters.begin(), parameters.end());
     });
     return all;
@@ -158,7 +158,7 @@ TEST_F(WorkerStepTest, OthersWaitForAStragglerIfTheSchemeDoes) {
 // With weights of 0 two classes are equally likely.
 TEST_F(WorkerStepTest, CountsItsSamplesAndLosses) {
   const auto clear = [](int, int64_t, Replica& replica) {
-    std::ranges::fill(replica.parameters.span(), 0.0f);
+    std::ranges::fill(replica.parameters.write().span(), 0.0f);
   };
   for (const Seen& seen : run({}, clear)) {
     EXPECT_EQ(seen.found.sums.samples, 4 * 2 * 4);
@@ -179,7 +179,8 @@ TEST_F(WorkerStepTest, LeavesReplicasEqualUnderBsp) {
 TEST_F(WorkerStepTest, NamesTheFirstStepThatIsNotFinite) {
   const auto spoil = [](int rank, int64_t step, Replica& replica) {
     if (rank == 1 && step == 2)
-      replica.parameters.span()[0] = std::numeric_limits<float>::quiet_NaN();
+      replica.parameters.write().span()[0] =
+          std::numeric_limits<float>::quiet_NaN();
   };
   const std::vector<Seen> all = run({"--optimizer.lr=1e-9"}, spoil);
   EXPECT_FALSE(all[0].diverged);
@@ -191,7 +192,7 @@ TEST_F(WorkerStepTest, NamesTheFirstStepThatIsNotFinite) {
 TEST_F(WorkerStepTest, LeavesOutStepsIfItIsToSkipThem) {
   float kept = 0;
   const auto spoil = [&kept](int rank, int64_t step, Replica& replica) {
-    float& value = replica.parameters.span()[0];
+    float& value = replica.parameters.write().span()[0];
     if (rank != 1) return;
     if (step == 2) {
       kept = value;
