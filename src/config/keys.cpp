@@ -126,7 +126,8 @@ Keys device_keys() {
               "optimizer writes in its pass, rather than rounded before each "
               "product. The results are the same; the copies take 2 bytes per "
               "parameter.",
-       .used_when = {{"run.precision", {"bf16"}}}},
+       .used_when = {{"run.precision", {"bf16"}}},
+       .on_resume = OnResume::kMayChange},
       {.name = "run.deterministic",
        .place = &RunOptions::deterministic,
        .doc = "On a GPU: whether the same input gives the same bits, as "

@@ -341,7 +341,8 @@ part_samples() { # BERT and DeepFM
 part_profile() {
   local variant name=${PROFILE_NETWORK:-resnet50}
   for variant in --run.cuda_graphs=on --run.cuda_graphs=off \
-    --run.deterministic=off --data.augment=none --run.precision=fp32; do
+    --run.deterministic=off --run.bf16_weights=off --data.augment=none \
+    --run.precision=fp32; do
     input_of "$name"
     override "$variant"
     if run 300 "$syncopate" bench step "$input" "${options[@]}" \
