@@ -29,13 +29,7 @@ struct MemoryPlan {
 class Planner {
  public:
   Planner(const Session& session, Engine& engine)
-      : engine_(engine), workers_(session.size() > 1 ? 1 : engine.workers) {
-    const int64_t parameters = 4 * engine.model->parameters().num_elems();
-    const int64_t buffers = 4 * engine.model->buffers().num_elems();
-    replicas_ = workers_ * engine.replica_bytes();
-    if (engine.workers > 1) replicas_ += workers_ * parameters;  // what is sent
-    replicas_ += parameters + buffers;  // an evaluation has a model of its own
-  }
+      : engine_(engine), workers_(session.size() > 1 ? 1 : engine.workers) {}
 
   // Allocates the activations.
   MemoryPlan plan(int64_t batch, int64_t eval_batch) {
@@ -50,7 +44,7 @@ class Planner {
     return {.batch = batch,
             .eval_batch = eval_batch,
             .activations = engine_.model->activation_bytes(),
-            .replicas = replicas_,
+            .replicas = replicas(),
             .batches = samples * sample_bytes(engine_.problem->spec()),
             .is_there = is_there};
   }
@@ -92,6 +86,15 @@ class Planner {
   }
 
  private:
+  // After Model::plan(), which decides what a replica keeps.
+  int64_t replicas() const {
+    const int64_t parameters = 4 * engine_.model->parameters().num_elems();
+    const int64_t buffers = 4 * engine_.model->buffers().num_elems();
+    int64_t bytes = workers_ * engine_.replica_bytes();
+    if (engine_.workers > 1) bytes += workers_ * parameters;  // what is sent
+    return bytes + parameters + buffers;  // an evaluation has its own model
+  }
+
   // The smallest limits under which small networks ran, with a margin. For each
   // thread, malloc reserves 64 MiB of address space and its stack takes 8 MiB.
   // Each worker has a thread that prepares batches.
@@ -105,7 +108,6 @@ class Planner {
 
   Engine& engine_;
   int64_t workers_;  // in this process
-  int64_t replicas_ = 0;
 };
 
 std::string advice(const Engine& engine,
