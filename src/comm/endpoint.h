@@ -146,6 +146,10 @@ class Endpoint {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
+  // Equal for workers that share a host: under MPI by its name, in one process
+  // by NetworkCost::island (none: all share one).
+  virtual int host_of(int rank) const = 0;
+
   // The memory must remain valid, and unchanged for a send, until the request
   // is complete. Messages between two workers with the same tag arrive in
   // order. Sizes range from zero bytes (still a message) to 2^62. A receive

@@ -301,8 +301,9 @@ Keys network_keys() {
               "link in megabits per second and direction; 0: no limit."},
       {.name = "network.group",
        .place = &NetworkOptions::group,
-       .doc = "Workers per group (such as a host) with separate links "
-              "inside the group; 0: no groups."},
+       .doc = "Workers per group, such as a host, with separate links "
+              "inside the group; sync.collective = hierarchical takes it "
+              "for a host; 0: no groups."},
       {.name = "network.group_latency_us",
        .place = &NetworkOptions::group_latency_us,
        .doc = "Virtual latency in microseconds within a group.",

@@ -49,6 +49,10 @@ class Network {
  public:
   Network(int workers, const NetworkCost& cost);
 
+  int host_of(int rank) const {
+    return cost_.island > 0 ? rank / cost_.island : 0;
+  }
+
   // Sends a message, which takes the first link at `now` or once it is free. A
   // probe waits for the messages before it, but takes no link time.
   Transit send(int from, int to, int64_t bytes, bool is_probe, Time now);
