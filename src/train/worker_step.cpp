@@ -48,20 +48,24 @@ WorkerStep::WorkerStep(Engine& engine,
   for (const Options& options : engine.phases)
     phases_.push_back({options.sync, options.optimizer,
                        engine.schedule_of(options, endpoint.rank())});
-  scheme_ = make_scheme({.endpoint = endpoint,
-                         .context = *engine.context,
-                         .replica = replica_,
-                         .model = *engine.model,
-                         .sync = engine.options.sync,
-                         .optimizer = engine.options.optimizer,
-                         .schedule = schedule_,
-                         .seed = static_cast<uint64_t>(engine.options.run.seed),
-                         .total_steps = engine.plan.total_steps,
-                         .steps_per_epoch = engine.plan.steps_per_epoch,
-                         .batch_weight = engine.batch_weight(endpoint.rank()),
-                         .collectives = collectives,
-                         .directory = directory,
-                         .phases = phases_});
+  const bool shares_gpu =
+      is_virtual_ && engine.device->kind() == DeviceKind::kCuda;
+  scheme_ =
+      make_scheme({.endpoint = endpoint,
+                   .context = *engine.context,
+                   .replica = replica_,
+                   .model = *engine.model,
+                   .sync = engine.options.sync,
+                   .optimizer = engine.options.optimizer,
+                   .schedule = schedule_,
+                   .seed = static_cast<uint64_t>(engine.options.run.seed),
+                   .total_steps = engine.plan.total_steps,
+                   .steps_per_epoch = engine.plan.steps_per_epoch,
+                   .batch_weight = engine.batch_weight(endpoint.rank()),
+                   .collectives = collectives,
+                   .shared_sums = shares_gpu ? &engine.shared_sums : nullptr,
+                   .directory = directory,
+                   .phases = phases_});
 }
 
 WorkerStep::~WorkerStep() = default;
