@@ -72,7 +72,7 @@ void NeighbourExchange::start(std::span<const int> to,
   own_note_ = note;
   state_ = State::kUnderWay;
   if (on_device_)
-    on_device_->start(to, from);
+    on_device_->start(to, from, elems_);
   else
     ready_->record(parts_.context.stream());
   task_ = parts_.endpoint.start("exchange",

@@ -73,11 +73,13 @@ if [[ ${EMULATES_NCCL:-} == ON ]]; then
       same_states "$scheme" "$scheme-nccl" ||
       fail "$scheme: NCCL leads elsewhere"
   done
-  # Messages between neighbours and groups of two: the same bits as over MPI.
+  # Messages between neighbours or all, and groups of two: the same bits as over MPI.
   sed -e 's/^family = .*/family = logistic/' -e '/^depth = /d' -e '/^widths = /d' tiny.ini >small.ini
-  cases=("4 ds_sync" "3 d_psgd" "3 sgp --sync.wire=bf16" "3 choco")
+  cases=("4 ds_sync" "3 d_psgd" "3 sgp --sync.wire=bf16" "3 choco"
+    "2 dgc" "4 dgc --dgc.warmup_ratios=0.5 --dgc.warmup=2" "3 ef_sign_sgd")
   [[ -z ${EXHAUSTIVE:-} ]] || cases+=("3 d_psgd --sync.wire=bf16" "3 sgp"
-    "3 dcd_psgd" "3 ecd_psgd" "3 deep_squeeze")
+    "3 dcd_psgd" "3 ecd_psgd" "3 deep_squeeze" "3 dgc" "4 dgc" "2 ef_sign_sgd"
+    "4 ef_sign_sgd")
   for case in "${cases[@]}"; do
     read -r n scheme more <<<"$case"
     # shellcheck disable=SC2206,SC2207
