@@ -30,7 +30,7 @@ CompressedGather::CompressedGather(const SchemeParts& parts, int64_t max_words)
     on_device_.emplace(parts, all.subspan(own), all.first(own), max_words,
                        Wire::kF32);
   else
-    mirror_.emplace(context_.device(), all);
+    mirror_.emplace(context_.device(), all, &endpoint_);
   requests_.reserve(2 * world_.size());
 }
 

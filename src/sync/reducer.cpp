@@ -70,8 +70,7 @@ class HostReducer final : public Reducer {
       ready_.push_back(parts_.context.device().make_event());
     if (index == task_times_.size()) task_times_.emplace_back();
     ready_[index]->record(parts_.context.stream());
-    Mirror* const mirror =
-        brings_to_shared(sum) ? nullptr : &mirror_of(sum.range);
+    Mirror* const mirror = brings_to_shared(sum) ? nullptr : &mirror_of(sum);
     const Task before = index < kAtOnce ? nullptr : in_flight_[index - kAtOnce];
     in_flight_.push_back(parts_.endpoint.start(
         sum.name, [this, mirror, &ready = *ready_[index], before, sum,
@@ -116,7 +115,7 @@ class HostReducer final : public Reducer {
         busy_before(task_times_.begin(),
                     task_times_.begin() + std::ssize(in_flight_), begin);
     if (!in_flight_.empty())
-      for (auto& [address, mirror] : mirrors_)
+      for (auto& [key, mirror] : mirrors_)
         mirror->make_wait(parts_.context.stream());
     in_flight_.clear();
     return times;
@@ -170,17 +169,24 @@ class HostReducer final : public Reducer {
     return tables;
   }
 
-  Mirror& mirror_of(std::span<float> range) {
-    std::unique_ptr<Mirror>& mirror = mirrors_[range.data()];
+  // The host adds, unless MPI does.
+  Mirror& mirror_of(const RangeSum& sum) {
+    const bool is_only_handed_on =
+        algorithm_ == CollectiveAlgorithm::kNative && !sum.is_tables;
+    std::unique_ptr<Mirror>& mirror =
+        mirrors_[{sum.range.data(), is_only_handed_on}];
     if (!mirror)
-      mirror = std::make_unique<Mirror>(parts_.context.device(), range);
+      mirror = std::make_unique<Mirror>(
+          parts_.context.device(), sum.range,
+          is_only_handed_on ? &parts_.endpoint : nullptr);
     return *mirror;
   }
 
   SchemeParts parts_;
   Group group_;
   CollectiveAlgorithm algorithm_;
-  std::map<const float*, std::unique_ptr<Mirror>> mirrors_;
+  // By the range's start, and whether the host only hands values on.
+  std::map<std::pair<const float*, bool>, std::unique_ptr<Mirror>> mirrors_;
   std::map<const float*, RowMemory> row_memory_;  // by start of the range
   // By position in in_flight_: when the range was ready on the device.
   std::vector<std::unique_ptr<Event>> ready_;

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "comm/mpi/gpu_support.h"
 #include "comm/mpi/mpi_check.h"
 #include "comm/mpi/mpi_endpoint.h"
 #include "comm/tags.h"
@@ -176,6 +177,7 @@ class ProcessSession : public MpiSession {
     CHECK_MPI(MPI_Comm_size(node, &local_size_));
     CHECK_MPI(MPI_Comm_free(&node));
     gather_hosts();
+    all.takes_device_memory = mpi::takes_cuda_memory();
   }
 
   ~ProcessSession() override { abort(static_cast<int>(ExitCode::kInternal)); }
