@@ -49,6 +49,7 @@ class Network {
  public:
   Network(int workers, const NetworkCost& cost);
 
+  // A worker's island; 0 if there are none.
   int host_of(int rank) const {
     return cost_.island > 0 ? rank / cost_.island : 0;
   }
@@ -99,9 +100,6 @@ class Network {
     bool takes_time() const { return bytes_per_s > 0 || message_s > 0; }
   };
 
-  int island_of(int rank) const {
-    return cost_.island > 0 ? rank / cost_.island : rank;
-  }
   int link_of(Kind kind, int rank) const;
   LinkCost cost_of(int rank) const;
   bool is_sending(int link) const;  // a link whose state cost_.link describes
