@@ -44,11 +44,11 @@ for rank in 0 1 2; do
     complain "guardian of rank $rank: not one line of error"
   grep -Eq "^error: rank $rank \(host [^,]+, pid [0-9]+\) exits because its guardian \(pid $guardian\) was killed$" \
     "$err" || complain "guardian of rank $rank: it is not named"
-  for tries in {1..20}; do # launchers reap theirs
+  for tries in {1..100}; do # launchers reap theirs
     grep -qlsxzF "CASE=guardian-$$" /proc/[0-9]*/environ || break
     sleep 0.1
   done
-  ((tries < 20)) || complain "guardian of rank $rank: processes are left"
+  ((tries < 100)) || complain "guardian of rank $rank: processes are left"
   ((wrong == 0)) || cat "$err"
 done
 exit "$wrong"
