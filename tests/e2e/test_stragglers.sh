@@ -70,7 +70,7 @@ for slow in 0 3; do
     --stragglers.episodes=all:compute:+20ms,$slow:compute:+150ms
 done
 small_mpi mpi-factor 4 "${elastic[@]}" "${quick[@]}" \
-  --data.batch=64 --stragglers.factor=1,1,600,1 \
+  --data.batch=64 --stragglers.factor=1,1,3000,1 \
   --stragglers.episodes=all:compute:+20ms --sync_switch.min_slowdown=0.6
 grep -qE "^switch .*, bsp without worker.* 2\b" runs/mpi-factor/log.txt ||
   fail "the worker that is slow by a factor is not removed"
