@@ -20,7 +20,8 @@ guardian_of() {
     while read -r file; do
       pid=${file//[!0-9]/}
       [[ $(cat "/proc/$pid/comm" 2>/dev/null) == guardian ]] || continue
-      if grep -qsxzF "PMI_RANK=$1" "$file"; then echo "$pid"; fi
+      # MPICH's name, or Open MPI's.
+      if grep -qsxzE "(PMI|OMPI_COMM_WORLD)_RANK=$1" "$file"; then echo "$pid"; fi
     done
 }
 
