@@ -1,4 +1,5 @@
-// syncopate export RUN|CHECKPOINT -o FILE.safetensors [--replica=K|average]
+// syncopate export RUN|CHECKPOINT -o FILE.safetensors
+// [--replica=K|average|centre|ema]
 #include "app/commands.h"
 #include "train/checkpoint_model.h"
 #include "train/export_model.h"

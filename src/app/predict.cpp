@@ -18,8 +18,8 @@ ExitCode command_predict(Session& session, const CommandLine& line) {
     const EvalChoice which = engine->options.eval.model;
     if (includes_each(which))
       fail(ExitCode::kUsage,
-           "predict: eval.model = {}: one model predicts: average, rank0 or "
-           "centre",
+           "predict: eval.model = {}: one model predicts: average, rank0, "
+           "centre or ema",
            which);
     CheckpointModels found = load_models(*engine, checkpoint, session.log());
     const std::string said =

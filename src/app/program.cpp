@@ -30,7 +30,7 @@ const std::vector<Command>& command_table() {
        &command_predict},
       {"export",
        "export RUN|CHECKPOINT -o FILE.safetensors "
-       "[--replica=K|average|centre]",
+       "[--replica=K|average|centre|ema]",
        "a model for PyTorch: torchvision's names (resnet, wrn) or Hugging\n"
        "      Face's (bert), running statistics included; of worker K, or the\n"
        "      average of all; model.weights = FILE starts a run from it",

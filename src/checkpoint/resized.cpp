@@ -25,9 +25,10 @@ bool is_of_model(const std::string& name) {
   return begins_with_any(
       name, {"parameters", "buffers", "momentum", "m", "v", "adam_steps"});
 }
-// State that feeds back what was not sent: its mean over the workers is kept.
-bool is_residual(const std::string& name) {
-  return begins_with_any(name, {"residual", "error"});
+// State of which the mean over the workers is kept: what feeds back that which
+// was not sent, and the moving average of the model.
+bool is_averaged(const std::string& name) {
+  return begins_with_any(name, {"residual", "error", "ema"});
 }
 // State that belongs to all workers together and suits any number of them.
 bool is_common(const std::string& name) {
@@ -96,7 +97,7 @@ std::vector<int64_t> ResizedState::of_workers(const std::string& name) {
 }
 
 void ResizedState::load(const std::string& name, std::span<float> v) {
-  if (is_of_model(name) ? !has_model_ : is_residual(name) || is_common(name))
+  if (is_of_model(name) ? !has_model_ : is_averaged(name) || is_common(name))
     read_tensor(name, v);
 }
 

@@ -6,6 +6,7 @@
 #include "comm/butterfly.h"
 #include "comm/collectives.h"
 #include "comm/exchange.h"
+#include "comm/hierarchical.h"
 #include "comm/parameter_server.h"
 #include "comm/ring.h"
 
@@ -23,6 +24,8 @@ collective_table() {
            "recursive halving in blocks of powers of two: any number"},
           {kParameterServer,
            "everyone to the first worker and back: its link carries all"},
+          {kHierarchical,
+           "rings inside hosts, then between them: least bytes between hosts"},
           {kNative,
            "the MPI library's own; a sum in rank order in one process"},
       };
@@ -41,7 +44,8 @@ void all_reduce_sum(Endpoint& endpoint,
     if (wire != Wire::kF32)
       fail(ExitCode::kBadInput,
            "the native collective sends fp32 only: bf16 on the wire needs one "
-           "of ring, butterfly, binary_blocks, parameter_server");
+           "of ring, butterfly, binary_blocks, parameter_server, "
+           "hierarchical");
     endpoint.native_all_reduce(values, group, kind);
     return;
   }
@@ -62,6 +66,8 @@ void all_reduce_sum(Endpoint& endpoint,
       case CollectiveAlgorithm::kParameterServer:
         return parameter_server_all_reduce(here, group, values, wire, tag,
                                            kind);
+      case CollectiveAlgorithm::kHierarchical:
+        return hierarchical_all_reduce(here, group, values, wire, tag, kind);
       case CollectiveAlgorithm::kNative:
         break;
     }
@@ -73,7 +79,8 @@ int64_t all_reduce_bytes(CollectiveAlgorithm algorithm,
                          int group_size,
                          int position,
                          int64_t elems,
-                         Wire wire) {
+                         Wire wire,
+                         std::span<const int> hosts) {
   CHECK(group_size >= 1 && position >= 0 && position < group_size);
   if (group_size == 1) return 0;
   const auto sent = [&] {
@@ -84,6 +91,9 @@ int64_t all_reduce_bytes(CollectiveAlgorithm algorithm,
         return elems_sent(binary_blocks_steps(group_size, position, elems));
       case CollectiveAlgorithm::kParameterServer:
         return parameter_server_elems_sent(group_size, position, elems);
+      case CollectiveAlgorithm::kHierarchical:
+        if (hosts.empty()) break;
+        return hierarchical_elems_sent(hosts, position, elems);
       case CollectiveAlgorithm::kRing:
       case CollectiveAlgorithm::kNative:
         break;

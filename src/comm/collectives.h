@@ -20,10 +20,11 @@ enum class CollectiveAlgorithm : uint8_t {
   kButterfly,        // butterfly.h
   kBinaryBlocks,     // binary_blocks.h
   kParameterServer,  // parameter_server.h
+  kHierarchical,     // hierarchical.h
   kNative,           // Endpoint::native_all_reduce
 };
 constexpr auto names_of(CollectiveAlgorithm) {
-  return "ring butterfly binary_blocks parameter_server native";
+  return "ring butterfly binary_blocks parameter_server hierarchical native";
 }
 
 // One-line descriptions, for `list collectives`.
@@ -32,9 +33,9 @@ collective_table();
 
 // Sums in place over the group, for any group size and any count including 0.
 // All algorithms but native form sums in fp32, in an order that each header
-// states and that depends only on the group's size: all worlds give the same
-// bits, and all members end with the same values, also with bf16 on the wire.
-// native sends fp32 only: bf16 is Error(kBadInput).
+// states and that depends only on the group's size (hierarchical: and hosts):
+// all worlds give the same bits, and all members end with the same values, also
+// with bf16 on the wire. native sends fp32 only: bf16 is Error(kBadInput).
 void all_reduce_sum(Endpoint& endpoint,
                     const Group& group,
                     std::span<float> values,
@@ -45,12 +46,13 @@ void all_reduce_sum(Endpoint& endpoint,
 
 // Returns the payload bytes that the member at `position` sends in one
 // all_reduce_sum, exactly as the counters will show. native is modelled as a
-// ring.
+// ring. `hosts`: of each position, for hierarchical; empty: all are on one.
 int64_t all_reduce_bytes(CollectiveAlgorithm algorithm,
                          int group_size,
                          int position,
                          int64_t elems,
-                         Wire wire);
+                         Wire wire,
+                         std::span<const int> hosts = {});
 
 // Sends the root's bytes to all down a binomial tree. `root` is a position.
 void broadcast(Endpoint& endpoint,

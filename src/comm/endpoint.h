@@ -34,8 +34,8 @@ struct TagRange {
   Tag first, last;  // inclusive
 };
 
-// A span of host memory. Device memory is sent through a Mirror (mirror.h) or
-// by DeviceCollectives.
+// A span of host memory, or of device memory if the endpoint takes it.
+// Otherwise that is sent through a Mirror (mirror.h) or by DeviceCollectives.
 struct ConstBytes {
   const void* data = nullptr;
   int64_t bytes = 0;
@@ -145,6 +145,14 @@ class Endpoint {
   virtual ~Endpoint() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+
+  // Equal for workers that share a host: under MPI by its name, in one process
+  // by NetworkCost::island (none: all share one).
+  virtual int host_of(int rank) const = 0;
+
+  // Whether memory of messages and of native_all_reduce may be a GPU's, as a
+  // GPU-aware MPI has it.
+  virtual bool takes_device_memory() const { return false; }
 
   // The memory must remain valid, and unchanged for a send, until the request
   // is complete. Messages between two workers with the same tag arrive in

@@ -12,8 +12,12 @@ namespace syncopate {
 
 class Mirror {
  public:
-  // The range must stay at its address.
-  Mirror(Device& device, std::span<float> range);
+  // The range must stay at its address. `messages`: of values that the host
+  // only hands to this endpoint; if it takes device memory, host() is the range
+  // itself, to be sent and received into after pull(), and nothing is copied.
+  Mirror(Device& device,
+         std::span<float> range,
+         const Endpoint* messages = nullptr);
 
   // Returns elements [offset, offset + elems) as the last pull left them.
   std::span<float> host(int64_t offset, int64_t elems) const;
@@ -29,9 +33,10 @@ class Mirror {
 
  private:
   bool is_on_host() const { return device_.kind() != DeviceKind::kCuda; }
+  bool is_copied() const { return pulls_ != nullptr; }
   Device& device_;
   std::span<float> range_;
-  HostBuffer memory_;  // of the range's size; empty if the range is on the host
+  HostBuffer memory_;  // of the range's size; empty if nothing is copied
   // One per direction, so that copies back do not queue behind copies out.
   std::unique_ptr<Stream> pulls_, pushes_;
   std::unique_ptr<Event> pushed_;

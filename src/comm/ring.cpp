@@ -149,6 +149,26 @@ void ring_all_reduce(Endpoint& endpoint,
   ring.run(Phase::kAllGather);
 }
 
+void ring_reduce_scatter(Endpoint& endpoint,
+                         const Group& group,
+                         std::span<float> values,
+                         Wire wire,
+                         Tag tag,
+                         Traffic kind) {
+  if (group.size() == 1) return;
+  Ring(endpoint, group, values, wire, tag, kind).run(Phase::kReduceScatter);
+}
+
+void ring_all_gather(Endpoint& endpoint,
+                     const Group& group,
+                     std::span<float> values,
+                     Wire wire,
+                     Tag tag,
+                     Traffic kind) {
+  if (group.size() == 1) return;
+  Ring(endpoint, group, values, wire, tag, kind).run(Phase::kAllGather);
+}
+
 int64_t ring_elems_sent(int group_size, int position, int64_t elems) {
   const RingLayout layout(group_size, elems);
   // Reduce-scatter: every chunk but its own; all-gather: but its successor's.

@@ -47,6 +47,22 @@ void ring_all_reduce(Endpoint& endpoint,
                      Tag tag,
                      Traffic kind);
 
+// Its two halves. In between, the member at position p holds the sum of chunk p
+// of RingLayout; with Wire::kBf16, chunks must be rounded before the second, so
+// that all members end with the same values.
+void ring_reduce_scatter(Endpoint& endpoint,
+                         const Group& group,
+                         std::span<float> values,
+                         Wire wire,
+                         Tag tag,
+                         Traffic kind);
+void ring_all_gather(Endpoint& endpoint,
+                     const Group& group,
+                     std::span<float> values,
+                     Wire wire,
+                     Tag tag,
+                     Traffic kind);
+
 int64_t ring_elems_sent(int group_size, int position, int64_t elems);
 
 }  // namespace syncopate

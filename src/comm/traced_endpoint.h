@@ -21,6 +21,10 @@ class TracedEndpoint final : public Endpoint {
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
+  int host_of(int rank) const override { return inner_.host_of(rank); }
+  bool takes_device_memory() const override {
+    return inner_.takes_device_memory();
+  }
   Request isend(ConstBytes data, int to, Tag tag, Traffic kind) override;
   Request irecv(Bytes data, int from, Tag tag) override;
   Message recv_any(TagRange tags) override;

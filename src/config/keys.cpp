@@ -154,7 +154,21 @@ Keys eval_keys() {
        .place = &EvalOptions::model,
        .doc = "Which model is evaluated: each worker's (mean of the "
               "metrics), the average model, rank 0's, each and the "
-              "average, or easgd's centre."},
+              "average, easgd's centre, or ema: the exponential moving "
+              "average of the workers' models over the steps."},
+      {.name = "eval.ema_decay",
+       .place = &EvalOptions::ema_decay,
+       .doc = "Decay d of the moving average: d * average + (1 - d) * model, "
+              "parameters and BatchNorm's statistics alike.",
+       .high = 1,
+       .is_high_open = true,
+       .used_when = {{"eval.model", {"ema"}}}},
+      {.name = "eval.ema_every",
+       .place = &EvalOptions::ema_every,
+       .doc = "Steps of a worker between updates of its moving average; the "
+              "first is a copy.",
+       .low = 1,
+       .used_when = {{"eval.model", {"ema"}}}},
       {.name = "eval.on",
        .place = &EvalOptions::on,
        .doc = "Samples of the evaluation: the test set, or those held "
@@ -309,8 +323,9 @@ Keys network_keys() {
               "link in megabits per second and direction; 0: no limit."},
       {.name = "network.group",
        .place = &NetworkOptions::group,
-       .doc = "Workers per group (such as a host) with separate links "
-              "inside the group; 0: no groups."},
+       .doc = "Workers per group, such as a host, with separate links "
+              "inside the group; sync.collective = hierarchical takes it "
+              "for a host; 0: no groups."},
       {.name = "network.group_latency_us",
        .place = &NetworkOptions::group_latency_us,
        .doc = "Virtual latency in microseconds within a group.",

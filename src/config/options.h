@@ -46,8 +46,8 @@ struct RunOptions {
 };
 
 CHOICE(EvalChoice,
-       "each average rank0 each_and_average centre",
-       {kEach, kAverage, kRank0, kEachAndAverage, kCentre});
+       "each average rank0 each_and_average centre ema",
+       {kEach, kAverage, kRank0, kEachAndAverage, kCentre, kEma});
 constexpr bool includes_each(EvalChoice which) {
   return which == EvalChoice::kEach || which == EvalChoice::kEachAndAverage;
 }
@@ -59,6 +59,8 @@ CHOICE(EvalStatistics, "running recomputed", {kRunning, kRecomputed});
 struct EvalOptions {
   Length every{1, true};  // and at the end; 0: at the end only
   EvalChoice model = EvalChoice::kAverage;
+  double ema_decay = 0.9999;    // for ema, as is the next
+  int64_t ema_every = 1;        // steps
   SetPart on = SetPart::kTest;  // or kValidation
   int64_t batch = 250;
   // Whether BatchNorm's running statistics are used as they are or recomputed

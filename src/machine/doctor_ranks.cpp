@@ -248,9 +248,9 @@ void check_transport(DoctorReport& report,
   if (obstacle.empty())
     report.ok("transport", "NCCL");
   else
-    report.note("transport",
-                "MPI: {} (NCCL wants a GPU of its own for every rank)",
-                obstacle);
+    report.note(
+        "transport", "{}: {} (NCCL wants a GPU of its own for every rank)",
+        endpoint.takes_device_memory() ? "GPU-aware MPI" : "MPI", obstacle);
 }
 
 void check_messages(DoctorReport& report,

@@ -17,8 +17,20 @@ CompressedGather::CompressedGather(const SchemeParts& parts, int64_t max_words)
       messages_(context_.device(),
                 context_.stream(),
                 world_.size() * max_words),
-      mirror_(context_.device(), as_floats(messages_.span())),
       ready_(context_.device().make_event()) {
+  // Starts with the next rank, so that no worker gets all messages at once.
+  const int N = world_.size();
+  for (int k = 1; k < N; ++k) {
+    to_.push_back((rank_ + k) % N);
+    from_.push_back((rank_ - k + N) % N);
+  }
+  const std::span<float> all = as_floats(messages_.span());
+  const auto own = static_cast<size_t>(place_of(rank_));
+  if (parts.collectives != nullptr && N > 1)
+    on_device_.emplace(parts, all.subspan(own), all.first(own), max_words,
+                       Wire::kF32);
+  else
+    mirror_.emplace(context_.device(), all, &endpoint_);
   requests_.reserve(2 * world_.size());
 }
 
@@ -44,6 +56,10 @@ SyncTimes CompressedGather::sum(Compressor& compressor,
 
 SyncTimes CompressedGather::exchange(int64_t words) {
   if (world_.size() == 1) return {};
+  if (on_device_) {
+    on_device_->start(to_, from_, words);
+    return on_device_->finish();
+  }
   ready_->record(context_.stream());
   const Time entered = endpoint_.now();
   // Separates waiting for peers from the time that messages take.
@@ -56,33 +72,28 @@ SyncTimes CompressedGather::exchange(int64_t words) {
   SyncTimes times =
       blocked_since(entered, has_own_at_, context_, endpoint_, "messages");
   endpoint_.join(arrival);
-  mirror_.make_wait(context_.stream());
+  mirror_->make_wait(context_.stream());
   times.wait_s = std::clamp(all_arrived_at_ - entered - times.device_s, 0.0,
                             times.exposed_s);
   return times;
 }
 
-// Starts with the next rank, so that no worker gets all messages at once.
 void CompressedGather::send_and_receive(Endpoint& endpoint, int64_t words) {
-  const int N = world_.size();
   const auto host = [&](int rank) {
-    return bytes_span(mirror_.host(rank * max_words_, words));
+    return bytes_span(mirror_->host(place_of(rank), words));
   };
   requests_.clear();
   // Pulled first: by then the previous round's messages are on the device.
-  mirror_.pull(endpoint, rank_ * max_words_, words, *ready_);
+  mirror_->pull(endpoint, place_of(rank_), words, *ready_);
   has_own_at_ = endpoint.now();
-  for (int k = 1; k < N; ++k) {
-    const int from = (rank_ - k + N) % N;
+  for (const int from : from_)
     requests_.push_back(endpoint.irecv(host(from), from, tags::kAverage));
-  }
   const Bytes own = host(rank_);
-  for (int k = 1; k < N; ++k)
-    requests_.push_back(endpoint.isend({own.data, own.bytes}, (rank_ + k) % N,
+  for (const int to : to_)
+    requests_.push_back(endpoint.isend({own.data, own.bytes}, to,
                                        tags::kAverage, Traffic::kPayload));
   for (const Request& request : requests_) endpoint.wait(request);
-  for (int rank = 0; rank < N; ++rank)
-    if (rank != rank_) mirror_.push(rank * max_words_, words);
+  for (const int from : from_) mirror_->push(place_of(from), words);
 }
 
 }  // namespace syncopate

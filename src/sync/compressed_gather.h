@@ -1,16 +1,19 @@
 // Gathers every worker's compressed message at every worker, for schemes that
 // average compressed gradients.
 //
-// Each worker sends (N - 1) messages, directly to each peer.
+// Each worker sends (N - 1) messages, directly to each peer: through host
+// memory, or between the devices by parts.collectives.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "comm/mirror.h"
 #include "compress/compressor.h"
+#include "sync/device_exchange.h"
 #include "sync/scheme.h"
 
 namespace syncopate {
@@ -32,9 +35,19 @@ class CompressedGather {
     return of(rank_, compressor.message_words());
   }
 
+  // Returns times not yet reported.
+  SyncTimes quiesce() {
+    return on_device_ ? on_device_->quiesce() : SyncTimes{};
+  }
+
  private:
+  // Messages lie in the order in which they are received, the own one last.
+  int64_t place_of(int rank) const {
+    const int N = world_.size();
+    return (rank_ - rank - 1 + N) % N * max_words_;
+  }
   std::span<uint32_t> of(int rank, int64_t words) {
-    return messages_.span().subspan(rank * max_words_, words);
+    return messages_.span().subspan(place_of(rank), words);
   }
   SyncTimes exchange(int64_t words);
   void send_and_receive(Endpoint& endpoint, int64_t words);
@@ -44,8 +57,10 @@ class CompressedGather {
   Group world_;
   int rank_;
   int64_t max_words_;
-  DeviceVector<uint32_t> messages_;  // by rank
-  Mirror mirror_;
+  std::vector<int> to_, from_;  // the other ranks
+  DeviceVector<uint32_t> messages_;
+  std::optional<DeviceExchange> on_device_;
+  std::optional<Mirror> mirror_;  // else
   std::unique_ptr<Event> ready_;
   std::vector<Request> requests_;
   Time has_own_at_ = 0, all_arrived_at_ = 0;

@@ -30,19 +30,23 @@ DeviceExchange::DeviceExchange(const SchemeParts& parts,
 
 Tensor DeviceExchange::in_slot(int64_t slot) const {
   return make_tensor(slots_.data() + slot * stride_, DType::kF32,
-                     Shape{std::ssize(outgoing_)});
+                     Shape{elems_});
 }
 
 Tensor DeviceExchange::on_wire(int64_t slot) const {
   if (rounded_.data() == nullptr) return in_slot(slot);
   return make_tensor(rounded_.as<Bf16>() + slot * stride_, DType::kBf16,
-                     Shape{std::ssize(outgoing_)});
+                     Shape{elems_});
 }
 
-void DeviceExchange::start(std::span<const int> to, std::span<const int> from) {
+void DeviceExchange::start(std::span<const int> to,
+                           std::span<const int> from,
+                           int64_t elems) {
+  CHECK(elems <= std::ssize(outgoing_));
+  elems_ = elems;
   Round& round = rounds_[now_];
-  Tensor message =
-      make_tensor(outgoing_.data(), DType::kF32, Shape{std::ssize(outgoing_)});
+  round.elems = elems;
+  Tensor message = make_tensor(outgoing_.data(), DType::kF32, Shape{elems});
   if (rounded_.data() != nullptr) {
     const int64_t own = std::ssize(slots_) / stride_ - 1;
     reorder(parts_.context, on_wire(own), message);
@@ -81,19 +85,21 @@ SyncTimes DeviceExchange::finish() {
       reorder(parts_.context, in_slot(slot), on_wire(slot));
   collectives_.check();
   now_ = 1 - now_;
-  Round& before = rounds_[now_];
+  return times_of(rounds_[now_]);
+}
+
+SyncTimes DeviceExchange::times_of(Round& round) {
   SyncTimes times;
-  if (before.is_complete) return times;
-  before.is_complete = true;
-  collectives_.wait(*before.arrived);
-  collectives_.wait(*before.needed);
+  if (round.is_complete) return times;
+  round.is_complete = true;
+  collectives_.wait(*round.arrived);
+  collectives_.wait(*round.needed);
   // NCCL does not separate waiting for peers from sending.
   times.wait_s = std::numeric_limits<double>::quiet_NaN();
-  times.exposed_s =
-      std::max(0.0, before.arrived->seconds_since(*before.needed));
+  times.exposed_s = std::max(0.0, round.arrived->seconds_since(*round.needed));
   times.overlapped_s = std::max(
-      0.0, before.arrived->seconds_since(*before.ready) - times.exposed_s);
-  if (before.traced > 0) record(before, times.exposed_s);
+      0.0, round.arrived->seconds_since(*round.ready) - times.exposed_s);
+  if (round.traced > 0) record(round, times.exposed_s);
   return times;
 }
 
@@ -102,7 +108,7 @@ void DeviceExchange::record(const Round& round, double exposed_s) {
   if (!trace.has_reference()) return;
   const Time end = trace.time_of(*round.arrived);
   trace.communication("exchange", round.traced, trace.time_of(*round.ready),
-                      end, std::ssize(outgoing_) * int64_t{sizeof(float)});
+                      end, round.elems * int64_t{sizeof(float)});
   trace.wait("neighbours", round.traced, end - exposed_s, end);
 }
 

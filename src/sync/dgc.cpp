@@ -79,6 +79,11 @@ class Dgc final : public SchemeBase {
          static_cast<float>(-plan.rate / size()), d);
   }
 
+  void quiesce() override {
+    SchemeBase::quiesce();
+    times_.add(gather_->quiesce());
+  }
+
  private:
   Compressor& compressor_at(int64_t step) {
     const int64_t last = std::ssize(compressors_) - 1;
@@ -207,6 +212,7 @@ SchemeInfo dgc_scheme() {
           .keys = &dgc_keys,
           .planned_bytes = &dgc_bytes,
           .uses_compressor = true,
+          .uses_collectives = true,
           .keeps_replicas_equal = true,
           .averages_gradients = true};
 }

@@ -35,6 +35,11 @@ class EfSignSgd final : public SchemeBase {
          static_cast<float>(-plan.rate / size()), d);
   }
 
+  void quiesce() override {
+    SchemeBase::quiesce();
+    times_.add(gather_.quiesce());
+  }
+
  private:
   std::unique_ptr<Compressor> sign_;
   CompressedGather gather_;
@@ -58,6 +63,7 @@ SchemeInfo ef_sign_sgd_scheme() {
           .make = &make<EfSignSgd>,
           .check = &check_ef_sign_sgd,
           .planned_bytes = &ef_sign_sgd_bytes,
+          .uses_collectives = true,
           .keeps_replicas_equal = true,
           .averages_gradients = true};
 }

@@ -39,8 +39,11 @@ NeighbourExchange::NeighbourExchange(const SchemeParts& parts,
     on_device_.emplace(parts, outgoing, incoming_, stride_, wire);
     return;
   }
-  outgoing_mirror_.emplace(parts.context.device(), outgoing);
-  incoming_mirror_.emplace(parts.context.device(), incoming_);
+  // The host rounds.
+  const Endpoint* const only_sent =
+      wire == Wire::kF32 ? &parts.endpoint : nullptr;
+  outgoing_mirror_.emplace(parts.context.device(), outgoing, only_sent);
+  incoming_mirror_.emplace(parts.context.device(), incoming_, only_sent);
   if (wire != Wire::kBf16) return;
   packed_out_.grow(elems_, outgoing.data());
   packed_in_.grow(elems_ * slots, outgoing.data());
@@ -72,7 +75,7 @@ void NeighbourExchange::start(std::span<const int> to,
   own_note_ = note;
   state_ = State::kUnderWay;
   if (on_device_)
-    on_device_->start(to, from);
+    on_device_->start(to, from, elems_);
   else
     ready_->record(parts_.context.stream());
   task_ = parts_.endpoint.start("exchange",

@@ -40,8 +40,9 @@ Keys general_keys() {
        .used_when = {{"sync.scheme", {}, "collectives"}}},
       {.name = "sync.collective",
        .place = &SyncOptions::collective,
-       .doc = "Algorithm of the all-reduce through host memory; native: the "
-              "MPI library's own.",
+       .doc = "Algorithm of the all-reduce through host memory; "
+              "hierarchical: inside each host first (in one process: inside "
+              "each network.group); native: the MPI library's own.",
        .used_when = {{"sync.scheme", {}, "ranges"}}},
       {.name = "sync.wire",
        .place = &SyncOptions::wire,

@@ -15,6 +15,7 @@
 #include "comm/trace.h"
 #include "ops/elementwise.h"
 #include "sync/bucket.h"
+#include "sync/shared_sums.h"
 
 namespace syncopate {
 namespace {
@@ -40,7 +41,15 @@ double busy_before(Iterator first, Iterator last, Time until) {
   return busy;
 }
 
-// Runs tasks concurrently with the worker; ranges on a GPU go through a mirror.
+// Values that do not exist (device/device.h), of which only messages remain.
+std::span<float> without_values(int64_t elems) {
+  return {reinterpret_cast<float*>(kFirstWithoutValues),
+          static_cast<size_t>(elems)};
+}
+
+// Runs tasks concurrently with the worker; ranges on a GPU go through a mirror,
+// unless all workers share it. Their sums are then formed on the GPU, and tasks
+// exchange messages without values, for the time that these take.
 class HostReducer final : public Reducer {
  public:
   explicit HostReducer(const SchemeParts& parts)
@@ -61,18 +70,21 @@ class HostReducer final : public Reducer {
       ready_.push_back(parts_.context.device().make_event());
     if (index == task_times_.size()) task_times_.emplace_back();
     ready_[index]->record(parts_.context.stream());
-    Mirror& mirror = mirror_of(sum.range);
+    Mirror* const mirror = brings_to_shared(sum) ? nullptr : &mirror_of(sum);
     const Task before = index < kAtOnce ? nullptr : in_flight_[index - kAtOnce];
     in_flight_.push_back(parts_.endpoint.start(
-        sum.name, [this, &mirror, &ready = *ready_[index], before, sum,
+        sum.name, [this, mirror, &ready = *ready_[index], before, sum,
                    &times = task_times_[index]](Endpoint& endpoint) {
           if (before) endpoint.join(before);
-          mirror.pull(endpoint, sum.offset, sum.elems, ready);
+          if (mirror != nullptr)
+            mirror->pull(endpoint, sum.offset, sum.elems, ready);
           times.first = endpoint.now();
           has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
-          sum_up(endpoint, sum, mirror.host(sum.offset, sum.elems));
+          sum_up(endpoint, sum,
+                 mirror != nullptr ? mirror->host(sum.offset, sum.elems)
+                                   : without_values(sum.elems));
           times.second = endpoint.now();
-          mirror.push(sum.offset, sum.elems);
+          if (mirror != nullptr) mirror->push(sum.offset, sum.elems);
         }));
   }
 
@@ -103,7 +115,7 @@ class HostReducer final : public Reducer {
         busy_before(task_times_.begin(),
                     task_times_.begin() + std::ssize(in_flight_), begin);
     if (!in_flight_.empty())
-      for (auto& [address, mirror] : mirrors_)
+      for (auto& [key, mirror] : mirrors_)
         mirror->make_wait(parts_.context.stream());
     in_flight_.clear();
     return times;
@@ -115,6 +127,18 @@ class HostReducer final : public Reducer {
   }
 
  private:
+  // Whether this worker's part is now on its way into a sum on the GPU, which
+  // all members find the same.
+  bool brings_to_shared(const RangeSum& sum) {
+    if (parts_.shared_sums == nullptr || sum.is_tables ||
+        algorithm_ != CollectiveAlgorithm::kRing)
+      return false;
+    parts_.shared_sums->enter(parts_.context, group_, sum.tag,
+                              sum.range.subspan(sum.offset, sum.elems),
+                              sum.wire);
+    return true;
+  }
+
   void sum_up(Endpoint& endpoint,
               const RangeSum& sum,
               std::span<float> values) {
@@ -145,17 +169,24 @@ class HostReducer final : public Reducer {
     return tables;
   }
 
-  Mirror& mirror_of(std::span<float> range) {
-    std::unique_ptr<Mirror>& mirror = mirrors_[range.data()];
+  // The host adds, unless MPI does.
+  Mirror& mirror_of(const RangeSum& sum) {
+    const bool is_only_handed_on =
+        algorithm_ == CollectiveAlgorithm::kNative && !sum.is_tables;
+    std::unique_ptr<Mirror>& mirror =
+        mirrors_[{sum.range.data(), is_only_handed_on}];
     if (!mirror)
-      mirror = std::make_unique<Mirror>(parts_.context.device(), range);
+      mirror = std::make_unique<Mirror>(
+          parts_.context.device(), sum.range,
+          is_only_handed_on ? &parts_.endpoint : nullptr);
     return *mirror;
   }
 
   SchemeParts parts_;
   Group group_;
   CollectiveAlgorithm algorithm_;
-  std::map<const float*, std::unique_ptr<Mirror>> mirrors_;
+  // By the range's start, and whether the host only hands values on.
+  std::map<std::pair<const float*, bool>, std::unique_ptr<Mirror>> mirrors_;
   std::map<const float*, RowMemory> row_memory_;  // by start of the range
   // By position in in_flight_: when the range was ready on the device.
   std::vector<std::unique_ptr<Event>> ready_;

@@ -23,6 +23,7 @@ namespace syncopate {
 
 struct Key;
 struct TrafficPlan;
+class SharedSums;
 
 // One worker's model and optimizer, owned, in the memory of its device.
 struct Replica {
@@ -121,6 +122,9 @@ struct SchemeParts {
   double batch_weight = 1;
   // Between the workers' devices; null: through host memory.
   DeviceCollectives* collectives = nullptr;
+  // In virtual time, on the device that all workers share; null: through host
+  // memory.
+  SharedSums* shared_sums = nullptr;
   std::string directory = {};          // of the run: asp.record writes there
   std::span<const Phase> phases = {};  // sync_switch; outlives the scheme
 };

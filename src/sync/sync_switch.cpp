@@ -79,6 +79,7 @@ void SyncSwitch::build() {
       .steps_per_epoch = parts_.steps_per_epoch,
       .batch_weight = parts_.batch_weight,
       .collectives = may_use_devices ? parts_.collectives : nullptr,
+      .shared_sums = parts_.shared_sums,
       .directory = parts_.directory};
   if (num_active() == size_) {
     inner_ = make_scheme(parts);

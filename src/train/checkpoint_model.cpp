@@ -26,6 +26,11 @@ std::vector<float> load_range(const FoundCheckpoint& found,
   return values;
 }
 
+const ModelRanges& ranges_of(EvalChoice which) {
+  if (which == EvalChoice::kCentre) return kCentreRanges;
+  return which == EvalChoice::kEma ? kEmaRanges : kModelRanges;
+}
+
 // Accumulates the values of several workers and returns their mean.
 class Mean {
  public:
@@ -69,28 +74,35 @@ ModelTables tables_of(const Model& network) {
   return {network.parameters(), network.buffers()};
 }
 
-bool is_shared_by_all(const FoundCheckpoint& found, const ModelTables& tables) {
-  return has_state(found, Owner::kShared, 0, "parameters") &&
+bool has_range(const FoundCheckpoint& found, const char* name) {
+  return has_state(found, Owner::kShared, 0, name) ||
+         has_state(found, Owner::kWorker, 0, name);
+}
+
+bool is_shared_by_all(const FoundCheckpoint& found,
+                      const ModelTables& tables,
+                      const ModelRanges& ranges) {
+  return has_state(found, Owner::kShared, 0, ranges.parameters) &&
          (tables.buffers.num_elems() == 0 ||
-          has_state(found, Owner::kShared, 0, "buffers"));
+          has_state(found, Owner::kShared, 0, ranges.buffers));
 }
 
 HostModel load_worker(const FoundCheckpoint& found,
                       const ModelTables& tables,
-                      const char* parameters,
+                      const ModelRanges& ranges,
                       int worker) {
-  return {load_range(found, parameters, tables.parameters, worker),
-          load_range(found, "buffers", tables.buffers, worker)};
+  return {load_range(found, ranges.parameters, tables.parameters, worker),
+          load_range(found, ranges.buffers, tables.buffers, worker)};
 }
 
 HostModel mean_model(const FoundCheckpoint& found,
                      const ModelTables& tables,
-                     const char* parameters,
+                     const ModelRanges& ranges,
                      int workers) {
-  if (workers == 1) return load_worker(found, tables, parameters, 0);
+  if (workers == 1) return load_worker(found, tables, ranges, 0);
   Mean mean_parameters, mean_buffers;
   for (int worker = 0; worker < workers; ++worker) {
-    const HostModel own = load_worker(found, tables, parameters, worker);
+    const HostModel own = load_worker(found, tables, ranges, worker);
     mean_parameters.add(own.parameters);
     mean_buffers.add(own.buffers);
   }
@@ -134,7 +146,7 @@ void average_model(const FoundCheckpoint& found,
                    std::span<float> buffers) {
   const ModelTables tables = tables_of(network);
   const int files = is_shared_by_all(found, tables) ? 1 : found.facts.workers;
-  const HostModel mean = mean_model(found, tables, "parameters", files);
+  const HostModel mean = mean_model(found, tables, kModelRanges, files);
   std::ranges::copy(mean.parameters, parameters.begin());
   std::ranges::copy(mean.buffers, buffers.begin());
 }
@@ -154,12 +166,13 @@ CheckpointModels load_models(const Engine& engine,
 
   const ModelTables network = tables_of(*engine.model);
   const EvalChoice which = engine.options.eval.model;
-  const bool wants_centre = which == EvalChoice::kCentre;
-  if (wants_centre && !has_state(found, Owner::kShared, 0, "centre"))
+  const ModelRanges ranges = ranges_of(which);
+  if (!has_range(found, ranges.parameters))
     fail(ExitCode::kBadInput,
-         "{}: has no centre, expected eval.model = average, rank0 or each",
-         found.folder.string());
-  const bool is_shared = is_shared_by_all(found, network);
+         "{}: has no {}, expected eval.model = average, rank0 or each",
+         found.folder.string(),
+         which == EvalChoice::kCentre ? "centre" : "moving average");
+  const bool is_shared = is_shared_by_all(found, network, ranges);
   const int files =
       is_shared || which == EvalChoice::kRank0 ? 1 : found.facts.workers;
 
@@ -170,10 +183,10 @@ CheckpointModels load_models(const Engine& engine,
     model.buffers.assign(values.buffers);
     model.prepare(engine);
   };
-  const char* name = wants_centre ? "centre" : "parameters";
-  if (!includes_each(which)) add_model(mean_model(found, network, name, files));
+  if (!includes_each(which))
+    add_model(mean_model(found, network, ranges, files));
   for (int worker = 0; includes_each(which) && worker < files; ++worker)
-    add_model(load_worker(found, network, name, worker));
+    add_model(load_worker(found, network, ranges, worker));
   return all;
 }
 

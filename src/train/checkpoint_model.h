@@ -41,19 +41,31 @@ ModelTables tables_of(const Model& network);
 struct HostModel {
   std::vector<float> parameters, buffers;
 };
+// Under which names a checkpoint has a model's values.
+struct ModelRanges {
+  const char* parameters = "parameters";
+  const char* buffers = "buffers";
+};
+inline constexpr ModelRanges kModelRanges;
+inline constexpr ModelRanges kCentreRanges{.parameters = "centre"};
+inline constexpr ModelRanges kEmaRanges{"ema/parameters", "ema/buffers"};
+// Whether a checkpoint has values of this name, shared or of each worker.
+bool has_range(const FoundCheckpoint& found, const char* name);
 // Whether all workers share one model, which one file contains.
-bool is_shared_by_all(const FoundCheckpoint& found, const ModelTables& tables);
+bool is_shared_by_all(const FoundCheckpoint& found,
+                      const ModelTables& tables,
+                      const ModelRanges& ranges = kModelRanges);
 // Returns a worker's parameters and running statistics: its own, or those that
-// all share. `parameters` is the name of their range: "parameters", "centre".
+// all share.
 HostModel load_worker(const FoundCheckpoint& found,
                       const ModelTables& tables,
-                      const char* parameters,
+                      const ModelRanges& ranges,
                       int worker);
 // Returns the mean over the first `workers` workers, of which it holds one at a
 // time.
 HostModel mean_model(const FoundCheckpoint& found,
                      const ModelTables& tables,
-                     const char* parameters,
+                     const ModelRanges& ranges,
                      int workers);
 
 // Reads parameters and running statistics into ranges of the network's sizes:
@@ -65,17 +77,18 @@ void average_model(const FoundCheckpoint& found,
 
 struct CheckpointModels {
   std::string folder;
-  // One for eval.model = average, rank0 and centre; each worker's for each.
+  // One for eval.model = average, rank0, centre and ema; each worker's for
+  // each.
   std::vector<EvaluatedModel> models;
 };
 
 // `path` is as for find_model. Parameters and running statistics
 // are those that all workers share, or else averaged, rank 0's or each worker's
 // own (also for each_and_average); for centre, easgd's centre and averaged
-// statistics. Statistics are recomputed if eval.batchnorm says so. Warns if the
-// checkpoint was trained on other data. Throws Error(kBadInput) if it is
-// damaged, of another network or has no centre, Error(kInputMissing) if there
-// is none.
+// statistics; for ema, the workers' moving averages, averaged. Statistics are
+// recomputed if eval.batchnorm says so. Warns if the checkpoint was trained on
+// other data. Throws Error(kBadInput) if it is damaged, of another network or
+// has no centre or moving average, Error(kInputMissing) if there is none.
 CheckpointModels load_models(const Engine& engine,
                              const std::string& path,
                              Log& log);

@@ -77,16 +77,18 @@ DeviceTransport choose_transport(const Engine& engine,
   if (endpoint.size() == 1 || endpoint.has_virtual_time()) return {};
   refuse_unlike_devices(engine, endpoint);
   if (engine.device->kind() == DeviceKind::kCpu) return {};
+  const std::string by_mpi = endpoint.takes_device_memory()
+                                 ? "GPU-aware MPI"
+                                 : "MPI through page-locked memory";
   const std::string& scheme = engine.options.sync.scheme;
   if (asked == Transport::kMpi || !scheme_info(scheme).uses_collectives)
-    return {nullptr, "MPI through page-locked memory"};
+    return {nullptr, by_mpi};
   const std::string obstacle = nccl_obstacle(*engine.device, host, endpoint);
   if (asked == Transport::kNccl && !obstacle.empty())
     throw AgreedError(Error(
         ExitCode::kBadInput,
         fmt::format("sync.transport: nccl: {}; use mpi or auto", obstacle)));
-  if (!obstacle.empty())
-    return {nullptr, "MPI through page-locked memory: " + obstacle};
+  if (!obstacle.empty()) return {nullptr, by_mpi + ": " + obstacle};
   DeviceTransport transport;
   transport.collectives =
       make_nccl(*engine.device, endpoint.rank(), endpoint.size(),

@@ -23,8 +23,9 @@ std::string nccl_obstacle(const Device& device,
                           Endpoint& endpoint);
 
 // Collective. `host` is this rank's. With sync.transport = auto, chooses NCCL
-// if every rank has its own GPU and the library is available, else MPI through
-// page-locked memory; workers of one process use neither. Throws
+// if every rank has its own GPU and the library is available, else MPI, of
+// messages in device memory if it takes them, otherwise through page-locked
+// memory; workers of one process use neither. Throws
 // AgreedError(kBadInput) if sync.transport = nccl is not possible.
 DeviceTransport choose_transport(const Engine& engine,
                                  const std::string& host,

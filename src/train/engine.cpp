@@ -252,9 +252,10 @@ int64_t Engine::replica_bytes() const {
   // range would allocate the memory whose size is in question.
   const int64_t state_a_parameter =
       make_optimizer(*context, options.optimizer, table, 0, 1)->state_elems();
+  const int64_t averages = options.eval.model == EvalChoice::kEma ? 1 : 0;
   const ShadowTable* const kept = copies();
-  return 4 * ((2 + state_a_parameter) * table.num_elems() +
-              model->buffers().num_elems()) +
+  return 4 * ((2 + state_a_parameter + averages) * table.num_elems() +
+              (1 + averages) * model->buffers().num_elems()) +
          (kept != nullptr ? 2 * kept->num_elems() : 0);
 }
 

@@ -12,6 +12,7 @@
 #include "problem/problem.h"
 #include "problem/setup.h"
 #include "run/session.h"
+#include "sync/shared_sums.h"
 #include "train/saved_run.h"
 #include "train/step_durations.h"
 
@@ -49,6 +50,7 @@ struct Engine : Setup {
   // sync_switch: the options of each phase, with the phase's own sync.scheme.
   std::vector<Options> phases;
   bool has_passes = true;
+  SharedSums shared_sums;  // of workers of one process on a GPU
   // The current step of each worker, by its own count. Episodes of links that
   // are given in steps depend on it.
   std::vector<int64_t> steps_begun;

@@ -73,6 +73,26 @@ EvaluatedModel fetch(const Engine& engine, Scheme& scheme, EvalModel which) {
   return model;
 }
 
+// The mean of averages is the average of means.
+EvaluatedModel mean_over_workers(const Engine& engine,
+                                 Endpoint& endpoint,
+                                 const MovingAverage& average) {
+  EvaluatedModel model(engine);
+  const auto fetch = [&](std::span<float> to, const DeviceVector<float>& from) {
+    combine(*engine.context, to, {{1, from}});
+    if (endpoint.size() == 1 || to.empty()) return;
+    OnHost host(*engine.device, *engine.stream, to);
+    all_reduce_sum(endpoint, endpoint.world_group(), host.values(),
+                   CollectiveAlgorithm::kRing, Wire::kF32, tags::kEvaluation,
+                   Traffic::kEvaluation);
+    host.put_back();
+    scale(*engine.context, to, 1.0f / static_cast<float>(endpoint.size()));
+  };
+  fetch(model.parameters, average.parameters());
+  fetch(model.buffers, average.buffers());
+  return model;
+}
+
 // All workers have the same model, so they divide the batches among themselves.
 std::vector<double> evaluate_shared(const Engine& engine,
                                     SetPart part,
@@ -129,6 +149,7 @@ Evaluation evaluate_scheme(const Engine& engine,
                            SetPart part,
                            Endpoint& endpoint,
                            Scheme& scheme,
+                           const MovingAverage* average,
                            const BatchDone& batch_done) {
   using enum EvalChoice;
   const EvalChoice which = engine.options.eval.model;
@@ -145,7 +166,12 @@ Evaluation evaluate_scheme(const Engine& engine,
               which == kRank0 ? EvalModel::kRank0 : EvalModel::kCentre);
     result.metrics = evaluate_shared(engine, part, endpoint, one, batch_done);
   }
-  if ((which == kEach || which == kRank0) && !wants_distance) return result;
+  if (which == kEma) {
+    EvaluatedModel one = mean_over_workers(engine, endpoint, *average);
+    result.metrics = evaluate_shared(engine, part, endpoint, one, batch_done);
+  }
+  const bool wants_mean = which != kEach && which != kRank0 && which != kEma;
+  if (!wants_mean && !wants_distance) return result;
   EvaluatedModel mean = fetch(engine, scheme, EvalModel::kAverage);
   if (wants_distance) {
     EvaluatedModel own = fetch(engine, scheme, EvalModel::kEach);

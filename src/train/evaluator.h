@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/endpoint.h"
+#include "optim/moving_average.h"
 #include "sync/scheme.h"
 #include "train/engine.h"
 
@@ -48,11 +49,12 @@ struct Evaluation {
 };
 
 // Collective, at a boundary. Evaluates the model that eval.model and
-// eval.batchnorm describe on `part`.
+// eval.batchnorm describe on `part`. `average` is this worker's, for ema.
 Evaluation evaluate_scheme(const Engine& engine,
                            SetPart part,
                            Endpoint& endpoint,
                            Scheme& scheme,
+                           const MovingAverage* average,
                            const BatchDone& batch_done = {});
 
 // Returns the mean of several models' metrics.

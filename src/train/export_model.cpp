@@ -48,20 +48,29 @@ Chosen choose(const FoundCheckpoint& found,
       is_shared ? "shared by all workers"
                 : fmt::format("average of {} workers", workers);
   if (replica == "average")
-    return {mean_model(found, tables, "parameters", files), average};
+    return {mean_model(found, tables, kModelRanges, files), average};
   if (replica == "centre") {
     if (!has_state(found, Owner::kShared, 0, "centre"))
       fail(ExitCode::kBadInput,
            "{}: has no centre, expected --replica=average or a worker",
            found.folder.string());
-    return {mean_model(found, tables, "centre", files), "centre"};
+    return {mean_model(found, tables, kCentreRanges, files), "centre"};
+  }
+  if (replica == "ema") {
+    if (!has_range(found, kEmaRanges.parameters))
+      fail(ExitCode::kBadInput,
+           "{}: has no moving average, expected --replica=average or a worker",
+           found.folder.string());
+    const bool is_one = is_shared_by_all(found, tables, kEmaRanges);
+    return {mean_model(found, tables, kEmaRanges, is_one ? 1 : workers),
+            "moving average"};
   }
   const auto worker = parse_int(replica);
   if (!worker || *worker < 0 || *worker >= workers)
     fail(ExitCode::kUsage,
-         "--replica={}: expected average, centre or a worker from 0 to {}",
+         "--replica={}: expected average, centre, ema or a worker from 0 to {}",
          replica, workers - 1);
-  return {load_worker(found, tables, "parameters", static_cast<int>(*worker)),
+  return {load_worker(found, tables, kModelRanges, static_cast<int>(*worker)),
           fmt::format("worker {} of {}", *worker, workers)};
 }
 

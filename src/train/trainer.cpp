@@ -164,11 +164,12 @@ bool Trainer::evaluate(const Position& at) {
     if (results_) session_.log().progress(done, total, "evaluating");
   };
   const Evaluation evaluation =
-      evaluate_scheme(engine_, part, endpoint_, scheme_, show);
+      evaluate_scheme(engine_, part, endpoint_, scheme_, step_.average(), show);
   const bool is_best = recorder_.evaluation(at, evaluation);
   if (is_best && part == SetPart::kValidation)
     recorder_.test_of_best(
-        at, evaluate_scheme(engine_, SetPart::kTest, endpoint_, scheme_, show));
+        at, evaluate_scheme(engine_, SetPart::kTest, endpoint_, scheme_,
+                            step_.average(), show));
   scheme_.evaluated(evaluation.metrics[0], evaluation.metrics[1]);
   print_notes();
   evaluation_s_ = std::max(evaluation_s_, monotonic_s() - begin);

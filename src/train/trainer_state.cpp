@@ -133,6 +133,8 @@ void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
                 Traffic::kBroadcast);
   replica.parameters.assign(parameters);
   replica.buffers.assign(buffers);
+  if (MovingAverage* average = step_.average())
+    average->start(replica.parameters, replica.buffers);
   scheme_.enter();
   recorder_.forget_traffic();
 }

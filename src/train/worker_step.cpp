@@ -5,6 +5,8 @@
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "comm/trace.h"
+#include "train/audit.h"
+#include "train/checkpoint_model.h"
 #include "train/compute_trace.h"
 
 namespace syncopate {
@@ -51,20 +53,28 @@ WorkerStep::WorkerStep(Engine& engine,
   for (const Options& options : engine.phases)
     phases_.push_back({options.sync, options.optimizer,
                        engine.schedule_of(options, endpoint.rank())});
-  scheme_ = make_scheme({.endpoint = endpoint,
-                         .context = *engine.context,
-                         .replica = replica_,
-                         .model = *engine.model,
-                         .sync = engine.options.sync,
-                         .optimizer = engine.options.optimizer,
-                         .schedule = schedule_,
-                         .seed = static_cast<uint64_t>(engine.options.run.seed),
-                         .total_steps = engine.plan.total_steps,
-                         .steps_per_epoch = engine.plan.steps_per_epoch,
-                         .batch_weight = engine.batch_weight(endpoint.rank()),
-                         .collectives = collectives,
-                         .directory = directory,
-                         .phases = phases_});
+  const bool shares_gpu =
+      is_virtual_ && engine.device->kind() == DeviceKind::kCuda;
+  scheme_ =
+      make_scheme({.endpoint = endpoint,
+                   .context = *engine.context,
+                   .replica = replica_,
+                   .model = *engine.model,
+                   .sync = engine.options.sync,
+                   .optimizer = engine.options.optimizer,
+                   .schedule = schedule_,
+                   .seed = static_cast<uint64_t>(engine.options.run.seed),
+                   .total_steps = engine.plan.total_steps,
+                   .steps_per_epoch = engine.plan.steps_per_epoch,
+                   .batch_weight = engine.batch_weight(endpoint.rank()),
+                   .collectives = collectives,
+                   .shared_sums = shares_gpu ? &engine.shared_sums : nullptr,
+                   .directory = directory,
+                   .phases = phases_});
+  const EvalOptions& eval = engine.options.eval;
+  if (eval.model == EvalChoice::kEma)
+    average_.emplace(*engine.context, replica_.parameters.size(),
+                     replica_.buffers.size(), eval.ema_decay, eval.ema_every);
 }
 
 WorkerStep::~WorkerStep() = default;
@@ -103,6 +113,9 @@ StepCost WorkerStep::take(const StepPlan& plan) {
     if (trace_ != nullptr) trace_->compute("optimizer", begin, endpoint_.now());
   }
   scheme_->end_step(plan);
+  if (average_)
+    average_->update(scheme_->steps_done(), replica_.parameters,
+                     replica_.buffers);
   if (listener_ != nullptr) listener_->step_ends();
 
   if (engine_.device->kind() == DeviceKind::kCpu) read(Numbers::kAll);
@@ -276,6 +289,18 @@ void WorkerStep::end() {
 void WorkerStep::visit_state(StateVisitor& visitor) {
   endpoint_.set_clock(ended_at_);  // schemes compute future times from it
   scheme_->visit_state(visitor);
+  if (average_) {
+    // Replicas that are equal at a boundary only have averages of their own.
+    const SyncOptions& sync = engine_.options.sync;
+    const bool is_equal =
+        keeps_replicas_equal(sync) && audits_have_boundaries(sync);
+    const Owner owner = is_equal ? Owner::kShared : Owner::kWorker;
+    visitor.visit_device_range(owner, kEmaRanges.parameters,
+                               engine_.model->parameters(),
+                               average_->parameters());
+    visitor.visit_device_range(Owner::kWorker, kEmaRanges.buffers,
+                               engine_.model->buffers(), average_->buffers());
+  }
   visitor.visit(Owner::kWorker, "batches_seen", std::span(&batches_seen_, 1));
   // A row may end before the first step after a resume.
   visitor.visit(Owner::kWorker, "rate", std::span(&rate_, 1));

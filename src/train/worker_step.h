@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "optim/moving_average.h"
 #include "sync/bucket.h"
 #include "sync/scheme.h"
 #include "train/divergence.h"
@@ -68,6 +69,8 @@ class WorkerStep {
 
   Replica& replica() { return replica_; }
   Scheme& scheme() { return *scheme_; }
+  // Of this worker's model, for eval.model = ema; null otherwise.
+  MovingAverage* average() { return average_ ? &*average_ : nullptr; }
 
   // Tells the watchdog which stage this worker enters at its step `step`, and
   // lets [faults] strike there.
@@ -148,6 +151,7 @@ class WorkerStep {
   Schedule schedule_;
   std::vector<Phase> phases_;  // of sync_switch
   std::unique_ptr<Scheme> scheme_;
+  std::optional<MovingAverage> average_;
   Bucketer bucketer_;
   std::vector<int64_t> segment_offsets_;  // where buckets begin; wall time
   std::unique_ptr<Feed> feed_;            // null in a simulation

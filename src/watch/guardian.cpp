@@ -31,10 +31,12 @@ constexpr int kTicksStopped = 80;
 // Time for hydra to forward a line: it loses what it has not read when it ends.
 // (5 of 12 lines arrived without a pause, 12 of 12 with a pause of 20 ms.)
 constexpr int kForwardMs = 100;
+constexpr int kOthersMs = 500;  // for the watchdog to tell the other ranks
 
 constexpr int kPassedOn[] = {SIGTERM, SIGUSR1, SIGHUP};
 
 int to_guardian = -1;
+std::atomic<bool> is_rank_watched = false;
 volatile sig_atomic_t child = 0, last_passed_on = 0;
 
 // Repeating a stop request is harmless, so one that may have reached only this
@@ -79,21 +81,35 @@ int guardian_died() {
 }
 
 // Prepared in advance: a signal handler may do little but write.
-char last_words[512], to_launcher[32];
-size_t last_words_size = 0, to_launcher_size = 0;
+char last_line[512], to_launcher[32];
+size_t last_line_size = 0, to_launcher_size = 0;
 int launcher = -1;
-std::atomic<bool> is_silent = false;
+
+std::atomic<LastWords> last_words_now = LastWords::kUnspoken;
+
+bool claim_last_words(LastWords words) {
+  LastWords unspoken = LastWords::kUnspoken;
+  return last_words_now.compare_exchange_strong(unspoken, words);
+}
 
 void say(int descriptor, const char* text, size_t size) {
   [[maybe_unused]] const ssize_t written = ::write(descriptor, text, size);
 }
 
 // The launcher has not heard of the death yet, because the kernel tells
-// children first, so hydra can take the code from its PMI server ("abort").
+// children first, so hydra can take the code from its PMI server ("abort"). It
+// then kills the other ranks one by one, so they are told first: otherwise they
+// would report each other's deaths.
 void on_guardian_died(int) {
-  if (is_silent) _exit(static_cast<int>(ExitCode::kPeerLost));
-  say(STDERR_FILENO, last_words, last_words_size);
+  if (!claim_last_words(LastWords::kReporting))
+    _exit(static_cast<int>(ExitCode::kPeerLost));
+  say(STDERR_FILENO, last_line, last_line_size);
   ::usleep(1000 * kForwardMs);
+  last_words_now = LastWords::kReported;
+  for (int ms = 0; is_rank_watched && last_words_now == LastWords::kReported &&
+                   ms < kOthersMs;
+       ++ms)
+    ::usleep(1000);
   if (launcher >= 0) say(launcher, to_launcher, to_launcher_size);
   _exit(static_cast<int>(ExitCode::kPeerLost));
 }
@@ -108,8 +124,8 @@ void watch_guardian(pid_t guardian) {
   const int code = static_cast<int>(ExitCode::kPeerLost);
   char host[128] = "?";
   ::gethostname(host, sizeof host - 1);
-  last_words_size = static_cast<size_t>(
-      std::snprintf(last_words, sizeof last_words,
+  last_line_size = static_cast<size_t>(
+      std::snprintf(last_line, sizeof last_line,
                     "error: rank %s (host %s, pid %d) exits because its "
                     "guardian (pid %d) was killed\n",
                     rank_by_launcher(), host, getpid(), guardian));
@@ -200,10 +216,19 @@ void go_on_under_guardian(char** argv) {
 }
 
 void end_in_silence() {
-  is_silent = true;
+  claim_last_words(LastWords::kSilence);
+}
+
+LastWords last_words() {
+  return last_words_now;
+}
+
+void others_know() {
+  last_words_now = LastWords::kKnown;
 }
 
 void tell_guardian(bool is_watched) {
+  is_rank_watched = is_watched;
   if (to_guardian < 0) return;
   const char word = is_watched ? 'w' : 'q';
   [[maybe_unused]] const ssize_t written = ::write(to_guardian, &word, 1);

@@ -25,4 +25,18 @@ void tell_guardian(bool is_watched);
 // the launcher now kills the guardian, its rank ends silently.
 void end_in_silence();
 
+// A process has one set of last words, for whoever comes first: silence because
+// another rank speaks, or the report that its guardian was killed. After the
+// report the process ends as soon as others_know() is called, or half a second
+// later.
+enum class LastWords : int {
+  kUnspoken,
+  kSilence,
+  kReporting,  // the line may not have reached the launcher yet
+  kReported,
+  kKnown,  // to the other ranks
+};
+LastWords last_words();
+void others_know();
+
 }  // namespace syncopate

@@ -155,6 +155,10 @@ void Watchdog::thread_main() {
     const double now_s = monotonic_s();
     watch_clock().advance(std::min(now_s - before_s, kLongestTickS));
     before_s = now_s;
+    if (last_words() >= LastWords::kReporting) {
+      tell_guardian_loss();
+      continue;
+    }
     const auto [left, right] = ring_.neighbours();
     hears_neighbours_ = left.was_up && right.was_up;
     obey();
@@ -222,6 +226,16 @@ void Watchdog::receive(int, const Note& note) {
         answers_[note.origin] = note.state;
       return;
   }
+}
+
+// This process reports that its guardian was killed, and ends. The others end
+// silently with it.
+void Watchdog::tell_guardian_loss() {
+  if (last_words() != LastWords::kReported) return;
+  ring_.send_round({{.kind = NoteKind::kSpoken,
+                     .code = static_cast<int>(ExitCode::kPeerLost)}});
+  ring_.flush(kTickS);
+  others_know();
 }
 
 // Does what the worker's thread has requested.

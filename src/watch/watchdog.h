@@ -70,6 +70,7 @@ class Watchdog {
 
   [[noreturn]] void thread_main();
   void receive(int from, const Note& note);
+  void tell_guardian_loss();
   void obey();
   void look_at_neighbours();
   void look_for_hang(const State& own);

@@ -72,7 +72,7 @@ expect_code 76 "$SYNCOPATE" train tiny.ini --run.name=early --optimizer.lr=1e30 
 "$SYNCOPATE" train tiny.ini --run.name=shared --run.steps=100000 \
   --schedule.horizon=100000 >shared.out 2>&1 &
 pid=$!
-for _ in $(seq 100); do grep -q "^step" shared.out && break; sleep 0.05; done
+for _ in $(seq 1200); do grep -q "^step" shared.out && break; sleep 0.05; done
 expect_code 73 "$SYNCOPATE" train tiny.ini --run.name=shared
 one_line "in use by process $pid"
 kill -9 $pid

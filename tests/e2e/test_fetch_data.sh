@@ -77,7 +77,7 @@ PYTHON
 python3 -u -m http.server 0 --bind 127.0.0.1 --directory "$work/www" \
   >"$work/server.log" 2>&1 &
 server=$!
-for _ in $(seq 100); do
+for _ in $(seq 600); do
   port=$(sed -n 's/.* port \([0-9]*\) .*/\1/p' "$work/server.log" | head -n 1)
   [[ -z $port ]] || break
   sleep 0.1

@@ -64,10 +64,11 @@ worlds_agree 3 switch --sync.scheme=sync_switch \
 worlds_agree 3 batches --sync.scheme=bsp --data.batch_by_worker=4,8,12
 
 # Stopped by run.stop_at and by a signal to one rank alone; gone on from there.
-# Steps of 5 ms, so that there is time for a signal.
+# Steps of 25 ms, so that there is time for a signal on a busy machine too; they
+# are quick once it has come.
+long=(--run.steps=200 --run.log_every=1 --eval.every=0 --schedule.horizon=200)
 # shellcheck disable=SC2054  # commas within a key's list
-long=(--run.steps=200 --run.log_every=1 --eval.every=0 --schedule.horizon=200
-  --stragglers.delay_ms=5 --stragglers.delay_workers=0,1,2)
+slow=(--stragglers.delay_ms=25 --stragglers.delay_workers=0,1,2)
 for scheme in "${free[@]}"; do
   # shellcheck disable=SC2207
   keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
@@ -79,9 +80,9 @@ for scheme in "${free[@]}"; do
   rm -f usr1.out  # else the loop below may see the previous scheme's
   # shellcheck disable=SC2046
   $(ranks 3) "$SYNCOPATE" train tiny.ini "${common[@]}" "${keys[@]}" \
-    "${long[@]}" --run.name="usr1-$scheme" >usr1.out 2>usr1.err &
+    "${long[@]}" "${slow[@]}" --run.name="usr1-$scheme" >usr1.out 2>usr1.err &
   launcher=$!
-  for _ in $(seq 400); do
+  for _ in $(seq 1500); do
     grep -q "^step .* 3/200" usr1.out 2>/dev/null && break
     sleep 0.02
   done

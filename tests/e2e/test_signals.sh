@@ -4,8 +4,8 @@
 # equals one that was never stopped.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-long=(--run.steps=400 --run.log_every=1 --eval.every=0 --checkpoint.every=0
-  --schedule.horizon=400)
+long=(--run.steps=1500 --run.log_every=1 --eval.every=0 --checkpoint.every=0
+  --schedule.horizon=1500)
 
 # stop_with SIGNAL CODE NAME COMMAND...: signals one process of the run once
 # its first rows are logged.
@@ -14,8 +14,8 @@ stop_with() {
   shift 3
   "$@" --run.name="$name" >"$name.out" 2>"$name.err" &
   pid=$!
-  for _ in $(seq 200); do
-    grep -q "^step .* 3/400" "$name.out" && break
+  for _ in $(seq 1200); do
+    grep -q "^step .* 3/1500" "$name.out" && break
     sleep 0.05
   done
   # Under mpiexec: the last of the ranks alone.
@@ -40,7 +40,7 @@ stop_with HUP 75 hup "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2
     --schedule.horizon=100 --run.name=nohup >nohup.out 2>nohup.err
 ) &
 nohup_pid=$!
-for _ in $(seq 200); do
+for _ in $(seq 1200); do
   grep -q "^step .* 3/100" nohup.out && break
   sleep 0.05
 done
@@ -61,6 +61,6 @@ expect_code 75 "$SYNCOPATE" train limit.ini --run.steps=100000 --run.name=limit
 # One worker's row is shown when its step is done, not after the next.
 expect_code 137 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=1 \
   --run.name=killed --faults.kind=kill --faults.stage=step --faults.step=5
-[[ $(grep '^step' out | tail -n 1) == step*' 5/400 '* ]] ||
+[[ $(grep '^step' out | tail -n 1) == step*' 5/1500 '* ]] ||
   fail "rows came late: $(grep '^step' out | tail -n 1)"
 finish

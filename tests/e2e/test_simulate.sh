@@ -63,9 +63,15 @@ for i in "${!variants[@]}"; do
   both "variant$i" --sync.scheme=${variants[i]}
 done
 
-# Links that are alike: sums are computed, not sent.
+# Two hosts of four workers.
 alike=(--network.mbit_s=20 --stragglers.episodes=none --network.message_us=0)
+both hosts "${alike[@]}" --sync.collective=hierarchical --run.workers=8 \
+  --compute.speed=1 --network.group=4 --network.group_mbit_s=100 \
+  --network.uplink_mbit_s=30
+
+# Links that are alike: sums are computed, not sent.
 both near_bsp "${alike[@]}"
+both near_hierarchical "${alike[@]}" --sync.collective=hierarchical
 both near_bsp_small "${alike[@]}" --sync.bucket_mb=0.01 --run.workers=8 \
   --compute.speed=1
 both near_bf16 "${alike[@]}" --sync.wire=bf16 --network.latency_us=2000

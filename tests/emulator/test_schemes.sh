@@ -54,6 +54,31 @@ for scheme in asp esync; do
     --run.device=cuda --run.name="$scheme-ranks" --sync.scheme="$scheme"
 done
 
+sed -e 's/^family = .*/family = logistic/' -e '/^depth = /d' \
+  -e '/^widths = /d' tiny.ini >small.ini
+
+# A GPU-aware MPI, which the emulator has, takes messages from device memory.
+if [[ -n ${SYNCOPATE_EMULATOR_SEED:-} ]]; then
+  for case in "3 d_psgd" "3 choco" "2 dgc" "3 ef_sign_sgd" \
+    "2 bsp --sync.collective=native"; do
+    read -r n scheme more <<<"$case"
+    # shellcheck disable=SC2206,SC2207
+    keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme") $more)
+    for aware in 0 1; do
+      # shellcheck disable=SC2046
+      SYNCOPATE_EMULATED_GPU_AWARE_MPI=$aware expect_code 0 $(ranks "$n") \
+        "$SYNCOPATE_GPU" train small.ini "${short[@]}" --run.device=cuda \
+        "${keys[@]}" --run.name="aware-$aware" --sync.transport=mpi
+    done
+    grep -q '^transport MPI through page-locked memory' runs/aware-0/log.txt ||
+      fail "$case: the transport is not host memory"
+    grep -q '^transport GPU-aware MPI' runs/aware-1/log.txt ||
+      fail "$case: the transport is not GPU-aware MPI"
+    same_states aware-0 aware-1 || fail "$case: GPU-aware MPI leads elsewhere"
+    rm -r runs/aware-*
+  done
+fi
+
 # A GPU for each rank: NCCL's calls carry what schemes reduce, and two summands
 # have one sum.
 carried=()
@@ -73,11 +98,12 @@ if [[ ${EMULATES_NCCL:-} == ON ]]; then
       same_states "$scheme" "$scheme-nccl" ||
       fail "$scheme: NCCL leads elsewhere"
   done
-  # Messages between neighbours and groups of two: the same bits as over MPI.
-  sed -e 's/^family = .*/family = logistic/' -e '/^depth = /d' -e '/^widths = /d' tiny.ini >small.ini
-  cases=("4 ds_sync" "3 d_psgd" "3 sgp --sync.wire=bf16" "3 choco")
+  # Messages between neighbours or all, and groups of two: the same bits as over MPI.
+  cases=("4 ds_sync" "3 d_psgd" "3 sgp --sync.wire=bf16" "3 choco"
+    "2 dgc" "4 dgc --dgc.warmup_ratios=0.5 --dgc.warmup=2" "3 ef_sign_sgd")
   [[ -z ${EXHAUSTIVE:-} ]] || cases+=("3 d_psgd --sync.wire=bf16" "3 sgp"
-    "3 dcd_psgd" "3 ecd_psgd" "3 deep_squeeze")
+    "3 dcd_psgd" "3 ecd_psgd" "3 deep_squeeze" "3 dgc" "4 dgc" "2 ef_sign_sgd"
+    "4 ef_sign_sgd")
   for case in "${cases[@]}"; do
     read -r n scheme more <<<"$case"
     # shellcheck disable=SC2206,SC2207
@@ -112,6 +138,9 @@ choosing = {"choco", "dcd_psgd", "ecd_psgd", "deep_squeeze", "ef_sign_sgd", "dgc
 def losses(run):
     with h5py.File(f"runs/{run}/results.h5") as f:
         return np.concatenate([f["train/loss"][...], f["eval/loss"][...]])
+def seconds(run):
+    with h5py.File(f"runs/{run}/results.h5") as f:
+        return f["train/virtual_s"][...]
 wrong = False
 split = sys.argv.index("/")
 for scheme in sys.argv[1:split]:
@@ -120,6 +149,8 @@ for scheme in sys.argv[1:split]:
     print(f"{scheme}: largest relative difference of the loss {worst:.1e}")
     wrong |= not worst < (1e-3 if scheme in choosing else 1e-4)
     wrong |= not np.isfinite(gpu).all() or len(gpu) != 7
+    # Virtual time does not ask where sums are formed.
+    wrong |= not np.array_equal(seconds(scheme + "-cpu"), seconds(scheme))
 for run in ["asp-ranks", "esync-ranks"] + sys.argv[split + 1:]:
     wrong |= not np.isfinite(losses(run)).all()
 sys.exit(wrong)

@@ -70,12 +70,12 @@ case_of() {
   [[ $(grep -c 'last operations (begin' "$report" 2>/dev/null) == 3 ]] ||
     complain "no report of three ranks"
   local tries left=()
-  for tries in {1..20}; do # launchers reap theirs
+  for tries in {1..100}; do # launchers reap theirs
     mapfile -t left < <(grep -lsz "^CASE=$name\$" /proc/[0-9]*/environ)
     ((${#left[@]})) || break
     sleep 0.1
   done
-  ((tries < 20)) || {
+  ((tries < 100)) || {
     complain "processes are left"
     printf "%s\n" "${left[@]}" | cut -d/ -f3 | xargs kill -KILL
   }

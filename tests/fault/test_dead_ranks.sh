@@ -56,7 +56,7 @@ stall() { # stall SECONDS IO_TIMEOUT
   command -v strace >/dev/null || { echo "strace is not installed"; return 0; }
   cat >"$work/rank.sh" <<END
 #!/usr/bin/env bash
-if [[ \${PMI_RANK:-} == 0 ]]; then
+if [[ \${PMI_RANK:-\${OMPI_COMM_WORLD_RANK:-}} == 0 ]]; then
   exec strace -f -qq -o /dev/null -e trace=fsync \
     -e inject=fsync:delay_enter=$1s:when=1 "\$@"
 fi

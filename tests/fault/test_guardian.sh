@@ -20,7 +20,8 @@ guardian_of() {
     while read -r file; do
       pid=${file//[!0-9]/}
       [[ $(cat "/proc/$pid/comm" 2>/dev/null) == guardian ]] || continue
-      if grep -qsxzF "PMI_RANK=$1" "$file"; then echo "$pid"; fi
+      # MPICH's name, or Open MPI's.
+      if grep -qsxzE "(PMI|OMPI_COMM_WORLD)_RANK=$1" "$file"; then echo "$pid"; fi
     done
 }
 
@@ -44,11 +45,11 @@ for rank in 0 1 2; do
     complain "guardian of rank $rank: not one line of error"
   grep -Eq "^error: rank $rank \(host [^,]+, pid [0-9]+\) exits because its guardian \(pid $guardian\) was killed$" \
     "$err" || complain "guardian of rank $rank: it is not named"
-  for tries in {1..20}; do # launchers reap theirs
+  for tries in {1..100}; do # launchers reap theirs
     grep -qlsxzF "CASE=guardian-$$" /proc/[0-9]*/environ || break
     sleep 0.1
   done
-  ((tries < 20)) || complain "guardian of rank $rank: processes are left"
+  ((tries < 100)) || complain "guardian of rank $rank: processes are left"
   ((wrong == 0)) || cat "$err"
 done
 exit "$wrong"

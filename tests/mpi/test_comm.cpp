@@ -4,6 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "support/mpi_main.h"
 #include "unit/comm/contract.h"
 
@@ -40,6 +43,13 @@ TEST_F(MpiContract, LargeWholePieces) {
   contract::check_large(*world_, int64_t{128} << 20);
 }
 
+NetworkCost hosts_as_here() {
+  NetworkCost cost;
+  const char* const ranks = std::getenv("SYNCOPATE_RANKS_PER_HOST");
+  if (ranks != nullptr) cost.island = std::atoi(ranks);
+  return cost;
+}
+
 class MpiAllReduce : public ::testing::TestWithParam<CollectiveAlgorithm> {
  protected:
   const CollectiveAlgorithm algorithm_ = GetParam();
@@ -67,13 +77,24 @@ TEST_P(MpiOwnAllReduce, BitsEqualThoseOfOneProcess) {
       const auto by_ranks =
           contract::rounded_sum(*world_, algorithm_, count, wire);
       if (mpi_session().rank() != 0) continue;
-      const auto inproc = make_inproc_world(world_->size(), {});
+      const auto inproc = make_inproc_world(world_->size(), hosts_as_here());
       const auto by_workers =
           contract::rounded_sum(*inproc, algorithm_, count, wire);
       EXPECT_EQ(by_ranks.size(), static_cast<size_t>(count));
       EXPECT_EQ(0, std::memcmp(by_ranks.data(), by_workers.data(), 4 * count));
     }
   }
+}
+
+// ctest divides the one host that there is.
+TEST_F(MpiContract, HostsAreAsDivided) {
+  world_->run([](Endpoint& endpoint) {
+    const int per_host = std::max(1, hosts_as_here().island);
+    for (int rank = 0; rank < endpoint.size(); ++rank)
+      EXPECT_EQ(endpoint.host_of(rank) == endpoint.host_of(0),
+                hosts_as_here().island == 0 || rank / per_host == 0)
+          << rank;
+  });
 }
 
 enum class Native : uint8_t { kWith, kWithout };

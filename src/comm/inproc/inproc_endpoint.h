@@ -14,6 +14,7 @@ class InprocEndpoint : public Endpoint {
 
   int rank() const override { return strand_.rank; }
   int size() const override { return run_.size(); }
+  int host_of(int rank) const override { return run_.network().host_of(rank); }
   Request isend(ConstBytes data, int to, Tag tag, Traffic kind) override {
     return checked_run().isend(rank(), data, to, tag, kind);
   }

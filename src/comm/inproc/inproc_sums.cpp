@@ -102,7 +102,9 @@ InprocSums::InprocSums(Network& network,
       links_(traffic.size()) {}
 
 bool InprocSums::knows(CollectiveAlgorithm algorithm) const {
-  return alike_ && algorithm == CollectiveAlgorithm::kRing;
+  // Workers whose links are all alike share a host.
+  return alike_ && (algorithm == CollectiveAlgorithm::kRing ||
+                    algorithm == CollectiveAlgorithm::kHierarchical);
 }
 
 void InprocSums::enter(const Group& group,

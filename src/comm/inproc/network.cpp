@@ -26,7 +26,7 @@ Network::Network(int workers, const NetworkCost& cost)
 
 int Network::link_of(Kind kind, int rank) const {
   const bool is_shared = kind == kUp || kind == kDown;
-  return kind * workers_ + (is_shared ? island_of(rank) : rank);
+  return kind * workers_ + (is_shared ? host_of(rank) : rank);
 }
 
 LinkCost Network::cost_of(int rank) const {
@@ -51,7 +51,7 @@ Transit Network::route(int from, int to, double bytes) const {
     message.hops_[message.num_hops_++] = {link, latency_s};
   };
   add(kFromDevice, from);
-  if (cost_.island > 0 && island_of(from) == island_of(to)) {
+  if (cost_.island > 0 && host_of(from) == host_of(to)) {
     add(kInsideOut, from, cost_.inside.latency_s);
     add(kInsideIn, to);
   } else {

@@ -49,6 +49,11 @@ class Network {
  public:
   Network(int workers, const NetworkCost& cost);
 
+  // A worker's island; 0 if there are none.
+  int host_of(int rank) const {
+    return cost_.island > 0 ? rank / cost_.island : 0;
+  }
+
   // Sends a message, which takes the first link at `now` or once it is free. A
   // probe waits for the messages before it, but takes no link time.
   Transit send(int from, int to, int64_t bytes, bool is_probe, Time now);
@@ -95,9 +100,6 @@ class Network {
     bool takes_time() const { return bytes_per_s > 0 || message_s > 0; }
   };
 
-  int island_of(int rank) const {
-    return cost_.island > 0 ? rank / cost_.island : rank;
-  }
   int link_of(Kind kind, int rank) const;
   LinkCost cost_of(int rank) const;
   bool is_sending(int link) const;  // a link whose state cost_.link describes

@@ -18,6 +18,10 @@ class MpiEndpoint : public Endpoint {
 
   int rank() const override { return communicators_.rank; }
   int size() const override { return communicators_.size; }
+  int host_of(int rank) const override { return communicators_.hosts[rank]; }
+  bool takes_device_memory() const override {
+    return communicators_.takes_device_memory;
+  }
   Request isend(ConstBytes data, int to, Tag tag, Traffic kind) override;
   Request irecv(Bytes data, int from, Tag tag) override;
   Message recv_any(TagRange tags) override;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "comm/mpi/gpu_support.h"
 #include "comm/mpi/mpi_check.h"
 #include "comm/mpi/mpi_endpoint.h"
 #include "comm/tags.h"
@@ -175,6 +177,7 @@ class ProcessSession : public MpiSession {
     CHECK_MPI(MPI_Comm_size(node, &local_size_));
     CHECK_MPI(MPI_Comm_free(&node));
     gather_hosts();
+    all.takes_device_memory = mpi::takes_cuda_memory();
   }
 
   ~ProcessSession() override { abort(static_cast<int>(ExitCode::kInternal)); }
@@ -254,6 +257,27 @@ class ProcessSession : public MpiSession {
                             sizeof name, MPI_CHAR, communicators_.internal));
     for (size_t i = 0; i < count; ++i)
       hosts_.emplace_back(names.data() + i * sizeof name);
+    const int64_t part = part_of_host();
+    std::vector<int64_t> parts(count);
+    CHECK_MPI(MPI_Allgather(&part, 1, MPI_INT64_T, parts.data(), 1, MPI_INT64_T,
+                            communicators_.internal));
+    std::map<std::pair<std::string, int64_t>, int> first;  // rank of a part
+    for (size_t i = 0; i < count; ++i)
+      communicators_.hosts.push_back(
+          first.try_emplace({hosts_[i], parts[i]}, static_cast<int>(i))
+              .first->second);
+  }
+
+  // Hosts may be divided, such as by their sockets.
+  int64_t part_of_host() const {
+    const char* const text = std::getenv("SYNCOPATE_RANKS_PER_HOST");
+    if (text == nullptr) return 0;
+    const int64_t ranks = parse_int(text).value_or(0);
+    if (ranks < 1)
+      fail(ExitCode::kUsage,
+           "SYNCOPATE_RANKS_PER_HOST={}: expected a whole number of at least 1",
+           text);
+    return rank() / ranks;
   }
 
   static void check_interface(const RankCard& card) {

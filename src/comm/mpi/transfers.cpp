@@ -2,7 +2,6 @@
 #include "comm/mpi/transfers.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -25,6 +24,13 @@ int64_t piece_bytes(int64_t bytes, int64_t piece) {
 
 std::exception_ptr internal_error(const std::string& text) {
   return std::make_exception_ptr(Error(ExitCode::kInternal, text));
+}
+
+// By a message to oneself: `to` may be device memory.
+void copy_by_mpi(std::byte* to, const std::vector<std::byte>& from) {
+  const int bytes = static_cast<int>(from.size());
+  CHECK_MPI(MPI_Sendrecv(from.data(), bytes, MPI_BYTE, 0, 0, to, bytes,
+                         MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE));
 }
 
 bool is_truncation(int code) {
@@ -308,8 +314,8 @@ bool Transfers::settle_adoptions() {
       operation->error = internal_error(describe_size_mismatch(
           operation->rank, operation->peer, operation->tag,
           adoption.expected_bytes, came));
-    else if (came > 0)
-      std::memcpy(adoption.data, stray.bytes.data(), stray.bytes.size());
+    else
+      copy_by_mpi(adoption.data, stray.bytes);
     adoptions_.erase(adoptions_.begin() + static_cast<ptrdiff_t>(i));
     end_piece(*operation);
     moved = true;

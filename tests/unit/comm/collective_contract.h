@@ -19,6 +19,8 @@ inline void check_all_reduce(World& world,
   world.run([=](Endpoint& endpoint) {
     const int n = endpoint.size(), rank = endpoint.rank();
     const Group all = endpoint.world_group();
+    std::vector<int> hosts;
+    for (int r = 0; r < n; ++r) hosts.push_back(endpoint.host_of(r));
     for (const int64_t count : counts_for(n)) {
       std::vector<float> values = integers(rank, count);
       const TrafficCounters before = endpoint.traffic();
@@ -26,7 +28,7 @@ inline void check_all_reduce(World& world,
                      kPayload);
       expect_sums(values, all.members, integer_of);
       EXPECT_EQ(endpoint.traffic().bytes_sent[0] - before.bytes_sent[0],
-                all_reduce_bytes(algorithm, n, rank, count, wire))
+                all_reduce_bytes(algorithm, n, rank, count, wire, hosts))
           << "of " << count;
       EXPECT_EQ(endpoint.traffic().is_modelled,
                 algorithm == CollectiveAlgorithm::kNative);
@@ -214,7 +216,8 @@ inline void check_algorithms_at_once(World& world) {
     constexpr auto kAlgorithms = std::to_array(
         {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kButterfly,
          CollectiveAlgorithm::kBinaryBlocks,
-         CollectiveAlgorithm::kParameterServer});
+         CollectiveAlgorithm::kParameterServer,
+         CollectiveAlgorithm::kHierarchical});
     constexpr size_t kTasks = 2 * kAlgorithms.size();
     std::vector<std::vector<float>> values(kTasks);
     std::vector<Task> tasks(kTasks);

@@ -16,6 +16,7 @@ namespace {
 constexpr auto kButterfly = CollectiveAlgorithm::kButterfly;
 constexpr auto kBinaryBlocks = CollectiveAlgorithm::kBinaryBlocks;
 constexpr auto kParameterServer = CollectiveAlgorithm::kParameterServer;
+constexpr auto kHierarchical = CollectiveAlgorithm::kHierarchical;
 
 using StepsOf = ReduceSteps (*)(int group_size, int position, int64_t elems);
 
@@ -184,6 +185,83 @@ TEST(AllReduce, SumsInTheDocumentedOrder) {
   }
 }
 
+// Where the chunks of a ring of n begin, and where the last one ends.
+std::vector<int64_t> chunk_limits(int64_t elems, int n) {
+  std::vector<int64_t> limits;
+  for (int c = 0; c <= n; ++c)
+    limits.push_back(elems / n * c + std::min<int64_t>(elems % n, c));
+  return limits;
+}
+
+// x[c + 1] + x[c + 2] + ... + x[c], with c the chunk of element i.
+float ring_order(std::span<const float> x, int64_t i, int64_t elems) {
+  const auto n = static_cast<int>(x.size());
+  const auto limits = chunk_limits(elems, n);
+  const auto c = std::ranges::upper_bound(limits, i) - limits.begin() - 1;
+  float sum = x[(c + 1) % n];
+  for (int k = 2; k <= n; ++k) sum += x[(c + k) % n];
+  return sum;
+}
+
+float hierarchical_order(std::span<const float> x,
+                         size_t per_host,
+                         int64_t i,
+                         int64_t elems) {
+  std::vector<float> sums;
+  int64_t begin = 0, end = elems;  // of the slice of element i
+  for (size_t first = 0; first < x.size(); first += per_host) {
+    const size_t n = std::min(per_host, x.size() - first);
+    sums.push_back(ring_order(x.subspan(first, n), i, elems));
+    const auto limits = chunk_limits(elems, static_cast<int>(n));
+    const auto after = std::ranges::upper_bound(limits, i);
+    begin = std::max(begin, after[-1]);
+    end = std::min(end, *after);
+  }
+  return ring_order(sums, i - begin, end - begin);
+}
+
+TEST(AllReduce, HierarchicalSumsInTheDocumentedOrder) {
+  for (const auto& [n, per_host] :
+       {std::pair{4, 2}, {6, 2}, {6, 3}, {3, 2}, {5, 3}, {8, 3}}) {
+    constexpr int64_t kCount = 10'007;
+    NetworkCost cost;
+    cost.island = per_host;
+    const auto world = make_inproc_world(n, cost);
+    const auto sums =
+        contract::rounded_sum(*world, kHierarchical, kCount, Wire::kF32);
+    int64_t wrong = 0, differs = 0;
+    for (int64_t i = 0; i < kCount; ++i) {
+      std::vector<float> x(n);
+      for (int p = 0; p < n; ++p) x[p] = contract::value_of(p, i);
+      wrong += sums[i] != hierarchical_order(x, per_host, i, kCount);
+      differs += sums[i] != ring_order(x, i, kCount);
+    }
+    EXPECT_EQ(wrong, 0) << n << " by " << per_host;
+    EXPECT_GT(differs, kCount / 100) << "the data would show no order";
+  }
+}
+
+// Inside a host of L, 2 (L - 1) / L of 240 elements, and of every slice
+// 2 (H - 1) / H between H hosts.
+TEST(AllReduce, HierarchicalBytesOfEachMember) {
+  const auto sent = [](std::vector<int> hosts) {
+    std::vector<int64_t> elems;
+    const int n = static_cast<int>(hosts.size());
+    for (int p = 0; p < n; ++p)
+      elems.push_back(
+          all_reduce_bytes(kHierarchical, n, p, 240, Wire::kF32, hosts) / 4);
+    return elems;
+  };
+  using Elems = std::vector<int64_t>;
+  EXPECT_EQ(sent({0, 0, 0, 0, 4, 4, 4, 4}), Elems(8, 360 + 60));
+  EXPECT_EQ(sent({5, 3, 5, 3}), Elems(4, 240 + 120));
+  EXPECT_EQ(sent({0, 1, 2, 3}), Elems(4, 360));
+  EXPECT_EQ(sent({7, 7, 7}), Elems(3, 320));
+  // Chunks of 80 and of 120, hence slices of 80, 40, 40 and 80.
+  EXPECT_EQ(sent({0, 0, 0, 3, 3}),
+            (Elems{320 + 80, 320 + 80, 320 + 80, 240 + 120, 240 + 120}));
+}
+
 // Values are rounded to bf16 for transfer, but sums are formed in fp32: at a
 // server 256 + 1 + 1 gives 258, where sums in bf16 would stay at 256.
 TEST(AllReduce, SumsOfBf16AreFormedInF32) {
@@ -200,7 +278,7 @@ TEST(AllReduce, SumsOfBf16AreFormedInF32) {
 }
 
 TEST(AllReduce, Keywords) {
-  EXPECT_EQ(collective_table().size(), 5u);
+  EXPECT_EQ(collective_table().size(), 6u);
   for (const auto& row : collective_table()) EXPECT_FALSE(row.second.empty());
   EXPECT_EQ(name_of(kBinaryBlocks), "binary_blocks");
 }

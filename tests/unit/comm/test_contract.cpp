@@ -73,6 +73,24 @@ TEST_P(InprocAllReduce, Groups) {
   });
 }
 
+// Hosts of equal size, of different sizes, and of one worker.
+TEST(InprocHierarchical, SumsOverAnyHosts) {
+  constexpr auto kHierarchical = CollectiveAlgorithm::kHierarchical;
+  for (const auto& [workers, per_host] :
+       {std::pair{4, 2}, {6, 3}, {3, 2}, {5, 3}, {7, 3}, {9, 4}, {5, 1}}) {
+    SCOPED_TRACE(std::to_string(workers) + " by " + std::to_string(per_host));
+    NetworkCost cost;
+    cost.island = per_host;
+    const auto world = make_inproc_world(workers, cost);
+    for (const Wire wire : {Wire::kF32, Wire::kBf16})
+      contract::check_all_reduce(*world, kHierarchical, wire);
+    contract::check_bf16_agrees(*world, kHierarchical);
+    contract::check_groups(*world, kHierarchical);
+    contract::check_partial_groups(*world, kHierarchical);
+    contract::check_algorithms_at_once(*world);
+  }
+}
+
 std::vector<CollectiveAlgorithm> algorithms() {
   std::vector<CollectiveAlgorithm> all;
   for (const auto& row : collective_table()) all.push_back(row.first);

@@ -230,6 +230,52 @@ TEST_P(ClosedForm, OfACollective) {
   expect(CollectiveAlgorithm::kBinaryBlocks, halving);
 }
 
+// Rounds of a chunk of L inside each host, and of a chunk of N between hosts.
+TEST_P(ClosedForm, OfHosts) {
+  const int n = GetParam();
+  const int64_t elems = 64 * n;
+  const double b = 4.0 * static_cast<double>(elems) / kRate;
+  NetworkCost cost{kLatency, kRate};
+  cost.inside = {kLatency, kRate};
+  for (int L = 1; L <= n; ++L) {
+    if (n % L != 0) continue;
+    cost.island = L;
+    EXPECT_NEAR(
+        time_of(CollectiveAlgorithm::kHierarchical, n, elems, cost),
+        2 * (L - 1) * (kLatency + b / L) + 2 * (n / L - 1) * (kLatency + b / n),
+        1e-9)
+        << L << " per host";
+  }
+}
+
+// Two hosts of four. An uplink takes all bytes in 1 s, a link inside in 1/16.
+TEST(Network, HierarchicalSparesASlowUplink) {
+  constexpr int64_t kElems = 64 * 8;
+  NetworkCost cost;
+  cost.island = 4;
+  cost.inside = {0, 16 * 4.0 * kElems};
+  cost.uplink_bytes_per_s = 4.0 * kElems;
+  // An uplink passes 14 chunks of an eighth, one after the other.
+  EXPECT_NEAR(time_of(CollectiveAlgorithm::kRing, 8, kElems, cost), 14 / 8.0,
+              1e-9);
+  // It passes two messages of an eighth from each of its four workers. Before,
+  // three quarters of the bytes pass the links inside; after, the quarter that
+  // comes last passes three of them.
+  EXPECT_NEAR(time_of(CollectiveAlgorithm::kHierarchical, 8, kElems, cost),
+              3 / 64.0 + 8 / 8.0 + 3 / 64.0, 1e-9);
+}
+
+// Hosts of three and two workers, only latencies: 1 inside, 16 between. Slices
+// are 0-0, 1-0, 1-1 and 2-1 (chunk of one host, of the other), of which the
+// first and third are in one round, the others in the next.
+TEST(Network, SlicesOfARoundTravelTogether) {
+  NetworkCost cost{16, 0};
+  cost.island = 3;
+  cost.inside = {1, 0};
+  EXPECT_EQ(time_of(CollectiveAlgorithm::kHierarchical, 5, 60, cost),
+            2 + 2 * (2 * 16) + 2);
+}
+
 // The link of worker 1 of 4 takes ten times as long in both directions. The
 // latency exceeds 2 B, so that the messages of the last two exchanges reach
 // worker 1 in that order.

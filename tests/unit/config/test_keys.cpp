@@ -100,8 +100,8 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g, h, i);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h] = options.eval;
-    collect(a, b, c, d, e, f, g, h);
+    const auto& [a, b, c, d, e, f, g, h, i, j] = options.eval;
+    collect(a, b, c, d, e, f, g, h, i, j);
   }
   {
     const auto& [a, b, c, d] = options.checkpoint;
@@ -366,6 +366,8 @@ const std::map<std::string, std::string>& other_values() {
       {"eval.batch", "100"},
       {"eval.batchnorm", "recomputed"},
       {"eval.recompute_batches", "7"},
+      {"eval.ema_decay", "0.9"},
+      {"eval.ema_every", "7"},
       {"checkpoint.every", "2 epochs"},
       {"checkpoint.keep", "4"},
       {"checkpoint.resume", "none"},

@@ -23,8 +23,8 @@ void nap(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-// Ranks as child processes, their stderr in a pipe. A rank ends with 0 after
-// its body.
+// Ranks as child processes, their stderr in a pipe. Bodies begin once all ranks
+// have heard their neighbours; a rank ends with 0 after its body.
 class Ranks {
  public:
   Ranks(
@@ -33,6 +33,8 @@ class Ranks {
       const std::function<void()>& before = [] {}) {
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
+    int ready[2], go[2];
+    EXPECT_EQ(pipe(ready) + pipe(go), 0);
     std::vector<Doorbell> bells;
     std::vector<RankCard> cards;
     for (int rank = 0; rank < size; ++rank) {
@@ -50,7 +52,11 @@ class Ranks {
           if (other != rank) close(bells[other].listener);
         auto* const watchdog = new Watchdog(rank, cards, bells[rank].listener);
         activity().enter(Stage::kStep, 100 + rank);
-        nap(1.5);  // two beats
+        while (!watchdog->hears_neighbours()) nap(0.01);
+        nap(0.2);  // some beats
+        char byte = 0;
+        EXPECT_EQ(write(ready[1], &byte, 1), 1);
+        EXPECT_EQ(read(go[0], &byte, 1), 1);
         body(*watchdog, rank);
         watchdog->say_goodbye();
         _exit(0);
@@ -58,7 +64,11 @@ class Ranks {
       pids_.push_back(pid);
     }
     for (const Doorbell& bell : bells) close(bell.listener);
-    close(ends[1]);
+    std::string bytes(static_cast<size_t>(size), '\0');
+    for (char& byte : bytes) EXPECT_EQ(read(ready[0], &byte, 1), 1);
+    EXPECT_EQ(write(go[1], bytes.data(), bytes.size()), size);
+    for (const int end : {ready[0], ready[1], go[0], go[1], ends[1]})
+      close(end);
     errors_ = ends[0];
   }
   ~Ranks() { close(errors_); }
@@ -116,10 +126,8 @@ TEST(Watchdog, NamesTheDead) {
 }
 
 TEST(Watchdog, WhereAHostIsLostTheLowestOfTheRestSpeaks) {
-  const Ranks ranks(8, [&](Watchdog&, int rank) {
-    if (rank < 6) raise(SIGKILL);
-    nap(30);
-  });
+  const Ranks ranks(8, [](Watchdog&, int) { nap(30); });
+  for (int rank = 0; rank < 6; ++rank) kill(ranks.pid(rank), SIGKILL);
   for (const int rank : {6, 7}) EXPECT_EQ(ranks.code(rank, 12), 71) << rank;
   expect_one_line(ranks.said(), "error: rank ");
 }
@@ -139,6 +147,20 @@ TEST(Watchdog, NamesTheStoppedAndItsGuardianEndsIt) {
   EXPECT_GT(monotonic_s() - begin_s, 5);
   EXPECT_EQ(ranks.code(1, 18), 71);
   expect_one_line(ranks.said(), "error: rank 1 (host ");
+}
+
+TEST(Watchdog, WhereAGuardianIsKilledOnlyItsRankSpeaks) {
+  const Ranks ranks(
+      3, [](Watchdog&, int) { nap(30); },
+      [] {
+        go_on_under_guardian();
+        tell_guardian(true);
+      });
+  kill(ranks.pid(1), SIGKILL);
+  for (const int rank : {0, 2}) EXPECT_EQ(ranks.code(rank, 12), 71) << rank;
+  const std::string text = ranks.said();
+  expect_one_line(text, "error: rank ? (host ");
+  EXPECT_NE(text.find("exits because its guardian"), std::string::npos) << text;
 }
 
 TEST(Watchdog, TimeInWhichItDidNotRunIsNoSilence) {

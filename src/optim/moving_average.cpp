@@ -1,0 +1,35 @@
+#include "optim/moving_average.h"
+
+#include "ops/combine.h"
+
+namespace syncopate {
+
+MovingAverage::MovingAverage(Context& context,
+                             int64_t parameters,
+                             int64_t buffers,
+                             double decay,
+                             int64_t every)
+    : context_(context),
+      parameters_(context.device(), context.stream(), parameters),
+      buffers_(context.device(), context.stream(), buffers),
+      decay_(decay),
+      every_(every) {}
+
+void MovingAverage::start(std::span<const float> parameters,
+                          std::span<const float> buffers) {
+  combine(context_, parameters_, {{1, parameters}});
+  combine(context_, buffers_, {{1, buffers}});
+}
+
+void MovingAverage::update(int64_t steps_done,
+                           std::span<const float> parameters,
+                           std::span<const float> buffers) {
+  if (steps_done % every_ != 0) return;
+  if (steps_done == every_) return start(parameters, buffers);
+  const auto old = static_cast<float>(decay_);
+  const auto young = static_cast<float>(1 - decay_);
+  combine(context_, parameters_, {{old, parameters_}, {young, parameters}});
+  combine(context_, buffers_, {{old, buffers_}, {young, buffers}});
+}
+
+}  // namespace syncopate

@@ -1,0 +1,43 @@
+// The exponential moving average of a model's values over the steps (Polyak
+// averaging), which is often evaluated in place of the model itself.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "device/device_vector.h"
+#include "ops/context.h"
+
+namespace syncopate {
+
+class MovingAverage {
+ public:
+  // Of `parameters` and `buffers` values, zero until start() or a loaded state.
+  // `decay` is in [0, 1). The context must outlive it.
+  MovingAverage(Context& context,
+                int64_t parameters,
+                int64_t buffers,
+                double decay,
+                int64_t every);
+
+  // Sets the average to a model's values.
+  void start(std::span<const float> parameters, std::span<const float> buffers);
+  // Call after each step with the number of steps so far. At every `every`-th:
+  // average = decay * average + (1 - decay) * value; the first time, average =
+  // value, as PyTorch's AveragedModel does.
+  void update(int64_t steps_done,
+              std::span<const float> parameters,
+              std::span<const float> buffers);
+
+  const DeviceVector<float>& parameters() const { return parameters_; }
+  const DeviceVector<float>& buffers() const { return buffers_; }
+
+ private:
+  Context& context_;
+  DeviceVector<float> parameters_, buffers_;
+  double decay_;
+  int64_t every_;
+};
+
+}  // namespace syncopate

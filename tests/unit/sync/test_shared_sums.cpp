@@ -1,0 +1,114 @@
+// Sums of workers that share a device are those through host memory: values to
+// the bit, clocks, waiting times and traffic. Runs on the CPU and on GPUs.
+// SPDX-License-Identifier: Apache-2.0
+#include "sync/shared_sums.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/tags.h"
+#include "comm/world.h"
+#include "support/test_device.h"
+#include "sync/reducer.h"
+#include "unit/sync/toy_model.h"
+
+namespace syncopate {
+namespace {
+
+constexpr int64_t kFirst = 7, kElems = 1003;  // of a bucket behind others
+constexpr int64_t kRest = 5;                  // fewer than some groups' workers
+
+struct Outcome {
+  std::vector<float> values;
+  Time clock = 0;
+  SyncTimes times;
+  int64_t bytes = 0, messages = 0;
+};
+
+void expect_same(const Outcome& a, const Outcome& b) {
+  EXPECT_EQ(a.values, b.values);
+  EXPECT_EQ(a.clock, b.clock);
+  EXPECT_EQ(a.times.exposed_s, b.times.exposed_s);
+  EXPECT_EQ(a.times.overlapped_s, b.times.overlapped_s);
+  EXPECT_EQ(a.times.wait_s, b.times.wait_s);
+  EXPECT_EQ(a.bytes, b.bytes);
+  EXPECT_EQ(a.messages, b.messages);
+}
+
+enum class Over : uint8_t { kAll, kEvenAndOdd };
+
+// Two rounds of two buckets by workers that come at different times.
+std::vector<Outcome> sums(int workers,
+                          Over over,
+                          Wire wire,
+                          CollectiveAlgorithm collective,
+                          SharedSums* shared) {
+  test::TestContext test{1};
+  std::vector<Outcome> outcomes(workers);
+  make_inproc_world(workers, {1e-3, 1e6})->run([&](Endpoint& endpoint) {
+    const int rank = endpoint.rank();
+    const test::ToyModel model({kFirst + kElems + kRest}, 0);
+    Replica replica(test.context, model, {});
+    SyncOptions sync;
+    sync.collective = collective;
+    const OptimizerOptions optimizer;
+    const Schedule schedule({}, 0.1, 1, 1);
+    const auto reducer = make_reducer({.endpoint = endpoint,
+                                       .context = test.context,
+                                       .replica = replica,
+                                       .model = model,
+                                       .sync = sync,
+                                       .optimizer = optimizer,
+                                       .schedule = schedule,
+                                       .shared_sums = shared});
+    std::vector<int> members;
+    for (int r = over == Over::kAll ? 0 : rank % 2; r < workers;
+         r += over == Over::kAll ? 1 : 2)
+      members.push_back(r);
+    reducer->over(endpoint.group(members));
+    Outcome& mine = outcomes[rank];
+    std::vector<float> values(kFirst + kElems + kRest);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] =
+          1 / (1.0f + static_cast<float>(rank) + 3 * static_cast<float>(i));
+    replica.gradients.assign(values);
+    for (int round = 0; round < 2; ++round) {
+      endpoint.advance(0.01 * rank);
+      const std::span<float> range = replica.gradients;
+      reducer->start({"a", range, kFirst, kElems, wire, tags::kBucket});
+      endpoint.advance(0.001);
+      reducer->start(
+          {"b", range, kFirst + kElems, kRest, wire, tags::kBucket + 1});
+      reducer->close();
+      mine.times.add(reducer->finish());
+    }
+    OnHost summed(replica.gradients);
+    mine.values.assign(summed.values().begin(), summed.values().end());
+    EXPECT_EQ(mine.values[0], values[0]) << "in no bucket";
+    mine.clock = endpoint.now();
+    mine.bytes = endpoint.traffic().bytes_sent[0];
+    mine.messages = endpoint.traffic().messages_sent[0];
+  });
+  return outcomes;
+}
+
+TEST(SharedSums, AreThoseThroughHostMemory) {
+  for (const int workers : {1, 2, 3, 4, 7})
+    for (const Over over : {Over::kAll, Over::kEvenAndOdd})
+      for (const Wire wire : {Wire::kF32, Wire::kBf16})
+        for (const auto collective :
+             {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kButterfly}) {
+          SCOPED_TRACE(std::to_string(workers) + " workers, " + name_of(wire) +
+                       ", " + name_of(collective));
+          SharedSums shared;
+          const auto on_device = sums(workers, over, wire, collective, &shared);
+          const auto through_host =
+              sums(workers, over, wire, collective, nullptr);
+          for (int rank = 0; rank < workers; ++rank)
+            expect_same(on_device[rank], through_host[rank]);
+          const bool has_waited = through_host[0].clock > 0.01;
+          EXPECT_EQ(has_waited, workers > (over == Over::kAll ? 1 : 2));
+        }
+}
+
+}  // namespace
+}  // namespace syncopate
