@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "comm/collectives.h"
 #include "comm/inproc/inproc_endpoint.h"
+#include "comm/inproc/recycled.h"
 #include "comm/tags.h"
 
 namespace syncopate::inproc {
@@ -205,8 +206,8 @@ void InprocRun::deliver(Parcel& parcel,
                   static_cast<size_t>(parcel.bytes));
     }
   } else {
-    receive->error = describe_size_mismatch(
-        receive->rank, parcel.from, parcel.tag, receive->bytes, parcel.bytes);
+    receive->error = std::make_unique<std::string>(describe_size_mismatch(
+        receive->rank, parcel.from, parcel.tag, receive->bytes, parcel.bytes));
   }
   parcel.send->parcel = nullptr;
   parcel.receive = receive;
@@ -225,8 +226,8 @@ Request InprocRun::isend(int rank,
   scheduler_.note_progress();
   // A message to oneself is not traffic.
   if (to != rank) traffic_[rank].count(kind, data.bytes);
-  auto send = std::make_shared<InprocRequest>();
-  auto parcel = std::make_shared<Parcel>();
+  auto send = make_recycled<InprocRequest>();
+  auto parcel = make_recycled<Parcel>();
   send->rank = parcel->from = rank;
   send->peer = to;
   send->tag = parcel->tag = tag;
@@ -266,7 +267,7 @@ Request InprocRun::isend(int rank,
 Request InprocRun::irecv(int rank, Bytes data, int from, Tag tag) {
   check_tag(tag, tag);
   CHECK(from >= 0 && from < size() && data.bytes >= 0);
-  auto receive = std::make_shared<InprocRequest>();
+  auto receive = make_recycled<InprocRequest>();
   receive->rank = rank;
   receive->peer = from;
   receive->tag = tag;
@@ -323,7 +324,7 @@ void InprocRun::wait(const Request& request) {
     });
   }
   scheduler_.sleep_until(state.completes_at);
-  if (!state.error.empty()) fail(ExitCode::kInternal, "{}", state.error);
+  if (state.error) fail(ExitCode::kInternal, "{}", *state.error);
 }
 
 bool InprocRun::test(const Request& request) {
@@ -337,7 +338,7 @@ bool InprocRun::test(const Request& request) {
     return false;
   }
   if (state.parcel != nullptr) state.parcel->keep();
-  if (!state.error.empty()) fail(ExitCode::kInternal, "{}", state.error);
+  if (state.error) fail(ExitCode::kInternal, "{}", *state.error);
   return true;
 }
 

@@ -31,7 +31,7 @@ struct InprocRequest : RequestState, Queued {
   int64_t bytes = 0;
   // A receive: kNever until the arrival of its message is known.
   Time completes_at = kNever;
-  std::string error;  // set if the sizes differ
+  std::unique_ptr<std::string> error;  // if the sizes differ
   Strand* waiting = nullptr;
   // Send: set until a receive takes it. Points at the sender's memory until the
   // sender's wait copies it.
