@@ -181,8 +181,8 @@ Time Parcel::call() {
 
 void InprocRun::arrive(Parcel& parcel, Time at) {
   parcel.arrival = at;
-  parcel.place = ties_.place(parcel.from, at);
-  const int to = parcel.send->peer;
+  parcel.place = ties_.place(parcel.rank, at);
+  const int to = parcel.peer;
   if (parcel.receive != nullptr) {
     parcel.receive->completes_at = at;
     note_event(to, at);
@@ -207,9 +207,10 @@ void InprocRun::deliver(Parcel& parcel,
     }
   } else {
     receive->error = std::make_unique<std::string>(describe_size_mismatch(
-        receive->rank, parcel.from, parcel.tag, receive->bytes, parcel.bytes));
+        receive->rank, parcel.rank, parcel.tag, receive->bytes, parcel.bytes));
   }
-  parcel.send->parcel = nullptr;
+  parcel.borrowed = nullptr;
+  parcel.copy = {};
   parcel.receive = receive;
   if (parcel.arrival < kNever) arrive(parcel, parcel.arrival);
 }
@@ -226,14 +227,12 @@ Request InprocRun::isend(int rank,
   scheduler_.note_progress();
   // A message to oneself is not traffic.
   if (to != rank) traffic_[rank].count(kind, data.bytes);
-  auto send = make_recycled<InprocRequest>();
   auto parcel = make_recycled<Parcel>();
-  send->rank = parcel->from = rank;
-  send->peer = to;
-  send->tag = parcel->tag = tag;
-  parcel->data = static_cast<const std::byte*>(data.data);
-  send->bytes = parcel->bytes = data.bytes;
-  parcel->send = send;
+  parcel->rank = rank;
+  parcel->peer = to;
+  parcel->tag = tag;
+  parcel->data = static_cast<std::byte*>(const_cast<void*>(data.data));
+  parcel->bytes = data.bytes;
   parcel->serial = num_sent_++;
 
   if (const auto receive = mailboxes_.take_receive(to, rank, tag)) {
@@ -242,26 +241,26 @@ Request InprocRun::isend(int rank,
     if (data.bytes <= kSmallBytes)
       parcel->keep();
     else
-      send->parcel = parcel.get();
+      parcel->borrowed = parcel.get();
     mailboxes_.put(parcel);
   }
 
   const Time now = scheduler_.now();
   const bool is_probe = kind == Traffic::kProbe;
   if (to == rank || (!is_probe && kind != Traffic::kPayload)) {
-    send->completes_at = now;
+    parcel->completes_at = now;
     arrive(*parcel, now);
-    return send;
+    return parcel;
   }
   parcel->run = this;
   parcel->transit = network_.send(rank, to, data.bytes, is_probe, now);
-  send->completes_at = parcel->transit.left();
-  note_event(rank, send->completes_at);
+  parcel->completes_at = parcel->transit.left();
+  note_event(rank, parcel->completes_at);
   if (parcel->transit.has_arrived())
     arrive(*parcel, parcel->transit.at());
   else
     scheduler_.call_at(parcel->transit.at(), rank, parcel);
-  return send;
+  return parcel;
 }
 
 Request InprocRun::irecv(int rank, Bytes data, int from, Tag tag) {
@@ -288,12 +287,11 @@ Message InprocRun::recv_any(int rank, TagRange tags) {
     const Parcel* const soonest = mailboxes_.soonest(rank, tags);
     const Time arrival = soonest == nullptr ? kNever : soonest->arrival;
     if (arrival <= self.time) {
-      const auto parcel = mailboxes_.take(rank, soonest->from, soonest->tag);
-      if (parcel->send->parcel != nullptr) parcel->keep();
+      const auto parcel = mailboxes_.take(rank, soonest->rank, soonest->tag);
+      if (parcel->borrowed != nullptr) parcel->keep();
       if (has_values(parcel->data))
-        return {parcel->from, parcel->tag, Payload(std::move(parcel->copy))};
-      return {parcel->from, parcel->tag,
-              Payload(const_cast<std::byte*>(parcel->data), parcel->bytes)};
+        return {parcel->rank, parcel->tag, Payload(std::move(parcel->copy))};
+      return {parcel->rank, parcel->tag, Payload(parcel->data, parcel->bytes)};
     }
     listeners.push_back({tags, &self});
     if (arrival < kNever) {
@@ -312,7 +310,7 @@ Message InprocRun::recv_any(int rank, TagRange tags) {
 void InprocRun::wait(const Request& request) {
   if (request == nullptr) return;
   InprocRequest& state = state_of(request);
-  if (state.parcel != nullptr) state.parcel->keep();
+  if (state.borrowed != nullptr) state.borrowed->keep();
   while (state.completes_at == kNever) {
     state.waiting = &scheduler_.current();
     scheduler_.block([&state] {
@@ -337,7 +335,7 @@ bool InprocRun::test(const Request& request) {
     if (state.completes_at == kNever) self.polled = {state.peer, state.tag};
     return false;
   }
-  if (state.parcel != nullptr) state.parcel->keep();
+  if (state.borrowed != nullptr) state.borrowed->keep();
   if (state.error) fail(ExitCode::kInternal, "{}", *state.error);
   return true;
 }

@@ -8,13 +8,18 @@
 #include "base/check.h"
 
 namespace syncopate::inproc {
+namespace {
+
+constexpr size_t kMostEmpty = 4;  // tags of a receiver that may come again
+
+}  // namespace
 
 void Parcel::keep() {
   if (has_values(data)) {
     copy.assign(data, data + bytes);
     data = copy.data();
   }
-  send->parcel = nullptr;
+  borrowed = nullptr;
 }
 
 Mailboxes::Mailboxes(int workers) : queues_(64), arrivals_(workers) {}
@@ -31,7 +36,7 @@ bool Mailboxes::Arrival::operator<(const Arrival& other) const {
 }
 
 void Mailboxes::put(std::shared_ptr<Parcel> parcel) {
-  const Key key{parcel->send->peer, parcel->from, parcel->tag};
+  const Key key{parcel->peer, parcel->rank, parcel->tag};
   append(key, Queue::Of::kMessages, std::move(parcel));
 }
 
@@ -46,11 +51,10 @@ std::shared_ptr<Parcel> Mailboxes::take(int to, int from, Tag tag) {
   auto parcel = std::static_pointer_cast<Parcel>(pop(slot));
   if (parcel->arrival == kNever) return parcel;
   const auto arrivals = arrivals_[to].find(tag);
-  std::deque<Arrival>& sorted = arrivals->second;
-  sorted.erase(std::ranges::lower_bound(
-      sorted, Arrival{parcel->arrival, parcel->place, parcel->serial, nullptr},
-      std::less<>()));
-  if (sorted.empty()) arrivals_[to].erase(arrivals);
+  arrivals->second.erase(
+      {parcel->arrival, parcel->place, parcel->serial, parcel.get()});
+  if (arrivals->second.is_empty() && arrivals_[to].size() > kMostEmpty)
+    arrivals_[to].erase(arrivals);
   return parcel;
 }
 
@@ -64,10 +68,8 @@ std::shared_ptr<InprocRequest> Mailboxes::take_receive(int to,
 
 void Mailboxes::note_arrival(const Parcel& parcel) {
   if (!parcel.is_first || parcel.arrival == kNever) return;
-  std::deque<Arrival>& sorted = arrivals_[parcel.send->peer][parcel.tag];
-  const Arrival arrival{parcel.arrival, parcel.place, parcel.serial, &parcel};
-  sorted.insert(std::ranges::upper_bound(sorted, arrival, std::less<>()),
-                arrival);
+  arrivals_[parcel.peer][parcel.tag].insert(
+      {parcel.arrival, parcel.place, parcel.serial, &parcel});
 }
 
 const Parcel* Mailboxes::soonest(int to, TagRange tags) const {
@@ -75,22 +77,49 @@ const Parcel* Mailboxes::soonest(int to, TagRange tags) const {
   const Arrival* soonest = nullptr;
   for (auto tag = by_tag.lower_bound(tags.first);
        tag != by_tag.end() && tag->first <= tags.last; ++tag) {
-    const Arrival& first = tag->second.front();
+    if (tag->second.is_empty()) continue;
+    const Arrival& first = tag->second.first();
     if (soonest == nullptr || first < *soonest) soonest = &first;
   }
   return soonest == nullptr ? nullptr : soonest->parcel;
 }
 
+void Mailboxes::Arrivals::insert(const Arrival& arrival) {
+  sorted_.insert(
+      std::ranges::upper_bound(sorted_.begin() + static_cast<ptrdiff_t>(first_),
+                               sorted_.end(), arrival, std::less<>()),
+      arrival);
+}
+
+void Mailboxes::Arrivals::erase(const Arrival& arrival) {
+  const auto begin = sorted_.begin() + static_cast<ptrdiff_t>(first_);
+  const auto place =
+      std::ranges::lower_bound(begin, sorted_.end(), arrival, std::less<>());
+  CHECK(place != sorted_.end() && place->parcel == arrival.parcel);
+  if (place == begin)
+    ++first_;
+  else
+    sorted_.erase(place);
+  if (2 * first_ < sorted_.size()) return;
+  sorted_.erase(sorted_.begin(),
+                sorted_.begin() + static_cast<ptrdiff_t>(first_));
+  first_ = 0;
+}
+
 // --- The hash table ----------------------------------------------------------
 
+// Near for tags and senders that are near: a worker often sends or expects
+// several messages at once.
 size_t Mailboxes::home_of(const Key& key) const {
+  const auto from = static_cast<uint64_t>(key.from);
+  const auto tag = static_cast<uint64_t>(key.tag);
   // Steele, Lea & Flood 2014, SplitMix64.
-  auto mix = (uint64_t{static_cast<uint32_t>(key.to)} << 32 |
-              static_cast<uint32_t>(key.from)) ^
-             static_cast<uint64_t>(key.tag) * 0x9e3779b97f4a7c15;
+  auto mix = (static_cast<uint64_t>(key.to) << 32 | from / 8) ^
+             tag / 4 * 0x9e3779b97f4a7c15;
   mix = (mix ^ mix >> 30) * 0xbf58476d1ce4e5b9;
   mix = (mix ^ mix >> 27) * 0x94d049bb133111eb;
-  return (mix ^ mix >> 31) & (queues_.size() - 1);
+  mix ^= mix >> 31;
+  return (mix << 5 | from % 8 << 2 | tag % 4) & (queues_.size() - 1);
 }
 
 size_t Mailboxes::slot_of(const Key& key) const {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
@@ -27,31 +26,26 @@ struct Queued {
 struct InprocRequest : RequestState, Queued {
   int rank = -1, peer = -1;  // the owner, and the other side
   Tag tag = 0;
-  std::byte* data = nullptr;  // the caller's memory
+  std::byte* data = nullptr;  // the caller's memory, or `copy` of a message
   int64_t bytes = 0;
   // A receive: kNever until the arrival of its message is known.
   Time completes_at = kNever;
   std::unique_ptr<std::string> error;  // if the sizes differ
   Strand* waiting = nullptr;
-  // Send: set until a receive takes it. Points at the sender's memory until the
-  // sender's wait copies it.
-  struct Parcel* parcel = nullptr;
+  // A send, while its message is in the sender's memory, which the sender's
+  // wait ends: that message.
+  struct Parcel* borrowed = nullptr;
 };
 
-// A message that has not arrived, or that no receive has taken yet.
-struct Parcel : Callback, Queued {
+// A message, and the request of its sender.
+struct Parcel : Callback, InprocRequest {
   class InprocRun* run = nullptr;
   Transit transit;
-  int from = -1;
-  Tag tag = 0;
   bool is_first = false;  // of its queue
   Time arrival = kNever;  // until it is known
   uint64_t place = 0;     // of ties at its arrival
   int64_t serial = 0;     // of the run's messages, in order of sending
-  const std::byte* data = nullptr;
-  int64_t bytes = 0;
-  std::vector<std::byte> copy;  // target of `data` once copied
-  std::shared_ptr<InprocRequest> send;
+  std::vector<std::byte> copy;
   std::shared_ptr<InprocRequest> receive;  // null until one takes it
   void keep();           // copies the values before the sender's memory changes
   Time call() override;  // takes the next link
@@ -100,6 +94,19 @@ class Mailboxes {
     bool operator<(const Arrival& other) const;
   };
 
+  // In order. Arrivals become known almost in order, and the first is taken.
+  class Arrivals {
+   public:
+    bool is_empty() const { return first_ == sorted_.size(); }
+    const Arrival& first() const { return sorted_[first_]; }
+    void insert(const Arrival& arrival);
+    void erase(const Arrival& arrival);
+
+   private:
+    std::vector<Arrival> sorted_;
+    size_t first_ = 0;
+  };
+
   size_t home_of(const Key& key) const;
   size_t slot_of(const Key& key) const;  // its own, or a free one
   void append(const Key& key, Queue::Of of, std::shared_ptr<Queued> item);
@@ -109,9 +116,8 @@ class Mailboxes {
 
   std::vector<Queue> queues_;  // by linear probing; size: a power of two
   size_t num_queues_ = 0;
-  // By receiver and tag: the senders' first messages whose arrival is known, in
-  // order. No container is empty.
-  std::vector<std::map<Tag, std::deque<Arrival>>> arrivals_;
+  // By receiver and tag: the senders' first messages whose arrival is known.
+  std::vector<std::map<Tag, Arrivals>> arrivals_;
 };
 
 }  // namespace syncopate::inproc
