@@ -48,8 +48,9 @@ InprocSums::InprocSums(Network& network,
       links_(traffic.size()) {}
 
 bool InprocSums::knows(CollectiveAlgorithm algorithm) const {
-  return alike_ && (algorithm == CollectiveAlgorithm::kRing ||
-                    steps_of(algorithm) != nullptr);
+  if (algorithm == CollectiveAlgorithm::kRing) return alike_.has_value();
+  return alike_ && steps_of(algorithm) != nullptr &&
+         std::ssize(links_) > kSentWorld;
 }
 
 void InprocSums::enter(const Group& group,
@@ -58,7 +59,7 @@ void InprocSums::enter(const Group& group,
                        CollectiveAlgorithm algorithm,
                        Wire wire,
                        Traffic kind) {
-  CHECK(knows(algorithm));
+  CHECK(alike_);
   scheduler_.check_alive();
   scheduler_.note_progress();
   const int n = group.size();

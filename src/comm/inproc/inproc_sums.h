@@ -23,6 +23,10 @@ namespace syncopate::inproc {
 // Beyond, exchanges between pairs are if nothing else is on the links and their
 // messages are few enough (1 s).
 inline constexpr int kExactWorld = 256;
+// Sums by exchanges between pairs are rather sent than computed among up to so
+// many workers: that takes a minute for a large network, and how long sums take
+// that share links is known within some percent only.
+inline constexpr int kSentWorld = 64;
 inline constexpr int64_t kExactMessages = int64_t{1} << 22;
 
 class InprocSums final : public ModelledSums {
