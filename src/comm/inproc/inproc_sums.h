@@ -25,7 +25,7 @@ namespace syncopate::inproc {
 inline constexpr int kExactWorld = 256;
 // Sums by exchanges between pairs are rather sent than computed among up to so
 // many workers: that takes a minute for a large network, and how long sums take
-// that share links is known within some percent only.
+// that share links is only known within 12%.
 inline constexpr int kSentWorld = 64;
 inline constexpr int64_t kExactMessages = int64_t{1} << 22;
 
