@@ -2,7 +2,6 @@
 #include "comm/binary_blocks.h"
 
 #include <bit>
-#include <numeric>
 
 #include "comm/halving.h"
 
@@ -30,9 +29,9 @@ ReduceSteps binary_blocks_steps(int group_size, int position, int64_t elems) {
   const int place = position - block.first;
   ReduceSteps reduce;
 
-  std::vector<int> positions(block.size);
-  std::iota(positions.begin(), positions.end(), block.first);
-  append_halving(reduce.steps, positions, place, elems);
+  append_halving(
+      reduce.steps, [&](int q) { return block.first + q; }, block.size, place,
+      elems);
   const ElemRange own = nested_chunks(elems, block.size, place, place + 1);
 
   const int behind = block.first + block.size;

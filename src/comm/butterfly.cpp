@@ -14,16 +14,16 @@ ReduceSteps butterfly_steps(int group_size, int position, int64_t elems) {
   const ElemRange all{0, elems};
   if (position < 2 * folded && position % 2 == 1)
     return {{{position - 1, all, {}}}, {}};
-  std::vector<int> positions;  // by place among the core
-  for (int q = 0; q < core; ++q)
-    positions.push_back(q < folded ? 2 * q : q + folded);
+  const auto position_of = [folded](int q) {  // of a place among the core
+    return q < folded ? 2 * q : q + folded;
+  };
   ReduceSteps reduce;
   int place = position - folded;
   if (position < 2 * folded) {
     place = position / 2;
     reduce.steps.push_back({position + 1, {}, all});
   }
-  append_halving(reduce.steps, positions, place, elems);
+  append_halving(reduce.steps, position_of, core, place, elems);
   reduce.own = nested_chunks(elems, core, place, place + 1);
   return reduce;
 }

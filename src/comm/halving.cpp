@@ -10,16 +10,16 @@ ElemRange nested_chunks(int64_t elems, int n, int first, int last) {
 }
 
 void append_halving(std::vector<ExchangeStep>& steps,
-                    std::span<const int> positions,
+                    const std::function<int(int)>& position_of,
+                    int n,
                     int place,
                     int64_t elems) {
-  const int n = static_cast<int>(positions.size());
   int low = 0;  // holds chunks [low, low + 2 distance)
   for (int distance = n / 2; distance > 0; distance /= 2) {
     const int middle = low + distance;
     const ElemRange lower = nested_chunks(elems, n, low, middle);
     const ElemRange upper = nested_chunks(elems, n, middle, middle + distance);
-    const int peer = positions[place ^ distance];
+    const int peer = position_of(place ^ distance);
     if ((place & distance) == 0) {
       steps.push_back({peer, upper, lower});
     } else {

@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <span>
+#include <functional>
 #include <vector>
 
 #include "comm/exchange.h"
@@ -19,10 +19,11 @@ namespace syncopate {
 // also boundaries for 2 n.
 ElemRange nested_chunks(int64_t elems, int n, int first, int last);
 
-// Appends the steps of the member at `place`; `positions` maps places to
+// Appends the steps of the member at `place` of n; `position_of` maps places to
 // positions in the group.
 void append_halving(std::vector<ExchangeStep>& steps,
-                    std::span<const int> positions,
+                    const std::function<int(int)>& position_of,
+                    int n,
                     int place,
                     int64_t elems);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -67,18 +68,27 @@ Time Scheduler::now() const {
   return running_ != nullptr ? running_->time : event_time_;
 }
 
-void Scheduler::call_at(Time at, int rank, std::function<void()> body) {
-  events_.emplace(std::tuple(at, ties_.place(rank, at), num_events_++),
-                  std::move(body));
+bool Scheduler::TimedCall::operator>(const TimedCall& other) const {
+  return std::tie(at, place, serial) >
+         std::tie(other.at, other.place, other.serial);
+}
+
+void Scheduler::call_at(Time at, int rank, std::shared_ptr<Callback> callback) {
+  events_.push_back(
+      {at, ties_.place(rank, at), num_events_++, rank, std::move(callback)});
+  std::ranges::push_heap(events_, std::greater<>());
 }
 
 void Scheduler::run_events() {
   while (!events_.empty() && !has_failed_) {
-    const Time at = std::get<Time>(events_.begin()->first);
+    const Time at = events_.front().at;
     if (!ready_.empty() && (*ready_.begin())->time < at) return;
     event_time_ = at;
-    const auto event = events_.extract(events_.begin());
-    event.mapped()();
+    std::ranges::pop_heap(events_, std::greater<>());
+    TimedCall event = std::move(events_.back());
+    events_.pop_back();
+    const Time again = event.callback->call();
+    if (again < kNever) call_at(again, event.rank, std::move(event.callback));
   }
 }
 
@@ -161,7 +171,7 @@ void Scheduler::yield(Time own_event) {
   int64_t most_turns = self.turns;
   Time soonest = own_event > self.time ? own_event : kNever;
   if (!events_.empty()) {
-    const Time event = std::get<Time>(events_.begin()->first);
+    const Time event = events_.front().at;
     if (event <= self.time) is_somebody_left = true;
     soonest = std::min(soonest, event);
   }

@@ -15,7 +15,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "comm/endpoint.h"
@@ -67,6 +66,14 @@ struct Strand {
   std::unique_ptr<Fiber> fiber;
 };
 
+// An event, which is called at a given time and must not wait.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  // Returns when to call it again, or infinity.
+  virtual Time call() = 0;
+};
+
 class Scheduler {
  public:
   explicit Scheduler(Ties ties) : ties_(ties) {}
@@ -84,9 +91,9 @@ class Scheduler {
   Strand& current();
   Time now() const;  // of the running strand or event
 
-  // Runs `body`, which must not wait, at `at`, which must not be behind now().
-  // Events of the same time run in the order of ties, then of these calls.
-  void call_at(Time at, int rank, std::function<void()> body);
+  // Calls back at `at`, which must not be behind now(). Events of the same time
+  // run in the order of ties, then of these calls.
+  void call_at(Time at, int rank, std::shared_ptr<Callback> callback);
 
   // Waits of the running strand. All throw Error(kPeerLost) after fail_all(),
   // even if the wait could still succeed.
@@ -115,6 +122,14 @@ class Scheduler {
   struct Earlier {
     bool operator()(const Strand* a, const Strand* b) const;
   };
+  struct TimedCall {
+    Time at;
+    uint64_t place;
+    int64_t serial;
+    int rank;
+    std::shared_ptr<Callback> callback;
+    bool operator>(const TimedCall& other) const;
+  };
   void enqueue(Strand& strand, Time at);
   void switch_out();  // back to run() until it is this strand's turn
   void run_events();  // those that come before all ready strands
@@ -127,8 +142,8 @@ class Scheduler {
   // Those not ended, by serial, which is the order of their start.
   std::map<int64_t, std::shared_ptr<Strand>> strands_;
   std::set<Strand*, Earlier> ready_;
-  // By time, place and order of call_at().
-  std::map<std::tuple<Time, uint64_t, int64_t>, std::function<void()>> events_;
+  // A heap; the first by time, place and order of call_at() is at the front.
+  std::vector<TimedCall> events_;
   Strand* running_ = nullptr;
   Time event_time_ = 0;
   int64_t num_events_ = 0;

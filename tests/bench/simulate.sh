@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# How fast `syncopate simulate` is: seconds, memory, and steps of a worker per
-# second for BERT-Large under the schemes that the README names.
+# How fast `syncopate simulate` is: seconds, seconds of processor time (one core;
+# the machine may be shared), memory, and steps of a worker per second of that time
+# for BERT-Large under the schemes that the README names.
 #
 #   tests/bench/simulate.sh [WORKERS [STEPS]]     10,000 workers, 100 steps
 #
@@ -15,25 +16,29 @@ here=$(cd "$(dirname "$0")" && pwd)
 : "${SYNCOPATE:=$here/../../build/release/syncopate}"
 workers=${1:-10000} steps=${2:-100}
 : "${SCHEMES:=bsp --sync.tables=dense --sync.bucket_mb=25
+bsp --sync.tables=dense --sync.bucket_mb=25 --sync.collective=butterfly
 ds_sync --sync.bucket_mb=25 --ds_sync.restart=never
 choco --topology.kind=ring --compress.kind=sign
 local_sgd
 asp --asp.servers=16}"
 said=$(mktemp) && trap 'rm -f "$said"' EXIT
 
-printf '%-50s %9s %9s %14s\n' "$workers workers, $steps steps" seconds memory \
-  'worker-steps/s'
+printf '%-72s %9s %9s %9s %14s\n' "$workers workers, $steps steps" seconds \
+  processor memory 'worker-steps/s'
 while read -r scheme keys; do
   words=()
   read -ra words <<<"$keys"
-  begin=$EPOCHREALTIME
-  "$SYNCOPATE" simulate "$here/simulate_bert_large.ini" --run.workers="$workers" \
-    --run.steps="$steps" --sync.scheme="$scheme" "${words[@]}" >"$said"
-  end=$EPOCHREALTIME
+  used=$({
+    TIMEFORMAT='%R %U %S'
+    time "$SYNCOPATE" simulate "$here/simulate_bert_large.ini" \
+      --run.workers="$workers" --run.steps="$steps" --sync.scheme="$scheme" \
+      "${words[@]}" >"$said"
+  } 2>&1)
   # "simulated in 17.9 s: 5.6e+04 steps of a worker per second, with 740 MB of
   # memory"
-  rate=$(sed -n 's/^simulated.*: \([^ ]*\) steps.*/\1/p' "$said")
   memory=$(sed -n 's/^simulated.* with \(.*\) of memory/\1/p' "$said")
-  printf '%-50s %9.1f %9s %14.0f\n' "$scheme${keys:+ $keys}" \
-    "$(awk "BEGIN { print $end - $begin }")" "$memory" "$rate"
+  awk -v what="$scheme${keys:+ $keys}" -v memory="$memory" \
+    -v steps="$(awk '/^steps/ {print $2}' "$said")" '
+    {printf "%-72s %9.1f %9.1f %9s %14.0f\n", what, $1, $2 + $3, memory, steps / ($2 + $3)}' \
+    <<<"$used"
 done <<<"$SCHEMES"

@@ -73,7 +73,7 @@ done
 # Sums that are computed rather than sent.
 expect_code 0 "$SYNCOPATE" simulate small.ini --run.name=alike \
   --network.mbit_s=20 --output.trace=on --output=alike.h5
-shows "^rings +computed" out
+shows "^sums +computed" out
 check runs/alike/trace.json alike.h5
 for scheme in bsp asp choco; do
   read -ra keys <<<"--sync.scheme=$scheme $(scheme_keys "$scheme")"

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <tuple>
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
 #include "comm/collectives.h"
 #include "comm/inproc/inproc_endpoint.h"
+#include "comm/inproc/recycled.h"
 #include "comm/tags.h"
 
 namespace syncopate::inproc {
@@ -43,67 +44,11 @@ std::string text_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-void Parcel::keep() {
-  if (has_values(data)) {
-    copy.assign(data, data + bytes);
-    data = copy.data();
-  }
-  send->parcel = nullptr;
-}
-
-void Shelf::put(std::shared_ptr<Parcel> parcel) {
-  by_sender_[parcel->from].push_back(std::move(parcel));
-}
-
-std::shared_ptr<Parcel> Shelf::take(int from) {
-  const auto queue = by_sender_.find(from);
-  if (queue == by_sender_.end()) return nullptr;
-  std::shared_ptr<Parcel> parcel = std::move(queue->second.front());
-  queue->second.pop_front();
-  arrivals_.erase({parcel->arrival, parcel->place, parcel->serial});
-  if (queue->second.empty())
-    by_sender_.erase(queue);
-  else
-    note_arrival(*queue->second.front());
-  return parcel;
-}
-
-void Shelf::note_arrival(const Parcel& parcel) {
-  const bool is_first = by_sender_.at(parcel.from).front().get() == &parcel;
-  if (is_first && parcel.arrival < kNever)
-    arrivals_[{parcel.arrival, parcel.place, parcel.serial}] = &parcel;
-}
-
-const Parcel* Shelf::soonest() const {
-  return arrivals_.empty() ? nullptr : arrivals_.begin()->second;
-}
-
-std::shared_ptr<Parcel> Mailbox::take(Tag tag, int from) {
-  const auto shelf = shelves.find(tag);
-  if (shelf == shelves.end()) return nullptr;
-  std::shared_ptr<Parcel> parcel = shelf->second.take(from);
-  if (shelf->second.is_empty()) shelves.erase(shelf);
-  return parcel;
-}
-
-const Parcel* Mailbox::soonest(TagRange tags) const {
-  const Parcel* soonest = nullptr;
-  for (auto shelf = shelves.lower_bound(tags.first);
-       shelf != shelves.end() && shelf->first <= tags.last; ++shelf) {
-    const Parcel* const other = shelf->second.soonest();
-    if (other == nullptr) continue;
-    if (soonest == nullptr ||
-        std::tie(other->arrival, other->place, other->serial) <
-            std::tie(soonest->arrival, soonest->place, soonest->serial))
-      soonest = other;
-  }
-  return soonest;
-}
-
 InprocRun::InprocRun(int workers, const NetworkCost& cost)
     : network_(workers, cost),
       ties_(cost.ties_seed),
       mailboxes_(workers),
+      listeners_(workers),
       traffic_(workers),
       events_(workers),
       worker_errors_(workers),
@@ -201,15 +146,24 @@ void InprocRun::finish() {
 }
 
 void InprocRun::note_event(int rank, Time at) {
-  std::set<Time>& events = events_[rank];
-  const Time now = scheduler_.now();
-  events.erase(events.begin(), events.upper_bound(now));
-  if (at > now) events.insert(at);
+  forget_events(rank);
+  if (at <= scheduler_.now()) return;
+  std::vector<Time>& events = events_[rank];
+  events.push_back(at);
+  std::ranges::push_heap(events, std::greater<>());
+}
+
+void InprocRun::forget_events(int rank) {
+  std::vector<Time>& events = events_[rank];
+  while (!events.empty() && events.front() <= scheduler_.now()) {
+    std::ranges::pop_heap(events, std::greater<>());
+    events.pop_back();
+  }
 }
 
 Time InprocRun::next_event(int rank) {
-  const auto next = events_[rank].upper_bound(scheduler_.current().time);
-  return next == events_[rank].end() ? -kNever : *next;
+  forget_events(rank);
+  return events_[rank].empty() ? -kNever : events_[rank].front();
 }
 
 void InprocRun::check_tag(Tag first, Tag last) const {
@@ -218,20 +172,17 @@ void InprocRun::check_tag(Tag first, Tag last) const {
             first, last);
 }
 
-void InprocRun::carry_on(const std::shared_ptr<Parcel>& parcel,
-                         Transit transit) {
-  if (transit.has_arrived()) return arrive(*parcel, transit.at());
-  scheduler_.call_at(transit.at(), parcel->from, [this, parcel, transit] {
-    Transit further = transit;
-    network_.pass(further);
-    carry_on(parcel, further);
-  });
+Time Parcel::call() {
+  run->network_.pass(transit);
+  if (!transit.has_arrived()) return transit.at();
+  run->arrive(*this, transit.at());
+  return kNever;
 }
 
 void InprocRun::arrive(Parcel& parcel, Time at) {
   parcel.arrival = at;
-  parcel.place = ties_.place(parcel.from, at);
-  const int to = parcel.send->peer;
+  parcel.place = ties_.place(parcel.rank, at);
+  const int to = parcel.peer;
   if (parcel.receive != nullptr) {
     parcel.receive->completes_at = at;
     note_event(to, at);
@@ -239,8 +190,8 @@ void InprocRun::arrive(Parcel& parcel, Time at) {
       scheduler_.wake(*parcel.receive->waiting, at);
     return;
   }
-  mailboxes_[to].shelves.at(parcel.tag).note_arrival(parcel);
-  for (const Mailbox::Listener& listener : mailboxes_[to].listeners) {
+  mailboxes_.note_arrival(parcel);
+  for (const Listener& listener : listeners_[to]) {
     if (listener.tags.first <= parcel.tag && parcel.tag <= listener.tags.last)
       scheduler_.wake(*listener.strand, at);
   }
@@ -255,10 +206,11 @@ void InprocRun::deliver(Parcel& parcel,
                   static_cast<size_t>(parcel.bytes));
     }
   } else {
-    receive->error = describe_size_mismatch(
-        receive->rank, parcel.from, parcel.tag, receive->bytes, parcel.bytes);
+    receive->error = std::make_unique<std::string>(describe_size_mismatch(
+        receive->rank, parcel.rank, parcel.tag, receive->bytes, parcel.bytes));
   }
-  parcel.send->parcel = nullptr;
+  parcel.borrowed = nullptr;
+  parcel.copy = {};
   parcel.receive = receive;
   if (parcel.arrival < kNever) arrive(parcel, parcel.arrival);
 }
@@ -275,78 +227,73 @@ Request InprocRun::isend(int rank,
   scheduler_.note_progress();
   // A message to oneself is not traffic.
   if (to != rank) traffic_[rank].count(kind, data.bytes);
-  auto send = std::make_shared<InprocRequest>();
-  auto parcel = std::make_shared<Parcel>();
-  send->rank = parcel->from = rank;
-  send->peer = to;
-  send->tag = parcel->tag = tag;
-  parcel->data = static_cast<const std::byte*>(data.data);
-  send->bytes = parcel->bytes = data.bytes;
-  parcel->send = send;
+  auto parcel = make_recycled<Parcel>();
+  parcel->rank = rank;
+  parcel->peer = to;
+  parcel->tag = tag;
+  parcel->data = static_cast<std::byte*>(const_cast<void*>(data.data));
+  parcel->bytes = data.bytes;
   parcel->serial = num_sent_++;
 
-  Mailbox& box = mailboxes_[to];
-  const auto posted = box.receives.find({tag, rank});
-  if (posted != box.receives.end()) {
-    const std::shared_ptr<InprocRequest> receive = posted->second.front();
-    posted->second.pop_front();
-    if (posted->second.empty()) box.receives.erase(posted);
+  if (const auto receive = mailboxes_.take_receive(to, rank, tag)) {
     deliver(*parcel, receive);
   } else {
     if (data.bytes <= kSmallBytes)
       parcel->keep();
     else
-      send->parcel = parcel.get();
-    box.shelves[tag].put(parcel);
+      parcel->borrowed = parcel.get();
+    mailboxes_.put(parcel);
   }
 
   const Time now = scheduler_.now();
   const bool is_probe = kind == Traffic::kProbe;
   if (to == rank || (!is_probe && kind != Traffic::kPayload)) {
-    send->completes_at = now;
+    parcel->completes_at = now;
     arrive(*parcel, now);
-    return send;
+    return parcel;
   }
-  const Transit transit = network_.send(rank, to, data.bytes, is_probe, now);
-  send->completes_at = transit.left();
-  note_event(rank, send->completes_at);
-  carry_on(parcel, transit);
-  return send;
+  parcel->run = this;
+  parcel->transit = network_.send(rank, to, data.bytes, is_probe, now);
+  parcel->completes_at = parcel->transit.left();
+  note_event(rank, parcel->completes_at);
+  if (parcel->transit.has_arrived())
+    arrive(*parcel, parcel->transit.at());
+  else
+    scheduler_.call_at(parcel->transit.at(), rank, parcel);
+  return parcel;
 }
 
 Request InprocRun::irecv(int rank, Bytes data, int from, Tag tag) {
   check_tag(tag, tag);
   CHECK(from >= 0 && from < size() && data.bytes >= 0);
-  auto receive = std::make_shared<InprocRequest>();
+  auto receive = make_recycled<InprocRequest>();
   receive->rank = rank;
   receive->peer = from;
   receive->tag = tag;
   receive->data = static_cast<std::byte*>(data.data);
   receive->bytes = data.bytes;
-  Mailbox& box = mailboxes_[rank];
-  if (const auto parcel = box.take(tag, from))
+  if (const auto parcel = mailboxes_.take(rank, from, tag))
     deliver(*parcel, receive);
   else
-    box.receives[{tag, from}].push_back(receive);
+    mailboxes_.post(receive);
   return receive;
 }
 
 Message InprocRun::recv_any(int rank, TagRange tags) {
   check_tag(tags.first, tags.last);
-  Mailbox& box = mailboxes_[rank];
+  std::vector<Listener>& listeners = listeners_[rank];
   Strand& self = scheduler_.current();
   for (;;) {
-    const Parcel* const soonest = box.soonest(tags);
+    const Parcel* const soonest = mailboxes_.soonest(rank, tags);
     const Time arrival = soonest == nullptr ? kNever : soonest->arrival;
     if (arrival <= self.time) {
-      const auto parcel = box.take(soonest->tag, soonest->from);
-      if (parcel->send->parcel != nullptr) parcel->keep();
+      const auto parcel = mailboxes_.take(rank, soonest->rank, soonest->tag);
+      if (parcel->borrowed != nullptr) parcel->keep();
       if (has_values(parcel->data))
-        return {parcel->from, parcel->tag, Payload(std::move(parcel->copy))};
-      return {parcel->from, parcel->tag,
-              Payload(const_cast<std::byte*>(parcel->data), parcel->bytes)};
+        return {parcel->rank, parcel->tag, Payload(std::move(parcel->copy))};
+      return {parcel->rank, parcel->tag, Payload(parcel->data, parcel->bytes)};
     }
-    box.listeners.push_back({tags, &self});
+    listeners.push_back({tags, &self});
     if (arrival < kNever) {
       scheduler_.block_until(arrival);
     } else {
@@ -356,15 +303,14 @@ Message InprocRun::recv_any(int rank, TagRange tags) {
                         tags::name_of(tags.first), tags.first, tags.last)};
       });
     }
-    std::erase_if(box.listeners,
-                  [&](const auto& l) { return l.strand == &self; });
+    std::erase_if(listeners, [&](const auto& l) { return l.strand == &self; });
   }
 }
 
 void InprocRun::wait(const Request& request) {
   if (request == nullptr) return;
   InprocRequest& state = state_of(request);
-  if (state.parcel != nullptr) state.parcel->keep();
+  if (state.borrowed != nullptr) state.borrowed->keep();
   while (state.completes_at == kNever) {
     state.waiting = &scheduler_.current();
     scheduler_.block([&state] {
@@ -376,7 +322,7 @@ void InprocRun::wait(const Request& request) {
     });
   }
   scheduler_.sleep_until(state.completes_at);
-  if (!state.error.empty()) fail(ExitCode::kInternal, "{}", state.error);
+  if (state.error) fail(ExitCode::kInternal, "{}", *state.error);
 }
 
 bool InprocRun::test(const Request& request) {
@@ -389,8 +335,8 @@ bool InprocRun::test(const Request& request) {
     if (state.completes_at == kNever) self.polled = {state.peer, state.tag};
     return false;
   }
-  if (state.parcel != nullptr) state.parcel->keep();
-  if (!state.error.empty()) fail(ExitCode::kInternal, "{}", state.error);
+  if (state.borrowed != nullptr) state.borrowed->keep();
+  if (state.error) fail(ExitCode::kInternal, "{}", *state.error);
   return true;
 }
 

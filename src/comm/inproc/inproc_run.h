@@ -5,53 +5,19 @@
 
 #include <deque>
 #include <exception>
-#include <limits>
-#include <list>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "comm/inproc/inproc_sums.h"
+#include "comm/inproc/mailboxes.h"
 #include "comm/inproc/network.h"
 #include "comm/scheduler.h"
 #include "comm/states.h"
 #include "comm/world.h"
 
 namespace syncopate::inproc {
-
-constexpr Time kNever = std::numeric_limits<Time>::infinity();
-
-struct InprocRequest : RequestState {
-  int rank = -1, peer = -1;  // the owner, and the other side
-  Tag tag = 0;
-  std::byte* data = nullptr;  // the caller's memory
-  int64_t bytes = 0;
-  // A receive: kNever until the arrival of its message is known.
-  Time completes_at = kNever;
-  std::string error;  // set if the sizes differ
-  Strand* waiting = nullptr;
-  // Send: set until a receive takes it. Points at the sender's memory until the
-  // sender's wait copies it.
-  struct Parcel* parcel = nullptr;
-};
-
-// A message that has not arrived, or that no receive has taken yet.
-struct Parcel {
-  int from = -1;
-  Tag tag = 0;
-  Time arrival = kNever;  // until it is known
-  uint64_t place = 0;     // of ties at its arrival
-  int64_t serial = 0;     // of the run's messages, in order of sending
-  const std::byte* data = nullptr;
-  int64_t bytes = 0;
-  std::vector<std::byte> copy;  // target of `data` once copied
-  std::shared_ptr<InprocRequest> send;
-  std::shared_ptr<InprocRequest> receive;  // null until one takes it
-  void keep();  // copies the values before the sender's memory changes
-};
 
 struct InprocTask : TaskState {
   std::shared_ptr<Strand> strand;
@@ -68,38 +34,10 @@ struct Gathering {
   int num_arrived = 0;
 };
 
-// The messages with one tag that no receive has taken yet.
-class Shelf {
- public:
-  bool is_empty() const { return by_sender_.empty(); }
-  void put(std::shared_ptr<Parcel> parcel);
-  // Takes the first message from a sender; null: there is none.
-  std::shared_ptr<Parcel> take(int from);
-  // Call when the arrival of a message on the shelf has become known.
-  void note_arrival(const Parcel& parcel);
-  // The one that arrives first among the senders' first messages (ties by
-  // place, then in order of sending); null if no arrival is known.
-  const Parcel* soonest() const;
-
- private:
-  std::map<int, std::list<std::shared_ptr<Parcel>>> by_sender_;
-  // The senders' first messages whose arrival is known.
-  std::map<std::tuple<Time, uint64_t, int64_t>, const Parcel*> arrivals_;
-};
-
-// One worker's inbox.
-struct Mailbox {
-  std::map<Tag, Shelf> shelves;  // not empty
-  std::map<std::pair<Tag, int>, std::list<std::shared_ptr<InprocRequest>>>
-      receives;
-  struct Listener {
-    TagRange tags;
-    Strand* strand;
-  };
-  std::vector<Listener> listeners;  // waiting in recv_any
-
-  std::shared_ptr<Parcel> take(Tag tag, int from);  // null: there is none
-  const Parcel* soonest(TagRange tags) const;       // as Shelf, of all tags
+// A strand that waits in recv_any.
+struct Listener {
+  TagRange tags;
+  Strand* strand;
 };
 
 class InprocRun {
@@ -123,7 +61,7 @@ class InprocRun {
                          const Group& group,
                          Traffic kind);
 
-  int size() const { return static_cast<int>(mailboxes_.size()); }
+  int size() const { return static_cast<int>(traffic_.size()); }
   Scheduler& scheduler() { return scheduler_; }
   TrafficCounters& traffic(int rank) { return traffic_[rank]; }
   Network& network() { return network_; }
@@ -131,22 +69,24 @@ class InprocRun {
   Time next_event(int rank);  // a worker's earliest future event
 
  private:
-  // Brings a message to the end of its way, link by link.
-  void carry_on(const std::shared_ptr<Parcel>& parcel, Transit transit);
+  friend struct Parcel;
   void arrive(Parcel& parcel, Time at);
   void deliver(Parcel& parcel, const std::shared_ptr<InprocRequest>& receive);
   void note_event(int rank, Time at);
+  void forget_events(int rank);  // past ones
   void check_tag(Tag first, Tag last) const;
   std::exception_ptr first_error() const;
 
   Network network_;
   const Ties ties_;
   Scheduler scheduler_{ties_};
-  std::vector<Mailbox> mailboxes_;
+  Mailboxes mailboxes_;
+  std::vector<std::vector<Listener>> listeners_;
   std::vector<TrafficCounters> traffic_;
   InprocSums sums_{network_, scheduler_, traffic_};
   int64_t num_sent_ = 0;
-  std::vector<std::set<Time>> events_;  // future ones, for strands that poll
+  // Future ones, for strands that poll: heaps, with the first at the front.
+  std::vector<std::vector<Time>> events_;
   std::vector<std::exception_ptr> worker_errors_;
   std::vector<std::vector<std::shared_ptr<InprocTask>>> tasks_;  // not joined
   std::map<Ranks, std::deque<Gathering>> gatherings_;

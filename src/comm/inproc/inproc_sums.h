@@ -1,40 +1,33 @@
-// The modelled sums of one in-process run, for rings over links that are alike.
+// The modelled sums of one in-process run, over links that are alike: by ring,
+// butterfly and binary blocks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
+#include <compare>
 #include <deque>
 #include <map>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "comm/inproc/exchange_ends.h"
 #include "comm/inproc/network.h"
 #include "comm/modelled_sums.h"
 #include "comm/scheduler.h"
 
 namespace syncopate::inproc {
 
-// When a ring all-reduce (comm/ring.h) over links that are alike ends for each
-// member, if member p begins at begin[p] and nothing else is on the links.
-//
-// Message i of a member leaves at
-//   D_p(i) = max(D_p(i-1) + s, A_p(i - ahead)),
-//   A_p(i) = D_{p-1}(i) + s + latency,
-// where s is the time that the message occupies a link: a recursion over all
-// 2 N (N-1) messages. With chunks of one size and of one segment it is solved
-// in O(N): a phase ends for member p at
-//   (N-1) s + max_k (begin[p-k] + k latency), k = 0 .. N-1.
-// That is what `is_exact = false` uses for chunks of one segment, as if all had
-// the size of the largest, which is an element more than that of others.
-std::vector<Time> ring_ends(const Network::AlikeLinks& links,
-                            int64_t elems,
-                            Wire wire,
-                            bool is_exact,
-                            std::span<const Time> begin);
-inline constexpr int kExactWorld = 256;  // up to so many workers
+// Sums are computed message by message, which is exact, up to so many workers.
+// Beyond, exchanges between pairs are if nothing else is on the links and their
+// messages are few enough (1 s).
+inline constexpr int kExactWorld = 256;
+// Sums by exchanges between pairs are rather sent than computed among up to so
+// many workers: that takes a minute for a large network, and how long sums take
+// that share links is only known within 12%.
+inline constexpr int kSentWorld = 64;
+inline constexpr int64_t kExactMessages = int64_t{1} << 22;
 
 class InprocSums final : public ModelledSums {
  public:
@@ -52,10 +45,35 @@ class InprocSums final : public ModelledSums {
   Times finish() override;
 
  private:
+  // What sums have in common of as many members, elements and so on.
+  struct Shape {
+    int num_members = 0;
+    int64_t elems = 0;
+    CollectiveAlgorithm algorithm{};
+    Wire wire{};
+    auto operator<=>(const Shape&) const = default;
+  };
+  // Messages that a member sends and receives at one rate.
+  struct Phase {
+    double messages = 0;
+    Time out_s = 0, in_s = 0;  // that each occupies the outgoing, incoming link
+    Time alone_s = 0;          // from one to the next if the links are free
+  };
+  struct Cost {
+    struct Sent {
+      int64_t bytes = 0, messages = 0;
+    };
+    std::vector<Sent> sent;  // by position
+    int64_t messages = 0;    // of all members
+    Time duration_s = 0;     // if the members begin together
+    // Of the member that sends most, for exchanges between pairs; the others
+    // wait for it.
+    std::vector<Phase> phases;
+  };
   // A sum that not all members have entered.
   struct Open {
-    int64_t elems = 0;
-    Wire wire = Wire::kF32;
+    Shape shape;
+    const Cost* cost = nullptr;
     int num_entered = 0;
     std::vector<Time> entered_at;  // by position
   };
@@ -66,10 +84,9 @@ class InprocSums final : public ModelledSums {
   };
   // A sum that all members have entered, on the link of one of them.
   struct UnderWay {
-    int64_t number = 0;   // of this worker's sums
-    double messages = 0;  // that it has yet to send
-    Time message_s = 0;   // that each occupies the link
-    Time alone_s = 0;     // from one to the next if the link is free
+    int64_t number = 0;  // of this worker's sums
+    Phase phase;         // what is left of it
+    std::span<const Phase> further = {};
     Time entered_at = 0;
     // If it has the link for itself, it proceeds without waiting from
     // begins_at on and ends at ends_alone_at.
@@ -90,12 +107,14 @@ class InprocSums final : public ModelledSums {
     Strand* waiting = nullptr;
   };
 
-  std::vector<Time> ends_of(int64_t elems,
-                            Wire wire,
-                            std::span<const Time> begin) const;
+  enum class Others : uint8_t { kNone, kOnLinks };  // sums
+  std::vector<Time> ends_of(const Shape& shape,
+                            int64_t messages,
+                            Others others,
+                            std::span<const Time> begin);
+  const Cost& cost_of(const Shape& shape);
+  std::vector<Phase> phases_of(const Shape& shape, Time duration_s) const;
   void solve(const Open& sum, const Group& group);
-  // How long a sum takes whose members begin together.
-  Time duration_s(int num_members, int64_t elems, Wire wire);
   void end_next(int rank);
 
   Network& network_;
@@ -103,7 +122,9 @@ class InprocSums final : public ModelledSums {
   std::vector<TrafficCounters>& traffic_;
   const std::optional<Network::AlikeLinks> alike_;
   std::map<Ranks, GroupSums> groups_;
-  std::map<std::tuple<int, int64_t, Wire>, Time> durations_;
+  std::map<Shape, Cost> costs_;
+  // By algorithm and number of members.
+  std::map<std::pair<CollectiveAlgorithm, int>, ExchangeOrder> orders_;
   std::vector<Link> links_;  // by rank
 };
 

@@ -45,17 +45,19 @@ Transit Network::route(int from, int to, double bytes) const {
   Transit message;
   message.from_ = from;
   message.bytes_ = bytes;
-  const auto add = [&](Kind kind, int rank, Time latency_s = 0) {
+  const auto add = [&](Kind kind, int rank) {
     const int link = link_of(kind, rank);
     if (!is_sending(link) && !links_[link].takes_time()) return;
-    message.hops_[message.num_hops_++] = {link, latency_s};
+    message.links_[message.num_hops_++] = link;
   };
   add(kFromDevice, from);
   if (cost_.island > 0 && host_of(from) == host_of(to)) {
-    add(kInsideOut, from, cost_.inside.latency_s);
+    message.latency_s_ = cost_.inside.latency_s;
+    add(kInsideOut, from);
     add(kInsideIn, to);
   } else {
-    add(kOut, from, (cost_of(from).latency_s + cost_of(to).latency_s) / 2);
+    message.latency_s_ = (cost_of(from).latency_s + cost_of(to).latency_s) / 2;
+    add(kOut, from);
     if (cost_.island > 0) {
       add(kUp, from);
       add(kDown, to);
@@ -96,20 +98,21 @@ Transit Network::send(int from,
 }
 
 void Network::pass(Transit& message) {
-  const Transit::Hop hop = message.hops_[message.next_];
-  Link& link = links_[hop.link];
+  const int hop = message.links_[message.next_];
+  const Time latency_s = is_sending(hop) ? message.latency_s_ : 0;
+  Link& link = links_[hop];
   const Time begin =
       link.takes_time() ? std::max(message.first_, link.free) : message.first_;
-  const NetworkCost::Link state = state_of(message, hop.link, begin);
+  const NetworkCost::Link state = state_of(message, hop, begin);
   const Time service =
-      message.is_probe_ ? 0 : service_s(message, hop.link, state.slowdown);
+      message.is_probe_ ? 0 : service_s(message, hop, state.slowdown);
   // Bytes leave a link no sooner than they reach it.
   const Time end = std::max(begin + service, message.last_);
   if (message.next_ == 0)
     message.left_ = message.is_probe_ ? message.first_ : end;
   if (!message.is_probe_) link.free = begin + service;
-  message.first_ = begin + hop.latency_s + state.added_s;
-  message.last_ = end + hop.latency_s + state.added_s;
+  message.first_ = begin + latency_s + state.added_s;
+  message.last_ = end + latency_s + state.added_s;
   ++message.next_;
 }
 
@@ -139,11 +142,11 @@ Time Network::ring(std::span<const int> members, int64_t elems, Time now) {
     const Transit message =
         route(members[i], next, 4.0 * static_cast<double>(elems) / n);
     for (int h = 0; h < message.num_hops_; ++h) {
-      const auto [link, latency_s] = message.hops_[h];
+      const int link = message.links_[h];
       const NetworkCost::Link state = state_of(message, link, now);
       const Time service = service_s(message, link, state.slowdown);
       slowest = std::max(slowest, service);
-      latencies += latency_s + state.added_s;
+      latencies += (is_sending(link) ? message.latency_s_ : 0) + state.added_s;
       if (!links_[link].takes_time()) continue;
       begin = std::max(begin, links_[link].free);
       taken.emplace_back(link, rounds * service);

@@ -31,17 +31,14 @@ class Transit {
 
  private:
   friend class Network;
-  struct Hop {
-    int link;
-    Time latency_s;  // to the next link or to the receiver
-  };
   static constexpr int kMaxHops = 6;
 
-  std::array<Hop, kMaxHops> hops_{};
-  int num_hops_ = 0, next_ = 0;
+  std::array<int, kMaxHops> links_{};
+  int8_t num_hops_ = 0, next_ = 0;
+  bool is_probe_ = false;
   int from_ = 0;
   double bytes_ = 0;
-  bool is_probe_ = false;
+  Time latency_s_ = 0;  // behind the link that sends
   Time first_ = 0, last_ = 0, left_ = 0;
 };
 
