@@ -3,6 +3,7 @@
 #include "cuda/pack.cuh"
 #include "cuda/reduce.cuh"
 #include "cuda/sort.h"
+#include "cuda/touched.cuh"
 #include "ops/bodies.h"
 
 // Rows are short (10 elements, as published): a warp takes several at a time,
@@ -155,13 +156,18 @@ struct Upstream {
 struct RowSums {
   float *dembedding, *dfirst;
   RowSum *heads, *tails;  // (chunks, D): of the first row, of the last
+  TouchedBlocks touched;
 
   __device__ __forceinline__ void finish(const RowSum& sum,
                                          int64_t row,
                                          int64_t column,
                                          int64_t D) const {
-    dembedding[row * D + column] += sum.embedding;
-    if (column == 0) dfirst[row] += sum.first;
+    float* const to = dembedding + row * D + column;
+    *to += sum.embedding;
+    mark_touched(touched, to);
+    if (column != 0) return;
+    dfirst[row] += sum.first;
+    mark_touched(touched, dfirst + row);
   }
 };
 
@@ -272,7 +278,8 @@ void interaction_backward(Context& context,
                           ConstTensor dx,
                           ConstTensor dscore,
                           ConstTensor rows,
-                          ConstTensor x) {
+                          ConstTensor x,
+                          const TouchedBlocks& touched) {
   const int64_t N = rows.shape[0], F = rows.shape[1];
   const int64_t R = dembedding.shape[0], D = dembedding.shape[1];
   Stream& stream = context.stream();
@@ -287,7 +294,8 @@ void interaction_backward(Context& context,
     return static_cast<RowSum*>(
         context.scratch(chunks * D * int64_t{sizeof(RowSum)}, index));
   };
-  const RowSums to{dembedding.f32(), dfirst.f32(), partial(1), partial(2)};
+  const RowSums to{dembedding.f32(), dfirst.f32(), partial(1), partial(2),
+                   touched};
   launch(fm_sums_kernel, dim3(grid_for(N, kFmWarps)), dim3(kFmThreads), 0,
          stream, sums, x.f32(), N, F, D);
   const Upstream upstream{dx.f32(), dscore.f32(), x.f32(), sums};

@@ -3,6 +3,7 @@
 #include <cuda/atomic.cuh>
 #include "cuda/range.cuh"
 #include "cuda/reduce.cuh"
+#include "cuda/touched.cuh"
 #include "ops/bodies.h"
 
 namespace syncopate::cuda {
@@ -13,6 +14,11 @@ constexpr int64_t kNonfiniteShared =
     kNonfiniteThreads / kWarpSize * int64_t{sizeof(int64_t)};
 
 // Takes the maximum over all blocks, which does not depend on their order.
+__device__ __forceinline__ void raise_found(int64_t* found, int64_t last) {
+  last = block_reduce(last, shared_memory<int64_t>(), Max());
+  if (threadIdx.x == 0 && last >= 0) raise_atomically(found, last);
+}
+
 __global__ void __launch_bounds__(kNonfiniteThreads)
     find_nonfinite_kernel(int64_t* found,
                           const float* values,
@@ -24,8 +30,20 @@ __global__ void __launch_bounds__(kNonfiniteThreads)
     for (int e = 0; e < width(); ++e)
       if (!std::isfinite(pack.elem[e])) last = Max()(last, offset + first + e);
   });
-  last = block_reduce(last, shared_memory<int64_t>(), Max());
-  if (threadIdx.x == 0 && last >= 0) raise_atomically(found, last);
+  raise_found(found, last);
+}
+
+__global__ void __launch_bounds__(kNonfiniteThreads)
+    find_touched_nonfinite_kernel(int64_t* found,
+                                  const float* values,
+                                  int64_t n,
+                                  int64_t offset,
+                                  TouchedBlocks touched) {
+  int64_t last = -1;
+  for_touched_elems(touched, values, n, [&](int64_t i) {
+    if (!std::isfinite(values[i])) last = Max()(last, offset + i);
+  });
+  raise_found(found, last);
 }
 
 __global__ void __launch_bounds__(kNonfiniteThreads)
@@ -60,12 +78,19 @@ dim3 grid_of(const RangeSplit& range) {
 void withhold_nonfinite(Context& context,
                         std::span<float> values,
                         int64_t* found,
-                        int64_t offset) {
+                        int64_t offset,
+                        const TouchedBlocks& touched) {
   const RangeSplit range =
       split_range<kNonfinitePack>(std::ssize(values), values.data());
-  launch(find_nonfinite_kernel, grid_of(range), dim3(kNonfiniteThreads),
-         kNonfiniteShared, context.stream(), found, values.data(), offset,
-         range);
+  if (touched.marks == nullptr)
+    launch(find_nonfinite_kernel, grid_of(range), dim3(kNonfiniteThreads),
+           kNonfiniteShared, context.stream(), found, values.data(), offset,
+           range);
+  else
+    launch(find_touched_nonfinite_kernel,
+           grid_of_touched(std::ssize(values), kNonfiniteThreads),
+           dim3(kNonfiniteThreads), kNonfiniteShared, context.stream(), found,
+           values.data(), std::ssize(values), offset, touched);
   launch(zero_withheld_kernel, grid_of(range), dim3(kNonfiniteThreads), 0,
          context.stream(), found, values.data(), range);
 }

@@ -2,6 +2,7 @@
 #include "cuda/range.cuh"
 #include "cuda/reduce.cuh"
 #include "cuda/shadow.cuh"
+#include "cuda/touched.cuh"
 #include "ops/bodies.h"
 
 namespace syncopate::cuda {
@@ -69,42 +70,40 @@ __global__ void __launch_bounds__(kThreads) adam_kernel(float* to,
   });
 }
 
-// `group` lanes (a power of two up to a warp) share a row: they scan its
-// gradient and make a second pass only if it is not all zero.
+// Steps of table rows. `group` lanes (a power of two up to a warp) share a row:
+// they scan its gradient and make a second pass only if it is not all zero.
 template <bool kSteps>
-__global__ void __launch_bounds__(kThreads)
-    adam_rows_kernel(float* to,
-                     const float* x,
-                     float* m,
-                     float* v,
-                     const float* gradient,
-                     AdamParams params,
-                     int64_t rows,
-                     int group) {
-  const float grad_scale = grad_scale_of(params);
-  const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const int64_t threads = int64_t{gridDim.x} * blockDim.x;
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int member = lane % group;
-  const unsigned lanes_of_group =
-      (group == kWarpSize ? kAllLanes : (1u << group) - 1) << (lane - member);
-  // All lanes of a warp iterate equally often, and so vote together.
-  const int64_t rounds = ceil_div(rows * group, threads);
-  for (int64_t round = 0; round < rounds; ++round) {
-    const int64_t row = (round * threads + thread) / group;
+struct RowSteps {
+  float* to;
+  const float* x;
+  float *m, *v;
+  const float* gradient;
+  AdamParams params;
+  int64_t rows;
+  int group;
+
+  // A warp's lanes call together, as they vote; `row` is that of the lane's
+  // group, and `is_mine` is false if the group has none.
+  __device__ __forceinline__ void take(int64_t row,
+                                       bool is_mine,
+                                       float grad_scale) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+    const int member = lane % group;
+    const unsigned lanes_of_group =
+        (group == kWarpSize ? kAllLanes : (1u << group) - 1) << (lane - member);
     const int64_t begin = row * params.lazy_row;
     bool has_any = false;
-    if (row < rows)
+    if (is_mine)
       for (int64_t d = member; d < params.lazy_row; d += group)
         has_any = has_any || gradient[begin + d] != 0;
     const unsigned votes = __ballot_sync(kAllLanes, has_any);
-    if (row >= rows) continue;
+    if (!is_mine) return;
     const bool is_touched = (votes & lanes_of_group) != 0;
     if (!is_touched) {
       if (!kSteps)
         for (int64_t d = member; d < params.lazy_row; d += group)
           to[begin + d] = 0;
-      continue;
+      return;
     }
     for (int64_t d = member; d < params.lazy_row; d += group) {
       const int64_t i = begin + d;
@@ -115,6 +114,46 @@ __global__ void __launch_bounds__(kThreads)
                             params);
     }
   }
+};
+
+template <bool kSteps>
+__global__ void __launch_bounds__(kThreads)
+    adam_rows_kernel(RowSteps<kSteps> steps) {
+  const float grad_scale = grad_scale_of(steps.params);
+  const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t threads = int64_t{gridDim.x} * blockDim.x;
+  // All lanes of a warp iterate equally often.
+  const int64_t rounds = ceil_div(steps.rows * steps.group, threads);
+  for (int64_t round = 0; round < rounds; ++round) {
+    const int64_t row = (round * threads + thread) / steps.group;
+    steps.take(row, row < steps.rows, grad_scale);
+  }
+}
+
+// The rows of marked blocks. A row in several is taken with the first of them.
+__global__ void __launch_bounds__(kThreads)
+    adam_touched_rows_kernel(RowSteps<true> steps) {
+  const float grad_scale = grad_scale_of(steps.params);
+  const TouchedBlocks& touched = steps.params.touched;
+  const int64_t row_elems = steps.params.lazy_row;
+  const int64_t elems = steps.rows * row_elems;
+  const int64_t place = steps.gradient - touched.begin;
+  const int group = static_cast<int>(threadIdx.x) % kWarpSize / steps.group;
+  const auto begins_in = [&](int64_t row, int64_t block) {
+    int64_t before = (place + row * row_elems) / TouchedBlocks::kElems;
+    while (before < block && touched.marks[before] == 0) ++before;
+    return before == block;
+  };
+  for_touched(
+      touched, steps.gradient, elems, [&](int64_t block, int64_t begin) {
+        const int64_t end = lesser(begin + TouchedBlocks::kElems, elems);
+        for (int64_t first = begin < 0 ? 0 : begin / row_elems;
+             first * row_elems < end; first += kWarpSize / steps.group) {
+          const int64_t row = first + group;
+          steps.take(row, row * row_elems < end && begins_in(row, block),
+                     grad_scale);
+        }
+      });
 }
 
 template <bool kSteps>
@@ -139,9 +178,16 @@ void launch_adam(Context& context,
   int group = 1;
   while (group < kWarpSize && group < params.lazy_row) group *= 2;
   const int64_t rows = elems / params.lazy_row;
+  const RowSteps<kSteps> steps{to.data(),       x.data(), m.data(), v.data(),
+                               gradient.data(), params,   rows,     group};
+  if constexpr (kSteps)
+    if (params.touched.marks != nullptr) {
+      launch(adam_touched_rows_kernel, grid_of_touched(elems, kThreads),
+             dim3(kThreads), 0, context.stream(), steps);
+      return;
+    }
   launch(adam_rows_kernel<kSteps>, dim3(grid_for(rows * group, kThreads)),
-         dim3(kThreads), 0, context.stream(), to.data(), x.data(), m.data(),
-         v.data(), gradient.data(), params, rows, group);
+         dim3(kThreads), 0, context.stream(), steps);
 }
 
 void adam_update(Context& context,

@@ -48,13 +48,19 @@ __device__ __forceinline__ void visit_chunk(int64_t chunk,
   }
 }
 
+// `marks`: of the blocks of x (TouchedBlocks), or null. The lanes of a warp are
+// in one block at a time.
 template <bool kIsWhole>
 __device__ __forceinline__ double dot_in_chunk(const float* x,
                                                const float* y,
+                                               const uint8_t* marks,
                                                int64_t chunk,
                                                int64_t n) {
   double sum = 0;
-  visit_chunk<kIsWhole>(chunk, n, [&](int64_t, auto load) {
+  visit_chunk<kIsWhole>(chunk, n, [&](int64_t first, auto load) {
+    if (marks != nullptr &&
+        (first >= n || marks[first / TouchedBlocks::kElems] == 0))
+      return;
     const Pack<float> xs = load(x), ys = load(y);
     for (int e = 0; e < kLoadElems; ++e)
       sum += static_cast<double>(xs.elem[e]) * static_cast<double>(ys.elem[e]);
@@ -66,12 +72,13 @@ __global__ void __launch_bounds__(kReduceThreads)
     dot_kernel(double* partial,  // per chunk
                const float* x,
                const float* y,
+               const uint8_t* marks,
                int64_t n,
                bool is_aligned) {
   for (int64_t chunk = blockIdx.x; chunk * kChunk < n; chunk += gridDim.x) {
     const bool is_whole = is_aligned && (chunk + 1) * kChunk <= n;
-    const double sum = is_whole ? dot_in_chunk<true>(x, y, chunk, n)
-                                : dot_in_chunk<false>(x, y, chunk, n);
+    const double sum = is_whole ? dot_in_chunk<true>(x, y, marks, chunk, n)
+                                : dot_in_chunk<false>(x, y, marks, chunk, n);
     const double total = block_sum(sum, shared_memory<double>());
     if (threadIdx.x == 0) partial[chunk] = total;
   }
@@ -213,12 +220,13 @@ T* result_scratch(Context& context, int64_t chunks) {
 void start_dot(Context& context,
                double* partial,
                std::span<const float> x,
-               std::span<const float> y) {
+               std::span<const float> y,
+               const TouchedBlocks& touched = {}) {
   const bool is_aligned =
       is_pack_aligned(x.data()) && is_pack_aligned(y.data());
   launch(dot_kernel, dim3(grid_for(std::ssize(x), kChunk)),
          dim3(kReduceThreads), kReduceShared, context.stream(), partial,
-         x.data(), y.data(), std::ssize(x), is_aligned);
+         x.data(), y.data(), touched.marks, std::ssize(x), is_aligned);
 }
 
 }  // namespace
@@ -263,10 +271,11 @@ void clip_factor(Context& context,
                  float* factor,
                  std::span<const float> gradient,
                  double scale,
-                 double limit) {
+                 double limit,
+                 const TouchedBlocks& touched) {
   const int64_t chunks = ceil_div(std::ssize(gradient), kChunk);
   auto* partial = result_scratch<double>(context, chunks);
-  start_dot(context, partial, gradient, gradient);
+  start_dot(context, partial, gradient, gradient, touched);
   launch(clip_factor_kernel, dim3(1), dim3(kReduceThreads), kReduceShared,
          context.stream(), factor, partial, chunks, scale, limit);
 }

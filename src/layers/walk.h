@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ops/sequences.h"
+#include "ops/touched.h"
 #include "tensor/arena.h"
 #include "tensor/parameter_table.h"
 #include "tensor/shadow.h"
@@ -76,6 +77,7 @@ struct WalkRun {
   // Called by Walk::report(); may be empty.
   std::function<void(int64_t from)> final_from = {};
   CopiedWeights copies = {};
+  TouchedBlocks touched = {};  // of the gradients
 };
 
 class Walk {

@@ -200,8 +200,8 @@ void DeepFm::backward(Walk& walk, const Batch& batch, const Slot& dlogits) {
   if (walk.is_running())
     interaction_backward(walk.context(), walk.gradient(embedding_),
                          walk.gradient(first_), walk.gradient(bias_),
-                         walk.in(dv), walk.in(dlogits), batch.rows,
-                         walk.in(v_));
+                         walk.in(dv), walk.in(dlogits), batch.rows, walk.in(v_),
+                         walk.run().touched);
   walk.give_back(dv);
   walk.give_back(dlogits);
   walk.give_back(v_);

@@ -17,6 +17,7 @@
 #include "models/pending_sums.h"
 #include "models/shadow_weights.h"
 #include "ops/context.h"
+#include "ops/touched.h"
 #include "tensor/parameter_table.h"
 
 namespace syncopate {
@@ -29,6 +30,7 @@ struct ReplicaView {
   std::span<float> buffers;
   // Renewed if they are stale; null: weights are rounded at each use.
   ShadowWeights* shadow = nullptr;
+  TouchedBlocks touched = {};  // of the gradients: see marks_tables()
 };
 
 // Called during backward when every gradient at offset >= `from` is final; on a
@@ -91,6 +93,10 @@ class Model {
   // The bf16 copies of weights that its steps can read, after plan(). Null:
   // none, as on a CPU or in fp32.
   virtual const ShadowTable* copies() const { return nullptr; }
+
+  // Whether backward marks the blocks of embedding tables (Role::kEmbedding)
+  // that it adds to, so that all others need not be looked at.
+  virtual bool marks_tables() const { return false; }
 
   // Runs forward and backward on one mini-batch, accumulating gradients and
   // updating running statistics. `final_from` may be empty (for all but the

@@ -82,7 +82,8 @@ WalkRun Network::run_of(Context& context,
           .dropout_key = dropout_key_.data(),
           .sequences = sequences_of(batch),
           .copies = replica.shadow != nullptr ? replica.shadow->view()
-                                              : CopiedWeights()};
+                                              : CopiedWeights(),
+          .touched = replica.touched};
 }
 
 namespace {
@@ -100,6 +101,7 @@ StepKey key_of(const Context& context,
   };
   return {address(replica.parameters.data()),
           address(replica.gradients.data()),
+          address(replica.touched.marks),
           address(replica.buffers.data()),
           address(replica.shadow != nullptr ? replica.shadow->view().values
                                             : nullptr),

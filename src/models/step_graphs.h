@@ -18,7 +18,7 @@
 namespace syncopate {
 
 // Everything that recorded work depends on: addresses, sizes, constants.
-using StepKey = std::array<uint64_t, 10>;
+using StepKey = std::array<uint64_t, 11>;
 
 class StepGraphs {
  public:

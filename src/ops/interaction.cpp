@@ -40,12 +40,13 @@ void interaction_backward(Context& context,
                           ConstTensor dx,
                           ConstTensor dscore,
                           ConstTensor rows,
-                          ConstTensor x) {
+                          ConstTensor x,
+                          const TouchedBlocks& touched) {
   check_shapes(x, dscore, rows, dembedding, dfirst);
   CHECK(dx.dtype == DType::kF32 && dx.shape == x.shape);
   CHECK(dbias.dtype == DType::kF32 && dbias.elems() == 1);
   bodies_of(context).interaction_backward(context, dembedding, dfirst, dbias,
-                                          dx, dscore, rows, x);
+                                          dx, dscore, rows, x, touched);
 }
 
 }  // namespace syncopate

@@ -8,7 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "ops/context.h"
+#include "ops/touched.h"
 
 namespace syncopate {
 
@@ -27,6 +27,8 @@ void interaction_forward(Context& context,
 // dv[n, f] = dx[n, f] + dscore[n] (sum_g v_g - v_f)
 // dembedding[r] += sum of dv[n, f], dfirst[r] += sum of dscore[n], over (n, f)
 // with rows[n, f] == r, in order of (n, f); dbias += sum of dscore.
+// Marks the blocks of the rows if `touched`, of a range that contains both
+// tables, has marks.
 void interaction_backward(Context& context,
                           Tensor dembedding,   // (R, D) accumulated
                           Tensor dfirst,       // (R, 1) accumulated
@@ -34,6 +36,7 @@ void interaction_backward(Context& context,
                           ConstTensor dx,      // (N, F * D)
                           ConstTensor dscore,  // (N, 1)
                           ConstTensor rows,
-                          ConstTensor x);  // as forward left it
+                          ConstTensor x,  // as forward left it
+                          const TouchedBlocks& touched = {});
 
 }  // namespace syncopate

@@ -7,9 +7,11 @@ namespace syncopate {
 void withhold_nonfinite(Context& context,
                         std::span<float> values,
                         int64_t* found,
-                        int64_t offset) {
+                        int64_t offset,
+                        const TouchedBlocks& touched) {
   CHECK(offset >= 0);
-  bodies_of(context).withhold_nonfinite(context, values, found, offset);
+  bodies_of(context).withhold_nonfinite(context, values, found, offset,
+                                        touched);
 }
 
 void restore_withheld(Context& context,

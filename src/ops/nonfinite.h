@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "ops/context.h"
+#include "ops/touched.h"
 
 namespace syncopate {
 
@@ -13,10 +13,12 @@ namespace syncopate {
 // that is not negative, all values become 0. Ranges of a step given in
 // descending order thus lose everything after the first finding, and *found,
 // initially -1, is what backward met first. `found` is in the context's memory.
+// Only marked blocks are read.
 void withhold_nonfinite(Context& context,
                         std::span<float> values,
                         int64_t* found,
-                        int64_t offset);
+                        int64_t offset,
+                        const TouchedBlocks& touched = {});
 
 // values = saved if *found is not negative. Equal lengths; must not alias.
 void restore_withheld(Context& context,

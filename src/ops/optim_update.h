@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "ops/context.h"
+#include "ops/touched.h"
 #include "tensor/shadow.h"
 
 namespace syncopate {
@@ -53,6 +53,8 @@ struct AdamParams {
   // Not 0: the range consists of rows of this many elements, and rows whose
   // gradient is all zero are skipped, including their moments.
   int64_t lazy_row = 0;
+  // With lazy_row: marks of the gradient. adam_update reads marked blocks only.
+  TouchedBlocks touched = {};
   ShadowSlice copies = {};  // as in SgdParams; not of lazy rows
 };
 

@@ -23,9 +23,12 @@ void clip_factor(Context& context,
                  float* factor,
                  std::span<const float> gradient,
                  double scale,
-                 double limit) {
+                 double limit,
+                 const TouchedBlocks& touched) {
   CHECK_MSG(scale > 0 && limit > 0, "scale {}, limit {}", scale, limit);
-  bodies_of(context).clip_factor(context, factor, gradient, scale, limit);
+  CHECK(touched.marks == nullptr || touched.begin == gradient.data());
+  bodies_of(context).clip_factor(context, factor, gradient, scale, limit,
+                                 touched);
 }
 
 }  // namespace syncopate

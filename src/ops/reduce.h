@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/context.h"
+#include "ops/touched.h"
 
 namespace syncopate {
 
@@ -29,11 +29,13 @@ uint64_t digest(Context& context, std::span<const float> x);
 // *factor = min(1, limit / (scale * |gradient| + 1e-6)), the global-norm
 // clipping of Pascanu et al. 2013 with the usual constant; a NaN norm gives
 // NaN, an infinite one 0. `factor` is in the context's memory. Does not wait
-// for the device.
+// for the device. With marks, which only the whole range may have, reads marked
+// blocks only.
 void clip_factor(Context& context,
                  float* factor,
                  std::span<const float> gradient,
                  double scale,
-                 double limit);
+                 double limit,
+                 const TouchedBlocks& touched = {});
 
 }  // namespace syncopate

@@ -37,7 +37,8 @@ void Adam::step(Context& context,
                   .correction1 = correction(options_.beta1),
                   .correction2 = correction(options_.beta2),
                   .grad_scale = static_cast<float>(params.grad_scale),
-                  .clip_factor = params.clip_factor};
+                  .clip_factor = params.clip_factor,
+                  .touched = params.touched};
   for_runs(
       runs_, slice.offset, std::ssize(slice.x),
       [&](const DecayRun& run, int64_t first, int64_t count) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/choice.h"
-#include "ops/context.h"
+#include "ops/touched.h"
 #include "tensor/shadow.h"
 #include "tensor/state_visitor.h"
 
@@ -52,6 +52,8 @@ struct ApplyParams {
   // The gradient already contains weight decay, so none is added. (AdamW's
   // decoupled decay, which is not part of the gradient, still acts.)
   bool is_decayed = false;
+  // Marks of the gradient; apply() need not read unmarked rows of tables.
+  TouchedBlocks touched = {};
   // apply() writes the copies of the slice as well.
   ShadowSlice copies = {};
 };

@@ -102,7 +102,7 @@ class Dgc final : public SchemeBase {
 
   // Adds weight decay to the gradient and clips each tensor.
   void clip_tensors() {
-    const Replica& mine = replica();
+    Replica& mine = replica();
     for (const DecayRun& run : decay_)
       if (run.weight_decay != 0)
         axpy(context(),

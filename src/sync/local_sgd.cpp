@@ -72,7 +72,7 @@ class LocalSgd final : public SchemeBase {
  private:
   void outer_step() {
     const std::span<float> x = replica().parameters.write();
-    const DeviceVector<float>& d = replica().gradients;  // no longer needed
+    const std::span<float> d = replica().gradients;  // no longer needed
     const auto eta = static_cast<float>(options_.outer_lr);
     const auto mu = static_cast<float>(options_.outer_momentum);
     combine(context(), d, {{1, start_}, {-1, x}});

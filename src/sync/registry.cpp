@@ -67,7 +67,7 @@ Replica::Replica(Context& context,
                  const OptimizerOptions& options,
                  const ShadowTable* copies)
     : parameters(context, model.parameters().num_elems(), copies),
-      gradients(context.device(), context.stream(), parameters.size()),
+      gradients(context, model),
       buffers(context.device(), context.stream(), model.buffers().num_elems()),
       optimizer(make_optimizer(context,
                                options,

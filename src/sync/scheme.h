@@ -13,6 +13,7 @@
 
 #include "comm/collectives.h"
 #include "comm/device_collectives.h"
+#include "models/gradient_values.h"
 #include "models/model.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -32,11 +33,13 @@ struct Replica {
           const OptimizerOptions& options,
           const ShadowTable* copies = nullptr);  // the model's
   ParameterValues parameters;
-  DeviceVector<float> gradients, buffers;
+  GradientValues gradients;
+  DeviceVector<float> buffers;
   // For the whole range; null while a scheme keeps the optimizer elsewhere.
   std::unique_ptr<Optimizer> optimizer;
   ReplicaView view() {
-    return {parameters, gradients, buffers, &parameters.shadow()};
+    return {parameters, gradients.marked(), buffers, &parameters.shadow(),
+            gradients.marks()};
   }
 };
 

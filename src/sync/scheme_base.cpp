@@ -73,8 +73,8 @@ StepPlan SchemeBase::next(const Word& mine) {
 const float* SchemeBase::clip(double scale) {
   const double limit = parts_.optimizer.clip_norm;
   if (limit <= 0) return nullptr;
-  clip_factor(context(), clip_factor_.data(), replica().gradients, scale,
-              limit);
+  clip_factor(context(), clip_factor_.data(), replica().gradients, scale, limit,
+              replica().gradients.touched());
   return clip_factor_.data();
 }
 
@@ -88,6 +88,7 @@ ApplyParams SchemeBase::params_of(const StepPlan& plan, double grad_scale) {
 void SchemeBase::step_locally(ApplyParams params) {
   const ParameterValues::Update update = replica().parameters.update();
   params.copies = update.copies;
+  params.touched = replica().gradients.touched();
   replica().optimizer->apply(context(), 0, update.values, replica().gradients,
                              params);
 }

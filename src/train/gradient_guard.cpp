@@ -27,9 +27,9 @@ void GradientGuard::start(int64_t step) {
 void GradientGuard::check(int64_t offset, int64_t elems) {
   withhold_nonfinite(
       *engine_.context,
-      replica_.gradients.span().subspan(static_cast<size_t>(offset),
-                                        static_cast<size_t>(elems)),
-      found_.data(), offset);
+      replica_.gradients.marked().subspan(static_cast<size_t>(offset),
+                                          static_cast<size_t>(elems)),
+      found_.data(), offset, replica_.gradients.touched());
 }
 
 GradientGuard::Arrival GradientGuard::unused_arrival() {

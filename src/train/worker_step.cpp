@@ -143,9 +143,7 @@ void WorkerStep::sleep_as_straggler(int64_t step) {
 
 void WorkerStep::clear_gradients() {
   if (listener_ != nullptr) listener_->step_begins();
-  if (engine_.computes())
-    engine_.device->fill_zero(replica_.gradients.data(),
-                              replica_.gradients.size() * 4, *engine_.stream);
+  if (engine_.computes()) replica_.gradients.clear(*engine_.context);
   bucketer_.start();
   guard_.start(scheme_->steps_done());
   pending_step_ = scheme_->steps_done();

@@ -4,6 +4,7 @@
 #include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
+#include "ops/cpu/touched_runs.h"
 
 // Rows are short (10 elements in the paper) and unaligned, so a row is split
 // into vectors of 16, 8, 4, 2 and 1 elements. Most of the time goes into
@@ -143,6 +144,7 @@ void scatter_sample(float** to,
 
 void add_records(float* dembedding,
                  float* dfirst,
+                 const TouchedBlocks& touched,
                  const float* records,
                  int64_t begin,
                  int64_t end,
@@ -161,6 +163,8 @@ void add_records(float* dembedding,
     const float* record = records + i * stride;
     dfirst[row] += record[1];
     float* to = dembedding + row * D;
+    mark_touched(touched, dfirst + row, 1);
+    mark_touched(touched, to, D);
     for_row(D, [&]<typename V>(V, int64_t at) {
       put<V>(to + at, get<V>(to + at) + get<V>(record + kRecordHead + at));
     });
@@ -234,7 +238,8 @@ void interaction_backward(Context& context,
                           ConstTensor dx,
                           ConstTensor dscore,
                           ConstTensor rows,
-                          ConstTensor x) {
+                          ConstTensor x,
+                          const TouchedBlocks& touched) {
   const int64_t N = rows.shape[0], F = rows.shape[1];
   const int64_t R = dembedding.shape[0], D = dembedding.shape[1];
   const auto* row = static_cast<const int32_t*>(rows.data);
@@ -257,8 +262,8 @@ void interaction_backward(Context& context,
                              N * F * task / parts.chunks);
   };
   parallel_for(context, parts.chunks, N * F * D, [&](int64_t task) {
-    add_records(dembedding.f32(), dfirst.f32(), records, begin_of(task),
-                begin_of(task + 1), D);
+    add_records(dembedding.f32(), dfirst.f32(), touched, records,
+                begin_of(task), begin_of(task + 1), D);
   });
   double sum = 0;
   for (int64_t n = 0; n < N; ++n) sum += static_cast<double>(upstream[n]);

@@ -3,6 +3,7 @@
 #include "ops/bodies.h"
 #include "ops/cpu/finite.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/touched_runs.h"
 
 namespace syncopate::cpu {
 constexpr int64_t kChunk = 16384;  // elements: 64 KiB
@@ -10,14 +11,20 @@ constexpr int64_t kChunk = 16384;  // elements: 64 KiB
 void withhold_nonfinite(Context& context,
                         std::span<float> values,
                         int64_t* found,
-                        int64_t offset) {
+                        int64_t offset,
+                        const TouchedBlocks& touched) {
   const int64_t n = std::ssize(values);
   const float* from = values.data();
   const auto last =
       results_of_chunks(context, n, kChunk, n, [&](int64_t begin, int64_t end) {
-        if (is_finite(from, begin, end)) return int64_t{-1};
-        while (__builtin_isfinite(from[end - 1])) --end;
-        return end - 1;
+        int64_t bad = -1;
+        for_touched(touched, from, begin, end,
+                    [&](int64_t first, int64_t stop) {
+                      if (is_finite(from, first, stop)) return;
+                      while (__builtin_isfinite(from[stop - 1])) --stop;
+                      bad = stop - 1;
+                    });
+        return bad;
       });
   for (const int64_t at : last)
     if (at >= 0) *found = std::max(*found, offset + at);

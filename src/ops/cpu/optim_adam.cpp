@@ -6,6 +6,7 @@
 #include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
+#include "ops/cpu/touched_runs.h"
 
 namespace syncopate::cpu {
 namespace {
@@ -128,14 +129,19 @@ void for_elements(Context& context,
   const int64_t piece = std::max<int64_t>(1, kPieceElems / row) * row;
   parallel_for(context, ceil_div(elems, piece), elems, [&](int64_t task) {
     const int64_t end = std::min(elems, (task + 1) * piece);
-    for (int64_t at = task * piece; at < end;) {
-      const int64_t found = first_nonzero(gradient, at, end);
-      const int64_t touched = found == end ? end : found / row * row;
-      skip(at, touched);
-      if (touched == end) break;
-      at = touched + row;
-      for_row(touched, at, end, step);
-    }
+    int64_t at = task * piece;  // rows before it are done
+    const auto take = [&](int64_t first, int64_t last) {
+      for (int64_t from = std::max(first, at); from < last; from = at) {
+        const int64_t found = first_nonzero(gradient, from, last);
+        if (found == last) return;
+        const int64_t begin = found / row * row;
+        skip(at, begin);
+        at = begin + row;
+        for_row(begin, at, end, step);
+      }
+    };
+    for_touched(params.touched, gradient, at, end, take);
+    skip(at, end);
   });
 }
 

@@ -6,29 +6,40 @@
 #include "ops/bodies.h"
 #include "ops/cpu/finite.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/touched_runs.h"
 
 namespace syncopate::cpu {
 
 constexpr int64_t kChunk = 16384;  // elements: 64 KiB, a few us on one core
 
-double dot(Context& context,
-           std::span<const float> x,
-           std::span<const float> y) {
+// With the marks of x.
+static double dot_of_touched(Context& context,
+                             std::span<const float> x,
+                             std::span<const float> y,
+                             const TouchedBlocks& touched) {
   const int64_t n = std::ssize(x);
   const float* a = x.data();
   const float* b = y.data();
   const auto sums =
       results_of_chunks(context, n, kChunk, n, [&](int64_t begin, int64_t end) {
         D16 lane_sums = {};
-        for_vectors(begin, end, [&](auto lanes, int64_t i) {
-          lane_sums +=
-              to_double(lanes.get(a + i)) * to_double(lanes.get(b + i));
+        for_touched(touched, a, begin, end, [&](int64_t first, int64_t last) {
+          for_vectors(first, last, [&](auto lanes, int64_t i) {
+            lane_sums +=
+                to_double(lanes.get(a + i)) * to_double(lanes.get(b + i));
+          });
         });
         double sum = 0;
         for (int lane = 0; lane < kLanes; ++lane) sum += lane_sums[lane];
         return sum;
       });
   return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+double dot(Context& context,
+           std::span<const float> x,
+           std::span<const float> y) {
+  return dot_of_touched(context, x, y, {});
 }
 
 int64_t first_nonfinite(Context& context, std::span<const float> x) {
@@ -84,8 +95,10 @@ void clip_factor(Context& context,
                  float* factor,
                  std::span<const float> gradient,
                  double scale,
-                 double limit) {
-  const double norm = scale * std::sqrt(cpu::dot(context, gradient, gradient));
+                 double limit,
+                 const TouchedBlocks& touched) {
+  const double squares = dot_of_touched(context, gradient, gradient, touched);
+  const double norm = scale * std::sqrt(squares);
   // The constant avoids 0 / 0, as is customary.
   *factor = static_cast<float>(limit / (norm + 1e-6));
   if (*factor > 1) *factor = 1;  // keeps NaN

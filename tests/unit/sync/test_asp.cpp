@@ -320,7 +320,7 @@ TEST(Asp, TakesOverMomentum) {
   run.optimizer.momentum = 0.9;
   run.at_boundary = [&](int, int64_t, Scheme& scheme, Replica& replica) {
     const auto momentum = [&] {
-      return OnHost(replica.gradients.device(), replica.gradients.stream(),
+      return OnHost(replica.buffers.device(), replica.buffers.stream(),
                     replica.optimizer->state()[0]);
     };
     scheme.leave();

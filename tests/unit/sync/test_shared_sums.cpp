@@ -81,7 +81,7 @@ std::vector<Outcome> sums(int workers,
       reducer->close();
       mine.times.add(reducer->finish());
     }
-    OnHost summed(replica.gradients);
+    OnHost summed(test.device, *test.stream, replica.gradients.span());
     mine.values.assign(summed.values().begin(), summed.values().end());
     EXPECT_EQ(mine.values[0], values[0]) << "in no bucket";
     mine.clock = endpoint.now();

@@ -294,8 +294,7 @@ TEST(SyncSwitch, RemovedWorkersHaveTheModel) {
     std::map<int64_t, std::vector<std::vector<float>>> models;
     run.at_boundary = [&](int, int64_t worker_steps, Scheme& scheme,
                           Replica& replica) {
-      DeviceVector<float> x(replica.gradients.device(),
-                            replica.gradients.stream(),
+      DeviceVector<float> x(replica.buffers.device(), replica.buffers.stream(),
                             replica.parameters.size());
       DeviceVector<float> statistics(x.device(), x.stream(),
                                      replica.buffers.size());

@@ -13,8 +13,12 @@
 #include "gradient/bert_bench.h"
 #include "gradient/deepfm_bench.h"
 #include "gradient/model_bench.h"
+#include "models/gradient_values.h"
 #include "models/shadow_weights.h"
+#include "ops/nonfinite.h"
 #include "ops/optim_update.h"
+#include "ops/reduce.h"
+#include "optim/optimizer.h"
 
 namespace syncopate {
 namespace {
@@ -312,6 +316,59 @@ TEST(StepTraffic, DeepFm) {
       4 + 4 + 3 + 1 + 2 + 1 + 1 + 4 + 6,
       // Embeddings and their gradients in fp32, by sample and by row.
       32 * v);
+}
+
+// The bytes of a step of DeepFM with lazy Adam and clipping, as a worker takes
+// it: from clearing the gradient to the update.
+int64_t bytes_of_lazy_step(int64_t rows) {
+  constexpr int64_t N = 64;
+  const ClickSpec spec{.rows = {rows, 40}};
+  DeepFmBench bench(spec, {.embedding = 10, .mlp = {16}}, N);
+  Context& context = bench.context();
+  Stream& stream = context.stream();
+  GradientValues gradients(context, bench.model());
+  const auto optimizer =
+      make_optimizer(context, {.kind = "adam", .embedding = RowUpdates::kLazy},
+                     bench.model().parameters(), 0, gradients.size());
+  const DeviceVector<float> x(context.device(), stream, gradients.size()),
+      factor(context.device(), stream, 1);
+  DeviceVector<int64_t> found(context.device(), stream, 1);
+  found.assign(std::vector<int64_t>{-1});
+  const Batch batch = bench.batch();
+  ReplicaView view = bench.view();
+  view.gradients = gradients.marked();
+  view.touched = gradients.marks();
+  const auto step = [&] {
+    gradients.clear(context);
+    bench.model()
+        .forward_backward(context, view, batch, {.loss_samples = N}, {})
+        .get();
+    withhold_nonfinite(context, gradients.marked(), found.data(), 0,
+                       gradients.touched());
+    clip_factor(context, factor.data(), gradients, 1, 1, gradients.touched());
+    optimizer->apply(context, 0, x, gradients,
+                     {.rate = 0.1,
+                      .momentum = 0,
+                      .clip_factor = factor.data(),
+                      .touched = gradients.touched()});
+    stream.synchronize();
+  };
+  step();
+  const TrafficMeter meter;
+  step();
+  const int64_t bytes = meter.total().bytes();
+  testing::Test::RecordProperty(std::to_string(rows), std::to_string(bytes));
+  return bytes;
+}
+
+// What grows are the marks, a byte for 512, which four passes read, and a
+// chunk's part of the norm, 8 bytes for 32 KiB, written and read. (A pass over
+// the table would be 44 bytes a row.)
+TEST(StepTraffic, DeepFmWithLazyAdamDoesNotGrowWithItsTable) {
+  constexpr int64_t kRows = 100'000, kRow = 11 * kSingle;
+  const int64_t small = bytes_of_lazy_step(kRows);
+  const int64_t large = bytes_of_lazy_step(5 * kRows);
+  EXPECT_LE(large - small, 4 * kRows * kRow / 100);
 }
 
 // --- the optimizer -----------------------------------------------------------

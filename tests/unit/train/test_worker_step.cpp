@@ -42,6 +42,33 @@ batch = 4
 step_s = 0.25
 )";
 
+constexpr const char* kClicks = R"(
+[run]
+steps = 6
+threads = 2
+device = cpu
+workers = 1
+[model]
+family = deepfm
+embedding = 10
+mlp = 8
+[data]
+kind = synthetic_criteo
+samples = 480
+test_samples = 10
+field_rows = 900
+batch = 4
+accumulate = 2
+[optimizer]
+kind = adam
+embedding = lazy
+lr = 0.01
+[eval]
+batch = 10
+[compute]
+step_s = 0.25
+)";
+
 // A worker's record of its steps.
 struct Seen {
   std::vector<float> parameters;  // after the last one
@@ -59,8 +86,11 @@ class Ear : public StepListener {
   void batch_arrives() override { heard_.push_back("batch"); }
   void backward_ends(const PendingSums&) override {
     heard_.push_back("backward");
+    if (unmarked != nullptr) unmarked->gradients.span();
   }
   void step_ends() override { heard_.push_back("ends"); }
+
+  Replica* unmarked = nullptr;  // the marks of its gradients are not to count
 
  private:
   std::vector<std::string>& heard_;
@@ -74,7 +104,7 @@ class WorkerStepTest : public testing::Test {
       const std::function<void(int rank, int64_t step, Replica&)>& spoil = {},
       int64_t steps = 4) {
     const std::string input = folder_ / "in.ini";
-    std::ofstream(input) << kInput;
+    std::ofstream(input) << input_;
     engine_ = build_engine(session_, input, overrides);
     const int workers = engine_->workers;
     std::vector<Seen> all(static_cast<size_t>(workers));
@@ -84,6 +114,7 @@ class WorkerStepTest : public testing::Test {
       Ear ear(seen.heard);
       WorkerStep step(*engine_, endpoint, nullptr, "", &ear);
       Replica& replica = step.replica();
+      if (!uses_marks_) ear.unmarked = &replica;
       engine_->model->initialise(replica.parameters.write().span(),
                                  replica.buffers.span(), 1);
       step.scheme().enter();
@@ -111,6 +142,8 @@ class WorkerStepTest : public testing::Test {
     return all;
   }
 
+  const char* input_ = kInput;
+  bool uses_marks_ = true;
   ScratchFolder folder_;
   char name_[8] = "test";
   char* argv_[1] = {name_};
@@ -187,6 +220,39 @@ TEST_F(WorkerStepTest, NamesTheFirstStepThatIsNotFinite) {
   ASSERT_TRUE(all[1].diverged);
   EXPECT_EQ(all[1].diverged->rank, 1);
   EXPECT_EQ(all[1].diverged->step, 3);
+}
+
+// Where only the blocks that a step touched are cleared, checked and looked
+// through, the result has the bits of passes over everything, whatever the
+// scheme writes into the gradient.
+TEST_F(WorkerStepTest, MarksOfTouchedBlocksDoNotChangeTheBits) {
+  input_ = kClicks;
+  const std::vector<std::vector<std::string>> runs = {
+      {},
+      {"--optimizer.clip_norm=0.01"},
+      {"--optimizer.embedding=dense", "--optimizer.clip_norm=0.01"},
+      {"--optimizer.kind=adamw"},
+      {"--run.workers=3", "--optimizer.clip_norm=0.01"},
+      {"--run.workers=3", "--sync.tables=dense"},
+      {"--run.workers=2", "--sync.scheme=ef_sign_sgd"},
+      {"--run.workers=2", "--sync.scheme=local_sgd", "--local_sgd.steps=2",
+       "--local_sgd.outer=momentum", "--optimizer.clip_norm=0.01"},
+      {"--run.workers=2", "--sync.scheme=asp", "--optimizer.clip_norm=0.01"},
+      {"--run.on_nonfinite=skip"}};
+  for (const std::vector<std::string>& overrides : runs) {
+    // Whatever someone writes outside the marks is cleared.
+    const auto write = [](int rank, int64_t step, Replica& replica) {
+      if (rank == 0 && step == 2)
+        std::ranges::fill(replica.gradients.span(), 1);
+    };
+    uses_marks_ = false;
+    const std::vector<Seen> wanted = run(overrides, write, 6);
+    uses_marks_ = true;
+    const std::vector<Seen> seen = run(overrides, write, 6);
+    for (size_t rank = 0; rank < seen.size(); ++rank)
+      EXPECT_EQ(seen[rank].parameters, wanted[rank].parameters)
+          << (overrides.empty() ? "bsp" : overrides.back());
+  }
 }
 
 TEST_F(WorkerStepTest, LeavesOutStepsIfItIsToSkipThem) {

@@ -1,0 +1,51 @@
+// A replica's gradients, with marks of the blocks of embedding tables that the
+// step touched.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "device/device_vector.h"
+#include "models/model.h"
+
+namespace syncopate {
+
+// In the memory of the replica's device. Reading is free. Backward marks what
+// it adds to; whoever else writes asks for it anew in each step, after which
+// the step's marks no longer count: its passes read everything, and so does the
+// next clear().
+class GradientValues {
+ public:
+  GradientValues(Context& context, const Model& model);
+
+  int64_t size() const { return values_.size(); }
+  operator std::span<const float>() const { return values_; }
+
+  std::span<float> span() {
+    is_written_ = true;
+    return values_;
+  }
+  operator std::span<float>() { return span(); }
+  float* data() { return span().data(); }
+  void assign(std::span<const float> values) {
+    is_written_ = true;
+    values_.assign(values);
+  }
+
+  // Sets all to zero before the step's first backward pass.
+  void clear(Context& context);
+  // Of the values, for backward and for those who write zeros only.
+  std::span<float> marked() { return values_; }
+  TouchedBlocks marks() const { return {values_.data(), marks_.data()}; }
+  // marks(), or none if they no longer count.
+  TouchedBlocks touched() const {
+    return is_written_ ? TouchedBlocks() : marks();
+  }
+
+ private:
+  DeviceVector<float> values_;
+  DeviceVector<uint8_t> marks_;  // empty: the model does not mark
+  bool is_written_ = false;
+};
+
+}  // namespace syncopate
