@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/safetensors.h"
 #include "gradient/deepfm_bench.h"
+#include "models/gradient_values.h"
 #include "network_contract.h"
 #include "support/expect_error.h"
 #include "support/fixtures.h"
@@ -116,6 +117,36 @@ TEST(DeepFm, TablesComeFirstAndBatchesTouchFewOfTheirRows) {
   }
   EXPECT_GE(touched, 5);
   EXPECT_LE(touched, 10);
+}
+
+// Step after step with other rows, where only marked blocks are cleared.
+TEST(DeepFm, ClearingMarkedBlocksLeavesNoGradientBehind) {
+  constexpr int64_t N = 6, kRows = 5000;
+  for (const bool records : {false, true}) {
+    if (records && test::test_device().kind() != DeviceKind::kCuda) continue;
+    DeepFmBench bench({{kRows, 3}}, {10, {8}, 0.5f}, N);
+    GradientValues gradients(bench.context(), bench.model());
+    for (int step = 0; step < 5; ++step) {
+      for (size_t n = 0; n < N; ++n)
+        bench.records_.rows[2 * n] =
+            static_cast<int32_t>((bench.records_.rows[2 * n] + 1117) % kRows);
+      bench.step();
+      // Somebody's average, say, in the whole range.
+      if (step == 2) gradients.assign(bench.parameters_);
+      gradients.clear(bench.context());
+      ReplicaView view = bench.view();
+      view.gradients = gradients.marked();
+      view.touched = gradients.marks();
+      bench.model()
+          .forward_backward(
+              bench.context(), view, bench.batch(),
+              {.loss_samples = N, .dropout_seed = 11, .records = records}, {})
+          .get();
+      EXPECT_NE(gradients.touched().marks, nullptr);
+      OnHost seen(bench.on().device, *bench.on().stream, gradients.marked());
+      EXPECT_TRUE(std::ranges::equal(seen.values(), bench.gradients_)) << step;
+    }
+  }
 }
 
 TEST(DeepFm, EvaluationIsThatOfItsSamplesOneByOne) {
