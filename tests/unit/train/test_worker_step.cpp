@@ -86,7 +86,9 @@ class Ear : public StepListener {
   void batch_arrives() override { heard_.push_back("batch"); }
   void backward_ends(const PendingSums&) override {
     heard_.push_back("backward");
-    if (unmarked != nullptr) unmarked->gradients.span();
+    if (unmarked == nullptr) return;
+    const std::span<const float> values = unmarked->gradients;
+    unmarked->gradients.assign(std::vector(values.begin(), values.end()));
   }
   void step_ends() override { heard_.push_back("ends"); }
 
