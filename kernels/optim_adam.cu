@@ -122,10 +122,11 @@ __global__ void __launch_bounds__(kThreads)
   const float grad_scale = grad_scale_of(steps.params);
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;
+  const int64_t first = thread / steps.group, stride = threads / steps.group;
   // All lanes of a warp iterate equally often.
-  const int64_t rounds = ceil_div(steps.rows * steps.group, threads);
+  const int64_t rounds = ceil_div(steps.rows, stride);
   for (int64_t round = 0; round < rounds; ++round) {
-    const int64_t row = (round * threads + thread) / steps.group;
+    const int64_t row = round * stride + first;
     steps.take(row, row < steps.rows, grad_scale);
   }
 }
