@@ -100,8 +100,9 @@ def draw_small(figure, grid, curves, looks):
         shared = shared or panel
         for other in curves.values():
             panel.plot(*other["time"][:2], color="#DDDDDD", linewidth=0.8)
-        draw_line(panel, curves[label]["time"], {**look, "marker": None,
-                                                 "linestyle": "-"})
+        line = curves[label]["time"]
+        marker = look["marker"] if len(line[0]) == 1 else None
+        draw_line(panel, line, {**look, "marker": marker, "linestyle": "-"})
         panel.set_title(label, fontsize=9, pad=2)
         panel.grid(alpha=0.3)
         panel.tick_params(labelleft=place % grid.ncols == 0,

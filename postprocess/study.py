@@ -240,13 +240,14 @@ def read_study(folder):
 # --- the figure --------------------------------------------------------------
 
 def line_of(runs, x):
-    """Mean and 95% interval over the seeds at 200 values of `x`. A run that has
-    ended keeps its last accuracy."""
+    """Mean and 95% interval over the seeds at 200 values of `x`, or at one if
+    each run has one evaluation. A run that has ended keeps its last accuracy."""
     curves = [np.array([[float(row[x]), float(row["accuracy"])] for row in run])
               for run in runs]
     start = max(curve[0, 0] for curve in curves)
     end = max(curve[-1, 0] for curve in curves)
-    where = np.linspace(start, end, 200)
+    has_one = all(len(curve) == 1 for curve in curves)
+    where = np.array([end]) if has_one else np.linspace(start, end, 200)
     values = np.array([np.interp(where, *curve.T) for curve in curves])
     mean, half = np.array([interval(column) for column in values.T]).T
     return where, mean, np.maximum(mean - half, 0), np.minimum(mean + half, 1)
