@@ -175,4 +175,11 @@ double trace_end_s(const fs::path& trace) {
   return end_us / 1e6;
 }
 
+double trace_clock_error_s(const fs::path& trace) {
+  std::ifstream file(trace);
+  std::string facts;
+  std::getline(file, facts);
+  return parse_double(value_of(facts, "clock_error_us")).value_or(0) / 1e6;
+}
+
 }  // namespace syncopate

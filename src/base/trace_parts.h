@@ -33,4 +33,7 @@ bool join_trace_parts(const fs::path& trace);
 // The end of the latest slice, in seconds; 0 without a file.
 double trace_end_s(const fs::path& trace);
 
+// The error of its ranks' clocks, as its facts state it; 0 without a file.
+double trace_clock_error_s(const fs::path& trace);
+
 }  // namespace syncopate

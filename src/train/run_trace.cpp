@@ -52,13 +52,18 @@ void RunTrace::align(Endpoint& plain) {
   clock_error_s_ = mine.error_s;
   agree(plain, world, std::span(&clock_error_s_, 1), Combine::kMax,
         tags::kControl);
+  if (plain.size() > 2) clock_error_s_ *= 2;  // of ranks other than 0
   Time zero = plain.now();
   if (plain.rank() == 0) {
     join_trace_parts(path_);  // of a process that was killed
-    if (start_ == Start::kPerhapsResumed) zero -= trace_end_s(path_);
+    if (start_ == Start::kPerhapsResumed) {
+      zero -= trace_end_s(path_);
+      clock_error_s_ = std::max(clock_error_s_, trace_clock_error_s(path_));
+    }
   }
-  broadcast(plain, world, {&zero, sizeof zero}, 0, tags::kControl,
-            Traffic::kControl);
+  for (double* value : {&zero, &clock_error_s_})
+    broadcast(plain, world, {value, sizeof *value}, 0, tags::kControl,
+              Traffic::kControl);
   plain.traffic() = before;
   trace_ = std::make_unique<Trace>(
       Trace::Setup{.path = trace_part(path_, plain.rank()),

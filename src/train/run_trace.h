@@ -40,7 +40,7 @@ class RunTrace {
   const fs::path path_;
   const Start start_;
   TraceSteps steps_;
-  double clock_error_s_ = 0;  // of any rank's clock relative to rank 0's
+  double clock_error_s_ = 0;  // of any rank's clock relative to another's
   int64_t num_recorded_ = 0;  // rank 0: by all ranks
   std::unique_ptr<Trace> trace_;
   std::map<int, std::unique_ptr<TracedEndpoint>> endpoints_;  // by rank
