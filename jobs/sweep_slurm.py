@@ -8,9 +8,8 @@
 
 Jobs: the tuning runs, with grid = auto the rounds of its extensions (whose tasks
 end at once where nothing is to be extended), the choice, the final runs, the
-comparison; each waits
-for the end of the one before, however that ended. A task works out from SWEEP
-and from what has been measured what its run is, and prints it.
+comparison; each waits for the end of the one before, however that ended. A task
+works out from SWEEP and from what has been measured what its run is, and prints it.
 """
 import argparse
 import os

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +27,7 @@ namespace syncopate {
 
 using Tag = int32_t;  // 0 .. kMaxTag; assigned in comm/tags.h
 using Time = double;  // seconds: virtual in one process, wall under MPI
+inline constexpr Time kNever = std::numeric_limits<Time>::infinity();
 
 // By kind of link (comm/inproc/network.h).
 using LinkClocks = std::array<Time, 8>;

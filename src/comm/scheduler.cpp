@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
-#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -17,8 +16,6 @@ namespace {
 
 // Far more consecutive polls than any loop needs while nothing else can run.
 constexpr int64_t kBarrenYieldLimit = 1'000'000;
-
-constexpr Time kNever = std::numeric_limits<Time>::infinity();
 
 constexpr size_t kMostReported = 12;  // a line that can still be read
 

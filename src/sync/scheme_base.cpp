@@ -9,6 +9,7 @@
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "sync/bucket.h"
+#include "sync/mean_over_workers.h"
 
 namespace syncopate {
 
@@ -193,17 +194,12 @@ void SchemeBase::evaluation_model(EvalModel which,
     if (which == EvalModel::kEach || size() == 1 || to.empty() ||
         owner == Owner::kShared)
       return;
-    OnHost host(device, stream, to);
-    if (which == EvalModel::kRank0)
-      broadcast(endpoint(), world_, bytes_span(host.values()), 0,
-                tags::kEvaluation, Traffic::kEvaluation);
-    else
-      all_reduce_sum(endpoint(), world_, host.values(),
-                     CollectiveAlgorithm::kRing, Wire::kF32, tags::kEvaluation,
-                     Traffic::kEvaluation);
-    host.put_back();
     if (which == EvalModel::kAverage)
-      scale(context(), to, 1.0f / static_cast<float>(size()));
+      return mean_over_workers(context(), endpoint(), to);
+    OnHost host(device, stream, to);
+    broadcast(endpoint(), world_, bytes_span(host.values()), 0,
+              tags::kEvaluation, Traffic::kEvaluation);
+    host.put_back();
   };
   fetch(parameters, replica().parameters, owners_.parameters);
   fetch(buffers, replica().buffers, owners_.buffers);

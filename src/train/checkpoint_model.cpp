@@ -97,8 +97,9 @@ HostModel load_worker(const FoundCheckpoint& found,
 
 HostModel mean_model(const FoundCheckpoint& found,
                      const ModelTables& tables,
-                     const ModelRanges& ranges,
-                     int workers) {
+                     const ModelRanges& ranges) {
+  const int workers =
+      is_shared_by_all(found, tables, ranges) ? 1 : found.facts.workers;
   if (workers == 1) return load_worker(found, tables, ranges, 0);
   Mean mean_parameters, mean_buffers;
   for (int worker = 0; worker < workers; ++worker) {
@@ -144,9 +145,7 @@ void average_model(const FoundCheckpoint& found,
                    const Model& network,
                    std::span<float> parameters,
                    std::span<float> buffers) {
-  const ModelTables tables = tables_of(network);
-  const int files = is_shared_by_all(found, tables) ? 1 : found.facts.workers;
-  const HostModel mean = mean_model(found, tables, kModelRanges, files);
+  const HostModel mean = mean_model(found, tables_of(network));
   std::ranges::copy(mean.parameters, parameters.begin());
   std::ranges::copy(mean.buffers, buffers.begin());
 }
@@ -172,10 +171,6 @@ CheckpointModels load_models(const Engine& engine,
          "{}: has no {}, expected eval.model = average, rank0 or each",
          found.folder.string(),
          which == EvalChoice::kCentre ? "centre" : "moving average");
-  const bool is_shared = is_shared_by_all(found, network, ranges);
-  const int files =
-      is_shared || which == EvalChoice::kRank0 ? 1 : found.facts.workers;
-
   CheckpointModels all{found.folder.string(), {}};
   const auto add_model = [&](const HostModel& values) {
     EvaluatedModel& model = all.models.emplace_back(engine);
@@ -183,10 +178,16 @@ CheckpointModels load_models(const Engine& engine,
     model.buffers.assign(values.buffers);
     model.prepare(engine);
   };
-  if (!includes_each(which))
-    add_model(mean_model(found, network, ranges, files));
-  for (int worker = 0; includes_each(which) && worker < files; ++worker)
-    add_model(load_worker(found, network, ranges, worker));
+  if (which == EvalChoice::kRank0) {
+    add_model(load_worker(found, network, ranges, 0));
+  } else if (!includes_each(which)) {
+    add_model(mean_model(found, network, ranges));
+  } else {
+    const bool is_shared = is_shared_by_all(found, network, ranges);
+    const int files = is_shared ? 1 : found.facts.workers;
+    for (int worker = 0; worker < files; ++worker)
+      add_model(load_worker(found, network, ranges, worker));
+  }
   return all;
 }
 

@@ -61,12 +61,11 @@ HostModel load_worker(const FoundCheckpoint& found,
                       const ModelTables& tables,
                       const ModelRanges& ranges,
                       int worker);
-// Returns the mean over the first `workers` workers, of which it holds one at a
-// time.
+// Returns the mean over the workers, of which it holds one at a time, or what
+// all share.
 HostModel mean_model(const FoundCheckpoint& found,
                      const ModelTables& tables,
-                     const ModelRanges& ranges,
-                     int workers);
+                     const ModelRanges& ranges = kModelRanges);
 
 // Reads parameters and running statistics into ranges of the network's sizes:
 // the shared ones, or else their means over the workers.

@@ -10,6 +10,7 @@
 #include "comm/tags.h"
 #include "ops/combine.h"
 #include "ops/reduce.h"
+#include "sync/mean_over_workers.h"
 #include "train/audit.h"
 #include "watch/activity.h"
 
@@ -74,22 +75,14 @@ EvaluatedModel fetch(const Engine& engine, Scheme& scheme, EvalModel which) {
 }
 
 // The mean of averages is the average of means.
-EvaluatedModel mean_over_workers(const Engine& engine,
-                                 Endpoint& endpoint,
-                                 const MovingAverage& average) {
+EvaluatedModel mean_of_averages(const Engine& engine,
+                                Endpoint& endpoint,
+                                const MovingAverage& average) {
   EvaluatedModel model(engine);
-  const auto fetch = [&](std::span<float> to, const DeviceVector<float>& from) {
-    combine(*engine.context, to, {{1, from}});
-    if (endpoint.size() == 1 || to.empty()) return;
-    OnHost host(*engine.device, *engine.stream, to);
-    all_reduce_sum(endpoint, endpoint.world_group(), host.values(),
-                   CollectiveAlgorithm::kRing, Wire::kF32, tags::kEvaluation,
-                   Traffic::kEvaluation);
-    host.put_back();
-    scale(*engine.context, to, 1.0f / static_cast<float>(endpoint.size()));
-  };
-  fetch(model.parameters, average.parameters());
-  fetch(model.buffers, average.buffers());
+  combine(*engine.context, model.parameters, {{1, average.parameters()}});
+  combine(*engine.context, model.buffers, {{1, average.buffers()}});
+  mean_over_workers(*engine.context, endpoint, model.parameters);
+  mean_over_workers(*engine.context, endpoint, model.buffers);
   return model;
 }
 
@@ -167,7 +160,7 @@ Evaluation evaluate_scheme(const Engine& engine,
     result.metrics = evaluate_shared(engine, part, endpoint, one, batch_done);
   }
   if (which == kEma) {
-    EvaluatedModel one = mean_over_workers(engine, endpoint, *average);
+    EvaluatedModel one = mean_of_averages(engine, endpoint, *average);
     result.metrics = evaluate_shared(engine, part, endpoint, one, batch_done);
   }
   const bool wants_mean = which != kEach && which != kRank0 && which != kEma;

@@ -42,28 +42,24 @@ Chosen choose(const FoundCheckpoint& found,
               const ModelTables& tables,
               const std::string& replica) {
   const int workers = found.facts.workers;
-  const bool is_shared = is_shared_by_all(found, tables);
-  const int files = is_shared ? 1 : workers;
   const std::string average =
-      is_shared ? "shared by all workers"
-                : fmt::format("average of {} workers", workers);
-  if (replica == "average")
-    return {mean_model(found, tables, kModelRanges, files), average};
+      is_shared_by_all(found, tables)
+          ? "shared by all workers"
+          : fmt::format("average of {} workers", workers);
+  if (replica == "average") return {mean_model(found, tables), average};
   if (replica == "centre") {
     if (!has_state(found, Owner::kShared, 0, "centre"))
       fail(ExitCode::kBadInput,
            "{}: has no centre, expected --replica=average or a worker",
            found.folder.string());
-    return {mean_model(found, tables, kCentreRanges, files), "centre"};
+    return {mean_model(found, tables, kCentreRanges), "centre"};
   }
   if (replica == "ema") {
     if (!has_range(found, kEmaRanges.parameters))
       fail(ExitCode::kBadInput,
            "{}: has no moving average, expected --replica=average or a worker",
            found.folder.string());
-    const bool is_one = is_shared_by_all(found, tables, kEmaRanges);
-    return {mean_model(found, tables, kEmaRanges, is_one ? 1 : workers),
-            "moving average"};
+    return {mean_model(found, tables, kEmaRanges), "moving average"};
   }
   const auto worker = parse_int(replica);
   if (!worker || *worker < 0 || *worker >= workers)

@@ -1,5 +1,8 @@
 #include "train/run_trace.h"
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 
 #include "base/trace_parts.h"
@@ -53,17 +56,18 @@ void RunTrace::align(Endpoint& plain) {
   agree(plain, world, std::span(&clock_error_s_, 1), Combine::kMax,
         tags::kControl);
   if (plain.size() > 2) clock_error_s_ *= 2;  // of ranks other than 0
-  Time zero = plain.now();
+  std::array<double, 2> start = {plain.now(), clock_error_s_};
+  auto& [zero, error_s] = start;
   if (plain.rank() == 0) {
     join_trace_parts(path_);  // of a process that was killed
     if (start_ == Start::kPerhapsResumed) {
       zero -= trace_end_s(path_);
-      clock_error_s_ = std::max(clock_error_s_, trace_clock_error_s(path_));
+      error_s = std::max(error_s, trace_clock_error_s(path_));
     }
   }
-  for (double* value : {&zero, &clock_error_s_})
-    broadcast(plain, world, {value, sizeof *value}, 0, tags::kControl,
-              Traffic::kControl);
+  broadcast(plain, world, bytes_span(std::span<double>(start)), 0,
+            tags::kControl, Traffic::kControl);
+  clock_error_s_ = error_s;
   plain.traffic() = before;
   trace_ = std::make_unique<Trace>(
       Trace::Setup{.path = trace_part(path_, plain.rank()),

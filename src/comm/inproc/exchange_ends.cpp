@@ -5,7 +5,6 @@
 #include <array>
 #include <bit>
 #include <deque>
-#include <limits>
 #include <queue>
 #include <tuple>
 
@@ -14,19 +13,12 @@
 namespace syncopate::inproc {
 namespace {
 
-constexpr Time kNever = std::numeric_limits<Time>::infinity();
-
 // A member's steps of both halves, as Exchange::run() takes them.
 std::vector<ExchangeStep> both_halves(const ReduceSteps& reduce) {
   std::vector<ExchangeStep> steps = reduce.steps;
   for (auto step = reduce.steps.rbegin(); step != reduce.steps.rend(); ++step)
     steps.push_back({step->peer, step->in, step->out});
   return steps;
-}
-
-Time service_s(const Network::AlikeLinks& links, Wire wire, int64_t elems) {
-  return links.message_s +
-         links.byte_s * static_cast<double>(wire_bytes(wire, elems));
 }
 
 // --- Message by message ------------------------------------------------------
@@ -110,8 +102,8 @@ class Messages {
 
   void send(int p, const ExchangeStep& step) {
     Member& member = members_[p];
-    const Time service =
-        service_s(links_, wire_, segment_of(step.out, member.sent++).elems);
+    const Time service = links_.service_s(
+        wire_bytes(wire_, segment_of(step.out, member.sent++).elems));
     const Time begin = std::max(member.now, member.out_free);
     member.out_free = begin + service;
     under_way_.push(
@@ -149,9 +141,11 @@ Segments segments_of(const Network::AlikeLinks& links,
                      int64_t elems) {
   Segments segments;
   segments.count = num_segments(elems);
-  segments.each_s = service_s(links, wire, std::min(elems, kSegmentElems));
+  segments.each_s =
+      links.service_s(wire_bytes(wire, std::min(elems, kSegmentElems)));
   const int64_t before_last = segments.count - 1;
-  segments.last_s = service_s(links, wire, elems - before_last * kSegmentElems);
+  segments.last_s =
+      links.service_s(wire_bytes(wire, elems - before_last * kSegmentElems));
   segments.all_s =
       static_cast<double>(before_last) * segments.each_s + segments.last_s;
   // The member that comes last sends without a pause if latency <= 3 each_s,

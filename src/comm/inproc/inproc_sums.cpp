@@ -2,7 +2,6 @@
 #include "comm/inproc/inproc_sums.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -13,8 +12,6 @@
 
 namespace syncopate::inproc {
 namespace {
-
-constexpr Time kNever = std::numeric_limits<Time>::infinity();
 
 // Null if the algorithm does not consist of exchanges between pairs.
 StepsOf steps_of(CollectiveAlgorithm algorithm) {

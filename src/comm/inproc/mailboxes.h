@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,8 +15,6 @@
 #include "comm/states.h"
 
 namespace syncopate::inproc {
-
-constexpr Time kNever = std::numeric_limits<Time>::infinity();
 
 struct Queued {
   std::shared_ptr<Queued> next;  // behind it in its queue

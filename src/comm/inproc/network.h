@@ -69,6 +69,9 @@ class Network {
   // byte_s, and arrives latency_s after it left.
   struct AlikeLinks {
     Time latency_s = 0, message_s = 0, byte_s = 0;
+    Time service_s(int64_t bytes) const {
+      return message_s + byte_s * static_cast<double>(bytes);
+    }
   };
   std::optional<AlikeLinks> alike_links() const;
   // Until when a worker's outgoing link is taken.

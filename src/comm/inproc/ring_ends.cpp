@@ -2,14 +2,11 @@
 #include "comm/inproc/ring_ends.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "comm/ring.h"
 
 namespace syncopate::inproc {
 namespace {
-
-constexpr Time kNever = std::numeric_limits<Time>::infinity();
 
 // A phase of the ring, message by message.
 void run_phase(const Network::AlikeLinks& links,
@@ -29,8 +26,7 @@ void run_phase(const Network::AlikeLinks& links,
     std::vector<Time>& at = arrived[i % ahead];
     for (int p = 0; p < n; ++p) {
       const int64_t elems = layout.sent(phase, p, i).elems;
-      service[p] = links.message_s +
-                   links.byte_s * static_cast<double>(wire_bytes(wire, elems));
+      service[p] = links.service_s(wire_bytes(wire, elems));
       out_free[p] = std::max(out_free[p], at[p]) + service[p];
     }
     for (int p = 0; p < n; ++p) {
@@ -81,11 +77,9 @@ std::vector<Time> ring_ends(const Network::AlikeLinks& links,
     if (is_exact || layout.segments() > 1)
       run_phase(links, layout, phase, wire, in_free, times);
     else
-      run_alike_phase(
-          links.latency_s,
-          links.message_s + links.byte_s * static_cast<double>(wire_bytes(
-                                               wire, layout.longest())),
-          times);
+      run_alike_phase(links.latency_s,
+                      links.service_s(wire_bytes(wire, layout.longest())),
+                      times);
   }
   return times;
 }
