@@ -3,6 +3,7 @@
 
 #include "app/build_info.h"
 #include "app/commands.h"
+#include "app/revision.h"
 #include "base/hdf5_file.h"
 #include "ops/library.h"
 
