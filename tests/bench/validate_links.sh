@@ -33,29 +33,9 @@ schemes=("$@")
 ((${#schemes[@]})) || schemes=(bsp ds_sync choco asp local_sgd esync)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-input=$scratch/links.ini
+input=$bench/links.ini
 # on RATE RANKS COMMAND...
 on() { timeout 600 "$bench/links.sh" --run "$@"; }
-
-cat >"$input" <<'INI'
-[run]
-threads = 1
-workers = auto
-log_every = 1
-[model]
-family = logistic          # 921,900 parameters: 3.7 MB
-[data]
-kind = synthetic_images
-samples = 256
-classes = 300
-batch = 4
-[optimizer]
-lr = 0.01
-[eval]
-every = 0
-[checkpoint]
-every = 0
-INI
 
 keys_of() { # keys_of SCHEME
   case $1 in
@@ -125,23 +105,15 @@ for rate in $rates; do
   done
 done
 
-"$python" - "$scratch" "$repeats" "$rates" "$counts" "${schemes[@]}" <<'PY'
+PYTHONPATH=$bench "$python" - "$scratch" "$repeats" "$rates" "$counts" "${schemes[@]}" <<'PY'
 import statistics
 import sys
 
 import h5py
-import numpy as np
+
+from link_times import measured
 
 scratch, repeats, rates, counts, *schemes = sys.argv[1:]
-
-
-def measured(name):
-    """Seconds per step of all workers, without what the first one takes more."""
-    with h5py.File(f"{scratch}/runs/{name}/results.h5") as f:
-        compute = f["comm/compute_s"][...].max(axis=1)
-        seconds = f["train/time_s"][-1] - (compute[0] - np.median(compute))
-        return seconds / f["train/worker_steps"][-1] * \
-            f["comm/compute_s"].shape[1]
 
 
 def predicted(name):
@@ -157,7 +129,7 @@ for scheme in schemes:
     for count in counts.split():
         for rate in rates.split():
             name = f"{scheme}-{count}-{rate}"
-            runs = [measured(f"{name}-{i + 1}") for i in range(int(repeats))]
+            runs = [measured(f"{scratch}/runs/{name}-{i + 1}") for i in range(int(repeats))]
             middle, expected = statistics.median(runs), predicted(name)
             errors[name] = expected / middle - 1
             print(f"| `{scheme}` | {count} | {rate} | {middle:.4f} | "
