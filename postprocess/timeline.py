@@ -25,7 +25,7 @@ from styles import PARTS, prepare
 
 CANNOT_CREATE = 73
 MOST_ARROWS, MOST_WORKERS = 80, 32
-COMPUTE, WAITS = 1, 2  # the rows (tid) of every worker; others communicate
+COMPUTE, WAITS = 1, 2  # rows (tid - 100 pid) of every worker; others communicate
 COLOURS = {"compute": PARTS["compute"], "communication": PARTS["communication"],
            "waiting": PARTS["waiting for others"]}
 
@@ -44,7 +44,7 @@ class Trace:
     def add(self, events):
         sent, received = {}, {}
         for event in events:
-            place = event["pid"], event.get("tid", 0)
+            place = event["pid"], event.get("tid", 0) - 100 * event["pid"]
             if event["ph"] == "X":
                 begin = event["ts"] / 1e6
                 self.slices.append((*place, begin, begin + event["dur"] / 1e6,

@@ -72,10 +72,10 @@ void WorkerTrace::boundary(int64_t step, Time now) {
   if (trace_.file_ == nullptr || last_boundary_ >= trace_.setup_.steps.last)
     return;
   last_boundary_ = step;
-  trace_.add(
-      fmt::format("{{\"pid\":{},\"tid\":{},\"ph\":\"i\",\"s\":\"p\","
-                  "\"ts\":{},{}}}",
-                  rank_, kCompute, us(trace_.ns(now)), trace_boundary(step)));
+  trace_.add(fmt::format(
+      "{{\"pid\":{},\"tid\":{},\"ph\":\"i\",\"s\":\"p\","
+      "\"ts\":{},{}}}",
+      rank_, thread_of(kCompute), us(trace_.ns(now)), trace_boundary(step)));
   trace_.file_->flush();
 }
 
@@ -145,7 +145,7 @@ int WorkerTrace::row_of(const std::string& name, Time begin) {
     if (!rows_[i].is_taken && rows_[i].end <= begin)
       return static_cast<int>(i) + kFirstRow;
   }
-  rows_.push_back({.name = name, .end = begin});
+  rows_.push_back({.name = name, .end = begin, .arrows = {}});
   const int row = static_cast<int>(rows_.size()) - 1 + kFirstRow;
   name_row(row, number == 0 ? name : fmt::format("{} {}", name, number + 1));
   return row;
@@ -157,6 +157,7 @@ WorkerTrace::Exchange WorkerTrace::begin(std::string name,
   const std::scoped_lock lock(trace_.mutex_);
   const int free = row_of(row.empty() ? kCommunication : row, now);
   rows_[free - kFirstRow].is_taken = true;
+  rows_[free - kFirstRow].begin = now;
   return {.row = free, .step = step_, .begin = now, .name = std::move(name)};
 }
 
@@ -169,6 +170,8 @@ void WorkerTrace::end(const Exchange& exchange, Time now) {
         fmt::format(",\"bytes_sent\":{},\"bytes_received\":{},\"messages\":{}",
                     exchange.bytes_sent, exchange.bytes_received,
                     exchange.messages));
+  for (const std::string& arrow : row.arrows) trace_.add(arrow);
+  row.arrows.clear();
 }
 
 void WorkerTrace::communication(const std::string& name,
@@ -198,7 +201,7 @@ void WorkerTrace::sends(uint64_t message, const Exchange& exchange, Time now) {
   if (trace_.setup_.has_all_workers)
     trace_.under_way_[message] = {rank_, exchange.row, trace_.ns(now)};
   else
-    trace_.arrow(rank_, exchange.row, message, trace_.ns(now), false);
+    arrow(exchange.row, message, trace_.ns(now), false);
 }
 
 void WorkerTrace::receives(uint64_t message,
@@ -211,10 +214,28 @@ void WorkerTrace::receives(uint64_t message,
     const Trace::Sent from = sent->second;
     trace_.under_way_.erase(sent);
     if (exchange != nullptr)
-      trace_.arrow(from.rank, from.row, message, from.at_ns, false);
+      trace_.workers_.at(from.rank)->arrow(from.row, message, from.at_ns,
+                                           false);
   }
-  if (exchange != nullptr)
-    trace_.arrow(rank_, exchange->row, message, trace_.ns(now), true);
+  if (exchange != nullptr) arrow(exchange->row, message, trace_.ns(now), true);
+}
+
+// The two ends have a category and a name in common. The end belongs to the
+// slice that it lies in ("bp":"e"), not to the next one. Of events at the same
+// time, viewers go by their order in the file: an arrow comes after its slice.
+void WorkerTrace::arrow(int row, uint64_t message, int64_t at_ns, bool is_end) {
+  if (trace_.file_ == nullptr) return;
+  std::string event = fmt::format(
+      FMT_COMPILE("{{\"pid\":{},\"tid\":{},\"ph\":\"{}\",\"id\":\"0x{:x}\","
+                  "\"ts\":{},\"cat\":\"message\",\"name\":\"message\"{}}}"),
+      rank_, thread_of(row), is_end ? "f" : "s", message, us(at_ns),
+      is_end ? ",\"bp\":\"e\"" : "");
+  ++trace_.num_recorded_;
+  Row& own = rows_[row - kFirstRow];
+  if (own.is_taken && at_ns >= trace_.ns(own.begin))
+    own.arrows.push_back(std::move(event));
+  else
+    trace_.add(event);
 }
 
 void WorkerTrace::refer_to(std::shared_ptr<Event> event, Time at) {
@@ -233,8 +254,8 @@ void WorkerTrace::slice(int row,
   trace_.add(fmt::format(
       FMT_COMPILE("{{\"pid\":{},\"tid\":{},\"ph\":\"X\",\"ts\":{},\"dur\":{},"
                   "\"name\":{},\"args\":{{\"step\":{}{}}}}}"),
-      rank_, row, us(begin_ns), us(end_ns - begin_ns), json_string(name), step,
-      more));
+      rank_, thread_of(row), us(begin_ns), us(end_ns - begin_ns),
+      json_string(name), step, more));
   ++trace_.num_recorded_;
 }
 
@@ -244,7 +265,7 @@ void WorkerTrace::name_row(int row, const std::string& name) {
     trace_.add(fmt::format(
         "{{\"pid\":{},\"tid\":{},\"ph\":\"M\",\"name\":\"thread_{}\","
         "\"args\":{{{}}}}}",
-        rank_, row, what, value));
+        rank_, thread_of(row), what, value));
   };
   add("name", fmt::format("\"name\":{}", json_string(name)));
   add("sort_index", fmt::format("\"sort_index\":{}", row));
@@ -275,22 +296,6 @@ void Trace::add(std::string_view event) {
 
 int64_t Trace::ns(Time at) const {
   return std::llround((at - setup_.zero) * 1e9);
-}
-
-// The two ends have a category and a name in common. The end belongs to the
-// slice that it lies in ("bp":"e"), not to the next one.
-void Trace::arrow(int rank,
-                  int row,
-                  uint64_t message,
-                  int64_t at_ns,
-                  bool is_end) {
-  if (file_ == nullptr) return;
-  add(fmt::format(
-      FMT_COMPILE("{{\"pid\":{},\"tid\":{},\"ph\":\"{}\",\"id\":\"0x{:x}\","
-                  "\"ts\":{},\"cat\":\"message\",\"name\":\"message\"{}}}"),
-      rank, row, is_end ? "f" : "s", message, us(at_ns),
-      is_end ? ",\"bp\":\"e\"" : ""));
-  ++num_recorded_;
 }
 
 void Trace::flush() {

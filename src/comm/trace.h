@@ -90,9 +90,12 @@ class WorkerTrace {
   struct Row {
     std::string name;
     bool is_taken = false;
-    Time end = 0;  // of its last slice
+    Time begin = 0, end = 0;          // of its last slice
+    std::vector<std::string> arrows;  // of the slice in the making
   };
   int row_of(const std::string& name, Time begin);
+  // Viewers take the thread that has its process's number for the main one.
+  int thread_of(int row) const { return 100 * rank_ + row; }
   void slice(int row,
              std::string_view name,
              int64_t step,
@@ -100,6 +103,7 @@ class WorkerTrace {
              Time end,
              const std::string& more);
   void name_row(int row, const std::string& name);
+  void arrow(int row, uint64_t message, int64_t at_ns, bool is_end);
 
   Trace& trace_;
   const int rank_;
@@ -147,7 +151,6 @@ class Trace {
   void open(int64_t step);
   int64_t ns(Time at) const;
   void add(std::string_view event);
-  void arrow(int rank, int row, uint64_t message, int64_t at_ns, bool is_end);
 
   const Setup setup_;
   std::mutex mutex_;

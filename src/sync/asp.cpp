@@ -19,7 +19,7 @@ Asp::Asp(const SchemeParts& parts, int64_t bound)
            .buffers = parts.sync.asp.batchnorm == ServerStatistics::kShared
                           ? Owner::kShared
                           : Owner::kWorker}),
-      exchange_(parts),
+      exchange_(parts, bound),
       stale_(parts.endpoint.size()),
       order_(parts, exchange_.num_shards(), bound) {
   if (rank() < exchange_.num_shards())

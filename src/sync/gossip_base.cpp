@@ -136,8 +136,8 @@ void check_contraction(const SchemeRequest& request, const char* scheme) {
   for (const ParameterEntry& entry : request.parameters.entries())
     if (2 * kept_of(entry.elems(), compress.ratio) <= entry.elems())
       fail(ExitCode::kBadInput,
-           "compress.biased: false: {} diverges with unbiased random_k that "
-           "drops half of a tensor or more, expected true, or compress.ratio "
+           "compress.biased: no, but {} diverges with unbiased random_k that "
+           "drops half of a tensor or more, expected yes, or compress.ratio "
            "below 0.5",
            scheme);
 }

@@ -203,8 +203,9 @@ void ParameterShard::answer(Endpoint& endpoint, int rank) {
                   static_cast<int64_t>(lane.statistics.size()), *stream_);
   lane.pull.held_s = endpoint.now() - lane.applied_at;
   lane.num_updates = num_updates_;
-  lane.sends[0] = endpoint.isend({&lane.pull, sizeof lane.pull}, rank,
-                                 tags::kServerAnswer, Traffic::kControl);
+  if (has_pull_header(endpoint.rank(), bound_))
+    lane.sends[0] = endpoint.isend({&lane.pull, sizeof lane.pull}, rank,
+                                   tags::kServerAnswer, Traffic::kControl);
   const auto send = [&](Payload& bytes, Tag tag) {
     return endpoint.isend({bytes.data(), static_cast<int64_t>(bytes.size())},
                           rank, tag, Traffic::kPayload);

@@ -45,16 +45,21 @@ struct Slice {
 };
 
 // Precedes a slice's gradient (tags::kServer; the gradient uses + 1, its
-// statistics, if any, + 2) and a slice's values (tags::kServerAnswer; the
-// values use + 1, the statistics + 2).
+// statistics, if any, + 2).
 struct PushHeader {
   int64_t is_at_boundary = 0;  // 1: nothing follows, now or before begin()
   double rate = 0, momentum = 0;
 };
+// Precedes a slice's values (tags::kServerAnswer; the values use + 1, the
+// statistics + 2) if has_pull_header(): without a bound, nothing is held, and
+// the staleness of one slice tells that of all.
 struct PullHeader {
   int64_t staleness = 0;  // updates by others since this worker's last pull
   double held_s = 0;      // for the bound
 };
+constexpr bool has_pull_header(int shard, int64_t bound) {
+  return shard == 0 || bound >= 0;
+}
 
 class ParameterShard {
  public:

@@ -11,10 +11,11 @@ int num_shards(const SyncOptions& sync, int workers, int64_t elems) {
   return static_cast<int>(std::min(wanted, elems));
 }
 
-ShardExchange::ShardExchange(const SchemeParts& parts)
+ShardExchange::ShardExchange(const SchemeParts& parts, int64_t bound)
     : parts_(parts),
       world_(parts.endpoint.world_group()),
       wire_(parts.sync.wire),
+      bound_(bound),
       num_shards_(syncopate::num_shards(parts.sync,
                                         parts.endpoint.size(),
                                         parts.replica.parameters.size())),
@@ -67,8 +68,9 @@ Bytes ShardExchange::on_wire(Scratch<uint16_t>& packed,
 void ShardExchange::receive(Endpoint& endpoint) {
   receives_.clear();
   for (int shard = 0; shard < num_shards_; ++shard) {
-    receives_.push_back(endpoint.irecv({&pulls_[shard], sizeof pulls_[shard]},
-                                       shard, tags::kServerAnswer));
+    if (has_pull_header(shard, bound_))
+      receives_.push_back(endpoint.irecv({&pulls_[shard], sizeof pulls_[shard]},
+                                         shard, tags::kServerAnswer));
     receives_.push_back(
         endpoint.irecv(on_wire(packed_pull_, parameters_, shard), shard,
                        tags::kServerAnswer + 1));
@@ -114,7 +116,7 @@ void ShardExchange::run(Endpoint& endpoint) {
   size_t receive = 0;
   for (int shard = 0; shard < num_shards_; ++shard) {
     const Slice part = slice(shard);
-    endpoint.wait(receives_[receive++]);
+    if (has_pull_header(shard, bound_)) endpoint.wait(receives_[receive++]);
     endpoint.wait(receives_[receive++]);
     if (wire_ == Wire::kBf16)
       unpack_bf16(parameters_.host(part.offset, part.elems).data(),

@@ -17,7 +17,8 @@ int num_shards(const SyncOptions& sync, int workers, int64_t elems);
 
 class ShardExchange {
  public:
-  explicit ShardExchange(const SchemeParts& parts);
+  // `bound`: that of the shards.
+  ShardExchange(const SchemeParts& parts, int64_t bound);
 
   int num_shards() const { return num_shards_; }
   // Slices of the parameters, and of shared statistics; worker i holds shard i.
@@ -54,6 +55,7 @@ class ShardExchange {
   SchemeParts parts_;
   Group world_;
   Wire wire_;
+  int64_t bound_;
   int num_shards_;
   Mirror gradients_, parameters_;
   std::optional<Mirror> statistics_;  // if they are shared

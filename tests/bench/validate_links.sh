@@ -3,18 +3,21 @@
 # hosts of one rank each (links.sh). The network is described by one measurement:
 # `bench comm` with two ranks at 100 Mbit/s, whose point-to-point messages give the
 # latency and the share of the rate that messages get; `bench step` gives the time
-# of a step, to which every worker adds a sleep of 50 ms (worker 0 under esync:
-# 200 ms), so that little depends on how busy the processors are. Prints a table of
-# seconds per step: the median of the repeats and their spread, the prediction, the
-# error; then the median error and the worst.
+# of a step, and under choco, with two workers in one process, that of compression
+# and averaging. Every worker adds a sleep of 50 ms to its steps (worker 0 under
+# esync: 200 ms), so that little depends on how busy the processors are. Prints a
+# table of seconds per step: the median of the repeats and their spread, the
+# prediction, the error; then the median error and the worst.
+# TCP's congestion control is reno, which every kernel allows in a namespace: bbr
+# leaves the links idle where connections share one (tests/bench/README.md).
 #   tests/bench/validate_links.sh [SCHEME...]     everything: some 20 minutes
 # Environment: RATES ("50 100 400", Mbit/s), RANKS ("2 4"), STEPS (24), REPEATS (3),
-# SYNCOPATE, PYTHON (python3 with h5py), and those of links.sh.
+# SYNCOPATE, PYTHON (python3 with h5py), CONGESTION, and others of links.sh.
 # Needs root and iproute2: without them exit code 77.
 set -euo pipefail
 case ${1:-} in
   -h | --help)
-    sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 0
     ;;
 esac
@@ -22,6 +25,7 @@ esac
 bench=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export SYNCOPATE=${SYNCOPATE:-$bench/../../build/release/syncopate}
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+export CONGESTION=${CONGESTION:-reno}
 python=${PYTHON:-python3}
 rates=${RATES:-50 100 400} counts=${RANKS:-2 4}
 steps=${STEPS:-24} repeats=${REPEATS:-3}
@@ -29,72 +33,66 @@ schemes=("$@")
 ((${#schemes[@]})) || schemes=(bsp ds_sync choco asp local_sgd esync)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-input=$scratch/links.ini
+input=$bench/links.ini
 # on RATE RANKS COMMAND...
 on() { timeout 600 "$bench/links.sh" --run "$@"; }
 
-cat >"$input" <<'INI'
-[run]
-threads = 1
-workers = auto
-log_every = 1
-[model]
-family = logistic          # 921,900 parameters: 3.7 MB
-[data]
-kind = synthetic_images
-samples = 256
-classes = 300
-batch = 4
-[optimizer]
-lr = 0.01
-[eval]
-every = 0
-[checkpoint]
-every = 0
-INI
+keys_of() { # keys_of SCHEME
+  case $1 in
+    choco) echo "--compress.kind=sign --topology.kind=ring --choco.gamma=0.5" ;;
+    local_sgd) echo "--local_sgd.steps=4" ;;
+  esac
+}
 
 # --- calibration -------------------------------------------------------------
 bytes=3687600
 code=0
+step() { "$SYNCOPATE" bench step "$input" --run.steps=1 "$@"; }
 for ((i = 1; i <= repeats; ++i)); do
   on 100 2 "$SYNCOPATE" bench comm "$input" --by=ring --repeats=5 \
     --bytes="8,$bytes" --run.steps=1 >>"$scratch/comm" || code=$?
   ((code == 0)) || { cat "$scratch/comm"; exit "$code"; }
-  "$SYNCOPATE" bench step "$input" --run.workers=1 --run.steps=1 \
-    >>"$scratch/step"
+  step --run.workers=1 >>"$scratch/step"
+  # shellcheck disable=SC2046  # a list of keys
+  step --run.workers=2 --sync.scheme=choco $(keys_of choco) >>"$scratch/choco"
 done
 median() { sort -g | awk '{ x[NR] = $1 } END { print x[int((NR + 1) / 2)] }'; }
 of_messages() { # of_messages BYTES: microseconds, one way
   awk -v bytes="$1" '$1 == bytes && $2 == "point_to_point" { print $3 }' \
     "$scratch/comm" | median
 }
+of_steps() { # of_steps FILE PART...: seconds, of all parts together
+  awk -v parts=" ${*:2} " 'index(parts, " " $1 " ") { s += $2 / 1000 }
+    /^step:/ { print s; s = 0 }' "$scratch/$1" | median
+}
 latency_us=$(of_messages 8)
 efficiency=$(of_messages "$bytes" | awk -v bytes="$bytes" -v l="$latency_us" '
   { share = bytes * 8 / ($1 - l) / 100; print (share > 1 ? 1 : share) }')
-step_s=$(awk '$1 == "step:" { print $2 / 1000 }' "$scratch/step" | median)
-echo "calibrated: $step_s s a step, $latency_us us, $efficiency of the rate"
-echo "load $(cut -d' ' -f1-3 /proc/loadavg), $repeats repeats of $steps steps"
+step_s=$(of_steps step data forward backward)
+update_s=$(of_steps step update)
+choco_update_s=$(of_steps choco update)
+echo "calibrated: $step_s s a step and $update_s s ($choco_update_s s under choco)" \
+  "for its update, $latency_us us, $efficiency of the rate"
+echo "load $(cut -d' ' -f1-3 /proc/loadavg), $CONGESTION, $repeats repeats of $steps steps"
 echo
 
 # --- measured and predicted --------------------------------------------------
-keys_of() { # keys_of SCHEME
-  case $1 in
-    choco) echo "--compress.kind=sign --topology.kind=ring --choco.gamma=0.5" ;;
-    local_sgd) echo "--local_sgd.steps=4" ;;
-    esync) echo "--stragglers.episodes=all:compute:+50ms,0:compute:+150ms" ;;
-  esac
-  [[ $1 == esync ]] || echo "--stragglers.episodes=all:compute:+50ms"
+episodes_of() { # episodes_of SCHEME
+  local slow=all:compute:+50ms
+  [[ $1 != esync ]] || slow+=,0:compute:+150ms
+  echo "--stragglers.episodes=$slow"
 }
 
 for rate in $rates; do
   for count in $counts; do
     for scheme in "${schemes[@]}"; do
-      keys=("--sync.scheme=$scheme" "--run.steps=$steps")
+      keys=("--sync.scheme=$scheme" "--run.steps=$steps" "$(episodes_of "$scheme")")
       # shellcheck disable=SC2207  # a list of keys
       keys+=($(keys_of "$scheme"))
-      name=$scheme-$count-$rate
+      name=$scheme-$count-$rate update=$update_s
+      [[ $scheme != choco ]] || update=$choco_update_s
       "$SYNCOPATE" simulate "$input" "${keys[@]}" --run.workers="$count" \
-        --compute.step_s="$step_s" --network.mbit_s="$rate" \
+        --compute.step_s="$step_s" --compute.update_s="$update" --network.mbit_s="$rate" \
         --network.latency_us="$latency_us" --network.efficiency="$efficiency" \
         --output="$scratch/$name.h5" >"$scratch/out"
       for ((i = 1; i <= repeats; ++i)); do
@@ -107,23 +105,15 @@ for rate in $rates; do
   done
 done
 
-"$python" - "$scratch" "$repeats" "$rates" "$counts" "${schemes[@]}" <<'PY'
+PYTHONPATH=$bench "$python" - "$scratch" "$repeats" "$rates" "$counts" "${schemes[@]}" <<'PY'
 import statistics
 import sys
 
 import h5py
-import numpy as np
+
+from link_times import measured
 
 scratch, repeats, rates, counts, *schemes = sys.argv[1:]
-
-
-def measured(name):
-    """Seconds per step of all workers, without what the first one takes more."""
-    with h5py.File(f"{scratch}/runs/{name}/results.h5") as f:
-        compute = f["comm/compute_s"][...].max(axis=1)
-        seconds = f["train/time_s"][-1] - (compute[0] - np.median(compute))
-        return seconds / f["train/worker_steps"][-1] * \
-            f["comm/compute_s"].shape[1]
 
 
 def predicted(name):
@@ -139,7 +129,7 @@ for scheme in schemes:
     for count in counts.split():
         for rate in rates.split():
             name = f"{scheme}-{count}-{rate}"
-            runs = [measured(f"{name}-{i + 1}") for i in range(int(repeats))]
+            runs = [measured(f"{scratch}/runs/{name}-{i + 1}") for i in range(int(repeats))]
             middle, expected = statistics.median(runs), predicted(name)
             errors[name] = expected / middle - 1
             print(f"| `{scheme}` | {count} | {rate} | {middle:.4f} | "

@@ -1,7 +1,9 @@
 """Checks a trace.json: check_trace.py TRACE RESULTS.h5 [CLOCK]
 
 Every arrow that begins ends, with both ends in slices; slices of a row do not
-overlap; a worker's waits add up to what results.h5 has as exposed time.
+overlap; a worker's waits add up to what results.h5 has as exposed time. Perfetto
+orders events by time, equal ones as in the file, and gives an arrow's end to the
+slice of its row that began last: that must be the one in which it lies.
 """
 import json
 import sys
@@ -28,7 +30,7 @@ for event in trace["traceEvents"]:
     if event["ph"] == "X":
         begin = ns(event["ts"])
         rows[place].append((begin, begin + ns(event["dur"])))
-        if event["tid"] == 2:
+        if event["tid"] == 100 * event["pid"] + 2:  # the row of waits
             waits[event["pid"]] += ns(event["dur"])
         if event["name"] in ("forward", "backward"):
             computed[event["pid"]] += ns(event["dur"])
@@ -59,6 +61,15 @@ for end in ends.values():
         if not any(b <= at <= e for b, e in rows[place]):
             wrong.append(f"arrow {identity} is at no slice")
             break
+began = {}
+for event in sorted(trace["traceEvents"], key=lambda event: event.get("ts", 0)):
+    place = event["pid"], event.get("tid")
+    if event["ph"] == "X":
+        began[place] = ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])
+    elif event["ph"] in ends:
+        begin, end = began.get(place, (0, -1))
+        if not begin <= ns(event["ts"]) <= end:
+            wrong.append(f"arrow {event['id']} would be drawn at another slice")
 with h5py.File(results_path) as file:
     if "comm" in file:
         exposed = file["comm/exposed_s"][...].sum(axis=0)

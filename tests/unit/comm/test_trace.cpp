@@ -123,7 +123,8 @@ TEST_F(TraceOf, TasksAtTheSameTimeHaveRowsOfTheirOwn) {
   EXPECT_EQ(begun_.size(), 3U * 2 * 4);
   EXPECT_EQ(ended_.size(), begun_.size());
   for (const Json& slice : slices_)
-    EXPECT_EQ(slice["tid"], slice["name"] == "bucket 0" ? 3 : 4);
+    EXPECT_EQ(slice["tid"].get<int>() - 100 * slice["pid"].get<int>(),
+              slice["name"] == "bucket 0" ? 3 : 4);
 }
 
 TEST_F(TraceOf, AServiceHasASliceForEachMessage) {

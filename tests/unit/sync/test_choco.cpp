@@ -169,8 +169,8 @@ TEST(Choco, NamesWhatCannotRun) {
   EXPECT_EQ(obstacle(), "");
   run.sync.compress = {.kind = "random_k", .ratio = 0.9};
   EXPECT_EQ(obstacle(),
-            "compress.biased: false: choco diverges with unbiased random_k "
-            "that drops half of a tensor or more, expected true, or "
+            "compress.biased: no, but choco diverges with unbiased random_k "
+            "that drops half of a tensor or more, expected yes, or "
             "compress.ratio below 0.5");
   run.sync.compress.biased = true;
   EXPECT_EQ(obstacle(), "");
