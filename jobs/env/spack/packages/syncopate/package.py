@@ -43,6 +43,7 @@ class Syncopate(CMakePackage, CudaPackage):
         # Spack's compiler wrappers add the -march of the spec's target.
         args = [self.define_from_variant("SYNCOPATE_CUDA", "cuda"),
                 self.define("SYNCOPATE_TESTS", False),
+                self.define("SYNCOPATE_BUNDLE", False),
                 self.define("SYNCOPATE_ARCH", "")]
         if self.spec.satisfies("+cuda"):
             args.append(self.define("SYNCOPATE_CUDA_TARGETS", ";".join(
