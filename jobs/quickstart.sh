@@ -21,7 +21,7 @@ started=$SECONDS
 install_packages build data plot
 python=$(find_python "$PWD")
 
-echo "building (log: build/quickstart.log) ..."
+echo "building, which takes minutes the first time (log: build/quickstart.log) ..."
 mkdir -p build
 if ! { cmake --preset cpu -DSYNCOPATE_TESTS=OFF &&
   cmake --build --preset cpu --target syncopate; } >build/quickstart.log 2>&1

@@ -109,9 +109,9 @@ def notes(groups):
 def write(groups, by, target, is_markdown, file):
     show = print_markdown if is_markdown else print_table
     for key, values in differing_keys(groups, by).items():
-        shown = "; ".join(f"{value}: {', '.join(labels)}"
+        shown = "; ".join(f"{value} in {', '.join(labels)}"
                           for value, labels in values.items())
-        print(f"{'- ' * is_markdown}differs too: {key} = {shown}", file=file)
+        print(f"{'- ' * is_markdown}also different: {key} = {shown}", file=file)
     for note in notes(groups):
         print(f"{'- ' * is_markdown}note: {note}", file=file)
     if is_markdown:

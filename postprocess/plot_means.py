@@ -80,9 +80,12 @@ def draw_line(panel, line, look, label=None):
 
 
 def limit_axis(panel, curves, possible):
-    """Ends the axis where the lines and the metric's values do: the first
-    evaluations of few seeds have wide bands, which would be the scale."""
-    y = np.concatenate([curve["time"][1] for curve in curves.values()])
+    """Ends the axis where the lines, the intervals of their last points and the
+    metric's values do: the first evaluations of few seeds have wide bands, which
+    would be the scale."""
+    y = np.concatenate([part for curve in curves.values()
+                        for _, y, low, high in [curve["time"]]
+                        for part in (y, low[-1:], high[-1:])])
     y = y[np.isfinite(y)]
     if not len(y):
         return
@@ -127,7 +130,7 @@ def draw_curves(plt, curves, schemes, axes, possible, path):
     figure = plt.figure(figsize=(10, height))
     top = 1 - (0.12 + 0.22 * legend) / height
     split = (0.85 + 1.35 * small) / height if many else 0
-    upper = figure.add_gridspec(1, 2, left=0.07, right=0.985, top=top,
+    upper = figure.add_gridspec(1, 2, left=0.085, right=0.985, top=top,
                                 bottom=split + 0.48 / height, wspace=0.06)
     panels = [figure.add_subplot(upper[0, 0])]
     panels.append(figure.add_subplot(upper[0, 1], sharey=panels[0]))
@@ -155,7 +158,7 @@ def draw_curves(plt, curves, schemes, axes, possible, path):
         panels[1].xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     if many:
         below = figure.add_gridspec(
-            small, 6, left=0.07, right=0.985, bottom=0.45 / height,
+            small, 6, left=0.085, right=0.985, bottom=0.45 / height,
             top=split - 0.2 / height, wspace=0.08, hspace=0.3)
         first = draw_small(figure, below, curves, looks)
         first.set_ylim(panels[0].get_ylim())

@@ -62,8 +62,9 @@ build_mpich() {
   make install
 }
 build_hdf5() {
-  ./configure --prefix="$prefix" --disable-hl --disable-fortran --disable-cxx \
-    --disable-tests --disable-tools --disable-parallel --without-zlib
+  # With zlib, for images that were stored with gzip.
+  ./configure --prefix="$prefix" --disable-fortran --disable-cxx \
+    --disable-tests --disable-tools --disable-parallel --with-zlib="$prefix"
   make -j "$jobs"
   make install
 }

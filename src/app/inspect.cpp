@@ -34,15 +34,19 @@ std::string describe(const fs::path& path) {
   if (is_prepared_images(path)) return describe_prepared_images(path);
   if (fs::exists(path / "clicks.h5")) return describe_clicks(path);
   std::string text;
-  if (fs::exists(path / "results.h5"))
-    text += describe_results(path / "results.h5");
+  const bool is_run = fs::exists(path / "results.h5");
+  const Detail detail = is_run ? Detail::kOutline : Detail::kAll;
+  if (is_run) text += describe_results(path / "results.h5", detail);
   const fs::path folder =
       fs::is_directory(path / "checkpoints") ? path / "checkpoints" : path;
   try {
     if (const auto found = find_newest_checkpoint(folder)) {
       for (const std::string& warning : found->warnings)
         text += "  damaged: " + warning + "\n";
-      text += describe_checkpoint(found->folder);
+      text += describe_checkpoint(found->folder, detail);
+      if (is_run)
+        text += fmt::format("  every tensor: syncopate inspect {}\n",
+                            found->folder.string());
     }
   } catch (const Error& error) {  // there are some, but all are damaged
     if (error.code() != ExitCode::kBadInput) throw;

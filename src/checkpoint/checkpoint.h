@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "base/detail.h"
 #include "base/file.h"
 #include "comm/endpoint.h"
 #include "tensor/state_visitor.h"
@@ -114,7 +115,9 @@ ParameterTable stored_tensors(const FoundCheckpoint& found,
                               int worker,
                               const std::string& range);
 
-// For `inspect`: every dataset with shape and type, sizes, digests, facts.
-std::string describe_checkpoint(const fs::path& folder);
+// For `inspect`: facts, files with sizes and digests; with kAll also every
+// dataset with shape and type, and the input.
+std::string describe_checkpoint(const fs::path& folder,
+                                Detail detail = Detail::kAll);
 
 }  // namespace syncopate

@@ -165,8 +165,9 @@ Keys eval_keys() {
        .used_when = {{"eval.model", {"ema"}}}},
       {.name = "eval.ema_every",
        .place = &EvalOptions::ema_every,
-       .doc = "Steps of a worker between updates of its moving average; the "
-              "first is a copy.",
+       .doc = "Steps of a worker between updates of its moving average. In "
+              "the schedule's warm-up, and at the first update after it, the "
+              "average becomes a copy of the model.",
        .low = 1,
        .used_when = {{"eval.model", {"ema"}}}},
       {.name = "eval.on",

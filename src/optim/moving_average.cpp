@@ -8,12 +8,14 @@ MovingAverage::MovingAverage(Context& context,
                              int64_t parameters,
                              int64_t buffers,
                              double decay,
-                             int64_t every)
+                             int64_t every,
+                             double warmup_steps)
     : context_(context),
       parameters_(context.device(), context.stream(), parameters),
       buffers_(context.device(), context.stream(), buffers),
       decay_(decay),
-      every_(every) {}
+      every_(every),
+      warmup_steps_(warmup_steps) {}
 
 void MovingAverage::start(std::span<const float> parameters,
                           std::span<const float> buffers) {
@@ -25,7 +27,10 @@ void MovingAverage::update(int64_t steps_done,
                            std::span<const float> parameters,
                            std::span<const float> buffers) {
   if (steps_done % every_ != 0) return;
-  if (steps_done == every_) return start(parameters, buffers);
+  // The step of the last update, counted from 0; -1: there was none.
+  const int64_t last = steps_done - every_ - 1;
+  if (static_cast<double>(last) < warmup_steps_)
+    return start(parameters, buffers);
   const auto old = static_cast<float>(decay_);
   const auto young = static_cast<float>(1 - decay_);
   combine(context_, parameters_, {{old, parameters_}, {young, parameters}});

@@ -14,18 +14,21 @@ namespace syncopate {
 class MovingAverage {
  public:
   // Of `parameters` and `buffers` values, zero until start() or a loaded state.
-  // `decay` is in [0, 1). The context must outlive it.
+  // `decay` is in [0, 1), `warmup_steps` that of the schedule. The context must
+  // outlive it.
   MovingAverage(Context& context,
                 int64_t parameters,
                 int64_t buffers,
                 double decay,
-                int64_t every);
+                int64_t every,
+                double warmup_steps);
 
   // Sets the average to a model's values.
   void start(std::span<const float> parameters, std::span<const float> buffers);
   // Call after each step with the number of steps so far. At every `every`-th:
-  // average = decay * average + (1 - decay) * value; the first time, average =
-  // value, as PyTorch's AveragedModel does.
+  // average = decay * average + (1 - decay) * value; in the warm-up, and at the
+  // first update after it, average = value, as in torchvision's
+  // references/classification/train.py.
   void update(int64_t steps_done,
               std::span<const float> parameters,
               std::span<const float> buffers);
@@ -38,6 +41,7 @@ class MovingAverage {
   DeviceVector<float> parameters_, buffers_;
   double decay_;
   int64_t every_;
+  double warmup_steps_;
 };
 
 }  // namespace syncopate

@@ -297,7 +297,7 @@ std::string describe_run(const Hdf5Reader& file, const RunOutcome& outcome) {
 
 }  // namespace
 
-std::string describe_results(const fs::path& path) {
+std::string describe_results(const fs::path& path, Detail detail) {
   try {
     require_whole(path);
   } catch (const Error& error) {
@@ -324,6 +324,7 @@ std::string describe_results(const fs::path& path) {
                         file.text_attribute("summary", name).value_or("?"));
   text += "provenance\n";
   for (const std::string& name : file.attribute_names("provenance")) {
+    if (name == "input" && detail == Detail::kOutline) continue;
     const auto number = file.int_attribute("provenance", name);
     text += fmt::format(
         "  {} = {}\n", name,

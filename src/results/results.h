@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/detail.h"
 #include "base/file.h"
 
 namespace syncopate {
@@ -121,7 +122,8 @@ struct RunOutcome {
 };
 RunOutcome read_outcome(const fs::path& path);
 
-// For `inspect`: tables, columns, rows, provenance.
-std::string describe_results(const fs::path& path);
+// For `inspect`: tables, columns, rows, provenance; the input with kAll.
+std::string describe_results(const fs::path& path,
+                             Detail detail = Detail::kAll);
 
 }  // namespace syncopate

@@ -73,8 +73,10 @@ WorkerStep::WorkerStep(Engine& engine,
                    .phases = phases_});
   const EvalOptions& eval = engine.options.eval;
   if (eval.model == EvalChoice::kEma)
-    average_.emplace(*engine.context, replica_.parameters.size(),
-                     replica_.buffers.size(), eval.ema_decay, eval.ema_every);
+    average_.emplace(
+        *engine.context, replica_.parameters.size(), replica_.buffers.size(),
+        eval.ema_decay, eval.ema_every,
+        engine.options.schedule.warmup.steps(engine.plan.steps_per_epoch));
 }
 
 WorkerStep::~WorkerStep() = default;

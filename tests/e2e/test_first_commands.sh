@@ -111,6 +111,15 @@ sed -n 2p out >summary
 says "finished at step 20: scheme bsp, resnet, workers 2" summary
 sed -n 4p out >summary
 says "accuracy " summary
+grep -q "^  replica.h5  [0-9]* bytes" out || fail "inspect does not list the files: $(cat out)"
+says "every tensor: syncopate inspect runs/first/checkpoints/step-00000020" out
+! grep -q "momentum/" out || fail "inspect of a run lists every tensor"
+! grep -q "log_every" out || fail "inspect of a run prints the whole input"
+expect_code 0 "$SYNCOPATE" inspect runs/first/checkpoints/step-00000020
+says "momentum/" out
+says "run.log_every" out
+expect_code 0 "$SYNCOPATE" inspect runs/first/results.h5
+says "log_every" out
 
 echo "a job that has queued itself again has not ended"
 expect_code 75 "$SYNCOPATE" train tiny.ini --run.name=queued --run.steps=5000 \

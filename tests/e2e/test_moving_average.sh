@@ -8,7 +8,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 ema=(--eval.model=ema --eval.ema_decay=0.8 --eval.ema_every=2)
 every=(--checkpoint.every=1 --checkpoint.keep=99)
 
-# recurrence RUN: 0 if each checkpoint's average follows from the one before.
+# recurrence RUN: 0 if each checkpoint's average follows from the one before. In
+# tiny.ini's warm-up of 5 steps, and once more after it, it is a copy.
 recurrence() {
   RUN=$1 python - <<'PY' || fail "$1: the average does not follow its recurrence"
 import glob, os, h5py, numpy as np
@@ -40,9 +41,9 @@ for worker in range(3):
             assert model.keys() == average.keys() and model, kind
             for name, value in model.items():
                 key = kind + name
-                if done == 2:
+                if done in (2, 4, 6):
                     expected[key] = value
-                elif done > 2 and done % 2 == 0:
+                elif done > 6 and done % 2 == 0:
                     expected[key] = 0.8 * expected[key] + 0.2 * value
                     moved += not np.allclose(expected[key], value, rtol=1e-3)
                 if done >= 2:

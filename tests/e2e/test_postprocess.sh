@@ -130,7 +130,7 @@ expect "a target without groups" 65 '^error: --target needs --by KEY' \
   post plot km1 --target accuracy=0.6 -o target.svg
 expect "a target of nothing" 65 'no run has evaluations of accuracy_top5' \
   post compare km1 --target 'accuracy_top5 >= 0.6'
-expect "keys that differ" 0 'differs too: optimizer.lr = 0.1: bsp; 0.2: asp' \
+expect "keys that differ" 0 'also different: optimizer.lr = 0.1 in bsp; 0.2 in asp' \
   post compare bsp1 bsp2 asp_lr1
 expect "by another key" 0 'optimizer.lr +n .*0.1 +2 +1 2 .*0.2 +2 +1 2 ' \
   post compare bsp1 bsp2 lr1 lr2 --by optimizer.lr
@@ -168,7 +168,7 @@ expect "only one that diverged" 0 'asp +1 +4 +- +- .* 1 +- +- +-' \
 # 1000 bytes a row and worker: four rows are 0.004 MB, printed as 0.0.
 expect "variants of one scheme" 0 'h4 +2 .*h8 +1 ' \
   post compare h4-seed1 h4-seed2 h8-seed1 --by variant
-expect "differ in its key" 0 'differs too: local_sgd.period = 4: h4; 8: h8' \
+expect "differ in its key" 0 'also different: local_sgd.period = 4 in h4; 8 in h8' \
   post compare h4-seed1 h4-seed2 h8-seed1 --by variant
 # The verdict. Welch, of three against three with deviations of 0.01: the limit is
 # 2.776 x sqrt(2 x 0.0001 / 3) = 0.02267.
@@ -305,6 +305,14 @@ expect "picture of means" 0 '^$' \
   post plot bsp1 bsp2 bsp3 asp1 --by sync.scheme -o means.svg
 expect "its two panels" 0 'virtual time.*payload sent' \
   grep -E 'virtual time|payload' means.svg
+expect "their axis holds the last interval, not the first" 0 '^0.2 1.0$' \
+  env PYTHONPATH="$source_dir/postprocess" "$python" -c '
+import numpy as np, plot_means
+class Panel:
+    def set_ylim(self, low, high):
+        print(round(low, 1), round(high, 1))
+line = [np.array(v) for v in ((1, 2), (0.5, 0.6), (0.1, 0.3), (0.9, 0.95))]
+plot_means.limit_axis(Panel(), {"a": {"time": line}}, (0, 1))'
 expect "means of unlike data" 65 '^error: unlike data' \
   post plot bsp1 other --by sync.scheme -o no.png
 # Any column: by worker for one run, means for several, virtual time from /train.

@@ -74,6 +74,21 @@ read -ra words <example_words
 (cd "$root" && "$SYNCOPATE" "${words[@]:1}") >printed 2>&1
 head -n 5 printed | cmp -s - expected || fail "simulate prints: $(diff printed expected)"
 
+echo "the example of train: its losses, as near as other processors are"
+(cd "$root" && "$SYNCOPATE" train inputs/smoke.ini --run.directory="$scratch" \
+  --run.threads=1) >printed 2>&1
+for row in "step 40/40" "eval 40/40"; do
+  grep "^$row" printed >is
+  grep "^$row" "$root/README.md" >says
+  paste -d' ' is says | python -c '
+import re, sys
+line = sys.stdin.read()
+loss = [float(v) for v in re.findall(r"loss (\S+)", line)]
+accuracy = [float(v) for v in re.findall(r"accuracy (\S+)", line)]
+near = abs(loss[0] - loss[1]) < 0.1 and abs(accuracy[0] - accuracy[1]) < 0.05
+sys.exit(not near)' || fail "train prints $(cat is), README.md $(cat says)"
+done
+
 echo "the picture's runs: bytes and virtual seconds, as simulate has them"
 # bsp and local_sgd: rounds of esync depend on where evaluations are.
 for words in "bsp" "local_sgd --local_sgd.steps=8"; do

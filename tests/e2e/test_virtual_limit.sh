@@ -220,7 +220,7 @@ assert len({steps[f"asp-seed{seed}"] for seed in (1, 2)} |
 PY
 grep -q '^- note: equal virtual time, run.virtual_limit_s = 1.5: worker_steps ' \
   swept/comparison.md || fail "the comparison: $(cat swept/comparison.md)"
-! grep -q 'differs too: run.steps' swept/comparison.md ||
+! grep -q 'also different: run.steps' swept/comparison.md ||
   fail "the comparison: $(cat swept/comparison.md)"
 grep -q '^| asp | 2 | 1 2 |' swept/comparison.md || fail "no row of asp"
 finish

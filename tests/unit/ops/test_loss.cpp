@@ -1,7 +1,10 @@
 #include <cmath>
+#include <fstream>
+#include <sstream>
 
 #include "loss_bench.h"
 #include "reference/loss.h"
+#include "support/fixtures.h"
 #include "support/tolerance.h"
 
 namespace syncopate {
@@ -61,6 +64,39 @@ TEST_P(Smoothing, GradientAndSumFollowTheFormula) {
                  {4 * kEpsilonF32 / static_cast<double>(N), 32 * kEpsilonF32}));
     loss.expect_the_same_again(sums, dlogits, logits, labels, share);
   }
+}
+
+// Against values recorded from PyTorch (tests/reference/make_loss_fixtures.py).
+TEST(Loss, SmoothingIsThatOfPyTorch) {
+  std::ifstream file(fixture_path("loss.txt"));
+  int lines = 0;
+  for (std::string text; std::getline(file, text); ++lines) {
+    std::istringstream words(text);
+    int64_t N = 0, K = 0;
+    float smoothing = 0;
+    double mean = 0;
+    words >> N >> K >> smoothing >> mean;
+    std::vector<double> expected(static_cast<size_t>(N * K));
+    for (double& value : expected) words >> value;
+    ASSERT_TRUE(words) << text;
+    std::vector<double> logits, labels;
+    for (int64_t i = 0; i < N * K; ++i)
+      logits.push_back(16 * made_uniform(0, i));
+    for (int64_t n = 0; n < N; ++n)
+      labels.push_back(static_cast<double>(made_bits(1, n) % K));
+
+    TestContext test;
+    const GuardedTensor dlogits(DType::kF32, {N, K});
+    const auto sums = smoothed_loss(smoothing).run(
+        test, dlogits, GuardedTensor(DType::kF32, {N, K}, logits),
+        flat(labels, DType::kI32), 1.0f / static_cast<float>(N));
+    // The tolerances of GradientAndSumFollowTheFormula.
+    EXPECT_NEAR(sums.loss_sum / static_cast<double>(N), mean, 32 * kEpsilonF32);
+    EXPECT_TRUE(
+        all_near(dlogits.get(), expected,
+                 {4 * kEpsilonF32 / static_cast<double>(N), 32 * kEpsilonF32}));
+  }
+  EXPECT_EQ(lines, 12);
 }
 
 TEST(Loss, RecordedIsTheSame) {

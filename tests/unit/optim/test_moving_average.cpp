@@ -13,7 +13,7 @@ TEST(MovingAverage, FollowsTheRecurrenceAtEveryThirdStep) {
   const auto stream = device->make_stream();
   Context context(*device, *stream, 1);
   constexpr double kDecay = 0.9;
-  MovingAverage average(context, 2, 1, kDecay, 3);
+  MovingAverage average(context, 2, 1, kDecay, 3, 0);
   std::vector<float> x = {1, -2}, statistic = {4};
   average.start(x, statistic);
   double expected[] = {1, -2, 4};
@@ -32,6 +32,33 @@ TEST(MovingAverage, FollowsTheRecurrenceAtEveryThirdStep) {
     EXPECT_NEAR(parameters[1], expected[1], 1e-5) << step;
     EXPECT_NEAR(average.buffers().span()[0], expected[2], 1e-5) << step;
   }
+}
+
+// A model whose value is the square of the number of steps, in updates every
+// two steps: copies of 4 and 16, where a warm-up of 3 steps covers the update
+// after step 1 (counted from 0) only; later 0.75 * average + 0.25 * value.
+TEST(MovingAverage, CopiesTheModelUntilTheWarmupIsOver) {
+  const auto device = make_cpu_device();
+  const auto stream = device->make_stream();
+  Context context(*device, *stream, 1);
+  const auto averages = [&](double warmup_steps) {
+    MovingAverage average(context, 1, 0, 0.75, 2, warmup_steps);
+    std::vector<float> after;
+    for (int step = 1; step <= 10; ++step) {
+      const float x[] = {static_cast<float>(step * step)};
+      average.update(step, x, {});
+      if (step % 2 == 0)
+        after.push_back(std::span<const float>(average.parameters())[0]);
+    }
+    return after;
+  };
+  using Values = std::vector<float>;
+  EXPECT_EQ(averages(0), (Values{4, 7, 14.25, 26.6875, 45.015625}));
+  EXPECT_EQ(averages(1), (Values{4, 7, 14.25, 26.6875, 45.015625}));
+  EXPECT_EQ(averages(1.5), (Values{4, 16, 21, 31.75, 48.8125}));
+  EXPECT_EQ(averages(3), (Values{4, 16, 21, 31.75, 48.8125}));
+  EXPECT_EQ(averages(4), (Values{4, 16, 36, 43, 57.25}));
+  EXPECT_EQ(averages(100), (Values{4, 16, 36, 64, 100}));
 }
 
 }  // namespace

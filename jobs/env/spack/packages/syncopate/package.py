@@ -15,9 +15,6 @@ class Syncopate(CMakePackage, CudaPackage):
 
     version("0.1.0")
 
-    variant("native", default=True,
-            description="Optimise for this machine's processor")
-
     depends_on("c", type="build")
     depends_on("cxx", type="build")
     depends_on("cmake@3.25:", type="build")
@@ -43,11 +40,12 @@ class Syncopate(CMakePackage, CudaPackage):
     generator("ninja")
 
     def cmake_args(self):
+        # Spack's compiler wrappers add the -march of the spec's target.
         args = [self.define_from_variant("SYNCOPATE_CUDA", "cuda"),
-                self.define("SYNCOPATE_TESTS", self.run_tests),
-                self.define("SYNCOPATE_ARCH",
-                            "native" if "+native" in self.spec else "")]
-        if "+cuda" in self.spec:
+                self.define("SYNCOPATE_TESTS", False),
+                self.define("SYNCOPATE_BUNDLE", False),
+                self.define("SYNCOPATE_ARCH", "")]
+        if self.spec.satisfies("+cuda"):
             args.append(self.define("SYNCOPATE_CUDA_TARGETS", ";".join(
                 self.spec.variants["cuda_arch"].value)))
         return args
