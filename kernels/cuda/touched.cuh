@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/touched_blocks.h"
 #include "cuda/pack.cuh"
 #include "cuda/platform.h"
 #include "cuda/reduce.cuh"
-#include "ops/touched.h"
 
 namespace syncopate::cuda {
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <type_traits>
 
 #include "base/check.h"
@@ -52,16 +53,24 @@ void find_touched(std::vector<uint32_t>& touched, const RowTable& table) {
   touched.clear();
   constexpr int64_t kBlock = 1024;
   std::array<uint32_t, kBlock> found;  // branchless: touched rows are random
+  int64_t next = 0;  // a row may reach into several marked parts
   with_width(table.row_elems, [&](auto elems) {
-    for (int64_t begin = 0; begin < rows; begin += kBlock) {
-      int64_t count = 0;
-      const int64_t end = std::min(rows, begin + kBlock);
-      for (int64_t row = begin; row < end; ++row) {
-        found[static_cast<size_t>(count)] = static_cast<uint32_t>(row);
-        count += has_value(values.data() + row * elems, elems);
+    const auto look_through = [&](int64_t first, int64_t last) {
+      const int64_t part_end = (last + elems - 1) / elems;
+      for (int64_t begin = std::max(next, first / elems); begin < part_end;
+           begin += kBlock) {
+        int64_t count = 0;
+        const int64_t end = std::min(part_end, begin + kBlock);
+        for (int64_t row = begin; row < end; ++row) {
+          found[static_cast<size_t>(count)] = static_cast<uint32_t>(row);
+          count += has_value(values.data() + row * elems, elems);
+        }
+        touched.insert(touched.end(), found.begin(), found.begin() + count);
       }
-      touched.insert(touched.end(), found.begin(), found.begin() + count);
-    }
+      next = part_end;
+    };
+    for_touched(table.touched, values.data(), 0, std::ssize(values),
+                look_through);
   });
 }
 
@@ -100,6 +109,7 @@ void add_rows(const RowTable& table,
   for_each_row(table, rows, [&](float* __restrict row, auto elems) {
     const float* __restrict in = from;
     for (int64_t j = 0; j < elems; ++j) row[j] += in[j];
+    mark_touched(table.touched, row, elems);
     from += elems;
   });
 }
@@ -140,10 +150,13 @@ class RowExchange {
     }
     for (const Request& request : requests) endpoint_.wait(request);
     add_up();
-    for (size_t t = 0; t < tables_.size(); ++t)
-      if (!is_sparse_[t])
-        all_reduce_sum(endpoint_, group_, tables_[t].values,
-                       CollectiveAlgorithm::kRing, wire_, tag_, kind_);
+    for (size_t t = 0; t < tables_.size(); ++t) {
+      if (is_sparse_[t]) continue;
+      const auto values = tables_[t].values;
+      all_reduce_sum(endpoint_, group_, values, CollectiveAlgorithm::kRing,
+                     wire_, tag_, kind_);
+      mark_touched(tables_[t].touched, values.data(), std::ssize(values));
+    }
   }
 
  private:
@@ -245,15 +258,25 @@ class RowExchange {
   void add_up() {
     constexpr int64_t kRangeElems = int64_t{1} << 16;
     for (size_t t = 0; t < tables_.size(); ++t) {
-      const int64_t elems = tables_[t].row_elems;
-      const int64_t rows = std::ssize(tables_[t].values) / elems;
-      const int64_t range = std::max<int64_t>(1, kRangeElems / elems);
+      if (!is_sparse_[t]) continue;
+      const int64_t range =
+          std::max<int64_t>(1, kRangeElems / tables_[t].row_elems);
       std::vector<Rows> left;
       for (int p = 0; p < group_.size(); ++p) left.push_back(rows_of(t, p));
-      for (int64_t end = range; is_sparse_[t] && end < rows + range;
-           end += range)
+      while (const std::optional<int64_t> row = first_of(left)) {
+        const int64_t end = (*row / range + 1) * range;
         for (Rows& of_member : left) add_range(of_member, tables_[t], end);
+      }
     }
+  }
+
+  static std::optional<int64_t> first_of(std::span<const Rows> left) {
+    std::optional<int64_t> first;
+    for (const Rows& rows : left)
+      if (!rows.numbers.empty())
+        first =
+            std::min(first.value_or(rows.numbers[0]), int64_t{rows.numbers[0]});
+    return first;
   }
 
   // Adds those of `rows` below `end`.

@@ -11,6 +11,9 @@
 // Bytes sent, with n_p rows of the member at p and rows of D elements of w
 // bytes: (N-1) (8 + n_p (4 + w D)) per table, where sum_p n_p (4 + w D) is at
 // most 2 w (rows of the table) D.
+//
+// Where the blocks that may have values are marked (base/touched_blocks.h), a
+// call takes time in proportion to the rows that travel.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,6 +21,7 @@
 #include <span>
 #include <vector>
 
+#include "base/touched_blocks.h"
 #include "comm/endpoint.h"
 #include "comm/wire.h"
 
@@ -26,6 +30,9 @@ namespace syncopate {
 struct RowTable {
   std::span<float> values;  // whole rows, fewer than 2^32
   int64_t row_elems = 1;
+  // Of `values` or of a range that they are part of. The call marks the rows of
+  // all members.
+  TouchedBlocks touched = {};
 };
 
 // Memory of one exchange at a time, reused by the next: incoming data is

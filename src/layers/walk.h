@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/touched_blocks.h"
 #include "ops/sequences.h"
-#include "ops/touched.h"
 #include "tensor/arena.h"
 #include "tensor/parameter_table.h"
 #include "tensor/shadow.h"

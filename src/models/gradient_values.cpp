@@ -1,23 +1,36 @@
 #include "models/gradient_values.h"
 
+#include <algorithm>
+
+#include "ops/touched.h"
+
 namespace syncopate {
 namespace {
 
+using Stretches = std::vector<std::pair<int64_t, int64_t>>;
+
+// Returns begin and end of the tables in elements, successive ones together.
+Stretches tables_of(const ParameterTable& parameters) {
+  Stretches tables;
+  for (const ParameterEntry& entry : parameters.entries()) {
+    if (entry.role != Role::kEmbedding) continue;
+    if (tables.empty() || tables.back().second != entry.offset)
+      tables.emplace_back(entry.offset, entry.offset);
+    tables.back().second = entry.offset + entry.elems();
+  }
+  return tables;
+}
+
 // Returns the marks before a step: blocks that are not wholly in tables always
 // count as touched.
-std::vector<uint8_t> initial_marks(const ParameterTable& table) {
+std::vector<uint8_t> initial_marks(int64_t elems, const Stretches& tables) {
   constexpr int64_t kElems = TouchedBlocks::kElems;
-  std::vector<uint8_t> marks((table.num_elems() + kElems - 1) / kElems,
+  std::vector<uint8_t> marks((elems + kElems - 1) / kElems,
                              TouchedBlocks::kAlways);
-  int64_t begin = 0, end = 0;  // of successive tables
-  for (const ParameterEntry& entry : table.entries()) {
-    if (entry.role != Role::kEmbedding) continue;
-    if (entry.offset != end) begin = entry.offset;
-    end = entry.offset + entry.elems();
+  for (const auto& [begin, end] : tables)
     for (int64_t block = (begin + kElems - 1) / kElems;
          (block + 1) * kElems <= end; ++block)
       marks[block] = TouchedBlocks::kUntouched;
-  }
   return marks;
 }
 
@@ -28,9 +41,17 @@ GradientValues::GradientValues(Context& context, const Model& model)
               context.stream(),
               model.parameters().num_elems()) {
   if (!model.marks_tables()) return;
-  const std::vector<uint8_t> marks = initial_marks(model.parameters());
+  tables_ = tables_of(model.parameters());
+  const std::vector<uint8_t> marks = initial_marks(values_.size(), tables_);
   marks_ = {context.device(), context.stream(), std::ssize(marks)};
   marks_.assign(marks);
+}
+
+std::span<float> GradientValues::span_for(int64_t offset, int64_t elems) {
+  is_written_ = is_written_ || std::ranges::any_of(tables_, [&](auto& table) {
+                  return offset < table.second && table.first < offset + elems;
+                });
+  return values_;
 }
 
 void GradientValues::clear(Context& context) {

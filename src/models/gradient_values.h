@@ -4,6 +4,8 @@
 #pragma once
 
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "device/device_vector.h"
 #include "models/model.h"
@@ -11,9 +13,9 @@
 namespace syncopate {
 
 // In the memory of the replica's device. Reading is free. Backward marks what
-// it adds to; whoever else writes asks for it anew in each step, after which
-// the step's marks no longer count: its passes read everything, and so does the
-// next clear().
+// it adds to; whoever else writes marks as well, or asks for it anew in each
+// step, after which the step's marks no longer count: its passes read
+// everything, and so does the next clear().
 class GradientValues {
  public:
   GradientValues(Context& context, const Model& model);
@@ -25,6 +27,9 @@ class GradientValues {
     is_written_ = true;
     return values_;
   }
+  // The whole range, for those who write `elems` elements from `offset` only:
+  // the marks still count if none of them is in a table.
+  std::span<float> span_for(int64_t offset, int64_t elems);
   operator std::span<float>() { return span(); }
   float* data() { return span().data(); }
   void assign(std::span<const float> values) {
@@ -34,7 +39,7 @@ class GradientValues {
 
   // Sets all to zero before the step's first backward pass.
   void clear(Context& context);
-  // Of the values, for backward and for those who write zeros only.
+  // Of the values, for those who mark what they add to or write zeros only.
   std::span<float> marked() { return values_; }
   TouchedBlocks marks() const { return {values_.data(), marks_.data()}; }
   // marks(), or none if they no longer count.
@@ -45,6 +50,8 @@ class GradientValues {
  private:
   DeviceVector<float> values_;
   DeviceVector<uint8_t> marks_;  // empty: the model does not mark
+  // Begin and end of successive tables, in elements.
+  std::vector<std::pair<int64_t, int64_t>> tables_;
   bool is_written_ = false;
 };
 

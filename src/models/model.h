@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/touched_blocks.h"
 #include "data/batch.h"
 #include "models/pending_sums.h"
 #include "models/shadow_weights.h"
 #include "ops/context.h"
-#include "ops/touched.h"
 #include "tensor/parameter_table.h"
 
 namespace syncopate {

@@ -8,7 +8,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "ops/touched.h"
+#include "base/touched_blocks.h"
+#include "ops/context.h"
 
 namespace syncopate {
 

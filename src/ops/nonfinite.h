@@ -5,7 +5,8 @@
 
 #include <span>
 
-#include "ops/touched.h"
+#include "base/touched_blocks.h"
+#include "ops/context.h"
 
 namespace syncopate {
 

@@ -4,7 +4,8 @@
 
 #include <span>
 
-#include "ops/touched.h"
+#include "base/touched_blocks.h"
+#include "ops/context.h"
 #include "tensor/shadow.h"
 
 namespace syncopate {

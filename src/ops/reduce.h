@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/touched.h"
+#include "base/touched_blocks.h"
+#include "ops/context.h"
 
 namespace syncopate {
 

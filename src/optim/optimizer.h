@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "base/choice.h"
-#include "ops/touched.h"
+#include "base/touched_blocks.h"
+#include "ops/context.h"
 #include "tensor/shadow.h"
 #include "tensor/state_visitor.h"
 

@@ -143,7 +143,7 @@ class HostReducer final : public Reducer {
               const RangeSum& sum,
               std::span<float> values) {
     if (sum.is_tables)
-      all_reduce_rows(endpoint, group_, tables_in(sum.offset, values), sum.wire,
+      all_reduce_rows(endpoint, group_, tables_in(sum, values), sum.wire,
                       sum.tag, Traffic::kPayload,
                       row_memory_[sum.range.data() + sum.offset]);
     else
@@ -151,18 +151,18 @@ class HostReducer final : public Reducer {
                      Traffic::kPayload);
   }
 
-  // Returns the tensors in `values`, the range starting at `offset`.
-  std::vector<RowTable> tables_in(int64_t offset,
+  // Returns the tensors in `values`, which are those of the sum.
+  std::vector<RowTable> tables_in(const RangeSum& sum,
                                   std::span<float> values) const {
     std::vector<RowTable> tables;
     int64_t covered = 0;
     for (const ParameterEntry& entry : parts_.model.parameters().entries()) {
-      const int64_t begin = entry.offset - offset;
+      const int64_t begin = entry.offset - sum.offset;
       if (begin < 0 || begin >= std::ssize(values)) continue;
       CHECK(entry.role == Role::kEmbedding && entry.shape.rank() == 2);
       tables.push_back({values.subspan(static_cast<size_t>(begin),
                                        static_cast<size_t>(entry.elems())),
-                        entry.shape[1]});
+                        entry.shape[1], sum.touched});
       covered += entry.elems();
     }
     CHECK(covered == std::ssize(values));

@@ -109,13 +109,20 @@ std::span<float> SchemeBase::averaged_buffers(Statistics batchnorm) {
 void SchemeBase::start_sum(const Bucket& bucket,
                            bool as_rows,
                            std::span<float> buffers) {
-  reducer_->start({.name = "bucket",
-                   .range = replica().gradients,
-                   .offset = bucket.offset,
-                   .elems = bucket.elems,
-                   .wire = wire_,
-                   .tag = tags::kBucket + bucket.index,
-                   .is_tables = bucket.is_table && as_rows});
+  GradientValues& gradients = replica().gradients;
+  const bool as_tables = bucket.is_table && as_rows;
+  const bool in_place =
+      as_tables && context().device().kind() == DeviceKind::kCpu;
+  reducer_->start(
+      {.name = "bucket",
+       .range = in_place ? gradients.marked()
+                         : gradients.span_for(bucket.offset, bucket.elems),
+       .offset = bucket.offset,
+       .elems = bucket.elems,
+       .wire = wire_,
+       .tag = tags::kBucket + bucket.index,
+       .is_tables = as_tables,
+       .touched = in_place ? gradients.touched() : TouchedBlocks()});
   if (!bucket.is_last) return;
   // Forward has updated the statistics, so they can be sent with the gradients;
   // in fp32, since a step changes them by less than bf16 resolves.

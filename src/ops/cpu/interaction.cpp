@@ -4,7 +4,6 @@
 #include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
-#include "ops/cpu/touched_runs.h"
 
 // Rows are short (10 elements in the paper) and unaligned, so a row is split
 // into vectors of 16, 8, 4, 2 and 1 elements. Most of the time goes into

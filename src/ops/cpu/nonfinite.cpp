@@ -3,7 +3,6 @@
 #include "ops/bodies.h"
 #include "ops/cpu/finite.h"
 #include "ops/cpu/parallel.h"
-#include "ops/cpu/touched_runs.h"
 
 namespace syncopate::cpu {
 constexpr int64_t kChunk = 16384;  // elements: 64 KiB

@@ -2,7 +2,6 @@
 
 #include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
-#include "ops/cpu/touched_runs.h"
 
 namespace syncopate::cpu {
 

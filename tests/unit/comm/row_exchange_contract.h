@@ -43,13 +43,30 @@ inline float row_value(const RowCase& rows,
   return rows.touches(rank, i / size.row_elems) ? integer_of(rank, i) : 0.0f;
 }
 
-inline std::vector<RowTable> tables_of(
-    std::vector<std::vector<float>>& values) {
+// The tables' values side by side, with marks of the blocks that have any.
+struct MarkedTables {
+  std::vector<float> values;
+  std::vector<uint8_t> marks;
   std::vector<RowTable> tables;
-  for (size_t t = 0; t < values.size(); ++t)
-    tables.push_back({values[t], kTables[t].row_elems});
-  return tables;
-}
+
+  MarkedTables(const RowCase& rows, int rank, bool has_marks) {
+    for (const TableSize& size : kTables)
+      for (int64_t i = 0; i < size.rows * size.row_elems; ++i)
+        values.push_back(row_value(rows, size, rank, i));
+    if (has_marks) marks.resize(values.size() / TouchedBlocks::kElems + 1);
+    const TouchedBlocks touched{values.data(),
+                                has_marks ? marks.data() : nullptr};
+    for (size_t i = 0; i < values.size(); ++i)
+      if (values[i] != 0) mark_touched(touched, &values[i], 1);
+    size_t begin = 0;
+    for (const TableSize& size : kTables) {
+      const auto elems = static_cast<size_t>(size.rows * size.row_elems);
+      tables.push_back(
+          {std::span(values).subspan(begin, elems), size.row_elems, touched});
+      begin += elems;
+    }
+  }
+};
 
 // Counts the rows that the members touch.
 inline std::vector<TouchedRows> counted_rows(const RowCase& rows,
@@ -76,20 +93,19 @@ inline std::vector<TouchedRows> counted_rows(const RowCase& rows,
 inline void check_rows_of(Endpoint& endpoint,
                           const Group& group,
                           const RowCase& rows,
-                          Wire wire) {
-  const int rank = endpoint.rank();
-  std::vector<std::vector<float>> values;
-  for (const TableSize& size : kTables) {
-    values.emplace_back(size.rows * size.row_elems);
-    for (size_t i = 0; i < values.back().size(); ++i)
-      values.back()[i] = row_value(rows, size, rank, static_cast<int64_t>(i));
-  }
+                          Wire wire,
+                          bool has_marks = false) {
+  MarkedTables marked(rows, endpoint.rank(), has_marks);
   const int64_t before = endpoint.traffic().bytes_sent[0];
-  all_reduce_rows(endpoint, group, tables_of(values), wire, tags::kCollective,
+  all_reduce_rows(endpoint, group, marked.tables, wire, tags::kCollective,
                   kPayload);
-  for (size_t t = 0; t < values.size(); ++t)
+  for (size_t i = 0; has_marks && i < marked.values.size(); ++i)
+    EXPECT_TRUE(marked.values[i] == 0 ||
+                marked.marks[i / TouchedBlocks::kElems] != 0)
+        << rows.name << " " << i;
+  for (size_t t = 0; t < kTables.size(); ++t)
     expect_sums(
-        values[t], group.members,
+        marked.tables[t].values, group.members,
         [&](int member, int64_t i) {
           return row_value(rows, kTables[t], member, i);
         },
@@ -106,7 +122,9 @@ inline void check_rows(World& world) {
   world.run([](Endpoint& endpoint) {
     for (const Wire wire : {Wire::kF32, Wire::kBf16})
       for (const RowCase& rows : kRowCases)
-        check_rows_of(endpoint, endpoint.world_group(), rows, wire);
+        for (const bool has_marks : {false, true})
+          check_rows_of(endpoint, endpoint.world_group(), rows, wire,
+                        has_marks);
   });
 }
 

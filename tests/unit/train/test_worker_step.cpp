@@ -14,6 +14,7 @@
 
 #include "comm/world.h"
 #include "run/session.h"
+#include "support/page_watch.h"
 #include "support/scratch_folder.h"
 
 namespace syncopate {
@@ -236,6 +237,11 @@ TEST_F(WorkerStepTest, MarksOfTouchedBlocksDoNotChangeTheBits) {
       {"--optimizer.kind=adamw"},
       {"--run.workers=3", "--optimizer.clip_norm=0.01"},
       {"--run.workers=3", "--sync.tables=dense"},
+      {"--run.workers=2", "--sync.wire=bf16"},
+      {"--run.workers=2", "--data.field_rows=2"},  // whole tables, by the ring
+      {"--run.workers=2", "--optimizer.clip_norm=0.01", "--bsp.clip=local"},
+      {"--run.workers=2", "--sync.scheme=sync_switch",
+       "--sync_switch.order=bsp,local_sgd", "--sync_switch.fractions=0.5,0.5"},
       {"--run.workers=2", "--sync.scheme=ef_sign_sgd"},
       {"--run.workers=2", "--sync.scheme=local_sgd", "--local_sgd.steps=2",
        "--local_sgd.outer=momentum", "--optimizer.clip_norm=0.01"},
@@ -254,6 +260,39 @@ TEST_F(WorkerStepTest, MarksOfTouchedBlocksDoNotChangeTheBits) {
     for (size_t rank = 0; rank < seen.size(); ++rank)
       EXPECT_EQ(seen[rank].parameters, wanted[rank].parameters)
           << (overrides.empty() ? "bsp" : overrides.back());
+  }
+}
+
+// Two workers exchange rows under lazy Adam with clipping: a step reads and
+// writes the gradients of the rows of both, but never looks for rows in the
+// whole table.
+TEST_F(WorkerStepTest, ExchangeOfRowsDoesNotGrowWithTheTable) {
+  input_ = kClicks;
+  constexpr int64_t kRowsOfStep = 2 * 2 * 39;  // workers, samples, fields
+  for (const char* field_rows : {"2000", "10000"}) {
+    std::unique_ptr<test::PageWatch> watches[2];
+    std::vector<int64_t> touched;
+    int64_t pages = 0;
+    const auto watch = [&](int rank, int64_t step, Replica& replica) {
+      std::unique_ptr<test::PageWatch>& own = watches[rank];
+      if (own) touched.push_back(own->touched());
+      own.reset();
+      if (step < 1 || step > 4) return;  // first steps make plans
+      own = std::make_unique<test::PageWatch>(replica.gradients.marked());
+      pages = own->pages();
+    };
+    run({"--run.workers=2", "--run.threads=1", "--data.batch=2",
+         "--data.accumulate=1", "--optimizer.clip_norm=0.01",
+         std::string("--data.field_rows=") + field_rows},
+        watch, 6);
+    ASSERT_EQ(touched.size(), 8u);
+    for (const int64_t count : touched) {
+      // A row's embedding and its weight: each in one page or two.
+      EXPECT_LE(count, 4 * kRowsOfStep);
+      EXPECT_GE(count, kRowsOfStep / 4);
+    }
+    RecordProperty(field_rows, std::to_string(touched[0]) + " of " +
+                                   std::to_string(pages) + " pages");
   }
 }
 

@@ -1,19 +1,34 @@
-// Passes over the marked blocks of a gradient.
+// Marks of the blocks of a range that a step touched, and passes of the host
+// over the marked blocks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <atomic>
+#include <cstdint>
 
-#include "ops/touched.h"
+namespace syncopate {
 
-namespace syncopate::cpu {
+// Of a flat range of gradients that is divided into blocks from its beginning:
+// what an unmarked block holds is all zero (+0). Whoever adds to one marks it.
+struct TouchedBlocks {
+  static constexpr int64_t kElems = 128;  // of a block
+  enum Mark : uint8_t { kUntouched, kTouched, kAlways };
 
-// Tasks may mark the same block at the same time.
+  const float* begin = nullptr;  // of the range
+  // One per block, in the range's memory; null: every block counts as marked.
+  uint8_t* marks = nullptr;
+
+  // Returns the place in the range of elements that begin at `values`.
+  constexpr int64_t place_of(const float* values) const {
+    return values - begin;
+  }
+};
+
+// Several threads may mark the same block at the same time.
 inline void mark_touched(const TouchedBlocks& touched,
                          const float* values,
                          int64_t elems) {
-  if (touched.marks == nullptr) return;
+  if (touched.marks == nullptr || elems == 0) return;
   const int64_t place = touched.place_of(values);
   const int64_t last = (place + elems - 1) / TouchedBlocks::kElems;
   for (int64_t block = place / TouchedBlocks::kElems; block <= last; ++block) {
@@ -52,4 +67,4 @@ void for_touched(const TouchedBlocks& touched,
   }
 }
 
-}  // namespace syncopate::cpu
+}  // namespace syncopate
