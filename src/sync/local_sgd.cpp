@@ -154,8 +154,7 @@ std::optional<double> local_sgd_bytes(const TrafficPlan& plan) {
 
 SchemeInfo local_sgd_scheme() {
   return {.keyword = "local_sgd",
-          .description =
-              "several steps of each worker, then an average of parameters",
+          .description = "several local steps, then an average of parameters",
           .make = &make<LocalSgd>,
           .check = &check_local_sgd,
           .keys = &local_sgd_keys,
