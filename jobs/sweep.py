@@ -144,7 +144,7 @@ def run_sweep(sweep, at_a_time, is_dry):
     if queue.stop_signal:
         if sweep.rules:  # a study keeps what it has
             conclude(sweep, jobs)
-        print("stopped: run again to go on", flush=True)
+        print("stopped: run again to resume", flush=True)
         return INTERRUPTED if queue.stop_signal == signal.SIGINT else STOPPED
     conclude(sweep, jobs)
     for line in queue.failures:

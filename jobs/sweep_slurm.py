@@ -187,8 +187,8 @@ def submit(arguments):
     chain.add("compare", [], "the comparison")
     if not options.dry_run:
         write(ids_file(sweep), "\n".join(chain.ids) + "\n")
-        print(f"results will be in {sweep.directory}; run again to go on with "
-              "what is missing then")
+        print(f"results will be in {sweep.directory}; if jobs fail, the same "
+              "command submits what is missing")
     return 0
 
 

@@ -153,15 +153,14 @@ std::optional<double> local_sgd_bytes(const TrafficPlan& plan) {
 }  // namespace
 
 SchemeInfo local_sgd_scheme() {
-  return {
-      .keyword = "local_sgd",
-      .description = "several steps of each worker, then an average of parameters",
-      .make = &make<LocalSgd>,
-      .check = &check_local_sgd,
-      .keys = &local_sgd_keys,
-      .planned_bytes = &local_sgd_bytes,
-      .reduces_ranges = true,
-      .uses_collectives = true};
+  return {.keyword = "local_sgd",
+          .description = "several local steps, then an average of parameters",
+          .make = &make<LocalSgd>,
+          .check = &check_local_sgd,
+          .keys = &local_sgd_keys,
+          .planned_bytes = &local_sgd_bytes,
+          .reduces_ranges = true,
+          .uses_collectives = true};
 }
 
 }  // namespace syncopate

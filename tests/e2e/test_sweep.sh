@@ -104,7 +104,7 @@ mv held.out "$held"
 ((code == 130)) || fail "interrupted: exit $code: $(cat first.out)"
 shows 'tune bsp-1e6-seed11: diverged' first.out
 shows 'tune bsp-0.02-seed11: stopped' first.out
-shows '^stopped: run again to go on$' first.out
+shows '^stopped: run again to resume$' first.out
 [[ ! -e swept/tuning.txt && ! -e swept/tune/bsp-0.1-seed11 ]] ||
   fail "it went on after the signal"
 expect_code 0 sweep tiny.sweep --jobs=2
