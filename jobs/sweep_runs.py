@@ -97,8 +97,9 @@ def read_outcome(sweep, job):
     value = run.last("eval", sweep.metric)
     if math.isfinite(value):
         return "finished", float(value)
+    where = "tune" if sweep.key else "sweep"
     raise RunError(BAD_INPUT, f"{run.path}: no {sweep.metric} at the end of "
-                   "/eval: tune.metric must be what the runs measure")
+                   f"/eval: {where}.metric must be what the runs measure")
 
 
 def earlier(sweep):
