@@ -10,6 +10,9 @@ namespace syncopate::cuda {
 
 constexpr int kSharedSumPack = kPackElems<float>;
 constexpr unsigned kSharedSumThreads = 256;
+// Of a multiprocessor: more would not leave a thread the registers for several
+// loads at once, and keep some in local memory.
+constexpr unsigned kSharedSumBlocks = 4;
 
 struct SharedRanges {
   float* values[kMostSharedRanges];
@@ -25,7 +28,7 @@ __device__ __forceinline__ float as_bf16(float value) {
 
 // Blocks (x, c) sum chunk c of gridDim.y.
 template <SumOrder kOrder, bool kRounds>
-__global__ void __launch_bounds__(kSharedSumThreads)
+__global__ void __launch_bounds__(kSharedSumThreads, kSharedSumBlocks)
     shared_sum_kernel(SharedRanges ranges) {
   const int64_t chunk = blockIdx.y, chunks = gridDim.y;
   const int64_t longer = ranges.elems % chunks;
