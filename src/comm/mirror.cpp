@@ -34,6 +34,10 @@ void Mirror::pull(Endpoint& endpoint,
   endpoint.wait_for(*arrived);
 }
 
+void Mirror::open(Endpoint& endpoint, Event& ready) {
+  if (!is_on_host() && !is_copied()) endpoint.wait_for(ready);
+}
+
 void Mirror::push(int64_t offset, int64_t elems) {
   if (!is_copied()) return;
   device_.copy(range_.data() + offset, host(offset, elems).data(),

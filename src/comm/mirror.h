@@ -10,6 +10,11 @@
 
 namespace syncopate {
 
+// Whether messages of this endpoint travel from and to the device's memory.
+inline bool sends_from_device(const Device& device, const Endpoint& endpoint) {
+  return device.kind() == DeviceKind::kCuda && endpoint.takes_device_memory();
+}
+
 class Mirror {
  public:
   // The range must stay at its address. `messages`: of values that the host
@@ -25,6 +30,9 @@ class Mirror {
   // Copies elements to the host once the device has reached `ready`, and
   // returns when they are there. For tasks: others run in the meantime.
   void pull(Endpoint& endpoint, int64_t offset, int64_t elems, Event& ready);
+  // For messages received into host() without a pull: returns once the device
+  // has reached `ready` if host() is the device's memory.
+  void open(Endpoint& endpoint, Event& ready);
   // Copies elements back to the device; work submitted to a stream after
   // make_wait() runs after it. host() must stay unchanged until then, so the
   // next pull's `ready` must come after a make_wait().

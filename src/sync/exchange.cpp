@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/tags.h"
+#include "ops/elementwise.h"
 
 namespace syncopate {
 namespace {
@@ -39,12 +40,18 @@ NeighbourExchange::NeighbourExchange(const SchemeParts& parts,
     on_device_.emplace(parts, outgoing, incoming_, stride_, wire);
     return;
   }
-  // The host rounds.
+  Device& device = parts.context.device();
+  const bool from_device = sends_from_device(device, parts.endpoint);
+  // Otherwise the host rounds.
   const Endpoint* const only_sent =
-      wire == Wire::kF32 ? &parts.endpoint : nullptr;
-  outgoing_mirror_.emplace(parts.context.device(), outgoing, only_sent);
-  incoming_mirror_.emplace(parts.context.device(), incoming_, only_sent);
+      wire == Wire::kF32 || from_device ? &parts.endpoint : nullptr;
+  outgoing_mirror_.emplace(device, outgoing, only_sent);
+  incoming_mirror_.emplace(device, incoming_, only_sent);
   if (wire != Wire::kBf16) return;
+  if (from_device) {
+    rounded_ = Buffer(device, incoming_.size() * bytes_of(DType::kBf16));
+    return;
+  }
   packed_out_.grow(elems_, outgoing.data());
   packed_in_.grow(elems_ * slots, outgoing.data());
 }
@@ -61,8 +68,20 @@ std::span<float> NeighbourExchange::on_host(int slot) const {
   return incoming_mirror_->host(slot * stride_, elems_);
 }
 
+Tensor NeighbourExchange::in_slot(int slot) const {
+  return make_tensor(incoming_.data() + slot * stride_, DType::kF32,
+                     Shape{elems_});
+}
+
+Tensor NeighbourExchange::rounded(int slot) const {
+  return make_tensor(rounded_.as<Bf16>() + slot * stride_, DType::kBf16,
+                     Shape{elems_});
+}
+
 Bytes NeighbourExchange::receive_buffer(int slot) {
   if (wire_ == Wire::kF32) return bytes_span(on_host(slot));
+  if (rounded_.data() != nullptr)
+    return {rounded(slot).data, wire_bytes(wire_, elems_)};
   return {packed_in_.data() + slot * elems_, wire_bytes(wire_, elems_)};
 }
 
@@ -74,6 +93,11 @@ void NeighbourExchange::start(std::span<const int> to,
   from_.assign(from.begin(), from.end());
   own_note_ = note;
   state_ = State::kUnderWay;
+  if (rounded_.data() != nullptr) {
+    reorder(parts_.context, rounded(slots_),
+            make_tensor(outgoing_.data(), DType::kF32, Shape{elems_}));
+    reorder(parts_.context, in_slot(slots_), rounded(slots_));
+  }
   if (on_device_)
     on_device_->start(to, from, elems_);
   else
@@ -108,7 +132,9 @@ void NeighbourExchange::run(Endpoint& endpoint) {
 void NeighbourExchange::send_messages(Endpoint& endpoint) {
   const std::span<float> out = outgoing_mirror_->host(0, elems_);
   ConstBytes message = bytes_view(std::span<const float>(out));
-  if (wire_ == Wire::kBf16) {
+  if (rounded_.data() != nullptr) {
+    message = {rounded(slots_).data, wire_bytes(wire_, elems_)};
+  } else if (wire_ == Wire::kBf16) {
     pack_bf16(packed_out_.data(), out.data(), elems_);
     unpack_bf16(on_host(slots_).data(), packed_out_.data(), elems_);
     incoming_mirror_->push(slots_ * stride_, elems_);
@@ -123,7 +149,7 @@ void NeighbourExchange::send_messages(Endpoint& endpoint) {
 void NeighbourExchange::receive_messages(Endpoint& endpoint) {
   for (int i = 0; i < static_cast<int>(from_.size()); ++i) {
     endpoint.wait(requests_[i]);
-    if (wire_ == Wire::kBf16)
+    if (wire_ == Wire::kBf16 && rounded_.data() == nullptr)
       unpack_bf16(on_host(i).data(), packed_in_.data() + i * elems_, elems_);
     incoming_mirror_->push(i * stride_, elems_);
   }
@@ -133,6 +159,9 @@ void NeighbourExchange::join() {
   parts_.endpoint.join(task_);
   task_ = nullptr;
   if (incoming_mirror_) incoming_mirror_->make_wait(parts_.context.stream());
+  if (rounded_.data() != nullptr)
+    for (int slot = 0; slot < static_cast<int>(from_.size()); ++slot)
+      reorder(parts_.context, in_slot(slot), rounded(slot));
 }
 
 SyncTimes NeighbourExchange::finish() {

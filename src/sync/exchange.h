@@ -62,6 +62,8 @@ class NeighbourExchange {
   void send_messages(Endpoint& endpoint);
   void receive_messages(Endpoint& endpoint);
   void join();
+  Tensor in_slot(int slot) const;
+  Tensor rounded(int slot) const;
   Bytes receive_buffer(int slot);
   std::span<float> on_host(int slot) const;
 
@@ -74,7 +76,9 @@ class NeighbourExchange {
   DeviceVector<float> incoming_;  // and one slot for sent()
   std::optional<DeviceExchange> on_device_;
   std::optional<Mirror> outgoing_mirror_, incoming_mirror_;  // else
-  Scratch<uint16_t> packed_out_, packed_in_;                 // bf16
+  // bf16: what travels, in host memory, or slot by slot on the device.
+  Scratch<uint16_t> packed_out_, packed_in_;
+  Buffer rounded_;
   std::unique_ptr<Event> ready_;
 
   // For the round; written by the task, read after it was joined.

@@ -131,11 +131,11 @@ class HostReducer final : public Reducer {
   // all members find the same.
   bool brings_to_shared(const RangeSum& sum) {
     if (parts_.shared_sums == nullptr || sum.is_tables ||
-        algorithm_ != CollectiveAlgorithm::kRing)
+        !SharedSums::forms(algorithm_, group_.size()))
       return false;
     parts_.shared_sums->enter(parts_.context, group_, sum.tag,
                               sum.range.subspan(sum.offset, sum.elems),
-                              sum.wire);
+                              algorithm_, sum.wire);
     return true;
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/tags.h"
+#include "ops/elementwise.h"
 
 namespace syncopate {
 
@@ -10,6 +11,18 @@ int num_shards(const SyncOptions& sync, int workers, int64_t elems) {
   const int64_t wanted = sync.asp.servers > 0 ? sync.asp.servers : workers;
   return static_cast<int>(std::min(wanted, elems));
 }
+
+namespace {
+
+// Of ranges that the host only hands on; null: it rounds them.
+const Endpoint* messages_of(const SchemeParts& parts) {
+  const bool rounds =
+      parts.sync.wire == Wire::kBf16 &&
+      !sends_from_device(parts.context.device(), parts.endpoint);
+  return rounds ? nullptr : &parts.endpoint;
+}
+
+}  // namespace
 
 ShardExchange::ShardExchange(const SchemeParts& parts, int64_t bound)
     : parts_(parts),
@@ -19,8 +32,12 @@ ShardExchange::ShardExchange(const SchemeParts& parts, int64_t bound)
       num_shards_(syncopate::num_shards(parts.sync,
                                         parts.endpoint.size(),
                                         parts.replica.parameters.size())),
-      gradients_(parts.context.device(), parts.replica.gradients),
-      parameters_(parts.context.device(), parts.replica.parameters.write()),
+      gradients_(parts.context.device(),
+                 parts.replica.gradients,
+                 messages_of(parts)),
+      parameters_(parts.context.device(),
+                  parts.replica.parameters.write(),
+                  messages_of(parts)),
       ready_(parts.context.device().make_event()),
       pulls_(num_shards_) {
   if (parts.sync.asp.batchnorm == ServerStatistics::kShared &&
@@ -31,6 +48,12 @@ ShardExchange::ShardExchange(const SchemeParts& parts, int64_t bound)
   }
   if (wire_ == Wire::kF32) return;
   const ParameterValues& parameters = parts.replica.parameters;
+  Device& device = parts.context.device();
+  if (sends_from_device(device, parts.endpoint)) {
+    for (Buffer* rounded : {&rounded_push_, &rounded_pull_})
+      *rounded = Buffer(device, parameters.size() * bytes_of(DType::kBf16));
+    return;
+  }
   packed_push_.grow(parameters.size(), parameters.data());
   packed_pull_.grow(parameters.size(), parameters.data());
 }
@@ -50,6 +73,14 @@ Slice ShardExchange::statistics_slice(int shard) const {
 
 void ShardExchange::start(double rate, double momentum) {
   CHECK(!task_);
+  if (rounded_push_.data() != nullptr) {
+    const Replica& mine = parts_.replica;
+    const Shape shape{mine.gradients.size()};
+    reorder(parts_.context,
+            make_tensor(rounded_push_.data(), DType::kBf16, shape),
+            make_const_tensor(std::span<const float>(mine.gradients).data(),
+                              DType::kF32, shape));
+  }
   ready_->record(parts_.context.stream());
   push_ = {.is_at_boundary = 0, .rate = rate, .momentum = momentum};
   task_ = parts_.endpoint.start("push and pull",
@@ -57,11 +88,14 @@ void ShardExchange::start(double rate, double momentum) {
 }
 
 Bytes ShardExchange::on_wire(Scratch<uint16_t>& packed,
+                             const Buffer& rounded,
                              Mirror& mirror,
                              int shard) {
   const Slice part = slice(shard);
   void* data = mirror.host(part.offset, part.elems).data();
-  if (wire_ == Wire::kBf16) data = packed.data() + part.offset;
+  if (wire_ == Wire::kBf16)
+    data =
+        (host_rounds() ? packed.data() : rounded.as<uint16_t>()) + part.offset;
   return {data, wire_bytes(wire_, part.elems)};
 }
 
@@ -72,8 +106,8 @@ void ShardExchange::receive(Endpoint& endpoint) {
       receives_.push_back(endpoint.irecv({&pulls_[shard], sizeof pulls_[shard]},
                                          shard, tags::kServerAnswer));
     receives_.push_back(
-        endpoint.irecv(on_wire(packed_pull_, parameters_, shard), shard,
-                       tags::kServerAnswer + 1));
+        endpoint.irecv(on_wire(packed_pull_, rounded_pull_, parameters_, shard),
+                       shard, tags::kServerAnswer + 1));
     const Slice part = statistics_slice(shard);
     if (part.elems > 0)
       receives_.push_back(
@@ -86,8 +120,9 @@ void ShardExchange::send(Endpoint& endpoint, int shard) {
   const Slice part = slice(shard);
   gradients_.pull(endpoint, part.offset, part.elems, *ready_);
   has_gradients_at_ = endpoint.now();
-  const Bytes gradient = on_wire(packed_push_, gradients_, shard);
-  if (wire_ == Wire::kBf16)
+  const Bytes gradient =
+      on_wire(packed_push_, rounded_push_, gradients_, shard);
+  if (host_rounds())
     pack_bf16(packed_push_.data() + part.offset,
               gradients_.host(part.offset, part.elems).data(), part.elems);
   sends_.push_back(endpoint.isend({&push_, sizeof push_}, shard, tags::kServer,
@@ -109,6 +144,7 @@ void ShardExchange::run(Endpoint& endpoint) {
     copy_values(pushed_statistics_.data(),
                 statistics_->host(0, num_statistics_).data(), num_statistics_);
   }
+  parameters_.open(endpoint, *ready_);
   receive(endpoint);
   sends_.clear();
   for (int i = 0; i < num_shards_; ++i)
@@ -118,7 +154,7 @@ void ShardExchange::run(Endpoint& endpoint) {
     const Slice part = slice(shard);
     if (has_pull_header(shard, bound_)) endpoint.wait(receives_[receive++]);
     endpoint.wait(receives_[receive++]);
-    if (wire_ == Wire::kBf16)
+    if (host_rounds())
       unpack_bf16(parameters_.host(part.offset, part.elems).data(),
                   packed_pull_.data() + part.offset, part.elems);
     parameters_.push(part.offset, part.elems);
@@ -136,7 +172,12 @@ SyncTimes ShardExchange::finish() {
   endpoint.join(task_);
   task_ = nullptr;
   parameters_.make_wait(parts_.context.stream());
-  parts_.replica.parameters.shadow().mark_stale();
+  const std::span<float> parameters = parts_.replica.parameters.write();
+  if (rounded_pull_.data() != nullptr) {
+    const Shape shape{std::ssize(parameters)};
+    reorder(parts_.context, make_tensor(parameters.data(), DType::kF32, shape),
+            make_const_tensor(rounded_pull_.data(), DType::kBf16, shape));
+  }
   if (statistics_) statistics_->make_wait(parts_.context.stream());
   double held_s = 0;
   for (const PullHeader& pull : pulls_) held_s = std::max(held_s, pull.held_s);
@@ -171,22 +212,19 @@ void ShardExchange::gather(std::span<float> range, std::span<const float> own) {
   });
 }
 
-void ShardExchange::gather(Mirror& mirror,
-                           int64_t elems,
-                           std::span<const float> own) {
-  gather(mirror.host(0, elems), own);
-  mirror.push(0, elems);
-  mirror.make_wait(parts_.context.stream());
-}
-
 void ShardExchange::gather_replica(const ParameterShard* shard) {
+  const auto gather_on_host = [this](std::span<float> range,
+                                     std::span<const float> own) {
+    OnHost host(parts_.context.device(), parts_.context.stream(), range);
+    gather(host.values(), own);
+    host.put_back();
+  };
   using Values = std::span<const float>;
-  gather(parameters_, parts_.replica.parameters.size(),
-         shard != nullptr ? shard->values() : Values());
-  parts_.replica.parameters.shadow().mark_stale();
+  gather_on_host(parts_.replica.parameters.write(),
+                 shard != nullptr ? shard->values() : Values());
   if (statistics_)
-    gather(*statistics_, parts_.replica.buffers.size(),
-           shard != nullptr ? shard->statistics() : Values());
+    gather_on_host(parts_.replica.buffers,
+                   shard != nullptr ? shard->statistics() : Values());
 }
 
 }  // namespace syncopate

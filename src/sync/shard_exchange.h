@@ -49,8 +49,13 @@ class ShardExchange {
   void receive(Endpoint& endpoint);
   void send(Endpoint& endpoint, int shard);
   Slice part(int64_t elems, int shard) const;
-  void gather(Mirror& mirror, int64_t elems, std::span<const float> own);
-  Bytes on_wire(Scratch<uint16_t>& packed, Mirror& mirror, int shard);
+  Bytes on_wire(Scratch<uint16_t>& packed,
+                const Buffer& rounded,
+                Mirror& mirror,
+                int shard);
+  bool host_rounds() const {
+    return wire_ == Wire::kBf16 && rounded_push_.data() == nullptr;
+  }
 
   SchemeParts parts_;
   Group world_;
@@ -62,11 +67,12 @@ class ShardExchange {
   // On the host they are pushed from here: the answer overwrites the original.
   Scratch<float> pushed_statistics_;
   int64_t num_statistics_ = 0;
+  Buffer rounded_push_, rounded_pull_;  // bf16, if the device rounds
   std::unique_ptr<Event> ready_;
   // Owned by the task while it runs.
   PushHeader push_;
   std::vector<PullHeader> pulls_;                // by shard
-  Scratch<uint16_t> packed_push_, packed_pull_;  // bf16
+  Scratch<uint16_t> packed_push_, packed_pull_;  // bf16, if the host rounds
   std::vector<Request> sends_, receives_;
   Time has_gradients_at_ = 0;
   Task task_;

@@ -1,66 +1,50 @@
 #include "sync/shared_sums.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/check.h"
-#include "comm/ring.h"
-#include "ops/elementwise.h"
+#include "ops/shared_sum.h"
 
 namespace syncopate {
 namespace {
 
-using Values = std::span<float>;
-
-// values = values as receivers of a message see them
-void round_values(Context& context, Buffer& rounded, Values values) {
-  const int64_t elems = std::ssize(values);
-  if (rounded.bytes() < elems * bytes_of(DType::kBf16))
-    rounded = Buffer(context.device(), elems * bytes_of(DType::kBf16));
-  const Tensor message =
-      make_tensor(rounded.data(), DType::kBf16, Shape{elems});
-  const Tensor here = make_tensor(values.data(), DType::kF32, Shape{elems});
-  reorder(context, message, here);
-  reorder(context, here, message);
+// Returns the order of comm/ring.h, of comm/parameter_server.h and of the
+// native collective in one process.
+std::optional<SumOrder> order_of(CollectiveAlgorithm algorithm) {
+  switch (algorithm) {
+    case CollectiveAlgorithm::kRing:
+      return SumOrder::kRing;
+    case CollectiveAlgorithm::kParameterServer:
+    case CollectiveAlgorithm::kNative:
+      return SumOrder::kServer;
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace
 
-// Chunk c is summed in the order c+1, c+2, ..., c, in place of the first of
-// these, and rounded wherever the ring would send it.
+bool SharedSums::forms(CollectiveAlgorithm algorithm, int group_size) {
+  return group_size <= kMostSharedRanges && order_of(algorithm).has_value();
+}
+
 void SharedSums::enter(Context& context,
                        const Group& group,
                        Tag tag,
                        std::span<float> values,
+                       CollectiveAlgorithm algorithm,
                        Wire wire) {
-  const int n = group.size();
-  if (n == 1 || values.empty()) return;
-  std::vector<Values>& brought = open_[{group.members, tag}];
-  brought.resize(static_cast<size_t>(n));
+  CHECK(forms(algorithm, group.size()));
+  if (group.size() == 1 || values.empty()) return;
+  std::vector<std::span<float>>& brought = open_[{group.members, tag}];
+  brought.resize(static_cast<size_t>(group.size()));
   CHECK(brought[group.position].empty());
   brought[group.position] = values;
-  if (std::ranges::any_of(brought, &Values::empty)) return;
-  const std::vector<Values> members = std::move(brought);
+  if (std::ranges::any_of(brought, &std::span<float>::empty)) return;
+  shared_sum(context, brought, *order_of(algorithm),
+             wire == Wire::kBf16 ? DType::kBf16 : DType::kF32);
   open_.erase({group.members, tag});
-  const RingLayout layout(n, std::ssize(values));
-  for (int c = 0; c < n; ++c) {
-    const auto [first, elems] = layout.chunk(c);
-    if (elems == 0) continue;
-    const auto of = [&, first = first, elems = elems](int position) {
-      return members[position % n].subspan(first, elems);
-    };
-    const Values sum = of(c + 1);
-    const auto send = [&] {
-      if (wire == Wire::kBf16) round_values(context, rounded_, sum);
-    };
-    for (int k = 2; k <= n; ++k) {
-      send();
-      axpy(context, sum, 1, of(c + k));
-    }
-    send();
-    for (int k = 2; k <= n; ++k)
-      context.device().copy(of(c + k).data(), sum.data(), sum.size_bytes(),
-                            context.stream());
-  }
 }
 
 }  // namespace syncopate

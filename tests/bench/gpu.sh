@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: does it work there, how fast is it, does it learn.
 #   gpu.sh first        nine minutes, no peer: on a machine seen for the first time
-#   gpu.sh [tests] [sanitizer] [bench] [samples] [profile] [accuracy]    all without
-#   a word
+#   gpu.sh [tests] [sanitizer] [bench] [samples] [tune] [profile] [accuracy]    all
+#   without a word
 # Figures, versions and commands also go into $OUT/gpu.txt (OUT: the folder it
 # is started in; first: see gpu_first.sh). Environment:
 #   PREFIX      an installed tree (cmake --install; component tests for tests);
@@ -18,7 +18,7 @@
 # See README.md beside it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-parts=(tests sanitizer bench samples profile accuracy)
+parts=(tests sanitizer bench samples tune profile accuracy)
 
 # shellcheck source=gpu_lib.sh
 source "$here/gpu_lib.sh"
@@ -32,6 +32,7 @@ done
 (($#)) && parts=("$@")
 
 out=${OUT:-.} rounds=${ROUNDS:-3} python=${PYTHON:-python3}
+networks=${NETWORKS:-resnet50 wrn50_2 wrn26_10 resnet20}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 scratch=$(mktemp -d)
@@ -315,7 +316,7 @@ add_peer() { # starts it, if there is one; sets has_peer
 part_bench() {
   local name
   : >"$scratch/table"
-  for name in ${NETWORKS:-resnet50 wrn50_2 wrn26_10 resnet20}; do
+  for name in $networks; do
     bench_network "$name"
   done
   title "throughput, images/s, medians of $rounds rounds in turns, bf16, one GPU"
@@ -337,6 +338,32 @@ part_samples() { # BERT and DeepFM
   esac
 }
 
+# step_with LABEL KEYS...: a line of `bench step` of the input.
+step_with() {
+  if run 300 "$syncopate" bench step "$input" "${options[@]}" "${@:2}" \
+    >"$scratch/step" 2>&1; then
+    echo "$1: $(tail -n 1 "$scratch/step")"
+  else
+    tail -n 3 "$scratch/step"
+    failed "$1"
+  fi
+}
+
+part_tune() { # the fastest plans of cuDNN and cuBLASLt, and what they gain
+  local name
+  for name in $networks; do
+    has_time || { left_out "$name (no time left)"; continue; }
+    input_of "$name"
+    step_with "$name, plans by heuristics"
+    if run 300 "$syncopate" bench ops "$input" "${options[@]}" \
+      --tune="$out/$name.plans"; then
+      step_with "$name, plans by timing" --run.plans="$out/$name.plans"
+    else
+      failed "$name: bench ops --tune"
+    fi
+  done
+}
+
 # What the step is made of, from outside: what changes when a thing is left out.
 part_profile() {
   local variant name=${PROFILE_NETWORK:-resnet50}
@@ -345,13 +372,7 @@ part_profile() {
     --run.precision=fp32; do
     input_of "$name"
     override "$variant"
-    if run 300 "$syncopate" bench step "$input" "${options[@]}" \
-      >"$scratch/step" 2>&1; then
-      echo "$variant: $(tail -n 1 "$scratch/step")"
-    else
-      tail -n 3 "$scratch/step"
-      failed "$name $variant"
-    fi
+    step_with "$name $variant"
   done
   input_of "$name"
   run 300 "$syncopate" bench ops "$input" "${options[@]}" || failed "bench ops"

@@ -59,16 +59,22 @@ sed -e 's/^family = .*/family = logistic/' -e '/^depth = /d' \
 
 # A GPU-aware MPI, which the emulator has, takes messages from device memory.
 if [[ -n ${SYNCOPATE_EMULATOR_SEED:-} ]]; then
-  for case in "3 d_psgd" "3 choco" "2 dgc" "3 ef_sign_sgd" \
+  for case in "3 d_psgd" "3 d_psgd --sync.wire=bf16" "3 choco" "2 dgc" \
+    "3 ef_sign_sgd" "2 asp" "2 ssp --sync.wire=bf16" \
     "2 bsp --sync.collective=native"; do
     read -r n scheme more <<<"$case"
-    # shellcheck disable=SC2206,SC2207
-    keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme") $more)
     for aware in 0 1; do
+      # shellcheck disable=SC2206,SC2207
+      keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme") $more)
+      case $scheme$aware in # gradients are applied in one order
+        [as]sp0) keys+=(--asp.record=yes) ;;
+        [as]sp1) keys+=(--asp.replay=runs/aware-0/order.h5) ;;
+        *) keys+=(--sync.transport=mpi) ;;
+      esac
       # shellcheck disable=SC2046
       SYNCOPATE_EMULATED_GPU_AWARE_MPI=$aware expect_code 0 $(ranks "$n") \
         "$SYNCOPATE_GPU" train small.ini "${short[@]}" --run.device=cuda \
-        "${keys[@]}" --run.name="aware-$aware" --sync.transport=mpi
+        "${keys[@]}" --run.name="aware-$aware"
     done
     grep -q '^transport MPI through page-locked memory' runs/aware-0/log.txt ||
       fail "$case: the transport is not host memory"

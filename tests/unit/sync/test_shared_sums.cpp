@@ -96,7 +96,11 @@ TEST(SharedSums, AreThoseThroughHostMemory) {
     for (const Over over : {Over::kAll, Over::kEvenAndOdd})
       for (const Wire wire : {Wire::kF32, Wire::kBf16})
         for (const auto collective :
-             {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kButterfly}) {
+             {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kButterfly,
+              CollectiveAlgorithm::kParameterServer,
+              CollectiveAlgorithm::kNative}) {
+          if (collective == CollectiveAlgorithm::kNative && wire != Wire::kF32)
+            continue;
           SCOPED_TRACE(std::to_string(workers) + " workers, " + name_of(wire) +
                        ", " + name_of(collective));
           SharedSums shared;

@@ -19,6 +19,7 @@
 #include "ops/optim_update.h"
 #include "ops/reduce.h"
 #include "optim/optimizer.h"
+#include "sync/shared_sums.h"
 
 namespace syncopate {
 namespace {
@@ -413,6 +414,37 @@ TEST(StepTraffic, AnUpdateWritesTheCopies) {
   x.write();
   expect(renew, 1, kSingle * n, kHalf * n);
   expect(renew, 0, 0, 0);
+}
+
+// --- workers that share a GPU -----------------------------------------------
+
+// A bucket's sum is one launch, which reads and writes each worker's values
+// once.
+TEST(StepTraffic, SumsOfWorkersThatShareAGpuAreOnePass) {
+  constexpr int64_t n = 512 * 1024;
+  for (const int workers : {2, 3, 8})
+    for (const auto algorithm :
+         {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kParameterServer,
+          CollectiveAlgorithm::kNative})
+      for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
+        test::TestContext on(1);
+        SharedSums sums;
+        std::vector<DeviceVector<float>> values;
+        for (int rank = 0; rank < workers; ++rank)
+          values.emplace_back(on.device, *on.stream, n);
+        Group group{Ranks::all(workers)};
+        on.stream->synchronize();
+        ASSERT_TRUE(SharedSums::forms(algorithm, workers));
+        const TrafficMeter meter;
+        for (group.position = 0; group.position < workers; ++group.position)
+          sums.enter(on.context, group, 1, values[group.position], algorithm,
+                     wire);
+        on.stream->synchronize();
+        const Traffic total = meter.total();
+        EXPECT_EQ(total.launches, 1);
+        EXPECT_EQ(total.bytes_read, workers * n * kSingle);
+        EXPECT_EQ(total.bytes_written, workers * n * kSingle);
+      }
 }
 
 }  // namespace
