@@ -33,6 +33,7 @@ class Asp : public SchemeBase {
   void begin(const Segment& segment) override;
   StepPlan next(const Word& mine) override;
   void update(const StepPlan& plan) override;
+  bool is_pulling() const override { return exchange_.is_in_flight(); }
   void quiesce() override;
   void leave() override;
   void finish() override { order_.write(); }

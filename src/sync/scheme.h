@@ -164,6 +164,9 @@ class Scheme {
   virtual void update(const StepPlan& plan) = 0;
   // Runs after the update: averages, gossips, asks the state server.
   virtual void end_step(const StepPlan&) {}
+  // Whether the step's parameters are still being received; they are there when
+  // next() returns.
+  virtual bool is_pulling() const { return false; }
   // Leaves nothing in flight and ends services. Every worker has got `stop`.
   virtual void quiesce() = 0;
   // Quiesced: merges the replicas into the one model, optimizer and statistics

@@ -44,6 +44,7 @@ class SyncSwitch final : public Scheme {
   bool abandons_step() override { return inner_->abandons_step(); }
   void update(const StepPlan&) override { inner_->update(inner_plan_); }
   void end_step(const StepPlan&) override { inner_->end_step(inner_plan_); }
+  bool is_pulling() const override { return inner_->is_pulling(); }
   void quiesce() override {}  // next() has quiesced before it says stop
   void leave() override { inner_->leave(); }
   void finish() override { inner_->finish(); }

@@ -86,6 +86,7 @@ WorkerStep::~WorkerStep() = default;
 StepCost WorkerStep::take(const StepPlan& plan) {
   enter(Stage::kStep, plan.step);
   engine_.steps_begun[endpoint_.rank()] = plan.step;
+  update_average();
   const SyncTimes in_next = scheme_->take_times();
   const double begin_s = monotonic_s();
 
@@ -115,9 +116,8 @@ StepCost WorkerStep::take(const StepPlan& plan) {
     if (trace_ != nullptr) trace_->compute("optimizer", begin, endpoint_.now());
   }
   scheme_->end_step(plan);
-  if (average_)
-    average_->update(scheme_->steps_done(), replica_.parameters,
-                     replica_.buffers);
+  average_due_ = scheme_->steps_done();
+  update_average();
   if (listener_ != nullptr) listener_->step_ends();
 
   if (engine_.device->kind() == DeviceKind::kCpu) read(Numbers::kAll);
@@ -126,6 +126,12 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   ended_at_ = endpoint_.now();
   if (trace_ != nullptr) trace_->at_step(plan.step + 2);  // from 1, the next
   return cost_;
+}
+
+void WorkerStep::update_average() {
+  if (!average_ || average_due_ == 0 || scheme_->is_pulling()) return;
+  average_->update(average_due_, replica_.parameters, replica_.buffers);
+  average_due_ = 0;
 }
 
 void WorkerStep::enter(Stage stage, int64_t step) {
@@ -278,6 +284,7 @@ void WorkerStep::follow(const StepPlan& plan) {
 
 void WorkerStep::end() {
   read(Numbers::kAll);
+  update_average();
   if (trace_ != nullptr) trace_->pause();
   scheme_->quiesce();
   engine_.stream->synchronize();

@@ -137,6 +137,7 @@ class WorkerStep {
 
   const ParameterEntry& struck() const;
   void flip_bit();
+  void update_average();
   void check_gradient(int64_t offset, int64_t elems);
   void read_losses();
   void not_finite(const Divergence& divergence);
@@ -152,6 +153,7 @@ class WorkerStep {
   std::vector<Phase> phases_;  // of sync_switch
   std::unique_ptr<Scheme> scheme_;
   std::optional<MovingAverage> average_;
+  int64_t average_due_ = 0;  // the step that it lacks; 0: none
   Bucketer bucketer_;
   std::vector<int64_t> segment_offsets_;  // where buckets begin; wall time
   std::unique_ptr<Feed> feed_;            // null in a simulation

@@ -81,6 +81,30 @@ done
 # A server's model is shared, its workers' averages are not.
 train_three 0 process asp "${ema[@]}" --sync.scheme=asp
 evaluated asp
+# One worker with a server trains as it does alone, and so does the average: it
+# takes what the worker pulls after a step.
+for scheme in bsp asp; do
+  expect_code 0 "$SYNCOPATE" train tiny.ini "${ema[@]}" --run.workers=1 \
+    --run.name=alone-$scheme --sync.scheme=$scheme
+done
+python - <<'PY' || fail "asp averages other values than bsp"
+import glob, h5py, numpy as np
+
+def average(run):
+    found = {}
+    for path in glob.glob(f"runs/{run}/checkpoints/step-00000020/*.h5"):
+        with h5py.File(path) as file:
+            if "ema/parameters" in file:
+                file["ema/parameters"].visititems(
+                    lambda name, item: found.update({name: item[...]})
+                    if isinstance(item, h5py.Dataset) else None)
+    return found
+
+alone, served = average("alone-bsp"), average("alone-asp")
+assert alone and alone.keys() == served.keys()
+for name, values in alone.items():
+    np.testing.assert_array_equal(values, served[name], name)
+PY
 
 # The average does not change the run.
 train_three 0 process plain --sync.scheme=local_sgd
