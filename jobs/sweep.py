@@ -142,8 +142,9 @@ def run_sweep(sweep, at_a_time, is_dry):
         if jobs:
             queue.run(jobs)
     if queue.stop_signal:
-        if sweep.rules:  # a study keeps what it has
-            conclude(sweep, jobs)
+        final = [job for job in jobs if job.phase == "final"]
+        if sweep.rules and final:  # a study keeps what it has
+            conclude(sweep, final)
         print("stopped: run again to resume", flush=True)
         return INTERRUPTED if queue.stop_signal == signal.SIGINT else STOPPED
     conclude(sweep, jobs)

@@ -73,17 +73,36 @@ expect_code 0 study --dry-run
 shows '^final four-seed2: to do$' "$scratch/out"
 [[ ! -e studied && ! -e tiny/results.csv ]] || fail "a dry run left files"
 
-# Ctrl-C after the first run: what there is has been recorded.
-"$source_dir/jobs/study.sh" tiny --jobs=1 --run.threads=1 >first.out 2>&1 &
-pid=$!
-for _ in $(seq 3000); do
-  grep -q '^.1/8. final' first.out && break
-  sleep 0.02
-done
-kill -INT "$pid"
-code=0
-wait "$pid" || code=$?
-((code == 130)) || fail "interrupted: exit $code: $(cat first.out)"
+# interrupted STUDY LINE: Ctrl-C once that line is in first.out.
+interrupted() {
+  "$source_dir/jobs/study.sh" "$1" --jobs=1 --run.threads=1 >first.out 2>&1 &
+  local pid=$! code=0
+  for _ in $(seq 3000); do
+    grep -q "$2" first.out && break
+    sleep 0.02
+  done
+  kill -INT "$pid"
+  wait "$pid" || code=$?
+  ((code == 130)) || fail "interrupted: exit $code: $(cat first.out)"
+}
+
+# While it tunes, nothing is a result.
+mkdir tuned
+cp tiny/base.ini tuned
+sed 's/^directory = studied/directory = tuned_runs/' tiny/study.sweep >tuned/study.sweep
+cat >>tuned/study.sweep <<'END'
+[tune]
+key = optimizer.lr
+grid = 0.01 0.02
+metric = accuracy
+seeds = 11
+overrides = data.validation=0.25
+END
+interrupted tuned '^.1/8. tune'
+[[ ! -e tuned/results.csv ]] || fail "recorded while tuning: $(cat tuned/results.csv)"
+
+# After the first final run: what there is has been recorded.
+interrupted tiny '^.1/8. final'
 shows '^short,bsp,1,bsp,,finished,' tiny/results.csv
 shows '^bytes .* missing: bsp$' first.out
 
