@@ -17,21 +17,15 @@ case ${1:-} in
     ;;
 esac
 
-bench=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-export SYNCOPATE=${SYNCOPATE:-$bench/../../build/release/syncopate}
-export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
-export CONGESTION=${CONGESTION:-reno}
+# shellcheck source=tests/bench/link_runs.sh
+source "$(dirname "${BASH_SOURCE[0]}")/link_runs.sh"
 steps=${STEPS:-12}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-# on RATE RANKS COMMAND...
-on() { timeout 600 "$bench/links.sh" --run "$@"; }
 common=("--run.steps=$steps" "--stragglers.episodes=all:compute:+50ms")
 
 for count in ${RANKS:-2 4}; do
   for rate in ${RATES:-50 100 400 1000}; do
     code=0
-    on "$rate" "$count" "$SYNCOPATE" advise "$bench/links.ini" "${common[@]}" \
+    on "$rate" "$count" "$SYNCOPATE" advise "$input" "${common[@]}" \
       >"$scratch/advice" 2>&1 || code=$? # may be what Hydra says after the end
     grep -q '^advice' "$scratch/advice" || { cat "$scratch/advice"; exit "$code"; }
     # "  ms/step ... --KEYS (what limits it)", and of the advice the same keys
@@ -43,12 +37,9 @@ for count in ${RANKS:-2 4}; do
     row=0
     while read -r _ keys; do
       read -ra words <<<"$keys"
-      on "$rate" "$count" "$SYNCOPATE" train "$bench/links.ini" "${common[@]}" \
-        "${words[@]}" --run.directory="$scratch/runs" --run.name="$((++row))" \
-        >"$scratch/out" 2>&1 </dev/null || true # what Hydra says after the end
-      grep -q '^finished:' "$scratch/out" || { cat "$scratch/out"; exit 1; }
+      train_on "$rate" "$count" "$((++row))" "${common[@]}" "${words[@]}"
     done <"$scratch/rows"
-    PYTHONPATH=$bench "${PYTHON:-python3}" - "$scratch" "$rate" "$count" <<'PY'
+    "$python" - "$scratch" "$rate" "$count" <<'PY'
 import sys
 
 from link_times import measured

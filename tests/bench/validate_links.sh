@@ -22,20 +22,12 @@ case ${1:-} in
     ;;
 esac
 
-bench=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-export SYNCOPATE=${SYNCOPATE:-$bench/../../build/release/syncopate}
-export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
-export CONGESTION=${CONGESTION:-reno}
-python=${PYTHON:-python3}
+# shellcheck source=tests/bench/link_runs.sh
+source "$(dirname "${BASH_SOURCE[0]}")/link_runs.sh"
 rates=${RATES:-50 100 400} counts=${RANKS:-2 4}
 steps=${STEPS:-24} repeats=${REPEATS:-3}
 schemes=("$@")
 ((${#schemes[@]})) || schemes=(bsp ds_sync choco asp local_sgd esync)
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-input=$bench/links.ini
-# on RATE RANKS COMMAND...
-on() { timeout 600 "$bench/links.sh" --run "$@"; }
 
 keys_of() { # keys_of SCHEME
   case $1 in
@@ -96,16 +88,13 @@ for rate in $rates; do
         --network.latency_us="$latency_us" --network.efficiency="$efficiency" \
         --output="$scratch/$name.h5" >"$scratch/out"
       for ((i = 1; i <= repeats; ++i)); do
-        on "$rate" "$count" "$SYNCOPATE" train "$input" "${keys[@]}" \
-          --run.directory="$scratch/runs" --run.name="$name-$i" \
-          >"$scratch/out" 2>&1 || true # what Hydra says after the end
-        grep -q '^finished:' "$scratch/out" || { cat "$scratch/out"; exit 1; }
+        train_on "$rate" "$count" "$name-$i" "${keys[@]}"
       done
     done
   done
 done
 
-PYTHONPATH=$bench "$python" - "$scratch" "$repeats" "$rates" "$counts" "${schemes[@]}" <<'PY'
+"$python" - "$scratch" "$repeats" "$rates" "$counts" "${schemes[@]}" <<'PY'
 import statistics
 import sys
 
