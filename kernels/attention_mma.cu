@@ -64,6 +64,7 @@ template <typename Tile>
 __global__ void __launch_bounds__(kMmaThreads)
     attention_forward_mma_kernel(Bf16* out,        // (T, H)
                                  float* lse,       // (T, heads)
+                                 uint32_t* kept,   // kept_shape(), or null
                                  const Bf16* qkv,  // (T, 3 H)
                                  const int32_t* offsets,
                                  AttentionSizes sizes,
@@ -92,10 +93,15 @@ __global__ void __launch_bounds__(kMmaThreads)
     const Bf16* keys = buffer_of<Tile>(buffers, key);
     MmaScores<Tile> scores = multiply_by_rows<Tile>(queries, keys);
     soften<Tile>(scores, highest, total, sum, length - key, sizes.scale);
-    const uint32_t kept = kept_in_query_rows<Tile>(draws, place.first_row, key);
-    for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
-      for (int i = 0; i < 4; ++i)
-        if (!is_kept(kept, n, i)) scores.at[n][i] = 0;
+    if (kept != nullptr) {
+      const uint32_t drawn =
+          kept_in_query_rows<Tile>(draws, place.first_row, key);
+      kept_words(kept, place, sizes, place.tile,
+                 key / Tile::kOthers)[threadIdx.x] = drawn;
+      for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
+        for (int i = 0; i < 4; ++i)
+          if (!is_kept(drawn, n, i)) scores.at[n][i] = 0;
+    }
     add_weighted_rows<Tile>(sum, scores, keys + Tile::kOtherElems);
     __syncthreads();
   }
@@ -124,9 +130,10 @@ __global__ void __launch_bounds__(kMmaThreads)
                                   const Bf16* qkv,     // (T, 3 H)
                                   const float* lse,    // (T, heads)
                                   const float* delta,  // (T, heads)
+                                  const uint32_t* kept,
                                   const int32_t* offsets,
                                   AttentionSizes sizes,
-                                  AttentionDropout dropout) {
+                                  float kept_scale) {
   const AttentionPlace place(sizes, offsets, kMmaRows);
   if (place.first_row >= place.length) return;
   const int64_t stride = 3 * sizes.H();
@@ -146,7 +153,6 @@ __global__ void __launch_bounds__(kMmaThreads)
   copy_rows<Tile, kMmaRows>(douts, dout + place.narrow(sizes, place.first_row),
                             sizes.H(), rows, D);
   copy_others(0);
-  const ScoreDraws draws(dropout, place);
   float row_lse[2], row_delta[2];  // the first in powers of 2
   for (int h = 0; h < 2; ++h) {
     const int row = warp_row() + lane_group() + 8 * h;
@@ -161,7 +167,10 @@ __global__ void __launch_bounds__(kMmaThreads)
     MmaScores<Tile> scores = multiply_by_rows<Tile>(queries, keys);
     const MmaScores<Tile> dshares =
         multiply_by_rows<Tile>(douts, keys + Tile::kOtherElems);
-    const uint32_t kept = kept_in_query_rows<Tile>(draws, place.first_row, key);
+    const uint32_t drawn =
+        kept != nullptr ? kept_words(kept, place, sizes, place.tile,
+                                     key / Tile::kOthers)[threadIdx.x]
+                        : ~0u;
     for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
       for (int i = 0; i < 4; ++i) {
         // Keys beyond the last get no weight. The formula would give them an
@@ -172,7 +181,7 @@ __global__ void __launch_bounds__(kMmaThreads)
                                 -row_lse[i / 2]))
                    : 0;
         const float dshare =
-            is_kept(kept, n, i) ? dshares.at[n][i] * dropout.kept_scale : 0;
+            is_kept(drawn, n, i) ? dshares.at[n][i] * kept_scale : 0;
         scores.at[n][i] = share * (dshare - row_delta[i / 2]);
       }
     add_weighted_rows<Tile>(sum, scores, keys);
@@ -191,9 +200,10 @@ __global__ void __launch_bounds__(kMmaThreads)
                                const Bf16* qkv,     // (T, 3 H)
                                const float* lse,    // (T, heads)
                                const float* delta,  // (T, heads)
+                               const uint32_t* kept,
                                const int32_t* offsets,
                                AttentionSizes sizes,
-                               AttentionDropout dropout) {
+                               float kept_scale) {
   const AttentionPlace place(sizes, offsets, kMmaRows);
   if (place.first_row >= place.length) return;
   const int64_t stride = 3 * sizes.H();
@@ -206,6 +216,12 @@ __global__ void __launch_bounds__(kMmaThreads)
   auto* stats = reinterpret_cast<float*>(buffers + 4 * Tile::kOtherElems);
   const auto stats_of = [&](int query) {
     return stats + query / Tile::kOthers % 2 * (2 * Tile::kOthers);
+  };
+  // Of dropout's bits; the threads that copy no stats copy these.
+  static_assert(2 * Tile::kOthers + 2 * kWarpSize == kMmaThreads);
+  auto* words = reinterpret_cast<uint32_t*>(stats + 4 * Tile::kOthers);
+  const auto words_of = [&](int query) {
+    return words + query / Tile::kOthers % 2 * (2 * kWarpSize);
   };
   const auto copy_others = [&](int query) {
     const int count = length - query;
@@ -223,6 +239,13 @@ __global__ void __launch_bounds__(kMmaThreads)
       copy_async<4>(stats_of(query) + thread,
                     is_in ? from + place.stats(sizes, query + column) : from,
                     is_in);
+    } else if (kept != nullptr) {
+      const int word = thread - 2 * Tile::kOthers;
+      copy_async<4>(
+          words_of(query) + word,
+          kept_words(kept, place, sizes, query / kMmaRows, place.tile) +
+              query % kMmaRows * 2 + word,
+          true);
     }
     commit_copies();
   };
@@ -231,7 +254,6 @@ __global__ void __launch_bounds__(kMmaThreads)
   copy_rows<Tile, kMmaRows>(values, qkv + place.wide(sizes, 2, place.first_row),
                             stride, rows, D);
   copy_others(0);
-  const ScoreDraws draws(dropout, place);
   MmaOutputs<Tile> dkeys{}, dvalues{};
   for (int query = 0; query < length; query += Tile::kOthers) {
     await_others<Tile>(query, length, copy_others);
@@ -241,14 +263,15 @@ __global__ void __launch_bounds__(kMmaThreads)
     const float* query_delta = query_lse + Tile::kOthers;
     MmaScores<Tile> shares = multiply_by_rows<Tile>(keys, queries);
     MmaScores<Tile> dscores = multiply_by_rows<Tile>(values, douts);
-    const uint32_t kept = kept_in_key_rows<Tile>(draws, query, place.first_row);
+    const uint32_t drawn =
+        kept != nullptr ? kept_in_key_rows(words_of(query)) : ~0u;
     for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
       for (int i = 0; i < 4; ++i) {
         const int column = n * 8 + fragment_column(i);
-        const bool is_in = is_kept(kept, n, i);
+        const bool is_in = is_kept_in_key_rows(drawn, n, i);
         const float share = exp2f(fmaf(shares.at[n][i], sizes.scale * kLog2E,
                                        -query_lse[column] * kLog2E));
-        const float dshare = is_in ? dscores.at[n][i] * dropout.kept_scale : 0;
+        const float dshare = is_in ? dscores.at[n][i] * kept_scale : 0;
         shares.at[n][i] = is_in ? share : 0;
         dscores.at[n][i] = share * (dshare - query_delta[column]);
       }
@@ -259,7 +282,7 @@ __global__ void __launch_bounds__(kMmaThreads)
   store_rows<Tile>(dqkv + place.wide(sizes, 1, place.first_row), stride, keys,
                    dkeys, {sizes.scale, sizes.scale}, rows, D);
   store_rows<Tile>(dqkv + place.wide(sizes, 2, place.first_row), stride, values,
-                   dvalues, {dropout.kept_scale, dropout.kept_scale}, rows, D);
+                   dvalues, {kept_scale, kept_scale}, rows, D);
 }
 
 namespace {
@@ -280,6 +303,12 @@ void with_tile(int64_t D, const Body& body) {
     body(MmaTile<128, kOthersOfWide>());
 }
 
+// Returns the bits of dropout, null where there is none.
+template <typename Word, typename Args>
+Word* kept_bits(const Args& args) {
+  return args.dropout.p > 0 ? static_cast<Word*>(args.kept.data) : nullptr;
+}
+
 bool has_whole_packs(const ConstTensor& out,
                      int64_t heads,
                      std::initializer_list<const void*> memory) {
@@ -297,7 +326,8 @@ bool can_use_mma(const AttentionForwardArgs& args) {
 
 bool can_use_mma(const AttentionBackwardArgs& args) {
   return has_whole_packs(args.dout, args.heads,
-                         {args.dqkv.data, args.dout.data, args.qkv.data});
+                         {args.dqkv.data, args.dout.data, args.qkv.data,
+                          args.out.data});
 }
 
 void attention_forward_mma(Context& context, const AttentionForwardArgs& args) {
@@ -307,8 +337,9 @@ void attention_forward_mma(Context& context, const AttentionForwardArgs& args) {
     using Tile = decltype(tile);
     launch(attention_forward_mma_kernel<Tile>, dim3(blocks), dim3(kMmaThreads),
            Tile::bytes(1), context.stream(), static_cast<Bf16*>(args.out.data),
-           args.lse.f32(), static_cast<const Bf16*>(args.qkv.data),
-           args.sequences.offsets, sizes, dropout_of(args.dropout));
+           args.lse.f32(), kept_bits<uint32_t>(args),
+           static_cast<const Bf16*>(args.qkv.data), args.sequences.offsets,
+           sizes, dropout_of(args.dropout));
   });
 }
 
@@ -322,7 +353,8 @@ void attention_backward_mma(Context& context,
            context.stream(), static_cast<Bf16*>(args.dqkv.data),
            static_cast<const Bf16*>(args.dout.data),
            static_cast<const Bf16*>(args.qkv.data), args.lse.f32(), delta,
-           args.sequences.offsets, sizes, dropout_of(args.dropout));
+           kept_bits<const uint32_t>(args), args.sequences.offsets, sizes,
+           dropout_of(args.dropout).kept_scale);
   };
   with_tile<kOthers>(sizes.D, [&](auto tile) {
     using Tile = decltype(tile);
@@ -331,7 +363,8 @@ void attention_backward_mma(Context& context,
   with_tile<kFewOthers>(sizes.D, [&](auto tile) {
     using Tile = decltype(tile);
     run(attention_dkeys_mma_kernel<Tile>,
-        Tile::bytes(2) + 4 * Tile::kOthers * int64_t{sizeof(float)});
+        Tile::bytes(2) + 4 * Tile::kOthers * int64_t{sizeof(float)} +
+            4 * kWarpSize * int64_t{sizeof(uint32_t)});
   });
 }
 

@@ -9,7 +9,7 @@
 namespace syncopate::cuda {
 
 // Whether the functions below accept the arguments: bf16, heads of a multiple
-// of 16 columns, memory aligned to 16 bytes.
+// of 16 columns, memory aligned to 16 bytes. If backward is, so was forward.
 bool can_use_mma(const AttentionForwardArgs& args);
 bool can_use_mma(const AttentionBackwardArgs& args);
 

@@ -189,12 +189,10 @@ __device__ __forceinline__ float row_sum(float value) {
   return value + __shfl_xor_sync(kAllLanes, value, 2);
 }
 
-// Which of a thread's scores dropout keeps: bit n * 4 + i for element i of
-// fragment n. Lanes draw for each other, as a draw covers four keys.
-
-// Rows are queries from `query`, columns are keys from `key`. Two adjacent
-// lanes hold two of the four keys each: one of them draws row group for both,
-// the other one row group + 8.
+// Draws which of a thread's scores dropout keeps: bit n * 4 + i for element i
+// of fragment n. Rows are queries from `query`, columns are keys from `key`. A
+// draw covers four keys, of which two adjacent lanes hold two each: one of them
+// draws row group for both, the other one row group + 8.
 template <typename Tile>
 __device__ __forceinline__ uint32_t kept_in_query_rows(const ScoreDraws& draws,
                                                        int64_t query,
@@ -212,31 +210,47 @@ __device__ __forceinline__ uint32_t kept_in_query_rows(const ScoreDraws& draws,
   return low | high << 2;
 }
 
-// Rows are keys from `key`, columns are queries from `query`. The rows of four
-// lanes are four successive keys: each lane draws for one of their two queries
-// and for these keys or those 8 rows further on.
-template <typename Tile>
-__device__ __forceinline__ uint32_t kept_in_key_rows(const ScoreDraws& draws,
-                                                     int64_t query,
-                                                     int64_t key) {
-  if (draws.keeps_all()) return ~0u;
-  const int t = lane_of_warp() % 4, turn = lane_group() % 4;
-  const int first = lane_group() - turn;
-  const int64_t row = key + warp_row() + first + turn / 2 * 8;
-  uint32_t own = 0;
-  for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
-    own |= draws.four_keys(query + n * 8 + 2 * t + turn % 2, row) << (4 * n);
-  constexpr uint32_t kOneOfFour = 0x11111111;
+__device__ __forceinline__ bool is_kept(uint32_t kept, int n, int i) {
+  return (kept >> (n * 4 + i) & 1) != 0;
+}
+
+// Returns where forward keeps these words, one for each thread, for a tile of 64
+// queries and 64 keys.
+template <typename Word>
+__device__ __forceinline__ Word* kept_words(Word* kept,
+                                            const AttentionPlace& place,
+                                            const AttentionSizes& sizes,
+                                            int64_t query_tile,
+                                            int64_t key_tile) {
+  const int64_t head = place.n * sizes.heads + place.head;
+  return kept +
+         ((head * sizes.tiles + query_tile) * sizes.tiles + key_tile) *
+             kMmaThreads;
+}
+
+// The same bits for a thread whose rows are keys and whose columns are 32
+// queries, from the 64 words of the two warps that had those queries as rows.
+// Query 16 p + 8 m + 2 t + c, where t is the place of the lane in its group, and
+// key 8 k + group were with lane 4 (2 t + c) + group / 2 of warp p, as bit
+// 4 k + 2 m + group % 2. This thread's keys have k = 2 warp and 2 warp + 1: their
+// bits become 8 p + 4 h + 2 m + c.
+__device__ __forceinline__ uint32_t kept_in_key_rows(const uint32_t* words) {
+  const int t = lane_of_warp() % 4, group = lane_group();
+  const int shift = static_cast<int>(threadIdx.x) / kWarpSize * 8 + group % 2;
+  constexpr uint32_t kOfTwoKeys = 0x55;
   uint32_t kept = 0;
-  for (int i = 0; i < 4; ++i)
-    kept |=
-        (__shfl_sync(kAllLanes, own, (first + i) * 4 + t) >> turn & kOneOfFour)
-        << i;
+  for (int p = 0; p < 2; ++p)
+    for (int c = 0; c < 2; ++c)
+      kept |= (words[p * kWarpSize + (2 * t + c) * 4 + group / 2] >> shift &
+               kOfTwoKeys)
+              << (8 * p + c);
   return kept;
 }
 
-__device__ __forceinline__ bool is_kept(uint32_t kept, int n, int i) {
-  return (kept >> (n * 4 + i) & 1) != 0;
+__device__ __forceinline__ bool is_kept_in_key_rows(uint32_t kept,
+                                                    int n,
+                                                    int i) {
+  return (kept >> (n / 2 * 8 + i / 2 * 4 + n % 2 * 2 + i % 2) & 1) != 0;
 }
 
 }  // namespace syncopate::cuda

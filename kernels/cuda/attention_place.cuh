@@ -27,12 +27,12 @@ struct AttentionDropout {
 
 // The part of the problem that a block computes.
 struct AttentionPlace {
-  int64_t first_token, length, n, head, first_row;
+  int64_t first_token, length, n, head, tile, first_row;
 
   __device__ AttentionPlace(const AttentionSizes& sizes,
                             const int32_t* offsets,
                             int side) {
-    const int64_t tile = blockIdx.x % sizes.tiles;
+    tile = blockIdx.x % sizes.tiles;
     const int64_t above = blockIdx.x / sizes.tiles;
     head = above % sizes.heads;
     n = above / sizes.heads;

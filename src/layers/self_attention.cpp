@@ -33,11 +33,27 @@ int64_t SelfAttention::macs(int64_t length) const {
          2 * length * length * shape_.hidden;
 }
 
+Slot SelfAttention::take_kept(Walk& walk, const Slot& x) const {
+  const int64_t D = shape_.hidden / shape_.heads;
+  if (walk.pass() != Pass::kTrain || shape_.attention_dropout == 0 ||
+      !keeps_draws(walk.device(), x.dtype, D))
+    return walk.take(DType::kI32, {0});
+  if (walk.is_running()) {
+    const Sequences& sequences = walk.run().sequences;
+    return walk.take(DType::kI32, kept_shape(sequences.count, shape_.heads,
+                                             sequences.max_length));
+  }
+  const int64_t N = x.shape[0] / shape_.max_length;  // a plan has full ones
+  return walk.take(DType::kI32,
+                   kept_shape(N, shape_.heads, shape_.max_length));
+}
+
 Slot SelfAttention::forward(Walk& walk, const Slot& x) {
   const int64_t T = x.shape[0];
   parts_ = qkv_.forward(walk, x);
   seen_ = walk.take(x.dtype, x.shape);
   lse_ = walk.take(DType::kF32, {T, shape_.heads});
+  kept_ = take_kept(walk, x);
   if (walk.is_running())
     attention_forward(
         walk.context(),
@@ -46,9 +62,11 @@ Slot SelfAttention::forward(Walk& walk, const Slot& x) {
          .qkv = walk.in(parts_),
          .sequences = walk.run().sequences,
          .heads = shape_.heads,
-         .dropout = token_dropout_of(walk, shape_.attention_dropout, place_)});
+         .dropout = token_dropout_of(walk, shape_.attention_dropout, place_),
+         .kept = walk.out(kept_)});
   walk.drop(parts_);
   walk.drop(lse_);
+  walk.drop(kept_);
   const Slot out = dense_.forward(walk, seen_);
   walk.drop(seen_);
   return norm_.forward(walk, out, x);
@@ -70,10 +88,12 @@ Slot SelfAttention::backward(Walk& walk, const Slot& dy, const Slot& x) {
          .lse = walk.in(lse_),
          .sequences = walk.run().sequences,
          .heads = shape_.heads,
-         .dropout = token_dropout_of(walk, shape_.attention_dropout, place_)});
+         .dropout = token_dropout_of(walk, shape_.attention_dropout, place_),
+         .kept = walk.in(kept_)});
   walk.give_back(dseen);
   walk.give_back(seen_);
   walk.give_back(lse_);
+  walk.give_back(kept_);
   walk.give_back(parts_);
   const Slot dx = qkv_.backward(walk, dparts, x, {.addend = dresidual});
   walk.give_back(dparts);
@@ -85,6 +105,7 @@ void SelfAttention::forget(Walk& walk) {
   walk.give_back(parts_);
   walk.give_back(seen_);
   walk.give_back(lse_);
+  walk.give_back(kept_);
   norm_.forget(walk);
 }
 

@@ -14,6 +14,7 @@ struct SelfAttentionShape {
   int64_t hidden;  // H
   int64_t heads;   // divides H
   float attention_dropout, hidden_dropout;
+  int64_t max_length;  // tokens of the longest sequence
 };
 
 class SelfAttention {
@@ -42,8 +43,12 @@ class SelfAttention {
   uint64_t place_;
   Linear qkv_, dense_;
   LayerNorm norm_;
+  // Takes memory for the bits of dropout, if there are any.
+  Slot take_kept(Walk& walk, const Slot& x) const;
+
   Slot parts_, seen_, lse_;  // (T, 3 H), (T, H), (T, heads); kept until
                              // backward
+  Slot kept_;                // kept_shape(), or of no elements
 };
 
 }  // namespace syncopate

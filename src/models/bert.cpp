@@ -79,7 +79,8 @@ Bert::Bert(const ModelOptions& options, const QuestionSpec& spec, DType compute)
       registrar, "bert.embeddings",
       EmbeddingsShape{H, spec.vocabulary, options.positions, dropout}, place++);
   const SelfAttentionShape attention{
-      H, options.heads, static_cast<float>(options.attention_dropout), dropout};
+      H, options.heads, static_cast<float>(options.attention_dropout), dropout,
+      spec.max_length};
   const FeedForwardShape feed_forward{
       H, options.intermediate > 0 ? options.intermediate : 4 * H, dropout};
   const Keep keep = options.recompute ? Keep::kInput : Keep::kAll;

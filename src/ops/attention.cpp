@@ -9,6 +9,19 @@ namespace {
 // for them.
 constexpr int64_t kMaxPosition = 65536;
 
+// Checks the bits of dropout, if forward keeps them.
+template <typename Args>
+void check_kept(const Context& context, const Args& args) {
+  if (args.dropout.p == 0 ||
+      !keeps_draws(context.device().kind(), args.out.dtype,
+                   args.out.shape[1] / args.heads))
+    return;
+  const Sequences& sequences = args.sequences;
+  CHECK(args.kept.dtype == DType::kI32 &&
+        args.kept.shape ==
+            kept_shape(sequences.count, args.heads, sequences.max_length));
+}
+
 // Checks `wide` (T, 3 H), `narrow` (T, H), and the rest as in `args`.
 template <typename Args>
 void check_shapes(const ConstTensor& wide,
@@ -29,14 +42,23 @@ void check_shapes(const ConstTensor& wide,
 
 }  // namespace
 
+// A word of each thread of a block, for each tile of 64 queries and 64 keys.
+Shape kept_shape(int64_t N, int64_t heads, int64_t max_length) {
+  constexpr int64_t kSide = 64, kThreads = 128;
+  const int64_t tiles = ceil_div(max_length, kSide);
+  return {N, heads, tiles, tiles * kThreads};
+}
+
 void attention_forward(Context& context, const AttentionForwardArgs& args) {
   check_shapes(args.qkv, args.out, args);
+  check_kept(context, args);
   bodies_of(context).attention_forward(context, args);
 }
 
 void attention_backward(Context& context, const AttentionBackwardArgs& args) {
   check_shapes(args.qkv, args.out, args);
   check_shapes(args.dqkv, args.dout, args);
+  check_kept(context, args);
   CHECK(args.dqkv.dtype == args.qkv.dtype && args.dqkv.data != args.qkv.data);
   bodies_of(context).attention_backward(context, args);
 }

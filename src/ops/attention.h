@@ -15,6 +15,15 @@ namespace syncopate {
 
 inline constexpr int64_t kMostHeadColumnsOnGpu = 128;
 
+// On tensor cores, which take heads of a multiple of 16 columns in bf16, drawing
+// dropout would be a large part of the work, so forward keeps a bit for each
+// score, and backward draws nothing. Elsewhere backward draws again.
+constexpr bool keeps_draws(DeviceKind device, DType dtype, int64_t D) {
+  return device == DeviceKind::kCuda && dtype == DType::kBf16 && D % 16 == 0;
+}
+// Of the bits of up to N sequences with up to max_length tokens, in words of 32.
+Shape kept_shape(int64_t N, int64_t heads, int64_t max_length);
+
 // H = heads * D. Head a of a token occupies columns a * D to (a + 1) * D of
 // each of the three parts. Dropout draws element (query position, key position)
 // of head a of sequence n from Philox (seed ^ salt, kDropout, first_sample + n,
@@ -29,6 +38,8 @@ struct AttentionForwardArgs {
   Sequences sequences;
   int64_t heads;
   TokenDropout dropout = {};
+  // kept_shape() int32, assigned, if p > 0 and keeps_draws().
+  Tensor kept = {};
 };
 void attention_forward(Context& context, const AttentionForwardArgs& args);
 
@@ -41,6 +52,7 @@ struct AttentionBackwardArgs {
   Sequences sequences;
   int64_t heads;
   TokenDropout dropout = {};
+  ConstTensor kept = {};  // as forward left it
 };
 void attention_backward(Context& context, const AttentionBackwardArgs& args);
 

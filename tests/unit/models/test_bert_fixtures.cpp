@@ -194,7 +194,7 @@ TEST(BertFixtures, SelfAttention) {
   PartBench bench;
   Registrar registrar = bench.registrar();
   SelfAttention part(registrar, "bert.encoder.layer.0.attention",
-                     {kHidden, kHeads, 0, 0}, 0);
+                     {kHidden, kHeads, 0, 0, kSpec.max_length}, 0);
   expect_as_recorded(bench, "attention", part);
 }
 

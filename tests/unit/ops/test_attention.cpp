@@ -59,6 +59,7 @@ struct AttentionRun {
   int64_t T = batch.tokens(), H = c.heads * c.D;
   GuardedTensor qkv{c.dtype, {T, 3 * H}}, out{c.dtype, {T, H}};
   GuardedTensor lse{DType::kF32, {T, c.heads}};
+  GuardedTensor kept{DType::kI32, shape_of_kept()};
   GuardedTensor dout{c.dtype, {T, H}}, dqkv{c.dtype, {T, 3 * H}};
   DeviceValues<DropoutKey> key{kKey};
   TokenDropout dropout{c.p, key, kSalt};
@@ -76,7 +77,8 @@ struct AttentionRun {
             .qkv = qkv,
             .sequences = batch,
             .heads = c.heads,
-            .dropout = dropout};
+            .dropout = dropout,
+            .kept = kept};
   }
   AttentionBackwardArgs backward_args() {
     return {.dqkv = dqkv,
@@ -86,7 +88,16 @@ struct AttentionRun {
             .lse = lse,
             .sequences = batch,
             .heads = c.heads,
-            .dropout = dropout};
+            .dropout = dropout,
+            .kept = kept};
+  }
+  bool keeps() const {
+    return c.p > 0 && keeps_draws(test_device().kind(), c.dtype, c.D);
+  }
+  Shape shape_of_kept() const {
+    return keeps() ? kept_shape(std::ssize(c.lengths), c.heads,
+                                Sequences(batch).max_length)
+                   : Shape{0};
   }
   void forward(Context& context) { attention_forward(context, forward_args()); }
   void backward(Context& context) {
@@ -181,6 +192,20 @@ TEST_P(AttentionTest, FollowsTheFormula) {
           is_near_as_a_whole(run.out.get(), expected.out, kEpsilonBf16));
       EXPECT_TRUE(is_near_as_a_whole(run.dqkv.get(), dqkv, kEpsilonBf16));
     }
+  });
+}
+
+// Where forward keeps its draws: 0 is no seed that forward drew from.
+TEST_P(AttentionTest, BackwardDrawsNothingOnTensorCores) {
+  for_cases([&](const AttentionCase& c) {
+    AttentionRun run(c);
+    if (!run.keeps()) return;
+    run.forward(test.context);
+    run.backward(test.context);
+    const auto expected = run.dqkv.bytes();
+    store_dropout_key(test.context, run.key, {});
+    run.backward(test.context);
+    EXPECT_EQ(run.dqkv.bytes(), expected);
   });
 }
 
