@@ -167,10 +167,10 @@ __global__ void __launch_bounds__(kMmaThreads)
     MmaScores<Tile> scores = multiply_by_rows<Tile>(queries, keys);
     const MmaScores<Tile> dshares =
         multiply_by_rows<Tile>(douts, keys + Tile::kOtherElems);
-    const uint32_t drawn =
-        kept != nullptr ? kept_words(kept, place, sizes, place.tile,
-                                     key / Tile::kOthers)[threadIdx.x]
-                        : ~0u;
+    const uint32_t drawn = kept != nullptr
+                               ? kept_words(kept, place, sizes, place.tile,
+                                            key / Tile::kOthers)[threadIdx.x]
+                               : ~0u;
     for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
       for (int i = 0; i < 4; ++i) {
         // Keys beyond the last get no weight. The formula would give them an
@@ -325,9 +325,9 @@ bool can_use_mma(const AttentionForwardArgs& args) {
 }
 
 bool can_use_mma(const AttentionBackwardArgs& args) {
-  return has_whole_packs(args.dout, args.heads,
-                         {args.dqkv.data, args.dout.data, args.qkv.data,
-                          args.out.data});
+  return has_whole_packs(
+      args.dout, args.heads,
+      {args.dqkv.data, args.dout.data, args.qkv.data, args.out.data});
 }
 
 void attention_forward_mma(Context& context, const AttentionForwardArgs& args) {

@@ -14,8 +14,12 @@ constexpr int kWarps = 8, kFewThreads = kWarps * kWarpSize;
 constexpr int64_t kFewestRows = 64, kMostPieces = 256;
 
 struct FewSize {
-  int64_t N, D, K;
+  int64_t N, P, D, K;  // x has P >= D columns
 };
+
+FewSize size_of(const ConstTensor& x, const ConstTensor& w) {
+  return {x.shape[0], x.shape[1], w.shape[1], w.shape[0]};
+}
 
 // The value that w has in products with T.
 template <typename T>
@@ -40,7 +44,7 @@ __global__ void __launch_bounds__(kFewThreads)
     const int64_t n = item / groups, first = item % groups * kGroup;
     float sums[kGroup] = {};
     for (int64_t d = lane; d < size.D; d += kWarpSize) {
-      const float value = to_f32(x[n * size.D + d]);
+      const float value = to_f32(x[n * size.P + d]);
       for (int k = 0; k < kGroup; ++k)
         if (first + k < size.K)
           sums[k] += value * rounded<T>(w[(first + k) * size.D + d]);
@@ -60,10 +64,10 @@ __global__ void __launch_bounds__(kFewThreads)
     few_inputs_kernel(T* dx, const T* dy, const float* w, FewSize size) {
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;
   for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-       at < size.N * size.D; at += threads) {
-    const int64_t n = at / size.D, d = at % size.D;
+       at < size.N * size.P; at += threads) {
+    const int64_t n = at / size.P, d = at % size.P;
     float sum = 0;
-    for (int64_t k = 0; k < size.K; ++k)
+    for (int64_t k = 0; d < size.D && k < size.K; ++k)
       sum += to_f32(dy[n * size.K + k]) * rounded<T>(w[k * size.D + d]);
     dx[at] = from_f32<T>(sum);
   }
@@ -89,7 +93,7 @@ __global__ void __launch_bounds__(kFewThreads)
   float sums[kGroup] = {};
   if (d < size.D)
     for (int64_t n = begin + warp; n < end; n += kWarps) {
-      const float value = to_f32(x[n * size.D + d]);
+      const float value = to_f32(x[n * size.P + d]);
       for (int k = 0; k < kGroup; ++k)
         if (first + k < size.K)
           sums[k] += to_f32(dy[n * size.K + first + k]) * value;
@@ -141,7 +145,7 @@ void few_outputs_forward(Context& context,
                          ConstTensor x,
                          ConstTensor w,
                          ConstTensor b) {
-  const FewSize size{x.shape[0], x.shape[1], w.shape[0]};
+  const FewSize size = size_of(x, w);
   if (size.N == 0 || size.K == 0) return;
   with_dtype(x.dtype, [&](auto elem) {
     using T = decltype(elem);
@@ -160,13 +164,13 @@ void few_outputs_backward(Context& context,
                           ConstTensor dy,
                           ConstTensor x,
                           ConstTensor w) {
-  const FewSize size{x.shape[0], x.shape[1], w.shape[0]};
+  const FewSize size = size_of(x, w);
   if (size.N == 0 || size.K == 0) return;
   with_dtype(x.dtype, [&](auto elem) {
     using T = decltype(elem);
     const auto* upstream = static_cast<const T*>(dy.data);
     if (dx.data != nullptr && size.D > 0)
-      launch(few_inputs_kernel<T>, dim3(grid_for(size.N * size.D, kFewThreads)),
+      launch(few_inputs_kernel<T>, dim3(grid_for(size.N * size.P, kFewThreads)),
              dim3(kFewThreads), 0, context.stream(), static_cast<T*>(dx.data),
              upstream, w.f32(), size);
     if (size.D > 0)

@@ -138,6 +138,7 @@ struct RowSum {
 
 struct Upstream {
   const float *dx, *dscore, *x, *sums;
+  int64_t padding;  // further columns of dx
   __device__ __forceinline__ RowSum of(int64_t place,
                                        int64_t column,
                                        const Lookups& lookups) const {
@@ -147,7 +148,7 @@ struct Upstream {
     const int64_t D = lookups.D;
     const float ds = dscore[n];
     const float others = sums[n * D + column] - x[place * D + column];
-    return {dx[place * D + column] + ds * others, ds};
+    return {dx[place * D + column + n * padding] + ds * others, ds};
   }
 };
 
@@ -298,7 +299,8 @@ void interaction_backward(Context& context,
                    touched};
   launch(fm_sums_kernel, dim3(grid_for(N, kFmWarps)), dim3(kFmThreads), 0,
          stream, sums, x.f32(), N, F, D);
-  const Upstream upstream{dx.f32(), dscore.f32(), x.f32(), sums};
+  const Upstream upstream{dx.f32(), dscore.f32(), x.f32(), sums,
+                          dx.shape[1] - x.shape[1]};
   for (int64_t begin = 0; begin < D; begin += kWarpSize) {
     const Columns columns(begin, D);
     const dim3 grid(grid_for(chunks, kFmWarps * columns.groups));

@@ -22,44 +22,52 @@ bool is_for_kernels(const ConstTensor& x,
 
 constexpr int kMatrixScratch = 0, kBiasScratch = 1, kGradientScratch = 2;
 
-// Returns a parameter in the product's dtype at an address that the library
-// takes: itself, its copy, or one made here.
+// Returns a parameter in the product's dtype and with as many columns as the
+// product wants, at an address that the library takes: itself, its copy, or one
+// made here.
 const void* operand(Context& context,
                     const ConstWeight& parameter,
                     DType dtype,
+                    int64_t wanted_columns,
                     int scratch_index) {
   const bool is_ready = dtype == DType::kF32 && is_gemm_aligned(parameter.data);
   if (parameter.data == nullptr || is_ready) return parameter.data;
-  if (dtype == DType::kBf16 && parameter.copy != nullptr) return parameter.copy;
-  void* rounded =
-      context.scratch(parameter.elems() * bytes_of(dtype), scratch_index);
+  if (dtype == DType::kBf16 && parameter.copy != nullptr &&
+      parameter.copy_C == wanted_columns)
+    return parameter.copy;
   const int64_t columns = parameter.shape[parameter.shape.rank() - 1];
-  pack_filters(context.stream(), rounded, parameter.f32(),
-               {parameter.elems() / columns, columns, 1, 1}, dtype);
+  const FilterSize size{parameter.elems() / columns, columns, 1, 1,
+                        wanted_columns};
+  void* rounded =
+      context.scratch(size.packed_elems() * bytes_of(dtype), scratch_index);
+  pack_filters(context.stream(), rounded, parameter.f32(), size, dtype);
   return rounded;
 }
 
-// dw += dy^T x. A model's gradients start at any multiple of four bytes, and
-// such a product takes a place of its own first.
+// dw += dy^T x. Where the library does not take the address of dw, because a
+// model's gradients start at any multiple of four bytes, or x has more columns,
+// the product has a place of its own first.
 void add_weight_gradient(Context& context,
                          const Tensor& dw,
                          const ConstTensor& dy,
                          const ConstTensor& x) {
-  const int64_t N = x.shape[0], D = x.shape[1], K = dw.shape[0];
-  const bool is_aligned = is_gemm_aligned(dw.data);
+  const int64_t N = x.shape[0], P = x.shape[1];
+  const FilterSize size{dw.shape[0], dw.shape[1], 1, 1, P};
+  const bool is_direct = is_gemm_aligned(dw.data) && size.C == P;
   void* const to =
-      is_aligned ? dw.data : context.scratch(dw.bytes(), kGradientScratch);
-  gemm(context, to, dy.data, x.data, is_aligned ? dw.data : nullptr, nullptr,
-       {.M = K,
-        .N = D,
+      is_direct ? dw.data
+                : context.scratch(size.packed_elems() * bytes_of(DType::kF32),
+                                  kGradientScratch);
+  gemm(context, to, dy.data, x.data, is_direct ? dw.data : nullptr, nullptr,
+       {.M = size.K,
+        .N = P,
         .D = N,
         .transpose_a = Transpose::kYes,
         .transpose_b = Transpose::kNo,
         .input = x.dtype,
         .output = DType::kF32});
-  if (!is_aligned)
-    accumulate_filters(context.stream(), dw.f32(), to, {K, D, 1, 1},
-                       DType::kF32);
+  if (!is_direct)
+    accumulate_filters(context.stream(), dw.f32(), to, size, DType::kF32);
 }
 
 }  // namespace
@@ -70,15 +78,15 @@ void linear_forward(Context& context,
                     ConstTensor x,
                     ConstWeight w,
                     ConstWeight b) {
-  const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
+  const int64_t N = x.shape[0], P = x.shape[1], K = w.shape[0];
   if (N == 0 || K == 0) return;
   if (is_for_kernels(x, y)) return few_outputs_forward(context, y, x, w, b);
-  const void* matrix = operand(context, w, x.dtype, kMatrixScratch);
-  const void* bias = operand(context, b, x.dtype, kBiasScratch);
+  const void* matrix = operand(context, w, x.dtype, P, kMatrixScratch);
+  const void* bias = operand(context, b, x.dtype, K, kBiasScratch);
   gemm(context, y.data, x.data, matrix, nullptr, bias,
        {.M = N,
         .N = K,
-        .D = D,
+        .D = P,
         .transpose_a = Transpose::kNo,
         .transpose_b = Transpose::kYes,
         .input = x.dtype,
@@ -95,7 +103,7 @@ void linear_backward(Context& context,
                      ConstTensor x,
                      ConstWeight w,
                      ConstTensor addend) {
-  const int64_t N = x.shape[0], D = x.shape[1], K = w.shape[0];
+  const int64_t N = x.shape[0], P = x.shape[1], K = w.shape[0];
   if (N == 0 || K == 0) return;
   if (is_for_kernels(x, dy, dx)) {
     few_outputs_backward(context, dx, dw, db, dy, x, w);
@@ -104,9 +112,9 @@ void linear_backward(Context& context,
   }
   if (dx.data != nullptr)
     gemm(context, dx.data, dy.data,
-         operand(context, w, x.dtype, kMatrixScratch), addend.data, nullptr,
+         operand(context, w, x.dtype, P, kMatrixScratch), addend.data, nullptr,
          {.M = N,
-          .N = D,
+          .N = P,
           .D = K,
           .transpose_a = Transpose::kNo,
           .transpose_b = Transpose::kNo,

@@ -214,8 +214,8 @@ __device__ __forceinline__ bool is_kept(uint32_t kept, int n, int i) {
   return (kept >> (n * 4 + i) & 1) != 0;
 }
 
-// Returns where forward keeps these words, one for each thread, for a tile of 64
-// queries and 64 keys.
+// Returns where forward keeps these words, one for each thread, for a tile of
+// 64 queries and 64 keys.
 template <typename Word>
 __device__ __forceinline__ Word* kept_words(Word* kept,
                                             const AttentionPlace& place,
@@ -223,17 +223,16 @@ __device__ __forceinline__ Word* kept_words(Word* kept,
                                             int64_t query_tile,
                                             int64_t key_tile) {
   const int64_t head = place.n * sizes.heads + place.head;
-  return kept +
-         ((head * sizes.tiles + query_tile) * sizes.tiles + key_tile) *
-             kMmaThreads;
+  return kept + ((head * sizes.tiles + query_tile) * sizes.tiles + key_tile) *
+                    kMmaThreads;
 }
 
 // The same bits for a thread whose rows are keys and whose columns are 32
 // queries, from the 64 words of the two warps that had those queries as rows.
-// Query 16 p + 8 m + 2 t + c, where t is the place of the lane in its group, and
-// key 8 k + group were with lane 4 (2 t + c) + group / 2 of warp p, as bit
-// 4 k + 2 m + group % 2. This thread's keys have k = 2 warp and 2 warp + 1: their
-// bits become 8 p + 4 h + 2 m + c.
+// Query 16 p + 8 m + 2 t + c, where t is the place of the lane in its group,
+// and key 8 k + group were with lane 4 (2 t + c) + group / 2 of warp p, as bit
+// 4 k + 2 m + group % 2. This thread's keys have k = 2 warp and 2 warp + 1:
+// their bits become 8 p + 4 h + 2 m + c.
 __device__ __forceinline__ uint32_t kept_in_key_rows(const uint32_t* words) {
   const int t = lane_of_warp() % 4, group = lane_group();
   const int shift = static_cast<int>(threadIdx.x) / kWarpSize * 8 + group % 2;

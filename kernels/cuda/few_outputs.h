@@ -19,15 +19,15 @@ inline bool has_few_outputs(int64_t N, int64_t K) {
 // rounded to the dtype of x.
 void few_outputs_forward(Context& context,
                          Tensor y,        // (N, K)
-                         ConstTensor x,   // (N, D), dtype of y
+                         ConstTensor x,   // (N, P), dtype of y
                          ConstTensor w,   // (K, D)
                          ConstTensor b);  // (K) or null
 void few_outputs_backward(Context& context,
-                          Tensor dx,       // (N, D) or null, dtype of dy
+                          Tensor dx,       // (N, P) or null, dtype of dy
                           Tensor dw,       // (K, D), added to
                           Tensor db,       // (K) or null, added to
                           ConstTensor dy,  // (N, K)
-                          ConstTensor x,   // (N, D), dtype of dy
+                          ConstTensor x,   // (N, P), dtype of dy
                           ConstTensor w);  // (K, D)
 
 }  // namespace syncopate::cuda

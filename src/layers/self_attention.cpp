@@ -44,8 +44,7 @@ Slot SelfAttention::take_kept(Walk& walk, const Slot& x) const {
                                              sequences.max_length));
   }
   const int64_t N = x.shape[0] / shape_.max_length;  // a plan has full ones
-  return walk.take(DType::kI32,
-                   kept_shape(N, shape_.heads, shape_.max_length));
+  return walk.take(DType::kI32, kept_shape(N, shape_.heads, shape_.max_length));
 }
 
 Slot SelfAttention::forward(Walk& walk, const Slot& x) {

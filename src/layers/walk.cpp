@@ -75,9 +75,9 @@ Slot Walk::images(const ImageSize& size) const {
 
 void Walk::keep_copy(const ParameterRef& ref, const Slot& x) {
   if (planned_ == nullptr || !is_on_gpu() || x.dtype != DType::kBf16) return;
-  const bool has_filters = ref.shape.rank() == 4;
-  const int64_t C = ref.shape[ref.shape.rank() == 1 ? 0 : 1];
-  planned_->copies.add(ref.offset, ref.shape, has_filters ? x.shape[1] : C);
+  const bool is_bias = ref.shape.rank() == 1;
+  planned_->copies.add(ref.offset, ref.shape,
+                       is_bias ? ref.shape[0] : x.shape[1]);
 }
 
 const WalkRun& Walk::run() const {

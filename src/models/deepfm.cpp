@@ -160,7 +160,9 @@ Slot DeepFm::forward(Walk& walk, const Batch& batch) {
     interaction_forward(walk.context(), walk.out(v_), walk.out(score),
                         batch.rows, walk.parameter(embedding_),
                         walk.parameter(first_), walk.parameter(bias_));
-  v_compute_ = in_compute(walk, v_);
+  v_compute_ = compute() == DType::kF32
+                   ? v_
+                   : as_rows(converted_images(walk, as_pixels(v_)));
   if (compute() != DType::kF32) walk.drop(v_);
   Slot x = v_compute_;
   for (Hidden& hidden : hidden_) {
@@ -196,7 +198,7 @@ void DeepFm::backward(Walk& walk, const Batch& batch, const Slot& dlogits) {
     walk.report(hidden->linear.first_offset());
   }
   if (compute() != DType::kF32) walk.give_back(v_compute_);
-  const Slot dv = in_fp32(walk, dy);  // (N, F D)
+  const Slot dv = in_fp32(walk, dy);
   if (walk.is_running())
     interaction_backward(walk.context(), walk.gradient(embedding_),
                          walk.gradient(first_), walk.gradient(bias_),

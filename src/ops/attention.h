@@ -15,13 +15,14 @@ namespace syncopate {
 
 inline constexpr int64_t kMostHeadColumnsOnGpu = 128;
 
-// On tensor cores, which take heads of a multiple of 16 columns in bf16, drawing
-// dropout would be a large part of the work, so forward keeps a bit for each
-// score, and backward draws nothing. Elsewhere backward draws again.
+// On tensor cores, which take heads of a multiple of 16 columns in bf16,
+// drawing dropout would be a large part of the work, so forward keeps a bit for
+// each score, and backward draws nothing. Elsewhere backward draws again.
 constexpr bool keeps_draws(DeviceKind device, DType dtype, int64_t D) {
   return device == DeviceKind::kCuda && dtype == DType::kBf16 && D % 16 == 0;
 }
-// Of the bits of up to N sequences with up to max_length tokens, in words of 32.
+// Of the bits of up to N sequences with up to max_length tokens, in words
+// of 32.
 Shape kept_shape(int64_t N, int64_t heads, int64_t max_length);
 
 // H = heads * D. Head a of a token occupies columns a * D to (a + 1) * D of

@@ -34,7 +34,7 @@ void interaction_backward(Context& context,
                           Tensor dembedding,   // (R, D) accumulated
                           Tensor dfirst,       // (R, 1) accumulated
                           Tensor dbias,        // (1) accumulated
-                          ConstTensor dx,      // (N, F * D)
+                          ConstTensor dx,      // (N, F * D or more columns)
                           ConstTensor dscore,  // (N, 1)
                           ConstTensor rows,
                           ConstTensor x,  // as forward left it

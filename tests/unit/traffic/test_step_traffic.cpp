@@ -118,6 +118,8 @@ TEST(StepTraffic, Bert) {
   constexpr int64_t w = 12 * kH * kH * kHalf;  // a layer's matrices: 3, 1, 4, 4
   // Sums of LayerNorm for gamma, beta and a bias, of four rows each.
   constexpr int64_t kSums = kT / 4 * kH * kSingle;
+  // A bit for each score of two sequences of 128 tokens.
+  constexpr int64_t kKept = 2 * kHeads * 128 * 128 / 8;
   constexpr int64_t L = kLayers;
   const auto wide = [](int64_t launches, int64_t read, int64_t written) {
     return Traffic{launches, read, written};
@@ -128,13 +130,13 @@ TEST(StepTraffic, Bert) {
        // two residual gradients. dw, added in fp32: dy 9, x 7.
        {"gemm", wide(12 * L, L * ((7 + 9 + 2 + 16) * u + 2 * w + 2 * w),
                      L * ((9 + 7) * u + 2 * w))},
-       // q, k, v; out.
-       {"attention_forward_mma", wide(L, L * 3 * u, L * u)},
+       // q, k, v; out and the bits of dropout.
+       {"attention_forward_mma", wide(L, L * 3 * u, L * (u + kKept))},
        // dout and out.
        {"attention_delta", wide(L, L * 2 * u, 0)},
-       // q, k, v, dout; parts of rows (dq, dk, dv), which share pages.
-       {"attention_dkeys_mma", wide(L, L * 4 * u, L * 3 * u)},
-       {"attention_dqueries_mma", wide(L, L * 4 * u, L * 3 * u)},
+       // q, k, v, dout, bits; parts of rows (dq, dk, dv), which share pages.
+       {"attention_dkeys_mma", wide(L, L * (4 * u + kKept), L * 3 * u)},
+       {"attention_dqueries_mma", wide(L, L * (4 * u + kKept), L * 3 * u)},
        // The bias of q, k and v; that of the scores.
        {"sum_columns", wide(L + 1, L * 3 * u, 0)},
        // Two a layer read x and the residual, and write z and y; that of the
