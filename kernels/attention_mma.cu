@@ -217,11 +217,9 @@ __global__ void __launch_bounds__(kMmaThreads)
   const auto stats_of = [&](int query) {
     return stats + query / Tile::kOthers % 2 * (2 * Tile::kOthers);
   };
-  // Of dropout's bits; the threads that copy no stats copy these.
-  static_assert(2 * Tile::kOthers + 2 * kWarpSize == kMmaThreads);
   auto* words = reinterpret_cast<uint32_t*>(stats + 4 * Tile::kOthers);
   const auto words_of = [&](int query) {
-    return words + query / Tile::kOthers % 2 * (2 * kWarpSize);
+    return words + query / Tile::kOthers % 2 * (2 * Tile::kOthers);
   };
   const auto copy_others = [&](int query) {
     const int count = length - query;
@@ -239,13 +237,12 @@ __global__ void __launch_bounds__(kMmaThreads)
       copy_async<4>(stats_of(query) + thread,
                     is_in ? from + place.stats(sizes, query + column) : from,
                     is_in);
-    } else if (kept != nullptr) {
-      const int word = thread - 2 * Tile::kOthers;
-      copy_async<4>(
-          words_of(query) + word,
-          kept_words(kept, place, sizes, query / kMmaRows, place.tile) +
-              query % kMmaRows * 2 + word,
-          true);
+      if (kept != nullptr)
+        copy_async<4>(
+            words_of(query) + thread,
+            kept_words(kept, place, sizes, query / kMmaRows, place.tile) +
+                query % kMmaRows * 2 + thread,
+            true);
     }
     commit_copies();
   };
@@ -264,7 +261,7 @@ __global__ void __launch_bounds__(kMmaThreads)
     MmaScores<Tile> shares = multiply_by_rows<Tile>(keys, queries);
     MmaScores<Tile> dscores = multiply_by_rows<Tile>(values, douts);
     const uint32_t drawn =
-        kept != nullptr ? kept_in_key_rows(words_of(query)) : ~0u;
+        kept != nullptr ? kept_in_key_rows<Tile>(words_of(query)) : ~0u;
     for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
       for (int i = 0; i < 4; ++i) {
         const int column = n * 8 + fragment_column(i);
@@ -364,7 +361,7 @@ void attention_backward_mma(Context& context,
     using Tile = decltype(tile);
     run(attention_dkeys_mma_kernel<Tile>,
         Tile::bytes(2) + 4 * Tile::kOthers * int64_t{sizeof(float)} +
-            4 * kWarpSize * int64_t{sizeof(uint32_t)});
+            4 * Tile::kOthers * int64_t{sizeof(uint32_t)});
   });
 }
 

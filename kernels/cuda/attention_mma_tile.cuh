@@ -227,18 +227,20 @@ __device__ __forceinline__ Word* kept_words(Word* kept,
                     kMmaThreads;
 }
 
-// The same bits for a thread whose rows are keys and whose columns are 32
-// queries, from the 64 words of the two warps that had those queries as rows.
-// Query 16 p + 8 m + 2 t + c, where t is the place of the lane in its group,
-// and key 8 k + group were with lane 4 (2 t + c) + group / 2 of warp p, as bit
-// 4 k + 2 m + group % 2. This thread's keys have k = 2 warp and 2 warp + 1:
-// their bits become 8 p + 4 h + 2 m + c.
+// The same bits for a thread whose rows are keys and whose columns are queries,
+// from the words of the warps that had these queries as rows. With t, the place
+// of the lane in its group:
+//   query 16 p + 8 m + 2 t + c     was with lane 4 (2 t + c) + group / 2
+//   and key 8 k + group            of warp p, as bit 4 k + 2 m + group % 2.
+// This thread's keys have k = 2 warp + h, and their bits become
+// 8 p + 4 h + 2 m + c.
+template <typename Tile>
 __device__ __forceinline__ uint32_t kept_in_key_rows(const uint32_t* words) {
   const int t = lane_of_warp() % 4, group = lane_group();
   const int shift = static_cast<int>(threadIdx.x) / kWarpSize * 8 + group % 2;
   constexpr uint32_t kOfTwoKeys = 0x55;
   uint32_t kept = 0;
-  for (int p = 0; p < 2; ++p)
+  for (int p = 0; p < Tile::kOthers / kWarpRows; ++p)
     for (int c = 0; c < 2; ++c)
       kept |= (words[p * kWarpSize + (2 * t + c) * 4 + group / 2] >> shift &
                kOfTwoKeys)

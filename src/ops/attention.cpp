@@ -45,7 +45,7 @@ void check_shapes(const ConstTensor& wide,
 // A word of each thread of a block, for each tile of 64 queries and 64 keys.
 Shape kept_shape(int64_t N, int64_t heads, int64_t max_length) {
   constexpr int64_t kSide = 64, kThreads = 128;
-  const int64_t tiles = ceil_div(max_length, kSide);
+  const int64_t tiles = (max_length + kSide - 1) / kSide;
   return {N, heads, tiles, tiles * kThreads};
 }
 

@@ -99,6 +99,26 @@ TEST(Interaction, BackwardFollowsTheFormulaAndAccumulates) {
   }
 }
 
+// A gradient may have more columns than x; they are not read.
+TEST(Interaction, BackwardTakesWiderRows) {
+  for (const Size& size : kSizes) {
+    TestContext test;
+    Case on(size), again(size);
+    on.forward(test);
+    on.backward(test);
+    again.forward(test);
+    const int64_t width = size.F * size.D, wider = width + 5;
+    const auto dx = on.dx.get();
+    std::vector<double> values(static_cast<size_t>(size.N * wider),
+                               std::nan(""));
+    for (int64_t i = 0; i < size.N * width; ++i)
+      values[i / width * wider + i % width] = dx[i];
+    again.dx = GuardedTensor(DType::kF32, {size.N, wider}, values);
+    again.backward(test);
+    EXPECT_EQ(again.results(), on.results());
+  }
+}
+
 // Rows that no look-up names keep their bits.
 TEST(Interaction, OtherRowsStay) {
   TestContext test;
