@@ -96,8 +96,8 @@ __global__ void __launch_bounds__(kMmaThreads)
     if (kept != nullptr) {
       const uint32_t drawn =
           kept_in_query_rows<Tile>(draws, place.first_row, key);
-      kept_words(kept, place, sizes, place.tile,
-                 key / Tile::kOthers)[threadIdx.x] = drawn;
+      kept[kept_place(place, sizes, place.tile, key / Tile::kOthers) +
+           threadIdx.x] = drawn;
       for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
         for (int i = 0; i < 4; ++i)
           if (!is_kept(drawn, n, i)) scores.at[n][i] = 0;
@@ -167,10 +167,11 @@ __global__ void __launch_bounds__(kMmaThreads)
     MmaScores<Tile> scores = multiply_by_rows<Tile>(queries, keys);
     const MmaScores<Tile> dshares =
         multiply_by_rows<Tile>(douts, keys + Tile::kOtherElems);
-    const uint32_t drawn = kept != nullptr
-                               ? kept_words(kept, place, sizes, place.tile,
-                                            key / Tile::kOthers)[threadIdx.x]
-                               : ~0u;
+    const uint32_t drawn =
+        kept != nullptr
+            ? kept[kept_place(place, sizes, place.tile, key / Tile::kOthers) +
+                   threadIdx.x]
+            : ~0u;
     for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
       for (int i = 0; i < 4; ++i) {
         // Keys beyond the last get no weight. The formula would give them an
@@ -189,6 +190,37 @@ __global__ void __launch_bounds__(kMmaThreads)
   }
   store_rows<Tile>(dqkv + place.wide(sizes, 0, place.first_row), stride,
                    queries, sum, {sizes.scale, sizes.scale}, rows, D);
+}
+
+// What the gradients of keys need of a tile of queries besides their rows.
+template <typename Tile>
+struct QueryStats {
+  float lse[Tile::kOthers], delta[Tile::kOthers];
+  uint32_t kept[2 * Tile::kOthers];
+};
+
+// Starts to copy that of the queries from `query`: zero beyond the last one.
+template <typename Tile>
+__device__ __forceinline__ void copy_stats(QueryStats<Tile>& to,
+                                           const float* lse,
+                                           const float* delta,
+                                           const uint32_t* kept,
+                                           const AttentionPlace& place,
+                                           const AttentionSizes& sizes,
+                                           int query) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread >= 2 * Tile::kOthers) return;
+  const int column = thread % Tile::kOthers;
+  const bool is_lse = thread < Tile::kOthers;
+  const float* from = is_lse ? lse : delta;
+  const bool is_in = query + column < place.length;
+  copy_async<4>((is_lse ? to.lse : to.delta) + column,
+                is_in ? from + place.stats(sizes, query + column) : from,
+                is_in);
+  if (kept == nullptr) return;
+  kept += kept_place(place, sizes, query / kMmaRows, place.tile) +
+          query % kMmaRows * 2;
+  copy_async<4>(to.kept + thread, kept + thread, true);
 }
 
 // dK and dV: rows are keys. Queries beyond the last add nothing, because they,
@@ -213,14 +245,8 @@ __global__ void __launch_bounds__(kMmaThreads)
   Bf16* keys = shared_memory<Bf16>();
   Bf16* values = keys + Tile::kRowElems;
   Bf16* buffers = values + Tile::kRowElems;  // two of queries and douts
-  auto* stats = reinterpret_cast<float*>(buffers + 4 * Tile::kOtherElems);
-  const auto stats_of = [&](int query) {
-    return stats + query / Tile::kOthers % 2 * (2 * Tile::kOthers);
-  };
-  auto* words = reinterpret_cast<uint32_t*>(stats + 4 * Tile::kOthers);
-  const auto words_of = [&](int query) {
-    return words + query / Tile::kOthers % 2 * (2 * Tile::kOthers);
-  };
+  auto* two_stats =
+      reinterpret_cast<QueryStats<Tile>*>(buffers + 4 * Tile::kOtherElems);
   const auto copy_others = [&](int query) {
     const int count = length - query;
     Bf16* queries = buffer_of<Tile>(buffers, query);
@@ -229,21 +255,8 @@ __global__ void __launch_bounds__(kMmaThreads)
     copy_rows<Tile, Tile::kOthers>(queries + Tile::kOtherElems,
                                    dout + place.narrow(sizes, query), sizes.H(),
                                    count, D);
-    const int thread = static_cast<int>(threadIdx.x);
-    if (thread < 2 * Tile::kOthers) {
-      const int column = thread % Tile::kOthers;
-      const float* from = thread < Tile::kOthers ? lse : delta;
-      const bool is_in = column < count;
-      copy_async<4>(stats_of(query) + thread,
-                    is_in ? from + place.stats(sizes, query + column) : from,
-                    is_in);
-      if (kept != nullptr)
-        copy_async<4>(
-            words_of(query) + thread,
-            kept_words(kept, place, sizes, query / kMmaRows, place.tile) +
-                query % kMmaRows * 2 + thread,
-            true);
-    }
+    copy_stats(two_stats[query / Tile::kOthers % 2], lse, delta, kept, place,
+               sizes, query);
     commit_copies();
   };
   copy_rows<Tile, kMmaRows>(keys, qkv + place.wide(sizes, 1, place.first_row),
@@ -256,21 +269,20 @@ __global__ void __launch_bounds__(kMmaThreads)
     await_others<Tile>(query, length, copy_others);
     const Bf16* queries = buffer_of<Tile>(buffers, query);
     const Bf16* douts = queries + Tile::kOtherElems;
-    const float* query_lse = stats_of(query);
-    const float* query_delta = query_lse + Tile::kOthers;
+    const QueryStats<Tile>& stats = two_stats[query / Tile::kOthers % 2];
     MmaScores<Tile> shares = multiply_by_rows<Tile>(keys, queries);
     MmaScores<Tile> dscores = multiply_by_rows<Tile>(values, douts);
     const uint32_t drawn =
-        kept != nullptr ? kept_in_key_rows<Tile>(words_of(query)) : ~0u;
+        kept != nullptr ? kept_in_key_rows<Tile>(stats.kept) : ~0u;
     for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
       for (int i = 0; i < 4; ++i) {
         const int column = n * 8 + fragment_column(i);
         const bool is_in = is_kept_in_key_rows(drawn, n, i);
         const float share = exp2f(fmaf(shares.at[n][i], sizes.scale * kLog2E,
-                                       -query_lse[column] * kLog2E));
+                                       -stats.lse[column] * kLog2E));
         const float dshare = is_in ? dscores.at[n][i] * kept_scale : 0;
         shares.at[n][i] = is_in ? share : 0;
-        dscores.at[n][i] = share * (dshare - query_delta[column]);
+        dscores.at[n][i] = share * (dshare - stats.delta[column]);
       }
     add_weighted_rows<Tile>(dvalues, shares, douts);
     add_weighted_rows<Tile>(dkeys, dscores, queries);
@@ -360,8 +372,7 @@ void attention_backward_mma(Context& context,
   with_tile<kFewOthers>(sizes.D, [&](auto tile) {
     using Tile = decltype(tile);
     run(attention_dkeys_mma_kernel<Tile>,
-        Tile::bytes(2) + 4 * Tile::kOthers * int64_t{sizeof(float)} +
-            4 * Tile::kOthers * int64_t{sizeof(uint32_t)});
+        Tile::bytes(2) + 2 * int64_t{sizeof(QueryStats<Tile>)});
   });
 }
 

@@ -216,15 +216,13 @@ __device__ __forceinline__ bool is_kept(uint32_t kept, int n, int i) {
 
 // Returns where forward keeps these words, one for each thread, for a tile of
 // 64 queries and 64 keys.
-template <typename Word>
-__device__ __forceinline__ Word* kept_words(Word* kept,
-                                            const AttentionPlace& place,
-                                            const AttentionSizes& sizes,
-                                            int64_t query_tile,
-                                            int64_t key_tile) {
+__device__ __forceinline__ int64_t kept_place(const AttentionPlace& place,
+                                              const AttentionSizes& sizes,
+                                              int64_t query_tile,
+                                              int64_t key_tile) {
   const int64_t head = place.n * sizes.heads + place.head;
-  return kept + ((head * sizes.tiles + query_tile) * sizes.tiles + key_tile) *
-                    kMmaThreads;
+  return ((head * sizes.tiles + query_tile) * sizes.tiles + key_tile) *
+         kMmaThreads;
 }
 
 // The same bits for a thread whose rows are keys and whose columns are queries,

@@ -251,8 +251,8 @@ void interaction_backward(Context& context,
     for (int64_t n = N * chunk / parts.chunks; n < end; ++n)
       scatter_sample(targets + chunk * F, records,
                      parts.places + chunk * kBuckets, row + n * F,
-                     dx.f32() + n * dx.shape[1], x.f32() + n * F * D, upstream[n], F,
-                     D);
+                     dx.f32() + n * dx.shape[1], x.f32() + n * F * D,
+                     upstream[n], F, D);
   });
   // Tasks hold about equally many records; the split does not affect a row's
   // sum.
