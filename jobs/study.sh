@@ -2,12 +2,14 @@
 # Runs what is missing of a study, records it, judges its rules and draws its
 # figure.
 #   jobs/study.sh NAME [--local|--slurm] [--size=short] [--jobs=J] [--dry-run]
-#                      [--section.key=value ...]
+#                      [--again] [--section.key=value ...]
 # NAME is a folder of inputs/studies/, or any folder with a study.sweep. The
 # other words are those of jobs/sweep.sh (--local by default), which this is: a
 # sweep with rules. Start it again after an interruption: finished runs are kept
 # and the others resume.
-# Written beside study.sweep: results.csv, curves.csv, figure-SIZE.png.
+# Written beside study.sweep: results.csv, curves.csv, figure-SIZE.png. A run that
+# results.csv has counts as finished, also without its folder, if it was made by
+# the same input; --again ignores what is recorded.
 # Exit codes: as in jobs/sweep.sh. A rule that does not hold is a result, not a
 # failure.
 set -euo pipefail
@@ -19,7 +21,7 @@ case ${1:-} in -h | --help)
 esac
 if (($# == 0)) || [[ $1 == -* ]]; then
   echo "error: usage: jobs/study.sh NAME [--local|--slurm] [--size=NAME]" \
-    "[--jobs=J] [--dry-run] [--section.key=value ...]" >&2
+    "[--jobs=J] [--dry-run] [--again] [--section.key=value ...]" >&2
   exit 64
 fi
 study=$root/inputs/studies/$1/study.sweep

@@ -8,14 +8,15 @@ import subprocess
 import sys
 import time
 
-from sweep_file import read_sweep  # also puts postprocess/ on the path
+from sweep_file import USAGE, read_sweep  # also puts postprocess/ on the path
 from run_reader import RunError, run_main
 from sweep_choice import choose, conclude, write_tuning
 from sweep_grid import tune_jobs
+from sweep_recorded import take_recorded
 from sweep_runs import command_of, final_jobs, last_line, outcome, output_of, \
     remember, take_up, validate, write_down
 
-USAGE, STOPPED, DIVERGED, INTERRUPTED = 64, 75, 76, 130
+STOPPED, DIVERGED, INTERRUPTED = 75, 76, 130
 
 
 class Queue:
@@ -80,17 +81,21 @@ class Queue:
                 self.end(process, f"{ended}/{len(jobs)}")
 
 
-def show_plan(sweep, jobs, chosen):
+def show_plan(sweep, jobs):
+    untuned = []  # variants
     for job in jobs:
         state, value = outcome(sweep, job)
-        told = f"{state} {value:.4f}" if value is not None else state
+        told = f"{state} {value:.4f}" if value is not None else \
+            "recorded as diverged" if state == "recorded" else state
         print(f"{job.title}: {told}")
         if state == "to do":
             print("  " + shlex.join(command_of(sweep, job)))
-    if chosen is None and sweep.key:
-        count = len(sweep.variants) * len(sweep.final_seeds)
-        print(f"then final: {count} runs, seeds {' '.join(sweep.final_seeds)},"
-              f" {sweep.key} by tuning")
+            if job.phase == "tune" and job.variant not in untuned:
+                untuned.append(job.variant)
+    if untuned:
+        print(f"then final: {len(untuned) * len(sweep.final_seeds)} runs, seeds "
+              f"{' '.join(sweep.final_seeds)}, {sweep.key} by tuning: "
+              f"{' '.join(untuned)}")
 
 
 def extend(sweep, known, queue, jobs):
@@ -112,21 +117,18 @@ def extend(sweep, known, queue, jobs):
 
 def run_sweep(sweep, at_a_time, is_dry):
     known = take_up(sweep)
+    for line in take_recorded(sweep, choose(sweep)[0]):
+        print(line, flush=True)
     jobs = tune_jobs(sweep)
     remember(sweep, known, jobs)
-    to_do = [job for job in jobs if outcome(sweep, job)[0] == "to do"]
-    validate(sweep, to_do if sweep.key else final_jobs(sweep,
-                                                       choose(sweep)[0]))
+    plan = jobs + final_jobs(sweep, choose(sweep)[0])
+    validate(sweep, [job for job in plan if outcome(sweep, job)[0] == "to do"])
     if is_dry:
-        chosen = None
-        if not to_do:
-            chosen, _ = choose(sweep)
-            jobs += final_jobs(sweep, chosen)
-        show_plan(sweep, jobs, chosen)
+        show_plan(sweep, plan)
         return 0
     write_down(sweep, known)
     queue = Queue(sweep, at_a_time)
-    tuning = f"{len(jobs)} tuning runs, then " if sweep.key else ""
+    tuning = f"{len(jobs)} tuning runs, then " if jobs else ""
     print(f"{sweep.directory}: {tuning}"
           f"{len(sweep.variants) * len(sweep.final_seeds)} final runs; "
           f"{at_a_time} at a time, run.threads = "

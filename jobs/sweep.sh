@@ -5,8 +5,9 @@
 #   jobs/sweep.sh --slurm SWEEP [--jobs=J] [--dry-run] [--sbatch="OPTION ..."]
 #                         [--section.key=value ...]
 # SWEEP is a text file (inputs/compare_schemes.sweep explains its lines). Keys on
-# the command line, such as --data.path=DIR, apply to all runs. J limits the
-# number of concurrent runs:
+# the command line, such as --data.path=DIR, apply to all runs. For a study there
+# are also --size=NAME and --again (jobs/study.sh). J limits the number of
+# concurrent runs:
 #   --local  on this machine, cores / J threads per run (J: one run per core)
 #   --slurm  as tasks of array jobs with --run.threads (1) cores each (J: no
 #            limit), followed by jobs for the choice, the final runs and the

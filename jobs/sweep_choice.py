@@ -9,19 +9,22 @@ from sweep_file import ROOT  # also puts postprocess/ on the path
 from run_reader import RunError, open_run, print_table
 from study import record
 from sweep_grid import best_of, is_at_edge, mean_of, values_of
+from sweep_recorded import input_digest
 from sweep_runs import folder_of, outcome
 from target import target_of
 
 
 def choose(sweep):
     """{variant: best value, or None}, and a remark on each, by the tuning runs so
-    far. Without tuning the value is empty."""
+    far or as recorded. Without tuning the value is empty."""
     if not sweep.key:
         return dict.fromkeys(sweep.variants, ""), dict.fromkeys(
             sweep.variants, "")
     best, remarks = {}, {}
     for variant in sweep.variants:
-        best[variant], remarks[variant] = None, ""
+        best[variant], remarks[variant] = sweep.tuned.get(variant), ""
+        if variant in sweep.tuned:
+            continue
         values = values_of(sweep, variant)
         found = {value: mean_of(sweep, variant, value) for value in values}
         if "missing" in [state for _, state in found.values()]:
@@ -44,7 +47,8 @@ def write_choice(sweep, best, remarks, file):
           f"on the validation split,\nmean over seeds "
           f"{' '.join(sweep.tune_seeds)} (jobs/sweep.sh, "
           f"{os.path.basename(sweep.path)})\n", file=file)
-    tried = {variant: values_of(sweep, variant) for variant in sweep.variants}
+    tried = {variant: [] if variant in sweep.tuned else
+             values_of(sweep, variant) for variant in sweep.variants}
     added = {value for values in tried.values()
              for value in values[len(sweep.grid):]}
     columns = sorted({*sweep.grid, *added}, key=float) if added else sweep.grid
@@ -55,7 +59,8 @@ def write_choice(sweep, best, remarks, file):
             mean, state = mean_of(sweep, variant, value) \
                 if value in tried[variant] else (None, "-")
             row.append(state if mean is None else f"{mean:.4f}")
-        rows.append([variant, *row, best[variant] or "-"])
+        told = " (recorded)" if variant in sweep.tuned else ""
+        rows.append([variant, *row, (best[variant] or "-") + told])
     print_table(["variant", *columns, "best"], rows, file=file)
     told = [f"{variant}: {remark}" for variant, remark in remarks.items()
             if remark]
@@ -74,12 +79,13 @@ def write_tuning(sweep, best, remarks):
 
 
 def conclude_study(sweep, jobs):
-    """Records the final runs beside the study's file, and judges its rules."""
+    """Records the final runs beside the study's file, and judges its rules. Rows
+    of runs without a folder stay as they are."""
     folder = os.path.dirname(os.path.abspath(sweep.path))
     record(folder, sweep.size, [
-        (job.variant, job.seed, job.value, open_run(os.path.join(
-            sweep.directory, job.phase, job.name)))
-        for job in jobs if outcome(sweep, job)[0] != "to do"])
+        (job.variant, job.seed, job.value, input_digest(sweep, job.variant),
+         open_run(folder_of(sweep, job)))
+        for job in jobs if outcome(sweep, job)[0] in ("finished", "diverged")])
     run_script("study.py", folder, "--size", sweep.size)
 
 

@@ -15,6 +15,7 @@ from run_reader import BAD_INPUT, INPUT_MISSING, METRICS, RunError, \
     parse_ini  # noqa: E402
 from study import read_rules  # noqa: E402
 
+USAGE = 64
 FORMAT = {"sweep": {"input", "directory", "metric", "command"},
           "tune": {"key", "grid", "metric", "seeds", "overrides"},
           "final": {"seeds", "overrides"}}
@@ -47,15 +48,23 @@ class Sweep:
     size: str       # of a study; empty without sizes
     rules: list     # of a study
     command: str = "train"  # or simulate
+    again: bool = False     # --again: ignore what a study has recorded
     threads: int = 1
     ended: dict = field(default_factory=dict)  # outcomes that are known
+    # What sweep_recorded.py takes from a study's results.csv: rows by (variant,
+    # seed), and the values of variants that need no tuning because of them.
+    recorded: dict = field(default_factory=dict)
+    tuned: dict = field(default_factory=dict)
+
+    def base_keys(self):
+        """{"section.key": "value"} of the input."""
+        with open(self.input, encoding="utf-8") as file:
+            return parse_ini(file.read())
 
     @property
     def has_target(self):
         """Whether the input or the command line gives all runs a run.target."""
-        with open(self.input, encoding="utf-8") as file:
-            return "run.target" in self.extra or \
-                "run.target" in parse_ini(file.read())
+        return "run.target" in self.extra or "run.target" in self.base_keys()
 
 
 def parse_overrides(text, where):
@@ -212,10 +221,12 @@ def size_of(path, sizes, size):
 
 def read_sweep(path, arguments):
     """The sweep of a file, with the overrides of the command line; of a study,
-    at the size that --size=NAME among them names."""
+    at the size that --size=NAME among them names; --again may be one of them."""
     asked = [word.removeprefix("--size=") for word in arguments
              if word.startswith("--size=")]
-    arguments = [word for word in arguments if not word.startswith("--size=")]
+    again = "--again" in arguments
+    arguments = [word for word in arguments
+                 if word != "--again" and not word.startswith("--size=")]
     sections = read_sections(path)
     sweep, final = sections["sweep"], sections["final"]
     command = command_of_sweep(path, sections)
@@ -240,6 +251,9 @@ def read_sweep(path, arguments):
         if key in found:
             raise RunError(BAD_INPUT, f"{where}: {key} is what is tuned")
     rules = read_rules(path, sections.get("rules", {}), sections["variants"])
+    if again and not rules:
+        raise RunError(USAGE, f"--again: {path} has no [rules], so nothing is "
+                       "recorded")
     variants = read_variants(path, sections["variants"], key, bool(rules))
     variants = read_over(path, sections.get("over", {}), variants)
     for name, found in variants.items():
@@ -257,4 +271,4 @@ def read_sweep(path, arguments):
         .rstrip("/"), key, grid, extends, metric, tune_seeds,
         words_of(final["seeds"], f"{path}: final.seeds", int),
         {**of_size, **tune_overrides}, {**of_size, **final_overrides},
-        variants, extra, size, rules, command)
+        variants, extra, size, rules, command, again)

@@ -75,10 +75,12 @@ def grid_jobs(sweep):
 
 
 def tune_jobs(sweep):
-    """Those of the grid, and the extensions that follow from the runs so far."""
-    return grid_jobs(sweep) + [
+    """Those of the grid, and the extensions that follow from the runs so far, of
+    all variants without a recorded value."""
+    grid = [job for job in grid_jobs(sweep) if job.variant not in sweep.tuned]
+    return grid + [
         job_of(sweep, "tune", variant, value, seed)
-        for variant in sweep.variants
+        for variant in sweep.variants if variant not in sweep.tuned
         for value in values_of(sweep, variant)[len(sweep.grid):]
         for seed in sweep.tune_seeds]
 

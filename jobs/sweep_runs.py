@@ -70,15 +70,25 @@ def folder_of(sweep, job):
 
 
 def outcome(sweep, job):
-    """("finished", metric), ("diverged", None) or ("to do", None). A run that has
-    ended is read once, because the choice asks for it many times."""
+    """("finished", metric), ("diverged", None), ("to do", None) or, of a run that
+    only a study's table has, ("recorded", metric or None if it diverged). A run
+    that has ended is read once, because the choice asks for it many times."""
     place = job.phase, job.name
     if place not in sweep.ended:
         found = read_outcome(sweep, job)
         if found[0] == "to do":
-            return found
+            row = sweep.recorded.get((job.variant, job.seed))
+            return found if job.phase == "tune" or row is None else (
+                "recorded", metric_of(sweep, row))
         sweep.ended[place] = found
     return sweep.ended[place]
+
+
+def metric_of(sweep, row):
+    """Of a row of results.csv, whose `accuracy` is the runs' first metric."""
+    if row["state"] == "diverged":
+        return None
+    return float(row["loss" if sweep.metric == "loss" else "accuracy"])
 
 
 def read_outcome(sweep, job):

@@ -9,7 +9,8 @@
 Jobs: the tuning runs, with grid = auto the rounds of its extensions (whose tasks
 end at once where nothing is to be extended), the choice, the final runs, the
 comparison; each waits for the end of the one before, however that ended. A task
-works out from SWEEP and from what has been measured what its run is, and prints it.
+works out from SWEEP and from what has been measured or recorded what its run is, and
+prints it.
 """
 import argparse
 import os
@@ -17,14 +18,16 @@ import shlex
 import subprocess
 import sys
 
-from sweep_file import ROOT, read_sweep  # also puts postprocess/ on the path
+# sweep_file also puts postprocess/ on the path.
+from sweep_file import ROOT, USAGE, read_sweep
 from run_reader import BAD_INPUT, RunError, run_main
 from sweep_choice import choose, conclude, write_tuning
 from sweep_grid import MOST_EXTENSIONS, extension_slots, grid_jobs, tune_jobs
-from sweep_runs import CANNOT_CREATE, command_of, job_of, last_line, outcome, \
-    output_of, remember, take_up, validate, write_down
+from sweep_recorded import take_recorded
+from sweep_runs import CANNOT_CREATE, command_of, final_jobs, job_of, last_line, \
+    outcome, output_of, remember, take_up, validate, write_down
 
-USAGE, UNAVAILABLE = 64, 69
+UNAVAILABLE = 69
 
 
 def final_slots(sweep, best):
@@ -136,10 +139,14 @@ class Chain:
 
 
     def add_extensions(self, like):
-        last = len(self.sweep.variants) * len(self.sweep.tune_seeds) - 1
+        slots = [variant for variant in self.sweep.variants
+                 for _ in self.sweep.tune_seeds]
+        array = array_of([index for index, variant in enumerate(slots)
+                          if variant not in self.sweep.tuned],
+                         self.options.jobs)
         for number in range(1, MOST_EXTENSIONS + 1):
             self.add(f"extend-{number}",
-                     [f"--array={array_of(range(last + 1), self.options.jobs)}",
+                     [f"--array={array}",
                       f"--cpus-per-task={cores_of(like)}",
                       *shlex.split(self.options.sbatch)],
                      f"extension {number} of the grid, where needed")
@@ -159,10 +166,13 @@ def submit(arguments):
         raise RunError(BAD_INPUT, f"{sweep.path}: sweep.command: "
                        f"{sweep.command}: is for --local")
     known = take_up(sweep)
+    for line in take_recorded(sweep, choose(sweep)[0]):
+        print(line, flush=True)
     tuning = tune_jobs(sweep)
     remember(sweep, known, tuning)
     to_tune = waiting(sweep, tuning)
-    validate(sweep, to_tune)
+    validate(sweep, to_tune + waiting(sweep, final_jobs(sweep,
+                                                        choose(sweep)[0])))
     refuse_if_active(sweep)
     best = {}
     if not to_tune:
@@ -178,7 +188,8 @@ def submit(arguments):
         write(copy_file(sweep), text_of(sweep.path))
     chain = Chain(sweep, options, extra)
     grid_runs = grid_jobs(sweep)
-    chain.add_runs("tune", grid_runs, waiting(sweep, grid_runs))
+    chain.add_runs("tune", grid_runs, [job for job in to_tune
+                                       if job in grid_runs])
     if to_tune and sweep.extends:
         chain.add_extensions(to_tune)
     if to_tune:
@@ -247,6 +258,7 @@ def task(arguments):
     stage, _, index = arguments[0].partition(":")
     sweep = read_sweep(arguments[1], arguments[2:])
     known = take_up(sweep)
+    take_recorded(sweep, choose(sweep)[0])
     if text_of(copy_file(sweep)) != text_of(sweep.path):
         raise RunError(BAD_INPUT, f"{sweep.path}: has changed since it was "
                        "submitted: run jobs/sweep.sh --slurm again")

@@ -7,6 +7,7 @@
 Published runs of Sync-Switch, which are CSV, become runs in published.py.
 """
 import os
+import re
 import sys
 
 import packages
@@ -129,7 +130,7 @@ class Run:
 
 
 def parse_ini(text):
-    """{"section.key": "value"} of an echoed input."""
+    """{"section.key": "value"} of an input, also of an echoed one."""
     values, section = {}, ""
     for line in text.splitlines():
         line = line.strip()
@@ -137,6 +138,7 @@ def parse_ini(text):
             section = line[1:-1].strip()
         elif "=" in line and not line.startswith(("#", ";")):
             key, value = line.split("=", 1)
+            value = re.sub(r"(^|[ \t])#.*", "", value)  # as in config/ini.cpp
             values[f"{section}.{key.strip()}"] = value.strip()
     return values
 

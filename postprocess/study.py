@@ -25,8 +25,9 @@ from run_reader import BAD_INPUT, INPUT_MISSING, RunError, print_markdown, \
     print_table, run_main
 from styles import prepare
 
-RESULTS = ["size", "cell", "seed", "scheme", "tuned", "state", "git", "steps",
-           "samples", "virtual_s", "accuracy", "loss", "target_s",
+# "input" is a digest of what determines the results (jobs/sweep_recorded.py).
+RESULTS = ["size", "cell", "seed", "scheme", "tuned", "state", "git", "input",
+           "steps", "samples", "virtual_s", "accuracy", "loss", "target_s",
            "target_samples", "bytes", "throughput", "computing"]
 CURVES = ["size", "cell", "seed", "epoch", "virtual_s", "bytes", "accuracy"]
 KEY = ["size", "cell", "seed"]
@@ -101,11 +102,12 @@ def replace_rows(path, header, rows):
 
 
 def record(folder, size, runs):
-    """Adds (cell, seed, tuned value, run) to the tables of a study."""
-    keys = [dict(zip(KEY, (size, cell, seed))) for cell, seed, _, _ in runs]
+    """Adds (cell, seed, tuned value, digest of the input, run) to the tables of
+    a study."""
+    keys = [dict(zip(KEY, (size, cell, seed))) for cell, seed, *_ in runs]
     replace_rows(os.path.join(folder, "results.csv"), RESULTS,
-                 [{**key, "tuned": tuned, **result_of(run)}
-                  for key, (_, _, tuned, run) in zip(keys, runs)])
+                 [{**key, "tuned": tuned, "input": digest, **result_of(run)}
+                  for key, (_, _, tuned, digest, run) in zip(keys, runs)])
     replace_rows(os.path.join(folder, "curves.csv"), CURVES,
                  [{**key, **row} for key, (*_, run) in zip(keys, runs)
                   for row in curve_of(run)])

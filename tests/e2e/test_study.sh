@@ -136,11 +136,125 @@ for (cell, seed), row in rows.items():
     assert row["git"] == str(git), (row, git)
 END
 
-# A second start runs nothing; results survive a folder that is gone.
+# A second start runs nothing; a table without digests gets those of the folders.
 cp tiny/results.csv before.csv
+cut -d, -f1-7,9- before.csv >tiny/results.csv
 expect_code 0 study --jobs=2 --run.threads=1
 shows 'final: 8 of 8 runs are there' "$scratch/out"
+grep 'runs again' "$scratch/out" && fail "announces runs that are there"
 cmp -s before.csv tiny/results.csv || fail "results changed without a run"
+
+# What the table has counts as there without the runs' folders.
+# ran FOLDER NAME...: these runs and no others are in FOLDER.
+ran() {
+  local found
+  found=$(cd "$1" 2>/dev/null && find . -mindepth 1 -maxdepth 1 -type d -printf '%f\n' |
+    sort | paste -sd' ')
+  [[ $found == "${*:2}" ]] || fail "ran in $1: ${found:-nothing}, not ${*:2}"
+}
+final=studied/short/final
+all=(bad-seed{1,2} bsp-seed{1,2} four-seed{1,2} local-seed{1,2})
+# same_table TABLE SAVED: byte for byte.
+same_table() {
+  cmp -s "$1" "$2" || fail "$1 differs: $(diff "$1" "$2")"
+}
+rm -r studied
+expect_code 0 study --dry-run
+shows '^tiny: 8 of 8 final runs are recorded in results.csv .--again runs them anew.$' \
+  "$scratch/out"
+shows '^final bsp-seed1: recorded 0\.[0-9]{4}$' "$scratch/out"
+shows '^final bad-seed1: recorded as diverged$' "$scratch/out"
+[[ ! -e studied ]] || fail "a dry run left files"
+expect_code 0 study --jobs=2 --run.threads=2 --run.time_limit_s=3600
+shows '^tiny: 8 of 8 final runs are recorded' "$scratch/out"
+shows '^bytes .* 3.966 ± 0 +reproduced$' "$scratch/out"
+ran "$final"
+same_table tiny/results.csv before.csv
+
+# A run that is missing, or whose row says that it had not ended, and a comment.
+sed -i '/^short,four,2,/d; s/^\(short,bsp,1,bsp,,\)finished/\1unfinished/' tiny/results.csv
+sed -i '1i# Another comment.' tiny/base.ini
+sed -i 's/^lr = 0.02/\n&   # and one more/' tiny/base.ini
+expect_code 0 study --jobs=2 --run.threads=1
+shows '^tiny: 6 of 8 final runs are recorded' "$scratch/out"
+ran "$final" bsp-seed1 four-seed2
+same_table tiny/results.csv before.csv
+
+# Another input, --again, another size.
+sed -i 's/^lr = 0.02/lr = 0.03/' tiny/base.ini
+expect_code 65 study # the folders are of the old input
+same_table tiny/results.csv before.csv
+rm -r studied
+expect_code 0 study --jobs=2 --run.threads=1
+shows '^final local-seed2: recorded with another input: runs again$' "$scratch/out"
+grep -q 'are recorded' "$scratch/out" && fail "counts runs of another input"
+ran "$final" "${all[@]}"
+cmp -s tiny/results.csv before.csv && fail "the table is that of before"
+sed -i 's/^lr = 0.03/lr = 0.02/' tiny/base.ini
+cp before.csv tiny/results.csv
+rm -r studied
+expect_code 0 study --jobs=2 --run.threads=1 --again
+ran "$final" "${all[@]}"
+same_table tiny/results.csv before.csv
+expect_code 0 study --dry-run --size=long
+shows '^final bsp-seed1: to do$' "$scratch/out"
+grep -q 'recorded' "$scratch/out" && fail "takes rows of another size: $(cat "$scratch/out")"
+sed '/^\[rules\]/,$d' tiny/study.sweep >tiny/plain.sweep
+expect_code 64 "$source_dir/jobs/sweep.sh" --local tiny/plain.sweep --again
+shows '^error: --again: .* has no \[rules\]' "$scratch/err"
+
+# Where rates are tuned, a recorded variant is not tuned once more, and its other
+# seeds take the recorded rate, be it as odd as 0.015.
+tuned() { "$source_dir/jobs/study.sh" tuned --run.threads=1 "$@"; }
+sed -i '/^\(four\|bad\|reversed\|reached\|never\|fails\|nothing\) =/d' tuned/study.sweep
+rm -r tuned_runs
+expect_code 0 tuned --jobs=2
+cp tuned/results.csv before_tuned.csv
+tune=tuned_runs/short/tune final=tuned_runs/short/final
+rm -r tuned_runs
+expect_code 0 tuned --jobs=2
+shows '^bsp  +-  +-  +0.0[12] \(recorded\)$' "$scratch/out"
+shows '^bsp  +-  +-  +0.0[12] \(recorded\)$' tuned_runs/short/tuning.txt
+ran "$tune"
+ran "$final"
+same_table tuned/results.csv before_tuned.csv
+sed -i '/^short,local,/d; /^short,bsp,2/d; s/^short,bsp,1,bsp,[^,]*/short,bsp,1,bsp,0.015/' \
+  tuned/results.csv
+expect_code 0 tuned --dry-run
+shows '^tuned: 1 of 4 final runs are recorded' "$scratch/out"
+shows '^tune local-0.01-seed11: to do$' "$scratch/out"
+shows '--run.name=bsp-seed2 .*--optimizer.lr=0.015$' "$scratch/out"
+shows '^then final: 2 runs, .* by tuning: local$' "$scratch/out"
+# Of the arrays of --slurm, the tasks of what is missing.
+expect_code 0 "$source_dir/jobs/study.sh" tuned --slurm --dry-run --run.threads=1
+shows '^sbatch .*--array=2-3 .* tune ' "$scratch/out"
+shows '^sbatch .*--array=1-3 .* final ' "$scratch/out"
+expect_code 0 tuned --jobs=2
+ran "$tune" local-0.01-seed11 local-0.02-seed11
+ran "$final" bsp-seed2 local-seed1 local-seed2
+[[ $(grep -c '^short,bsp,[12],bsp,0.015,finished,' tuned/results.csv) == 2 ]] ||
+  fail "not the recorded rate: $(cat tuned/results.csv)"
+# What all tuning runs of a variant chose here outranks another recorded rate.
+cp tuned/results.csv saved.csv
+sed -i 's/^\(short,local,.,local_sgd\),[^,]*/\1,0.015/' tuned/results.csv
+rm -r "$final"
+expect_code 0 tuned --dry-run
+shows '^final local-seed1: recorded with another optimizer.lr: runs again$' "$scratch/out"
+shows '--run.name=local-seed1 .*--optimizer.lr=0.0[12]$' "$scratch/out"
+cp saved.csv tuned/results.csv
+# Two rates of one variant, or another grid: it is tuned anew.
+rm -r tuned_runs
+sed -i 's/^short,bsp,2,bsp,0.015/short,bsp,2,bsp,0.02/' tuned/results.csv
+expect_code 0 tuned --dry-run
+shows '^final bsp-seed1: recorded with another optimizer.lr: runs again$' "$scratch/out"
+shows '^tune bsp-0.01-seed11: to do$' "$scratch/out"
+shows '^then final: 2 runs, .* by tuning: bsp$' "$scratch/out"
+sed -i 's/^grid = .*/grid = 0.01 0.03/' tuned/study.sweep
+expect_code 0 tuned --dry-run
+shows '^then final: 4 runs, .* by tuning: bsp local$' "$scratch/out"
+shows '^final local-seed1: recorded with another input: runs again$' "$scratch/out"
+
+# Rules over a table that lacks a run.
 sed -i '/^short,four,2,/d' tiny/results.csv
 expect_code 0 python "$source_dir/postprocess/study.py" tiny
 shows '^reached .* missing: four$' "$scratch/out"

@@ -109,6 +109,50 @@ expect 0 slurm # nothing is left to submit: it concludes at once
 [[ -z $(ids_of out) ]] || failed "submitted once more: $(<out)"
 conclude again "$before" "run again: what was missing"
 
+# Of a study that is recorded in part, tasks of what is missing; the table is that
+# of a study that ran here as a whole.
+before=$failures
+mkdir few
+cat >few/study.sweep <<'SWEEP'
+[sweep]
+input = ../inputs/smoke.ini
+directory = few_runs
+[tune]
+key = optimizer.lr
+grid = 0.01 0.1
+metric = accuracy
+seeds = 11
+[final]
+seeds = 1 2
+[sizes]
+short = run.steps=40
+[variants]
+bsp = sync.scheme=bsp
+local = sync.scheme=local_sgd local_sgd.steps=4
+[rules]
+bytes = bytes(bsp) / bytes(local) | >= 1 | -
+SWEEP
+study() { "$source_dir/jobs/study.sh" few "$@" "${keys[@]}"; }
+expect 0 study --local --jobs=2
+cp out study.out
+cp few/results.csv whole.csv
+rm -r few_runs
+expect 0 study --slurm # nothing is left to submit
+[[ -z $(ids_of out) ]] || failed "submitted what is recorded: $(<out)"
+cmp -s few/results.csv whole.csv || failed "the table: $(<few/results.csv)"
+sed -i '/,local,/d; /,bsp,2,/d' few/results.csv
+expect 0 study --slurm
+out_shows '^few: 1 of 4 final runs are recorded in results.csv'
+mapfile -t ids < <(ids_of out)
+((${#ids[@]} == 4)) || failed "not four jobs: $(<out)"
+wait_for 120 all_over || failed "not over: $(squeue -h)"
+[[ $(exit_code "${ids[3]}") == 0 ]] || failed "compare: $(cat few_runs/short/jobs/*)"
+[[ $(cd few_runs/short && echo {tune,final}/*/) == \
+  "tune/local-0.01-seed11/ tune/local-0.1-seed11/ final/bsp-seed2/ final/local-seed1/ final/local-seed2/" ]] ||
+  failed "ran $(cd few_runs/short && echo {tune,final}/*/)"
+cmp -s few/results.csv whole.csv || failed "the table: $(<few/results.csv)"
+conclude study "$before" "a study of which a part is recorded"
+
 # The same numbers here.
 before=$failures
 expect 0 "$source_dir/jobs/sweep.sh" --local local.sweep --jobs=2 "${keys[@]}"
