@@ -142,23 +142,40 @@ __global__ void __launch_bounds__(kAttentionThreads)
 // dS = P (dP - delta),  dQ = dS K / sqrt(D),  dK = dS^T Q / sqrt(D),
 // dV = (keep(P) / (1 - p))^T dout
 
-// One warp per token and head.
-template <typename T>
-__global__ void attention_delta_kernel(float* delta,   // (T, heads)
-                                       const T* dout,  // (T, H)
-                                       const T* out,   // (T, H)
-                                       int64_t rows,   // T * heads
-                                       int64_t D) {
-  const int64_t lane = threadIdx.x % kWarpSize;
-  const int64_t warps = int64_t{gridDim.x} * (blockDim.x / kWarpSize);
-  for (int64_t row = int64_t{blockIdx.x} * (blockDim.x / kWarpSize) +
-                     threadIdx.x / kWarpSize;
-       row < rows; row += warps) {
+// Lanes that share a token's head: a power of two, so that a pack of a row is
+// left for each, if possible.
+int lanes_of_row(int64_t D, int pack) {
+  int lanes = 1;
+  while (lanes < kWarpSize && lanes * pack < D) lanes *= 2;
+  return lanes;
+}
+
+template <int kPack, typename T>
+__global__ void __launch_bounds__(kAttentionThreads)
+    attention_delta_kernel(float* delta,   // (T, heads)
+                           const T* dout,  // (T, H)
+                           const T* out,   // (T, H)
+                           int64_t rows,   // T * heads
+                           int64_t D,
+                           int lanes) {
+  const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x / lanes;
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  // All lanes of a warp iterate equally often, as they shuffle.
+  const int64_t rounds = ceil_div(rows, stride);
+  for (int64_t round = 0; round < rounds; ++round) {
+    const int64_t row = round * stride + thread / lanes;
     float sum = 0;
-    for (int64_t d = lane; d < D; d += kWarpSize)
-      sum = fmaf(to_f32(dout[row * D + d]), to_f32(out[row * D + d]), sum);
-    sum = warp_sum(sum);
-    if (lane == 0) delta[row] = sum;
+    if (row < rows)
+      for (int64_t d = lane * kPack; d < D; d += lanes * kPack) {
+        const auto upstream = Pack<T, kPack>::load(dout + row * D + d);
+        const auto value = Pack<T, kPack>::load(out + row * D + d);
+        for (int i = 0; i < kPack; ++i)
+          sum = fmaf(upstream.get(i), value.get(i), sum);
+      }
+    for (int offset = lanes / 2; offset > 0; offset /= 2)
+      sum += __shfl_xor_sync(kAllLanes, sum, offset);
+    if (lane == 0 && row < rows) delta[row] = sum;
   }
 }
 
@@ -348,16 +365,18 @@ void attention_backward(Context& context, const AttentionBackwardArgs& args) {
   auto* delta =
       static_cast<float*>(context.scratch(rows * int64_t{sizeof(float)}));
   with_pack(
-      args.out.dtype, sizes.D, {args.dqkv.data, args.dout.data, args.qkv.data},
+      args.out.dtype, sizes.D,
+      {args.dqkv.data, args.dout.data, args.qkv.data, args.out.data},
       [&](auto pack) {
         using T = typename decltype(pack)::Elem;
         constexpr int kPack = decltype(pack)::kCount;
         const auto* upstream = static_cast<const T*>(args.dout.data);
         const auto* parts = static_cast<const T*>(args.qkv.data);
-        launch(attention_delta_kernel<T>,
-               dim3(grid_for(rows, kAttentionThreads / kWarpSize)),
+        const int lanes = lanes_of_row(sizes.D, kPack);
+        launch(attention_delta_kernel<kPack, T>,
+               dim3(grid_for(rows, kAttentionThreads / lanes)),
                dim3(kAttentionThreads), 0, context.stream(), delta, upstream,
-               static_cast<const T*>(args.out.data), rows, sizes.D);
+               static_cast<const T*>(args.out.data), rows, sizes.D, lanes);
         if (can_use_mma(args)) {
           attention_backward_mma(context, args, delta);
           return;

@@ -173,7 +173,7 @@ void few_outputs_backward(Context& context,
       launch(few_inputs_kernel<T>, dim3(grid_for(size.N * size.P, kFewThreads)),
              dim3(kFewThreads), 0, context.stream(), static_cast<T*>(dx.data),
              upstream, w.f32(), size);
-    if (size.D > 0)
+    if (dw.data != nullptr && size.D > 0)
       add_weight_gradients(context, dw.f32(), upstream,
                            static_cast<const T*>(x.data), size);
   });

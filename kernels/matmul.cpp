@@ -1,5 +1,5 @@
 // Dense layers by cuBLASLt, with the bias fused into the forward product; small
-// ones by the kernels of cuda/few_outputs.h.
+// ones, and what cuBLASLt refuses, by the kernels of cuda/few_outputs.h.
 #include "cuda/bias.h"
 #include "cuda/few_outputs.h"
 #include "cuda/filters.h"
@@ -50,7 +50,8 @@ const void* operand(Context& context,
 void add_weight_gradient(Context& context,
                          const Tensor& dw,
                          const ConstTensor& dy,
-                         const ConstTensor& x) {
+                         const ConstTensor& x,
+                         const ConstTensor& w) {
   const int64_t N = x.shape[0], P = x.shape[1];
   const FilterSize size{dw.shape[0], dw.shape[1], 1, 1, P};
   const bool is_direct = is_gemm_aligned(dw.data) && size.C == P;
@@ -58,15 +59,17 @@ void add_weight_gradient(Context& context,
       is_direct ? dw.data
                 : context.scratch(size.packed_elems() * bytes_of(DType::kF32),
                                   kGradientScratch);
-  gemm(context, to, dy.data, x.data, is_direct ? dw.data : nullptr, nullptr,
-       {.M = size.K,
-        .N = P,
-        .D = N,
-        .transpose_a = Transpose::kYes,
-        .transpose_b = Transpose::kNo,
-        .input = x.dtype,
-        .output = DType::kF32});
-  if (!is_direct)
+  if (!gemm(context, to, dy.data, x.data, is_direct ? dw.data : nullptr,
+            nullptr,
+            {.M = size.K,
+             .N = P,
+             .D = N,
+             .transpose_a = Transpose::kYes,
+             .transpose_b = Transpose::kNo,
+             .input = x.dtype,
+             .output = DType::kF32}))
+    few_outputs_backward(context, {}, dw, {}, dy, x, w);
+  else if (!is_direct)
     accumulate_filters(context.stream(), dw.f32(), to, size, DType::kF32);
 }
 
@@ -83,14 +86,15 @@ void linear_forward(Context& context,
   if (is_for_kernels(x, y)) return few_outputs_forward(context, y, x, w, b);
   const void* matrix = operand(context, w, x.dtype, P, kMatrixScratch);
   const void* bias = operand(context, b, x.dtype, K, kBiasScratch);
-  gemm(context, y.data, x.data, matrix, nullptr, bias,
-       {.M = N,
-        .N = K,
-        .D = P,
-        .transpose_a = Transpose::kNo,
-        .transpose_b = Transpose::kYes,
-        .input = x.dtype,
-        .output = x.dtype});
+  if (!gemm(context, y.data, x.data, matrix, nullptr, bias,
+            {.M = N,
+             .N = K,
+             .D = P,
+             .transpose_a = Transpose::kNo,
+             .transpose_b = Transpose::kYes,
+             .input = x.dtype,
+             .output = x.dtype}))
+    few_outputs_forward(context, y, x, w, b);
 }
 
 // The library's epilogue for the bias gradient overwrites where this contract
@@ -110,17 +114,21 @@ void linear_backward(Context& context,
     if (addend.data != nullptr) cuda::add(context, dx, dx, addend);
     return;
   }
-  if (dx.data != nullptr)
-    gemm(context, dx.data, dy.data,
-         operand(context, w, x.dtype, P, kMatrixScratch), addend.data, nullptr,
-         {.M = N,
-          .N = P,
-          .D = K,
-          .transpose_a = Transpose::kNo,
-          .transpose_b = Transpose::kNo,
-          .input = x.dtype,
-          .output = x.dtype});
-  add_weight_gradient(context, dw, dy, x);
+  if (dx.data != nullptr &&
+      !gemm(context, dx.data, dy.data,
+            operand(context, w, x.dtype, P, kMatrixScratch), addend.data,
+            nullptr,
+            {.M = N,
+             .N = P,
+             .D = K,
+             .transpose_a = Transpose::kNo,
+             .transpose_b = Transpose::kNo,
+             .input = x.dtype,
+             .output = x.dtype})) {
+    few_outputs_backward(context, dx, {}, {}, dy, x, w);
+    if (addend.data != nullptr) cuda::add(context, dx, dx, addend);
+  }
+  add_weight_gradient(context, dw, dy, x, w);
   if (db.data != nullptr)
     accumulate_bias(context, db.f32(), dy.data, dy.dtype, N, K);
 }

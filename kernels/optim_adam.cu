@@ -131,6 +131,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// A block of a table has up to 128 rows, which a warp takes one after the
+// other: where many are touched, other blocks are for other warps.
+constexpr int kBlocksOfRows = 1;
+
 // The rows of marked blocks. A row in several is taken with the first of them.
 __global__ void __launch_bounds__(kThreads)
     adam_touched_rows_kernel(RowSteps<true> steps) {
@@ -145,7 +149,7 @@ __global__ void __launch_bounds__(kThreads)
     while (before < block && touched.marks[before] == 0) ++before;
     return before == block;
   };
-  for_touched(
+  for_touched<kBlocksOfRows>(
       touched, steps.gradient, elems, [&](int64_t block, int64_t begin) {
         const int64_t end = lesser(begin + TouchedBlocks::kElems, elems);
         for (int64_t first = begin < 0 ? 0 : begin / row_elems;
@@ -183,8 +187,9 @@ void launch_adam(Context& context,
                                gradient.data(), params,   rows,     group};
   if constexpr (kSteps)
     if (params.touched.marks != nullptr) {
-      launch(adam_touched_rows_kernel, grid_of_touched(elems, kThreads),
-             dim3(kThreads), 0, context.stream(), steps);
+      launch(adam_touched_rows_kernel,
+             grid_of_touched<kBlocksOfRows>(elems, kThreads), dim3(kThreads), 0,
+             context.stream(), steps);
       return;
     }
   launch(adam_rows_kernel<kSteps>, dim3(grid_for(rows * group, kThreads)),

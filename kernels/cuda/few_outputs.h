@@ -24,7 +24,7 @@ void few_outputs_forward(Context& context,
                          ConstTensor b);  // (K) or null
 void few_outputs_backward(Context& context,
                           Tensor dx,       // (N, P) or null, dtype of dy
-                          Tensor dw,       // (K, D), added to
+                          Tensor dw,       // (K, D) or null, added to
                           Tensor db,       // (K) or null, added to
                           ConstTensor dy,  // (N, K)
                           ConstTensor x,   // (N, P), dtype of dy

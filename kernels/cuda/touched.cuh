@@ -9,8 +9,9 @@
 
 namespace syncopate::cuda {
 
-// Blocks whose marks a warp reads at once. More would leave too few warps for
-// the dense part of a network, which is always marked.
+// Blocks whose marks a warp reads at once, where a block is little work. More
+// would leave too few warps for the dense part of a network, which is always
+// marked.
 constexpr int kBlocksPerWarp = 8;
 
 // Threads may mark the same block at the same time.
@@ -24,8 +25,9 @@ __device__ __forceinline__ void mark_touched(const TouchedBlocks& touched,
 
 // Calls body(block, begin) for each marked block that values [0, n) reach into,
 // with all lanes of one warp; the block begins at element `begin` of values,
-// which may be before them, and may end after them.
-template <typename Body>
+// which may be before them, and may end after them. A warp takes kBlocks at a
+// time.
+template <int kBlocks = kBlocksPerWarp, typename Body>
 __device__ __forceinline__ void for_touched(const TouchedBlocks& touched,
                                             const float* values,
                                             int64_t n,
@@ -36,14 +38,13 @@ __device__ __forceinline__ void for_touched(const TouchedBlocks& touched,
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t warps = int64_t{gridDim.x} * (blockDim.x / kWarpSize);
-  for (int64_t first =
-           place / kElems + thread / kWarpSize * int64_t{kBlocksPerWarp};
-       first < end; first += warps * kBlocksPerWarp) {
+  for (int64_t first = place / kElems + thread / kWarpSize * int64_t{kBlocks};
+       first < end; first += warps * kBlocks) {
     const int64_t block = first + lane;
-    const bool is_marked = lane < kBlocksPerWarp && block < end &&
+    const bool is_marked = lane < kBlocks && block < end &&
                            touched.marks[block] != TouchedBlocks::kUntouched;
     const unsigned votes = __ballot_sync(kAllLanes, is_marked);
-    for (int i = 0; i < kBlocksPerWarp; ++i)
+    for (int i = 0; i < kBlocks; ++i)
       if ((votes >> i & 1) != 0) body(first + i, (first + i) * kElems - place);
   }
 }
@@ -64,9 +65,10 @@ __device__ __forceinline__ void for_touched_elems(const TouchedBlocks& touched,
 }
 
 // Returns the grid for for_touched over n values, with `threads` a block.
-inline dim3 grid_of_touched(int64_t n, int threads) {
+template <int kBlocks = kBlocksPerWarp>
+dim3 grid_of_touched(int64_t n, int threads) {
   const int64_t elems_per_block =
-      threads / kWarpSize * kBlocksPerWarp * TouchedBlocks::kElems;
+      threads / kWarpSize * kBlocks * TouchedBlocks::kElems;
   return dim3(grid_for(n + TouchedBlocks::kElems, elems_per_block));
 }
 

@@ -1,6 +1,7 @@
 #include "library/gemm.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <type_traits>
 #include <unordered_map>
@@ -103,6 +104,7 @@ struct GemmPlan {
   Operation operation;
   cublasLtMatmulAlgo_t algorithm{};
   uint64_t workspace_bytes = 0;
+  bool is_refused = false;  // by the library
 };
 
 // What cuBLASLt chooses from when plans are measured, or looked up.
@@ -181,8 +183,8 @@ GemmPlan make_plan(const GemmKey& key, const void* bias) {
           .operation = make_operation(key, bias)};
 }
 
-// Returns at most `most` algorithms for a plan, the expected fastest first; at
-// least one.
+// Returns at most `most` algorithms for a plan, the expected fastest first;
+// none if the library refuses the product.
 std::vector<cublasLtMatmulHeuristicResult_t> algorithms_of(
     cublasLtHandle_t handle,
     const GemmKey& key,
@@ -196,11 +198,9 @@ std::vector<cublasLtMatmulHeuristicResult_t> algorithms_of(
   const cublasStatus_t status = cublaslt().MatmulAlgoGetHeuristic(
       handle, plan.operation.get(), plan.b.get(), plan.a.get(), plan.c.get(),
       plan.c.get(), preference.get(), most, results.data(), &found);
-  if (status == CUBLAS_STATUS_SUCCESS && found == 0)
-    check_cublaslt(CUBLAS_STATUS_NOT_SUPPORTED,
-                   "cublasLtMatmulAlgoGetHeuristic");
-  check_cublaslt(status, "cublasLtMatmulAlgoGetHeuristic");
-  check_cublaslt(results.front().state, "cublasLtMatmulAlgoGetHeuristic");
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) found = 0;
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED)
+    check_cublaslt(status, "cublasLtMatmulAlgoGetHeuristic");
   results.resize(static_cast<size_t>(found));
   std::erase_if(results, [](const cublasLtMatmulHeuristicResult_t& result) {
     return result.state != CUBLAS_STATUS_SUCCESS;
@@ -250,7 +250,8 @@ void multiply(Context& context,
       "cublasLtMatmul");
 }
 
-// The algorithm that the context's chooser takes, or the library's first.
+// The algorithm that the context's chooser takes, or the library's first. A
+// refused product is told, as it will be slow.
 void choose_algorithm(Context& context,
                       cublasLtHandle_t handle,
                       const GemmKey& key,
@@ -260,6 +261,14 @@ void choose_algorithm(Context& context,
   const auto algorithms =
       algorithms_of(handle, key, plan, context.determinism(),
                     chooser == nullptr ? 1 : kMostAlgorithms);
+  if (algorithms.empty()) {
+    plan.is_refused = true;
+    fmt::print(stderr,
+               "warning: cuBLASLt has no algorithm for {}: kernels of our own, "
+               "which are slow, compute it\n",
+               problem_of(key, context.determinism()));
+    return;
+  }
   const auto use = [&](size_t index) {
     plan.algorithm = algorithms[index].algo;
     plan.workspace_bytes = algorithms[index].workspaceSize;
@@ -281,14 +290,14 @@ void choose_algorithm(Context& context,
 
 }  // namespace
 
-void gemm(Context& context,
+bool gemm(Context& context,
           void* c,
           const void* a,
           const void* b,
           const void* addend,
           const void* bias,
           const Gemm& product) {
-  if (product.M == 0 || product.N == 0) return;
+  if (product.M == 0 || product.N == 0) return true;
   for (const void* memory : {static_cast<const void*>(c), a, b, addend, bias})
     CHECK(is_gemm_aligned(memory));
   const bool has_bias = bias != nullptr, has_addend = addend != nullptr;
@@ -317,9 +326,11 @@ void gemm(Context& context,
     found = library.plans.emplace(key, std::move(made)).first;
   }
   const GemmPlan& plan = found->second;
+  if (plan.is_refused) return false;
   if (has_bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   multiply(context, handle, plan, operands);
   context.ran_by("cuBLASLt");
+  return true;
 }
 
 }  // namespace syncopate::cuda

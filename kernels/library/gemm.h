@@ -19,19 +19,21 @@ enum class Transpose : uint8_t { kNo, kYes };
 // Sums are formed in fp32, and so are products of fp32 (no TF32). The algorithm
 // is the first of cuBLASLt's heuristics that meets the context's determinism,
 // or what the context's chooser takes (ops/plans.h). All matrices and the bias
-// are aligned: tensor cores and wide loads need that.
+// are aligned: tensor cores and wide loads need that. Returns false, and
+// computes nothing, if the library has no algorithm for such a product.
 struct Gemm {
   int64_t M, N, D;
   Transpose transpose_a, transpose_b;
   DType input = DType::kF32;   // of a and b
   DType output = DType::kF32;  // of c, addend and bias
 };
-void gemm(Context& context,
-          void* c,
-          const void* a,
-          const void* b,
-          const void* addend,  // (M, N), may be c; or null
-          const void* bias,    // (N) or null; not together with an addend
-          const Gemm& product);
+[[nodiscard]] bool gemm(
+    Context& context,
+    void* c,
+    const void* a,
+    const void* b,
+    const void* addend,  // (M, N), may be c; or null
+    const void* bias,    // (N) or null; not together with an addend
+    const Gemm& product);
 
 }  // namespace syncopate::cuda

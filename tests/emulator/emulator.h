@@ -41,6 +41,10 @@ bool is_capturing(const Stream& stream);
 // SYNCOPATE_EMULATOR_SEED, or 1. For all threads, from their next launch.
 void set_seed(uint64_t seed);
 
+// Whether the library of matrix products refuses them all from now on, as if it
+// had no algorithm. Returns whether it did before.
+bool set_refusing_products(bool is_refusing);
+
 // How many blocks of a launch are in flight: they give way to each other where
 // a thread waits at a barrier or in a warp primitive, ends, or is about to do
 // an atomic operation. What a thread does between two of these is never
