@@ -6,6 +6,8 @@ to the bit on all workers. Clocks, and what was counted for rows, may differ.
 of the largest value in all tensors of a kind (parameters, momentum, ...).
 compare_states.py --unlike RUNS: exit 0 if no two of them ended in the same mean
 of the workers' parameters, but for rounding.
+compare_states.py --members RUN: exit 0 if all workers ended with the same
+parameters, to the bit.
 """
 import itertools
 import pathlib
@@ -52,11 +54,22 @@ def are_unlike(runs):
     return distance > 1e-5
 
 
+def members_are_equal(run):
+    by_name = {}
+    for name, values in read(run, "parameters").items():
+        by_name.setdefault(name.split("/", 1)[1], []).append(values)
+    print(f"{run}: {max(map(len, by_name.values()))} copies")
+    return all(np.array_equal(values[0].view(np.int32), other.view(np.int32))
+               for values in by_name.values() for other in values[1:])
+
+
 def main():
     options = [a for a in sys.argv[1:] if a.startswith("--")]
     runs = [pathlib.Path(a) for a in sys.argv[1:] if not a.startswith("--")]
     if "--unlike" in options:
         sys.exit(not are_unlike(runs))
+    if "--members" in options:
+        sys.exit(not members_are_equal(runs[0]))
     wanted = "parameters" if "--parameters" in options else ""
     tolerance = 0.0
     for option in options:
