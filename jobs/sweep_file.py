@@ -251,6 +251,8 @@ def read_sweep(path, arguments):
         if key in found:
             raise RunError(BAD_INPUT, f"{where}: {key} is what is tuned")
     rules = read_rules(path, sections.get("rules", {}), sections["variants"])
+    if rules and not size:
+        raise RunError(BAD_INPUT, f"{path}: [sizes]: missing, for [rules]")
     if again and not rules:
         raise RunError(USAGE, f"--again: {path} has no [rules], so nothing is "
                        "recorded")

@@ -20,7 +20,7 @@ import re
 import numpy as np
 
 from groups import interval
-from plot_means import draw_curves
+from plot_means import POSSIBLE, draw_curves
 from run_reader import BAD_INPUT, INPUT_MISSING, RunError, print_markdown, \
     print_table, run_main
 from styles import prepare
@@ -226,7 +226,7 @@ def read_rules(path, section, cells):
 
 
 def read_study(folder):
-    """Rules and seeds of FOLDER/study.sweep."""
+    """Sizes, seeds, rules and metric of FOLDER/study.sweep."""
     path = os.path.join(folder, "study.sweep")
     parser = configparser.ConfigParser(
         delimiters=("=",), comment_prefixes=("#", ";"),
@@ -234,16 +234,25 @@ def read_study(folder):
     parser.optionxform = str
     if not parser.read(path, encoding="utf-8"):
         raise RunError(INPUT_MISSING, f"{path}: no such study")
+    for section in ("sweep", "final", "sizes", "variants", "rules"):
+        if section not in parser:
+            raise RunError(BAD_INPUT, f"{path}: [{section}]: missing")
+    tuned = parser["tune"]["metric"] if "tune" in parser else "accuracy"
+    metric = parser["sweep"].get("metric", tuned)
+    if metric not in POSSIBLE:
+        raise RunError(BAD_INPUT, f"{path}: sweep.metric: {metric}: expected one "
+                       f"of {' '.join(POSSIBLE)}")
     return (list(parser["sizes"]),
             parser["final"]["seeds"].replace(",", " ").split(),
-            read_rules(path, parser["rules"], parser["variants"]))
+            read_rules(path, parser["rules"], parser["variants"]),
+            metric)
 
 
 # --- the figure --------------------------------------------------------------
 
-def line_of(runs, x):
+def line_of(runs, x, possible):
     """Mean and 95% interval over the seeds at 200 values of `x`, or at one if
-    each run has one evaluation. A run that has ended keeps its last accuracy."""
+    each run has one evaluation. A run that has ended keeps its last value."""
     curves = [np.array([[float(row[x]), float(row["accuracy"])] for row in run])
               for run in runs]
     start = max(curve[0, 0] for curve in curves)
@@ -252,12 +261,15 @@ def line_of(runs, x):
     where = np.array([end]) if has_one else np.linspace(start, end, 200)
     values = np.array([np.interp(where, *curve.T) for curve in curves])
     mean, half = np.array([interval(column) for column in values.T]).T
-    return where, mean, np.maximum(mean - half, 0), np.minimum(mean + half, 1)
+    least, greatest = possible
+    return (where, mean, np.maximum(mean - half, least),
+            np.minimum(mean + half, greatest))
 
 
-def draw(path, results, rows):
-    """Accuracy over virtual time and over bytes."""
+def draw(path, metric, results, rows):
+    """The metric over virtual time and over bytes."""
     plt = prepare()
+    possible = POSSIBLE[metric]
     scheme_of = {row["cell"]: row["scheme"] for row in results}
     lines = {}
     for cell in dict.fromkeys(row["cell"] for row in rows):
@@ -265,11 +277,11 @@ def draw(path, results, rows):
         for row in rows:
             if row["cell"] == cell:
                 seeds.setdefault(row["seed"], []).append(row)
-        x, *band = line_of(seeds.values(), "bytes")
-        lines[cell] = {"time": line_of(seeds.values(), "virtual_s"),
+        x, *band = line_of(seeds.values(), "bytes", possible)
+        lines[cell] = {"time": line_of(seeds.values(), "virtual_s", possible),
                        "bytes": (x / 1e6, *band)}
     draw_curves(plt, lines, [scheme_of[cell] for cell in lines],
-                ("virtual time (s)", "accuracy"), (0, 1), path)
+                ("virtual time (s)", metric), possible, path)
 
 
 def main(arguments):
@@ -280,7 +292,7 @@ def main(arguments):
     parser.add_argument("--size")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args(arguments)
-    sizes, seeds, rules = read_study(options.folder)
+    sizes, seeds, rules, metric = read_study(options.folder)
     size = options.size or sizes[0]
     if size not in sizes:
         raise RunError(BAD_INPUT, f"--size {size}: expected one of "
@@ -295,8 +307,8 @@ def main(arguments):
     printer(["rule", "what", "published", "reproduced if", "obtained",
              "verdict"], table)
     if curves:
-        draw(os.path.join(options.folder, f"figure-{size}.png"), results,
-             curves)
+        draw(os.path.join(options.folder, f"figure-{size}.png"), metric,
+             results, curves)
     return 0
 
 

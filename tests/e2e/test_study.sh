@@ -276,6 +276,13 @@ refuses 65 'LOW .. HIGH' 'bytes =' 'bytes = bytes(bsp) | 4 | 4'
 refuses 65 'unknown in a rule' 'bytes =' 'bytes = bytes(nobody) | >= 4 | 4'
 refuses 65 'unknown in a rule' 'bytes =' 'bytes = open(bsp).x | >= 4 | 4'
 refuses 65 'not an expression' 'bytes =' 'bytes = bytes( | >= 4 | 4'
+cp tiny/study.sweep original
+sed -i '/^\[sizes\]/d; /^short = /d; /^long = /d' tiny/study.sweep
+expect_code 65 study --dry-run
+shows '^error: .*\[sizes\]: missing, for \[rules\]$' "$scratch/err"
+expect_code 65 python "$source_dir/postprocess/study.py" tiny
+shows '^error: .*\[sizes\]: missing$' "$scratch/err"
+mv original tiny/study.sweep
 expect_code 65 study --dry-run --size=huge
 shows '^error: .*--size=huge: expected one of short long$' "$scratch/err"
 expect_code 66 "$source_dir/jobs/study.sh" nowhere
