@@ -414,7 +414,8 @@ void refuse_errors(const ParsedInput& input) {
 void forget_by_worker(std::map<std::string, std::string>& saved) {
   for (const char* key :
        {"run.workers", "compute.speed", "data.batch_by_worker",
-        "stragglers.factor", "stragglers.delay_workers", kEpisodes})
+        "stragglers.factor", "stragglers.delay_workers", "stragglers.delay_ms",
+        "stragglers.delay_from", "stragglers.delay_until", kEpisodes})
     saved.erase(key);
   std::erase_if(saved, [](const auto& entry) {
     return entry.first.starts_with("network.") &&

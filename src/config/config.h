@@ -77,7 +77,7 @@ void refuse_errors(const ParsedInput& input);
 // worker are not compared either.
 enum class Workers : uint8_t { kAlike, kMayDiffer };
 // Removes the keys of a saved run that only make sense for its number of
-// workers: lists by worker, and episodes of workers by rank.
+// workers: lists by worker, and delays and episodes of workers by rank.
 void forget_by_worker(std::map<std::string, std::string>& saved);
 // Removes what MPI ranks cannot have: slow links from stragglers.episodes, and
 // run.virtual_limit_s, but not the run.steps that it has become.

@@ -161,7 +161,8 @@ for schedule in cosine constant; do
   [[ $schedule == cosine ]] || own+=(--schedule.warmup=0)
   # shellcheck disable=SC2054  # commas within a key's list
   by_worker=(--stragglers.factor=1,2,1,3 --compute.speed=1,1,2,2
-    "--stragglers.episodes=3:compute:x2, 2:link:+5ms" --network.latency_us=100)
+    "--stragglers.episodes=3:compute:x2, 2:link:+5ms" --network.latency_us=100
+    --stragglers.delay_ms=1 --stragglers.delay_workers=3 --stragglers.delay_until=4)
   expect_code 0 "$SYNCOPATE" train tiny.ini "${own[@]}" --run.workers=4 --data.batch=8 \
     --schedule.kind=$schedule "${by_worker[@]}" --run.stop_at=6
   expect_code 0 "$SYNCOPATE" train bare.ini "--run.name=bare-$schedule" --run.stop_at=8
@@ -174,8 +175,8 @@ for schedule in cosine constant; do
   expect_code 0 "$SYNCOPATE" train bare.ini "--run.name=bare-$schedule" --run.workers=2
   grep -q "workers   4 before, 2 now" "runs/bare-$schedule/log.txt" ||
     fail "$schedule: not resized: $(tail -n 3 "runs/bare-$schedule/log.txt")"
-  grep -qE "^(factor|episodes) = .*[0-9] " "runs/bare-$schedule/input.ini" &&
-    fail "lists by worker came back"
+  grep -qE "^(factor|episodes) = .*[0-9] |^delay_workers = [0-9]" \
+    "runs/bare-$schedule/input.ini" && fail "lists by worker came back"
   [[ $(look "bare-$schedule" 'int(r["train/worker_steps"][-1])') == 96 ]] ||
     fail "$schedule: another length"
 done
