@@ -67,7 +67,9 @@ Bucketer::Bucketer(const ParameterTable& parameters,
                           .offset = begin,
                           .elems = end - begin,
                           .is_last = begin == 0,
-                          .is_table = run->is_table});
+                          .is_table = run->is_table,
+                          .stretch_offset = run->begin,
+                          .stretch_elems = run->end - run->begin});
       end = begin;
     }
 }

@@ -15,6 +15,7 @@
 #include "comm/trace.h"
 #include "ops/elementwise.h"
 #include "sync/bucket.h"
+#include "sync/device_rows.h"
 #include "sync/shared_sums.h"
 
 namespace syncopate {
@@ -48,8 +49,9 @@ std::span<float> without_values(int64_t elems) {
 }
 
 // Runs tasks concurrently with the worker; ranges on a GPU go through a mirror,
-// unless all workers share it. Their sums are then formed on the GPU, and tasks
-// exchange messages without values, for the time that these take.
+// unless they are tables or all workers share it. Their sums are then formed on
+// the GPU, and tasks exchange messages without values, for the time that these
+// take.
 class HostReducer final : public Reducer {
  public:
   explicit HostReducer(const SchemeParts& parts)
@@ -70,19 +72,28 @@ class HostReducer final : public Reducer {
       ready_.push_back(parts_.context.device().make_event());
     if (index == task_times_.size()) task_times_.emplace_back();
     ready_[index]->record(parts_.context.stream());
-    Mirror* const mirror = brings_to_shared(sum) ? nullptr : &mirror_of(sum);
+    RowTables* const rows = sum.is_tables ? &rows_of(sum) : nullptr;
+    Mirror* const mirror =
+        sum.is_tables || brings_to_shared(sum) ? nullptr : &mirror_of(sum);
     const Task before = index < kAtOnce ? nullptr : in_flight_[index - kAtOnce];
     in_flight_.push_back(parts_.endpoint.start(
-        sum.name, [this, mirror, &ready = *ready_[index], before, sum,
+        sum.name, [this, rows, mirror, &ready = *ready_[index], before, sum,
                    &times = task_times_[index]](Endpoint& endpoint) {
           if (before) endpoint.join(before);
+          if (rows != nullptr) endpoint.wait_for(ready);
           if (mirror != nullptr)
             mirror->pull(endpoint, sum.offset, sum.elems, ready);
           times.first = endpoint.now();
           has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
-          sum_up(endpoint, sum,
-                 mirror != nullptr ? mirror->host(sum.offset, sum.elems)
-                                   : without_values(sum.elems));
+          if (rows != nullptr)
+            all_reduce_rows(endpoint, group_, *rows, sum.wire, sum.tag,
+                            Traffic::kPayload);
+          else
+            all_reduce_sum(endpoint, group_,
+                           mirror != nullptr
+                               ? mirror->host(sum.offset, sum.elems)
+                               : without_values(sum.elems),
+                           algorithm_, sum.wire, sum.tag, Traffic::kPayload);
           times.second = endpoint.now();
           if (mirror != nullptr) mirror->push(sum.offset, sum.elems);
         }));
@@ -114,9 +125,11 @@ class HostReducer final : public Reducer {
     times.overlapped_s =
         busy_before(task_times_.begin(),
                     task_times_.begin() + std::ssize(in_flight_), begin);
-    if (!in_flight_.empty())
+    if (!in_flight_.empty()) {
       for (auto& [key, mirror] : mirrors_)
         mirror->make_wait(parts_.context.stream());
+      for (auto& [key, rows] : rows_) rows->make_wait(parts_.context.stream());
+    }
     in_flight_.clear();
     return times;
   }
@@ -130,7 +143,7 @@ class HostReducer final : public Reducer {
   // Whether this worker's part is now on its way into a sum on the GPU, which
   // all members find the same.
   bool brings_to_shared(const RangeSum& sum) {
-    if (parts_.shared_sums == nullptr || sum.is_tables ||
+    if (parts_.shared_sums == nullptr ||
         !SharedSums::forms(algorithm_, group_.size()))
       return false;
     parts_.shared_sums->enter(parts_.context, group_, sum.tag,
@@ -139,30 +152,30 @@ class HostReducer final : public Reducer {
     return true;
   }
 
-  void sum_up(Endpoint& endpoint,
-              const RangeSum& sum,
-              std::span<float> values) {
-    if (sum.is_tables)
-      all_reduce_rows(endpoint, group_, tables_in(sum, values), sum.wire,
-                      sum.tag, Traffic::kPayload,
-                      row_memory_[sum.range.data() + sum.offset]);
-    else
-      all_reduce_sum(endpoint, group_, values, algorithm_, sum.wire, sum.tag,
-                     Traffic::kPayload);
+  RowTables& rows_of(const RangeSum& sum) {
+    const std::span<float> values = sum.range.subspan(sum.offset, sum.elems);
+    std::unique_ptr<RowTables>& rows = rows_[values.data()];
+    if (!rows && parts_.context.device().kind() == DeviceKind::kCuda)
+      rows = std::make_unique<DeviceRows>(parts_.context.device(),
+                                          tables_in(values), parts_.endpoint);
+    else if (!rows)
+      rows = std::make_unique<HostRows>(tables_in(values));
+    rows->set_touched(sum.touched);
+    return *rows;
   }
 
-  // Returns the tensors in `values`, which are those of the sum.
-  std::vector<RowTable> tables_in(const RangeSum& sum,
-                                  std::span<float> values) const {
+  // Returns the tensors that are in `values`, a part of the gradients.
+  std::vector<RowTable> tables_in(std::span<float> values) const {
+    const float* const gradients = parts_.replica.gradients.marked().data();
     std::vector<RowTable> tables;
     int64_t covered = 0;
     for (const ParameterEntry& entry : parts_.model.parameters().entries()) {
-      const int64_t begin = entry.offset - sum.offset;
+      const int64_t begin = gradients + entry.offset - values.data();
       if (begin < 0 || begin >= std::ssize(values)) continue;
       CHECK(entry.role == Role::kEmbedding && entry.shape.rank() == 2);
       tables.push_back({values.subspan(static_cast<size_t>(begin),
                                        static_cast<size_t>(entry.elems())),
-                        entry.shape[1], sum.touched});
+                        entry.shape[1]});
       covered += entry.elems();
     }
     CHECK(covered == std::ssize(values));
@@ -171,8 +184,7 @@ class HostReducer final : public Reducer {
 
   // The host adds, unless MPI does.
   Mirror& mirror_of(const RangeSum& sum) {
-    const bool is_only_handed_on =
-        algorithm_ == CollectiveAlgorithm::kNative && !sum.is_tables;
+    const bool is_only_handed_on = algorithm_ == CollectiveAlgorithm::kNative;
     std::unique_ptr<Mirror>& mirror =
         mirrors_[{sum.range.data(), is_only_handed_on}];
     if (!mirror)
@@ -187,7 +199,8 @@ class HostReducer final : public Reducer {
   CollectiveAlgorithm algorithm_;
   // By the range's start, and whether the host only hands values on.
   std::map<std::pair<const float*, bool>, std::unique_ptr<Mirror>> mirrors_;
-  std::map<const float*, RowMemory> row_memory_;  // by start of the range
+  // By the tables' start.
+  std::map<const float*, std::unique_ptr<RowTables>> rows_;
   // By position in in_flight_: when the range was ready on the device.
   std::vector<std::unique_ptr<Event>> ready_;
   std::vector<Task> in_flight_;

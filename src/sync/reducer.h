@@ -25,7 +25,7 @@ struct RangeSum {
   // (comm/row_exchange.h), whatever sync.collective is. Libraries between
   // devices can only sum ranges: with parts.collectives everything is sent.
   bool is_tables = false;
-  // Of tables in host memory, if their blocks are marked.
+  // Of tables, if their blocks are marked.
   TouchedBlocks touched = {};
 };
 
