@@ -35,13 +35,12 @@ struct RowsOfTable {
   }
 };
 
-// Calls body(row, rows) with all lanes of a warp for rows that reach into the
-// marked block and into no marked block before it. Bit i of `rows`: lane i's
-// row is a touched one that no other lane has.
-template <typename Body>
-__device__ __forceinline__ void for_rows_of_block(const RowsOfTable& table,
-                                                  int64_t block,
-                                                  const Body& body) {
+// Returns how many rows that reach into the marked block, and into no marked
+// block before it, are touched; kLists: writes their numbers. For a warp.
+template <bool kLists>
+__device__ __forceinline__ int find_rows_of_block(uint32_t* numbers,
+                                                  const RowsOfTable& table,
+                                                  int64_t block) {
   const int64_t place = block * TouchedBlocks::kElems - table.place;
   const int64_t begin = place < 0 ? 0 : place;
   const int64_t last =
@@ -56,6 +55,7 @@ __device__ __forceinline__ void for_rows_of_block(const RowsOfTable& table,
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int of_row = lane % table.lanes;
   const auto* words = reinterpret_cast<const uint32_t*>(table.values);
+  int count = 0;
   for (; first < last; first += kWarpSize / table.lanes) {
     const int64_t row = first + lane / table.lanes;
     uint32_t bits = 0;
@@ -63,27 +63,37 @@ __device__ __forceinline__ void for_rows_of_block(const RowsOfTable& table,
       for (int64_t e = of_row; e < table.D; e += table.lanes)
         bits |= words[row * table.D + e];
     const unsigned votes = __ballot_sync(kAllLanes, bits != 0);
-    const unsigned of_rows_lanes =
+    const unsigned of_same_row =
         (votes >> (lane - of_row)) & (kAllLanes >> (kWarpSize - table.lanes));
-    body(row, __ballot_sync(kAllLanes, of_row == 0 && of_rows_lanes != 0));
+    const bool is_found = of_row == 0 && of_same_row != 0;
+    const unsigned found = __ballot_sync(kAllLanes, is_found);
+    if (kLists && is_found)
+      numbers[count + count_bits(found & ((1u << lane) - 1))] =
+          static_cast<uint32_t>(row);
+    count += count_bits(found);
   }
+  return count;
 }
 
 // The same for all of the chunk's marked blocks, from left to right.
-template <typename Body>
-__device__ __forceinline__ void for_rows_of_chunk(const RowsOfTable& table,
-                                                  int64_t chunk,
-                                                  const Body& body) {
+template <bool kLists>
+__device__ __forceinline__ int find_rows_of_chunk(uint32_t* numbers,
+                                                  const RowsOfTable& table,
+                                                  int64_t chunk) {
   static_assert(kBlocksOfRowPlace % kWarpSize == 0);
   const int64_t begin = table.first_block() + chunk * kBlocksOfRowPlace;
+  int count = 0;
   for (int64_t first = begin; first < begin + kBlocksOfRowPlace;
        first += kWarpSize) {
     const int64_t block = first + threadIdx.x % kWarpSize;
     const unsigned votes = __ballot_sync(
         kAllLanes, block < table.end_block() && table.is_marked(block));
     for (int i = 0; i < kWarpSize; ++i)
-      if ((votes >> i & 1) != 0) for_rows_of_block(table, first + i, body);
+      if ((votes >> i & 1) != 0)
+        count += find_rows_of_block<kLists>(kLists ? numbers + count : nullptr,
+                                            table, first + i);
   }
+  return count;
 }
 
 // Calls body(chunk) for each of the table's chunks with one warp.
@@ -100,10 +110,7 @@ __device__ __forceinline__ void for_chunks(const RowsOfTable& table,
 __global__ void __launch_bounds__(kRowThreads)
     count_rows_kernel(uint32_t* places, RowsOfTable table) {
   for_chunks(table, [&](int64_t chunk) {
-    int count = 0;
-    for_rows_of_chunk(table, chunk, [&](int64_t, unsigned rows) {
-      count += count_bits(rows);
-    });
+    const int count = find_rows_of_chunk<false>(nullptr, table, chunk);
     if (threadIdx.x % kWarpSize == 0)
       places[chunk] = static_cast<uint32_t>(count);
   });
@@ -132,14 +139,8 @@ __global__ void __launch_bounds__(kRowThreads)
                      const uint32_t* places,
                      RowsOfTable table) {
   for_chunks(table, [&](int64_t chunk) {
-    if (places[chunk] == places[chunk + 1]) return;
-    uint32_t* to = numbers + places[chunk];
-    for_rows_of_chunk(table, chunk, [&](int64_t row, unsigned rows) {
-      const unsigned own = 1u << threadIdx.x % kWarpSize;
-      if ((rows & own) != 0)
-        to[count_bits(rows & (own - 1))] = static_cast<uint32_t>(row);
-      to += count_bits(rows);
-    });
+    if (places[chunk] != places[chunk + 1])
+      find_rows_of_chunk<true>(numbers + places[chunk], table, chunk);
   });
 }
 

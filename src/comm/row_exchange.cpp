@@ -125,109 +125,22 @@ std::optional<int64_t> first_of(std::span<const Rows> left) {
   return first;
 }
 
-class RowExchange {
- public:
-  RowExchange(Endpoint& endpoint,
-              const Group& group,
-              RowTables& tables,
-              Wire wire,
-              Tag tag,
-              Traffic kind)
-      : endpoint_(endpoint),
-        group_(group),
-        tables_(tables),
-        wire_(wire),
-        tag_(tag),
-        kind_(kind) {}
-
-  // `own`: the number of this member's touched rows, by table.
-  void run(const std::vector<int64_t>& own) {
-    tell_counts(own);
-    std::vector<Bytes> messages;
-    for (int p = 0; p < group_.size(); ++p)
-      messages.push_back(tables_.message(p, place_parts(p)));
-    std::vector<Request> requests;
-    // Start with the next position, so that no member receives from all at
-    // once.
-    for (int k = 1; k < group_.size(); ++k) {
-      const int from = (group_.position + group_.size() - k) % group_.size();
-      requests.push_back(
-          endpoint_.irecv(messages[from], group_.members[from], tag_));
-    }
-    tables_.take(endpoint_, group_.position, parts_[group_.position], wire_);
-    const Bytes mine = messages[group_.position];
-    for (int k = 1; k < group_.size(); ++k) {
-      const int to = (group_.position + k) % group_.size();
-      requests.push_back(endpoint_.isend({mine.data, mine.bytes},
-                                         group_.members[to], tag_, kind_));
-    }
-    for (const Request& request : requests) endpoint_.wait(request);
-    tables_.add(parts_, wire_);
-    for (size_t t = 0; t < is_sparse_.size(); ++t) {
-      if (is_sparse_[t]) continue;
-      all_reduce_sum(endpoint_, group_, tables_.whole(endpoint_, t),
-                     CollectiveAlgorithm::kRing, wire_, tag_, kind_);
-      tables_.put_whole(t);
-    }
+// Places the parts of a member's message: the numbers of all tables, then their
+// values. Returns its bytes.
+int64_t place_parts(RowParts& parts,
+                    std::span<const RowTable> tables,
+                    Wire wire) {
+  int64_t bytes = 0;
+  for (RowPart& part : parts) {
+    part.numbers = bytes;
+    bytes += part.rows * int64_t{sizeof(uint32_t)};
   }
-
- private:
-  // Derives from all members' counts which tables travel as rows, and how many
-  // of each are in the messages.
-  void tell_counts(const std::vector<int64_t>& own) {
-    const std::span<const RowTable> tables = tables_.tables();
-    const size_t T = tables.size();
-    std::vector<int64_t> counts(T * group_.size());
-    std::vector<Request> requests;
-    for (int p = 0; p < group_.size(); ++p) {
-      const std::span<int64_t> theirs(counts.data() + p * T, T);
-      if (p == group_.position) {
-        std::copy(own.begin(), own.end(), theirs.begin());
-        continue;
-      }
-      requests.push_back(
-          endpoint_.irecv(bytes_span(theirs), group_.members[p], tag_));
-      requests.push_back(
-          endpoint_.isend(bytes_view(std::span<const int64_t>(own)),
-                          group_.members[p], tag_, kind_));
-    }
-    for (const Request& request : requests) endpoint_.wait(request);
-    parts_.assign(group_.size(), RowParts(T));
-    for (size_t t = 0; t < T; ++t) {
-      TouchedRows rows{std::ssize(tables[t].values), tables[t].row_elems, {}};
-      for (int p = 0; p < group_.size(); ++p)
-        rows.rows.push_back(counts[p * T + t]);
-      is_sparse_.push_back(travels_as_rows(rows, wire_));
-      for (int p = 0; p < group_.size() && is_sparse_.back(); ++p)
-        parts_[p][t].rows = rows.rows[p];
-    }
+  for (size_t t = 0; t < tables.size(); ++t) {
+    parts[t].values = bytes;
+    bytes += wire_bytes(wire, parts[t].rows * tables[t].row_elems);
   }
-
-  // Places the parts of a member's message: the numbers of all tables, then
-  // their values. Returns its bytes.
-  int64_t place_parts(int position) {
-    int64_t bytes = 0;
-    for (RowPart& part : parts_[position]) {
-      part.numbers = bytes;
-      bytes += part.rows * int64_t{sizeof(uint32_t)};
-    }
-    for (size_t t = 0; t < is_sparse_.size(); ++t) {
-      RowPart& part = parts_[position][t];
-      part.values = bytes;
-      bytes += wire_bytes(wire_, part.rows * tables_.tables()[t].row_elems);
-    }
-    return bytes;
-  }
-
-  Endpoint& endpoint_;
-  const Group& group_;
-  RowTables& tables_;
-  const Wire wire_;
-  const Tag tag_;
-  const Traffic kind_;
-  std::vector<bool> is_sparse_;  // by table: the others use the ring
-  std::vector<RowParts> parts_;  // by position
-};
+  return bytes;
+}
 
 }  // namespace
 
@@ -255,6 +168,76 @@ int64_t all_reduce_rows_bytes(std::span<const TouchedRows> tables,
   return bytes;
 }
 
+RowPlan plan_rows(Endpoint& endpoint,
+                  const Group& group,
+                  std::span<const RowTable> tables,
+                  const std::vector<int64_t>& touched,
+                  Wire wire,
+                  Tag tag,
+                  Traffic kind) {
+  const size_t T = tables.size();
+  std::vector<int64_t> counts(T * group.size());
+  std::vector<Request> requests;
+  for (int p = 0; p < group.size(); ++p) {
+    const std::span<int64_t> theirs(counts.data() + p * T, T);
+    if (p == group.position) {
+      std::copy(touched.begin(), touched.end(), theirs.begin());
+      continue;
+    }
+    requests.push_back(
+        endpoint.irecv(bytes_span(theirs), group.members[p], tag));
+    requests.push_back(
+        endpoint.isend(bytes_view(std::span<const int64_t>(touched)),
+                       group.members[p], tag, kind));
+  }
+  for (const Request& request : requests) endpoint.wait(request);
+  RowPlan plan;
+  plan.parts.assign(group.size(), RowParts(T));
+  for (size_t t = 0; t < T; ++t) {
+    TouchedRows rows{std::ssize(tables[t].values), tables[t].row_elems, {}};
+    for (int p = 0; p < group.size(); ++p)
+      rows.rows.push_back(counts[p * T + t]);
+    plan.is_sparse.push_back(travels_as_rows(rows, wire));
+    for (int p = 0; p < group.size() && plan.is_sparse.back(); ++p)
+      plan.parts[p][t].rows = rows.rows[p];
+  }
+  for (RowParts& parts : plan.parts)
+    plan.message_bytes.push_back(place_parts(parts, tables, wire));
+  return plan;
+}
+
+namespace {
+
+void exchange_rows(Endpoint& endpoint,
+                   const Group& group,
+                   RowTables& tables,
+                   const RowPlan& plan,
+                   Wire wire,
+                   Tag tag,
+                   Traffic kind) {
+  std::vector<Bytes> messages;
+  for (int p = 0; p < group.size(); ++p)
+    messages.push_back(tables.message(p, plan.message_bytes[p]));
+  std::vector<Request> requests;
+  // Start with the next position, so that no member receives from all at once.
+  for (int k = 1; k < group.size(); ++k) {
+    const int from = (group.position + group.size() - k) % group.size();
+    requests.push_back(
+        endpoint.irecv(messages[from], group.members[from], tag));
+  }
+  tables.take(endpoint, group.position, plan.parts[group.position], wire);
+  const Bytes own = messages[group.position];
+  for (int k = 1; k < group.size(); ++k) {
+    const int to = (group.position + k) % group.size();
+    requests.push_back(
+        endpoint.isend({own.data, own.bytes}, group.members[to], tag, kind));
+  }
+  for (const Request& request : requests) endpoint.wait(request);
+  tables.add(plan.parts, wire);
+}
+
+}  // namespace
+
 void all_reduce_rows(Endpoint& endpoint,
                      const Group& group,
                      RowTables& tables,
@@ -263,9 +246,17 @@ void all_reduce_rows(Endpoint& endpoint,
                      Traffic kind) {
   check_group(endpoint, group);
   if (group.size() == 1) return;
-  const std::vector<int64_t> own = tables.find(endpoint);
+  const std::vector<int64_t> touched = tables.find(endpoint);
   endpoint.perform([&](Endpoint& here) {
-    RowExchange(here, group, tables, wire, tag, kind).run(own);
+    const RowPlan plan =
+        plan_rows(here, group, tables.tables(), touched, wire, tag, kind);
+    exchange_rows(here, group, tables, plan, wire, tag, kind);
+    for (size_t t = 0; t < plan.is_sparse.size(); ++t) {
+      if (plan.is_sparse[t]) continue;
+      all_reduce_sum(here, group, tables.whole(here, t),
+                     CollectiveAlgorithm::kRing, wire, tag, kind);
+      tables.put_whole(t);
+    }
   });
 }
 

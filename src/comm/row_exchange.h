@@ -77,6 +77,24 @@ class RowTables {
   std::vector<RowTable> tables_;
 };
 
+// What the members of a group send each other.
+struct RowPlan {
+  std::vector<bool> is_sparse;         // by table: the others travel whole
+  std::vector<RowParts> parts;         // by position
+  std::vector<int64_t> message_bytes;  // by position
+};
+
+// Tells the others how many rows this member touched, as RowTables::find
+// returned them, and derives the same plan as they from all counts. A part of
+// all_reduce_rows, for those who send messages in another way.
+RowPlan plan_rows(Endpoint& endpoint,
+                  const Group& group,
+                  std::span<const RowTable> tables,
+                  const std::vector<int64_t>& touched,
+                  Wire wire,
+                  Tag tag,
+                  Traffic kind);
+
 // Sums in place over the group. All members call with tables of the same sizes;
 // the tag is reserved for the call until it returns. Values are rounded to the
 // wire format once, before they are added in fp32 (ring: see ring.h).

@@ -15,10 +15,10 @@ std::span<uint32_t> words_in(const Buffer& buffer, const RowTable& table) {
 
 DeviceRows::DeviceRows(Device& device,
                        std::vector<RowTable> tables,
-                       const Endpoint& endpoint)
+                       RowMessages messages)
     : RowTables(std::move(tables)),
       device_(device),
-      sends_from_device_(sends_from_device(device, endpoint)),
+      sends_from_device_(messages == RowMessages::kOnDevice),
       stream_(device.make_stream()),
       context_(device, *stream_, 1),
       reached_(device.make_event()),
@@ -116,9 +116,12 @@ std::span<float> DeviceRows::whole(Endpoint& endpoint, size_t table) {
 }
 
 void DeviceRows::put_whole(size_t table) {
-  const RowTable& whole = tables()[table];
-  mirrors_.at(table).push(0, std::ssize(whole.values));
-  mark_rows(context_, whole);
+  mirrors_.at(table).push(0, std::ssize(tables()[table].values));
+  mark(table);
+}
+
+void DeviceRows::mark(size_t table) {
+  mark_rows(context_, tables()[table]);
   added_->record(*stream_);
 }
 

@@ -14,13 +14,15 @@
 
 namespace syncopate {
 
+enum class RowMessages : uint8_t { kOnHost, kOnDevice };
+
 // The tables must be final on the device before an exchange, and none of its
 // streams may be captured in one. Between two exchanges comes a make_wait.
 class DeviceRows final : public RowTables {
  public:
   DeviceRows(Device& device,
              std::vector<RowTable> tables,
-             const Endpoint& endpoint);
+             RowMessages messages);
 
   std::vector<int64_t> find(Endpoint& endpoint) override;
   Bytes message(int position, int64_t bytes) override;
@@ -33,6 +35,11 @@ class DeviceRows final : public RowTables {
   std::span<float> whole(Endpoint& endpoint, size_t table) override;
   void put_whole(size_t table) override;
   void make_wait(Stream& stream) override;
+
+  // For messages and sums that the endpoint does not know of: add() comes
+  // behind the event, and the blocks of a table are marked.
+  void wait_for(Event& event) { event.wait_on(*stream_); }
+  void mark(size_t table);
 
  private:
   struct Message {

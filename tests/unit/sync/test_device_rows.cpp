@@ -6,114 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <optional>
 
-#include "comm/tags.h"
 #include "comm/world.h"
 #include "support/test_device.h"
-#include "sync/reducer.h"
-#include "unit/sync/toy_model.h"
+#include "unit/sync/row_sums.h"
 
 namespace syncopate {
 namespace {
 
-// Rows that lie across blocks and that are longer than one, and weights.
-const std::vector<Shape> kShapes = {Shape{501, 10}, Shape{501, 1}, Shape{90, 7},
-                                    Shape{5, 200}, Shape{30}};
-constexpr size_t kTables = 4;
-
-class MarkedTables final : public test::ToyModel {
- public:
-  MarkedTables() : ToyModel(kTables, kShapes) {}
-  bool marks_tables() const override { return true; }
-};
-
-enum class Marks : uint8_t { kMarked, kUnmarked };
-
-// Few rows of each table; none by most workers; nearly all, which travel by the
-// ring, of the first table or of all.
-bool is_touched(int round, int rank, size_t tensor, int64_t row) {
-  const bool is_one_of_few =
-      (row * 7 + rank + round) % 23 == 0 || row % 61 == 3;
-  switch (round) {
-    case 1:
-      return rank == 1 && is_one_of_few;
-    case 2:
-      return tensor == 0 || is_one_of_few;
-    case 3:
-      return row != 1;
-    default:
-      return is_one_of_few;
-  }
-}
-constexpr int kRounds = 5;
-
-std::vector<float> gradient_of(const Model& model, int round, int rank) {
-  std::vector<float> values(
-      static_cast<size_t>(model.parameters().num_elems()));
-  for (size_t t = 0; t < kShapes.size(); ++t) {
-    const ParameterEntry& entry = model.parameters().entries()[t];
-    const int64_t D = kShapes[t].rank() > 1 ? kShapes[t][1] : 1;
-    for (int64_t i = 0; i < entry.elems(); ++i)
-      if (t == kTables || is_touched(round, rank, t, i / D))
-        values[static_cast<size_t>(entry.offset + i)] =
-            1 / (1.5f + static_cast<float>(rank) + static_cast<float>(i % 97));
-  }
-  return values;
-}
-
-template <typename T>
-std::vector<T> on_host(Device& device,
-                       Stream& stream,
-                       const T* from,
-                       size_t n) {
-  std::vector<T> values(n);
-  stream.synchronize();
-  device.copy(values.data(), from, static_cast<int64_t>(n * sizeof(T)), stream);
-  stream.synchronize();
-  return values;
-}
-
-// As backward leaves it.
-void write(Device& device,
-           Stream& stream,
-           GradientValues& gradients,
-           const std::vector<float>& values,
-           Marks which) {
-  if (which == Marks::kUnmarked) return gradients.assign(values);
-  const TouchedBlocks touched = gradients.marks();
-  const size_t blocks = (values.size() - 1) / TouchedBlocks::kElems + 1;
-  std::vector<uint8_t> marks = on_host(device, stream, touched.marks, blocks);
-  for (size_t i = 0; i < values.size(); ++i) {
-    uint8_t& mark = marks[i / TouchedBlocks::kElems];
-    if (values[i] != 0 && mark == TouchedBlocks::kUntouched)
-      mark = TouchedBlocks::kTouched;
-  }
-  device.copy(touched.marks, marks.data(), std::ssize(marks), stream);
-  device.copy(gradients.marked().data(), values.data(),
-              std::ssize(values) * int64_t{sizeof(float)}, stream);
-}
-
-void expect_marked(Device& device,
-                   Stream& stream,
-                   const GradientValues& gradients,
-                   const std::vector<float>& values) {
-  const TouchedBlocks touched = gradients.touched();
-  if (touched.marks == nullptr) return;
-  const size_t blocks = (values.size() - 1) / TouchedBlocks::kElems + 1;
-  const auto marks = on_host(device, stream, touched.marks, blocks);
-  int64_t missing = 0;
-  for (size_t i = 0; i < values.size(); ++i)
-    missing += values[i] != 0 && marks[i / TouchedBlocks::kElems] == 0;
-  EXPECT_EQ(missing, 0);
-}
-
-struct Outcome {
-  std::vector<std::vector<float>> values;  // by round
-  Time clock = 0;
-  SyncTimes times;
-  int64_t bytes = 0, messages = 0;
-};
+using namespace test;
 
 void expect_same(const Outcome& a, const Outcome& b) {
   for (size_t round = 0; round < a.values.size(); ++round)
@@ -129,75 +30,11 @@ void expect_same(const Outcome& a, const Outcome& b) {
   EXPECT_EQ(a.messages, b.messages);
 }
 
-// What tables' sums are made of, without the model.
-class Sums {
- public:
-  Sums(Device& device, Endpoint& endpoint)
-      : device_(device),
-        endpoint_(endpoint),
-        stream_(device.make_stream()),
-        context_(device, *stream_, 1),
-        replica_(context_, model_, {}),
-        schedule_({}, 0.1, 1, 1),
-        reducer_(make_reducer({.endpoint = endpoint,
-                               .context = context_,
-                               .replica = replica_,
-                               .model = model_,
-                               .sync = sync_,
-                               .optimizer = optimizer_,
-                               .schedule = schedule_})) {}
-
-  Outcome run(Wire wire, Marks which) {
-    Outcome mine;
-    const int rank = endpoint_.rank();
-    const int64_t tables = model_.parameters().entries()[kTables].offset;
-    const int64_t weights = kShapes[kTables].elems();
-    GradientValues& gradients = replica_.gradients;
-    for (int round = 0; round < kRounds; ++round) {
-      endpoint_.advance(0.01 * rank);
-      gradients.clear(context_);
-      write(device_, *stream_, gradients, gradient_of(model_, round, rank),
-            which);
-      const std::span<float> values = gradients.marked();
-      reducer_->start(
-          {"weights", values.last(weights), 0, weights, wire, tags::kBucket});
-      endpoint_.advance(0.001);
-      reducer_->start({.name = "tables",
-                       .range = values.first(tables),
-                       .elems = tables,
-                       .wire = wire,
-                       .tag = tags::kBucket + 1,
-                       .is_tables = true,
-                       .touched = gradients.touched()});
-      reducer_->close();
-      mine.times.add(reducer_->finish());
-      mine.values.push_back(
-          on_host(device_, *stream_, values.data(), values.size()));
-      expect_marked(device_, *stream_, gradients, mine.values.back());
-    }
-    mine.clock = endpoint_.now();
-    mine.bytes = endpoint_.traffic().bytes_sent[0];
-    mine.messages = endpoint_.traffic().messages_sent[0];
-    return mine;
-  }
-
- private:
-  Device& device_;
-  Endpoint& endpoint_;
-  const MarkedTables model_;
-  const SyncOptions sync_;
-  const OptimizerOptions optimizer_;
-  std::unique_ptr<Stream> stream_;
-  Context context_;
-  Replica replica_;
-  const Schedule schedule_;
-  std::unique_ptr<Reducer> reducer_;
-};
-
 std::vector<Outcome> sums(Device& device, int workers, Wire wire, Marks which) {
   std::vector<Outcome> outcomes(workers);
   make_inproc_world(workers, {1e-3, 1e6})->run([&](Endpoint& endpoint) {
-    outcomes[endpoint.rank()] = Sums(device, endpoint).run(wire, which);
+    outcomes[endpoint.rank()] =
+        RowSums(device, endpoint, Terms::kAny).run(wire, which);
   });
   return outcomes;
 }
@@ -209,7 +46,7 @@ TEST(DeviceRows, AreThoseInHostMemory) {
       for (const Marks which : {Marks::kMarked, Marks::kUnmarked}) {
         SCOPED_TRACE(std::to_string(workers) + " workers, " + name_of(wire) +
                      (which == Marks::kMarked ? ", marked" : ""));
-        const auto tested = sums(test::test_device(), workers, wire, which);
+        const auto tested = sums(test_device(), workers, wire, which);
         const auto in_host_memory = sums(*cpu, workers, wire, which);
         for (int rank = 0; rank < workers; ++rank) {
           expect_same(tested[rank], in_host_memory[rank]);

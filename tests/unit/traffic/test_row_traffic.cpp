@@ -1,6 +1,7 @@
 // What an exchange of embedding tables' rows under bsp reads, writes, copies
 // and keeps on the host, with workers that share a GPU.
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -119,6 +120,10 @@ TEST(RowTraffic, AStepDoesNotGrowWithItsTables) {
   for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
     const Cost small = cost_of_step(kRows, wire);
     const Cost large = cost_of_step(5 * kRows, wire);
+    const std::string name = name_of(wire);
+    RecordProperty(name + "_by_kernels", std::to_string(large.touched_bytes));
+    RecordProperty(name + "_copied", std::to_string(large.copied_bytes));
+    RecordProperty(name + "_on_host", std::to_string(large.locked_bytes));
     EXPECT_LE(large.touched_bytes - small.touched_bytes,
               kWorkers * 4 * kRows * kRow / 100);
     EXPECT_EQ(large.copied_bytes, small.copied_bytes);
