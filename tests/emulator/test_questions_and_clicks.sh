@@ -89,6 +89,11 @@ if [[ ${EMULATES_NCCL:-} == ON ]]; then
       fail "$network: the transport is not NCCL"
     same_states $network $network-nccl || fail "$network: NCCL leads elsewhere"
   done
+  # shellcheck disable=SC2046
+  SYNCOPATE_EMULATED_GPUS=2 expect_code 0 $(ranks 2) "$SYNCOPATE_GPU" train \
+    deepfm.ini "${short[@]}" --run.device=cuda --run.name=rows-nccl \
+    --data.field_rows=200
+  same_states rows rows-nccl || fail "rows: NCCL leads elsewhere"
 else
   echo "left out: two GPUs with NCCL (built without its header)"
 fi
