@@ -111,8 +111,8 @@ void SchemeBase::start_sum(const Bucket& bucket,
                            std::span<float> buffers) {
   GradientValues& gradients = replica().gradients;
   const bool as_tables = bucket.is_table && as_rows;
-  // The tables' exchange may allocate, which the recording of a step may not
-  // be disturbed by.
+  // Their exchange may allocate, which nothing may while a step is recorded:
+  // tables come last.
   CHECK(!as_tables || bucket.is_last ||
         context().device().kind() != DeviceKind::kCuda);
   const std::span<float> values =
