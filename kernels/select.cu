@@ -7,6 +7,7 @@
 #include "cuda/draws.cuh"
 #include "cuda/pack.cuh"
 #include "cuda/reduce.cuh"
+#include "cuda/scan.cuh"
 #include "ops/bodies.h"
 
 // Radix selection of all tensors at once: finds the smallest key that is kept
@@ -54,32 +55,6 @@ struct ChunkPlace {   // per chunk
   int32_t ties;       // on it
   int32_t kept_ties;  // how many of these are kept, at most
 };
-
-// Inclusive prefix sum over the warp. All 32 lanes must call.
-template <typename T>
-__device__ __forceinline__ T warp_scan(T value) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  for (int distance = 1; distance < kWarpSize; distance *= 2) {
-    const T below =
-        __shfl_sync(kAllLanes, value, lane < distance ? 0 : lane - distance);
-    if (lane >= distance) value += below;
-  }
-  return value;
-}
-
-// Exclusive prefix sum over the block. All of its threads must call. `shared`:
-// one T per warp, free again on return.
-template <typename T>
-__device__ __forceinline__ T block_scan(T value, T* shared) {
-  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  const T sum = warp_scan(value);
-  if (threadIdx.x % kWarpSize == kWarpSize - 1) shared[warp] = sum;
-  __syncthreads();
-  T before = sum - value;
-  for (int other = 0; other < warp; ++other) before += shared[other];
-  __syncthreads();
-  return before;
-}
 
 // Two counts packed into one number.
 __device__ __forceinline__ uint32_t count_pair(uint32_t key, uint32_t edge) {

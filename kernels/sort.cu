@@ -5,7 +5,7 @@
 #include <cuda/atomic.cuh>
 
 #include "cuda/pack.cuh"
-#include "cuda/reduce.cuh"
+#include "cuda/scan.cuh"
 
 // A radix sort from the lowest digit up. A pass counts the digits per chunk,
 // computes prefix sums over the chunks, and moves the elements in order.
@@ -37,26 +37,6 @@ struct SortInput {
   __host__ __device__ int64_t chunks() const { return ceil_div(n, kSortChunk); }
 };
 
-// Exclusive prefix sum over the block; all threads must call. `shared`: one
-// number per warp, free again on return.
-__device__ __forceinline__ uint32_t sum_of_threads_below(uint32_t value,
-                                                         uint32_t* shared) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  uint32_t sum = value;
-  for (int distance = 1; distance < kWarpSize; distance *= 2) {
-    const uint32_t below =
-        __shfl_sync(kAllLanes, sum, lane < distance ? 0 : lane - distance);
-    if (lane >= distance) sum += below;
-  }
-  if (lane == kWarpSize - 1) shared[warp] = sum;
-  __syncthreads();
-  sum -= value;
-  for (int other = 0; other < warp; ++other) sum += shared[other];
-  __syncthreads();
-  return sum;
-}
-
 // counts[value * chunks + chunk] = number of the chunk's elements with this
 // digit.
 __global__ void __launch_bounds__(kSortThreads)
@@ -87,20 +67,13 @@ __global__ void __launch_bounds__(kSortThreads)
   const int64_t end = lesser(begin + share, chunks);
   uint32_t own = 0;
   for (int64_t chunk = begin; chunk < end; ++chunk) own += of_value[chunk];
-  uint32_t before = sum_of_threads_below(own, shared_memory<uint32_t>());
+  uint32_t before = block_scan(own, shared_memory<uint32_t>());
   if (threadIdx.x == kSortThreads - 1) totals[blockIdx.x] = before + own;
   for (int64_t chunk = begin; chunk < end; ++chunk) {
     const uint32_t count = of_value[chunk];
     of_value[chunk] = before;
     before += count;
   }
-}
-
-__device__ __forceinline__ int count_bits(uint32_t bits) {
-  bits -= (bits >> 1) & 0x55555555;
-  bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333);
-  return static_cast<int>((((bits + (bits >> 4)) & 0x0F0F0F0F) * 0x01010101) >>
-                          24);
 }
 
 // Returns the lanes whose element has this lane's digit. All 32 must call.
@@ -127,7 +100,7 @@ __global__ void __launch_bounds__(kSortThreads)
   auto* next = shared_memory<uint32_t>();
   uint32_t* own = next + warp * kDigitValues;
   auto* of_warps = next + kSortWarps * kDigitValues;
-  const uint32_t smaller = sum_of_threads_below(totals[threadIdx.x], of_warps);
+  const uint32_t smaller = block_scan(totals[threadIdx.x], of_warps);
   for (int64_t chunk = blockIdx.x; chunk < input.chunks(); chunk += gridDim.x) {
     for (int other = 0; other < kSortWarps; ++other)
       next[other * kDigitValues + static_cast<int>(threadIdx.x)] = 0;

@@ -114,212 +114,35 @@ void add_rows(const RowTable& table,
   });
 }
 
-class RowExchange {
- public:
-  RowExchange(Endpoint& endpoint,
-              const Group& group,
-              std::span<const RowTable> tables,
-              Wire wire,
-              Tag tag,
-              Traffic kind,
-              RowMemory& memory)
-      : endpoint_(endpoint),
-        group_(group),
-        tables_(tables),
-        wire_(wire),
-        tag_(tag),
-        kind_(kind),
-        memory_(memory) {}
+// Returns the first row number that is left, if there is any.
+template <typename Rows>
+std::optional<int64_t> first_of(std::span<const Rows> left) {
+  std::optional<int64_t> first;
+  for (const Rows& rows : left)
+    if (!rows.numbers.empty())
+      first =
+          std::min(first.value_or(rows.numbers[0]), int64_t{rows.numbers[0]});
+  return first;
+}
 
-  void run() {
-    tell_counts();
-    std::vector<Request> requests;
-    // Start with the next position, so that no member receives from all at
-    // once.
-    for (int k = 1; k < group_.size(); ++k) {
-      const int from = (group_.position + group_.size() - k) % group_.size();
-      requests.push_back(
-          endpoint_.irecv(message(from), group_.members[from], tag_));
-    }
-    pack();
-    const Bytes own = message(group_.position);
-    for (int k = 1; k < group_.size(); ++k) {
-      const int to = (group_.position + k) % group_.size();
-      requests.push_back(endpoint_.isend({own.data, own.bytes},
-                                         group_.members[to], tag_, kind_));
-    }
-    for (const Request& request : requests) endpoint_.wait(request);
-    add_up();
-    for (size_t t = 0; t < tables_.size(); ++t) {
-      if (is_sparse_[t]) continue;
-      const auto values = tables_[t].values;
-      all_reduce_sum(endpoint_, group_, values, CollectiveAlgorithm::kRing,
-                     wire_, tag_, kind_);
-      mark_touched(tables_[t].touched, values.data(), std::ssize(values));
-    }
+// Places the parts of a member's message: the numbers of all tables, then their
+// values. Returns its bytes.
+int64_t place_parts(RowParts& parts,
+                    std::span<const RowTable> tables,
+                    Wire wire) {
+  int64_t bytes = 0;
+  for (RowPart& part : parts) {
+    part.numbers = bytes;
+    bytes += part.rows * int64_t{sizeof(uint32_t)};
   }
-
- private:
-  void tell_counts() {
-    const size_t T = tables_.size();
-    std::vector<int64_t> own(T), counts(T * group_.size());
-    for (size_t t = 0; t < T; ++t) own[t] = std::ssize(memory_.touched[t]);
-    std::vector<Request> requests;
-    for (int p = 0; p < group_.size(); ++p) {
-      const std::span<int64_t> theirs(counts.data() + p * T, T);
-      if (p == group_.position) {
-        std::copy(own.begin(), own.end(), theirs.begin());
-        continue;
-      }
-      requests.push_back(
-          endpoint_.irecv(bytes_span(theirs), group_.members[p], tag_));
-      requests.push_back(
-          endpoint_.isend(bytes_view(std::span<const int64_t>(own)),
-                          group_.members[p], tag_, kind_));
-    }
-    for (const Request& request : requests) endpoint_.wait(request);
-    for (size_t t = 0; t < T; ++t) {
-      TouchedRows rows{std::ssize(tables_[t].values), tables_[t].row_elems, {}};
-      for (int p = 0; p < group_.size(); ++p)
-        rows.rows.push_back(counts[p * T + t]);
-      is_sparse_.push_back(travels_as_rows(rows, wire_));
-      counts_.push_back(std::move(rows.rows));
-      if (!is_sparse_.back()) counts_.back().assign(group_.size(), 0);
-    }
+  for (size_t t = 0; t < tables.size(); ++t) {
+    parts[t].values = bytes;
+    bytes += wire_bytes(wire, parts[t].rows * tables[t].row_elems);
   }
-
-  // Where the part of `table` begins in a member's message, after all earlier
-  // tables: in row numbers and in bytes of values.
-  struct PartOffset {
-    int64_t numbers = 0, bytes = 0;
-  };
-  PartOffset offset_of(size_t table, int position) const {
-    PartOffset offset;
-    for (size_t t = 0; t < table; ++t) {
-      offset.numbers += counts_[t][position];
-      offset.bytes +=
-          wire_bytes(wire_, counts_[t][position] * tables_[t].row_elems);
-    }
-    return offset;
-  }
-
-  Bytes message(int position) {
-    const PartOffset end = offset_of(tables_.size(), position);
-    const int64_t bytes = end.numbers * int64_t{sizeof(uint32_t)} + end.bytes;
-    return {memory_.message(position, bytes), bytes};
-  }
-
-  struct Rows {
-    std::span<uint32_t> numbers;
-    std::byte* values;
-  };
-  Rows rows_of(size_t table, int position) {
-    auto* numbers = static_cast<uint32_t*>(message(position).data);
-    const PartOffset offset = offset_of(table, position);
-    const PartOffset end = offset_of(tables_.size(), position);
-    return {{numbers + offset.numbers,
-             static_cast<size_t>(counts_[table][position])},
-            reinterpret_cast<std::byte*>(numbers + end.numbers) + offset.bytes};
-  }
-
-  // Returns room for the values of `rows` rows.
-  float* values_of(int64_t rows, const RowTable& table) {
-    const auto elems = static_cast<size_t>(rows * table.row_elems);
-    if (memory_.values.size() < elems) memory_.values.resize(elems);
-    return memory_.values.data();
-  }
-
-  // Builds this member's message and sets its rows in the tables to 0.
-  void pack() {
-    constexpr size_t kBlock = 256;  // rows rounded together
-    for (size_t t = 0; t < tables_.size(); ++t) {
-      if (!is_sparse_[t]) continue;
-      const std::span<const uint32_t> touched = memory_.touched[t];
-      auto [numbers, values] = rows_of(t, group_.position);
-      std::copy(touched.begin(), touched.end(), numbers.begin());
-      if (wire_ == Wire::kF32) {
-        take_rows(reinterpret_cast<float*>(values), tables_[t], touched);
-        continue;
-      }
-      for (size_t i = 0; i < touched.size(); i += kBlock) {
-        const auto block =
-            touched.subspan(i, std::min(kBlock, touched.size() - i));
-        const int64_t elems = std::ssize(block) * tables_[t].row_elems;
-        float* wide = values_of(kBlock, tables_[t]);
-        take_rows(wide, tables_[t], block);
-        pack_bf16(reinterpret_cast<uint16_t*>(values), wide, elems);
-        values += wire_bytes(wire_, elems);
-      }
-    }
-  }
-
-  // Adds one block of rows of a table at a time, which then stays in the cache
-  // while the rows of all positions are added.
-  void add_up() {
-    constexpr int64_t kRangeElems = int64_t{1} << 16;
-    for (size_t t = 0; t < tables_.size(); ++t) {
-      if (!is_sparse_[t]) continue;
-      const int64_t range =
-          std::max<int64_t>(1, kRangeElems / tables_[t].row_elems);
-      std::vector<Rows> left;
-      for (int p = 0; p < group_.size(); ++p) left.push_back(rows_of(t, p));
-      while (const std::optional<int64_t> row = first_of(left)) {
-        const int64_t end = (*row / range + 1) * range;
-        for (Rows& of_member : left) add_range(of_member, tables_[t], end);
-      }
-    }
-  }
-
-  static std::optional<int64_t> first_of(std::span<const Rows> left) {
-    std::optional<int64_t> first;
-    for (const Rows& rows : left)
-      if (!rows.numbers.empty())
-        first =
-            std::min(first.value_or(rows.numbers[0]), int64_t{rows.numbers[0]});
-    return first;
-  }
-
-  // Adds those of `rows` below `end`.
-  void add_range(Rows& rows, const RowTable& table, int64_t end) {
-    const auto last =
-        std::lower_bound(rows.numbers.begin(), rows.numbers.end(), end);
-    const auto count = static_cast<size_t>(last - rows.numbers.begin());
-    const auto elems = static_cast<int64_t>(count) * table.row_elems;
-    const float* from = reinterpret_cast<const float*>(rows.values);
-    if (wire_ == Wire::kBf16) {
-      float* wide = values_of(static_cast<int64_t>(count), table);
-      unpack_bf16(wide, reinterpret_cast<const uint16_t*>(rows.values), elems);
-      from = wide;
-    }
-    add_rows(table, rows.numbers.first(count), from);
-    rows.numbers = rows.numbers.subspan(count);
-    rows.values += wire_bytes(wire_, elems);
-  }
-
-  Endpoint& endpoint_;
-  const Group& group_;
-  const std::span<const RowTable> tables_;
-  const Wire wire_;
-  const Tag tag_;
-  const Traffic kind_;
-  RowMemory& memory_;
-  std::vector<bool> is_sparse_;  // by table
-  // By table and position: rows in the messages, or none for a table that uses
-  // the ring.
-  std::vector<std::vector<int64_t>> counts_;
-};
+  return bytes;
+}
 
 }  // namespace
-
-std::byte* RowMemory::message(int position, int64_t bytes) {
-  if (std::ssize(messages_) <= position) messages_.resize(position + 1);
-  Block& block = messages_[position];
-  if (block.bytes < bytes || !block.data) {
-    const int64_t room = bytes + bytes / 8;  // slack: counts vary a little
-    block = {room, std::make_unique_for_overwrite<std::byte[]>(room)};
-  }
-  return block.data.get();
-}
 
 bool travels_as_rows(const TouchedRows& table, Wire wire) {
   const int64_t touched =
@@ -345,21 +168,203 @@ int64_t all_reduce_rows_bytes(std::span<const TouchedRows> tables,
   return bytes;
 }
 
+RowPlan plan_rows(Endpoint& endpoint,
+                  const Group& group,
+                  std::span<const RowTable> tables,
+                  const std::vector<int64_t>& touched,
+                  Wire wire,
+                  Tag tag,
+                  Traffic kind) {
+  const size_t T = tables.size();
+  std::vector<int64_t> counts(T * group.size());
+  std::vector<Request> requests;
+  for (int p = 0; p < group.size(); ++p) {
+    const std::span<int64_t> theirs(counts.data() + p * T, T);
+    if (p == group.position) {
+      std::copy(touched.begin(), touched.end(), theirs.begin());
+      continue;
+    }
+    requests.push_back(
+        endpoint.irecv(bytes_span(theirs), group.members[p], tag));
+    requests.push_back(
+        endpoint.isend(bytes_view(std::span<const int64_t>(touched)),
+                       group.members[p], tag, kind));
+  }
+  for (const Request& request : requests) endpoint.wait(request);
+  RowPlan plan;
+  plan.parts.assign(group.size(), RowParts(T));
+  for (size_t t = 0; t < T; ++t) {
+    TouchedRows rows{std::ssize(tables[t].values), tables[t].row_elems, {}};
+    for (int p = 0; p < group.size(); ++p)
+      rows.rows.push_back(counts[p * T + t]);
+    plan.is_sparse.push_back(travels_as_rows(rows, wire));
+    for (int p = 0; p < group.size() && plan.is_sparse.back(); ++p)
+      plan.parts[p][t].rows = rows.rows[p];
+  }
+  for (RowParts& parts : plan.parts)
+    plan.message_bytes.push_back(place_parts(parts, tables, wire));
+  return plan;
+}
+
+namespace {
+
+void exchange_rows(Endpoint& endpoint,
+                   const Group& group,
+                   RowTables& tables,
+                   const RowPlan& plan,
+                   Wire wire,
+                   Tag tag,
+                   Traffic kind) {
+  std::vector<Bytes> messages;
+  for (int p = 0; p < group.size(); ++p)
+    messages.push_back(tables.message(p, plan.message_bytes[p]));
+  std::vector<Request> requests;
+  // Start with the next position, so that no member receives from all at once.
+  for (int k = 1; k < group.size(); ++k) {
+    const int from = (group.position + group.size() - k) % group.size();
+    requests.push_back(
+        endpoint.irecv(messages[from], group.members[from], tag));
+  }
+  tables.take(endpoint, group.position, plan.parts[group.position], wire);
+  const Bytes own = messages[group.position];
+  for (int k = 1; k < group.size(); ++k) {
+    const int to = (group.position + k) % group.size();
+    requests.push_back(
+        endpoint.isend({own.data, own.bytes}, group.members[to], tag, kind));
+  }
+  for (const Request& request : requests) endpoint.wait(request);
+  tables.add(plan.parts, wire);
+}
+
+}  // namespace
+
 void all_reduce_rows(Endpoint& endpoint,
                      const Group& group,
-                     std::span<const RowTable> tables,
+                     RowTables& tables,
                      Wire wire,
                      Tag tag,
-                     Traffic kind,
-                     RowMemory& memory) {
+                     Traffic kind) {
   check_group(endpoint, group);
   if (group.size() == 1) return;
-  memory.touched.resize(tables.size());
-  for (size_t t = 0; t < tables.size(); ++t)
-    find_touched(memory.touched[t], tables[t]);
+  const std::vector<int64_t> touched = tables.find(endpoint);
   endpoint.perform([&](Endpoint& here) {
-    RowExchange(here, group, tables, wire, tag, kind, memory).run();
+    const RowPlan plan =
+        plan_rows(here, group, tables.tables(), touched, wire, tag, kind);
+    exchange_rows(here, group, tables, plan, wire, tag, kind);
+    for (size_t t = 0; t < plan.is_sparse.size(); ++t) {
+      if (plan.is_sparse[t]) continue;
+      all_reduce_sum(here, group, tables.whole(here, t),
+                     CollectiveAlgorithm::kRing, wire, tag, kind);
+      tables.put_whole(t);
+    }
   });
+}
+
+// --- in host memory ----------------------------------------------------------
+
+std::vector<int64_t> HostRows::find(Endpoint&) {
+  touched_.resize(tables().size());
+  std::vector<int64_t> counts;
+  for (size_t t = 0; t < tables().size(); ++t) {
+    find_touched(touched_[t], tables()[t]);
+    counts.push_back(std::ssize(touched_[t]));
+  }
+  return counts;
+}
+
+Bytes HostRows::message(int position, int64_t bytes) {
+  if (std::ssize(messages_) <= position) messages_.resize(position + 1);
+  Block& block = messages_[position];
+  if (block.bytes < bytes || !block.data) {
+    const int64_t room = bytes + bytes / 8;  // slack: counts vary a little
+    block = {room, std::make_unique_for_overwrite<std::byte[]>(room)};
+  }
+  return {block.data.get(), bytes};
+}
+
+// Returns room for the values of `rows` rows.
+float* HostRows::values_of(int64_t rows, const RowTable& table) {
+  const auto elems = static_cast<size_t>(rows * table.row_elems);
+  if (values_.size() < elems) values_.resize(elems);
+  return values_.data();
+}
+
+void HostRows::take(Endpoint&, int position, const RowParts& parts, Wire wire) {
+  constexpr size_t kBlock = 256;  // rows rounded together
+  for (size_t t = 0; t < tables().size(); ++t) {
+    if (parts[t].rows == 0) continue;
+    const RowTable& table = tables()[t];
+    const std::span<const uint32_t> touched = touched_[t];
+    std::byte* const message = messages_[position].data.get();
+    std::memcpy(message + parts[t].numbers, touched.data(),
+                touched.size_bytes());
+    std::byte* values = message + parts[t].values;
+    if (wire == Wire::kF32) {
+      take_rows(reinterpret_cast<float*>(values), table, touched);
+      continue;
+    }
+    for (size_t i = 0; i < touched.size(); i += kBlock) {
+      const auto block =
+          touched.subspan(i, std::min(kBlock, touched.size() - i));
+      const int64_t elems = std::ssize(block) * table.row_elems;
+      float* wide = values_of(kBlock, table);
+      take_rows(wide, table, block);
+      pack_bf16(reinterpret_cast<uint16_t*>(values), wide, elems);
+      values += wire_bytes(wire, elems);
+    }
+  }
+}
+
+// Adds one block of rows of a table at a time, which then stays in the cache
+// while the rows of all positions are added.
+void HostRows::add(std::span<const RowParts> by_position, Wire wire) {
+  constexpr int64_t kRangeElems = int64_t{1} << 16;
+  for (size_t t = 0; t < tables().size(); ++t) {
+    const RowTable& table = tables()[t];
+    const int64_t range = std::max<int64_t>(1, kRangeElems / table.row_elems);
+    std::vector<Rows> left;
+    for (size_t p = 0; p < by_position.size(); ++p) {
+      const RowPart& part = by_position[p][t];
+      const std::byte* message = messages_[p].data.get();
+      left.push_back(
+          {{reinterpret_cast<const uint32_t*>(message + part.numbers),
+            static_cast<size_t>(part.rows)},
+           message + part.values});
+    }
+    while (const auto row = first_of(std::span<const Rows>(left))) {
+      const int64_t end = (*row / range + 1) * range;
+      for (Rows& of_member : left) add_range(of_member, table, end, wire);
+    }
+  }
+}
+
+// Adds those of `rows` below `end`.
+void HostRows::add_range(Rows& rows,
+                         const RowTable& table,
+                         int64_t end,
+                         Wire wire) {
+  const auto last =
+      std::lower_bound(rows.numbers.begin(), rows.numbers.end(), end);
+  const auto count = static_cast<size_t>(last - rows.numbers.begin());
+  const auto elems = static_cast<int64_t>(count) * table.row_elems;
+  const float* from = reinterpret_cast<const float*>(rows.values);
+  if (wire == Wire::kBf16) {
+    float* wide = values_of(static_cast<int64_t>(count), table);
+    unpack_bf16(wide, reinterpret_cast<const uint16_t*>(rows.values), elems);
+    from = wide;
+  }
+  add_rows(table, rows.numbers.first(count), from);
+  rows.numbers = rows.numbers.subspan(count);
+  rows.values += wire_bytes(wire, elems);
+}
+
+std::span<float> HostRows::whole(Endpoint&, size_t table) {
+  return tables()[table].values;
+}
+
+void HostRows::put_whole(size_t table) {
+  const RowTable& whole = tables()[table];
+  mark_touched(whole.touched, whole.values.data(), std::ssize(whole.values));
 }
 
 }  // namespace syncopate

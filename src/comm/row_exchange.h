@@ -13,64 +13,129 @@
 // most 2 w (rows of the table) D.
 //
 // Where the blocks that may have values are marked (base/touched_blocks.h), a
-// call takes time in proportion to the rows that travel.
+// call takes time in proportion to the rows that travel, on the host and, for
+// tables in a GPU's memory (sync/device_rows.h), there and on the bus.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "base/touched_blocks.h"
+#include "base/row_table.h"
 #include "comm/endpoint.h"
 #include "comm/wire.h"
 
 namespace syncopate {
 
-struct RowTable {
-  std::span<float> values;  // whole rows, fewer than 2^32
-  int64_t row_elems = 1;
-  // Of `values` or of a range that they are part of. The call marks the rows of
-  // all members.
-  TouchedBlocks touched = {};
+// A table's rows in a member's message.
+struct RowPart {
+  int64_t rows = 0;
+  int64_t numbers = 0, values = 0;  // offsets in bytes
 };
+using RowParts = std::vector<RowPart>;  // by table
 
-// Memory of one exchange at a time, reused by the next: incoming data is
-// megabytes, which take as long to allocate as to add up.
-class RowMemory {
+// A member's tables and messages, wherever they are, for one exchange at a
+// time. What is added marks the blocks of its rows.
+class RowTables {
  public:
-  // Returns uninitialised room for a message of `bytes` from `position`.
-  std::byte* message(int position, int64_t bytes);
-  std::vector<std::vector<uint32_t>> touched;  // row numbers, by table
-  std::vector<float> values;                   // of a block of rows
+  explicit RowTables(std::vector<RowTable> tables)
+      : tables_(std::move(tables)) {}
+  virtual ~RowTables() = default;
+  RowTables(const RowTables&) = delete;
+  RowTables& operator=(const RowTables&) = delete;
+
+  std::span<const RowTable> tables() const { return tables_; }
+  // Of the tables or of a range that they are part of: the marks that count in
+  // the next exchange.
+  void set_touched(const TouchedBlocks& touched) {
+    for (RowTable& table : tables_) table.touched = touched;
+  }
+
+  // Begins an exchange: returns the number of touched rows, by table.
+  virtual std::vector<int64_t> find(Endpoint& endpoint) = 0;
+  // Returns uninitialised room for a position's message, for the endpoint to
+  // send or receive into.
+  virtual Bytes message(int position, int64_t bytes) = 0;
+  // Moves the touched rows of the tables that have any in `parts` into a
+  // message, with values in the wire's format, and sets them to 0.
+  virtual void take(Endpoint& endpoint,
+                    int position,
+                    const RowParts& parts,
+                    Wire wire) = 0;
+  // Adds the rows of all messages, in order of position.
+  virtual void add(std::span<const RowParts> by_position, Wire wire) = 0;
+  // For a table that travels whole: returns its values, to be replaced by the
+  // sum until `put_whole`.
+  virtual std::span<float> whole(Endpoint& endpoint, size_t table) = 0;
+  virtual void put_whole(size_t table) = 0;
+  // Work submitted to the stream from here on runs after the exchange.
+  virtual void make_wait(Stream& /*stream*/) {}
 
  private:
-  struct Block {
-    int64_t bytes = 0;
-    std::unique_ptr<std::byte[]> data;
-  };
-  std::vector<Block> messages_;
+  std::vector<RowTable> tables_;
 };
+
+// What the members of a group send each other.
+struct RowPlan {
+  std::vector<bool> is_sparse;         // by table: the others travel whole
+  std::vector<RowParts> parts;         // by position
+  std::vector<int64_t> message_bytes;  // by position
+};
+
+// Tells the others how many rows this member touched, as RowTables::find
+// returned them, and derives the same plan as they from all counts. A part of
+// all_reduce_rows, for those who send messages in another way.
+RowPlan plan_rows(Endpoint& endpoint,
+                  const Group& group,
+                  std::span<const RowTable> tables,
+                  const std::vector<int64_t>& touched,
+                  Wire wire,
+                  Tag tag,
+                  Traffic kind);
 
 // Sums in place over the group. All members call with tables of the same sizes;
 // the tag is reserved for the call until it returns. Values are rounded to the
 // wire format once, before they are added in fp32 (ring: see ring.h).
 void all_reduce_rows(Endpoint& endpoint,
                      const Group& group,
-                     std::span<const RowTable> tables,
+                     RowTables& tables,
                      Wire wire,
                      Tag tag,
-                     Traffic kind,
-                     RowMemory& memory);
-inline void all_reduce_rows(Endpoint& endpoint,
-                            const Group& group,
-                            std::span<const RowTable> tables,
-                            Wire wire,
-                            Tag tag,
-                            Traffic kind) {
-  RowMemory memory;
-  all_reduce_rows(endpoint, group, tables, wire, tag, kind, memory);
-}
+                     Traffic kind);
+
+// Tables in host memory. Keeps the memory of one exchange for the next:
+// incoming data is megabytes, which take as long to allocate as to add up.
+class HostRows final : public RowTables {
+ public:
+  using RowTables::RowTables;
+  std::vector<int64_t> find(Endpoint& endpoint) override;
+  Bytes message(int position, int64_t bytes) override;
+  void take(Endpoint& endpoint,
+            int position,
+            const RowParts& parts,
+            Wire wire) override;
+  void add(std::span<const RowParts> by_position, Wire wire) override;
+  std::span<float> whole(Endpoint& endpoint, size_t table) override;
+  void put_whole(size_t table) override;
+
+ private:
+  struct Rows {
+    std::span<const uint32_t> numbers;
+    const std::byte* values;
+  };
+  void add_range(Rows& rows, const RowTable& table, int64_t end, Wire wire);
+  float* values_of(int64_t rows, const RowTable& table);
+
+  struct Block {
+    int64_t bytes = 0;
+    std::unique_ptr<std::byte[]> data;
+  };
+  std::vector<Block> messages_;
+  std::vector<std::vector<uint32_t>> touched_;  // row numbers, by table
+  std::vector<float> values_;                   // of a block of rows
+};
 
 // Determines how a table is sent.
 struct TouchedRows {

@@ -40,10 +40,9 @@ int64_t bucket_elems(const SyncOptions& options,
                     elems(kLargest_mb));
 }
 
-Tables tables_of(const SyncOptions& options,
-                 const DeviceCollectives* collectives) {
+Tables tables_of(const SyncOptions& options) {
   const bool has_rows =
-      options.tables == TableTraffic::kRows && collectives == nullptr &&
+      options.tables == TableTraffic::kRows &&
       any_scheme(options, [](const auto& info) { return info.sends_rows; });
   return has_rows ? Tables::kWhole : Tables::kCut;
 }
@@ -67,7 +66,9 @@ Bucketer::Bucketer(const ParameterTable& parameters,
                           .offset = begin,
                           .elems = end - begin,
                           .is_last = begin == 0,
-                          .is_table = run->is_table});
+                          .is_table = run->is_table,
+                          .stretch_offset = run->begin,
+                          .stretch_elems = run->end - run->begin});
       end = begin;
     }
 }

@@ -24,10 +24,8 @@ int64_t bucket_elems(const SyncOptions& options,
 // large, or are cut like all others.
 enum class Tables : uint8_t { kWhole, kCut };
 
-// kWhole if a scheme of the run exchanges rows (sync.tables) through host
-// memory, else kCut.
-Tables tables_of(const SyncOptions& options,
-                 const DeviceCollectives* collectives);
+// kWhole if a scheme of the run exchanges rows (sync.tables), else kCut.
+Tables tables_of(const SyncOptions& options);
 
 class Bucketer {
  public:
@@ -44,7 +42,7 @@ class Bucketer {
                  syncopate::bucket_elems(options,
                                          parameters.num_elems(),
                                          collectives),
-                 tables_of(options, collectives)) {}
+                 tables_of(options)) {}
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
 

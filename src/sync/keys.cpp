@@ -61,8 +61,7 @@ Keys general_keys() {
       {.name = "sync.tables",
        .place = &SyncOptions::tables,
        .doc = "How gradients of embedding tables are sent: only rows "
-              "that some worker used, or whole tables (always with "
-              "NCCL).",
+              "that some worker used, or whole tables.",
        .used_when = {{"sync.scheme", {}, "rows"},
                      {"model.family", {}, "tables"}}},
   };

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,8 +11,8 @@
 #include "comm/row_exchange.h"
 #include "comm/tags.h"
 #include "comm/trace.h"
-#include "ops/elementwise.h"
-#include "sync/bucket.h"
+#include "sync/device_reducer.h"
+#include "sync/device_rows.h"
 #include "sync/shared_sums.h"
 
 namespace syncopate {
@@ -48,8 +46,9 @@ std::span<float> without_values(int64_t elems) {
 }
 
 // Runs tasks concurrently with the worker; ranges on a GPU go through a mirror,
-// unless all workers share it. Their sums are then formed on the GPU, and tasks
-// exchange messages without values, for the time that these take.
+// unless they are tables or all workers share it. Their sums are then formed on
+// the GPU, and tasks exchange messages without values, for the time that these
+// take.
 class HostReducer final : public Reducer {
  public:
   explicit HostReducer(const SchemeParts& parts)
@@ -70,19 +69,28 @@ class HostReducer final : public Reducer {
       ready_.push_back(parts_.context.device().make_event());
     if (index == task_times_.size()) task_times_.emplace_back();
     ready_[index]->record(parts_.context.stream());
-    Mirror* const mirror = brings_to_shared(sum) ? nullptr : &mirror_of(sum);
+    RowTables* const rows = sum.is_tables ? &rows_of(sum) : nullptr;
+    Mirror* const mirror =
+        sum.is_tables || brings_to_shared(sum) ? nullptr : &mirror_of(sum);
     const Task before = index < kAtOnce ? nullptr : in_flight_[index - kAtOnce];
     in_flight_.push_back(parts_.endpoint.start(
-        sum.name, [this, mirror, &ready = *ready_[index], before, sum,
+        sum.name, [this, rows, mirror, &ready = *ready_[index], before, sum,
                    &times = task_times_[index]](Endpoint& endpoint) {
           if (before) endpoint.join(before);
+          if (rows != nullptr) endpoint.wait_for(ready);
           if (mirror != nullptr)
             mirror->pull(endpoint, sum.offset, sum.elems, ready);
           times.first = endpoint.now();
           has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
-          sum_up(endpoint, sum,
-                 mirror != nullptr ? mirror->host(sum.offset, sum.elems)
-                                   : without_values(sum.elems));
+          if (rows != nullptr)
+            all_reduce_rows(endpoint, group_, *rows, sum.wire, sum.tag,
+                            Traffic::kPayload);
+          else
+            all_reduce_sum(endpoint, group_,
+                           mirror != nullptr
+                               ? mirror->host(sum.offset, sum.elems)
+                               : without_values(sum.elems),
+                           algorithm_, sum.wire, sum.tag, Traffic::kPayload);
           times.second = endpoint.now();
           if (mirror != nullptr) mirror->push(sum.offset, sum.elems);
         }));
@@ -114,9 +122,11 @@ class HostReducer final : public Reducer {
     times.overlapped_s =
         busy_before(task_times_.begin(),
                     task_times_.begin() + std::ssize(in_flight_), begin);
-    if (!in_flight_.empty())
+    if (!in_flight_.empty()) {
       for (auto& [key, mirror] : mirrors_)
         mirror->make_wait(parts_.context.stream());
+      for (auto& [key, rows] : rows_) rows->make_wait(parts_.context.stream());
+    }
     in_flight_.clear();
     return times;
   }
@@ -130,7 +140,7 @@ class HostReducer final : public Reducer {
   // Whether this worker's part is now on its way into a sum on the GPU, which
   // all members find the same.
   bool brings_to_shared(const RangeSum& sum) {
-    if (parts_.shared_sums == nullptr || sum.is_tables ||
+    if (parts_.shared_sums == nullptr ||
         !SharedSums::forms(algorithm_, group_.size()))
       return false;
     parts_.shared_sums->enter(parts_.context, group_, sum.tag,
@@ -139,40 +149,23 @@ class HostReducer final : public Reducer {
     return true;
   }
 
-  void sum_up(Endpoint& endpoint,
-              const RangeSum& sum,
-              std::span<float> values) {
-    if (sum.is_tables)
-      all_reduce_rows(endpoint, group_, tables_in(sum, values), sum.wire,
-                      sum.tag, Traffic::kPayload,
-                      row_memory_[sum.range.data() + sum.offset]);
-    else
-      all_reduce_sum(endpoint, group_, values, algorithm_, sum.wire, sum.tag,
-                     Traffic::kPayload);
-  }
-
-  // Returns the tensors in `values`, which are those of the sum.
-  std::vector<RowTable> tables_in(const RangeSum& sum,
-                                  std::span<float> values) const {
-    std::vector<RowTable> tables;
-    int64_t covered = 0;
-    for (const ParameterEntry& entry : parts_.model.parameters().entries()) {
-      const int64_t begin = entry.offset - sum.offset;
-      if (begin < 0 || begin >= std::ssize(values)) continue;
-      CHECK(entry.role == Role::kEmbedding && entry.shape.rank() == 2);
-      tables.push_back({values.subspan(static_cast<size_t>(begin),
-                                       static_cast<size_t>(entry.elems())),
-                        entry.shape[1], sum.touched});
-      covered += entry.elems();
-    }
-    CHECK(covered == std::ssize(values));
-    return tables;
+  RowTables& rows_of(const RangeSum& sum) {
+    Device& device = parts_.context.device();
+    std::unique_ptr<RowTables>& rows = rows_[sum.range.data() + sum.offset];
+    if (!rows && device.kind() == DeviceKind::kCuda)
+      rows = std::make_unique<DeviceRows>(
+          device, tables_of(parts_, sum),
+          sends_from_device(device, parts_.endpoint) ? RowMessages::kOnDevice
+                                                     : RowMessages::kOnHost);
+    else if (!rows)
+      rows = std::make_unique<HostRows>(tables_of(parts_, sum));
+    rows->set_touched(sum.touched);
+    return *rows;
   }
 
   // The host adds, unless MPI does.
   Mirror& mirror_of(const RangeSum& sum) {
-    const bool is_only_handed_on =
-        algorithm_ == CollectiveAlgorithm::kNative && !sum.is_tables;
+    const bool is_only_handed_on = algorithm_ == CollectiveAlgorithm::kNative;
     std::unique_ptr<Mirror>& mirror =
         mirrors_[{sum.range.data(), is_only_handed_on}];
     if (!mirror)
@@ -187,7 +180,8 @@ class HostReducer final : public Reducer {
   CollectiveAlgorithm algorithm_;
   // By the range's start, and whether the host only hands values on.
   std::map<std::pair<const float*, bool>, std::unique_ptr<Mirror>> mirrors_;
-  std::map<const float*, RowMemory> row_memory_;  // by start of the range
+  // By the tables' start.
+  std::map<const float*, std::unique_ptr<RowTables>> rows_;
   // By position in in_flight_: when the range was ready on the device.
   std::vector<std::unique_ptr<Event>> ready_;
   std::vector<Task> in_flight_;
@@ -253,149 +247,28 @@ class ModelledReducer final : public Reducer {
   std::vector<std::pair<Time, Time>> intervals_;
 };
 
-// From device to device, in the order of the collectives' stream. The host
-// waits only for the previous step: limiting the wait for peers and measuring
-// times cost the device nothing.
-class DeviceReducer final : public Reducer {
- public:
-  explicit DeviceReducer(const SchemeParts& parts)
-      : parts_(parts),
-        collectives_(*parts.collectives),
-        group_(collectives_.world()) {}
-
-  void prepare(const std::vector<Ranks>& partition) override {
-    const int rank = parts_.endpoint.rank();
-    for (size_t i = 0; i < partition.size(); ++i)
-      if (std::ranges::count(partition[i], rank) > 0)
-        groups_[partition[i]] = collectives_.split(static_cast<int>(i), rank);
-  }
-
-  void over(const Group& group) override {
-    if (group.size() == parts_.endpoint.size()) {
-      group_ = collectives_.world();
-      return;
-    }
-    const auto found = groups_.find(group.members);
-    CHECK(found != groups_.end());
-    group_ = found->second;
-  }
-
-  void start(const RangeSum& sum) override {
-    Device& device = parts_.context.device();
-    Step& step = steps_[now_];
-    if (step.used == step.spans.size())
-      step.spans.push_back(
-          {device.make_event(), device.make_event(), device.make_event()});
-    Span& span = step.spans[step.used++];
-    void* travels = sum.range.data() + sum.offset;
-    span.rounded.reset();
-    if (sum.wire == Wire::kBf16) {
-      span.rounded = {rounded_of(sum),
-                      make_tensor(travels, DType::kF32, Shape{sum.elems})};
-      travels = span.rounded->first.data;
-      reorder(parts_.context, span.rounded->first, span.rounded->second);
-    }
-    span.ready->record(parts_.context.stream());
-    span.ready->wait_on(collectives_.stream());
-    span.begin->record(collectives_.stream());
-    collectives_.all_reduce_sum(travels, sum.elems, sum.wire, group_);
-    span.end->record(collectives_.stream());
-    WorkerTrace* const trace = parts_.endpoint.trace();
-    step.traced = trace != nullptr && trace->is_on() ? trace->step() : 0;
-    span.bytes = wire_bytes(sum.wire, sum.elems);
-    // A library's own messages cannot be counted; these are a ring's.
-    Endpoint& endpoint = parts_.endpoint;
-    endpoint.traffic().is_modelled = true;
-    endpoint.traffic().count(
-        Traffic::kPayload,
-        all_reduce_bytes(CollectiveAlgorithm::kRing, group_.size,
-                         group_.position, sum.elems, sum.wire),
-        2 * (group_.size - 1));
-  }
-
-  void close() override {}
-
-  SyncTimes finish() override {
-    Step& step = steps_[now_];
-    if (step.used > 0)
-      step.spans[step.used - 1].end->wait_on(parts_.context.stream());
-    for (size_t i = 0; i < step.used; ++i)
-      if (const auto& rounded = step.spans[i].rounded)
-        reorder(parts_.context, rounded->second, rounded->first);
-    collectives_.check();
-    now_ = 1 - now_;
-    return finish_step(steps_[now_]);
-  }
-
-  SyncTimes quiesce() override { return finish_step(steps_[1 - now_]); }
-
- private:
-  struct Span {
-    std::unique_ptr<Event> ready, begin, end;
-    // If sent as bf16: the rounded values and their source.
-    std::optional<std::pair<Tensor, Tensor>> rounded = {};
-    int64_t bytes = 0;
-  };
-  struct Step {
-    std::vector<Span> spans;
-    size_t used = 0;
-    int64_t traced = 0;  // its number in a trace; 0: in none
-  };
-
-  // bf16 values of a range are at the same offset in memory of their own.
-  Tensor rounded_of(const RangeSum& sum) {
-    Buffer& memory = rounded_[sum.range.data()];
-    if (memory.data() == nullptr)
-      memory = Buffer(parts_.context.device(),
-                      std::ssize(sum.range) * bytes_of(DType::kBf16));
-    return make_tensor(memory.as<Bf16>() + sum.offset, DType::kBf16,
-                       Shape{sum.elems});
-  }
-
-  SyncTimes finish_step(Step& step) {
-    SyncTimes times;
-    if (step.used == 0) return times;
-    const Span& last = step.spans[step.used - 1];
-    collectives_.wait(*last.end);
-    double busy = 0;
-    for (size_t i = 0; i < step.used; ++i)
-      busy += step.spans[i].end->seconds_since(*step.spans[i].begin);
-    // NCCL does not separate waiting for peers from sending.
-    times.wait_s = std::numeric_limits<double>::quiet_NaN();
-    // Backward ends when the last range is ready.
-    times.exposed_s = std::max(0.0, last.end->seconds_since(*last.ready));
-    times.overlapped_s = std::max(0.0, busy - times.exposed_s);
-    if (step.traced > 0) record(step, times.exposed_s);
-    step.used = 0;
-    return times;
-  }
-
-  void record(const Step& step, double exposed_s) {
-    WorkerTrace& trace = *parts_.endpoint.trace();
-    if (!trace.has_reference()) return;
-    for (size_t i = 0; i < step.used; ++i) {
-      const Span& span = step.spans[i];
-      trace.communication("all-reduce", step.traced, trace.time_of(*span.begin),
-                          trace.time_of(*span.end), span.bytes);
-    }
-    const Time end = trace.time_of(*step.spans[step.used - 1].end);
-    trace.wait("sums", step.traced, end - exposed_s, end);
-  }
-
-  SchemeParts parts_;
-  DeviceCollectives& collectives_;
-  DeviceGroup group_;
-  std::map<Ranks, DeviceGroup> groups_;  // prepared, by world ranks
-  std::map<const float*, Buffer> rounded_;
-  Step steps_[2];  // this one and the previous one, alternating
-  int now_ = 0;
-};
-
 }  // namespace
 
+std::vector<RowTable> tables_of(const SchemeParts& parts, const RangeSum& sum) {
+  const std::span<float> values = sum.range.subspan(sum.offset, sum.elems);
+  const float* const gradients = parts.replica.gradients.marked().data();
+  std::vector<RowTable> tables;
+  int64_t covered = 0;
+  for (const ParameterEntry& entry : parts.model.parameters().entries()) {
+    const int64_t begin = gradients + entry.offset - values.data();
+    if (begin < 0 || begin >= std::ssize(values)) continue;
+    CHECK(entry.role == Role::kEmbedding && entry.shape.rank() == 2);
+    tables.push_back({values.subspan(static_cast<size_t>(begin),
+                                     static_cast<size_t>(entry.elems())),
+                      entry.shape[1]});
+    covered += entry.elems();
+  }
+  CHECK(covered == std::ssize(values));
+  return tables;
+}
+
 std::unique_ptr<Reducer> make_reducer(const SchemeParts& parts) {
-  if (parts.collectives != nullptr)
-    return std::make_unique<DeviceReducer>(parts);
+  if (parts.collectives != nullptr) return make_device_reducer(parts);
   ModelledSums* const sums = parts.endpoint.modelled_sums();
   if (sums != nullptr && sums->knows(parts.sync.collective) &&
       !has_values(parts.replica.parameters.data()))

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/row_table.h"
 #include "sync/scheme.h"
 
 namespace syncopate {
@@ -21,11 +22,10 @@ struct RangeSum {
   Wire wire = Wire::kF32;
   Tag tag = 0;
   // They are whole embedding tables of the model's gradients, of which each
-  // worker touched few rows: through host memory only rows are sent
-  // (comm/row_exchange.h), whatever sync.collective is. Libraries between
-  // devices can only sum ranges: with parts.collectives everything is sent.
+  // worker touched few rows: only rows are sent (comm/row_exchange.h), whatever
+  // sync.collective is. On a GPU, nothing may be recorded until finish().
   bool is_tables = false;
-  // Of tables in host memory, if their blocks are marked.
+  // Of tables, if their blocks are marked.
   TouchedBlocks touched = {};
 };
 
@@ -59,6 +59,9 @@ class Reducer {
   // All sums are complete on return; returns times not yet reported.
   virtual SyncTimes quiesce() = 0;
 };
+
+// Returns the tables that a sum consists of, without marks.
+std::vector<RowTable> tables_of(const SchemeParts& parts, const RangeSum& sum);
 
 // Uses host memory and the endpoint, or parts.collectives if the devices can
 // communicate themselves.

@@ -49,6 +49,8 @@ struct Bucket {
   int64_t offset, elems;
   bool is_last;           // in this step
   bool is_table = false;  // consists of whole embedding tables
+  // Of the stretch between tables, or of tables, that it is a part of.
+  int64_t stretch_offset = 0, stretch_elems = 0;
 };
 
 struct StepPlan {

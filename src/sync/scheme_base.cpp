@@ -111,18 +111,23 @@ void SchemeBase::start_sum(const Bucket& bucket,
                            std::span<float> buffers) {
   GradientValues& gradients = replica().gradients;
   const bool as_tables = bucket.is_table && as_rows;
-  const bool in_place =
-      as_tables && context().device().kind() == DeviceKind::kCpu;
+  // Their exchange may allocate, which nothing may while a step is recorded:
+  // tables come last.
+  CHECK(!as_tables || bucket.is_last ||
+        context().device().kind() != DeviceKind::kCuda);
+  const std::span<float> values =
+      as_tables ? gradients.marked()
+                : gradients.span_for(bucket.offset, bucket.elems);
+  // Only the stretch, so that the host needs no room for tables.
   reducer_->start(
       {.name = "bucket",
-       .range = in_place ? gradients.marked()
-                         : gradients.span_for(bucket.offset, bucket.elems),
-       .offset = bucket.offset,
+       .range = values.subspan(bucket.stretch_offset, bucket.stretch_elems),
+       .offset = bucket.offset - bucket.stretch_offset,
        .elems = bucket.elems,
        .wire = wire_,
        .tag = tags::kBucket + bucket.index,
        .is_tables = as_tables,
-       .touched = in_place ? gradients.touched() : TouchedBlocks()});
+       .touched = as_tables ? gradients.touched() : TouchedBlocks()});
   if (!bucket.is_last) return;
   // Forward has updated the statistics, so they can be sent with the gradients;
   // in fp32, since a step changes them by less than bf16 resolves.

@@ -110,7 +110,7 @@ void check_simulation(const Engine& engine) {
   const bool has_tables = std::ranges::any_of(
       engine.model->parameters().entries(),
       [](const auto& entry) { return entry.role == Role::kEmbedding; });
-  if (has_tables && tables_of(options.sync, nullptr) == Tables::kWhole)
+  if (has_tables && tables_of(options.sync) == Tables::kWhole)
     input.refuse(
         "sync.tables: rows: how many rows a batch touches depends on the data, "
         "which a simulation does not read, expected dense");

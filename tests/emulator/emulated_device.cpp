@@ -306,6 +306,7 @@ void EmulatedDevice::copy(void* to,
     check_copy(to, from, bytes);
     const Access access;
     std::memmove(to, from, static_cast<size_t>(bytes));
+    emulator::note_copy(bytes);
   });
   if (is_pageable) own.synchronize();
 }

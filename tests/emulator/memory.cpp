@@ -283,4 +283,12 @@ bool is_locked_memory(const void* memory, int64_t bytes) {
   return address + bytes <= next->first + next->second;
 }
 
+int64_t used_locked_bytes() {
+  Ledger& state = ledger();
+  const std::lock_guard lock(state.mutex);
+  int64_t used = 0;
+  for (const auto& [memory, bytes] : state.locked) used += bytes;
+  return used;
+}
+
 }  // namespace syncopate::emulator

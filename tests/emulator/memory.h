@@ -43,6 +43,7 @@ std::string check_padding();
 void* allocate_locked_memory(int64_t bytes);
 void release_locked_memory(void* memory);
 bool is_locked_memory(const void* memory, int64_t bytes);
+int64_t used_locked_bytes();
 
 // Ends the process (exit code 70) with "emulator: ..." on standard error at
 // accesses to guards and, by host code, to device memory.

@@ -56,7 +56,30 @@ gpu bert recomputed --run.workers=2 --model.recompute=yes
 same_states bert recomputed || fail "model.recompute changes the bits"
 gpu deepfm lazy --run.workers=2 --optimizer.embedding=lazy
 
-# A GPU for each rank: tables travel whole by NCCL, and two summands have one sum.
+# Rows of tables through host memory and, by a GPU-aware MPI, which the emulator
+# has, from device memory; with two workers a row has the sum of whole tables.
+clicks=(--data.field_rows=200 --run.workers=2)
+gpu deepfm whole "${clicks[@]}" --sync.tables=dense
+gpu deepfm rows "${clicks[@]}"
+same_states whole rows || fail "sync.tables = dense: other parameters"
+if [[ -n ${SYNCOPATE_EMULATOR_SEED:-} ]]; then
+  for wire in fp32 bf16; do
+    clicks=(--data.field_rows=200 --sync.wire="$wire")
+    gpu deepfm "rows-$wire" "${clicks[@]}" --run.workers=3
+    for aware in 0 1; do
+      # shellcheck disable=SC2046
+      SYNCOPATE_EMULATED_GPU_AWARE_MPI=$aware expect_code 0 $(ranks 3) \
+        "$SYNCOPATE_GPU" train deepfm.ini "${short[@]}" --run.device=cuda \
+        --run.name="rows-$wire-$aware" --sync.transport=mpi "${clicks[@]}"
+      same_states "rows-$wire" "rows-$wire-$aware" ||
+        fail "rows in $wire: the worlds differ (GPU-aware MPI: $aware)"
+    done
+    grep -q '^transport GPU-aware MPI' "runs/rows-$wire-1/log.txt" ||
+      fail "the transport is not GPU-aware MPI"
+  done
+fi
+
+# A GPU for each rank: two summands have one sum.
 if [[ ${EMULATES_NCCL:-} == ON ]]; then
   for network in bert deepfm; do
     # shellcheck disable=SC2046
@@ -66,6 +89,11 @@ if [[ ${EMULATES_NCCL:-} == ON ]]; then
       fail "$network: the transport is not NCCL"
     same_states $network $network-nccl || fail "$network: NCCL leads elsewhere"
   done
+  # shellcheck disable=SC2046
+  SYNCOPATE_EMULATED_GPUS=2 expect_code 0 $(ranks 2) "$SYNCOPATE_GPU" train \
+    deepfm.ini "${short[@]}" --run.device=cuda --run.name=rows-nccl \
+    --data.field_rows=200
+  same_states rows rows-nccl || fail "rows: NCCL leads elsewhere"
 else
   echo "left out: two GPUs with NCCL (built without its header)"
 fi

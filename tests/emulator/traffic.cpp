@@ -56,4 +56,9 @@ void note_work(const std::function<std::string()>& name) {
   part.bytes_written += pages.written * kPageBytes;
 }
 
+void note_copy(int64_t bytes) {
+  TrafficMeter* const counting = meter;
+  if (counting != nullptr) counting->copied_bytes_ += bytes;
+}
+
 }  // namespace syncopate::emulator

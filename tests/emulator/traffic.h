@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,14 +30,20 @@ class TrafficMeter {
   // queued is not in it: synchronize first.
   const std::map<std::string, Traffic>& by_name() const { return by_name_; }
   Traffic total() const;
+  int64_t copied_bytes() const { return copied_bytes_; }  // Device::copy
   std::string table() const;  // a line for each name
 
  private:
   friend void note_work(const std::function<std::string()>& name);
+  friend void note_copy(int64_t bytes);
   std::map<std::string, Traffic> by_name_;
+  std::atomic<int64_t> copied_bytes_{0};
 };
 
 // Where a launch ends, inside its Access.
 void note_work(const std::function<std::string()>& name);
+
+// Where a copy is made.
+void note_copy(int64_t bytes);
 
 }  // namespace syncopate::emulator

@@ -16,6 +16,7 @@
 #include "comm/tags.h"
 #include "support/mpi_main.h"
 #include "unit/comm/endpoint_contract.h"
+#include "unit/sync/row_sums.h"
 
 namespace syncopate {
 namespace {
@@ -114,6 +115,30 @@ TEST_F(Nccl, SaysWhatItIs) {
   EXPECT_EQ(nccl->world().size, size_);
   EXPECT_EQ(nccl->world().position, rank_);
   nccl->check();
+}
+
+// Rows of tables, and whole ones, that a reducer sums.
+TEST_F(Nccl, TablesAreThoseInHostMemory) {
+  if (size_ == 1) GTEST_SKIP() << "one rank";
+  const std::unique_ptr<Device> cpu = make_cpu_device();
+  const Collectives nccl = connect();
+  mpi_session().make_world()->run([&](Endpoint& endpoint) {
+    for (const Wire wire : {Wire::kF32, Wire::kBf16})
+      for (const auto which : {test::Marks::kMarked, test::Marks::kUnmarked}) {
+        const auto sums = [&](Device& device, DeviceCollectives* collectives) {
+          const int64_t before = endpoint.traffic().bytes_sent[0];
+          auto outcome =
+              test::RowSums(device, endpoint, test::Terms::kExact, collectives)
+                  .run(wire, which);
+          outcome.bytes -= before;
+          return outcome;
+        };
+        const auto by_nccl = sums(*device_, nccl.get());
+        const auto in_host_memory = sums(*cpu, nullptr);
+        EXPECT_EQ(by_nccl.values, in_host_memory.values);
+        EXPECT_EQ(by_nccl.bytes, in_host_memory.bytes);
+      }
+  });
 }
 
 TEST_F(Nccl, AllReduceIsExact) {

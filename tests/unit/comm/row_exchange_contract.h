@@ -97,8 +97,8 @@ inline void check_rows_of(Endpoint& endpoint,
                           bool has_marks = false) {
   MarkedTables marked(rows, endpoint.rank(), has_marks);
   const int64_t before = endpoint.traffic().bytes_sent[0];
-  all_reduce_rows(endpoint, group, marked.tables, wire, tags::kCollective,
-                  kPayload);
+  HostRows host(marked.tables);
+  all_reduce_rows(endpoint, group, host, wire, tags::kCollective, kPayload);
   for (size_t i = 0; has_marks && i < marked.values.size(); ++i)
     EXPECT_TRUE(marked.values[i] == 0 ||
                 marked.marks[i / TouchedBlocks::kElems] != 0)
@@ -167,8 +167,8 @@ inline void check_rows_at_once(World& world) {
       for (int64_t i = 0; i < kRows * kElems; ++i)
         values[t][i] = value(endpoint.rank(), t, i);
       tasks[t] = endpoint.start("rows", [&values, t](Endpoint& own) {
-        const RowTable table{values[t], kElems};
-        all_reduce_rows(own, own.world_group(), {&table, 1}, Wire::kF32,
+        HostRows table({{values[t], kElems}});
+        all_reduce_rows(own, own.world_group(), table, Wire::kF32,
                         tags::kBucket + t, kPayload);
       });
     }
@@ -198,8 +198,8 @@ inline void check_order_of_rows(World& world) {
       }
     for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
       std::vector<float> values = of_rank[rank];
-      const RowTable table{values, kElems};
-      all_reduce_rows(endpoint, endpoint.world_group(), {&table, 1}, wire,
+      HostRows table({{values, kElems}});
+      all_reduce_rows(endpoint, endpoint.world_group(), table, wire,
                       tags::kCollective, kPayload);
       int64_t wrong = 0;
       for (size_t i = 0; i < values.size(); ++i) {

@@ -42,8 +42,8 @@ TEST(RowExchangeValues, NegativeZeroAndNan) {
       values[7] = -0.0f;
       values[50] = std::numeric_limits<float>::quiet_NaN();
     }
-    const RowTable table{values, 5};
-    all_reduce_rows(endpoint, endpoint.world_group(), {&table, 1}, Wire::kF32,
+    HostRows table({{values, 5}});
+    all_reduce_rows(endpoint, endpoint.world_group(), table, Wire::kF32,
                     tags::kCollective, Traffic::kPayload);
     EXPECT_FALSE(std::signbit(values[7]));
     EXPECT_TRUE(std::isnan(values[50]));
@@ -54,10 +54,10 @@ TEST(RowExchangeValues, NegativeZeroAndNan) {
 TEST(RowExchangeValues, PartsOfRowsAreRefused) {
   make_inproc_world(2, {})->run([](Endpoint& endpoint) {
     std::vector<float> values(11);
-    const RowTable table{values, 5};
+    HostRows table({{values, 5}});
     EXPECT_THROW(
-        all_reduce_rows(endpoint, endpoint.world_group(), {&table, 1},
-                        Wire::kF32, tags::kCollective, Traffic::kPayload),
+        all_reduce_rows(endpoint, endpoint.world_group(), table, Wire::kF32,
+                        tags::kCollective, Traffic::kPayload),
         Error);
   });
 }

@@ -104,17 +104,17 @@ TEST(Bucketer, SuccessiveTablesAreABucket) {
 
 TEST(Bucketer, TablesAreWholeWhereRowsTravel) {
   SyncOptions options;
-  EXPECT_EQ(tables_of(options, nullptr), Tables::kWhole);
+  EXPECT_EQ(tables_of(options), Tables::kWhole);
   options.tables = TableTraffic::kDense;
-  EXPECT_EQ(tables_of(options, nullptr), Tables::kCut);
+  EXPECT_EQ(tables_of(options), Tables::kCut);
   options.tables = TableTraffic::kRows;
   options.scheme = "ds_sync";
-  EXPECT_EQ(tables_of(options, nullptr), Tables::kCut);
+  EXPECT_EQ(tables_of(options), Tables::kCut);
   options.scheme = "sync_switch";
   options.sync_switch.order = {"10"};
-  EXPECT_EQ(tables_of(options, nullptr), Tables::kWhole);
+  EXPECT_EQ(tables_of(options), Tables::kWhole);
   options.sync_switch.order = {"local_sgd", "asp"};
-  EXPECT_EQ(tables_of(options, nullptr), Tables::kCut);
+  EXPECT_EQ(tables_of(options), Tables::kCut);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace syncopate::test {
 
 // Tables of tensors without any computation.
-class ToyModel final : public Model {
+class ToyModel : public Model {
  public:
   ToyModel(const std::vector<int64_t>& tensors, int64_t num_buffers) {
     for (size_t i = 0; i < tensors.size(); ++i)

@@ -140,9 +140,7 @@ class ToyWorker {
                   run.optimizer.lr,
                   static_cast<double>(run.steps),
                   run.steps_per_epoch),
-        bucketer_(model_.parameters(),
-                  run.bucket_elems,
-                  tables_of(run.sync, nullptr)) {
+        bucketer_(model_.parameters(), run.bucket_elems, tables_of(run.sync)) {
     build();
     const int rank = endpoint.rank();
     std::vector<float> x(replica_->parameters.size());
