@@ -144,11 +144,12 @@ __global__ void __launch_bounds__(kAttentionThreads)
 
 // One warp per token and head.
 template <typename T>
-__global__ void attention_delta_kernel(float* delta,   // (T, heads)
-                                       const T* dout,  // (T, H)
-                                       const T* out,   // (T, H)
-                                       int64_t rows,   // T * heads
-                                       int64_t D) {
+__global__ void __launch_bounds__(kAttentionThreads)
+    attention_delta_kernel(float* delta,   // (T, heads)
+                           const T* dout,  // (T, H)
+                           const T* out,   // (T, H)
+                           int64_t rows,   // T * heads
+                           int64_t D) {
   const int64_t lane = threadIdx.x % kWarpSize;
   const int64_t warps = int64_t{gridDim.x} * (blockDim.x / kWarpSize);
   for (int64_t row = int64_t{blockIdx.x} * (blockDim.x / kWarpSize) +
