@@ -78,8 +78,7 @@ build() {
   echo "building (log: build/release.log) ..."
   (cd "$here/../.." && mkdir -p build &&
     { cmake --preset release -DSYNCOPATE_CUDA=ON -DSYNCOPATE_TESTS=ON &&
-      cmake --build --preset release --target syncopate gpu_ops gpu_kernels \
-        gpu_models gpu_compress gpu_nccl unit_library &&
+      cmake --build --preset release --target syncopate "${test_names[@]}" &&
       cmake --install build/release --prefix build/release/installed &&
       cmake --install build/release --prefix build/release/installed \
         --component tests; } >build/release.log 2>&1) ||
@@ -149,14 +148,14 @@ test_programs() { # those that are there, and a line for those that are not
 }
 
 part_tests() {
-  local program code filter='*'
-  test_programs unit_library gpu_ops gpu_kernels gpu_models gpu_compress gpu_nccl
+  local program code filter all='*'
+  test_programs "${test_names[@]}"
   if [[ -z ${SOURCE_DIR:-} ]]; then
-    filter='-*Fixtures.*:DeepFm.Step*'
+    all='-*Fixtures.*:DeepFm.Step*'
     left_out "tests with fixtures (neither in the tree nor in a checkout)"
   fi
   for program in "${programs[@]}"; do
-    code=0
+    code=0 filter=$all
     # Others of its tests need several ranks.
     [[ $program != */gpu_nccl ]] || filter='Nccl.*'
     run 900 "$program" --gtest_brief=1 --gtest_filter="$filter" >"$scratch/log" 2>&1 || code=$?

@@ -80,7 +80,8 @@ case $1 in
   validate) echo "model stand-in: 9 parameters in 3 tensors" ;;
 esac
 SH
-for name in gpu_ops gpu_kernels gpu_models gpu_compress gpu_nccl unit_library; do
+mapfile -t names <"$bench/gpu_tests.txt"
+for name in "${names[@]}"; do
   stand_in "$tree/libexec/syncopate/tests/$name" <<'SH'
 name=$(basename "$0")
 echo "libraries from <${LD_LIBRARY_PATH:-}>"
@@ -88,7 +89,7 @@ echo '[ RUN      ] Suite.First'
 echo '[       OK ] Suite.First (0 ms)'
 echo '[ RUN      ] Sizes/Suite.Second/3'
 case $name in
-  gpu_kernels) [[ ! -e $BROKEN/kernels || $* == *Sort* ]] || sleep 60 ;;
+  gpu_kernels) [[ ! -e $BROKEN/kernels || $* =~ Sort|MmaProbe ]] || sleep 60 ;;
   gpu_nccl) [[ ! -e $BROKEN/nccl ]] || kill -SEGV $$ ;;
   gpu_ops)
     if [[ -e $BROKEN/ops && $* == *=-* ]]; then
@@ -157,8 +158,9 @@ ARCHIVE=$scratch/syncopate-gpu.tar.gz expect_code 0 "$bench/gpu.sh" first
 for line in 'unpack syncopate-gpu.tar.gz +ok ' \
   'doctor +FAILED \(66\).*cuDNN: cannot be loaded' \
   'doctor, libraries of PyTorch +ok .* NVIDIA Stand-In, 1.0 GiB' \
-  'nvidia-smi +ok .*Stand-In, 1 MiB' 'gpu_ops, convolutions.* ok .* 2 passed' \
+  'nvidia-smi +ok .*Stand-In, 1 MiB' 'MmaProbe, maps of fragments +ok ' 'gpu_ops, convolutions.* ok .* 2 passed' \
   'gpu_kernels +ok ' 'gpu_ops, the rest +ok ' 'gpu_compress +ok ' \
+  'gpu_shared_sums +ok ' \
   'gpu_nccl, one rank +ok ' 'gpu_models +ok ' '20 steps, cpu +ok ' \
   'losses of CPU and GPU +ok .* 20 losses, apart by 0.0e\+00' \
   'graphs on and off +ok .*same bits' 'ResNet-50 +ok .*3080.6 samples/s, 75.0 TFLOP/s' \
@@ -173,11 +175,21 @@ for line in 'unpack syncopate-gpu.tar.gz +ok ' \
   said "$line"
 done
 said "^libraries from <.*$CUDNN>" "$OUT/tests.log"
+# The first thing that runs on a device; and no program is forgotten.
+grep -m 1 '^\$ ' "$OUT/tests.log" | grep -q 'gpu_kernels .*=MmaProbe' ||
+  fail "first runs $(grep -m 1 '^\$ ' "$OUT/tests.log")"
+cat "$OUT"/{tests,models}.log >ran
+for name in "${names[@]}"; do
+  [[ $name == unit_* ]] || said "^[$] .*/tests/$name" ran
+done
 (($(find "$OUT" -type f ! -name gpu.txt | wc -l) <= 8)) ||
   fail "more than 8 files: $(ls "$OUT")"
 
 ARCHIVE=$scratch/syncopate-gpu.tar.gz expect_code 0 "$bench/gpu.sh" tests
 said '^(\$ )?.*/archive/syncopate/libexec/syncopate/tests/gpu_nccl .*=Nccl'
+for name in "${names[@]}"; do
+  said "^(\$ )?.*/archive/syncopate/libexec/syncopate/tests/$name "
+done
 
 # 3. What fails, hangs or is missing does not keep the others from their turn,
 # and is told; started in the tree itself.
@@ -210,7 +222,7 @@ for signal in TERM KILL; do
   PREFIX=$tree setsid "$bench/gpu.sh" first >killed 2>&1 &
   first=$!
   for ((i = 0; i < 200; ++i)); do
-    grep -q 'gpu_kernels' "$OUT/tests.log" 2>/dev/null && break
+    grep -q 'gpu_kernels, ' "$OUT/tests.log" 2>/dev/null && break
     sleep 0.1
   done
   kill -$signal "$first"
