@@ -142,9 +142,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
 // dS = P (dP - delta),  dQ = dS K / sqrt(D),  dK = dS^T Q / sqrt(D),
 // dV = (keep(P) / (1 - p))^T dout
 
-// Lanes that share a token's head: a power of two, so that a pack of a row is
-// left for each, if possible.
-int lanes_of_row(int64_t D, int pack) {
+// Returns how many lanes share a token's head: a power of two, enough for each
+// to read one pack, and at most a warp.
+static int lanes_of_row(int64_t D, int pack) {
   int lanes = 1;
   while (lanes < kWarpSize && lanes * pack < D) lanes *= 2;
   return lanes;

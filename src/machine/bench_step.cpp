@@ -59,10 +59,12 @@ void StepBench::make_first_values() {
 // workers take a few more steps.
 StepPlan StepBench::next() {
   const auto timed = std::ssize(times_.data_s);
-  const bool is_enough = endpoint_.rank() == 0 &&
-                         (timed >= limits_.most || followed_ >= limits_.most ||
-                          (timed >= limits_.least &&
-                           monotonic_s() - started_s_ > limits_.least_s));
+  const double now_s = monotonic_s();
+  const bool is_enough =
+      endpoint_.rank() == 0 &&
+      (timed >= limits_.most || followed_ >= limits_.most ||
+       (timed >= limits_.least && now_s - started_s_ > limits_.least_s) ||
+       (warm_s_ && now_s - *warm_s_ > limits_.most_s));
   Word word = step_.word(is_enough ? 1 : 0);
   word.has_diverged = false;  // steps of a network that diverges take as long
   return step_.scheme().next(word);
@@ -82,6 +84,7 @@ StepTimes StepBench::run() {
     marks_.clear();
     const bool is_warm = taken >= limits_.warmup;
     const double begin_s = monotonic_s();
+    if (is_warm && !warm_s_) warm_s_ = begin_s;
     while (std::ssize(marks_) < together) {
       const StepPlan plan = next();
       is_over = plan.stop;

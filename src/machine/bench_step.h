@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "run/session.h"
@@ -21,10 +23,12 @@ struct StepTimes {
 };
 
 // Stops once `least` steps of worker 0 are timed and `least_s` seconds have
-// passed, or once `most` are timed. Untimed steps, `warmup`, come first.
+// passed, or once `most` are timed, or `most_s` seconds after the untimed
+// steps, `warmup`, that come first; then there may be no timed step.
 struct StepLimits {
   int64_t warmup = 3, least = 20, most = 200;
   double least_s = 10;
+  double most_s = std::numeric_limits<double>::infinity();
 };
 
 class StepBench final : private StepListener {
@@ -67,7 +71,8 @@ class StepBench final : private StepListener {
   WorkerStep step_;
   std::vector<Marks> marks_;  // of steps that are timed together
   double started_s_ = 0;
-  int64_t followed_ = 0;  // steps of others
+  std::optional<double> warm_s_;  // when the untimed steps were over
+  int64_t followed_ = 0;          // steps of others
   StepTimes times_;
   TaskGuard task_guard_{endpoint_};
 };

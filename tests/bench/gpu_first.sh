@@ -249,14 +249,19 @@ line_machine() { # 24 s; 8 s more where doctor is asked twice
   [[ -n $gpu ]] || { note "no GPU here"; leave 77; }
 }
 
-line_kernels() { # 30 s, 90 s
+line_kernels() { # 120 s
+  # Which lane holds what of a product on tensor cores: if that is wrong, so is
+  # all attention.
+  step "MmaProbe, maps of fragments" 5 tests of_tests "$tests/gpu_kernels" \
+    --gtest_filter='MmaProbe.*'
   step "gpu_ops, convolutions, linear" 30 tests of_tests "$tests/gpu_ops" \
     --gtest_filter='*Conv*:*Linear*'
   step "gpu_kernels" 25 tests of_tests "$tests/gpu_kernels"
-  step "gpu_ops, the rest" 40 tests of_tests "$tests/gpu_ops" \
+  step "gpu_ops, the rest" 36 tests of_tests "$tests/gpu_ops" \
     --gtest_filter='-*Conv*:*Linear*'
-  step "gpu_compress" 10 tests of_tests "$tests/gpu_compress"
-  step "gpu_nccl, one rank" 15 tests of_tests "$tests/gpu_nccl" \
+  step "gpu_compress" 8 tests of_tests "$tests/gpu_compress"
+  step "gpu_sync" 6 tests of_tests "$tests/gpu_shared_sums"
+  step "gpu_nccl, one rank" 10 tests of_tests "$tests/gpu_nccl" \
     --gtest_filter='Nccl.*'
 }
 
@@ -290,14 +295,15 @@ layers() {
   shift 2
   options=(--run.device=cuda)
   override "$@" "${given[@]}"
-  if step "$name, op by op" 15 profile of_layers "$syncopate" bench layers \
+  if step "$name, op by op" 12 profile of_layers "$syncopate" bench layers \
     "$input" "${options[@]}"; then
     note "$(grep -A 5 '^op  ' "$scratch/step" | tail -n 5 | cut -c 1-110)"
   fi
 }
 
-# 60 s. Without its guardian the program is one process. 3,000 launches are
-# some steps of warming up.
+# 60 s. Without its guardian the program is one process. ncu prints its table at
+# the end, and some 10 ms go by for each launch that it measures: these are about
+# one step, after two of warming up.
 line_profile() {
   local profiler
   layers "ResNet-50" resnet50
@@ -306,10 +312,10 @@ line_profile() {
   profiler=$(find_tool ncu)
   options=(--run.device=cuda --run.cuda_graphs=off)
   override "${given[@]}"
-  step "ResNet-50 by kernel (ncu)" 15 profile of_kernels \
+  step "ResNet-50 by kernel (ncu)" 24 profile of_kernels \
     env SYNCOPATE_GUARDIAN=0 "${profiler:-ncu}" --clock-control none \
     --target-processes all --metrics gpu__time_duration.sum,dram__bytes.sum \
-    --launch-skip 3000 --launch-count 1500 --kill yes --csv --page raw \
+    --launch-skip 1200 --launch-count 600 --kill yes --csv --page raw \
     --print-units base "$syncopate" bench step "$here/resnet50.ini" \
     "${options[@]}"
   [[ ! -s $scratch/kernels ]] || note "$(<"$scratch/kernels")"

@@ -1,8 +1,10 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154  # variables of who sources it
-# Shared by gpu.sh and gpu_first.sh: the tree that is measured, and libraries
-# that are there only as parts of PyTorch. Source it; `here` is this folder,
+# Shared by gpu.sh and gpu_first.sh: the tree that is measured, its test programs,
+# and libraries that are there only as parts of PyTorch. Source it; `here` is this folder,
 # `python` a Python or nothing.
+
+mapfile -t test_names <"$here/gpu_tests.txt" # a name a line
 
 # torch_folders: where PyTorch's packages have cuDNN, cuBLAS and NCCL.
 torch_folders() {

@@ -16,7 +16,7 @@ root=$(cd "$here/../.." && pwd)
 archive=$(realpath -m "${ARCHIVE:-$root/build/syncopate-gpu.tar.xz}")
 build=$(realpath -m "${BUILD:-$root/build/pack}")
 max_mib=${MAX_MIB:-55}
-programs=(gpu_ops gpu_kernels gpu_models gpu_compress gpu_nccl unit_library)
+mapfile -t programs <"$here/gpu_tests.txt"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch" "$archive.part"' EXIT
 tree=$scratch/syncopate

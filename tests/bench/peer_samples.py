@@ -7,9 +7,10 @@ very samples that syncopate is fed, for tests/bench/samples.sh.
 
 Prints the losses of the first steps, the rate (samples by mean time of a step)
 and the peak memory. What is fastest in the PyTorch that is found is used: its
-fused attention and fused Adam where it has them. --bucket: batches of like
-length, padded to their longest, from windows of 64 steps as syncopate has them;
-otherwise all are padded to the longest sample there is.
+fused attention and fused Adam where it has them, and on a GPU torch.compile; a
+line says if that fails and why, and that the steps are not compiled. --bucket:
+batches of like length, padded to their longest, from windows of 64 steps as
+syncopate has them; otherwise all are padded to the longest sample there is.
 """
 import argparse
 import configparser
@@ -79,14 +80,14 @@ class Bert(nn.Module):
             if isinstance(module, (nn.Linear, nn.Embedding)):
                 nn.init.normal_(module.weight, std=0.02)
 
-    def forward(self, tokens, segments, lengths):
+    def forward(self, tokens, segments, lengths, is_padded):
         T = tokens.shape[1]
         place = torch.arange(T, device=tokens.device)
         x = self.words(tokens) + self.places(place) + self.segments(segments)
         x = self.dropout(self.norm(x))
         padded = place >= lengths[:, None]
         mask = None
-        if padded.any():
+        if is_padded:
             mask = torch.zeros(padded.shape, device=x.device).masked_fill_(padded, -1e9)
             mask = mask[:, None, None, :].to(x.dtype)
         for layer in self.layers:
@@ -111,15 +112,17 @@ class DeepFm(nn.Module):
             last = int(out)
         self.mlp = nn.Sequential(*layers, nn.Linear(last, 1))
 
-    def forward(self, rows):
-        v = self.embedding(rows)
+    def scores(self, v, first):
         pairs = (v.sum(1).square() - v.square().sum(1)).sum(1) / 2
-        first = self.first(rows).sum((1, 2)) + self.bias
+        first = first.sum((1, 2)) + self.bias
         return first + pairs + self.mlp(v.flatten(1))[:, 0]
 
+    def forward(self, rows):
+        return self.scores(self.embedding(rows), self.first(rows))
 
-def question_batches(part, batch, bucket, rng):
-    """Endless (tokens, segments, lengths, labels) of random windows."""
+
+def question_batches(part, batch, bucket, multiple, rng):
+    """Endless (tokens, segments, lengths, labels), is_padded of random windows."""
     tokens, segments = part["tokens"][...], part["segments"][...]
     offsets, labels = part["offsets"][...], part["labels"][...]
     lengths = np.diff(offsets)
@@ -137,22 +140,25 @@ def question_batches(part, batch, bucket, rng):
             rng.shuffle(steps)
         for chosen in steps:
             T = lengths[chosen].max() if bucket else longest
+            T = -(-T // multiple) * multiple
             t, s = np.zeros((2, batch, T), np.int64)
             for n, i in enumerate(chosen):
                 t[n, :lengths[i]] = tokens[offsets[i]:offsets[i + 1]]
                 s[n, :lengths[i]] = segments[offsets[i]:offsets[i + 1]]
-            yield [torch.from_numpy(a) for a in
-                   (t, s, lengths[chosen].astype(np.int64), labels[chosen].astype(np.int64))]
+            yield ([torch.from_numpy(a) for a in
+                    (t, s, lengths[chosen].astype(np.int64), labels[chosen].astype(np.int64))],
+                   bool((lengths[chosen] < T).any()))
 
 
-def click_batches(part, batch, rng):
-    rows = torch.from_numpy(part["rows"][...])  # int32
-    labels = torch.from_numpy(part["labels"][...].astype(np.float32))
+def click_batches(part, batch, device):
+    """Endless (rows, labels), gathered where they are needed."""
+    rows = torch.from_numpy(part["rows"][...]).to(device)  # int32
+    labels = torch.from_numpy(part["labels"][...].astype(np.float32)).to(device)
     while True:
-        order = torch.from_numpy(rng.permutation(len(labels)))
+        order = torch.randperm(len(labels), device=device)
         for i in range(0, len(order) - batch + 1, batch):
             chosen = order[i:i + batch]
-            yield rows[chosen].long(), labels[chosen]
+            yield [rows[chosen].long(), labels[chosen]], False
 
 
 def adam(kind, parameters, **options):
@@ -168,7 +174,9 @@ def adam(kind, parameters, **options):
 
 class Questions:
     def __init__(self, file, section, batch, args, rng):
-        self.batches = question_batches(file["train"], batch, args.bucket, rng)
+        # Its fast kernels want lengths that are multiples of 8.
+        self.batches = question_batches(file["train"], batch, args.bucket,
+                                        8 if args.device == "cuda" else 1, rng)
         self.device = args.device
         self.net = Bert(section("model"), int(file.attrs["vocabulary"])).to(args.device)
         get = section("optimizer")
@@ -177,9 +185,15 @@ class Questions:
                                 weight_decay=float(get("weight_decay", 1e-4)))]
         self.clip = float(get("clip_norm", 0))
 
-    def loss(self, batch):
+    def compile(self, **options):
+        compiled_loss = torch.compile(self.loss, **options)
+        # One program for batches with padding and without: another would be
+        # compiled while steps are timed.
+        self.loss = lambda batch, is_padded: compiled_loss(batch, True)
+
+    def loss(self, batch, is_padded):
         tokens, segments, lengths, labels = batch
-        scores = self.net(tokens, segments, lengths)
+        scores = self.net(tokens, segments, lengths, is_padded)
         return (F.cross_entropy(scores[..., 0], labels[:, 0])
                 + F.cross_entropy(scores[..., 1], labels[:, 1])) / 2
 
@@ -190,7 +204,7 @@ class Clicks:
         sparse = get("embedding", "dense") == "lazy"
         rows = int(file["field_rows"][...].sum())
         fields = file["train/rows"].shape[1]
-        self.batches = click_batches(file["train"], batch, rng)
+        self.batches = click_batches(file["train"], batch, args.device)
         self.device = args.device
         self.net = DeepFm(section("model"), rows, fields, sparse).to(args.device)
         lr, decay = float(get("lr", 0.1)), float(get("weight_decay", 1e-4))
@@ -201,17 +215,29 @@ class Clicks:
             self.optimizers.append(torch.optim.SparseAdam(tables, lr=lr))
         self.clip = float(get("clip_norm", 0))
 
-    def loss(self, batch):
+    def compile(self, **options):
+        if self.net.embedding.sparse:  # the compiler has no sparse gradients
+            self.net.scores = torch.compile(self.net.scores, **options)
+        else:
+            self.loss = torch.compile(self.loss, **options)
+
+    def loss(self, batch, is_padded):
         rows, labels = batch
         return F.binary_cross_entropy_with_logits(self.net(rows).float(), labels)
 
 
+MARK_STEP = getattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin",
+                    lambda: None)
+
+
 def step(work, autocast):
+    MARK_STEP()
     for optimizer in work.optimizers:
         optimizer.zero_grad(set_to_none=True)
-    batch = [tensor.to(work.device, non_blocking=True) for tensor in next(work.batches)]
+    tensors, is_padded = next(work.batches)
+    batch = [tensor.to(work.device, non_blocking=True) for tensor in tensors]
     with torch.autocast(work.device, torch.bfloat16, enabled=autocast):
-        loss = work.loss(batch)
+        loss = work.loss(batch, is_padded)
     loss.backward()
     if work.clip:
         nn.utils.clip_grad_norm_(work.net.parameters(), work.clip)
@@ -220,15 +246,45 @@ def step(work, autocast):
     return loss
 
 
+def compiled(make, autocast, mode, is_dynamic):
+    """make(), compiled if that works; the losses of its first steps; how."""
+    def losses_of(work, steps):
+        return [step(work, autocast).item() for _ in range(steps)]
+
+    work = make()
+    if mode == "none":
+        return work, losses_of(work, 3), "no"
+    try:
+        # A graph of each length there is would be recorded otherwise.
+        work.compile(**({"dynamic": True} if is_dynamic else {"mode": mode}))
+        # CUDA graphs are recorded in the second; some lengths may need another
+        # program.
+        losses = losses_of(work, 20 if is_dynamic else 3)
+        return work, losses, f"{mode}, any length" if is_dynamic else mode
+    except Exception as error:  # whatever a compiler may run into
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        reason = (lines or [""])[0].strip()
+        how = f"no, {type(error).__name__}: {reason[:120]}"
+    if hasattr(torch, "_dynamo"):
+        torch._dynamo.reset()
+    del work  # what it has on the device
+    work = make()
+    return work, losses_of(work, 3), how
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("samples")
     parser.add_argument("input")
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--least-steps", type=int, default=20)
     parser.add_argument("--torch-threads", type=int, default=2)
     parser.add_argument("--bucket", action="store_true")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--compile", metavar="MODE",
+                        help="torch.compile's mode, or none (cpu: none, cuda: "
+                        "reduce-overhead; default, with any length, if --bucket)")
     args, keys = parser.parse_known_args()
     ini = configparser.ConfigParser(inline_comment_prefixes=("#",))
     ini.read(args.input)
@@ -242,25 +298,32 @@ def main():
     def section(name):
         return lambda key, otherwise: ini.get(name, key, fallback=otherwise)
 
-    torch.manual_seed(1)
     torch.set_num_threads(args.torch_threads)
     file = h5py.File(args.samples)
     batch = int(section("data")("batch", 128))
     kind = Questions if section("model")("family", "") == "bert" else Clicks
-    work = kind(file, section, batch, args, np.random.default_rng(1))
+    mode = args.compile or ("reduce-overhead" if args.device == "cuda" else "none")
+    if args.bucket and mode != "none":
+        mode = "default"
     autocast = section("run")("precision", "fp32") == "bf16"
+
+    def make():
+        torch.manual_seed(1)
+        return kind(file, section, batch, args, np.random.default_rng(1))
+
+    work, losses, how = compiled(make, autocast, mode, args.bucket)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, "
           f"{sum(p.numel() for p in work.net.parameters())} parameters")
-    losses = [step(work, autocast).item() for _ in range(3)]
+    print(f"compiled: {how}")
     wait = torch.cuda.synchronize if args.device == "cuda" else lambda: None
     wait()
     steps, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < args.seconds or steps < 20:
+    while time.perf_counter() - begin < args.seconds or steps < args.least_steps:
         last = step(work, autocast)
         steps += 1
     wait()
     seconds = (time.perf_counter() - begin) / steps
-    print("loss " + " ".join(f"{x:.4f}" for x in [*losses, last.item()]))
+    print("loss " + " ".join(f"{x:.4f}" for x in [*losses[:3], last.item()]))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024e-6
     print(f"memory    {peak:.0f} MB at most, resident")
     print(f"step: {1e3 * seconds:.3f} ms, {batch / seconds:.1f} samples/s ({steps} steps)")

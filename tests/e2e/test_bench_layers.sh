@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `bench layers` times every op of a step: it finds each convolution as often as
 # the network has it, counts its arithmetic as `bench step` does, and its shares
-# make up a whole.
+# make up a whole. It takes as few steps as that needs.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export OMP_NUM_THREADS=1
@@ -27,7 +27,9 @@ is_near() { # is_near A B RELATIVE
 # ResNet-8: a stem, three blocks of two convolutions, two shortcuts; no gradient
 # of the images.
 layers=("$SYNCOPATE" bench layers "$inputs/smoke.ini" --run.threads=1)
+started=$SECONDS
 expect_code 0 "${layers[@]}" --data.batch=2
+((SECONDS - started < 5)) || fail "50 short steps took $((SECONDS - started)) s"
 for wanted in conv_forward=9 conv_backward_data=8 conv_backward_weights=9 \
   batchnorm_forward=9 batchnorm_backward=9 sgd_update=1; do
   calls=$(column 1 "${wanted%=*}")
@@ -52,6 +54,15 @@ step_ms=$(sed -n 's/^step: \([0-9.]*\) ms.*/\1/p' out)
 wanted=$(awk -v r="$per_s" -v ms="$step_ms" \
   'BEGIN {print r * ms * 1e-3 - 2 * 2 * 256 * 3 * 16 * 9 * 1e-9}')
 is_near "$counted" "$wanted" 0.05 || fail "$counted GFLOP, expected $wanted"
+
+# Where steps take long it ends some seconds after the first ten.
+started=$SECONDS
+expect_code 0 "${layers[@]}" --data.samples=1024 --data.batch=1024
+took=$((SECONDS - started))
+step_ms=$(sed -n 's/^ops: .*; an undisturbed step: \([0-9]*\)[.].* ms$/\1/p' out)
+((step_ms > 100)) || fail "steps of $step_ms ms are not slow: $(tail -n 1 out)"
+((took <= 10 * step_ms / 1000 + 5 + 4)) ||
+  fail "slow steps, of $step_ms ms, took $took s"
 
 # Sequences differ in length from step to step.
 expect_code 0 "$SYNCOPATE" bench layers "$inputs/bert_smoke.ini" \

@@ -25,7 +25,7 @@ said() { # said TEXT [FILE]: a line of the last command's output, or of a file
 # loader's path.
 export CUDNN=$scratch/site/nvidia/cudnn/lib
 mkdir -p "$CUDNN"
-touch site/numpy.py "$CUDNN/libcudnn.so.9"
+touch site/{numpy,h5py}.py "$CUDNN/libcudnn.so.9"
 cat >site/torch.py <<'PY'
 from types import SimpleNamespace as S
 __version__ = "0"
@@ -75,12 +75,15 @@ case $1 in
       echo 'ops: 5.500 ms per step; an undisturbed step: 6.000 ms'
       exit
     fi
+    [[ $words != *data.field_rows=1270000* || $words == *embedding=lazy* ]] || exit 65
     echo "arithmetic 75000.0 GFLOP/s"
+    echo "memory    300 MB at most, resident"
     echo "step: 83.100 ms, 3080.6 samples/s" ;;
   validate) echo "model stand-in: 9 parameters in 3 tensors" ;;
 esac
 SH
-for name in gpu_ops gpu_kernels gpu_models gpu_compress gpu_nccl unit_library; do
+mapfile -t names <"$bench/gpu_tests.txt"
+for name in "${names[@]}"; do
   stand_in "$tree/libexec/syncopate/tests/$name" <<'SH'
 name=$(basename "$0")
 echo "libraries from <${LD_LIBRARY_PATH:-}>"
@@ -88,7 +91,7 @@ echo '[ RUN      ] Suite.First'
 echo '[       OK ] Suite.First (0 ms)'
 echo '[ RUN      ] Sizes/Suite.Second/3'
 case $name in
-  gpu_kernels) [[ ! -e $BROKEN/kernels || $* == *Sort* ]] || sleep 60 ;;
+  gpu_kernels) [[ ! -e $BROKEN/kernels || $* =~ Sort|MmaProbe ]] || sleep 60 ;;
   gpu_nccl) [[ ! -e $BROKEN/nccl ]] || kill -SEGV $$ ;;
   gpu_ops)
     if [[ -e $BROKEN/ops && $* == *=-* ]]; then
@@ -128,17 +131,40 @@ expect_code 64 "$bench/gpu.sh" first bench
 # A peer that takes longer than there is time to compile: what syncopate does
 # was measured and told before.
 stand_in tools/python-with-torch <<'SH'
-[[ $* == *peer_torch* ]] || exec /usr/bin/python3 "$@"
+case $* in
+  *peer_samples*)
+    [[ ! -e $BROKEN/peer ]] || { echo "out of memory" >&2; exit 1; }
+    echo "torch 0, 1 threads, 9 parameters"
+    echo "compiled: no, InductorError: no compiler"
+    echo "memory    600 MB at most, resident"
+    echo "step: 100 ms, 1540.3 samples/s (9 steps)"
+    exit ;;
+  *peer_torch*) ;;
+  *) exec /usr/bin/python3 "$@" ;;
+esac
 while [[ $1 != --serve ]]; do shift; done
 echo "model: 9 parameters in 3 tensors"
 [[ ! -e $BROKEN/peer ]] || sleep 600
 echo ready
 while read -r; do echo "step: 100 ms, 1540.3 images/s"; done
 SH
-PREFIX=$tree PYTHON=$scratch/tools/python-with-torch NETWORKS="resnet50 wrn26_10" \
-  ROUNDS=2 expect_code 0 "$bench/gpu.sh" bench
+PREFIX=$tree PYTHON=$scratch/tools/python-with-torch ROUNDS=2 \
+  NETWORKS="resnet50 wrn26_10 wrn26_10-512" expect_code 0 "$bench/gpu.sh" bench
 said '^round 2: syncopate 3080.6 images/s, PyTorch 1540.3 images/s'
-said '^resnet50 +3081 +1540 +2.00 '
+said '^resnet50 +3081 +1540 +2.00 .* 6000 then 7950$'
+said '^wrn26_10 +3081 +1540 +2.00 .* 10000$'
+said '^wrn26_10-512 +3081 +1540 +2.00 .* 10000 then 14000$'
+[[ $(grep -c '^[$] .*wrn26_10.ini .*--data.batch=512$' out) -ge 4 ]] ||
+  fail "batch 512 is not asked for"
+samples() { # samples CODE
+  PREFIX=$tree PYTHON=$scratch/tools/python-with-torch ROUNDS=1 \
+    expect_code "$1" "$bench/gpu.sh" samples
+}
+samples 0
+said '^round 1: PyTorch 1540.3 samples/s, compiled: no, InductorError: no compiler$'
+for name in DeepFM 'BERT-Large, 384 tokens' 'DeepFM, 33 million rows, lazy'; do
+  said "^$name: median syncopate 3080.6, PyTorch 1540.3 samples/s, ratio 2.00"
+done
 touch "$BROKEN/peer"
 started=$SECONDS
 PREFIX=$tree PYTHON=$scratch/tools/python-with-torch NETWORKS="resnet50 wrn26_10" \
@@ -147,6 +173,10 @@ PREFIX=$tree PYTHON=$scratch/tools/python-with-torch NETWORKS="resnet50 wrn26_10
 said '^resnet50 +3081 +- +-'
 said 'left out: resnet50: PyTorch beside it'
 said 'left out: wrn26_10 .less than a tenth of the time is left'
+samples 1
+said '^round 1: PyTorch gave no figure: out of memory$'
+said '^DeepFM, 33 million rows, lazy: median syncopate 3080.6 samples/s$'
+said '^FAILED: samples.sh ended with 70'
 rm "$BROKEN/peer"
 
 # 2. Everything works, from an archive that is unpacked.
@@ -157,8 +187,9 @@ ARCHIVE=$scratch/syncopate-gpu.tar.gz expect_code 0 "$bench/gpu.sh" first
 for line in 'unpack syncopate-gpu.tar.gz +ok ' \
   'doctor +FAILED \(66\).*cuDNN: cannot be loaded' \
   'doctor, libraries of PyTorch +ok .* NVIDIA Stand-In, 1.0 GiB' \
-  'nvidia-smi +ok .*Stand-In, 1 MiB' 'gpu_ops, convolutions.* ok .* 2 passed' \
+  'nvidia-smi +ok .*Stand-In, 1 MiB' 'MmaProbe, maps of fragments +ok ' 'gpu_ops, convolutions.* ok .* 2 passed' \
   'gpu_kernels +ok ' 'gpu_ops, the rest +ok ' 'gpu_compress +ok ' \
+  'gpu_sync +ok ' \
   'gpu_nccl, one rank +ok ' 'gpu_models +ok ' '20 steps, cpu +ok ' \
   'losses of CPU and GPU +ok .* 20 losses, apart by 0.0e\+00' \
   'graphs on and off +ok .*same bits' 'ResNet-50 +ok .*3080.6 samples/s, 75.0 TFLOP/s' \
@@ -173,11 +204,21 @@ for line in 'unpack syncopate-gpu.tar.gz +ok ' \
   said "$line"
 done
 said "^libraries from <.*$CUDNN>" "$OUT/tests.log"
+# The first thing that runs on a device; and no program is forgotten.
+grep -m 1 '^\$ ' "$OUT/tests.log" | grep -q 'gpu_kernels .*=MmaProbe' ||
+  fail "first runs $(grep -m 1 '^\$ ' "$OUT/tests.log")"
+cat "$OUT"/{tests,models}.log >ran
+for name in "${names[@]}"; do
+  [[ $name == unit_* ]] || said "^[$] .*/tests/$name" ran
+done
 (($(find "$OUT" -type f ! -name gpu.txt | wc -l) <= 8)) ||
   fail "more than 8 files: $(ls "$OUT")"
 
 ARCHIVE=$scratch/syncopate-gpu.tar.gz expect_code 0 "$bench/gpu.sh" tests
 said '^(\$ )?.*/archive/syncopate/libexec/syncopate/tests/gpu_nccl .*=Nccl'
+for name in "${names[@]}"; do
+  said "^(\$ )?.*/archive/syncopate/libexec/syncopate/tests/$name "
+done
 
 # 3. What fails, hangs or is missing does not keep the others from their turn,
 # and is told; started in the tree itself.
@@ -210,7 +251,7 @@ for signal in TERM KILL; do
   PREFIX=$tree setsid "$bench/gpu.sh" first >killed 2>&1 &
   first=$!
   for ((i = 0; i < 200; ++i)); do
-    grep -q 'gpu_kernels' "$OUT/tests.log" 2>/dev/null && break
+    grep -q 'gpu_kernels, ' "$OUT/tests.log" 2>/dev/null && break
     sleep 0.1
   done
   kill -$signal "$first"

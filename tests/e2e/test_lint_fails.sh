@@ -117,4 +117,35 @@ if command -v shellcheck >/dev/null; then
     'jobs/a.sh:2:.*SC2086'
 fi
 
+# Registers: of the real kernels, with one thing wrong at a time.
+registers() { # registers NAME CODE PATTERN LIMIT SED_EXPRESSION FILE
+  local out rc=0
+  rm -rf "$work/kernels"
+  cp -r "$source_dir/kernels" "$work/kernels"
+  sed -i -E "$5" "$work/kernels/$6"
+  out=$(python3 "$source_dir/tests/lint/registers.py" "$work/kernels" \
+    "$objects" "$4" 2>&1) || rc=$?
+  if [[ $rc == "$2" && $out =~ $3 ]]; then
+    echo "ok: $1"
+    return
+  fi
+  printf 'FAILED: %s: exit %s, expected %s and %s in\n%s\n' "$1" "$rc" "$2" "$3" "$out"
+  failures=$((failures + 1))
+}
+objects=$work/none
+registers "a kernel without bounds" 1 'sort.cu:[0-9]+: [a-z_]+: no __launch_bounds__' \
+  65536 's/__launch_bounds__\([^()]*\)//' sort.cu
+registers "bounds alone, nothing compiled" 77 'no compiled kernels' 65536 '' sort.cu
+objects=${BUILD_DIR:-none}/CMakeFiles/gpu.dir/kernels
+if compgen -G "$objects/*.cu.o" >/dev/null; then
+  registers "kernels as they are" 0 'kernels: clean' 65536 '' sort.cu
+  registers "more registers than there are" 1 \
+    'layernorm_[a-z_]+: [0-9]+ registers for [0-9]+ threads' 32768 '' sort.cu
+  registers "a spill without a reason" 1 \
+    'layernorm.cu: [a-z_]+: [0-9]+ bytes of local memory, and no reason' \
+    65536 's/[Ll]ocal memory/spill/' layernorm.cu
+else
+  echo "left out: registers of compiled kernels (no CUDA)"
+fi
+
 ((failures == 0)) || { echo "$failures failed"; exit 1; }

@@ -157,4 +157,19 @@ expect_code 66 env SYNCOPATE_EMULATED_GPUS=0 CUDA_VISIBLE_DEVICES= \
 grep -q '^error: bench ops --tune: .* there is none: ' err ||
   fail "bench ops --tune without a GPU: $(cat err)"
 expect_code 65 gpu bench ops tiny.ini --tune=plans.txt --run.workers=2
+
+# 7. Time by op: each with what computed it.
+expect_code 0 gpu bench layers tiny.ini
+grep -qE '^op +shape +calls +ms +share +GB/s +TFLOP/s +engine$' out ||
+  fail "bench layers prints no table: $(cat out)"
+engine='[a-z]'
+[[ ${SYNCOPATE_GPU##*/} != *emulated* ]] || engine='emulated library$'
+grep -qE "^conv_forward +[0-9x]+ -> .*  $engine" out ||
+  fail "bench layers does not say what computes convolutions: $(cat out)"
+[[ $(grep -c '^gather_images .* 1 .* own$' out) == 1 ]] ||
+  fail "bench layers: an op of our own is another's: $(cat out)"
+grep -q '^ops of less than some 10 us show how long a launch takes' out ||
+  fail "bench layers does not say what short ops show"
+grep -qE '^ops: [0-9.]+ ms per step; an undisturbed step: [0-9.]+ ms$' out ||
+  fail "bench layers: no sum: $(tail -n 1 out)"
 finish

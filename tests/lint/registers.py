@@ -1,9 +1,10 @@
-"""Registers and local memory of compiled kernels.
+"""Bounds, registers and local memory of kernels.
 
-registers.py KERNELS OBJECTS reads the machine code in OBJECTS/NAME.cu.o of
-each KERNELS/NAME.cu and prints FILE: what for each offence:
- - registers times the threads of __launch_bounds__ (1,024 without) exceed
-   what a multiprocessor has, so that a launch may fail;
+registers.py KERNELS OBJECTS [LIMIT] reads each KERNELS/NAME.cu and the machine
+code in OBJECTS/NAME.cu.o and prints FILE: what for each offence:
+ - a kernel has no __launch_bounds__;
+ - registers times the threads of __launch_bounds__ exceed what a
+   multiprocessor has (LIMIT), so that a launch may fail;
  - a kernel uses local memory, as where registers are spilled, and no comment
    right above the kernel says "local memory" with the reason.
 Exit 1 if there is any offence, 77 if no kernel was compiled.
@@ -94,8 +95,22 @@ def reasons(source):
     return found
 
 
-def main(folder, objects):
-    offences, count = [], 0
+def unbounded(source):
+    """The kernels without __launch_bounds__, as LINE: NAME."""
+    with open(source, encoding="utf-8") as file:
+        text = re.sub(r"//[^\n]*", "", file.read())
+    for match in re.finditer(r"__global__([^(]*)\(", text):
+        if "__launch_bounds__" not in match[1]:
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{line}: {match[1].split()[-1]}"
+
+
+def main(folder, objects, limit=REGISTERS):
+    offences, count, limit = [], 0, int(limit)
+    for source in sorted(glob.glob(os.path.join(folder, "**", "*.cu*"),
+                                   recursive=True)):
+        offences += [f"{os.path.relpath(source, folder)}:{each}: no "
+                     "__launch_bounds__" for each in unbounded(source)]
     for source in sorted(glob.glob(os.path.join(folder, "*.cu"))):
         name = os.path.basename(source)
         path = os.path.join(objects, name + ".o")
@@ -108,7 +123,7 @@ def main(folder, objects):
             kernel = next((each for each in allowed
                            if f"{len(each)}{each}" in mangled), mangled)
             count += 1
-            if registers * threads > REGISTERS:
+            if registers * threads > limit:
                 offences.append(f"{name}: {kernel}: {registers} registers for "
                                 f"{threads} threads ({mangled})")
             if local > 0 and not allowed.get(kernel, False):
@@ -126,4 +141,4 @@ def main(folder, objects):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    sys.exit(main(*sys.argv[1:4]))
