@@ -260,7 +260,7 @@ line_kernels() { # 120 s
   step "gpu_ops, the rest" 36 tests of_tests "$tests/gpu_ops" \
     --gtest_filter='-*Conv*:*Linear*'
   step "gpu_compress" 8 tests of_tests "$tests/gpu_compress"
-  step "gpu_sync" 6 tests of_tests "$tests/gpu_shared_sums"
+  step "gpu_sync" 6 tests of_tests "$tests/gpu_sync"
   step "gpu_nccl, one rank" 10 tests of_tests "$tests/gpu_nccl" \
     --gtest_filter='Nccl.*'
 }
