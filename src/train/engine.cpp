@@ -336,6 +336,9 @@ std::unique_ptr<Engine> build(Session& session,
                        : make_device(options, session.local_rank());
   const bool is_cuda = engine->device->kind() == DeviceKind::kCuda;
   engine->input.resolved["run.device"] = is_cuda ? "cuda" : "cpu";
+  // Beside a GPU one thread gives it work; the cores of the layers are free.
+  engine->feed_threads = std::max(
+      1, is_cuda ? engine->threads - 1 : session.threads(0) - engine->threads);
   engine->stream = engine->device->make_stream();
   engine->context = std::make_unique<Context>(
       *engine->device, *engine->stream, engine->threads,
