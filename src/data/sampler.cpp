@@ -198,15 +198,18 @@ class EpochOrders {
     if (thread_.joinable()) thread_.join();
     if (epoch != epoch_ + 1 || next_ == nullptr)
       next_ = std::make_shared<Numbers>(make_(epoch));
-    order_ = std::exchange(next_, nullptr);
+    Order last = std::exchange(order_, std::exchange(next_, nullptr));
     epoch_ = epoch;
     if (!is_slow_) return order_;
-    thread_ = start_without_signals([this, epoch] {
-      try {
-        next_ = std::make_shared<Numbers>(make_(epoch + 1));
-      } catch (const std::bad_alloc&) {  // get() tries again
-      }
-    });
+    // Freeing hundreds of megabytes takes its time as well.
+    thread_ =
+        start_without_signals([this, epoch, last = std::move(last)]() mutable {
+          try {
+            next_ = std::make_shared<Numbers>(make_(epoch + 1));
+          } catch (const std::bad_alloc&) {  // get() tries again
+          }
+          last.reset();
+        });
     return order_;
   }
 

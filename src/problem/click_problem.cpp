@@ -90,6 +90,11 @@ std::unique_ptr<ResidentClicks> make_resident(const Setup& setup,
   return resident;
 }
 
+// The numbers of a batch's samples go to the device with the batch rather than
+// once an epoch: asynchronously from page-locked memory, 80 kB of 20,480
+// samples, some 2 us at 50 GB/s of the 1,365 us that they take at 15 million
+// samples/s. That is 0.2%, for which the orders of two epochs, 0.37 GB of 45.8
+// million samples, would have to lie on the device.
 class ResidentClickFeed final : public Feed {
  public:
   ResidentClickFeed(const Setup& setup,
@@ -263,8 +268,12 @@ class ClickProblem final : public Problem {
         make_resident(setup, *data_.train, data_.spec, processes_a_device);
   }
 
-  std::string note(const Setup&) const override {
-    return resident_ ? ", training set on the GPU" : "";
+  std::string note(const Setup& setup) const override {
+    if (resident_) return ", training set on the GPU";
+    if (setup.options.data.prefetch == 0) return "";
+    const int threads = pool_ ? pool_->threads() : 1;
+    return fmt::format(", batches made ahead by {} thread{}", threads,
+                       threads == 1 ? "" : "s");
   }
 
   std::unique_ptr<Feed> make_feed(const Setup& setup,

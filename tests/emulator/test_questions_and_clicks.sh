@@ -56,6 +56,26 @@ gpu bert recomputed --run.workers=2 --model.recompute=yes
 same_states bert recomputed || fail "model.recompute changes the bits"
 gpu deepfm lazy --run.workers=2 --optimizer.embedding=lazy
 
+# Records that take more than a quarter of the GPU stay on the host, whose threads
+# make the same batches. Only an emulated GPU can be made so small.
+if grep -q '^world .*emulated GPU' runs/deepfm/log.txt; then
+  gpu deepfm on-gpu --run.workers=2 --data.samples=30000
+  grep -q '^data .*, training set on the GPU$' runs/on-gpu/log.txt ||
+    fail "deepfm: the log does not say that the records are on the GPU"
+  for ahead in 2 0; do
+    SYNCOPATE_EMULATED_MEMORY=16000000 gpu deepfm on-host$ahead --run.workers=2 \
+      --data.samples=30000 --run.threads=4 --data.prefetch=$ahead
+    said=
+    ((ahead == 0)) || said=', batches made ahead by 3 threads'
+    grep -q "^data .* test samples$said\$" runs/on-host$ahead/log.txt ||
+      fail "deepfm: the log does not say where batches come from"
+    same_states on-gpu on-host$ahead ||
+      fail "deepfm: other batches from the host than on the GPU"
+  done
+else
+  echo "left out: records on the host (the GPU is not emulated)"
+fi
+
 # A GPU for each rank: tables travel whole by NCCL, and two summands have one sum.
 if [[ ${EMULATES_NCCL:-} == ON ]]; then
   for network in bert deepfm; do
