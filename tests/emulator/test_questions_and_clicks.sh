@@ -59,12 +59,13 @@ gpu deepfm lazy --run.workers=2 --optimizer.embedding=lazy
 # Records that take more than a quarter of the GPU stay on the host, whose threads
 # make the same batches. Only an emulated GPU can be made so small.
 if grep -q '^world .*emulated GPU' runs/deepfm/log.txt; then
-  gpu deepfm on-gpu --run.workers=2 --data.samples=30000
+  many=(--run.workers=2 --data.samples=30000 --data.batch=300)
+  gpu deepfm on-gpu "${many[@]}"
   grep -q '^data .*, training set on the GPU$' runs/on-gpu/log.txt ||
     fail "deepfm: the log does not say that the records are on the GPU"
   for ahead in 2 0; do
-    SYNCOPATE_EMULATED_MEMORY=16000000 gpu deepfm on-host$ahead --run.workers=2 \
-      --data.samples=30000 --run.threads=4 --data.prefetch=$ahead
+    SYNCOPATE_EMULATED_MEMORY=16000000 gpu deepfm on-host$ahead "${many[@]}" \
+      --run.threads=4 --data.prefetch=$ahead
     said=
     ((ahead == 0)) || said=', batches made ahead by 3 threads'
     grep -q "^data .* test samples$said\$" runs/on-host$ahead/log.txt ||
