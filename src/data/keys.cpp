@@ -245,10 +245,8 @@ Keys data_keys() {
        .used_when = images},
       {.name = "data.prefetch",
        .place = &DataOptions::prefetch,
-       .doc = "Mini-batches that are prepared ahead; 0: each is prepared when "
-              "it is needed. A training set on a GPU needs none. Of clicks "
-              "several threads may share the work: beside a GPU run.threads - "
-              "1, on CPUs as many as run.threads leaves cores.",
+       .doc = "Mini-batches prepared ahead, of clicks by all free cores; 0: "
+              "each when it is needed. A training set on a GPU needs none.",
        .low = 0,
        .high = 1024,  // each holds a batch in memory
        .on_resume = OnResume::kMayChange},
