@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/shuffle.h"
 
 namespace syncopate {
 
@@ -54,10 +55,11 @@ double Rng::uniform() {
 }
 
 uint64_t Rng::below(uint64_t bound) {
-  // Reject the tail that would bias towards small results.
-  const uint64_t limit = UINT64_MAX - UINT64_MAX % bound;
+  // Reject the tail that would bias towards small results. It is shorter than
+  // the bound, and few draws need the division that finds where it begins.
   uint64_t draw = next_u64();
-  while (draw >= limit) draw = next_u64();
+  while (draw > UINT64_MAX - bound && draw >= UINT64_MAX - UINT64_MAX % bound)
+    draw = next_u64();
   return draw % bound;
 }
 
@@ -77,8 +79,7 @@ Rng Rng::after(int64_t blocks) const {
 std::vector<int64_t> permutation(int64_t n, Rng rng) {
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), int64_t{0});
-  for (int64_t i = n - 1; i > 0; --i)
-    std::swap(order[i], order[rng.below(static_cast<uint64_t>(i) + 1)]);
+  shuffle(order, rng);
   return order;
 }
 

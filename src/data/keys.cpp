@@ -245,8 +245,8 @@ Keys data_keys() {
        .used_when = images},
       {.name = "data.prefetch",
        .place = &DataOptions::prefetch,
-       .doc = "Mini-batches that a thread prepares ahead; 0: each is prepared "
-              "when it is needed. A training set on a GPU needs none.",
+       .doc = "Mini-batches prepared ahead, of clicks by all free cores; 0: "
+              "each when it is needed. A training set on a GPU needs none.",
        .low = 0,
        .high = 1024,  // each holds a batch in memory
        .on_resume = OnResume::kMayChange},

@@ -7,9 +7,11 @@
 #include <mutex>
 #include <new>
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/shuffle.h"
 #include "base/text.h"
 #include "base/thread.h"
 
@@ -33,14 +35,6 @@ std::vector<Indices> blocks(const Indices& order, int ranks) {
   return shards;
 }
 
-Indices reordered(const Indices& indices, const Indices& order) {
-  Indices result;
-  result.reserve(order.size());
-  for (const int64_t i : order)
-    result.push_back(indices[static_cast<size_t>(i)]);
-  return result;
-}
-
 // The samples that each stream draws from: a single stream if interleaved,
 // otherwise one per worker.
 std::vector<Indices> make_shards(Partitioning partition,
@@ -61,9 +55,9 @@ std::vector<Indices> make_shards(Partitioning partition,
     case kContiguous:
       return blocks(indices, ranks);
     case kRandom: {
-      const Rng rng(seed, Purpose::kPartition, kShardStream);
-      return blocks(reordered(indices, permutation(std::ssize(indices), rng)),
-                    ranks);
+      Indices shuffled = indices;
+      shuffle(shuffled, Rng(seed, Purpose::kPartition, kShardStream));
+      return blocks(shuffled, ranks);
     }
     case kSorted: {
       Indices sorted = indices;
@@ -113,20 +107,31 @@ Split split_validation(const DataOptions& options,
          "data.validation: {} holds out {} of {} samples, expected to leave "
          "some to train on",
          wanted, held_out, train.samples);
-  const Rng rng(seed, Purpose::kPartition, kValidationStream);
   const int64_t groups =
       train.groups.empty() ? train.samples : std::ssize(train.groups) - 1;
   const auto first_of = [&](int64_t group) {
     return train.groups.empty() ? group
                                 : train.groups[static_cast<size_t>(group)];
   };
-  const Indices order = permutation(groups, rng);
-  // Hold out whole groups from the end of the order until there are enough.
+  // Hold out whole groups from the end of a random order until there are
+  // enough.
+  std::vector<bool> is_held_out(static_cast<size_t>(groups));
+  if (held_out > 0) {
+    const Indices order =
+        permutation(groups, Rng(seed, Purpose::kPartition, kValidationStream));
+    double held = 0;
+    for (auto group = order.rbegin(); held < held_out && group != order.rend();
+         ++group) {
+      is_held_out[static_cast<size_t>(*group)] = true;
+      held += static_cast<double>(first_of(*group + 1) - first_of(*group));
+    }
+  }
+  // The contiguous partition needs file order.
   Split split;
-  for (auto group = order.rbegin(); group != order.rend(); ++group) {
-    Indices& part = std::ssize(split.validation) < held_out ? split.validation
+  for (int64_t group = 0; group < groups; ++group) {
+    Indices& part = is_held_out[static_cast<size_t>(group)] ? split.validation
                                                             : split.train;
-    for (int64_t i = first_of(*group); i < first_of(*group + 1); ++i)
+    for (int64_t i = first_of(group); i < first_of(group + 1); ++i)
       part.push_back(i);
   }
   if (split.train.empty())
@@ -134,43 +139,52 @@ Split split_validation(const DataOptions& options,
          "data.validation: {} holds out everything, expected to leave some to "
          "train on",
          wanted);
-  // The contiguous partition needs file order.
-  std::sort(split.train.begin(), split.train.end());
-  std::sort(split.validation.begin(), split.validation.end());
   return split;
+}
+
+namespace {
+
+// The numbers of samples, in half the memory where they fit: an order of tens
+// of millions is then shuffled in little more than half the time.
+using Numbers = std::variant<std::vector<int32_t>, Indices>;
+using Order = std::shared_ptr<const Numbers>;
+
+Numbers numbers_of(Indices indices) {
+  const auto most = std::ranges::max_element(indices);
+  if (most != indices.end() && *most > INT32_MAX) return indices;
+  return std::vector<int32_t>(indices.begin(), indices.end());
+}
+
+int64_t count_of(const Numbers& numbers) {
+  return std::visit([](const auto& all) { return std::ssize(all); }, numbers);
 }
 
 // Groups an epoch's random order by length (see Sampler): `steps` steps of
 // `drawn` samples each, followed by the remaining samples.
-static Indices bucketed(const Indices& order,
-                        const std::vector<int32_t>& lengths,
-                        int64_t steps,
-                        int64_t drawn,
-                        const Rng& rng) {
+template <typename Number>
+void bucket(std::vector<Number>& order,
+            const std::vector<int32_t>& lengths,
+            int64_t steps,
+            int64_t drawn,
+            const Rng& rng) {
   constexpr int64_t kWindow = 64;  // steps
-  Indices sorted = order;
+  std::vector<Number> sorted = order;
   for (int64_t step = 0; step < steps; step += kWindow)
     std::ranges::stable_sort(
         sorted.begin() + step * drawn,
         sorted.begin() + std::min(steps, step + kWindow) * drawn, {},
-        [&](int64_t sample) { return lengths[static_cast<size_t>(sample)]; });
-  Indices result;
-  result.reserve(order.size());
+        [&](Number sample) { return lengths[static_cast<size_t>(sample)]; });
+  auto place = order.begin();
   for (const int64_t step : permutation(steps, rng))
-    result.insert(result.end(), sorted.begin() + step * drawn,
-                  sorted.begin() + (step + 1) * drawn);
-  result.insert(result.end(), sorted.begin() + steps * drawn, sorted.end());
-  return result;
+    place = std::copy_n(sorted.begin() + step * drawn, drawn, place);
 }
 
-using Order = std::shared_ptr<const Indices>;
-
-// The orders of a stream's epochs. The order of millions of samples takes
-// seconds: for them, a thread computes that of the epoch which follows the
-// latest one.
+// The orders of a stream's epochs. That of tens of millions of samples takes a
+// second: where it takes more than a millisecond, a thread computes that of the
+// epoch which follows the latest one.
 class EpochOrders {
  public:
-  EpochOrders(int64_t samples, std::function<Indices(int64_t epoch)> make)
+  EpochOrders(int64_t samples, std::function<Numbers(int64_t epoch)> make)
       : is_slow_(samples >= kManySamples), make_(std::move(make)) {}
   ~EpochOrders() {
     if (thread_.joinable()) thread_.join();
@@ -180,31 +194,36 @@ class EpochOrders {
     const std::lock_guard lock(mutex_);
     if (epoch == epoch_) return order_;
     // A worker in an earlier epoch computes its own order.
-    if (epoch < epoch_) return std::make_shared<Indices>(make_(epoch));
+    if (epoch < epoch_) return std::make_shared<Numbers>(make_(epoch));
     if (thread_.joinable()) thread_.join();
     if (epoch != epoch_ + 1 || next_ == nullptr)
-      next_ = std::make_shared<Indices>(make_(epoch));
-    order_ = std::exchange(next_, nullptr);
+      next_ = std::make_shared<Numbers>(make_(epoch));
+    Order last = std::exchange(order_, std::exchange(next_, nullptr));
     epoch_ = epoch;
     if (!is_slow_) return order_;
-    thread_ = start_without_signals([this, epoch] {
-      try {
-        next_ = std::make_shared<Indices>(make_(epoch + 1));
-      } catch (const std::bad_alloc&) {  // get() tries again
-      }
-    });
+    // Freeing hundreds of megabytes takes its time as well.
+    thread_ =
+        start_without_signals([this, epoch, last = std::move(last)]() mutable {
+          try {
+            next_ = std::make_shared<Numbers>(make_(epoch + 1));
+          } catch (const std::bad_alloc&) {  // get() tries again
+          }
+          last.reset();
+        });
     return order_;
   }
 
  private:
-  static constexpr int64_t kManySamples = 1'000'000;
+  static constexpr int64_t kManySamples = 1 << 15;
   bool is_slow_;
-  std::function<Indices(int64_t)> make_;
+  std::function<Numbers(int64_t)> make_;
   std::mutex mutex_;
   int64_t epoch_ = -1;  // the latest that was asked for
   Order order_, next_;  // the thread writes next_
   std::thread thread_;
 };
+
+}  // namespace
 
 struct Sampler::Impl {
   // The order of a worker's latest epoch.
@@ -219,28 +238,33 @@ struct Sampler::Impl {
   int64_t steps_per_epoch = 0, batches_per_epoch = 0;
   int ranks = 0;
   uint64_t seed = 0;
-  std::vector<Indices> shards;
+  std::vector<Numbers> shards;
   std::vector<int32_t> lengths;    // by sample; empty: no bucketing
   std::vector<int64_t> drawn;      // by shard: samples of a step
   std::vector<Cached> cached;      // by rank
   std::deque<EpochOrders> orders;  // by shard; last: their threads use the rest
 
   bool is_interleaved() const { return shards.size() == 1; }
-  Indices make_order(int64_t stream, int64_t epoch) const;
+  Numbers make_order(int64_t stream, int64_t epoch) const;
 };
 
-Indices Sampler::Impl::make_order(int64_t stream, int64_t epoch) const {
-  const Indices& shard = shards[static_cast<size_t>(stream)];
-  const Rng rng(seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),
-                static_cast<uint64_t>(stream));
-  Indices order = reordered(shard, permutation(std::ssize(shard), rng));
-  if (lengths.empty()) return order;
-  // All workers use the same order of steps in an epoch, so that even workers
-  // with separate shares have samples of similar lengths in a step.
-  return bucketed(order, lengths, steps_per_epoch,
-                  drawn[static_cast<size_t>(stream)],
-                  Rng(seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),
-                      kStepStream));
+Numbers Sampler::Impl::make_order(int64_t stream, int64_t epoch) const {
+  const auto rng_of = [&](uint64_t of) {
+    return Rng(seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch), of);
+  };
+  Numbers numbers = shards[static_cast<size_t>(stream)];
+  std::visit(
+      [&](auto& order) {
+        shuffle(order, rng_of(static_cast<uint64_t>(stream)));
+        // All workers use the same order of steps in an epoch, so that even
+        // workers with separate shares have samples of similar lengths in a
+        // step.
+        if (!lengths.empty())
+          bucket(order, lengths, steps_per_epoch,
+                 drawn[static_cast<size_t>(stream)], rng_of(kStepStream));
+      },
+      numbers);
+  return numbers;
 }
 
 // With one worker every partition is one shard, the whole set.
@@ -259,7 +283,9 @@ Sampler::Sampler(const DataOptions& options,
     impl_->batch.push_back(options.batch_of(rank));
   impl_->ranks = ranks;
   impl_->seed = seed;
-  impl_->shards = make_shards(options.partition, set, indices, ranks, seed);
+  for (Indices& shard :
+       make_shards(options.partition, set, indices, ranks, seed))
+    impl_->shards.push_back(numbers_of(std::move(shard)));
   impl_->cached = std::vector<Impl::Cached>(static_cast<size_t>(ranks));
   if (options.bucketing == Bucketing::kLength) impl_->lengths = set.lengths;
 
@@ -267,8 +293,7 @@ Sampler::Sampler(const DataOptions& options,
   const bool is_interleaved = impl_->is_interleaved();
   int64_t steps_per_epoch = INT64_MAX;
   for (int rank = 0; rank < (is_interleaved ? 1 : ranks); ++rank) {
-    const int64_t samples =
-        std::ssize(impl_->shards[static_cast<size_t>(rank)]);
+    const int64_t samples = count_of(impl_->shards[static_cast<size_t>(rank)]);
     double needed = 0;
     for (int other = 0; other < ranks; ++other)
       if (is_interleaved || other == rank)
@@ -295,7 +320,7 @@ Sampler::Sampler(const DataOptions& options,
   impl_->batches_per_epoch = steps_per_epoch * options.accumulate;
   for (int64_t stream = 0; stream < std::ssize(impl_->shards); ++stream)
     impl_->orders.emplace_back(
-        std::ssize(impl_->shards[static_cast<size_t>(stream)]),
+        count_of(impl_->shards[static_cast<size_t>(stream)]),
         [impl = impl_.get(), stream](int64_t epoch) {
           return impl->make_order(stream, epoch);
         });
@@ -327,8 +352,12 @@ std::vector<int64_t> Sampler::batch(int rank, int64_t index) const {
   const int64_t position = impl.is_interleaved()
                                ? within * impl.before.back() + impl.before[rank]
                                : within * batch;
-  const auto first = cached.order->begin() + position;
-  return {first, first + batch};
+  return std::visit(
+      [&](const auto& order) {
+        const auto first = order.begin() + position;
+        return std::vector<int64_t>(first, first + batch);
+      },
+      *cached.order);
 }
 
 }  // namespace syncopate

@@ -36,9 +36,11 @@ int64_t batch_bytes(int64_t samples, int64_t fields) {
   return packed_bytes(batch);
 }
 
-Fill<ClickBatch> fill_from(const ClickSet& set, const ClickSpec& spec) {
-  return [&](ClickBatch& batch, std::span<const int64_t> samples) {
-    batch.fill(set, spec, samples);
+Fill<ClickBatch> fill_from(const ClickSet& set,
+                           const ClickSpec& spec,
+                           ThreadPool* pool) {
+  return [&, pool](ClickBatch& batch, std::span<const int64_t> samples) {
+    batch.fill(set, spec, samples, pool);
     return batch.view();
   };
 }
@@ -67,25 +69,17 @@ std::unique_ptr<ResidentClicks> make_resident(const Setup& setup,
   resident->memory = Buffer(device, row_bytes + S);
   char* memory = resident->memory.as<char>();
   Stream& stream = setup.context->stream();
-  // Pieces of a chunk are read by several threads.
-  constexpr int64_t kPiece = 1 << 14, kPiecesOfChunk = 64;
+  constexpr int64_t kChunk = 1 << 20;  // samples
   ThreadPool pool(usable_cores());
-  std::vector<ClickBatch> pieces(kPiecesOfChunk);
-  for (int64_t begin = 0; begin < S; begin += kPiece * kPiecesOfChunk) {
-    pool.run(kPiecesOfChunk, [&](int64_t piece) {
-      const int64_t first = std::min(S, begin + piece * kPiece);
-      std::vector<int64_t> samples(
-          static_cast<size_t>(std::min(S, first + kPiece) - first));
-      std::iota(samples.begin(), samples.end(), first);
-      pieces[static_cast<size_t>(piece)].fill(set, spec, samples);
-    });
-    char* place = memory + begin * F * 4;
-    for (const ClickBatch& piece : pieces) {
-      const auto bytes =
-          static_cast<int64_t>(piece.rows.size() * sizeof(int32_t));
-      if (bytes > 0) device.copy(place, piece.rows.data(), bytes, stream);
-      place += bytes;
-    }
+  ClickBatch chunk;
+  for (int64_t begin = 0; begin < S; begin += kChunk) {
+    std::vector<int64_t> samples(
+        static_cast<size_t>(std::min(S - begin, kChunk)));
+    std::iota(samples.begin(), samples.end(), begin);
+    chunk.fill(set, spec, samples, &pool);
+    device.copy(memory + begin * F * 4, chunk.rows.data(),
+                static_cast<int64_t>(chunk.rows.size() * sizeof(int32_t)),
+                stream);
     stream.synchronize();
   }
   device.copy(memory + row_bytes, set.clicked().data(), S, stream);
@@ -96,6 +90,11 @@ std::unique_ptr<ResidentClicks> make_resident(const Setup& setup,
   return resident;
 }
 
+// The numbers of a batch's samples go to the device with the batch rather than
+// once an epoch: asynchronously from page-locked memory, 80 kB of 20,480
+// samples, some 2 us at 50 GB/s of the 1,365 us that they take at 15 million
+// samples/s. That is 0.2%, for which the orders of two epochs, 0.37 GB of 45.8
+// million samples, would have to lie on the device.
 class ResidentClickFeed final : public Feed {
  public:
   ResidentClickFeed(const Setup& setup,
@@ -264,12 +263,17 @@ class ClickProblem final : public Problem {
   }
 
   void prepare(const Setup& setup, int processes_a_device) override {
+    pool_ = std::make_unique<ThreadPool>(setup.feed_threads);
     resident_ =
         make_resident(setup, *data_.train, data_.spec, processes_a_device);
   }
 
-  std::string note(const Setup&) const override {
-    return resident_ ? ", training set on the GPU" : "";
+  std::string note(const Setup& setup) const override {
+    if (resident_) return ", training set on the GPU";
+    if (setup.options.data.prefetch == 0) return "";
+    const int threads = pool_ ? pool_->threads() : 1;
+    return fmt::format(", batches made ahead by {} thread{}", threads,
+                       threads == 1 ? "" : "s");
   }
 
   std::unique_ptr<Feed> make_feed(const Setup& setup,
@@ -281,7 +285,7 @@ class ClickProblem final : public Problem {
     return std::make_unique<AheadFeed<ClickBatch>>(
         setup, rank, first_batch,
         batch_bytes(setup.options.data.batch_of(rank), data_.spec.fields()),
-        fill_from(*data_.train, data_.spec));
+        fill_from(*data_.train, data_.spec, pool_.get()));
   }
 
   std::unique_ptr<BatchSource> make_batches(
@@ -290,7 +294,7 @@ class ClickProblem final : public Problem {
       int64_t max_samples) const override {
     return std::make_unique<HostBatches<ClickBatch>>(
         *setup.context, batch_bytes(max_samples, data_.spec.fields()),
-        fill_from(set(part), data_.spec));
+        fill_from(set(part), data_.spec, pool_.get()));
   }
 
   std::vector<MetricInfo> metrics() const override {
@@ -339,6 +343,7 @@ class ClickProblem final : public Problem {
 
   ClickData data_;
   std::string folder_;                        // of prepared files; empty: made
+  std::unique_ptr<ThreadPool> pool_;          // reads batches
   std::unique_ptr<ResidentClicks> resident_;  // null: batches from the host
 };
 

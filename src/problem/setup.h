@@ -15,6 +15,9 @@ namespace syncopate {
 struct Setup {
   Options options;
   int threads = 1;  // per worker
+  // That may make the batches of a process at once: those whose cores are not
+  // busy with layers.
+  int feed_threads = 1;
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Context> context;

@@ -297,6 +297,14 @@ void refuse_unknown_metrics(const Engine& engine) {
   const BestScore best(engine);
 }
 
+// Beside a GPU one thread gives it work, and the others are free.
+int feed_threads_of(const Session& session, const Engine& engine) {
+  const bool is_cuda = engine.device->kind() == DeviceKind::kCuda;
+  const int busy = is_cuda ? 1 : engine.threads;
+  const int all = is_cuda ? engine.threads : session.threads(0);
+  return std::max(1, all - busy);
+}
+
 // `problem` is null, or that of an engine with the same [data].
 std::unique_ptr<Engine> build(Session& session,
                               const std::string& input_path,
@@ -336,6 +344,7 @@ std::unique_ptr<Engine> build(Session& session,
                        : make_device(options, session.local_rank());
   const bool is_cuda = engine->device->kind() == DeviceKind::kCuda;
   engine->input.resolved["run.device"] = is_cuda ? "cuda" : "cpu";
+  engine->feed_threads = feed_threads_of(session, *engine);
   engine->stream = engine->device->make_stream();
   engine->context = std::make_unique<Context>(
       *engine->device, *engine->stream, engine->threads,

@@ -227,9 +227,10 @@ class EmulatedDevice final : public Device {
   std::string identity() const override {
     return fmt::format("emulated-{}", state_->index);
   }
-  int64_t total_bytes() const override { return emulator::kDeviceBytes; }
+  int64_t total_bytes() const override { return emulator::device_bytes(); }
   int64_t free_bytes() const override {
-    return emulator::kDeviceBytes - emulator::used_device_bytes(state_->index);
+    return emulator::device_bytes() -
+           emulator::used_device_bytes(state_->index);
   }
 
   void* allocate(int64_t bytes) override {

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "emulator/emulator.h"
+#include "emulator/lanes.h"
 #include "emulator/padding.h"
 #include "emulator/region.h"
 
@@ -103,6 +104,12 @@ void forget_released(Ledger& state, std::byte* begin, int64_t bytes) {
 
 }  // namespace
 
+int64_t device_bytes() {
+  constexpr uint64_t kBytes = uint64_t{16} << 30;
+  return static_cast<int64_t>(std::min(
+      kBytes, number_of_environment("SYNCOPATE_EMULATED_MEMORY", kBytes)));
+}
+
 void* allocate_device_memory(int index, int64_t bytes) {
   CHECK(bytes >= 0);
   install_fault_reports();
@@ -111,13 +118,13 @@ void* allocate_device_memory(int index, int64_t bytes) {
   int64_t& used = state.used_bytes[index];
   const int64_t data_bytes = round_up(bytes, kAlignment);
   const int64_t mapped = std::max(round_up(data_bytes, kPageBytes), kPageBytes);
-  std::byte* begin =
-      bytes > kDeviceBytes - used ? nullptr : find_room(state, mapped);
+  const int64_t left = device_bytes() - used;
+  std::byte* begin = bytes > left ? nullptr : find_room(state, mapped);
   if (begin == nullptr)
     throw OutOfMemory(
         fmt::format("out of memory: {} asked for on emulated GPU {}, {} free",
                     human_bytes(static_cast<double>(bytes)), index,
-                    human_bytes(static_cast<double>(kDeviceBytes - used))));
+                    human_bytes(static_cast<double>(left))));
   const Allocation block{begin + mapped - data_bytes, bytes, mapped, index};
   forget_released(state, begin, mapped);
   const Access access;

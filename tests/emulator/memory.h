@@ -14,8 +14,9 @@
 
 namespace syncopate::emulator {
 
-// Every emulated GPU has this much of the region.
-inline constexpr int64_t kDeviceBytes = int64_t{16} << 30;
+// Every emulated GPU has this much of the region: SYNCOPATE_EMULATED_MEMORY
+// bytes of the environment, otherwise 16 GiB.
+int64_t device_bytes();
 
 // Filled with 0xFF (NaN). Throws Error(kInternal) where device `index` has no
 // room. release: of null is nothing; what was found in the padding is thrown

@@ -79,6 +79,27 @@ if [[ -n ${SYNCOPATE_EMULATOR_SEED:-} ]]; then
   done
 fi
 
+# Records that take more than a quarter of the GPU stay on the host, whose threads
+# make the same batches. Only an emulated GPU can be made so small.
+if grep -q '^world .*emulated GPU' runs/deepfm/log.txt; then
+  many=(--run.workers=2 --data.samples=30000 --data.batch=300)
+  gpu deepfm on-gpu "${many[@]}"
+  grep -q '^data .*, training set on the GPU$' runs/on-gpu/log.txt ||
+    fail "deepfm: the log does not say that the records are on the GPU"
+  for ahead in 2 0; do
+    SYNCOPATE_EMULATED_MEMORY=16000000 gpu deepfm on-host$ahead "${many[@]}" \
+      --run.threads=4 --data.prefetch=$ahead
+    said=
+    ((ahead == 0)) || said=', batches made ahead by 3 threads'
+    grep -q "^data .* test samples$said\$" runs/on-host$ahead/log.txt ||
+      fail "deepfm: the log does not say where batches come from"
+    same_states on-gpu on-host$ahead ||
+      fail "deepfm: other batches from the host than on the GPU"
+  done
+else
+  echo "left out: records on the host (the GPU is not emulated)"
+fi
+
 # A GPU for each rank: two summands have one sum.
 if [[ ${EMULATES_NCCL:-} == ON ]]; then
   for network in bert deepfm; do

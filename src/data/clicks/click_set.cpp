@@ -1,5 +1,7 @@
 #include "data/clicks/click_set.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "data/kinds.h"
 
@@ -18,7 +20,8 @@ ClickData load_clicks(const DataOptions& options) {
 
 void ClickBatch::fill(const ClickSet& set,
                       const ClickSpec& spec,
-                      std::span<const int64_t> samples) {
+                      std::span<const int64_t> samples,
+                      ThreadPool* pool) {
   fields = spec.fields();
   const auto F = static_cast<size_t>(fields);
   labels.resize(samples.size());
@@ -31,14 +34,24 @@ void ClickBatch::fill(const ClickSet& set,
   }
   CHECK(first <= INT32_MAX);
   const std::span<const uint8_t> clicked = set.clicked();
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const int64_t sample = samples[i];
-    CHECK(sample >= 0 && sample < set.samples());
-    labels[i] = clicked[static_cast<size_t>(sample)];
-    const std::span<int32_t> of_sample(rows.data() + i * F, F);
-    set.read(sample, of_sample);
-    for (size_t f = 0; f < F; ++f) of_sample[f] += first_rows[f];
-  }
+  const auto read = [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const int64_t sample = samples[i];
+      CHECK(sample >= 0 && sample < set.samples());
+      labels[i] = clicked[static_cast<size_t>(sample)];
+      const std::span<int32_t> of_sample(rows.data() + i * F, F);
+      set.read(sample, of_sample);
+      for (size_t f = 0; f < F; ++f) of_sample[f] += first_rows[f];
+    }
+  };
+  if (pool == nullptr) return read(0, samples.size());
+  // Some 50 us each, far longer than it takes to hand one out.
+  constexpr size_t kPiece = 256;
+  pool->run(static_cast<int64_t>((samples.size() + kPiece - 1) / kPiece),
+            [&](int64_t piece) {
+              const size_t begin = static_cast<size_t>(piece) * kPiece;
+              read(begin, std::min(begin + kPiece, samples.size()));
+            });
 }
 
 Batch ClickBatch::view() const {

@@ -15,6 +15,7 @@
 #include "data/batch.h"
 #include "data/mapped_file.h"
 #include "data/options.h"
+#include "data/thread_pool.h"
 
 namespace syncopate {
 
@@ -22,6 +23,7 @@ namespace syncopate {
 class ClickSet {
  public:
   virtual ~ClickSet() = default;
+  // Several threads may read at once.
   virtual int64_t samples() const = 0;
   virtual std::span<const uint8_t> clicked() const = 0;  // (samples) 0 or 1
   // rows (F): each within its own field, [0, spec.rows[f]).
@@ -74,9 +76,12 @@ PreparedCriteo prepare_criteo(const PrepareCriteo& wanted);
 struct ClickBatch {
   std::vector<int32_t> labels, rows;
   int64_t fields = 0;
+  // The threads of `pool` divide the samples among themselves; null: the caller
+  // reads all.
   void fill(const ClickSet& set,
             const ClickSpec& spec,
-            std::span<const int64_t> samples);
+            std::span<const int64_t> samples,
+            ThreadPool* pool = nullptr);
   Batch view() const;
 };
 

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/shuffle.h"
+
 namespace syncopate {
 namespace {
 
@@ -110,6 +112,56 @@ TEST(Rng, PermutationHoldsEachOnce) {
   std::iota(identity.begin(), identity.end(), int64_t{0});
   EXPECT_EQ(sorted, identity);
   EXPECT_TRUE(permutation(0, Rng(1, Purpose::kTest)).empty());
+}
+
+uint64_t plainly_below(uint64_t bound, Rng& rng) {
+  const uint64_t limit = UINT64_MAX - UINT64_MAX % bound;
+  uint64_t draw = rng.next_u64();
+  while (draw >= limit) draw = rng.next_u64();
+  return draw % bound;
+}
+
+// Large bounds reject up to half of the draws.
+TEST(Rng, BelowRejectsTheTailAlone) {
+  constexpr uint64_t kTop = uint64_t{1} << 63;
+  for (const uint64_t bound : {uint64_t{1}, uint64_t{3}, kTop / 2 + 5, kTop - 1,
+                               kTop, kTop + 1, 3 * (kTop / 2), UINT64_MAX}) {
+    Rng rng(5, Purpose::kTest), plain = rng;
+    for (int i = 0; i < 200; ++i)
+      ASSERT_EQ(rng.below(bound), plainly_below(bound, plain)) << bound;
+  }
+}
+
+// The textbook's Fisher-Yates. Orders of samples are part of every result, so
+// they stay as they are to the last place.
+template <typename Value>
+void shuffle_plainly(std::vector<Value>& values, Rng rng) {
+  for (size_t i = values.size(); i-- > 1;)
+    std::swap(values[i], values[plainly_below(i + 1, rng)]);
+}
+
+template <typename Value>
+void expect_plain_shuffle(size_t size, const Rng& rng) {
+  std::vector<Value> values(size);
+  for (size_t i = 0; i < size; ++i) values[i] = static_cast<Value>(3 * i + 7);
+  std::vector<Value> plain = values;
+  shuffle(values, rng);
+  shuffle_plainly(plain, rng);
+  ASSERT_TRUE(values == plain) << size << " of " << sizeof(Value) << " bytes";
+}
+
+TEST(Rng, ShufflesAsTheTextbookDoes) {
+  for (const size_t size :
+       {0, 1, 2, 3, 63, 64, 65, 66, 127, 128, 129, 130, 1'000, 70'001, 300'000})
+    for (const uint64_t seed : {1, 2, 77}) {
+      const Rng rng(seed, Purpose::kDataOrder, seed + 3, seed + 4);
+      expect_plain_shuffle<int32_t>(size, rng);
+      expect_plain_shuffle<int64_t>(size, rng);
+      std::vector<int64_t> order(size);
+      std::iota(order.begin(), order.end(), int64_t{0});
+      shuffle_plainly(order, rng);
+      ASSERT_TRUE(permutation(static_cast<int64_t>(size), rng) == order);
+    }
 }
 
 // Every order of three appears equally often.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/hdf5_file.h"
+#include "base/rng.h"
 #include "click_files.h"
 
 namespace syncopate {
@@ -33,6 +34,31 @@ TEST(Clicks, BatchHoldsRowsOfTheTables) {
         first += data.spec.rows[f];
       }
       EXPECT_EQ(first, data.spec.total_rows());
+    }
+  }
+}
+
+// Also of pieces that the threads cannot divide evenly.
+TEST(Clicks, BatchDoesNotDependOnTheNumberOfThreads) {
+  const ClickFolders folders(click_text(make_click_rows(400)));
+  folders.run();
+  const ClickData data = folders.load();
+  Rng rng(1, Purpose::kTest);
+  for (const int64_t N : {0, 1, 255, 256, 257, 3'000}) {
+    std::vector<int64_t> samples;
+    for (int64_t i = 0; i < N; ++i)
+      samples.push_back(static_cast<int64_t>(
+          rng.below(static_cast<uint64_t>(data.train->samples()))));
+    ClickBatch plain;
+    plain.fill(*data.train, data.spec, samples);
+    for (const int threads : {1, 2, 3}) {
+      ThreadPool pool(threads);
+      ClickBatch batch;
+      batch.labels.assign(5000, -1);  // what an earlier batch left
+      batch.rows.assign(5000, -1);
+      batch.fill(*data.train, data.spec, samples, &pool);
+      EXPECT_EQ(batch.labels, plain.labels) << N << " by " << threads;
+      EXPECT_EQ(batch.rows, plain.rows) << N << " by " << threads;
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/rng.h"
 #include "data/sampler.h"
 #include "data_files.h"
 
@@ -144,9 +145,73 @@ TEST(Sampler, ABatchIsAFunctionOfItsIndex) {
   }
 }
 
-// A thread computes the next epoch's order of so many samples.
-TEST(Sampler, OrdersOfManySamplesAreTheSame) {
-  constexpr int64_t kSamples = 1'100'000, kBatch = 500'000;
+// Fisher-Yates as the textbook has it. Checkpoints and results depend on every
+// place of an order.
+std::vector<int64_t> plainly_shuffled(std::vector<int64_t> values, Rng rng) {
+  for (size_t i = values.size(); i-- > 1;)
+    std::swap(values[i], values[rng.below(i + 1)]);
+  return values;
+}
+
+// All shards after one another, as the partition cuts them.
+std::vector<int64_t> plain_partition(Partitioning partition,
+                                     const std::vector<int64_t>& indices,
+                                     uint64_t seed) {
+  if (partition != kRandom) return indices;
+  return plainly_shuffled(indices, Rng(seed, Purpose::kPartition, 2));
+}
+
+// An epoch of the sampler below is a single batch: all that whole steps take.
+void expect_plain_orders(Partitioning partition,
+                         const std::vector<int64_t>& indices,
+                         int ranks,
+                         uint64_t seed) {
+  const int64_t samples = std::ssize(indices);
+  SampleTable table;
+  table.samples = indices.back() + 1;
+  const Sampler sampler(make_options(partition, samples / ranks), table,
+                        indices, ranks, seed);
+  ASSERT_EQ(sampler.batches_per_epoch(), 1);
+  const std::vector<int64_t> all = plain_partition(partition, indices, seed);
+  const bool is_shared = partition == kInterleaved || ranks == 1;
+  const int streams = is_shared ? 1 : ranks;
+  for (const int64_t epoch : {0, 1, 2, 1, 5})
+    for (int stream = 0; stream < streams; ++stream) {
+      std::vector<int64_t> plain = plainly_shuffled(
+          {all.begin() + samples * stream / streams,
+           all.begin() + samples * (stream + 1) / streams},
+          Rng(seed, Purpose::kDataOrder, static_cast<uint64_t>(epoch),
+              static_cast<uint64_t>(stream)));
+      const std::vector<int64_t> seen =
+          is_shared ? global_batch(sampler, ranks, epoch)
+                    : sampler.batch(stream, epoch);
+      ASSERT_GE(std::ssize(seen), std::ssize(plain) - ranks);
+      plain.resize(seen.size());
+      ASSERT_TRUE(seen == plain) << "epoch " << epoch << ", stream " << stream;
+    }
+}
+
+// A thread makes the orders of the largest set ahead. Numbers of more than 32
+// bits have a path of their own.
+TEST(Sampler, WholeOrdersAreThoseOfThePlainShuffle) {
+  for (const int64_t samples : {12, 1'000, 100'001})
+    for (const int64_t first : {int64_t{0}, int64_t{5}, int64_t{1} << 33}) {
+      std::vector<int64_t> indices(static_cast<size_t>(samples));
+      std::iota(indices.begin(), indices.end(), first);
+      for (const Partitioning partition : {kInterleaved, kContiguous, kRandom})
+        for (const int ranks : {1, 3})
+          for (const uint64_t seed : {kSeed, kSeed + 1}) {
+            SCOPED_TRACE(fmt::format("{} samples from {}, {}, {} ranks, {}",
+                                     samples, first, partition, ranks, seed));
+            expect_plain_orders(partition, indices, ranks, seed);
+          }
+    }
+}
+
+// A thread makes the order of the next epoch; this worker is behind, and others
+// leap.
+TEST(Sampler, OrdersMadeAheadAreTheSame) {
+  constexpr int64_t kSamples = 110'000, kBatch = 50'000;
   const ImageSet set = make_set(kSamples, 6);
   const DataOptions options = make_options(kInterleaved, kBatch);
   const Sampler sampler = make_sampler(options, set, 2);
@@ -154,7 +219,7 @@ TEST(Sampler, OrdersOfManySamplesAreTheSame) {
   std::vector<std::vector<int64_t>> first, second;
   for (int64_t epoch = 0; epoch < 3; ++epoch)
     first.push_back(sampler.batch(0, epoch));
-  for (int64_t epoch = 0; epoch < 3; ++epoch)  // this worker is behind
+  for (int64_t epoch = 0; epoch < 3; ++epoch)
     second.push_back(sampler.batch(1, epoch));
   for (const int64_t epoch : {2, 0, 1}) {
     const Sampler fresh = make_sampler(options, set, 2);

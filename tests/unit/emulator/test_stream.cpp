@@ -66,6 +66,22 @@ TEST_F(DeviceCountTest, IsOfTheEnvironment) {
   EXPECT_THROW(cuda_device_count(), Error);
 }
 
+class DeviceMemoryTest : public Emulated {
+ protected:
+  ~DeviceMemoryTest() override { unsetenv("SYNCOPATE_EMULATED_MEMORY"); }
+};
+
+TEST_F(DeviceMemoryTest, IsOfTheEnvironment) {
+  EXPECT_EQ(device->total_bytes(), int64_t{16} << 30);
+  setenv("SYNCOPATE_EMULATED_MEMORY", "100000", 1);
+  EXPECT_EQ(device->total_bytes(), 100000);
+  const Buffer memory(*device, 60000);
+  EXPECT_EQ(device->free_bytes(), 40000);
+  EXPECT_THROW(Buffer(*device, 40001), OutOfMemory);
+  setenv("SYNCOPATE_EMULATED_MEMORY", "1e6", 1);
+  EXPECT_THROW(device->total_bytes(), Error);
+}
+
 TEST_P(StreamTest, CopiesEveryWay) {
   const auto first = array(std::vector<int>{1, 2, 3, 4});
   const auto second = array<int>(4);

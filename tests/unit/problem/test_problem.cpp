@@ -90,6 +90,27 @@ TEST_P(ProblemTest, BatchesMadeAheadAreTheSame) {
     ASSERT_EQ(contents(ahead->next()), contents(plain->next())) << i;
 }
 
+TEST_P(ProblemTest, BatchesDoNotDependOnTheThreadsOfTheFeed) {
+  setup_.options.data.batch = 700;
+  setup_.options.data.validation = 0;
+  setup_.options.data.samples = 2000;
+  const auto problem = make_problem(setup_.options, 1);
+  const SampleTable training = problem->training_samples();
+  setup_.split = split_validation(setup_.options.data, training, 1);
+  setup_.sampler = std::make_unique<Sampler>(setup_.options.data, training,
+                                             setup_.split.train, 1, 1);
+  std::vector<Bytes> first;
+  for (const int threads : {1, 2, 3}) {
+    setup_.feed_threads = threads;
+    problem->prepare(setup_, 1);
+    const auto feed = problem->make_feed(setup_, 0, 0);
+    std::vector<Bytes> batches;
+    for (int i = 0; i < 5; ++i) batches.push_back(contents(feed->next()));
+    if (threads == 1) first = batches;
+    ASSERT_EQ(batches, first) << threads;
+  }
+}
+
 TEST_P(ProblemTest, PartsDivideTheSamples) {
   const auto training = problem_->indices(setup_, SetPart::kTraining);
   const auto held_out = problem_->indices(setup_, SetPart::kValidation);
