@@ -131,9 +131,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A block of a table has up to 128 rows, which a warp takes one after the
-// other: where many are touched, other blocks are for other warps.
-constexpr int kBlocksOfRows = 1;
+// A block of a table has up to 128 rows, which a warp takes in turns, so it
+// takes few blocks at a time. (With one, the kernel keeps its vote in local
+// memory.)
+constexpr int kBlocksOfRows = 2;
 
 // The rows of marked blocks. A row in several is taken with the first of them.
 __global__ void __launch_bounds__(kThreads)
