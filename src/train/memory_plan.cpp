@@ -49,13 +49,26 @@ class Planner {
             .is_there = is_there};
   }
 
-  // Returns the largest number up to `most` for which fits(number) is true, or
-  // 0. fits must be true for all numbers below one for which it is true.
+  // Returns the largest number from `least` to `most` for which fits(number) is
+  // true, or least - 1. fits must be true for all numbers below one for which
+  // it is true.
   template <typename Fits>
-  static int64_t largest(int64_t most, const Fits& fits) {
-    const auto numbers = std::views::iota(int64_t{1}, most + 1);
-    return static_cast<int64_t>(std::ranges::partition_point(numbers, fits) -
+  static int64_t largest(int64_t least, int64_t most, const Fits& fits) {
+    const auto numbers = std::views::iota(least, most + 1);
+    return least - 1 +
+           static_cast<int64_t>(std::ranges::partition_point(numbers, fits) -
                                 numbers.begin());
+  }
+
+  // Returns the smallest batch that the network takes: BatchNorm of single
+  // values needs two.
+  int64_t least_batch() {
+    try {
+      plan(1, 1);
+      return 1;
+    } catch (const Error&) {
+      return 2;
+    }
   }
 
   // Bytes beyond the plan without which runs were observed to fail: under a
@@ -76,10 +89,11 @@ class Planner {
       // By measurement, libraries need at most a quarter of it.
       return total + total / 4 <= room;
     };
+    const int64_t least = least_batch();
     const int64_t eval_batch = largest(
-        options.eval.batch, [&](int64_t size) { return fits(1, size); });
+        1, options.eval.batch, [&](int64_t size) { return fits(least, size); });
     if (eval_batch == 0) return std::nullopt;
-    const int64_t batch = largest(options.data.batch, [&](int64_t size) {
+    const int64_t batch = largest(least, options.data.batch, [&](int64_t size) {
       return fits(size, eval_batch);
     });
     return plan(batch, eval_batch);
@@ -112,7 +126,7 @@ class Planner {
 
 std::string advice(const Engine& engine,
                    const std::optional<MemoryPlan>& plan) {
-  if (!plan) return "a batch of 1 may not fit either";
+  if (!plan) return "the smallest batch may not fit either";
   std::string text = fmt::format("data.batch = {}", plan->batch);
   if (plan->eval_batch != engine.options.eval.batch)
     text += fmt::format(" with eval.batch = {}", plan->eval_batch);
@@ -155,11 +169,13 @@ std::string out_of_memory_line(const Session& session, Engine& engine) {
   const MemoryPlan planned =
       planner.plan(engine.options.data.batch, engine.options.eval.batch);
   const int64_t eval_batch = std::max<int64_t>(1, planned.eval_batch / 2);
-  const int64_t batch = Planner::largest(planned.batch, [&](int64_t size) {
+  const int64_t least = planner.least_batch();
+  const auto needs_half = [&](int64_t size) {
     return planner.plan(size, eval_batch).total() <= planned.total() / 2;
-  });
+  };
+  const int64_t batch = Planner::largest(least, planned.batch, needs_half);
   std::string advice = "most of it does not depend on the batch";
-  if (batch > 0)
+  if (batch >= least)
     advice = fmt::format("data.batch = {} with eval.batch = {} needs half",
                          batch, eval_batch);
   return fmt::format(

@@ -35,6 +35,33 @@ for limit in "v 800000" "v 1200000" "d 400000"; do
   done
 done
 
+# BatchNorm of single values refuses a batch of 1, which would fit.
+train_clicks() { # train_clicks CODE KEYS...
+  expect_code "$1" limited v 800000 "$SYNCOPATE" train clicks.ini "${@:2}"
+}
+cat >clicks.ini <<'INI'
+[run]
+name = clicks
+threads = 1
+steps = 2
+[model]
+family = deepfm
+mlp = 400, 400
+[data]
+kind = synthetic_criteo
+samples = 120000
+field_rows = 50
+[optimizer]
+kind = adam
+lr = 0.001
+[eval]
+every = 0
+INI
+train_clicks 65 --data.batch=60000
+fitting=$(sed -n 's/^error: data.batch: 60000.*; data.batch = \([0-9]*\).* fits$/\1/p' err)
+[[ $(wc -l <err) == 1 && -n $fitting ]] || fail "clicks: $(cat err)"
+train_clicks 0 --data.batch="${fitting:-1}" --eval.batch=1000
+
 for ((kib = 166000; kib <= 286000; kib += 6000)); do
   code=0
   limited v "$kib" "$SYNCOPATE" train tiny.ini --run.steps=2 \
