@@ -142,14 +142,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
 // dS = P (dP - delta),  dQ = dS K / sqrt(D),  dK = dS^T Q / sqrt(D),
 // dV = (keep(P) / (1 - p))^T dout
 
-// Returns how many lanes share a token's head: a power of two, enough for each
-// to read one pack, and at most a warp.
-static int lanes_of_row(int64_t D, int pack) {
-  int lanes = 1;
-  while (lanes < kWarpSize && lanes * pack < D) lanes *= 2;
-  return lanes;
-}
-
+// `lanes`, a power of two, share a token's head.
 template <int kPack, typename T>
 __global__ void __launch_bounds__(kAttentionThreads)
     attention_delta_kernel(float* delta,   // (T, heads)
@@ -173,8 +166,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
         for (int i = 0; i < kPack; ++i)
           sum = fmaf(upstream.get(i), value.get(i), sum);
       }
-    for (int offset = lanes / 2; offset > 0; offset /= 2)
-      sum += __shfl_xor_sync(kAllLanes, sum, offset);
+    sum = warp_sum(sum, lanes);
     if (lane == 0 && row < rows) delta[row] = sum;
   }
 }
@@ -372,7 +364,7 @@ void attention_backward(Context& context, const AttentionBackwardArgs& args) {
         constexpr int kPack = decltype(pack)::kCount;
         const auto* upstream = static_cast<const T*>(args.dout.data);
         const auto* parts = static_cast<const T*>(args.qkv.data);
-        const int lanes = lanes_of_row(sizes.D, kPack);
+        const int lanes = lanes_for(ceil_div(sizes.D, kPack));
         launch(attention_delta_kernel<kPack, T>,
                dim3(grid_for(rows, kAttentionThreads / lanes)),
                dim3(kAttentionThreads), 0, context.stream(), delta, upstream,

@@ -181,8 +181,7 @@ void launch_adam(Context& context,
            gradient.data(), params, range);
     return;
   }
-  int group = 1;
-  while (group < kWarpSize && group < params.lazy_row) group *= 2;
+  const int group = lanes_for(params.lazy_row);
   const int64_t rows = elems / params.lazy_row;
   const RowSteps<kSteps> steps{to.data(),       x.data(), m.data(), v.data(),
                                gradient.data(), params,   rows,     group};

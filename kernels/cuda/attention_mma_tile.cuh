@@ -197,7 +197,6 @@ template <typename Tile>
 __device__ __forceinline__ uint32_t kept_in_query_rows(const ScoreDraws& draws,
                                                        int64_t query,
                                                        int64_t key) {
-  if (draws.keeps_all()) return ~0u;
   const int t = lane_of_warp() % 4, odd = t % 2;
   const int64_t row = query + warp_row() + lane_group() + odd * 8;
   uint32_t own = 0;

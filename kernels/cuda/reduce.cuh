@@ -25,17 +25,27 @@ struct Max {
   }
 };
 
-// Every lane gets the result; all 32 must call. `combine` must be bitwise
-// commutative, as sums and maxima are.
+// Returns how many lanes share `items`: a power of two, one lane for each item
+// if a warp has as many.
+inline int lanes_for(int64_t items) {
+  int lanes = 1;
+  while (lanes < kWarpSize && lanes < items) lanes *= 2;
+  return lanes;
+}
+
+// Every lane gets the result of its group of `lanes`, a power of two; all 32
+// must call. `combine` must be bitwise commutative, as sums and maxima are.
 template <typename T, typename Combine>
-__device__ __forceinline__ T warp_reduce(T value, const Combine& combine) {
-  for (int distance = kWarpSize / 2; distance > 0; distance /= 2)
+__device__ __forceinline__ T warp_reduce(T value,
+                                         const Combine& combine,
+                                         int lanes = kWarpSize) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2)
     value = combine(value, __shfl_xor_sync(kAllLanes, value, distance));
   return value;
 }
 template <typename T>
-__device__ __forceinline__ T warp_sum(T value) {
-  return warp_reduce(value, Sum());
+__device__ __forceinline__ T warp_sum(T value, int lanes = kWarpSize) {
+  return warp_reduce(value, Sum(), lanes);
 }
 template <typename T>
 __device__ __forceinline__ T warp_max(T value) {

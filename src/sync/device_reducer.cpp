@@ -106,7 +106,7 @@ class DeviceReducer final : public Reducer {
   struct RowSum {
     RowSum(const SchemeParts& parts, const RangeSum& sum)
         : tables(parts.context.device(),
-                 tables_of(parts, sum),
+                 row_tables_of(parts, sum),
                  RowMessages::kOnDevice),
           ready(parts.context.device().make_event()) {}
     DeviceRows tables;

@@ -154,11 +154,11 @@ class HostReducer final : public Reducer {
     std::unique_ptr<RowTables>& rows = rows_[sum.range.data() + sum.offset];
     if (!rows && device.kind() == DeviceKind::kCuda)
       rows = std::make_unique<DeviceRows>(
-          device, tables_of(parts_, sum),
+          device, row_tables_of(parts_, sum),
           sends_from_device(device, parts_.endpoint) ? RowMessages::kOnDevice
                                                      : RowMessages::kOnHost);
     else if (!rows)
-      rows = std::make_unique<HostRows>(tables_of(parts_, sum));
+      rows = std::make_unique<HostRows>(row_tables_of(parts_, sum));
     rows->set_touched(sum.touched);
     return *rows;
   }
@@ -249,7 +249,8 @@ class ModelledReducer final : public Reducer {
 
 }  // namespace
 
-std::vector<RowTable> tables_of(const SchemeParts& parts, const RangeSum& sum) {
+std::vector<RowTable> row_tables_of(const SchemeParts& parts,
+                                    const RangeSum& sum) {
   const std::span<float> values = sum.range.subspan(sum.offset, sum.elems);
   const float* const gradients = parts.replica.gradients.marked().data();
   std::vector<RowTable> tables;

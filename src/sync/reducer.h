@@ -61,7 +61,8 @@ class Reducer {
 };
 
 // Returns the tables that a sum consists of, without marks.
-std::vector<RowTable> tables_of(const SchemeParts& parts, const RangeSum& sum);
+std::vector<RowTable> row_tables_of(const SchemeParts& parts,
+                                    const RangeSum& sum);
 
 // Uses host memory and the endpoint, or parts.collectives if the devices can
 // communicate themselves.

@@ -10,6 +10,7 @@
 
 #include "comm/tags.h"
 #include "sync/reducer.h"
+#include "unit/sync/outcome.h"
 #include "unit/sync/toy_model.h"
 
 namespace syncopate::test {
@@ -115,13 +116,6 @@ inline void expect_marked(Device& device,
   EXPECT_EQ(missing, 0);
 }
 
-struct Outcome {
-  std::vector<std::vector<float>> values;  // by round
-  Time clock = 0;
-  SyncTimes times;
-  int64_t bytes = 0, messages = 0;
-};
-
 // A worker that sums up gradients of tables and weights in rounds.
 class RowSums {
  public:
@@ -174,9 +168,7 @@ class RowSums {
       expect_marked(device_, *stream_, gradients, mine.values.back());
     }
     mine.times.add(reducer_->quiesce());
-    mine.clock = endpoint_.now();
-    mine.bytes = endpoint_.traffic().bytes_sent[0];
-    mine.messages = endpoint_.traffic().messages_sent[0];
+    mine.end(endpoint_);
     return mine;
   }
 

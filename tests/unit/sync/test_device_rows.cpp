@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "comm/world.h"
 #include "support/test_device.h"
 #include "unit/sync/row_sums.h"
@@ -15,20 +13,6 @@ namespace syncopate {
 namespace {
 
 using namespace test;
-
-void expect_same(const Outcome& a, const Outcome& b) {
-  for (size_t round = 0; round < a.values.size(); ++round)
-    EXPECT_EQ(std::memcmp(a.values[round].data(), b.values[round].data(),
-                          a.values[round].size() * sizeof(float)),
-              0)
-        << "round " << round;
-  EXPECT_EQ(a.clock, b.clock);
-  EXPECT_EQ(a.times.exposed_s, b.times.exposed_s);
-  EXPECT_EQ(a.times.overlapped_s, b.times.overlapped_s);
-  EXPECT_EQ(a.times.wait_s, b.times.wait_s);
-  EXPECT_EQ(a.bytes, b.bytes);
-  EXPECT_EQ(a.messages, b.messages);
-}
 
 std::vector<Outcome> sums(Device& device, int workers, Wire wire, Marks which) {
   std::vector<Outcome> outcomes(workers);

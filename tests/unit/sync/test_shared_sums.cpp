@@ -9,6 +9,7 @@
 #include "comm/world.h"
 #include "support/test_device.h"
 #include "sync/reducer.h"
+#include "unit/sync/outcome.h"
 #include "unit/sync/toy_model.h"
 
 namespace syncopate {
@@ -17,22 +18,7 @@ namespace {
 constexpr int64_t kFirst = 7, kElems = 1003;  // of a bucket behind others
 constexpr int64_t kRest = 5;                  // fewer than some groups' workers
 
-struct Outcome {
-  std::vector<float> values;
-  Time clock = 0;
-  SyncTimes times;
-  int64_t bytes = 0, messages = 0;
-};
-
-void expect_same(const Outcome& a, const Outcome& b) {
-  EXPECT_EQ(a.values, b.values);
-  EXPECT_EQ(a.clock, b.clock);
-  EXPECT_EQ(a.times.exposed_s, b.times.exposed_s);
-  EXPECT_EQ(a.times.overlapped_s, b.times.overlapped_s);
-  EXPECT_EQ(a.times.wait_s, b.times.wait_s);
-  EXPECT_EQ(a.bytes, b.bytes);
-  EXPECT_EQ(a.messages, b.messages);
-}
+using test::Outcome;
 
 enum class Over : uint8_t { kAll, kEvenAndOdd };
 
@@ -82,11 +68,9 @@ std::vector<Outcome> sums(int workers,
       mine.times.add(reducer->finish());
     }
     OnHost summed(test.device, *test.stream, replica.gradients.span());
-    mine.values.assign(summed.values().begin(), summed.values().end());
-    EXPECT_EQ(mine.values[0], values[0]) << "in no bucket";
-    mine.clock = endpoint.now();
-    mine.bytes = endpoint.traffic().bytes_sent[0];
-    mine.messages = endpoint.traffic().messages_sent[0];
+    mine.values.emplace_back(summed.values().begin(), summed.values().end());
+    EXPECT_EQ(mine.values[0][0], values[0]) << "in no bucket";
+    mine.end(endpoint);
   });
   return outcomes;
 }
