@@ -5,32 +5,33 @@
 #include <utility>
 
 #include "base/check.h"
-#include "comm/binary_blocks.h"
-#include "comm/butterfly.h"
 #include "comm/inproc/ring_ends.h"
 #include "comm/ring.h"
 
 namespace syncopate::inproc {
 namespace {
 
-// Null if the algorithm does not consist of exchanges between pairs.
-StepsOf steps_of(CollectiveAlgorithm algorithm) {
-  if (algorithm == CollectiveAlgorithm::kButterfly) return butterfly_steps;
-  if (algorithm == CollectiveAlgorithm::kBinaryBlocks)
-    return binary_blocks_steps;
-  return nullptr;
-}
-
 int64_t messages_sent(CollectiveAlgorithm algorithm,
                       int group_size,
                       int position,
                       int64_t elems) {
-  const StepsOf steps = steps_of(algorithm);
-  if (steps == nullptr) return 2 * RingLayout(group_size, elems).messages();
+  if (!is_by_pairs(algorithm))
+    return 2 * RingLayout(group_size, elems).messages();
   int64_t messages = 0;
-  for (const ExchangeStep& step : steps(group_size, position, elems).steps)
-    messages += num_segments(step.out.elems) + num_segments(step.in.elems);
+  for (const ExchangeStep& step :
+       exchange_steps(algorithm, group_size, position, elems))
+    messages += num_segments(step.out.elems);
   return messages;
+}
+
+// Adds an interval that begins no earlier than those before it.
+void append(std::vector<std::pair<Time, Time>>& intervals,
+            Time begin,
+            Time end) {
+  if (!intervals.empty() && begin <= intervals.back().second)
+    intervals.back().second = std::max(intervals.back().second, end);
+  else
+    intervals.emplace_back(begin, end);
 }
 
 }  // namespace
@@ -49,8 +50,7 @@ bool InprocSums::knows(CollectiveAlgorithm algorithm) const {
   if (algorithm == CollectiveAlgorithm::kRing ||
       algorithm == CollectiveAlgorithm::kHierarchical)
     return alike_.has_value();
-  return alike_ && steps_of(algorithm) != nullptr &&
-         std::ssize(links_) > kSentWorld;
+  return alike_ && is_by_pairs(algorithm);
 }
 
 void InprocSums::enter(const Group& group,
@@ -74,9 +74,9 @@ void InprocSums::enter(const Group& group,
   }
   if (link.is_finished) link.intervals.clear();
   link.is_finished = false;
-  ++link.num_unsolved;
+  ++link.num_incomplete;
   GroupSums& sums = *link.group;
-  const int64_t index = sums.num_entered[group.position]++ - sums.num_solved;
+  const int64_t index = sums.num_entered[group.position]++ - sums.num_complete;
   const Shape shape{n, elems, algorithm, wire};
   if (index == std::ssize(sums.open))
     sums.open.push_back({shape, &cost_of(shape), 0, std::vector<Time>(n)});
@@ -88,28 +88,20 @@ void InprocSums::enter(const Group& group,
   sum.entered_at[group.position] = at;
   if (++sum.num_entered < n) return;
   CHECK(index == 0);
-  const Open complete = std::move(sum);
+  Open complete = std::move(sum);
   sums.open.pop_front();
-  ++sums.num_solved;
-  solve(complete, group);
+  ++sums.num_complete;
+  const Time last_entered_at = std::ranges::max(complete.entered_at);
+  for (const int rank : group.members) {
+    Link& member = links_[rank];
+    member.last_entered_at = std::max(member.last_entered_at, last_entered_at);
+    if (--member.num_incomplete == 0 && member.waiting != nullptr)
+      scheduler_.wake(*member.waiting, last_entered_at);
+  }
+  sums.unsolved.push_back(std::move(complete));
 }
 
-std::vector<Time> InprocSums::ends_of(const Shape& shape,
-                                      int64_t messages,
-                                      Others others,
-                                      std::span<const Time> begin) {
-  const auto& [n, elems, algorithm, wire] = shape;
-  const bool is_small = std::ssize(links_) <= kExactWorld;
-  const StepsOf steps = steps_of(algorithm);
-  if (steps == nullptr) return ring_ends(*alike_, elems, wire, is_small, begin);
-  if (others == Others::kNone && (is_small || messages <= kExactMessages))
-    return exchange_ends(*alike_, steps, elems, wire, begin);
-  const auto& order =
-      orders_.try_emplace({algorithm, n}, steps, n).first->second;
-  return order.ends(*alike_, elems, wire, begin);
-}
-
-const InprocSums::Cost& InprocSums::cost_of(const Shape& shape) {
+InprocSums::Cost& InprocSums::cost_of(const Shape& shape) {
   const auto [found, is_new] = costs_.try_emplace(shape);
   Cost& cost = found->second;
   if (!is_new) return cost;
@@ -119,180 +111,74 @@ const InprocSums::Cost& InprocSums::cost_of(const Shape& shape) {
                          messages_sent(algorithm, n, p, elems)});
     cost.messages += cost.sent.back().messages;
   }
-  cost.duration_s = std::ranges::max(
-      ends_of(shape, cost.messages, Others::kOnLinks, std::vector<Time>(n, 0)));
-  if (steps_of(algorithm) != nullptr)
-    cost.phases = phases_of(shape, cost.duration_s);
   return cost;
 }
 
-// Steps that several sums at once would slow down alike are one phase: those
-// that keep the link busy, and those that leave it free most of the time.
-std::vector<InprocSums::Phase> InprocSums::phases_of(const Shape& shape,
-                                                     Time duration_s) const {
-  enum class Kind : uint8_t { kOut, kIn, kBusy, kFree, kBetween };
-  const auto& [n, elems, algorithm, wire] = shape;
-  const auto service_s = [&, wire = wire](int64_t range) {
-    const auto messages = static_cast<double>(num_segments(range));
-    return messages * alike_->message_s +
-           alike_->byte_s * static_cast<double>(wire_bytes(wire, range));
-  };
-  const Time latency = alike_->latency_s;
-  std::vector<Phase> phases;  // out_s, in_s, alone_s of all messages together
-  Kind last = Kind::kBetween;
-  const auto add = [&](const ExchangeStep& step) {
-    const Time out_s = service_s(step.out.elems);
-    const Time in_s = service_s(step.in.elems);
-    const int64_t segments =
-        num_segments(std::max(step.out.elems, step.in.elems));
-    if (segments == 0) return;
-    Kind kind = Kind::kBetween;
-    if (step.in.elems == 0)
-      kind = Kind::kOut;
-    else if (step.out.elems == 0)
-      kind = Kind::kIn;
-    else if (out_s >= kAtOnce * latency)
-      kind = Kind::kBusy;
-    else if (kAtOnce * out_s <= latency)
-      kind = Kind::kFree;
-    if (kind == Kind::kBetween || kind != last) phases.emplace_back();
-    last = kind;
-    Phase& phase = phases.back();
-    phase.messages += static_cast<double>(segments);
-    phase.out_s += out_s;
-    phase.in_s += in_s;
-    phase.alone_s += std::max(out_s, in_s) + latency;
-    duration_s -= std::max(out_s, in_s) + latency;
-  };
-  const ReduceSteps reduce = steps_of(algorithm)(n, 0, elems);
-  for (const ExchangeStep& step : reduce.steps) add(step);
-  const size_t half = phases.size();
-  last = Kind::kBetween;
-  for (auto step = reduce.steps.rbegin(); step != reduce.steps.rend(); ++step)
-    add({step->peer, step->in, step->out});
-  for (Phase& phase : phases) {
-    phase.out_s /= phase.messages;
-    phase.in_s /= phase.messages;
-    phase.alone_s /= phase.messages;
-  }
-  // What is left, it waits for others.
-  if (duration_s > 0)
-    phases.insert(phases.begin() + static_cast<ptrdiff_t>(half),
-                  {.messages = 1, .alone_s = duration_s});
-  return phases;
+const SumPlan& InprocSums::plan_of(const Open& sum,
+                                   SumPlan::Follows follows) const {
+  const auto& [n, elems, algorithm, wire] = sum.shape;
+  std::optional<SumPlan>& plan = follows == SumPlan::Follows::kMembers
+                                     ? sum.cost->by_members
+                                     : sum.cost->by_classes;
+  if (!plan) plan = SumPlan::make(algorithm, n, elems, follows);
+  return *plan;
 }
 
-void InprocSums::solve(const Open& sum, const Group& group) {
-  const int n = group.size();
-  const Time last_entered_at = std::ranges::max(sum.entered_at);
-  std::vector<Time> begin = sum.entered_at;
-  Others others = Others::kNone;
-  for (int p = 0; p < n; ++p) {
-    const int rank = group.members[p];
-    Link& link = links_[rank];
-    while (link.num_under_way > 0 &&
-           link.under_way[0].number + kAtOnce <= link.num_given)
-      end_next(rank);
-    begin[p] = std::max(begin[p], link.ended_at[link.num_given % kAtOnce]);
-    if (link.num_under_way > 0 || link.num_unsolved > 1)
-      others = Others::kOnLinks;
+// By sum and position.
+std::vector<std::vector<SumInterval>> InprocSums::intervals_of(
+    std::span<const Open> sums,
+    Ranks members) const {
+  const auto n = std::ssize(members);
+  const bool is_small = std::ssize(links_) <= kExactWorld;
+  const auto& [size, elems, algorithm, wire] = sums.front().shape;
+  const auto begins_at = [&](const Open& sum, int p) {
+    return std::max(sum.entered_at[p], network_.out_free(members[p]));
+  };
+  std::vector<std::vector<SumInterval>> by_position(
+      sums.size(), std::vector<SumInterval>(n));
+  if (sums.size() == 1 && !is_by_pairs(algorithm)) {
+    std::vector<Time> begin(n);
+    for (int p = 0; p < n; ++p) begin[p] = begins_at(sums.front(), p);
+    const std::vector<Time> ends =
+        ring_ends(*alike_, elems, wire, is_small, begin);
+    for (int p = 0; p < n; ++p) by_position[0][p] = {begin[p], ends[p]};
+    return by_position;
   }
-  const std::vector<Time> ends =
-      ends_of(sum.shape, sum.cost->messages, others, begin);
-  const Time duration_s = sum.cost->duration_s;
-  for (int p = 0; p < n; ++p) {
-    const int rank = group.members[p];
-    Link& link = links_[rank];
-    UnderWay own{.number = link.num_given++,
-                 .phase = {},
-                 .entered_at = begin[p],
-                 .begins_at = std::max(begin[p], ends[p] - duration_s),
-                 .ends_alone_at = ends[p]};
-    if (const std::span<const Phase> phases = sum.cost->phases;
-        !phases.empty()) {
-      own.phase = phases.front();
-      own.further = phases.subspan(1);
-    } else {
-      const Cost::Sent& sent = sum.cost->sent[p];
-      const auto messages = static_cast<double>(sent.messages);
-      const Time message_s =
-          alike_->message_s +
-          alike_->byte_s * static_cast<double>(sent.bytes) / messages;
-      own.phase = {messages, message_s, message_s, duration_s / messages};
+
+  int64_t messages = 0;
+  for (const Open& sum : sums) messages += sum.cost->messages;
+  const bool is_exact = is_by_pairs(algorithm)
+                            ? is_small || messages <= kExactMessages
+                            : messages <= kExactRingMessages;
+  std::vector<PlannedSum> planned;
+  for (const Open& sum : sums) {
+    const SumPlan& plan = plan_of(sum, is_exact ? SumPlan::Follows::kMembers
+                                                : SumPlan::Follows::kClasses);
+    std::vector<Time> entered_at(plan.num_classes(), -kNever);
+    for (int p = 0; p < n; ++p) {
+      Time& at = entered_at[plan.class_of(p)];
+      at = std::max(at, begins_at(sum, p));
     }
-    if (link.num_under_way == 0)
-      link.now = std::max(own.begins_at, network_.out_free(rank));
-    if (own.begins_at < link.now) {
-      own.ends_alone_at += link.now - own.begins_at;
-      own.begins_at = link.now;
-    }
-    link.under_way[link.num_under_way++] = own;
-    link.last_entered_at = std::max(link.last_entered_at, last_entered_at);
-    if (--link.num_unsolved == 0 && link.waiting != nullptr)
-      scheduler_.wake(*link.waiting, last_entered_at);
+    planned.push_back({&plan, sum.shape.wire, std::move(entered_at)});
   }
+  const auto by_class = sum_intervals(*alike_, planned);
+  for (size_t i = 0; i < sums.size(); ++i)
+    for (int p = 0; p < n; ++p)
+      by_position[i][p] = by_class[i][planned[i].plan->class_of(p)];
+  return by_position;
 }
 
-// Sums that are under way together take turns on the worker's link. None begins
-// later that could have delayed one of them, since it would have been entered
-// before.
-void InprocSums::end_next(int rank) {
-  Link& link = links_[rank];
-  const std::span<UnderWay> sums(link.under_way.data(), link.num_under_way);
-  if (sums.size() == 1 && !sums[0].has_shared) sums[0].further = {};
-  for (;;) {
-    Time out_s = 0, in_s = 0;  // of one turn
-    int num_begun = 0;
-    Time next = kNever;  // when one, or its phase, ends or begins
-    for (const UnderWay& sum : sums) {
-      if (sum.begins_at > link.now) {
-        next = std::min(next, sum.begins_at);
-        continue;
-      }
-      out_s += sum.phase.out_s;
-      in_s += sum.phase.in_s;
-      ++num_begun;
+void InprocSums::solve(std::span<const Open> sums, Ranks members) {
+  const auto intervals = intervals_of(sums, members);
+  for (int p = 0; p < std::ssize(members); ++p) {
+    Link& link = links_[members[p]];
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const auto& [begin, end] = intervals[i][p];
+      // It waits for itself, and not for its class.
+      append(link.intervals, i < kAtOnce ? sums[i].entered_at[p] : begin, end);
     }
-    const auto interval = [&](const UnderWay& sum) {
-      return std::max({out_s, in_s, sum.phase.alone_s});
-    };
-    UnderWay* first = nullptr;  // to end
-    for (UnderWay& sum : sums) {
-      if (sum.begins_at > link.now) continue;
-      sum.has_shared |= num_begun > 1;
-      // Alone, it ends to the last bit when ends_of() says.
-      const Time ends_at = sum.has_shared || !sum.further.empty()
-                               ? link.now + sum.phase.messages * interval(sum)
-                               : sum.ends_alone_at;
-      if (ends_at > next) continue;
-      next = ends_at;
-      first = &sum;
-    }
-    for (UnderWay& sum : sums)
-      if (const Time each = interval(sum);
-          sum.begins_at <= link.now && each > 0)
-        sum.phase.messages =
-            std::max(0.0, sum.phase.messages - (next - link.now) / each);
-    link.now = next;
-    if (first == nullptr) continue;
-    if (!first->further.empty()) {
-      first->phase = first->further.front();
-      first->further = first->further.subspan(1);
-      continue;
-    }
-    link.ended_at[first->number % kAtOnce] = next;
-    if (!link.intervals.empty() &&
-        first->entered_at <= link.intervals.back().second) {
-      auto& [begin, end] = link.intervals.back();
-      begin = std::min(begin, first->entered_at);
-      end = next;
-    } else {
-      link.intervals.emplace_back(first->entered_at, next);
-    }
-    network_.out_free(rank) = next - alike_->latency_s;
-    std::move(first + 1, sums.data() + sums.size(), first);
-    --link.num_under_way;
-    return;
+    network_.out_free(members[p]) =
+        link.intervals.back().second - alike_->latency_s;
   }
 }
 
@@ -300,12 +186,12 @@ ModelledSums::Times InprocSums::finish() {
   scheduler_.check_alive();
   Strand& self = scheduler_.current();
   Link& link = links_[self.rank];
-  while (link.num_unsolved > 0) {
+  while (link.num_incomplete > 0) {
     link.waiting = &self;
     scheduler_.block([&link] {
       const auto& num_entered = link.group->num_entered;
       const auto behind =
-          std::ranges::find(num_entered, link.group->num_solved);
+          std::ranges::find(num_entered, link.group->num_complete);
       const int rank = link.members[behind - num_entered.begin()];
       return Awaited{fmt::format("worker {} in an all-reduce of {} workers",
                                  rank, link.members.size()),
@@ -313,7 +199,8 @@ ModelledSums::Times InprocSums::finish() {
     });
   }
   link.waiting = nullptr;
-  while (link.num_under_way > 0) end_next(self.rank);
+  if (link.group != nullptr && !link.group->unsolved.empty())
+    solve(std::exchange(link.group->unsolved, {}), link.members);
   if (link.is_finished) link.intervals.clear();
   link.is_finished = true;
   Time last = self.time;

@@ -1,0 +1,83 @@
+// What the members of a modelled sum send to each other, and when: by ring, and
+// by exchanges between pairs (comm/exchange.h: butterfly and binary blocks).
+//
+// A plan divides the members into classes and follows one member of each. The
+// others of its class would do the same at the same time if the members of
+// every class entered their sums together, so what it sends to one of them
+// arrives at itself. With a class for every member, a plan is exact.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/collectives.h"
+#include "comm/exchange.h"
+
+namespace syncopate::inproc {
+
+bool is_by_pairs(CollectiveAlgorithm algorithm);
+
+// A member's exchanges in both halves of a sum by pairs, in their order.
+std::vector<ExchangeStep> exchange_steps(CollectiveAlgorithm algorithm,
+                                         int group_size,
+                                         int position,
+                                         int64_t elems);
+
+class SumPlan {
+ public:
+  enum class Follows : uint8_t { kMembers, kClasses };
+
+  // By classes, ranges that are divided equally often have the size of the
+  // largest, which is an element more than that of others; in a ring always.
+  //   ring:           all members are one class
+  //   by pairs:       members with the same first digits of their place in a
+  //                   block of a power of two, at most kClasses of each block
+  //   butterfly:      folds a multiple of core / kClasses members, at least one
+  static SumPlan make(CollectiveAlgorithm algorithm,
+                      int group_size,
+                      int64_t elems,
+                      Follows follows);
+  static constexpr int kClasses = 32;
+
+  // An exchange between two members, or a phase of a ring.
+  struct Step {
+    int64_t out = 0, in = 0;  // elements sent and received ..
+    int64_t chunks = 1;       // .. so often in a row
+    int64_t ahead = kAhead;  // by how many messages sends run ahead of receives
+    // Where `out` arrives: nowhere if it is for a member that is not followed,
+    // more than once if as many members of this class send to one.
+    struct Arrival {
+      int at_class, at_step;
+    };
+    std::vector<Arrival> to = {};
+
+    int64_t num_out() const { return chunks * num_segments(out); }
+    int64_t num_in() const { return chunks * num_segments(in); }
+    // Elements of message i < num_out().
+    int64_t elems_of(int64_t i) const {
+      return segment_of({0, out}, i % num_segments(out)).elems;
+    }
+  };
+
+  int num_classes() const { return static_cast<int>(steps_.size()); }
+  int class_of(int position) const { return class_of_[position]; }
+  std::span<const Step> steps_of(int member_class) const {
+    return steps_[member_class];
+  }
+
+ private:
+  static SumPlan of_ring(int group_size, int64_t elems, Follows follows);
+  static SumPlan of_pairs(CollectiveAlgorithm algorithm,
+                          int64_t elems,
+                          std::vector<int> class_of);
+  static SumPlan of_classes(CollectiveAlgorithm algorithm,
+                            int group_size,
+                            int64_t elems);
+
+  std::vector<int> class_of_;             // by position
+  std::vector<std::vector<Step>> steps_;  // by class
+};
+
+}  // namespace syncopate::inproc
