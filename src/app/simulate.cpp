@@ -4,6 +4,7 @@
 #include "app/commands.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "comm/modelled_sums.h"
 #include "results/results.h"
 #include "run/memory_left.h"
 #include "run/run_directory.h"
@@ -19,16 +20,19 @@ SimulatedWork sum_of(const std::vector<SimulatedWork>& workers) {
   return all;
 }
 
-// How well sums are known that share links and were not sent, as measured
-// beside those that were. By pairs: 3% in buckets of 25 MB among a power of two
-// of workers; too fast in buckets of few messages, and too slow by a butterfly
-// that folds.
-std::string_view accuracy_of(CollectiveAlgorithm algorithm) {
+// How well sums are known that were not sent, as measured beside those that
+// were. Up to kExactWorld workers only the largest worlds of rings are not
+// exact. Messages between members of one group and those of the next meet on
+// links that the sum of a group does not know.
+std::string_view accuracy_of(const Engine& engine) {
+  const SyncOptions& sync = engine.options.sync;
+  if (any_scheme(sync, [](const auto& info) { return info.sums_in_groups; }))
+    return "10%";
   // Workers whose links are all alike share a host, where hierarchical is a
   // ring.
-  const bool is_ring = algorithm == CollectiveAlgorithm::kRing ||
-                       algorithm == CollectiveAlgorithm::kHierarchical;
-  return is_ring ? "1%" : "12%";
+  const bool is_ring = sync.collective == CollectiveAlgorithm::kRing ||
+                       sync.collective == CollectiveAlgorithm::kHierarchical;
+  return is_ring || engine.workers <= ModelledSums::kExactWorld ? "1%" : "2%";
 }
 
 void report(Log& log,
@@ -55,7 +59,7 @@ void report(Log& log,
     log.line(
         "sums       computed rather than sent, as all links are alike: within "
         "{} where buckets share them",
-        accuracy_of(engine.options.sync.collective));
+        accuracy_of(engine));
   log.line(
       "simulated  in {:.2f} s: {:.4g} steps of a worker per second, with {} of "
       "memory",

@@ -13,6 +13,9 @@ namespace syncopate {
 
 class ModelledSums {
  public:
+  // Sums of up to so many workers follow the messages of all of them.
+  static constexpr int kExactWorld = 256;
+
   virtual ~ModelledSums() = default;
 
   // Whether it knows how long the algorithm takes in this world.

@@ -270,6 +270,7 @@ SchemeInfo ds_sync_scheme() {
           .keys = &ds_sync_keys,
           .planned_bytes = &ds_sync_bytes,
           .reduces_ranges = true,
+          .sums_in_groups = true,
           .uses_collectives = true};
 }
 

@@ -231,6 +231,7 @@ struct SchemeInfo {
   bool uses_topology = false, uses_compressor = false;
   bool uses_wire = false;         // sync.wire, for uncompressed messages
   bool reduces_ranges = false;    // in buckets, by sync.collective
+  bool sums_in_groups = false;    // that change from one step to the next
   bool sends_rows = false;        // sync.tables: only touched rows
   bool has_centre = false;        // EvalModel::kCentre
   bool uses_collectives = false;  // parts.collectives, if present

@@ -120,7 +120,14 @@ std::vector<SimulatedWork> simulate(Engine& engine,
                                     Fidelity fidelity,
                                     RunTrace* trace) {
   NetworkCost cost = network_cost_of(engine);
-  cost.may_model_sums = fidelity == Fidelity::kFast;
+  // Members of a group's sum may still receive those of another group, which a
+  // sum by itself does not know.
+  const bool may_meet = any_scheme(engine.options.sync, [](const auto& info) {
+    return info.sums_in_groups;
+  });
+  cost.may_model_sums =
+      fidelity == Fidelity::kFast &&
+      (!may_meet || engine.workers > ModelledSums::kExactWorld);
   engine.steps_begun.assign(engine.workers, 0);
   const auto world = make_inproc_world(engine.workers, cost);
   std::vector<SimulatedWork> work(engine.workers);

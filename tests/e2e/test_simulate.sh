@@ -77,6 +77,12 @@ both near_bsp_small "${alike[@]}" --sync.bucket_mb=0.01 --run.workers=8 \
 both near_bf16 "${alike[@]}" --sync.wire=bf16 --network.latency_us=2000
 both near_ds_sync "${alike[@]}" --sync.scheme=ds_sync --run.workers=6 \
   --compute.speed=1
+both near_ds_sync_slow "${alike[@]}" --sync.scheme=ds_sync --run.workers=8 \
+  --ds_sync.restart=never --compute.speed=1,1,1,1,1,1,1,0.5
+both near_tiny "${alike[@]}" --run.workers=33 --compute.speed=1 --run.steps=3 \
+  --sync.bucket_mb=0.001
+both near_butterfly "${alike[@]}" --run.workers=7 --compute.speed=1 \
+  --sync.collective=butterfly --sync.bucket_mb=0.002
 both near_local_sgd "${alike[@]}" --sync.scheme=local_sgd --local_sgd.steps=3
 both near_esync "${alike[@]}" --sync.scheme=esync
 

@@ -2,6 +2,7 @@
 #include "comm/inproc/inproc_sums.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/check.h"
@@ -114,14 +115,20 @@ InprocSums::Cost& InprocSums::cost_of(const Shape& shape) {
   return cost;
 }
 
-const SumPlan& InprocSums::plan_of(const Open& sum,
-                                   SumPlan::Follows follows) const {
-  const auto& [n, elems, algorithm, wire] = sum.shape;
-  std::optional<SumPlan>& plan = follows == SumPlan::Follows::kMembers
-                                     ? sum.cost->by_members
-                                     : sum.cost->by_classes;
-  if (!plan) plan = SumPlan::make(algorithm, n, elems, follows);
-  return *plan;
+// How many of each block in these sums' plans.
+int InprocSums::classes_of(std::span<const Open> sums) const {
+  const auto& [n, elems, algorithm, wire] = sums.front().shape;
+  int64_t messages = 0;
+  for (const Open& sum : sums) messages += sum.cost->messages;
+  const int64_t groups = std::ssize(links_) / n;  // others send as much
+  messages *= groups;
+  const bool is_exact =
+      is_by_pairs(algorithm)
+          ? std::ssize(links_) <= kExactWorld || messages <= kExactMessages
+          : messages <= kExactRingMessages;
+  if (is_exact) return SumPlan::kEveryMember;
+  return std::max(4, static_cast<int>(std::bit_floor(static_cast<uint64_t>(
+                         std::max<int64_t>(1, kClasses / groups)))));
 }
 
 // By sum and position.
@@ -145,15 +152,14 @@ std::vector<std::vector<SumInterval>> InprocSums::intervals_of(
     return by_position;
   }
 
-  int64_t messages = 0;
-  for (const Open& sum : sums) messages += sum.cost->messages;
-  const bool is_exact = is_by_pairs(algorithm)
-                            ? is_small || messages <= kExactMessages
-                            : messages <= kExactRingMessages;
+  const int classes = classes_of(sums);
   std::vector<PlannedSum> planned;
   for (const Open& sum : sums) {
-    const SumPlan& plan = plan_of(sum, is_exact ? SumPlan::Follows::kMembers
-                                                : SumPlan::Follows::kClasses);
+    std::map<int, SumPlan>& plans = sum.cost->plans;
+    if (!plans.contains(classes))
+      plans.emplace(classes,
+                    SumPlan::make(algorithm, size, sum.shape.elems, classes));
+    const SumPlan& plan = plans.at(classes);
     std::vector<Time> entered_at(plan.num_classes(), -kNever);
     for (int p = 0; p < n; ++p) {
       Time& at = entered_at[plan.class_of(p)];

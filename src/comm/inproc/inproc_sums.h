@@ -20,11 +20,12 @@
 namespace syncopate::inproc {
 
 // Sums follow the messages of every member, which is exact, among up to
-// kExactWorld workers or as long as the messages are few enough (0.2 s).
-// Otherwise they follow one member of each class. Rings do so sooner (25 ms).
-inline constexpr int kExactWorld = 256;
+// kExactWorld workers or as long as those of all groups are few enough (0.2 s).
+// Otherwise they follow kClasses members for every block in the world, at least
+// 4 of a group's. Rings do so sooner (25 ms).
 inline constexpr int64_t kExactMessages = int64_t{1} << 19;
 inline constexpr int64_t kExactRingMessages = int64_t{1} << 16;
+inline constexpr int kClasses = 32;
 
 class InprocSums final : public ModelledSums {
  public:
@@ -54,9 +55,9 @@ class InprocSums final : public ModelledSums {
     struct Sent {
       int64_t bytes = 0, messages = 0;
     };
-    std::vector<Sent> sent;                         // by position
-    int64_t messages = 0;                           // of all members
-    std::optional<SumPlan> by_members, by_classes;  // once they are needed
+    std::vector<Sent> sent;        // by position
+    int64_t messages = 0;          // of all members
+    std::map<int, SumPlan> plans;  // by the number of classes
   };
   // A sum that not all members have entered.
   struct Open {
@@ -82,7 +83,7 @@ class InprocSums final : public ModelledSums {
   };
 
   Cost& cost_of(const Shape& shape);
-  const SumPlan& plan_of(const Open& sum, SumPlan::Follows follows) const;
+  int classes_of(std::span<const Open> sums) const;
   // Since its members last waited, the group has entered these sums and none
   // enters another before all of them have ended.
   void solve(std::span<const Open> sums, Ranks members);

@@ -127,8 +127,7 @@ std::optional<Network::AlikeLinks> Network::alike_links() const {
   if (!cost_.may_model_sums || cost_.link || cost_.island > 0 ||
       cost_.device_bytes_per_s > 0)
     return std::nullopt;
-  return AlikeLinks{first.latency_s, cost_.message_s,
-                    first.bytes_per_s > 0 ? 1 / first.bytes_per_s : 0};
+  return AlikeLinks{first.latency_s, cost_.message_s, first.bytes_per_s};
 }
 
 Time Network::ring(std::span<const int> members, int64_t elems, Time now) {

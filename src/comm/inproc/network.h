@@ -65,12 +65,14 @@ class Network {
   Time ring(std::span<const int> members, int64_t elems, Time now);
 
   // What a message between any two workers costs, if all links are alike and
-  // never degraded: a message of b bytes occupies a link for message_s + b *
-  // byte_s, and arrives latency_s after it left.
+  // never degraded: it occupies a link for service_s(bytes), and arrives
+  // latency_s after it left.
   struct AlikeLinks {
-    Time latency_s = 0, message_s = 0, byte_s = 0;
+    Time latency_s = 0, message_s = 0;
+    double bytes_per_s = 0;  // 0: no limit
     Time service_s(int64_t bytes) const {
-      return message_s + byte_s * static_cast<double>(bytes);
+      return message_s +
+             (bytes_per_s > 0 ? static_cast<double>(bytes) / bytes_per_s : 0);
     }
   };
   std::optional<AlikeLinks> alike_links() const;

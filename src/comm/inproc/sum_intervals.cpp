@@ -15,6 +15,8 @@ namespace {
 
 constexpr auto kAtOnce = ModelledSums::kAtOnce;
 
+// Like Network and Scheduler to the last bit, as which of two messages comes
+// first may depend on it.
 class Messages {
  public:
   Messages(const Network::AlikeLinks& links, std::span<const PlannedSum> sums)
@@ -65,7 +67,7 @@ class Messages {
     int by;  // the sender, or whose turn it is
     int64_t serial;
     int member, sum, step;  // of the receiver or of the strand
-    Time service_s;
+    Time service_s, last;   // when its last byte would reach a free link
     bool operator<(const Event& other) const {  // the last goes first
       return std::tie(at, is_turn, by, serial) >
              std::tie(other.at, other.is_turn, other.by, other.serial);
@@ -77,7 +79,7 @@ class Messages {
   }
 
   void turn_at(Time at, int member, int sum) {
-    events_.push({at, true, member, sum, member, sum, 0, 0});
+    events_.push({at, true, member, sum, member, sum, 0, 0, 0});
   }
 
   void begin(int member, int sum, Time now) {
@@ -94,12 +96,13 @@ class Messages {
   void arrive(const Event& message) {
     Member& to = members_[message.member];
     to.in_free = std::max(message.at, to.in_free) + message.service_s;
+    const Time arrival = std::max(to.in_free, message.last);
     Strand& strand = strand_of(message.member, message.sum);
-    strand.arrived.push_back({message.sum, message.step, to.in_free});
+    strand.arrived.push_back({message.sum, message.step, arrival});
     // Others that end a sum earlier may have begun the next.
     if (!strand.waits || strand.sum != message.sum) return;
     strand.waits = false;
-    turn_at(to.in_free, message.member, message.sum);
+    turn_at(arrival, message.member, message.sum);
   }
 
   // The loop of Exchange::run() and of a ring's phase, until the strand has to
@@ -145,7 +148,8 @@ class Messages {
     strand.left_at[strand.sent++ % kWindow] = from.out_free;
     for (const auto& [to, to_step] : step.to)
       events_.push({begins_at + links_.latency_s, false, member, num_sent_++,
-                    to, sum, to_step, service});
+                    to, sum, to_step, service,
+                    from.out_free + links_.latency_s});
   }
 
   // Otherwise the strand gets a turn when there is one.

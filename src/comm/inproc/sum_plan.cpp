@@ -39,9 +39,9 @@ int core_of(int group_size) {
 }
 
 // The number of members that stands for `group_size` of a butterfly.
-int rounded_for_butterfly(int group_size) {
+int rounded_for_butterfly(int group_size, int classes) {
   const int core = core_of(group_size);
-  const int part = std::max(1, core / SumPlan::kClasses);
+  const int part = std::max(1, core / classes);
   const int folded = group_size - core;
   if (folded == 0 || part == 1) return group_size;
   return core +
@@ -115,15 +115,16 @@ SumPlan SumPlan::of_pairs(CollectiveAlgorithm algorithm,
 
 SumPlan SumPlan::of_classes(CollectiveAlgorithm algorithm,
                             int group_size,
-                            int64_t elems) {
+                            int64_t elems,
+                            int classes) {
   const int planned = algorithm == CollectiveAlgorithm::kButterfly
-                          ? rounded_for_butterfly(group_size)
+                          ? rounded_for_butterfly(group_size, classes)
                           : group_size;
   std::map<std::pair<int, int>, int> numbers;  // by block and digits of a place
   std::vector<int> class_of;
   for (int p = 0; p < planned; ++p) {
     const auto [block, size, place] = place_of(algorithm, planned, p);
-    const int digits = place / std::max(1, size / kClasses);
+    const int digits = place / std::max(1, size / classes);
     class_of.push_back(
         numbers.try_emplace({block, digits}, static_cast<int>(numbers.size()))
             .first->second);
@@ -145,22 +146,26 @@ SumPlan SumPlan::of_classes(CollectiveAlgorithm algorithm,
   return plan;
 }
 
-SumPlan SumPlan::of_ring(int group_size, int64_t elems, Follows follows) {
+SumPlan SumPlan::of_ring(int group_size, int64_t elems, int classes) {
   const RingLayout layout(group_size, elems);
   const int64_t chunk = (elems + group_size - 1) / group_size;
   SumPlan plan;
   plan.class_of_.assign(group_size, 0);
-  if (follows == Follows::kMembers)
+  if (classes == kEveryMember)
     std::iota(plan.class_of_.begin(), plan.class_of_.end(), 0);
-  const int classes = plan.class_of_.back() + 1;
-  for (int c = 0; c < classes; ++c) {
+  const int followed = plan.class_of_.back() + 1;
+  using Phase = RingLayout::Phase;
+  for (int c = 0; c < followed; ++c) {
     std::vector<Step>& steps = plan.steps_.emplace_back();
-    for (const int phase : {0, 1})
-      steps.push_back({chunk,
-                       chunk,
-                       group_size - 1,
-                       layout.ahead(),
-                       {{(c + 1) % classes, phase}}});
+    for (const Phase phase : {Phase::kReduceScatter, Phase::kAllGather}) {
+      Step& step = steps.emplace_back();
+      step.out = step.in = chunk;
+      step.chunks = group_size - 1;
+      step.ahead = layout.ahead();
+      for (int64_t i = 0; elems % group_size > 0 && i < layout.messages(); ++i)
+        step.sizes.push_back(layout.sent(phase, c, i).elems);
+      step.to.push_back({(c + 1) % followed, static_cast<int>(phase)});
+    }
   }
   return plan;
 }
@@ -168,10 +173,10 @@ SumPlan SumPlan::of_ring(int group_size, int64_t elems, Follows follows) {
 SumPlan SumPlan::make(CollectiveAlgorithm algorithm,
                       int group_size,
                       int64_t elems,
-                      Follows follows) {
-  if (!is_by_pairs(algorithm)) return of_ring(group_size, elems, follows);
-  if (follows == Follows::kClasses)
-    return of_classes(algorithm, group_size, elems);
+                      int classes) {
+  if (!is_by_pairs(algorithm)) return of_ring(group_size, elems, classes);
+  if (classes != kEveryMember)
+    return of_classes(algorithm, group_size, elems, classes);
   std::vector<int> class_of(group_size);
   std::iota(class_of.begin(), class_of.end(), 0);
   return of_pairs(algorithm, elems, std::move(class_of));

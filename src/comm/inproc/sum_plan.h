@@ -27,27 +27,25 @@ std::vector<ExchangeStep> exchange_steps(CollectiveAlgorithm algorithm,
 
 class SumPlan {
  public:
-  enum class Follows : uint8_t { kMembers, kClasses };
-
-  // By classes, ranges that are divided equally often have the size of the
-  // largest, which is an element more than that of others; in a ring always.
-  //   ring:           all members are one class
-  //   by pairs:       members with the same first digits of their place in a
-  //                   block of a power of two, at most kClasses of each block
-  //   butterfly:      folds a multiple of core / kClasses members, at least one
+  // Follows every member, or at most `classes` (a power of two, at least 4) of
+  // each block of a power of two of members. By classes, ranges that are
+  // divided equally often have the size of the largest, which is an element
+  // more than that of others.
+  //   ring:       all members are one class
+  //   by pairs:   members with the same first digits of their place in a block
+  //   butterfly:  folds a multiple of core / classes members, at least one
+  static constexpr int kEveryMember = 0;
   static SumPlan make(CollectiveAlgorithm algorithm,
                       int group_size,
                       int64_t elems,
-                      Follows follows);
-  static constexpr int kClasses = 32;
+                      int classes);
 
   // An exchange between two members, or a phase of a ring.
   struct Step {
-    int64_t out = 0, in = 0;  // elements sent and received ..
-    int64_t chunks = 1;       // .. so often in a row
-    int64_t ahead = kAhead;  // by how many messages sends run ahead of receives
-    // Where `out` arrives: nowhere if it is for a member that is not followed,
-    // more than once if as many members of this class send to one.
+    int64_t out = 0, in = 0;          // elements sent and received ..
+    int64_t chunks = 1;               // .. so often in a row
+    int64_t ahead = kAhead;           // by how many messages sends run ahead
+    std::vector<int64_t> sizes = {};  // of the messages, if chunks differ
     struct Arrival {
       int at_class, at_step;
     };
@@ -57,6 +55,7 @@ class SumPlan {
     int64_t num_in() const { return chunks * num_segments(in); }
     // Elements of message i < num_out().
     int64_t elems_of(int64_t i) const {
+      if (!sizes.empty()) return sizes[i];
       return segment_of({0, out}, i % num_segments(out)).elems;
     }
   };
@@ -68,13 +67,14 @@ class SumPlan {
   }
 
  private:
-  static SumPlan of_ring(int group_size, int64_t elems, Follows follows);
+  static SumPlan of_ring(int group_size, int64_t elems, int classes);
   static SumPlan of_pairs(CollectiveAlgorithm algorithm,
                           int64_t elems,
                           std::vector<int> class_of);
   static SumPlan of_classes(CollectiveAlgorithm algorithm,
                             int group_size,
-                            int64_t elems);
+                            int64_t elems,
+                            int classes);
 
   std::vector<int> class_of_;             // by position
   std::vector<std::vector<Step>> steps_;  // by class
