@@ -5,7 +5,7 @@
 # trains with one rank per task. The run resumes from its last checkpoint, if
 # there is one. If it was stopped before its end, the job requeues itself;
 # otherwise the function returns the program's exit code:
-#   0, 64 to 74, 76 ...  finished, or failed in a way that a restart cannot mend
+#   0, 64 to 74, 76 ...  finished, or failed in a way that a restart cannot fix
 #   75  stopped by a file STOP, or three restarts in a row brought no newer
 #       checkpoint, or this job may not be requeued: submit again to resume
 # Two codes are treated like 75 because the last checkpoint is intact: 71 (a

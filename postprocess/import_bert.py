@@ -23,7 +23,7 @@ FROM is one of
 What is written: the embeddings, all layers, and the span head where there is
 one, as fp32: bert.embeddings.word_embeddings.weight,
 bert.encoder.layer.0.attention.self.query.weight, ..., qa_outputs.weight. Older
-names are mended (gamma, beta), TensorFlow's kernels transposed. The rest (the
+names are corrected (gamma, beta), TensorFlow's kernels transposed. The rest (the
 pooler, heads of pre-training) is left out and named.
 Refused is what would not be a whole BERT: a missing tensor, shapes that do not
 fit each other, a value that is not finite. The keys that fit are printed; the

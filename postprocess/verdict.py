@@ -87,8 +87,11 @@ def budget_of(runs):
     limit = common_limit(runs)
     if limit:
         return f" within {float(limit):g} virtual s"
-    steps = {run.last("train", "worker_steps") / run.workers for run in runs}
-    return f" after {steps.pop():g} steps" if len(steps) == 1 else ""
+    taken = {(run.last("train", "worker_steps"), run.workers) for run in runs}
+    if len(taken) > 1:
+        return ""
+    worker_steps, workers = taken.pop()
+    return f" after {worker_steps / workers:g} steps"
 
 
 def most_accurate(groups, metric):

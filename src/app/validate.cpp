@@ -42,7 +42,7 @@ void print_plan(Log& log, const Engine& engine) {
   log.line("rate      {:.5g} after scaling, schedule {} over {:.0f} steps",
            engine.scaled_lr(options, 0), options.schedule.kind, plan.horizon);
   log.line(
-      "memory    replica {}{} and what the scheme keeps beside it, activations "
+      "memory    replica {}{} plus scheme state, activations "
       "{}, data {}",
       human_bytes(replica_bytes),
       engine.workers > 1 ? fmt::format(" x {}", engine.workers) : "",

@@ -23,7 +23,8 @@ collective_table() {
           {kBinaryBlocks,
            "recursive halving in blocks of powers of two: any number"},
           {kParameterServer,
-           "everyone to the first worker and back: its link carries all"},
+           "all send to the first worker, which returns the sum: its link is "
+           "the bottleneck"},
           {kHierarchical,
            "rings inside hosts, then between them: least bytes between hosts"},
           {kNative,

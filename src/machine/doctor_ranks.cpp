@@ -77,8 +77,8 @@ void warn_of_crowds(DoctorReport& report,
   for (const auto& [gpu, ranks] : ranks_of_gpu)
     if (ranks > 1)
       report.note("gpu",
-                  "{}: {} ranks share the one at {}: one rank a GPU (srun "
-                  "--gpus-per-task=1)",
+                  "{}: {} ranks share the one at {}: start as many ranks per "
+                  "node as it has GPUs (jobs/multi_gpu.sbatch)",
                   gpu.first, ranks, gpu.second);
 }
 

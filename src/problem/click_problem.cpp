@@ -258,7 +258,7 @@ class ClickProblem final : public Problem {
     const std::vector<std::string> faults = check_clicks(folder_);
     if (!faults.empty())
       fail(ExitCode::kBadInput, "{}", join(faults, "\nerror: "));
-    return fmt::format("records   all {} were read and are whole",
+    return fmt::format("records   all {} read, all intact",
                        data_.train->samples() + data_.test->samples());
   }
 

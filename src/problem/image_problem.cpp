@@ -82,7 +82,7 @@ std::string ImageProblem::check() const {
     if (!check.faults.empty())
       fail(ExitCode::kBadInput, "{}", join(check.faults, "\nerror: "));
   }
-  return fmt::format("images    {} of {} were read and are whole", read,
+  return fmt::format("images    {} of {} read, all intact", read,
                      data_.train.samples + data_.test.samples);
 }
 

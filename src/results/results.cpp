@@ -307,7 +307,7 @@ std::string describe_results(const fs::path& path, Detail detail) {
   }
   const Hdf5Reader file(path);
   std::string text = fmt::format(
-      "results {}\n{}  whole: the digest it carries is that of its content\n",
+      "results {}\n{}  intact: the stored digest matches the contents\n",
       path.string(), describe_run(file, read_outcome(path)));
   for (const Hdf5Dataset& dataset : file.datasets()) {
     text += fmt::format(

@@ -111,7 +111,7 @@ const std::vector<std::pair<std::string, std::string>>& topology_table() {
     rows.emplace_back(
         kHierarchical,
         "groups that average exactly, and a topology between them (workers: "
-        "what suits that, times the group)");
+        "a valid count for that, times the group size)");
     return rows;
   }();
   return table;

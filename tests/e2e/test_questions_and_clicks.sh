@@ -169,7 +169,7 @@ area = sum((y > n) + (y == n) / 2 for y in yes for n in no) / len(yes) / len(no)
 assert len(rows) > 200 and abs(area - float(sys.argv[1].split()[1])) < 1e-6, area
 PY
 expect_code 0 "$SYNCOPATE" validate deepfm.ini "${records[@]}"
-grep -q "all 3000 were read and are whole" out || fail "validate: $(cat out)"
+grep -q "all 3000 read, all intact" out || fail "validate: $(cat out)"
 
 # --- what postprocess/ makes of them: judged by F1 in percent, and by AUC
 : "${SOURCE_DIR:=$(cd "$here/../.." && pwd)}"
