@@ -47,15 +47,17 @@ int64_t simulated_steps(const AdviceRequest& request, int workers) {
 void print_table(Log& log,
                  const std::vector<Prediction>& predictions,
                  double bsp_samples_per_s) {
-  log.line("{:>9} {:>11} {:>6} {:>10} {:>9}  {}", "ms/step", "samples/s",
-           "ratio", "sent/step", "memory", "scheme (what limits it)");
+  log.line("{:>9} {:>11} {:>6} {:>10} {:>10} {:>9}  {}", "ms/step", "samples/s",
+           "ratio", "exposed ms", "sent/step", "memory",
+           "scheme (what limits it)");
   for (const Prediction& one : predictions) {
     if (!one.obstacle.empty()) continue;
-    log.line("{:>9.4g} {:>11.5g} {:>6.3g} {:>10} {:>9}  {} ({})",
+    const auto steps = static_cast<double>(one.work.steps);
+    log.line("{:>9.4g} {:>11.5g} {:>6.3g} {:>10.4g} {:>10} {:>9}  {} ({})",
              1e3 * one.step_s(), one.samples_per_s(),
              one.samples_per_s() / bsp_samples_per_s,
-             human_bytes(static_cast<double>(one.work.bytes) /
-                         static_cast<double>(one.work.steps)),
+             1e3 * one.work.sync.exposed_s / steps,
+             human_bytes(static_cast<double>(one.work.bytes) / steps),
              human_bytes(static_cast<double>(one.work.state_bytes)),
              one.variant.text(), one.limit());
   }
@@ -154,6 +156,11 @@ void advise(Session& session,
       "simulated  {} steps of each worker; the schemes' own computations {}",
       settings.steps,
       is_measured ? "were measured on this machine" : "take compute.update_s");
+  if (bsp.front().has_whole_tables)
+    log.line(
+        "note       schemes that send only the rows of a batch are predicted "
+        "with sync.tables = dense: how many rows it touches depends on the "
+        "data");
   const double base = bsp.front().samples_per_s();
   log.line("");
   log.line(
@@ -165,6 +172,12 @@ void advise(Session& session,
   log.line("");
   print_obstacles(log, bsp);
   print_obstacles(log, others);
+  for (const SchemeInfo& info : scheme_table())
+    if (info.is_composite)
+      log.line(
+          "left out   --sync.scheme={}: each of its phases is as fast as "
+          "that scheme",
+          info.keyword);
   print_advice(log, request, simplest_of_the_fastest(bsp), others);
 }
 

@@ -208,7 +208,9 @@ void ImageProblem::check_output(const fs::path& output) const {
 std::string ImageProblem::predict(const Setup& setup,
                                   const ReplicaView& model,
                                   const fs::path& output) const {
-  const SetPart part = setup.options.eval.on;
+  // A test set without labels is there to be predicted.
+  const SetPart part =
+      data_.test.is_labelled ? setup.options.eval.on : SetPart::kTest;
   Predictions all{.classes = data_.train.spec.classes,
                   .samples = indices(setup, part),
                   .scores = outputs(setup, model, part),
@@ -227,8 +229,8 @@ std::string ImageProblem::predict(const Setup& setup,
     write_file_atomically(output, as_csv(all));
   else
     write_h5(output, all);
-  const std::string what = fmt::format(
-      "{} samples of the {} set", all.samples.size(), setup.options.eval.on);
+  const std::string what =
+      fmt::format("{} samples of the {} set", all.samples.size(), part);
   if (all.labels.empty()) return what + ", which has no labels";
   return fmt::format(
       "{}, accuracy {:.4f}", what,

@@ -95,6 +95,13 @@ void SimulatedWork::add(const SimulatedWork& other) {
   has_computed_sums |= other.has_computed_sums;
 }
 
+bool sends_rows(const Engine& engine) {
+  return tables_of(engine.options.sync) == Tables::kWhole &&
+         std::ranges::any_of(
+             engine.model->parameters().entries(),
+             [](const auto& entry) { return entry.role == Role::kEmbedding; });
+}
+
 void check_simulation(const Engine& engine) {
   const Options& options = engine.options;
   const ParsedInput& input = engine.input;
@@ -107,10 +114,7 @@ void check_simulation(const Engine& engine) {
         phases.plateau));
   if (options.faults.kind != FaultKind::kNone)
     input.refuse("faults.kind: has no meaning for a simulation, expected none");
-  const bool has_tables = std::ranges::any_of(
-      engine.model->parameters().entries(),
-      [](const auto& entry) { return entry.role == Role::kEmbedding; });
-  if (has_tables && tables_of(options.sync) == Tables::kWhole)
+  if (sends_rows(engine))
     input.refuse(
         "sync.tables: rows: how many rows a batch touches depends on the data, "
         "which a simulation does not read, expected dense");

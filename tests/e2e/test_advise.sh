@@ -57,6 +57,8 @@ advise "slow links" --network.mbit_s=20
 sends_little='scheme=(local_sgd|choco|dgc|ef_sign_sgd|power_sgd|easgd|deepsqueeze|ds_sync)'
 [[ $advice =~ $sends_little ]] || fail "slow links: $advice"
 holds "slow links" "$(ratio "$advice") >= 1.3"
+exposed_ms() { row "$1" | awk '{ print $4 }'; }
+holds "slow links" "$(exposed_ms "--sync.scheme=bsp") > $(exposed_ms "$advice")"
 
 # The advice is as fast as said: simulate finds the same step.
 read -ra keys <<<"$advice"
@@ -99,6 +101,14 @@ grep -q '^note .*compute.step_s is not given: .* 1 s' out ||
   fail "the step time is assumed silently"
 grep -q '^note .*network.mbit_s is not given' out ||
   fail "the links are assumed silently"
+
+# Schemes that send rows are predicted with whole tables; no scheme is missing.
+expect_code 0 "$SYNCOPATE" advise "$here/../../inputs/deepfm_smoke.ini" \
+  "${cluster[@]}" --steps=4
+grep -q '^note .*sync.tables = dense' out || fail "rows: $(cat out)"
+for scheme in $("$SYNCOPATE" list schemes | awk '{ print $1 }'); do
+  grep -q -- "--sync.scheme=$scheme\b" out || fail "rows: nothing about $scheme"
+done
 
 expect_code 64 "$SYNCOPATE" advise small.ini --run.workers=1
 expect_code 64 "$SYNCOPATE" advise small.ini "${cluster[@]}" --gain=0.5
