@@ -8,6 +8,8 @@
         95% bands, one line per variant (or value of a key)
     postprocess/plot.py RUN... --by variant --target 'accuracy >= 0.9' -o FILE.png
         the share of runs that reached it, over time and over bytes sent
+    postprocess/plot.py RUN... --per-worker -o FILE.png
+        a time bar for each worker of several runs, and not of means
     postprocess/plot.py RUN... --column sync/phase -o FILE.png
         any column of results.h5 over steps (or --axis)
 """
@@ -91,8 +93,8 @@ def by_clock(runs):
 
 
 def bars_of(runs, per_worker):
-    """(label, {part: seconds}, overlapped): a bar a worker for a run that is
-    alone, a bar of means over workers for each of several."""
+    """(label, {part: seconds}, overlapped): a bar for each worker, or one of
+    means over the workers for each run."""
     bars = []
     for run in runs:
         parts = time_parts(run)
@@ -102,8 +104,9 @@ def bars_of(runs, per_worker):
             continue
         if not len(hidden):
             hidden = np.zeros(count)
-        if per_worker and count <= 16:
-            bars += [(f"worker {w}", {k: v[w] for k, v in parts.items()},
+        if per_worker:
+            whose = f"{run.label} " if len(runs) > 1 else "worker "
+            bars += [(f"{whose}{w}", {k: v[w] for k, v in parts.items()},
                       hidden[w]) for w in range(count)]
         else:
             bars.append((run.label, {k: v.mean() for k, v in parts.items()},
@@ -209,7 +212,7 @@ def draw_curves(figure, grid, runs, axes):
                 if not len(x) or not np.isfinite(x + y).any():
                     continue
                 style = {**styles[index], "label": run.label}
-                if row == 0:
+                if row == 0 and len(x) > 1:
                     style["marker"] = None
                 if row == 1:
                     line, = panel.plot(x, y, **style)
@@ -268,8 +271,9 @@ def draw_bars(panel, clock, bars, of_means):
     panel.set_axisbelow(True)
 
 
-def draw_convergence(plt, runs, path):
-    axes, of_means = axes_of(runs), len(runs) > 1
+def draw_convergence(plt, runs, path, per_worker):
+    axes = axes_of(runs)
+    of_means = not per_worker and (len(runs) > 1 or runs[0].workers > 16)
     bars = {clock: bars_of(alike, per_worker=not of_means)
             for clock, alike in by_clock(runs).items()}
     bars = {clock: rows for clock, rows in bars.items() if rows}
@@ -310,7 +314,7 @@ def draw(runs, options):
     elif options.column:
         draw_column(plt, runs, options.column, options.axis, options.output)
     else:
-        draw_convergence(plt, runs, options.output)
+        draw_convergence(plt, runs, options.output, options.per_worker)
 
 
 def main(arguments):
@@ -323,6 +327,8 @@ def main(arguments):
     kind.add_argument("--by", metavar="KEY", help="means over seeds, a line a "
                       "value of this key, or variant")
     kind.add_argument("--column", metavar="TABLE/NAME", help="this column")
+    kind.add_argument("--per-worker", action="store_true",
+                      help="a time bar for each worker of several runs")
     parser.add_argument("--target", metavar="METRIC>=VALUE",
                         help="with --by: the share of runs that reached it")
     parser.add_argument("--axis", choices=list(AXES), default="steps",

@@ -282,6 +282,10 @@ ink = (image[..., :3].min(axis=2) < 0.9).mean()
 print("ok" if image.shape[1] > 1000 and 0.01 < ink < 0.5 else ink)'
 expect "one clock" 0 '^$' post plot bsp1 bsp2 -o one.svg
 expect "one panel of bars" 0 '^1$' grep -c 'time went' one.svg
+expect "bars of means" 0 'went .*mean over workers' grep 'time went' one.svg
+expect "bars of workers" 0 '^$' post plot bsp1 bsp2 --per-worker -o each.svg
+expect "each has one" 0 'bsp2 1' grep -o 'bsp[12] [01]' each.svg
+expect "and no means" 1 '' grep 'mean over workers' each.svg
 expect "two clocks" 0 '^$' post plot bsp1 wall bsp2 -o two.svg
 expect "a panel for each" 0 'went \(virtual s, mean.*went \(s, mean' \
   grep 'time went' two.svg
