@@ -166,7 +166,7 @@ engine='[a-z]'
 [[ ${SYNCOPATE_GPU##*/} != *emulated* ]] || engine='emulated library$'
 grep -qE "^conv_forward +[0-9x]+ -> .*  $engine" out ||
   fail "bench layers does not say what computes convolutions: $(cat out)"
-[[ $(grep -c '^gather_images .* 1 .* own$' out) == 1 ]] ||
+[[ $(grep -c '^sgd_update .* 1 .* own$' out) == 1 ]] ||
   fail "bench layers: an op of our own is another's: $(cat out)"
 grep -q '^ops of less than some 10 us show how long a launch takes' out ||
   fail "bench layers does not say what short ops show"

@@ -165,7 +165,7 @@ TEST_F(ResultsTest, EveryFlippedByteIsRefusedBeforeHdf5SeesIt) {
         << i;
   }
   std::ofstream(path(), std::ios::binary) << bytes;
-  EXPECT_NE(describe_results(path()).find("whole"), std::string::npos);
+  EXPECT_NE(describe_results(path()).find("intact"), std::string::npos);
 }
 
 TEST_F(ResultsTest, GarbageTruncationAndAbsence) {
