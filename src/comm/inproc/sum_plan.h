@@ -46,6 +46,8 @@ class SumPlan {
     int64_t chunks = 1;               // .. so often in a row
     int64_t ahead = kAhead;           // by how many messages sends run ahead
     std::vector<int64_t> sizes = {};  // of the messages, if chunks differ
+    // Where `out` arrives: nowhere if it is for a member that is not followed,
+    // more than once if as many members of this class send to one.
     struct Arrival {
       int at_class, at_step;
     };
