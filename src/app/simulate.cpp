@@ -27,7 +27,7 @@ SimulatedWork sum_of(const std::vector<SimulatedWork>& workers) {
 std::string_view accuracy_of(const Engine& engine) {
   const SyncOptions& sync = engine.options.sync;
   if (any_scheme(sync, [](const auto& info) { return info.sums_in_groups; }))
-    return "10%";
+    return "about 10%";
   // Workers whose links are all alike share a host, where hierarchical is a
   // ring.
   const bool is_ring = sync.collective == CollectiveAlgorithm::kRing ||
