@@ -156,11 +156,6 @@ void advise(Session& session,
       "simulated  {} steps of each worker; the schemes' own computations {}",
       settings.steps,
       is_measured ? "were measured on this machine" : "take compute.update_s");
-  if (bsp.front().has_whole_tables)
-    log.line(
-        "note       schemes that send only the rows of a batch are predicted "
-        "with sync.tables = dense: how many rows it touches depends on the "
-        "data");
   const double base = bsp.front().samples_per_s();
   log.line("");
   log.line(

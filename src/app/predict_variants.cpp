@@ -45,12 +45,7 @@ Prediction Predictor::predict(const Variant& variant) {
   std::vector<std::string> own = {"--sync.scheme=" + variant.scheme};
   own.insert(own.end(), variant.keys.begin(), variant.keys.end());
   try {
-    auto engine = build_variant(session_, base_, own, Memory::kNone);
-    if (sends_rows(*engine)) {
-      own.push_back("--sync.tables=dense");
-      engine = build_variant(session_, base_, own, Memory::kNone);
-      prediction.has_whole_tables = true;
-    }
+    const auto engine = build_variant(session_, base_, own, Memory::kNone);
     if (settings_.compute) engine->options.compute = *settings_.compute;
     if (settings_.network) engine->options.network = *settings_.network;
     check_simulation(*engine);

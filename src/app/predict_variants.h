@@ -26,7 +26,6 @@ struct Prediction {
   SimulatedWork work;    // of all workers together
   double update_s = 0;   // per step
   bool has_measured_update = false;
-  bool has_whole_tables = false;  // although it would send rows
   int workers = 0;
 
   double samples_per_s() const { return work.samples / work.ended_at; }

@@ -92,6 +92,10 @@ Bert::Bert(const ModelOptions& options, const QuestionSpec& spec, DType compute)
   head_.emplace(registrar, "qa_outputs", H, 2);
 }
 
+std::vector<std::span<const int32_t>> Bert::lookups(const Batch& batch) const {
+  return {values_of(batch.tokens)};
+}
+
 std::vector<MetricInfo> Bert::metrics() const {
   return {{"loss",
            "mean of the cross-entropies of an answer's first and last token, "

@@ -33,6 +33,8 @@ class Bert : public Network {
                             int64_t) override {}
   // For one sequence of maximum length.
   double forward_macs() const override;
+  std::vector<std::span<const int32_t>> lookups(
+      const Batch& batch) const override;
 
  protected:
   // Matrices and tables N(0, 0.02), biases 0, LayerNorms 1 and 0.

@@ -102,6 +102,12 @@ void DeepFm::randomise(std::span<float> parameters,
   }
 }
 
+// Both tables have a row per value of a field.
+std::vector<std::span<const int32_t>> DeepFm::lookups(
+    const Batch& batch) const {
+  return {2, values_of(batch.rows)};
+}
+
 double DeepFm::forward_macs() const {
   int64_t sum = 2 * width_ + last_->macs();
   for (const Hidden& hidden : hidden_) sum += hidden.linear.macs();

@@ -36,6 +36,8 @@ class DeepFm final : public Network {
 
   std::vector<MetricInfo> metrics() const override;
   double forward_macs() const override;
+  std::vector<std::span<const int32_t>> lookups(
+      const Batch& batch) const override;
   bool marks_tables() const override { return true; }
   void plan(Context& context, int64_t batch, int64_t eval_batch) override;
 

@@ -54,6 +54,25 @@ std::span<float> GradientValues::span_for(int64_t offset, int64_t elems) {
   return values_;
 }
 
+void GradientValues::assign(std::span<const float> values,
+                            const ParameterTable& parameters,
+                            std::span<const std::vector<int32_t>> rows) {
+  assign(values);
+  if (marks_.empty()) return;
+  std::vector<uint8_t> marks = initial_marks(values_.size(), tables_);
+  const TouchedBlocks touched{values.data(), marks.data()};
+  auto of_table = rows.begin();
+  for (const ParameterEntry& entry : parameters.entries()) {
+    if (entry.role != Role::kEmbedding) continue;
+    const int64_t row_elems = entry.shape[1];
+    for (const int32_t row : *of_table++)
+      mark_touched(touched, values.data() + entry.offset + row * row_elems,
+                   row_elems);
+  }
+  marks_.assign(marks);
+  is_written_ = false;
+}
+
 void GradientValues::clear(Context& context) {
   const TouchedBlocks valid = touched();
   if (valid.marks == nullptr)

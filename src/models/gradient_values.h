@@ -36,6 +36,19 @@ class GradientValues {
     is_written_ = true;
     values_.assign(values);
   }
+  // As backward leaves them: of each embedding table, only the given rows, in
+  // the order of the model's parameters, are not zero.
+  void assign(std::span<const float> values,
+              const ParameterTable& parameters,
+              std::span<const std::vector<int32_t>> rows);
+
+  // The number of rows of each embedding table that the step touches, in the
+  // order of the model's parameters: for a simulation, where there are no
+  // values to look at.
+  const std::vector<int64_t>& touched_rows() const { return touched_rows_; }
+  void set_touched_rows(std::vector<int64_t> rows) {
+    touched_rows_ = std::move(rows);
+  }
 
   // Sets all to zero before the step's first backward pass.
   void clear(Context& context);
@@ -52,6 +65,7 @@ class GradientValues {
   DeviceVector<uint8_t> marks_;  // empty: the model does not mark
   // Begin and end of successive tables, in elements.
   std::vector<std::pair<int64_t, int64_t>> tables_;
+  std::vector<int64_t> touched_rows_;
   bool is_written_ = false;
 };
 

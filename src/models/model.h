@@ -94,6 +94,13 @@ class Model {
   // none, as on a CPU or in fp32.
   virtual const ShadowTable* copies() const { return nullptr; }
 
+  // Returns the numbers of the rows that a batch in host memory reads of each
+  // embedding table (Role::kEmbedding), in the order of parameters(), with
+  // repetitions. Views of the batch.
+  virtual std::vector<std::span<const int32_t>> lookups(const Batch&) const {
+    return {};
+  }
+
   // Whether backward marks the blocks of embedding tables (Role::kEmbedding)
   // that it adds to, so that all others need not be looked at.
   virtual bool marks_tables() const { return false; }

@@ -66,6 +66,12 @@ Sequences sequences_of(const Batch& batch) {
           i32(batch.offsets), i32(batch.sequences),  i32(batch.positions)};
 }
 
+std::span<const int32_t> values_of(const ConstTensor& tensor) {
+  CHECK(tensor.dtype == DType::kI32);
+  return {static_cast<const int32_t*>(tensor.data),
+          static_cast<size_t>(tensor.elems())};
+}
+
 WalkRun Network::run_of(Context& context,
                         const ReplicaView& replica,
                         const Batch& batch) const {

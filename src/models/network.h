@@ -19,6 +19,9 @@ namespace syncopate {
 // Returns the sequences of a batch of questions; none of other batches.
 Sequences sequences_of(const Batch& batch);
 
+// Returns the values of an i32 tensor in host memory.
+std::span<const int32_t> values_of(const ConstTensor& tensor);
+
 class Network : public Model {
  public:
   explicit Network(DType compute);

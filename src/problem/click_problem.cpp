@@ -288,6 +288,16 @@ class ClickProblem final : public Problem {
         fill_from(*data_.train, data_.spec, pool_.get()));
   }
 
+  std::vector<std::vector<int32_t>> touched_rows(
+      const Setup& setup,
+      int rank,
+      int64_t first_batch,
+      int64_t batches) const override {
+    return syncopate::touched_rows(
+        setup, rank, first_batch, batches,
+        fill_from(*data_.train, data_.spec, pool_.get()));
+  }
+
   std::unique_ptr<BatchSource> make_batches(
       const Setup& setup,
       SetPart part,

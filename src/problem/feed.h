@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <span>
@@ -67,6 +68,30 @@ class BatchUpload {
 // Assigns the given samples to a batch on the host and returns a view of it.
 template <typename HostBatch>
 using Fill = std::function<Batch(HostBatch&, std::span<const int64_t>)>;
+
+// Problem::touched_rows for batches that `fill` makes.
+template <typename HostBatch>
+std::vector<std::vector<int32_t>> touched_rows(const Setup& setup,
+                                               int rank,
+                                               int64_t first_batch,
+                                               int64_t batches,
+                                               const Fill<HostBatch>& fill) {
+  std::vector<std::vector<int32_t>> rows;
+  HostBatch batch;
+  for (int64_t i = 0; i < batches; ++i) {
+    const auto tables = setup.model->lookups(
+        fill(batch, setup.sampler->batch(rank, first_batch + i)));
+    rows.resize(tables.size());
+    for (size_t t = 0; t < tables.size(); ++t)
+      rows[t].insert(rows[t].end(), tables[t].begin(), tables[t].end());
+  }
+  for (std::vector<int32_t>& of_table : rows) {
+    std::ranges::sort(of_table);
+    const auto repeated = std::ranges::unique(of_table);
+    of_table.erase(repeated.begin(), repeated.end());
+  }
+  return rows;
+}
 
 // For kinds of samples whose batches are cheap to make.
 template <typename HostBatch>

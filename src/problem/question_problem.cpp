@@ -211,6 +211,15 @@ class QuestionProblem final : public Problem {
         fill_from(data_.train));
   }
 
+  std::vector<std::vector<int32_t>> touched_rows(
+      const Setup& setup,
+      int rank,
+      int64_t first_batch,
+      int64_t batches) const override {
+    return syncopate::touched_rows(setup, rank, first_batch, batches,
+                                   fill_from(data_.train));
+  }
+
   std::unique_ptr<BatchSource> make_batches(
       const Setup& setup,
       SetPart part,

@@ -47,6 +47,13 @@ Tables tables_of(const SyncOptions& options) {
   return has_rows ? Tables::kWhole : Tables::kCut;
 }
 
+bool sends_rows(const SyncOptions& options, const ParameterTable& parameters) {
+  return tables_of(options) == Tables::kWhole &&
+         std::ranges::any_of(parameters.entries(), [](const auto& entry) {
+           return entry.role == Role::kEmbedding;
+         });
+}
+
 Bucketer::Bucketer(const ParameterTable& parameters,
                    int64_t bucket_elems,
                    Tables tables) {

@@ -27,6 +27,10 @@ enum class Tables : uint8_t { kWhole, kCut };
 // kWhole if a scheme of the run exchanges rows (sync.tables), else kCut.
 Tables tables_of(const SyncOptions& options);
 
+// Whether a scheme of the run sends only the rows of embedding tables that a
+// batch touched.
+bool sends_rows(const SyncOptions& options, const ParameterTable& parameters);
+
 class Bucketer {
  public:
   // Creates buckets of `bucket_elems` (more if that would exceed kMaxBuckets)

@@ -45,6 +45,47 @@ std::span<float> without_values(int64_t elems) {
           static_cast<size_t>(elems)};
 }
 
+// Tables without values: the sizes of messages follow from the number of rows
+// that the replica's gradients are said to touch.
+class CountedRows final : public RowTables {
+ public:
+  // `first` is the index of the first of these among the model's tables.
+  CountedRows(const GradientValues& gradients,
+              std::vector<RowTable> tables,
+              int64_t first)
+      : RowTables(std::move(tables)), gradients_(gradients), first_(first) {}
+
+  std::vector<int64_t> find(Endpoint&) override {
+    const std::vector<int64_t>& all = gradients_.touched_rows();
+    CHECK(std::ssize(all) >= first_ + std::ssize(tables()));
+    return {all.begin() + first_,
+            all.begin() + first_ + std::ssize(tables())};
+  }
+  Bytes message(int, int64_t bytes) override {
+    return {without_values(0).data(), bytes};
+  }
+  void take(Endpoint&, int, const RowParts&, Wire) override {}
+  void add(std::span<const RowParts>, Wire) override {}
+  std::span<float> whole(Endpoint&, size_t table) override {
+    return tables()[table].values;
+  }
+  void put_whole(size_t) override {}
+
+ private:
+  const GradientValues& gradients_;
+  int64_t first_;
+};
+
+// Returns how many embedding tables of the model are before a sum's.
+int64_t tables_before(const SchemeParts& parts, const RangeSum& sum) {
+  const float* const gradients = parts.replica.gradients.marked().data();
+  const int64_t begin = sum.range.data() + sum.offset - gradients;
+  return std::ranges::count_if(
+      parts.model.parameters().entries(), [&](const ParameterEntry& entry) {
+        return entry.role == Role::kEmbedding && entry.offset < begin;
+      });
+}
+
 // Runs tasks concurrently with the worker; ranges on a GPU go through a mirror,
 // unless they are tables or all workers share it. Their sums are then formed on
 // the GPU, and tasks exchange messages without values, for the time that these
@@ -152,7 +193,11 @@ class HostReducer final : public Reducer {
   RowTables& rows_of(const RangeSum& sum) {
     Device& device = parts_.context.device();
     std::unique_ptr<RowTables>& rows = rows_[sum.range.data() + sum.offset];
-    if (!rows && device.kind() == DeviceKind::kCuda)
+    if (!rows && device.kind() == DeviceKind::kNone)
+      rows = std::make_unique<CountedRows>(parts_.replica.gradients,
+                                           row_tables_of(parts_, sum),
+                                           tables_before(parts_, sum));
+    else if (!rows && device.kind() == DeviceKind::kCuda)
       rows = std::make_unique<DeviceRows>(
           device, row_tables_of(parts_, sum),
           sends_from_device(device, parts_.endpoint) ? RowMessages::kOnDevice

@@ -95,13 +95,6 @@ void SimulatedWork::add(const SimulatedWork& other) {
   has_computed_sums |= other.has_computed_sums;
 }
 
-bool sends_rows(const Engine& engine) {
-  return tables_of(engine.options.sync) == Tables::kWhole &&
-         std::ranges::any_of(
-             engine.model->parameters().entries(),
-             [](const auto& entry) { return entry.role == Role::kEmbedding; });
-}
-
 void check_simulation(const Engine& engine) {
   const Options& options = engine.options;
   const ParsedInput& input = engine.input;
@@ -114,23 +107,20 @@ void check_simulation(const Engine& engine) {
         phases.plateau));
   if (options.faults.kind != FaultKind::kNone)
     input.refuse("faults.kind: has no meaning for a simulation, expected none");
-  if (sends_rows(engine))
-    input.refuse(
-        "sync.tables: rows: how many rows a batch touches depends on the data, "
-        "which a simulation does not read, expected dense");
 }
 
 std::vector<SimulatedWork> simulate(Engine& engine,
                                     Fidelity fidelity,
                                     RunTrace* trace) {
   NetworkCost cost = network_cost_of(engine);
-  // Members of a group's sum may still receive those of another group, which a
-  // sum by itself does not know.
+  // Members of a group's sum may still receive those of another group, or rows
+  // of tables, which a sum by itself does not know.
   const bool may_meet = any_scheme(engine.options.sync, [](const auto& info) {
     return info.sums_in_groups;
   });
   cost.may_model_sums =
       fidelity == Fidelity::kFast &&
+      !sends_rows(engine.options.sync, engine.model->parameters()) &&
       (!may_meet || engine.workers > ModelledSums::kExactWorld);
   engine.steps_begun.assign(engine.workers, 0);
   const auto world = make_inproc_world(engine.workers, cost);

@@ -31,10 +31,6 @@ struct SimulatedWork {
 // have.
 void check_simulation(const Engine& engine);
 
-// Whether its scheme sends only the rows of embedding tables that a batch
-// touched.
-bool sends_rows(const Engine& engine);
-
 // How closely a simulation follows the run that it stands for.
 enum class Fidelity : uint8_t {
   // In one segment, with computed sums where links are alike: free-running

@@ -30,6 +30,9 @@ class UpdateBench {
       gradients_[i] = i < kDrawn
                           ? static_cast<float>(1e-3 * (rng.uniform() - 0.5))
                           : gradients_[i - kDrawn];
+    rows_ = engine.problem->touched_rows(engine, 0, 0,
+                                         engine.options.data.accumulate);
+    keep_rows();
   }
 
   void run(Endpoint& endpoint) {
@@ -53,7 +56,7 @@ class UpdateBench {
         continue;
       }
       const double begin_s = monotonic_s();
-      replica.gradients.assign(gradients_);
+      replica.gradients.assign(gradients_, engine_.model->parameters(), rows_);
       preparing_s_ += monotonic_s() - begin_s;
       step.take(plan);
       ++taken;
@@ -65,6 +68,24 @@ class UpdateBench {
   double seconds() const { return seconds_; }
 
  private:
+  // Tables have gradients in the rows of one batch.
+  void keep_rows() {
+    auto rows = rows_.begin();
+    for (const ParameterEntry& entry : engine_.model->parameters().entries()) {
+      if (entry.role != Role::kEmbedding) continue;
+      const std::span<float> table = std::span(gradients_).subspan(
+          static_cast<size_t>(entry.offset), static_cast<size_t>(entry.elems()));
+      const auto row_elems = static_cast<size_t>(entry.shape[1]);
+      auto kept = rows->begin();
+      for (size_t row = 0; row * row_elems < table.size(); ++row)
+        if (kept != rows->end() && static_cast<size_t>(*kept) == row)
+          ++kept;
+        else
+          std::ranges::fill(table.subspan(row * row_elems, row_elems), 0.0f);
+      ++rows;
+    }
+  }
+
   void begin() {
     engine_.stream->synchronize();
     if (begin_s_ > 0) return;  // worker 0 was idle
@@ -86,6 +107,7 @@ class UpdateBench {
   Engine& engine_;
   const double most_s_;
   std::vector<float> gradients_, parameters_, buffers_;
+  std::vector<std::vector<int32_t>> rows_;  // by embedding table
   double begin_s_ = 0, preparing_s_ = 0, seconds_ = 0;
   int64_t steps_ = 0;  // of all workers
 };

@@ -33,6 +33,9 @@ WorkerStep::WorkerStep(Engine& engine,
                engine.copies()),
       schedule_(engine.schedule_of(engine.options, endpoint.rank())),
       bucketer_(engine.model->parameters(), engine.options.sync, collectives),
+      counts_rows_(
+          engine.device->kind() == DeviceKind::kNone &&
+          sends_rows(engine.options.sync, engine.model->parameters())),
       stragglers_(engine.options,
                   endpoint.rank(),
                   endpoint.size(),
@@ -161,6 +164,7 @@ void WorkerStep::clear_gradients() {
 void WorkerStep::forward_backward() {
   if (!engine_.computes()) {
     final_from_ = engine_.model->gradient_reports();
+    if (counts_rows_) count_rows();
     return;
   }
   const int64_t accumulate = engine_.options.data.accumulate;
@@ -189,6 +193,16 @@ void WorkerStep::forward_backward() {
   check_gradient(0, replica_.gradients.size());
   guard_.finish();
   if (!is_virtual_) send_buckets(0);
+}
+
+void WorkerStep::count_rows() {
+  const int64_t accumulate = engine_.options.data.accumulate;
+  std::vector<int64_t> counts;
+  for (const auto& rows : engine_.problem->touched_rows(
+           engine_, endpoint_.rank(), batches_seen_, accumulate))
+    counts.push_back(std::ssize(rows));
+  replica_.gradients.set_touched_rows(std::move(counts));
+  batches_seen_ += accumulate;
 }
 
 // Called during the backward pass, the rest of which overlaps with the messages

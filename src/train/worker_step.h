@@ -128,6 +128,7 @@ class WorkerStep {
   void sleep_as_straggler(int64_t step);
   void clear_gradients();
   void forward_backward();
+  void count_rows();
   double data_wait_s() const { return feed_ ? feed_->wait_s() : 0; }
   void gradients_are_final(int64_t from);
   void send_buckets(int64_t from);
@@ -155,6 +156,7 @@ class WorkerStep {
   std::optional<MovingAverage> average_;
   int64_t average_due_ = 0;  // the step that it lacks; 0: none
   Bucketer bucketer_;
+  const bool counts_rows_;  // in a simulation
   std::vector<int64_t> segment_offsets_;  // where buckets begin; wall time
   std::unique_ptr<Feed> feed_;            // null in a simulation
   int64_t batches_seen_ = 0;              // the sampler's position

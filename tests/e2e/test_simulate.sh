@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # `simulate` says of schemes of each kind (all under EXHAUSTIVE=1) what `train`
 # measures in virtual time: the same seconds, bytes and messages of every worker,
-# where links differ; where they are alike, sums in concurrent buckets take the same
-# time within 1%. It writes them to a file, and refuses what needs values.
+# also where only the rows of tables are sent that a batch touches. Where links are
+# alike, sums in concurrent buckets take the same time within 1%. It writes them to
+# a file, and refuses what needs values.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=tests/e2e/scheme_keys.sh
 source "$here/scheme_keys.sh"
+# shellcheck source=tests/e2e/question_click_inputs.sh
+source "$here/question_click_inputs.sh"
 export OMP_NUM_THREADS=1
 
 cat >small.ini <<'INI'
@@ -49,9 +52,10 @@ variants=(
   "sync_switch --sync_switch.order=bsp,asp --sync_switch.fractions=0.5,0.5"
 )
 runs=()
+input=small.ini
 both() { # both NAME KEYS...
-  expect_code 0 "$SYNCOPATE" train small.ini --run.name="$1" "${@:2}"
-  expect_code 0 "$SYNCOPATE" simulate small.ini "${@:2}" --output="$1.h5"
+  expect_code 0 "$SYNCOPATE" train $input --run.name="$1" "${@:2}"
+  expect_code 0 "$SYNCOPATE" simulate $input "${@:2}" --output="$1.h5"
   runs+=("$1")
 }
 for scheme in $(schemes_of_each_kind); do
@@ -68,6 +72,23 @@ alike=(--network.mbit_s=20 --stragglers.episodes=none --network.message_us=0)
 both hosts "${alike[@]}" --sync.collective=hierarchical --run.workers=8 \
   --compute.speed=1 --network.group=4 --network.group_mbit_s=100 \
   --network.uplink_mbit_s=30
+
+# Embedding tables, of which a message has the rows that the batches touch.
+rows=(--compute.step_s=0.01 --eval.every=0 --checkpoint.every=0)
+unlike=("${rows[@]}" --run.workers=3 --network.mbit_s=1,2,1)
+input=bert.ini
+both rows_bert "${unlike[@]}" --data.accumulate=2
+both rows_bert_dense "${unlike[@]}" --sync.tables=dense
+input=deepfm.ini
+both rows_deepfm "${unlike[@]}" --data.field_rows=60
+both rows_by_worker "${unlike[@]}" --data.field_rows=500 \
+  --data.batch_by_worker=12,4,20
+both rows_whole "${unlike[@]}" --data.field_rows=2
+both rows_alike "${rows[@]}" --run.workers=4 --network.mbit_s=2 --sync.wire=bf16
+both rows_switch "${unlike[@]}" --data.field_rows=60 --sync.scheme=sync_switch \
+  --sync_switch.order=bsp,local_sgd --sync_switch.fractions=0.5,0.5 \
+  --local_sgd.steps=2
+input=small.ini
 
 # Links that are alike: sums are computed, not sent.
 both near_bsp "${alike[@]}"
@@ -126,8 +147,6 @@ PY
 
 expect_code 65 "$SYNCOPATE" simulate small.ini --faults.kind=nan
 grep -q "^error: command line: faults.kind: " err || fail "$(cat err)"
-expect_code 65 "$SYNCOPATE" simulate "$here/../../inputs/deepfm_smoke.ini"
-grep -q "^error: .*sync.tables: rows: .*expected dense" err || fail "$(cat err)"
 expect_code 64 "$SYNCOPATE" simulate small.ini --checkpoint=x
 expect_code 73 "$SYNCOPATE" simulate small.ini --output=none/x.h5
 read -ra two <<<"$(ranks 2)"

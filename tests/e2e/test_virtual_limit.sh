@@ -156,9 +156,16 @@ refuses 1 "schedule.warmup: is 5 steps, longer than run.steps = [1-4] steps" \
   --$key=0.1
 refuses 1 "$key: is resolved by a simulation; .*sync_switch.plateau" --$key=1 \
   --sync.scheme=sync_switch --sync_switch.order=10 --sync_switch.plateau=eval_loss
-expect_code 65 "$SYNCOPATE" train "$here/../../inputs/deepfm_smoke.ini" \
-  --run.steps=0 --$key=10
-says "$key: is resolved by a simulation; .*sync.tables: rows: .*expected dense" err
+# Rows of tables, of which each batch touches other numbers.
+expect_code 0 "$SYNCOPATE" train "$here/../../inputs/deepfm_smoke.ini" \
+  --run.name=rows --run.steps=0 --run.workers=3 --network.mbit_s=5 \
+  --compute.step_s=0.01 --$key=1
+python - "$(sed -n 's/^limit .* ends at \(.*\) s$/\1/p' out)" <<'PY' || fail "rows"
+import h5py, sys
+with h5py.File("runs/rows/results.h5") as file:
+    ended_s = file["summary/virtual_s"][()]
+assert abs(float(sys.argv[1]) / ended_s - 1) < 1e-5 and 0.9 < ended_s <= 1, ended_s
+PY
 # A recorded trace must have as many rows as there are steps in that time.
 printf '0.02\n%.0s' {1..30} >trace.csv
 trace=(--compute.law=trace --compute.trace=trace.csv --run.name=trace)

@@ -149,6 +149,28 @@ TEST(DeepFm, ClearingMarkedBlocksLeavesNoGradientBehind) {
   }
 }
 
+// Gradients that are assigned with their rows are cleared like those of a step.
+TEST(DeepFm, AssignedRowsAreMarked) {
+  DeepFmBench bench({{5000, 3}}, {10, {8}, 0.5f}, 2);
+  const ParameterTable& parameters = bench.model().parameters();
+  GradientValues gradients(bench.context(), bench.model());
+  std::vector<float> values(parameters.num_elems(), 0.0f);
+  std::vector<std::vector<int32_t>> rows{{0, 17, 4999}, {2500}};
+  for (int table : {0, 1})
+    for (const int32_t row : rows[table])
+      values[parameters[table].offset + row * parameters[table].shape[1]] = 1;
+  values.back() = 2;
+  gradients.assign(values, parameters, rows);
+  ASSERT_NE(gradients.touched().marks, nullptr);
+  {
+    OnHost seen(bench.on().device, *bench.on().stream, gradients.marked());
+    EXPECT_TRUE(std::ranges::equal(seen.values(), values));
+  }
+  gradients.clear(bench.context());
+  OnHost seen(bench.on().device, *bench.on().stream, gradients.marked());
+  EXPECT_EQ(std::ranges::count(seen.values(), 0.0f), std::ssize(values));
+}
+
 TEST(DeepFm, EvaluationIsThatOfItsSamplesOneByOne) {
   DeepFmBench bench(kSpec, shape(0.5f), kBatch);
   fill(bench);
