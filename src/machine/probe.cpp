@@ -2,37 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
 
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "machine/bench_step.h"
 #include "machine/measured_compute.h"
 #include "machine/median.h"
+#include "machine/rank_pairs.h"
 
 namespace syncopate {
 namespace {
 
-int rounds_of(int ranks) {
-  return ranks % 2 == 0 ? ranks - 1 : ranks;
-}
-
-// Returns the rank with which `rank` is paired in round `round`, from 0 to
-// rounds_of(ranks) - 1, or -1 if it sits out. Over all rounds, every rank is
-// paired once with every other one (the circle method).
-int partner_of(int rank, int round, int ranks) {
-  const int rounds = rounds_of(ranks);
-  const bool is_even = ranks % 2 == 0;
-  // The ranks 0 to rounds - 1 meet where the sum of two is the round; the one
-  // that would meet itself meets the last rank, if there is one more.
-  if (is_even && rank == rounds)  // 2 x = round, modulo an odd number
-    return static_cast<int>(int64_t{round} * (rounds + 1) / 2 % rounds);
-  const int other = ((round - rank) % rounds + rounds) % rounds;
-  if (other != rank) return other;
-  return is_even ? rounds : -1;
-}
-
 constexpr int kMostRounds = 63, kSampledRounds = 16, kMostAlone = 8;
-constexpr double kBandwidthFor_s = 0.1;  // of each pair
+constexpr double kBandwidthFor_s = 0.2;  // of each pair
+// More than a shaped link lets pass at once.
+constexpr int64_t kFirstBytes = int64_t{1} << 18;
+constexpr int64_t kMostBytes = int64_t{1} << 30;
 // A difference between links that is worth describing.
 constexpr double kSameLinks = 0.2;
 
@@ -86,18 +73,17 @@ class Pair {
     return (endpoint_.now() - begin) / kMessages;
   }
 
-  // Megabits per second and direction, in both directions at once. Both ranks
-  // time the first exchange and agree on the number of the others.
-  double mbit_s() {
-    double repeats = std::ceil(kBandwidthFor_s / exchange(1));
-    double others = 0;
-    const Request request = receiving(&others, 8);
-    endpoint_.wait(endpoint_.isend({&repeats, 8}, other_, tags::kCollective,
-                                   Traffic::kControl));
-    endpoint_.wait(request);
-    repeats = std::clamp(std::max(repeats, others), 1.0, 1000.0);
-    return static_cast<double>(out_.size()) * 8e-6 * repeats /
-           exchange(static_cast<int>(repeats));
+  // Seconds for as many bytes in each direction, both at once.
+  double exchange_s(int64_t bytes) {
+    const Time begin = endpoint_.now();
+    while (bytes > 0) {
+      const int64_t part = std::min(bytes, std::ssize(out_));
+      const Request request = receiving(in_.data(), part);
+      send(part);
+      endpoint_.wait(request);
+      bytes -= part;
+    }
+    return endpoint_.now() - begin;
   }
 
  private:
@@ -110,63 +96,136 @@ class Pair {
   }
   void send(int64_t bytes) { endpoint_.wait(sending(bytes)); }
   void receive(int64_t bytes) { endpoint_.wait(receiving(in_.data(), bytes)); }
-  double exchange(int times) {
-    const Time begin = endpoint_.now();
-    for (int i = 0; i < times; ++i) {
-      const auto bytes = static_cast<int64_t>(out_.size());
-      const Request request = receiving(in_.data(), bytes);
-      send(bytes);
-      endpoint_.wait(request);
-    }
-    return endpoint_.now() - begin;
-  }
-
   Endpoint& endpoint_;
   const int other_;
   std::vector<char> out_, in_;
 };
 
-void probe_links(Endpoint& endpoint, Cluster& cluster) {
-  const int ranks = endpoint.size(), rounds = rounds_of(ranks);
+double mbit_s(int64_t bytes, double seconds) {
+  return static_cast<double>(bytes) * 8e-6 / seconds;
+}
+
+// Exchanges between pairs, all at work at the same time; `pair` is null if this
+// rank sits out. Every pair exchanges as many bytes as the slowest one manages
+// in kBandwidthFor_s. Returns the megabits per second and direction of each
+// rank. Collective.
+std::vector<double> mbit_s_together(Endpoint& endpoint, Pair* pair) {
+  const auto seconds_for = [&](int64_t bytes) {
+    barrier(endpoint, endpoint.world_group(), tags::kControl);
+    return values_of_all(endpoint,
+                         pair != nullptr ? pair->exchange_s(bytes) : 0);
+  };
+  const double slowest_s = std::ranges::max(seconds_for(kFirstBytes));
+  const auto bytes = std::clamp(
+      static_cast<int64_t>(kFirstBytes * kBandwidthFor_s / slowest_s),
+      kFirstBytes, kMostBytes);
+  std::vector<double> rates = seconds_for(bytes);
+  for (double& value : rates)
+    if (value > 0) value = mbit_s(bytes, value);
+  return rates;
+}
+
+// By rank, medians over its pairs; 0 if it has measured nothing.
+struct LinkFigures {
+  std::vector<double> latency_s, message_s, mbit_s;
+};
+
+using PartnerOf = std::function<int(int rank, int round)>;
+
+// Measures the pairs of all rounds, or of some if they are many. Ranks of one
+// host may share its link, and each is given the rate of the host's slowest.
+LinkFigures measure_rounds(Endpoint& endpoint,
+                           int rounds,
+                           int per_host,
+                           const PartnerOf& partner_of) {
+  const int rank = endpoint.rank();
+  std::vector<double> latency_s, message_s, rates;
   const int taken = rounds > kMostRounds ? kSampledRounds : rounds;
-  std::vector<double> latency_s, message_s, together, alone;
   for (int i = 0; i < taken; ++i) {
     const int round = static_cast<int>(int64_t{i} * rounds / taken);
+    const int other = partner_of(rank, round);
+    std::optional<Pair> pair;
+    if (other >= 0) pair.emplace(endpoint, other);
     barrier(endpoint, endpoint.world_group(), tags::kControl);
-    const int other = partner_of(endpoint.rank(), round, ranks);
-    if (other < 0) continue;
-    Pair pair(endpoint, other);
-    latency_s.push_back(pair.latency_s());
-    message_s.push_back(pair.message_s());
-    together.push_back(pair.mbit_s());
+    if (pair) latency_s.push_back(pair->latency_s());
+    barrier(endpoint, endpoint.world_group(), tags::kControl);
+    if (pair) message_s.push_back(pair->message_s());
+    const std::vector<double> of_all =
+        mbit_s_together(endpoint, pair ? &*pair : nullptr);
+    if (!pair) continue;
+    const auto first = of_all.begin() + rank / per_host * per_host;
+    double slowest = of_all[rank];
+    std::for_each(first, first + per_host, [&](double rate) {
+      if (rate > 0) slowest = std::min(slowest, rate);
+    });
+    rates.push_back(slowest);
   }
-  // The pairs of the first round once more, one after the other.
-  int tried = 0;
-  for (int rank = 0; rank < ranks && tried < kMostAlone; ++rank) {
-    const int other = partner_of(rank, 0, ranks);
+  return {values_of_all(endpoint, median(latency_s)),
+          values_of_all(endpoint, median(message_s)),
+          values_of_all(endpoint, median(rates))};
+}
+
+// Returns the megabits per second of some pairs of the first round, one after
+// the other; of two hosts, only their first ranks.
+double mbit_s_alone(Endpoint& endpoint, const RankPairs& pairs) {
+  std::vector<double> alone;
+  for (int rank = 0, tried = 0; rank < endpoint.size() && tried < kMostAlone;
+       rank += pairs.per_host()) {
+    const int other = pairs.between(rank, 0);
     if (other < rank) continue;
     ++tried;
-    barrier(endpoint, endpoint.world_group(), tags::kControl);
-    if (endpoint.rank() == rank || endpoint.rank() == other)
-      alone.push_back(
-          Pair(endpoint, endpoint.rank() == rank ? other : rank).mbit_s());
+    std::optional<Pair> pair;
+    if (endpoint.rank() == rank) pair.emplace(endpoint, other);
+    if (endpoint.rank() == other) pair.emplace(endpoint, rank);
+    alone.push_back(mbit_s_together(endpoint, pair ? &*pair : nullptr)[rank]);
   }
-  const auto of_all = [&](const std::vector<double>& mine) {
-    return values_of_all(endpoint, median(mine));
-  };
-  const std::vector<double> latency_us = scaled(of_all(latency_s), 1e6);
-  const std::vector<double> mbit_s = of_all(together);
-  std::vector<double> alone_mbit_s = of_all(alone);
-  std::erase(alone_mbit_s, 0);
+  return median(alone);
+}
+
+// The links between hosts, and their shared uplinks if all ranks of a host
+// together get less than each of them alone.
+void probe_links(Endpoint& endpoint, Cluster& cluster) {
+  std::vector<int> hosts;
+  for (int rank = 0; rank < endpoint.size(); ++rank)
+    hosts.push_back(endpoint.host_of(rank));
+  const RankPairs pairs(hosts);
+  const LinkFigures between = measure_rounds(
+      endpoint, pairs.rounds_between(), pairs.per_host(),
+      [&](int rank, int round) { return pairs.between(rank, round); });
+  const double alone_mbit_s = mbit_s_alone(endpoint, pairs);
   NetworkOptions& network = cluster.network;
-  network.latency_us = by_worker(latency_us, kSameLinks);
-  network.mbit_s = by_worker(mbit_s, kSameLinks);
-  network.message_us = median(of_all(message_s)) * 1e6;
+  network.latency_us = by_worker(scaled(between.latency_s, 1e6), kSameLinks);
+  network.mbit_s = by_worker(between.mbit_s, kSameLinks);
+  network.message_us = median(between.message_s) * 1e6;
   cluster.lines.push_back(fmt::format(
       "links      {} Mbit/s and direction with all pairs at work, {:.4g} with "
       "one pair; latency {} us, {:.3g} us per message",
-      text_of(network.mbit_s), median(alone_mbit_s),
-      text_of(network.latency_us), network.message_us));
+      text_of(network.mbit_s), alone_mbit_s, text_of(network.latency_us),
+      network.message_us));
+  const int per_host = pairs.per_host();
+  if (per_host == 1) return;
+
+  const LinkFigures inside = measure_rounds(
+      endpoint, pairs.rounds_inside(), 1,
+      [&](int rank, int round) { return pairs.inside(rank, round); });
+  network.group = per_host;
+  network.group_latency_us = median(inside.latency_s) * 1e6;
+  network.group_mbit_s = median(inside.mbit_s);
+  const double share_mbit_s = median(between.mbit_s);
+  if (share_mbit_s < (1 - kSameLinks) * alone_mbit_s) {
+    network.uplink_mbit_s = per_host * share_mbit_s;
+    network.mbit_s = scaled(network.mbit_s, alone_mbit_s / share_mbit_s);
+  }
+  cluster.lines.push_back(fmt::format(
+      "hosts      {} of {} workers; inside {:.4g} Mbit/s and direction with all "
+      "pairs at work, latency {:.4g} us; between them {}",
+      endpoint.size() / per_host, per_host, network.group_mbit_s,
+      network.group_latency_us,
+      network.uplink_mbit_s > 0
+          ? fmt::format("{:.4g} Mbit/s and direction, shared by a host's "
+                        "workers",
+                        network.uplink_mbit_s)
+          : "every worker has a link of its own"));
 }
 
 // --- steps -------------------------------------------------------------------

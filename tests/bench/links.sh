@@ -7,8 +7,9 @@
 #   tests/bench/links.sh overlap              what of bsp's sums backward hides
 #   tests/bench/links.sh sockets              a ring of plain sockets: what links
 #                                             carry, whoever sends
-#   tests/bench/links.sh --run MBIT RANKS COMMAND...   one command on such hosts
-# Environment: RATES ("100 1000", Mbit/s), RANKS ("2 3 4"), BYTES
+#   tests/bench/links.sh --run MBIT HOSTS COMMAND...   one command on such hosts
+# Environment: RATES ("100 1000", Mbit/s), RANKS ("2 3 4"), PER_HOST (1; of --run
+# the ranks that share a host and its link), BYTES
 # (65536,1048576,16777216), BY (all collectives), REPEATS (5; of overlap and
 # sockets 3), STEPS (48) of overlap, CONGESTION (control of TCP: the kernel's),
 # SYNCOPATE, MPIEXEC (mpiexec.hydra), UCX_RNDV_THRESH (inf),
@@ -17,7 +18,7 @@
 set -euo pipefail
 
 skip() { echo "skipped: $*"; exit 77; }
-usage() { sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 case ${1:-} in -h | --help) usage; exit 0 ;; esac
 
 bench=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -99,7 +100,7 @@ on_all_links() {
   done
 }
 
-# ranks N COMMAND...: one on each of the first N hosts.
+# ranks N COMMAND...: on the first N hosts, one each (PER_HOST).
 ranks() {
   local count=$1 names
   shift
@@ -111,7 +112,8 @@ ranks() {
     UCX_RNDV_THRESH=${UCX_RNDV_THRESH:-inf} \
     MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM=$native "$mpiexec" -launcher ssh \
     -launcher-exec "$scratch/enter" -localhost 10.77.0.254 -hosts "$names" \
-    -n "$count" -ppn 1 "$@" </dev/null
+    -n "$((count * ${PER_HOST:-1}))" -ppn "${PER_HOST:-1}" -bind-to none \
+    "$@" </dev/null
 }
 
 if [[ ${1:-} == --run ]]; then

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# `advise` on two hosts of two ranks each, which share their host's link of 50
+# Mbit/s: it tells links inside and between hosts apart.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cat >small.ini <<'INI'
+[run]
+steps = 10
+threads = 1
+workers = auto
+INI
+small_network >>small.ini
+
+code=0
+PER_HOST=2 timeout 120 "$here/../bench/links.sh" --run 50 2 "$SYNCOPATE" \
+  advise small.ini >out 2>err || code=$?
+if ((code == 77)); then
+  tail -n 1 out
+  exit 77
+fi
+((code == 0)) || fail "exit $code: $(tail -n 5 err)"
+awk '/^hosts +2 of 2 workers; inside/ {
+    for (i = 1; i < NF; ++i)
+      if ($(i + 1) == "Mbit/s") rate[++rates] = $i
+    found = rate[1] > 200 && rate[2] > 35 && rate[2] < 55 && /shared by a host/
+  } END { exit !found }' out || fail "$(cat out)"
+grep -q '^  .*--sync.collective=hierarchical' out || fail "$(cat out)"
+finish
