@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <set>
 #include <thread>
@@ -41,33 +45,69 @@ void check_mpi(int code, const char* call) {
 namespace {
 
 // Limits for shutdown: a peer may never arrive, or the library may hang in
-// MPI_Finalize (seen with UCX over TCP).
+// MPI_Finalize.
 constexpr double kBarrierLimitS = 10;
 constexpr double kWatchedBarrierLimitS = 600;  // rank 0 may still write
 constexpr double kEagerS = 0.02;
 constexpr std::chrono::milliseconds kNap{1};
-constexpr std::chrono::milliseconds kFinalizeLimit{5000};
+constexpr std::chrono::milliseconds kFinalizeLimit{2000}, kAbortLimit{5000};
+// Before MPICH 4.2 (its pull request 6596) MPI_Finalize flushes every
+// connection, which UCX over TCP has the peer confirm, and then waits for all
+// ranks without confirming anything more, so that a rank whose flush comes
+// later than another one's hangs. This makes it rare: all have left the barrier
+// before by then, and begin at about the same time.
+constexpr std::chrono::milliseconds kAllLeftBarrier{50};
 // Rank 0 leaves after the others: a launcher that sees its exit first kills the
 // others with a signal and reports that.
 constexpr std::chrono::milliseconds kLastDelay{50};
-// If MPI_Finalize hangs, rank 0 leaves first.
-constexpr std::chrono::milliseconds kOthersDelay{2000};
 
 void flush_output() {
   std::fflush(nullptr);
 }
 
-// hydra treats a process that exits in the middle of MPI_Finalize as failed and
-// turns its code into 0 or 9. Its PMI server accepts the job's exit code with
-// "abort" and then ends the other ranks. (Slurm keeps the code anyway.)
-void tell_hydra(int code) {
-  end_in_silence();
+// Returns the connection to hydra's PMI server, or -1 if another launcher
+// started this process. (Slurm keeps a process's exit code without being told.)
+int connection_to_hydra() {
   const char* descriptor = std::getenv("PMI_FD");
   if (std::getenv("HYDI_CONTROL_FD") == nullptr || descriptor == nullptr)
-    return;
-  dprintf(std::atoi(descriptor), "cmd=abort exitcode=%d\n", code);
+    return -1;
+  return std::atoi(descriptor);
+}
+
+// hydra treats a process that exits before the end of MPI_Finalize as failed
+// and turns its code into 0 or 9. Its PMI server accepts the job's exit code
+// with "abort" and then ends the other ranks.
+void tell_hydra(int code) {
+  end_in_silence();
+  const int hydra = connection_to_hydra();
+  if (hydra < 0) return;
+  dprintf(hydra, "cmd=abort exitcode=%d\n", code);
   std::this_thread::sleep_for(std::chrono::seconds(1));  // it ends this process
                                                          // too
+}
+
+// Halts a thread wherever it is, for good.
+void halt(pthread_t thread) {
+  const int number = SIGRTMIN + 5;
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    for (;;) ::pause();
+  };
+  sigaction(number, &action, nullptr);
+  pthread_kill(thread, number);
+}
+
+// Tells hydra what MPI_Finalize tells it at its end, so that the exit code that
+// follows counts, while `finalizer` hangs in MPI_Finalize.
+void take_leave_of_hydra(pthread_t finalizer) {
+  constexpr int kAnswerMs = 500;
+  end_in_silence();
+  const int hydra = connection_to_hydra();
+  if (hydra < 0) return;
+  halt(finalizer);  // it may wait for hydra's answer to something else
+  dprintf(hydra, "cmd=finalize\n");
+  pollfd answer{hydra, POLLIN, 0};
+  ::poll(&answer, 1, kAnswerMs);
 }
 
 // MPI_Init waits for ranks that may have died before reaching it.
@@ -101,17 +141,14 @@ class InitGuard {
       std::make_shared<std::atomic<bool>>(false);
 };
 
-// Exits with `code` if the process still exists after the limit. `tells` says
-// whether to tell the launcher first.
-enum class Tells : uint8_t { kNobody, kLauncher };
+// Exits with `code`, after `tell` has told the launcher, if the process still
+// exists after the limit.
 void leave_after(std::chrono::milliseconds limit,
                  int code,
-                 Tells tells,
-                 Watchdog* watchdog) {
+                 std::function<void()> tell) {
   std::thread([=] {
     std::this_thread::sleep_for(limit);
-    if (watchdog != nullptr) watchdog->say_goodbye();
-    if (tells == Tells::kLauncher) tell_hydra(code);
+    tell();
     _exit(code);
   }).detach();
 }
@@ -228,11 +265,12 @@ class ProcessSession : public MpiSession {
     flush_output();
     activity().wait_begins();
     meet_at_end();
-    if (rank() == 0)
-      leave_after(kFinalizeLimit, own_code, Tells::kLauncher, watchdog_);
-    else
-      leave_after(kFinalizeLimit + kOthersDelay, own_code, Tells::kNobody,
-                  watchdog_);
+    leave_after(rank() == 0 ? kFinalizeLimit + kLastDelay : kFinalizeLimit,
+                own_code, [watchdog = watchdog_, finalizer = pthread_self()] {
+                  if (watchdog != nullptr) watchdog->say_goodbye();
+                  take_leave_of_hydra(finalizer);
+                });
+    if (local_size_ < size()) std::this_thread::sleep_for(kAllLeftBarrier);
     MPI_Finalize();
     if (watchdog_ != nullptr) watchdog_->say_goodbye();
     if (own_code != 0) std::this_thread::sleep_for(kLastDelay);
@@ -241,7 +279,7 @@ class ProcessSession : public MpiSession {
 
   [[noreturn]] void abort(int exit_code) override {
     flush_output();
-    leave_after(kFinalizeLimit, exit_code, Tells::kLauncher, nullptr);
+    leave_after(kAbortLimit, exit_code, [=] { tell_hydra(exit_code); });
     MPI_Abort(MPI_COMM_WORLD, exit_code);
     _exit(exit_code);
   }
