@@ -15,7 +15,7 @@ from sweep_runs import MAY_CHANGE, final_jobs, job_of, outcome
 # seed, which has its own column, the threads, on which only the last bits depend,
 # and where the data lie.
 LEFT_OUT = MAY_CHANGE | {"run.name", "run.seed", "run.threads",
-                         "run.time_limit_s", "data.vocabulary"}
+                         "data.vocabulary"}
 
 
 def without(keys):

@@ -13,7 +13,8 @@ from run_reader import BAD_INPUT, RunError, open_run, open_simulation
 
 CANNOT_CREATE = 73
 # Keys that may differ from a sweep's first start: they do not change results.
-MAY_CHANGE = {"run.directory", "data.path", "data.prefetch"}
+MAY_CHANGE = {"run.directory", "run.time_limit_s", "data.path",
+              "data.prefetch"}
 
 
 @dataclass
@@ -148,10 +149,9 @@ def remember(sweep, known, jobs):
     """Refuses to take runs for these jobs that were started with other keys;
     then `known` has these jobs too."""
     for job in jobs:
-        mine = {key: value for key, value in job.overrides.items()
-                if key not in MAY_CHANGE}
+        mine = job.overrides
         theirs = known["runs"].setdefault(f"{job.phase}/{job.name}", mine)
-        for key in sorted(mine.keys() | theirs.keys()):
+        for key in sorted((mine.keys() | theirs.keys()) - MAY_CHANGE):
             if mine.get(key) != theirs.get(key):
                 raise RunError(
                     BAD_INPUT, f"{sweep.directory}/{job.phase}/{job.name}: "
