@@ -212,7 +212,7 @@ expect_code 0 sweep target.sweep --dry-run
 shows '--run.target=-' "$scratch/out"
 
 # Keys that change no result may differ from those of an earlier start.
-expect_code 0 sweep tiny.sweep --run.threads=1 --run.time_limit_s=5000
+expect_code 0 sweep tiny.sweep --run.time_limit_s=5000
 # Runs of another sweep are not taken for its own.
 refuses 65 'run.steps was \(unset\), is 30 now' tiny.sweep --run.threads=1 \
   --run.steps=30
