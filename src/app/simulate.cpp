@@ -138,12 +138,13 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
                           line.overrides, Memory::kNone);
     check_simulation(*engine);
     if (engine->options.output.trace == Tracing::kOn)
-      make_folder(RunDirectory(engine->options));
+      make_folder(RunDirectory(engine->options, engine->workers));
   });
   const double begin_s = monotonic_s();
   const std::string& limit = engine->plan.limit;
   if (!limit.empty()) session.log().line("limit      {}", limit);
-  RunTrace trace(session, *engine, RunDirectory(engine->options).path(),
+  RunTrace trace(session, *engine,
+                 RunDirectory(engine->options, engine->workers).path(),
                  RunTrace::Start::kNew);
   const std::vector<SimulatedWork> workers = simulate(
       *engine, limit.empty() ? Fidelity::kFast : Fidelity::kExact, &trace);

@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "results/results.h"
 #include "run/run_directory.h"
+#include "run/slurm.h"
 
 namespace syncopate {
 namespace {
@@ -83,10 +84,21 @@ RunDirectory run_in(const fs::path& folder, const CommandLine& line) {
   return run;
 }
 
-Options options_of(const std::string& path, const CommandLine& line) {
+// The ranks that a launcher will start are known in a Slurm job.
+RunDirectory run_of(const std::string& path,
+                    const CommandLine& line,
+                    int ranks) {
   const ParsedInput input = parse_input(path, line.overrides);
   refuse_errors(input);
-  return input.options;
+  const RunOptions& run = input.options.run;
+  const int tasks = ranks > 1 ? ranks : slurm_tasks();
+  const int workers = run.workers > 0 ? static_cast<int>(run.workers) : tasks;
+  if (workers == 0 && run.name.find("{workers}") != std::string::npos)
+    fail(ExitCode::kUsage,
+         "status: run.name = {}, and run.workers is auto: give the run's "
+         "folder, or --run.workers=N",
+         run.name);
+  return {input.options, workers};
 }
 
 }  // namespace
@@ -97,7 +109,7 @@ ExitCode command_status(Session& session, const CommandLine& line) {
     const std::string& word = line.only_argument("INPUT.ini or run's folder");
     const RunDirectory run = fs::is_directory(word)
                                  ? run_in(word, line)
-                                 : RunDirectory(options_of(word, line));
+                                 : run_of(word, line, session.size());
     if (session.rank() == 0) print_status(run);
   });
   return ExitCode::kDone;

@@ -24,7 +24,8 @@ void greet(Session& session,
            const std::vector<std::string>& overrides) {
   const ParsedInput parsed = parse_input(input, overrides);
   if (!parsed.errors.empty()) return;
-  const RunDirectory run(parsed.options);
+  const RunDirectory run(parsed.options,
+                         workers_of(parsed.options.run, session.size()));
   refuse_if_owned(run.path());
   const auto facts = build_facts(session);
   session.log().line("syncopate {} ({}) on {}, {}", facts.at("version"),
@@ -121,7 +122,7 @@ ExitCode train(Session& session,
     engine->problem->require_labels();
     if (!engine->memory_shortage.empty())
       fail(ExitCode::kBadInput, "{}", engine->memory_shortage);
-    directory = std::make_unique<RunDirectory>(engine->options);
+    directory = std::make_unique<RunDirectory>(engine->options, engine->workers);
     open_run(session, *engine, *directory);
     std::error_code ignored;
     const std::string& resume = engine->options.checkpoint.resume;

@@ -15,7 +15,8 @@ bool is_run_name(const std::string& text) {
   if (text == "." || text == "..") return false;
   for (std::string_view rest = text; !rest.empty();) {
     size_t taken = 1;
-    for (const std::string_view known : {"{scheme}", "{seed}", "{job}"})
+    for (const std::string_view known :
+         {"{scheme}", "{seed}", "{workers}", "{job}"})
       if (rest.starts_with(known)) taken = known.size();
     const std::string_view refused = "/{}\\ \t";
     if (taken == 1 && refused.find(rest.front()) != std::string_view::npos)
@@ -35,9 +36,9 @@ Keys run_keys() {
   return not_negative({
       {.name = "run.name",
        .place = &RunOptions::name,
-       .doc = "Folder of the run inside run.directory; {scheme}, {seed} "
-              "and {job} (the Slurm job) are replaced.",
-       .form = {"a folder name that may hold {scheme} {seed} {job}",
+       .doc = "Folder of the run inside run.directory; {scheme}, {seed}, "
+              "{workers} and {job} (the Slurm job) are replaced.",
+       .form = {"a folder name that may hold {scheme} {seed} {workers} {job}",
                 is_run_name},
        .on_resume = OnResume::kMayChange},
       {.name = "run.directory",

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ CHOICE(Precision, "fp32 bf16", {kF32, kBf16});
 CHOICE(OnNonfinite, "stop skip", {kStop, kSkip});
 
 struct RunOptions {
-  std::string name = "{scheme}-seed{seed}";  // may hold {scheme} {seed} {job}
+  std::string name = "{scheme}-seed{seed}";  // run/run_directory.h
   std::string directory = "runs";
   int64_t seed = 1;
   double epochs = 0;  // if steps are given too: whichever ends first
@@ -91,6 +92,12 @@ struct OutputOptions {
 CHOICE(StepLaw,
        "constant lognormal gamma trace",
        {kConstant, kLognormal, kGamma, kTrace});
+
+// Returns the number of workers that `ranks` MPI ranks are, or one process, if
+// they agree with run.workers.
+inline int workers_of(const RunOptions& run, int ranks) {
+  return ranks > 1 ? ranks : std::max(1, static_cast<int>(run.workers));
+}
 
 struct ComputeOptions {
   double step_s = 1;          // mean of a step at speed 1

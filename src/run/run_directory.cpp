@@ -21,11 +21,12 @@ void replace(std::string& text,
 
 }  // namespace
 
-RunDirectory::RunDirectory(const Options& options) {
+RunDirectory::RunDirectory(const Options& options, int workers) {
   std::string name = options.run.name;
   const char* job = std::getenv("SLURM_JOB_ID");
   replace(name, "{scheme}", options.sync.scheme);
   replace(name, "{seed}", std::to_string(options.run.seed));
+  replace(name, "{workers}", std::to_string(workers));
   replace(name, "{job}", job ? job : "local");
   path_ = fs::path(options.run.directory) / name;
 }

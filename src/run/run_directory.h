@@ -18,9 +18,9 @@ namespace syncopate {
 
 class RunDirectory {
  public:
-  // Replaces {scheme}, {seed} and {job} in run.name; {job} is Slurm's job id,
-  // or "local" outside Slurm.
-  explicit RunDirectory(const Options& options);
+  // Replaces {scheme}, {seed}, {workers} and {job} in run.name; {job} is
+  // Slurm's job id, or "local" outside Slurm.
+  RunDirectory(const Options& options, int workers);
   // An existing run's directory.
   explicit RunDirectory(fs::path path) : path_(std::move(path)) {}
 

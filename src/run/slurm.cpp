@@ -56,6 +56,10 @@ std::string slurm_job() {
   return variable("SLURM_JOB_ID");
 }
 
+int slurm_tasks() {
+  return static_cast<int>(parse_int(variable("SLURM_NTASKS")).value_or(0));
+}
+
 int slurm_restarts() {
   return static_cast<int>(
       parse_int(variable("SLURM_RESTART_COUNT")).value_or(0));

@@ -85,7 +85,9 @@ std::optional<SavedRun> find_here(const std::string& input_path,
   const ParsedInput given = parse_input(input_path, overrides);
   const std::string& mode = given.options.checkpoint.resume;
   if (mode == "none") return std::nullopt;
-  const auto own = newest_facts(RunDirectory(given.options).checkpoints());
+  const auto own = newest_facts(
+      RunDirectory(given.options, workers_of(given.options.run, ranks))
+          .checkpoints());
   if (!own && mode == "auto") return std::nullopt;
   const CheckpointFacts facts =
       own ? *own : read_checkpoint_facts(checkpoint_folder(mode));

@@ -116,5 +116,5 @@ smoke=/opt/syncopate/inputs/smoke.ini
 try "by the %runscript" "cd /tmp; sh $runscript train $smoke"
 try "two ranks" "cd /tmp; mpiexec -n 2 syncopate train $smoke"
 try "two workers, a table and a picture" "
-  cd /tmp; syncopate train $smoke --run.workers=2
+  cd /tmp; syncopate train $smoke --run.workers=2 --run.name=two
   /opt/syncopate/postprocess/summarize.py runs/*; /opt/syncopate/postprocess/plot.py runs/* -o runs.png"

@@ -40,7 +40,7 @@ try 300 /syncopate/bin/syncopate train \
   /syncopate/share/syncopate/inputs/smoke.ini --run.workers=2 --run.threads=1 \
   --run.steps=4 --data.height=8 --data.width=8 --data.batch=4 \
   --data.samples=64 --data.test_samples=8
-[[ -s $root/runs/smoke/results.h5 ]] || { echo "no results were written"; exit 70; }
+[[ -s $root/runs/smoke-bsp-2/results.h5 ]] || { echo "no results were written"; exit 70; }
 for program in "$root"/syncopate/libexec/syncopate/tests/*; do
   [[ ! -f $program ]] || try 60 "${program#"$root"}" --gtest_list_tests
 done

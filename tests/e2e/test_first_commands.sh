@@ -99,6 +99,27 @@ expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=first --run.workers=2 \
 [[ $(tail -n 1 err) == "error: another run is in runs/first: "*"--run.name=first-2" ]] ||
   fail "the last line: $(tail -n 1 err)"
 
+echo "names by what differs, which status finds as well"
+named=("--run.name={scheme}-{workers}-{seed}" --run.stop_at=2)
+expect_code 0 "$SYNCOPATE" train tiny.ini "${named[@]}"
+expect_code 0 "$SYNCOPATE" train tiny.ini "${named[@]}" --run.workers=3
+expect_code 0 "$SYNCOPATE" train tiny.ini "${named[@]}" --run.workers=3 \
+  --sync.scheme=local_sgd
+read -ra two <<<"$(ranks 2)"
+expect_code 0 "${two[@]}" "$SYNCOPATE" train tiny.ini "${named[@]}" \
+  --run.workers=auto --run.threads=1
+for name in bsp-1-1 bsp-3-1 local_sgd-3-1 bsp-2-1; do
+  [[ -f runs/$name/results.h5 ]] || fail "no runs/$name: $(ls runs)"
+done
+expect_code 0 "$SYNCOPATE" status tiny.ini "${named[@]}" --run.workers=3
+says "runs/bsp-3-1" out
+expect_code 0 env SLURM_NTASKS=2 "$SYNCOPATE" status tiny.ini "${named[@]}"
+says "runs/bsp-2-1" out
+expect_code 64 env -u SLURM_NTASKS "$SYNCOPATE" status tiny.ini "${named[@]}"
+says "--run.workers=N" err
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=first --run.workers=3
+says "nothing left to do: this run has ended, with 2 workers; to train with 3, give" out
+
 echo "status and inspect of a folder"
 expect_code 0 "$SYNCOPATE" status runs/first
 cp out by_folder

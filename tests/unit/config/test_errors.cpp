@@ -134,7 +134,7 @@ TEST(Errors, TextForms) {
                 "deviations such as 0.5 0.5 0.5 / 0.2 0.2 0.2, found \"0.5 0.5 "
                 "/ 0.2\"",
                 "in.ini:7: run.name: expected a folder name that may hold "
-                "{scheme} {seed} {job}, found \"a/{sheme}\"",
+                "{scheme} {seed} {workers} {job}, found \"a/{sheme}\"",
                 "in.ini:10: optimizer.lr_factor: expected world, graph or a "
                 "number > 0, found \"half\"",
             }));
