@@ -1,6 +1,6 @@
 """plot.py --by: the evaluation's metric over time and over bytes, one line per
-group of runs: the mean over seeds with its 95% band. Beyond eight lines, whose
-bands would hide each other, each also has a panel of its own.
+group of runs: the mean over seeds with its 95% band. Where bands hide each other,
+each line also has a panel of its own, with its band.
 """
 import math
 
@@ -12,7 +12,9 @@ from styles import scheme_of, styles_of
 # The values that metrics can have: bands end there.
 POSSIBLE = {"accuracy": (0, 1), "accuracy_top5": (0, 1), "auc": (0, 1),
             "f1": (0, 100), "exact_match": (0, 100), "loss": (0, math.inf)}
-MOST_IN_ONE = 8
+MOST_IN_ONE = 8     # lines whose bands may be in one panel,
+MOST_IN_STACK = 2   # bands on top of each other,
+MOST_HIDDEN = 0.2   # share of the time in which there are more
 TIMES = {"virtual_s": "virtual time (s)",
          "time_s": "training time on this machine (s)"}
 
@@ -63,6 +65,32 @@ def rows_of(runs, by):
                                          curve["y"], curve["half"])):
             yield [label, row] + ["" if value != value else repr(float(value))
                                   for value in values]
+
+
+def stacked(bands):
+    """The most (low, high) that share a value."""
+    bands = [band for band in bands if np.isfinite(band).all()]
+    return max((sum(low <= value <= high for low, high in bands)
+                for value, _ in bands), default=0)
+
+
+def bands_hide_each_other(curves):
+    """Whether there are too many lines for one panel, or too many bands on top
+    of each other for too long."""
+    if len(curves) > MOST_IN_ONE:
+        return True
+    lines = [curve["time"] for curve in curves.values()]
+    times = np.concatenate([x[np.isfinite(x)] for x, *_ in lines] or [[]])
+    if not len(times):
+        return False
+    times = np.linspace(times.min(), times.max(), 101)
+
+    def at(line, part):
+        return np.interp(times, line[0], line[part], left=np.nan, right=np.nan)
+
+    bands = np.array([(at(line, 2), at(line, 3)) for line in lines])
+    hidden = [stacked(bands[:, :, i]) > MOST_IN_STACK for i in range(len(times))]
+    return np.mean(hidden) >= MOST_HIDDEN
 
 
 def draw_line(panel, line, look, label=None):
@@ -121,11 +149,12 @@ def draw_curves(plt, curves, schemes, axes, possible, path):
     are the labels of time and metric; `possible` are the metric's least and
     greatest value."""
     looks = styles_of(schemes)
-    many = len(curves) > MOST_IN_ONE
+    many = bands_hide_each_other(curves)
     columns = min(6, max(1, len(curves))) if many else \
         min(4, max(1, len(curves)))
     legend = -(-len(curves) // columns)
-    small = -(-len(curves) // 6) if many else 0
+    across = min(6, len(curves))
+    small = -(-len(curves) // across) if many else 0
     height = 4.1 + 0.22 * legend + 1.35 * small
     figure = plt.figure(figsize=(10, height))
     top = 1 - (0.12 + 0.22 * legend) / height
@@ -158,7 +187,7 @@ def draw_curves(plt, curves, schemes, axes, possible, path):
         panels[1].xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     if many:
         below = figure.add_gridspec(
-            small, 6, left=0.085, right=0.985, bottom=0.45 / height,
+            small, across, left=0.085, right=0.985, bottom=0.45 / height,
             top=split - 0.2 / height, wspace=0.08, hspace=0.3)
         first = draw_small(figure, below, curves, looks)
         first.set_ylim(panels[0].get_ylim())

@@ -317,6 +317,16 @@ class Panel:
         print(round(low, 1), round(high, 1))
 line = [np.array(v) for v in ((1, 2), (0.5, 0.6), (0.1, 0.3), (0.9, 0.95))]
 plot_means.limit_axis(Panel(), {"a": {"time": line}}, (0, 1))'
+expect "bands that hide each other have panels of their own" 0 '^False True False$' \
+  env PYTHONPATH="$source_dir/postprocess" "$python" -c '
+import numpy as np, plot_means
+def lines(shifts, last=10):
+    x = np.arange(1.0, last)
+    return {str(shift): {"time": (x, 0 * x + shift, 0 * x + shift - 1,
+                                  0 * x + shift + 1)} for shift in shifts}
+hides = plot_means.bands_hide_each_other
+print(hides(lines([0, 3, 6, 9])), hides(lines([0, 0.5, 1, 9])),
+      hides(lines([0, 0.5]) | lines([1], 2)))'
 expect "means of unlike data" 65 '^error: unlike data' \
   post plot bsp1 other --by sync.scheme -o no.png
 # Any column: by worker for one run, means for several, virtual time from /train.
