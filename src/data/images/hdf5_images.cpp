@@ -96,12 +96,15 @@ class OwnImages {
   }
 
  private:
-  // (n, 3, 40, 40) would be images of 3 x 40 pixels with 40 channels.
+  // (n, 3, 32, 40) would be images of 3 x 32 pixels with 40 channels, and
+  // (n, 12, 64, 64) images of 12 x 64 pixels with 64.
   void refuse_channels_first(const std::string& name,
                              const Hdf5Dataset& images) const {
     constexpr int64_t kMostPlanes = 4;  // grey, RGB, RGBA
     const auto& dims = images.dims;
-    if (dims.size() == 4 && dims[1] <= kMostPlanes && dims[3] > kMostPlanes)
+    if (dims.size() != 4 || dims[3] <= kMostPlanes) return;
+    const bool is_square = dims[2] == dims[3];
+    if (dims[1] <= kMostPlanes || (is_square && dims[1] < dims[2]))
       fail_in(name, describe(images) +
                         " looks like (n, C, H, W), expected (n, H, W, C): in "
                         "numpy, images.transpose(0, 2, 3, 1)");

@@ -224,6 +224,12 @@ TEST_F(Hdf5Images, RefusesWrongShapesAndTypes) {
   expect_refused(
       "train/images: uint8 (4, 3, 6, 5) looks like (n, C, H, W), expected (n, "
       "H, W, C): in numpy, images.transpose(0, 2, 3, 1)");
+  write<uint8_t, int32_t>({4, 5, 6, 6}, {2, 5, 6, 6}, {0, 1, 0, 1});
+  expect_refused(
+      "train/images: uint8 (4, 5, 6, 6) looks like (n, C, H, W), expected (n, "
+      "H, W, C): in numpy, images.transpose(0, 2, 3, 1)");
+  write<uint8_t, int32_t>({4, 6, 6, 5}, {2, 6, 6, 5}, {0, 1, 0, 1});
+  EXPECT_EQ(load_dataset(options()).train.spec.C, 5);
   write<int32_t, int32_t>({4, 3, 2}, {2, 3, 2}, {0, 1, 0, 1});
   expect_refused(
       "train/images: int32 (4, 3, 2), expected uint8 or float32 elements");
