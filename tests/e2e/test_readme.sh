@@ -5,7 +5,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 root=$(cd "${SOURCE_DIR:-$here/../..}" && pwd)
 
-(($(wc -l <"$root/README.md") <= 250)) || fail "README.md has more than 250 lines"
+(($(wc -l <"$root/README.md") <= 280)) || fail "README.md has more than 280 lines"
 
 echo "links"
 python - "$root" <<'PY' || fail "see above"
@@ -88,6 +88,48 @@ accuracy = [float(v) for v in re.findall(r"accuracy (\S+)", line)]
 near = abs(loss[0] - loss[1]) < 0.1 and abs(accuracy[0] - accuracy[1]) < 0.05
 sys.exit(not near)' || fail "train prints $(cat is), README.md $(cat says)"
 done
+
+echo "the table of studies: what postprocess/study.py makes of the recorded runs"
+judge() { # judge STUDY...: "STUDY,OBTAINED,VERDICT" of each rule
+  for study in "$@"; do
+    mkdir -p "judged/$study"
+    cp "$root/inputs/studies/$study/"*.{sweep,csv} "judged/$study/"
+    "${PYTHON:-/usr/bin/python3}" "$root/postprocess/study.py" "judged/$study" \
+      --markdown | awk -F' *[|] *' -v study="$study" 'NR > 2 {print study "," $6 "," $7}'
+  done
+}
+sed -n '/^| study | finding/,/^$/p' "$root/README.md" >says
+# shellcheck disable=SC2046  # names
+judge $(sed -n 's/^| `\([a-z_]*\)`.*/\1/p' says) >is
+judge house_alike house_slow house_straggler house_bytes >house
+python - "$(grep -c ',reproduced$' house)" "$(wc -l <house)" "$root/README.md" <<'PY' ||
+import re, sys
+holds, rules, path = sys.argv[1:]
+says, study = [], ""
+for line in open("says"):
+    cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+    if len(cells) != 5 or cells[0] == "study" or cells[0].startswith("---"):
+        continue
+    study = cells[0].strip("`") or study
+    says.append((study, cells[3], cells[4].split(":")[0]))
+found = [tuple(line.strip().split(",")) for line in open("is")]
+def number(text):
+    return [float(v) for v in re.findall(r"-?[0-9.]+(?:e-?[0-9]+)?", text)]
+def same(said, is_):
+    for text, value in zip(re.findall(r"-?[0-9.]+", said), number(is_), strict=True):
+        digits = len(text.partition(".")[2])
+        if abs(float(text) - value) > 0.501 * 10 ** -digits:
+            return False
+    return True
+assert len(says) == len(found) > 10, (len(says), len(found))
+for mine, judged in zip(says, found):
+    assert (mine[0], mine[2]) == (judged[0], judged[2]), (mine, judged)
+    assert same(mine[1], judged[1]), (mine, judged)
+text = " ".join(open(path).read().split())
+assert f"Of the {rules} rules of the comparison" in text, rules
+assert f"at equal bytes (`house_alike`, `house_slow`, `house_straggler`, `house_bytes`), {holds} hold." in text, holds
+PY
+  fail "README.md's table of studies"
 
 echo "the picture's runs: bytes and virtual seconds, as simulate has them"
 # bsp and local_sgd: rounds of esync depend on where evaluations are.
