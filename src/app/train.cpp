@@ -122,7 +122,8 @@ ExitCode train(Session& session,
     engine->problem->require_labels();
     if (!engine->memory_shortage.empty())
       fail(ExitCode::kBadInput, "{}", engine->memory_shortage);
-    directory = std::make_unique<RunDirectory>(engine->options, engine->workers);
+    directory =
+        std::make_unique<RunDirectory>(engine->options, engine->workers);
     open_run(session, *engine, *directory);
     std::error_code ignored;
     const std::string& resume = engine->options.checkpoint.resume;

@@ -54,7 +54,8 @@ void print_plan(Log& log, const Engine& engine) {
   log.line("sent      {}, {}", options.sync.scheme,
            sent ? human_bytes(*sent) + " per worker and step"
                 : std::string("depends on the course of the run"));
-  log.line("directory {}", RunDirectory(options, engine.workers).path().string());
+  log.line("directory {}",
+           RunDirectory(options, engine.workers).path().string());
 }
 
 }  // namespace

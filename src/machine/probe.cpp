@@ -217,7 +217,8 @@ void probe_links(Endpoint& endpoint, Cluster& cluster) {
     network.mbit_s = scaled(network.mbit_s, alone_mbit_s / share_mbit_s);
   }
   cluster.lines.push_back(fmt::format(
-      "hosts      {} of {} workers; inside {:.4g} Mbit/s and direction with all "
+      "hosts      {} of {} workers; inside {:.4g} Mbit/s and direction with "
+      "all "
       "pairs at work, latency {:.4g} us; between them {}",
       endpoint.size() / per_host, per_host, network.group_mbit_s,
       network.group_latency_us,

@@ -29,8 +29,8 @@ int partner_of(int member, int round, int members) {
 // Returns the ranks per host if each host has as many successive ones, else 1.
 int ranks_per_host(std::span<const int> hosts) {
   const auto ranks = static_cast<int>(hosts.size());
-  const auto end = std::ranges::find_if(
-      hosts, [&](int host) { return host != hosts[0]; });
+  const auto end =
+      std::ranges::find_if(hosts, [&](int host) { return host != hosts[0]; });
   const auto per_host = static_cast<int>(end - hosts.begin());
   if (per_host == ranks || ranks % per_host != 0) return 1;
   std::set<int> seen;

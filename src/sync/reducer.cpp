@@ -58,8 +58,7 @@ class CountedRows final : public RowTables {
   std::vector<int64_t> find(Endpoint&) override {
     const std::vector<int64_t>& all = gradients_.touched_rows();
     CHECK(std::ssize(all) >= first_ + std::ssize(tables()));
-    return {all.begin() + first_,
-            all.begin() + first_ + std::ssize(tables())};
+    return {all.begin() + first_, all.begin() + first_ + std::ssize(tables())};
   }
   Bytes message(int, int64_t bytes) override {
     return {without_values(0).data(), bytes};

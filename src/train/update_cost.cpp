@@ -73,8 +73,10 @@ class UpdateBench {
     auto rows = rows_.begin();
     for (const ParameterEntry& entry : engine_.model->parameters().entries()) {
       if (entry.role != Role::kEmbedding) continue;
-      const std::span<float> table = std::span(gradients_).subspan(
-          static_cast<size_t>(entry.offset), static_cast<size_t>(entry.elems()));
+      const std::span<float> table =
+          std::span(gradients_)
+              .subspan(static_cast<size_t>(entry.offset),
+                       static_cast<size_t>(entry.elems()));
       const auto row_elems = static_cast<size_t>(entry.shape[1]);
       auto kept = rows->begin();
       for (size_t row = 0; row * row_elems < table.size(); ++row)

@@ -33,9 +33,8 @@ WorkerStep::WorkerStep(Engine& engine,
                engine.copies()),
       schedule_(engine.schedule_of(engine.options, endpoint.rank())),
       bucketer_(engine.model->parameters(), engine.options.sync, collectives),
-      counts_rows_(
-          engine.device->kind() == DeviceKind::kNone &&
-          sends_rows(engine.options.sync, engine.model->parameters())),
+      counts_rows_(engine.device->kind() == DeviceKind::kNone &&
+                   sends_rows(engine.options.sync, engine.model->parameters())),
       stragglers_(engine.options,
                   endpoint.rank(),
                   endpoint.size(),

@@ -99,8 +99,9 @@ judge() { # judge STUDY...: "STUDY,OBTAINED,VERDICT" of each rule
   done
 }
 sed -n '/^| study | finding/,/^$/p' "$root/README.md" >says
-# shellcheck disable=SC2046  # names
-judge $(sed -n 's/^| `\([a-z_]*\)`.*/\1/p' says) >is
+# shellcheck disable=SC2016  # backticks of Markdown
+mapfile -t studies < <(sed -n 's/^| `\([a-z_]*\)`.*/\1/p' says)
+judge "${studies[@]}" >is
 judge house_alike house_slow house_straggler house_bytes >house
 python - "$(grep -c ',reproduced$' house)" "$(wc -l <house)" "$root/README.md" <<'PY' ||
 import re, sys

@@ -75,7 +75,7 @@ both hosts "${alike[@]}" --sync.collective=hierarchical --run.workers=8 \
 
 # Embedding tables, of which a message has the rows that the batches touch.
 rows=(--compute.step_s=0.01 --eval.every=0 --checkpoint.every=0)
-unlike=("${rows[@]}" --run.workers=3 --network.mbit_s=1,2,1)
+unlike=("${rows[@]}" --run.workers=3 "--network.mbit_s=1 2 1")
 input=bert.ini
 both rows_bert "${unlike[@]}" --data.accumulate=2
 both rows_bert_dense "${unlike[@]}" --sync.tables=dense

@@ -50,7 +50,9 @@ constexpr double kBarrierLimitS = 10;
 constexpr double kWatchedBarrierLimitS = 600;  // rank 0 may still write
 constexpr double kEagerS = 0.02;
 constexpr std::chrono::milliseconds kNap{1};
-constexpr std::chrono::milliseconds kFinalizeLimit{2000}, kAbortLimit{5000};
+constexpr std::chrono::milliseconds kFinalizeLimit{5000}, kAbortLimit{5000};
+// Under hydra, which can be told that a rank ends as it should.
+constexpr std::chrono::milliseconds kHydraFinalizeLimit{2000};
 // Before MPICH 4.2 (its pull request 6596) MPI_Finalize flushes every
 // connection, which UCX over TCP has the peer confirm, and then waits for all
 // ranks without confirming anything more, so that a rank whose flush comes
@@ -265,8 +267,10 @@ class ProcessSession : public MpiSession {
     flush_output();
     activity().wait_begins();
     meet_at_end();
-    leave_after(rank() == 0 ? kFinalizeLimit + kLastDelay : kFinalizeLimit,
-                own_code, [watchdog = watchdog_, finalizer = pthread_self()] {
+    const auto limit =
+        connection_to_hydra() >= 0 ? kHydraFinalizeLimit : kFinalizeLimit;
+    leave_after(rank() == 0 ? limit + kLastDelay : limit, own_code,
+                [watchdog = watchdog_, finalizer = pthread_self()] {
                   if (watchdog != nullptr) watchdog->say_goodbye();
                   take_leave_of_hydra(finalizer);
                 });

@@ -64,9 +64,9 @@ TEST(RankPairs, HostsOfUnlikeOrScatteredRanksAreNotToldApart) {
     const RankPairs pairs(hosts);
     EXPECT_EQ(pairs.per_host(), 1);
     EXPECT_EQ(pairs.rounds_inside(), 0);
-    EXPECT_EQ(pairs.rounds_between(),
-              std::ssize(hosts) % 2 == 0 ? std::ssize(hosts) - 1
-                                         : std::ssize(hosts));
+    EXPECT_EQ(pairs.rounds_between(), std::ssize(hosts) % 2 == 0
+                                          ? std::ssize(hosts) - 1
+                                          : std::ssize(hosts));
   }
 }
 
