@@ -218,8 +218,7 @@ void probe_links(Endpoint& endpoint, Cluster& cluster) {
   }
   cluster.lines.push_back(fmt::format(
       "hosts      {} of {} workers; inside {:.4g} Mbit/s and direction with "
-      "all "
-      "pairs at work, latency {:.4g} us; between them {}",
+      "all pairs at work, latency {:.4g} us; between them {}",
       endpoint.size() / per_host, per_host, network.group_mbit_s,
       network.group_latency_us,
       network.uplink_mbit_s > 0
