@@ -100,7 +100,7 @@ std::string help_text() {
       "syncopate: trains networks under {} synchronization schemes\n\n"
       "  syncopate train inputs/smoke.ini                 one process\n"
       "  syncopate train inputs/smoke.ini --run.workers=4 four workers in it\n"
-      "  mpiexec -n 4 syncopate train inputs/smoke.ini    four MPI ranks\n\n",
+      "  mpiexec -n 2 syncopate train inputs/smoke.ini    two MPI ranks\n\n",
       scheme_table().size());
   for (const Command& command : command_table())
     text += fmt::format("  syncopate {}\n      {}\n", command.usage,
