@@ -12,7 +12,8 @@ from sweep_file import ROOT  # noqa: F401, puts postprocess/ on the path
 from run_reader import BAD_INPUT, RunError, open_run, open_simulation
 
 CANNOT_CREATE = 73
-# Keys that may differ from a sweep's first start: they do not change results.
+# Keys that may differ from a sweep's first start: they do not change results,
+# except that a free-running scheme waits where run.time_limit_s stops it.
 MAY_CHANGE = {"run.directory", "run.time_limit_s", "data.path",
               "data.prefetch"}
 

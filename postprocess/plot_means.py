@@ -86,7 +86,11 @@ def bands_hide_each_other(curves):
     times = np.linspace(times.min(), times.max(), 101)
 
     def at(line, part):
-        return np.interp(times, line[0], line[part], left=np.nan, right=np.nan)
+        known = np.isfinite(line[0])
+        if not known.any():
+            return np.full(len(times), np.nan)
+        return np.interp(times, line[0][known], line[part][known],
+                         left=np.nan, right=np.nan)
 
     bands = np.array([(at(line, 2), at(line, 3)) for line in lines])
     hidden = [stacked(bands[:, :, i]) > MOST_IN_STACK for i in range(len(times))]
@@ -143,22 +147,20 @@ def draw_small(figure, grid, curves, looks):
 
 
 def draw_curves(plt, curves, schemes, axes, possible, path):
-    """Two panels that share the metric's axis, over time and over bytes, and
-    below them a panel for each of many lines. `curves` is {label: {"time":
+    """Two panels that share the metric's axis, over time and over bytes, and,
+    where bands hide each other, a panel for each line below them. `curves` is {label: {"time":
     (x, y, low, high), "bytes": the same}}, with arrays in MB for bytes; `axes`
     are the labels of time and metric; `possible` are the metric's least and
     greatest value."""
     looks = styles_of(schemes)
-    many = bands_hide_each_other(curves)
-    columns = min(6, max(1, len(curves))) if many else \
-        min(4, max(1, len(curves)))
+    apart = bands_hide_each_other(curves)
+    columns = min(6 if apart else 4, max(1, len(curves)))
     legend = -(-len(curves) // columns)
-    across = min(6, len(curves))
-    small = -(-len(curves) // across) if many else 0
+    small = legend if apart else 0
     height = 4.1 + 0.22 * legend + 1.35 * small
     figure = plt.figure(figsize=(10, height))
     top = 1 - (0.12 + 0.22 * legend) / height
-    split = (0.85 + 1.35 * small) / height if many else 0
+    split = (0.85 + 1.35 * small) / height if apart else 0
     upper = figure.add_gridspec(1, 2, left=0.085, right=0.985, top=top,
                                 bottom=split + 0.48 / height, wspace=0.06)
     panels = [figure.add_subplot(upper[0, 0])]
@@ -169,8 +171,8 @@ def draw_curves(plt, curves, schemes, axes, possible, path):
             shown = x > 0 if key == "bytes" else np.isfinite(x)
             blank = np.full(shown.sum(), math.nan)
             draw_line(panel, (x[shown], y[shown],
-                              blank if many else low[shown],
-                              blank if many else high[shown]), look, label)
+                              blank if apart else low[shown],
+                              blank if apart else high[shown]), look, label)
         panel.grid(alpha=0.3)
         panel.margins(x=0.02)
     panels[1].tick_params(labelleft=False)
@@ -185,9 +187,9 @@ def draw_curves(plt, curves, schemes, axes, possible, path):
     if len(sent) and sent.max() > 20 * sent.min():
         panels[1].set_xscale("log")
         panels[1].xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    if many:
+    if apart:
         below = figure.add_gridspec(
-            small, across, left=0.085, right=0.985, bottom=0.45 / height,
+            small, columns, left=0.085, right=0.985, bottom=0.45 / height,
             top=split - 0.2 / height, wspace=0.08, hspace=0.3)
         first = draw_small(figure, below, curves, looks)
         first.set_ylim(panels[0].get_ylim())

@@ -5,6 +5,7 @@
 #include "app/commands.h"
 #include "app/predict_variants.h"
 #include "base/text.h"
+#include "comm/modelled_sums.h"
 #include "machine/probe.h"
 
 namespace syncopate {
@@ -133,6 +134,7 @@ void advise(Session& session,
             const Cluster* measured) {
   PredictionSettings settings;
   settings.steps = simulated_steps(request, engine.workers);
+  settings.may_be_fewer = request.steps == 0;
   Log& log = session.log();
   log.line("cluster    {} workers, {}", engine.workers,
            measured ? "measured"
@@ -153,9 +155,16 @@ void advise(Session& session,
       std::ranges::any_of(bsp, &Prediction::has_measured_update) ||
       std::ranges::any_of(others, &Prediction::has_measured_update);
   log.line(
-      "simulated  {} steps of each worker; the schemes' own computations {}",
+      "simulated  {}{} steps of each worker; the schemes' own computations {}",
+      bsp.front().work.steps < settings.steps * engine.workers ? "up to " : "",
       settings.steps,
       is_measured ? "were measured on this machine" : "take compute.update_s");
+  if (bsp.front().variant.has_whole_tables())
+    log.line(
+        "note       with more than {} workers, schemes that send only the rows "
+        "that a batch touches are predicted with sync.tables = dense; rows are "
+        "faster if all batches together touch a small part of the tables",
+        ModelledSums::kExactWorld);
   const double base = bsp.front().samples_per_s();
   log.line("");
   log.line(

@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "comm/modelled_sums.h"
 #include "train/update_cost.h"
 
 namespace syncopate {
 namespace {
 
 constexpr double kMeasuredFor_s = 1;  // each scheme's computations
+constexpr const char* kWholeTables = "--sync.tables=dense";
 
 void sort_by_speed(std::vector<Prediction>& predictions) {
   std::ranges::stable_sort(predictions, [](const auto& a, const auto& b) {
@@ -19,6 +21,10 @@ void sort_by_speed(std::vector<Prediction>& predictions) {
 }
 
 }  // namespace
+
+bool Variant::has_whole_tables() const {
+  return std::ranges::find(keys, kWholeTables) != keys.end();
+}
 
 std::string Variant::text() const {
   std::string text = "--sync.scheme=" + scheme;
@@ -45,7 +51,14 @@ Prediction Predictor::predict(const Variant& variant) {
   std::vector<std::string> own = {"--sync.scheme=" + variant.scheme};
   own.insert(own.end(), variant.keys.begin(), variant.keys.end());
   try {
-    const auto engine = build_variant(session_, base_, own, Memory::kNone);
+    auto engine = build_variant(session_, base_, own, Memory::kNone);
+    // With rows of tables, every worker sends every other one a message in each
+    // step. Among more workers, following those takes too long.
+    if (engine->workers > ModelledSums::kExactWorld && engine->sends_rows()) {
+      prediction.variant.keys.push_back(kWholeTables);
+      own.push_back(kWholeTables);
+      engine = build_variant(session_, base_, own, Memory::kNone);
+    }
     if (settings_.compute) engine->options.compute = *settings_.compute;
     if (settings_.network) engine->options.network = *settings_.network;
     check_simulation(*engine);
@@ -53,7 +66,8 @@ Prediction Predictor::predict(const Variant& variant) {
     if (prediction.has_measured_update)
       engine->options.compute.update_s = prediction.update_s;
     prediction.update_s = engine->options.compute.update_s;
-    engine->plan.stop_at = std::min(engine->plan.total_steps, settings_.steps);
+    engine->plan.stop_at =
+        std::min(engine->plan.total_steps, steps_of(*engine));
     prediction.workers = engine->workers;
     for (const SimulatedWork& mine : simulate(*engine))
       prediction.work.add(mine);
@@ -62,6 +76,14 @@ Prediction Predictor::predict(const Variant& variant) {
     prediction.obstacle = error.what();
   }
   return prediction;
+}
+
+// Fewer where rows make many messages: a prediction is to take seconds.
+int64_t Predictor::steps_of(const Engine& engine) const {
+  constexpr int64_t kMostMessages = 1 << 20;
+  if (!settings_.may_be_fewer || !engine.sends_rows()) return settings_.steps;
+  const int64_t pairs = int64_t{engine.workers} * engine.workers;
+  return std::min(settings_.steps, kMostMessages / pairs);
 }
 
 // Collectives and buckets hardly change what is computed, so bsp is measured

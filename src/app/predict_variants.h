@@ -18,6 +18,7 @@ struct Variant {
   std::vector<std::string> keys;  // "--section.key=value"
 
   std::string text() const;  // the scheme and its keys, as on a command line
+  bool has_whole_tables() const;  // instead of rows
 };
 
 struct Prediction {
@@ -40,7 +41,8 @@ struct Prediction {
 // How variants are predicted. `compute` and `network`, if present, replace
 // those of the input.
 struct PredictionSettings {
-  int64_t steps = 0;  // of each worker
+  int64_t steps = 0;          // of each worker
+  bool may_be_fewer = false;  // where rows of tables make many messages
   std::optional<ComputeOptions> compute;
   std::optional<NetworkOptions> network;
 };
@@ -64,6 +66,7 @@ class Predictor {
 
  private:
   void measure(Prediction& prediction);
+  int64_t steps_of(const Engine& engine) const;
 
   Session& session_;
   const Engine& base_;

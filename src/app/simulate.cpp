@@ -140,6 +140,11 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
     if (engine->options.output.trace == Tracing::kOn)
       make_folder(RunDirectory(engine->options, engine->workers));
   });
+  if (engine->workers > ModelledSums::kExactWorld && engine->sends_rows())
+    session.log().warning(
+        "sync.tables = rows: all workers exchange the numbers of their rows, "
+        "and each of these messages is simulated; sync.tables = dense is "
+        "faster to simulate");
   const double begin_s = monotonic_s();
   const std::string& limit = engine->plan.limit;
   if (!limit.empty()) session.log().line("limit      {}", limit);

@@ -84,7 +84,7 @@ RunDirectory run_in(const fs::path& folder, const CommandLine& line) {
   return run;
 }
 
-// The ranks that a launcher will start are known in a Slurm job.
+// Inside a Slurm job, the number of ranks that srun will start is known.
 RunDirectory run_of(const std::string& path,
                     const CommandLine& line,
                     int ranks) {
@@ -95,8 +95,8 @@ RunDirectory run_of(const std::string& path,
   const int workers = run.workers > 0 ? static_cast<int>(run.workers) : tasks;
   if (workers == 0 && run.name.find("{workers}") != std::string::npos)
     fail(ExitCode::kUsage,
-         "status: run.name = {}, and run.workers is auto: give the run's "
-         "folder, or --run.workers=N",
+         "status: run.name = {} depends on run.workers, which is auto: give "
+         "the run's folder or --run.workers=N",
          run.name);
   return {input.options, workers};
 }

@@ -93,8 +93,9 @@ CHOICE(StepLaw,
        "constant lognormal gamma trace",
        {kConstant, kLognormal, kGamma, kTrace});
 
-// Returns the number of workers that `ranks` MPI ranks are, or one process, if
-// they agree with run.workers.
+// Returns the number of workers: one for each MPI rank or, in a single process,
+// run.workers. Several ranks must agree with run.workers, which check_world()
+// tests.
 inline int workers_of(const RunOptions& run, int ranks) {
   return ranks > 1 ? ranks : std::max(1, static_cast<int>(run.workers));
 }

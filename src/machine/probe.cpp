@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMostRounds = 63, kSampledRounds = 16, kMostAlone = 8;
 constexpr double kBandwidthFor_s = 0.2;  // of each pair
-// More than a shaped link lets pass at once.
+// Larger than the burst that a shaped link lets through.
 constexpr int64_t kFirstBytes = int64_t{1} << 18;
 constexpr int64_t kMostBytes = int64_t{1} << 30;
 // A difference between links that is worth describing.
@@ -96,6 +96,7 @@ class Pair {
   }
   void send(int64_t bytes) { endpoint_.wait(sending(bytes)); }
   void receive(int64_t bytes) { endpoint_.wait(receiving(in_.data(), bytes)); }
+
   Endpoint& endpoint_;
   const int other_;
   std::vector<char> out_, in_;
@@ -105,8 +106,8 @@ double mbit_s(int64_t bytes, double seconds) {
   return static_cast<double>(bytes) * 8e-6 / seconds;
 }
 
-// Exchanges between pairs, all at work at the same time; `pair` is null if this
-// rank sits out. Every pair exchanges as many bytes as the slowest one manages
+// Measures exchanges of all pairs at the same time; `pair` is null if this rank
+// sits out. Every pair exchanges as many bytes as the slowest one manages
 // in kBandwidthFor_s. Returns the megabits per second and direction of each
 // rank. Collective.
 std::vector<double> mbit_s_together(Endpoint& endpoint, Pair* pair) {
@@ -125,15 +126,15 @@ std::vector<double> mbit_s_together(Endpoint& endpoint, Pair* pair) {
   return rates;
 }
 
-// By rank, medians over its pairs; 0 if it has measured nothing.
+// By rank: medians over its pairs, or 0 if it measured none.
 struct LinkFigures {
   std::vector<double> latency_s, message_s, mbit_s;
 };
 
 using PartnerOf = std::function<int(int rank, int round)>;
 
-// Measures the pairs of all rounds, or of some if they are many. Ranks of one
-// host may share its link, and each is given the rate of the host's slowest.
+// Measures the pairs of all rounds, or of a sample if there are many. Ranks of
+// a host may share its link, so each gets the rate of the slowest of them.
 LinkFigures measure_rounds(Endpoint& endpoint,
                            int rounds,
                            int per_host,
@@ -165,8 +166,9 @@ LinkFigures measure_rounds(Endpoint& endpoint,
           values_of_all(endpoint, median(rates))};
 }
 
-// Returns the megabits per second of some pairs of the first round, one after
-// the other; of two hosts, only their first ranks.
+// Returns the median of the megabits per second of some pairs of the first
+// round, measured one after the other. Of each host, only the first rank takes
+// part.
 double mbit_s_alone(Endpoint& endpoint, const RankPairs& pairs) {
   std::vector<double> alone;
   for (int rank = 0, tried = 0; rank < endpoint.size() && tried < kMostAlone;
@@ -182,8 +184,8 @@ double mbit_s_alone(Endpoint& endpoint, const RankPairs& pairs) {
   return median(alone);
 }
 
-// The links between hosts, and their shared uplinks if all ranks of a host
-// together get less than each of them alone.
+// Measures the links between hosts. If the ranks of a host together get less
+// than each alone, they share an uplink.
 void probe_links(Endpoint& endpoint, Cluster& cluster) {
   std::vector<int> hosts;
   for (int rank = 0; rank < endpoint.size(); ++rank)
@@ -217,8 +219,8 @@ void probe_links(Endpoint& endpoint, Cluster& cluster) {
     network.mbit_s = scaled(network.mbit_s, alone_mbit_s / share_mbit_s);
   }
   cluster.lines.push_back(fmt::format(
-      "hosts      {} of {} workers; inside {:.4g} Mbit/s and direction with "
-      "all pairs at work, latency {:.4g} us; between them {}",
+      "hosts      {} with {} workers each; inside a host {:.4g} Mbit/s and "
+      "direction with all pairs at work, latency {:.4g} us; between hosts {}",
       endpoint.size() / per_host, per_host, network.group_mbit_s,
       network.group_latency_us,
       network.uplink_mbit_s > 0

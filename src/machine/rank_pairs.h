@@ -1,5 +1,5 @@
-// In which rounds the ranks of a job form pairs, so that every rank meets every
-// other one once and all pairs of a round can be measured at the same time.
+// Arranges the ranks of a job in rounds of disjoint pairs that can be measured
+// at the same time; over all rounds, every two ranks meet once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,15 +7,14 @@
 
 namespace syncopate {
 
-// Pairs between hosts and inside a host are in rounds of their own if each of
-// several hosts has the same number of successive ranks, more than one.
+// If several hosts each have the same number (more than one) of consecutive
+// ranks, pairs between hosts and pairs inside a host have separate rounds.
 // Otherwise all rounds count as between hosts.
 class RankPairs {
  public:
   // `hosts`: of each rank, as Endpoint::host_of() numbers them.
   explicit RankPairs(std::span<const int> hosts);
 
-  int ranks() const { return ranks_; }
   int per_host() const { return per_host_; }  // 1: hosts are not told apart
   int rounds_between() const;
   int rounds_inside() const;

@@ -36,8 +36,9 @@ class GradientValues {
     is_written_ = true;
     values_.assign(values);
   }
-  // As backward leaves them: of each embedding table, only the given rows, in
-  // the order of the model's parameters, are not zero.
+  // Leaves the marks as backward does: in each embedding table, only the given
+  // rows may be non-zero. `rows` has one entry per table, in the order of the
+  // model's parameters.
   void assign(std::span<const float> values,
               const ParameterTable& parameters,
               std::span<const std::vector<int32_t>> rows);

@@ -94,9 +94,9 @@ class Model {
   // none, as on a CPU or in fp32.
   virtual const ShadowTable* copies() const { return nullptr; }
 
-  // Returns the numbers of the rows that a batch in host memory reads of each
-  // embedding table (Role::kEmbedding), in the order of parameters(), with
-  // repetitions. Views of the batch.
+  // Returns, for each embedding table (Role::kEmbedding) in the order of
+  // parameters(), the numbers of the rows that a batch in host memory reads,
+  // with repetitions. The spans point into the batch.
   virtual std::vector<std::span<const int32_t>> lookups(const Batch&) const {
     return {};
   }

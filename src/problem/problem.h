@@ -88,9 +88,9 @@ class Problem {
   virtual std::unique_ptr<Feed> make_feed(const Setup& setup,
                                           int rank,
                                           int64_t first_batch) const = 0;
-  // Returns the numbers of the rows, sorted, that batches [first_batch,
-  // first_batch + batches) of worker `rank` touch together, by embedding table
-  // in the order of the model's parameters. Empty for networks without tables.
+  // Returns, for each embedding table in the order of the model's parameters,
+  // the sorted numbers of the rows that batches [first_batch, first_batch +
+  // batches) of worker `rank` touch. Empty for networks without tables.
   virtual std::vector<std::vector<int32_t>> touched_rows(
       const Setup& /*setup*/,
       int /*rank*/,

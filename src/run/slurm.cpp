@@ -57,7 +57,18 @@ std::string slurm_job() {
 }
 
 int slurm_tasks() {
-  return static_cast<int>(parse_int(variable("SLURM_NTASKS")).value_or(0));
+  const auto number = [](const std::string& name) {
+    return static_cast<int>(parse_int(variable(name.c_str())).value_or(0));
+  };
+  const int components = number("SLURM_HET_SIZE");
+  if (components == 0) return number("SLURM_NTASKS");
+  int tasks = 0;
+  for (int i = 0; i < components; ++i) {
+    const int own = number(fmt::format("SLURM_NTASKS_HET_GROUP_{}", i));
+    if (own == 0) return 0;
+    tasks += own;
+  }
+  return tasks;
 }
 
 int slurm_restarts() {

@@ -12,8 +12,8 @@ namespace syncopate {
 // Returns "4711", or "4711_3" in a job array; empty outside a job. This is the
 // form that squeue and scancel take: an array's id alone names all its tasks.
 std::string slurm_job();
-// Returns the number of tasks that srun starts in this job; 0 outside a job, or
-// if it has not been told.
+// Returns the number of tasks that srun starts in this job, over all components
+// of a heterogeneous one; 0 outside a job, or if Slurm does not say.
 int slurm_tasks();
 // Returns how often Slurm has restarted this job.
 int slurm_restarts();

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "data/sampler.h"
+#include "sync/bucket.h"
 #include "train/audit.h"
 #include "train/best_score.h"
 #include "train/memory_plan.h"
@@ -261,6 +262,10 @@ int64_t Engine::replica_bytes() const {
 
 const ShadowTable* Engine::copies() const {
   return options.run.bf16_weights ? model->copies() : nullptr;
+}
+
+bool Engine::sends_rows() const {
+  return syncopate::sends_rows(options.sync, model->parameters());
 }
 
 int64_t Engine::next_boundary(int64_t worker_steps) const {

@@ -78,6 +78,9 @@ struct Engine : Setup {
   bool computes() const {
     return has_passes && device->kind() != DeviceKind::kNone;
   }
+  // Whether a scheme sends only the rows of embedding tables that a batch
+  // touches.
+  bool sends_rows() const;
   // Returns an event after all work that the stream has been given so far.
   std::unique_ptr<Event> mark() const {
     std::unique_ptr<Event> event = device->make_event();

@@ -85,9 +85,15 @@ std::optional<SavedRun> find_here(const std::string& input_path,
   const ParsedInput given = parse_input(input_path, overrides);
   const std::string& mode = given.options.checkpoint.resume;
   if (mode == "none") return std::nullopt;
+  const RunOptions& run = given.options.run;
+  if (mode != "auto" && ranks == 1 && run.workers == 0 &&
+      run.name.find("{workers}") != std::string::npos)
+    given.refuse(
+        fmt::format("run.name: {} depends on run.workers, which the checkpoint "
+                    "of checkpoint.resume may decide: give run.workers",
+                    run.name));
   const auto own = newest_facts(
-      RunDirectory(given.options, workers_of(given.options.run, ranks))
-          .checkpoints());
+      RunDirectory(given.options, workers_of(run, ranks)).checkpoints());
   if (!own && mode == "auto") return std::nullopt;
   const CheckpointFacts facts =
       own ? *own : read_checkpoint_facts(checkpoint_folder(mode));

@@ -7,7 +7,6 @@
 #include "comm/modelled_sums.h"
 #include "comm/tags.h"
 #include "run/signals.h"
-#include "sync/bucket.h"
 #include "train/run_trace.h"
 #include "train/worker_step.h"
 
@@ -113,14 +112,13 @@ std::vector<SimulatedWork> simulate(Engine& engine,
                                     Fidelity fidelity,
                                     RunTrace* trace) {
   NetworkCost cost = network_cost_of(engine);
-  // Members of a group's sum may still receive those of another group, or rows
-  // of tables, which a sum by itself does not know.
+  // A sum is modelled by itself. Its members may still be receiving messages of
+  // another group's sum, or rows of tables.
   const bool may_meet = any_scheme(engine.options.sync, [](const auto& info) {
     return info.sums_in_groups;
   });
   cost.may_model_sums =
-      fidelity == Fidelity::kFast &&
-      !sends_rows(engine.options.sync, engine.model->parameters()) &&
+      fidelity == Fidelity::kFast && !engine.sends_rows() &&
       (!may_meet || engine.workers > ModelledSums::kExactWorld);
   engine.steps_begun.assign(engine.workers, 0);
   const auto world = make_inproc_world(engine.workers, cost);

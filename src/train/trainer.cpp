@@ -227,20 +227,21 @@ void Trainer::end_at_target(const Position& at) {
 ExitCode Trainer::nothing_left(const Position& at) {
   if (!results_) return ExitCode::kDone;
   const int before = engine_.saved ? engine_.saved->workers : engine_.workers;
+  const bool has_ended = at.step >= engine_.plan.total_steps;
   if (target_was_reached_.empty())
     session_.log().line(
         "step {} of {}: nothing left to do{}", at.step, engine_.plan.stop_at,
-        before == engine_.workers
-            ? ""
-            : fmt::format(": this run has ended, with {} worker{}; to train "
-                          "with {}, give another run.name",
-                          before, before == 1 ? "" : "s", engine_.workers));
+        has_ended && before != engine_.workers
+            ? fmt::format(": this run ended with {} worker{}; to train with "
+                          "{}, give another run.name",
+                          before, before == 1 ? "" : "s", engine_.workers)
+            : "");
   else
     session_.log().line(
         "{}: nothing left to do (to go on, give another run.target, or - for "
         "none)",
         target_was_reached_);
-  if (at.step >= engine_.plan.total_steps || !target_was_reached_.empty())
+  if (has_ended || !target_was_reached_.empty())
     directory_.discard_requests(session_.log());
   return ExitCode::kDone;
 }

@@ -32,6 +32,9 @@ class UpdateBench {
                           : gradients_[i - kDrawn];
     rows_ = engine.problem->touched_rows(engine, 0, 0,
                                          engine.options.data.accumulate);
+    CHECK(std::ssize(rows_) ==
+          std::ranges::count(engine.model->parameters().entries(),
+                             Role::kEmbedding, &ParameterEntry::role));
     keep_rows();
   }
 

@@ -34,7 +34,7 @@ WorkerStep::WorkerStep(Engine& engine,
       schedule_(engine.schedule_of(engine.options, endpoint.rank())),
       bucketer_(engine.model->parameters(), engine.options.sync, collectives),
       counts_rows_(engine.device->kind() == DeviceKind::kNone &&
-                   sends_rows(engine.options.sync, engine.model->parameters())),
+                   engine.sends_rows()),
       stragglers_(engine.options,
                   endpoint.rank(),
                   endpoint.size(),

@@ -8,8 +8,8 @@
 #   tests/bench/links.sh sockets              a ring of plain sockets: what links
 #                                             carry, whoever sends
 #   tests/bench/links.sh --run MBIT HOSTS COMMAND...   one command on such hosts
-# Environment: RATES ("100 1000", Mbit/s), RANKS ("2 3 4"), PER_HOST (1; of --run
-# the ranks that share a host and its link), BYTES
+# Environment: RATES ("100 1000", Mbit/s), RANKS ("2 3 4"), PER_HOST (1;
+# with --run: ranks per host, which share its link), BYTES
 # (65536,1048576,16777216), BY (all collectives), REPEATS (5; of overlap and
 # sockets 3), STEPS (48) of overlap, CONGESTION (control of TCP: the kernel's),
 # SYNCOPATE, MPIEXEC (mpiexec.hydra), UCX_RNDV_THRESH (inf),
@@ -100,7 +100,7 @@ on_all_links() {
   done
 }
 
-# ranks N COMMAND...: on the first N hosts, one each (PER_HOST).
+# ranks N COMMAND...: PER_HOST ranks on each of the first N hosts.
 ranks() {
   local count=$1 names
   shift

@@ -115,6 +115,12 @@ rows=$(rate)
 for scheme in $("$SYNCOPATE" list schemes | awk '{ print $1 }'); do
   grep -q -- "--sync.scheme=$scheme\b" out || fail "rows: nothing about $scheme"
 done
+# Too many workers to follow all their rows: said, and the keys are those simulated.
+expect_code 0 "$SYNCOPATE" advise "$here/../../inputs/deepfm_smoke.ini" \
+  --run.workers=300 --steps=1 --compute.step_s=0.05 --compute.update_s=0.0001 \
+  --network.mbit_s=1000
+grep -q '^note .*more than 256 workers.*sync.tables = dense' out || fail "$(cat out)"
+grep -q -- '--sync.scheme=bsp --sync.tables=dense (' out || fail "$(cat out)"
 
 expect_code 64 "$SYNCOPATE" advise small.ini --run.workers=1
 expect_code 64 "$SYNCOPATE" advise small.ini "${cluster[@]}" --gain=0.5

@@ -19,7 +19,7 @@ if ((code == 77)); then
   exit 77
 fi
 ((code == 0)) || fail "exit $code: $(tail -n 5 err)"
-awk '/^hosts +2 of 2 workers; inside/ {
+awk '/^hosts +2 with 2 workers each; inside/ {
     for (i = 1; i < NF; ++i)
       if ($(i + 1) == "Mbit/s") rate[++rates] = $i
     found = rate[1] > 200 && rate[2] > 35 && rate[2] < 55 && /shared by a host/

@@ -115,10 +115,16 @@ expect_code 0 "$SYNCOPATE" status tiny.ini "${named[@]}" --run.workers=3
 says "runs/bsp-3-1" out
 expect_code 0 env SLURM_NTASKS=2 "$SYNCOPATE" status tiny.ini "${named[@]}"
 says "runs/bsp-2-1" out
+expect_code 0 env SLURM_HET_SIZE=2 SLURM_NTASKS=1 SLURM_NTASKS_HET_GROUP_0=1 \
+  SLURM_NTASKS_HET_GROUP_1=2 "$SYNCOPATE" status tiny.ini "${named[@]}"
+says "runs/bsp-3-1" out
 expect_code 64 env -u SLURM_NTASKS "$SYNCOPATE" status tiny.ini "${named[@]}"
 says "--run.workers=N" err
+expect_code 65 "$SYNCOPATE" train tiny.ini "${named[@]}" \
+  --checkpoint.resume=runs/bsp-3-1
+says "give run.workers" err
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=first --run.workers=3
-says "nothing left to do: this run has ended, with 2 workers; to train with 3, give" out
+says "nothing left to do: this run ended with 2 workers; to train with 3, give" out
 
 echo "status and inspect of a folder"
 expect_code 0 "$SYNCOPATE" status runs/first

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# 64 ranks on however few cores: what keeps them in step costs each of them as
-# many bytes a step as it costs 16 workers, and as many as in one process.
+# 64 ranks on any number of cores: keeping them in step costs each as many bytes
+# per step as it costs each of 16 workers, and as many as in one process.
 # EXHAUSTIVE=1 adds a scheme whose workers run freely.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -49,8 +49,8 @@ for words in "${schemes[@]}"; do
   ranks=$(control "$name-ranks") few=$(control "$name-16") many=$(control "$name-64")
   echo "$name: $ranks bytes by 64 ranks, $many by 64 workers, $few by 16"
   ((few > 0)) || fail "$name: no control messages"
-  # A tree of N has N - 1 edges: 63/64 a worker, after 15/16. Free workers also
-  # say when they are done.
+  # A tree of N workers has N - 1 edges, so 64 workers send 63/15 of the bytes of
+  # 16. Free-running workers also report that they are done.
   ((100 * many <= 100 * 4 * few * 63 / 60 + 64 * 100)) ||
     fail "$name: $many bytes by 64 workers, $few by 16"
   ((ranks <= many + many / 20 && ranks >= many - many / 20)) ||

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # `simulate` says of schemes of each kind (all under EXHAUSTIVE=1) what `train`
 # measures in virtual time: the same seconds, bytes and messages of every worker,
-# also where only the rows of tables are sent that a batch touches. Where links are
-# alike, sums in concurrent buckets take the same time within 1%. It writes them to
-# a file, and refuses what needs values.
+# also where messages hold only the rows of tables that a batch touches. Where
+# links are alike, sums in concurrent buckets take the same time within 1%. It
+# writes them to a file, and refuses what needs values.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=tests/e2e/scheme_keys.sh

@@ -8,13 +8,20 @@ skip() { echo "skipped: $1"; exit 77; }
 [[ $("$MPIEXEC" --version 2>&1) == *HYDRA* ]] || skip "$MPIEXEC is not hydra"
 command -v cc >/dev/null || skip "no C compiler"
 cat >hang.c <<'C'
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 int PMPI_Finalize(void);
 int MPI_Finalize(void) {
-  if (strstr(getenv("HANGING_RANKS"), getenv("PMI_RANK")))
+  const char* rank = getenv("PMI_RANK");
+  if (strstr(getenv("HANGING_RANKS"), rank)) {
+    char name[32];
+    snprintf(name, sizeof name, "hung.%s", rank);
+    close(creat(name, 0600));
     for (;;) pause();
+  }
   return PMPI_Finalize();
 }
 C
@@ -24,10 +31,12 @@ cc -shared -fPIC -o hang.so hang.c
 ends() {
   local began=$SECONDS
   read -ra start <<<"$(ranks 3)"
-  rm -rf runs
+  rm -rf runs hung.*
   expect_code "$1" "${start[@]}" env LD_PRELOAD="$PWD/hang.so" \
     HANGING_RANKS="$2" "$SYNCOPATE" train tiny.ini --run.workers=auto \
     --run.threads=1 "${@:3}"
+  local hung=(hung.*)
+  ((${#hung[@]} == ${#2})) && [[ -f ${hung[0]} ]] || fail "$2: ${hung[*]}"
   ((SECONDS - began < 15)) || fail "$2: $((SECONDS - began)) s"
   grep -Ev '^(warning|note)' err | grep . && fail "$2: not silent"
 }

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <string_view>
 #include <thread>
 
 #include "base/check.h"
@@ -51,13 +52,13 @@ constexpr double kWatchedBarrierLimitS = 600;  // rank 0 may still write
 constexpr double kEagerS = 0.02;
 constexpr std::chrono::milliseconds kNap{1};
 constexpr std::chrono::milliseconds kFinalizeLimit{5000}, kAbortLimit{5000};
-// Under hydra, which can be told that a rank ends as it should.
+// Shorter under hydra, which can be told that a rank ends normally.
 constexpr std::chrono::milliseconds kHydraFinalizeLimit{2000};
-// Before MPICH 4.2 (its pull request 6596) MPI_Finalize flushes every
-// connection, which UCX over TCP has the peer confirm, and then waits for all
-// ranks without confirming anything more, so that a rank whose flush comes
-// later than another one's hangs. This makes it rare: all have left the barrier
-// before by then, and begin at about the same time.
+// Before MPICH 4.2 (pull request 6596), MPI_Finalize flushes every connection
+// and then waits for all ranks. UCX over TCP has the peer confirm a flush, but
+// a rank that already waits confirms nothing, so a rank that flushes late
+// hangs. After this pause all ranks have left the barrier and begin at about
+// the same time, which makes that rare.
 constexpr std::chrono::milliseconds kAllLeftBarrier{50};
 // Rank 0 leaves after the others: a launcher that sees its exit first kills the
 // others with a signal and reports that.
@@ -88,7 +89,7 @@ void tell_hydra(int code) {
                                                          // too
 }
 
-// Halts a thread wherever it is, for good.
+// Stops a thread for good, wherever it is.
 void halt(pthread_t thread) {
   const int number = SIGRTMIN + 5;
   struct sigaction action {};
@@ -99,15 +100,18 @@ void halt(pthread_t thread) {
   pthread_kill(thread, number);
 }
 
-// Tells hydra what MPI_Finalize tells it at its end, so that the exit code that
-// follows counts, while `finalizer` hangs in MPI_Finalize.
+// Sends hydra what MPI_Finalize sends last, so that the exit code counts
+// although `finalizer` hangs in MPI_Finalize.
 void take_leave_of_hydra(pthread_t finalizer) {
   constexpr int kAnswerMs = 500;
   end_in_silence();
   const int hydra = connection_to_hydra();
   if (hydra < 0) return;
   halt(finalizer);  // it may wait for hydra's answer to something else
-  dprintf(hydra, "cmd=finalize\n");
+  // Without stdio, whose locks the halted thread may hold.
+  constexpr std::string_view kLeave = "cmd=finalize\n";
+  [[maybe_unused]] const ssize_t written =
+      ::write(hydra, kLeave.data(), kLeave.size());
   pollfd answer{hydra, POLLIN, 0};
   ::poll(&answer, 1, kAnswerMs);
 }
