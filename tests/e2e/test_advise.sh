@@ -117,7 +117,7 @@ for scheme in $("$SYNCOPATE" list schemes | awk '{ print $1 }'); do
 done
 # Too many workers to follow all their rows: said, and the keys are those simulated.
 expect_code 0 "$SYNCOPATE" advise "$here/../../inputs/deepfm_smoke.ini" \
-  --run.workers=300 --steps=1 --compute.step_s=0.05 --compute.update_s=0.0001 \
+  --run.workers=300 --data.batch=16 --steps=1 --compute.step_s=0.05 --compute.update_s=0.0001 \
   --network.mbit_s=1000
 grep -q '^note .*more than 256 workers.*sync.tables = dense' out || fail "$(cat out)"
 grep -q -- '--sync.scheme=bsp --sync.tables=dense (' out || fail "$(cat out)"

@@ -36,7 +36,7 @@ ends() {
     HANGING_RANKS="$2" "$SYNCOPATE" train tiny.ini --run.workers=auto \
     --run.threads=1 "${@:3}"
   local hung=(hung.*)
-  ((${#hung[@]} == ${#2})) && [[ -f ${hung[0]} ]] || fail "$2: ${hung[*]}"
+  [[ -f ${hung[0]} && ${#hung[@]} == "${#2}" ]] || fail "$2: ${hung[*]}"
   ((SECONDS - began < 15)) || fail "$2: $((SECONDS - began)) s"
   grep -Ev '^(warning|note)' err | grep . && fail "$2: not silent"
 }
