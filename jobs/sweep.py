@@ -10,7 +10,7 @@ import time
 
 from sweep_file import USAGE, read_sweep  # also puts postprocess/ on the path
 from run_reader import RunError, run_main
-from sweep_choice import choose, conclude, write_tuning
+from sweep_choice import choose, conclude, record_finals, write_tuning
 from sweep_grid import tune_jobs
 from sweep_recorded import take_recorded
 from sweep_runs import command_of, final_jobs, last_line, outcome, output_of, \
@@ -47,7 +47,7 @@ class Queue:
             process.send_signal(signal.SIGTERM)
 
     def end(self, process, place):
-        """Reports a run that has ended in one line."""
+        """Reports a run that has ended in one line; a study records it."""
         job, started = self.running.pop(process)
         code = process.returncode
         state, value = outcome(self.sweep, job)
@@ -62,6 +62,8 @@ class Queue:
             failure = f"exit code {code}: {last_line(self.sweep, job)}"
             self.failures.append(f"{job.title}: {failure}")
             line += failure
+        if self.sweep.rules and job.phase == "final":
+            record_finals(self.sweep, [job])
         print(f"{line} ({time.monotonic() - started:.0f} s)", flush=True)
 
     def run(self, jobs):

@@ -78,15 +78,23 @@ def write_tuning(sweep, best, remarks):
     write_choice(sweep, best, remarks, sys.stdout)
 
 
-def conclude_study(sweep, jobs):
-    """Records the final runs beside the study's file, and judges its rules. Rows
-    of runs without a folder stay as they are."""
-    folder = os.path.dirname(os.path.abspath(sweep.path))
-    record(folder, sweep.size, [
+def study_folder(sweep):
+    return os.path.dirname(os.path.abspath(sweep.path))
+
+
+def record_finals(sweep, jobs):
+    """Records those final runs that have ended beside the study's file. Rows of
+    other runs stay as they are."""
+    record(study_folder(sweep), sweep.size, [
         (job.variant, job.seed, job.value, input_digest(sweep, job.variant),
          open_run(folder_of(sweep, job)))
         for job in jobs if outcome(sweep, job)[0] in ("finished", "diverged")])
-    run_script("study.py", folder, "--size", sweep.size)
+
+
+def conclude_study(sweep, jobs):
+    """Records the final runs, and judges the study's rules."""
+    record_finals(sweep, jobs)
+    run_script("study.py", study_folder(sweep), "--size", sweep.size)
 
 
 def conclude_simulations(sweep, jobs):

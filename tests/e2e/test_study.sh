@@ -101,6 +101,19 @@ END
 interrupted tuned '^.1/8. tune'
 [[ ! -e tuned/results.csv ]] || fail "recorded while tuning: $(cat tuned/results.csv)"
 
+# Killed after the first final run, which has been recorded all the same.
+"$source_dir/jobs/study.sh" tiny --jobs=1 --run.threads=1 >killed.out 2>&1 &
+pid=$!
+for _ in $(seq 3000); do
+  grep -q '^.1/8. final' killed.out && break
+  sleep 0.02
+done
+kill -KILL $pid
+wait $pid 2>/dev/null
+while pgrep -f "run.directory=studied" >/dev/null; do sleep 0.05; done
+shows '^short,bsp,1,bsp,,finished,' tiny/results.csv
+rm -r tiny/*.csv studied
+
 # After the first final run: what there is has been recorded.
 interrupted tiny '^.1/8. final'
 shows '^short,bsp,1,bsp,,finished,' tiny/results.csv
