@@ -183,6 +183,10 @@ void advise(Session& session,
           "that scheme",
           info.keyword);
   print_advice(log, request, simplest_of_the_fastest(bsp), others);
+  if (measured == nullptr) return;
+  log.line("");
+  log.line("The cluster as it was measured, for the input of a simulation:");
+  for (const std::string& text : measured->input) log.line("{}", text);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "machine/bench_step.h"
@@ -15,8 +16,9 @@
 namespace syncopate {
 namespace {
 
-constexpr int kMostRounds = 63, kSampledRounds = 16, kMostAlone = 8;
-constexpr double kBandwidthFor_s = 0.2;  // of each pair
+constexpr int kMostRounds = 63, kSampledRounds = 16;
+constexpr int kMostAlone = 8, kAloneRepeats = 3;
+constexpr double kBandwidthFor_s = 0.4;  // of each pair
 // Larger than the burst that a shaped link lets through.
 constexpr int64_t kFirstBytes = int64_t{1} << 18;
 constexpr int64_t kMostBytes = int64_t{1} << 30;
@@ -38,6 +40,28 @@ std::string text_of(const std::vector<double>& values) {
   if (values.size() == 1) return fmt::format("{:.4g}", values[0]);
   const auto [least, most] = std::ranges::minmax(values);
   return fmt::format("{:.4g} to {:.4g}", least, most);
+}
+
+std::string list_of(const std::vector<double>& values) {
+  std::vector<std::string> texts;
+  for (const double value : values)
+    texts.push_back(fmt::format("{:.4g}", value));
+  return join(texts, ", ");
+}
+
+// The lines of [network] that describe it.
+std::vector<std::string> lines_of(const NetworkOptions& network) {
+  std::vector<std::string> lines = {
+      "mbit_s = " + list_of(network.mbit_s),
+      "latency_us = " + list_of(network.latency_us),
+      "message_us = " + list_of({network.message_us})};
+  if (network.group == 0) return lines;
+  lines.push_back(fmt::format("group = {}", network.group));
+  lines.push_back("group_mbit_s = " + list_of({network.group_mbit_s}));
+  lines.push_back("group_latency_us = " + list_of({network.group_latency_us}));
+  if (network.uplink_mbit_s > 0)
+    lines.push_back("uplink_mbit_s = " + list_of({network.uplink_mbit_s}));
+  return lines;
 }
 
 // --- links -------------------------------------------------------------------
@@ -179,7 +203,8 @@ double mbit_s_alone(Endpoint& endpoint, const RankPairs& pairs) {
     std::optional<Pair> pair;
     if (endpoint.rank() == rank) pair.emplace(endpoint, other);
     if (endpoint.rank() == other) pair.emplace(endpoint, rank);
-    alone.push_back(mbit_s_together(endpoint, pair ? &*pair : nullptr)[rank]);
+    for (int repeat = 0; repeat < kAloneRepeats; ++repeat)
+      alone.push_back(mbit_s_together(endpoint, pair ? &*pair : nullptr)[rank]);
   }
   return median(alone);
 }
@@ -242,6 +267,8 @@ void probe_steps(Session& session,
           .run();
   const MeasuredCompute measured = measured_compute(endpoint, times);
   cluster.compute = measured.options;
+  cluster.input = measured.lines();
+  cluster.input.insert(cluster.input.begin(), "[compute]");
   cluster.lines.push_back(fmt::format(
       "steps      {} ms for forward and backward passes, by worker; standard "
       "deviation {:.1f}%",
@@ -256,6 +283,9 @@ Cluster probe_cluster(Session& session, Engine& engine) {
   world->run([&](Endpoint& endpoint) {
     probe_steps(session, engine, endpoint, cluster);
     probe_links(endpoint, cluster);
+    cluster.input.push_back("[network]");
+    for (const std::string& line : lines_of(cluster.network))
+      cluster.input.push_back(line);
   });
   return cluster;
 }

@@ -15,6 +15,7 @@ struct Cluster {
   ComputeOptions compute;
   NetworkOptions network;
   std::vector<std::string> lines;  // the figures as text
+  std::vector<std::string> input;  // the same as lines of an input
 };
 
 // Times forward and backward passes on every rank, without communication, and
