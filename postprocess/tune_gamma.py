@@ -18,6 +18,10 @@ iteration, as it does in training, and the gamma with the least error is chosen,
 averaged over the last quarter. Without drift, large steps under sign may bring the
 magnitudes of all workers together, where every bit is exact; training never is.
 
+With qsgd, the error of a message grows with the size of the tensor, as does what
+`biased` divides it by: --dim has to be the number of elements of the network's
+largest tensor, such as 36,864 in ResNet-20, or the gamma is too large.
+
 W is what `syncopate list topologies` prints. Needs numpy only.
 """
 import argparse
@@ -33,6 +37,7 @@ import numpy as np
 
 USAGE, BAD_INPUT, INPUT_MISSING = 64, 65, 66  # the exit codes of syncopate
 GRID = np.logspace(-3, 0, 20)
+DIM = 1000
 # Relative to the initial error: about the square of 1e-13, where rounding of
 # doubles begins to decide which gamma is best.
 AT_ROUNDING = 1e-26
@@ -263,8 +268,9 @@ def main(arguments):
                         help="qsgd: levels, instead of --bits")
     parser.add_argument("--biased", action="store_true",
                         help="random_k, qsgd: scaled to be a contraction")
-    parser.add_argument("--dim", type=count, default=1000, metavar="D",
-                        help="elements per worker, in one tensor (1000)")
+    parser.add_argument("--dim", type=count, metavar="D",
+                        help="elements per worker, in one tensor (1000); for "
+                        "qsgd those of the network's largest tensor")
     parser.add_argument("--iterations", default=1000, metavar="T",
                         type=number(int, 8, 10 ** 9,
                                     "a whole number of at least 8"),
@@ -280,6 +286,8 @@ def main(arguments):
     options = parser.parse_args(arguments)
     if options.drift is None:
         options.drift = options.compressor == "sign"
+    has_dim = options.dim is not None
+    options.dim = options.dim or DIM
     compress, is_contractive = make_compressor(options)
     w, title = read_matrix(options)
     with np.errstate(all="ignore"):  # some gammas diverge
@@ -299,6 +307,9 @@ def main(arguments):
         f"the error falls by a factor of {trend[best]:.4f} an iteration") + (
             "" if is_contractive else
             " (no contraction: nothing promises that it will)"))
+    if options.compressor == "qsgd" and not has_dim:
+        print(f"note: a tensor of more than {DIM} elements needs a smaller gamma: "
+              "--dim D of the largest one")
     return 0
 
 

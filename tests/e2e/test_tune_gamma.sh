@@ -64,6 +64,12 @@ expect_code 0 tune "${ring[@]}" --compressor random_k --biased
 between 0.02 0.3
 expect_code 0 tune "${ring[@]}" --compressor qsgd --levels 16 --biased
 between 0.2 1
+shows '^note: a tensor of more than 1000 elements needs a smaller gamma'
+small=$(gamma)
+expect_code 0 tune "${ring[@]}" --compressor qsgd --levels 16 --biased --dim 20000 \
+  --iterations 100
+between 0.01 "$(awk -v g="$small" 'BEGIN { print 0.7 * g }')"
+! grep -q '^note' "$scratch/out" || fail "a note although --dim is given"
 expect_code 0 tune "${ring[@]}" --compressor qsgd --bits 8
 between 1 1
 # In motion, as in training, where 0.45 to 0.5 are published.
