@@ -148,10 +148,10 @@ def draw_small(figure, grid, curves, looks):
 
 def draw_curves(plt, curves, schemes, axes, possible, path):
     """Two panels that share the metric's axis, over time and over bytes, and,
-    where bands hide each other, a panel for each line below them. `curves` is {label: {"time":
-    (x, y, low, high), "bytes": the same}}, with arrays in MB for bytes; `axes`
-    are the labels of time and metric; `possible` are the metric's least and
-    greatest value."""
+    where bands hide each other, a panel for each line below them. `curves` is
+    {label: {"time": (x, y, low, high), "bytes": the same}}, with arrays in MB for
+    bytes; `axes` are the labels of time and metric; `possible` are the metric's
+    least and greatest value."""
     looks = styles_of(schemes)
     apart = bands_hide_each_other(curves)
     columns = min(6 if apart else 4, max(1, len(curves)))

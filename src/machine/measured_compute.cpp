@@ -40,6 +40,13 @@ std::vector<double> values_of_all(Endpoint& endpoint, double mine) {
   return values;
 }
 
+std::string list_of(const std::vector<double>& values) {
+  std::vector<std::string> texts;
+  for (const double value : values)
+    texts.push_back(fmt::format("{:.4g}", value));
+  return join(texts, ", ");
+}
+
 double relative_range(const std::vector<double>& values) {
   const auto [least, most] = std::ranges::minmax(values);
   return (most - least) / median(values);
@@ -78,12 +85,8 @@ std::vector<std::string> MeasuredCompute::lines() const {
       fmt::format("step_s = {:.4g}", options.step_s)};
   if (options.update_s > 0)
     lines.push_back(fmt::format("update_s = {:.4g}", options.update_s));
-  if (!options.speed.empty()) {
-    std::vector<std::string> speeds;
-    for (const double speed : options.speed)
-      speeds.push_back(fmt::format("{:.4g}", speed));
-    lines.push_back("speed = " + join(speeds, ", "));
-  }
+  if (!options.speed.empty())
+    lines.push_back("speed = " + list_of(options.speed));
   if (options.law != StepLaw::kConstant) {
     lines.push_back(fmt::format("law = {}", options.law));
     lines.push_back(fmt::format("spread = {:.3g}", options.spread));

@@ -14,6 +14,9 @@ namespace syncopate {
 // Returns every worker's value, on all workers. Collective.
 std::vector<double> values_of_all(Endpoint& endpoint, double mine);
 
+// Numbers as a key's value: "0.5, 2".
+std::string list_of(const std::vector<double>& values);
+
 // (largest - smallest) / median.
 double relative_range(const std::vector<double>& values);
 

@@ -5,7 +5,6 @@
 #include <functional>
 #include <optional>
 
-#include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "machine/bench_step.h"
@@ -40,13 +39,6 @@ std::string text_of(const std::vector<double>& values) {
   if (values.size() == 1) return fmt::format("{:.4g}", values[0]);
   const auto [least, most] = std::ranges::minmax(values);
   return fmt::format("{:.4g} to {:.4g}", least, most);
-}
-
-std::string list_of(const std::vector<double>& values) {
-  std::vector<std::string> texts;
-  for (const double value : values)
-    texts.push_back(fmt::format("{:.4g}", value));
-  return join(texts, ", ");
 }
 
 // The lines of [network] that describe it.
