@@ -132,6 +132,13 @@ assert f"at equal bytes (`house_alike`, `house_slow`, `house_straggler`, `house_
 PY
   fail "README.md's table of studies"
 
+echo "each recorded study has a section with its picture"
+for results in "$root"/inputs/studies/*/results.csv; do
+  study=$(basename "$(dirname "$results")")
+  sed -n "/^### .*(\`$study\`/,/^### /p" "$root/inputs/studies/README.md" |
+    grep -q "]($study/figure-" || fail "inputs/studies/README.md has no section of $study"
+done
+
 echo "the picture's runs: bytes and virtual seconds, as simulate has them"
 # bsp and local_sgd: rounds of esync depend on where evaluations are.
 for words in "bsp" "local_sgd --local_sgd.steps=8"; do
