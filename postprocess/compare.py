@@ -3,32 +3,34 @@
 
     postprocess/compare.py runs/bsp-seed* runs/asp-seed*
     postprocess/compare.py RUN... --by optimizer.lr --target 'accuracy >= 0.9'
-    postprocess/compare.py runs/compare_schemes/final/*/ --by variant --markdown
+    postprocess/compare.py runs/compare_schemes/final/*/ --by variant
+
 Runs with different data or evaluations are refused, and so are runs of one
 value of the compared key that differ in more than the seed. Further keys that
 differ between the values are listed, as they may also explain the difference.
 
 --by variant compares by the runs' names without their seeds, as jobs/sweep.sh
-makes them. Diverged runs are counted separately: they enter no mean and count
-as never reaching the target. Times and bytes to a target (--target, or the
-run.target of all runs) are medians over all runs, of which those that did not
-reach it are censored (target.py). The last line is a verdict: the best group, and
-those that the runs cannot tell apart from it (verdict.py).
+makes them. Means are over the n runs that finished. Diverged runs and those
+that did not finish (stopped, killed, or still running) are counted separately.
+Times and bytes to a target (--target, or the run.target of all runs) are
+medians over all runs: those that diverged never reach it, and those that ended
+before they reached it are censored (target.py). The last line is a verdict:
+the best group, those that the runs cannot tell apart from it, and those that
+are left out (verdict.py).
 """
-import argparse
 import math
 import os
 from collections import defaultdict
 
 import packages  # noqa: F401, says which package is missing
-import target as targets
-from groups import NEUTRAL, common_limit, grouped, interval, metric_of, \
-    refuse_unlike
-from run_reader import METRICS, RunError, open_runs, \
-    print_markdown, print_table, run_main
-from verdict import verdict
 
-CANNOT_CREATE = 73
+import target as targets
+from exit_codes import CANNOT_CREATE
+from groups import NEUTRAL, common_limit, grouped, interval, metric_of, \
+    refuse_unlike, shown_metric
+from run_reader import open_runs, print_markdown, print_table
+from script import Parser, RunError, run_main
+from verdict import verdict
 
 
 def text(values, form=".4f"):
@@ -58,24 +60,34 @@ def differing_keys(groups, by):
     return found
 
 
+def finished(runs):
+    return [run for run in runs if run.state == "finished"]
+
+
+def seeds_of(runs):
+    return sorted(run.input.get("run.seed", "?") for run in runs)
+
+
 def group_row(label, runs, metric):
-    whole = [run for run in runs if not run.has_diverged]
+    """A cell for each column of write()."""
+    whole = finished(runs)
+    found = [run.final_and_best(metric) for run in whole
+             if len(run.column("eval", metric))]
+    states = [run.state for run in runs]
 
-    def last(table, column):
-        return [run.last(table, column) for run in whole]
+    def last(table, column, some=whole):
+        return [run.last(table, column) for run in some]
 
-    best = max if METRICS[metric] else min
-    evaluated = [run for run in whole if len(run.column("eval", metric))]
-    return [label, len(runs),
-            " ".join(sorted({run.input.get("run.seed", "?") for run in runs})),
+    return [label, len(whole), " ".join(seeds_of(whole)) or "-",
             text([run.last("train", "worker_steps") / run.workers
                   for run in whole], ".0f"),
-            text([run.last("eval", metric) for run in evaluated]),
-            text([best(run.column("eval", metric)) for run in evaluated]),
-            text(last("eval", "loss")), len(runs) - len(whole),
+            text([final for final, _ in found]),
+            text([best for _, best in found]),
+            text(last("eval", "loss")), states.count("diverged"),
+            states.count("unfinished"),
             text(last("train", "time_s"), ".1f"),
-            text([run.last("train", "virtual_s") for run in whole
-                  if run.has_virtual_time()], ".1f"),
+            text(last("train", "virtual_s", [
+                run for run in whole if run.has_virtual_time()]), ".1f"),
             text([sent.mean() / 1e6 for sent in (
                 run.per_worker("bytes_sent") for run in whole) if len(sent)],
                  ".1f")]
@@ -83,15 +95,14 @@ def group_row(label, runs, metric):
 
 def notes(groups):
     """Remarks on what weakens the comparison."""
-    seeds = {label: sorted(run.input.get("run.seed", "?") for run in runs)
-             for label, runs in groups.items()}
-    if len({tuple(values) for values in seeds.values()}) > 1:
+    if len({tuple(seeds_of(runs)) for runs in groups.values()}) > 1:
         yield "seeds differ between the groups"
     everyone = [run for runs in groups.values() for run in runs]
-    budgets = {run.last("train", "worker_steps") for run in everyone
-               if not run.has_diverged}
+    budgets = {run.last("train", "worker_steps") for run in finished(everyone)}
     if len(budgets) > 1:
         limit = common_limit(everyone)
+        if any(targets.own_target(run) for run in everyone):
+            limit = None  # some ended before
         yield ((f"equal virtual time, run.virtual_limit_s = {limit}: "
                 if limit else "budgets differ: ") + "worker_steps "
                + ", ".join(f"{value:.0f}" for value in sorted(budgets)))
@@ -100,27 +111,29 @@ def notes(groups):
     if len(versions) > 1:
         yield f"the program differs: git {', '.join(sorted(versions))}"
     if any(run.is_published for run in everyone):
-        yield ("published runs: times of their authors' cluster, restarts left "
-               "out; neither data order nor network is compared")
+        yield ("published runs: times of their authors' cluster, restarts "
+               "left out; neither data order nor network is compared")
     if any(run.summary.get("bytes_are_modelled") for run in everyone):
         yield "bytes of a native collective are a formula, not counted"
 
 
 def write(groups, by, target, is_markdown, file):
     show = print_markdown if is_markdown else print_table
+    bullet = "- " * is_markdown
     for key, values in differing_keys(groups, by).items():
         shown = "; ".join(f"{value} in {', '.join(labels)}"
                           for value, labels in values.items())
-        print(f"{'- ' * is_markdown}also different: {key} = {shown}", file=file)
+        print(f"{bullet}also different: {key} = {shown}", file=file)
     for note in notes(groups):
-        print(f"{'- ' * is_markdown}note: {note}", file=file)
+        print(f"{bullet}note: {note}", file=file)
     if is_markdown:
         print(file=file)
     everyone = [run for runs in groups.values() for run in runs]
     metric = metric_of(everyone)
-    shown = everyone[0].with_unit(metric)
+    shown = shown_metric(everyone, metric)
     show([by, "n", "seeds", "steps", f"final {shown}", f"best {shown}",
-          "eval loss", "diverged", "time s", "virtual s", "MB a worker"],
+          "eval loss", "diverged", "unfinished", "time s", "virtual s",
+          "MB per worker"],
          [group_row(label, runs, metric) for label, runs in groups.items()],
          file=file)
     if target:
@@ -129,15 +142,16 @@ def write(groups, by, target, is_markdown, file):
         show(header, rows, file=file)
         print(file=file)
         for remark in targets.remarks(groups, target):
-            print(f"{'- ' * is_markdown}{remark}", file=file)
-    print("\n± is half of the 95% interval of the mean (Student's t over runs);"
-          "\nMB a worker: payload sent, mean over workers\n", file=file)
+            print(f"{bullet}{remark}", file=file)
+    print("\n± is half of the 95% interval of the mean (Student's t over n "
+          "runs);\nMB per worker: payload sent, mean over workers\n",
+          file=file)
     for line in verdict(groups, metric, target):
         print(line + "\n" * is_markdown, file=file)
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Parser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("--by", default="sync.scheme", metavar="KEY",
                         help="the key compared (sync.scheme), or variant")

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""A run's results as text for other programs.
+"""The results of runs as text for other programs.
 
-    postprocess/export.py RUN -o FILE.csv --table eval    one table
-    postprocess/export.py RUN -o FILE.csv --steps         seconds of each step
-    postprocess/export.py RUN -o FILE.json                everything
--o - writes to standard output (--format says as what).
+    postprocess/export.py RUN... -o FILE.csv --table eval   one table
+    postprocess/export.py RUN... -o FILE.json               everything
+    postprocess/export.py RUN -o FILE.csv --steps           seconds per step
+
+-o - writes to standard output (--format says as what). The rows of several
+runs follow each other in one table with a column `run` before the others. As
+json, several runs are a list of objects with a member "run".
 """
-import argparse
 import csv
+import io
 import json
 import math
 import os
@@ -16,9 +19,10 @@ import sys
 import packages  # noqa: F401, says which package is missing
 import numpy as np
 
-from run_reader import BAD_INPUT, RunError, open_run, run_main
+from exit_codes import BAD_INPUT, CANNOT_CREATE, USAGE
+from run_reader import open_runs
+from script import Parser, RunError, run_main
 
-CANNOT_CREATE = 73
 # Schemes whose workers may take different numbers of steps within a row.
 FREE_RUNNING = {"asp", "ssp", "esync", "sync_switch"}
 
@@ -39,19 +43,42 @@ def flat_columns(columns):
             order + [name for name in flat if name not in order]}
 
 
-def write_csv(run, table, file):
-    """Shortest text that reads back as the same number; NaN is empty."""
-    if table not in run.tables:
-        raise RunError(BAD_INPUT, f"{run.path}: no table {table}; it has "
-                       f"{' '.join(sorted(run.tables))}")
+def with_table(runs, table):
+    """Those that have it; the others are skipped with a note."""
+    found = [run for run in runs if table in run.tables]
+    for run in runs:
+        if run not in found:
+            line = f"{run.path}: no table {table}; it has " \
+                f"{' '.join(sorted(run.tables))}"
+            if not found:
+                raise RunError(BAD_INPUT, line)
+            print(f"note: {line}", file=sys.stderr)
+    return found
+
+
+def rows_of(run, table):
+    """{column: its values}, equally long."""
     flat = flat_columns(run.tables[table])
     rows = max(map(len, flat.values()))
-    flat = {name: values for name, values in flat.items()
+    return {name: values.tolist() for name, values in flat.items()
             if len(values) == rows}
+
+
+def write_csv(runs, table, file):
+    """Shortest text that reads back as the same number; NaN, and what a run
+    does not have, is empty."""
+    kept = with_table(runs, table)
+    tables = [rows_of(run, table) for run in kept]
+    header = list(dict.fromkeys(name for columns in tables
+                                for name in columns))
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(flat)
-    for row in zip(*(values.tolist() for values in flat.values())):
-        writer.writerow("" if value != value else repr(value) for value in row)
+    names = len(runs) > 1
+    writer.writerow(["run"] * names + header)
+    for run, columns in zip(kept, tables):
+        absent = [math.nan] * len(next(iter(columns.values())))
+        for row in zip(*(columns.get(name, absent) for name in header)):
+            writer.writerow([run.label] * names + [
+                "" if value != value else repr(value) for value in row])
 
 
 def write_steps(run, file):
@@ -61,12 +88,13 @@ def write_steps(run, file):
     workers = seconds.shape[1]
     if run.input.get("sync.scheme") in FREE_RUNNING or \
             (np.diff(steps, prepend=0) != workers).any():
-        raise RunError(BAD_INPUT, f"{run.path}: a row is not one step of every "
-                       "worker: needs run.log_every = 1 and a scheme that "
-                       "keeps workers in lockstep, such as bsp")
+        raise RunError(BAD_INPUT, f"{run.path}: a row is not one step of "
+                       "every worker: needs run.log_every = 1 and a scheme "
+                       "that keeps workers in lockstep, such as bsp")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(f"worker_{worker}" for worker in range(workers))
-    writer.writerows([repr(value) for value in row] for row in seconds.tolist())
+    writer.writerows([repr(value) for value in row]
+                     for row in seconds.tolist())
 
 
 def json_value(value):
@@ -93,19 +121,27 @@ def as_json(run):
             "summary": json_value(run.summary), "tables": tables}
 
 
-def write(run, kind, table, file):
+def write_json(runs, file):
+    found = [as_json(run) for run in runs]
+    if len(runs) > 1:
+        found = [{"run": run.label, **one} for run, one in zip(runs, found)]
+    json.dump(found if len(runs) > 1 else found[0], file, indent=1,
+              allow_nan=False)
+    file.write("\n")
+
+
+def write(runs, kind, table, file):
     if table is None:
-        write_steps(run, file)
+        write_steps(runs[0], file)
     elif kind == "csv":
-        write_csv(run, table, file)
+        write_csv(runs, table, file)
     else:
-        json.dump(as_json(run), file, indent=1, allow_nan=False)
-        file.write("\n")
+        write_json(runs, file)
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run", metavar="RUN")
+    parser = Parser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("-o", "--output", required=True, metavar="FILE")
     parser.add_argument("--table", default="train",
                         help="csv: which table (train)")
@@ -121,13 +157,17 @@ def main(arguments):
     table = None if options.steps else options.table
     if options.steps and kind != "csv":
         raise RunError(BAD_INPUT, "--steps is written as csv")
-    run = open_run(options.run)
+    runs = open_runs(options.runs)
+    if options.steps and len(runs) > 1:
+        raise RunError(USAGE, f"--steps: expected one RUN, found {len(runs)}")
     if options.output == "-":
-        write(run, kind, table, sys.stdout)
+        write(runs, kind, table, sys.stdout)
         return 0
+    text = io.StringIO(newline="")
+    write(runs, kind, table, text)  # fails, if at all, before a file is there
     try:
         with open(options.output, "w", encoding="utf-8", newline="") as file:
-            write(run, kind, table, file)
+            file.write(text.getvalue())
     except OSError as error:
         raise RunError(CANNOT_CREATE, f"{options.output}: {error.strerror}")
     return 0

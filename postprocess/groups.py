@@ -7,17 +7,22 @@ from collections import defaultdict
 
 import numpy as np
 
-from run_reader import BAD_INPUT, RunError
+from exit_codes import BAD_INPUT
+from script import RunError
 
 # Two-sided 95% points of Student's t, by degrees of freedom 1..30.
 T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
        2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
        2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042]
-# Keys that only name a run, or that vary in a comparison over seeds.
-NEUTRAL = {"run.name", "run.directory", "run.seed", "run.log_every",
-           "run.time_limit_s", "checkpoint.every", "checkpoint.keep",
-           "checkpoint.resume", "data.prefetch", "model.recompute",
-           "output.trace", "output.trace_steps"}
+# The seed, and the keys that do not change what a finished run computes.
+NEUTRAL = {"run.seed",
+           "run.name", "run.directory", "run.stop_at", "run.log_every",
+           "run.time_limit_s", "run.bf16_weights", "run.cuda_graphs",
+           "run.watchdog", "run.step_timeout_s", "run.io_timeout_s",
+           "run.audit", "model.recompute", "data.path", "data.prefetch",
+           "data.decode_threads", "data.vocabulary", "checkpoint.every",
+           "checkpoint.keep", "checkpoint.resume", "checkpoint.best",
+           "output.csv", "output.trace", "output.trace_steps"}
 LIMIT = "run.virtual_limit_s"
 # Keys that must agree for evaluations to be comparable, with their defaults.
 EVALUATION = {"eval.on": None, "eval.model": None, "data.validation": None,
@@ -25,15 +30,47 @@ EVALUATION = {"eval.on": None, "eval.model": None, "data.validation": None,
               "eval.n_best": None, "eval.max_answer_length": None}
 
 
+def lacking(runs, metric):
+    """What keeps runs of a group out of its mean, in words: "1 of 3 diverged,
+    1 of 3 unfinished"; empty if nothing does."""
+    def reason_of(run):
+        final, _ = run.final_and_best(metric)
+        if run.state == "diverged" or final is not None and \
+                math.isfinite(final):
+            return run.state
+        return "without evaluations" if final is None else "ended in NaN"
+
+    reasons = [reason_of(run) for run in runs]
+    return ", ".join(f"{reasons.count(reason)} of {len(runs)} {reason}"
+                     for reason in ("diverged", "unfinished",
+                                    "without evaluations", "ended in NaN")
+                     if reason in reasons)
+
+
+def common_clock(runs):
+    """virtual_s if all runs with evaluations have virtual time, else time_s.
+    """
+    evaluated = [run for run in runs if run.metric]
+    return "virtual_s" if evaluated and all(
+        run.has_virtual_time() for run in evaluated) else "time_s"
+
+
+def t95(freedom):
+    """Student's two-sided 95% point; degrees of freedom are rounded down."""
+    freedom = max(int(freedom), 1)
+    if freedom <= len(T95):
+        return T95[freedom - 1]
+    # Beyond the table: 1.960 plus the first term of the expansion in 1/df.
+    return 1.960 + 2.372 / freedom
+
+
 def interval(values):
     """Mean and half-width of its 95% interval; no width for one value."""
     values = np.asarray(values, float)
     if len(values) < 2:
         return values.mean() if len(values) else math.nan, math.nan
-    freedom = len(values) - 1
-    # Beyond the table: 1.960 plus the first term of the expansion in 1/df.
-    t = T95[freedom - 1] if freedom <= len(T95) else 1.960 + 2.372 / freedom
-    return values.mean(), t * values.std(ddof=1) / math.sqrt(len(values))
+    return values.mean(), \
+        t95(len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
 
 
 def value_of(run, by):
@@ -66,7 +103,8 @@ def refuse_unlike(runs, by):
                                f"{mine.get(key)} in {first.label}, "
                                f"{theirs.get(key)} in {run.label}")
         for key, default in EVALUATION.items():
-            mine, theirs = (one.input.get(key, default) for one in (first, run))
+            mine, theirs = (one.input.get(key, default)
+                            for one in (first, run))
             if mine != theirs and key != by:
                 raise RunError(BAD_INPUT, f"unlike evaluation: {key} is "
                                f"{mine} in {first.label}, "
@@ -78,8 +116,8 @@ def refuse_unlike(runs, by):
 
 
 def common_limit(runs):
-    """The run.virtual_limit_s of all runs, or None. It decides run.steps, which
-    then differs by scheme and seed."""
+    """The run.virtual_limit_s of all runs, or None. It decides run.steps,
+    which then differs by scheme and seed."""
     limits = {run.input.get(LIMIT, "0") for run in runs}
     return limits.pop() if len(limits) == 1 and limits != {"0"} else None
 
@@ -103,7 +141,9 @@ def grouped(runs, by):
 
 def refuse_pooling(first, run):
     """Exits with one line and 65 if an interval would cover different runs."""
-    neutral = NEUTRAL | ({"run.steps"} if common_limit([first, run]) else set())
+    neutral = NEUTRAL
+    if common_limit([first, run]):
+        neutral = NEUTRAL | {"run.steps"}
     differing = [key for key in first.input.keys() | run.input.keys()
                  if first.input.get(key) != run.input.get(key)
                  and key not in neutral]
@@ -116,6 +156,11 @@ def refuse_pooling(first, run):
                        f"{first.input.get(key, '(unset)')} in {first.label}, "
                        f"{run.input.get(key, '(unset)')} in {run.label}: "
                        f"--by {key} would compare them")
+
+
+def shown_metric(runs, metric):
+    """Its name with the unit that some run gives it."""
+    return max((run.with_unit(metric) for run in runs), key=len)
 
 
 def metric_of(runs):

@@ -23,8 +23,8 @@ FROM is one of
 What is written: the embeddings, all layers, and the span head where there is
 one, as fp32: bert.embeddings.word_embeddings.weight,
 bert.encoder.layer.0.attention.self.query.weight, ..., qa_outputs.weight. Older
-names are corrected (gamma, beta), TensorFlow's kernels transposed. The rest (the
-pooler, heads of pre-training) is left out and named.
+names are corrected (gamma, beta), TensorFlow's kernels transposed. The rest
+(the pooler, heads of pre-training) is left out and named.
 Refused is what would not be a whole BERT: a missing tensor, shapes that do not
 fit each other, a value that is not finite. The keys that fit are printed; the
 number of heads is in no file of weights (config.json has it).
@@ -32,20 +32,23 @@ number of heads is in no file of weights (config.json has it).
 Needs numpy. Exit codes: 0 done, 64 usage, 65 bad input, 66 no input, 73 the
 output cannot be made.
 """
-import argparse
 import json
 import math
 import os
 import re
-import sys
 import zipfile
+from argparse import RawDescriptionHelpFormatter
 
+import packages  # noqa: F401, says which package is missing
 import numpy as np
 
-USAGE, BAD_INPUT, INPUT_MISSING, CANNOT_CREATE = 64, 65, 66, 73
+from exit_codes import BAD_INPUT, CANNOT_CREATE, INPUT_MISSING, USAGE
+from script import Parser, RunError, run_main
+
 MAX_HEADER_BYTES = 100_000_000  # the limit of the format's reference reader
 TORCH_ENDS = (".bin", ".pt", ".pth")
-EMBEDDINGS = ["word_embeddings", "position_embeddings", "token_type_embeddings"]
+EMBEDDINGS = ["word_embeddings", "position_embeddings",
+              "token_type_embeddings"]
 # The tensors of a layer, with shapes in hidden (H) and intermediate (I) width.
 LAYER = {"attention.self.query": ("H", "H"), "attention.self.key": ("H", "H"),
          "attention.self.value": ("H", "H"),
@@ -55,19 +58,8 @@ LAYER = {"attention.self.query": ("H", "H"), "attention.self.key": ("H", "H"),
          "output.LayerNorm": ("H",)}
 
 
-class UserError(Exception):
-    def __init__(self, code, line):
-        super().__init__(line)
-        self.code = code
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise UserError(USAGE, f"{message} (--help)")
-
-
 def bad(path, what):
-    return UserError(BAD_INPUT, f"{path}: {what}")
+    return RunError(BAD_INPUT, f"{path}: {what}")
 
 
 # --- readers: {name: a function that gives the array} ------------------------
@@ -78,8 +70,8 @@ def read_safetensors(path):
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, MAX_HEADER_BYTES):
-            raise bad(path, f"header length {length} in {size} bytes, expected "
-                      "a safetensors file")
+            raise bad(path, f"header length {length} in {size} bytes, "
+                      "expected a safetensors file")
         try:
             header = json.loads(file.read(length))
             header.pop("__metadata__", None)
@@ -112,8 +104,8 @@ def read_torch(path):
     try:
         import torch
     except ImportError:
-        raise UserError(USAGE, f"{path}: needs PyTorch, which this Python has "
-                        "not (python3 -m pip install torch)") from None
+        raise RunError(USAGE, f"{path}: needs PyTorch, which this Python has "
+                       "not (python3 -m pip install torch)") from None
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # many types, all with the same meaning
@@ -188,7 +180,7 @@ def read_parts(folder, index, reader):
 
 def read_any(path):
     if not os.path.exists(path):
-        raise UserError(INPUT_MISSING, f"{path}: no such file or folder")
+        raise RunError(INPUT_MISSING, f"{path}: no such file or folder")
     if os.path.isdir(path):
         for name, reader in (("model.safetensors", read_safetensors),
                              ("pytorch_model.bin", read_torch)):
@@ -196,8 +188,8 @@ def read_any(path):
                 return reader(os.path.join(path, name))
             if os.path.exists(os.path.join(path, name + ".index.json")):
                 return read_parts(path, name + ".index.json", reader)
-        raise UserError(INPUT_MISSING, f"{path}: neither model.safetensors nor "
-                        "pytorch_model.bin in it")
+        raise RunError(INPUT_MISSING, f"{path}: neither model.safetensors "
+                       "nor pytorch_model.bin in it")
     for ends, reader in ((".safetensors", read_safetensors),
                          (TORCH_ENDS, read_torch), (".npz", read_npz)):
         if path.endswith(ends):
@@ -205,7 +197,7 @@ def read_any(path):
     raise bad(path, "expected .safetensors, .bin, .pt, .pth, .npz or a folder")
 
 
-# --- names and shapes ----------------------------------------------------------
+# --- names and shapes --------------------------------------------------------
 
 def mended(name):
     name = re.sub(r"^((module|model|_orig_mod)\.)+", "", name)
@@ -285,21 +277,16 @@ def write(output, found, shapes, path):
             os.fsync(file.fileno())
         os.replace(temporary, output)
     except OSError as error:
-        raise UserError(CANNOT_CREATE,
-                        f"{output}: {error.strerror or error}") from None
+        raise RunError(CANNOT_CREATE,
+                       f"{output}: {error.strerror or error}") from None
     finally:
         if os.path.exists(temporary):
             os.remove(temporary)
     return len(text) + 8 + end
 
 
-def main(arguments):
-    parser = Parser(description=__doc__, allow_abbrev=False,
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("weights", metavar="FROM", help="file or folder")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE",
-                        help="the safetensors file to write")
-    options = parser.parse_args(arguments)
+def convert(options):
+    """Writes the safetensors file and prints what it holds."""
     path = options.weights
     found = {}
     for name, reader in read_any(path).items():
@@ -321,12 +308,20 @@ def main(arguments):
           f"\nweights = {options.output}")
 
 
-if __name__ == "__main__":
+def main(arguments):
+    parser = Parser(description=__doc__, allow_abbrev=False,
+                    formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("weights", metavar="FROM", help="file or folder")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE",
+                        help="the safetensors file to write")
+    options = parser.parse_args(arguments)
     try:
-        main(sys.argv[1:])
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.code)
+        convert(options)
     except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
+        raise RunError(BAD_INPUT, f"{error.filename}: {error.strerror}") \
+            from None
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)

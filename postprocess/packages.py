@@ -1,9 +1,10 @@
-"""Imported by every script before numpy and h5py: if this Python lacks one of
-them, the script ends with one line that names its package."""
-import importlib.util
+"""Every script imports this before what may not be installed: the first import
+that fails then ends the script with one line that names the package.
+"""
 import sys
 
-INPUT_MISSING = 66
+from exit_codes import INPUT_MISSING
+
 DEBIAN = {name: f"python3-{name}" for name in ("h5py", "matplotlib", "numpy")}
 
 
@@ -18,7 +19,14 @@ def missing_line(name):
         "(/usr/bin/python3 SCRIPT ...)"
 
 
-for _name in ("numpy", "h5py"):
-    if importlib.util.find_spec(_name) is None:
-        print(f"error: {missing_line(_name)}", file=sys.stderr)
-        sys.exit(INPUT_MISSING)
+def one_line(kind, error, trace):
+    """In place of the traceback of a missing module."""
+    if not issubclass(kind, ModuleNotFoundError):
+        sys.__excepthook__(kind, error, trace)
+        return
+    name = error.name.partition(".")[0]
+    print(f"error: {missing_line(name)}", file=sys.stderr)
+    sys.exit(INPUT_MISSING)
+
+
+sys.excepthook = one_line

@@ -1,28 +1,25 @@
 """plot.py --by: the evaluation's metric over time and over bytes, one line per
-group of runs: the mean over seeds with its 95% band. Where bands hide each other,
-each line also has a panel of its own, with its band.
+group of runs: the mean over seeds with its 95% band. Where bands hide each
+other, each line also has a panel of its own, with its band.
 """
 import math
 
 import numpy as np
 
-from groups import grouped, interval, metric_of, refuse_unlike
-from styles import scheme_of, styles_of
+from groups import common_clock, grouped, interval, lacking, metric_of, \
+    refuse_unlike, shown_metric
+from run_reader import METRICS
+from styles import TIMES, legend_above, scheme_of, styles_of
 
-# The values that metrics can have: bands end there.
-POSSIBLE = {"accuracy": (0, 1), "accuracy_top5": (0, 1), "auc": (0, 1),
-            "f1": (0, 100), "exact_match": (0, 100), "loss": (0, math.inf)}
 MOST_IN_ONE = 8     # lines whose bands may be in one panel,
 MOST_IN_STACK = 2   # bands on top of each other,
 MOST_HIDDEN = 0.2   # share of the time in which there are more
-TIMES = {"virtual_s": "virtual time (s)",
-         "time_s": "training time on this machine (s)"}
 
 
 def curve_of(runs, metric, clock):
-    """{"y", "half", "time", "bytes"}: a value an evaluation that all the runs
+    """{"y", "half", "time", "bytes"}: a value per evaluation that all the runs
     have, means over them; half is that of the 95% interval, NaN for one."""
-    rows = min(len(run.column("eval", metric)) for run in runs)
+    rows = min((len(run.column("eval", metric)) for run in runs), default=0)
 
     def mean_and_half(columns):
         points = [interval(values) for values in
@@ -37,29 +34,36 @@ def curve_of(runs, metric, clock):
     return {"y": y, "half": half, "time": time, "bytes": sent}
 
 
+def drawn_of(runs, metric):
+    """The runs whose mean is drawn: those that finished or, if none did, those
+    that are on their way."""
+    evaluated = [run for run in runs if len(run.column("eval", metric))
+                 and not run.has_diverged]
+    return [run for run in evaluated if run.state == "finished"] or evaluated
+
+
 def curves_of(runs, by):
-    """{label: curve}, the lines' schemes, the metric's name and the clock. Runs
-    that diverged are in no mean, but in the label."""
+    """{label: curve}, the lines' schemes, the metric's name and the clock. The
+    label says how many runs diverged, did not finish or have no evaluations. A
+    group of which no run can be drawn has an empty curve."""
     refuse_unlike(runs, by)
     metric = metric_of(runs)
-    clock = "virtual_s" if all(run.has_virtual_time() for run in runs) \
-        else "time_s"
+    groups = grouped(runs, by)
+    drawn = {label: drawn_of(group, metric) for label, group in groups.items()}
+    clock = common_clock([run for part in drawn.values() for run in part])
     curves, schemes = {}, []
-    for label, group in grouped(runs, by).items():
-        whole = [run for run in group if not run.has_diverged
-                 and len(run.column("eval", metric))]
-        if len(whole) < len(group):
-            label += f" ({len(group) - len(whole)} of {len(group)} diverged)"
-        if whole:
-            curves[label] = curve_of(whole, metric, clock)
-            schemes.append(scheme_of(whole))
+    for label, group in groups.items():
+        why = lacking(group, metric)
+        curve = curve_of(drawn[label], metric, clock)
+        curves[f"{label} ({why})" if why else label] = curve
+        schemes.append(scheme_of(group))
     return curves, schemes, metric, clock
 
 
 def rows_of(runs, by):
     """The plotted points as rows of a table."""
     curves, _, metric, clock = curves_of(runs, by)
-    yield [by, "evaluation", clock, "bytes_sent_a_worker", metric, "half_95"]
+    yield [by, "evaluation", clock, "bytes_sent_per_worker", metric, "half_95"]
     for label, curve in curves.items():
         for row, values in enumerate(zip(curve["time"], curve["bytes"],
                                          curve["y"], curve["half"])):
@@ -93,16 +97,17 @@ def bands_hide_each_other(curves):
                          left=np.nan, right=np.nan)
 
     bands = np.array([(at(line, 2), at(line, 3)) for line in lines])
-    hidden = [stacked(bands[:, :, i]) > MOST_IN_STACK for i in range(len(times))]
+    hidden = [stacked(bands[:, :, i]) > MOST_IN_STACK
+              for i in range(len(times))]
     return np.mean(hidden) >= MOST_HIDDEN
 
 
-def draw_line(panel, line, look, label=None):
+def draw_line(panel, line, look):
     """One of (x, y, low, high), of which low and high are the band. A single
     evaluation has a bar instead."""
     x, y, low, high = line
     look = {**look, "markevery": max(1, len(x) // 8)}
-    panel.plot(x, y, label=label, **look)
+    panel.plot(x, y, **look)
     if len(x) == 1 and np.isfinite(low).all():
         panel.errorbar(x, y, yerr=[y - low, high - y], color=look["color"],
                        capsize=3, linewidth=1)
@@ -112,12 +117,12 @@ def draw_line(panel, line, look, label=None):
 
 
 def limit_axis(panel, curves, possible):
-    """Ends the axis where the lines, the intervals of their last points and the
-    metric's values do: the first evaluations of few seeds have wide bands, which
-    would be the scale."""
+    """Ends the axis where the lines, the intervals of their last points and
+    the metric's values do: the first evaluations of few seeds have wide bands,
+    which would be the scale."""
     y = np.concatenate([part for curve in curves.values()
                         for _, y, low, high in [curve["time"]]
-                        for part in (y, low[-1:], high[-1:])])
+                        for part in (y, low[-1:], high[-1:])] or [[]])
     y = y[np.isfinite(y)]
     if not len(y):
         return
@@ -129,9 +134,11 @@ def limit_axis(panel, curves, possible):
 def draw_small(figure, grid, curves, looks):
     """A panel for each line, with the others in grey behind it."""
     shared = None
-    for place, (label, look) in enumerate(zip(curves, looks)):
-        panel = figure.add_subplot(grid[place // grid.ncols, place % grid.ncols],
-                                   sharex=shared, sharey=shared)
+    for place, label in enumerate(curves):
+        look = looks[label]
+        row, column = divmod(place, grid.ncols)
+        panel = figure.add_subplot(grid[row, column], sharex=shared,
+                                   sharey=shared)
         shared = shared or panel
         for other in curves.values():
             panel.plot(*other["time"][:2], color="#DDDDDD", linewidth=0.8)
@@ -140,7 +147,7 @@ def draw_small(figure, grid, curves, looks):
         draw_line(panel, line, {**look, "marker": marker, "linestyle": "-"})
         panel.set_title(label, fontsize=9, pad=2)
         panel.grid(alpha=0.3)
-        panel.tick_params(labelleft=place % grid.ncols == 0,
+        panel.tick_params(labelleft=column == 0,
                           labelbottom=place + grid.ncols >= len(curves))
         panel.locator_params(nbins=3)
     return shared
@@ -149,40 +156,45 @@ def draw_small(figure, grid, curves, looks):
 def draw_curves(plt, curves, schemes, axes, possible, path):
     """Two panels that share the metric's axis, over time and over bytes, and,
     where bands hide each other, a panel for each line below them. `curves` is
-    {label: {"time": (x, y, low, high), "bytes": the same}}, with arrays in MB for
-    bytes; `axes` are the labels of time and metric; `possible` are the metric's
-    least and greatest value."""
-    looks = styles_of(schemes)
-    apart = bands_hide_each_other(curves)
-    columns = min(6 if apart else 4, max(1, len(curves)))
-    legend = -(-len(curves) // columns)
-    small = legend if apart else 0
-    height = 4.1 + 0.22 * legend + 1.35 * small
-    figure = plt.figure(figsize=(10, height))
-    top = 1 - (0.12 + 0.22 * legend) / height
+    {label: {"time": (x, y, low, high), "bytes": the same}}, with arrays in MB
+    for bytes; `axes` are the labels of time and metric; `possible` are the
+    metric's least and greatest value."""
+    looks = dict(zip(curves, styles_of(schemes)))
+    drawn = {label: curve for label, curve in curves.items()
+             if len(curve["time"][0])}
+    apart = bands_hide_each_other(drawn)
+    columns = min(6, max(1, len(drawn)))
+    small = -(-len(drawn) // columns) if apart else 0
+    figure = plt.figure(figsize=(10, 1))
+    legend_in = legend_above(figure, list(curves), looks.values(),
+                             most=6 if apart else 4)
+    height = 4.1 + legend_in + 1.35 * small
+    figure.set_figheight(height)
     split = (0.85 + 1.35 * small) / height if apart else 0
-    upper = figure.add_gridspec(1, 2, left=0.085, right=0.985, top=top,
+    upper = figure.add_gridspec(1, 2, left=0.085, right=0.985,
+                                top=1 - (0.08 + legend_in) / height,
                                 bottom=split + 0.48 / height, wspace=0.06)
     panels = [figure.add_subplot(upper[0, 0])]
     panels.append(figure.add_subplot(upper[0, 1], sharey=panels[0]))
     for panel, key in zip(panels, ("time", "bytes")):
-        for (label, curve), look in zip(curves.items(), looks):
+        for label, curve in drawn.items():
             x, y, low, high = curve[key]
             shown = x > 0 if key == "bytes" else np.isfinite(x)
             blank = np.full(shown.sum(), math.nan)
             draw_line(panel, (x[shown], y[shown],
                               blank if apart else low[shown],
-                              blank if apart else high[shown]), look, label)
+                              blank if apart else high[shown]), looks[label])
         panel.grid(alpha=0.3)
         panel.margins(x=0.02)
     panels[1].tick_params(labelleft=False)
-    limit_axis(panels[0], curves, possible)
+    limit_axis(panels[0], drawn, possible)
     panels[0].set_xlim(left=0)
     panels[0].set_xlabel(axes[0])
     panels[0].set_ylabel(axes[1])
-    panels[1].set_xlabel("payload sent by a worker (MB)")
+    panels[1].set_xlabel("payload sent per worker (MB)")
     # The bytes that schemes send differ by orders of magnitude.
-    sent = np.concatenate([curve["bytes"][0] for curve in curves.values()])
+    sent = np.concatenate([curve["bytes"][0] for curve in curves.values()]
+                          or [[]])
     sent = sent[sent > 0]
     if len(sent) and sent.max() > 20 * sent.min():
         panels[1].set_xscale("log")
@@ -191,20 +203,17 @@ def draw_curves(plt, curves, schemes, axes, possible, path):
         below = figure.add_gridspec(
             small, columns, left=0.085, right=0.985, bottom=0.45 / height,
             top=split - 0.2 / height, wspace=0.08, hspace=0.3)
-        first = draw_small(figure, below, curves, looks)
+        first = draw_small(figure, below, drawn, looks)
         first.set_ylim(panels[0].get_ylim())
         first.set_xlim(panels[0].get_xlim())
         figure.supxlabel(axes[0], fontsize=9, y=0.05 / height)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", ncol=columns,
-                  frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
 
 def draw(plt, runs, by, path):
     curves, schemes, metric, clock = curves_of(runs, by)
-    possible = POSSIBLE.get(metric, (-math.inf, math.inf))
+    possible = (METRICS[metric].low, METRICS[metric].high)
     lines = {}
     for label, curve in curves.items():
         low = np.maximum(curve["y"] - curve["half"], possible[0])
@@ -212,5 +221,5 @@ def draw(plt, runs, by, path):
         lines[label] = {
             "time": (curve["time"], curve["y"], low, high),
             "bytes": (curve["bytes"] / 1e6, curve["y"], low, high)}
-    name = f"evaluation {runs[0].with_unit(metric)}".replace("_", " ")
+    name = f"evaluation {shown_metric(runs, metric)}".replace("_", " ")
     draw_curves(plt, lines, schemes, (TIMES[clock], name), possible, path)

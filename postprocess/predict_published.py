@@ -3,18 +3,18 @@
 
     predict_published.py [CASE...] [--KEY=VALUE...] [--markdown] [--check]
 
-Prints of every point: published | predicted | ratio, then median and worst. A case
-is an input of inputs/published/, which says where its numbers come from; without
-any, all cases run. Points whose figure was used to fit something are marked and do
-not count.
+Prints published, predicted and ratio of every point, then median and worst. A
+case is an input of inputs/published/, which says where its numbers come from;
+without any, all cases run. Points whose figure was used to fit something are
+marked and do not count.
 
---KEY=VALUE  such as --network.mbit_s=100: a prediction for another cluster. Points
-             that differ in this key only become one, and nothing is compared.
+--KEY=VALUE  such as --network.mbit_s=100: a prediction for another cluster.
+             Points that differ in this key only become one, and nothing is
+             compared.
 --markdown   a table for a README
 --check      exit code 1 if a ratio is off the one in points.csv by 2% or more
 Environment: SYNCOPATE (build/release/syncopate).
 """
-import argparse
 import csv
 import functools
 import os
@@ -24,18 +24,24 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from argparse import RawTextHelpFormatter
 
 import packages  # noqa: F401, says which package is missing
 import h5py
 
+from exit_codes import BAD_INPUT, INPUT_MISSING
+from script import Parser, RunError, run_main
+
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
 INPUTS = os.path.normpath(os.path.join(FOLDER, "inputs", "published"))
 BAND = 0.02  # of a ratio
-BAD_INPUT, INPUT_MISSING = 65, 66
 
 
-class Failure(Exception):
+class Failure(RunError):
     """A simulation that did not run."""
+
+    def __init__(self, line):
+        super().__init__(BAD_INPUT, line)
 
 
 class Outcome:
@@ -83,20 +89,25 @@ def sync_ms(point, _):
 
 def bandwidth(point, utilization):
     """Gbit/s of the links with which the utilization is reached."""
-    low, high = 1.0, 1e7  # Mbit/s
+    def suffices(mbit_s):
+        return simulate(point.case, (*point.keys,
+                                     f"--network.mbit_s={mbit_s:.6g}")
+                        ).utilization >= utilization
+
+    low, high = 1.0, 1e7
+    if not suffices(high):
+        raise Failure(f"{point.case}: no bandwidth up to {high / 1000:g} "
+                      f"Gbit/s gives a utilization of {utilization:g}")
     while high / low > 1.001:
         middle = (low * high) ** 0.5
-        run = simulate(point.case,
-                       (*point.keys, f"--network.mbit_s={middle:.6g}"))
-        low, high = (low, middle) if run.utilization >= utilization \
-            else (middle, high)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
     return high / 1000
 
 
 # A point's figure, from the point and the number behind the colon.
 QUANTITIES = {
     "seconds": lambda point, _: point.run().seconds,
-    # of a run of so many steps, by one of a few
+    # of a run of so many steps, from one of a few
     "hours": lambda point, steps:
         point.run().seconds / point.run().steps * steps / 3600,
     # so many with each step of all workers
@@ -118,7 +129,8 @@ class Point:
     """A row of points.csv, and what the program predicts for it."""
 
     def __init__(self, row, overrides):
-        self.case, self.name, self.unit = row["case"], row["point"], row["unit"]
+        self.case, self.name = row["case"], row["point"]
+        self.unit = row["unit"]
         self.published = float(row["published"])
         self.is_fitted = row["fitted"] == "yes"
         self.recorded = float(row["ratio"]) if row["ratio"] else None
@@ -206,35 +218,35 @@ def report_predictions(points):
         raise refused
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="CASE")
-    parser.add_argument("--markdown", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    overrides = tuple(word for word in sys.argv[1:]
-                      if re.match(r"--\w+\.\w+=", word))
-    args = parser.parse_args(
-        [word for word in sys.argv[1:] if word not in overrides])
-    points = read_points(args.cases, overrides)
+def predict(options, overrides):
+    """The exit code."""
+    points = read_points(options.cases, overrides)
     if overrides:
         report_predictions(points)
         return 0
-    report(points, args.markdown)
-    off = [point for point in points if point.is_off()] if args.check else []
+    report(points, options.markdown)
+    off = [point for point in points if options.check and point.is_off()]
     for point in off:
         print(f"error: {point.case}, {point.name}: the ratio is "
               f"{point.ratio:.3f}, recorded {point.recorded}", file=sys.stderr)
     return 1 if off else 0
 
 
-if __name__ == "__main__":
+def main(words):
+    parser = Parser(description=__doc__, formatter_class=RawTextHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    overrides = tuple(word for word in words
+                      if re.match(r"--\w+\.\w+=", word))
+    options = parser.parse_args(
+        [word for word in words if word not in overrides])
     try:
-        sys.exit(main())
-    except Failure as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
-    except OSError as failure:
-        print(f"error: {failure.filename}: {failure.strerror}",
-              file=sys.stderr)
-        sys.exit(INPUT_MISSING)
+        return predict(options, overrides)
+    except (FileNotFoundError, PermissionError) as error:
+        raise RunError(INPUT_MISSING, f"{error.filename}: {error.strerror}") \
+            from None
+
+
+if __name__ == "__main__":
+    run_main(main)

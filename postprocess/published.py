@@ -5,9 +5,9 @@ Columns are found by name: Step and Value always, Time or "Relative time (s)"
 (seconds) where the file has it, else "Wall time". Empty rows are skipped.
 
 Step counts a BSP step and an ASP update as 1 each. BSP logs every 100 steps
-exactly, ASP does not, and a restart logs its first step: that tells the phases.
-The files do not name the number of workers: 16 below a folder cluster_16, else
-8, as in the published set-ups, or what the caller says.
+exactly, ASP does not, and a restart logs its first step: that tells the
+phases. The files do not name the number of workers: 16 below a folder
+cluster_16, else 8, as in the published set-ups, or what the caller says.
 
 An evaluation's time is when training reached its step: the evaluator ran on a
 node of its own, in one case a day later. The gap between two phases, in which
@@ -20,7 +20,9 @@ import re
 
 import numpy as np
 
-from run_reader import BAD_INPUT, INPUT_MISSING, Run, RunError
+from exit_codes import BAD_INPUT, INPUT_MISSING
+from run_reader import Run
+from script import RunError
 
 LOG_EVERY = 100  # BSP steps from one record to the next
 BATCH = 128  # samples per mini-batch in all published set-ups
@@ -67,7 +69,8 @@ def _series_of(file_name):
 
 
 def _files_of(folder):
-    """{series: path}; of a series and its _proc, which has Time, the latter."""
+    """{series: path}; where there is a series and its _proc, which has Time,
+    the latter."""
     found = {}
     for start, series in SERIES.items():
         for name in (f"{start}_proc.csv", f"{start}.csv"):
@@ -169,16 +172,16 @@ def mini_batches(step, phases, workers):
 
 
 def _without_gaps(series, phases):
-    """Wall time without restarts: the interval that holds one takes as long a
-    step as is usual in the phase that ended there."""
+    """Wall time without restarts: a step of the interval that holds one takes
+    as long as is usual in the phase that ended there."""
     step, seconds = series["step"], series["seconds"].copy()
     spent = np.diff(seconds)
     for _, first, end in phases[:-1]:
         i = int(np.searchsorted(step, end, "right"))  # the next record
         inside = (step[:-1] >= first) & (step[1:] <= end)
         if 0 < i < len(step) and inside.any():
-            a_step = np.median(spent[inside] / np.diff(step)[inside])
-            spent[i - 1] = a_step * (step[i] - step[i - 1])
+            per_step = np.median(spent[inside] / np.diff(step)[inside])
+            spent[i - 1] = per_step * (step[i] - step[i - 1])
     return np.concatenate([[0.0], np.cumsum(spent)])
 
 
@@ -189,9 +192,10 @@ def _time_at(steps, series, seconds):
     reached = np.interp(steps, step, seconds)
     tail = slice(-min(len(step), 10), None)
     if len(step) > 1:
-        a_step = (seconds[-1] - seconds[tail][0]) / (step[-1] - step[tail][0])
+        spent, steps_taken = (part[-1] - part[tail][0]
+                              for part in (seconds, step))
         beyond = np.maximum(np.asarray(steps) - step[-1], 0)
-        reached = reached + a_step * beyond
+        reached = reached + spent / steps_taken * beyond
     return reached
 
 

@@ -6,28 +6,32 @@
 
 Published runs of Sync-Switch, which are CSV, become runs in published.py.
 """
+import math
 import os
 import re
 import sys
+from typing import NamedTuple
 
-import packages
+import packages  # noqa: F401, says which package is missing
 import h5py
 import numpy as np
 
-BAD_INPUT, INPUT_MISSING = 65, 66  # the exit codes of syncopate
+from exit_codes import BAD_INPUT, INPUT_MISSING
+from script import RunError, run_main  # noqa: F401, for jobs/
+
+
+class Metric(NamedTuple):
+    """A metric of an evaluation and the range of its values."""
+    larger_is_better: bool
+    low: float
+    high: float
+
+
 # The metrics that /eval may hold. The first one present is the one that ranks
-# runs, as in the program's log. True: larger is better. f1 and exact_match are
-# in percent, accuracy and auc in [0, 1].
-METRICS = {"accuracy": True, "f1": True, "exact_match": True, "auc": True,
-           "loss": False}
-
-
-class RunError(Exception):
-    """An error that the user can fix, as one line; `code` is the exit code."""
-
-    def __init__(self, code, line):
-        super().__init__(line)
-        self.code = code
+# runs, as in the program's log. f1 and exact_match are in percent.
+METRICS = {"accuracy": Metric(True, 0, 1), "accuracy_top5": Metric(True, 0, 1),
+           "f1": Metric(True, 0, 100), "exact_match": Metric(True, 0, 100),
+           "auc": Metric(True, 0, 1), "loss": Metric(False, 0, math.inf)}
 
 
 class Run:
@@ -47,6 +51,16 @@ class Run:
         folder, file = os.path.split(os.path.abspath(self.path))
         stem = os.path.splitext(file)[0]
         return os.path.basename(folder) if stem == "results" else stem
+
+    def final_and_best(self, metric):
+        """The last value of its evaluations, and the best finite one; None,
+        None if none is finite."""
+        values = self.column("eval", metric)
+        finite = values[np.isfinite(values)]
+        if not len(finite):
+            return None, None
+        best = max if METRICS[metric].larger_is_better else min
+        return values[-1], best(finite)
 
     @property
     def workers(self):
@@ -113,6 +127,15 @@ class Run:
             last += [self.last("eval", self.metric),
                      self.last("eval", "loss", 0.0)]
         return not np.isfinite(last).all()
+
+    @property
+    def state(self):
+        """finished, diverged, or unfinished: stopped, killed or still running.
+        """
+        if self.has_diverged:
+            return "diverged"
+        is_at_end = self.is_published or self.summary.get("finished") == 1
+        return "finished" if is_at_end else "unfinished"
 
     def has_virtual_time(self):
         """Whether a virtual clock ran (workers in one process)."""
@@ -238,7 +261,7 @@ def open_run(path):
 
 
 def open_simulation(path):
-    """What `simulate --output=FILE.h5` wrote: /workers, and no run's tables."""
+    """What `simulate --output=FILE.h5` wrote: /workers, no run's tables."""
     run = _open_part(path, "workers")
     if run.provenance.get("world") != "simulation":
         raise RunError(BAD_INPUT, f"{run.path}: not written by simulate "
@@ -262,8 +285,9 @@ def _open_part(path, table="train"):
         line = str(error).splitlines()[0]
         raise RunError(BAD_INPUT, f"{file_path}: not readable as HDF5: {line}")
     if table not in run.tables:
+        what = "run" if table == "train" else "simulation"
         raise RunError(BAD_INPUT, f"{file_path}: no group /{table}: not the "
-                       f"results of a {'run' if table == 'train' else 'simulation'}")
+                       f"results of a {what}")
     return run
 
 
@@ -278,8 +302,9 @@ def _is_no_run(path):
 
 
 def open_runs(paths):
-    """Reads all paths and gives the runs distinct names. What is no run is
-    skipped with a note, so that runs/* works, unless there is no run at all."""
+    """Reads all paths and gives the runs distinct labels. What is no run is
+    skipped with a note, so that runs/* works, unless there is no run at all.
+    """
     others = [path for path in paths if _is_no_run(path)]
     if len(others) < len(paths):
         for path in others:
@@ -306,18 +331,3 @@ def print_markdown(header, rows, file=None):
     """The same as a table of Markdown."""
     for row in [header, ["---"] + ["---:"] * (len(header) - 1), *rows]:
         print("| " + " | ".join(map(str, row)) + " |", file=file)
-
-
-def run_main(main):
-    """Calls main(arguments); a RunError ends as one line and its code."""
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except RunError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.code)
-    except ModuleNotFoundError as error:
-        print(f"error: {packages.missing_line(error.name)}", file=sys.stderr)
-        sys.exit(packages.INPUT_MISSING)
-    except BrokenPipeError:
-        # The reader has closed the pipe, so do not flush the rest.
-        os._exit(0)

@@ -4,27 +4,32 @@
     postprocess/scaling_plot.py FILE.h5... -o FILE.png|FILE.pdf|FILE.svg
     postprocess/scaling_plot.py FILE.h5... -o FILE.csv --data-only
 
-FILEs are written by `simulate --output=FILE.h5`; jobs/sweep.sh makes them from a
-sweep with `command = simulate` (inputs/scaling.sweep). There is a panel for
+FILEs are written by `simulate --output=FILE.h5`; jobs/sweep.sh makes them from
+a sweep with `command = simulate` (inputs/scaling.sweep). There is a panel for
 each key in which the simulations of a scheme differ, such as run.workers,
 network.mbit_s or stragglers.delay_ms, over its values. In a panel, the other
-keys have the values that most of the simulations have. The pale line is what the
-workers would do if they never waited.
+keys have the values that most of the simulations have. Simulations of a scheme
+that differ in a word, such as sync.collective, have a line each; those that
+differ in the seed are averaged. The pale line is what the workers would do if
+they never waited.
 """
-import argparse
 import csv
 import os
+import sys
 from collections import Counter, defaultdict
 
 import packages  # noqa: F401, says which package is missing
+import numpy as np
 
-from run_reader import BAD_INPUT, RunError, open_simulation, run_main
+from exit_codes import BAD_INPUT, CANNOT_CREATE
+from run_reader import open_simulation
+from script import Parser, RunError, run_main
 from styles import prepare, styles_of
 
-CANNOT_CREATE = 73
 # Keys that are not what a simulation is about, or follow from sync.scheme.
-OTHER = ("run.name", "run.directory", "run.seed", "run.threads", "run.log_every",
-         "eval.", "checkpoint.", "output.", "sync.scheme")
+OTHER = ("run.name", "run.directory", "run.seed", "run.threads", "run.steps",
+         "run.epochs", "run.log_every", "run.virtual_limit_s", "eval.",
+         "checkpoint.", "output.", "sync.scheme")
 LABELS = {"run.workers": "workers",
           "network.mbit_s": "bandwidth of a link (Mbit/s)",
           "network.latency_us": "latency of a link (µs)",
@@ -56,26 +61,55 @@ def varied_keys(runs):
     return [key for key in runs[0].input if key in found]
 
 
+def lines_of(runs):
+    """The name of each simulation's line: its scheme, with the words in which
+    simulations of the scheme differ."""
+    differing = {}
+    for scheme in {run.scheme for run in runs}:
+        mine = [run.input for run in runs if run.scheme == scheme]
+        differing[scheme] = [
+            key for key in mine[0] if not key.startswith(OTHER)
+            and number(mine[0][key]) is None
+            and len({keys.get(key) for keys in mine}) > 1]
+    return [" ".join([run.scheme, *(run.input.get(key, "-") for key in
+                                    differing[run.scheme])]) for run in runs]
+
+
 def usual(runs, key):
     return Counter(run.input[key] for run in runs).most_common(1)[0][0]
 
 
-def curves_of(runs, key, keys):
-    """{scheme: [(value, samples per second, share of the time in which workers
-    compute)]}, and [(value, samples per second)] if they always did."""
+def chosen(runs, key, keys):
+    """The simulations of a panel, as indices."""
     others = {other: usual(runs, other) for other in keys if other != key}
-    curves, bounds = defaultdict(dict), defaultdict(float)
-    for run in runs:
-        if any(run.input[other] != value for other, value in others.items()):
-            continue
-        value = number(run.input[key])
+    return [place for place, run in enumerate(runs)
+            if all(run.input.get(other) == value
+                   for other, value in others.items())]
+
+
+def curves_of(runs, key, keys):
+    """{line: [(value, samples per second, share of the time in which workers
+    compute)]}, means over the seeds, and [(value, samples per second)] if they
+    always did."""
+    names = lines_of(runs)
+    curves, bounds = defaultdict(lambda: defaultdict(list)), defaultdict(float)
+    for place in chosen(runs, key, keys):
+        run, value = runs[place], number(runs[place].input[key])
         busy_s = run.tables["workers"]["compute_s"].mean()
-        curves[run.scheme][value] = (run.summary["samples_per_s"],
-                                     busy_s / run.summary["virtual_s"])
+        curves[names[place]][value].append((
+            run.summary["samples_per_s"], busy_s / run.summary["virtual_s"]))
         bounds[value] = max(bounds[value], run.summary["samples"] / busy_s)
-    return ({scheme: [(value, *point) for value, point in
-                      sorted(points.items())]
-             for scheme, points in curves.items()}, sorted(bounds.items()))
+    return ({name: [(value, *np.mean(figures, axis=0)) for value, figures in
+                    sorted(points.items())]
+             for name, points in curves.items()}, sorted(bounds.items()))
+
+
+def note_left_out(runs, keys):
+    drawn = {place for key in keys for place in chosen(runs, key, keys)}
+    if len(drawn) < len(runs):
+        print(f"note: {len(runs) - len(drawn)} of {len(runs)} simulations are "
+              "in no panel: they differ from most others in two keys",
+              file=sys.stderr)
 
 
 def rows_of(runs, keys):
@@ -124,8 +158,8 @@ def draw_key(panels, curves, bounds, styles):
 
 def draw(runs, keys, path):
     plt = prepare()
-    schemes = list(dict.fromkeys(run.scheme for run in runs))
-    styles = dict(zip(schemes, styles_of(schemes)))
+    schemes = dict(zip(lines_of(runs), (run.scheme for run in runs)))
+    styles = dict(zip(schemes, styles_of(list(schemes.values()))))
     names = [*schemes, "without waiting"]
     columns = 3 if len(keys) == 1 else min(5, len(names))
     names_height = 0.19 * -(-len(names) // columns) + 0.1
@@ -142,7 +176,8 @@ def draw(runs, keys, path):
     set_scale(panels[0][0].yaxis, throughputs)
     panels[0][0].set_ylabel("predicted throughput\n(samples/s)")
     panels[1][0].set_ylabel("time spent computing\n(%)")
-    figure.legend([lines[name] for name in names], names, loc="upper center",
+    figure.legend([lines[name] for name in names if name in lines],
+                  [name for name in names if name in lines], loc="upper center",
                   ncol=columns, frameon=False, columnspacing=1.4,
                   borderaxespad=0.2)
     figure.subplots_adjust(left=0.88 / width, right=1 - 0.12 / width,
@@ -153,7 +188,7 @@ def draw(runs, keys, path):
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Parser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("files", nargs="+", metavar="FILE.h5")
     parser.add_argument("-o", "--output", required=True, metavar="FILE")
     parser.add_argument("--data-only", action="store_true",
@@ -166,8 +201,9 @@ def main(arguments):
     runs = [open_simulation(path) for path in options.files]
     keys = varied_keys(runs)
     if not keys:
-        raise RunError(BAD_INPUT, "the simulations of a scheme differ in no key "
-                       "with a number: nothing to draw over")
+        raise RunError(BAD_INPUT, "the simulations of a scheme differ in no "
+                       "key with a number: nothing to draw over")
+    note_left_out(runs, keys)
     try:
         if options.data_only:
             rows = list(rows_of(runs, keys))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Judges a study: its rules over its recorded results, as a table and a figure.
+"""Judges a study by its recorded results: a table of its rules, and a figure.
 
     postprocess/study.py inputs/studies/NAME [--size NAME] [--markdown]
 
@@ -9,20 +9,22 @@ needs only those two. It prints every rule with what was published, what was
 obtained (mean and 95% interval over seeds) and the verdict, and draws
 figure-SIZE.png. inputs/studies/README.md says how a rule is written.
 """
-import argparse
 import ast
 import configparser
 import csv
 import math
 import os
 import re
+from argparse import RawDescriptionHelpFormatter
 
+import packages  # noqa: F401, says which package is missing
 import numpy as np
 
+from exit_codes import BAD_INPUT, INPUT_MISSING
 from groups import interval
-from plot_means import POSSIBLE, draw_curves
-from run_reader import BAD_INPUT, INPUT_MISSING, RunError, print_markdown, \
-    print_table, run_main
+from plot_means import draw_curves
+from run_reader import METRICS, print_markdown, print_table
+from script import Parser, RunError, run_main
 from styles import prepare
 
 # "input" is a digest of what determines the results (jobs/sweep_recorded.py).
@@ -38,20 +40,18 @@ KEY = ["size", "cell", "seed"]
 def result_of(run):
     """The figures of one run: `bytes` are those that a worker sent on average,
     `throughput` is samples of all workers per virtual second, and `computing`
-    the share of the workers' virtual time in which they computed. A target that
-    was not reached took for ever."""
+    the share of the workers' virtual time in which they computed. A target
+    that was not reached has time infinity."""
     reached = run.summary.get("target_reached") == 1
-    state = "diverged" if run.has_diverged else "finished" \
-        if run.summary.get("finished") == 1 else "unfinished"
     virtual_s = run.summary.get("virtual_s", math.nan)
     sent, compute = run.per_worker("bytes_sent"), run.per_worker("compute_s")
     return {
-        "scheme": run.input["sync.scheme"], "state": state,
+        "scheme": run.input["sync.scheme"], "state": run.state,
         "git": run.provenance.get("git", ""),
         "steps": run.last("train", "step"),
         "samples": run.summary.get("samples", math.nan),
         "virtual_s": virtual_s,
-        "accuracy": math.nan if state == "diverged" or not run.metric
+        "accuracy": math.nan if run.has_diverged or not run.metric
         else run.last("eval", run.metric),
         "loss": run.last("eval", "loss"),
         "target_s": run.summary["target_virtual_s"] if reached else math.inf,
@@ -102,8 +102,8 @@ def replace_rows(path, header, rows):
 
 
 def record(folder, size, runs):
-    """Adds (cell, seed, tuned value, digest of the input, run) to the tables of
-    a study."""
+    """Adds (cell, seed, tuned value, digest of the input, run) to the tables
+    of a study."""
     keys = [dict(zip(KEY, (size, cell, seed))) for cell, seed, *_ in runs]
     replace_rows(os.path.join(folder, "results.csv"), RESULTS,
                  [{**key, "tuned": tuned, "input": digest, **result_of(run)}
@@ -132,7 +132,8 @@ class Cells:
         if any(row is None or row["state"] == "unfinished" for row in rows):
             raise Missing(cell)
         if name == "diverged":
-            return np.array([row["state"] == "diverged" for row in rows], float)
+            return np.array([row["state"] == "diverged" for row in rows],
+                            float)
         return np.array([float(row[name]) for row in rows])
 
     def lacks(self, cell, other):
@@ -180,8 +181,8 @@ class Rule:
         found = re.fullmatch(rf"({number}) \.\. ({number})|>= ({number})|"
                              rf"<= ({number})", self.criterion)
         if not found:
-            raise RunError(BAD_INPUT, f"{where}: {self.criterion}: LOW .. HIGH, "
-                           ">= LOW or <= HIGH expected")
+            raise RunError(BAD_INPUT, f"{where}: {self.criterion}: LOW .. "
+                           "HIGH, >= LOW or <= HIGH expected")
         low, high, least, most = found.groups()
         self.low = float(low or least or -math.inf)
         self.high = float(high or most or math.inf)
@@ -195,7 +196,8 @@ class Rule:
             unknown = isinstance(node, ast.Name) and node.id not in known
             if unknown or not isinstance(node, self.NODES):
                 told = node.id if unknown else type(node).__name__
-                raise RunError(BAD_INPUT, f"{where}: {told}: unknown in a rule")
+                raise RunError(BAD_INPUT,
+                               f"{where}: {told}: unknown in a rule")
         self.code = compile(tree, where, "eval")
 
     def judge(self, cells):
@@ -239,9 +241,9 @@ def read_study(folder):
             raise RunError(BAD_INPUT, f"{path}: [{section}]: missing")
     tuned = parser["tune"]["metric"] if "tune" in parser else "accuracy"
     metric = parser["sweep"].get("metric", tuned)
-    if metric not in POSSIBLE:
-        raise RunError(BAD_INPUT, f"{path}: sweep.metric: {metric}: expected one "
-                       f"of {' '.join(POSSIBLE)}")
+    if metric not in METRICS:
+        raise RunError(BAD_INPUT, f"{path}: sweep.metric: {metric}: expected "
+                       f"one of {' '.join(METRICS)}")
     return (list(parser["sizes"]),
             parser["final"]["seeds"].replace(",", " ").split(),
             read_rules(path, parser["rules"], parser["variants"]),
@@ -253,8 +255,8 @@ def read_study(folder):
 def line_of(runs, x, possible):
     """Mean and 95% interval over the seeds at 200 values of `x`, or at one if
     each run has one evaluation. A run that has ended keeps its last value."""
-    curves = [np.array([[float(row[x]), float(row["accuracy"])] for row in run])
-              for run in runs]
+    curves = [np.array([[float(row[x]), float(row["accuracy"])]
+                        for row in run]) for run in runs]
     start = max(curve[0, 0] for curve in curves)
     end = max(curve[-1, 0] for curve in curves)
     has_one = all(len(curve) == 1 for curve in curves)
@@ -269,7 +271,7 @@ def line_of(runs, x, possible):
 def draw(path, metric, results, rows):
     """The metric over virtual time and over bytes."""
     plt = prepare()
-    possible = POSSIBLE[metric]
+    possible = (METRICS[metric].low, METRICS[metric].high)
     scheme_of = {row["cell"]: row["scheme"] for row in results}
     lines = {}
     for cell in dict.fromkeys(row["cell"] for row in rows):
@@ -285,9 +287,8 @@ def draw(path, metric, results, rows):
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(
-        prog="study.py", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog="study.py", description=__doc__,
+                    formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--size")
     parser.add_argument("--markdown", action="store_true")

@@ -3,12 +3,11 @@
 
     postprocess/summarize.py RUN...
 """
-import argparse
-
 import packages  # noqa: F401, says which package is missing
 import numpy as np
 
-from run_reader import METRICS, open_runs, print_table, run_main
+from run_reader import open_runs, print_table
+from script import Parser, run_main
 
 
 def model_name(run):
@@ -35,41 +34,66 @@ def number(value, form):
         format(value, form)
 
 
-def final_and_best(run):
-    values = run.column("eval", run.metric) if run.metric else np.empty(0)
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return None, None
-    return values[-1], max(values) if METRICS[run.metric] else min(values)
+def figure(value):
+    """Four decimals, or four digits of a loss that exploded."""
+    is_huge = value is not None and abs(value) > 1e4
+    return number(value, ".4g" if is_huge else ".4f")
+
+
+def rates(run):
+    """Samples per second of training on this machine, and per virtual second;
+    only the latter where the run has virtual time."""
+    samples = run.last("train", "samples")
+    is_virtual = run.has_virtual_time()
+    seconds = run.last("train", "virtual_s" if is_virtual else "time_s")
+    rate = number(samples / seconds if seconds > 0 else None, ".0f")
+    return ["-", rate] if is_virtual else [rate, "-"]
 
 
 def row(run):
-    final, best = final_and_best(run)
-    seconds = run.last("train", "time_s")
-    samples = run.last("train", "samples")
-    rate = samples / seconds if seconds > 0 else float("nan")
+    """A cell for each column of HEADER."""
+    final, best = run.final_and_best(run.metric) if run.metric \
+        else (None, None)
     sent = run.per_worker("bytes_sent")
     return [
-        run.label, run.scheme, model_name(run), run.input.get("data.kind", "?"),
-        run.workers,
+        run.label, run.scheme, model_name(run),
+        run.input.get("data.kind", "?"), run.workers,
         number(run.last("train", "worker_steps") / run.workers, ".0f"),
-        number(run.last("train", "loss"), ".4f"),
+        run.state,
+        figure(run.last("train", "loss")),
         run.with_unit(run.metric).replace(" ", "") if run.metric else "-",
-        number(final, ".4f"), number(best, ".4f"), number(seconds, ".1f"),
+        figure(final), figure(best),
+        number(run.last("train", "time_s"), ".1f"),
         number(run.last("train", "virtual_s") if run.has_virtual_time()
                else None, ".1f"),
-        number(rate, ".0f"), bytes_text(sent.sum()) if len(sent) else "-"]
+        *rates(run), bytes_text(sent.sum()) if len(sent) else "-"]
+
+
+HEADER = ["run", "scheme", "model", "data", "workers", "steps", "ended",
+          "loss", "metric", "final", "best", "time s", "virtual s",
+          "samples/s", "samples/virtual s", "bytes sent"]
+
+
+def left_out(runs):
+    """The columns that say nothing about these runs."""
+    clocks = {run.has_virtual_time() for run in runs}
+    names = {"samples/s"} if clocks == {True} else set()
+    if clocks == {False}:
+        names |= {"samples/virtual s"}
+    if all(run.state == "finished" for run in runs):
+        names |= {"ended"}
+    return names
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Parser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("runs", nargs="+", metavar="RUN",
                         help="a run's directory or its results.h5")
-    options = parser.parse_args(arguments)
-    header = ["run", "scheme", "model", "data", "workers", "steps", "loss",
-              "metric", "final", "best", "time s", "virtual s", "samples/s",
-              "bytes sent"]
-    print_table(header, [row(run) for run in open_runs(options.runs)])
+    runs = open_runs(parser.parse_args(arguments).runs)
+    kept = [place for place, name in enumerate(HEADER)
+            if name not in left_out(runs)]
+    print_table([HEADER[place] for place in kept],
+                [[cells[place] for place in kept] for cells in map(row, runs)])
     return 0
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """When to switch from bsp to asp: binary search over runs, and what it costs.
 
-    postprocess/switch_timing.py next   SEARCH.csv [--runs R] [--settings M] [--beta B]
-    postprocess/switch_timing.py replay RECORDED.csv | RUN... [--settings M]
-    postprocess/switch_timing.py table  RUN... [--fractions F,...] [--work S]
-    postprocess/switch_timing.py result RUN       a run's last accuracy
+    switch_timing.py next   SEARCH.csv [--runs R] [--settings M] [--beta B]
+    switch_timing.py replay RECORDED.csv | RUN... [--settings M]
+    switch_timing.py table  RUN... [--fractions F,...] [--work S]
+    switch_timing.py result RUN       a run's last accuracy
 
 Sync-Switch's off-line policy, for the share f of the work that bsp does:
 lo = 0 (all asp), hi = 1 (all bsp), target = mean accuracy of the runs with
@@ -30,17 +30,19 @@ pure run of one kind, the rate is that of the published runs' phases of this
 kind, and a note says so. Times of syncopate's runs are virtual if the workers
 were in one process, otherwise wall time.
 """
-import argparse
 import csv
 import math
 import os
 import re
+from argparse import RawTextHelpFormatter
 from collections import defaultdict
 
 import packages  # noqa: F401, says which package is missing
+
+from exit_codes import BAD_INPUT, INPUT_MISSING
 from published import is_published, open_published
-from run_reader import BAD_INPUT, INPUT_MISSING, METRICS, RunError, open_run, \
-    print_table, run_main
+from run_reader import METRICS, open_run, print_table
+from script import Parser, RunError, run_main
 
 
 def mean(values):
@@ -80,8 +82,9 @@ def read_rows(path):
                     raise RunError(BAD_INPUT, f"{path}: row {line}: expected "
                                    "fraction,seed,accuracy")
                 if not (0 <= fraction <= 1 and math.isfinite(accuracy)):
-                    raise RunError(BAD_INPUT, f"{path}: row {line}: expected a "
-                                   "fraction of 0 to 1 and a finite accuracy")
+                    raise RunError(BAD_INPUT, f"{path}: row {line}: expected "
+                                   "a fraction of 0 to 1 and a finite "
+                                   "accuracy")
                 rows[fraction][row["seed"]] = accuracy
     except FileNotFoundError:
         pass
@@ -112,7 +115,8 @@ def replay(rows, settings, beta):
     "undecided F: use G" where the rows do not say more than G."""
     if 1.0 not in rows:
         raise RunError(BAD_INPUT, "no rows of fraction 1: no target accuracy")
-    means = {fraction: mean(seeds.values()) for fraction, seeds in rows.items()}
+    means = {fraction: mean(seeds.values())
+             for fraction, seeds in rows.items()}
     target = means[1.0]
     lines = [f"target {target:.4f}"]
     search = Search(settings)
@@ -138,7 +142,7 @@ def replay(rows, settings, beta):
 
 def last_accuracy(run):
     metric = run.metric
-    if metric is None or not METRICS[metric]:
+    if metric is None or not METRICS[metric].larger_is_better:
         raise RunError(BAD_INPUT, f"{run.path}: no evaluation with a metric "
                        "that is to be large")
     return float(run.last("eval", metric))
@@ -327,8 +331,8 @@ def is_recorded(paths):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = Parser(description=__doc__,
+                    formatter_class=RawTextHelpFormatter)
     parser.add_argument("action", choices=("next", "replay", "table",
                                            "result"))
     parser.add_argument("paths", nargs="+", metavar="PATH")
@@ -364,8 +368,9 @@ def main(arguments):
         print(*(f"{word:.12g}" if isinstance(word, float) else word
                 for word in action))
     elif options.action == "table":
-        header, rows, notes = table(runs_of(options.paths, options.workers),
-                                    options.work, numbers_of(options.fractions))
+        header, rows, notes = table(
+            runs_of(options.paths, options.workers), options.work,
+            numbers_of(options.fractions))
         print_table(header, rows)
         print("", *notes, sep="\n")
     else:

@@ -1,20 +1,23 @@
 """When runs reached a target: Kaplan-Meier medians with 95% intervals.
 
 A run that ended without reaching the target did not reach it at its end: it
-will have needed longer. Such runs are right-censored, at their last evaluation.
+will have needed longer. Such runs are right-censored at their last evaluation.
 Leaving them out, or counting their end as the time, would favour what fails.
 A run that diverged never reaches the target.
 """
 import math
 import re
+from typing import NamedTuple
 
 import numpy as np
 
-from groups import grouped, refuse_unlike
-from run_reader import BAD_INPUT, METRICS, RunError
-from styles import scheme_of, styles_of
+from exit_codes import BAD_INPUT
+from groups import common_clock, grouped, refuse_unlike
+from run_reader import METRICS
+from script import RunError
+from styles import TIMES, legend_above, scheme_of, styles_of
 
-# Of the normal distribution: 95% of it lies within.
+# 95% of the normal distribution lies within this.
 Z95 = 1.959964
 
 
@@ -49,8 +52,9 @@ def parse_target(text, source="--target"):
             metric, relation, number = found.groups()
             value = float(number)
             if math.isfinite(value) and (relation != "=" or metric in METRICS):
-                return Target(metric, relation == ">=" or
-                              relation == "=" and METRICS[metric], value)
+                is_lower_bound = METRICS[metric].larger_is_better \
+                    if relation == "=" else relation == ">="
+                return Target(metric, is_lower_bound, value)
     except ValueError:
         pass
     raise RunError(BAD_INPUT, f"{source} {text}: not METRIC>=NUMBER, "
@@ -78,19 +82,30 @@ def target_of(runs, text=None):
     return target
 
 
+class End(NamedTuple):
+    """Until when a run was watched, by some amount: until the evaluation that
+    reached the target, before which `since` is the last one, or to the end."""
+    since: float
+    amount: float
+    is_reached: bool
+
+
 def ends(runs, target, amounts):
-    """[(amount, whether it was reached)], one a run. `amounts` gives a run's
-    amounts at its evaluations. Without them a run is left out: the clock or
-    the counter is not in its results."""
+    """One End per run. `amounts` gives a run's amounts at its evaluations.
+    Without them a run is left out: the clock or the counter is not in its
+    results."""
     found = []
     for run in runs:
         values = amounts(run)
         row = target.reached_at(run)
         if run.has_diverged:
-            found.append((math.inf, False))
+            found.append(End(math.inf, math.inf, False))
         elif len(values) and not np.isnan(values).all():
-            found.append((float(values[-1 if row is None else row]),
-                          row is not None))
+            if row is None:
+                found.append(End(float(values[-1]), float(values[-1]), False))
+            else:
+                before = float(values[row - 1]) if row else 0.0
+                found.append(End(before, float(values[row]), True))
     return found
 
 
@@ -100,6 +115,11 @@ class Survival:
     its 95% limits by Greenwood's formula on the scale of log(-log share), NaN
     where no run is left. At equal amounts, runs that reach it come before
     those that are censored."""
+
+    @classmethod
+    def of(cls, runs, target, amounts):
+        return cls([(end.amount, end.is_reached)
+                    for end in ends(runs, target, amounts)])
 
     def __init__(self, found):
         self.found = sorted(found)
@@ -128,8 +148,8 @@ class Survival:
                    default=math.nan)
 
     def _first_at_half(self, shares):
-        return next((x for x, share in zip(self.x, shares) if share <= 0.5 + 1e-12),
-                    None)
+        return next((x for x, share in zip(self.x, shares)
+                     if share <= 0.5 + 1e-12), None)
 
     def median(self):
         """The median, or None where more than half have not reached it, and
@@ -167,12 +187,12 @@ def clock_of(name):
 
 
 def sent_of(run):
-    """MB a worker."""
+    """MB per worker."""
     return run.sent_per_worker(run.column("eval", "worker_steps")) / 1e6
 
 
 AMOUNTS = {"steps": steps_of, "time s": clock_of("time_s"),
-           "virtual s": clock_of("virtual_s"), "MB a worker": sent_of}
+           "virtual s": clock_of("virtual_s"), "MB per worker": sent_of}
 
 
 def table(groups, by, target):
@@ -181,7 +201,7 @@ def table(groups, by, target):
     for label, runs in groups.items():
         reached = sum(target.reached_at(run) is not None for run in runs)
         rows.append([label, f"{reached} of {len(runs)}"] +
-                    [Survival(ends(runs, target, amounts)).text()
+                    [Survival.of(runs, target, amounts).text()
                      for amounts in AMOUNTS.values()])
     return [by, "reached by", *AMOUNTS], rows
 
@@ -200,30 +220,34 @@ def spacings(runs):
 def remarks(groups, target):
     """What the table means, and what makes it weaker."""
     everyone = [run for runs in groups.values() for run in runs]
+    unknown = [run for run in everyone if not run.has_diverged
+               and not len(run.column("eval", target.metric))]
     censored = sum(target.reached_at(run) is None and not run.has_diverged
-                   for run in everyone)
+                   and run not in unknown for run in everyone)
     yield ("medians by Kaplan-Meier [95% interval of the median, approximate "
            "below ten runs]; >: not known beyond")
     if censored:
         yield (f"{censored} of {len(everyone)} runs ended before they reached "
                "it: censored at their last evaluation")
+    if unknown:
+        yield (f"{len(unknown)} of {len(everyone)} runs have no evaluations: "
+               "in no median")
     if any(run.has_diverged for run in everyone):
         yield "runs that diverged never reach it"
-    yield (f"resolution: evaluations, {spacings(everyone)} steps apart at most")
+    yield f"resolution: evaluations, {spacings(everyone)} steps apart at most"
     early = [run for run in everyone if target.reached_at(run) is None and
              run.summary.get("target_reached") == 1]
     if early:
-        yield (f"{len(early)} runs ended at another run.target, not by chance: "
-               "the medians are not to be trusted")
+        yield (f"{len(early)} runs ended at another run.target, not by "
+               "chance: the medians are not to be trusted")
 
 
 def curves_of(runs, by, target):
     """{label: {"time": Survival, "bytes": Survival}} and the clock."""
     refuse_unlike(runs, by)
-    clock = "virtual_s" if all(run.has_virtual_time() for run in runs) \
-        else "time_s"
-    return {label: {"time": Survival(ends(group, target, clock_of(clock))),
-                    "bytes": Survival(ends(group, target, sent_of))}
+    clock = common_clock(runs)
+    return {label: {"time": Survival.of(group, target, clock_of(clock)),
+                    "bytes": Survival.of(group, target, sent_of)}
             for label, group in grouped(runs, by).items()}, clock
 
 
@@ -232,7 +256,7 @@ def rows_of(runs, by, target):
     curves, clock = curves_of(runs, by, target)
     yield [by, "amount", "value", "reached", "low_95", "high_95", "censored"]
     for label, pair in curves.items():
-        for name, curve in zip((clock, "MB_a_worker"), pair.values()):
+        for name, curve in zip((clock, "MB_per_worker"), pair.values()):
             for x, share, low, high in zip(curve.x, curve.share, curve.low,
                                            curve.high):
                 yield [label, name, repr(x)] + [
@@ -253,8 +277,8 @@ def draw_curve(panel, curve, longest, label, style):
     x = [0.0, *curve.x, end]
     reached = [1 - share for share in (1.0, *curve.share)]
     reached.append(reached[-1])
-    panel.step(x, reached, where="post", label=label, color=style["color"],
-               linestyle=style.get("linestyle", "-"))
+    panel.step(x, reached, where="post", label=label, **style,
+               markevery=max(1, len(x) // 8))
     low = [0.0] + [1 - value for value in curve.high]
     high = [0.0] + [1 - value for value in curve.low]
     panel.fill_between(x, [*low, low[-1]], [*high, high[-1]], step="post",
@@ -272,6 +296,9 @@ def draw(plt, runs, by, target, path):
     styles = styles_of([scheme_of(group)
                         for group in grouped(runs, by).values()])
     figure, panels = plt.subplots(1, 2, sharey=True, figsize=(10, 4.3))
+    labels_in = legend_above(figure, list(curves), styles, most=4)
+    height = 4.0 + labels_in
+    figure.set_figheight(height)
     for panel, key in zip(panels, ("time", "bytes")):
         longest = max((pair[key].followed for pair in curves.values()
                        if math.isfinite(pair[key].followed)), default=1.0)
@@ -280,14 +307,9 @@ def draw(plt, runs, by, target, path):
         panel.grid(alpha=0.3)
         panel.set_xlim(left=0)
         panel.set_ylim(-0.02, 1.02)
-    panels[0].set_xlabel({"virtual_s": "virtual time (s)",
-                          "time_s": "training time on this machine (s)"}[clock])
-    panels[1].set_xlabel("payload sent by a worker (MB)")
+    panels[0].set_xlabel(TIMES[clock])
+    panels[1].set_xlabel("payload sent per worker (MB)")
     panels[0].set_ylabel(f"share of runs with {target} (| ended without)")
-    columns = min(4, max(1, len(curves)))
-    rows = -(-len(curves) // columns)
-    figure.subplots_adjust(left=0.07, right=0.985, bottom=0.12, wspace=0.06,
-                           top=0.98 - 0.052 * rows)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="upper center",
-                  ncol=columns, frameon=False)
+    figure.subplots_adjust(left=0.07, right=0.985, bottom=0.48 / height,
+                           wspace=0.06, top=1 - (labels_in + 0.05) / height)
     figure.savefig(path, dpi=150)

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""A run's results as event files of TensorBoard.
+"""The results of runs as event files of TensorBoard.
 
-    postprocess/tensorboard.py RUN -o DIR       then: tensorboard --logdir DIR
+    postprocess/tensorboard.py RUN... -o DIR    then: tensorboard --logdir DIR
 
-Every series of /train and /eval that is one number a row becomes a scalar over
-the steps, /comm's columns are summed over the workers. Needs PyPI's
-tensorboardX.
+The events of one run are in DIR, those of several in DIR/RUN. Every series of
+/train and /eval that is one number per row becomes a scalar over the steps,
+/comm's columns are summed over the workers. Needs PyPI's tensorboardX.
 """
-import argparse
 import calendar
 import glob
 import os
@@ -16,9 +15,10 @@ import time
 import packages  # noqa: F401, says which package is missing
 import numpy as np
 
-from run_reader import RunError, open_run, run_main
+from exit_codes import CANNOT_CREATE
+from run_reader import open_runs
+from script import Parser, RunError, run_main
 
-CANNOT_CREATE = 73
 POSITION = ("step", "worker_steps", "epoch", "time_s", "virtual_s")
 
 
@@ -54,31 +54,48 @@ def started(run):
         return 0
 
 
+def folders_of(runs, directory):
+    """The directory itself for one run, a folder in it for each of several."""
+    if len(runs) == 1:
+        return [directory]
+    return [os.path.join(directory, run.label.strip(os.sep)
+                         .replace(os.sep, "-")) for run in runs]
+
+
+def write_events(run, folder, summary_writer):
+    """Writes a run's event file and returns how many values it has."""
+    begin, count = started(run), 0
+    with summary_writer(folder) as writer:
+        if run.input:
+            writer.add_text("input", "    " + str(
+                run.provenance["input"]).replace("\n", "\n    "), 0)
+        for tag, (steps, seconds, values) in scalars(run).items():
+            for step, second, value in zip(steps, seconds, values):
+                if np.isfinite(value):
+                    writer.add_scalar(tag, float(value), int(step),
+                                      begin + float(second))
+                    count += 1
+    return count
+
+
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run", metavar="RUN")
+    parser = Parser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("-o", "--output", required=True, metavar="DIR")
     options = parser.parse_args(arguments)
     from tensorboardX import SummaryWriter
-    run = open_run(options.run)
-    if glob.glob(os.path.join(options.output, "events.out.*")):
-        raise RunError(CANNOT_CREATE, f"{options.output}: holds events already,"
-                       " which TensorBoard would show together with these")
-    begin, count = started(run), 0
-    try:
-        with SummaryWriter(options.output) as writer:
-            if run.input:
-                writer.add_text("input", "    " + str(
-                    run.provenance["input"]).replace("\n", "\n    "), 0)
-            for tag, (steps, seconds, values) in scalars(run).items():
-                for step, second, value in zip(steps, seconds, values):
-                    if np.isfinite(value):
-                        writer.add_scalar(tag, float(value), int(step),
-                                          begin + float(second))
-                        count += 1
-    except OSError as error:
-        raise RunError(CANNOT_CREATE, f"{options.output}: {error.strerror}")
-    print(f"{options.output}: {count} values of {run.name}")
+    runs = open_runs(options.runs)
+    folders = folders_of(runs, options.output)
+    for folder in folders:
+        if glob.glob(os.path.join(folder, "events.out.*")):
+            raise RunError(CANNOT_CREATE, f"{folder}: holds events already, "
+                           "which TensorBoard would show with these")
+    for run, folder in zip(runs, folders):
+        try:
+            count = write_events(run, folder, SummaryWriter)
+        except OSError as error:
+            raise RunError(CANNOT_CREATE, f"{folder}: {error.strerror}")
+        print(f"{folder}: {count} values of {run.label}")
     return 0
 
 

@@ -9,7 +9,7 @@
 
 RUN is a run's directory or a trace.json. Messages are arrows from the moment
 they are sent to that when the receiver takes them, where there are at most 80.
-Of a run under MPI that was killed, the ranks' parts are read.
+If a run under MPI was killed, the parts that its ranks wrote are read.
 """
 import argparse
 import glob
@@ -20,19 +20,21 @@ import sys
 
 import packages  # noqa: F401, says which package is missing
 
-from run_reader import BAD_INPUT, INPUT_MISSING, RunError, run_main
+from exit_codes import BAD_INPUT, CANNOT_CREATE, INPUT_MISSING
+from script import Parser, RunError, run_main
 from styles import PARTS, prepare
 
-CANNOT_CREATE = 73
 MOST_ARROWS, MOST_WORKERS = 80, 32
-COMPUTE, WAITS = 1, 2  # rows (tid - 100 pid) of every worker; others communicate
-COLOURS = {"compute": PARTS["compute"], "communication": PARTS["communication"],
+# Rows (tid - 100 pid) of every worker; the others communicate.
+COMPUTE, WAITS = 1, 2
+COLOURS = {"compute": PARTS["compute"],
+           "communication": PARTS["communication"],
            "waiting": PARTS["waiting for others"]}
 
 
 class Trace:
-    """Slices (worker, row, begin, end, name, step), arrows (worker, row, begin,
-    worker, row, end), names of rows, facts. Times are seconds."""
+    """Slices (worker, row, begin, end, name, step), arrows (worker, row,
+    begin, worker, row, end), names of rows, facts. Times are seconds."""
 
     def __init__(self):
         self.slices, self.arrows, self.rows, self.facts = [], [], {}, {}
@@ -84,8 +86,8 @@ def read_trace(path):
         parts = sorted(glob.glob(os.path.join(path, "trace-rank-*.json")))
         files = parts or [os.path.join(path, "trace.json")]
         if not os.path.exists(files[0]):
-            raise RunError(INPUT_MISSING, f"{files[0]}: no trace: start the run "
-                           "with output.trace = on")
+            raise RunError(INPUT_MISSING, f"{files[0]}: no trace: start the "
+                           "run with output.trace = on")
         if parts:
             print(f"note: {path}: {len(parts)} parts that were not joined, as "
                   "the run was killed or goes on", file=sys.stderr)
@@ -94,7 +96,8 @@ def read_trace(path):
         try:
             trace.facts, more = events_of(file)
         except OSError as error:
-            raise RunError(INPUT_MISSING, f"{file}: {error.strerror}") from None
+            raise RunError(INPUT_MISSING,
+                           f"{file}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError):
             raise RunError(BAD_INPUT, f"{file}: not a trace of syncopate") \
                 from None
@@ -117,9 +120,12 @@ def window_of(trace, options):
     if options.begin is not None or options.end is not None:
         begin = first if options.begin is None else options.begin
         end = last if options.end is None else options.end
-        if begin >= end or begin >= last or end <= first:
-            raise RunError(BAD_INPUT, f"--from={begin:g} --to={end:g}: the trace "
-                           f"has {first:.6g} to {last:.6g} s")
+        if not (begin < end and begin < last and end > first):  # nor with NaN
+            given = " ".join(f"--{name}={value:g}" for name, value in
+                             (("from", options.begin), ("to", options.end))
+                             if value is not None)
+            raise RunError(BAD_INPUT, f"{given}: the trace has {first:.6g} to "
+                           f"{last:.6g} s")
         return begin, end
     steps = sorted({piece[5] for piece in trace.slices})
     wanted = (steps[0], steps[0] + 4)
@@ -128,11 +134,11 @@ def window_of(trace, options):
     times = [piece[2:4] for piece in trace.slices
              if wanted[0] <= piece[5] <= wanted[1]]
     if not times:
-        raise RunError(BAD_INPUT, f"--steps={wanted[0]}:{wanted[1]}: the trace "
-                       f"has steps {steps[0]} to {steps[-1]}")
+        raise RunError(BAD_INPUT, f"--steps={wanted[0]}:{wanted[1]}: the "
+                       f"trace has steps {steps[0]} to {steps[-1]}")
     begin, end = min(begin for begin, _ in times), max(end for _, end in times)
-    # Workers with their own pace leave the trace at different times, after which
-    # an empty row would look like an idle worker.
+    # Workers with their own pace leave the trace at different times, after
+    # which an empty row would look like an idle worker.
     ends = [max(piece[3] for piece in trace.slices if piece[0] == worker)
             for worker in trace.workers]
     return begin, max(min(end, min(ends)), min(end for _, end in times))
@@ -158,6 +164,8 @@ def lanes_of(trace, worker, begin, end):
 
 def draw_worker(panel, trace, worker, top, lanes, window):
     """The worker's own row, 0.45 high, and communication below it."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
     begin, end = window
     bars = {name: [] for name in COLOURS}
     ticks, labels = [], {}
@@ -180,11 +188,10 @@ def draw_worker(panel, trace, worker, top, lanes, window):
                 continue
         bars[part].append(((since, low), until - since, height))
     for part, boxes in bars.items():
-        from matplotlib.collections import PatchCollection
-        from matplotlib.patches import Rectangle
         panel.add_collection(PatchCollection(
             [Rectangle(corner, width, height) for corner, width, height in
-             boxes], facecolor=COLOURS[part], edgecolor="white", linewidth=0.4))
+             boxes], facecolor=COLOURS[part], edgecolor="white",
+            linewidth=0.4))
     panel.vlines([tick[0] for tick in ticks], [tick[1] for tick in ticks],
                  [tick[2] for tick in ticks], color=COLOURS["communication"],
                  linewidth=1)
@@ -202,8 +209,9 @@ def draw_arrows(panel, arrows, places):
     for who, row, since, other, other_row, until in arrows:
         start, finish = places[who, row], places[other, other_row]
         panel.add_patch(FancyArrowPatch(
-            (since, start), (until, finish), arrowstyle="-|>", mutation_scale=5,
-            linewidth=0.5, color="0.25", shrinkA=0, shrinkB=0, zorder=3))
+            (since, start), (until, finish), arrowstyle="-|>",
+            mutation_scale=5, linewidth=0.5, color="0.25", shrinkA=0,
+            shrinkB=0, zorder=3))
 
 
 def time_label(trace):
@@ -229,7 +237,8 @@ def draw(trace, window, workers, path):
     arrows = [arrow for arrow in trace.arrows if arrow[0] in workers
               and arrow[3] in workers and arrow[2] <= end and arrow[5] >= begin
               and arrow[0:2] in places and arrow[3:5] in places]
-    keys = [Patch(color=colour, label=name) for name, colour in COLOURS.items()]
+    keys = [Patch(color=colour, label=name)
+            for name, colour in COLOURS.items()]
     if len(arrows) > MOST_ARROWS:
         print(f"note: {len(arrows)} messages, more than {MOST_ARROWS}: no "
               "arrows", file=sys.stderr)
@@ -259,7 +268,7 @@ def draw(trace, window, workers, path):
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Parser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("-o", "--output", required=True, metavar="FILE")
     parser.add_argument("--from", dest="begin", type=float, metavar="S")
@@ -270,8 +279,8 @@ def main(arguments):
                         help=f"from 0; default: the first {MOST_WORKERS}")
     options = parser.parse_args(arguments)
     if options.steps and (options.begin, options.end) != (None, None):
-        raise RunError(BAD_INPUT, "--steps: beside --from or --to, expected one "
-                       "or the other")
+        raise RunError(BAD_INPUT, "--steps: beside --from or --to, expected "
+                       "one or the other")
     if os.path.splitext(options.output)[1] not in (".png", ".pdf", ".svg"):
         raise RunError(BAD_INPUT, f"{options.output}: the name must end in "
                        ".png or .pdf or .svg")

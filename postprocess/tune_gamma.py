@@ -2,8 +2,9 @@
 """The consensus step size of CHOCO gossip that converges fastest.
 
     postprocess/tune_gamma.py --topology ring --workers 8 --compressor sign
-    postprocess/tune_gamma.py --topology torus --workers 16 --compressor top_k \\
-        --ratio 0.99
+    postprocess/tune_gamma.py --topology torus --workers 16 \\
+        --compressor top_k --ratio 0.99
+
 Every worker starts from N(0, 1); for each gamma of a grid
 
     x_i <- x_i + gamma (s_i - xhat_i),      q_i = Q(x_i - xhat_i),
@@ -14,13 +15,15 @@ sum_i |x_i - mean|^2 + |x_i - xhat_i|^2 at the end, which is after --iterations
 or when the best gamma is at rounding.
 
 With --drift, the default for sign, every worker first moves by N(0, 1) in each
-iteration, as it does in training, and the gamma with the least error is chosen,
-averaged over the last quarter. Without drift, large steps under sign may bring the
-magnitudes of all workers together, where every bit is exact; training never is.
+iteration, as it does in training, and the gamma with the least error is
+chosen, averaged over the last quarter. Without drift, large steps under sign
+may bring the magnitudes of all workers together, where every bit is exact;
+training never is.
 
-With qsgd, the error of a message grows with the size of the tensor, as does what
-`biased` divides it by: --dim has to be the number of elements of the network's
-largest tensor, such as 36,864 in ResNet-20, or the gamma is too large.
+With qsgd, the error of a message grows with the size of the tensor, as does
+what `biased` divides it by: --dim has to be the number of elements of the
+network's largest tensor, such as 36,864 in ResNet-20, or the gamma is too
+large.
 
 W is what `syncopate list topologies` prints. Needs numpy only.
 """
@@ -29,13 +32,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from fractions import Fraction
 
 import packages  # noqa: F401, says which package is missing
 import numpy as np
 
-USAGE, BAD_INPUT, INPUT_MISSING = 64, 65, 66  # the exit codes of syncopate
+from exit_codes import BAD_INPUT, INPUT_MISSING, INTERNAL
+from script import Parser, RunError, run_main
+
 GRID = np.logspace(-3, 0, 20)
 DIM = 1000
 # Relative to the initial error: about the square of 1e-13, where rounding of
@@ -43,19 +47,9 @@ DIM = 1000
 AT_ROUNDING = 1e-26
 
 
-class UserError(Exception):
-    def __init__(self, code, line):
-        super().__init__(line)
-        self.code = code
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise UserError(USAGE, f"{message} (--help)")
-
-
 def number(kind, least, below, text):
-    """An argparse type: `kind` in [least, below), called `text` if it is not."""
+    """An argparse type: `kind` in [least, below), called `text` if it is not.
+    """
     def parse(argument):
         try:
             value = kind(argument)
@@ -67,7 +61,7 @@ def number(kind, least, below, text):
     return parse
 
 
-# --- compressors: q = Q(x), along the last axis -------------------------------
+# --- compressors: q = Q(x), along the last axis ------------------------------
 
 def identity(x, _):
     return x
@@ -116,13 +110,14 @@ def qsgd(levels, scale):
 def make_compressor(options):
     """Q and whether it is a contraction: E|q - x|^2 < |x|^2."""
     used = {"top_k": {"ratio"}, "random_k": {"ratio", "biased"},
-            "qsgd": {"bits", "levels", "biased"}}.get(options.compressor, set())
+            "qsgd": {"bits", "levels", "biased"}}.get(options.compressor,
+                                                      set())
     for name in ("ratio", "bits", "levels", "biased"):
         if getattr(options, name) not in (None, False) and name not in used:
-            raise UserError(BAD_INPUT, f"--{name}: {options.compressor} has "
-                            "none")
+            raise RunError(BAD_INPUT, f"--{name}: {options.compressor} has "
+                           "none")
     if options.bits and options.levels:
-        raise UserError(BAD_INPUT, "--bits and --levels: one of them expected")
+        raise RunError(BAD_INPUT, "--bits and --levels: one of them expected")
     dim = options.dim
     if options.compressor == "identity":
         return identity, True
@@ -140,7 +135,7 @@ def make_compressor(options):
             options.biased or 2 * kept > dim)
 
 
-# --- the mixing matrix ---------------------------------------------------------
+# --- the mixing matrix -------------------------------------------------------
 
 def find_program(given):
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -149,8 +144,8 @@ def find_program(given):
     program = given or next(filter(os.path.isfile, built), "syncopate")
     found = shutil.which(program)
     if not found:
-        raise UserError(INPUT_MISSING, f"{program}: no such program "
-                        "(--syncopate PATH)")
+        raise RunError(INPUT_MISSING, f"{program}: no such program "
+                       "(--syncopate PATH)")
     return found
 
 
@@ -165,12 +160,12 @@ def read_matrix(options):
         result = subprocess.run(command, capture_output=True, text=True,
                                 check=False)
     except OSError as error:
-        raise UserError(INPUT_MISSING,
-                        f"{command[0]}: {error.strerror}") from None
+        raise RunError(INPUT_MISSING,
+                       f"{command[0]}: {error.strerror}") from None
     if result.returncode:
         line = (result.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UserError(result.returncode if result.returncode > 0 else 70,
-                        line.removeprefix("error: "))
+        raise RunError(result.returncode if result.returncode > 0
+                       else INTERNAL, line.removeprefix("error: "))
     title, *lines = result.stdout.splitlines()
     w = np.zeros((options.workers, options.workers))
     for line in lines:
@@ -182,12 +177,12 @@ def read_matrix(options):
                 other, weight = word.split(":")
                 w[rank, int(other)] = Fraction(weight)
     if not (np.allclose(w, w.T, atol=1e-12) and np.allclose(w.sum(1), 1)):
-        raise UserError(BAD_INPUT, f"{command[0]}: its list topologies is of "
-                        "another version")
+        raise RunError(BAD_INPUT, f"{command[0]}: its list topologies is of "
+                       "another version")
     return w, re.sub(r"\s+", " ", title)
 
 
-# --- gossip --------------------------------------------------------------------
+# --- gossip ------------------------------------------------------------------
 
 def gossip(w, compress, options):
     """Errors (iterations + 1, gammas); infinite where a gamma has diverged."""
@@ -218,7 +213,7 @@ def gossip(w, compress, options):
 
 def judge(errors, drift):
     """By gamma: the error that counts, and how it went, below 1 if well: the
-    factor an iteration over the second half; with drift the last quarter's
+    factor per iteration over the second half; with drift the last quarter's
     error over twice the one's before."""
     last = len(errors) - 1
     if drift:
@@ -233,7 +228,8 @@ def judge(errors, drift):
 
 
 def print_table(final, trend, best, drift):
-    print("    gamma         error" + ("" if drift else "  factor an iteration"))
+    print("    gamma         error"
+          + ("" if drift else "  factor per iteration"))
     for place, gamma in enumerate(GRID):
         figures = "      diverges"
         if np.isfinite(trend[place]):
@@ -282,7 +278,8 @@ def main(arguments):
                         type=number(int, 0, 2 ** 63, "a whole number"),
                         help="of the start and of random choices (1)")
     parser.add_argument("--syncopate", metavar="PATH",
-                        help="the program (build/release, build/cpu, or on PATH)")
+                        help="the program (build/release, build/cpu, or on "
+                        "PATH)")
     options = parser.parse_args(arguments)
     if options.drift is None:
         options.drift = options.compressor == "sign"
@@ -298,27 +295,20 @@ def main(arguments):
           f"{len(errors) - 1} iterations{' of drift' * options.drift}")
     print_table(final, trend, best, options.drift)
     if not trend[best] < 1:
-        raise UserError(BAD_INPUT, "no gamma of the grid converges: " + (
+        raise RunError(BAD_INPUT, "no gamma of the grid converges: " + (
             "more --iterations may show one" if is_contractive else
             f"{options.compressor} is no contraction here (--biased makes it "
             "one)"))
     print(f"gamma = {GRID[best]:.4g}: " + (
         "the least error under drift" if options.drift else
-        f"the error falls by a factor of {trend[best]:.4f} an iteration") + (
+        f"the error falls by a factor of {trend[best]:.4f} per iteration") + (
             "" if is_contractive else
             " (no contraction: nothing promises that it will)"))
     if options.compressor == "qsgd" and not has_dim:
-        print(f"note: a tensor of more than {DIM} elements needs a smaller gamma: "
-              "--dim D of the largest one")
+        print(f"note: a tensor of more than {DIM} elements needs a smaller "
+              "gamma: --dim D of the largest one")
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except UserError as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        sys.exit(failure.code)
-    except BrokenPipeError:
-        # The reader has closed the pipe, so do not flush the rest.
-        os._exit(0)
+    run_main(main)

@@ -2,17 +2,19 @@
 cannot tell it apart.
 
 Two groups are separable if the 95% interval of the difference of their means
-excludes zero (Welch's t, degrees of freedom rounded down). Where runs did not
-reach a target, the mean of their times is unknown. Then two groups are separable
-if every run of one reached it before any of the other, and chance alone would
-order the runs so in at most one of twenty cases: three runs against three.
-Neither test is corrected for the number of groups.
+excludes zero (Welch's t, degrees of freedom rounded down). A time to a target
+is known to lie between two evaluations: groups are not separable if the means
+of these intervals overlap. Where runs did not reach a target, the mean of
+their times is unknown. Then two groups are separable if every run of one
+reached it before any of the other, and chance alone would order the runs so in
+at most one of twenty cases: three runs against three. Neither test is
+corrected for the number of groups.
 """
 import math
 
 import numpy as np
 
-from groups import T95, common_limit, interval
+from groups import common_clock, common_limit, interval, lacking, t95
 from run_reader import METRICS
 from target import AMOUNTS, Survival, ends
 
@@ -31,55 +33,85 @@ def difference_is_clear(a, b):
     freedom = sum(errors) ** 2 / sum(
         error ** 2 / (len(values) - 1)
         for error, values in zip(errors, (a, b)))
-    t = T95[min(max(int(freedom), 1), len(T95)) - 1]
-    return distance > t * math.sqrt(sum(errors))
+    return distance > t95(freedom) * math.sqrt(sum(errors))
 
 
 def comes_first(best, other):
-    """Of [(amount, whether it was reached)]: whether `best` needs less."""
-    if all(is_reached for _, is_reached in best + other):
-        return difference_is_clear([x for x, _ in best], [x for x, _ in other])
+    """Of the Ends of two groups: whether `best` needs less."""
+    until = [end.amount for end in best]
+    since = [end.since for end in other]
+    if all(end.is_reached for end in best + other):
+        return np.mean(until) <= np.mean(since) and \
+            difference_is_clear(until, [end.amount for end in other])
     orders = math.comb(len(best) + len(other), len(best))
-    return orders >= 20 and all(is_reached for _, is_reached in best) and \
-        max(x for x, _ in best) < min(x for x, _ in other)
+    return orders >= 20 and all(end.is_reached for end in best) and \
+        max(until) <= min(since)
 
 
 def shown(values, form):
     mean, half = interval(values)
-    return f"{mean:{form}}" + ("" if math.isnan(half) else f" ± {half:{form}}")
+    # Virtual times of seeds may differ in their last bits only.
+    if math.isnan(half) or half < 1e-9 * abs(mean):
+        return f"{mean:{form}}"
+    return f"{mean:{form}} ± {half:{form}}"
 
 
-def sentence(what, best, count, unclear, others):
+def sentence(what, count, unclear, others, left_out):
+    """`others` are the groups that the best one was compared with, `left_out`
+    is {group: why}."""
     text = f"{what} (n = {count})"
-    if not others:
-        return text
-    if not unclear:
-        return f"{text}; separable from all others"
-    return f"{text}; not separable from {', '.join(unclear)}"
+    if unclear:
+        text += f"; not separable from {', '.join(unclear)}"
+    elif others:
+        text += "; separable from all others"
+    return text + told(left_out)
+
+
+def told(left_out):
+    """"; left out: asp (1 of 3 diverged)"."""
+    if not left_out:
+        return ""
+    return "; left out: " + ", ".join(f"{label} ({why})"
+                                      for label, why in left_out.items())
+
+
+def duration_of(found, unit):
+    """The time of a group's Ends in words, with the distance of its
+    evaluations."""
+    if all(end.is_reached for end in found):
+        text = shown([end.amount for end in found], ".4g")
+    else:
+        text = Survival([(end.amount, end.is_reached) for end in found]).text()
+    resolution = max(end.amount - end.since for end in found if end.is_reached)
+    return f"{text} {unit}, evaluations {resolution:.4g} s apart"
 
 
 def fastest(groups, target):
-    """The verdict on the time to a target."""
+    """The verdict on the time to a target. Groups without evaluations are left
+    out."""
     everyone = [run for runs in groups.values() for run in runs]
-    is_virtual = all(run.has_virtual_time() for run in everyone)
-    clock = "virtual s" if is_virtual else "time s"
+    clock, unit = ("virtual s", "virtual s") \
+        if common_clock(everyone) == "virtual_s" else ("time s", "s")
     found = {label: ends(runs, target, AMOUNTS[clock])
              for label, runs in groups.items()}
-    medians = {label: Survival(times).median()[0]
-               for label, times in found.items() if times}
+    left_out = {label: "without evaluations"
+                for label, times in found.items() if not times}
+    found = {label: times for label, times in found.items() if times}
+    medians = {label: Survival([(end.amount, end.is_reached)
+                                for end in times]).median()[0]
+               for label, times in found.items()}
     reached = {label: median for label, median in medians.items()
                if median is not None}
     if not reached:
-        return f"no group reached {target} in half of its runs"
+        return f"no group reached {target} in half of its runs" + \
+            told(left_out)
     best = min(reached, key=reached.get)
-    unclear = [label for label in found if label != best and
-               not comes_first(found[best], found[label])]
-    amount = shown([x for x, _ in found[best]], ".4g") \
-        if all(is_reached for _, is_reached in found[best]) \
-        else Survival(found[best]).text()
-    return sentence(f"fastest to {target}: {best}, {amount} "
-                    f"{'virtual ' * is_virtual}s", best, len(found[best]),
-                    unclear, len(found) > 1)
+    others = [label for label in found if label != best]
+    unclear = [label for label in others
+               if not comes_first(found[best], found[label])]
+    return sentence(
+        f"fastest to {target}: {best}, {duration_of(found[best], unit)}",
+        len(found[best]), unclear, others, left_out)
 
 
 def budget_of(runs):
@@ -94,30 +126,38 @@ def budget_of(runs):
     return f" after {worker_steps / workers:g} steps"
 
 
+def compared(groups, metric):
+    """{group: its runs} and {group: why it is left out}: one of its runs
+    diverged, did not finish or has no evaluation."""
+    left_out = {label: why for label, runs in groups.items()
+                if (why := lacking(runs, metric))}
+    return {label: runs for label, runs in groups.items()
+            if label not in left_out}, left_out
+
+
 def most_accurate(groups, metric):
-    """The verdict on the metric at the end of the runs. Groups with a run
-    that diverged, or has no evaluation, are left out."""
-    values = {label: [run.last("eval", metric) for run in runs]
-              for label, runs in groups.items()
-              if not any(run.has_diverged for run in runs)}
-    values = {label: found for label, found in values.items()
-              if np.isfinite(found).all()}
-    if not values:
-        return "no group has only runs with an evaluation and without divergence"
-    sign = 1 if METRICS[metric] else -1
+    """The verdict on the metric at the end of the runs."""
+    kept, left_out = compared(groups, metric)
+    if not kept:
+        return "no group of which all runs finished" + told(left_out)
+    values = {label: [run.final_and_best(metric)[0] for run in runs]
+              for label, runs in kept.items()}
+    sign = 1 if METRICS[metric].larger_is_better else -1
     best = max(values, key=lambda label: sign * np.mean(values[label]))
-    unclear = [label for label in values if label != best and
-               not difference_is_clear(values[best], values[label])]
-    whole = [run for label in values for run in groups[label]]
-    return sentence(f"{'highest' if sign > 0 else 'lowest'} {metric}"
-                    f"{budget_of(whole)}: {best}, {shown(values[best], '.4f')}",
-                    best, len(values[best]), unclear, len(values) > 1)
+    others = [label for label in values if label != best]
+    unclear = [label for label in others
+               if not difference_is_clear(values[best], values[label])]
+    budget = budget_of([run for runs in kept.values() for run in runs])
+    return sentence(f"{'highest' if sign > 0 else 'lowest'} {metric}{budget}: "
+                    f"{best}, {shown(values[best], '.4f')}",
+                    len(values[best]), unclear, others, left_out)
 
 
 def verdict(groups, metric, target):
     """Lines, of which the last one is the verdict."""
-    least = min(len(runs) for runs in groups.values())
-    if least < FEW:
+    kept = groups if target else compared(groups, metric)[0]
+    least = min((len(runs) for runs in kept.values()), default=0)
+    if kept and least < FEW:
         yield (f"warning: {least} seed{'s' * (least != 1)} in a group: below "
                f"{FEW}, intervals say little")
     yield "verdict: " + (fastest(groups, target) if target

@@ -74,7 +74,7 @@ def report(series, processors):
     print(f"\na worker more takes {slope:.2f} MB; parameters, gradients, "
           f"optimizer state and buffers are {replica:.2f} MB")
     if abs(slope / replica - 1) > MEMORY_TOLERANCE:
-        return (f"memory grows by {slope / replica:.2f} replicas a worker, "
+        return (f"memory grows by {slope / replica:.2f} replicas per worker, "
                 "expected 1")
     return ""
 
@@ -86,7 +86,7 @@ def draw_panel(panel, name, columns, processors):
         slope, intercept, _ = line(x, y)
         ends = np.array([0, x.max()])
         panel.plot(ends, slope * ends + intercept, color=ORANGE, linewidth=1.2)
-        text = (f"{slope:.1f} MB a worker\na replica: "
+        text = (f"{slope:.1f} MB per worker\na replica: "
                 f"{columns['replica_mb'][0]:.1f} MB" if name == "memory" else
                 rf"$\propto x^{{{exponent(x, y):.2f}}}$")
         panel.text(0.04, 0.95, text, transform=panel.transAxes, va="top")

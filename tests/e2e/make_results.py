@@ -1,8 +1,9 @@
 """Writes a results.h5 with known values, laid out as syncopate writes it.
 
-make_results.py FILE KEY=VALUE...: scheme, seed, workers, rows, accuracy
-(final), digest, clock=wall for a run under MPI, ended=diverged, plus
-section.key=value for the echoed input.
+make_results.py FILE KEY=VALUE...: scheme, seed, workers, rows, evaluations (of
+the rows), metric and accuracy (its final value), digest, virtual_s per row or
+clock=wall for a run under MPI, ended=diverged, stopped or killed, loss (the
+last one), plus section.key=value for the echoed input.
 """
 import sys
 
@@ -25,8 +26,13 @@ def main(path, settings):
     rows = int(settings.pop("rows", "4"))
     final = float(settings.pop("accuracy", "0.9"))
     digest = settings.pop("digest", "abc")
-    virtual = float("nan") if settings.pop("clock", "") == "wall" else 10.0
-    has_diverged = settings.pop("ended", "") == "diverged"
+    virtual = float(settings.pop("virtual_s", "10"))
+    if settings.pop("clock", "") == "wall":
+        virtual = float("nan")
+    ended = settings.pop("ended", "finished")
+    metric = settings.pop("metric", "accuracy")
+    num_evaluations = int(settings.pop("evaluations", rows))
+    last_loss = settings.pop("loss", "nan" if ended == "diverged" else "")
     keys = {"run.name": "x", "run.seed": seed, "run.workers": str(workers),
             "model.family": "resnet", "model.depth": "20",
             "data.kind": "idx", "data.validation": "0",
@@ -39,6 +45,9 @@ def main(path, settings):
             if key.split(".")[0] == section:
                 text += f"{key.split('.')[1]} = {value}\n"
     count = np.arange(1, rows + 1)
+    loss = 2.0 / count
+    if last_loss:
+        loss[-1:] = float(last_loss)
     per_worker = np.ones((rows, workers))
     when = {"step": (10 * count, "1"), "worker_steps": (10 * workers * count,
                                                        "1"),
@@ -48,12 +57,15 @@ def main(path, settings):
     with h5py.File(path, "w", userblock_size=512) as file:
         table(file, "train", {
             **when, "samples": (10 * workers * count * 8, "1"),
-            "loss": (np.where(has_diverged & (count == rows), np.nan,
-                              2.0 / count), "1"), "lr": (0.1 * per_worker[:, 0], "1"),
+            "loss": (loss, "1"), "lr": (0.1 * per_worker[:, 0], "1"),
             "loss_worker": (per_worker * 2.0 / count[:, None], "1")})
-        # The accuracy climbs evenly and ends at `final`.
-        table(file, "eval", {**when, "loss": (1.0 / count, "1"),
-                             "accuracy": (final * count / rows, "1")})
+        # The metric climbs evenly and ends at `final`.
+        evaluations = {**when, "loss": (1.0 / count, "1"), metric: (
+            final * count / max(rows, 1),
+            "%" if metric in ("f1", "exact_match") else "1")}
+        table(file, "eval", {
+            name: (values[:num_evaluations], unit)
+            for name, (values, unit) in evaluations.items()})
         table(file, "comm", {
             "step": when["step"], "worker_steps": when["worker_steps"],
             "time_s": when["time_s"],
@@ -71,9 +83,12 @@ def main(path, settings):
         provenance.attrs["input"] = text
         provenance.attrs["workers"] = workers
         provenance.attrs["data_digest"] = digest
-        summary = file.create_group("summary")
-        summary.create_dataset("final_accuracy", data=final)
-        summary.create_dataset("finished", data=0.0 if has_diverged else 1.0)
+        if ended != "killed":
+            summary = file.create_group("summary")
+            summary.attrs["ended"] = ended
+            summary.create_dataset("final_accuracy", data=final)
+            summary.create_dataset("finished",
+                                   data=float(ended == "finished"))
 
 
 if __name__ == "__main__":

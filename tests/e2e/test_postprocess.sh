@@ -57,12 +57,29 @@ make_run recomputed eval.batchnorm=recomputed eval.recompute_batches=20
 make_run other digest=xyz
 make_run average eval.model=average
 make_run longer scheme=asp seed=3 rows=8
+make_run long/a-name-of-thirty-one-characters scheme=ssp seed=1
+make_run other/a-name-of-thirty-one-characters scheme=ssp seed=2
 
 # 40 steps of 2 workers, 640 samples in 8 s; 4 rows x 2 workers x 1000 bytes.
 expect "summary" 0 \
-  'bsp1 +bsp +resnet-20 +idx +2 +40 +0.5000 +accuracy +0.9000 +0.9000 +8.0 +40.0 +80 +8.0 kB' \
+  'bsp1 +bsp +resnet-20 +idx +2 +40 +0.5000 +accuracy +0.9000 +0.9000 +8.0 +40.0 +16 +8.0 kB' \
   post summarize bsp1
 expect "summary of a file" 0 'bsp1 +bsp' post summarize bsp1/results.h5
+expect "throughput on the virtual clock" 0 'virtual s  samples/virtual s  bytes' \
+  post summarize bsp1
+expect "and on the wall's" 0 'virtual s  samples/s  bytes.* - +80 +8.0 kB' \
+  post summarize wall
+expect "and on both" 0 ' samples/s  samples/virtual s .* - +16 .* 80 + - ' \
+  post summarize bsp1 wall
+make_run exploded scheme=asp seed=5 ended=diverged loss=1e20
+make_run stopped scheme=asp seed=6 ended=stopped
+make_run killed scheme=asp seed=7 ended=killed rows=0
+expect "how runs ended" 0 \
+  'ended +loss.* diverged +1e\+20 .* unfinished .* unfinished +- .* finished ' \
+  post summarize exploded stopped killed bsp1
+expect "all finished" 0 'asp1' bash -c "$(declare -f post); python=$python \
+  source_dir=$source_dir; post summarize bsp1 asp1 >table || exit 1; \
+  cat table; ! grep -q ended table"
 
 # Student: 4.303 * 0.01 / sqrt(3) = 0.02484; 12.706 * 0.014142 / sqrt(2) = 0.12706
 expect "mean and interval, three" 0 'bsp +3 +1 2 3 +40 ± 0 +0.9100 ± 0.0248' \
@@ -146,6 +163,10 @@ expect "a scheme's own key in one mean" 65 \
 expect "a scheme before the keys it brings" 65 \
   'unlike runs: sync.scheme is local_sgd in local2, bsp in bsp2: --by' \
   post compare local2 bsp2 lr1 --by optimizer.lr
+make_run quiet scheme=bsp seed=2 output.csv=yes checkpoint.best=accuracy \
+  run.stop_at=40 run.watchdog=no run.step_timeout_s=9 run.io_timeout_s=9 \
+  run.audit=0 data.path=elsewhere data.decode_threads=2 run.cuda_graphs=no
+expect "keys that change no result" 0 'bsp +2 +1 2 ' post compare bsp1 quiet
 expect "a seed twice" 65 \
   '^error: repeated seed: run.seed is 2 in bsp2 and again$' \
   post compare bsp1 bsp2 again
@@ -159,13 +180,20 @@ expect "unlike statistics" 65 \
   'eval.batchnorm is running in bsp1, recomputed in recomputed$' \
   post compare bsp1 recomputed
 expect "one that diverged" 0 \
-  'asp +3 +1 2 4 +40 ± 0 +0.8100 ± 0.1271 .* 1 +8.0 ± 0.0 ' \
+  'asp +2 +1 2 +40 ± 0 +0.8100 ± 0.1271 .* 1 +0 +8.0 ± 0.0 ' \
   post compare bsp1 asp1 asp2 nan1
+expect "those that did not finish" 0 \
+  'asp +2 +1 2 +40 ± 0 +0.8100 ± 0.1271 .* 1 +2 +8.0 ± 0.0 ' \
+  post compare bsp1 asp1 asp2 nan1 stopped killed
+expect "no budget of an empty run" 0 'verdict' bash -c "$(declare -f post); \
+  python=$python source_dir=$source_dir; \
+  post compare bsp1 longer killed >table || exit 1; \
+  cat table; ! grep -q nan table"
 expect "has not reached" 0 'asp +2 of 3 ' \
   post compare bsp1 asp1 asp2 nan1 --target accuracy=0.7
-expect "only one that diverged" 0 'asp +1 +4 +- +- .* 1 +- +- +-' \
+expect "only one that diverged" 0 'asp +0 +- +- +- .* 1 +0 +- +- +-' \
   post compare bsp1 nan1
-# 1000 bytes a row and worker: four rows are 0.004 MB, printed as 0.0.
+# 1000 bytes per row and worker: four rows are 0.004 MB, printed as 0.0.
 expect "variants of one scheme" 0 'h4 +2 .*h8 +1 ' \
   post compare h4-seed1 h4-seed2 h8-seed1 --by variant
 expect "differ in its key" 0 'also different: local_sgd.period = 4 in h4; 8 in h8' \
@@ -186,15 +214,35 @@ expect "few seeds" 0 'warning: 2 seeds in a group: below 3, intervals say little
   post compare bsp? asp?
 expect "one run says nothing" 0 'n = 1\); not separable from asp$' \
   last_line compare bsp1 asp1
-expect "left out of the best" 0 '^verdict: highest accuracy .*: bsp, ' \
+expect "left out of the best" 0 \
+  '^verdict: highest accuracy .*: bsp, .* \(n = 2\); left out: asp \(1 of 2 diverged\)$' \
   last_line compare bsp1 bsp2 asp1 nan1
+expect "why they are left out" 0 \
+  '; separable from all others; left out: asp \(1 of 3 diverged, 1 of 3 unfinished, 1 of 3 without evaluations\)$' \
+  last_line compare bsp? far? nan1 stopped killed
+expect "all are left out" 0 \
+  '^verdict: no group of which all runs finished; left out: asp \(1 of 1 unfinished\)$' \
+  last_line compare stopped
 # 0.7 of 0.9 is reached at the fourth row, of 1.8 at the second.
 for seed in 1 2 3; do
   make_run soon$seed scheme=asp seed=$seed accuracy=1.8
 done
 expect "the fastest" 0 \
-  '^verdict: fastest to accuracy >= 0.7: asp, 20 ± 0 virtual s \(n = 3\); separable from all others$' \
+  '^verdict: fastest to accuracy >= 0.7: asp, 20 virtual s, evaluations 10 s apart \(n = 3\); separable from all others$' \
   last_line compare soon? bsp? never? --target accuracy=0.7
+# Reached at the second evaluation of each, after 4.043 s and after 4.05 s.
+for seed in 1 2 3; do
+  make_run first$seed scheme=dgc seed=$seed accuracy=1.8 virtual_s=2.0215
+  make_run second$seed scheme=choco seed=$seed accuracy=1.8 virtual_s=2.025
+done
+expect "the same evaluation is no difference" 0 \
+  ': dgc, 4.043 virtual s, evaluations 2.022 s apart \(n = 3\); not separable from choco$' \
+  last_line compare first? second? --target accuracy=0.7
+expect "nor beside runs that never reach it" 0 'not separable from choco$' \
+  last_line compare first? second? never? --target accuracy=0.7
+expect "the fastest without one that has no evaluation" 0 \
+  '; left out: asp \(without evaluations\)$' \
+  last_line compare first? killed --target accuracy=0.7
 expect "too few to order by chance" 0 'not separable from sgp$' \
   last_line compare soon1 soon2 never? --target accuracy=0.7
 expect "reached by no group" 0 '^verdict: no group reached accuracy >= 2 in half of its runs$' \
@@ -209,9 +257,21 @@ schemes = open(sys.argv[2]).read().split()
 looks = styles_of(schemes)
 assert len({str(look) for look in looks}) == len(schemes), looks
 assert styles_of(["asp", schemes[-1]])[1] == looks[-1]
-# Two variants of one scheme share its colour, and nothing else.
+# A scheme has its colour and marker, however many of its lines are drawn and
+# whatever is beside them; no two lines look the same.
+def mark(look):
+    return look["color"], look["marker"]
+marks = {scheme: mark(look) for scheme, look in zip(schemes, looks)}
+assert len(set(marks.values())) == len(schemes), marks
+for lines in (["asp"] * 20, ["asp", "ssp"] * 9, ["asp", None, "asp", "ssp"]):
+    found = styles_of(lines)
+    assert len({str(look) for look in found}) == len(lines), found
+    for scheme, look in zip(lines, found):
+        if scheme:
+            assert mark(look) == marks[scheme], (lines, look)
+        else:
+            assert look["marker"] not in {each for _, each in marks.values()}
 first, second = styles_of(["asp", "esync", "asp"])[::2]
-assert first["color"] == second["color"], (first, second)
 assert first["linestyle"] != second["linestyle"], (first, second)
 print(f"all {len(schemes)} differ")
 PY
@@ -263,6 +323,18 @@ expect "csv by worker" 0 'loss_worker_0,loss_worker_1' \
   post export bsp1 -o - --format csv
 expect "csv, no such table" 65 '^error: .*no table sync; it has comm eval train$' \
   post export bsp1 -o out.csv --table sync
+expect "csv of two runs and a picture" 0 '^note: table.md: skipped, no run$' \
+  post export bsp1 table.md asp1 -o both.csv --table eval
+expect "their column run" 0 '^run,step,.*bsp1,40,80,2.0,8.0,40.0,0.9,.*asp1,10,' \
+  cat both.csv
+expect "a table that only one has" 0 'note: bsp1.*: no table sync.*run,step.*asp1,10' \
+  post export bsp1 asp1 -o - --format csv --table sync
+expect "json of two runs" 0 '^$' post export bsp1 asp1 -o both.json
+expect "their names" 0 "^.'bsp1', 'asp1'.$" "$python" -c '
+import json
+print([run["run"] for run in json.load(open("both.json"))])'
+expect "steps of two runs" 64 '^error: --steps: expected one RUN, found 2$' \
+  post export bsp1 bsp2 -o x.csv --steps
 expect "json" 0 '^$' post export bsp1 -o out.json
 expect "json, exact" 0 '0.9 byte \[1000, 1000\] bsp' "$python" -c '
 import json
@@ -270,6 +342,37 @@ data = json.load(open("out.json"))
 sent = data["tables"]["comm"]["bytes_sent"]
 print(data["tables"]["eval"]["accuracy"]["values"][-1], sent["units"],
       sent["values"][0], data["input"]["sync.scheme"])'
+# A stand-in for tensorboardX that names the folders of events.
+mkdir -p fake/tensorboardX
+cat >fake/tensorboardX/__init__.py <<'PY'
+import os
+
+
+class SummaryWriter:
+    def __init__(self, folder):
+        os.makedirs(folder)
+        open(os.path.join(folder, "events.out.x"), "w").close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def add_scalar(self, *_):
+        pass
+
+    add_text = add_scalar
+PY
+events() { PYTHONPATH=fake post tensorboard "$@"; }
+expect "events" 0 '^events: [0-9]+ values of bsp1$' events bsp1 -o events
+expect "events of several runs" 0 \
+  '^note: table.md: skipped, no run.all/bsp1: [0-9]+ values of bsp1.all/long-a-name.*long/a-name' \
+  events bsp1 table.md long/a-name-of-thirty-one-characters \
+  other/a-name-of-thirty-one-characters -o all
+expect "in a folder for each" 0 'bsp1.long-a-name.*other-a-name' ls all
+expect "events over events" 73 '^error: all/bsp1: holds events already' \
+  events bsp1 bsp2 -o all
 expect "unknown suffix" 65 'must end in .png' post plot bsp1 -o x.bmp
 expect "cannot create" 73 '^error: no/x.png' post plot bsp1 -o no/x.png
 
@@ -298,6 +401,67 @@ expect "points" 0 '^$' post plot bsp1 -o out.csv --data-only
 expect "points, exact" 0 'bsp1,eval accuracy,samples,320.0,0.45' cat out.csv
 expect "points of the bars" 0 'bsp1,waiting for others,worker,1,0.4' cat out.csv
 
+# What is drawn, asked of matplotlib.
+make_run fine scheme=bsp seed=7 rows=70
+make_run f1 scheme=bsp seed=8 metric=f1 accuracy=88
+expect "the default picture" 0 '^as it should be$' env \
+  PYTHONPATH="$source_dir/postprocess" "$python" - <<'PY'
+import plot_runs
+from run_reader import open_runs
+from styles import prepare
+
+plt = prepare()
+
+
+def figure_of(*names):
+    figure = plot_runs.figure_of(plt, open_runs(names), False)
+    figure.canvas.draw()
+    return figure
+
+
+def rows_of(figure):
+    return {panel.get_ylabel(): panel for panel in figure.axes
+            if panel.get_ylabel()}
+
+
+def crosses(panel):
+    return [line.get_xydata()[0].tolist() for line in panel.lines
+            if line.get_marker() == "x"]
+
+
+# Metrics of different names or units do not share an axis.
+rows = rows_of(figure_of("bsp1", "f1", "asp1"))
+assert list(rows) == ["training loss", "evaluation accuracy",
+                      "evaluation f1 (%)"], rows
+assert rows["evaluation accuracy"].get_ylim()[1] < 1
+# One that diverged ends with a cross, and does not set the scale.
+panel = rows_of(figure_of("bsp1", "nan1", "fine"))["training loss"]
+assert crosses(panel) == [[30, 2 / 3]], crosses(panel)
+panel = rows_of(figure_of("bsp1", "exploded"))["training loss"]
+low, high = panel.get_ylim()
+assert 2 < high < 2.5, high
+assert crosses(panel) == [[40, high]], crosses(panel)
+# Where all did, the scale is logarithmic.
+panel = rows_of(figure_of("exploded"))["training loss"]
+assert panel.get_yscale() == "log" and crosses(panel) == [[40, 1e20]]
+# Labels, legends and panels are within the figure.
+every = ["bsp1", "bsp2", "asp1", "wall", "exploded", "f1", "near1", "far1",
+         "long/a-name-of-thirty-one-characters"]
+for names in (every[-1:], every[:3], every, every + ["asp2"] + [
+        f"{name}{seed}" for name in ("near", "far", "soon")
+        for seed in (1, 2, 3)]):
+    names = list(dict.fromkeys(names))
+    figure = figure_of(*names)
+    whole = figure.bbox
+    for artist in [*figure.legends, *figure.axes]:
+        box = artist.get_tightbbox(figure.canvas.get_renderer())
+        assert whole.x0 <= box.x0 and box.x1 <= whole.x1, (names, artist, box)
+        assert whole.y0 <= box.y0 and box.y1 <= whole.y1, (names, artist, box)
+    shown = {text.get_text().removesuffix(" (diverged)")
+             for legend in figure.legends for text in legend.get_texts()}
+    assert shown == {name.rpartition("/")[2] for name in names}, shown
+print("as it should be")
+PY
 # Means over seeds, against time and bytes: at the second of four evaluations
 # 0.9 / 2, 0.91 / 2, 0.92 / 2; half: 0.02484 / 2; two rows of 1000 bytes.
 expect "means" 0 '^$' post plot bsp1 bsp2 bsp3 asp1 nan1 --by sync.scheme \
@@ -305,6 +469,20 @@ expect "means" 0 '^$' post plot bsp1 bsp2 bsp3 asp1 nan1 --by sync.scheme \
 expect "means, exact" 0 'bsp,1,20.0,2000.0,0.455,0.01242' cat means.csv
 expect "means, without those that diverged" 0 \
   'asp \(1 of 2 diverged\),3,40.0,4000.0,0.8,' cat means.csv
+expect "no mean over one that did not finish" 0 '^$' post plot asp1 asp2 stopped \
+  killed --by sync.scheme -o means.csv --data-only
+expect "and why" 0 \
+  'asp \(1 of 4 unfinished, 1 of 4 without evaluations\)",3,40.0,4000.0,0.81,' \
+  cat means.csv
+expect "on the clock of what is drawn" 0 '^sync.scheme,evaluation,virtual_s,' \
+  cat means.csv
+make_run going scheme=ssp seed=1 ended=killed
+expect "runs on their way" 0 '^$' post plot bsp1 going nan1 \
+  --by sync.scheme -o means.svg
+expect "told in the legend" 0 'ssp \(1 of 1 unfinished\)' \
+  grep -o 'ssp (.*)' means.svg
+expect "a group that diverged is in the legend" 0 'asp \(1 of 1 diverged\)' \
+  grep -o 'asp (.*)' means.svg
 expect "picture of means" 0 '^$' \
   post plot bsp1 bsp2 bsp3 asp1 --by sync.scheme -o means.svg
 expect "its two panels" 0 'virtual time.*payload sent' \
@@ -343,6 +521,34 @@ expect "no such column" 65 '^error: --column sync/phases: no run has it; asp1 ha
   post plot asp1 --column sync/phases -o no.png
 
 if [[ -x ${SYNCOPATE:-} ]]; then
+  # What may change on resume does not change a result, with these exceptions.
+  expect "the table of neutral keys" 0 '^as the program has it$' env \
+    PYTHONPATH="$source_dir/postprocess" "$python" - <("$SYNCOPATE" list keys) <<'PY'
+import re
+import sys
+
+from groups import NEUTRAL
+
+EXCEPTIONS = {
+    "run.target",        # ends the run earlier
+    "run.on_nonfinite",  # may leave out gradients
+    "model.weights",     # read at the start of a run only
+    "faults.kind", "faults.rank", "faults.stage", "faults.step"}  # may do harm
+ALSO_NEUTRAL = {"run.seed"}  # the runs of a group differ in it
+with open(sys.argv[1], encoding="utf-8") as file:
+    text = file.read()
+section, may_change = "", set()
+for block in re.split(r"\n(?=\S)", text):
+    if block.startswith("["):
+        section = block.strip("[]\n ")
+    elif "May change on resume" in re.sub(r"\s+", " ", block):
+        may_change.add(f"{section}.{block.split()[0]}")
+assert len(may_change) > 20, text
+expected = may_change - EXCEPTIONS | ALSO_NEUTRAL
+assert EXCEPTIONS <= may_change, EXCEPTIONS - may_change
+assert NEUTRAL == expected, (NEUTRAL - expected, expected - NEUTRAL)
+print("as the program has it")
+PY
   expect "a real run" 0 '' "$SYNCOPATE" train "$source_dir/inputs/smoke.ini" \
     --run.directory="$work/runs" --run.name=real
   expect "its summary" 0 'real +bsp' post summarize runs/real

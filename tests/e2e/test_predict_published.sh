@@ -38,7 +38,7 @@ expect_code 65 predict nothing_such
 
 # A change of the network is seen.
 mkdir -p copy/postprocess copy/inputs
-cp "$root"/postprocess/{packages,predict_published}.py copy/postprocess/
+cp "$root"/postprocess/*.py copy/postprocess/
 cp -r "$root/inputs/published" copy/inputs/
 echo "efficiency = 0.97" >>copy/inputs/published/diloco_l40s.ini
 expect_code 1 python copy/postprocess/predict_published.py --check diloco_l40s

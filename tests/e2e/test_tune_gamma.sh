@@ -41,15 +41,15 @@ ring=(--topology ring --workers 8)
 expect_code 0 tune "${ring[@]}" --compressor identity
 between 1 1
 shows 'ring: 8 workers, spectral gap 0.1953'
-shows 'by a factor of 0.647[0-9] an iteration$'
+shows 'by a factor of 0.647[0-9] per iteration$'
 # 16 of a torus: l_2 = 0.6.
 expect_code 0 tune --topology torus --workers 16 --compressor identity
 between 1 1
-shows 'by a factor of 0.36[0-9]* an iteration$'
+shows 'by a factor of 0.36[0-9]* per iteration$'
 # Exact inside the groups: what remains is the gap of the groups' ring of 4.
 expect_code 0 tune --topology hierarchical --workers 8 --compressor identity
 shows 'spectral gap 0.6667'
-shows 'by a factor of 0.11[0-9]* an iteration$'
+shows 'by a factor of 0.11[0-9]* per iteration$'
 
 # Contractions converge, with smaller steps the more is dropped.
 expect_code 0 tune "${ring[@]}" --compressor top_k --ratio 0.9
