@@ -9,12 +9,12 @@
 #   75  stopped by a file STOP, or three restarts in a row brought no newer
 #       checkpoint, or this job may not be requeued: submit again to resume
 # Two codes are treated like 75 because the last checkpoint is intact: 71 (a
-# rank or its node died or hangs) and 138 (SIGUSR1 arrived before the program
-# handled it). If Slurm itself detects a dead node, it requeues the job.
+# rank died or hung) and 138 (SIGUSR1 arrived before the program handled it).
+# If Slurm itself detects a dead node, it requeues the job.
 # Environment: RESTARTS_WITHOUT_PROGRESS, instead of three; the variables of
 # jobs/env/site.sh.
 # RUN/restarts.txt, in the run's directory, records the step at which each job
-# starts, and at which it queues itself again.
+# starts, and at which it requeues itself.
 
 root=${SYNCOPATE_ROOT:-$PWD}
 # shellcheck source=env/site.sh

@@ -4,7 +4,7 @@
 # prints a table and draws accuracy over virtual time and over bytes.
 #   jobs/quickstart.sh [--section.key=value ...]     passed on to the training
 # The runs go to runs/quickstart, or to runs/quickstart-2 (-3, ...) if that
-# exists: earlier runs are kept.
+# exists: earlier runs are kept. SYNCOPATE_RUNS replaces runs/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=env/packages.sh
@@ -12,30 +12,54 @@ source jobs/env/packages.sh
 # shellcheck source=env/python.sh
 source jobs/env/python.sh
 
-case ${1:-} in -h | --help) sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help)
+  sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "$0"
+  exit 0
+  ;;
+esac
 
 schemes=("--sync.scheme=bsp" "--sync.scheme=esync"
   "--sync.scheme=local_sgd --local_sgd.steps=8")
+
+# CMake's first error in a log, which it wraps and indents, as one line. Fails
+# if there is none.
+cmake_error() {
+  awk '/^CMake Error/ && !found {
+         found = 1
+         if (sub(/^CMake Error: */, "")) text = $0
+         next
+       }
+       found && /^[^ ]/ { exit }
+       found { text = text " " $0 }
+       END {
+         $0 = text
+         $1 = $1  # single blanks
+         if (found) print "error: " $0
+         exit !found
+       }' "$1"
+}
 
 started=$SECONDS
 install_packages build data plot
 python=$(find_python "$PWD")
 
-echo "building, which takes minutes the first time (log: build/quickstart.log) ..."
+log=build/quickstart.log
+echo "building, which takes minutes the first time (log: $log) ..."
 mkdir -p build
 if ! { cmake --preset cpu -DSYNCOPATE_TESTS=OFF &&
-  cmake --build --preset cpu --target syncopate; } >build/quickstart.log 2>&1
+  cmake --build --preset cpu --target syncopate; } >"$log" 2>&1
 then
-  grep -m 1 -E 'missing: |error: ' build/quickstart.log >&2 || tail -n 3 build/quickstart.log >&2
-  echo "the build failed; all of it: build/quickstart.log" >&2
+  { cmake_error "$log" || grep -m 1 'error: ' "$log" || tail -n 3 "$log"; } >&2
+  echo "the build failed; all of it: $log" >&2
   exit 70
 fi
 built=$SECONDS
 
-runs=runs/quickstart
+folder=${SYNCOPATE_RUNS:-runs}/quickstart
+runs=$folder
 for ((number = 2; ; number++)); do
   [[ -e $runs ]] || break
-  runs=runs/quickstart-$number
+  runs=$folder-$number
 done
 for scheme in "${schemes[@]}"; do
   read -ra keys <<<"$scheme"
@@ -47,7 +71,8 @@ trained=$SECONDS
 
 echo
 "$python" postprocess/summarize.py "$runs"/*/
-"$python" postprocess/plot.py "$runs"/*/ --by sync.scheme -o "$runs/quickstart.png"
+"$python" postprocess/plot.py "$runs"/*/ --by sync.scheme \
+  -o "$runs/quickstart.png"
 cat <<END
 
 done in $((SECONDS - started)) s: set up and built in $((built - started)) s, trained in $((trained - built)) s

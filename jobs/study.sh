@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs what is missing of a study, records it, judges its rules and draws its
-# figure.
+# Completes a study: runs what is missing, records it, judges the rules and draws
+# the figure.
 #   jobs/study.sh NAME [--local|--slurm] [--size=short] [--jobs=J] [--dry-run]
 #                      [--again] [--section.key=value ...]
 # NAME is a folder of inputs/studies/, or any folder with a study.sweep. The
-# other words are those of jobs/sweep.sh (--local by default), which this is: a
-# sweep with rules. Start it again after an interruption: finished runs are kept
-# and the others resume.
-# Written beside study.sweep: results.csv, curves.csv, figure-SIZE.png. A run that
-# results.csv has counts as finished, also without its folder, if it was made by
-# the same input; --again ignores what is recorded.
+# other arguments are those of jobs/sweep.sh (--local by default), because a study
+# is a sweep with rules. Start it again after an interruption: finished runs are
+# kept and the others resume.
+# Writes results.csv, curves.csv and figure-SIZE.png next to study.sweep. A run in
+# results.csv counts as finished, even without its folder, if the same input made
+# it; --again ignores recorded runs.
 # Exit codes: as in jobs/sweep.sh. A rule that does not hold is a result, not a
 # failure.
 set -euo pipefail

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 
-from sweep_file import USAGE, read_sweep  # also puts postprocess/ on the path
+from sweep_file import read_sweep  # also puts postprocess/ on the path
+from exit_codes import USAGE
 from run_reader import RunError, run_main
 from sweep_choice import choose, conclude, record_finals, write_tuning
 from sweep_grid import tune_jobs
 from sweep_recorded import take_recorded
-from sweep_runs import command_of, final_jobs, last_line, outcome, output_of, \
-    remember, take_up, validate, write_down
+from sweep_runs import command_of, counted, final_jobs, last_line, outcome, \
+    output_of, remember, seeds_text, take_up, validate, write_down
 
 STOPPED, DIVERGED, INTERRUPTED = 75, 76, 130
 
@@ -71,8 +72,8 @@ class Queue:
         to_do = [job for job in jobs if outcome(self.sweep, job)[0] == "to do"]
         ended = len(jobs) - len(to_do)
         if ended:
-            print(f"{jobs[0].phase}: {ended} of {len(jobs)} runs are there",
-                  flush=True)
+            print(f"{jobs[0].phase}: {ended} of {counted(len(jobs), 'run')} "
+                  f"{'is' if ended == 1 else 'are'} there", flush=True)
         while self.running or (to_do and not self.stop_signal):
             while to_do and len(self.running) < self.at_a_time and \
                     not self.stop_signal:
@@ -95,19 +96,21 @@ def show_plan(sweep, jobs):
             if job.phase == "tune" and job.variant not in untuned:
                 untuned.append(job.variant)
     if untuned:
-        print(f"then final: {len(untuned) * len(sweep.final_seeds)} runs, seeds "
-              f"{' '.join(sweep.final_seeds)}, {sweep.key} by tuning: "
+        number = len(untuned) * len(sweep.final_seeds)
+        print(f"then final: {counted(number, 'run')}, "
+              f"{seeds_text(sweep.final_seeds)}, {sweep.key} by tuning: "
               f"{' '.join(untuned)}")
 
 
 def extend(sweep, known, queue, jobs):
-    """Runs what the grid lacks beyond its edges, until nothing is missing; returns
-    all tuning runs."""
+    """Runs what the grid lacks beyond its edges, until nothing is missing;
+    returns all tuning runs."""
     while not queue.stop_signal:
         more = tune_jobs(sweep)
         if len(more) == len(jobs):
             break
-        added = [f"{job.variant} {job.value}" for job in more[len(jobs):]]
+        added = [f"{job.variant} {job.value}" for job in more
+                 if job not in jobs]
         print(f"tune: beyond the grid: {', '.join(dict.fromkeys(added))}",
               flush=True)
         remember(sweep, known, more)
@@ -130,9 +133,9 @@ def run_sweep(sweep, at_a_time, is_dry):
         return 0
     write_down(sweep, known)
     queue = Queue(sweep, at_a_time)
-    tuning = f"{len(jobs)} tuning runs, then " if jobs else ""
-    print(f"{sweep.directory}: {tuning}"
-          f"{len(sweep.variants) * len(sweep.final_seeds)} final runs; "
+    tuning = f"{counted(len(jobs), 'tuning run')}, then " if jobs else ""
+    finals = len(sweep.variants) * len(sweep.final_seeds)
+    print(f"{sweep.directory}: {tuning}{counted(finals, 'final run')}; "
           f"{at_a_time} at a time, run.threads = "
           f"{sweep.extra.get('run.threads', sweep.threads)}", flush=True)
     queue.run(jobs)

@@ -24,9 +24,10 @@
 #   tune/ final/    the runs, and their output in NAME.out
 #   jobs/           the output of the jobs of --slurm
 # With command = simulate (inputs/scaling.sweep, --local) nothing is trained: final/
-# has NAME.h5 of each simulation, and scaling.png is postprocess/scaling_plot.py's.
+# has NAME.h5 of each simulation, and postprocess/scaling_plot.py draws scaling.png.
 # Environment: SYNCOPATE, the program (build/release/syncopate, build/cpu/...);
-# PYTHON, one with h5py and matplotlib; SITE, the site file.
+# PYTHON, one with h5py and matplotlib; SITE, the site file; SYNCOPATE_RUNS,
+# the folder that a leading runs/ of the sweep's directory stands for.
 # Exit codes: 0 complete (--slurm: submitted); 1 runs failed, listed last; 64 to
 # 66 as in syncopate; 69 Slurm refused; 73 jobs of this sweep are still queued; 75
 # and 130 stopped by a signal: start again to resume. A run that diverges is a

@@ -8,15 +8,15 @@ import sys
 from sweep_file import ROOT  # also puts postprocess/ on the path
 from run_reader import RunError, open_run, print_table
 from study import record
-from sweep_grid import best_of, is_at_edge, mean_of, values_of
+from sweep_grid import best_of, mean_of, means_of, remark_on, values_of
 from sweep_recorded import input_digest
-from sweep_runs import folder_of, outcome
+from sweep_runs import folder_of, outcome, seeds_text
 from target import target_of
 
 
 def choose(sweep):
-    """{variant: best value, or None}, and a remark on each, by the tuning runs so
-    far or as recorded. Without tuning the value is empty."""
+    """{variant: best value, or None}, and a remark on each, by the tuning runs
+    so far or as recorded. Without tuning the value is empty."""
     if not sweep.key:
         return dict.fromkeys(sweep.variants, ""), dict.fromkeys(
             sweep.variants, "")
@@ -25,27 +25,19 @@ def choose(sweep):
         best[variant], remarks[variant] = sweep.tuned.get(variant), ""
         if variant in sweep.tuned:
             continue
-        values = values_of(sweep, variant)
-        found = {value: mean_of(sweep, variant, value) for value in values}
-        if "missing" in [state for _, state in found.values()]:
+        means = means_of(sweep, variant, values_of(sweep, variant))
+        if means is None:
             remarks[variant] = "not chosen: runs are missing"
             continue
-        best[variant] = best_of(sweep, {value: mean for value, (mean, _)
-                                        in found.items()})
-        if best[variant] is None:
-            remarks[variant] = "diverges with every value of the grid"
-        elif is_at_edge(values, best[variant]):
-            remarks[variant] = "at the edge of the grid"
-            if len(values) > len(sweep.grid):
-                remarks[variant] += \
-                    f", which was extended {len(values) - len(sweep.grid)} times"
+        best[variant] = best_of(sweep, means)
+        remarks[variant] = remark_on(sweep, variant, means, best[variant])
     return best, remarks
 
 
 def write_choice(sweep, best, remarks, file):
-    print(f"{sweep.key} for each variant: {sweep.metric} at the end of the run "
-          f"on the validation split,\nmean over seeds "
-          f"{' '.join(sweep.tune_seeds)} (jobs/sweep.sh, "
+    print(f"{sweep.key} for each variant: {sweep.metric} at the end of the "
+          f"run on the validation split,\nmean over "
+          f"{seeds_text(sweep.tune_seeds)} (jobs/sweep.sh, "
           f"{os.path.basename(sweep.path)})\n", file=file)
     tried = {variant: [] if variant in sweep.tuned else
              values_of(sweep, variant) for variant in sweep.variants}

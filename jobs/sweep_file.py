@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "postprocess"))
-from run_reader import BAD_INPUT, INPUT_MISSING, METRICS, RunError, \
-    parse_ini  # noqa: E402
+from exit_codes import BAD_INPUT, INPUT_MISSING, USAGE  # noqa: E402
+from run_reader import METRICS, RunError, parse_ini  # noqa: E402
 from study import read_rules  # noqa: E402
 
-USAGE = 64
 FORMAT = {"sweep": {"input", "directory", "metric", "command"},
           "tune": {"key", "grid", "metric", "seeds", "overrides"},
           "final": {"seeds", "overrides"}}
@@ -51,6 +50,8 @@ class Sweep:
     again: bool = False     # --again: ignore what a study has recorded
     threads: int = 1
     ended: dict = field(default_factory=dict)  # outcomes that are known
+    # {name of a tuning run: whether the program refuses its value}
+    refused: dict = field(default_factory=dict)
     # What sweep_recorded.py takes from a study's results.csv: rows by (variant,
     # seed), and the values of variants that need no tuning because of them.
     recorded: dict = field(default_factory=dict)
@@ -205,6 +206,14 @@ def command_of_sweep(path, sections):
     return command
 
 
+def in_runs_folder(directory):
+    """A leading runs/ stands for $SYNCOPATE_RUNS, if that is set."""
+    first, _, rest = directory.partition("/")
+    if first != "runs":
+        return directory
+    return os.path.join(os.environ.get("SYNCOPATE_RUNS") or "runs", rest)
+
+
 def size_of(path, sizes, size):
     """The name of the size asked for, by default the first, and its
     overrides."""
@@ -267,10 +276,10 @@ def read_sweep(path, arguments):
     if not os.path.isfile(base):
         raise RunError(INPUT_MISSING, f"{base}: no such input")
     stem = os.path.splitext(os.path.basename(path))[0]
+    directory = in_runs_folder(sweep.get("directory", f"runs/{stem}"))
     return Sweep(
-        path, base,
-        os.path.join(sweep.get("directory", os.path.join("runs", stem)), size)
-        .rstrip("/"), key, grid, extends, metric, tune_seeds,
+        path, base, os.path.join(directory, size).rstrip("/"),
+        key, grid, extends, metric, tune_seeds,
         words_of(final["seeds"], f"{path}: final.seeds", int),
         {**of_size, **tune_overrides}, {**of_size, **final_overrides},
         variants, extra, size, rules, command, again)

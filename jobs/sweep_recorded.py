@@ -9,7 +9,7 @@ import os
 
 from sweep_file import ROOT  # noqa: F401, puts postprocess/ on the path
 from study import read_rows
-from sweep_runs import MAY_CHANGE, final_jobs, job_of, outcome
+from sweep_runs import MAY_CHANGE, counted, final_jobs, job_of, outcome
 
 # Not of the input that the digest stands for: keys that change no result, the
 # seed, which has its own column, the threads, on which only the last bits depend,
@@ -65,8 +65,9 @@ def take_recorded(sweep, here):
     jobs = final_jobs(sweep, dict.fromkeys(sweep.variants, ""))
     count = [outcome(sweep, job)[0] for job in jobs].count("recorded")
     if count:
-        told.insert(0, f"{folder}: {count} of {len(jobs)} final runs are "
-                    "recorded in results.csv (--again runs them anew)")
+        told.insert(0, f"{folder}/results.csv has {count} of "
+                    f"{counted(len(jobs), 'final run')} (--again runs them "
+                    "anew)")
     return told
 
 

@@ -9,13 +9,22 @@ import subprocess
 from dataclasses import dataclass, field
 
 from sweep_file import ROOT  # noqa: F401, puts postprocess/ on the path
-from run_reader import BAD_INPUT, RunError, open_run, open_simulation
+from exit_codes import BAD_INPUT, CANNOT_CREATE
+from run_reader import RunError, open_run, open_simulation
 
-CANNOT_CREATE = 73
 # Keys that may differ from a sweep's first start: they do not change results,
 # except that a free-running scheme waits where run.time_limit_s stops it.
 MAY_CHANGE = {"run.directory", "run.time_limit_s", "data.path",
               "data.prefetch"}
+
+
+def counted(number, noun):
+    """For example 1 run, or 2 runs."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def seeds_text(seeds):
+    return f"seed{'' if len(seeds) == 1 else 's'} {' '.join(seeds)}"
 
 
 @dataclass
@@ -172,6 +181,24 @@ def write_down(sweep, known):
         raise RunError(CANNOT_CREATE, f"{path}: {error.strerror}") from None
 
 
+def validated(sweep, job):
+    """What the program's `validate` says to a run, as a finished process."""
+    return subprocess.run(command_of(sweep, job, "validate"), text=True,
+                          capture_output=True, check=False)
+
+
+def is_refused(sweep, variant, value):
+    """Whether the program does not take a value of the tuned key. It is asked
+    once, and not if a run with that value has ended."""
+    job = job_of(sweep, "tune", variant, value, sweep.tune_seeds[0])
+    if outcome(sweep, job)[0] != "to do":
+        return False
+    if job.name not in sweep.refused:
+        code = validated(sweep, job).returncode
+        sweep.refused[job.name] = code == BAD_INPUT
+    return sweep.refused[job.name]
+
+
 def validate(sweep, jobs):
     """Has the program validate one run of each variant, so that mistakes show
     before hours of work."""
@@ -180,8 +207,7 @@ def validate(sweep, jobs):
         if job.variant in asked:
             continue
         asked.add(job.variant)
-        done = subprocess.run(command_of(sweep, job, "validate"), text=True,
-                              capture_output=True, check=False)
+        done = validated(sweep, job)
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["no message"]
             raise RunError(done.returncode if done.returncode > 0 else 70,

@@ -2,15 +2,15 @@
 """jobs/sweep.sh --slurm: the runs of a sweep as tasks of array jobs.
 
     sweep_slurm.py submit SWEEP ...       what jobs/sweep.sh --slurm does
-    sweep_slurm.py task STAGE SWEEP ...   in jobs/sweep.sbatch: STAGE is choose,
-                                          compare, tune:INDEX, extend-N:INDEX
-                                          or final:INDEX
+    sweep_slurm.py task STAGE SWEEP ...   in jobs/sweep.sbatch: STAGE is
+                                          choose, compare, tune:INDEX,
+                                          extend-N:INDEX or final:INDEX
 
-Jobs: the tuning runs, with grid = auto the rounds of its extensions (whose tasks
-end at once where nothing is to be extended), the choice, the final runs, the
-comparison; each waits for the end of the one before, however that ended. A task
-works out from SWEEP and from what has been measured or recorded what its run is, and
-prints it.
+Jobs: the tuning runs, with grid = auto the rounds of its extensions (whose
+tasks end at once where nothing is to be extended), the choice, the final runs,
+the comparison; each waits for the end of the one before, however that ended. A
+task works out from SWEEP and from what has been measured or recorded what its
+run is, and prints it.
 """
 import argparse
 import os
@@ -19,15 +19,14 @@ import subprocess
 import sys
 
 # sweep_file also puts postprocess/ on the path.
-from sweep_file import ROOT, USAGE, read_sweep
-from run_reader import BAD_INPUT, RunError, run_main
+from sweep_file import ROOT, read_sweep
+from exit_codes import BAD_INPUT, CANNOT_CREATE, UNAVAILABLE, USAGE
+from run_reader import RunError, run_main
 from sweep_choice import choose, conclude, write_tuning
 from sweep_grid import MOST_EXTENSIONS, extension_slots, grid_jobs, tune_jobs
 from sweep_recorded import take_recorded
-from sweep_runs import CANNOT_CREATE, command_of, final_jobs, job_of, last_line, \
+from sweep_runs import command_of, counted, final_jobs, job_of, last_line, \
     outcome, output_of, remember, take_up, validate, write_down
-
-UNAVAILABLE = 69
 
 
 def final_slots(sweep, best):
@@ -80,21 +79,34 @@ def copy_file(sweep):
     return os.path.join(sweep.directory, "jobs", "submitted.sweep")
 
 
+def ask_slurm(command):
+    """Returns what a command of Slurm prints. Raises RunError if it fails."""
+    try:
+        done = subprocess.run(command, text=True, capture_output=True,
+                              check=False)
+    except OSError as error:
+        raise RunError(UNAVAILABLE,
+                       f"{command[0]}: {error.strerror}") from error
+    if done.returncode:
+        told = " ".join(done.stderr.split())  # may begin with its name
+        raise RunError(UNAVAILABLE,
+                       f"{command[0]}: {told.removeprefix(command[0] + ': ')}")
+    return done.stdout
+
+
 def refuse_if_active(sweep):
     """Refuses if jobs of an earlier submission, which would write the same
     runs, are still queued."""
     if not os.path.exists(ids_file(sweep)):
         return
     ids = text_of(ids_file(sweep)).split()
-    asked = subprocess.run(["squeue", "-h", "--me", "-o", "%F"], text=True,
-                           capture_output=True, check=False)
-    if asked.returncode:
-        raise RunError(UNAVAILABLE, f"squeue: {asked.stderr.strip()}")
-    active = [job for job in ids if job in asked.stdout.split()]
+    queued = ask_slurm(["squeue", "-h", "--me", "-o", "%F"]).split()
+    active = [job for job in ids if job in queued]
     if active:
-        told = " ".join(active)
-        raise RunError(CANNOT_CREATE, f"{sweep.directory}: jobs {told} of this "
-                       f"sweep are queued or running: wait, or scancel {told}")
+        raise RunError(CANNOT_CREATE, f"{sweep.directory}: "
+                       f"{counted(len(active), 'job')} of this sweep still "
+                       "queued or running: wait, or scancel "
+                       + " ".join(active))
 
 
 class Chain:
@@ -119,14 +131,27 @@ class Chain:
             self.ids.append(f"JOB{len(self.ids) + 1}")
             print(shlex.join(command))
             return
-        done = subprocess.run(command, text=True, capture_output=True,
-                              check=False)
-        if done.returncode:
-            if self.ids:
-                subprocess.run(["scancel", *self.ids], check=False)
-            raise RunError(UNAVAILABLE, " ".join(done.stderr.split()))
-        self.ids.append(done.stdout.strip().split(";")[0])
+        try:
+            printed = ask_slurm(command)
+        except RunError as error:
+            raise self.given_up(error) from None
+        self.ids.append(printed.strip().split(";")[0])
+        # At once: this may be interrupted while jobs are queued.
+        write(ids_file(self.sweep), "\n".join(self.ids) + "\n")
         print(f"job {self.ids[-1]}: {told}")
+
+    def given_up(self, error):
+        """Cancels the jobs submitted so far. Returns the error to raise; it
+        names them if they could not be cancelled."""
+        if not self.ids:
+            return error
+        try:
+            ask_slurm(["scancel", *self.ids])
+        except RunError as second:
+            return RunError(UNAVAILABLE, f"{error}; {second}; still queued: "
+                            + " ".join(self.ids))
+        os.remove(ids_file(self.sweep))
+        return error
 
     def add_runs(self, stage, jobs, to_do):
         if not to_do:
@@ -135,8 +160,7 @@ class Chain:
         self.add(stage, [f"--array={array_of(indices, self.options.jobs)}",
                          f"--cpus-per-task={cores_of(to_do)}",
                          *shlex.split(self.options.sbatch)],
-                 f"{len(to_do)} {stage} runs")
-
+                 counted(len(to_do), f"{stage} run"))
 
     def add_extensions(self, like):
         slots = [variant for variant in self.sweep.variants
@@ -197,7 +221,6 @@ def submit(arguments):
     chain.add_runs("final", finals, to_run)
     chain.add("compare", [], "the comparison")
     if not options.dry_run:
-        write(ids_file(sweep), "\n".join(chain.ids) + "\n")
         print(f"results will be in {sweep.directory}; if jobs fail, the same "
               "command submits what is missing")
     return 0

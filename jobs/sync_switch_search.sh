@@ -21,7 +21,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/env/python.sh"
 
 usage() { sed -n '2,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
-runs=3 settings=4 beta=0.01 dir=runs/sync_switch_search
+runs=3 settings=4 beta=0.01 dir=${SYNCOPATE_RUNS:-runs}/sync_switch_search
 [[ ${1:-} != --help ]] || { usage; exit 0; }
 while getopts r:m:b:d:h option; do
   case $option in

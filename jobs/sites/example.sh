@@ -19,7 +19,8 @@ mpi=pmi2                      # srun --mpi=list shows what this Slurm has
 srun_options=(--cpu-bind=cores)
 # syncopate=/path/to/syncopate  # else $SYNCOPATE, or the build of this checkout
 
-# Where runs go unless an input has run.directory: a file system for large files.
+# Where runs go unless an input has run.directory, and what runs/ stands for in
+# a sweep's directory: a file system for large files.
 # export SYNCOPATE_RUNS=$SCRATCH/runs
 
 # For hosts with one rank each and no network faster than TCP: these settings

@@ -173,13 +173,13 @@ same_table() {
 }
 rm -r studied
 expect_code 0 study --dry-run
-shows '^tiny: 8 of 8 final runs are recorded in results.csv .--again runs them anew.$' \
+shows '^tiny/results.csv has 8 of 8 final runs .--again runs them anew.$' \
   "$scratch/out"
 shows '^final bsp-seed1: recorded 0\.[0-9]{4}$' "$scratch/out"
 shows '^final bad-seed1: recorded as diverged$' "$scratch/out"
 [[ ! -e studied ]] || fail "a dry run left files"
 expect_code 0 study --jobs=2 --run.threads=2 --run.time_limit_s=3600
-shows '^tiny: 8 of 8 final runs are recorded' "$scratch/out"
+shows '^tiny/results.csv has 8 of 8 final runs' "$scratch/out"
 shows '^bytes .* 3.966 ± 0 +reproduced$' "$scratch/out"
 ran "$final"
 same_table tiny/results.csv before.csv
@@ -189,7 +189,7 @@ sed -i '/^short,four,2,/d; s/^\(short,bsp,1,bsp,,\)finished/\1unfinished/' tiny/
 sed -i '1i# Another comment.' tiny/base.ini
 sed -i 's/^lr = 0.02/\n&   # and one more/' tiny/base.ini
 expect_code 0 study --jobs=2 --run.threads=1
-shows '^tiny: 6 of 8 final runs are recorded' "$scratch/out"
+shows '^tiny/results.csv has 6 of 8 final runs' "$scratch/out"
 ran "$final" bsp-seed1 four-seed2
 same_table tiny/results.csv before.csv
 
@@ -200,7 +200,7 @@ same_table tiny/results.csv before.csv
 rm -r studied
 expect_code 0 study --jobs=2 --run.threads=1
 shows '^final local-seed2: recorded with another input: runs again$' "$scratch/out"
-grep -q 'are recorded' "$scratch/out" && fail "counts runs of another input"
+grep -q 'results.csv has' "$scratch/out" && fail "counts runs of another input"
 ran "$final" "${all[@]}"
 cmp -s tiny/results.csv before.csv && fail "the table is that of before"
 sed -i 's/^lr = 0.03/lr = 0.02/' tiny/base.ini
@@ -211,7 +211,8 @@ ran "$final" "${all[@]}"
 same_table tiny/results.csv before.csv
 expect_code 0 study --dry-run --size=long
 shows '^final bsp-seed1: to do$' "$scratch/out"
-grep -q 'recorded' "$scratch/out" && fail "takes rows of another size: $(cat "$scratch/out")"
+grep -q 'recorded\|results.csv has' "$scratch/out" &&
+  fail "takes rows of another size: $(cat "$scratch/out")"
 sed '/^\[rules\]/,$d' tiny/study.sweep >tiny/plain.sweep
 expect_code 64 "$source_dir/jobs/sweep.sh" --local tiny/plain.sweep --again
 shows '^error: --again: .* has no \[rules\]' "$scratch/err"
@@ -234,7 +235,7 @@ same_table tuned/results.csv before_tuned.csv
 sed -i '/^short,local,/d; /^short,bsp,2/d; s/^short,bsp,1,bsp,[^,]*/short,bsp,1,bsp,0.015/' \
   tuned/results.csv
 expect_code 0 tuned --dry-run
-shows '^tuned: 1 of 4 final runs are recorded' "$scratch/out"
+shows '^tuned/results.csv has 1 of 4 final runs' "$scratch/out"
 shows '^tune local-0.01-seed11: to do$' "$scratch/out"
 shows '--run.name=bsp-seed2 .*--optimizer.lr=0.015$' "$scratch/out"
 shows '^then final: 2 runs, .* by tuning: local$' "$scratch/out"

@@ -108,7 +108,7 @@ shows '^stopped: run again to resume$' first.out
 [[ ! -e swept/tuning.txt && ! -e swept/tune/bsp-0.1-seed11 ]] ||
   fail "it went on after the signal"
 expect_code 0 sweep tiny.sweep --jobs=2
-shows '^tune: 1 of 9 runs are there$' "$scratch/out"
+shows '^tune: 1 of 9 runs is there$' "$scratch/out"
 [[ $(find swept/tune -mindepth 1 -maxdepth 1 -type d | wc -l) == 9 ]] ||
   fail "not nine tuning runs: $(ls swept/tune)"
 [[ $(find swept/final -mindepth 1 -maxdepth 1 -type d | wc -l) == 4 ]] ||
@@ -180,10 +180,12 @@ rm swept/final/bsp-seed2
 expect_code 0 sweep tiny.sweep --jobs=2
 figures | cmp -s before.md || fail "the run anew gave other figures"
 
-# A grid that extends itself: with two values the best one lies at an edge. Each
-# value is as far from the last as that one from its neighbour.
+# A grid that extends itself: with two values the best one lies at an edge,
+# unless they are equal, which losses are not. Each value is as far from the last
+# as that one from its neighbour.
 sed -e '/^\(local\|bad\) =/d; /^overrides = "run/d; s/= swept/= extended/' \
-  -e 's/^grid = .*/grid = auto 0.02 0.1/' tiny.sweep >auto.sweep
+  -e 's/^grid = .*/grid = auto 0.02 0.1/; s/^metric = .*/metric = loss/' \
+  tiny.sweep >auto.sweep
 expect_code 0 sweep auto.sweep --jobs=2
 shows '^tune: beyond the grid: bsp (0.004|0.5)$' "$scratch/out"
 python - extended/tuning.txt <<'END' || fail "extended: $(cat extended/tuning.txt)"
@@ -194,15 +196,42 @@ row = next(line for line in lines if line.startswith("bsp")).split()
 values = [float(word) for word in header[1:-1]]
 assert values == sorted(values) and 3 <= len(values) <= 6, values
 assert all(abs(b / a / 5 - 1) < 0.01 for a, b in zip(values, values[1:])), values
-best = max(zip(row[1:-1], header[1:-1]), key=lambda pair: float(
-    "-inf" if pair[0] == "diverged" else pair[0]))[1]
+best = min(zip(row[1:-1], header[1:-1]), key=lambda pair: float(
+    "inf" if pair[0] == "diverged" else pair[0]))[1]
 assert row[-1] == best, row
 is_edge = best in (header[1], header[-2])
-told = f"bsp: at the edge of the grid, which was extended 4 times" in lines
+told = "bsp: at the edge of the grid, which was extended 4 times" in lines
 assert is_edge == told == (is_edge and len(values) == 6), lines
 END
 expect_code 0 sweep auto.sweep --jobs=2
 shows '^final: 2 of 2 runs are there$' "$scratch/out"
+
+# What it tries and chooses at the limit of a key, among equals, and so on.
+expect_code 0 python "$here/check_grid.py" "$source_dir"
+# At a small rate, images without noise are learnt the sooner the larger the
+# momentum, which has to stay below 1.
+sed -e 's/^key = .*/key = optimizer.momentum/; s/^metric = .*/metric = loss/' \
+  -e 's/^grid = .*/grid = auto 0.5 0.8/; s/^\(seeds = 1\) 2/\1/' \
+  -e 's/= swept/= momentum/; /^\(local\|bad\) =/d; /^overrides = "run/d' \
+  tiny.sweep >momentum.sweep
+easy=(--data.noise=0 --optimizer.lr=1e-3)
+expect_code 0 sweep momentum.sweep --jobs=2 "${easy[@]}"
+shows '^tune: beyond the grid: bsp 0.9412$' "$scratch/out"
+shows '^bsp: at the edge of the grid, which was extended' momentum/tuning.txt
+expect_code 0 sweep momentum.sweep --jobs=2 "${easy[@]}"
+shows '^final: 1 of 1 run is there$' "$scratch/out"
+
+# Where runs go: a leading runs/, or no directory, follows SYNCOPATE_RUNS.
+# goes_to FOLDER RUNS SED-COMMAND
+goes_to() {
+  sed "$3" tiny.sweep >moved.sweep
+  SYNCOPATE_RUNS=$2 expect_code 0 sweep moved.sweep --dry-run
+  shows "--run.directory=$1/tune " "$scratch/out"
+}
+goes_to /elsewhere/a/b /elsewhere 's/= swept/= runs\/a\/b/'
+goes_to /elsewhere/moved /elsewhere '/= swept/d'
+goes_to a /elsewhere 's/= swept/= a/'
+goes_to runs/a '' 's/= swept/= runs\/a/'
 
 # A target of all runs does not end those that are tuned.
 sed -e 's/^overrides = "run.*//; s/= swept/= fresh/; s/base.ini/target.ini/' \
@@ -210,6 +239,46 @@ sed -e 's/^overrides = "run.*//; s/= swept/= fresh/; s/base.ini/target.ini/' \
 sed 's/^steps = 48/steps = 48\ntarget = accuracy >= 0.5/' base.ini >target.ini
 expect_code 0 sweep target.sweep --dry-run
 shows '--run.target=-' "$scratch/out"
+
+# A Slurm that takes one job and no second one, and whose queue shows the first.
+mkdir slurm
+cat >slurm/sbatch <<'END'
+#!/bin/sh
+echo "$*" >>calls
+[ "$(wc -l <calls)" -lt 2 ] || { echo "sbatch: error: no more" >&2; exit 1; }
+echo "701;main"
+END
+cat >slurm/scancel <<'END'
+#!/bin/sh
+echo "$*" >cancelled
+cp queued/jobs/submitted.txt seen.txt
+[ ! -e refuses ] || { echo "scancel: error: not now" >&2; exit 1; }
+END
+printf '#!/bin/sh\necho 701\n' >slurm/squeue
+chmod +x slurm/*
+sed 's/= swept/= queued/' tiny.sweep >queued.sweep
+executable=$("$PYTHON" -c 'import sys; print(sys.executable)')
+# submit CODE LINE PATH: the line is all that it prints on stderr.
+submit() {
+  rm -f calls cancelled seen.txt
+  expect_code "$1" env PATH="$3" "$executable" \
+    "$source_dir/jobs/sweep_slurm.py" submit queued.sweep --run.threads=1
+  [[ $(<"$scratch/err") == "error: $2" ]] || fail "said: $(<"$scratch/err")"
+}
+for _ in 1 2; do # the next start does not wait for the job that was cancelled
+  submit 69 "sbatch: error: no more" "$PWD/slurm:$PATH"
+  [[ $(<seen.txt) == 701 && $(<cancelled) == 701 ]] ||
+    fail "cancelled: $(<cancelled), on file: $(<seen.txt)"
+  [[ ! -e queued/jobs/submitted.txt ]] || fail "the cancelled job is on file"
+done
+touch refuses
+submit 69 "sbatch: error: no more; scancel: error: not now; still queued: 701" \
+  "$PWD/slurm:$PATH"
+submit 73 "queued: 1 job of this sweep still queued or running: wait, or scancel 701" \
+  "$PWD/slurm:$PATH"
+submit 69 "squeue: No such file or directory" /nowhere
+rm queued/jobs/submitted.txt
+submit 69 "sbatch: No such file or directory" /nowhere
 
 # Keys that change no result may differ from those of an earlier start.
 expect_code 0 sweep tiny.sweep --run.time_limit_s=5000

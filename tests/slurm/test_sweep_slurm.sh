@@ -51,7 +51,9 @@ out_shows '^sbatch .*--array=0-3%3 --cpus-per-task=1 --time=9 .*sweep.sbatch tun
 out_shows '^sbatch .*--dependency=afterany:JOB2 --array=0-3%3 .*sweep.sbatch final '
 out_shows '^sbatch .*--dependency=afterany:JOB3 .*sweep.sbatch compare '
 # A grid that extends itself has a round of tasks for each extension.
-sed 's/^grid = /grid = auto /; s/= swept/= extended/; /^bad/d' tiny.sweep >auto.sweep
+sed -e 's/^key = .*/key = optimizer.momentum/; s/^metric = .*/metric = loss/' \
+  -e 's/^grid = .*/grid = auto 0.5 0.8/; s/= swept/= extended/; /^bad/d' \
+  tiny.sweep >auto.sweep
 auto() { "$source_dir/jobs/sweep.sh" --"$1" auto.sweep "${keys[@]}" "${@:2}"; }
 expect 0 auto slurm --dry-run
 out_shows '^sbatch .*--dependency=afterany:JOB1 --array=0 .*sweep.sbatch extend-1 '
@@ -70,7 +72,7 @@ cp out submitted.out
 mapfile -t ids < <(ids_of out)
 ((${#ids[@]} == 4)) || failed "not four jobs: $(<out)"
 expect 73 slurm
-out_shows 'are queued or running'
+out_shows '4 jobs of this sweep still queued or running'
 printed=swept/tune/bsp-0.01-seed11.out
 wait_for 90 grep -qs '^step ' "$printed" || failed "the first task does not train"
 # This Slurm signals the task of an array, says at times that it could not, and
@@ -142,7 +144,7 @@ expect 0 study --slurm # nothing is left to submit
 cmp -s few/results.csv whole.csv || failed "the table: $(<few/results.csv)"
 sed -i '/,local,/d; /,bsp,2,/d' few/results.csv
 expect 0 study --slurm
-out_shows '^few: 1 of 4 final runs are recorded in results.csv'
+out_shows '^few/results.csv has 1 of 4 final runs'
 mapfile -t ids < <(ids_of out)
 ((${#ids[@]} == 4)) || failed "not four jobs: $(<out)"
 wait_for 120 all_over || failed "not over: $(squeue -h)"
