@@ -27,14 +27,7 @@ AdviceRequest advice_request(const CommandLine& line) {
            given->second);
     request.gain = *gain;
   }
-  if (const auto given = line.options.find("steps");
-      given != line.options.end()) {
-    const auto steps = parse_int(given->second);
-    if (!steps || *steps < 1)
-      fail(ExitCode::kUsage,
-           "advise: --steps={}: a whole number from 1 expected", given->second);
-    request.steps = *steps;
-  }
+  request.steps = line.whole_number("steps", 1, 1'000'000, request.steps);
   return request;
 }
 
@@ -55,8 +48,8 @@ void print_table(Log& log,
     if (!one.obstacle.empty()) continue;
     const auto steps = static_cast<double>(one.work.steps);
     log.line("{:>9.4g} {:>11.5g} {:>6.3g} {:>10.4g} {:>10} {:>9}  {} ({})",
-             1e3 * one.step_s(), one.samples_per_s(),
-             one.samples_per_s() / bsp_samples_per_s,
+             1e3 * one.step_s(), one.samples_per_s,
+             one.samples_per_s / bsp_samples_per_s,
              1e3 * one.work.sync.exposed_s / steps,
              human_bytes(static_cast<double>(one.work.bytes) / steps),
              human_bytes(static_cast<double>(one.work.state_bytes)),
@@ -64,12 +57,14 @@ void print_table(Log& log,
   }
 }
 
-// Errors begin with the place of a key in the input, which is not at fault.
 void print_obstacles(Log& log, const std::vector<Prediction>& predictions) {
-  for (const Prediction& one : predictions)
-    if (!one.obstacle.empty())
-      log.line("left out   {}: {}", one.variant.text(),
-               one.obstacle.substr(0, one.obstacle.find('\n')));
+  constexpr std::string_view kPlace = "command line: ";  // not the user's
+  for (const Prediction& one : predictions) {
+    if (one.obstacle.empty()) continue;
+    std::string why = one.obstacle.substr(0, one.obstacle.find('\n'));
+    if (why.starts_with(kPlace)) why.erase(0, kPlace.size());
+    log.line("left out   {}: {}", one.variant.text(), why);
+  }
 }
 
 // Returns the variant with the fewest keys to set among those that are about as
@@ -80,7 +75,7 @@ const Prediction& simplest_of_the_fastest(
   const Prediction* simplest = &by_speed.front();
   for (const Prediction& one : by_speed)
     if (one.obstacle.empty() &&
-        one.samples_per_s() >= kAsFast * by_speed.front().samples_per_s() &&
+        one.samples_per_s >= kAsFast * by_speed.front().samples_per_s &&
         one.variant.keys.size() < simplest->variant.keys.size())
       simplest = &one;
   return *simplest;
@@ -92,14 +87,15 @@ void print_advice(Log& log,
                   const std::vector<Prediction>& others) {
   const bool has_other = !others.empty() && others.front().obstacle.empty();
   const double gain =
-      has_other ? others.front().samples_per_s() / bsp.samples_per_s() : 0;
+      has_other ? others.front().samples_per_s / bsp.samples_per_s : 0;
   if (gain >= request.gain) {
     log.line("advice     {}", others.front().variant.text());
     log.line(
         "           {:.3g} times as many samples per second as the fastest bsp "
         "({}),",
         gain, bsp.variant.text());
-    log.line("           which is limited by {}.", bsp.limit());
+    log.line("           of whose step {:.0f}% is exposed communication.",
+             100 * bsp.exposed_share());
     log.line(
         "           Accuracy per sample may differ from bsp's and is not "
         "predicted.");
@@ -126,6 +122,28 @@ void print_assumptions(Log& log, const ParsedInput& input) {
   };
   note("compute.step_s", "forward and backward passes take 1 s");
   note("network.mbit_s", "messages take no time on the links");
+  const StragglerOptions& stragglers = input.options.stragglers;
+  if (!stragglers.episodes.empty() || stragglers.delay_from > 0 ||
+      stragglers.delay_until > 0)
+    log.line(
+        "note       [stragglers] has episodes or delays that come and go: only "
+        "those within the simulated steps count; simulate covers a whole run");
+}
+
+// "96 steps of each worker", "16 to 2500 steps of each worker".
+std::string steps_text(const std::vector<Prediction>& bsp,
+                       const std::vector<Prediction>& others) {
+  int64_t least = INT64_MAX, most = 0;
+  for (const auto* predictions : {&bsp, &others})
+    for (const Prediction& one : *predictions) {
+      if (!one.obstacle.empty()) continue;
+      const int64_t steps = one.work.steps / one.workers;
+      least = std::min(least, steps);
+      most = std::max(most, steps);
+    }
+  return least < most
+             ? fmt::format("{} to {} steps of each worker", least, most)
+             : counted(most, "step") + " of each worker";
 }
 
 void advise(Session& session,
@@ -134,7 +152,7 @@ void advise(Session& session,
             const Cluster* measured) {
   PredictionSettings settings;
   settings.steps = simulated_steps(request, engine.workers);
-  settings.may_be_fewer = request.steps == 0;
+  settings.may_differ = request.steps == 0;
   Log& log = session.log();
   log.line("cluster    {} workers, {}", engine.workers,
            measured ? "measured"
@@ -155,9 +173,8 @@ void advise(Session& session,
       std::ranges::any_of(bsp, &Prediction::has_measured_update) ||
       std::ranges::any_of(others, &Prediction::has_measured_update);
   log.line(
-      "simulated  {}{} steps of each worker; the schemes' own computations {}",
-      bsp.front().work.steps < settings.steps * engine.workers ? "up to " : "",
-      settings.steps,
+      "simulated  {}; the schemes' own computations {}",
+      steps_text(bsp, others),
       is_measured ? "were measured on this machine" : "take compute.update_s");
   if (bsp.front().variant.has_whole_tables())
     log.line(
@@ -165,7 +182,7 @@ void advise(Session& session,
         "that a batch touches are predicted with sync.tables = dense; rows are "
         "faster if all batches together touch a small part of the tables",
         ModelledSums::kExactWorld);
-  const double base = bsp.front().samples_per_s();
+  const double base = bsp.front().samples_per_s;
   log.line("");
   log.line(
       "Bulk-synchronous training (one mathematics; bf16 rounds messages):");

@@ -10,14 +10,48 @@ namespace syncopate {
 namespace {
 
 constexpr double kMeasuredFor_s = 1;  // each scheme's computations
+constexpr int64_t kAboutAsMany = 40;  // variants, for the progress line
 constexpr const char* kWholeTables = "--sync.tables=dense";
 
 void sort_by_speed(std::vector<Prediction>& predictions) {
   std::ranges::stable_sort(predictions, [](const auto& a, const auto& b) {
     if (!a.obstacle.empty() || !b.obstacle.empty())
       return a.obstacle.empty() && !b.obstacle.empty();
-    return a.samples_per_s() > b.samples_per_s();
+    return a.samples_per_s > b.samples_per_s;
   });
+}
+
+// Whether workers may take different numbers of steps.
+bool takes_own_steps(const SyncOptions& sync) {
+  return any_scheme(
+      sync, [](const SchemeInfo& info) { return info.is_free_running; });
+}
+
+// Whether the messages of a step grow with the square of the workers: to all of
+// them, or to servers of which there are about as many.
+bool sends_to_all(const SyncOptions& sync, int64_t workers) {
+  const SchemeInfo& info = scheme_info(sync.scheme);
+  const bool has_few_servers = info.is_free_running && sync.asp.servers > 0 &&
+                               sync.asp.servers * 4 < workers;
+  return info.sends_to_all && !has_few_servers;
+}
+
+int64_t steps_of_round(const SyncOptions& sync) {
+  const auto of_scheme = scheme_info(sync.scheme).steps_of_round;
+  return of_scheme != nullptr ? of_scheme(sync) : 1;
+}
+
+// How many steps workers take on average while the slowest one takes one.
+double steps_per_slow_step(const Engine& engine) {
+  const Options& options = engine.options;
+  double slowest = 0, speed = 0;
+  for (int rank = 0; rank < engine.workers; ++rank) {
+    const double took = of_worker(options.stragglers.factor, rank, 1) /
+                        of_worker(options.compute.speed, rank, 1);
+    slowest = std::max(slowest, took);
+    speed += 1 / took;
+  }
+  return slowest * speed / engine.workers;
 }
 
 }  // namespace
@@ -45,7 +79,13 @@ std::string Prediction::limit() const {
                      what);
 }
 
+double Prediction::exposed_share() const {
+  return std::min(
+      1.0, work.sync.exposed_s / static_cast<double>(work.steps) / step_s());
+}
+
 Prediction Predictor::predict(const Variant& variant) {
+  session_.log().progress(++predicted_, kAboutAsMany, variant.text());
   Prediction prediction;
   prediction.variant = variant;
   std::vector<std::string> own = {"--sync.scheme=" + variant.scheme};
@@ -66,11 +106,18 @@ Prediction Predictor::predict(const Variant& variant) {
     if (prediction.has_measured_update)
       engine->options.compute.update_s = prediction.update_s;
     prediction.update_s = engine->options.compute.update_s;
-    engine->plan.stop_at =
-        std::min(engine->plan.total_steps, steps_of(*engine));
+    engine->plan.stop_at = engine->plan.total_steps = steps_of(*engine);
     prediction.workers = engine->workers;
-    for (const SimulatedWork& mine : simulate(*engine))
+    const bool is_at_own_speed = takes_own_steps(engine->options.sync);
+    for (const SimulatedWork& mine : simulate(*engine, Fidelity::kRate)) {
       prediction.work.add(mine);
+      // Each worker's last step ends at a different time.
+      if (is_at_own_speed)
+        prediction.samples_per_s += mine.samples / mine.ended_at;
+    }
+    if (!is_at_own_speed)
+      prediction.samples_per_s =
+          prediction.work.samples / prediction.work.ended_at;
   } catch (const Error& error) {
     if (error.code() != ExitCode::kBadInput) throw;
     prediction.obstacle = error.what();
@@ -78,12 +125,29 @@ Prediction Predictor::predict(const Variant& variant) {
   return prediction;
 }
 
-// Fewer where rows make many messages: a prediction is to take seconds.
+// Returns whole rounds for schemes that communicate every H steps, enough steps
+// for the slowest worker to take 20 where workers go at their own speed, and
+// fewer where every worker sends every other one a message, so that a
+// prediction takes seconds.
 int64_t Predictor::steps_of(const Engine& engine) const {
   constexpr int64_t kMostMessages = 1 << 20;
-  if (!settings_.may_be_fewer || !engine.sends_rows()) return settings_.steps;
-  const int64_t pairs = int64_t{engine.workers} * engine.workers;
-  return std::min(settings_.steps, kMostMessages / pairs);
+  constexpr double kMostWorkerSteps = 4e6, kLeastOfSlowest = 20;
+  const SyncOptions& sync = engine.options.sync;
+  const int64_t N = engine.workers;
+  int64_t steps = settings_.steps;
+  if (takes_own_steps(sync) && settings_.may_differ)
+    steps = std::max(steps, static_cast<int64_t>(std::min(
+                                kLeastOfSlowest * steps_per_slow_step(engine),
+                                kMostWorkerSteps / static_cast<double>(N))));
+  if (settings_.may_differ && (engine.sends_rows() || sends_to_all(sync, N)))
+    steps = std::clamp<int64_t>(kMostMessages / (N * N), 1, steps);
+  const int64_t round = steps_of_round(sync);
+  if (static_cast<double>(round * N) > kMostWorkerSteps)
+    fail(ExitCode::kBadInput,
+         "a round of {} steps is too long for this table: simulate says what "
+         "it takes",
+         round);
+  return (steps + round - 1) / round * round;
 }
 
 // Collectives and buckets hardly change what is computed, so bsp is measured
@@ -102,6 +166,14 @@ void Predictor::measure(Prediction& prediction) {
   }
   prediction.has_measured_update = place->second.has_value();
   prediction.update_s = place->second.value_or(0);
+}
+
+// The native collective sends fp32 only.
+bool Predictor::can_bf16(const Variant& variant) const {
+  const std::string native = "--sync.collective=native";
+  for (const std::string& key : variant.keys)
+    if (key.starts_with("--sync.collective=")) return key != native;
+  return base_.options.sync.collective != CollectiveAlgorithm::kNative;
 }
 
 std::vector<Prediction> Predictor::predict_bsp() {
@@ -125,8 +197,15 @@ std::vector<Prediction> Predictor::predict_bsp() {
     with(keys, fmt::format("--sync.bucket_mb={}", mb));
     if (mb >= std::min(total_mb, 100.0)) break;
   }
-  if (base_.options.sync.wire == Wire::kF32)
-    with(fastest(), "--sync.wire=bf16");
+  if (base_.options.sync.wire == Wire::kF32) {
+    sort_by_speed(all);
+    const auto found =
+        std::ranges::find_if(all, [&](const Prediction& prediction) {
+          return prediction.obstacle.empty() && can_bf16(prediction.variant);
+        });
+    if (found != all.end())
+      with(std::vector(found->variant.keys), "--sync.wire=bf16");
+  }
   sort_by_speed(all);
   return all;
 }
@@ -137,12 +216,23 @@ std::vector<Prediction> Predictor::predict_others() {
   for (const SchemeInfo& info : scheme_table()) {
     if (info.keyword == "bsp" || info.is_composite) continue;
     if (!info.uses_compressor || has_compressor) {
+      const bool is_restarted = info.keyword == "ds_sync" &&
+                                !base_.input.given.contains("ds_sync.restart");
       all.push_back(predict({info.keyword, {}}));
+      // An epoch of stand-in data may be too short for all phases.
+      if (!all.back().obstacle.empty() && is_restarted)
+        all.back() = predict({info.keyword, {"--ds_sync.restart=never"}});
       continue;
     }
+    // If a scheme accepts one of the two, the other is not mentioned.
+    std::vector<Prediction> both;
     for (const char* kind : {"sign", "top_k"})
-      all.push_back(
+      both.push_back(
           predict({info.keyword, {fmt::format("--compress.kind={}", kind)}}));
+    const bool can = std::ranges::any_of(
+        both, [](const Prediction& one) { return one.obstacle.empty(); });
+    for (Prediction& one : both)
+      if (one.obstacle.empty() || !can) all.push_back(std::move(one));
   }
   sort_by_speed(all);
   return all;

@@ -29,11 +29,15 @@ struct Prediction {
   bool has_measured_update = false;
   int workers = 0;
 
-  double samples_per_s() const { return work.samples / work.ended_at; }
+  double samples_per_s = 0;
+
   // Mean seconds per step of a worker.
   double step_s() const {
-    return work.ended_at * workers / static_cast<double>(work.steps);
+    return work.samples / static_cast<double>(work.steps) * workers /
+           samples_per_s;
   }
+  // The part of a step in which communication blocks a worker.
+  double exposed_share() const;
   // What limits the speed: the largest part of a step and its share.
   std::string limit() const;
 };
@@ -41,8 +45,8 @@ struct Prediction {
 // How variants are predicted. `compute` and `network`, if present, replace
 // those of the input.
 struct PredictionSettings {
-  int64_t steps = 0;          // of each worker
-  bool may_be_fewer = false;  // where rows of tables make many messages
+  int64_t steps = 0;        // of each worker
+  bool may_differ = false;  // as a scheme needs: see Predictor::steps_of
   std::optional<ComputeOptions> compute;
   std::optional<NetworkOptions> network;
 };
@@ -67,11 +71,13 @@ class Predictor {
  private:
   void measure(Prediction& prediction);
   int64_t steps_of(const Engine& engine) const;
+  bool can_bf16(const Variant& variant) const;
 
   Session& session_;
   const Engine& base_;
   PredictionSettings settings_;
   std::map<std::string, std::optional<double>> measured_s_;  // by what matters
+  int64_t predicted_ = 0;
 };
 
 }  // namespace syncopate

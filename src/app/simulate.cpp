@@ -1,13 +1,16 @@
 // syncopate simulate INPUT.ini: what a run would take on the cluster that its
 // input describes ([compute], [network], [stragglers]). Schemes, messages and
 // clocks are those of a run; nothing is computed.
+#include <algorithm>
+
 #include "app/commands.h"
+#include "app/provenance.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "comm/modelled_sums.h"
-#include "results/results.h"
 #include "run/memory_left.h"
 #include "run/run_directory.h"
+#include "train/run_target.h"
 #include "train/run_trace.h"
 #include "train/simulation.h"
 
@@ -41,8 +44,8 @@ void report(Log& log,
             double wall_s) {
   const SimulatedWork all = sum_of(workers);
   const auto steps = static_cast<double>(all.steps);
-  log.line("steps      {} of {} workers, under {}", all.steps, workers.size(),
-           engine.options.sync.scheme);
+  log.line("steps      {} of {}, under {}", all.steps,
+           counted(std::ssize(workers), "worker"), engine.options.sync.scheme);
   log.line("time       {:.9g} s, when the last worker ends", all.ended_at);
   log.line("throughput {:.6g} samples/s", all.samples / all.ended_at);
   log.line("compute    {:.6g} s per step of a worker", all.compute_s / steps);
@@ -55,10 +58,10 @@ void report(Log& log,
   log.line("sent       {} per step in {:.1f} messages",
            human_bytes(static_cast<double>(all.bytes) / steps),
            static_cast<double>(all.messages) / steps);
-  if (all.has_computed_sums)
+  if (all.has_computed_sums && all.bytes > 0)
     log.line(
-        "sums       computed rather than sent, as all links are alike: within "
-        "{} where buckets share them",
+        "sums       computed, not sent, as all links are alike: exact for one "
+        "bucket in flight, otherwise within {}",
         accuracy_of(engine));
   log.line(
       "simulated  in {:.2f} s: {:.4g} steps of a worker per second, with {} of "
@@ -72,16 +75,8 @@ void write_results(const Session& session,
                    const std::vector<SimulatedWork>& workers,
                    const std::string& path) {
   Results results(path);
-  for (const auto& [name, value] : build_facts(session))
-    results.provenance(name, value);
-  results.provenance("input", echo_input(engine.input));
-  results.provenance("argv", join(session.argv(), " "));
-  results.provenance("scheme", engine.options.sync.scheme);
-  results.provenance("model", engine.options.model.family);
+  state_engine(results, session, engine);
   results.provenance("world", "simulation");
-  results.provenance("seed", engine.options.run.seed);
-  results.provenance("workers", static_cast<int64_t>(engine.workers));
-  results.provenance("parameters", engine.model->parameters().num_elems());
   Table& table = results.table("workers");
   table.declare({"rank", "1", "worker", 0, true});
   table.declare({"steps", "1", "steps taken", 0, true});
@@ -112,6 +107,20 @@ void write_results(const Session& session,
   results.summary("messages_sent", static_cast<double>(all.messages), "1",
                   "messages of the scheme, all workers");
   results.commit();
+}
+
+// Says what the result depends on although the input does not give it.
+void print_assumptions(Log& log, const Engine& engine) {
+  const auto& given = engine.input.given;
+  if (!given.contains("compute.step_s") && !given.contains("compute.trace"))
+    log.line("note       compute.step_s is not given: a step takes {:g} s",
+             engine.options.compute.step_s);
+  if (std::ranges::none_of(given, [](const auto& key) {
+        return key.first.starts_with("network.");
+      }))
+    log.line("note       [network] is not given: messages take no time");
+  if (const RunTarget target(engine); target)
+    log.line("note       run.target is not judged: the run's whole length");
 }
 
 // The trace is written where a run of this name would be.
@@ -152,8 +161,9 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
                  RunDirectory(engine->options, engine->workers).path(),
                  RunTrace::Start::kNew);
   const std::vector<SimulatedWork> workers = simulate(
-      *engine, limit.empty() ? Fidelity::kFast : Fidelity::kExact, &trace);
+      *engine, limit.empty() ? Fidelity::kRun : Fidelity::kExact, &trace);
   report(session.log(), *engine, workers, monotonic_s() - begin_s);
+  print_assumptions(session.log(), *engine);
   if (const std::string text = trace.description(); !text.empty())
     session.log().line("trace      {}", text);
   if (const auto output = line.options.find("output");

@@ -46,8 +46,8 @@ std::optional<Segment> meet(WorkerStep& step, Endpoint& endpoint) {
 
 SimulatedWork simulate_worker(Engine& engine,
                               Endpoint& endpoint,
-                              Fidelity fidelity) {
-  const int64_t free_bytes = engine.device->free_bytes();
+                              Fidelity fidelity,
+                              int64_t free_bytes) {
   WorkerStep step(engine, endpoint, nullptr, "");
   step.scheme().enter();
   SimulatedWork account;
@@ -59,13 +59,14 @@ SimulatedWork simulate_worker(Engine& engine,
   const int64_t all = engine.plan.stop_at * endpoint.size();
   std::optional<Segment> segment = Segment{};
   while (segment && segment->from < all) {
-    segment->until = fidelity == Fidelity::kExact
-                         ? engine.next_boundary(segment->from)
-                         : all;
+    segment->until =
+        fidelity == Fidelity::kRate ? all : engine.next_boundary(segment->from);
     step.meet_at(segment->earliest);
     step.begin(*segment);
-    if (endpoint.rank() == 0 && segment->from == 0)
-      account.state_bytes = free_bytes - engine.device->free_bytes();
+    // The last worker to come here sees what all have allocated.
+    if (segment->from == 0)
+      account.state_bytes =
+          (free_bytes - engine.device->free_bytes()) / endpoint.size();
     take_steps(step, account);
     account.ended_at = endpoint.now();
     segment = meet(step, endpoint);
@@ -117,15 +118,20 @@ std::vector<SimulatedWork> simulate(Engine& engine,
   const bool may_meet = any_scheme(engine.options.sync, [](const auto& info) {
     return info.sums_in_groups;
   });
-  cost.may_model_sums =
-      fidelity == Fidelity::kFast && !engine.sends_rows() &&
-      (!may_meet || engine.workers > ModelledSums::kExactWorld);
+  const SyncOptions& sync = engine.options.sync;
+  const bool are_few = engine.workers <= ModelledSums::kExactWorld;
+  const bool are_blocks = sync.collective == CollectiveAlgorithm::kBinaryBlocks;
+  cost.may_model_sums = fidelity != Fidelity::kExact && cost.ties_seed == 0 &&
+                        !engine.sends_rows() && !(may_meet && are_few) &&
+                        !(fidelity == Fidelity::kRun && are_blocks && are_few);
   engine.steps_begun.assign(engine.workers, 0);
   const auto world = make_inproc_world(engine.workers, cost);
+  const int64_t free_bytes = engine.device->free_bytes();
   std::vector<SimulatedWork> work(engine.workers);
   world->run([&](Endpoint& plain) {
     Endpoint& endpoint = trace != nullptr ? trace->attach(plain) : plain;
-    work[endpoint.rank()] = simulate_worker(engine, endpoint, fidelity);
+    work[endpoint.rank()] =
+        simulate_worker(engine, endpoint, fidelity, free_bytes);
     if (trace != nullptr) trace->finish(plain);
   });
   return work;

@@ -20,7 +20,8 @@ struct SimulatedWork {
   Time ended_at = 0;
   int64_t bytes = 0, messages = 0;  // of the scheme
   double samples = 0;
-  // Memory of worker 0's parameters, gradients, optimizer and scheme.
+  // Memory of parameters, gradients, optimizer and scheme: the mean over the
+  // workers.
   int64_t state_bytes = 0;
   bool has_computed_sums = false;  // instead of sending their messages
 
@@ -33,10 +34,14 @@ void check_simulation(const Engine& engine);
 
 // How closely a simulation follows the run that it stands for.
 enum class Fidelity : uint8_t {
-  // In one segment, with computed sums where links are alike: free-running
-  // schemes proceed as without evaluations and checkpoints, and concurrent sums
-  // take the same time within 1%.
-  kFast,
+  // In one segment: free-running schemes proceed as without evaluations and
+  // checkpoints. Sums are computed where links are alike; concurrent ones then
+  // take the same time within 2%.
+  kRate,
+  // With the run's boundaries. Sums are computed where links are alike, other
+  // than binary blocks among few workers: concurrent ones within 1%, beyond
+  // ModelledSums::kExactWorld 2%.
+  kRun,
   // With all messages, and the run's boundaries: virtual times are the run's.
   kExact,
 };
@@ -45,7 +50,7 @@ enum class Fidelity : uint8_t {
 // returns what each has done. The engine must have been built with
 // Memory::kNone. `trace` may be null.
 std::vector<SimulatedWork> simulate(Engine& engine,
-                                    Fidelity fidelity = Fidelity::kFast,
+                                    Fidelity fidelity,
                                     RunTrace* trace = nullptr);
 
 }  // namespace syncopate

@@ -1,7 +1,11 @@
 #include "train/step_durations.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
+#include <string_view>
+#include <utility>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -30,6 +34,18 @@ double gamma(Rng& rng, double k) {
   return gamma_of_large_shape(rng, k + 1) * std::pow(u, 1 / k);
 }
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// Whether no cell is a number, not even one that is out of range.
+bool is_header(const std::vector<std::string>& cells) {
+  return std::ranges::none_of(cells, [](const std::string& cell) {
+    const std::string text(trim(cell));
+    char* end = nullptr;
+    std::strtod(text.c_str(), &end);
+    return !text.empty() && *end == '\0';
+  });
+}
+
 }  // namespace
 
 StepTrace::StepTrace(const std::string& path, int workers, int64_t steps) {
@@ -37,17 +53,17 @@ StepTrace::StepTrace(const std::string& path, int workers, int64_t steps) {
   if (!file)
     fail(ExitCode::kInputMissing, "compute.trace: cannot read {}", path);
   std::string line;
+  bool is_first = true;
   for (int64_t number = 1; std::getline(file, line); ++number) {
+    if (number == 1 && line.starts_with(kByteOrderMark))
+      line.erase(0, kByteOrderMark.size());
     if (trim(line).empty() || line[0] == '#') continue;
     const std::vector<std::string> cells = split(line, ',');
+    if (std::exchange(is_first, false) && is_header(cells)) continue;
     std::vector<double> row;
     for (const std::string& cell : cells)
       if (const auto value = parse_double(trim(cell))) row.push_back(*value);
-    if (row.size() < cells.size() && columns_ == 0 && seconds_.empty()) {
-      columns_ = -1;  // the header, of which there is one
-      continue;
-    }
-    if (columns_ <= 0) columns_ = static_cast<int>(cells.size());
+    if (columns_ == 0) columns_ = static_cast<int>(cells.size());
     if (row.size() < cells.size() || std::ssize(row) != columns_ ||
         (columns_ != 1 && columns_ != workers))
       fail(ExitCode::kBadInput,
@@ -57,6 +73,10 @@ StepTrace::StepTrace(const std::string& path, int workers, int64_t steps) {
       if (seconds <= 0)
         fail(ExitCode::kBadInput, "{}: line {}: expected seconds > 0, found {}",
              path, number, seconds);
+      if (seconds > kLongestStep_s)
+        fail(ExitCode::kBadInput,
+             "{}: line {}: expected at most {} seconds, found {}", path, number,
+             kLongestStep_s, seconds);
       seconds_.push_back(seconds);
     }
   }

@@ -15,10 +15,11 @@ namespace syncopate {
 class StepTrace {
  public:
   // Reads a CSV file with a row per step and a column per worker, or one column
-  // for all workers, in seconds. A first line that is no row of numbers, empty
-  // lines and lines that begin with '#' are skipped. Throws Error(kBadInput) if
-  // a line is not like that, if a number is not greater than 0, or if there are
-  // fewer rows than `steps`, a run's length in steps of a worker.
+  // for all workers, in seconds. A first line without any number (nan and
+  // inf count as numbers), empty lines and lines that begin with '#' are
+  // skipped. Throws Error(kBadInput) if a line is not like that, if a number is
+  // not greater than 0 or above kLongestStep_s, or if there are fewer rows than
+  // `steps`, a run's length in steps of a worker.
   StepTrace(const std::string& path, int workers, int64_t steps);
 
   // Workers that take more steps than there are rows begin again at the first.

@@ -90,6 +90,55 @@ advise "a graph" --network.mbit_s=100000 --sync.scheme=choco \
   --compress.kind=sign --topology.kind=complete
 [[ $advice == *scheme=bsp* ]] || fail "a graph: $advice"
 
+# Messages of bf16, whatever collective is the fastest.
+cluster[0]=--run.workers=5
+advise "bf16" --network.mbit_s=80
+[[ $(row --sync.wire=bf16) ]] || fail "bf16 was not tried"
+holds "bf16" "$(ratio "--sync.wire=bf16") == 1"
+
+cluster[0]=--run.workers=8
+# Whole rounds of local_sgd, however long, with the steps that simulate finds.
+rounds=(--network.mbit_s=0.5 --sync.scheme=local_sgd --run.epochs=0)
+for H in 50 128; do
+  advise "rounds of $H" "${rounds[@]}" --run.steps=1000 --local_sgd.steps=$H
+  said=$(row "--sync.scheme=local_sgd" | awk '{ print $2 }')
+  expect_code 0 "$SYNCOPATE" simulate small.ini "${cluster[@]}" "${rounds[@]}" \
+    --local_sgd.steps=$H --run.steps=$((20 * H))
+  holds "rounds of $H" "$(awk '/^throughput/ { print $2 }' out) / $said < 1.01"
+  holds "rounds of $H" "$(awk '/^throughput/ { print $2 }' out) / $said > 0.99"
+done
+
+# A worker 150 times as slow: rates, not the moment at which its last step ends.
+unequal=(--network.mbit_s=150 "--stragglers.factor=150,1,1,1,1,1")
+cluster[0]=--run.workers=6
+advise "very unequal" "${unequal[@]}"
+cp out table
+for scheme in asp esync; do
+  cp table out
+  said=$(row "--sync.scheme=$scheme" | awk '{ print $2 }')
+  expect_code 0 "$SYNCOPATE" simulate small.ini "${cluster[@]}" "${unequal[@]}" \
+    --sync.scheme=$scheme --run.epochs=0 --run.steps=20000
+  holds "very unequal: $scheme" "$(awk '/^throughput/ { print $2 }' out) / $said < 1.1"
+  holds "very unequal: $scheme" "$(awk '/^throughput/ { print $2 }' out) / $said > 0.9"
+done
+advise "very unequal" "${unequal[@]}"
+[[ $advice == *esync* ]] || fail "very unequal: $advice"
+
+# The memory of a worker, however many there are.
+memory() { row "--sync.scheme=bsp" | awk '{ print $6, $7 }'; }
+cluster[0]=--run.workers=2
+advise "memory" --network.mbit_s=100
+two=$(memory)
+cluster[0]=--run.workers=16
+advise "memory" --network.mbit_s=100
+[[ $(memory) == "$two" ]] || fail "memory of 2 workers: $two, of 16: $(memory)"
+
+cluster[0]=--run.workers=8
+# Episodes beyond the simulated steps, and no word about what nobody asked for.
+advise "episodes" --network.mbit_s=100 --stragglers.episodes=6:compute:x10:from=90s
+grep -q '^note .*episodes' out || fail "no note about episodes"
+! grep -q 'command line:\|kind=sign: compress.kind' out || fail "$(grep left out)"
+
 # A factor that no scheme reaches.
 advise "a great gain" --network.mbit_s=20 --gain=100
 [[ $advice == *scheme=bsp* ]] || fail "a great gain: $advice"

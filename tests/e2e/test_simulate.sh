@@ -90,6 +90,13 @@ both rows_switch "${unlike[@]}" --data.field_rows=60 --sync.scheme=sync_switch \
   --local_sgd.steps=2
 input=small.ini
 
+# Evaluations and checkpoints, at which all workers wait.
+for scheme in asp esync sgp choco; do
+  # shellcheck disable=SC2046
+  both "bounds_$scheme" --sync.scheme="$scheme" $(scheme_keys "$scheme") \
+    --eval.every=5 --checkpoint.every=4
+done
+
 # Links that are alike: sums are computed, not sent.
 both near_bsp "${alike[@]}"
 both near_hierarchical "${alike[@]}" --sync.collective=hierarchical
@@ -104,6 +111,12 @@ both near_tiny "${alike[@]}" --run.workers=33 --compute.speed=1 --run.steps=3 \
   --sync.bucket_mb=0.001
 both near_butterfly "${alike[@]}" --run.workers=7 --compute.speed=1 \
   --sync.collective=butterfly --sync.bucket_mb=0.002
+both blocks "${alike[@]:0:2}" --run.workers=7 --compute.spread=0.3 \
+  --compute.speed=1 --sync.collective=binary_blocks --sync.bucket_mb=0.01 \
+  --network.latency_us=20000 --network.message_us=5
+both ties_easgd "${alike[@]}" --run.workers=40 --compute.speed=1 --run.steps=4 \
+  --sync.scheme=easgd --sync.bucket_mb=1000 --sync.collective=binary_blocks \
+  --network.ties_seed=4
 both near_local_sgd "${alike[@]}" --sync.scheme=local_sgd --local_sgd.steps=3
 both near_esync "${alike[@]}" --sync.scheme=esync
 
@@ -144,6 +157,43 @@ print(f"{len(sys.argv) - 1} runs, {wrong} differences; of concurrent sums, the "
       f"whole run's time is off by {near[worst]:+.4f} at most ({worst})")
 sys.exit(wrong > 0)
 PY
+
+# What the input does not say decides the result.
+expect_code 0 "$SYNCOPATE" simulate "$here/../../inputs/smoke.ini" \
+  --run.target='accuracy >= 0.9'
+for note in 'compute.step_s is not given' 'messages take no time' \
+  'run.target is not judged'; do
+  grep -q "^note .*$note" out || fail "no note that $note: $(cat out)"
+done
+
+# Virtual times have limits.
+sed '/^\[compute\]/,$d' small.ini >endless.ini
+for key in --compute.step_s=1e308 --compute.update_s=1e300 \
+  "--compute.law=gamma --compute.spread=1e9" \
+  --network.latency_us=1e300 --stragglers.factor=1e300 \
+  --stragglers.episodes=0:compute:+1e308s; do
+  read -ra words <<<"$key"
+  expect_code 65 "$SYNCOPATE" train endless.ini --run.name=endless "${words[@]}"
+  (($(wc -l <err) == 1)) || fail "$key: $(cat err)"
+done
+[[ ! -e runs/endless ]] || fail "a refused start left a folder"
+
+# Step times as recorded: a header, a byte order mark, nothing dropped in silence.
+sed '/^\[compute\]/,$d; s/^steps = .*/steps = 4/; s/^workers = .*/workers = 1/' \
+  small.ini >traced.ini
+trace=(--compute.law=trace --compute.trace=steps.csv)
+timed() { awk '/^time/ { print $2 }' out; }
+printf '\xEF\xBB\xBF0.5\n0.1\n0.1\n0.1\n' >steps.csv
+expect_code 0 "$SYNCOPATE" simulate traced.ini "${trace[@]}"
+[[ $(timed) == 0.8 ]] || fail "a byte order mark: $(timed) s"
+printf 'seconds\n0.5\n0.1\n0.1\n0.1\n' >steps.csv
+expect_code 0 "$SYNCOPATE" simulate traced.ini "${trace[@]}"
+[[ $(timed) == 0.8 ]] || fail "a header: $(timed) s"
+for first in 0.01,oops nan 1e400; do
+  printf '%s\n0.5\n0.1\n0.1\n0.1\n' "$first" >steps.csv
+  expect_code 65 "$SYNCOPATE" simulate traced.ini "${trace[@]}"
+  grep -q 'steps.csv: line 1: ' err || fail "$first: $(cat err)"
+done
 
 expect_code 65 "$SYNCOPATE" simulate small.ini --faults.kind=nan
 grep -q "^error: command line: faults.kind: " err || fail "$(cat err)"

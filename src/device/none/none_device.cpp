@@ -48,9 +48,8 @@ class NoneDevice final : public Device {
   std::string name() const override { return "no device"; }
   std::string identity() const override { return "none"; }
   int64_t total_bytes() const override { return kBytesWithoutValues; }
-  int64_t free_bytes() const override {
-    return static_cast<int64_t>(kBytesWithoutValues - used_);
-  }
+  // Negative if more was allocated than there are addresses.
+  int64_t free_bytes() const override { return total_bytes() - allocated_; }
 
   // Ranges that are allocated one after the other are disjoint, as ops expect
   // of their arguments. At the end of all addresses it starts again with the
@@ -64,6 +63,7 @@ class NoneDevice final : public Device {
                                     human_bytes(static_cast<double>(bytes))));
     if (size > kBytesWithoutValues - used_) used_ = 0;
     used_ += size;
+    allocated_ += static_cast<int64_t>(size);
     return reinterpret_cast<void*>(kFirstWithoutValues + used_ - size);
   }
   void release(void*) noexcept override {}
@@ -98,7 +98,8 @@ class NoneDevice final : public Device {
   void synchronize() override {}
 
  private:
-  uintptr_t used_ = 0;
+  uintptr_t used_ = 0;     // addresses since the first
+  int64_t allocated_ = 0;  // in all: nothing is released
 };
 
 }  // namespace
