@@ -95,8 +95,8 @@ Keys question_keys() {
        .used_when = squad},
       {.name = "data.max_length",
        .place = &DataOptions::max_length,
-       .doc = "Most tokens of a sample, including special tokens; a longer "
-              "context is split into several windows.",
+       .doc = "Maximum number of tokens per sample, including special tokens; "
+              "a longer context is split into several windows.",
        .low = 16,  // each window must advance
        .high = 32767,
        .used_when = questions},
@@ -107,7 +107,8 @@ Keys question_keys() {
        .used_when = questions},
       {.name = "data.max_question",
        .place = &DataOptions::max_question,
-       .doc = "Most tokens of a question; longer ones are truncated.",
+       .doc = "Maximum number of tokens per question; longer ones are "
+              "truncated.",
        .low = 1,
        .used_when = questions},
       {.name = "data.bucketing",
@@ -227,7 +228,7 @@ Keys data_keys() {
        .used_when = {{"data.augment", {"rotate"}}}},
       {.name = "data.crop_scale_min",
        .place = &DataOptions::crop_scale_min,
-       .doc = "Least area of a random resized crop, as a fraction of the "
+       .doc = "Smallest area of a random resized crop, as a fraction of the "
               "image; the largest is 1.",
        .low = 0,
        .high = 1,
@@ -245,8 +246,8 @@ Keys data_keys() {
        .used_when = images},
       {.name = "data.prefetch",
        .place = &DataOptions::prefetch,
-       .doc = "Mini-batches prepared ahead, of clicks by all free cores; 0: "
-              "each when it is needed. A training set on a GPU needs none.",
+       .doc = "Mini-batches prepared ahead (for clicks, by all free cores); "
+              "0: each when needed. A training set on a GPU needs none.",
        .low = 0,
        .high = 1024,  // each holds a batch in memory
        .on_resume = OnResume::kMayChange},

@@ -24,6 +24,15 @@ CHOICE(Partitioning,
 // lengths, which balances the work of the workers.
 CHOICE(Bucketing, "none length", {kNone, kLength});
 
+// A trained model can be used without the set it was trained on: the readers of
+// squad and, if the number of classes is known, of hdf5 and image_folder then
+// leave a training set empty that is not there, and test questions need no
+// answers. Checkpoints of earlier versions do not tell the number of classes.
+struct TrainedModel {
+  bool is_used = false;
+  int64_t classes = 0;  // of images; 0: unknown
+};
+
 struct DataOptions {
   // idx cifar10 cifar100 hdf5 image_folder prepared_images synthetic_images;
   // squad synthetic_squad; criteo synthetic_criteo
@@ -63,6 +72,8 @@ struct DataOptions {
   int64_t context_words = 60;
   // synthetic_criteo
   int64_t field_rows = 1000;  // of each categorical field's table
+
+  TrainedModel trained;  // not a key
 };
 
 std::vector<Key> data_keys();  // of [data]

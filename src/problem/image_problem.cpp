@@ -27,15 +27,16 @@ constexpr const char* kNormalization = "normalization";
 }  // namespace
 
 ImageProblem::ImageProblem(const Options& options, int threads)
-    : options_(options.data),
-      data_(load_dataset(reading(options, threads))),
-      normalization_(make_normalization(
-          options_,
-          data_.train,
-          split_validation(options_,
-                           data_.train,
-                           static_cast<uint64_t>(options.run.seed))
-              .train)) {}
+    : options_(options.data), data_(load_dataset(reading(options, threads))) {
+  if (data_.has_train())
+    normalization_ = make_normalization(
+        options_, data_.train,
+        split_validation(options_, data_.train,
+                         static_cast<uint64_t>(options.run.seed))
+            .train);
+  else if (options_.normalize != "auto")
+    normalization_ = make_normalization(options_, data_.train, {});
+}
 
 std::map<std::string, std::string> ImageProblem::facts() const {
   if (options_.normalize != "auto") return {};
@@ -48,6 +49,11 @@ void ImageProblem::restore(Context& context,
                            const std::map<std::string, std::string>& facts) {
   if (options_.normalize != "auto") return;
   const auto found = facts.find(kNormalization);
+  if (found == facts.end() && !data_.has_train())
+    fail(ExitCode::kBadInput,
+         "{}: has no training set, and the checkpoint does not say by which "
+         "constants its images were normalized",
+         data_.source);
   if (found == facts.end() && options_.validation == 0) return;  // the same
   DataOptions saved = options_;
   if (found != facts.end()) saved.normalize = found->second;
@@ -166,10 +172,21 @@ struct Predictions {
   std::vector<int32_t> labels, predicted;  // no labels if the set has none
 };
 
-// sample,label,predicted,score_0,...: label is empty if the set has none.
-std::string as_csv(const Predictions& all) {
+// A cell of CSV (RFC 4180).
+std::string quoted(const std::string& text) {
+  std::string cell;
+  for (const char c : text) cell.append(c == '"' ? 2 : 1, c);
+  return fmt::format("\"{}\"", cell);
+}
+
+// sample,label,predicted,score_0,...: label is empty if the set has none. Then
+// the predicted class's name and the image's file, where they are known.
+std::string as_csv(const Predictions& all, const ImageSet& set) {
+  const auto* files = std::get_if<JpegFiles>(&set.pixels);
   std::string text = "sample,label,predicted";
   for (int64_t k = 0; k < all.classes; ++k) text += fmt::format(",score_{}", k);
+  if (!set.class_names.empty()) text += ",name";
+  if (files != nullptr) text += ",file";
   text += '\n';
   for (size_t n = 0; n < all.samples.size(); ++n) {
     const std::string label =
@@ -177,6 +194,10 @@ std::string as_csv(const Predictions& all) {
     text += fmt::format("{},{},{}", all.samples[n], label, all.predicted[n]);
     for (int64_t k = 0; k < all.classes; ++k)
       text += fmt::format(",{}", all.scores[n * all.classes + k]);
+    if (!set.class_names.empty())
+      text += fmt::format(",{}", quoted(set.class_names[all.predicted[n]]));
+    if (files != nullptr)
+      text += fmt::format(",{}", quoted(files->names[all.samples[n]]));
     text += '\n';
   }
   return text;
@@ -211,7 +232,7 @@ std::string ImageProblem::predict(const Setup& setup,
   // A test set without labels is there to be predicted.
   const SetPart part =
       data_.test.is_labelled ? setup.options.eval.on : SetPart::kTest;
-  Predictions all{.classes = data_.train.spec.classes,
+  Predictions all{.classes = data_.test.spec.classes,
                   .samples = indices(setup, part),
                   .scores = outputs(setup, model, part),
                   .labels = {},
@@ -226,7 +247,7 @@ std::string ImageProblem::predict(const Setup& setup,
     correct += all.predicted.back() == all.labels.back();
   }
   if (output.extension() == ".csv")
-    write_file_atomically(output, as_csv(all));
+    write_file_atomically(output, as_csv(all, set(part)));
   else
     write_h5(output, all);
   const std::string what =

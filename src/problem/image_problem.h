@@ -75,7 +75,7 @@ class ImageProblem final : public Problem {
  private:
   DataOptions options_;
   Dataset data_;
-  Normalization normalization_;
+  Normalization normalization_;  // empty until restore() without a training set
   std::unique_ptr<ResidentSet> resident_;
 };
 

@@ -56,6 +56,7 @@ class Problem {
   virtual ~Problem() = default;
 
   virtual SampleSpec spec() const = 0;
+  // Empty if options.data.trained.is_used applied.
   virtual SampleTable training_samples() const = 0;
   virtual SampleTable test_samples() const = 0;
   virtual std::string source() const = 0;  // for log and provenance

@@ -33,6 +33,14 @@ int64_t most_windows(const QuestionSet& set) {
   return most;
 }
 
+// Returns nullptr if every question has an answer.
+const Question* find_unanswered(const QuestionSet& set) {
+  const auto found = std::ranges::find_if(
+      set.questions,
+      [](const Question& question) { return question.answers.empty(); });
+  return found == set.questions.end() ? nullptr : &*found;
+}
+
 int64_t batch_bytes(int64_t samples, int64_t max_length) {
   const int64_t tokens = samples * max_length;
   Batch batch;
@@ -175,6 +183,13 @@ class QuestionProblem final : public Problem {
   std::string digest() const override { return data_.digest; }
   std::string check() const override { return ""; }  // loading reads all
 
+  void require_labels() const override {
+    if (const Question* const question = find_unanswered(data_.test))
+      fail(ExitCode::kBadInput,
+           "{}: question {} has no answers: only predict can use it",
+           data_.source, question->id);
+  }
+
   SampleSpec spec() const override {
     return QuestionSpec{data_.vocabulary,
                         std::max(data_.train.longest(), data_.test.longest())};
@@ -266,10 +281,12 @@ class QuestionProblem final : public Problem {
     const QuestionSet& from = set(part);
     const auto batches = make_batches(setup, part, setup.options.eval.batch);
     std::vector<QuestionAnswers> all;
+    const bool is_judged = find_unanswered(from) == nullptr;
     double f1 = 0, exact = 0;
     const auto answer = [&](int64_t question, std::span<const float> of_it) {
       const Question& asked = from.questions[static_cast<size_t>(question)];
       all.push_back({asked.id, best_answers(from, question, of_it, answers_)});
+      if (!is_judged) return;
       const std::string& said = all.back().answers[0].text;
       f1 += f1_score(said, asked.answers);
       exact += exact_match(said, asked.answers);
@@ -289,12 +306,13 @@ class QuestionProblem final : public Problem {
     n_best.replace_extension(".n_best.json");
     write_predictions(output, all);
     write_n_best(n_best, all);
+    const std::string what =
+        fmt::format("{} answers to the {} set (n-best in {})", all.size(),
+                    setup.options.eval.on, n_best.string());
+    if (!is_judged) return what + ", some of whose questions have no answers";
     const auto percent = 100 / static_cast<double>(all.size());
-    return fmt::format(
-        "{} answers to the {} set (n-best in {}), in percent: f1 {:.4f}, "
-        "exact_match {:.4f}",
-        all.size(), setup.options.eval.on, n_best.string(), percent * f1,
-        percent * exact);
+    return fmt::format("{}, in percent: f1 {:.4f}, exact_match {:.4f}", what,
+                       percent * f1, percent * exact);
   }
 
  private:

@@ -15,14 +15,14 @@ namespace syncopate {
 struct Setup {
   Options options;
   int threads = 1;  // per worker
-  // That may make the batches of a process at once: those whose cores are not
-  // busy with layers.
+  // Threads of the process that may prepare batches concurrently: as many as
+  // there are cores that compute no layers.
   int feed_threads = 1;
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Context> context;
   Split split;
-  std::unique_ptr<Sampler> sampler;
+  std::unique_ptr<Sampler> sampler;  // null if there is no training set
   std::unique_ptr<Model> model;
 };
 

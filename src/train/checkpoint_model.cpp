@@ -4,6 +4,7 @@
 
 #include "checkpoint/agreement.h"
 #include "config/keys.h"
+#include "train/export_model.h"
 
 namespace syncopate {
 namespace {
@@ -120,8 +121,11 @@ std::optional<SavedRun> saved_network(const fs::path& path) {
     if (!fs::exists(folder / "manifest.json")) continue;
     SavedRun saved;
     saved.input.take = SavedInput::Take::kNetwork;
-    const Outcome outcome = attempt(
-        [&] { saved.input.values = read_checkpoint_facts(folder).input; });
+    const Outcome outcome = attempt([&] {
+      const CheckpointFacts facts = read_checkpoint_facts(folder);
+      saved.input.values = facts.input;
+      saved.facts = facts.extra;
+    });
     if (outcome.ok()) return saved;
   }
   return std::nullopt;
@@ -150,17 +154,39 @@ void average_model(const FoundCheckpoint& found,
   std::ranges::copy(mean.buffers, buffers.begin());
 }
 
+namespace {
+
+// Images may have another size, but not another number of channels.
+void check_samples(const Engine& engine,
+                   const FoundCheckpoint& found,
+                   Log& log) {
+  const auto& facts = found.facts.extra;
+  const SampleSpec spec = engine.problem->spec();
+  const auto* image = std::get_if<ImageSpec>(&spec);
+  const auto sample = facts.find(kSampleFact), data = facts.find("data");
+  const std::string mine = sample_fact(spec), folder = found.folder.string();
+  if (image != nullptr && sample != facts.end() && sample->second != mine) {
+    const std::string text =
+        fmt::format("images are {}, but {} was trained on {}", mine, folder,
+                    sample->second);
+    if (!sample->second.starts_with(fmt::format("{} x ", image->C)))
+      fail(ExitCode::kBadInput, "{}", text);
+    log.warning(text);
+  } else if (engine.sampler && data != facts.end() &&
+             data->second != engine.problem->digest()) {
+    log.warning("not the data that " + folder + " was trained on");
+  }
+}
+
+}  // namespace
+
 CheckpointModels load_models(const Engine& engine,
                              const std::string& path,
                              Log& log) {
   const FoundCheckpoint found = find_model(path);
   for (const std::string& warning : found.warnings) log.warning(warning);
   refuse_other_network(engine, found);
-  const auto data = found.facts.extra.find("data");
-  if (data != found.facts.extra.end() &&
-      data->second != engine.problem->digest())
-    log.warning("not the data that " + found.folder.string() +
-                " was trained on");
+  check_samples(engine, found, log);
   engine.problem->restore(*engine.context, found.facts.extra);
 
   const ModelTables network = tables_of(*engine.model);

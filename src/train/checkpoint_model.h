@@ -86,8 +86,9 @@ struct CheckpointModels {
 // own (also for each_and_average); for centre, easgd's centre and averaged
 // statistics; for ema, the workers' moving averages, averaged. Statistics are
 // recomputed if eval.batchnorm says so. Warns if the checkpoint was trained on
-// other data. Throws Error(kBadInput) if it is damaged, of another network or
-// has no centre or moving average, Error(kInputMissing) if there is none.
+// other data or on images of another size. Throws Error(kBadInput) if it is
+// damaged, of another network or has no centre or moving average,
+// Error(kInputMissing) if there is none.
 CheckpointModels load_models(const Engine& engine,
                              const std::string& path,
                              Log& log);

@@ -57,6 +57,26 @@ expect_code 0 "$SYNCOPATE" validate images.ini
 grep -q "128 of 256 read, all intact" out || fail "validate: $(cat out)"
 expect_code 0 "$SYNCOPATE" train images.ini --run.name=folder
 accuracy_of folder 0.85
+# A folder of new images needs no training set: the same scores as in val/.
+expect_code 0 "$SYNCOPATE" predict images.ini --checkpoint=runs/folder \
+  --output=known.csv
+mkdir new
+for image in raw/val/class*/*; do
+  cp "$image" "new/$(basename "$(dirname "$image")")-$(basename "$image")"
+done
+expect_code 0 "$SYNCOPATE" predict images.ini --checkpoint=runs/folder \
+  --data.path=new --output=new.csv
+python - <<'PY' || fail "new images have other scores"
+known, new = ([line.split(",") for line in open(name)] for name in ("known.csv", "new.csv"))
+assert len(known) == len(new) > 64
+scores = slice(2, 7)  # predicted, and of each of the four classes
+assert all(a[scores] == b[scores] and b[1] == "" for a, b in zip(known[1:], new[1:]))
+assert known[0][7:] == ["name", "file\n"] and new[0][7:] == ["file\n"]
+assert all(a[7] == f'"class{a[2]}"' for a in known[1:])
+assert all(a[8].replace("/", "-") == b[7] for a, b in zip(known[1:], new[1:]))
+PY
+expect_code 66 "$SYNCOPATE" train images.ini --data.path=new --run.name=new
+one_line "new/train: no such folder"
 # Cut, and gone on with other threads: the same bits.
 expect_code 0 "$SYNCOPATE" train images.ini --run.name=folder-cut --run.stop_at=35
 expect_code 0 "$SYNCOPATE" train images.ini --run.name=folder-cut \
@@ -135,7 +155,7 @@ PY
 expect_code 64 "$SYNCOPATE" prepare images --path=raw
 one_line "--output"
 expect_code 64 "$SYNCOPATE" prepare images --path=raw -o more --size=big
-one_line "--size=big: expected 1 to 4096"
+one_line "--size=big: expected a whole number from 1 to 4096"
 expect_code 64 "$SYNCOPATE" prepare images images.ini -o more.h5
 one_line "expected prepare images --path=raw"
 expect_code 64 "$SYNCOPATE" prepare images --path=raw -o more --data.height=3

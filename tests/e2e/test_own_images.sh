@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Images of an HDF5 file by the input that users start from: trained, and others
-# labelled that have no labels, although the input evaluates on held-out images.
+# labelled that have no labels, although the input evaluates on held-out images,
+# with and without the training set beside them.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export OMP_NUM_THREADS=1
@@ -25,6 +26,20 @@ for path, test in ("own.h5", labels[:30]), ("unlabelled.h5", wanted):
         f["test/images"] = images_of(test)
         if path == "own.h5":
             f["test/labels"] = test
+with h5py.File("unlabelled.h5") as f:
+    images = f["test/images"][:]
+for path, labels in ("only.h5", None), ("judged.h5", wanted):
+    with h5py.File(path, "w") as f:
+        f["test/images"] = images
+        if labels is not None:
+            f["test/labels"] = labels
+with h5py.File("named.h5", "w") as f:
+    f["test/images"] = images
+    f.attrs["class_names"] = "cat,dog"
+with h5py.File("grey.h5", "w") as f:
+    f["test/images"] = images[..., :1]
+with h5py.File("larger.h5", "w") as f:
+    f["test/images"] = np.repeat(np.repeat(images, 2, 1), 2, 2)
 PY
 input=$here/../../inputs/own_hdf5.ini
 expect_code 0 "$SYNCOPATE" train "$input" --data.path=own.h5 --model.depth=8 \
@@ -35,6 +50,45 @@ expect_code 0 "$SYNCOPATE" predict runs/own/input.ini --data.path=unlabelled.h5 
 grep -q '7 samples of the test set, which has no labels' out || fail "$(cat out)"
 found=$(awk -F, 'NR > 1 { printf "%s%s ", $2, $3 }' labels.csv)
 [[ $found == "0 1 2 0 1 2 0 " ]] || fail "labels: $(cut -c1-40 labels.csv)"
+
+echo "without the training set: the same labels, by the model's own constants"
+mv own.h5 elsewhere.h5
+expect_code 0 "$SYNCOPATE" predict runs/own/input.ini --data.path=only.h5 \
+  --checkpoint=runs/own --output=only.csv
+cmp -s labels.csv only.csv || fail "other labels: $(cut -c1-40 only.csv)"
+! grep -q warning out err || fail "$(cat out err)"
+expect_code 0 "$SYNCOPATE" evaluate runs/own/input.ini --data.path=judged.h5 \
+  --checkpoint=runs/own
+grep -q 'test set, 7 samples: .*accuracy 1.0' out || fail "$(cat out)"
+expect_code 0 "$SYNCOPATE" predict runs/own/input.ini --data.path=larger.h5 \
+  --checkpoint=runs/own --output=larger.csv
+grep -q 'images are 3 x 16 x 16, but .* was trained on 3 x 8 x 8' out err ||
+  fail "$(cat out err)"
+small=(--model.depth=8 --run.threads=1 --optimizer.lr=0.05 --schedule.warmup=0)
+expect_code 0 "$SYNCOPATE" train "$input" --data.path=elsewhere.h5 "${small[@]}" \
+  --data.batch=6 --run.epochs=2 --sync.scheme=ds_sync --run.workers=4 --run.name=groups
+expect_code 0 "$SYNCOPATE" predict runs/groups/input.ini --data.path=only.h5 \
+  --checkpoint=runs/groups --output=groups.csv
+refused() { # refused WORDS COMMAND...
+  local words=$1
+  shift
+  expect_code 65 "$SYNCOPATE" "$@"
+  grep -q "$words" err || fail "$*: $(cat err)"
+}
+refused '2 names, but the model has 3 classes' predict runs/own/input.ini \
+  --data.path=named.h5 --checkpoint=runs/own --output=named.csv
+refused 'no labels' evaluate runs/own/input.ini --data.path=only.h5 \
+  --checkpoint=runs/own
+refused 'has no training set, expected running' predict runs/own/input.ini \
+  --data.path=only.h5 --eval.batchnorm=recomputed --checkpoint=runs/own \
+  --output=recomputed.csv
+refused 'images are 1 x 8 x 8, but .* trained on 3' predict runs/own/input.ini --data.path=grey.h5 \
+  --checkpoint=runs/own --output=grey.csv
+refused 'train/images: no such dataset' train "$input" --data.path=only.h5 \
+  --run.name=only
+refused 'no labels' validate "$input" --data.path=unlabelled.h5
+refused 'train/images: no such dataset' validate "$input" --data.path=only.h5
+mv elsewhere.h5 own.h5
 expect_code 65 "$SYNCOPATE" train "$input" --data.path=unlabelled.h5 \
   --run.name=unlabelled
 grep -q 'no labels\|test/labels' err || fail "trained without labels: $(cat err)"

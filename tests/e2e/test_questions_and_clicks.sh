@@ -112,6 +112,39 @@ echo '{"no such": "id"}' >other.json
 expect_code 0 "$SYNCOPATE" evaluate bert.ini "${texts[@]}" --predictions=other.json
 grep -q "exact_match 0 f1 0" out || fail "answers to no question: $(cat out)"
 
+# --- questions without the training set, and without answers
+mkdir asked unanswered
+cp squad/dev-v1.1.json asked
+python - <<'PY' || fail "no questions were written"
+import json
+asked = json.load(open("asked/dev-v1.1.json"))
+questions = [q for a in asked["data"] for p in a["paragraphs"] for q in p["qas"]]
+for number, question in enumerate(questions):
+    if number % 2:
+        del question["answers"]
+    else:
+        question["answers"] = []
+json.dump(asked, open("unanswered/dev-v1.1.json", "w"))
+PY
+for folder in asked unanswered; do
+  texts_in $folder
+  expect_code 0 "$SYNCOPATE" predict bert.ini "${texts[@]}" \
+    --checkpoint=runs/texts --output=$folder.json
+  cmp -s predictions.json $folder.json || fail "$folder: other answers"
+  ! grep -q warning out err || fail "$folder: $(cat out err)"
+done
+grep -q "some of whose questions have no answers" out || fail "$(cat out)"
+refuse 65 "has no answers: only predict can use it" evaluate bert.ini \
+  "${texts[@]}" --checkpoint=runs/texts
+cp squad/train-v1.1.json unanswered
+refuse 65 "no answer, expected at least one" train bert.ini "${texts[@]}"
+texts_in asked
+refuse 66 "train-v1.1.json" train bert.ini "${texts[@]}"
+expect_code 0 "$SYNCOPATE" evaluate bert.ini "${texts[@]}" \
+  --checkpoint=runs/texts
+grep -qF "$evaluated" out || fail "evaluate: $(cat out), expected $evaluated"
+texts_in squad
+
 # --- weights are read where a run starts, and nowhere else
 python - <<'PY' || fail "no weights were written"
 import glob, json, struct

@@ -131,7 +131,8 @@ Dataset load_dataset(const DataOptions& options) {
          options.kind);
   Dataset data = kind->read_images(options);
   CHECK(data.train.is_labelled);
-  finish(data.train);
+  CHECK(data.has_train() || options.trained.is_used);
+  if (data.has_train()) finish(data.train);
   finish(data.test);
   CHECK(data.train.spec == data.test.spec);
   return data;

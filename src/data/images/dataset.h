@@ -86,9 +86,11 @@ struct ImageSet {
 };
 
 struct Dataset {
-  ImageSet train;
+  ImageSet train;  // empty, with the test set's `spec`, if has_train() is false
   ImageSet test;
   std::string source;  // "idx /usr/share/...", for the log and provenance
+
+  bool has_train() const { return train.samples > 0; }
 };
 
 // Reads the train and test sets. Errors: kInputMissing, or kBadInput

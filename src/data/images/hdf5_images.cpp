@@ -1,5 +1,6 @@
 // User-provided images: an HDF5 file with train/images, train/labels,
-// test/images and test/labels, laid out as in inputs/data_formats.md.
+// test/images and test/labels, laid out as in inputs/data_formats.md. A trained
+// model needs only test/images.
 #include <cmath>
 
 #include "base/hdf5_foreign.h"
@@ -59,9 +60,13 @@ class OwnImages {
     set.pixels = std::move(pixels);
   }
 
+  bool has(const std::string& name) const {
+    return file_.find(name).has_value();
+  }
+
   // For predict, a test set need not have labels.
   void read_labels_if_any(const std::string& name, ImageSet& set) const {
-    set.is_labelled = file_.find(name).has_value();
+    set.is_labelled = has(name);
     if (set.is_labelled)
       read_labels(name, set);
     else
@@ -96,18 +101,22 @@ class OwnImages {
   }
 
  private:
-  // (n, 3, 32, 40) would be images of 3 x 32 pixels with 40 channels, and
-  // (n, 12, 64, 64) images of 12 x 64 pixels with 64.
+  // (n, 3, 32, 40) would be images of 3 x 32 pixels with 40 channels, (n, 12,
+  // 64, 96) of 12 x 64 with 96, and (n, 40, 10, 10) of 40 x 10 with 10. The
+  // attribute layout = NHWC says that they are.
   void refuse_channels_first(const std::string& name,
                              const Hdf5Dataset& images) const {
     constexpr int64_t kMostPlanes = 4;  // grey, RGB, RGBA
     const auto& dims = images.dims;
     if (dims.size() != 4 || dims[3] <= kMostPlanes) return;
-    const bool is_square = dims[2] == dims[3];
-    if (dims[1] <= kMostPlanes || (is_square && dims[1] < dims[2]))
-      fail_in(name, describe(images) +
-                        " looks like (n, C, H, W), expected (n, H, W, C): in "
-                        "numpy, images.transpose(0, 2, 3, 1)");
+    const bool would_be_square = dims[2] == dims[3] && dims[1] != dims[2];
+    if (dims[1] > kMostPlanes && dims[3] <= dims[1] && !would_be_square) return;
+    const auto layout = file_.text_attribute("/", "layout");
+    if (layout && trim(*layout) == "NHWC") return;
+    fail_in(name, describe(images) +
+                      " looks like (n, C, H, W), expected (n, H, W, C): in "
+                      "numpy, images.transpose(0, 2, 3, 1); if it is (n, H, W, "
+                      "C), say so: file.attrs[\"layout\"] = \"NHWC\"");
   }
 
   Hdf5Dataset find(const std::string& name) const {
@@ -137,11 +146,24 @@ Dataset read_hdf5_images(const DataOptions& options) {
   ImageSpec &train = data.train.spec, &test = data.test.spec;
   data.train.class_names = data.test.class_names = file.read_class_names();
   train.classes = std::ssize(data.train.class_names);
-  file.read_pixels("train/images", data.train);
-  file.read_labels("train/labels", data.train);
+  const bool has_train = !may_lack_train(options) || file.has("train/images");
+  if (has_train) {
+    file.read_pixels("train/images", data.train);
+    file.read_labels("train/labels", data.train);
+  } else if (train.classes != 0 && train.classes != options.trained.classes) {
+    file.fail_in("class_names",
+                 fmt::format("{} names, but the model has {} "
+                             "classes",
+                             train.classes, options.trained.classes));
+  } else {
+    train.classes = options.trained.classes;
+  }
   test.classes = train.classes;
   file.read_pixels("test/images", data.test);
-  if (test != train || data.test.pixels.index() != data.train.pixels.index())
+  if (!has_train)
+    train = test;
+  else if (test != train ||
+           data.test.pixels.index() != data.train.pixels.index())
     file.fail_in("test/images",
                  "image size and element type are expected to be those of "
                  "train/images");

@@ -1,6 +1,7 @@
 // Folders of JPEG files in ImageNet's layout: train/CLASS/*.jpg, and val/ or
-// test/ with the same classes, or without any: *.jpg, to be predicted. Loading
-// lists the files without reading them.
+// test/ with the same classes, or without any: *.jpg, to be predicted. A
+// trained model predicts any folder of *.jpg. Loading lists the files without
+// reading them.
 #include <algorithm>
 #include <cctype>
 
@@ -50,24 +51,24 @@ bool is_jpeg(const fs::path& path) {
   return extension == ".jpg" || extension == ".jpeg";
 }
 
-void append_class(const fs::path& folder,
-                  const std::string& name,
-                  int32_t label,
-                  ImageSet& set) {
+// `within` is the class's folder in that of the set, or "" for images without
+// labels.
+void append_images(const fs::path& within, int32_t label, ImageSet& set) {
   auto& files = std::get<JpegFiles>(set.pixels);
   const size_t before = files.names.size();
-  for (const auto& entry : list_folder(folder / name)) {
+  for (const auto& entry : list_folder(files.folder / within)) {
     std::error_code ignored;
     if (!is_jpeg(entry.path()) || !entry.is_regular_file(ignored))
-      fail(ExitCode::kBadInput,
-           "{}: expected JPEG files in a class's folder (.jpg .jpeg)",
-           entry.path().string());
-    files.names.push_back(name + "/" + entry.path().filename().string());
+      fail(ExitCode::kBadInput, "{}: expected JPEG files in {} (.jpg .jpeg)",
+           entry.path().string(),
+           within.empty() ? "a folder that holds images itself"
+                          : "a class's folder");
+    files.names.push_back((within / entry.path().filename()).string());
     set.labels.push_back(label);
   }
   if (files.names.size() == before)
     fail(ExitCode::kBadInput, "{}: a class without an image",
-         (folder / name).string());
+         (files.folder / within).string());
 }
 
 // `classes` are the sorted classes of train. Without labels, the files are in
@@ -79,15 +80,14 @@ ImageSet list_set(const fs::path& folder,
   ImageSet set;
   set.pixels = JpegFiles{.folder = folder, .names = {}};
   set.is_labelled = labels == Labels::kByFolder;
-  if (!set.is_labelled) append_class(folder, ".", -1, set);
+  if (!set.is_labelled) append_images("", -1, set);
   for (const std::string& name :
        set.is_labelled ? list_classes(folder) : std::vector<std::string>()) {
     const auto found = std::lower_bound(classes.begin(), classes.end(), name);
     if (found == classes.end() || *found != name)
       fail(ExitCode::kBadInput, "{}: a class that train does not have",
            (folder / name).string());
-    append_class(folder, name, static_cast<int32_t>(found - classes.begin()),
-                 set);
+    append_images(name, static_cast<int32_t>(found - classes.begin()), set);
   }
   set.samples = std::ssize(set.labels);
   set.spec = {.C = 3, .classes = std::ssize(classes)};
@@ -108,10 +108,24 @@ fs::path find_test_folder(const fs::path& folder) {
        (folder / "val").string());
 }
 
-}  // namespace
-
-Dataset read_image_folder(const DataOptions& options) {
+// Images to be predicted, in the folder itself or in its test folder.
+Dataset list_unlabelled(const DataOptions& options) {
   const fs::path folder = options.path;
+  const fs::path test =
+      holds_images(folder) ? folder : find_test_folder(folder);
+  if (!holds_images(test))
+    fail(ExitCode::kInputMissing,
+         "{}: no such folder (without it, {} or {} must hold *.jpg, for "
+         "predict)",
+         (folder / "train").string(), folder.string(), test.string());
+  Dataset data;
+  data.test = list_set(test, {}, Labels::kNone);
+  data.test.spec.classes = options.trained.classes;
+  data.train.spec = data.test.spec;
+  return data;
+}
+
+Dataset list_sets(const fs::path& folder) {
   if (!fs::exists(folder / "train"))
     fail(ExitCode::kInputMissing, "{}: no such folder",
          (folder / "train").string());
@@ -121,6 +135,16 @@ Dataset read_image_folder(const DataOptions& options) {
   data.train = list_set(folder / "train", classes, Labels::kByFolder);
   data.test = list_set(test, classes,
                        holds_images(test) ? Labels::kNone : Labels::kByFolder);
+  return data;
+}
+
+}  // namespace
+
+Dataset read_image_folder(const DataOptions& options) {
+  const fs::path folder = options.path;
+  Dataset data = may_lack_train(options) && !fs::exists(folder / "train")
+                     ? list_unlabelled(options)
+                     : list_sets(folder);
   data.source = "image_folder " + options.path;
   set_reading(options, data);
   return data;

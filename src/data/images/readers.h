@@ -28,6 +28,11 @@ std::string_view bytes_of(const std::vector<T>& values) {
           values.size() * sizeof(T)};
 }
 
+// Whether a file or folder without a training set is accepted.
+inline bool may_lack_train(const DataOptions& options) {
+  return options.trained.is_used && options.trained.classes > 0;
+}
+
 // Sets size, resizing and thread pool for kinds whose images are read on
 // demand; both sets share the pool. Errors: kBadInput for invalid options.
 void set_reading(const DataOptions& options, Dataset& data);

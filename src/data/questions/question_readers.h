@@ -17,6 +17,7 @@ struct QuestionTexts {
   struct Part {
     std::string origin;  // in error messages: a file, or the kind of data
     std::function<SquadText()> read;
+    bool is_there = true;  // else read() reports what is missing
   };
   std::string source;  // QuestionData::source
   WordPiece tokenizer;

@@ -432,7 +432,8 @@ QuestionData load_questions(const DataOptions& options,
            part.origin, questions);
     return made;
   };
-  if (parts == QuestionParts::kBoth) {
+  const bool has_train = texts.train.is_there || !options.trained.is_used;
+  if (parts == QuestionParts::kBoth && has_train) {
     SquadWindows train = load(texts.train, SquadUse::kTrain);
     data.train = std::move(train.set);
     data.left_out = train.left_out;

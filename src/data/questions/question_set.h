@@ -72,7 +72,8 @@ struct QuestionData {
 enum class QuestionParts : uint8_t { kBoth, kTest };
 
 // Reads (squad) or generates (synthetic_squad) questions and tokenizes them.
-// kTest leaves `train` empty. The result does not depend on `threads`.
+// kTest leaves `train` empty, and so does options.trained.is_used where there
+// is no training set. The result does not depend on `threads`.
 // Errors: kInputMissing, or kBadInput "FILE: where: what, expected".
 QuestionData load_questions(const DataOptions& options,
                             int threads,

@@ -72,7 +72,8 @@ std::optional<int64_t> byte_of_letter(std::string_view text, int64_t index) {
 
 class Reader {
  public:
-  explicit Reader(std::string origin) : origin_(std::move(origin)) {}
+  Reader(std::string origin, Answers answers)
+      : origin_(std::move(origin)), answers_(answers) {}
 
   SquadText read(const Json& root) {
     const Json& articles = list(root, "data", "");
@@ -138,10 +139,14 @@ class Reader {
       refuse(place, fmt::format("id {} belongs to another question too, "
                                 "expected unique ids",
                                 as_json(question.id)));
-    const Json& answers = list(from, "answers", place);
-    if (answers.empty())
-      refuse(place, "no answer, expected at least one as in SQuAD 1.1");
     std::vector<std::optional<int64_t>> begins;
+    const bool may_lack = answers_ == Answers::kOptional;
+    const Json none = Json::array();
+    const Json& answers = may_lack && !from.contains("answers")
+                              ? none
+                              : list(from, "answers", place);
+    if (answers.empty() && !may_lack)
+      refuse(place, "no answer, expected at least one as in SQuAD 1.1");
     for (size_t a = 0; a < answers.size(); ++a) {
       const std::string where = fmt::format("{}.answers[{}]", place, a);
       question.answers.push_back(string(answers[a], "text", where));
@@ -166,13 +171,16 @@ class Reader {
   }
 
   std::string origin_;
+  Answers answers_;
   SquadText text_;
   std::unordered_set<std::string> ids_;
 };
 
 }  // namespace
 
-SquadText parse_squad(const std::string& origin, std::string_view json) {
+SquadText parse_squad(const std::string& origin,
+                      std::string_view json,
+                      Answers answers) {
   Json root;
   try {
     root = Json::parse(json.begin(), json.end());
@@ -183,16 +191,19 @@ SquadText parse_squad(const std::string& origin, std::string_view json) {
     fail(ExitCode::kBadInput, "{}: {}, expected a SQuAD file", origin,
          error.what());
   }
-  SquadText text = Reader(origin).read(root);
+  SquadText text = Reader(origin, answers).read(root);
   text.digest = digest_of(json);
   return text;
 }
 
-SquadText read_squad(const fs::path& folder, const std::string& name) {
+SquadText read_squad(const fs::path& folder,
+                     const std::string& name,
+                     Answers answers) {
   const fs::path path = plain_or_packed(folder / name);
-  return parse_squad(path.string(), path.extension() == ".gz"
-                                        ? unpack(path)
-                                        : read_file(path, kLimitBytes));
+  return parse_squad(
+      path.string(),
+      path.extension() == ".gz" ? unpack(path) : read_file(path, kLimitBytes),
+      answers);
 }
 
 QuestionTexts open_squad(const DataOptions& options) {
@@ -201,13 +212,17 @@ QuestionTexts open_squad(const DataOptions& options) {
     fail(ExitCode::kBadInput,
          "data.vocabulary: empty, expected the path of a WordPiece vocabulary "
          "with one token per line");
-  const auto part = [&](const std::string& name) -> QuestionTexts::Part {
+  const auto part = [&](const std::string& name,
+                        Answers answers) -> QuestionTexts::Part {
     return {(folder / name).string(),
-            [folder, name] { return read_squad(folder, name); }};
+            [=] { return read_squad(folder, name, answers); },
+            fs::exists(folder / name) || fs::exists(folder / (name + ".gz"))};
   };
   return {"squad " + options.path,
           WordPiece(fs::path(options.vocabulary), letter_case(options)),
-          part("train-v1.1.json"), part("dev-v1.1.json")};
+          part("train-v1.1.json", Answers::kRequired),
+          part("dev-v1.1.json", options.trained.is_used ? Answers::kOptional
+                                                        : Answers::kRequired)};
 }
 
 // --- locating answers

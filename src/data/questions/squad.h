@@ -23,10 +23,17 @@ struct SquadText {
   std::string digest;  // of the unpacked file, or of the generator's inputs
 };
 
+// Whether each question needs an answer.
+enum class Answers : uint8_t { kRequired, kOptional };
+
 // Reads NAME in `folder`, or NAME.gz. Errors: Error(kInputMissing), or
 // Error(kBadInput) "FILE: data[3].paragraphs[2].qas[0]: what, expected".
-SquadText read_squad(const fs::path& folder, const std::string& name);
-SquadText parse_squad(const std::string& origin, std::string_view json);
+SquadText read_squad(const fs::path& folder,
+                     const std::string& name,
+                     Answers answers = Answers::kRequired);
+SquadText parse_squad(const std::string& origin,
+                      std::string_view json,
+                      Answers answers = Answers::kRequired);
 
 // The generator's vocabulary, and questions in it. Different `stream`s give
 // independent sets.

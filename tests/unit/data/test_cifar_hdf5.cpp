@@ -216,20 +216,37 @@ TEST_F(Hdf5Images, ClassNamesMayStandOneALine) {
   expect_refused("class_names: class name ch\\xE8vre: not valid UTF-8");
 }
 
+TEST_F(Hdf5Images, RefusesChannelsFirst) {
+  for (const Dims& chw : {Dims{3, 6, 5}, Dims{5, 6, 6}, Dims{12, 16, 24},
+                          Dims{5, 8, 10}, Dims{8, 20, 30}, Dims{40, 10, 10}}) {
+    const Dims train = {4, chw[0], chw[1], chw[2]};
+    const Dims test = {2, chw[0], chw[1], chw[2]};
+    write<uint8_t, int32_t>(train, test, {0, 1, 0, 1});
+    expect_refused(fmt::format(
+        "train/images: uint8 (4, {}, {}, {}) looks like (n, C, H, W), expected "
+        "(n, H, W, C): in numpy, images.transpose(0, 2, 3, 1); if it is (n, H, "
+        "W, C), say so: file.attrs[\"layout\"] = \"NHWC\"",
+        chw[0], chw[1], chw[2]));
+    Hdf5Writer file(path_);
+    for (const auto& [part, dims] :
+         {std::pair("train", train), std::pair("test", test)}) {
+      write_images<uint8_t>(file, fmt::format("{}/images", part), dims);
+      const std::vector<int32_t> labels(static_cast<size_t>(dims[0]), 0);
+      const Dims count = {dims[0]};
+      file.write<int32_t>(fmt::format("{}/labels", part), count, labels);
+    }
+    file.attribute("/", "layout", "NHWC");
+    file.close();
+    EXPECT_EQ(load_dataset(options()).train.spec.C, chw[2]);
+  }
+  write<uint8_t, int32_t>({4, 6, 6, 5}, {2, 6, 6, 5}, {0, 1, 0, 1});
+  EXPECT_EQ(load_dataset(options()).train.spec.C, 5);
+}
+
 TEST_F(Hdf5Images, RefusesWrongShapesAndTypes) {
   write<uint8_t, int32_t>({4, 6}, {2, 6}, {0, 1, 0, 1});
   expect_refused(
       "train/images: uint8 (4, 6), expected (n, H, W) or (n, H, W, C)");
-  write<uint8_t, int32_t>({4, 3, 6, 5}, {2, 3, 6, 5}, {0, 1, 0, 1});
-  expect_refused(
-      "train/images: uint8 (4, 3, 6, 5) looks like (n, C, H, W), expected (n, "
-      "H, W, C): in numpy, images.transpose(0, 2, 3, 1)");
-  write<uint8_t, int32_t>({4, 5, 6, 6}, {2, 5, 6, 6}, {0, 1, 0, 1});
-  expect_refused(
-      "train/images: uint8 (4, 5, 6, 6) looks like (n, C, H, W), expected (n, "
-      "H, W, C): in numpy, images.transpose(0, 2, 3, 1)");
-  write<uint8_t, int32_t>({4, 6, 6, 5}, {2, 6, 6, 5}, {0, 1, 0, 1});
-  EXPECT_EQ(load_dataset(options()).train.spec.C, 5);
   write<int32_t, int32_t>({4, 3, 2}, {2, 3, 2}, {0, 1, 0, 1});
   expect_refused(
       "train/images: int32 (4, 3, 2), expected uint8 or float32 elements");
