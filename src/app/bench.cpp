@@ -6,12 +6,12 @@
 
 #include "app/bench_comm.h"
 #include "app/commands.h"
+#include "base/median.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "machine/bench.h"
 #include "machine/bench_step.h"
 #include "machine/measured_compute.h"
-#include "machine/median.h"
 #include "ops/library.h"
 #include "run/memory_left.h"
 

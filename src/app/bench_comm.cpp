@@ -2,22 +2,14 @@
 
 #include <functional>
 
+#include "base/median.h"
 #include "base/text.h"
 #include "comm/tags.h"
-#include "machine/median.h"
 
 namespace syncopate {
 namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 40;
-
-int64_t whole_number(const std::string& option, const std::string& text) {
-  const auto number = parse_int(text);
-  if (!number || *number < 1 || *number > kMostBytes)
-    fail(ExitCode::kUsage, "bench: --{}={}: a whole number from 1 expected",
-         option, text);
-  return *number;
-}
 
 // Returns the slowest worker's seconds, as the median over the repeats; the
 // same on every worker.
@@ -61,7 +53,7 @@ CommBench comm_bench(const CommandLine& line) {
   if (const auto words = given("bytes"); !words.empty()) {
     bench.bytes.clear();
     for (const std::string& word : words) {
-      bench.bytes.push_back(whole_number("bytes", word));
+      bench.bytes.push_back(line.parse_whole("bytes", word, 1, kMostBytes));
       if (bench.bytes.back() % 4 != 0)
         fail(ExitCode::kUsage, "bench: --bytes={}: values have 4 bytes each",
              word);
@@ -76,8 +68,8 @@ CommBench comm_bench(const CommandLine& line) {
            names_of(CollectiveAlgorithm{}));
     bench.collectives.push_back(*named);
   }
-  if (const auto words = given("repeats"); !words.empty())
-    bench.repeats = whole_number("repeats", line.options.at("repeats"));
+  if (line.options.contains("repeats"))
+    bench.repeats = line.whole_number("repeats", 1, 1'000'000, 1);
   return bench;
 }
 

@@ -38,6 +38,26 @@ const std::string& CommandLine::required_option(const std::string& name) const {
   return found->second;
 }
 
+int64_t CommandLine::parse_whole(const std::string& name,
+                                 const std::string& text,
+                                 int64_t low,
+                                 int64_t high) const {
+  const auto number = parse_int(text);
+  if (!number || *number < low || *number > high)
+    fail(ExitCode::kUsage, "{}: --{}={}: expected a whole number from {} to {}",
+         command, name, text, low, high);
+  return *number;
+}
+
+int64_t CommandLine::whole_number(const std::string& name,
+                                  int64_t low,
+                                  int64_t high,
+                                  int64_t otherwise) const {
+  const auto given = options.find(name);
+  return given == options.end() ? otherwise
+                                : parse_whole(name, given->second, low, high);
+}
+
 // Returns the keys that `option` may mean, as options: "--data.batch or
 // --eval.batch" for batch.
 static std::string keys_called(std::string option) {
@@ -50,14 +70,18 @@ static std::string keys_called(std::string option) {
 
 void CommandLine::allow_only(const std::vector<std::string>& names,
                              Keys keys) const {
+  std::vector<std::string> unknown;
   for (const auto& [name, value] : options) {
     if (std::ranges::find(names, name) != names.end()) continue;
     std::string meant;
     if (const auto near = nearest(name, names)) meant = "--" + *near;
     if (keys == Keys::kTaken && meant.empty()) meant = keys_called(name);
-    fail(ExitCode::kUsage, "{}: unknown option --{}{}", command, name,
-         meant.empty() ? "" : " (did you mean " + meant + "?)");
+    unknown.push_back(
+        fmt::format("{}: unknown option --{}{}", command, name,
+                    meant.empty() ? "" : " (did you mean " + meant + "?)"));
   }
+  if (!unknown.empty())
+    fail(ExitCode::kUsage, "{}", join(unknown, "\nerror: "));
   if (keys == Keys::kRefused && !overrides.empty())
     fail(ExitCode::kUsage, "{}: takes no input keys, given: {}", command,
          overrides[0]);

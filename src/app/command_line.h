@@ -21,6 +21,17 @@ struct CommandLine {
   const std::string& only_argument(const std::string& what) const;
   // Returns the option's value. Throws Error(kUsage) if it is absent.
   const std::string& required_option(const std::string& name) const;
+  // Returns the whole number of option --`name`, or `otherwise` if it is
+  // absent. Throws Error(kUsage) unless it is from `low` to `high`.
+  int64_t whole_number(const std::string& name,
+                       int64_t low,
+                       int64_t high,
+                       int64_t otherwise) const;
+  // The same for a part of the option's value.
+  int64_t parse_whole(const std::string& name,
+                      const std::string& text,
+                      int64_t low,
+                      int64_t high) const;
   // Throws Error(kUsage) for any option not in `names`, and for overrides under
   // Keys::kRefused.
   enum class Keys { kTaken, kRefused };

@@ -16,13 +16,18 @@ struct Command {
   std::string usage;        // "train INPUT.ini [--section.key=value ...]"
   std::string description;  // one line
   ExitCode (*run)(Session& session, const CommandLine& line);
+  // What may follow the name if it is not a file, for completion: "ops step".
+  std::string words = {};
 };
 const std::vector<Command>& command_table();
+
+// The words that `list` accepts, separated by spaces.
+std::string list_words();
 
 // The codes with which the program ends, in lines behind "Exit codes: ".
 inline constexpr const char* kExitCodes =
     "0 done, 64 usage, 65 bad input or data, 66 input missing,\n"
-    "70 internal, 71 a peer died or hung, 73/74 cannot create / write output,\n"
+    "70 internal, 71 a rank died or hung, 73/74 cannot create / write output,\n"
     "75 stopped with a checkpoint (run again to resume), 76 diverged,\n"
     "130 interrupted";
 

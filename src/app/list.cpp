@@ -47,20 +47,6 @@ std::string text_of(const Table& rows) {
   return text;
 }
 
-// Returns the whole number of option --`name`. Throws Error(kUsage) unless it
-// is in [1, most].
-int64_t whole_number(const CommandLine& line,
-                     const std::string& name,
-                     int64_t most) {
-  const std::string& text = line.required_option(name);
-  const auto number = parse_int(text);
-  if (!number || *number < 1 || *number > most)
-    fail(ExitCode::kUsage,
-         "list: --{}={}: a whole number from 1 to {} expected", name, text,
-         most);
-  return *number;
-}
-
 // Lists the kinds or, with --workers, their matrices or that of --kind.
 std::string topologies_text(const CommandLine& line) {
   constexpr int64_t kMostWorkers = 1024;  // W is looked at as a full matrix
@@ -74,14 +60,14 @@ std::string topologies_text(const CommandLine& line) {
            "--workers=N\n[--kind=KIND [--group=G --between=KIND]]\n";
   }
   const auto workers =
-      static_cast<int>(whole_number(line, "workers", kMostWorkers));
+      static_cast<int>(line.whole_number("workers", 1, kMostWorkers, 1));
   TopologyOptions topology;
   if (options.contains("kind")) topology.kind = options.at("kind");
   for (const std::string name : {"group", "between"})
     if (options.contains(name) && topology.kind != "hierarchical")
       fail(ExitCode::kUsage, "list: --{} is for --kind=hierarchical", name);
   if (options.contains("group"))
-    topology.group = whole_number(line, "group", kMostWorkers);
+    topology.group = line.whole_number("group", 1, kMostWorkers, 1);
   if (options.contains("between")) topology.between = options.at("between");
   return options.contains("kind") ? list_topology(topology, workers)
                                   : list_topologies(workers);
@@ -107,7 +93,7 @@ constexpr Listing kListings[] = {
      [](const CommandLine&) { return text_of(scheme_rows()); }},
     {"compressors", "how messages are compressed (compress.kind)",
      [](const CommandLine&) { return text_of(compressor_table()); }},
-    {"topologies", "who is whose neighbour (topology.kind)", &topologies_text},
+    {"topologies", "graphs of neighbours (topology.kind)", &topologies_text},
     {"optimizers", "optimizers (optimizer.kind)",
      [](const CommandLine&) { return text_of(optimizer_table()); }},
     {"schedules", "schedules of the learning rate (schedule.kind)",
@@ -132,15 +118,18 @@ std::string list_text(const CommandLine& line) {
   if (line.positional.size() > 2)
     fail(ExitCode::kUsage, "list keys: one section expected, also given: {}",
          line.positional[2]);
-  std::vector<std::string> names;
-  for (const Listing& listing : kListings) {
+  for (const Listing& listing : kListings)
     if (listing.name == what) return listing.text(line);
-    names.emplace_back(listing.name);
-  }
-  fail(ExitCode::kUsage, "list {}: one of {}", what, join(names, " "));
+  fail(ExitCode::kUsage, "list {}: one of {}", what, list_words());
 }
 
 }  // namespace
+
+std::string list_words() {
+  std::vector<std::string> names;
+  for (const Listing& listing : kListings) names.emplace_back(listing.name);
+  return join(names, " ");
+}
 
 ExitCode command_list(Session& session, const CommandLine& line) {
   session.agree_on([&] {

@@ -1,5 +1,8 @@
 #include "app/manual.h"
 
+#include <regex>
+#include <set>
+
 #include "app/commands.h"
 #include "base/text.h"
 #include "config/keys.h"
@@ -21,6 +24,16 @@ std::string roff(const std::string& text) {
     out += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
   }
   return out;
+}
+
+// The options that a command's usage names: "--checkpoint", "--output".
+std::vector<std::string> options_in(const std::string& usage) {
+  static const std::regex option("--[a-z][a-z-]*(?=[=\\]])");
+  std::set<std::string> found;
+  for (std::sregex_iterator it(usage.begin(), usage.end(), option), end;
+       it != end; ++it)
+    found.insert(it->str());
+  return {found.begin(), found.end()};
 }
 
 std::string commands_page() {
@@ -79,6 +92,17 @@ std::string man_page() {
          commands_page() + keys_page() + ".SH EXIT STATUS\n" +
          std::string(kExitCodes) +
          ".\n"
+         ".SH ENVIRONMENT\n"
+         ".TP\n.B SYNCOPATE_RUNS\nthe folder of runs, where run.directory is "
+         "not given\n"
+         ".TP\n.B SYNCOPATE_INTERFACE\nthe network interface of the watchdogs\n"
+         ".TP\n.B SYNCOPATE_START_TIMEOUT_S\nseconds that MPI may take to "
+         "start, "
+         "120 by default\n"
+         ".TP\n.B SYNCOPATE_RANKS_PER_HOST\ntreats this many consecutive ranks "
+         "of a host as a separate host\n"
+         ".TP\n.B OMP_NUM_THREADS\nthe threads of a worker, where run.threads "
+         "is auto\n"
          ".SH FILES\n"
          ".TP\n.I runs/NAME/input.ini\nevery key with the value used; itself a "
          "runnable input\n"
@@ -97,10 +121,22 @@ std::string bash_completion() {
       values += fmt::format("      --{}) words=\"{}\" ;;\n", key.name,
                             join(key.choices, " "));
   }
+  std::string options, first_words;
+  for (const Command& command : command_table()) {
+    const std::vector<std::string> own = options_in(command.usage);
+    if (!own.empty())
+      options += fmt::format("      {}) own=\"{}\" ;;\n", command.name,
+                             join(own, " "));
+    if (!command.words.empty())
+      first_words += fmt::format("      {}) words=\"{}\" ;;\n", command.name,
+                                 command.words);
+  }
+  first_words += fmt::format("      help) words=\"man completion {}\" ;;\n",
+                             join(commands, " "));
   return fmt::format(
       R"(# bash completion of syncopate: source <(syncopate help completion)
 _syncopate() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} key='' words=''
+  local current=${{COMP_WORDS[COMP_CWORD]}} key='' words='' own=''
   COMPREPLY=()
   # bash splits --section.key=value at the equals sign.
   if [[ $current == = ]]; then
@@ -113,12 +149,19 @@ _syncopate() {{
 {}      *) COMPREPLY=($(compgen -f -- "$current")) ;;
     esac
   elif [[ $current == -* ]]; then
+    case ${{COMP_WORDS[1]}} in
+{}    esac
     words="{}"
     compopt -o nospace 2>/dev/null
-    COMPREPLY=($(compgen -S = -W "$words" -- "$current"))
+    COMPREPLY=($(compgen -S = -W "$own $words" -- "$current"))
     return
   elif ((COMP_CWORD == 1)); then
     words="{}"
+  elif ((COMP_CWORD == 2)); then
+    case ${{COMP_WORDS[1]}} in
+{}      *) COMPREPLY=($(compgen -f -- "$current"))
+         compopt -o filenames 2>/dev/null ;;
+    esac
   else
     COMPREPLY=($(compgen -f -- "$current"))
     compopt -o filenames 2>/dev/null
@@ -127,7 +170,7 @@ _syncopate() {{
 }}
 complete -F _syncopate syncopate
 )",
-      values, join(keys, " "), join(commands, " "));
+      values, options, join(keys, " "), join(commands, " "), first_words);
 }
 
 }  // namespace syncopate

@@ -73,21 +73,6 @@ void prepare_hdf5(Session& session, const CommandLine& line) {
       stored.W, data.train.spec.C, data.train.spec.classes, output.string());
 }
 
-// Returns the whole number of option --name, or `otherwise` if it is absent.
-int64_t number_option(const CommandLine& line,
-                      const std::string& name,
-                      int64_t low,
-                      int64_t high,
-                      int64_t otherwise) {
-  const auto found = line.options.find(name);
-  if (found == line.options.end()) return otherwise;
-  const auto value = parse_int(found->second);
-  if (!value || *value < low || *value > high)
-    fail(ExitCode::kUsage, "--{}={}: expected {} to {}", name, found->second,
-         low, high);
-  return *value;
-}
-
 void prepare_folder(Session& session, const CommandLine& line) {
   if (!line.overrides.empty())
     fail(ExitCode::kUsage,
@@ -96,9 +81,9 @@ void prepare_folder(Session& session, const CommandLine& line) {
   PrepareImages wanted;
   wanted.from = line.required_option("path");
   wanted.to = line.required_option("output");
-  wanted.size = number_option(line, "size", 1, 4096, 256);
+  wanted.size = line.whole_number("size", 1, 4096, 256);
   wanted.threads =
-      static_cast<int>(number_option(line, "threads", 1, 1024, usable_cores()));
+      static_cast<int>(line.whole_number("threads", 1, 1024, usable_cores()));
   wanted.progress = [&](int64_t done, int64_t total) {
     session.log().progress(done, total);
   };
@@ -121,11 +106,11 @@ void prepare_clicks(Session& session, const CommandLine& line) {
   PrepareCriteo wanted;
   wanted.from = line.positional[1];
   wanted.to = line.required_option("output");
-  wanted.threshold = number_option(line, "threshold", 1, 1 << 30, 10);
+  wanted.threshold = line.whole_number("threshold", 1, 1 << 30, 10);
   wanted.seed =
-      static_cast<uint64_t>(number_option(line, "seed", 0, INT64_MAX, 42));
+      static_cast<uint64_t>(line.whole_number("seed", 0, INT64_MAX, 42));
   wanted.threads =
-      static_cast<int>(number_option(line, "threads", 1, 1024, usable_cores()));
+      static_cast<int>(line.whole_number("threads", 1, 1024, usable_cores()));
   if (const auto share = line.options.find("test-share");
       share != line.options.end()) {
     const auto value = parse_double(share->second);

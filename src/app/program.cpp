@@ -17,8 +17,8 @@ namespace syncopate {
 
 const std::vector<Command>& command_table() {
   static const std::vector<Command> table = {
-      {"train", "train INPUT.ini [--section.key=value ...]",
-       "train a network: the main job", &command_train},
+      {"train", "train INPUT.ini [--section.key=value ...]", "train a network",
+       &command_train},
       {"evaluate",
        "evaluate INPUT.ini --checkpoint=PATH\n"
        "  syncopate evaluate INPUT.ini --predictions=FILE",
@@ -31,9 +31,10 @@ const std::vector<Command>& command_table() {
       {"export",
        "export RUN|CHECKPOINT -o FILE.safetensors "
        "[--replica=K|average|centre|ema]",
-       "a model for PyTorch: torchvision's names (resnet, wrn) or Hugging\n"
-       "      Face's (bert), running statistics included; of worker K, or the\n"
-       "      average of all; model.weights = FILE starts a run from it",
+       "a model for PyTorch, with torchvision's names (resnet, wrn) or\n"
+       "      Hugging Face's (bert), including running statistics; that of\n"
+       "      worker K or the average of all; model.weights = FILE starts a\n"
+       "      run from it",
        &command_export},
       {"prepare",
        "prepare images --path=DIR -o DIR [--size=256] [--threads=N]\n"
@@ -41,9 +42,10 @@ const std::vector<Command>& command_table() {
        "  syncopate prepare criteo FILE.tsv -o DIR [--threshold=10]\n"
        "            [--test-share=0.1] [--seed=42] [--on-bad-line=fail|skip]\n"
        "            [--threads=N]",
-       "a folder of JPEGs, or click records, as files that training maps; what "
-       "a network is fed as one HDF5 file",
-       &command_prepare},
+       "convert a folder of JPEGs or click records to files that training\n"
+       "      maps, or write the samples that a network is fed as one HDF5 "
+       "file",
+       &command_prepare, "images squad criteo"},
       {"validate", "validate INPUT.ini",
        "check input and data, print the plan, run nothing", &command_validate},
       {"status",
@@ -53,9 +55,9 @@ const std::vector<Command>& command_table() {
        "      value per line: directory; step of the newest intact checkpoint\n"
        "      (0: none); logged, the last step in results.h5; owner, the\n"
        "      process that trains there now; ended (finished, stopped,\n"
-       "      diverged, or the job that has queued itself again); stopped_by\n"
-       "      (signal, time limit, STOP file); request (STOP, SAVE); none if\n"
-       "      there is no such value",
+       "      diverged, or requeued as job N); stopped_by (signal, time\n"
+       "      limit, STOP file); request (STOP, SAVE); none if there is no\n"
+       "      such value",
        &command_status},
       {"inspect", "inspect PATH",
        "summary, contents and integrity of a run, a checkpoint, a results\n"
@@ -70,24 +72,22 @@ const std::vector<Command>& command_table() {
        "      cuDNN and cuBLASLt for the input's steps and keeps the fastest "
        "in\n"
        "      a file for run.plans",
-       &command_bench},
+       &command_bench, "ops step layers comm"},
       {"simulate",
        "simulate INPUT.ini [--section.key=value ...] [--output=FILE.h5]",
-       "what the run would take on the cluster that [compute], [network] and\n"
-       "      [stragglers] describe: time, waiting and traffic; nothing is "
-       "computed",
+       "predict time, waiting and traffic of the run on the cluster that\n"
+       "      [compute], [network] and [stragglers] describe; computes nothing",
        &command_simulate},
       {"advise",
        "advise INPUT.ini [--section.key=value ...] [--gain=1.3] [--steps=N]",
-       "which scheme to use: predicts all of them on the cluster that the "
-       "input\n"
-       "      describes or, under MPI, on the one at hand, which it measures",
+       "recommend a scheme: predicts all of them on the cluster that the\n"
+       "      input describes or, under MPI, on this one, which it measures",
        &command_advise},
       {"list", "list [WHAT]",
-       "what can be chosen: models, data, schemes, ..., and all keys",
-       &command_list},
+       "list the choices: models, data, schemes, ..., and all keys",
+       &command_list, list_words()},
       {"doctor", "doctor",
-       "checks this machine: resources, problems and their remedies",
+       "check this machine: resources, problems and their remedies",
        &command_doctor},
   };
   return table;
@@ -108,11 +108,11 @@ std::string help_text() {
   text +=
       "  syncopate help [COMMAND] | --help | --version\n"
       "  syncopate help man | completion\n"
-      "      the manual page for man -l -, completion of commands and keys for "
-      "bash\n\n"
+      "      the manual page (for man -l -); bash completion of commands and "
+      "keys\n\n"
       "In the folder of a run, `touch STOP` writes a checkpoint and ends the\n"
-      "run (exit 75); `touch SAVE` writes a checkpoint, and the run goes "
-      "on.\n\n"
+      "run (exit 75); `touch SAVE` writes a checkpoint, and the run "
+      "continues.\n\n"
       "Exit codes: ";
   return text + kExitCodes + ". Keys: syncopate list keys.\n";
 }

@@ -1,10 +1,13 @@
 // syncopate train INPUT.ini [--section.key=value ...]
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
 #include "app/commands.h"
+#include "app/provenance.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "config/world.h"
 #include "run/run_directory.h"
 #include "train/device_transport.h"
 #include "train/engine.h"
@@ -44,9 +47,9 @@ void open_run(Session& session, const Engine& engine, RunDirectory& run) {
 void print_banner(Session& session, const Engine& engine, const World& world) {
   const Options& options = engine.options;
   Log& log = session.log();
-  log.line("world     {}, {} thread{} per worker, {}, {}", world.description(),
-           engine.threads, engine.threads == 1 ? "" : "s",
-           engine.device->name(), options.run.precision);
+  log.line("world     {}, {} per worker, {}, {}", world.description(),
+           counted(engine.threads, "thread"), engine.device->name(),
+           options.run.precision);
   log.line("model     {}: {} parameters in {} tensors, activations {}",
            options.model.family, engine.model->parameters().num_elems(),
            engine.model->parameters().num_tensors(),
@@ -57,10 +60,8 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
            engine.problem->test_samples().samples,
            engine.problem->note(engine));
   log.line(
-      "plan      {} steps of {} worker{}, {} samples ({:.2f} epochs), scheme "
-      "{}, "
-      "lr {:.4g}",
-      engine.plan.stop_at, engine.workers, engine.workers == 1 ? "" : "s",
+      "plan      {} of {}, {} samples ({:.2f} epochs), scheme {}, lr {:.4g}",
+      counted(engine.plan.stop_at, "step"), counted(engine.workers, "worker"),
       engine.samples_a_step,
       static_cast<double>(engine.plan.stop_at) / engine.plan.steps_per_epoch,
       options.sync.scheme, engine.scaled_lr(options, 0));
@@ -69,6 +70,14 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
   if (!engine.plan.limit.empty()) log.line("limit     {}", engine.plan.limit);
   if (const RunTarget target(engine); target)
     log.line("target    {}", target.description());
+  const bool has_virtual_costs = std::ranges::any_of(
+      engine.input.given,
+      [](const auto& given) { return is_virtual_cost(given.first); });
+  if (!world.is_inproc() && has_virtual_costs)
+    log.line(
+        "unused    [compute], [network]: costs of workers in one process, not "
+        "of "
+        "MPI ranks");
   if (const std::string taken = describe_taken(engine.input); !taken.empty())
     log.line(
         "taken     from the resumed run, where it differs from the "
@@ -79,26 +88,33 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
 void state_provenance(Session& session,
                       const Engine& engine,
                       Results& results) {
-  for (const auto& [name, value] : build_facts(session))
-    results.provenance(name, value);
-  const Options& options = engine.options;
-  results.provenance("input", echo_input(engine.input));
-  results.provenance("argv", join(session.argv(), " "));
+  state_engine(results, session, engine);
   results.provenance("hosts", join(session.hosts(), " "));
   results.provenance("device", engine.device->name());
   results.provenance("started_utc", utc_now());
   results.provenance("data", engine.problem->source());
   results.provenance("data_digest", engine.problem->digest());
-  results.provenance("scheme", options.sync.scheme);
-  results.provenance("model", options.model.family);
   results.provenance("world", session.size() > 1 ? "mpi" : "inproc");
-  results.provenance("seed", options.run.seed);
-  results.provenance("workers", static_cast<int64_t>(engine.workers));
   results.provenance("threads", static_cast<int64_t>(engine.threads));
-  results.provenance("parameters", engine.model->parameters().num_elems());
   results.provenance("tensors", engine.model->parameters().num_tensors());
   const char* job = std::getenv("SLURM_JOB_ID");
   results.provenance("slurm_job", job ? job : "");
+}
+
+// Whether nothing is there to resume from.
+bool starts_from_weights(const Engine& engine, const RunDirectory& run) {
+  std::error_code ignored;
+  const std::string& resume = engine.options.checkpoint.resume;
+  return resume == "none" ||
+         (resume == "auto" && fs::is_empty(run.checkpoints(), ignored));
+}
+
+// A folder without an input has at most the trace of a simulation.
+void remove_simulated_trace(const Engine& engine, const RunDirectory& run) {
+  std::error_code ignored;
+  if (engine.options.output.trace == Tracing::kOff &&
+      !fs::exists(run.input(), ignored))
+    fs::remove(run.path() / "trace.json", ignored);
 }
 
 ExitCode train(Session& session,
@@ -125,11 +141,7 @@ ExitCode train(Session& session,
     directory =
         std::make_unique<RunDirectory>(engine->options, engine->workers);
     open_run(session, *engine, *directory);
-    std::error_code ignored;
-    const std::string& resume = engine->options.checkpoint.resume;
-    if (session.rank() == 0 &&
-        (resume == "none" ||
-         (resume == "auto" && fs::is_empty(directory->checkpoints(), ignored))))
+    if (session.rank() == 0 && starts_from_weights(*engine, *directory))
       engine->model->open_start();
     if (session.rank() == 0) {
       results = std::make_unique<Results>(directory->results());
@@ -148,6 +160,8 @@ ExitCode train(Session& session,
   ExitCode ending = ExitCode::kDone;
   std::error_code ignored;
   const bool is_new = fs::is_empty(directory->checkpoints(), ignored);
+  if (is_new && session.rank() == 0)
+    remove_simulated_trace(*engine, *directory);
   RunTrace trace(
       session, *engine, directory->path(),
       is_new ? RunTrace::Start::kNew : RunTrace::Start::kPerhapsResumed);
@@ -191,6 +205,8 @@ ExitCode command_train(Session& session, const CommandLine& line) {
     const bool is_refused = error.code() == ExitCode::kUsage ||
                             error.code() == ExitCode::kBadInput ||
                             error.code() == ExitCode::kInputMissing;
+    if (session.rank() == 0)
+      session.log().note_in_file("error: ", error.what());
     if (is_refused && directory && session.rank() == 0) directory->abandon();
     throw;
   }

@@ -65,6 +65,7 @@ ExitCode command_validate(Session& session, const CommandLine& line) {
     line.allow_only({}, CommandLine::Keys::kTaken);
     const auto engine =
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides);
+    engine->problem->require_labels();
     if (session.rank() == 0)
       if (const std::string read = engine->problem->check(); !read.empty())
         session.log().line("{}", read);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/clock.h"
@@ -43,6 +44,10 @@ void Log::warning(const std::string& text) {
   write_to_file("warning: " + text + "\n");
 }
 
+void Log::note_in_file(const std::string& begin, const std::string& text) {
+  if (enabled_) write_to_file(begin + text + "\n");
+}
+
 void Log::progress(int64_t done, int64_t total, const std::string& note) {
   static const bool has_terminal =
       isatty(STDERR_FILENO) && std::getenv("NO_COLOR") == nullptr;
@@ -52,7 +57,8 @@ void Log::progress(int64_t done, int64_t total, const std::string& note) {
   progress_at_s_ = now;
   clear_progress();
   constexpr int64_t kWidth = 30;
-  const std::string bar(static_cast<size_t>(kWidth * done / total), '#');
+  const std::string bar(
+      static_cast<size_t>(kWidth * std::min(done, total) / total), '#');
   const std::string text =
       fmt::format("[{:<{}}] {}/{}{}", bar, kWidth, done, total,
                   note.empty() ? note : " | " + note);

@@ -13,7 +13,7 @@ namespace syncopate {
 struct RowTable {
   std::span<float> values;  // whole rows, fewer than 2^32
   int64_t row_elems = 1;
-  // Of `values` or of a range that they are part of.
+  // Marks of `values`, or of a range that contains them.
   TouchedBlocks touched = {};
 
   int64_t rows() const { return std::ssize(values) / row_elems; }

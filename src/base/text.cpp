@@ -117,6 +117,10 @@ std::string escape_bytes(std::string_view text) {
   return escaped;
 }
 
+std::string counted(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string human_bytes(double bytes) {
   const char* unit[] = {"B", "kB", "MB", "GB", "TB"};
   int power = 0;

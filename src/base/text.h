@@ -35,6 +35,8 @@ std::optional<size_t> find_invalid_utf8(std::string_view text);
 // messages about text that cannot be displayed.
 std::string escape_bytes(std::string_view text);
 
+// "1 worker", "2 workers"
+std::string counted(int64_t count, std::string_view noun);
 // "1.23 GB", "45.0 kB"; powers of 1000
 std::string human_bytes(double bytes);
 // "1:02:03", "2:03", "4.5 s"

@@ -8,8 +8,9 @@
 
 namespace syncopate {
 
-// Of a flat range of gradients that is divided into blocks from its beginning:
-// what an unmarked block holds is all zero (+0). Whoever adds to one marks it.
+// Marks for a flat range of gradients, which is divided into blocks from its
+// beginning. An unmarked block holds only zeros (+0); whoever adds to a block
+// marks it.
 struct TouchedBlocks {
   static constexpr int64_t kElems = 128;  // of a block
   enum Mark : uint8_t { kUntouched, kTouched, kAlways };

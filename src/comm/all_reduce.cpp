@@ -1,7 +1,6 @@
 // The all-reduce of collectives.h: the available algorithms and their traffic.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/check.h"
-#include "base/text.h"
 #include "comm/binary_blocks.h"
 #include "comm/butterfly.h"
 #include "comm/collectives.h"
@@ -17,7 +16,7 @@ collective_table() {
   using enum CollectiveAlgorithm;
   static const std::vector<std::pair<CollectiveAlgorithm, std::string>> table =
       {
-          {kRing, "reduce-scatter and all-gather around a ring: least bytes"},
+          {kRing, "reduce-scatter and all-gather around a ring: fewest bytes"},
           {kButterfly,
            "recursive halving and doubling: few messages; powers of two"},
           {kBinaryBlocks,
@@ -26,7 +25,7 @@ collective_table() {
            "all send to the first worker, which returns the sum: its link is "
            "the bottleneck"},
           {kHierarchical,
-           "rings inside hosts, then between them: least bytes between hosts"},
+           "rings inside hosts, then between them: fewest bytes between hosts"},
           {kNative,
            "the MPI library's own; a sum in rank order in one process"},
       };
@@ -44,9 +43,8 @@ void all_reduce_sum(Endpoint& endpoint,
   if (algorithm == CollectiveAlgorithm::kNative) {
     if (wire != Wire::kF32)
       fail(ExitCode::kBadInput,
-           "the native collective sends fp32 only: bf16 on the wire needs one "
-           "of ring, butterfly, binary_blocks, parameter_server, "
-           "hierarchical");
+           "the native collective sends fp32 only: bf16 on the wire needs "
+           "another one (syncopate list collectives)");
     endpoint.native_all_reduce(values, group, kind);
     return;
   }

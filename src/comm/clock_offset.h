@@ -13,8 +13,8 @@ struct ClockOffset {
 
 // Collective. Rank 0 asks each rank for its time, repeatedly: of the question
 // with the shortest round trip T, answered at time t, sent at s and back at r,
-// the offset is (s + r) / 2 - t, to within T / 2 (Cristian 1989). Counts in no
-// traffic.
+// the offset is (s + r) / 2 - t, to within T / 2 (Cristian 1989). Not counted
+// as traffic.
 ClockOffset measure_clock(Endpoint& endpoint);
 
 }  // namespace syncopate

@@ -37,7 +37,8 @@ struct TagRange {
 };
 
 // A span of host memory, or of device memory if the endpoint takes it.
-// Otherwise that is sent through a Mirror (mirror.h) or by DeviceCollectives.
+// Endpoints that take only host memory need a Mirror (mirror.h) or
+// DeviceCollectives.
 struct ConstBytes {
   const void* data = nullptr;
   int64_t bytes = 0;
@@ -56,6 +57,8 @@ Bytes bytes_span(std::span<T> values) {
   return {values.data(), static_cast<int64_t>(values.size_bytes())};
 }
 
+class ModelledSums;
+
 // A send or receive in flight: a copyable handle completed by wait() or test().
 struct RequestState;
 using Request = std::shared_ptr<RequestState>;
@@ -63,7 +66,6 @@ using Request = std::shared_ptr<RequestState>;
 // A function that runs concurrently with the worker. Endpoint::join rethrows
 // its exception, if any.
 struct TaskState;
-class ModelledSums;
 using Task = std::shared_ptr<TaskState>;
 
 // Bytes that were received. Those without values (device/device.h) have only a

@@ -47,8 +47,8 @@ class RowTables {
   RowTables& operator=(const RowTables&) = delete;
 
   std::span<const RowTable> tables() const { return tables_; }
-  // Of the tables or of a range that they are part of: the marks that count in
-  // the next exchange.
+  // Sets the marks for the next exchange. They may cover a range that contains
+  // the tables.
   void set_touched(const TouchedBlocks& touched) {
     for (RowTable& table : tables_) table.touched = touched;
   }

@@ -13,7 +13,7 @@ std::string name_of(Tag tag) {
     Tag first;
     std::string_view name;
   };
-  constexpr std::array<Range, 16> kRanges = {
+  constexpr std::array<Range, 17> kRanges = {
       {{kControl, "control"},
        {kArrival, "arrival"},
        {kCollective, "collective"},
@@ -28,8 +28,9 @@ std::string name_of(Tag tag) {
        {kServerAnswer, "server answer"},
        {kProbe, "probe"},
        {kProbeAnswer, "probe answer"},
+       {kProbeEnd, "end of probes"},
        {kGossip, "gossip"},
-       {kBucket, "bucket"}}};
+       {kBatchNorm, "batchnorm"}}};
   std::string_view name = kRanges[0].name;
   for (const Range& range : kRanges)
     if (tag >= range.first) name = range.name;

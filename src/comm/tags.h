@@ -25,6 +25,7 @@ inline constexpr Tag kProbe = 160;         // measures message latency
 inline constexpr Tag kProbeAnswer = 161;   // + 0..3: answers to probes
 inline constexpr Tag kProbeEnd = 168;      // everybody has all answers
 inline constexpr Tag kGossip = 512;        // + 0..15: messages of neighbours
+inline constexpr Tag kBatchNorm = 1023;    // sums of BatchNorm's statistics
 inline constexpr Tag kBucket = 1024;       // + bucket index: all-reduces of bsp
 inline constexpr Tag kMaxTag = 32767;      // the least upper bound that MPI
                                            // guarantees
@@ -35,7 +36,7 @@ constexpr bool carries_payload(Tag tag) {
   const auto is_part_of = [tag](Tag header) {
     return tag == header + 1 || tag == header + 2;
   };
-  return tag >= kBucket - 1 || tag == kGossip ||
+  return tag >= kBatchNorm || tag == kGossip ||
          (tag >= kAverage && tag < kAverage + 16) || is_part_of(kServer) ||
          is_part_of(kServerAnswer);
 }

@@ -44,8 +44,8 @@ class WorkerTrace {
   // Whether there is nothing left to record for any worker of this process.
   bool is_over() const;
 
-  // Of this step, if it is on, or of another that was. A wait is recorded
-  // without what it has in common with earlier ones.
+  // Record an interval of the current step, or of an earlier step that was
+  // traced. A wait is recorded without what it has in common with earlier ones.
   void compute(const char* what, Time begin, Time end);
   void compute(const char* what, int64_t step, Time begin, Time end);
   void wait(const char* what, Time begin, Time end);

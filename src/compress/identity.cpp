@@ -47,6 +47,6 @@ class Identity final : public Compressor {
 
 const CompressorKind kIdentity =
     compressor_kind<Identity>("identity",
-                              "every value as it is: 32 bits an element");
+                              "every value unchanged: 32 bits per element");
 
 }  // namespace syncopate

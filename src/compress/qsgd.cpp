@@ -79,7 +79,7 @@ class Qsgd final : public Compressor {
 
 const CompressorKind kQsgd = compressor_kind<Qsgd>(
     "qsgd",
-    "levels of a tensor's norm, rounded at random: 1 + compress.bits bits an "
+    "levels of a tensor's norm, rounded at random: 1 + compress.bits bits per "
     "element");
 
 }  // namespace syncopate

@@ -30,6 +30,6 @@ class RandomK final : public Sparse {
 
 const CompressorKind kRandomK =
     compressor_kind<RandomK>("random_k",
-                             "values at random places: 64 bits a value kept");
+                             "values at random places: 64 bits per value kept");
 
 }  // namespace syncopate

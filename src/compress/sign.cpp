@@ -52,6 +52,6 @@ class Sign final : public Compressor {
 
 const CompressorKind kSign = compressor_kind<Sign>(
     "sign",
-    "signs, the mean magnitude a tensor: 1 bit an element");
+    "signs, and the mean magnitude per tensor: 1 bit per element");
 
 }  // namespace syncopate

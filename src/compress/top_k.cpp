@@ -22,6 +22,6 @@ class TopK final : public Sparse {
 
 const CompressorKind kTopK =
     compressor_kind<TopK>("top_k",
-                          "a tensor's largest values: 64 bits a value kept");
+                          "a tensor's largest values: 64 bits per value kept");
 
 }  // namespace syncopate

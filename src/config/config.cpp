@@ -12,6 +12,7 @@
 #include "config/episodes.h"
 #include "config/ini.h"
 #include "config/value.h"
+#include "config/world.h"
 #include "sync/scheme.h"
 
 namespace syncopate {
@@ -141,7 +142,7 @@ class Parser {
   };
 
   std::string where(int line) const {
-    if (line == kCommandLine) return "command line";
+    if (line == kCommandLine) return kCommandLinePlace;
     if (line == kNowhere) return input_.path;
     return fmt::format("{}:{}", input_.path, line);
   }
@@ -228,10 +229,6 @@ class Parser {
   std::vector<Complaint> complaints_;
 };
 
-bool is_virtual_cost(const std::string& name) {
-  return name.starts_with("compute.") || name.starts_with("network.");
-}
-
 bool is_by_worker(const std::string& name) {
   return name == "run.workers" || name == "compute.speed" ||
          name.starts_with("stragglers.");
@@ -240,12 +237,6 @@ bool is_by_worker(const std::string& name) {
 constexpr const char* kNotUsed = "not used";
 constexpr const char* kEpisodes = "stragglers.episodes";
 constexpr const char* kVirtualLimit = "run.virtual_limit_s";
-
-bool is_of_link(const std::string& episode_text) {
-  Episode episode;
-  return parse_episode(episode_text, episode).empty() &&
-         episode.kind == Episode::Kind::kLink;
-}
 
 // Returns the value of stragglers.episodes without those of links.
 std::string without_links(const std::string& value) {
@@ -313,7 +304,7 @@ ParsedInput parse_input(const std::string& path,
   input.overrides = overrides;
   const std::string text = read_file(path, kLargestInput);
   if (text.find('\0') != std::string::npos)
-    fail(ExitCode::kBadInput, "{}: is no text: it holds a zero byte", path);
+    fail(ExitCode::kBadInput, "{}: is not text: it holds a zero byte", path);
   if (const auto at = find_invalid_utf8(text)) {
     const auto line = 1 + std::count(text.begin(), text.begin() + *at, '\n');
     input.errors.push_back(fmt::format(
@@ -344,66 +335,6 @@ std::string echo_input(const ParsedInput& input) {
     text += fmt::format("{} = {}\n", key.word(), value->second);
   }
   return text;
-}
-
-void check_world(ParsedInput& input, int ranks) {
-  const Options& options = input.options;
-  const auto complain = [&](const std::string& name, const std::string& what) {
-    input.errors.push_back(input.place_of(name) + ": " + name + ": " + what);
-  };
-  // Checks lists by worker if run.workers does not state the number of workers.
-  const auto by_worker = [&](const char* name, size_t numbers) {
-    if (options.run.workers != 0 || numbers <= 1 ||
-        static_cast<int>(numbers) == ranks ||
-        (ranks > 1 && is_virtual_cost(name)))
-      return;
-    complain(name,
-             ranks == 1
-                 ? fmt::format("has {} numbers for 1 worker (run.workers = "
-                               "auto), expected one, or run.workers = {}",
-                               numbers, numbers)
-                 : fmt::format("has {} numbers for {} MPI ranks, expected one, "
-                               "or one for each",
-                               numbers, ranks));
-  };
-  by_worker("stragglers.factor", options.stragglers.factor.size());
-  by_worker("data.batch_by_worker", options.data.batch_by_worker.size());
-  by_worker("compute.speed", options.compute.speed.size());
-  by_worker("network.latency_us", options.network.latency_us.size());
-  by_worker("network.mbit_s", options.network.mbit_s.size());
-  if (options.run.workers == 0)  // else they were judged with the rest
-    if (const std::string mistake =
-            episodes_mistake(options.stragglers.episodes, ranks);
-        !mistake.empty())
-      complain("stragglers.episodes", mistake);
-  if (ranks == 1) return;
-  if (options.run.virtual_limit_s > 0)
-    complain("run.virtual_limit_s",
-             fmt::format("is virtual time of workers in one process; {} MPI "
-                         "ranks take wall time: end at a result (run.target) "
-                         "or before a time limit (run.time_limit_s, or the "
-                         "Slurm job's)",
-                         ranks));
-  if (options.run.workers != 0 && options.run.workers != ranks)
-    complain("run.workers",
-             fmt::format("is {}, but there are {} MPI ranks, one per worker; "
-                         "expected auto or {}",
-                         options.run.workers, ranks, ranks));
-  for (const std::string& text : options.stragglers.episodes)
-    if (is_of_link(text))
-      complain("stragglers.episodes",
-               fmt::format("{}: slow links cost virtual time between workers "
-                           "in one process and cannot be made among {} MPI "
-                           "ranks",
-                           text, ranks));
-  for (const auto& given : input.given)
-    if (is_virtual_cost(given.first))
-      complain(given.first,
-               fmt::format("is used by workers in one process, not by {} MPI "
-                           "ranks",
-                           ranks));
-  std::erase_if(input.resolved,
-                [](const auto& entry) { return is_virtual_cost(entry.first); });
 }
 
 void refuse_errors(const ParsedInput& input) {
@@ -480,6 +411,24 @@ std::vector<std::string> resume_conflicts(
               "run's length"
             : ""));
   }
+  return lines;
+}
+
+std::vector<std::string> condensed(const std::vector<std::string>& conflicts) {
+  const auto is_follower = [](const std::string& line) {
+    return line.find(fmt::format(": was {}, ", kNotUsed)) !=
+               std::string::npos ||
+           line.find(fmt::format(", now {}:", kNotUsed)) != std::string::npos;
+  };
+  std::vector<std::string> lines, followers;
+  for (const std::string& line : conflicts)
+    if (is_follower(line)) followers.push_back(line.substr(0, line.find(':')));
+  if (followers.size() < 2 || followers.size() == conflicts.size())
+    return conflicts;
+  for (const std::string& line : conflicts)
+    if (!is_follower(line)) lines.push_back(line);
+  lines.push_back("used by only one of the two inputs: " +
+                  join(followers, ", "));
   return lines;
 }
 

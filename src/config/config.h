@@ -16,6 +16,8 @@
 
 namespace syncopate {
 
+inline constexpr const char* kCommandLinePlace = "command line";
+
 struct ParsedInput {
   Options options;
   // Every key in use with its resolved value as text, as it is echoed.
@@ -58,24 +60,10 @@ ParsedInput parse_input(const std::string& path,
 // Returns the resolved input as a runnable INI file.
 std::string echo_input(const ParsedInput& input);
 
-// Checks what depends on the world: run.workers and compute.speed against the
-// number of MPI ranks (1: workers in one process), and virtual costs, which
-// several ranks do not have. Adds to `errors`, and removes keys that this world
-// does not use from `resolved`.
-void check_world(ParsedInput& input, int ranks);
-
 // Throws one Error(kBadInput) with all errors, if there are any. Each line but
 // the first begins with "error: ", which main() adds to the first.
 void refuse_errors(const ParsedInput& input);
 
-// Compares two resolved inputs and returns one line for each key that differs
-// between a run and its resumption although it may not change. inputs/README.md
-// lists the keys that may, such as run.stop_at. Virtual costs, including slow
-// links (stragglers.episodes), are not compared if only one of the two worlds
-// has them. A key that `saved` lacks because it is newer than that run counts
-// as Key::formerly. With kMayDiffer, the number of workers and values given by
-// worker are not compared either.
-enum class Workers : uint8_t { kAlike, kMayDiffer };
 // Removes the keys of a saved run that only make sense for its number of
 // workers: lists by worker, and delays and episodes of workers by rank.
 void forget_by_worker(std::map<std::string, std::string>& saved);
@@ -86,10 +74,22 @@ void forget_virtual_time(std::map<std::string, std::string>& saved);
 // checkpoint.resume = PATH a new one. This holds for keys that decide how the
 // run learns and from what, not where and how fast it runs.
 bool makes_a_new_run(const std::string& key);
+// Whether a resumed run may have another number of workers.
+enum class Workers : uint8_t { kAlike, kMayDiffer };
+// Compares two resolved inputs and returns one line for each key that differs
+// between a run and its resumption although it may not change. inputs/README.md
+// lists the keys that may, such as run.stop_at. Virtual costs, including slow
+// links (stragglers.episodes), are not compared if only one of the two worlds
+// has them. A key that `saved` lacks because it is newer than that run counts
+// as Key::formerly. With kMayDiffer, the number of workers and values given by
+// worker are not compared either.
 std::vector<std::string> resume_conflicts(
     const std::map<std::string, std::string>& saved,
     const std::map<std::string, std::string>& now,
     Workers workers = Workers::kAlike);
+// Returns such lines for the user: keys that only one of the two inputs uses
+// follow from other keys, and become one line.
+std::vector<std::string> condensed(const std::vector<std::string>& conflicts);
 
 // Multiplies lengths in steps, other than those that may change on resume, by
 // `factor`: N/M converts lengths of N workers to those of M workers with as

@@ -42,7 +42,8 @@ struct ConflictChecker {
     const RunOptions& run = options.run;
     refuse_if(run.epochs == 0 && run.steps == 0 && run.virtual_limit_s == 0,
               {"run.epochs", "run.steps", "run.virtual_limit_s"},
-              "is missing: give run.epochs or run.steps, greater than 0");
+              "is missing: give run.epochs, run.steps or "
+              "run.virtual_limit_s, greater than 0");
     if (run.virtual_limit_s > 0) virtual_limit();
     by_worker("compute.speed", options.compute.speed.size());
     refuse_if(
@@ -99,8 +100,8 @@ struct ConflictChecker {
     const NetworkOptions& network = options.network;
     by_worker("network.latency_us", network.latency_us.size());
     by_worker("network.mbit_s", network.mbit_s.size());
-    const int64_t workers = std::max<int64_t>(1, options.run.workers);
-    refuse_if(network.group > 0 && workers % network.group != 0,
+    const int64_t workers = options.run.workers;
+    refuse_if(workers > 0 && network.group > 0 && workers % network.group != 0,
               {"network.group", "run.workers"},
               "is {} and does not divide run.workers = {}", network.group,
               workers);
@@ -127,6 +128,12 @@ struct ConflictChecker {
                 {delayed},
                 "{} is no rank of {} workers, which are counted from 0", rank,
                 options.run.workers);
+    refuse_if(options.faults.kind != FaultKind::kNone &&
+                  options.run.workers > 0 &&
+                  options.faults.rank >= options.run.workers,
+              {"faults.rank", "faults.kind", "run.workers"},
+              "{} is no rank of {} workers, which are counted from 0",
+              options.faults.rank, options.run.workers);
     refuse_if(stragglers.delay_until > 0 &&
                   stragglers.delay_until <= stragglers.delay_from,
               {"stragglers.delay_until", "stragglers.delay_from"},

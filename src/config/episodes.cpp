@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "base/text.h"
+#include "config/options.h"
 
 namespace syncopate {
 namespace {
@@ -65,10 +66,10 @@ bool parse_amount(const std::string& text, Episode& episode) {
   if (text.starts_with("+")) {
     const auto added = parse_duration(amount);
     episode.added_s = added && !added->is_in_steps ? added->value : 0;
-    return episode.added_s > 0;
+    return episode.added_s > 0 && episode.added_s <= kLongestStep_s;
   }
   episode.times = parse_double(amount).value_or(0);
-  return text.starts_with("x") && episode.times >= 1;
+  return text.starts_with("x") && episode.times >= 1 && episode.times <= 1e6;
 }
 
 // The optional NAME=VALUE fields of one episode.

@@ -31,7 +31,7 @@ IniLine parse_line(std::string_view raw, std::optional<std::string>& section) {
     return {.mistake =
                 "expected key = value or [section], found " + in_quotes(raw)};
   if (!section)
-    return {.mistake = in_quotes(key) + " stands before the first [section]"};
+    return {.mistake = in_quotes(key) + " comes before the first [section]"};
   const std::string_view value = trim(without_comment(raw.substr(equals + 1)));
   return {.section = *section,
           .key = std::string(key),

@@ -37,7 +37,8 @@ Keys run_keys() {
       {.name = "run.name",
        .place = &RunOptions::name,
        .doc = "Folder of the run inside run.directory; {scheme}, {seed}, "
-              "{workers} and {job} (the Slurm job) are replaced.",
+              "{workers} and {job} (the Slurm job) are replaced by their "
+              "values.",
        .form = {"a folder name that may hold {scheme} {seed} {workers} {job}",
                 is_run_name},
        .on_resume = OnResume::kMayChange},
@@ -62,9 +63,9 @@ Keys run_keys() {
        .on_resume = OnResume::kMayExtend},
       {.name = "run.virtual_limit_s",
        .place = &RunOptions::virtual_limit_s,
-       .doc = "For workers in one process: the length of the run as seconds "
-              "of virtual time, from which a simulation finds run.steps, the "
-              "most steps that end in time; 0: given by run.steps or "
+       .doc = "For workers in one process: length of the run in seconds of "
+              "virtual time; a simulation sets run.steps to the largest "
+              "number of steps that end in time. 0: given by run.steps or "
               "run.epochs.",
        .on_resume = OnResume::kMayExtend},
       {.name = "run.stop_at",
@@ -77,7 +78,7 @@ Keys run_keys() {
        .place = &RunOptions::target,
        .doc = "The run ends at the first evaluation with this result, such as "
               "accuracy >= 0.9 or loss <= 0.3, if it comes before the last "
-              "step; schedules do not see it.",
+              "step; schedules ignore it.",
        .zero_word = "-",
        .form = {"a result such as accuracy >= 0.9 or loss <= 0.3", is_target},
        .on_resume = OnResume::kMayChange},
@@ -112,9 +113,10 @@ Keys device_keys() {
       {.name = "run.threads",
        .place = &RunOptions::threads,
        .doc = "OpenMP threads per worker (the bits of results "
-              "depend on it); auto: the cores available to a worker.",
+              "depend on it); auto: OMP_NUM_THREADS if it is set, else the "
+              "cores available to a worker.",
        .low = 1,
-       .high = 4096,  // more cores than a node has
+       .high = kMostThreads,
        .zero_word = "auto"},
       {.name = "run.precision",
        .place = &RunOptions::precision,
@@ -123,9 +125,9 @@ Keys device_keys() {
        .used_when = {{"model.family", {}, "bf16"}}},
       {.name = "run.bf16_weights",
        .place = &RunOptions::bf16_weights,
-       .doc = "On a GPU: whether weights are kept in bf16 as well, which the "
-              "optimizer writes in its pass, rather than rounded before each "
-              "product. The results are the same; the copies take 2 bytes per "
+       .doc = "On a GPU: whether the optimizer also writes copies of the "
+              "weights in bf16, instead of rounding them before each product. "
+              "The results are the same; the copies take 2 bytes per "
               "parameter.",
        .used_when = {{"run.precision", {"bf16"}}},
        .on_resume = OnResume::kMayChange},
@@ -136,7 +138,7 @@ Keys device_keys() {
       {.name = "run.plans",
        .place = &RunOptions::plans,
        .doc = "On a GPU: file of plans that bench ops --tune has measured for "
-              "cuDNN and cuBLASLt; none: they choose by their heuristics."},
+              "cuDNN and cuBLASLt; none: their heuristics choose."},
       {.name = "run.cuda_graphs",
        .place = &RunOptions::cuda_graphs,
        .doc = "On a GPU: whether training steps are recorded once and "
@@ -199,7 +201,7 @@ Keys eval_keys() {
        .used_when = {{"data.kind", {}, "questions"}}},
       {.name = "eval.max_answer_length",
        .place = &EvalOptions::max_answer_length,
-       .doc = "Most tokens of an answer.",
+       .doc = "Maximum number of tokens per answer.",
        .low = 1,
        .used_when = {{"data.kind", {}, "questions"}}},
   });
@@ -227,8 +229,8 @@ Keys checkpoint_keys() {
       {.name = "checkpoint.best",
        .place = &CheckpointOptions::best,
        .doc = "A figure of the evaluations, such as accuracy or loss: the "
-              "checkpoint at the best one is kept in checkpoints/best as well. "
-              "none: no such checkpoint."},
+              "checkpoint with its best value is also kept, in "
+              "checkpoints/best. none: no such checkpoint."},
   }));
 }
 
@@ -245,8 +247,8 @@ Keys output_keys() {
               "and postprocess/timeline.py."},
       {.name = "output.trace_steps",
        .place = &OutputOptions::trace_steps,
-       .doc = "FIRST:LAST, the steps that are traced, of each worker's own "
-              "count, from 1.",
+       .doc = "FIRST:LAST, the steps to trace, in each worker's own count "
+              "from 1.",
        .form = {"FIRST:LAST with 1 <= FIRST <= LAST",
                 [](const std::string& text) {
                   return parse_trace_steps(text).has_value();
@@ -267,16 +269,19 @@ Keys compute_keys() {
        .place = &ComputeOptions::step_s,
        .doc = "Mean virtual seconds per step at speed 1; for workers in "
               "one process.",
+       .high = kLongestStep_s,
        .is_low_open = true,
        .used_when = {{"compute.law", {"constant", "lognormal", "gamma"}}}},
       {.name = "compute.update_s",
        .place = &ComputeOptions::update_s,
        .doc = "Virtual seconds per step at speed 1 for a worker's computations "
               "after the backward pass: the optimizer, averaging and "
-              "compression; for workers in one process."},
+              "compression; for workers in one process.",
+       .high = kLongestStep_s},
       {.name = "compute.spread",
        .place = &ComputeOptions::spread,
        .doc = "Standard deviation of a step's duration relative to its mean.",
+       .high = 100,
        .is_low_open = true,
        .used_when = {{"compute.law", {"lognormal", "gamma"}}}},
       {.name = "compute.trace",
@@ -289,7 +294,7 @@ Keys compute_keys() {
        .place = &ComputeOptions::speed,
        .doc = "Speed of each worker, or one number for all; for workers "
               "in one process.",
-       .is_low_open = true,
+       .low = 1e-6,
        .zero_word = "1"},
   });
 }
@@ -302,6 +307,7 @@ Keys network_keys() {
        .doc = "Virtual latency of each worker's link in microseconds, "
               "or one number for all; a message has the mean latency of "
               "its two ends.",
+       .high = 1e6 * kLongestStep_s,
        .zero_word = "0"},
       {.name = "network.mbit_s",
        .place = &NetworkOptions::mbit_s,
@@ -318,19 +324,21 @@ Keys network_keys() {
       {.name = "network.message_us",
        .place = &NetworkOptions::message_us,
        .doc = "Virtual microseconds for which a message occupies a "
-              "worker's link in addition to the time of its bytes."},
+              "worker's link in addition to the time of its bytes.",
+       .high = 1e6 * kLongestStep_s},
       {.name = "network.device_mbit_s",
        .place = &NetworkOptions::device_mbit_s,
        .doc = "Virtual bandwidth of copies between a worker's memory and its "
               "link in megabits per second and direction; 0: no limit."},
       {.name = "network.group",
        .place = &NetworkOptions::group,
-       .doc = "Workers per group, such as a host, with separate links "
-              "inside the group; sync.collective = hierarchical takes it "
-              "for a host; 0: no groups."},
+       .doc = "Workers per group, such as a host, with separate links inside "
+              "the group; sync.collective = hierarchical treats it as a host; "
+              "0: no groups."},
       {.name = "network.group_latency_us",
        .place = &NetworkOptions::group_latency_us,
        .doc = "Virtual latency in microseconds within a group.",
+       .high = 1e6 * kLongestStep_s,
        .used_when = with_groups},
       {.name = "network.group_mbit_s",
        .place = &NetworkOptions::group_mbit_s,
@@ -360,13 +368,15 @@ Keys straggler_keys() {
   return not_negative({
       {.name = "stragglers.factor",
        .place = &StragglerOptions::factor,
-       .doc = "Factor by which each worker's computation takes longer, "
-              "or one number for all.",
+       .doc = "Factor by which each worker's computation is slowed down, or "
+              "one number for all.",
        .low = 1,
+       .high = 1e6,
        .zero_word = "1"},
       {.name = "stragglers.delay_ms",
        .place = &StragglerOptions::delay_ms,
-       .doc = "Milliseconds added to each step of the delayed workers."},
+       .doc = "Milliseconds added to each step of the delayed workers.",
+       .high = 1e3 * kLongestStep_s},
       {.name = "stragglers.delay_workers",
        .place = &StragglerOptions::delay_workers,
        .doc = "Ranks of the delayed workers; required.",
@@ -387,6 +397,7 @@ Keys straggler_keys() {
       {.name = "stragglers.random_ms",
        .place = &StragglerOptions::random_ms,
        .doc = "Mean of the random delays in milliseconds.",
+       .high = 1e3 * kLongestStep_s,
        .is_low_open = true,
        .used_when = with_random},
       {.name = "stragglers.random_share",

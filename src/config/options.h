@@ -20,6 +20,11 @@ CHOICE(DeviceChoice, "auto cpu cuda", {kAuto, kCpu, kCuda});
 CHOICE(Precision, "fp32 bf16", {kF32, kBf16});
 CHOICE(OnNonfinite, "stop skip", {kStop, kSkip});
 
+// A virtual step, delay or latency is at most this long.
+inline constexpr double kLongestStep_s = 1e6;
+
+inline constexpr int64_t kMostThreads = 4096;  // more cores than a node has
+
 struct RunOptions {
   std::string name = "{scheme}-seed{seed}";  // run/run_directory.h
   std::string directory = "runs";

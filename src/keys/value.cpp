@@ -137,15 +137,27 @@ bool is_zero(const T& value) {
     return value.empty();
 }
 
+// Large and small powers of ten as "1e9", "1e-6".
+std::string bound_text(double bound) {
+  constexpr double kManyDigits = 6;
+  const double digits = std::log10(bound);
+  return bound > 0 && digits == std::round(digits) &&
+                 std::abs(digits) >= kManyDigits
+             ? fmt::format("1e{:.0f}", digits)
+             : fmt::format("{}", bound);
+}
+
 std::string bounded(const Key& key, const std::string& what) {
   if (!std::isfinite(key.low)) return what;
+  const std::string low = bound_text(key.low);
   const std::string above =
-      fmt::format("{} {} {}", what, key.is_low_open ? ">" : ">=", key.low);
+      fmt::format("{} {} {}", what, key.is_low_open ? ">" : ">=", low);
   if (!std::isfinite(key.high)) return above;
+  const std::string high = bound_text(key.high);
   if (!key.is_low_open && !key.is_high_open)
-    return fmt::format("{} from {} to {}", what, key.low, key.high);
+    return fmt::format("{} from {} to {}", what, low, high);
   return fmt::format("{} and {} {}", above,
-                     key.is_high_open ? "<" : "<=", key.high);
+                     key.is_high_open ? "<" : "<=", high);
 }
 
 template <typename T>
@@ -169,7 +181,7 @@ std::string accepted_by_type(const Key& key) {
                                              in_words(key.choices));
   else
     return key.form.matches != nullptr ? std::string(key.form.accepts)
-           : key.choices.empty()       ? std::string("a text")
+           : key.choices.empty()       ? std::string("text")
                                        : in_words(key.choices);
 }
 

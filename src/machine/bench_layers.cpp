@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "base/median.h"
 #include "machine/bench_step.h"
-#include "machine/median.h"
 #include "ops/op_listener.h"
 
 namespace syncopate {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/median.h"
 #include "compress/compressor.h"
 #include "device/device_vector.h"
-#include "machine/median.h"
 #include "ops/combine.h"
 #include "ops/conv.h"
 #include "ops/elementwise.h"

@@ -9,12 +9,12 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/median.h"
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "device/device.h"
 #include "machine/doctor.h"
-#include "machine/median.h"
 #include "run/run_lock.h"
 #include "run/signals.h"
 #include "run/slurm.h"
@@ -101,8 +101,9 @@ void report_placements(DoctorReport& report,
     RankPlacement& placement = placements[rank];
     std::memcpy(&placement, all[rank].data(), sizeof placement);
     if (rank >= kMostLines) continue;
-    report.ok(fmt::format("rank {}", rank), "on {}, cores {}, {} threads, {}{}",
-              hosts[rank], ranges(placement.cores), placement.threads,
+    report.ok(fmt::format("rank {}", rank), "on {}, cores {}, {}, {}{}",
+              hosts[rank], ranges(placement.cores),
+              counted(placement.threads, "thread"),
               placement.gpu[0] ? "GPU " : "no GPU", placement.gpu);
   }
   if (all.size() > kMostLines)
@@ -185,17 +186,32 @@ void check_lock_between_hosts(DoctorReport& report,
   const auto rank = static_cast<size_t>(endpoint.rank());
   bool is_first = true;
   for (size_t i = 0; i < rank; ++i) is_first &= hosts[i] != hosts[rank];
-  double pid = rank == 0 ? static_cast<double>(::getpid()) : 0;
+  const auto folder_of = [](double pid) {
+    return fs::path(fmt::format("syncopate-doctor-{:.0f}", pid));
+  };
+  double pid = 0;  // of rank 0 if it owns the folder
+  std::optional<RunLock> owned;
+  std::string why_not;
+  if (rank == 0) {
+    const auto own_pid = static_cast<double>(::getpid());
+    try {
+      syncopate::create_directories(folder_of(own_pid));
+      owned.emplace(folder_of(own_pid));
+      pid = own_pid;
+    } catch (const Error& error) {
+      why_not = error.what();
+      std::error_code ignored;
+      fs::remove_all(folder_of(own_pid), ignored);
+    }
+  }
   agree(endpoint, endpoint.world_group(), {&pid, 1}, Combine::kMax,
         tags::kControl);
-  const fs::path folder = fmt::format("syncopate-doctor-{:.0f}", pid);
-  std::optional<RunLock> owned;
-  if (rank == 0) {
-    syncopate::create_directories(folder);
-    owned.emplace(folder);
+  if (pid == 0) {
+    if (rank == 0) report.bad(ExitCode::kCannotCreate, "lock", "{}", why_not);
+    return;
   }
-  barrier(endpoint, endpoint.world_group(), tags::kControl);
-  constexpr double kKeptOut = 0, kNotShared = 1, kLetIn = 2;
+  const fs::path folder = folder_of(pid);
+  constexpr double kKeptOut = 0, kNotShared = 1, kLetIn = 2, kNoFile = 3;
   double mine = kKeptOut;
   if (rank != 0 && is_first) {
     std::error_code ignored;
@@ -206,7 +222,10 @@ void check_lock_between_hosts(DoctorReport& report,
         const RunLock second(folder);
         mine = kLetIn;
       }
-    } catch (const Error&) {  // refused
+    } catch (const FolderInUse&) {
+      mine = kKeptOut;
+    } catch (const Error&) {
+      mine = kNoFile;
     }
   }
   const auto all = all_gather(endpoint, endpoint.world_group(), {&mine, 1},
@@ -220,6 +239,10 @@ void check_lock_between_hosts(DoctorReport& report,
       return report.note("lock",
                          "{} does not see the folder this was started in: "
                          "start runs in one that all hosts share",
+                         hosts[i]);
+    if (all[i][0] == kNoFile)
+      return report.note("lock",
+                         "{} cannot write in the folder this was started in",
                          hosts[i]);
     if (all[i][0] == kLetIn)
       return report.note("lock",
@@ -274,8 +297,10 @@ void check_messages(DoctorReport& report,
   if (!is_right)
     report.bad(ExitCode::kInternal, "messages", "a sum came out wrong");
   else
-    report.ok("messages", "{} ranks on {} hosts, 1 MiB all-reduce {:.2f} ms",
-              group.size(), num_hosts(hosts), 1e3 * median(seconds));
+    report.ok("messages", "{} on {}, 1 MiB all-reduce {:.2f} ms",
+              counted(group.size(), "rank"),
+              counted(static_cast<int64_t>(num_hosts(hosts)), "host"),
+              1e3 * median(seconds));
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
-#include "machine/median.h"
 
 namespace syncopate {
 namespace {

@@ -5,11 +5,11 @@
 #include <functional>
 #include <optional>
 
+#include "base/median.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "machine/bench_step.h"
 #include "machine/measured_compute.h"
-#include "machine/median.h"
 #include "machine/rank_pairs.h"
 
 namespace syncopate {

@@ -54,7 +54,8 @@ SafeTensors::Tensor listed(const FileNames& names,
   return tensor;
 }
 
-// Of the BatchNorm whose running mean this is; nullopt for another tensor.
+// Returns the batch counter of the BatchNorm whose running mean `entry` is, or
+// nullopt for another tensor.
 std::optional<SafeTensors::Tensor> counter_beside(const FileNames& names,
                                                   const ParameterEntry& entry) {
   if (!entry.name.ends_with(kMean)) return std::nullopt;

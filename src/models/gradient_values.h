@@ -53,7 +53,7 @@ class GradientValues {
 
   // Sets all to zero before the step's first backward pass.
   void clear(Context& context);
-  // Of the values, for those who mark what they add to or write zeros only.
+  // The values, for callers that mark what they add to or write only zeros.
   std::span<float> marked() { return values_; }
   TouchedBlocks marks() const { return {values_.data(), marks_.data()}; }
   // marks(), or none if they no longer count.

@@ -161,11 +161,11 @@ Keys model_keys() {
                   {"bf16", families_with(&ModelInfo::can_bf16)}}},
       {.name = "model.weights",
        .place = &ModelOptions::weights,
-       .doc = "Safetensors file that provides the initial values, of "
-              "syncopate export, torchvision (resnet, wrn) or Hugging Face "
-              "(bert; postprocess/import_bert.py converts other formats). "
-              "Without the classifier (fc, qa_outputs) that starts at "
-              "random. none: random values.",
+       .doc = "Safetensors file with the initial values, from syncopate "
+              "export, torchvision (resnet, wrn) or Hugging Face (bert; "
+              "postprocess/import_bert.py converts other formats). If it "
+              "lacks the classifier (fc, qa_outputs), that starts at random. "
+              "none: random values.",
        .on_resume = OnResume::kMayChange},
       {.name = "model.label_smoothing",
        .place = &ModelOptions::label_smoothing,

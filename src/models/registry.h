@@ -66,7 +66,7 @@ struct ModelInfo {
   bool can_bf16 = true;     // accepts run.precision = bf16
   // As make_model, without initial values; `options` are of this family.
   std::unique_ptr<Network> (*make)(const ModelRequest& wanted) = nullptr;
-  // Of its tensors in files of weights.
+  // The names of its tensors in files of weights.
   const FileNames& (*names)() = nullptr;
 };
 const std::vector<ModelInfo>& model_table();

@@ -18,8 +18,8 @@ constexpr int64_t kMostFileBytes = int64_t{64} << 20;
 
 // Seconds of one run: the least over groups, since other work only adds to it;
 // each is long enough to make the time of waiting for the device negligible.
-// Of plans that take less than some 10 us it is the time of their launch: the
-// host has little lead over the device, and whichever is chosen is as good.
+// For plans below some 10 us it is the time of their launch, since the host has
+// little lead over the device; any of them is as good.
 double time_of(Context& context, const PlanRequest& request, size_t plan) {
   constexpr int kGroups = 5, kTogether = 10;
   request.run(plan);  // its code is loaded

@@ -78,7 +78,7 @@ class PlanTuner final : public PlanChooser {
       : table_(table), here_(std::move(here)) {}
   size_t choose(Context& context, const PlanRequest& request) override;
 
-  // Of all problems so far, in seconds: the library's choices, the fastest.
+  // Times of all problems so far, by the library's choices and by the fastest.
   struct Gain {
     int64_t problems = 0;
     double before_s = 0, after_s = 0;

@@ -111,7 +111,7 @@ Keys optimizer_keys() {
        .used_when = of_sgd},
       {.name = "optimizer.weight_decay",
        .place = &OptimizerOptions::weight_decay,
-       .doc = "Factor of the parameters that is added to the gradient "
+       .doc = "Multiple of the parameters that is added to the gradient "
               "(adamw: to the direction that the rate multiplies).",
        .low = 0},
       {.name = "optimizer.decay_batchnorm",

@@ -13,7 +13,8 @@ namespace syncopate {
 
 class MovingAverage {
  public:
-  // Of `parameters` and `buffers` values, zero until start() or a loaded state.
+  // Averages `parameters` and `buffers` values, zero until start() or a loaded
+  // state.
   // `decay` is in [0, 1), `warmup_steps` that of the schedule. The context must
   // outlive it.
   MovingAverage(Context& context,

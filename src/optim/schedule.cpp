@@ -20,7 +20,7 @@ Schedule::Schedule(const ScheduleOptions& options,
 const std::vector<std::pair<ScheduleKind, std::string>>& schedule_table() {
   using enum ScheduleKind;
   static const std::vector<std::pair<ScheduleKind, std::string>> table = {
-      {kConstant, "lr throughout"},
+      {kConstant, "constant lr"},
       {kMultistep, "lr gamma^k after the k-th milestone"},
       {kCosine, "half a cosine from lr to final_lr at the horizon"},
       {kPolynomial, "final_lr + (lr - final_lr) (1 - t/T)^power"},

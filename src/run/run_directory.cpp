@@ -31,6 +31,15 @@ RunDirectory::RunDirectory(const Options& options, int workers) {
   path_ = fs::path(options.run.directory) / name;
 }
 
+std::string RunDirectory::free_name(Options options, int workers) {
+  const std::string pattern = options.run.name;
+  for (int number = 2;; ++number) {
+    options.run.name = fmt::format("{}-{}", pattern, number);
+    if (!fs::exists(RunDirectory(options, workers).path()))
+      return options.run.name;
+  }
+}
+
 void RunDirectory::acquire() {
   for (fs::path folder = path_; !folder.empty() && !fs::exists(folder);
        folder = folder.parent_path())

@@ -21,6 +21,9 @@ class RunDirectory {
   // Replaces {scheme}, {seed}, {workers} and {job} in run.name; {job} is
   // Slurm's job id, or "local" outside Slurm.
   RunDirectory(const Options& options, int workers);
+  // Returns the first of PATTERN-2, PATTERN-3, ... of run.name whose directory
+  // does not exist.
+  static std::string free_name(Options options, int workers);
   // An existing run's directory.
   explicit RunDirectory(fs::path path) : path_(std::move(path)) {}
 

@@ -104,8 +104,10 @@ struct Found {
                           "has ended, remove {})",
                           (folder / kOwnerFile).string())
                     : "";
-  fail(ExitCode::kCannotCreate, "{}: in use by {}{}", folder.string(),
-       owner.text.empty() ? "another process" : owner.text, mend);
+  throw FolderInUse(
+      ExitCode::kCannotCreate,
+      fmt::format("{}: in use by {}{}", folder.string(),
+                  owner.text.empty() ? "another process" : owner.text, mend));
 }
 
 Found find_owner(const fs::path& folder) {
@@ -158,12 +160,16 @@ RunLock::RunLock(const fs::path& folder)
     if (!lock(path)) take_owner_file();
     write_text(lock_, path);
   } catch (...) {
-    ::close(lock_);
+    release();
     throw;
   }
 }
 
 RunLock::~RunLock() {
+  release();
+}
+
+void RunLock::release() {
   if (owner_file_ >= 0) {
     if (is_same_file(owner_file_, owner_path_)) ::unlink(owner_path_.c_str());
     ::close(owner_file_);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "base/file.h"
 
 namespace syncopate {
@@ -26,11 +27,17 @@ struct RunOwner {
   static std::optional<RunOwner> from_text(const std::string& text);
 };
 
+class FolderInUse : public Error {
+ public:
+  using Error::Error;
+};
+
 class RunLock {
  public:
-  // Throws Error(kCannotCreate) if another process owns the folder: "FOLDER:
-  // in use by job 123, process 4711 on n1". The lock is held until this object
-  // is destroyed or the process ends, however it ends.
+  // Throws FolderInUse (kCannotCreate) if another process owns the folder:
+  // "FOLDER: in use by job 123, process 4711 on n1"; another Error if the files
+  // cannot be made or written. The lock is held until this object is destroyed
+  // or the process ends, however it ends.
   explicit RunLock(const fs::path& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;
@@ -47,6 +54,7 @@ class RunLock {
   bool lock(const fs::path& path);
   void take_owner_file();
   bool create_owner_file();
+  void release();
 
   fs::path folder_, owner_path_;
   int lock_ = -1;        // a descriptor, kept open

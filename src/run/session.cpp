@@ -59,6 +59,15 @@ std::vector<std::string> Session::hosts() const {
 
 int Session::threads(int64_t asked) const {
   if (asked > 0) return static_cast<int>(asked);
+  if (const char* given = std::getenv("OMP_NUM_THREADS"); given != nullptr)
+    // It may have a number for each level of nesting: "4,2".
+    if (const auto outer = parse_int(trim(split(given, ',').front()));
+        outer && *outer >= 1 && *outer <= kMostThreads)
+      return static_cast<int>(*outer);
+  return cores_of_rank();
+}
+
+int Session::cores_of_rank() const {
   const int sharing = mpi_ ? mpi_->local_size() : 1;
   // If the launcher bound this rank to a subset of the cores, it does not share
   // them.

@@ -39,9 +39,11 @@ class Session {
   std::string mpi_version() const;
   std::vector<std::string> hosts() const;
 
-  // Returns the number of OpenMP threads per worker: `asked`, or this process's
-  // share of the cores on which it may run.
+  // Returns the number of OpenMP threads per worker: `asked`, or
+  // OMP_NUM_THREADS if it is set, or cores_of_rank().
   int threads(int64_t asked) const;
+  // Returns this process's share of the cores on which it may run.
+  int cores_of_rank() const;
 
   // Returns the number of workers: the number of MPI ranks, or `asked` (0
   // means 1) in a single process. Throws Error if the two contradict.

@@ -194,8 +194,8 @@ Keys asp_keys() {
                   "the run's folder."},
           {.name = "asp.replay",
            .place = &AspOptions::replay,
-           .doc = "An order.h5 whose order of arrivals is replayed; none: "
-                  "the order in which they arrive.",
+           .doc = "An order.h5 whose order of arrivals is replayed; none: the "
+                  "actual order of arrival.",
            .zero_word = "none"},
       });
 }
@@ -223,7 +223,8 @@ SchemeInfo asp_scheme() {
           .planned_bytes = &asp_bytes,
           .uses_wire = true,
           .keeps_replicas_equal = true,
-          .is_free_running = true};
+          .is_free_running = true,
+          .sends_to_all = true};
 }
 
 }  // namespace syncopate

@@ -36,7 +36,7 @@ class Asp : public SchemeBase {
   bool is_pulling() const override { return exchange_.is_in_flight(); }
   void quiesce() override;
   void leave() override;
-  void finish() override { order_.write(); }
+  void finish(RunEnd) override { order_.write(); }
   void visit_state(StateVisitor& visitor) override;
   std::vector<SeriesInfo> series() const override { return stale_.series(); }
   std::vector<double> take_series() override { return stale_.take(); }

@@ -53,7 +53,7 @@ class DcdPsgd final : public CompressedGossip {
 SchemeInfo dcd_psgd_scheme() {
   return {.keyword = "dcd_psgd",
           .description =
-              "gossip with neighbours' copies kept by compressed "
+              "gossip with copies of neighbours, updated by compressed "
               "differences",
           .make = &make<DcdPsgd>,
           .check = &check_compression,

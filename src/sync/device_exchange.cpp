@@ -45,7 +45,6 @@ void DeviceExchange::start(std::span<const int> to,
   CHECK(elems <= std::ssize(outgoing_));
   elems_ = elems;
   Round& round = rounds_[now_];
-  round.elems = elems;
   Tensor message = make_tensor(outgoing_.data(), DType::kF32, Shape{elems});
   if (rounded_.data() != nullptr) {
     const int64_t own = std::ssize(slots_) / stride_ - 1;
@@ -70,10 +69,11 @@ void DeviceExchange::start(std::span<const int> to,
   collectives_.exchange(transfers, collectives_.world());
   round.arrived->record(collectives_.stream());
   round.is_complete = false;
+  round.bytes = message.bytes() * std::ssize(to);
   const WorkerTrace* const trace = parts_.endpoint.trace();
   round.traced = trace != nullptr && trace->is_on() ? trace->step() : 0;
-  parts_.endpoint.traffic().count(
-      Traffic::kPayload, message.bytes() * std::ssize(to), std::ssize(to));
+  parts_.endpoint.traffic().count(Traffic::kPayload, round.bytes,
+                                  std::ssize(to));
 }
 
 SyncTimes DeviceExchange::finish() {
@@ -108,7 +108,7 @@ void DeviceExchange::record(const Round& round, double exposed_s) {
   if (!trace.has_reference()) return;
   const Time end = trace.time_of(*round.arrived);
   trace.communication("exchange", round.traced, trace.time_of(*round.ready),
-                      end, round.elems * int64_t{sizeof(float)});
+                      end, round.bytes);
   trace.wait("neighbours", round.traced, end - exposed_s, end);
 }
 

@@ -37,7 +37,7 @@ class DeviceExchange {
   struct Round {
     std::unique_ptr<Event> ready, arrived, needed;
     bool is_complete = true;  // its times were returned
-    int64_t elems = 0;        // of a message
+    int64_t bytes = 0;        // sent
     int64_t traced = 0;       // its step in a trace; 0: in none
   };
   SyncTimes times_of(Round& round);  // none if they were returned

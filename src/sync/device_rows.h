@@ -51,7 +51,7 @@ class DeviceRows final : public RowTables {
     std::span<uint32_t> numbers;
     Tensor values;
   };
-  // Of a table in a position's message.
+  // Returns the rows of one table within the message of `position`.
   Rows rows_of(int position, size_t table, const RowPart& part, Wire wire);
   // Returns once the device has done what was submitted.
   void wait(Endpoint& endpoint);

@@ -214,6 +214,7 @@ SchemeInfo dgc_scheme() {
           .uses_compressor = true,
           .uses_collectives = true,
           .keeps_replicas_equal = true,
+          .sends_to_all = true,
           .averages_gradients = true};
 }
 

@@ -142,7 +142,7 @@ class DsSync final : public SchemeBase {
   StepPlan next(const Word& mine) override;
   void update(const StepPlan& plan) override { step_locally(plan); }
   void end_step(const StepPlan& plan) override;
-  void finish() override;
+  void finish(RunEnd end) override;
 
  private:
   void average_over(const Group& group);
@@ -153,20 +153,12 @@ class DsSync final : public SchemeBase {
 };
 
 DsSync::DsSync(const SchemeParts& parts)
-    : SchemeBase(parts,
-                 lockstep(parts, 8),  // waiting in groups bounds it anyway
-                 {}),
+    : SchemeBase(parts, lockstep(parts, kLoosePeriod), {}),
       options_(parts.sync.ds_sync),
       phases_(shared_table<std::vector<PhaseOfGroups>>(
           std::tuple(options_.radices, options_.group, size()),
           [this] { return make_phases(options_, size()); })) {
   for (const PhaseOfGroups& phase : *phases_) reducer_->prepare(phase.groups);
-  if (options_.restart == PhaseRestart::kEpoch &&
-      parts.steps_per_epoch < static_cast<double>(phases_->size()))
-    fail(ExitCode::kBadInput,
-         "ds_sync.restart: epoch, of {} steps, is over before the {} phases "
-         "are, expected never",
-         parts.steps_per_epoch, phases_->size());
 }
 
 Group DsSync::group_of(const StepPlan& plan) const {
@@ -197,14 +189,21 @@ void DsSync::end_step(const StepPlan& plan) {
     average_over(group_of(plan));
 }
 
-void DsSync::finish() {
-  if (options_.final_average) average_over(world_);
+void DsSync::finish(RunEnd end) {
+  if (options_.final_average && end == RunEnd::kLastStep) average_over(world_);
 }
 
 void check_ds_sync(const SchemeRequest& request) {
   // A step changes parameters by less than bf16 resolves.
   refuse_bf16(request, "ds_sync", "would round parameters away");
-  ds_sync_phases(request.sync.ds_sync, request.workers);
+  const DsSyncOptions& options = request.sync.ds_sync;
+  const int64_t phases = std::ssize(ds_sync_phases(options, request.workers));
+  if (options.restart == PhaseRestart::kEpoch && request.steps_per_epoch > 0 &&
+      request.steps_per_epoch < static_cast<double>(phases))
+    fail(ExitCode::kBadInput,
+         "ds_sync.restart: is epoch, but an epoch of {} steps is over before "
+         "the {} phases are, expected never",
+         request.steps_per_epoch, phases);
 }
 
 Keys ds_sync_keys() {
@@ -226,7 +225,7 @@ Keys ds_sync_keys() {
            .low = 0},
           {.name = "ds_sync.place",
            .place = &DsSyncOptions::place,
-           .doc = "Place in a step at which parameters are averaged: before "
+           .doc = "Point in a step at which parameters are averaged: before "
                   "forward (as published for images), or after the update "
                   "(for text and clicks)."},
           {.name = "ds_sync.batchnorm",
@@ -241,7 +240,7 @@ Keys ds_sync_keys() {
                   "never."},
           {.name = "ds_sync.final_average",
            .place = &DsSyncOptions::final_average,
-           .doc = "Whether all replicas are averaged at the end of the run."},
+           .doc = "Whether all replicas are averaged after the last step."},
       });
 }
 

@@ -88,7 +88,10 @@ SchemeInfo easgd_scheme() {
           .planned_bytes = &easgd_bytes,
           .reduces_ranges = true,
           .has_centre = true,
-          .uses_collectives = true};
+          .uses_collectives = true,
+          .steps_of_round = [](const SyncOptions& sync) {
+            return sync.easgd.steps;
+          }};
 }
 
 }  // namespace syncopate

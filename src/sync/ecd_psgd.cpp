@@ -65,7 +65,7 @@ class EcdPsgd final : public CompressedGossip {
 SchemeInfo ecd_psgd_scheme() {
   return {.keyword = "ecd_psgd",
           .description =
-              "gossip with neighbours' copies kept by compressed "
+              "gossip with copies of neighbours, updated by compressed "
               "extrapolations",
           .make = &make<EcdPsgd>,
           .check = &check_compression,

@@ -65,6 +65,7 @@ SchemeInfo ef_sign_sgd_scheme() {
           .planned_bytes = &ef_sign_sgd_bytes,
           .uses_collectives = true,
           .keeps_replicas_equal = true,
+          .sends_to_all = true,
           .averages_gradients = true};
 }
 

@@ -11,9 +11,6 @@
 namespace syncopate {
 namespace {
 
-// Agreeing on stops must not couple workers more tightly than the graph does.
-constexpr int64_t kPeriod = 8;
-
 std::span<const uint32_t> as_words(std::span<const float> values) {
   return {reinterpret_cast<const uint32_t*>(values.data()), values.size()};
 }
@@ -42,7 +39,7 @@ void add_terms(Context& context,
 }
 
 GossipBase::GossipBase(const SchemeParts& parts)
-    : SchemeBase(parts, lockstep(parts, kPeriod), {}) {
+    : SchemeBase(parts, lockstep(parts, kLoosePeriod), {}) {
   MixingRow row = make_topology(parts.sync.topology, size()).row(rank());
   self_weight_ = row.self;
   neighbours_ = std::move(row.neighbours);

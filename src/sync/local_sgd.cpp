@@ -42,11 +42,7 @@ class LocalSgd final : public SchemeBase {
 
   void gradient_ready(const Bucket& bucket) override {
     if (!is_together_ || size() == 1) return;
-    // The mean is by samples, but the gradient is the mean of the local batch.
-    if (parts_.batch_weight != 1)
-      scale(context(),
-            replica().gradients.span().subspan(bucket.offset, bucket.elems),
-            static_cast<float>(parts_.batch_weight));
+    weigh_by_samples(parts_, bucket);
     start_sum(bucket, false, averaged_buffers(options_.batchnorm));
   }
 
@@ -130,8 +126,8 @@ Keys local_sgd_keys() {
            .used_when = with_momentum},
           {.name = "local_sgd.start",
            .place = &LocalSgdOptions::start,
-           .doc = "Until then gradients are averaged every step (post-local "
-                  "SGD).",
+           .doc = "Length of an initial phase in which gradients are averaged "
+                  "every step (post-local SGD).",
            .low = 0},
           {.name = "local_sgd.batchnorm",
            .place = &LocalSgdOptions::batchnorm,
@@ -160,7 +156,10 @@ SchemeInfo local_sgd_scheme() {
           .keys = &local_sgd_keys,
           .planned_bytes = &local_sgd_bytes,
           .reduces_ranges = true,
-          .uses_collectives = true};
+          .uses_collectives = true,
+          .steps_of_round = [](const SyncOptions& sync) {
+            return sync.local_sgd.steps;
+          }};
 }
 
 }  // namespace syncopate

@@ -37,7 +37,7 @@ struct DsSyncOptions {
   Averaging place = Averaging::kBeforeForward;
   Statistics batchnorm = Statistics::kAveraged;
   PhaseRestart restart = PhaseRestart::kEpoch;  // when phase 0 returns
-  bool final_average = false;                   // over all workers, at the end
+  bool final_average = false;  // over all workers, after the last step
 };
 
 // Delay compensation (DC-ASGD).

@@ -12,8 +12,11 @@ TrafficPlan::TrafficPlan(const SchemeRequest& of, int64_t buffer_elems)
       wire(of.sync.wire) {}
 
 double TrafficPlan::all_reduce(int group, int64_t elems, Wire format) const {
-  return static_cast<double>(
-      all_reduce_bytes(request.sync.collective, group, 0, elems, format));
+  int64_t sum = 0;
+  for (int position = 0; position < group; ++position)
+    sum += all_reduce_bytes(request.sync.collective, group, position, elems,
+                            format);
+  return static_cast<double>(sum) / group;
 }
 
 int64_t TrafficPlan::with_buffers(Statistics batchnorm) const {

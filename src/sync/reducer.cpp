@@ -147,7 +147,7 @@ class HostReducer final : public Reducer {
 
   SyncTimes finish() override {
     const Time entered = parts_.endpoint.now();
-    // Tasks joined the others.
+    // Each task has joined the one that was kAtOnce before it.
     for (size_t i = in_flight_.size() - std::min(in_flight_.size(), kAtOnce);
          i < in_flight_.size(); ++i)
       parts_.endpoint.join(in_flight_[i]);
@@ -250,7 +250,7 @@ class ModelledReducer final : public Reducer {
 
   void start(const RangeSum& sum) override {
     CHECK(!sum.is_tables);
-    elems_ += sum.elems;
+    bytes_ += wire_bytes(sum.wire, sum.elems);
     sums_.enter(group_, endpoint_.now(), sum.elems, algorithm_, sum.wire,
                 Traffic::kPayload);
   }
@@ -275,7 +275,7 @@ class ModelledReducer final : public Reducer {
  private:
   // Sums that overlap or follow each other at once are one slice.
   void record() {
-    const int64_t bytes = std::exchange(elems_, 0) * int64_t{sizeof(float)};
+    const int64_t bytes = std::exchange(bytes_, 0);
     WorkerTrace* const trace = endpoint_.trace();
     if (trace == nullptr || !trace->is_on()) return;
     for (const auto& [begin, end] : intervals_)
@@ -287,7 +287,7 @@ class ModelledReducer final : public Reducer {
   ModelledSums& sums_;
   Group group_;
   CollectiveAlgorithm algorithm_;
-  int64_t elems_ = 0;  // since the last finish()
+  int64_t bytes_ = 0;  // of the sums since the last finish()
   std::vector<std::pair<Time, Time>> intervals_;
 };
 

@@ -25,7 +25,7 @@ struct RangeSum {
   // worker touched few rows: only rows are sent (comm/row_exchange.h), whatever
   // sync.collective is. On a GPU, nothing may be recorded until finish().
   bool is_tables = false;
-  // Of tables, if their blocks are marked.
+  // The touched blocks, if the gradients are tables whose blocks are marked.
   TouchedBlocks touched = {};
 };
 

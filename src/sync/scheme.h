@@ -49,7 +49,8 @@ struct Bucket {
   int64_t offset, elems;
   bool is_last;           // in this step
   bool is_table = false;  // consists of whole embedding tables
-  // Of the stretch between tables, or of tables, that it is a part of.
+  // Of the run of consecutive tables, or of dense tensors, that contains this
+  // bucket.
   int64_t stretch_offset = 0, stretch_elems = 0;
 };
 
@@ -134,6 +135,8 @@ struct SchemeParts {
   std::span<const Phase> phases = {};  // sync_switch; outlives the scheme
 };
 
+enum class RunEnd : uint8_t { kLastStep, kTarget };
+
 // Calls come in this order, identically on every worker:
 //
 //   enter                    replicas hold the initial model (or a checkpoint)
@@ -174,9 +177,10 @@ class Scheme {
   // Quiesced: merges the replicas into the one model, optimizer and statistics
   // from which another scheme starts, equal on all workers. Collective.
   virtual void leave() = 0;
-  // At the end of the run's last segment, quiesced: applies what the published
-  // form does to the final model. Collective.
-  virtual void finish() {}
+  // At the end of the run's last segment, quiesced: after the last step,
+  // applies what the published form does to the final model. A run that ended
+  // at its target may go on, so its model stays as it is. Collective.
+  virtual void finish(RunEnd) {}
 
   // Writes the model that EvalModel names to `parameters` and `buffers` (ranges
   // of the model's shape, on the replica's device). Collective; requires a
@@ -209,7 +213,8 @@ struct SchemeRequest {
   const OptimizerOptions& optimizer;
   const ParameterTable& parameters;
   int workers;
-  int64_t total_steps;  // of the run: worker_steps / N
+  int64_t total_steps;         // of the run: worker_steps / N
+  double steps_per_epoch = 0;  // 0: not known yet
 };
 
 // For `list schemes`, construction and checks. An explicit table; its entries
@@ -239,6 +244,11 @@ struct SchemeInfo {
   bool keeps_replicas_equal = false;
   // Workers take steps at their own speed rather than together.
   bool is_free_running = false;
+  // Each worker exchanges messages with all others in each step, other than
+  // rows of tables; asp and ssp with each server.
+  bool sends_to_all = false;
+  // Returns the local steps between two rounds of communication; null: 1.
+  int64_t (*steps_of_round)(const SyncOptions&) = nullptr;
   // Gradients of all workers are averaged by samples: each worker's is divided
   // by the mean batch size of all.
   bool averages_gradients = false;

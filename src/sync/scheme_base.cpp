@@ -42,6 +42,13 @@ void refuse_bf16(const SchemeRequest& request,
          scheme);
 }
 
+void weigh_by_samples(const SchemeParts& parts, const Bucket& bucket) {
+  if (parts.batch_weight == 1) return;
+  scale(parts.context,
+        parts.replica.gradients.span().subspan(bucket.offset, bucket.elems),
+        static_cast<float>(parts.batch_weight));
+}
+
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period) {
   return std::make_unique<Lockstep>(parts.endpoint,
                                     parts.endpoint.world_group(), period);
@@ -135,7 +142,7 @@ void SchemeBase::start_sum(const Bucket& bucket,
     reducer_->start({.name = "batchnorm",
                      .range = buffers,
                      .elems = std::ssize(buffers),
-                     .tag = tags::kBucket - 1});
+                     .tag = tags::kBatchNorm});
   reducer_->close();
 }
 

@@ -131,6 +131,14 @@ void refuse_bf16(const SchemeRequest& request,
                  const char* scheme,
                  const char* why);
 
+// Scales the mean gradient of the local batch so that the sum over workers is a
+// mean over samples, if batch sizes differ.
+void weigh_by_samples(const SchemeParts& parts, const Bucket& bucket);
+
+// Agreeing on stops must not couple workers more tightly than their messages to
+// neighbours or small groups do.
+inline constexpr int64_t kLoosePeriod = 8;
+
 // Every worker takes the same number of steps; `period` as in Lockstep.
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period);
 

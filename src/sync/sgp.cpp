@@ -23,9 +23,6 @@
 namespace syncopate {
 namespace {
 
-// Agreeing on stops must not couple workers more tightly than peers do.
-constexpr int64_t kPeriod = 8;
-
 // 2^(round mod ceil(log2 workers))
 int distance(int64_t round, int workers) {
   const int kinds = std::bit_width(static_cast<unsigned>(workers - 1));
@@ -35,7 +32,7 @@ int distance(int64_t round, int workers) {
 class Sgp final : public SchemeBase {
  public:
   explicit Sgp(const SchemeParts& parts)
-      : SchemeBase(parts, lockstep(parts, kPeriod), {}),
+      : SchemeBase(parts, lockstep(parts, kLoosePeriod), {}),
         exchange_(parts,
                   parts.replica.parameters.write(),
                   1,
@@ -96,7 +93,7 @@ SchemeInfo sgp_scheme() {
   return {.keyword = "sgp",
           .description =
               "stochastic gradient push: half of a model to one "
-              "peer a step",
+              "peer per step",
           .make = &make<Sgp>,
           .planned_bytes = &sgp_bytes,
           .uses_wire = true,

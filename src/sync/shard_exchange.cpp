@@ -14,7 +14,8 @@ int num_shards(const SyncOptions& sync, int workers, int64_t elems) {
 
 namespace {
 
-// Of ranges that the host only hands on; null: it rounds them.
+// The endpoint that sends ranges straight from the device, or null if the host
+// rounds them to bf16 first.
 const Endpoint* messages_of(const SchemeParts& parts) {
   const bool rounds =
       parts.sync.wire == Wire::kBf16 &&

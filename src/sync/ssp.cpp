@@ -50,15 +50,16 @@ Keys ssp_keys() {
 SchemeInfo ssp_scheme() {
   return {.keyword = "ssp",
           .description =
-              "asp with a bound on how far a worker may be ahead "
-              "of the slowest",
+              "asp with a bound on how far ahead of the slowest a "
+              "worker may run",
           .make = &make<Ssp>,
           .check = &check_ssp,
           .keys = &ssp_keys,
           .planned_bytes = &asp_bytes,
           .uses_wire = true,
           .keeps_replicas_equal = true,
-          .is_free_running = true};
+          .is_free_running = true,
+          .sends_to_all = true};
 }
 
 }  // namespace syncopate

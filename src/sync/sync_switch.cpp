@@ -278,12 +278,8 @@ double SyncSwitch::momentum_scale(int64_t worker_steps) const {
                          options.momentum_ramp.steps(parts_.steps_per_epoch));
 }
 
-// The mean gradient over all samples, if batch sizes differ.
 void SyncSwitch::gradient_ready(const Bucket& bucket) {
-  if (averages_gradients() && parts_.batch_weight != 1)
-    scale(parts_.context,
-          parts_.replica.gradients.span().subspan(bucket.offset, bucket.elems),
-          static_cast<float>(parts_.batch_weight));
+  if (averages_gradients()) weigh_by_samples(parts_, bucket);
   inner_->gradient_ready(bucket);
   if (probe_ && bucket.is_last) probe_->send();
 }

@@ -47,7 +47,7 @@ class SyncSwitch final : public Scheme {
   bool is_pulling() const override { return inner_->is_pulling(); }
   void quiesce() override {}  // next() has quiesced before it says stop
   void leave() override { inner_->leave(); }
-  void finish() override { inner_->finish(); }
+  void finish(RunEnd end) override { inner_->finish(end); }
   void evaluated(double loss, double metric) override;
   void evaluation_model(EvalModel which,
                         std::span<float> parameters,

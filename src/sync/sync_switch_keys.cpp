@@ -46,10 +46,9 @@ Keys online_keys() {
        .used_when = on_line},
       {.name = "sync_switch.plateau",
        .place = &SyncSwitchOptions::plateau,
-       .doc = "Ends a phase early once evaluations stop improving, "
-              "judged by their loss or their metric (accuracy, F1, "
-              "AUC). Without fractions and train_steps only this ends a "
-              "phase."},
+       .doc = "Ends a phase early once evaluations stop improving, judged by "
+              "their loss or their metric (accuracy, F1, AUC). Without "
+              "fractions and train_steps, only this ends a phase."},
       {.name = "sync_switch.patience",
        .place = &SyncSwitchOptions::patience,
        .doc = "Successive evaluations without improvement that end a "
@@ -99,9 +98,8 @@ Keys sync_switch_keys() {
       {.name = "sync_switch.momentum_rule",
        .place = &SyncSwitchOptions::momentum_rule,
        .doc = "Momentum after a switch to a phase that does not average "
-              "gradients: kept (the best one according to the paper), "
-              "zero, divided by the workers, or rising to its full "
-              "value."},
+              "gradients: kept (best according to the paper), zero, divided "
+              "by the number of workers, or rising to its full value."},
       {.name = "sync_switch.momentum_ramp",
        .place = &SyncSwitchOptions::momentum_ramp,
        .doc = "Length of the rise; required.",
@@ -118,8 +116,8 @@ Keys sync_switch_keys() {
 SchemeInfo sync_switch_scheme() {
   return {.keyword = "sync_switch",
           .description =
-              "Sync-Switch: schemes one after the other, bsp then "
-              "asp as published",
+              "Sync-Switch: one scheme after another; as published, "
+              "bsp then asp",
           .make = &make<SyncSwitch>,
           .check = &check_sync_switch,
           .keys = &sync_switch_keys,

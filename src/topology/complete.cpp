@@ -14,7 +14,8 @@ MixingRow row(int workers, int rank) {
 
 }  // namespace
 
-const TopologyKind kComplete{"complete", "everyone with everyone, 1/N each",
+const TopologyKind kComplete{"complete",
+                             "all workers with each other, 1/N each",
                              "at least 1", &suits_any, &row};
 
 }  // namespace syncopate

@@ -38,6 +38,6 @@ MixingRow row(int workers, int rank) {
 
 const TopologyKind kExpander{
     "expander", "a cycle with chords from i to 1/i modulo a prime: 1/3 each",
-    "an odd prime that leaves 2 or 3 when divided by 5", &suits, &row};
+    "an odd prime with remainder 2 or 3 modulo 5", &suits, &row};
 
 }  // namespace syncopate

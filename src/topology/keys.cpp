@@ -10,7 +10,7 @@ Keys topology_keys() {
   return {
       {.name = "topology.kind",
        .place = &TopologyOptions::kind,
-       .doc = "The graph of neighbours with which workers exchange.",
+       .doc = "The graph that defines each worker's neighbours.",
        .choices = keywords(topology_table())},
       {.name = "topology.group",
        .place = &TopologyOptions::group,

@@ -7,27 +7,18 @@
 
 #include "base/text.h"
 #include "base/thread.h"
+#include "config/world.h"
 #include "data/sampler.h"
 #include "sync/bucket.h"
 #include "train/audit.h"
 #include "train/best_score.h"
+#include "train/export_model.h"
 #include "train/memory_plan.h"
 #include "train/run_target.h"
 #include "train/virtual_limit.h"
 
 namespace syncopate {
 namespace {
-
-int64_t whole_steps(const Length& length, double steps_per_epoch) {
-  return static_cast<int64_t>(std::llround(length.steps(steps_per_epoch)));
-}
-
-// A period that was requested is at least one step, since 0 means never.
-int64_t period_steps(const Length& length, double steps_per_epoch) {
-  return length.value > 0
-             ? std::max<int64_t>(1, whole_steps(length, steps_per_epoch))
-             : 0;
-}
 
 // The GPU's libraries use the plans of the file where it has any.
 void use_plans(Engine& engine) {
@@ -37,36 +28,9 @@ void use_plans(Engine& engine) {
   engine.context->choose_plans_by(engine.plans.get());
 }
 
-// Whether run.virtual_limit_s has not been resolved yet.
-bool is_length_open(const RunOptions& run) {
-  return run.virtual_limit_s > 0 && run.steps == 0;
-}
-
-RunPlan make_plan(const Options& options, const Sampler& sampler) {
-  RunPlan plan;
-  plan.batches_per_epoch = sampler.batches_per_epoch();
-  plan.steps_per_epoch = static_cast<double>(plan.batches_per_epoch) /
-                         static_cast<double>(options.data.accumulate);
-  const double per_epoch = plan.steps_per_epoch;
-  plan.total_steps = options.run.steps > 0 ? options.run.steps : INT64_MAX;
-  if (is_length_open(options.run)) plan.total_steps = kMostLimitedSteps;
-  if (options.run.epochs > 0)
-    plan.total_steps = std::min<int64_t>(
-        plan.total_steps,
-        static_cast<int64_t>(std::ceil(options.run.epochs * per_epoch - 1e-9)));
-  plan.stop_at = plan.total_steps;
-  if (options.run.stop_at.value > 0)
-    plan.stop_at =
-        std::min(plan.total_steps, whole_steps(options.run.stop_at, per_epoch));
-  plan.horizon = options.schedule.horizon.value > 0
-                     ? options.schedule.horizon.steps(per_epoch)
-                     : static_cast<double>(plan.total_steps);
-  plan.log_every = period_steps(options.run.log_every, per_epoch);
-  plan.eval_every = period_steps(options.eval.every, per_epoch);
-  plan.checkpoint_every = period_steps(options.checkpoint.every, per_epoch);
-  if (keeps_replicas_equal(options.sync))
-    plan.audit_every = period_steps(options.run.audit, per_epoch);
-  return plan;
+// Whether a command uses the model of a checkpoint and trains nothing.
+bool uses_trained_model(const Engine& engine) {
+  return engine.saved && engine.saved->input.take == SavedInput::Take::kNetwork;
 }
 
 std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
@@ -193,17 +157,20 @@ void plan_scheme(Engine& engine) {
   const Options& options = engine.options;
   if (scheme_info(options.sync.scheme).is_composite)
     engine.phases = phase_options(engine);
+  // Without a training set the plan has no true lengths, and nothing is
+  // trained.
+  if (uses_trained_model(engine) && !engine.sampler) return;
   const auto refuse = [&](const std::string& obstacle) {
     if (!obstacle.empty()) engine.input.refuse(obstacle);
   };
   const auto check = [&](const Options& of) {
     refuse(scheme_obstacle({of.sync, of.optimizer, engine.model->parameters(),
-                            engine.workers, engine.plan.total_steps}));
+                            engine.workers, engine.plan.total_steps,
+                            engine.plan.steps_per_epoch}));
   };
   check(options);
-  const bool is_trained =
-      !engine.saved || engine.saved->input.take != SavedInput::Take::kNetwork;
-  if (is_trained && options.eval.model == EvalChoice::kCentre &&
+  if (!uses_trained_model(engine) &&
+      options.eval.model == EvalChoice::kCentre &&
       !scheme_info(options.sync.scheme).has_centre)
     refuse(
         fmt::format("eval.model: is centre, which sync.scheme = {} does not "
@@ -296,7 +263,8 @@ double Engine::loss_samples(int rank) const {
 
 namespace {
 
-// Of run.target and checkpoint.best.
+// Refuses metrics that run.target or checkpoint.best name but no evaluation
+// has.
 void refuse_unknown_metrics(const Engine& engine) {
   const RunTarget target(engine);
   const BestScore best(engine);
@@ -306,8 +274,72 @@ void refuse_unknown_metrics(const Engine& engine) {
 int feed_threads_of(const Session& session, const Engine& engine) {
   const bool is_cuda = engine.device->kind() == DeviceKind::kCuda;
   const int busy = is_cuda ? 1 : engine.threads;
-  const int all = is_cuda ? engine.threads : session.threads(0);
+  const int all = is_cuda ? engine.threads : session.cores_of_rank();
   return std::max(1, all - busy);
+}
+
+// Sets the numbers of workers and threads and what follows from them.
+void count_workers(const Session& session, Engine& engine) {
+  Options& options = engine.options;
+  const std::vector<double>& batches = options.data.batch_by_worker;
+  if (!batches.empty())  // what memory is planned for
+    options.data.batch =
+        static_cast<int64_t>(*std::max_element(batches.begin(), batches.end()));
+  engine.workers = session.workers(options.run.workers);
+  engine.threads = session.threads(options.run.threads);
+  engine.steps_begun.assign(engine.workers, 0);
+  for (int rank = 0; rank < engine.workers; ++rank)
+    engine.samples_a_step +=
+        options.data.batch_of(rank) * options.data.accumulate;
+  const bool goes_on = engine.saved && engine.saved->goes_on();
+  engine.length_workers =
+      goes_on ? engine.saved->length_workers : engine.workers;
+  if (engine.length_workers != engine.workers)
+    scale_lengths(options,
+                  static_cast<double>(engine.length_workers) / engine.workers);
+  engine.input.resolved["run.workers"] = std::to_string(engine.workers);
+  engine.input.resolved["run.threads"] = std::to_string(engine.threads);
+}
+
+void open_device(const Session& session, Engine& engine, Memory memory) {
+  const RunOptions& run = engine.options.run;
+  engine.device = memory == Memory::kNone
+                      ? make_none_device()
+                      : make_device(engine.options, session.local_rank());
+  const bool is_cuda = engine.device->kind() == DeviceKind::kCuda;
+  engine.input.resolved["run.device"] = is_cuda ? "cuda" : "cpu";
+  engine.feed_threads = feed_threads_of(session, engine);
+  engine.stream = engine.device->make_stream();
+  engine.context = std::make_unique<Context>(
+      *engine.device, *engine.stream, engine.threads,
+      run.deterministic ? Determinism::kRequired : Determinism::kOff);
+  if (is_cuda && run.plans != "none") use_plans(engine);
+}
+
+void expect_trained_model(Engine& engine) {
+  DataOptions& data = engine.options.data;
+  data.trained.is_used = true;
+  const auto classes = engine.saved->facts.find(kClassesFact);
+  if (classes != engine.saved->facts.end())
+    data.trained.classes = parse_int(classes->second).value_or(0);
+}
+
+// Chooses the samples that are held out and the order of the others.
+void order_samples(Engine& engine) {
+  Options& options = engine.options;
+  const SampleTable training = engine.problem->training_samples();
+  const auto seed = static_cast<uint64_t>(options.run.seed);
+  if (training.samples > 0) {
+    engine.split = split_validation(options.data, training, seed);
+    engine.sampler = std::make_unique<Sampler>(
+        options.data, training, engine.split.train, engine.workers, seed);
+    return;
+  }
+  if (options.eval.batchnorm != EvalStatistics::kRunning)
+    fail(ExitCode::kBadInput,
+         "eval.batchnorm: {}: {} has no training set, expected running",
+         options.eval.batchnorm, engine.problem->source());
+  options.eval.on = SetPart::kTest;  // nothing else is there
 }
 
 // `problem` is null, or that of an engine with the same [data].
@@ -324,39 +356,12 @@ std::unique_ptr<Engine> build(Session& session,
   check_world(engine->input, session.size());
   refuse_errors(engine->input);
   engine->options = engine->input.options;
-  Options& options = engine->options;
+  const Options& options = engine->options;
   session.watch(options.run, "");
-  const std::vector<double>& batches = options.data.batch_by_worker;
-  if (!batches.empty())  // what memory is planned for
-    options.data.batch =
-        static_cast<int64_t>(*std::max_element(batches.begin(), batches.end()));
+  count_workers(session, *engine);
+  open_device(session, *engine, memory);
 
-  engine->workers = session.workers(options.run.workers);
-  engine->steps_begun.assign(engine->workers, 0);
-  for (int rank = 0; rank < engine->workers; ++rank)
-    engine->samples_a_step +=
-        options.data.batch_of(rank) * options.data.accumulate;
-  engine->threads = session.threads(options.run.threads);
-  engine->length_workers = engine->workers;
-  if (saved && saved->goes_on()) engine->length_workers = saved->length_workers;
-  if (engine->length_workers != engine->workers)
-    scale_lengths(
-        options, static_cast<double>(engine->length_workers) / engine->workers);
-  engine->input.resolved["run.workers"] = std::to_string(engine->workers);
-  engine->input.resolved["run.threads"] = std::to_string(engine->threads);
-  engine->device = memory == Memory::kNone
-                       ? make_none_device()
-                       : make_device(options, session.local_rank());
-  const bool is_cuda = engine->device->kind() == DeviceKind::kCuda;
-  engine->input.resolved["run.device"] = is_cuda ? "cuda" : "cpu";
-  engine->feed_threads = feed_threads_of(session, *engine);
-  engine->stream = engine->device->make_stream();
-  engine->context = std::make_unique<Context>(
-      *engine->device, *engine->stream, engine->threads,
-      options.run.deterministic ? Determinism::kRequired : Determinism::kOff);
-  if (is_cuda && options.run.plans != "none") use_plans(*engine);
-
-  const auto seed = static_cast<uint64_t>(options.run.seed);
+  if (uses_trained_model(*engine)) expect_trained_model(*engine);
   engine->problem = problem ? problem : make_problem(options, engine->threads);
   if (saved && saved->goes_on() && !saved->data.empty() &&
       saved->data != engine->problem->digest()) {
@@ -365,11 +370,8 @@ std::unique_ptr<Engine> build(Session& session,
     warm.input.take = SavedInput::Take::kModel;
     return build(session, input_path, overrides, own, nullptr, memory, warm);
   }
-  const SampleTable training = engine->problem->training_samples();
-  engine->split = split_validation(options.data, training, seed);
-  engine->sampler = std::make_unique<Sampler>(
-      options.data, training, engine->split.train, engine->workers, seed);
-  engine->plan = make_plan(options, *engine->sampler);
+  order_samples(*engine);
+  engine->plan = make_run_plan(engine->input, options, engine->sampler.get());
   if (options.compute.law == StepLaw::kTrace)
     engine->step_trace.emplace(
         options.compute.trace, engine->workers,

@@ -13,24 +13,11 @@
 #include "problem/setup.h"
 #include "run/session.h"
 #include "sync/shared_sums.h"
+#include "train/run_plan.h"
 #include "train/saved_run.h"
 #include "train/step_durations.h"
 
 namespace syncopate {
-
-// All lengths are in steps (worker_steps / N).
-struct RunPlan {
-  int64_t batches_per_epoch = 0;
-  double steps_per_epoch = 0;
-  // run.steps (or what run.virtual_limit_s gives) or run.epochs, whichever ends
-  // first.
-  int64_t total_steps = 0;
-  int64_t stop_at = 0;  // <= total_steps
-  double horizon = 0;
-  std::string limit;  // how run.virtual_limit_s gave total_steps; else empty
-  int64_t log_every = 0, eval_every = 0, checkpoint_every = 0;  // 0: at the end
-  int64_t audit_every = 0;                                      // 0: never
-};
 
 // `options` are those of `input`, with lengths converted if length_workers
 // differs from workers.

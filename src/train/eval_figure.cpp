@@ -19,10 +19,10 @@ EvalFigure::EvalFigure(const Engine& engine,
   const auto found = std::ranges::find(names, name);
   if (found == names.end()) {
     const auto meant = nearest(name, names);
-    engine.input.refuse(
-        fmt::format("{}: {} is no figure of these evaluations, which are {}{}",
-                    key, name, join(names, ", "),
-                    meant ? fmt::format(" (did you mean {}?)", *meant) : ""));
+    engine.input.refuse(fmt::format(
+        "{}: {} is not one of this evaluation's metrics, which are {}{}", key,
+        name, join(names, ", "),
+        meant ? fmt::format(" (did you mean {}?)", *meant) : ""));
   }
   const auto index = static_cast<size_t>(found - names.begin());
   of_average_ = index >= metrics.size();

@@ -42,10 +42,9 @@ Chosen choose(const FoundCheckpoint& found,
               const ModelTables& tables,
               const std::string& replica) {
   const int workers = found.facts.workers;
-  const std::string average =
-      is_shared_by_all(found, tables)
-          ? "shared by all workers"
-          : fmt::format("average of {} workers", workers);
+  const std::string average = is_shared_by_all(found, tables)
+                                  ? "shared by all workers"
+                                  : "average of " + counted(workers, "worker");
   if (replica == "average") return {mean_model(found, tables), average};
   if (replica == "centre") {
     if (!has_state(found, Owner::kShared, 0, "centre"))

@@ -15,6 +15,8 @@ namespace syncopate {
 // clicks, the rows of each field's part of the tables.
 inline constexpr const char* kSampleFact = "sample";
 std::string sample_fact(const SampleSpec& spec);
+// The number of classes of images, for data without a training set.
+inline constexpr const char* kClassesFact = "classes";
 
 // Writes the model of a checkpoint, without its data: the mean over the workers
 // (`replica` = "average"), worker K's own ("K"), easgd's centre ("centre"), or

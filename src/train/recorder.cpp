@@ -162,7 +162,11 @@ void Recorder::close_last_row(const Position& at) {
 }
 
 void Recorder::close_row(const Position& at) {
-  if (endpoint_.rank() != 0) write_all_rows();  // they were sent long ago
+  constexpr size_t kMostOpen = 4;  // rank 0 may be slow to receive
+  while (endpoint_.rank() != 0 && open_rows_.size() >= kMostOpen) {
+    endpoint_.join(open_rows_.front().task);
+    open_rows_.pop_front();
+  }
   OpenRow& row = open_rows_.emplace_back();
   row.at = at;
   row.time_s = running_time_s();
@@ -186,6 +190,7 @@ void Recorder::close_row(const Position& at) {
   run_samples_ += sums_.samples;
   compute_s_ = 0;
   times_ = {};
+  if (sums_.samples > 0) closed_loss_ = sums_.values[0] / sums_.samples;
   sums_ = {std::vector<double>(metrics_.size(), 0.0), 0.0};
   last_row_ended_ = at.worker_steps;
 
@@ -341,7 +346,8 @@ Recorder::EndFigures Recorder::end_figures(const TrafficCounters& now) const {
           .row_messages = static_cast<double>(sent.messages_sent[kPayload]),
           .row_control_bytes = static_cast<double>(sent.bytes_sent[kControl]),
           .skipped = static_cast<double>(skipped_steps_),
-          .steps = static_cast<double>(scheme_.steps_done())};
+          .steps = static_cast<double>(scheme_.steps_done()),
+          .virtual_s = virtual_s()};
 }
 
 void Recorder::finish(const Position& at,
@@ -356,6 +362,9 @@ void Recorder::finish(const Position& at,
   if (!results_) return;
   Totals totals = totals_;
   totals.trained_s = time_s_ - resumed_time_s_;
+  const Table& train = results_->table("train");
+  if (train.rows() > 0)
+    totals.virtual_s = train.column("virtual_s").values.back();
   double samples = 0;  // since this start
   std::vector<EndFigures> by_worker;
   for (const std::vector<std::byte>& bytes : all) {
@@ -368,6 +377,8 @@ void Recorder::finish(const Position& at,
     totals.messages += worker.row_messages;
     totals.control_bytes += worker.row_control_bytes;
     totals.skipped += worker.skipped;
+    if (worker.row_samples > 0)  // its clock has moved since the last row
+      totals.virtual_s = std::max(totals.virtual_s, worker.virtual_s);
   }
   if (totals.trained_s > 0) totals.samples_per_s = samples / totals.trained_s;
   log_end(at, stopped_by == "none" ? how : how + " by " + stopped_by, by_worker,

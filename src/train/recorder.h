@@ -85,6 +85,10 @@ class Recorder {
   // workers, as checkpoints keep it: "accuracy >= 0.9 was reached at step 12,
   // ..." (kTargetReached).
   std::string target_reached() const;
+  // On rank 0 of a resumed run: "accuracy >= 0.9 was reached at step 12" if an
+  // evaluation in its results reached run.target, which another target let go
+  // on; otherwise "".
+  std::string target_reached_before() const;
   // Whether such a text of a checkpoint is about this run's target.
   bool is_target_of(const std::string& reached) const;
   // Records the same models' results on the test set after an evaluation on the
@@ -141,8 +145,6 @@ class Recorder {
   double epoch(const Position& at) const;
   // The first columns of every table.
   std::vector<double> position_columns(const Position& at) const;
-  // Rank 0: virtual_s of the last row of /train; none under MPI.
-  std::optional<double> last_virtual_s() const;
   // `total`: metric sums and figures of all workers.
   void log_row(const OpenRow& row, const std::vector<double>& total);
   std::string step_text(const Position& at) const;
@@ -155,13 +157,15 @@ class Recorder {
     double row_samples, row_bytes, row_messages, row_control_bytes;
     // Totals of the whole run.
     double skipped, steps;
+    double virtual_s;
   };
   EndFigures end_figures(const TrafficCounters& now) const;
-  // Of all workers.
+  // Totals over all workers.
   struct Totals {
     double samples = 0, bytes = 0, messages = 0, control_bytes = 0;
     // At the end of the run.
     double skipped = 0, trained_s = 0, samples_per_s = 0;
+    double virtual_s = 0;  // of the last worker; 0 or NaN: no virtual clock
   };
   void log_end(const Position& at,
                const std::string& how,
@@ -208,7 +212,8 @@ class Recorder {
   double clock_started_s_ = 0;
   double time_s_ = 0, last_row_time_s_ = 0, resumed_time_s_ = 0;
   int64_t last_log_step_ = 0;
-  double last_loss_ = std::numeric_limits<double>::quiet_NaN();
+  // This worker's mean training loss over the row that it closed last.
+  double closed_loss_ = std::numeric_limits<double>::quiet_NaN();
   double last_rate_ = 0;  // samples per second
   // On rank 0: the best score of an evaluation, whether it was that of the
   // average model (eval.model = each_and_average), the score on the test set at

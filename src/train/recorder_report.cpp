@@ -14,6 +14,14 @@
 namespace syncopate {
 namespace {
 
+// A loss or metric, short also for a run that diverges.
+std::string figure(double value) {
+  if (std::isnan(value)) return "nan";  // without a sign
+  constexpr double kWide = 1e5;
+  return std::abs(value) < kWide ? fmt::format("{:.4f}", value)
+                                 : fmt::format("{:.4g}", value);
+}
+
 Column count_column(const std::string& name,
                     const std::string& unit,
                     const std::string& text,
@@ -152,7 +160,6 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
       static_cast<double>(engine_.plan.stop_at - at.step) * seconds / steps;
   last_row_time_s_ = row.time_s;
   last_log_step_ = at.step;
-  last_loss_ = total[0] / samples;
   last_rate_ = seconds > 0 ? samples / seconds : 0;
   std::string by_worker;
   if (is_free_running_) {
@@ -165,11 +172,12 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   }
   std::string metric;
   if (metrics_.size() > 1)
-    metric = fmt::format(" | {} {:.4f}", metrics_[1].name, total[1] / samples);
+    metric =
+        fmt::format(" | {} {}", metrics_[1].name, figure(total[1] / samples));
   const double busy_s = figures[kCompute] + figures[kExposed];
   session_.log().line(
-      "step {}{} | loss {:.4f}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
-      step_text(at), by_worker, last_loss_, metric, last_rate_,
+      "step {}{} | loss {}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
+      step_text(at), by_worker, figure(total[0] / samples), metric, last_rate_,
       busy_s > 0 ? 100 * figures[kExposed] / busy_s : 0.0, human_seconds(left));
 }
 
@@ -188,7 +196,7 @@ std::string Recorder::short_name(size_t metric) const {
 
 std::string Recorder::progress_note(int64_t worker_steps) const {
   const double loss =
-      sums_.samples > 0 ? sums_.values[0] / sums_.samples : last_loss_;
+      sums_.samples > 0 ? sums_.values[0] / sums_.samples : closed_loss_;
   const double seconds = running_time_s() - last_row_time_s_;
   const double steps = static_cast<double>(worker_steps) / endpoint_.size() -
                        static_cast<double>(last_log_step_);
@@ -197,7 +205,7 @@ std::string Recorder::progress_note(int64_t worker_steps) const {
           ? steps * static_cast<double>(engine_.samples_a_step) / seconds
           : last_rate_;
   if (std::isnan(loss) || rate <= 0) return "";
-  return fmt::format("loss {:.4f} | {:.0f} samples/s", loss, rate);
+  return fmt::format("loss {} | {:.0f} samples/s", figure(loss), rate);
 }
 
 bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
@@ -238,19 +246,19 @@ void Recorder::write_evaluation(const Position& at,
         "the loss of the evaluation at step {} is not finite", at.step));
   std::vector<double> row = position_columns(at);
   row.insert(row.end(), {time_s_, virtual_s()});
-  std::string text;
-  const auto append = [&](const std::vector<double>& values,
-                          const char* suffix) {
+  const auto append = [&](const std::vector<double>& values) {
     row.insert(row.end(), values.begin(), values.end());
+    std::string text;
     for (size_t i = 0; i < eval_metrics_.size(); ++i)
-      text += fmt::format(" | {}{} {:.4f}{}", short_name(i), suffix, values[i],
+      text += fmt::format(" | {} {}{}", short_name(i), figure(values[i]),
                           eval_metrics_[i].unit == "%" ? " %" : "");
+    return text;
   };
-  append(evaluation.metrics, "");
+  std::string text = append(evaluation.metrics), of_average;
   for (size_t i = 0; i < eval_metrics_.size(); ++i)
     for (const std::vector<double>& worker : evaluation.by_worker)
       row.push_back(worker[i]);
-  if (evaluation.average) append(*evaluation.average, " of average");
+  if (evaluation.average) of_average = append(*evaluation.average);
   row.push_back(evaluation.consensus_distance.value_or(0));
   if (evaluation.consensus_distance)
     text += fmt::format(" | consensus {:.3g}", row.back());
@@ -262,12 +270,8 @@ void Recorder::write_evaluation(const Position& at,
   const bool is_test = engine_.options.eval.on == SetPart::kTest;
   session_.log().line("eval {}{}{}{}", step_text(at), clock,
                       is_test ? "" : " | validation", text);
-}
-
-std::optional<double> Recorder::last_virtual_s() const {
-  const Table& train = results_->table("train");
-  if (!endpoint_.has_virtual_time() || train.rows() == 0) return std::nullopt;
-  return train.column("virtual_s").values.back();
+  if (evaluation.average)
+    session_.log().line("eval {} | average{}", step_text(at), of_average);
 }
 
 void Recorder::log_end(const Position& at,
@@ -276,7 +280,7 @@ void Recorder::log_end(const Position& at,
                        const Totals& totals) {
   Log& log = session_.log();
   log.line("");
-  log.line("{}: {} steps, {:.2f} epochs", how, at.step, epoch(at));
+  log.line("{}: {}, {:.2f} epochs", how, counted(at.step, "step"), epoch(at));
   log.line("  {:<28} {:>10} {:>10} {:>10}   {}", "section", "min", "avg", "max",
            endpoint_.has_virtual_time()
                ? "virtual seconds since this start, over workers"
@@ -298,13 +302,14 @@ void Recorder::log_end(const Position& at,
     log.line("  {:<28} {:>10.3f} {:>10.3f} {:>10.3f}", name, low,
              sum / static_cast<double>(by_worker.size()), high);
   }
-  const std::optional<double> took = last_virtual_s();
   log.line("  training {} of {} on this machine, {:.0f} samples/s{}",
            human_seconds(totals.trained_s),
            human_seconds(monotonic_s() - session_.started_s()),
            totals.samples_per_s,
-           took ? fmt::format("; the whole run took virtual {:.1f} s", *took)
-                : std::string());
+           totals.virtual_s > 0
+               ? fmt::format("; the whole run took virtual {:.1f} s",
+                             totals.virtual_s)
+               : std::string());
   log.line(
       "  the whole run sent, all workers: {} in {:.0f} messages, control "
       "{}{}",
@@ -351,8 +356,8 @@ void Recorder::summarize(const std::string& how,
   results_->summary("time_s", time_s_, "s", "wall time of training");
   results_->summary("samples_per_s", totals.samples_per_s, "s-1",
                     "samples by wall time of training, since the last start");
-  if (const std::optional<double> took = last_virtual_s())
-    results_->summary("virtual_s", *took, "s",
+  if (totals.virtual_s > 0)
+    results_->summary("virtual_s", totals.virtual_s, "s",
                       "virtual time of the last worker");
   results_->summary("bytes_sent", totals.bytes, "byte",
                     "payload bytes sent by all workers");

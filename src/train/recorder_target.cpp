@@ -44,6 +44,15 @@ std::string Recorder::target_reached() const {
   return reached_ ? target_.text() + kReachedAt + reached_->text() : "";
 }
 
+std::string Recorder::target_reached_before() const {
+  if (!target_ || !results_) return "";
+  const Table& eval = results_->table("eval");
+  const auto row = target_.first_row(eval);
+  if (!row) return "";
+  return fmt::format("{}{}step {:.0f}", target_.text(), kReachedAt,
+                     eval.column("step").values[*row]);
+}
+
 bool Recorder::is_target_of(const std::string& reached) const {
   return target_ && reached.starts_with(target_.text() + kReachedAt);
 }

@@ -1,5 +1,6 @@
 #include "train/run_target.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -27,6 +28,15 @@ std::string RunTarget::description() const {
       "{}, judged at evaluations: every {} step{} ({:.2f} epochs)", text(),
       eval_every_, eval_every_ == 1 ? "" : "s",
       static_cast<double>(eval_every_) / steps_per_epoch_);
+}
+
+std::optional<size_t> RunTarget::first_row(const Table& eval) const {
+  if (eval.rows() == 0) return std::nullopt;
+  const std::vector<double>& values = eval.column(figure_->name()).values;
+  const auto found = std::ranges::find_if(
+      values, [&](double value) { return goal_->is_reached_by(value); });
+  if (found == values.end()) return std::nullopt;
+  return static_cast<size_t>(found - values.begin());
 }
 
 bool RunTarget::is_reached_by(const Evaluation& evaluation) const {

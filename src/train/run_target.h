@@ -7,6 +7,7 @@
 #include <string>
 
 #include "config/goal.h"
+#include "results/results.h"
 #include "train/eval_figure.h"
 
 namespace syncopate {
@@ -35,6 +36,8 @@ class RunTarget {
   // "accuracy >= 0.9, judged at evaluations: every 20 steps (0.50 epochs)"
   std::string description() const;
   bool is_reached_by(const Evaluation& evaluation) const;
+  // Returns the first row of /eval that reached it, or nullopt.
+  std::optional<size_t> first_row(const Table& eval) const;
 
  private:
   std::optional<Goal> goal_;

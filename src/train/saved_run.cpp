@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
+#include "config/world.h"
 #include "run/run_directory.h"
 #include "sync/scheme.h"
 #include "train/checkpoint_model.h"

@@ -22,6 +22,8 @@ struct SavedRun {
   // The digest of its data if it is another run's checkpoint, else "". If the
   // data differ, a new run starts from its model.
   std::string data;
+  // kNetwork: what the checkpoint says about its samples, by name.
+  std::map<std::string, std::string> facts = {};
   // The reasons for a warm start, as "KEY: was ..., now ...".
   std::vector<std::string> differences;
 

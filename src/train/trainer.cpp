@@ -221,7 +221,7 @@ bool Trainer::is_finished(const Position& at) const {
 void Trainer::end_at_target(const Position& at) {
   recorder_.close_last_row(at);
   recorder_.write_all_rows();
-  scheme_.finish();
+  scheme_.finish(RunEnd::kTarget);
 }
 
 ExitCode Trainer::nothing_left(const Position& at) {
@@ -232,9 +232,9 @@ ExitCode Trainer::nothing_left(const Position& at) {
     session_.log().line(
         "step {} of {}: nothing left to do{}", at.step, engine_.plan.stop_at,
         has_ended && before != engine_.workers
-            ? fmt::format(": this run ended with {} worker{}; to train with "
-                          "{}, give another run.name",
-                          before, before == 1 ? "" : "s", engine_.workers)
+            ? fmt::format(": this run ended with {}; to train with {}, give "
+                          "another run.name",
+                          counted(before, "worker"), engine_.workers)
             : "");
   else
     session_.log().line(
@@ -277,7 +277,7 @@ ExitCode Trainer::run() {
                        is_due(engine_.plan.checkpoint_every, before, at.step);
     // At every boundary, so that only audited models are evaluated or saved.
     if (engine_.plan.audit_every > 0) audit(at);
-    if (is_end) scheme_.finish();
+    if (is_end) scheme_.finish(RunEnd::kLastStep);
     const bool is_best =
         (is_end || is_due(engine_.plan.eval_every, before, at.step)) &&
         evaluate(at);

@@ -67,6 +67,7 @@ class Trainer {
   void load_resized(const FoundCheckpoint& found);
   void log_resized(const CheckpointFacts& then);
   void resume(const FoundCheckpoint& found);
+  void look_for_target();
   void run_segment(const Boundary& from, int64_t until);
   void record_found();
   void print_notes();

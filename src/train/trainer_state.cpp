@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/agreement.h"
+#include "comm/collectives.h"
 #include "comm/tags.h"
 #include "comm/trace.h"
 #include "train/checkpoint_model.h"
@@ -15,7 +16,10 @@ namespace syncopate {
 std::map<std::string, std::string> Trainer::facts() const {
   std::map<std::string, std::string> facts = engine_.problem->facts();
   facts["data"] = engine_.problem->digest();
-  facts[kSampleFact] = sample_fact(engine_.problem->spec());
+  const SampleSpec spec = engine_.problem->spec();
+  facts[kSampleFact] = sample_fact(spec);
+  if (const auto* image = std::get_if<ImageSpec>(&spec))
+    facts[kClassesFact] = std::to_string(image->classes);
   facts["world"] = session_.size() > 1 ? "mpi" : "inproc";
   if (engine_.length_workers != endpoint_.size())
     facts[kLengthWorkers] = std::to_string(engine_.length_workers);
@@ -181,15 +185,16 @@ std::string Trainer::way_out(const FoundCheckpoint& found) const {
   if (found.folder.parent_path() != directory_.checkpoints()) return "";
   return fmt::format(
       "\nerror: another run is in {}: give this one another name, for example "
-      "--run.name={}-2",
-      directory_.path().string(), directory_.path().filename().string());
+      "--run.name={}",
+      directory_.path().string(),
+      RunDirectory::free_name(engine_.options, engine_.workers));
 }
 
 void Trainer::load(const FoundCheckpoint& found) {
   const std::vector<std::string> conflicts = conflicts_with(found);
   if (!conflicts.empty())
     fail(ExitCode::kBadInput, "{}: cannot resume: {}{}", found.folder.string(),
-         join(conflicts, "\nerror: "), way_out(found));
+         join(condensed(conflicts), "\nerror: "), way_out(found));
   engine_.problem->restore(*engine_.context, found.facts.extra);
   const bool is_resized = found.facts.workers != endpoint_.size();
   if (is_resized)
@@ -217,6 +222,18 @@ void Trainer::load(const FoundCheckpoint& found) {
   }
 }
 
+// Rank 0 has the results. The others need to know only whether.
+void Trainer::look_for_target() {
+  target_was_reached_ = recorder_.target_reached_before();
+  double is_reached = target_was_reached_.empty() ? 0 : 1;
+  recorder_.uncounted([&] {
+    agree(endpoint_, endpoint_.world_group(), std::span(&is_reached, 1),
+          Combine::kMax, tags::kControl);
+  });
+  if (is_reached > 0 && target_was_reached_.empty())
+    target_was_reached_ = "run.target was reached";
+}
+
 void Trainer::resume(const FoundCheckpoint& found) {
   Outcome may_resume;
   recorder_.uncounted([&] {
@@ -231,6 +248,8 @@ void Trainer::resume(const FoundCheckpoint& found) {
   recorder_.forget_earlier_process(worker_steps);
   if (ended_at_target(found))
     target_was_reached_ = found.facts.extra.at(kTargetReached);
+  else
+    look_for_target();
   best_.resume(found.facts.extra);
   if (!is_resized) saved_at_ = worker_steps;
   if (!results_) return;
@@ -245,7 +264,7 @@ void Trainer::resume(const FoundCheckpoint& found) {
         "tensor");
   session_.log().line("resumed from {} (step {})", found.folder.string(),
                       found.facts.step);
-  if (is_complete(found)) return;
+  if (is_complete(found) || !target_was_reached_.empty()) return;
   recorder_.resume_clock(worker_steps / endpoint_.size());
   results_->provenance(
       "restarts", results_->provenance_integer("restarts").value_or(0) + 1);

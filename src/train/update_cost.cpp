@@ -128,7 +128,7 @@ std::optional<double> measure_update(const Session& session,
                                  ? host_memory_left(session.local_size()).bytes
                                  : engine.device->free_bytes();
   int workers = std::min(engine.workers, 4);
-  while (workers > 2 && workers * worker_bytes > left_bytes / 2) workers = 2;
+  if (workers > 2 && workers * worker_bytes > left_bytes / 2) workers = 2;
   if (workers * worker_bytes > left_bytes / 2) return std::nullopt;
   engine.has_passes = false;
   UpdateBench bench(engine, most_s);

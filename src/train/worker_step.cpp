@@ -310,7 +310,7 @@ void WorkerStep::visit_state(StateVisitor& visitor) {
   endpoint_.set_clock(ended_at_);  // schemes compute future times from it
   scheme_->visit_state(visitor);
   if (average_) {
-    // Replicas that are equal at a boundary only have averages of their own.
+    // Replicas that are equal only at boundaries have different averages.
     const SyncOptions& sync = engine_.options.sync;
     const bool is_equal =
         keeps_replicas_equal(sync) && audits_have_boundaries(sync);

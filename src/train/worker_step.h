@@ -69,7 +69,7 @@ class WorkerStep {
 
   Replica& replica() { return replica_; }
   Scheme& scheme() { return *scheme_; }
-  // Of this worker's model, for eval.model = ema; null otherwise.
+  // This worker's moving average of the model; null unless eval.model = ema.
   MovingAverage* average() { return average_ ? &*average_ : nullptr; }
 
   // Tells the watchdog which stage this worker enters at its step `step`, and

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/median.h"
 
 namespace syncopate {
 namespace {
@@ -72,9 +73,7 @@ double Activity::median_step_s() const {
   std::vector<double> steps;
   for (size_t i = 0; i < std::min<uint64_t>(n, kSteps); ++i)
     steps.push_back(steps_s_[i]);
-  const auto middle = steps.begin() + static_cast<int64_t>(steps.size() / 2);
-  std::nth_element(steps.begin(), middle, steps.end());
-  return *middle;
+  return median(std::move(steps));
 }
 
 Activity& activity() {

@@ -58,7 +58,7 @@ void nap(double seconds) {
 
 // May block the calling thread on the reader of stderr.
 void print_line(const std::string& line) {
-  // A single write, bypassing stdio, whose lock a worker may hold for ever.
+  // A single write, bypassing stdio, whose lock a worker may hold forever.
   [[maybe_unused]] const ssize_t written =
       ::write(STDERR_FILENO, line.data(), line.size());
 }

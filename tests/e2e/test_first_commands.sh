@@ -40,6 +40,9 @@ expect_code 64 "$SYNCOPATE" train tiny.ini --lr=0.1
 says "(did you mean --optimizer.lr?)" err
 expect_code 64 "$SYNCOPATE" train tiny.ini --batch=8
 says "(did you mean --data.batch or --eval.batch?)" err
+expect_code 64 "$SYNCOPATE" train tiny.ini --batch=8 --lr=0.1
+says "--data.batch" err
+says "--optimizer.lr" err
 
 echo "the manual page and the shell's completion have every command and key"
 expect_code 0 "$SYNCOPATE" help man
@@ -66,6 +69,11 @@ completes "$("$SYNCOPATE" list schemes | cut -d' ' -f1 | xargs)" \
   syncopate train a.ini --sync.scheme =
 touch mine.ini
 completes "mine.ini" syncopate train mi
+completes "topologies" syncopate list top
+completes "comm" syncopate bench co
+completes "completion" syncopate help compl
+completes "--checkpoint= --checkpoint.every= --checkpoint.keep= \
+--checkpoint.resume= --checkpoint.best=" syncopate evaluate a.ini --checkpoint
 
 echo "a refused start leaves no folder"
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=first --run.workers=2
@@ -98,6 +106,32 @@ expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=first --run.workers=2 \
   --sync.scheme=ds_sync
 [[ $(tail -n 1 err) == "error: another run is in runs/first: "*"--run.name=first-2" ]] ||
   fail "the last line: $(tail -n 1 err)"
+says "error: used by only one of the two inputs: " err
+says ", ds_sync.radices, " err
+(($(wc -l <err) == 3)) || fail "not three lines: $(cat err)"
+grep -q "^error: .*cannot resume: sync.scheme: was bsp, now ds_sync" \
+  runs/first/log.txt || fail "the log does not say that it was refused"
+mkdir runs/first-2 runs/pattern-1
+expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=first --run.workers=2 \
+  --optimizer.lr=0.2
+says "--run.name=first-3" err
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name='pattern-{seed}' --run.stop_at=2
+expect_code 65 "$SYNCOPATE" train tiny.ini --run.name='pattern-{seed}' \
+  --optimizer.lr=0.2
+says "--run.name=pattern-{seed}-2" err
+
+echo "a run that is stopped between two rows of its log: its virtual time is its own"
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=between --run.workers=2 \
+  --run.log_every=3 --run.stop_at=4 --compute.step_s=0.5
+says "the whole run took virtual 2.0 s" out
+python -c 'import h5py
+assert abs(h5py.File("runs/between/results.h5")["summary/virtual_s"][()] - 2) < 1e-9' ||
+  fail "summary/virtual_s"
+
+echo "OMP_NUM_THREADS"
+expect_code 0 env OMP_NUM_THREADS=3,2 "$SYNCOPATE" train tiny.ini --run.name=three \
+  --run.threads=auto --run.stop_at=2
+says "3 threads per worker" out
 
 echo "names by what differs, which status finds as well"
 named=("--run.name={scheme}-{workers}-{seed}" --run.stop_at=2)

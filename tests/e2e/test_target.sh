@@ -81,6 +81,29 @@ whole, hit = (h5py.File(f"runs/{name}/results.h5")["eval/loss"][()]
               for name in ("whole-bsp", "hit-bsp"))
 numpy.testing.assert_array_equal(whole, hit)' || fail "it went on to another end"
 
+# A target that an evaluation of the run has already reached is not waited for.
+before=$(md5sum <runs/hit-local_sgd/results.h5)
+local=(--sync.scheme=local_sgd --local_sgd.steps=3 --run.target='loss <= 1e6')
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=hit-local_sgd \
+  --network.mbit_s=100 "${local[@]}"
+says '^loss <= 1000000 was reached at step 4: nothing left to do' out
+[[ $(md5sum <runs/hit-local_sgd/results.h5) == "$before" ]] || fail "results changed"
+launch_of ranks
+expect_code 0 "${launch[@]}" "$SYNCOPATE" train tiny.ini --run.name=mpi-local_sgd \
+  "${local[@]}"
+says '^loss <= 1000000 was reached at step 4: nothing left to do' out
+
+# What ds_sync does to the final model does not come where a run may go on.
+averaging=(--run.workers=4 --sync.scheme=ds_sync --ds_sync.final_average=yes
+  --network.mbit_s=100)
+expect_code 0 "$SYNCOPATE" train tiny.ini "${averaging[@]}" --run.name=plain
+for target in 'loss <= 1e6' -; do
+  expect_code 0 "$SYNCOPATE" train tiny.ini "${averaging[@]}" --run.name=went-on \
+    --run.target="$target"
+done
+python "$here/compare_runs.py" runs/plain runs/went-on ||
+  fail "going on from a target changes the run"
+
 # Stopped before and resumed: the target is still to come.
 loss=$(sed -n 's/^target = loss <= //p' runs/hit-local_sgd/input.ini)
 for stop in 6 20; do
@@ -98,10 +121,10 @@ refuses() { # refuses PATTERN KEYS...
   [[ $(wc -l <"$scratch/err") == 1 ]] || fail "more than a line: $*"
   says "$pattern" err
 }
-refuses 'run.target: acuracy is no figure .*loss, accuracy \(did you mean accuracy\?\)' \
+refuses 'run.target: acuracy is not one of .*loss, accuracy \(did you mean accuracy\?\)' \
   --run.target='acuracy >= 0.9'
-refuses 'run.target: f1 is no figure' --run.target='f1 >= 50'
-refuses 'run.target: accuracy_average is no figure' \
+refuses 'run.target: f1 is not one of' --run.target='f1 >= 50'
+refuses 'run.target: accuracy_average is not one of' \
   --run.target='accuracy_average >= 0.5'
 refuses 'run.target: expected - or a result such as' --run.target='accuracy > 0.9'
 refuses 'run.target: expected - or a result such as' --run.target='accuracy >= high'

@@ -212,6 +212,28 @@ for (key, value, scheme), row in points.items():
     assert float(row["samples_per_s"]) <= float(most) * (1 + 1e-9)
 PY
 post 0 scaling_plot scaling/final/bsp-workers-*.h5 -o one.pdf
+# Variants of a scheme have lines of their own, seeds are averaged, lengths and
+# limits are no axes.
+for seed in 1 2; do
+  for words in "ring 2" "ring 4" "parameter_server 2" "parameter_server 4"; do
+    read -r collective workers <<<"$words"
+    expect_code 0 "$SYNCOPATE" simulate tiny.ini --run.seed=$seed \
+      --sync.collective="$collective" --run.workers="$workers" \
+      --compute.law=lognormal --compute.spread=0.3 --network.mbit_s=20 \
+      --run.epochs=0 --run.steps=0 --run.virtual_limit_s="$((20 * workers))" \
+      --output="of-$collective-$workers-$seed.h5"
+  done
+done
+post 0 scaling_plot of-*.h5 --data-only -o of.csv
+python - <<'PY' || fail "$(cat of.csv)"
+import csv
+rows = [row for row in csv.DictReader(open("of.csv"))
+        if row["scheme"] != "without waiting"]
+assert {row["key"] for row in rows} == {"run.workers"}, rows
+assert sorted((row["scheme"], row["value"]) for row in rows) == [
+    (f"bsp {name}", value) for name in ("parameter_server", "ring")
+    for value in ("2.0", "4.0")], rows
+PY
 post 65 scaling_plot scaling/final/bsp-workers-2-seed1.h5 -o x.png
 post 65 scaling_plot runs/bsp/results.h5 -o x.png
 shows "^error: .*not the results of a simulation" err

@@ -1,6 +1,7 @@
 // Input files; lines that begin with -- are overrides of the command line.
 #include "base/text.h"
 #include "config/config.h"
+#include "config/world.h"
 #include "fuzz.h"
 
 namespace syncopate {

@@ -42,12 +42,12 @@ class SumPlan {
 
   // An exchange between two members, or a phase of a ring.
   struct Step {
-    int64_t out = 0, in = 0;          // elements sent and received ..
-    int64_t chunks = 1;               // .. so often in a row
+    int64_t out = 0, in = 0;          // elements sent, received in each chunk
+    int64_t chunks = 1;               // one after the other
     int64_t ahead = kAhead;           // by how many messages sends run ahead
     std::vector<int64_t> sizes = {};  // of the messages, if chunks differ
-    // Where `out` arrives: nowhere if it is for a member that is not followed,
-    // more than once if as many members of this class send to one.
+    // Where `out` arrives: nowhere if the receiver is not followed; one entry
+    // per sender if several members of this class send to the same member.
     struct Arrival {
       int at_class, at_step;
     };

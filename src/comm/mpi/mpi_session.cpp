@@ -116,15 +116,26 @@ void take_leave_of_hydra(pthread_t finalizer) {
   ::poll(&answer, 1, kAnswerMs);
 }
 
+// Returns the number in an environment variable, or `otherwise` if it is not
+// set. Error(kUsage) unless it is a whole number of at least 1.
+int64_t count_in_environment(const char* name, int64_t otherwise) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) return otherwise;
+  const int64_t count = parse_int(text).value_or(0);
+  if (count < 1)
+    fail(ExitCode::kUsage, "{}={}: expected a whole number of at least 1", name,
+         text);
+  return count;
+}
+
 // MPI_Init waits for ranks that may have died before reaching it.
 constexpr int64_t kInitLimitS = 120;
 
 class InitGuard {
  public:
   InitGuard() {
-    const char* text = std::getenv("SYNCOPATE_START_TIMEOUT_S");
     const int64_t limit_s =
-        text != nullptr ? parse_int(text).value_or(kInitLimitS) : kInitLimitS;
+        count_in_environment("SYNCOPATE_START_TIMEOUT_S", kInitLimitS);
     start_without_signals([limit_s, is_over = is_over_] {
       for (const double end_s = monotonic_s() + static_cast<double>(limit_s);
            monotonic_s() < end_s;) {
@@ -167,9 +178,7 @@ class MpiWorld : public World {
   int size() const override { return communicators_.size; }
   bool is_inproc() const override { return false; }
   std::string description() const override {
-    return fmt::format("{} MPI rank{} on {} host{}", size(),
-                       size() == 1 ? "" : "s", num_hosts_,
-                       num_hosts_ == 1 ? "" : "s");
+    return counted(size(), "MPI rank") + " on " + counted(num_hosts_, "host");
   }
 
   void run(const std::function<void(Endpoint&)>& body) override {
@@ -245,16 +254,37 @@ class ProcessSession : public MpiSession {
 
   void start_watchdog() override {
     if (size() == 1) return;
-    Doorbell bell = make_doorbell(local_size_ == size());
-    std::vector<RankCard> cards(static_cast<size_t>(size()));
-    CHECK_MPI(MPI_Allgather(&bell.card, sizeof bell.card, MPI_BYTE,
-                            cards.data(), sizeof bell.card, MPI_BYTE,
-                            communicators_.internal));
-    for (const RankCard& card : cards) check_interface(card);
+    // A rank without a doorbell says why, so that the error is the same on all.
+    struct Introduction {
+      RankCard card;
+      int32_t code = 0;
+      std::array<char, 256> error = {};
+    };
+    Introduction own;
+    int listener = -1;
+    try {
+      const Doorbell bell = make_doorbell(local_size_ == size());
+      own.card = bell.card;
+      listener = bell.listener;
+    } catch (const Error& error) {
+      own.code = static_cast<int32_t>(error.code());
+      std::strncpy(own.error.data(), error.what(), own.error.size() - 1);
+    }
+    std::vector<Introduction> all(static_cast<size_t>(size()));
+    CHECK_MPI(MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own,
+                            MPI_BYTE, communicators_.internal));
+    std::vector<RankCard> cards;
+    for (const Introduction& one : all) {
+      if (one.code != 0)
+        fail(static_cast<ExitCode>(one.code), "rank {}: {}", cards.size(),
+             one.error.data());
+      check_interface(one.card);
+      cards.push_back(one.card);
+    }
     operations().name_tags(&tags::name_of);
     tell_before_exit(&tell_hydra);
     // Never deleted: it watches until the process ends.
-    watchdog_ = new Watchdog(rank(), std::move(cards), bell.listener);
+    watchdog_ = new Watchdog(rank(), std::move(cards), listener);
     tell_guardian(true);
   }
 
@@ -316,14 +346,8 @@ class ProcessSession : public MpiSession {
 
   // Hosts may be divided, such as by their sockets.
   int64_t part_of_host() const {
-    const char* const text = std::getenv("SYNCOPATE_RANKS_PER_HOST");
-    if (text == nullptr) return 0;
-    const int64_t ranks = parse_int(text).value_or(0);
-    if (ranks < 1)
-      fail(ExitCode::kUsage,
-           "SYNCOPATE_RANKS_PER_HOST={}: expected a whole number of at least 1",
-           text);
-    return rank() / ranks;
+    return local_rank_ /
+           count_in_environment("SYNCOPATE_RANKS_PER_HOST", local_size_);
   }
 
   static void check_interface(const RankCard& card) {

@@ -238,6 +238,7 @@ bool Transfers::take_strays() {
     stray->arrival = std::make_shared<Operation>();
     stray->arrival->kind = Operation::Kind::kReceive;
     stray->arrival->comm = comm;
+    CHECK_MPI(MPI_Comm_rank(comm, &stray->arrival->rank));
     stray->arrival->peer = stray->from;
     stray->arrival->tag = stray->tag;
     stray->arrival->pieces_left = 1;

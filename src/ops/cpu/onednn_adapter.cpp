@@ -40,7 +40,7 @@ Forward::primitive_desc forward_desc(const dnnl::engine& engine,
                                  user_scratchpad(), kAllowEmpty);
 }
 
-// Of either backward pass.
+// For either backward pass.
 template <typename Backward>
 typename Backward::primitive_desc backward_desc(
     const dnnl::engine& engine,
@@ -76,7 +76,7 @@ Forward::primitive_desc forward_desc(const dnnl::engine& engine,
                                  kAllowEmpty);
 }
 
-// Of either backward pass.
+// For either backward pass.
 template <typename Backward>
 typename Backward::primitive_desc backward_desc(
     const dnnl::engine& engine,

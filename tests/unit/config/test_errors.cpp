@@ -95,7 +95,7 @@ TEST(Errors, WrongTypes) {
               ", found \"reznet\" (did you mean resnet?)",
           "in.ini:13: eval.every: expected a length such as 500, 500 steps or "
           "2.5 epochs, found \"2.5\"",
-          "in.ini:15: compute.speed: expected a list of numbers > 0, found "
+          "in.ini:15: compute.speed: expected a list of numbers >= 1e-6, found "
           "\"1, fast\"",
       }));
 }
@@ -144,7 +144,7 @@ TEST(Errors, EmptyValueAndBrokenLines) {
   EXPECT_EQ(
       errors_of("steps = 3\n" + kGood + "batch =   # 4\nnonsense\n= 4\n[run\n"),
       (Lines{
-          "in.ini:1: \"steps\" stands before the first [section]",
+          "in.ini:1: \"steps\" comes before the first [section]",
           "in.ini:6: data.batch: has no value, expected a whole number >= 1",
           "in.ini:7: expected key = value or [section], found \"nonsense\"",
           "in.ini:8: expected key = value or [section], found \"= 4\"",
@@ -159,7 +159,7 @@ TEST(Errors, BinaryFile) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
     EXPECT_TRUE(std::string(error.what())
-                    .ends_with("in.ini: is no text: it holds a zero byte"));
+                    .ends_with("in.ini: is not text: it holds a zero byte"));
   }
 }
 
@@ -227,8 +227,8 @@ TEST(Errors, NoSecondLineForWhatFollowsFromTheFirst) {
 
 TEST(Errors, LengthOfTheRun) {
   EXPECT_EQ(errors_of(kSynthetic),
-            (Lines{"in.ini: run.epochs: is missing: give run.epochs or "
-                   "run.steps, greater than 0"}));
+            (Lines{"in.ini: run.epochs: is missing: give run.epochs, "
+                   "run.steps or run.virtual_limit_s, greater than 0"}));
   EXPECT_EQ(errors_of(kSynthetic, {"--run.epochs=2"}), Lines{});
 }
 
@@ -328,8 +328,8 @@ TEST(Errors, FileLinesComeFirstThenCommandLineThenMissingKeys) {
                     kinds(true) + ", not by idx",
                 "command line: run.seed: expected a whole number >= 0, found "
                 "\"x\"",
-                "in.ini: run.epochs: is missing: give run.epochs or run.steps, "
-                "greater than 0",
+                "in.ini: run.epochs: is missing: give run.epochs, run.steps "
+                "or run.virtual_limit_s, greater than 0",
                 "in.ini: data.path: is missing: data.kind = idx reads files, "
                 "expected the path of a folder",
             }));

@@ -3,6 +3,7 @@
 
 #include "config/keys.h"
 #include "config/value.h"
+#include "config/world.h"
 #include "input_files.h"
 
 namespace syncopate {
@@ -146,6 +147,16 @@ TEST(Resume, WhatMayNot) {
              "resume",
              "network.mbit_s: was 0, now 10: not allowed to change on "
              "resume"}));
+}
+
+TEST(Resume, KeysThatFollowFromOthersAreOneLine) {
+  const Lines all = conflicts({"--data.augment=none"},
+                              {"--data.augment=crop, rotate", "--run.seed=4"});
+  EXPECT_EQ(condensed(all),
+            (Lines{all[0], all[1],
+                   "used by only one of the two inputs: data.crop_pad, "
+                   "data.rotate_degrees"}));
+  EXPECT_EQ(condensed({all[0]}), Lines{all[0]});
 }
 
 TEST(Resume, LengthNeedsAHorizonOfItsOwn) {

@@ -37,7 +37,7 @@ std::set<const void*> all_members(const Options& options) {
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
-                 v, w, x, y, z, aa, bb, cc, dd, ee] = options.data;
+                 v, w, x, y, z, aa, bb, cc, dd, ee, trained] = options.data;
     collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w,
             x, y, z, aa, bb, cc, dd, ee);
   }

@@ -71,6 +71,19 @@ TEST(PlannedBytes, CountSharedStatistics) {
       }
 }
 
+// Of every collective, also those whose members send different amounts.
+TEST(PlannedBytes, AreThoseOfTheCollective) {
+  for (const auto& [algorithm, description] : collective_table())
+    for (const int workers : {2, 3, 5, 6, 8}) {
+      ToyRun run = run_of("bsp");
+      run.sync.collective = algorithm;
+      const auto planned = planned_for(run, workers);
+      ASSERT_TRUE(planned);
+      EXPECT_DOUBLE_EQ(*planned, mean_sent(test::train_toy(workers, run), run))
+          << name_of(algorithm) << ", " << workers << " workers";
+    }
+}
+
 // With workers that send different amounts.
 TEST(PlannedBytes, AreMeansOverTheWorkers) {
   ToyRun one_server = run_of("asp");

@@ -97,8 +97,8 @@ inline std::vector<std::string> every_scheme() {
 // The reason why the scheme refuses the run; "" if it accepts it.
 inline std::string obstacle_of(const ToyRun& run, int workers) {
   const ToyModel model = model_of(run);
-  return scheme_obstacle(
-      {run.sync, run.optimizer, model.parameters(), workers, run.steps});
+  return scheme_obstacle({run.sync, run.optimizer, model.parameters(), workers,
+                          run.steps, run.steps_per_epoch});
 }
 
 // By worker, the same on all workers.
@@ -185,7 +185,7 @@ class ToyWorker {
         run_.at_boundary(endpoint_.rank(), done, *scheme_, *replica_);
       endpoint_.set_clock(clock[0]);
       if (done == run_.restart_at * N) restart();
-      if (done >= total) scheme_->finish();
+      if (done >= total) scheme_->finish(RunEnd::kLastStep);
       endpoint_.set_clock(clock[0]);
     }
     return gather(clock[0]);

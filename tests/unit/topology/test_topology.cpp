@@ -330,8 +330,8 @@ TEST(Topology, RefusalsSayWhatWouldDo) {
             "topology torus: not for 10 workers: it needs sides of at least 3 "
             "in its squarest grid; 9 or 12 would do");
   EXPECT_EQ(refusal({.kind = "expander"}, 8),
-            "topology expander: not for 8 workers: it needs an odd prime that "
-            "leaves 2 or 3 when divided by 5; 7 or 13 would do");
+            "topology expander: not for 8 workers: it needs an odd prime with "
+            "remainder 2 or 3 modulo 5; 7 or 13 would do");
   EXPECT_EQ(refusal({.kind = "margulis"}, 1),
             "topology margulis: not for 1 worker: it needs a square of at "
             "least 4; 4 would do");

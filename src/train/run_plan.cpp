@@ -1,0 +1,78 @@
+#include "train/run_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "train/audit.h"
+#include "train/virtual_limit.h"
+
+namespace syncopate {
+namespace {
+
+// Products of steps, workers and samples of a step fit into 64 bits.
+constexpr double kMostSteps = 1e12;
+
+// Checks lengths of an input and rounds them.
+struct Lengths {
+  const ParsedInput& input;
+  double steps_per_epoch;
+
+  double limited(const char* key, double steps) const {
+    if (!(steps <= kMostSteps))
+      input.refuse(fmt::format("{}: {:g} steps, expected at most {:g}", key,
+                               steps, kMostSteps));
+    return steps;
+  }
+  int64_t whole_steps(const char* key, const Length& length) const {
+    return std::llround(limited(key, length.steps(steps_per_epoch)));
+  }
+  // A period that was requested is at least one step, since 0 means never.
+  int64_t period(const char* key, const Length& length) const {
+    return length.value > 0 ? std::max<int64_t>(1, whole_steps(key, length))
+                            : 0;
+  }
+};
+
+}  // namespace
+
+bool is_length_open(const RunOptions& run) {
+  return run.virtual_limit_s > 0 && run.steps == 0;
+}
+
+RunPlan make_run_plan(const ParsedInput& input,
+                      const Options& options,
+                      const Sampler* sampler) {
+  RunPlan plan;
+  plan.batches_per_epoch = sampler != nullptr ? sampler->batches_per_epoch()
+                                              : options.data.accumulate;
+  plan.steps_per_epoch = static_cast<double>(plan.batches_per_epoch) /
+                         static_cast<double>(options.data.accumulate);
+  const double per_epoch = plan.steps_per_epoch;
+  const RunOptions& run = options.run;
+  const Lengths lengths{input, per_epoch};
+  lengths.limited("run.steps", static_cast<double>(run.steps));
+  plan.total_steps = run.steps > 0 ? run.steps : INT64_MAX;
+  if (is_length_open(run)) plan.total_steps = kMostLimitedSteps;
+  if (run.epochs > 0)
+    plan.total_steps = std::min<int64_t>(
+        plan.total_steps,
+        static_cast<int64_t>(std::ceil(
+            lengths.limited("run.epochs", run.epochs * per_epoch) - 1e-9)));
+  plan.stop_at = plan.total_steps;
+  if (run.stop_at.value > 0)
+    plan.stop_at = std::min(plan.total_steps,
+                            lengths.whole_steps("run.stop_at", run.stop_at));
+  plan.horizon = options.schedule.horizon.value > 0
+                     ? options.schedule.horizon.steps(per_epoch)
+                     : static_cast<double>(plan.total_steps);
+  plan.log_every = lengths.period("run.log_every", run.log_every);
+  plan.eval_every = lengths.period("eval.every", options.eval.every);
+  plan.checkpoint_every =
+      lengths.period("checkpoint.every", options.checkpoint.every);
+  if (keeps_replicas_equal(options.sync))
+    plan.audit_every = lengths.period("run.audit", run.audit);
+  return plan;
+}
+
+}  // namespace syncopate
