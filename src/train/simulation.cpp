@@ -114,9 +114,10 @@ std::vector<SimulatedWork> simulate(Engine& engine,
                                     RunTrace* trace) {
   NetworkCost cost = network_cost_of(engine);
   // A sum is modelled by itself. Its members may still be receiving messages of
-  // another group's sum, or rows of tables.
+  // another group's sum, rows of tables, or what the phase before a handover
+  // sent.
   const bool may_meet = any_scheme(engine.options.sync, [](const auto& info) {
-    return info.sums_in_groups;
+    return info.sums_in_groups || info.is_composite;
   });
   const SyncOptions& sync = engine.options.sync;
   const bool are_few = engine.workers <= ModelledSums::kExactWorld;
