@@ -114,14 +114,8 @@ void print_advice(Log& log,
                : ".");
 }
 
-// A description that lacks what decides between schemes makes poor advice.
-void print_assumptions(Log& log, const ParsedInput& input) {
-  const auto note = [&](const char* key, const char* meaning) {
-    if (!input.given.contains(key))
-      log.line("note       {} is not given: {}", key, meaning);
-  };
-  note("compute.step_s", "forward and backward passes take 1 s");
-  note("network.mbit_s", "messages take no time on the links");
+// An advice rests on few steps.
+void print_episodes(Log& log, const ParsedInput& input) {
   const StragglerOptions& stragglers = input.options.stragglers;
   if (!stragglers.episodes.empty() || stragglers.delay_from > 0 ||
       stragglers.delay_until > 0)
@@ -163,6 +157,7 @@ void advise(Session& session,
     for (const std::string& text : measured->lines) log.line("{}", text);
   } else {
     print_assumptions(log, engine.input);
+    print_episodes(log, engine.input);
   }
   Predictor predictor(session, engine, settings);
   const std::vector<Prediction> bsp = predictor.predict_bsp();

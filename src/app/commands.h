@@ -11,6 +11,8 @@
 
 namespace syncopate {
 
+struct ParsedInput;
+
 struct Command {
   std::string name;
   std::string usage;        // "train INPUT.ini [--section.key=value ...]"
@@ -20,6 +22,10 @@ struct Command {
   std::string words = {};
 };
 const std::vector<Command>& command_table();
+
+// Says which figures that decide a prediction the input does not give, and what
+// takes their place.
+void print_assumptions(Log& log, const ParsedInput& input);
 
 // The words that `list` accepts, separated by spaces.
 std::string list_words();

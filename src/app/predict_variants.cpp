@@ -203,8 +203,7 @@ std::vector<Prediction> Predictor::predict_bsp() {
         std::ranges::find_if(all, [&](const Prediction& prediction) {
           return prediction.obstacle.empty() && can_bf16(prediction.variant);
         });
-    if (found != all.end())
-      with(std::vector(found->variant.keys), "--sync.wire=bf16");
+    if (found != all.end()) with(found->variant.keys, "--sync.wire=bf16");
   }
   sort_by_speed(all);
   return all;

@@ -1,8 +1,6 @@
 // syncopate simulate INPUT.ini: what a run would take on the cluster that its
 // input describes ([compute], [network], [stragglers]). Schemes, messages and
 // clocks are those of a run; nothing is computed.
-#include <algorithm>
-
 #include "app/commands.h"
 #include "app/provenance.h"
 #include "base/clock.h"
@@ -109,20 +107,6 @@ void write_results(const Session& session,
   results.commit();
 }
 
-// Says what the result depends on although the input does not give it.
-void print_assumptions(Log& log, const Engine& engine) {
-  const auto& given = engine.input.given;
-  if (!given.contains("compute.step_s") && !given.contains("compute.trace"))
-    log.line("note       compute.step_s is not given: a step takes {:g} s",
-             engine.options.compute.step_s);
-  if (std::ranges::none_of(given, [](const auto& key) {
-        return key.first.starts_with("network.");
-      }))
-    log.line("note       [network] is not given: messages take no time");
-  if (const RunTarget target(engine); target)
-    log.line("note       run.target is not judged: the run's whole length");
-}
-
 // The trace is written where a run of this name would be.
 void make_folder(const RunDirectory& run) {
   if (run.holds_a_run())
@@ -134,6 +118,16 @@ void make_folder(const RunDirectory& run) {
 }
 
 }  // namespace
+
+void print_assumptions(Log& log, const ParsedInput& input) {
+  const auto note = [&](const char* key, const char* meaning) {
+    if (!input.given.contains(key))
+      log.line("note       {} is not given: {}", key, meaning);
+  };
+  if (!input.given.contains("compute.trace"))
+    note("compute.step_s", "forward and backward passes take 1 s");
+  note("network.mbit_s", "messages take no time on the links");
+}
 
 ExitCode command_simulate(Session& session, const CommandLine& line) {
   std::unique_ptr<Engine> engine;
@@ -163,7 +157,10 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
   const std::vector<SimulatedWork> workers = simulate(
       *engine, limit.empty() ? Fidelity::kRun : Fidelity::kExact, &trace);
   report(session.log(), *engine, workers, monotonic_s() - begin_s);
-  print_assumptions(session.log(), *engine);
+  print_assumptions(session.log(), engine->input);
+  if (const RunTarget target(*engine); target)
+    session.log().line(
+        "note       run.target is not judged: the run's whole length");
   if (const std::string text = trace.description(); !text.empty())
     session.log().line("trace      {}", text);
   if (const auto output = line.options.find("output");

@@ -206,7 +206,7 @@ ExitCode command_train(Session& session, const CommandLine& line) {
                             error.code() == ExitCode::kBadInput ||
                             error.code() == ExitCode::kInputMissing;
     if (session.rank() == 0)
-      session.log().note_in_file("error: ", error.what());
+      session.log().note_in_file(fmt::format("error: {}", error.what()));
     if (is_refused && directory && session.rank() == 0) directory->abandon();
     throw;
   }

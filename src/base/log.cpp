@@ -44,8 +44,8 @@ void Log::warning(const std::string& text) {
   write_to_file("warning: " + text + "\n");
 }
 
-void Log::note_in_file(const std::string& begin, const std::string& text) {
-  if (enabled_) write_to_file(begin + text + "\n");
+void Log::note_in_file(const std::string& text) {
+  if (enabled_) write_to_file(text + "\n");
 }
 
 void Log::progress(int64_t done, int64_t total, const std::string& note) {

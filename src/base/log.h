@@ -29,7 +29,7 @@ class Log {
   void warning(const std::string& text);
 
   // Appends a line to the file only, not to stderr.
-  void note_in_file(const std::string& begin, const std::string& text);
+  void note_in_file(const std::string& text);
 
   // Redraws a progress line, which ends in `note`, on stderr: only on a
   // terminal, at most ten times per second, never in the file.

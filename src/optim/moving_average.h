@@ -14,9 +14,8 @@ namespace syncopate {
 class MovingAverage {
  public:
   // Averages `parameters` and `buffers` values, zero until start() or a loaded
-  // state.
-  // `decay` is in [0, 1), `warmup_steps` that of the schedule. The context must
-  // outlive it.
+  // state. `decay` is in [0, 1), `warmup_steps` that of the schedule. The
+  // context must outlive it.
   MovingAverage(Context& context,
                 int64_t parameters,
                 int64_t buffers,

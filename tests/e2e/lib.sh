@@ -76,6 +76,19 @@ train_three() {
 
 python() { "${PYTHON:-/usr/bin/python3}" "$@"; }
 
+# Sets $source_dir and $PYTHON, which has h5py and matplotlib; skips the test if
+# there is none.
+need_python() {
+  source_dir=${SOURCE_DIR:-$(cd "$here/../.." && pwd)}
+  # shellcheck source=jobs/env/python.sh
+  source "$source_dir/jobs/env/python.sh"
+  PYTHON=$(find_python "$source_dir") || {
+    echo "skipped: no Python with h5py and matplotlib"
+    exit 77
+  }
+  export PYTHON
+}
+
 # A network with BatchNorm, augmentation, momentum and a schedule: everything
 # that a resume has to restore. 20 steps in about a second.
 cat >tiny.ini <<'INI'

@@ -2,24 +2,17 @@
 # Every script of postprocess/: a Python without its packages is one line that
 # names the first of them, and wrong usage is one line and exit code 64.
 set -uo pipefail
-source_dir=${SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
-# shellcheck source=../../jobs/env/python.sh
-source "$source_dir/jobs/env/python.sh"
-python=$(find_python "$source_dir") || { echo "skipped: no Python with h5py"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+need_python
 
 ends_with() { # ends_with CODE PATTERN COMMAND...: one line on both streams
   local code=$1 pattern=$2 rc=0
   shift 2
   "$@" >out 2>&1 || rc=$?
   if ((rc != code)) || [[ $(wc -l <out) != 1 ]] || ! grep -qE "$pattern" out; then
-    printf 'FAILED: %s: exit %s (expected %s), or not one line of %s:\n' \
-      "$*" "$rc" "$code" "$pattern"
+    fail "$*: exit $rc (expected $code), or not one line of $pattern:"
     cat out
-    failures=$((failures + 1))
   fi
 }
 
@@ -41,13 +34,13 @@ JSON
   fi
   # -S: without the folders in which packages are installed.
   ends_with 66 "^error: .*: no module $needs: install Debian's python3-$needs or" \
-    "$python" -S -E "$script" "${words[@]}"
-  ends_with 64 '^error: .* \(--help\)$' "$python" "$script" --no-such-option
+    "$PYTHON" -S -E "$script" "${words[@]}"
+  ends_with 64 '^error: .* \(--help\)$' "$PYTHON" "$script" --no-such-option
 done
 
 # These read no results, so they do without h5py.
 for script in tune_gamma import_bert; do
-  ends_with 64 '^error: the following arguments are required' "$python" -c '
+  ends_with 64 '^error: the following arguments are required' "$PYTHON" -c '
 import os, runpy, sys
 sys.modules["h5py"] = None  # cannot be imported
 sys.argv = sys.argv[1:]
@@ -55,5 +48,4 @@ sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")' \
     "$source_dir/postprocess/$script.py"
 done
-((failures == 0)) || { echo "$failures failed"; exit 1; }
-echo "all checks passed"
+finish

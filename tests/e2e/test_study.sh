@@ -5,14 +5,7 @@
 set -uo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
-source_dir=${SOURCE_DIR:-$(cd "$here/../.." && pwd)}
-# shellcheck source=../../jobs/env/python.sh
-source "$source_dir/jobs/env/python.sh"
-PYTHON=$(find_python "$source_dir") || {
-  echo "skipped: no Python with h5py and matplotlib"
-  exit 77
-}
-export PYTHON
+need_python
 
 mkdir tiny
 cat >tiny/base.ini <<'INI'
