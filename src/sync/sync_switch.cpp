@@ -122,7 +122,7 @@ void SyncSwitch::enter_next_phase() {
 
 Time SyncSwitch::change(int64_t done) {
   times_.add(inner_->take_times());
-  inner_->leave();  // a part of the change, whose time next() accounts for
+  inner_->leave();  // a part of the change, whose time counts as a whole
   earlier_steps_ += inner_->steps_done();
   using Known = StragglerDetector::Known;
   if (setting_.is_episode != 0 || work_left_[setting_.phase] <= 0) {
@@ -175,10 +175,19 @@ std::vector<std::string> SyncSwitch::take_notes() {
   return std::exchange(notes_, {});
 }
 
+// At a boundary the workers' clocks do not say how far each has come, so a
+// change that is due there is made by the first next(), as one between
+// boundaries is.
 void SyncSwitch::begin(const Segment& segment) {
   segment_ = segment;
-  begin_inner(segment.from,
-              is_change_due() ? change(segment.from) : segment.earliest);
+  is_begun_ = !is_change_due();
+  if (is_begun_) begin_inner(segment.from, segment.earliest);
+}
+
+void SyncSwitch::switch_over(int64_t done, Time begin) {
+  const Time earliest = change(done);
+  times_.add(waited_since(begin, parts_.endpoint, "change of scheme"));
+  begin_inner(done, earliest);
 }
 
 void SyncSwitch::begin_inner(int64_t from, Time earliest) {
@@ -211,6 +220,8 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
 // --- a step ------------------------------------------------------------------
 
 StepPlan SyncSwitch::next(const Word& mine) {
+  if (!std::exchange(is_begun_, true))
+    switch_over(segment_.from, parts_.endpoint.now());
   for (;;) {
     Word word = mine;
     word.step_s = seen_step_s(mine);
@@ -227,9 +238,7 @@ StepPlan SyncSwitch::next(const Word& mine) {
     const bool is_said = setting_.is_episode != 0 && word.step_s > 0;
     const int64_t done = come_to_rest(is_said ? 0 : seen_step_s(mine));
     if (done >= segment_.until || !is_change_due()) return {.stop = true};
-    const Time earliest = change(done);
-    times_.add(waited_since(begin, parts_.endpoint, "change of scheme"));
-    begin_inner(done, earliest);
+    switch_over(done, begin);
   }
   const auto* const bsp = dynamic_cast<const Bsp*>(inner_.get());
   if (taken_++ > 0 && bsp != nullptr && !is_removed() && watches_workers())

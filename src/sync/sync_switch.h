@@ -91,6 +91,8 @@ class SyncSwitch final : public Scheme {
   Ranks active() const;
   bool is_change_due() const;
   Time change(int64_t done);  // returns the first worker's clock
+  // Changes and goes on with the segment; the time since `begin` is exposed.
+  void switch_over(int64_t done, Time begin);
   void enter_next_phase();
   // Returns the worker_steps done. `unsaid_s` is this worker's last step time
   // as in seen_step_s, if it has not been announced yet.
@@ -126,6 +128,7 @@ class SyncSwitch final : public Scheme {
   std::vector<std::string> notes_;
 
   Segment segment_;
+  bool is_begun_ = false;               // the segment, by the inner scheme
   int64_t inner_from_ = 0, taken_ = 0;  // in the inner segment
   StepPlan inner_plan_;
   SyncTimes times_;

@@ -233,6 +233,23 @@ TEST(SyncSwitch, ChangesAtOnceAfterABoundary) {
   }
 }
 
+// A boundary where a phase ends takes no time away from the change: workers
+// wait for each other as they do without it.
+TEST(SyncSwitch, BoundaryAtAChangeKeepsItsTime) {
+  for (const char* from : {"bsp", "asp", "esync"}) {
+    for (const char* to : {"bsp", "asp", "esync"}) {
+      ToyRun run = switching({from, to}, {0.5, 0.5});
+      run.steps = 8;
+      run.boundary_every = 4;
+      run.step_time = [](int rank, int64_t step) {
+        return 1 + 0.1 * static_cast<double>((3 * rank + 2 * step) % 7);
+      };
+      SCOPED_TRACE(fmt::format("from {} to {}", from, to));
+      test::expect_boundaries_change_nothing(4, run, {4});
+    }
+  }
+}
+
 TEST(SyncSwitch, GreedyTakesNoMoreThanAspHas) {
   ToyRun run = with_policy(SwitchPolicy::kGreedy);
   run.sync.sync_switch.fractions = {0.9, 0.1};
