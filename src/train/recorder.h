@@ -177,6 +177,7 @@ class Recorder {
   bool note_score(const Evaluation& evaluation);
   void write_evaluation(const Position& at, const Evaluation& evaluation);
   void summarize_best();
+  bool are_bytes_modelled(const Totals& totals) const;
   void summarize(const std::string& how,
                  const std::string& stopped_by,
                  const Totals& totals);

@@ -315,7 +315,7 @@ void Recorder::log_end(const Position& at,
       "{}{}",
       human_bytes(totals.bytes), totals.messages,
       human_bytes(totals.control_bytes),
-      endpoint_.traffic().is_modelled ? " (native: modelled)" : "");
+      are_bytes_modelled(totals) ? " (native: modelled)" : "");
   if (is_free_running_) {
     std::vector<int64_t> steps;
     for (const EndFigures& worker : by_worker)
@@ -328,6 +328,15 @@ void Recorder::log_end(const Position& at,
         "{:.0f}",
         totals.skipped);
   log_target(at);
+}
+
+// A resumed process may not have run a collective itself.
+bool Recorder::are_bytes_modelled(const Totals& totals) const {
+  const SyncOptions& sync = engine_.options.sync;
+  return endpoint_.traffic().is_modelled ||
+         (totals.bytes > 0 && sync.collective == CollectiveAlgorithm::kNative &&
+          any_scheme(sync,
+                     [](const auto& info) { return info.reduces_ranges; }));
 }
 
 void Recorder::summarize_best() {
@@ -363,9 +372,8 @@ void Recorder::summarize(const std::string& how,
                     "payload bytes sent by all workers");
   results_->summary("messages_sent", totals.messages, "1",
                     "payload messages sent by all workers");
-  results_->summary("bytes_are_modelled",
-                    endpoint_.traffic().is_modelled ? 1 : 0, "1",
-                    "1: a native collective's bytes are a formula");
+  results_->summary("bytes_are_modelled", are_bytes_modelled(totals) ? 1 : 0,
+                    "1", "1: a native collective's bytes are a formula");
   results_->summary("skipped_gradients", totals.skipped, "1",
                     "steps of a worker whose gradient was not finite, and left "
                     "out (run.on_nonfinite = skip)");

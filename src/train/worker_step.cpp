@@ -309,6 +309,9 @@ void WorkerStep::end() {
 void WorkerStep::visit_state(StateVisitor& visitor) {
   endpoint_.set_clock(ended_at_);  // schemes compute future times from it
   scheme_->visit_state(visitor);
+  // As take() left it, for messages before the next step of a resumed run.
+  engine_.steps_begun[endpoint_.rank()] =
+      std::max(int64_t{0}, scheme_->steps_done() - 1);
   if (average_) {
     // Replicas that are equal only at boundaries have different averages.
     const SyncOptions& sync = engine_.options.sync;

@@ -23,17 +23,18 @@ def newest(run):
     return folders[-1]
 
 
-def is_same(a, b, replica_only, times):
-    differences = []
+def differences(a, b, replica_only, times):
+    """Where two runs differ, as lines."""
+    found = []
     manifests = [json.loads((newest(r) / "manifest.json").read_text())
                  for r in (a, b)]
     digests = [{f["name"]: f["xxh3"] for f in m["files"]} for m in manifests]
     if replica_only:
         digests = [{"replica.h5": d["replica.h5"]} for d in digests]
     if digests[0] != digests[1]:
-        differences.append(f"checkpoints: {digests[0]} != {digests[1]}")
+        found.append(f"checkpoints: {digests[0]} != {digests[1]}")
     if manifests[0]["worker_steps"] != manifests[1]["worker_steps"]:
-        differences.append("checkpoints of different steps")
+        found.append("checkpoints of different steps")
     compared = 0
     with h5py.File(a / "results.h5") as fa, h5py.File(b / "results.h5") as fb:
         groups = ["train", "eval"] if replica_only else ["train", "eval", "comm"]
@@ -42,7 +43,7 @@ def is_same(a, b, replica_only, times):
         for group in groups:
             if group not in fa or group not in fb or \
                     set(fa[group]) != set(fb[group]):
-                differences.append(f"/{group}: unlike columns")
+                found.append(f"/{group}: unlike columns")
                 continue
             for name in set(fa[group]) & set(fb[group]):
                 if name in times or (replica_only and name == "virtual_s"):
@@ -51,17 +52,15 @@ def is_same(a, b, replica_only, times):
                 compared += x.size
                 if x.shape != y.shape or not np.array_equal(
                         x, y, equal_nan=x.dtype.kind == "f"):
-                    differences.append(f"/{group}/{name}: {x} != {y}")
+                    found.append(f"/{group}/{name}: {x} != {y}")
         if not replica_only:
             for name in set(fa["summary"]) | set(fb["summary"]):
                 if name not in ("time_s", "samples_per_s") and \
                         fa["summary"][name][()] != fb["summary"][name][()]:
-                    differences.append(f"/summary/{name} differs")
+                    found.append(f"/summary/{name} differs")
     if compared == 0:
-        differences.append("nothing was compared")
-    for line in differences:
-        print(f"{a} and {b}: {line}")
-    return not differences
+        found.append("nothing was compared")
+    return found
 
 
 def main():
@@ -70,9 +69,11 @@ def main():
     runs = [pathlib.Path(p) for p in sys.argv[1:] if not p.startswith("--")]
     if not runs or len(runs) % 2:
         sys.exit("compare_runs.py: runs come in pairs")
-    same = [is_same(a, b, replica_only, times)
-            for a, b in zip(runs[::2], runs[1::2])]
-    sys.exit(not all(same))
+    lines = [f"{a} and {b}: {line}" for a, b in zip(runs[::2], runs[1::2])
+             for line in differences(a, b, replica_only, times)]
+    print(*lines, sep="\n", end="\n" if lines else "")
+    sys.exit(bool(lines))
 
 
-main()
+if __name__ == "__main__":
+    main()
