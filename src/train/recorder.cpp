@@ -380,7 +380,10 @@ void Recorder::finish(const Position& at,
     if (worker.row_samples > 0)  // its clock has moved since the last row
       totals.virtual_s = std::max(totals.virtual_s, worker.virtual_s);
   }
-  if (totals.trained_s > 0) totals.samples_per_s = samples / totals.trained_s;
+  if (totals.trained_s > 0)
+    totals.samples_per_s = samples / totals.trained_s;
+  else if (time_s_ > 0)  // nothing was left to do
+    totals.samples_per_s = totals.samples / time_s_;
   log_end(at, stopped_by == "none" ? how : how + " by " + stopped_by, by_worker,
           totals);
   summarize(how, stopped_by, totals);

@@ -81,6 +81,9 @@ class Recorder {
   // set it returns on all workers whether the score (the second metric) is the
   // best so far; NaN never is.
   bool evaluation(const Position& at, const Evaluation& evaluation);
+  // Collective, after the last row of /eval was written: whether it reached
+  // run.target, and with what.
+  void judge_target(const Position& at);
   // "" until an evaluation reaches run.target, then the same text on all
   // workers, as checkpoints keep it: "accuracy >= 0.9 was reached at step 12,
   // ..." (kTargetReached).
@@ -171,7 +174,6 @@ class Recorder {
                const std::string& how,
                const std::vector<EndFigures>& by_worker,
                const Totals& totals);
-  void judge_target(const Position& at, const Evaluation& evaluation);
   void log_target(const Position& at);
   void summarize_target();
   bool note_score(const Evaluation& evaluation);

@@ -214,7 +214,7 @@ bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
     agree(endpoint_, endpoint_.world_group(), std::span(&is_best, 1),
           Combine::kMax, tags::kEvaluation, Traffic::kEvaluation);
   if (results_) write_evaluation(at, evaluation);
-  judge_target(at, evaluation);
+  judge_target(at);
   return is_best > 0;
 }
 

@@ -15,17 +15,18 @@ constexpr const char* kReachedAt = " was reached at ";
 
 // Rank 0 judges and keeps the time; totals of closed rows are with rank 0, what
 // came after them with each worker.
-void Recorder::judge_target(const Position& at, const Evaluation& evaluation) {
+void Recorder::judge_target(const Position& at) {
   if (!target_ || reached_) return;
   enum { kVerdict, kTime, kVirtual, kBytes, kSamples, kNumSaid };
   std::array<double, kNumSaid> said{};
   const EndFigures mine = end_figures(endpoint_.traffic());
   said[kBytes] = totals_.bytes + mine.row_bytes;
   said[kSamples] = totals_.samples + mine.row_samples;
-  if (endpoint_.rank() == 0) {
-    said[kVerdict] = target_.is_reached_by(evaluation) ? 1 : 0;
-    said[kTime] = time_s_;
-    said[kVirtual] = virtual_s();
+  if (results_) {
+    const Table& eval = results_->table("eval");
+    said[kVerdict] = target_.first_row(eval) ? 1 : 0;
+    said[kTime] = eval.column("time_s").values.back();
+    said[kVirtual] = eval.column("virtual_s").values.back();
   }
   uncounted([&] {
     agree(endpoint_, endpoint_.world_group(), std::span<double>(said),

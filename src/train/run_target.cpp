@@ -39,8 +39,4 @@ std::optional<size_t> RunTarget::first_row(const Table& eval) const {
   return static_cast<size_t>(found - values.begin());
 }
 
-bool RunTarget::is_reached_by(const Evaluation& evaluation) const {
-  return goal_->is_reached_by(figure_->of(evaluation));
-}
-
 }  // namespace syncopate

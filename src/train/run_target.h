@@ -35,7 +35,6 @@ class RunTarget {
   std::string text() const { return goal_->text(); }
   // "accuracy >= 0.9, judged at evaluations: every 20 steps (0.50 epochs)"
   std::string description() const;
-  bool is_reached_by(const Evaluation& evaluation) const;
   // Returns the first row of /eval that reached it, or nullopt.
   std::optional<size_t> first_row(const Table& eval) const;
 

@@ -224,7 +224,25 @@ void Trainer::end_at_target(const Position& at) {
   scheme_.finish(RunEnd::kTarget);
 }
 
+void Trainer::end(const Position& at, StopRequest stopped_by) {
+  const bool is_end = is_finished(at);
+  recorder_.finish(at, is_end ? "finished" : "stopped", name_of(stopped_by));
+  if (!results_) return;
+  results_->commit();
+  if (is_end) directory_.discard_requests(session_.log());
+}
+
 ExitCode Trainer::nothing_left(const Position& at) {
+  if (lacks_end_) {
+    if (results_)
+      session_.log().line(
+          "step {} of {}: nothing left to do but the summary, before which the "
+          "process was killed",
+          at.step, engine_.plan.stop_at);
+    if (!target_was_reached_.empty()) recorder_.judge_target(at);
+    end(at, StopRequest::kNone);
+    return ExitCode::kDone;
+  }
   if (!results_) return ExitCode::kDone;
   const int before = engine_.saved ? engine_.saved->workers : engine_.workers;
   const bool has_ended = at.step >= engine_.plan.total_steps;
@@ -292,10 +310,7 @@ ExitCode Trainer::run() {
   const Position at = position();
   enter(Stage::kEnd);
   const bool is_cut_short = at.step < engine_.plan.stop_at && !is_finished(at);
-  recorder_.finish(at, is_finished(at) ? "finished" : "stopped",
-                   name_of(is_cut_short ? here.stop : StopRequest::kNone));
-  if (results_) results_->commit();
-  if (results_ && is_finished(at)) directory_.discard_requests(session_.log());
+  end(at, is_cut_short ? here.stop : StopRequest::kNone);
   if (!is_cut_short) return ExitCode::kDone;
   return here.stop == StopRequest::kInterrupt ? ExitCode::kInterrupted
                                               : ExitCode::kStopped;

@@ -60,14 +60,15 @@ class Trainer {
   // Whether the run ended at its target, which is still that, when it saved the
   // checkpoint.
   bool ended_at_target(const FoundCheckpoint& found) const;
+  bool is_at_end(const FoundCheckpoint& found) const;
   // Whether the checkpoint leaves nothing to do and the run's results are
-  // there, which then stay untouched.
+  // there, to their end, and stay untouched.
   bool is_complete(const FoundCheckpoint& found) const;
   void load(const FoundCheckpoint& found);
   void load_resized(const FoundCheckpoint& found);
   void log_resized(const CheckpointFacts& then);
   void resume(const FoundCheckpoint& found);
-  void look_for_target();
+  void look_at_results();
   void run_segment(const Boundary& from, int64_t until);
   void record_found();
   void print_notes();
@@ -92,6 +93,7 @@ class Trainer {
   double checkpoint_expected_s() const;
   void enter(Stage stage);
   void end_at_target(const Position& at);
+  void end(const Position& at, StopRequest stopped_by);
   ExitCode nothing_left(const Position& at);
 
   Session& session_;
@@ -106,6 +108,9 @@ class Trainer {
   BestScore best_;                              // the same on all ranks
   double checkpoint_s_ = 0, evaluation_s_ = 0;  // the longest so far
   std::string target_was_reached_;  // of the checkpoint: it was, with what
+  // The checkpoint is the run's last, but the process was killed before the
+  // results had their end.
+  bool lacks_end_ = false;
   StopRequest stop_ = StopRequest::kNone;  // asked of this worker
   std::optional<int64_t> saved_at_;  // worker_steps of the last checkpoint
   TaskGuard task_guard_{endpoint_};

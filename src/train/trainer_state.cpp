@@ -167,11 +167,15 @@ std::vector<std::string> Trainer::conflicts_with(
   return conflicts;
 }
 
+bool Trainer::is_at_end(const FoundCheckpoint& found) const {
+  return found.facts.worker_steps / endpoint_.size() >= engine_.plan.stop_at ||
+         ended_at_target(found);
+}
+
 bool Trainer::is_complete(const FoundCheckpoint& found) const {
   return found.folder.parent_path() == directory_.checkpoints() &&
-         fs::exists(directory_.results()) &&
-         (found.facts.worker_steps / endpoint_.size() >= engine_.plan.stop_at ||
-          ended_at_target(found));
+         fs::exists(directory_.results()) && is_at_end(found) &&
+         read_outcome(directory_.results()).ended != "none";
 }
 
 bool Trainer::ended_at_target(const FoundCheckpoint& found) const {
@@ -219,19 +223,22 @@ void Trainer::load(const FoundCheckpoint& found) {
     results_->provenance("continues_from", found.facts.worker_steps);
   } else {
     results_->resume(found.facts.worker_steps);
+    lacks_end_ = is_at_end(found);
   }
 }
 
 // Rank 0 has the results. The others need to know only whether.
-void Trainer::look_for_target() {
+void Trainer::look_at_results() {
   target_was_reached_ = recorder_.target_reached_before();
-  double is_reached = target_was_reached_.empty() ? 0 : 1;
+  double said[] = {target_was_reached_.empty() ? 0.0 : 1.0,
+                   lacks_end_ ? 1.0 : 0.0};
   recorder_.uncounted([&] {
-    agree(endpoint_, endpoint_.world_group(), std::span(&is_reached, 1),
-          Combine::kMax, tags::kControl);
+    agree(endpoint_, endpoint_.world_group(), said, Combine::kMax,
+          tags::kControl);
   });
-  if (is_reached > 0 && target_was_reached_.empty())
+  if (said[0] > 0 && target_was_reached_.empty())
     target_was_reached_ = "run.target was reached";
+  lacks_end_ = said[1] > 0;
 }
 
 void Trainer::resume(const FoundCheckpoint& found) {
@@ -246,10 +253,9 @@ void Trainer::resume(const FoundCheckpoint& found) {
       found.facts.worker_steps -
       (is_resized ? found.facts.worker_steps % endpoint_.size() : 0);
   recorder_.forget_earlier_process(worker_steps);
+  look_at_results();
   if (ended_at_target(found))
     target_was_reached_ = found.facts.extra.at(kTargetReached);
-  else
-    look_for_target();
   best_.resume(found.facts.extra);
   if (!is_resized) saved_at_ = worker_steps;
   if (!results_) return;
@@ -264,7 +270,8 @@ void Trainer::resume(const FoundCheckpoint& found) {
         "tensor");
   session_.log().line("resumed from {} (step {})", found.folder.string(),
                       found.facts.step);
-  if (is_complete(found) || !target_was_reached_.empty()) return;
+  if (is_complete(found)) return;
+  if (!target_was_reached_.empty() && !lacks_end_) return;
   recorder_.resume_clock(worker_steps / endpoint_.size());
   results_->provenance(
       "restarts", results_->provenance_integer("restarts").value_or(0) + 1);

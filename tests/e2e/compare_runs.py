@@ -13,6 +13,7 @@ import sys
 import h5py
 import numpy as np
 
+WALL = {"time_s", "samples_per_s", "target_time_s"}  # of /summary
 TIMES = {"time_s", "compute_s", "exposed_s", "overlapped_s", "wait_s"}
 
 
@@ -54,10 +55,13 @@ def differences(a, b, replica_only, times):
                         x, y, equal_nan=x.dtype.kind == "f"):
                     found.append(f"/{group}/{name}: {x} != {y}")
         if not replica_only:
-            for name in set(fa["summary"]) | set(fb["summary"]):
-                if name not in ("time_s", "samples_per_s") and \
-                        fa["summary"][name][()] != fb["summary"][name][()]:
-                    found.append(f"/summary/{name} differs")
+            summaries = [{**f["summary"].attrs,
+                          **{name: value[()]
+                             for name, value in f["summary"].items()
+                             if name not in WALL}} for f in (fa, fb)]
+            found += [f"/summary/{name} differs"
+                      for name in sorted({*summaries[0], *summaries[1]})
+                      if summaries[0].get(name) != summaries[1].get(name)]
     if compared == 0:
         found.append("nothing was compared")
     return found

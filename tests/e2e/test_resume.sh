@@ -41,6 +41,32 @@ for world in "${worlds[@]}"; do
   done
 done
 
+# Killed after the last checkpoint, but before the summary was written: the next
+# start writes it. So it is where the run ends at its target.
+for target in - 'loss <= 9'; do
+  keys=(--run.target="$target" --eval.every=5)
+  for world in inproc2 mpi2; do
+    train $world ended "${keys[@]}"
+    command=("$SYNCOPATE" train tiny.ini --run.name=killed "${keys[@]}"
+      --faults.kind=kill --faults.stage=end)
+    if [[ $world == mpi2 ]]; then
+      # shellcheck disable=SC2046
+      command=($(ranks 2) "${command[@]}")
+    else
+      command+=(--run.workers=2)
+    fi
+    "${command[@]}" >out 2>&1 && fail "$world: was not killed at its end"
+    "$SYNCOPATE" status runs/killed | grep -q '^ended *none' ||
+      fail "$world: has an end before the resume"
+    train $world killed "${keys[@]}"
+    python "$here/compare_runs.py" runs/ended runs/killed ||
+      fail "$world, target $target: the end differs"
+    train $world killed "${keys[@]}"
+    grep -q "nothing left to do" out || fail "$world: did not know its end"
+    rm -rf runs/ended runs/killed
+  done
+done
+
 # Three cuts in one run; and the comparison can fail: another seed differs.
 for stop in 4 5 13 20; do
   train inproc2 chain --run.stop_at="$stop" --checkpoint.keep=5
