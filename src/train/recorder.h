@@ -60,6 +60,10 @@ class Recorder {
   double running_time_s() const;
   // For a progress line: loss and speed since the last row, or of that row.
   std::string progress_note(int64_t worker_steps) const;
+  // On rank 0, before each of its steps: where the first log line of a row is
+  // far away, logs how fast the run is, once, after two seconds. The first
+  // step, in which kernels are prepared, does not count.
+  void log_first_speed(int64_t worker_steps);
   // The current virtual time; NaN under MPI.
   double virtual_s() const;
 
@@ -218,6 +222,13 @@ class Recorder {
   // This worker's mean training loss over the row that it closed last.
   double closed_loss_ = std::numeric_limits<double>::quiet_NaN();
   double last_rate_ = 0;  // samples per second
+  // The end of this process's first step on rank 0, until a log line has said
+  // how fast the run is.
+  struct {
+    std::optional<int64_t> began_at, ended_at;  // worker_steps
+    double time_s = 0;
+    bool is_speed_known = false;
+  } first_step_;
   // On rank 0: the best score of an evaluation, whether it was that of the
   // average model (eval.model = each_and_average), the score on the test set at
   // that moment (NaN: unknown), and the number of evaluations.

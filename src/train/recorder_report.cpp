@@ -161,6 +161,7 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   last_row_time_s_ = row.time_s;
   last_log_step_ = at.step;
   last_rate_ = seconds > 0 ? samples / seconds : 0;
+  first_step_.is_speed_known = true;
   std::string by_worker;
   if (is_free_running_) {
     double least = row.mine.back(), most = least;
@@ -206,6 +207,33 @@ std::string Recorder::progress_note(int64_t worker_steps) const {
           : last_rate_;
   if (std::isnan(loss) || rate <= 0) return "";
   return fmt::format("loss {} | {:.0f} samples/s", figure(loss), rate);
+}
+
+void Recorder::log_first_speed(int64_t worker_steps) {
+  constexpr double kPatience_s = 2;
+  auto& first = first_step_;
+  if (first.is_speed_known) return;
+  const double now_s = running_time_s();
+  const int64_t N = endpoint_.size();
+  if (!first.began_at) first.began_at = worker_steps;
+  if (!first.ended_at) {
+    if (worker_steps < *first.began_at + N) return;
+    first.ended_at = worker_steps;
+    first.time_s = now_s;
+    return;
+  }
+  if (worker_steps < *first.ended_at + N ||
+      now_s - resumed_time_s_ < kPatience_s)
+    return;
+  first.is_speed_known = true;
+  const Position at{worker_steps / N, worker_steps};
+  const double step_s = (now_s - first.time_s) * static_cast<double>(N) /
+                        static_cast<double>(worker_steps - *first.ended_at);
+  session_.log().line(
+      "step {} | {:.0f} samples/s | ETA {}", step_text(at),
+      static_cast<double>(engine_.samples_a_step) / step_s,
+      human_seconds(static_cast<double>(engine_.plan.stop_at - at.step) *
+                    step_s));
 }
 
 bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {

@@ -102,10 +102,12 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
     {
       const AtStorage here;
       recorder_.write_rows();
-      if (results_)
+      if (results_) {
+        recorder_.log_first_speed(plan.worker_steps);
         session_.log().progress(plan.worker_steps / endpoint_.size(),
                                 engine_.plan.stop_at,
                                 recorder_.progress_note(plan.worker_steps));
+      }
     }
     if (plan.is_idle) {
       step_.follow(plan);

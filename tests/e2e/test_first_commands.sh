@@ -253,4 +253,17 @@ for job in train multi_gpu hetjob sweep; do
   expect_code 66 env -u SYNCOPATE_ROOT bash "$root/jobs/$job.sbatch" tiny.ini
   says "run sbatch there, or use jobs/submit.sh" err
 done
+echo "how fast a slow run is, long before its first row"
+first='^step +[0-9]+/10 \| [0-9]+ samples/s \| ETA [0-9.:]+'
+# shellcheck disable=SC2046
+expect_code 0 $(ranks 2) "$SYNCOPATE" train tiny.ini --run.name=slow \
+  --run.steps=10 --run.log_every=50 --eval.every=0 \
+  --stragglers.delay_ms=400 --stragglers.delay_workers=0
+(($(grep -cE "$first" out) == 1)) || { fail "no speed, or twice"; cat out; }
+# A step takes 16 samples and at least 0.4 s.
+rate=$(sed -nE 's/^step +[0-9]+\/10 \| ([0-9]+) samples.*/\1/p' out)
+((${rate:-0} > 4 && rate <= 40)) || fail "$rate samples/s"
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=quick
+! grep -qE "$first" out || fail "a quick run says its speed before its rows"
+
 finish
