@@ -50,8 +50,7 @@ for target in - 'loss <= 9'; do
     command=("$SYNCOPATE" train tiny.ini --run.name=killed "${keys[@]}"
       --faults.kind=kill --faults.stage=end)
     if [[ $world == mpi2 ]]; then
-      # shellcheck disable=SC2046
-      command=($(ranks 2) "${command[@]}")
+      command=("$MPIEXEC" -bind-to none -n 2 "${command[@]}")
     else
       command+=(--run.workers=2)
     fi
