@@ -111,6 +111,10 @@ void ByteReader::fail_packed(const std::string& what) const {
   fail(ExitCode::kBadInput, "{}: offset {} ({:#x}): {}", path_, at, at, what);
 }
 
+bool is_plain_or_packed(const fs::path& path) {
+  return fs::exists(path) || fs::exists(fs::path(path) += ".gz");
+}
+
 fs::path plain_or_packed(const fs::path& path) {
   const fs::path packed = fs::path(path) += ".gz";
   if (fs::exists(path)) return path;

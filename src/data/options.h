@@ -25,9 +25,9 @@ CHOICE(Partitioning,
 CHOICE(Bucketing, "none length", {kNone, kLength});
 
 // A trained model can be used without the set it was trained on: the readers of
-// squad and, if the number of classes is known, of hdf5 and image_folder then
-// leave a training set empty that is not there, and test questions need no
-// answers. Checkpoints of earlier versions do not tell the number of classes.
+// squad and, if the number of classes is known, of images then leave a training
+// set empty that is not there, and test questions need no answers. Checkpoints
+// of earlier versions do not tell the number of classes.
 struct TrainedModel {
   bool is_used = false;
   int64_t classes = 0;  // of images; 0: unknown

@@ -117,6 +117,14 @@ sed -e 's/^kind = image_folder/kind = prepared_images/' -e 's/^path = raw/path =
 expect_code 0 "$SYNCOPATE" validate ready.ini
 expect_code 0 "$SYNCOPATE" train ready.ini --run.name=ready
 accuracy_of ready 0.85
+expect_code 0 "$SYNCOPATE" predict ready.ini --checkpoint=runs/ready --output=ready.csv
+mkdir lean
+cp ready/images.h5 ready/test.images lean
+expect_code 0 "$SYNCOPATE" predict ready.ini --checkpoint=runs/ready \
+  --data.path=lean --output=lean.csv
+cmp -s ready.csv lean.csv || fail "other labels without train.images"
+expect_code 66 "$SYNCOPATE" train ready.ini --run.name=lean --data.path=lean
+one_line "lean/train.images"
 expect_code 0 "$SYNCOPATE" train ready.ini --run.name=ready-cut --run.stop_at=35
 expect_code 0 "$SYNCOPATE" train ready.ini --run.name=ready-cut --data.decode_threads=5
 python "$here/compare_runs.py" runs/ready runs/ready-cut ||

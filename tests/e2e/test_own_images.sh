@@ -92,4 +92,69 @@ mv elsewhere.h5 own.h5
 expect_code 65 "$SYNCOPATE" train "$input" --data.path=unlabelled.h5 \
   --run.name=unlabelled
 grep -q 'no labels\|test/labels' err || fail "trained without labels: $(cat err)"
+
+echo "so it is in the formats of MNIST and CIFAR"
+python - <<'PY' || { echo "no images were made"; exit 1; }
+import pathlib
+import struct
+
+import numpy as np
+
+rng = np.random.default_rng(5)
+
+
+def images_of(labels, *shape):
+    noise = rng.integers(0, 40, (len(labels), *shape))
+    bright = 20 * labels.reshape(-1, *(1 for _ in shape))
+    return (noise + bright).astype(np.uint8)
+
+
+for folder in "digits", "cifar":
+    pathlib.Path(folder).mkdir()
+for part, labels in ("train", np.arange(120) % 10), ("t10k", np.arange(30) % 10):
+    images = images_of(labels, 8, 8)
+    for kind, values, rank in ("images", images, 3), ("labels", labels, 1):
+        pathlib.Path(f"digits/{part}-{kind}-idx{rank}-ubyte").write_bytes(
+            struct.pack(f">{1 + rank}I", 0x800 + rank, *values.shape)
+            + values.astype(np.uint8).tobytes())
+    files = ["test_batch.bin"] if part == "t10k" else \
+        [f"data_batch_{i}.bin" for i in range(1, 6)]
+    for file, share in zip(files, np.array_split(labels, len(files))):
+        records = np.concatenate(
+            [share.astype(np.uint8)[:, None],
+             images_of(share, 3, 32, 32).reshape(len(share), -1)], axis=1)
+        pathlib.Path("cifar", file).write_bytes(records.tobytes())
+PY
+cat >known.ini <<'INI'
+[run]
+steps = 20
+threads = 1
+[model]
+family = logistic
+[data]
+batch = 12
+[optimizer]
+lr = 0.05
+INI
+for kind in idx cifar10; do
+  folder=digits
+  [[ $kind == idx ]] || folder=cifar
+  keys=(known.ini "--data.kind=$kind" "--data.path=$folder")
+  expect_code 0 "$SYNCOPATE" train "${keys[@]}" --run.name=$kind
+  expect_code 0 "$SYNCOPATE" predict "${keys[@]}" --checkpoint=runs/$kind \
+    --output=$kind.csv
+  rm -f $folder/train-* $folder/data_batch_*
+  expect_code 0 "$SYNCOPATE" predict "${keys[@]}" --checkpoint=runs/$kind \
+    --output=without.csv
+  cmp -s $kind.csv without.csv || fail "$kind: other labels without training set"
+  expect_code 0 "$SYNCOPATE" evaluate "${keys[@]}" --checkpoint=runs/$kind
+  expect_code 66 "$SYNCOPATE" train "${keys[@]}" --run.name=lacking
+done
+rm digits/t10k-labels*
+expect_code 0 "$SYNCOPATE" predict known.ini --data.kind=idx --data.path=digits \
+  --checkpoint=runs/idx --output=unknown.csv
+diff <(cut -d, -f1,3- idx.csv) <(cut -d, -f1,3- unknown.csv) ||
+  fail "unlabelled digits have other scores"
+refused 'no labels' evaluate known.ini --data.kind=idx --data.path=digits \
+  --checkpoint=runs/idx
 finish

@@ -1,5 +1,6 @@
 // CIFAR-10 and CIFAR-100, binary version (https://www.cs.toronto.edu/~kriz/
-// cifar.html): records of label bytes and 3 planes of 32 x 32 bytes.
+// cifar.html): records of label bytes and 3 planes of 32 x 32 bytes. A trained
+// model needs only the test records.
 #include <algorithm>
 #include <span>
 
@@ -91,9 +92,16 @@ Dataset read_cifar(const DataOptions& options, const Format& format) {
   const ImageSpec spec = {
       .C = kChannels, .H = kSide, .W = kSide, .classes = format.classes};
   data.train.spec = data.test.spec = spec;
-  reserve_pixels(folder, format.train_files, data.train);
-  for (const auto& name : format.train_files)
-    append_file(folder / name, format, data.train);
+  const bool has_train =
+      !may_lack_train(options) ||
+      std::ranges::any_of(format.train_files, [&](const std::string& name) {
+        return fs::exists(folder / name);
+      });
+  if (has_train) {
+    reserve_pixels(folder, format.train_files, data.train);
+    for (const auto& name : format.train_files)
+      append_file(folder / name, format, data.train);
+  }
   for (const auto& name : format.test_files)
     append_file(folder / name, format, data.test);
   data.train.class_names =

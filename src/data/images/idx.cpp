@@ -1,5 +1,6 @@
 // IDX, the format of MNIST (http://yann.lecun.com/exdb/mnist):
-// big-endian magic 00 00 TYPE RANK, a 32-bit length per dimension, values.
+// big-endian magic 00 00 TYPE RANK, a 32-bit length per dimension, values. A
+// trained model needs only the test images.
 #include <array>
 
 #include "base/file.h"
@@ -72,22 +73,35 @@ void read_labels(const fs::path& path, ImageSet& set) {
 
 Dataset read_idx(const DataOptions& options) {
   const fs::path folder = existing_folder(options.path);
-  const auto find = [&](const char* name) {
-    return plain_or_packed(folder / name);
-  };
+  const fs::path train_images = folder / "train-images-idx3-ubyte";
+  const fs::path test_images = folder / "t10k-images-idx3-ubyte";
+  const fs::path test_labels = folder / "t10k-labels-idx1-ubyte";
   Dataset data;
-  read_images(find("train-images-idx3-ubyte"), data.train);
-  read_labels(find("train-labels-idx1-ubyte"), data.train);
-  const fs::path test_images = find("t10k-images-idx3-ubyte");
-  read_images(test_images, data.test);
-  if (data.test.spec.H != data.train.spec.H ||
-      data.test.spec.W != data.train.spec.W)
+  ImageSpec &train = data.train.spec, &test = data.test.spec;
+  const bool has_train =
+      !may_lack_train(options) || is_plain_or_packed(train_images);
+  if (has_train) {
+    read_images(plain_or_packed(train_images), data.train);
+    read_labels(plain_or_packed(folder / "train-labels-idx1-ubyte"),
+                data.train);
+  } else {
+    train.classes = options.trained.classes;
+  }
+  const fs::path path = plain_or_packed(test_images);
+  read_images(path, data.test);
+  test.classes = train.classes;
+  if (!has_train) train = test;
+  if (test.H != train.H || test.W != train.W)
     fail(ExitCode::kBadInput,
          "{}: offset 8 (0x8): images of {} x {}, expected {} x {} as in train",
-         test_images.string(), data.test.spec.H, data.test.spec.W,
-         data.train.spec.H, data.train.spec.W);
-  data.test.spec.classes = data.train.spec.classes;
-  read_labels(find("t10k-labels-idx1-ubyte"), data.test);
+         path.string(), test.H, test.W, train.H, train.W);
+  // For predict, a test set need not have labels.
+  data.test.is_labelled =
+      !options.trained.is_used || is_plain_or_packed(test_labels);
+  if (data.test.is_labelled)
+    read_labels(plain_or_packed(test_labels), data.test);
+  else
+    data.test.labels.assign(static_cast<size_t>(data.test.samples), -1);
   data.source = "idx " + options.path;
   return data;
 }

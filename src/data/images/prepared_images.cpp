@@ -83,14 +83,18 @@ ImageSet read_set(const PreparedHeader& header,
   return set;
 }
 
-Dataset read_folder(const fs::path& folder) {
+// Without the training set if `may_lack_train` and its pixels are not there.
+Dataset read_folder(const fs::path& folder, bool may_lack_train) {
   const PreparedImages paths(folder);
   const PreparedHeader header(paths.header, "prepare images",
                               PreparedImages::kKind, PreparedImages::kVersion);
   const auto class_names = read_class_names(header);
   Dataset data;
-  data.train = read_set(header, paths, "train", class_names);
   data.test = read_set(header, paths, "test", class_names);
+  if (may_lack_train && !fs::exists(paths.pixels("train")))
+    data.train.spec = data.test.spec;
+  else
+    data.train = read_set(header, paths, "train", class_names);
   data.source = "prepared_images " + folder.string();
   return data;
 }
@@ -142,7 +146,7 @@ PixelCheck check_files(const ImageSet& set,
 }  // namespace
 
 Dataset read_prepared_images(const DataOptions& options) {
-  Dataset data = read_folder(options.path);
+  Dataset data = read_folder(options.path, may_lack_train(options));
   set_reading(options, data);
   return data;
 }
@@ -165,7 +169,7 @@ bool is_prepared_images(const fs::path& folder) {
 std::string describe_prepared_images(const fs::path& folder) {
   std::string text = fmt::format("prepared images {}\n", folder.string());
   try {
-    const Dataset data = read_folder(folder);
+    const Dataset data = read_folder(folder, false);
     for (const ImageSet* set : {&data.train, &data.test}) {
       const auto& images = std::get<MappedImages>(set->pixels);
       const PixelCheck check = check_pixels(*set, Extent::kAll);
