@@ -100,7 +100,9 @@ constexpr Listing kListings[] = {
      [](const CommandLine&) { return text_of(schedule_table()); }},
     {"collectives", "algorithms of collectives (sync.collective)",
      [](const CommandLine&) { return text_of(collective_table()); }},
-    {"keys", "every key of an input; list keys SECTION: those of one section",
+    {"keys",
+     "every key of an input; list keys WORD: those of a section, or that a "
+     "scheme, network, ... uses",
      &keys_text}};
 
 // What can be listed.

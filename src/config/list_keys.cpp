@@ -1,4 +1,6 @@
 // Formats the table of keys for `list keys` and for inputs/README.md.
+#include <algorithm>
+
 #include "base/text.h"
 #include "config/config.h"
 #include "config/value.h"
@@ -22,6 +24,13 @@ std::string use_text(const Key& key) {
       text += rule.key + (find_key(rule.key)->zero_word.empty() ? " > 0" : "");
   }
   return text;
+}
+
+// Whether the key is used by what this word chooses: a scheme, a network, ...
+bool is_used_by(const Key& key, const std::string& choice) {
+  return std::ranges::any_of(key.used_when, [&](const UsedWhen& rule) {
+    return std::ranges::find(rule.values, choice) != rule.values.end();
+  });
 }
 
 const char* resume_text(const Key& key) {
@@ -48,7 +57,8 @@ std::string wrapped(const std::string& text) {
 std::string list_keys(const std::string& wanted) {
   std::string text, section;
   for (const Key& key : key_table()) {
-    if (!wanted.empty() && key.section() != wanted) continue;
+    if (!wanted.empty() && key.section() != wanted && !is_used_by(key, wanted))
+      continue;
     if (section != key.section()) {
       if (!section.empty()) text += '\n';
       section = key.section();
@@ -63,7 +73,9 @@ std::string list_keys(const std::string& wanted) {
         key.on_resume == OnResume::kMayChange ? " May change on resume." : ""));
   }
   if (text.empty())
-    fail(ExitCode::kUsage, "list keys {}: no such section, expected one of {}",
+    fail(ExitCode::kUsage,
+         "list keys {}: no such section, nor a choice with keys of its own, "
+         "expected one of {}, or such as choco, bert or adam",
          wanted, join(section_names(), " "));
   return text;
 }

@@ -34,6 +34,12 @@ says "did you mean train?" err
 expect_code 0 "$SYNCOPATE" list keys optimizer
 says "[optimizer]" out
 ! grep -qF "[run]" out || fail "list keys optimizer lists other sections"
+# A scheme's keys are also those of other sections that it uses.
+expect_code 0 "$SYNCOPATE" list keys choco
+for section in choco compress topology; do says "[$section]" out; done
+! grep -qF "tables = " out || fail "list keys choco lists a key of bsp"
+expect_code 0 "$SYNCOPATE" list keys sgp
+says "wire = fp32" out
 expect_code 64 "$SYNCOPATE" list keys optimiser
 says "expected one of run" err
 expect_code 64 "$SYNCOPATE" train tiny.ini --lr=0.1
