@@ -24,7 +24,10 @@ namespace {
 class LocalSgd final : public SchemeBase {
  public:
   explicit LocalSgd(const SchemeParts& parts)
-      : SchemeBase(parts, lockstep(parts, parts.sync.local_sgd.steps), {}),
+      : SchemeBase(
+            parts,
+            lockstep(parts, period_of_rounds(parts.sync.local_sgd.steps)),
+            {}),
         options_(parts.sync.local_sgd) {
     keep(Owner::kShared, "steps_in_round", steps_in_round_);
     if (options_.outer != OuterStep::kMomentum) return;

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <initializer_list>
@@ -138,6 +139,13 @@ void weigh_by_samples(const SchemeParts& parts, const Bucket& bucket);
 // Agreeing on stops must not couple workers more tightly than their messages to
 // neighbours or small groups do.
 inline constexpr int64_t kLoosePeriod = 8;
+
+// Nor, in rounds of local steps, much more tightly than the end of a round
+// does; but a run must not need two long rounds to stop.
+inline int64_t period_of_rounds(int64_t steps_of_round) {
+  constexpr int64_t kLongest = 32;
+  return std::min(steps_of_round, kLongest);
+}
 
 // Every worker takes the same number of steps; `period` as in Lockstep.
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period);

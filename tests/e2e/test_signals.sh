@@ -50,6 +50,13 @@ wait "$nohup_pid" || fail "SIGHUP ended a run that ignores it: $?"
 stop_with TERM 75 mpi-term $(ranks 2) "$SYNCOPATE" train tiny.ini "${long[@]}"
 # shellcheck disable=SC2046
 stop_with USR1 75 mpi-usr1 $(ranks 3) "$SYNCOPATE" train tiny.ini "${long[@]}"
+# A long round of local steps is left within 64 steps, not at its end.
+# shellcheck disable=SC2046,SC2054
+stop_with TERM 75 rounds $(ranks 2) "$SYNCOPATE" train tiny.ini "${long[@]}" \
+  --sync.scheme=local_sgd --local_sgd.steps=700 \
+  --stragglers.delay_ms=5 --stragglers.delay_workers=0,1
+left_at=$(basename runs/rounds/checkpoints/step-*)
+((10#${left_at#step-} < 300)) || fail "the round was left at $left_at"
 
 expect_code 0 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2 --run.name=term
 expect_code 0 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2 --run.name=whole
