@@ -101,8 +101,8 @@ constexpr Listing kListings[] = {
     {"collectives", "algorithms of collectives (sync.collective)",
      [](const CommandLine&) { return text_of(collective_table()); }},
     {"keys",
-     "every key of an input; list keys WORD: those of a section, or that a "
-     "scheme, network, ... uses",
+     "every key of an input; list keys WORD: the keys of a section, or those "
+     "that a scheme or network uses",
      &keys_text}};
 
 // What can be listed.
@@ -118,7 +118,7 @@ std::string list_text(const CommandLine& line) {
   const std::string& what = line.positional[0];
   if (what != "keys") line.only_argument("what to list");
   if (line.positional.size() > 2)
-    fail(ExitCode::kUsage, "list keys: one section expected, also given: {}",
+    fail(ExitCode::kUsage, "list keys: one word expected, also given: {}",
          line.positional[2]);
   for (const Listing& listing : kListings)
     if (listing.name == what) return listing.text(line);

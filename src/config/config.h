@@ -98,7 +98,7 @@ void scale_lengths(Options& options, double factor);
 
 // Returns the table of keys as text, for `list keys`, and as Markdown, for
 // inputs/README.md. `word` selects a section and what a choice of this name (a
-// scheme, a network, ...) uses; "": all. Throws Error(kUsage) if that is none.
+// scheme, a network, ...) uses; "": all. Throws Error(kUsage) if it is neither.
 std::string list_keys(const std::string& word = "");
 std::string list_keys_markdown();
 

@@ -75,7 +75,7 @@ std::string list_keys(const std::string& wanted) {
   if (text.empty())
     fail(ExitCode::kUsage,
          "list keys {}: no such section, nor a choice with keys of its own, "
-         "expected one of {}, or such as choco, bert or adam",
+         "expected one of {}, or a choice such as choco",
          wanted, join(section_names(), " "));
   return text;
 }

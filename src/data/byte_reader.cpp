@@ -111,7 +111,7 @@ void ByteReader::fail_packed(const std::string& what) const {
   fail(ExitCode::kBadInput, "{}: offset {} ({:#x}): {}", path_, at, at, what);
 }
 
-bool is_plain_or_packed(const fs::path& path) {
+bool exists_plain_or_packed(const fs::path& path) {
   return fs::exists(path) || fs::exists(fs::path(path) += ".gz");
 }
 

@@ -47,8 +47,8 @@ class ByteReader {
   std::unique_ptr<Gzip> gzip_;  // null if content_ is not compressed
 };
 
-// Whether `path` exists, or with .gz added.
-bool is_plain_or_packed(const fs::path& path);
+// Whether `path` or `path`.gz exists.
+bool exists_plain_or_packed(const fs::path& path);
 // Returns `path`, or with .gz added if only that exists. Error(kInputMissing).
 fs::path plain_or_packed(const fs::path& path);
 // Returns data.path. Error(kInputMissing) if nothing is there.

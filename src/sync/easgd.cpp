@@ -20,7 +20,7 @@ class Easgd final : public SchemeBase {
  public:
   explicit Easgd(const SchemeParts& parts)
       : SchemeBase(parts,
-                   lockstep(parts, period_of_rounds(parts.sync.easgd.steps)),
+                   lockstep_in_rounds(parts, parts.sync.easgd.steps),
                    {}),
         centre_(keep_range(Owner::kShared, "centre")),
         mean_(make_range(std::ssize(centre_))) {}

@@ -24,10 +24,9 @@ namespace {
 class LocalSgd final : public SchemeBase {
  public:
   explicit LocalSgd(const SchemeParts& parts)
-      : SchemeBase(
-            parts,
-            lockstep(parts, period_of_rounds(parts.sync.local_sgd.steps)),
-            {}),
+      : SchemeBase(parts,
+                   lockstep_in_rounds(parts, parts.sync.local_sgd.steps),
+                   {}),
         options_(parts.sync.local_sgd) {
     keep(Owner::kShared, "steps_in_round", steps_in_round_);
     if (options_.outer != OuterStep::kMomentum) return;

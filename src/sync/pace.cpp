@@ -22,12 +22,14 @@ Lockstep::Lockstep(Endpoint& endpoint,
                    Group group,
                    int64_t period,
                    int steppers,
-                   StepSeconds told)
+                   StepSeconds told,
+                   SharedStop* shared)
     : endpoint_(endpoint),
       group_(std::move(group)),
       period_(period),
       steppers_(steppers > 0 ? steppers : group_.size()),
-      told_(told) {
+      told_(told),
+      shared_(shared) {
   CHECK(period >= 1);
   if (told == StepSeconds::kOfAll) step_seconds_.assign(endpoint.size(), 0);
 }
@@ -38,6 +40,17 @@ void Lockstep::begin(const Segment& segment) {
   taken_ = 0;
   const int64_t work = std::max<int64_t>(0, segment.until - segment.from);
   steps_in_segment_ = (work + steppers_ - 1) / steppers_;
+  if (shared_ != nullptr && shared_->from != segment.from)
+    *shared_ = {.from = segment.from, .most_begun = segment.from};
+}
+
+// A segment has a step of each worker at least.
+void Lockstep::heed_shared_stop(bool is_asked) {
+  if (is_asked && shared_->until == SharedStop::kNobody)
+    shared_->until = std::max(shared_->most_begun, segment_.from + steppers_);
+  const int64_t here = segment_.from + taken_ * steppers_;
+  if (shared_->until != SharedStop::kNobody && here >= shared_->until)
+    steps_in_segment_ = taken_;
 }
 
 Turn Lockstep::next(const Word& mine) {
@@ -47,6 +60,7 @@ Turn Lockstep::next(const Word& mine) {
       if (said_[0] > 0) steps_in_segment_ = taken_;
     }
   }
+  if (shared_ != nullptr) heed_shared_stop(mine.stop > 0);
   if (taken_ >= steps_in_segment_) return {.stop = true};
   if (taken_ % period_ == 0) {
     said_.assign(1 + step_seconds_.size(), 0);
@@ -57,6 +71,8 @@ Turn Lockstep::next(const Word& mine) {
     });
   }
   const int64_t before = segment_.from + taken_ * steppers_;
+  if (shared_ != nullptr)
+    shared_->most_begun = std::max(shared_->most_begun, before + steppers_);
   ++taken_;
   return {.stop = false, .step = steps_++, .worker_steps = before};
 }

@@ -53,12 +53,23 @@ class Pace {
 // those of all are N numbers for N members.
 enum class StepSeconds : uint8_t { kOwn, kOfAll };
 
+// Of the workers of one process in a segment.
+struct SharedStop {
+  int64_t from = -1;        // of the segment
+  int64_t most_begun = 0;   // worker_steps after the furthest worker's step
+  int64_t until = kNobody;  // worker_steps at which all stop
+  static constexpr int64_t kNobody = -1;
+};
+
 // Every member of the group takes the same number of steps. Their words are
 // agreed concurrently with the computation, `period` steps at a time: a stop
 // takes effect up to 2 * period steps after it was requested, and no member
 // gets further than that ahead of another. Schemes that wait for all workers at
 // each step use period 1; others a period beyond what their own waiting allows,
-// so that agreeing slows nobody down. With `steppers`, only that many members
+// so that agreeing slows nobody down. Workers of one process need not agree on
+// a stop that is asked of the process: with `shared`, the one that is furthest
+// ahead takes no further step, and the others come to where it is. With
+// `steppers`, only that many members
 // take steps and the others follow: they take part in agreeing on every step
 // and call next() as often, so they always know where the run stands.
 class Lockstep final : public Pace {
@@ -67,11 +78,14 @@ class Lockstep final : public Pace {
            Group group,
            int64_t period,
            int steppers = 0,
-           StepSeconds told = StepSeconds::kOwn);
+           StepSeconds told = StepSeconds::kOwn,
+           SharedStop* shared = nullptr);
   void begin(const Segment& segment) override;
   Turn next(const Word& mine) override;
   void quiesce() override;
-  int64_t stop_lag() const override { return 2 * period_; }
+  int64_t stop_lag() const override {
+    return shared_ != nullptr ? 1 : 2 * period_;
+  }
 
   // By world rank, as last agreed; 0 if unknown. Needs StepSeconds::kOfAll.
   std::span<const double> step_seconds() const {
@@ -80,10 +94,13 @@ class Lockstep final : public Pace {
   }
 
  private:
+  void heed_shared_stop(bool is_asked);
+
   Endpoint& endpoint_;
   Group group_;
   int64_t period_, steppers_;
   StepSeconds told_;
+  SharedStop* shared_;
   Segment segment_;
   int64_t taken_ = 0, steps_in_segment_ = 0;  // in the segment
   std::vector<double> said_;                  // in flight while agreement_ is

@@ -131,6 +131,7 @@ struct SchemeParts {
   // In virtual time, on the device that all workers share; null: through host
   // memory.
   SharedSums* shared_sums = nullptr;
+  SharedStop* shared_stop = nullptr;   // of workers of one process; else null
   std::string directory = {};          // of the run: asp.record writes there
   std::span<const Phase> phases = {};  // sync_switch; outlives the scheme
 };

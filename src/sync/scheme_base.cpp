@@ -50,8 +50,17 @@ void weigh_by_samples(const SchemeParts& parts, const Bucket& bucket) {
 }
 
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period) {
-  return std::make_unique<Lockstep>(parts.endpoint,
-                                    parts.endpoint.world_group(), period);
+  return std::make_unique<Lockstep>(
+      parts.endpoint, parts.endpoint.world_group(), period, 0,
+      StepSeconds::kOwn, period > 1 ? parts.shared_stop : nullptr);
+}
+
+std::unique_ptr<Pace> lockstep_in_rounds(const SchemeParts& parts,
+                                         int64_t steps_of_round) {
+  constexpr int64_t kLongestPeriod = 32;
+  return lockstep(parts, parts.endpoint.has_virtual_time()
+                             ? steps_of_round
+                             : std::min(steps_of_round, kLongestPeriod));
 }
 
 SchemeBase::SchemeBase(const SchemeParts& parts,

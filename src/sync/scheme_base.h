@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <deque>
 #include <functional>
 #include <initializer_list>
@@ -140,14 +139,12 @@ void weigh_by_samples(const SchemeParts& parts, const Bucket& bucket);
 // neighbours or small groups do.
 inline constexpr int64_t kLoosePeriod = 8;
 
-// Nor, in rounds of local steps, much more tightly than the end of a round
-// does; but a run must not need two long rounds to stop.
-inline int64_t period_of_rounds(int64_t steps_of_round) {
-  constexpr int64_t kLongest = 32;
-  return std::min(steps_of_round, kLongest);
-}
-
 // Every worker takes the same number of steps; `period` as in Lockstep.
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period);
+// For rounds of local steps. Under MPI, a stop must not wait for the end of two
+// long rounds: words are agreed every 32 steps, so that no worker gets more
+// than 64 steps ahead of another.
+std::unique_ptr<Pace> lockstep_in_rounds(const SchemeParts& parts,
+                                         int64_t steps_of_round);
 
 }  // namespace syncopate

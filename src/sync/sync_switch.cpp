@@ -80,6 +80,7 @@ void SyncSwitch::build() {
       .batch_weight = parts_.batch_weight,
       .collectives = may_use_devices ? parts_.collectives : nullptr,
       .shared_sums = parts_.shared_sums,
+      .shared_stop = parts_.shared_stop,
       .directory = parts_.directory};
   if (num_active() == size_) {
     inner_ = make_scheme(parts);
@@ -398,8 +399,8 @@ void SyncSwitch::fill_removed() {
   mine.optimizer->set_steps(steps);
 }
 
-// Ends the current phase if evaluations have stalled: begin() sees that it has
-// no work left.
+// Ends the current phase if evaluations have stalled: it then has no work left,
+// and the next segment begins with the change.
 void SyncSwitch::evaluated(double loss, double metric) {
   const SyncSwitchOptions& options = parts_.sync.sync_switch;
   const int64_t now = setting_.phase;

@@ -38,6 +38,7 @@ struct Engine : Setup {
   std::vector<Options> phases;
   bool has_passes = true;
   SharedSums shared_sums;  // of workers of one process on a GPU
+  SharedStop shared_stop;  // of workers of one process
   // The current step of each worker, by its own count. Episodes of links that
   // are given in steps depend on it.
   std::vector<int64_t> steps_begun;

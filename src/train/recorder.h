@@ -60,9 +60,9 @@ class Recorder {
   double running_time_s() const;
   // For a progress line: loss and speed since the last row, or of that row.
   std::string progress_note(int64_t worker_steps) const;
-  // On rank 0, before each of its steps: where the first log line of a row is
-  // far away, logs how fast the run is, once, after two seconds. The first
-  // step, in which kernels are prepared, does not count.
+  // On rank 0, before each of its steps: if no row has been logged two seconds
+  // after the start, logs once how fast the run is. The first step, in which
+  // kernels are prepared, does not count.
   void log_first_speed(int64_t worker_steps);
   // The current virtual time; NaN under MPI.
   double virtual_s() const;
@@ -101,6 +101,12 @@ class Recorder {
   // Records the same models' results on the test set after an evaluation on the
   // validation set that was the best so far.
   void test_of_best(const Position& at, const Evaluation& test);
+  // Whether a native collective has run (TrafficCounters::is_modelled), in this
+  // process or in an earlier one of this run.
+  bool bytes_are_modelled() const {
+    return were_bytes_modelled_ || endpoint_.traffic().is_modelled;
+  }
+  void bytes_were_modelled() { were_bytes_modelled_ = true; }
   // Collective. Writes the table at the end of the log, and /summary: how the
   // run ended and, if it was stopped, by what (name_of).
   void finish(const Position& at,
@@ -183,7 +189,6 @@ class Recorder {
   bool note_score(const Evaluation& evaluation);
   void write_evaluation(const Position& at, const Evaluation& evaluation);
   void summarize_best();
-  bool are_bytes_modelled(const Totals& totals) const;
   void summarize(const std::string& how,
                  const std::string& stopped_by,
                  const Totals& totals);
@@ -222,13 +227,12 @@ class Recorder {
   // This worker's mean training loss over the row that it closed last.
   double closed_loss_ = std::numeric_limits<double>::quiet_NaN();
   double last_rate_ = 0;  // samples per second
-  // The end of this process's first step on rank 0, until a log line has said
-  // how fast the run is.
-  struct {
-    std::optional<int64_t> began_at, ended_at;  // worker_steps
-    double time_s = 0;
-    bool is_speed_known = false;
-  } first_step_;
+  struct {                // for log_first_speed
+    std::optional<int64_t> began_at, first_step_ended_at;  // worker_steps
+    double time_s = 0;                                     // of the latter
+    bool is_known = false;
+  } first_speed_;
+  bool were_bytes_modelled_ = false;
   // On rank 0: the best score of an evaluation, whether it was that of the
   // average model (eval.model = each_and_average), the score on the test set at
   // that moment (NaN: unknown), and the number of evaluations.

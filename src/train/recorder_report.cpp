@@ -161,7 +161,7 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   last_row_time_s_ = row.time_s;
   last_log_step_ = at.step;
   last_rate_ = seconds > 0 ? samples / seconds : 0;
-  first_step_.is_speed_known = true;
+  first_speed_.is_known = true;
   std::string by_worker;
   if (is_free_running_) {
     double least = row.mine.back(), most = least;
@@ -211,24 +211,25 @@ std::string Recorder::progress_note(int64_t worker_steps) const {
 
 void Recorder::log_first_speed(int64_t worker_steps) {
   constexpr double kPatience_s = 2;
-  auto& first = first_step_;
-  if (first.is_speed_known) return;
+  auto& first = first_speed_;
+  if (first.is_known) return;
   const double now_s = running_time_s();
   const int64_t N = endpoint_.size();
   if (!first.began_at) first.began_at = worker_steps;
-  if (!first.ended_at) {
+  if (!first.first_step_ended_at) {
     if (worker_steps < *first.began_at + N) return;
-    first.ended_at = worker_steps;
+    first.first_step_ended_at = worker_steps;
     first.time_s = now_s;
     return;
   }
-  if (worker_steps < *first.ended_at + N ||
+  if (worker_steps < *first.first_step_ended_at + N ||
       now_s - resumed_time_s_ < kPatience_s)
     return;
-  first.is_speed_known = true;
+  first.is_known = true;
   const Position at{worker_steps / N, worker_steps};
-  const double step_s = (now_s - first.time_s) * static_cast<double>(N) /
-                        static_cast<double>(worker_steps - *first.ended_at);
+  const double step_s =
+      (now_s - first.time_s) * static_cast<double>(N) /
+      static_cast<double>(worker_steps - *first.first_step_ended_at);
   session_.log().line(
       "step {} | {:.0f} samples/s | ETA {}", step_text(at),
       static_cast<double>(engine_.samples_a_step) / step_s,
@@ -343,7 +344,7 @@ void Recorder::log_end(const Position& at,
       "{}{}",
       human_bytes(totals.bytes), totals.messages,
       human_bytes(totals.control_bytes),
-      are_bytes_modelled(totals) ? " (native: modelled)" : "");
+      bytes_are_modelled() ? " (native: modelled)" : "");
   if (is_free_running_) {
     std::vector<int64_t> steps;
     for (const EndFigures& worker : by_worker)
@@ -356,15 +357,6 @@ void Recorder::log_end(const Position& at,
         "{:.0f}",
         totals.skipped);
   log_target(at);
-}
-
-// A resumed process may not have run a collective itself.
-bool Recorder::are_bytes_modelled(const Totals& totals) const {
-  const SyncOptions& sync = engine_.options.sync;
-  return endpoint_.traffic().is_modelled ||
-         (totals.bytes > 0 && sync.collective == CollectiveAlgorithm::kNative &&
-          any_scheme(sync,
-                     [](const auto& info) { return info.reduces_ranges; }));
 }
 
 void Recorder::summarize_best() {
@@ -391,8 +383,10 @@ void Recorder::summarize(const std::string& how,
   results_->ended(how, stopped_by);
   results_->summary("samples", totals.samples, "1", "samples seen in all");
   results_->summary("time_s", time_s_, "s", "wall time of training");
-  results_->summary("samples_per_s", totals.samples_per_s, "s-1",
-                    "samples by wall time of training, since the last start");
+  results_->summary(
+      "samples_per_s", totals.samples_per_s, "s-1",
+      "samples by wall time of training, since the last start (of "
+      "the whole run if it took no step)");
   if (totals.virtual_s > 0)
     results_->summary("virtual_s", totals.virtual_s, "s",
                       "virtual time of the last worker");
@@ -400,8 +394,8 @@ void Recorder::summarize(const std::string& how,
                     "payload bytes sent by all workers");
   results_->summary("messages_sent", totals.messages, "1",
                     "payload messages sent by all workers");
-  results_->summary("bytes_are_modelled", are_bytes_modelled(totals) ? 1 : 0,
-                    "1", "1: a native collective's bytes are a formula");
+  results_->summary("bytes_are_modelled", bytes_are_modelled() ? 1 : 0, "1",
+                    "1: a native collective's bytes are a formula");
   results_->summary("skipped_gradients", totals.skipped, "1",
                     "steps of a worker whose gradient was not finite, and left "
                     "out (run.on_nonfinite = skip)");

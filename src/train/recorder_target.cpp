@@ -24,9 +24,12 @@ void Recorder::judge_target(const Position& at) {
   said[kSamples] = totals_.samples + mine.row_samples;
   if (results_) {
     const Table& eval = results_->table("eval");
-    said[kVerdict] = target_.first_row(eval) ? 1 : 0;
-    said[kTime] = eval.column("time_s").values.back();
-    said[kVirtual] = eval.column("virtual_s").values.back();
+    const auto row = target_.first_row(eval);
+    if (row && static_cast<int64_t>(*row) == eval.rows() - 1) {
+      said[kVerdict] = 1;
+      said[kTime] = eval.column("time_s").values[*row];
+      said[kVirtual] = eval.column("virtual_s").values[*row];
+    }
   }
   uncounted([&] {
     agree(endpoint_, endpoint_.world_group(), std::span<double>(said),

@@ -238,8 +238,8 @@ ExitCode Trainer::nothing_left(const Position& at) {
   if (lacks_end_) {
     if (results_)
       session_.log().line(
-          "step {} of {}: nothing left to do but the summary, before which the "
-          "process was killed",
+          "step {} of {}: only the summary is missing, because the process was "
+          "killed before it wrote it",
           at.step, engine_.plan.stop_at);
     if (!target_was_reached_.empty()) recorder_.judge_target(at);
     end(at, StopRequest::kNone);

@@ -60,15 +60,17 @@ class Trainer {
   // Whether the run ended at its target, which is still that, when it saved the
   // checkpoint.
   bool ended_at_target(const FoundCheckpoint& found) const;
-  bool is_at_end(const FoundCheckpoint& found) const;
   // Whether the checkpoint leaves nothing to do and the run's results are
-  // there, to their end, and stay untouched.
+  // there, which then stay untouched, unless lacks_end().
   bool is_complete(const FoundCheckpoint& found) const;
+  // Whether the process was killed after the run's last checkpoint and before
+  // it had written the end of the results.
+  bool lacks_end(const FoundCheckpoint& found) const;
   void load(const FoundCheckpoint& found);
   void load_resized(const FoundCheckpoint& found);
   void log_resized(const CheckpointFacts& then);
   void resume(const FoundCheckpoint& found);
-  void look_at_results();
+  void look_at_results(const FoundCheckpoint& found);
   void run_segment(const Boundary& from, int64_t until);
   void record_found();
   void print_notes();
@@ -108,9 +110,7 @@ class Trainer {
   BestScore best_;                              // the same on all ranks
   double checkpoint_s_ = 0, evaluation_s_ = 0;  // the longest so far
   std::string target_was_reached_;  // of the checkpoint: it was, with what
-  // The checkpoint is the run's last, but the process was killed before the
-  // results had their end.
-  bool lacks_end_ = false;
+  bool lacks_end_ = false;          // lacks_end() of the checkpoint
   StopRequest stop_ = StopRequest::kNone;  // asked of this worker
   std::optional<int64_t> saved_at_;  // worker_steps of the last checkpoint
   TaskGuard task_guard_{endpoint_};

@@ -12,6 +12,11 @@
 #include "train/trainer.h"
 
 namespace syncopate {
+namespace {
+
+constexpr const char* kBytesModelled = "bytes_are_modelled";
+
+}  // namespace
 
 std::map<std::string, std::string> Trainer::facts() const {
   std::map<std::string, std::string> facts = engine_.problem->facts();
@@ -27,6 +32,7 @@ std::map<std::string, std::string> Trainer::facts() const {
     facts[kTargetReached] = reached;
   if (const std::string best = best_.text(); !best.empty())
     facts[kBestScore] = best;
+  if (recorder_.bytes_are_modelled()) facts[kBytesModelled] = "yes";
   return facts;
 }
 
@@ -167,15 +173,23 @@ std::vector<std::string> Trainer::conflicts_with(
   return conflicts;
 }
 
-bool Trainer::is_at_end(const FoundCheckpoint& found) const {
-  return found.facts.worker_steps / endpoint_.size() >= engine_.plan.stop_at ||
-         ended_at_target(found);
-}
-
 bool Trainer::is_complete(const FoundCheckpoint& found) const {
   return found.folder.parent_path() == directory_.checkpoints() &&
-         fs::exists(directory_.results()) && is_at_end(found) &&
-         read_outcome(directory_.results()).ended != "none";
+         fs::exists(directory_.results()) &&
+         (found.facts.worker_steps / endpoint_.size() >= engine_.plan.stop_at ||
+          ended_at_target(found));
+}
+
+// Results that cannot be read, or are not those of this checkpoint, stay as
+// they are.
+bool Trainer::lacks_end(const FoundCheckpoint& found) const {
+  if (!is_complete(found) || found.facts.workers != endpoint_.size() ||
+      !(found.facts.step >= engine_.plan.total_steps || ended_at_target(found)))
+    return false;
+  RunOutcome outcome;
+  if (!attempt([&] { outcome = read_outcome(directory_.results()); }).ok())
+    return false;
+  return outcome.ended == "none" && outcome.step == found.facts.step;
 }
 
 bool Trainer::ended_at_target(const FoundCheckpoint& found) const {
@@ -206,7 +220,9 @@ void Trainer::load(const FoundCheckpoint& found) {
   else
     load_checkpoint(found, endpoint_.rank(),
                     [this](StateVisitor& visitor) { visit_state(visitor); });
-  if (!results_ || !fs::exists(directory_.results()) || is_complete(found))
+  lacks_end_ = results_ && lacks_end(found);
+  if (!results_ || !fs::exists(directory_.results()) ||
+      (is_complete(found) && !lacks_end_))
     return;
   // Rows of a run to which this checkpoint does not belong are not continued.
   if (found.folder.parent_path() != directory_.checkpoints()) {
@@ -223,13 +239,15 @@ void Trainer::load(const FoundCheckpoint& found) {
     results_->provenance("continues_from", found.facts.worker_steps);
   } else {
     results_->resume(found.facts.worker_steps);
-    lacks_end_ = is_at_end(found);
   }
 }
 
 // Rank 0 has the results. The others need to know only whether.
-void Trainer::look_at_results() {
+void Trainer::look_at_results(const FoundCheckpoint& found) {
   target_was_reached_ = recorder_.target_reached_before();
+  // Of what an earlier row took to reach another target, too little is known.
+  if (!target_was_reached_.empty() && !ended_at_target(found))
+    lacks_end_ = false;
   double said[] = {target_was_reached_.empty() ? 0.0 : 1.0,
                    lacks_end_ ? 1.0 : 0.0};
   recorder_.uncounted([&] {
@@ -253,10 +271,12 @@ void Trainer::resume(const FoundCheckpoint& found) {
       found.facts.worker_steps -
       (is_resized ? found.facts.worker_steps % endpoint_.size() : 0);
   recorder_.forget_earlier_process(worker_steps);
-  look_at_results();
+  look_at_results(found);
   if (ended_at_target(found))
     target_was_reached_ = found.facts.extra.at(kTargetReached);
   best_.resume(found.facts.extra);
+  if (found.facts.extra.contains(kBytesModelled))
+    recorder_.bytes_were_modelled();
   if (!is_resized) saved_at_ = worker_steps;
   if (!results_) return;
   for (const std::string& warning : found.warnings)
@@ -270,8 +290,8 @@ void Trainer::resume(const FoundCheckpoint& found) {
         "tensor");
   session_.log().line("resumed from {} (step {})", found.folder.string(),
                       found.facts.step);
-  if (is_complete(found)) return;
-  if (!target_was_reached_.empty() && !lacks_end_) return;
+  if ((is_complete(found) || !target_was_reached_.empty()) && !lacks_end_)
+    return;
   recorder_.resume_clock(worker_steps / endpoint_.size());
   results_->provenance(
       "restarts", results_->provenance_integer("restarts").value_or(0) + 1);

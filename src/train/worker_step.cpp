@@ -71,6 +71,7 @@ WorkerStep::WorkerStep(Engine& engine,
                    .batch_weight = engine.batch_weight(endpoint.rank()),
                    .collectives = collectives,
                    .shared_sums = shares_gpu ? &engine.shared_sums : nullptr,
+                   .shared_stop = is_virtual_ ? &engine.shared_stop : nullptr,
                    .directory = directory,
                    .phases = phases_});
   const EvalOptions& eval = engine.options.eval;

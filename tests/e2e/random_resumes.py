@@ -1,6 +1,7 @@
 """Stops and resumes runs of random inputs, which must end as without a stop.
 
     random_resumes.py FIRST COUNT [SCHEME]
+    random_resumes.py BASE STOP,... --KEY=VALUE...      one input
 
 $SYNCOPATE is the program. For each seed from FIRST on, draws an input as
 random_runs.py does, and what else has a state: an optimizer, a schedule, dropout,
@@ -157,14 +158,13 @@ class Draw(random_runs.Draw):
         self.maybe(0.3, "sync_switch.momentum_rule", ["zero", "scaled"])
 
 
-def compare(draw):
+def compare(base, stops, words):
     """"equal", "refused", or what differs."""
     subprocess.run(["rm", "-rf", "runs"], check=True)
-    words = draw.words()
 
     def train(name, *more):
         return subprocess.run(
-            [os.environ["SYNCOPATE"], "train", draw.base, *words,
+            [os.environ["SYNCOPATE"], "train", base, *words,
              f"--run.name={name}", *more],
             text=True, capture_output=True, timeout=300, check=False)
     whole = train("whole")
@@ -174,7 +174,7 @@ def compare(draw):
         return "diverged"
     if whole.returncode != 0:
         return f"exit code {whole.returncode}: {whole.stderr}"
-    for stop in [*draw.stops, 0]:
+    for stop in [*stops, 0]:
         part = train("parts", f"--run.stop_at={stop}")
         if part.returncode != 0:
             return f"exit code {part.returncode} to {stop}: {part.stderr}"
@@ -184,25 +184,35 @@ def compare(draw):
     return "; ".join(found) or "equal"
 
 
-def main(first, count, scheme=None):
-    for name, text in BASES.items():
-        pathlib.Path(name).write_text(text, encoding="utf-8")
+def compare_many(first, count, scheme=None):
     counts = {"equal": 0, "refused": 0, "diverged": 0}
     found = 0
     for seed in range(first, first + count):
         draw = Draw(seed, scheme)
-        outcome = compare(draw)
+        outcome = compare(draw.base, draw.stops, draw.words())
         if outcome in counts:
             counts[outcome] += 1
         else:
             found += 1
-            print(f"seed {seed}: {outcome}\n  {draw.base} {' '.join(draw.words())}\n"
-                  f"  stopped at {draw.stops}", flush=True)
+            stops = ",".join(map(str, draw.stops))
+            print(f"seed {seed}: {outcome}\n  {draw.base} {stops} "
+                  f"{' '.join(draw.words())}", flush=True)
     print(f"seeds {first} to {first + count - 1}: {counts['equal']} inputs "
           f"equal, {counts['refused']} refused, {counts['diverged']} diverged, "
           f"{found} differ")
     return 1 if found or counts["equal"] < count / 2 else 0
 
 
+def main(words):
+    for name, text in BASES.items():
+        pathlib.Path(name).write_text(text, encoding="utf-8")
+    if not words[0].endswith(".ini"):
+        return compare_many(int(words[0]), int(words[1]), *words[2:])
+    outcome = compare(words[0], [int(s) for s in words[1].split(",")],
+                      words[2:])
+    print(outcome)
+    return 0 if outcome == "equal" else 1
+
+
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]))
+    sys.exit(main(sys.argv[1:]))

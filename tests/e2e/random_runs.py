@@ -1,6 +1,7 @@
 """Runs random inputs by `train` and by `simulate`, which must agree.
 
     random_runs.py FIRST COUNT [SCHEME]
+    random_runs.py --KEY=VALUE...           one input
 
 $SYNCOPATE is the program. For each seed from FIRST on, draws a scheme with its
 keys, a cluster and boundaries. Virtual seconds, bytes and messages of every
@@ -206,9 +207,7 @@ def compare(words):
     return "; ".join(found) or "equal"
 
 
-def main(first, count, scheme=None):
-    with open("base.ini", "w", encoding="utf-8") as file:
-        file.write(BASE)
+def compare_many(first, count, scheme=None):
     counts = {"equal": 0, "refused": 0}
     found = 0
     for seed in range(first, first + count):
@@ -224,5 +223,15 @@ def main(first, count, scheme=None):
     return 1 if found or counts["equal"] < count / 2 else 0
 
 
+def main(words):
+    with open("base.ini", "w", encoding="utf-8") as file:
+        file.write(BASE)
+    if not words[0].startswith("--"):
+        return compare_many(int(words[0]), int(words[1]), *words[2:])
+    outcome = compare(words)
+    print(outcome)
+    return 0 if outcome == "equal" else 1
+
+
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]))
+    sys.exit(main(sys.argv[1:]))

@@ -93,7 +93,7 @@ expect_code 65 "$SYNCOPATE" train "$input" --data.path=unlabelled.h5 \
   --run.name=unlabelled
 grep -q 'no labels\|test/labels' err || fail "trained without labels: $(cat err)"
 
-echo "so it is in the formats of MNIST and CIFAR"
+echo "the same holds for the formats of MNIST and CIFAR"
 python - <<'PY' || { echo "no images were made"; exit 1; }
 import pathlib
 import struct

@@ -42,29 +42,63 @@ for world in "${worlds[@]}"; do
 done
 
 # Killed after the last checkpoint, but before the summary was written: the next
-# start writes it. So it is where the run ends at its target.
+# start writes it. The same holds for a run that ends at its target.
+killed_at_its_end() { # killed_at_its_end WORLD KEYS...: as runs/killed
+  local world=$1
+  shift
+  rm -rf runs/killed
+  local command=("$SYNCOPATE" train tiny.ini --run.name=killed "$@"
+    --faults.kind=kill --faults.stage=end)
+  if [[ $world == mpi2 ]]; then
+    command=("$MPIEXEC" -bind-to none -n 2 "${command[@]}")
+  else
+    command+=(--run.workers=2)
+  fi
+  "${command[@]}" >out 2>&1 && fail "$world: was not killed at its end"
+  says_of_killed '^ended *none'
+}
+says_of_killed() {
+  "$SYNCOPATE" status runs/killed | grep -q "$1" ||
+    fail "not $1: $("$SYNCOPATE" status runs/killed)"
+}
 for target in - 'loss <= 9'; do
   keys=(--run.target="$target" --eval.every=5)
   for world in inproc2 mpi2; do
+    rm -rf runs/ended
     train $world ended "${keys[@]}"
-    command=("$SYNCOPATE" train tiny.ini --run.name=killed "${keys[@]}"
-      --faults.kind=kill --faults.stage=end)
-    if [[ $world == mpi2 ]]; then
-      command=("$MPIEXEC" -bind-to none -n 2 "${command[@]}")
-    else
-      command+=(--run.workers=2)
-    fi
-    "${command[@]}" >out 2>&1 && fail "$world: was not killed at its end"
-    "$SYNCOPATE" status runs/killed | grep -q '^ended *none' ||
-      fail "$world: has an end before the resume"
+    killed_at_its_end $world "${keys[@]}"
     train $world killed "${keys[@]}"
+    grep -q "only the summary is missing" out || fail "$world: $(cat out)"
     python "$here/compare_runs.py" runs/ended runs/killed ||
       fail "$world, target $target: the end differs"
     train $world killed "${keys[@]}"
     grep -q "nothing left to do" out || fail "$world: did not know its end"
-    rm -rf runs/ended runs/killed
+    # With another number of workers there is nothing to do, and all stays.
+    killed_at_its_end $world "${keys[@]}"
+    cp runs/killed/results.h5 before.h5
+    train inproc4 killed "${keys[@]}"
+    cmp -s before.h5 runs/killed/results.h5 || fail "$world: results changed"
+    train $world killed "${keys[@]}"
+    says_of_killed '^ended *finished'
   done
 done
+# Of another target, which an earlier row reached, the figures are not known.
+killed_at_its_end inproc2 --eval.every=5 --run.target='accuracy >= 2'
+train inproc2 killed --eval.every=5 --run.target='loss <= 9'
+grep -q "loss <= 9 was reached at step 5: nothing left" out || fail "$(cat out)"
+says_of_killed '^ended *none'
+# Results that are not there, or damaged, are no reason to write others.
+killed_at_its_end inproc2 --eval.every=5 --run.target='loss <= 9'
+rm runs/killed/results.h5
+for _ in 1 2; do
+  train inproc2 killed --eval.every=5 --run.target='loss <= 9'
+  grep -q "nothing left to do" out || fail "without results: $(cat out)"
+done
+killed_at_its_end inproc2
+printf x | dd of=runs/killed/results.h5 bs=1 seek=5000 conv=notrunc 2>/dev/null
+cp runs/killed/results.h5 before.h5
+train inproc2 killed
+cmp -s before.h5 runs/killed/results.h5 || fail "damaged results were replaced"
 
 # Three cuts in one run; and the comparison can fail: another seed differs.
 for stop in 4 5 13 20; do

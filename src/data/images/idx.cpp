@@ -79,7 +79,7 @@ Dataset read_idx(const DataOptions& options) {
   Dataset data;
   ImageSpec &train = data.train.spec, &test = data.test.spec;
   const bool has_train =
-      !may_lack_train(options) || is_plain_or_packed(train_images);
+      !may_lack_train(options) || exists_plain_or_packed(train_images);
   if (has_train) {
     read_images(plain_or_packed(train_images), data.train);
     read_labels(plain_or_packed(folder / "train-labels-idx1-ubyte"),
@@ -97,7 +97,7 @@ Dataset read_idx(const DataOptions& options) {
          path.string(), test.H, test.W, train.H, train.W);
   // For predict, a test set need not have labels.
   data.test.is_labelled =
-      !options.trained.is_used || is_plain_or_packed(test_labels);
+      !options.trained.is_used || exists_plain_or_packed(test_labels);
   if (data.test.is_labelled)
     read_labels(plain_or_packed(test_labels), data.test);
   else

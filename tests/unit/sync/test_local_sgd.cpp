@@ -149,6 +149,26 @@ TEST(LocalSgd, GoesOnToTheBit) {
   }
 }
 
+// In virtual time nothing but the end of a round makes a worker wait: worker 0
+// is slow at the beginning of a long round and worker 1 at its end.
+TEST(LocalSgd, LongRoundsHaveNoOtherMeetings) {
+  for (const char* scheme : {"local_sgd", "easgd"}) {
+    ToyRun run = test::run_of(scheme);
+    run.steps = 200;
+    run.sync.local_sgd.steps = run.sync.easgd.steps = 200;
+    run.optimizer.lr = 0.001;
+    run.boundary_every = 25;
+    run.step_time = [](int rank, int64_t step) {
+      const bool is_slow = rank == 0 ? step <= 20 : step > 180;
+      return is_slow ? 10.0 : 1.0;
+    };
+    const test::ToyResult parted =
+        test::expect_boundaries_change_nothing(2, run, {50});
+    for (const double clock : parted.clock)
+      EXPECT_NEAR(clock, 380, 1e-9) << scheme;
+  }
+}
+
 TEST(LocalSgd, SendsWhatTheFormulaSays) {
   for (const int N : {1, 2, 3, 4, 8}) {
     ToyRun run = local_run(4);

@@ -47,5 +47,33 @@ TEST(Lockstep, ControlTrafficPerWorkerDoesNotGrowWithTheirNumber) {
   }
 }
 
+// The furthest of the workers of one process takes no further step, and all
+// stop there, long before they would have agreed on it.
+TEST(Lockstep, ProcessStopsWhereItsFurthestWorkerIs) {
+  constexpr int kWorkers = 4;
+  SharedStop shared;
+  for (const int64_t from : {0, 400}) {
+    std::vector<int64_t> taken(kWorkers);
+    make_inproc_world(kWorkers, {})->run([&](Endpoint& endpoint) {
+      const int rank = endpoint.rank();
+      Lockstep pace(endpoint, endpoint.world_group(), 100, 0, StepSeconds::kOwn,
+                    &shared);
+      pace.begin({.from = from, .until = from + 4000});
+      // Worker 1 asks when it has taken 10 steps; worker 0 is twice as fast.
+      for (;;) {
+        const Turn turn = pace.next({.stop = rank == 1 && taken[1] == 10});
+        if (turn.stop) break;
+        EXPECT_EQ(turn.worker_steps, from + taken[rank] * kWorkers);
+        ++taken[rank];
+        endpoint.advance(rank == 0 ? 1 : 2);
+      }
+      pace.quiesce();
+    });
+    for (const int64_t steps : taken) EXPECT_EQ(steps, taken[0]);
+    EXPECT_GE(taken[0], 20);
+    EXPECT_LE(taken[0], 21);
+  }
+}
+
 }  // namespace
 }  // namespace syncopate
