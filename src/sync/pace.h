@@ -69,9 +69,9 @@ struct SharedStop {
 // so that agreeing slows nobody down. Workers of one process need not agree on
 // a stop that is asked of the process: with `shared`, the one that is furthest
 // ahead takes no further step, and the others come to where it is. With
-// `steppers`, only that many members
-// take steps and the others follow: they take part in agreeing on every step
-// and call next() as often, so they always know where the run stands.
+// `steppers`, only that many members take steps and the others follow: they
+// take part in agreeing on every step and call next() as often, so they always
+// know where the run stands.
 class Lockstep final : public Pace {
  public:
   Lockstep(Endpoint& endpoint,
