@@ -46,11 +46,10 @@ void Lockstep::begin(const Segment& segment) {
 
 // A segment has a step of each worker at least.
 void Lockstep::heed_shared_stop(bool is_asked) {
-  if (is_asked && shared_->until == SharedStop::kNobody)
+  if (is_asked && !shared_->until)
     shared_->until = std::max(shared_->most_begun, segment_.from + steppers_);
   const int64_t here = segment_.from + taken_ * steppers_;
-  if (shared_->until != SharedStop::kNobody && here >= shared_->until)
-    steps_in_segment_ = taken_;
+  if (shared_->until && here >= *shared_->until) steps_in_segment_ = taken_;
 }
 
 Turn Lockstep::next(const Word& mine) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
@@ -55,10 +56,9 @@ enum class StepSeconds : uint8_t { kOwn, kOfAll };
 
 // Of the workers of one process in a segment.
 struct SharedStop {
-  int64_t from = -1;        // of the segment
-  int64_t most_begun = 0;   // worker_steps after the furthest worker's step
-  int64_t until = kNobody;  // worker_steps at which all stop
-  static constexpr int64_t kNobody = -1;
+  int64_t from = -1;       // of the segment
+  int64_t most_begun = 0;  // worker_steps after the furthest worker's step
+  std::optional<int64_t> until = {};  // worker_steps at which all stop
 };
 
 // Every member of the group takes the same number of steps. Their words are

@@ -106,7 +106,7 @@ class Recorder {
   bool bytes_are_modelled() const {
     return were_bytes_modelled_ || endpoint_.traffic().is_modelled;
   }
-  void bytes_were_modelled() { were_bytes_modelled_ = true; }
+  void note_modelled_bytes() { were_bytes_modelled_ = true; }
   // Collective. Writes the table at the end of the log, and /summary: how the
   // run ended and, if it was stopped, by what (name_of).
   void finish(const Position& at,

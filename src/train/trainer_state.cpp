@@ -276,7 +276,7 @@ void Trainer::resume(const FoundCheckpoint& found) {
     target_was_reached_ = found.facts.extra.at(kTargetReached);
   best_.resume(found.facts.extra);
   if (found.facts.extra.contains(kBytesModelled))
-    recorder_.bytes_were_modelled();
+    recorder_.note_modelled_bytes();
   if (!is_resized) saved_at_ = worker_steps;
   if (!results_) return;
   for (const std::string& warning : found.warnings)

@@ -17,7 +17,6 @@ import sys
 import compare_runs
 import random_runs
 
-
 BASES = {
     "images.ini": random_runs.BASE,
     "clicks.ini": """[run]
@@ -157,9 +156,13 @@ class Draw(random_runs.Draw):
             self.set("sync_switch.patience", self.random.randint(1, 2))
         self.maybe(0.3, "sync_switch.momentum_rule", ["zero", "scaled"])
 
+    def text(self):
+        stops = ",".join(map(str, self.stops))
+        return f"{self.base} {stops} {super().text()}"
+
 
 def compare(base, stops, words):
-    """"equal", "refused", or what differs."""
+    """"equal", "refused", "diverged", or what differs."""
     subprocess.run(["rm", "-rf", "runs"], check=True)
 
     def train(name, *more):
@@ -184,30 +187,13 @@ def compare(base, stops, words):
     return "; ".join(found) or "equal"
 
 
-def compare_many(first, count, scheme=None):
-    counts = {"equal": 0, "refused": 0, "diverged": 0}
-    found = 0
-    for seed in range(first, first + count):
-        draw = Draw(seed, scheme)
-        outcome = compare(draw.base, draw.stops, draw.words())
-        if outcome in counts:
-            counts[outcome] += 1
-        else:
-            found += 1
-            stops = ",".join(map(str, draw.stops))
-            print(f"seed {seed}: {outcome}\n  {draw.base} {stops} "
-                  f"{' '.join(draw.words())}", flush=True)
-    print(f"seeds {first} to {first + count - 1}: {counts['equal']} inputs "
-          f"equal, {counts['refused']} refused, {counts['diverged']} diverged, "
-          f"{found} differ")
-    return 1 if found or counts["equal"] < count / 2 else 0
-
-
 def main(words):
     for name, text in BASES.items():
         pathlib.Path(name).write_text(text, encoding="utf-8")
     if not words[0].endswith(".ini"):
-        return compare_many(int(words[0]), int(words[1]), *words[2:])
+        return random_runs.compare_many(
+            Draw, lambda draw: compare(draw.base, draw.stops, draw.words()),
+            *words)
     outcome = compare(words[0], [int(s) for s in words[1].split(",")],
                       words[2:])
     print(outcome)

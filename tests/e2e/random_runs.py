@@ -172,6 +172,10 @@ class Draw:
     def words(self):
         return [f"--{key}={value}" for key, value in self.keys.items()]
 
+    def text(self):
+        """What repeats it."""
+        return " ".join(self.words())
+
 
 def differences(said_computed):
     """What `train` measured and `simulate` does not have, as lines."""
@@ -207,19 +211,22 @@ def compare(words):
     return "; ".join(found) or "equal"
 
 
-def compare_many(first, count, scheme=None):
-    counts = {"equal": 0, "refused": 0}
+def compare_many(make_draw, compare_draw, first, count, scheme=None):
+    """Compares `count` draws, whose findings it prints. Returns an exit code."""
+    first, count = int(first), int(count)
+    counts = {"equal": 0, "refused": 0, "diverged": 0}
     found = 0
     for seed in range(first, first + count):
-        words = Draw(seed, scheme).words()
-        outcome = compare(words)
+        draw = make_draw(seed, scheme)
+        outcome = compare_draw(draw)
         if outcome in counts:
             counts[outcome] += 1
         else:
             found += 1
-            print(f"seed {seed}: {outcome}\n  {' '.join(words)}", flush=True)
+            print(f"seed {seed}: {outcome}\n  {draw.text()}", flush=True)
     print(f"seeds {first} to {first + count - 1}: {counts['equal']} inputs "
-          f"equal, {counts['refused']} refused, {found} differ")
+          f"equal, {counts['refused']} refused, {counts['diverged']} diverged, "
+          f"{found} differ")
     return 1 if found or counts["equal"] < count / 2 else 0
 
 
@@ -227,7 +234,7 @@ def main(words):
     with open("base.ini", "w", encoding="utf-8") as file:
         file.write(BASE)
     if not words[0].startswith("--"):
-        return compare_many(int(words[0]), int(words[1]), *words[2:])
+        return compare_many(Draw, lambda draw: compare(draw.words()), *words)
     outcome = compare(words)
     print(outcome)
     return 0 if outcome == "equal" else 1

@@ -40,6 +40,9 @@ class Draw(random_resumes.Draw):
             self.set("topology.kind", self.random.choice(
                 ["complete", "ring", "exponential"]))
 
+    def text(self):
+        return f"{self.base} {self.workers} workers {' '.join(self.words())}"
+
 
 def compare(draw):
     """"equal", "refused", "diverged", or what differs."""
@@ -68,25 +71,11 @@ def compare(draw):
     return "; ".join(found) or "equal"
 
 
-def main(first, count, scheme=None):
+def main(words):
     for name, text in random_resumes.BASES.items():
         pathlib.Path(name).write_text(text, encoding="utf-8")
-    counts = {"equal": 0, "refused": 0, "diverged": 0}
-    found = 0
-    for seed in range(first, first + count):
-        draw = Draw(seed, scheme)
-        outcome = compare(draw)
-        if outcome in counts:
-            counts[outcome] += 1
-        else:
-            found += 1
-            print(f"seed {seed}: {outcome}\n  {draw.base} {draw.workers} workers "
-                  f"{' '.join(draw.words())}", flush=True)
-    print(f"seeds {first} to {first + count - 1}: {counts['equal']} inputs "
-          f"equal, {counts['refused']} refused, {counts['diverged']} diverged, "
-          f"{found} differ")
-    return 1 if found or counts["equal"] < count / 2 else 0
+    return random_runs.compare_many(Draw, compare, *words)
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]))
+    sys.exit(main(sys.argv[1:]))

@@ -87,14 +87,14 @@ Dataset read_idx(const DataOptions& options) {
   } else {
     train.classes = options.trained.classes;
   }
-  const fs::path path = plain_or_packed(test_images);
-  read_images(path, data.test);
+  const fs::path test_path = plain_or_packed(test_images);
+  read_images(test_path, data.test);
   test.classes = train.classes;
   if (!has_train) train = test;
   if (test.H != train.H || test.W != train.W)
     fail(ExitCode::kBadInput,
          "{}: offset 8 (0x8): images of {} x {}, expected {} x {} as in train",
-         path.string(), test.H, test.W, train.H, train.W);
+         test_path.string(), test.H, test.W, train.H, train.W);
   // For predict, a test set need not have labels.
   data.test.is_labelled =
       !options.trained.is_used || exists_plain_or_packed(test_labels);

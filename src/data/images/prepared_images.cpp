@@ -83,15 +83,16 @@ ImageSet read_set(const PreparedHeader& header,
   return set;
 }
 
-// Without the training set if `may_lack_train` and its pixels are not there.
-Dataset read_folder(const fs::path& folder, bool may_lack_train) {
+// With `is_train_optional`, without the training set if its pixels are not
+// there.
+Dataset read_folder(const fs::path& folder, bool is_train_optional) {
   const PreparedImages paths(folder);
   const PreparedHeader header(paths.header, "prepare images",
                               PreparedImages::kKind, PreparedImages::kVersion);
   const auto class_names = read_class_names(header);
   Dataset data;
   data.test = read_set(header, paths, "test", class_names);
-  if (may_lack_train && !fs::exists(paths.pixels("train")))
+  if (is_train_optional && !fs::exists(paths.pixels("train")))
     data.train.spec = data.test.spec;
   else
     data.train = read_set(header, paths, "train", class_names);
