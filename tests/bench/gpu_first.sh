@@ -7,7 +7,7 @@
 # A step that fails or takes too long does not keep the next one from starting.
 # It has the seconds that stand beside it below; it may also use what the steps
 # before it left, up to as much again. $OUT (or the folder it is started in) gets
-# summary.txt, a line a step, and six logs, written as things happen. Environment:
+# summary.txt, a line a step, and up to seven logs, written as things happen. Environment:
 #   ARCHIVE    what pack.sh made, unpacked each time; else syncopate-gpu.tar.* in
 #              this folder or the checkout's build/; not used in an unpacked tree
 #   PREFIX     an installed tree instead; SYNCOPATE, TESTS: programs instead
@@ -249,24 +249,73 @@ line_machine() { # 24 s; 8 s more where doctor is asked twice
   [[ -n $gpu ]] || { note "no GPU here"; leave 77; }
 }
 
+# --- tests, and those that failed once more -----------------------------------------
+
+# cases NAME SECONDS LOG PROGRAM [FILTER]: a step of test cases. The one in which
+# the program ended and those that failed are put down in $scratch/failed.
+cases() {
+  local name=$1 seconds=$2 log=$3 program=$4
+  shift 4
+  step "$name" "$seconds" "$log" of_tests "$tests/$program" "$@" && return
+  awk -v program="$program" '/^\[ RUN      \]/ {open = $4}
+    /^\[       OK \]|^\[  SKIPPED \]/ {open = ""}
+    /^\[  FAILED  \] [^ ]*[.][^ ]*( \(|,)/ {
+      sub(/,$/, "", $4); open = ""
+      if (!($4 in seen)) {seen[$4]; print program, $4}}
+    END {if (open != "") print program, open}' "$scratch/step" >>"$scratch/failed"
+}
+
+# alone PROGRAM TEST: the test in a process of its own; under memcheck if it fails
+# there too. The first failure of a device fails every later test of a process.
+alone() {
+  local log verdict=passes
+  log=$(mktemp -p "$scratch")
+  {
+    printf '\n== %s %s\n' "$1" "$2"
+    if ! timeout --foreground --kill-after=1 15 "$tests/$1" --gtest_filter="$2"; then
+      verdict=fails
+      [[ -z $sanitizer ]] || timeout --foreground --kill-after=1 20 "$sanitizer" \
+        --tool memcheck "$tests/$1" --gtest_filter="$2"
+    fi
+  } 2>&1 | head -c 40000 >"$log"
+  cat "$log" # at once: several run side by side
+  grep -q '^\[  PASSED  \] 1 test' "$log" || verdict=fails
+  echo "alone, $verdict: $1 $2"
+}
+
+of_alone() {
+  awk '/^alone, / {++n; if ($2 == "fails:") {++bad; if (bad <= 2) names = names " " $4}}
+    END {printf "%d of %d fail:%s\n", bad, n, names; exit !n}' "$scratch/step" ||
+    last_line
+}
+
+line_again() { # 17 s, where a test failed
+  [[ -s $scratch/failed ]] || return 0
+  export tests scratch sanitizer
+  sanitizer=$(find_tool compute-sanitizer)
+  export -f alone
+  step "failed tests, each alone" 17 again of_alone bash -c \
+    'head -n 64 "$1" | xargs -P 8 -L 1 bash -c '\''alone "$@"'\'' -' - "$scratch/failed"
+}
+
 line_kernels() { # 120 s
   # Which lane holds what of a product on tensor cores: if that is wrong, so is
   # all attention.
-  step "MmaProbe, maps of fragments" 5 tests of_tests "$tests/gpu_kernels" \
+  cases "MmaProbe, maps of fragments" 5 tests gpu_kernels \
     --gtest_filter='MmaProbe.*'
-  step "gpu_ops, convolutions, linear" 30 tests of_tests "$tests/gpu_ops" \
+  cases "gpu_ops, convolutions, linear" 30 tests gpu_ops \
     --gtest_filter='*Conv*:*Linear*'
-  step "gpu_kernels" 25 tests of_tests "$tests/gpu_kernels"
-  step "gpu_ops, the rest" 36 tests of_tests "$tests/gpu_ops" \
+  cases "gpu_kernels" 25 tests gpu_kernels
+  cases "gpu_ops, the rest" 36 tests gpu_ops \
     --gtest_filter='-*Conv*:*Linear*'
-  step "gpu_compress" 8 tests of_tests "$tests/gpu_compress"
-  step "gpu_sync" 6 tests of_tests "$tests/gpu_sync"
-  step "gpu_nccl, one rank" 10 tests of_tests "$tests/gpu_nccl" \
+  cases "gpu_compress" 8 tests gpu_compress
+  cases "gpu_sync" 6 tests gpu_sync
+  cases "gpu_nccl, one rank" 10 tests gpu_nccl \
     --gtest_filter='Nccl.*'
 }
 
 line_models() { # 60 s
-  step "gpu_models" 30 models of_tests "$tests/gpu_models"
+  cases "gpu_models" 30 models gpu_models
   train cpu --run.device=cpu
   train gpu --run.device=cuda --run.cuda_graphs=on
   train plain --run.device=cuda --run.cuda_graphs=off
@@ -334,7 +383,7 @@ line_sanitizer() { # 60 s
   done
 }
 
-rm -f "$out"/{machine,tests,models,bench,profile,sanitizer}.log
+rm -f "$out"/{machine,tests,models,again,bench,profile,sanitizer}.log
 {
   echo "gpu.sh first, $(date -u +%FT%TZ)"
   echo "processor: $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
@@ -343,6 +392,7 @@ line_machine
 note "program: $(sed -n 's/^ *git *//p' "$out/machine.log" | tail -n 1); GPU: $gpu"
 line_kernels
 line_models
+line_again
 line_bench
 line_variants
 line_profile
