@@ -18,8 +18,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <system_error>
+#include <thread>
 
 #include "base/clock.h"
 #include "comm/nccl/nccl_functions.h"
@@ -285,6 +288,15 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm,
   return join(comm, name, rank, size);
 }
 
+// As NCCL 2.28 does: a thread of the library fills in the handle when the
+// parent has been ready for a while.
+void fill_in_late(ncclComm_t* child, ncclComm_t joined) {
+  std::thread([=] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::atomic_ref(*child).store(joined);
+  }).detach();
+}
+
 // Everyone's color and key to everyone; ranks are ordered by key, then rank.
 ncclResult_t comm_split(ncclComm_t comm,
                         int color,
@@ -322,8 +334,12 @@ ncclResult_t comm_split(ncclComm_t comm,
       position += other.key < key || (other.key == key && rank < comm->rank);
     }
     const auto name = fmt::format("{}.{}.{}", comm->name, serial, color);
-    const ncclResult_t joined = join(child, name, position, size);
-    if (joined != ncclInProgress) comm->error = joined;
+    ncclComm_t joined = nullptr;
+    const ncclResult_t result = join(&joined, name, position, size);
+    if (result == ncclInProgress)
+      fill_in_late(child, joined);
+    else
+      comm->error = result;
   };
   return give(std::move(choice.operation));
 }

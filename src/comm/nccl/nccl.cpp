@@ -129,7 +129,8 @@ class NcclCollectives final : public DeviceCollectives {
           nccl_.comm_split(all.handle, color < 0 ? NCCL_SPLIT_NOCOLOR : color,
                            key, &added->handle, &config);
     }
-    await_call(all, "split", result);
+    // Some versions return ncclSuccess before the split has begun.
+    await_call(all, "split", is_bad(result) ? result : ncclInProgress);
     if (color < 0) return {};
     await_call(*added, "split", ncclInProgress);
     DeviceGroup group;
@@ -224,9 +225,8 @@ class NcclCollectives final : public DeviceCollectives {
       const std::lock_guard lock(mutex_);
       check_alive();
       for (const SharedCommunicator& communicator : communicators_) {
-        if (communicator->handle == nullptr) continue;
         culprit = communicator->handle;
-        result = state_of(culprit);
+        result = state_of(*communicator);
         if (!is_bad(result)) continue;
         line = fmt::format("NCCL: {}", explain(result, culprit));
         break;
@@ -263,7 +263,12 @@ class NcclCollectives final : public DeviceCollectives {
     CHECK_MSG(result == ncclSuccess, "NCCL: {}", explain(result, nullptr));
   }
 
-  ncclResult_t state_of(ncclComm_t handle) const {
+  // A split's new handle may be filled in by the library's own thread after the
+  // call, and even after the parent is ready
+  // (github.com/NVIDIA/nccl/issues/1472).
+  ncclResult_t state_of(Communicator& communicator) const {
+    const ncclComm_t handle = std::atomic_ref(communicator.handle).load();
+    if (handle == nullptr) return ncclInProgress;
     ncclResult_t state = ncclSuccess;
     const ncclResult_t result = nccl_.comm_get_async_error(handle, &state);
     return result == ncclSuccess ? state : result;
@@ -325,7 +330,7 @@ class NcclCollectives final : public DeviceCollectives {
       {
         const std::lock_guard lock(mutex_);
         check_alive();
-        result = state_of(communicator.handle);
+        result = state_of(communicator);
       }
       if (result != ncclInProgress) break;
       if (backoff.is_late()) give_up_waiting(what, limit_s);
