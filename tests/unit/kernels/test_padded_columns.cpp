@@ -49,6 +49,10 @@ TEST_P(PaddedColumnsTest, AddNothing) {
       wide_copy(DType::kBf16, {K, P}, padded(w.get(), K));
   const Tolerance tolerance{64 * kEpsilonF32 * static_cast<double>(N + D + K),
                             2 * kEpsilonBf16};
+  // Where rows are not whole packs, the library rounds the product before it
+  // adds the bias, which is below 1.
+  const Tolerance tolerance_of_y{tolerance.absolute + kEpsilonBf16,
+                                 3 * kEpsilonBf16};
   for (const GuardedTensor* copy :
        {static_cast<const GuardedTensor*>(nullptr), &narrow_copy, &wide_copy}) {
     ConstWeight weight(w.tensor());
@@ -62,7 +66,7 @@ TEST_P(PaddedColumnsTest, AddNothing) {
     linear_forward(test.context, wide_y, wide_x, weight, b);
     linear_backward(test.context, wide_dx, dw_again, db_again, dy, wide_x,
                     weight, wide_addend);
-    EXPECT_TRUE(all_near(wide_y.get(), y.get(), tolerance));
+    EXPECT_TRUE(all_near(wide_y.get(), y.get(), tolerance_of_y));
     EXPECT_TRUE(all_near(wide_dx.get(), padded(dx.get(), N), tolerance));
     const auto all = wide_dx.get();
     for (int64_t n = 0; n < N; ++n)
