@@ -27,7 +27,7 @@ class KeptScores {
     const int64_t first_key = key + team_thread() * Tile::kColumns;
     uint32_t kept = 0;
     for (int i = 0; i < Tile::kRows; ++i) {
-      const int64_t row = query + team() * Tile::kRows + i;
+      const auto row = draws_.of_query(query + team() * Tile::kRows + i);
       kept |= (draws_.four_keys(row, first_key) >> (first_key % 4) & kMask)
               << (i * Tile::kColumns);
     }
@@ -40,7 +40,8 @@ class KeptScores {
     const int64_t first_key = key + team() * Tile::kRows;
     uint32_t kept = 0;
     for (int j = 0; j < Tile::kColumns; ++j) {
-      const int64_t column = query + j * kTeamThreads + team_thread();
+      const auto column =
+          draws_.of_query(query + j * kTeamThreads + team_thread());
       for (int i = 0; i < Tile::kRows; i += 4) {
         const uint32_t four = draws_.four_keys(column, first_key + i);
         for (int k = 0; k < 4; ++k)

@@ -4,6 +4,8 @@
 #include <cfloat>
 #include <cmath>
 
+#include <cuda/approximate.cuh>
+
 #include "cuda/attention_mma.h"
 #include "cuda/attention_mma_tile.cuh"
 #include "cuda/attention_place.cuh"
@@ -11,19 +13,16 @@
 
 namespace syncopate::cuda {
 
-// Starts to copy the keys and values from `key`, side by side.
+// Starts to copy `count` keys and values, side by side, from those at `keys`.
 template <typename Tile>
-__device__ __forceinline__ void copy_keys_and_values(
-    Bf16* to,
-    const Bf16* qkv,
-    const AttentionPlace& place,
-    const AttentionSizes& sizes,
-    int key) {
-  for (int part = 1; part <= 2; ++part)
-    copy_rows<Tile, Tile::kOthers>(
-        to + (part - 1) * Tile::kOtherElems, qkv + place.wide(sizes, part, key),
-        3 * sizes.H(), static_cast<int>(place.length) - key,
-        static_cast<int>(sizes.D));
+__device__ __forceinline__ void copy_keys_and_values(Bf16* to,
+                                                     const Bf16* keys,
+                                                     int count,
+                                                     int64_t H,
+                                                     int D) {
+  copy_rows<Tile, Tile::kOthers>(to, keys, 3 * H, count, D);
+  copy_rows<Tile, Tile::kOthers>(to + Tile::kOtherElems, keys + H, 3 * H, count,
+                                 D);
 }
 
 // --- forward ----------------------------------------------------------------
@@ -38,20 +37,24 @@ __device__ __forceinline__ void soften(MmaScores<Tile>& scores,
                                        MmaOutputs<Tile>& sum,
                                        int keys,
                                        float scale) {
+  if (keys < Tile::kOthers)
+    for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
+      for (int i = 0; i < 4; ++i)
+        if (n * 8 + fragment_column(i) >= keys) scores.at[n][i] = -INFINITY;
+  const float factor = scale * kLog2E;
   for (int h = 0; h < 2; ++h) {
     float top = highest[h];
     for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
-      for (int i = 2 * h; i < 2 * h + 2; ++i) {
-        if (n * 8 + fragment_column(i) >= keys) scores.at[n][i] = -INFINITY;
-        top = fmaxf(top, scores.at[n][i]);
-      }
+      for (int i = 2 * h; i < 2 * h + 2; ++i) top = fmaxf(top, scores.at[n][i]);
     top = row_max(top);
-    const float rescale = exp2f((highest[h] - top) * (scale * kLog2E));
+    const float rescale = approximate_exp2((highest[h] - top) * factor);
     highest[h] = top;
+    const float shift = -top * factor;
     float part = 0;
     for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
       for (int i = 2 * h; i < 2 * h + 2; ++i) {
-        scores.at[n][i] = exp2f((scores.at[n][i] - top) * (scale * kLog2E));
+        scores.at[n][i] =
+            approximate_exp2(fmaf(scores.at[n][i], factor, shift));
         part += scores.at[n][i];
       }
     total[h] = total[h] * rescale + part;
@@ -77,15 +80,18 @@ __global__ void __launch_bounds__(kMmaThreads)
   const int rows = length - static_cast<int>(place.first_row);
   Bf16* queries = shared_memory<Bf16>();
   Bf16* buffers = queries + Tile::kRowElems;  // two of keys and values
+  const Bf16* const first_key = qkv + place.wide(sizes, 1, 0);
   const auto copy_others = [&](int key) {
-    copy_keys_and_values<Tile>(buffer_of<Tile>(buffers, key), qkv, place, sizes,
-                               key);
+    copy_keys_and_values<Tile>(buffer_of<Tile>(buffers, key),
+                               first_key + key * stride, length - key,
+                               sizes.H(), D);
     commit_copies();
   };
   copy_rows<Tile, kMmaRows>(
       queries, qkv + place.wide(sizes, 0, place.first_row), stride, rows, D);
   copy_others(0);
   const ScoreDraws draws(dropout, place);
+  const auto drawn_query = draws.of_query(place.first_row + drawn_row());
   MmaOutputs<Tile> sum{};
   float highest[2] = {-FLT_MAX, -FLT_MAX}, total[2] = {};
   for (int key = 0; key < length; key += Tile::kOthers) {
@@ -94,8 +100,7 @@ __global__ void __launch_bounds__(kMmaThreads)
     MmaScores<Tile> scores = multiply_by_rows<Tile>(queries, keys);
     soften<Tile>(scores, highest, total, sum, length - key, sizes.scale);
     if (kept != nullptr) {
-      const uint32_t drawn =
-          kept_in_query_rows<Tile>(draws, place.first_row, key);
+      const uint32_t drawn = kept_in_query_rows<Tile>(draws, drawn_query, key);
       kept[kept_place(place, sizes, place.tile, key / Tile::kOthers) +
            threadIdx.x] = drawn;
       for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
@@ -143,9 +148,11 @@ __global__ void __launch_bounds__(kMmaThreads)
   Bf16* queries = shared_memory<Bf16>();
   Bf16* douts = queries + Tile::kRowElems;
   Bf16* buffers = douts + Tile::kRowElems;  // two of keys and values
+  const Bf16* const first_key = qkv + place.wide(sizes, 1, 0);
   const auto copy_others = [&](int key) {
-    copy_keys_and_values<Tile>(buffer_of<Tile>(buffers, key), qkv, place, sizes,
-                               key);
+    copy_keys_and_values<Tile>(buffer_of<Tile>(buffers, key),
+                               first_key + key * stride, length - key,
+                               sizes.H(), D);
     commit_copies();
   };
   copy_rows<Tile, kMmaRows>(
@@ -174,17 +181,18 @@ __global__ void __launch_bounds__(kMmaThreads)
             : ~0u;
     for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
       for (int i = 0; i < 4; ++i) {
-        // Keys beyond the last get no weight. The formula would give them an
-        // infinite one if all scores are far below zero.
-        const bool is_key = n * 8 + fragment_column(i) < length - key;
-        const float share =
-            is_key ? exp2f(fmaf(scores.at[n][i], sizes.scale * kLog2E,
-                                -row_lse[i / 2]))
-                   : 0;
-        const float dshare =
-            is_kept(drawn, n, i) ? dshares.at[n][i] * kept_scale : 0;
-        scores.at[n][i] = share * (dshare - row_delta[i / 2]);
+        const float share = approximate_exp2(
+            fmaf(scores.at[n][i], sizes.scale * kLog2E, -row_lse[i / 2]));
+        const float factor = is_kept(drawn, n, i) ? kept_scale : 0;
+        scores.at[n][i] =
+            share * fmaf(dshares.at[n][i], factor, -row_delta[i / 2]);
       }
+    // Keys beyond the last get no weight. The formula would give them an
+    // infinite one if all scores are far below zero.
+    if (length - key < Tile::kOthers)
+      for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
+        for (int i = 0; i < 4; ++i)
+          if (n * 8 + fragment_column(i) >= length - key) scores.at[n][i] = 0;
     add_weighted_rows<Tile>(sum, scores, keys);
     __syncthreads();
   }
@@ -247,13 +255,15 @@ __global__ void __launch_bounds__(kMmaThreads)
   Bf16* buffers = values + Tile::kRowElems;  // two of queries and douts
   auto* two_stats =
       reinterpret_cast<QueryStats<Tile>*>(buffers + 4 * Tile::kOtherElems);
+  const Bf16* const first_query = qkv + place.wide(sizes, 0, 0);
+  const Bf16* const first_dout = dout + place.narrow(sizes, 0);
   const auto copy_others = [&](int query) {
     const int count = length - query;
     Bf16* queries = buffer_of<Tile>(buffers, query);
-    copy_rows<Tile, Tile::kOthers>(queries, qkv + place.wide(sizes, 0, query),
+    copy_rows<Tile, Tile::kOthers>(queries, first_query + query * stride,
                                    stride, count, D);
     copy_rows<Tile, Tile::kOthers>(queries + Tile::kOtherElems,
-                                   dout + place.narrow(sizes, query), sizes.H(),
+                                   first_dout + query * sizes.H(), sizes.H(),
                                    count, D);
     copy_stats(two_stats[query / Tile::kOthers % 2], lse, delta, kept, place,
                sizes, query);
@@ -278,11 +288,13 @@ __global__ void __launch_bounds__(kMmaThreads)
       for (int i = 0; i < 4; ++i) {
         const int column = n * 8 + fragment_column(i);
         const bool is_in = is_kept_in_key_rows(drawn, n, i);
-        const float share = exp2f(fmaf(shares.at[n][i], sizes.scale * kLog2E,
-                                       -stats.lse[column] * kLog2E));
-        const float dshare = is_in ? dscores.at[n][i] * kept_scale : 0;
+        const float share =
+            approximate_exp2(fmaf(shares.at[n][i], sizes.scale * kLog2E,
+                                  -stats.lse[column] * kLog2E));
         shares.at[n][i] = is_in ? share : 0;
-        dscores.at[n][i] = share * (dshare - stats.delta[column]);
+        dscores.at[n][i] =
+            share * fmaf(dscores.at[n][i], is_in ? kept_scale : 0,
+                         -stats.delta[column]);
       }
     add_weighted_rows<Tile>(dvalues, shares, douts);
     add_weighted_rows<Tile>(dkeys, dscores, queries);

@@ -73,12 +73,17 @@ __device__ void copy_rows(Bf16* tile,
                           int D) {
   constexpr int kElems = kPackElems<Bf16>;
   constexpr int kPacks = Tile::kWidth / kElems;
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kPacks;
-       i += kMmaThreads) {
-    const int row = i / kPacks, d = i % kPacks * kElems;
-    const bool is_in = row < rows && d < D;
-    copy_async<16>(tile + row * Tile::kStride + d,
-                   is_in ? from + row * stride + d : from, is_in);
+  constexpr int kRowsAtOnce = kMmaThreads / kPacks;
+  static_assert(kRows % kRowsAtOnce == 0);
+  const int first = static_cast<int>(threadIdx.x) / kPacks;
+  const int d = static_cast<int>(threadIdx.x) % kPacks * kElems;
+  const Bf16* source = from + first * stride + d;
+  tile += first * Tile::kStride + d;
+  rows = d < D ? rows - first : 0;  // those of this thread
+  for (int row = 0; row < kRows; row += kRowsAtOnce) {
+    const bool is_in = row < rows;
+    copy_async<16>(tile + row * Tile::kStride, is_in ? source : from, is_in);
+    source += kRowsAtOnce * stride;
   }
 }
 
@@ -189,19 +194,28 @@ __device__ __forceinline__ float row_sum(float value) {
   return value + __shfl_xor_sync(kAllLanes, value, 2);
 }
 
+// The row, counted from the block's first, for which a thread draws: see
+// kept_in_query_rows().
+__device__ __forceinline__ int drawn_row() {
+  return warp_row() + lane_group() + lane_of_warp() % 2 * 8;
+}
+
 // Draws which of a thread's scores dropout keeps: bit n * 4 + i for element i
-// of fragment n. Rows are queries from `query`, columns are keys from `key`. A
-// draw covers four keys, of which two adjacent lanes hold two each: one of them
-// draws row group for both, the other one row group + 8.
+// of fragment n. Rows are queries, columns are keys from `key`. A draw covers
+// four keys, of which two adjacent lanes hold two each: one of them draws row
+// group for both, the other one row group + 8. `query`: the draws of
+// drawn_row().
 template <typename Tile>
-__device__ __forceinline__ uint32_t kept_in_query_rows(const ScoreDraws& draws,
-                                                       int64_t query,
-                                                       int64_t key) {
+__device__ __forceinline__ uint32_t
+kept_in_query_rows(const ScoreDraws& draws,
+                   const ScoreDraws::Query& query,
+                   int key) {
   const int t = lane_of_warp() % 4, odd = t % 2;
-  const int64_t row = query + warp_row() + lane_group() + odd * 8;
   uint32_t own = 0;
+  // Four at a time hide each other's latency and share the rounds' keys.
+  SYNCOPATE_UNROLL(4)
   for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
-    own |= draws.four_keys(row, key + n * 8 + t / 2 * 4) << (4 * n);
+    own |= draws.four_keys(query, key + n * 8 + t / 2 * 4) << (4 * n);
   const uint32_t other = __shfl_xor_sync(kAllLanes, own, 1);
   constexpr uint32_t kTwoOfFour = 0x33333333;
   const uint32_t low = (odd != 0 ? other : own) >> (2 * odd) & kTwoOfFour;

@@ -71,15 +71,23 @@ class ScoreDraws {
 
   __device__ bool keeps_all() const { return threshold_ == 0; }
 
-  // Bit k: whether key - key % 4 + k is kept. The number of its draw is
+  // Draws of a query for its keys. The number of a draw is
   // (head * 2^16 + query) * 2^16 + key; the high word of a block, that number
-  // divided by 4, goes into the second number of the sequence of draws.
-  __device__ uint32_t four_keys(int64_t query, int64_t key) const {
-    const int64_t block = (head_ * 65536 + query) * 16384 + key / 4;
-    const Draws draws = draws_of({.seed = seed_,
-                                  .worker = sample_,
-                                  .step = static_cast<uint64_t>(block >> 32)},
-                                 block);
+  // divided by 4, goes into the second number of the sequence of draws. As keys
+  // are below 2^16, they are in the block's low word alone.
+  struct Query {
+    uint32_t low, high;
+  };
+  __device__ Query of_query(int64_t query) const {
+    const int64_t block = (head_ * 65536 + query) * 16384;
+    return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32)};
+  }
+
+  // Bit k: whether key - key % 4 + k is kept.
+  __device__ uint32_t four_keys(const Query& query, int64_t key) const {
+    const uint32_t block = query.low + static_cast<uint32_t>(key) / 4;
+    const Draws draws =
+        draws_of({.seed = seed_, .worker = sample_, .step = query.high}, block);
     uint32_t kept = 0;
     for (int k = 0; k < 4; ++k)
       kept |= static_cast<uint32_t>(draws.word[k] >= threshold_) << k;

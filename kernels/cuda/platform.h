@@ -14,6 +14,10 @@
 #include "device/device.h"
 #include "tensor/tensor.h"
 
+// Before a loop: unrolls it `count` times.
+#define SYNCOPATE_PRAGMA(text) _Pragma(#text)
+#define SYNCOPATE_UNROLL(count) SYNCOPATE_PRAGMA(unroll count)
+
 namespace syncopate {
 
 inline constexpr int kWarpSize = 32;

@@ -20,6 +20,7 @@
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define SYNCOPATE_UNROLL(count)
 
 inline void __syncthreads(
     std::source_location site = std::source_location::current()) {
