@@ -106,9 +106,11 @@ ImageSet make_set(const DataOptions& options,
   set.spec = spec;
   set.samples = samples;
   std::vector<uint8_t> pixels(static_cast<size_t>(samples * spec.elems()));
+  set.labels.resize(static_cast<size_t>(samples));
+#pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < samples; ++i) {
     const int64_t label = i % options.classes;
-    set.labels.push_back(static_cast<int32_t>(label));
+    set.labels[static_cast<size_t>(i)] = static_cast<int32_t>(label);
     draw_sample(set.spec, patterns[static_cast<size_t>(label)],
                 static_cast<float>(options.noise),
                 Rng(options.synthetic_seed, Purpose::kSynthetic,
@@ -144,13 +146,16 @@ Dataset make_synthetic_images(const DataOptions& given) {
                                             options.width, options.channels};
     check_memory("synthetic_images", factors, sizeof(float));
   }
-  std::vector<std::vector<float>> patterns;
+  std::vector<std::vector<float>> patterns(
+      static_cast<size_t>(options.classes));
   const ImageSpec spec = {.C = options.channels,
                           .H = options.height,
                           .W = options.width,
                           .classes = options.classes};
+#pragma omp parallel for schedule(static)
   for (int64_t label = 0; label < options.classes; ++label)
-    patterns.push_back(make_pattern(spec, options.synthetic_seed, label));
+    patterns[static_cast<size_t>(label)] =
+        make_pattern(spec, options.synthetic_seed, label);
   Dataset data;
   data.train = make_set(options, spec, patterns, options.samples, kTrain);
   data.test = make_set(options, spec, patterns, options.test_samples, kTest);
