@@ -102,4 +102,21 @@ __device__ __forceinline__ T block_max(T value, T* shared) {
   return block_reduce(value, shared, Max());
 }
 
+// Replaces each of the kCount values by its sum, with one barrier for all; all
+// threads of a block (one-dimensional, whole warps) must call. `shared`: kCount
+// values of T per warp, free again after the block's next barrier, so that
+// successive calls take two pieces in turn.
+template <int kCount, typename T>
+__device__ __forceinline__ void block_sums(T (&values)[kCount], T* shared) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int warps = static_cast<int>(blockDim.x) / kWarpSize;
+  for (T& value : values) value = warp_sum(value);
+  if (lane == 0)
+    for (int i = 0; i < kCount; ++i) shared[warp * kCount + i] = values[i];
+  __syncthreads();
+  for (int i = 0; i < kCount; ++i)
+    values[i] = warp_sum(lane < warps ? shared[lane * kCount + i] : T{0});
+}
+
 }  // namespace syncopate::cuda

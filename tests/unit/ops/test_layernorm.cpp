@@ -98,7 +98,8 @@ struct LayernormRun {
 };
 
 // body(case): widths around vectors and packs, of several pieces of draws, of
-// more packs than few threads hold; batches of several chunks of rows.
+// more packs than a block has threads; batches of several chunks of rows and,
+// in the last case, of more rows than blocks.
 template <typename Body>
 void for_cases(const Body& body) {
   const std::vector<int64_t> some = {5, 1, 13};
@@ -112,13 +113,15 @@ void for_cases(const Body& body) {
                                          {some, 37},
                                          {some, 768},
                                          {some, 1024},
-                                         {{3}, 2051},
-                                         {many, 24}}) {
+                                         {{3}, 3076},
+                                         {many, 37}}) {
           SCOPED_TRACE(fmt::format("{} H {} rows {} p {} residual {}",
                                    name_of(dtype), H, lengths.size(), p,
                                    has_residual));
           body(Case{lengths, H, dtype, has_residual, p});
         }
+  SCOPED_TRACE("1,080 rows");
+  body(Case{std::vector<int64_t>(120, 9), 37, DType::kF32, true, 0.25f});
 }
 
 TEST(Layernorm, ForwardFollowsTheFormula) {
