@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: does it work there, how fast is it, does it learn.
 #   gpu.sh first        nine minutes, no peer: on a machine seen for the first time
+#   gpu.sh peers        bench and samples in brief: all peers compile side by side
 #   gpu.sh [tests] [sanitizer] [bench] [samples] [tune] [profile] [accuracy]    all
 #   without a word
 # Figures, versions and commands also go into $OUT/gpu.txt (OUT: the folder it
@@ -12,6 +13,8 @@
 #               this script, and a batch in place of its own     ROUNDS      3
 #   SECONDS_IN_ALL    by then it has ended, with what there is; else limits of
 #               minutes a command. Two NETWORKS of one round take eight minutes
+#   PEERS       resnet50 wrn26_10 bert deepfm, of peers; a PyTorch that is not
+#               ready READY_BY seconds after the start (55% of all) is ended
 #   PYTHON      one that has torch (python3)            COMPILE     reduce-overhead
 #   CIFAR       folder of data_batch_1.bin, for accuracy    SEEDS   1 2 3
 #   SYNCOPATE, TESTS, MPIEXEC, PEER_DEVICE, PEAK_TFLOPS    in place of what is
@@ -20,15 +23,18 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 parts=(tests sanitizer bench samples tune profile accuracy)
+known=("${parts[@]}" peers)
 
 # shellcheck source=gpu_lib.sh
 source "$here/gpu_lib.sh"
+# shellcheck source=large.sh
+source "$here/large.sh"
 
 [[ $* != first ]] || exec "$here/gpu_first.sh"
-case ${1:-} in -h | --help) sed -n '2,21s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) sed -n '2,24s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 for word in "$@"; do
-  [[ " ${parts[*]} " == *" $word "* ]] ||
-    { echo "$word: not one of ${parts[*]} (first stands alone)" >&2; exit 64; }
+  [[ " ${known[*]} " == *" $word "* ]] ||
+    { echo "$word: not one of ${known[*]} (first stands alone)" >&2; exit 64; }
 done
 (($#)) && parts=("$@")
 
@@ -43,7 +49,10 @@ exec 3>&1 4>&2
 exec > >(tee "$out/gpu.txt") 2>&1
 record=$!
 exec 5>&1
+declare -A pid=() ask=() answer=() # of each PyTorch that runs
 finish() {
+  local name
+  for name in "${!pid[@]}"; do kill_peer "$name"; done
   rm -rf "$scratch"
   exec 1>&3 2>&4 5>&-
   wait "$record" || true
@@ -97,7 +106,9 @@ use_programs
 mpiexec=${MPIEXEC:-${PREFIX:-none}/bin/mpiexec}
 [[ -x $mpiexec ]] || mpiexec=$(command -v mpiexec || true)
 [[ -x $syncopate ]] || { echo "$syncopate: no such program"; exit 66; }
-"$python" -c 'import torch, numpy' 2>/dev/null || python=''
+torch=$("$python" -c 'import torch, numpy; print("PyTorch", torch.__version__,
+"CUDA", torch.version.cuda, "cuDNN", torch.backends.cudnn.version())' 2>/dev/null) ||
+  python=''
 
 # It ends with 66 where a library is missing.
 timeout 60 "$syncopate" doctor >"$scratch/doctor" || true
@@ -115,12 +126,8 @@ if command -v nvidia-smi >/dev/null; then
 fi
 cat "$scratch/doctor"
 gpu=$(sed -n 's/^\[ok\] *gpu *0: *//p' "$scratch/doctor")
-if [[ -n $python ]]; then
-  "$python" -c 'import torch; print("PyTorch", torch.__version__, "CUDA",
-torch.version.cuda, "cuDNN", torch.backends.cudnn.version())'
-else
-  echo "PyTorch: none (PYTHON names a Python that has torch)"
-fi
+[[ -n $python ]] || torch="PyTorch: none (PYTHON names a Python that has torch)"
+echo "$torch"
 peer_device=${PEER_DEVICE:-cuda}
 [[ -n $gpu ]] || { echo "no GPU here: nothing to measure"; exit 77; }
 
@@ -188,9 +195,13 @@ input_of() { # input_of NETWORK[-BATCH]: its file, and `options`
   local given name=${1%-*}
   read -r -a given <<<"${BENCH_OPTIONS:-}"
   options=(--run.precision=bf16)
-  # The other inputs are made for a GPU; this one is the processors' too.
-  [[ $1 != resnet20 ]] || options+=(--data.batch=1024 --data.samples=32768)
-  [[ $1 == "$name" ]] || options+=(--data.batch="${1##*-}")
+  case $1 in
+    # The other inputs are made for a GPU; these are the processors' too.
+    resnet20) options+=(--data.batch=1024 --data.samples=32768) ;;
+    bert) name=bert_mini && override "${large_bert[@]}" "${full_windows[@]}" ;;
+    deepfm) override "${large_deepfm[@]}" ;;
+  esac
+  [[ $1 != *-* ]] || options+=(--data.batch="${1##*-}")
   override "${given[@]}"
   input=$here/$name.ini
   [[ -r $input ]] || { echo "$input: no such input"; exit 66; }
@@ -202,83 +213,163 @@ goal_of() {
     wrn26_10) echo 10000 ;;
     wrn26_10-512) echo "10000 then 14000" ;;
     wrn50_2) echo 2900 ;;
+    bert) echo 600 ;;
+    deepfm) echo 10000000 ;;
     *) echo - ;;
   esac
 }
-size_of() { sed -n 's/.*[ :]\([0-9]* parameters in [0-9]* tensors\).*/\1/p' "$1" | head -n 1; }
+size_of() { sed -n 's/.*[ :]\([0-9][0-9]*\) parameters.*/\1/p' "$1" | head -n 1; }
 
-start_peer() { # compiled once, then timed in turns with syncopate
-  local line command=("$python" "$here/peer_torch.py" --serve "${PEER_SECONDS:-5}"
-    --device="$peer_device" --compile="${COMPILE:-reduce-overhead}"
-    --torch-threads="$(nproc)" "$input" "${options[@]}")
+# A peer is compiled once, then timed in turns with syncopate: start_peer,
+# await_peers, ask_peer as often as wanted, stop_peer or kill_peer.
+start_peer() { # start_peer NAME SECONDS_A_ROUND THREADS, of `input`
+  local what fd to from file=$scratch/$1 command=("$python")
+  case $1 in
+    bert | deepfm)
+      [[ $1 == bert ]] && what=squad || what=criteo
+      run 60 "$syncopate" prepare $what "$input" -o "$file.h5" "${options[@]}" \
+        >"$file.log" 2>&1 || {
+        failed "$1: prepare: $(tail -n 1 "$file.log")"
+        return
+      }
+      command+=("$here/peer_samples.py" "$file.h5") ;;
+    *) command+=("$here/peer_torch.py" ${lock:+--lock="$lock"}) ;;
+  esac
+  command+=("$input" --serve="$2" --device="$peer_device"
+    --compile="${COMPILE:-reduce-overhead}" --torch-threads="$3" "${options[@]}")
   echo "\$ ${command[*]}"
-  rm -f "$scratch/ask" "$scratch/answer"
-  mkfifo "$scratch/ask" "$scratch/answer"
+  rm -f "$file".{ask,answer}
+  mkfifo "$file".{ask,answer}
+  : >"$file.peer"
   # A session of its own, to be ended with what compiles for it.
-  setsid "${command[@]}" <"$scratch/ask" >"$scratch/answer" \
-    2>"$scratch/peer-errors" 3>&- 4>&- 5>&- &
-  peer=$!
-  exec {ask}>"$scratch/ask" {answer}<"$scratch/answer"
-  : >"$scratch/peer"
-  while read -r -t "$(left 400)" -u "$answer" line; do
-    [[ $line != ready ]] || return 0
-    echo "$line" | tee -a "$scratch/peer"
-  done
-  kill_peer
-  return 1
+  (
+    for fd in 3 4 5 "${ask[@]}" "${answer[@]}"; do exec {fd}>&-; done
+    exec setsid "${command[@]}" <"$file.ask" >"$file.answer" 2>"$file.errors"
+  ) &
+  what=$!
+  exec {to}>"$file.ask" {from}<"$file.answer"
+  ask[$1]=$to answer[$1]=$from pid[$1]=$what
 }
-ask_peer() {
+# await_peers SECONDS: all peers; one that has ended, or is not ready SECONDS
+# after the start of this script, is no more.
+await_peers() {
+  local name line code waiting=("${!pid[@]}") still begin=$SECONDS
+  while ((${#waiting[@]} && SECONDS < $1)); do
+    still=()
+    for name in "${waiting[@]}"; do
+      code=0
+      IFS='' read -r -t 0.2 -u "${answer[$name]}" line || code=$?
+      if ((code > 128)); then # nothing yet
+        still+=("$name")
+      elif ((code)); then
+        drop_peer "$name"
+      elif [[ $line == ready ]]; then
+        echo "$name: PyTorch is ready after $((SECONDS - begin)) s"
+      else
+        echo "$line" >>"$scratch/$name.peer"
+        echo "$name: $line"
+        still+=("$name")
+      fi
+    done
+    waiting=("${still[@]}")
+  done
+  for name in "${waiting[@]}"; do
+    left_out "$name: PyTorch beside it, no figure: not ready after $((SECONDS - begin)) s"
+    keep_errors "$name"
+    kill_peer "$name"
+  done
+}
+ask_peer() { # ask_peer NAME: the line it answers
   local line
-  (echo >&"$ask") 2>/dev/null || return 1 # in a shell that SIGPIPE may end
-  read -r -t "$(left 120)" -u "$answer" line || return 1
-  echo "$line" | rate
+  (echo >&"${ask[$1]}") 2>/dev/null || return 1 # in a shell that SIGPIPE may end
+  read -r -t "$(left "${ASK_LIMIT:-120}")" -u "${answer[$1]}" line || return 1
+  echo "$line"
+}
+hang_up() {
+  local to=${ask[$1]} from=${answer[$1]}
+  exec {to}>&- {from}<&-
+  unset "ask[$1]" "answer[$1]"
 }
 kill_peer() {
-  kill -KILL -- "-$peer" 2>/dev/null || true
-  exec {ask}>&- {answer}<&-
-  wait "$peer" 2>/dev/null || true
+  kill -KILL -- "-${pid[$1]}" "${pid[$1]}" 2>/dev/null || true
+  hang_up "$1"
+  wait "${pid[$1]}" 2>/dev/null || true
+  unset "pid[$1]"
 }
 stop_peer() {
-  exec {ask}>&- {answer}<&-
-  wait "$peer" || failed "the PyTorch peer: $(tail -n 1 "$scratch/peer-errors")"
+  hang_up "$1"
+  wait "${pid[$1]}" || failed "the PyTorch peer: $(tail -n 1 "$scratch/$1.errors")"
+  unset "pid[$1]"
+}
+keep_errors() { tail -n 200 "$scratch/$1.errors" >"$out/$1.errors"; }
+# The peer gave no figure, or has no time for one.
+drop_peer() {
+  local why
+  why=$(tail -n 1 "$scratch/$1.errors")
+  failed "$1: the PyTorch peer gave no figure: ${why:-no answer}"
+  keep_errors "$1"
+  kill_peer "$1"
+}
+same_size() { # same_size NAME: by validate and by its peer
+  local ours theirs
+  ours=$(size_of "$scratch/$1.plan") theirs=$(size_of "$scratch/$1.peer")
+  [[ $ours == "$theirs" ]] ||
+    failed "$1: the peer has ${theirs:-unknown} parameters, syncopate $ours"
 }
 
-our_round() { # of `input`; adds to `ours`
-  run 300 "$syncopate" bench step "$input" "${options[@]}" >"$scratch/step" || {
+plan_of() { # plan_of NAME, which is `input`
+  run "$2" "$syncopate" validate "$input" "${options[@]}" >"$scratch/$1.plan" || {
+    failed "$1: validate"
+    return 1
+  }
+  grep -E '^(model|memory)' "$scratch/$1.plan"
+}
+our_round() { # our_round LIMIT_S, of `input`; adds to `ours`
+  run "$1" "$syncopate" bench step "$input" "${options[@]}" >"$scratch/step" || {
     tail -n 3 "$scratch/step"
     return 1
   }
   ours+=("$(rate "$scratch/step")")
 }
-# The peer gave no figure, or has no time for one.
-drop_peer() {
-  failed "$1: the PyTorch peer gave no figure: $(tail -n 1 "$scratch/peer-errors")"
-  kill_peer
-  has_peer=''
+head_of_table() {
+  echo "$gpu; MFU: model FLOP utilisation of $peak_source"
+  printf '%-12s %10s %10s %7s %8s   %s\n' network syncopate PyTorch ratio MFU \
+    "goal on an H200"
+}
+# row NAME: of `ours` and `theirs`, and of the last step.
+row() {
+  local gflops a b=''
+  # 3 * 2 * forward_macs * images/s, as bench step prints it for its own rate.
+  gflops=$(sed -n 's|^arithmetic *\([0-9.]*\) GFLOP/s.*|\1|p' "$scratch/step")
+  a=$(printf '%s\n' "${ours[@]}" | median)
+  ((${#theirs[@]} == 0)) || b=$(printf '%s\n' "${theirs[@]}" | median)
+  awk -v name="$1" -v a="$a" -v b="$b" -v last="$(rate "$scratch/step")" \
+    -v gflops="$gflops" -v peak="$peak" -v goal="$(goal_of "$1")" 'BEGIN {
+      use = peak == "" ? "-" : sprintf("%.1f%%", gflops * a / last / peak / 10)
+      printf "%-12s %10.0f %10s %7s %8s   %s\n", name, a,
+        b == "" ? "-" : sprintf("%.0f", b),
+        b == "" ? "-" : sprintf("%.2f", a / b), use, goal
+    }'
 }
 
 # bench_network NAME: rounds in turns, then its line of the table, which is also
 # kept for the end. The first of our rounds comes before the peer compiles: what
 # is ended from outside has told what syncopate does.
 bench_network() {
-  local name=$1 round ours=() theirs=() has_peer='' value line a b gflops
+  local name=$1 round ours=() theirs=() value line
   title "bench $name"
   has_time || { left_out "$name (less than a tenth of the time is left)"; return; }
   input_of "$name"
-  run 300 "$syncopate" validate "$input" "${options[@]}" >"$scratch/plan" || {
-    failed "$name: validate"
-    return
-  }
-  grep -E '^(model|memory)' "$scratch/plan"
+  plan_of "$name" 300 || return 0
   for ((round = 1; round <= rounds; ++round)); do
-    our_round || { failed "$name: bench step"; break; }
+    our_round 300 || { failed "$name: bench step"; break; }
     line="round $round: syncopate ${ours[-1]} images/s"
     if ((round == 1)); then
       echo "$line"
       add_peer "$name"
     fi
-    if [[ -n $has_peer ]]; then
-      if value=$(ask_peer); then
+    if [[ -n ${pid[$name]:-} ]]; then
+      if value=$(ask_peer "$name" | rate); then
         theirs+=("$value")
         line+=", PyTorch $value images/s"
       else
@@ -287,32 +378,19 @@ bench_network() {
     fi
     ((round == 1 && ${#theirs[@]} == 0)) || echo "$line"
   done
-  [[ -z $has_peer ]] || stop_peer
+  [[ -z ${pid[$name]:-} ]] || stop_peer "$name"
   ((${#ours[@]})) || return 0
   cat "$scratch/step" # the last round by segment
-  # 3 * 2 * forward_macs * images/s, as bench step prints it for its own rate.
-  gflops=$(sed -n 's|^arithmetic *\([0-9.]*\) GFLOP/s.*|\1|p' "$scratch/step")
-  a=$(printf '%s\n' "${ours[@]}" | median)
-  b=''
-  ((${#theirs[@]} == 0)) || b=$(printf '%s\n' "${theirs[@]}" | median)
-  awk -v name="$name" -v a="$a" -v b="$b" -v last="$(rate "$scratch/step")" \
-    -v gflops="$gflops" -v peak="$peak" -v goal="$(goal_of "$name")" 'BEGIN {
-      use = peak == "" ? "-" : sprintf("%.1f%%", gflops * a / last / peak / 10)
-      printf "%-12s %10.0f %10s %7s %8s   %s\n", name, a,
-        b == "" ? "-" : sprintf("%.0f", b),
-        b == "" ? "-" : sprintf("%.2f", a / b), use, goal
-    }' | tee -a "$scratch/table"
+  row "$name" | tee -a "$scratch/table"
 }
-add_peer() { # starts it, if there is one; sets has_peer
+add_peer() { # starts it, if there is one
   if [[ -z $python ]]; then
     left_out "PyTorch beside it (no Python with torch)"
-  elif start_peer; then
-    has_peer=yes
-    [[ $(size_of "$scratch/plan") == "$(size_of "$scratch/peer")" ]] ||
-      failed "$1: the peer has $(size_of "$scratch/peer"), syncopate $(size_of "$scratch/plan")"
-  else
-    left_out "$1: PyTorch beside it"
+    return
   fi
+  start_peer "$1" "${PEER_SECONDS:-5}" "$(nproc)"
+  await_peers $((SECONDS + $(left 400)))
+  [[ -z ${pid[$1]:-} ]] || same_size "$1"
 }
 
 part_bench() {
@@ -322,10 +400,73 @@ part_bench() {
     bench_network "$name"
   done
   title "throughput, images/s, medians of $rounds rounds in turns, bf16, one GPU"
-  echo "$gpu; MFU: model FLOP utilisation of $peak_source"
-  printf '%-12s %10s %10s %7s %8s   %s\n' network syncopate PyTorch ratio MFU \
-    "goal on an H200"
+  head_of_table
   cat "$scratch/table"
+}
+
+# peers_round ROUND NAME: syncopate, then its peer, if it is still there; their
+# rates are added to those in `our_rates` and `their_rates`.
+peers_round() {
+  local name=$2 ours theirs value line has_step=''
+  has_time || { left_out "round $1: $name (less than a tenth of the time is left)"; return; }
+  input_of "$name"
+  read -r -a ours <<<"${our_rates[$name]:-}"
+  read -r -a theirs <<<"${their_rates[$name]:-}"
+  if our_round 60; then
+    has_step=yes
+    our_rates[$name]=${ours[*]}
+    echo "round $1: $name: syncopate ${ours[-1]} a second"
+  else
+    failed "$name: bench step"
+  fi
+  if [[ -n ${pid[$name]:-} ]]; then
+    if line=$(ASK_LIMIT=40 ask_peer "$name") && value=$(rate <<<"$line") &&
+      [[ -n $value ]]; then
+      theirs+=("$value")
+      their_rates[$name]=${theirs[*]}
+      echo "round $1: $name: PyTorch $value a second; $line"
+    else
+      drop_peer "$name"
+    fi
+  fi
+  [[ -z $has_step ]] || row "$name" | tee "$scratch/$name.row"
+}
+
+part_peers() { # bench and samples in brief
+  local name names rounds=${ROUNDS:-2} round ready_by lock=$scratch/lock
+  local -A our_rates=() their_rates=()
+  read -r -a names <<<"${PEERS:-resnet50 wrn26_10 bert deepfm}"
+  ready_by=${READY_BY:-$((${SECONDS_IN_ALL:-700} * 55 / 100))}
+  # The compilers of one do not take the cores of the others.
+  export TORCHINDUCTOR_COMPILE_THREADS=${TORCHINDUCTOR_COMPILE_THREADS:-4}
+  [[ -n $python ]] || left_out "PyTorch beside it (no Python with torch)"
+  for name in "${names[@]}"; do
+    input_of "$name"
+    [[ -z $python ]] || start_peer "$name" "${PEER_SECONDS:-3}" 4
+  done
+  for name in "${names[@]}"; do
+    input_of "$name"
+    plan_of "$name" 30 || true
+  done
+  echo "started after $SECONDS s; PyTorch has until second $ready_by"
+  await_peers "$ready_by"
+  for name in "${!pid[@]}"; do same_size "$name"; done
+  ! command -v nvidia-smi >/dev/null ||
+    echo "memory of the GPU in use, all peers: $(timeout 5 nvidia-smi \
+      --query-gpu=memory.used --format=csv,noheader || true)"
+  for ((round = 1; round <= rounds; ++round)); do
+    for name in "${names[@]}"; do peers_round "$round" "$name"; done
+  done
+  for name in "${!pid[@]}"; do kill_peer "$name"; done
+  # Where the peers had left no memory, once more without them.
+  for name in "${names[@]}"; do
+    [[ -n ${our_rates[$name]:-} ]] || peers_round alone "$name"
+  done
+  title "throughput, samples/s, medians of $rounds rounds in turns, bf16, one GPU"
+  head_of_table
+  for name in "${names[@]}"; do
+    cat "$scratch/$name.row" 2>/dev/null || echo "$name: no figure"
+  done
 }
 
 part_samples() { # BERT and DeepFM

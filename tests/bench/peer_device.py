@@ -1,6 +1,8 @@
 """Steps of the PyTorch peer with the data on the device, as syncopate takes
 them on a GPU: crop, flip and normalisation there, autocast, a compiled network,
-a fused optimizer, and no value read back between steps."""
+a fused optimizer, and no value read back between steps. And how a peer answers
+who asks it for its rate, again and again."""
+import fcntl
 import sys
 import time
 
@@ -29,7 +31,7 @@ def fetch(pixels, chosen, dy, dx, mirrored, mean, scale, pad, dtype):
 class ResidentSteps:
     """Training steps over a set that stays on the device."""
 
-    def __init__(self, model, optimizer, augment, data, values, device, mode):
+    def __init__(self, model, optimizer, augment, data, values, device):
         images, labels = data
         self.device, self.batch = torch.device(device), int(values["data.batch"])
         self.model, self.optimizer = model, optimizer
@@ -48,12 +50,30 @@ class ResidentSteps:
         self.fetch, self.loss_of = fetch, self.loss
         self.mark = getattr(getattr(torch, "compiler", None),
                             "cudagraph_mark_step_begin", lambda: None)
+
+    def compile(self, mode):
         if mode != "none" and hasattr(torch, "compile"):
             self.loss_of = torch.compile(self.loss, mode=mode)
             # Its random numbers and its output live from step to step: no
             # graph of its own.
             self.fetch = torch.compile(fetch)
             self.compiled = mode
+
+    def take_back(self, how):
+        """Not compiled after all."""
+        self.fetch, self.loss_of, self.compiled = fetch, self.loss, how
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def choose_algorithms(self):
+        """cuDNN's are timed in the first step; here in one that is not compiled
+        and changes no parameter."""
+        try:
+            x, labels = self.images()
+            self.loss(x, labels).backward()
+            wait_for(self.device.type)
+        except RuntimeError as error:  # no memory for it: in the first step then
+            print(f"algorithms: {reason(error)}")
+        self.optimizer.zero_grad(set_to_none=True)
 
     def loss(self, x, labels):
         with torch.autocast(self.device.type, dtype=torch.bfloat16,
@@ -87,34 +107,86 @@ class ResidentSteps:
         self.optimizer.zero_grad(set_to_none=True)
         self.loss_sum += loss.detach()
 
-    def wait(self):
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-
-    def rate(self, seconds):
-        """Images a second: the median over groups of steps."""
+    def seconds_a_step(self, seconds):
+        """The median over groups of steps."""
         times, end = [], time.perf_counter() + seconds
         while time.perf_counter() < end or len(times) < 3:
-            self.wait()
+            wait_for(self.device.type)
             started = time.perf_counter()
             for _ in range(STEPS_TOGETHER):
                 self.step()
-            self.wait()
+            wait_for(self.device.type)
             times.append((time.perf_counter() - started) / STEPS_TOGETHER)
-        median = sorted(times)[len(times) // 2]
         if not torch.isfinite(self.loss_sum):
             print("the loss is not finite", file=sys.stderr)
             sys.exit(70)
-        return self.batch / median, 1e3 * median
+        return sorted(times)[len(times) // 2]
 
 
-def serve(steps, seconds):
-    """A rate for each line read, until there is none."""
-    for _ in range(5):  # compiles, records, chooses algorithms
-        steps.step()
-    steps.wait()
-    print(f"compiled: {steps.compiled or 'no'}")
+def wait_for(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def reason(error):
+    """In a line, why there is no compiled step."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {(lines or [''])[0].strip()[:120]}"
+
+
+def give_back(device):
+    """To other peers: what is only cached."""
+    if device == "cuda":
+        torch.cuda.empty_cache()
+
+
+def memory(device):
+    if device != "cuda":
+        return ""
+    most = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+    return (f", {most[0] / 1e6:.0f} MB of the GPU at most, "
+            f"{most[1] / 1e6:.0f} MB reserved")
+
+
+def answer(step, seconds_a_step, batch, unit, device):
+    """`ready`; then a rate for each line read, until there is none."""
+    wait_for(device)
+    give_back(device)
     print("ready", flush=True)
     for _ in sys.stdin:
-        rate, milliseconds = steps.rate(seconds)
-        print(f"step: {milliseconds:.3f} ms, {rate:.1f} images/s", flush=True)
+        for _ in range(3):  # the clock and the caches are others' by now
+            step()
+        seconds = seconds_a_step()
+        print(f"step: {1e3 * seconds:.3f} ms, {batch / seconds:.1f} "
+              f"{unit}/s{memory(device)}", flush=True)
+
+
+def serve(steps, seconds, mode, lock):
+    def warm_up():
+        for _ in range(5):  # compiles, records, chooses algorithms
+            steps.step()
+
+    device = steps.device.type
+    if lock:
+        with open(lock, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            steps.choose_algorithms()
+        give_back(device)
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+    steps.compile(mode)
+    how = ""
+    try:
+        warm_up()
+    except Exception as error:  # whatever a compiler may run into
+        if not steps.compiled:
+            raise
+        how = f"no, {reason(error)}"
+    if how:
+        steps.take_back(how)
+        torch._dynamo.reset()
+        give_back(device)
+        warm_up()
+    print(f"compiled: {steps.compiled or 'no'}")
+    answer(steps.step, lambda: steps.seconds_a_step(seconds), steps.batch,
+           "images", device)

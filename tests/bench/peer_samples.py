@@ -4,6 +4,7 @@ very samples that syncopate is fed, for tests/bench/samples.sh.
 
     syncopate prepare squad|criteo INPUT.ini -o SAMPLES.h5 [--key=value ...]
     peer_samples.py SAMPLES.h5 INPUT.ini [--key=value ...] [--seconds 10]
+    peer_samples.py --serve SECONDS ...     a rate for each line of its input
 
 Prints the losses of the first steps, the rate (samples by mean time of a step)
 and the peak memory. What is fastest in the PyTorch that is found is used: its
@@ -22,6 +23,8 @@ import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+import peer_device
 
 
 class Attention(nn.Module):
@@ -262,9 +265,7 @@ def compiled(make, autocast, mode, is_dynamic):
         losses = losses_of(work, 20 if is_dynamic else 3)
         return work, losses, f"{mode}, any length" if is_dynamic else mode
     except Exception as error:  # whatever a compiler may run into
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        reason = (lines or [""])[0].strip()
-        how = f"no, {type(error).__name__}: {reason[:120]}"
+        how = f"no, {peer_device.reason(error)}"
     if hasattr(torch, "_dynamo"):
         torch._dynamo.reset()
     del work  # what it has on the device
@@ -278,6 +279,7 @@ def main():
     parser.add_argument("samples")
     parser.add_argument("input")
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--serve", type=float, metavar="SECONDS")
     parser.add_argument("--least-steps", type=int, default=20)
     parser.add_argument("--torch-threads", type=int, default=2)
     parser.add_argument("--bucket", action="store_true")
@@ -315,15 +317,25 @@ def main():
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, "
           f"{sum(p.numel() for p in work.net.parameters())} parameters")
     print(f"compiled: {how}")
-    wait = torch.cuda.synchronize if args.device == "cuda" else lambda: None
-    wait()
-    steps, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < args.seconds or steps < args.least_steps:
-        last = step(work, autocast)
-        steps += 1
-    wait()
-    seconds = (time.perf_counter() - begin) / steps
-    print("loss " + " ".join(f"{x:.4f}" for x in [*losses[:3], last.item()]))
+
+    def seconds_a_step(seconds):
+        """The mean, since steps of questions differ in length; how many."""
+        peer_device.wait_for(args.device)
+        steps, begin = 0, time.perf_counter()
+        while time.perf_counter() - begin < seconds or steps < args.least_steps:
+            last[:] = [step(work, autocast)]
+            steps += 1
+        peer_device.wait_for(args.device)
+        return (time.perf_counter() - begin) / steps, steps
+
+    last = []
+    if args.serve is not None:
+        peer_device.answer(lambda: step(work, autocast),
+                           lambda: seconds_a_step(args.serve)[0], batch,
+                           "samples", args.device)
+        return
+    seconds, steps = seconds_a_step(args.seconds)
+    print("loss " + " ".join(f"{x:.4f}" for x in [*losses[:3], last[0].item()]))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024e-6
     print(f"memory    {peak:.0f} MB at most, resident")
     print(f"step: {1e3 * seconds:.3f} ms, {batch / seconds:.1f} samples/s ({steps} steps)")

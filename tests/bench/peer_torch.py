@@ -178,6 +178,8 @@ def read_arguments():
                         help="of --serve")
     parser.add_argument("--compile", default="reduce-overhead", metavar="MODE",
                         help="of --serve: torch.compile's mode, or none")
+    parser.add_argument("--lock", metavar="FILE", help="of --serve: to choose "
+                        "cuDNN's algorithms while no other with it does")
     parser.add_argument("--torch-threads", type=int, default=2)
     options, overrides = parser.parse_known_args()
     values = read_input(options.input, overrides)
@@ -202,8 +204,8 @@ def serve(options, values, model, augment, data):
     optimizer = peer_steps.with_fastest(
         lambda **more: make_optimizer(model, values, **more))
     steps = peer_device.ResidentSteps(model, optimizer, augment, data, values,
-                                      device, options.compile)
-    peer_device.serve(steps, options.serve)
+                                      device)
+    peer_device.serve(steps, options.serve, options.compile, options.lock)
 
 
 def on_cpu(options, values, model, augment, data, workers):

@@ -133,6 +133,7 @@ expect_code 64 "$bench/gpu.sh" first bench
 # was measured and told before.
 stand_in tools/python-with-torch <<'SH'
 case $* in
+  *--serve*) ;;
   *peer_samples*)
     [[ ! -e $BROKEN/peer ]] || { echo "out of memory" >&2; exit 1; }
     echo "torch 0, 1 threads, 9 parameters"
@@ -140,12 +141,15 @@ case $* in
     echo "memory    600 MB at most, resident"
     echo "step: 100 ms, 1540.3 samples/s (9 steps)"
     exit ;;
-  *peer_torch*) ;;
   *) exec /usr/bin/python3 "$@" ;;
 esac
-while [[ $1 != --serve ]]; do shift; done
 echo "model: 9 parameters in 3 tensors"
 [[ ! -e $BROKEN/peer ]] || sleep 600
+case $* in
+  */wrn26_10.ini*) [[ ! -e $BROKEN/one-hangs ]] || sleep 600 ;;
+  */bert_mini.ini*) [[ ! -e $BROKEN/one-dies ]] || { echo "out of memory" >&2; exit 1; } ;;
+  */resnet50.ini*) [[ ! -e $BROKEN/asked ]] || { echo ready; read -r; exit 1; } ;;
+esac
 echo ready
 while read -r; do echo "step: 100 ms, 1540.3 images/s"; done
 SH
@@ -179,6 +183,27 @@ said '^round 1: PyTorch gave no figure: out of memory$'
 said '^DeepFM, 33 million rows, lazy: median syncopate 3080.6 samples/s$'
 said '^FAILED: samples.sh ended with 70'
 rm "$BROKEN/peer"
+peers() { # peers CODE: all of them side by side
+  PREFIX=$tree PYTHON=$scratch/tools/python-with-torch expect_code "$1" \
+    "$bench/gpu.sh" peers
+}
+peers 0
+for name in resnet50 wrn26_10 bert deepfm; do
+  said "^$name: PyTorch is ready"
+  said "^round 2: $name: PyTorch 1540.3 a second"
+  [[ $(grep -c "^$name +3081 +1540 +2.00" -E out) == 3 ]] || fail "$name: not thrice"
+done
+touch "$BROKEN"/one-{hangs,dies} "$BROKEN/asked"
+started=$SECONDS
+SECONDS_IN_ALL=12 peers 1
+((SECONDS - started < 15)) || fail "took $((SECONDS - started)) s of 12"
+said '^left out: wrn26_10: PyTorch beside it, no figure: not ready after'
+said '^FAILED: bert: the PyTorch peer gave no figure: out of memory$'
+said '^FAILED: resnet50: the PyTorch peer gave no figure: '
+for name in resnet50 wrn26_10 bert; do said "^$name +3081 +- +- "; done
+said '^deepfm +3081 +1540 +2.00 '
+rm "$BROKEN"/one-{hangs,dies} "$BROKEN/asked"
+rm "$OUT"/{wrn26_10,bert,resnet50}.errors
 
 # 2. Everything works, from an archive that is unpacked.
 mkdir -p packed/syncopate
