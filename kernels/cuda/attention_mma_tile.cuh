@@ -94,19 +94,16 @@ __device__ __forceinline__ Bf16* buffer_of(Bf16* buffers, int first) {
   return buffers + first / Tile::kOthers % 2 * (2 * Tile::kOtherElems);
 }
 
-// Starts to copy the next tiles, if there are any, by copy(row); then waits for
-// the incoming tiles of the rows from `first`.
+// Waits for the incoming tiles of the rows from `first`; then starts to copy
+// the next ones, if there are any, by copy(row), to the buffer that every warp
+// has finished with.
 template <typename Tile, typename Copy>
 __device__ __forceinline__ void await_others(int first,
                                              int length,
                                              const Copy& copy) {
-  if (first + Tile::kOthers < length) {
-    copy(first + Tile::kOthers);
-    wait_for_copies<1>();
-  } else {
-    wait_for_copies<0>();
-  }
+  wait_for_copies<0>();
   __syncthreads();
+  if (first + Tile::kOthers < length) copy(first + Tile::kOthers);
 }
 
 // The warp's rows of `a` times the rows of `b`: sums over D.

@@ -19,8 +19,13 @@ constexpr int64_t kMostFileBytes = int64_t{64} << 20;
 // Seconds of one run: the least over groups, since other work only adds to it;
 // each is long enough to make the time of waiting for the device negligible.
 // For plans below some 10 us it is the time of their launch, since the host has
-// little lead over the device; any of them is as good.
-double time_of(Context& context, const PlanRequest& request, size_t plan) {
+// little lead over the device; any of them is as good. A plan whose first group
+// is far above `best_s` is given up.
+double time_of(Context& context,
+               const PlanRequest& request,
+               size_t plan,
+               double best_s) {
+  constexpr double kFarAbove = 1.5;
   constexpr int kGroups = 5, kTogether = 10;
   request.run(plan);  // its code is loaded
   double least_s = std::numeric_limits<double>::infinity();
@@ -30,6 +35,7 @@ double time_of(Context& context, const PlanRequest& request, size_t plan) {
     for (int run = 0; run < kTogether; ++run) request.run(plan);
     context.stream().synchronize();
     least_s = std::min(least_s, (monotonic_s() - begin) / kTogether);
+    if (least_s > kFarAbove * best_s) break;
   }
   return least_s;
 }
@@ -132,7 +138,7 @@ size_t PlanTuner::choose(Context& context, const PlanRequest& request) {
   double first_s = 0, least_s = std::numeric_limits<double>::infinity();
   size_t best = 0;
   for (size_t plan = 0; plan < request.plans.size(); ++plan) {
-    const double seconds = time_of(context, request, plan);
+    const double seconds = time_of(context, request, plan, least_s);
     if (plan == 0) first_s = seconds;
     if (seconds >= least_s) continue;
     least_s = seconds;
