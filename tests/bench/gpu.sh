@@ -2,8 +2,8 @@
 # On a machine with a GPU: does it work there, how fast is it, does it learn.
 #   gpu.sh first        nine minutes, no peer: on a machine seen for the first time
 #   gpu.sh peers        bench and samples in brief: all peers compile side by side
-#   gpu.sh [tests] [sanitizer] [bench] [samples] [tune] [profile] [accuracy]    all
-#   without a word
+#   gpu.sh [tests] [runs] [sanitizer] [bench] [samples] [tune] [profile]
+#          [accuracy]                                     all without a word
 # Figures, versions and commands also go into $OUT/gpu.txt (OUT: the folder it
 # is started in; first: see gpu_first.sh). Environment:
 #   PREFIX      an installed tree (cmake --install; component tests for tests);
@@ -22,7 +22,7 @@
 # See README.md beside it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-parts=(tests sanitizer bench samples tune profile accuracy)
+parts=(tests runs sanitizer bench samples tune profile accuracy)
 known=("${parts[@]}" peers)
 
 # shellcheck source=gpu_lib.sh
@@ -169,6 +169,26 @@ part_tests() {
     run 900 "$program" --gtest_brief=1 --gtest_filter="$filter" >"$scratch/log" 2>&1 || code=$?
     tail -n 25 "$scratch/log"
     ((code == 0)) || failed "$program: exit code $code"
+  done
+}
+
+part_runs() { # whole runs, by the scripts that also take the emulated GPU
+  local folder=$here/../emulator name pids=() code
+  local names=(test_training test_schemes test_questions_and_clicks
+    test_bf16_weights)
+  [[ -d $folder ]] || { left_out "whole runs (their scripts are in a checkout)"; return; }
+  for name in "${names[@]}"; do # side by side
+    SYNCOPATE=$syncopate SYNCOPATE_GPU=$syncopate MPIEXEC=$mpiexec \
+      PYTHON=${PYTHON:-python3} run 600 "$folder/$name.sh" \
+      >"$scratch/$name.log" 2>&1 &
+    pids+=("$!")
+  done
+  for name in "${names[@]}"; do
+    code=0
+    wait "${pids[0]}" || code=$?
+    pids=("${pids[@]:1}")
+    tail -n 12 "$scratch/$name.log"
+    ((code == 0)) || failed "$name: exit code $code"
   done
 }
 
