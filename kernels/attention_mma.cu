@@ -311,15 +311,15 @@ namespace {
 constexpr int kOthers = 64, kFewOthers = 32;
 
 // Calls body(tile) with the tile that fits D; only its type matters.
-template <int kOthersOfWide, typename Body>
+template <int kOthersAbove32, typename Body>
 void with_tile(int64_t D, const Body& body) {
   CHECK_MSG(D <= kMostHeadColumnsOnGpu, "heads of {} columns", D);
   if (D <= 32)
     body(MmaTile<32, kOthers>());
   else if (D <= 64)
-    body(MmaTile<64, kOthersOfWide>());
+    body(MmaTile<64, kOthersAbove32>());
   else
-    body(MmaTile<128, kOthersOfWide>());
+    body(MmaTile<128, kOthersAbove32>());
 }
 
 // Returns the bits of dropout, null where there is none.

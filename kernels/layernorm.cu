@@ -255,8 +255,9 @@ void with_row(DType dtype,
   });
 }
 
-dim3 threads_for(int64_t packs, int held) {
-  const int64_t threads = ceil_div(packs, held);
+template <int kHeld>
+dim3 threads_for(int64_t packs) {
+  const int64_t threads = lesser(packs, int64_t{kRowThreads<kHeld>});
   return dim3(static_cast<unsigned>(ceil_div(threads, kWarpSize) * kWarpSize));
 }
 
@@ -279,7 +280,7 @@ void layernorm_forward(Context& context, const LayerNormForwardArgs& args) {
     using T = typename P::Elem;
     const RowView view{rows, H, static_cast<int>(H / P::kCount),
                        1.0f / static_cast<float>(H)};
-    const dim3 threads = threads_for(view.packs, held());
+    const dim3 threads = threads_for<held()>(view.packs);
     const LayernormForward<T> pass{
         .y = static_cast<T*>(args.y.data),
         .z = static_cast<T*>(args.z.data),
@@ -316,7 +317,7 @@ void layernorm_backward(Context& context, const LayerNormBackwardArgs& args) {
     using T = typename P::Elem;
     const RowView view{rows, H, static_cast<int>(H / P::kCount),
                        1.0f / static_cast<float>(H)};
-    const dim3 threads = threads_for(view.packs, held());
+    const dim3 threads = threads_for<held()>(view.packs);
     const LayernormBackward<T> pass{
         .dx = static_cast<T*>(args.dx.data),
         .dresidual = static_cast<T*>(args.dresidual.data),

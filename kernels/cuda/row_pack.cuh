@@ -10,9 +10,9 @@
 
 namespace syncopate::cuda {
 
-// V adjacent elements in registers. bf16 are in pairs: each element of a
-// Pack<Bf16> takes a register if it lives from one row to the next, and is
-// rounded on its own.
+// V adjacent elements in registers. bf16 stay in pairs: in a Pack<Bf16>, each
+// element kept across rows would take a register of its own and be rounded
+// separately.
 template <typename T, int V>
 struct RowPack {
   Pack<T, V> elems;

@@ -123,6 +123,9 @@ class DeviceCollectives {
 // Returns an empty string if NCCL can be used, else the reason as a clause.
 std::string nccl_missing();
 
+// Returns its name and version, "NCCL 2.28.9"; it must not be missing.
+std::string nccl_name();
+
 struct NcclOptions {
   // Limits every wait for peers. Must exceed the time one rank may be busy
   // alone between two steps, such as for a checkpoint or an evaluation.

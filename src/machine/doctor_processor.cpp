@@ -72,7 +72,7 @@ void check_gpus(DoctorReport& report) {
   if (usable == 0 && gpus.empty()) return;
   const std::string missing = nccl_missing();
   if (missing.empty())
-    report.ok("gpu library", "NCCL can be used");
+    report.ok("gpu library", "{}", nccl_name());
   else
     report.note("gpu library", "NCCL: {}; gradients then go through the host",
                 missing);

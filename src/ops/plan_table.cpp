@@ -19,15 +19,15 @@ constexpr int64_t kMostFileBytes = int64_t{64} << 20;
 // Seconds of one run: the least over groups, since other work only adds to it;
 // each is long enough to make the time of waiting for the device negligible.
 // For plans below some 10 us it is the time of their launch, since the host has
-// little lead over the device; any of them is as good. A plan whose first group
-// is far above `best_s` is given up.
+// little lead over the device; any of them is as good. A plan is abandoned when
+// two groups were so far above `best_s` that noise alone cannot explain it.
 double time_of(Context& context,
                const PlanRequest& request,
                size_t plan,
                double best_s) {
-  constexpr double kFarAbove = 1.5;
-  constexpr int kGroups = 5, kTogether = 10;
-  request.run(plan);  // its code is loaded
+  constexpr int kGroups = 5, kTogether = 10, kEnoughToAbandon = 2;
+  constexpr double kFarAbove = 1.5;  // groups of one plan differ by less
+  request.run(plan);                 // its code is loaded
   double least_s = std::numeric_limits<double>::infinity();
   for (int group = 0; group < kGroups; ++group) {
     context.stream().synchronize();
@@ -35,7 +35,7 @@ double time_of(Context& context,
     for (int run = 0; run < kTogether; ++run) request.run(plan);
     context.stream().synchronize();
     least_s = std::min(least_s, (monotonic_s() - begin) / kTogether);
-    if (least_s > kFarAbove * best_s) break;
+    if (group + 1 >= kEnoughToAbandon && least_s > kFarAbove * best_s) break;
   }
   return least_s;
 }

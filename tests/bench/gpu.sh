@@ -10,7 +10,7 @@
 #               else the tree this script lies in, else built from the checkout
 #   ARCHIVE     what pack.sh made: unpacked, and used as PREFIX
 #   NETWORKS    resnet50 wrn50_2 wrn26_10 wrn26_10-512 resnet20: an input beside
-#               this script, and a batch in place of its own     ROUNDS      3
+#               this script, and a batch in place of its own     ROUNDS  3 (peers: 2)
 #   SECONDS_IN_ALL    by then it has ended, with what there is; else limits of
 #               minutes a command. Two NETWORKS of one round take eight minutes
 #   PEERS       resnet50 wrn26_10 bert deepfm, of peers; a PyTorch that is not
@@ -30,8 +30,9 @@ source "$here/gpu_lib.sh"
 # shellcheck source=large.sh
 source "$here/large.sh"
 
+leading_comment() { awk 'NR > 1 {if (!sub(/^# ?/, "")) exit; print}' "$1"; }
 [[ $* != first ]] || exec "$here/gpu_first.sh"
-case ${1:-} in -h | --help) sed -n '2,24s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) leading_comment "$0"; exit 0 ;; esac
 for word in "$@"; do
   [[ " ${known[*]} " == *" $word "* ]] ||
     { echo "$word: not one of ${known[*]} (first stands alone)" >&2; exit 64; }
@@ -49,10 +50,17 @@ exec 3>&1 4>&2
 exec > >(tee "$out/gpu.txt") 2>&1
 record=$!
 exec 5>&1
-declare -A pid=() ask=() answer=() # of each PyTorch that runs
+# Of each PyTorch that runs; begun: a line it has not ended yet.
+declare -A pid=() ask=() answer=() begun=()
+runs=() # process groups of part_runs
 finish() {
   local name
   for name in "${!pid[@]}"; do kill_peer "$name"; done
+  for name in "${runs[@]}"; do kill -- "-$name" "$name" 2>/dev/null || true; done
+  for name in "${runs[@]}"; do
+    wait "$name" || true # 2 s: then timeout kills it
+    kill -KILL -- "-$name" 2>/dev/null || true
+  done
   rm -rf "$scratch"
   exec 1>&3 2>&4 5>&-
   wait "$record" || true
@@ -96,6 +104,16 @@ build() {
   PREFIX=$here/../../build/release/installed
 }
 
+# Whole runs take place in other folders.
+absolute() { # absolute VARIABLE...: the paths in them
+  local name
+  for name in "$@"; do
+    [[ -z ${!name:-} ]] || printf -v "$name" %s "$(realpath -ms "${!name}")"
+  done
+}
+absolute PREFIX SYNCOPATE TESTS
+[[ ${MPIEXEC:-} != */* ]] || absolute MPIEXEC
+[[ ${PYTHON:-} != */* ]] || absolute PYTHON
 if [[ -n ${ARCHIVE:-} ]]; then
   unpack "$ARCHIVE" "$scratch/archive"
   PREFIX=$scratch/archive/syncopate
@@ -105,6 +123,7 @@ fi
 use_programs
 mpiexec=${MPIEXEC:-${PREFIX:-none}/bin/mpiexec}
 [[ -x $mpiexec ]] || mpiexec=$(command -v mpiexec || true)
+absolute mpiexec
 [[ -x $syncopate ]] || { echo "$syncopate: no such program"; exit 66; }
 torch=$("$python" -c 'import torch, numpy; print("PyTorch", torch.__version__,
 "CUDA", torch.version.cuda, "cuDNN", torch.backends.cudnn.version())' 2>/dev/null) ||
@@ -173,20 +192,21 @@ part_tests() {
 }
 
 part_runs() { # whole runs, by the scripts that also take the emulated GPU
-  local folder=$here/../emulator name pids=() code
+  local folder=$here/../emulator name code
   local names=(test_training test_schemes test_questions_and_clicks
     test_bf16_weights)
   [[ -d $folder ]] || { left_out "whole runs (their scripts are in a checkout)"; return; }
-  for name in "${names[@]}"; do # side by side
+  for name in "${names[@]}"; do # side by side, each a process group
+    echo "\$ $folder/$name.sh"
     SYNCOPATE=$syncopate SYNCOPATE_GPU=$syncopate MPIEXEC=$mpiexec \
-      PYTHON=${PYTHON:-python3} run 600 "$folder/$name.sh" \
-      >"$scratch/$name.log" 2>&1 &
-    pids+=("$!")
+      PYTHON=${PYTHON:-python3} setsid timeout --kill-after=2 "$(left 600)" \
+      "$folder/$name.sh" >"$scratch/$name.log" 2>&1 3>&- 4>&- 5>&- &
+    runs+=("$!")
   done
   for name in "${names[@]}"; do
     code=0
-    wait "${pids[0]}" || code=$?
-    pids=("${pids[@]:1}")
+    wait "${runs[0]}" || code=$?
+    runs=("${runs[@]:1}")
     tail -n 12 "$scratch/$name.log"
     ((code == 0)) || failed "$name: exit code $code"
   done
@@ -238,12 +258,18 @@ goal_of() {
     *) echo - ;;
   esac
 }
-size_of() { sed -n 's/.*[ :]\([0-9][0-9]*\) parameters.*/\1/p' "$1" | head -n 1; }
+size_of() { # N parameters, in how many tensors if that is told
+  sed -n 's/.*[ :]\([0-9][0-9]* parameters\( in [0-9]* tensors\)\{0,1\}\).*/\1/p' \
+    "$1" | head -n 1
+}
 
 # A peer is compiled once, then timed in turns with syncopate: start_peer,
 # await_peers, ask_peer as often as wanted, stop_peer or kill_peer.
 start_peer() { # start_peer NAME SECONDS_A_ROUND THREADS, of `input`
-  local what fd to from file=$scratch/$1 command=("$python")
+  local what fd to from file=$scratch/$1
+  # The compilers of one do not take the cores of the others.
+  local command=(env
+    TORCHINDUCTOR_COMPILE_THREADS="${TORCHINDUCTOR_COMPILE_THREADS:-$3}" "$python")
   case $1 in
     bert | deepfm)
       [[ $1 == bert ]] && what=squad || what=criteo
@@ -268,10 +294,10 @@ start_peer() { # start_peer NAME SECONDS_A_ROUND THREADS, of `input`
   ) &
   what=$!
   exec {to}>"$file.ask" {from}<"$file.answer"
-  ask[$1]=$to answer[$1]=$from pid[$1]=$what
+  ask[$1]=$to answer[$1]=$from pid[$1]=$what begun[$1]=''
 }
 # await_peers SECONDS: all peers; one that has ended, or is not ready SECONDS
-# after the start of this script, is no more.
+# after the start of this script, is killed.
 await_peers() {
   local name line code waiting=("${!pid[@]}") still begin=$SECONDS
   while ((${#waiting[@]} && SECONDS < $1)); do
@@ -279,7 +305,10 @@ await_peers() {
     for name in "${waiting[@]}"; do
       code=0
       IFS='' read -r -t 0.2 -u "${answer[$name]}" line || code=$?
-      if ((code > 128)); then # nothing yet
+      line=${begun[$name]}$line
+      begun[$name]=''
+      if ((code > 128)); then # no whole line yet
+        begun[$name]=$line
         still+=("$name")
       elif ((code)); then
         drop_peer "$name"
@@ -308,7 +337,7 @@ ask_peer() { # ask_peer NAME: the line it answers
 hang_up() {
   local to=${ask[$1]} from=${answer[$1]}
   exec {to}>&- {from}<&-
-  unset "ask[$1]" "answer[$1]"
+  unset "ask[$1]" "answer[$1]" "begun[$1]"
 }
 kill_peer() {
   kill -KILL -- "-${pid[$1]}" "${pid[$1]}" 2>/dev/null || true
@@ -333,8 +362,9 @@ drop_peer() {
 same_size() { # same_size NAME: by validate and by its peer
   local ours theirs
   ours=$(size_of "$scratch/$1.plan") theirs=$(size_of "$scratch/$1.peer")
+  [[ $theirs == *' in '* ]] || ours=${ours% in *}
   [[ $ours == "$theirs" ]] ||
-    failed "$1: the peer has ${theirs:-unknown} parameters, syncopate $ours"
+    failed "$1: the peer has ${theirs:-no size}, syncopate ${ours:-no size}"
 }
 
 plan_of() { # plan_of NAME, which is `input`
@@ -358,13 +388,16 @@ head_of_table() {
 }
 # row NAME: of `ours` and `theirs`, and of the last step.
 row() {
-  local gflops a b=''
+  local gflops a b='' note=''
   # 3 * 2 * forward_macs * images/s, as bench step prints it for its own rate.
   gflops=$(sed -n 's|^arithmetic *\([0-9.]*\) GFLOP/s.*|\1|p' "$scratch/step")
   a=$(printf '%s\n' "${ours[@]}" | median)
-  ((${#theirs[@]} == 0)) || b=$(printf '%s\n' "${theirs[@]}" | median)
+  if ((${#theirs[@]})); then
+    b=$(printf '%s\n' "${theirs[@]}" | median)
+    ! grep -q '^compiled: no' "$scratch/$1.peer" || note=', PyTorch eager'
+  fi
   awk -v name="$1" -v a="$a" -v b="$b" -v last="$(rate "$scratch/step")" \
-    -v gflops="$gflops" -v peak="$peak" -v goal="$(goal_of "$1")" 'BEGIN {
+    -v gflops="$gflops" -v peak="$peak" -v goal="$(goal_of "$1")$note" 'BEGIN {
       use = peak == "" ? "-" : sprintf("%.1f%%", gflops * a / last / peak / 10)
       printf "%-12s %10.0f %10s %7s %8s   %s\n", name, a,
         b == "" ? "-" : sprintf("%.0f", b),
@@ -425,26 +458,30 @@ part_bench() {
 }
 
 # peers_round ROUND NAME: syncopate, then its peer, if it is still there; their
-# rates are added to those in `our_rates` and `their_rates`.
+# rates are added to those in `our_rates` and `their_rates`. If syncopate fails
+# beside peers, which may have left no memory, the name is put into `again`.
 peers_round() {
   local name=$2 ours theirs value line has_step=''
-  has_time || { left_out "round $1: $name (less than a tenth of the time is left)"; return; }
+  has_time || { left_out "$1: $name (less than a tenth of the time is left)"; return; }
   input_of "$name"
   read -r -a ours <<<"${our_rates[$name]:-}"
   read -r -a theirs <<<"${their_rates[$name]:-}"
   if our_round 60; then
     has_step=yes
     our_rates[$name]=${ours[*]}
-    echo "round $1: $name: syncopate ${ours[-1]} a second"
+    echo "$1: $name: syncopate ${ours[-1]} a second"
+  elif ((${#pid[@]})); then
+    left_out "$1: $name: syncopate; again at the end, without the peers"
+    again[$name]=yes
   else
-    failed "$name: bench step"
+    failed "$1: $name: bench step"
   fi
   if [[ -n ${pid[$name]:-} ]]; then
     if line=$(ASK_LIMIT=40 ask_peer "$name") && value=$(rate <<<"$line") &&
       [[ -n $value ]]; then
       theirs+=("$value")
       their_rates[$name]=${theirs[*]}
-      echo "round $1: $name: PyTorch $value a second; $line"
+      echo "$1: $name: PyTorch $value a second; $line"
     else
       drop_peer "$name"
     fi
@@ -454,11 +491,9 @@ peers_round() {
 
 part_peers() { # bench and samples in brief
   local name names rounds=${ROUNDS:-2} round ready_by lock=$scratch/lock
-  local -A our_rates=() their_rates=()
+  local -A our_rates=() their_rates=() again=()
   read -r -a names <<<"${PEERS:-resnet50 wrn26_10 bert deepfm}"
   ready_by=${READY_BY:-$((${SECONDS_IN_ALL:-700} * 55 / 100))}
-  # The compilers of one do not take the cores of the others.
-  export TORCHINDUCTOR_COMPILE_THREADS=${TORCHINDUCTOR_COMPILE_THREADS:-4}
   [[ -n $python ]] || left_out "PyTorch beside it (no Python with torch)"
   for name in "${names[@]}"; do
     input_of "$name"
@@ -475,12 +510,11 @@ part_peers() { # bench and samples in brief
     echo "memory of the GPU in use, all peers: $(timeout 5 nvidia-smi \
       --query-gpu=memory.used --format=csv,noheader || true)"
   for ((round = 1; round <= rounds; ++round)); do
-    for name in "${names[@]}"; do peers_round "$round" "$name"; done
+    for name in "${names[@]}"; do peers_round "round $round" "$name"; done
   done
   for name in "${!pid[@]}"; do kill_peer "$name"; done
-  # Where the peers had left no memory, once more without them.
   for name in "${names[@]}"; do
-    [[ -n ${our_rates[$name]:-} ]] || peers_round alone "$name"
+    [[ -z ${again[$name]:-} ]] || peers_round "without peers" "$name"
   done
   title "throughput, samples/s, medians of $rounds rounds in turns, bf16, one GPU"
   head_of_table

@@ -12,7 +12,7 @@
 #              this folder or the checkout's build/; not used in an unpacked tree
 #   PREFIX     an installed tree instead; SYNCOPATE, TESTS: programs instead
 #   PYTHON     one whose packages may hold cuDNN, cuBLAS, NCCL (python3)
-#   SECONDS_IN_ALL    523: every step's time in proportion
+#   SECONDS_IN_ALL    540: every step's time in proportion
 #   BENCH_OPTIONS     --section.key=value ... for the steps that are timed
 # Exit code: 0, 1 if a step failed, 66 without a program, 77 without a GPU.
 set -uo pipefail
@@ -21,7 +21,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/gpu_lib.sh"
 # shellcheck source=large.sh
 source "$here/large.sh"
-case ${1:-} in -h | --help) sed -n '3,18s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) sed -n '3,17s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 
 out=${OUT:-.} python=${PYTHON:-python3}
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 73
@@ -58,7 +58,7 @@ result() {
 # step NAME SECONDS LOG FIGURE COMMAND...: its output goes to $out/LOG.log, and
 # stays in $scratch/step for FIGURE, a function that prints the figure in it.
 step() {
-  local name=$1 share=$(($2 * 1000 * ${SECONDS_IN_ALL:-523} / 523))
+  local name=$1 share=$(($2 * 1000 * ${SECONDS_IN_ALL:-540} / 540))
   local log=$out/$3.log figure=$4 begin limit size code=0 ms verdict=ok
   shift 4
   begin=$(now)
@@ -266,26 +266,25 @@ cases() {
 }
 
 # alone PROGRAM TEST: the test in a process of its own; under memcheck if it fails
-# there too. The first failure of a device fails every later test of a process.
+# there too. The first error of a device fails every later test of a process.
 alone() {
-  local log verdict=passes
+  local log verdict=fails
   log=$(mktemp -p "$scratch")
-  {
-    printf '\n== %s %s\n' "$1" "$2"
-    if ! timeout --foreground --kill-after=1 15 "$tests/$1" --gtest_filter="$2"; then
-      verdict=fails
-      [[ -z $sanitizer ]] || timeout --foreground --kill-after=1 20 "$sanitizer" \
-        --tool memcheck "$tests/$1" --gtest_filter="$2"
-    fi
-  } 2>&1 | head -c 40000 >"$log"
-  cat "$log" # at once: several run side by side
-  grep -q '^\[  PASSED  \] 1 test' "$log" || verdict=fails
-  echo "alone, $verdict: $1 $2"
+  printf '\n== %s %s\n' "$1" "$2" >"$log"
+  if timeout --foreground --kill-after=1 15 "$tests/$1" --gtest_filter="$2" \
+    >>"$log" 2>&1 && grep -q '^\[  PASSED  \] 1 test' "$log"; then
+    verdict=passes
+  elif [[ -n $sanitizer ]]; then
+    timeout --foreground --kill-after=1 20 "$sanitizer" --tool memcheck \
+      "$tests/$1" --gtest_filter="$2" >>"$log" 2>&1
+  fi
+  head -c 40000 "$log" # at once: several run side by side
+  printf '\nalone, %s: %s %s\n' "$verdict" "$1" "$2"
 }
 
 of_alone() {
   awk '/^alone, / {++n; if ($2 == "fails:") {++bad; if (bad <= 2) names = names " " $4}}
-    END {printf "%d of %d fail:%s\n", bad, n, names; exit !n}' "$scratch/step" ||
+    END {printf "%d of %d fail again:%s\n", bad, n, names; exit !n}' "$scratch/step" ||
     last_line
 }
 
@@ -295,7 +294,7 @@ line_again() { # 17 s, where a test failed
   sanitizer=$(find_tool compute-sanitizer)
   export -f alone
   # shellcheck disable=SC2016  # expanded by that shell
-  step "failed tests, each alone" 17 again of_alone bash -c \
+  step "failed tests again, each alone" 17 again of_alone bash -c \
     'head -n 64 "$1" | xargs -P 8 -L 1 bash -c '\''alone "$@"'\'' -' - "$scratch/failed"
 }
 

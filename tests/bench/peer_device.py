@@ -1,7 +1,7 @@
 """Steps of the PyTorch peer with the data on the device, as syncopate takes
 them on a GPU: crop, flip and normalisation there, autocast, a compiled network,
-a fused optimizer, and no value read back between steps. And how a peer answers
-who asks it for its rate, again and again."""
+a fused optimizer, and no value read back between steps. Also serves rates: one
+for each line of standard input."""
 import fcntl
 import sys
 import time
@@ -60,7 +60,7 @@ class ResidentSteps:
             self.compiled = mode
 
     def take_back(self, how):
-        """Not compiled after all."""
+        """Returns to eager steps."""
         self.fetch, self.loss_of, self.compiled = fetch, self.loss, how
         self.optimizer.zero_grad(set_to_none=True)
 
@@ -135,7 +135,7 @@ def reason(error):
 
 
 def give_back(device):
-    """To other peers: what is only cached."""
+    """Frees cached memory for the other peers."""
     if device == "cuda":
         torch.cuda.empty_cache()
 
@@ -154,7 +154,7 @@ def answer(step, seconds_a_step, batch, unit, device):
     give_back(device)
     print("ready", flush=True)
     for _ in sys.stdin:
-        for _ in range(3):  # the clock and the caches are others' by now
+        for _ in range(3):  # warms up after the other peers' turns
             step()
         seconds = seconds_a_step()
         print(f"step: {1e3 * seconds:.3f} ms, {batch / seconds:.1f} "

@@ -319,23 +319,23 @@ def main():
     print(f"compiled: {how}")
 
     def seconds_a_step(seconds):
-        """The mean, since steps of questions differ in length; how many."""
+        """The mean, since steps of questions differ in length; how many; the
+        loss of the last."""
         peer_device.wait_for(args.device)
         steps, begin = 0, time.perf_counter()
         while time.perf_counter() - begin < seconds or steps < args.least_steps:
-            last[:] = [step(work, autocast)]
+            loss = step(work, autocast)
             steps += 1
         peer_device.wait_for(args.device)
-        return (time.perf_counter() - begin) / steps, steps
+        return (time.perf_counter() - begin) / steps, steps, loss
 
-    last = []
     if args.serve is not None:
         peer_device.answer(lambda: step(work, autocast),
                            lambda: seconds_a_step(args.serve)[0], batch,
                            "samples", args.device)
         return
-    seconds, steps = seconds_a_step(args.seconds)
-    print("loss " + " ".join(f"{x:.4f}" for x in [*losses[:3], last[0].item()]))
+    seconds, steps, last = seconds_a_step(args.seconds)
+    print("loss " + " ".join(f"{x:.4f}" for x in [*losses[:3], last.item()]))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024e-6
     print(f"memory    {peak:.0f} MB at most, resident")
     print(f"step: {1e3 * seconds:.3f} ms, {batch / seconds:.1f} samples/s ({steps} steps)")

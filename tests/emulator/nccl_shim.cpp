@@ -341,7 +341,9 @@ ncclResult_t comm_split(ncclComm_t comm,
     else
       comm->error = result;
   };
-  return give(std::move(choice.operation));
+  const ncclResult_t given = give(std::move(choice.operation));
+  // Every second one claims to be done at once.
+  return given == ncclInProgress && serial % 2 == 0 ? ncclSuccess : given;
 }
 
 ncclResult_t comm_count(const ncclComm_t comm, int* count) {

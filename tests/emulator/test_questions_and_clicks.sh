@@ -116,6 +116,6 @@ if [[ ${EMULATES_NCCL:-} == ON ]]; then
     --data.field_rows=200
   same_states rows rows-nccl || fail "rows: NCCL leads elsewhere"
 else
-  echo "left out: two GPUs with NCCL (built without its header)"
+  echo "left out: two GPUs with NCCL (emulated ones, built with its header)"
 fi
 finish

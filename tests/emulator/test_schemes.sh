@@ -153,7 +153,7 @@ PY
     rm -r runs/sum-*
   done
 else
-  echo "left out: two GPUs with NCCL (built without its header)"
+  echo "left out: two GPUs with NCCL (emulated ones, built with its header)"
 fi
 
 # The CPU's losses, but for rounding: sums have other orders. What is chosen

@@ -101,7 +101,7 @@ print(f"bf16 by NCCL: {ratio:.3f} of the bytes, losses within {worst:.1e}")
 sys.exit(not (0.5 < ratio < 0.51 and 0 < worst < 0.1))
 PY
 else
-  echo "left out: two GPUs with NCCL (built without its header)"
+  echo "left out: two GPUs with NCCL (emulated ones, built with its header)"
 fi
 # shellcheck disable=SC2046
 expect_code 65 $(ranks 2) "$SYNCOPATE_GPU" train tiny.ini \

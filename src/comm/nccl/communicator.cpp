@@ -41,12 +41,12 @@ void abort_all(const std::vector<SharedCommunicator>& communicators) {
   };
   const auto progress = std::make_shared<Progress>();
   for (const SharedCommunicator& communicator : communicators) {
-    if (communicator->handle == nullptr) {
+    if (communicator->get() == nullptr) {
       abandon(communicator);
       continue;
     }
     const auto end_it = [progress, communicator] {
-      nccl_functions().comm_abort(communicator->handle);
+      nccl_functions().comm_abort(communicator->get());
       const std::lock_guard lock(progress->mutex);
       --progress->num_left;
       progress->changed.notify_all();

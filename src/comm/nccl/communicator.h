@@ -4,6 +4,7 @@
 
 #include <nccl.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ namespace syncopate {
 // behind together with it.
 struct Communicator {
   ncclComm_t handle = nullptr;
+
+  // May be called while the library writes it.
+  ncclComm_t get() { return std::atomic_ref(handle).load(); }
 };
 using SharedCommunicator = std::shared_ptr<Communicator>;
 

@@ -108,11 +108,7 @@ class NcclCollectives final : public DeviceCollectives {
     warm_up(world_);
   }
 
-  std::string library() const override {
-    int code = 0;
-    nccl_.get_version(&code);
-    return "NCCL " + version_text(code);
-  }
+  std::string library() const override { return nccl_name(); }
   Stream& stream() override { return *stream_; }
   DeviceGroup world() const override { return world_; }
 
@@ -129,10 +125,10 @@ class NcclCollectives final : public DeviceCollectives {
           nccl_.comm_split(all.handle, color < 0 ? NCCL_SPLIT_NOCOLOR : color,
                            key, &added->handle, &config);
     }
-    // Some versions return ncclSuccess before the split has begun.
+    // Also after ncclSuccess: the split may only have been queued.
     await_call(all, "split", is_bad(result) ? result : ncclInProgress);
     if (color < 0) return {};
-    await_call(*added, "split", ncclInProgress);
+    await_call(*added, "split", ncclInProgress, limit_s_, &all);
     DeviceGroup group;
     {
       const std::lock_guard lock(mutex_);
@@ -225,7 +221,7 @@ class NcclCollectives final : public DeviceCollectives {
       const std::lock_guard lock(mutex_);
       check_alive();
       for (const SharedCommunicator& communicator : communicators_) {
-        culprit = communicator->handle;
+        culprit = communicator->get();
         result = state_of(*communicator);
         if (!is_bad(result)) continue;
         line = fmt::format("NCCL: {}", explain(result, culprit));
@@ -265,10 +261,15 @@ class NcclCollectives final : public DeviceCollectives {
 
   // A split's new handle may be filled in by the library's own thread after the
   // call, and even after the parent is ready
-  // (github.com/NVIDIA/nccl/issues/1472).
-  ncclResult_t state_of(Communicator& communicator) const {
-    const ncclComm_t handle = std::atomic_ref(communicator.handle).load();
-    if (handle == nullptr) return ncclInProgress;
+  // (github.com/NVIDIA/nccl/issues/1472). Until then the parent has the errors.
+  ncclResult_t state_of(Communicator& communicator,
+                        Communicator* parent = nullptr) const {
+    const ncclComm_t handle = communicator.get();
+    if (handle == nullptr) {
+      const ncclResult_t state =
+          parent != nullptr ? state_of(*parent) : ncclInProgress;
+      return is_bad(state) ? state : ncclInProgress;
+    }
     ncclResult_t state = ncclSuccess;
     const ncclResult_t result = nccl_.comm_get_async_error(handle, &state);
     return result == ncclSuccess ? state : result;
@@ -324,13 +325,14 @@ class NcclCollectives final : public DeviceCollectives {
   void await_call(Communicator& communicator,
                   const char* what,
                   ncclResult_t result,
-                  double limit_s) {
+                  double limit_s,
+                  Communicator* parent = nullptr) {
     const Backoff backoff(limit_s);
     while (result == ncclInProgress) {
       {
         const std::lock_guard lock(mutex_);
         check_alive();
-        result = state_of(communicator);
+        result = state_of(communicator, parent);
       }
       if (result != ncclInProgress) break;
       if (backoff.is_late()) give_up_waiting(what, limit_s);
@@ -342,7 +344,7 @@ class NcclCollectives final : public DeviceCollectives {
       const std::lock_guard lock(mutex_);
       check_alive();
       line = fmt::format("NCCL: {}: {}", what,
-                         explain(result, communicator.handle));
+                         explain(result, communicator.get()));
     }
     give_up(exit_code_of(result), line);
   }
@@ -390,7 +392,7 @@ class NcclCollectives final : public DeviceCollectives {
         const std::lock_guard lock(mutex_);
         if (is_aborted_ || communicators_.empty()) return;
         last = communicators_.back();
-        if (last->handle == nullptr) {  // a split that left out this rank
+        if (last->get() == nullptr) {  // a split that left out this rank
           communicators_.pop_back();
           continue;
         }
@@ -434,6 +436,12 @@ std::string nccl_missing() {
   if (code >= kOldestVersion) return "";
   return fmt::format("version {} is installed, and {} or later is needed",
                      version_text(code), version_text(kOldestVersion));
+}
+
+std::string nccl_name() {
+  int code = 0;
+  usable_functions().get_version(&code);
+  return "NCCL " + version_text(code);
 }
 
 std::vector<std::byte> nccl_unique_id() {

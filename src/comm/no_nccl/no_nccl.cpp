@@ -9,6 +9,10 @@ std::string nccl_missing() {
   return "this executable was built without NCCL";
 }
 
+std::string nccl_name() {
+  fail(ExitCode::kBadInput, "NCCL: {}", nccl_missing());
+}
+
 std::vector<std::byte> nccl_unique_id() {
   fail(ExitCode::kBadInput, "NCCL: {}", nccl_missing());
 }

@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "data/byte_reader.h"
 #include "data/images/readers.h"
+#include "data/thread_pool.h"
 
 namespace syncopate {
 namespace {
@@ -97,7 +98,11 @@ void draw_sample(const ImageSpec& spec,
   }
 }
 
-ImageSet make_set(const DataOptions& options,
+// Starting a thread pays off for about this many values.
+constexpr int64_t kValuesPerThread = 1 << 20;
+
+ImageSet make_set(ThreadPool& pool,
+                  const DataOptions& options,
                   const ImageSpec& spec,
                   const std::vector<std::vector<float>>& patterns,
                   int64_t samples,
@@ -107,8 +112,7 @@ ImageSet make_set(const DataOptions& options,
   set.samples = samples;
   std::vector<uint8_t> pixels(static_cast<size_t>(samples * spec.elems()));
   set.labels.resize(static_cast<size_t>(samples));
-#pragma omp parallel for schedule(static)
-  for (int64_t i = 0; i < samples; ++i) {
+  pool.run(samples, [&](int64_t i) {
     const int64_t label = i % options.classes;
     set.labels[static_cast<size_t>(i)] = static_cast<int32_t>(label);
     draw_sample(set.spec, patterns[static_cast<size_t>(label)],
@@ -116,7 +120,7 @@ ImageSet make_set(const DataOptions& options,
                 Rng(options.synthetic_seed, Purpose::kSynthetic,
                     static_cast<uint64_t>(i), stream),
                 pixels.data() + i * spec.elems());
-  }
+  });
   set.pixels = std::move(pixels);
   return set;
 }
@@ -152,13 +156,20 @@ Dataset make_synthetic_images(const DataOptions& given) {
                           .H = options.height,
                           .W = options.width,
                           .classes = options.classes};
-#pragma omp parallel for schedule(static)
-  for (int64_t label = 0; label < options.classes; ++label)
+  const int64_t wanted =
+      options.decode_threads > 0 ? options.decode_threads : usable_cores();
+  const int64_t images =
+      options.classes + options.samples + options.test_samples;
+  ThreadPool pool(static_cast<int>(std::clamp(
+      images * spec.elems() / kValuesPerThread, int64_t{1}, wanted)));
+  pool.run(options.classes, [&](int64_t label) {
     patterns[static_cast<size_t>(label)] =
         make_pattern(spec, options.synthetic_seed, label);
+  });
   Dataset data;
-  data.train = make_set(options, spec, patterns, options.samples, kTrain);
-  data.test = make_set(options, spec, patterns, options.test_samples, kTest);
+  data.train = make_set(pool, options, spec, patterns, options.samples, kTrain);
+  data.test =
+      make_set(pool, options, spec, patterns, options.test_samples, kTest);
   data.source = fmt::format(
       "synthetic_images {} + {} of {}x{}x{}, {} classes, noise {}, seed {}",
       options.samples, options.test_samples, options.height, options.width,

@@ -15,6 +15,7 @@ TEST(Libraries, HaveEveryFunctionInUse) {
   EXPECT_TRUE(cudnn_version().starts_with("cuDNN 9."));
   EXPECT_TRUE(cublaslt_version().starts_with("cuBLASLt 1"));
   EXPECT_EQ(nccl_missing(), "");
+  EXPECT_TRUE(nccl_name().starts_with("NCCL 2."));
 }
 
 TEST(Libraries, AMissingOneIsNamedWithItsMend) {
