@@ -14,7 +14,8 @@ namespace syncopate::cuda {
 // One block per row at a time. Thread `thread` holds packs thread, thread +
 // threads, ..., at most kHeld of them, from the first pass to the last. One
 // pack fits into the 80 registers that a thread of 768 has; six blocks of 128
-// threads are then resident. Many are partly in local memory.
+// threads are then resident. kManyPacks are in local memory; a thread uses as
+// few of them as 1,024 threads allow.
 constexpr int kOnePack = 1, kManyPacks = 16;
 template <int kHeld>
 inline constexpr int kRowThreads = kHeld == kOnePack ? 768 : 1024;

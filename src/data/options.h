@@ -52,8 +52,9 @@ struct DataOptions {
                                    // or "m1 m2 m3 / s1 s2 s3" in 0..1
   int64_t prefetch = 2;            // batches prepared ahead by a thread
   // image_folder, prepared_images
-  int64_t eval_resize = 0;     // of the shorter side; 0: size * 256/224
-  int64_t decode_threads = 0;  // that fill a batch; 0: one per core
+  int64_t eval_resize = 0;  // of the shorter side; 0: size * 256/224
+  // That fill a batch, or draw synthetic images; 0: one per core.
+  int64_t decode_threads = 0;
   // synthetic_*; image_folder and prepared_images use height and width
   int64_t samples = 2048, test_samples = 512, classes = 10;
   int64_t channels = 3;

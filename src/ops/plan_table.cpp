@@ -20,14 +20,14 @@ constexpr int64_t kMostFileBytes = int64_t{64} << 20;
 // each is long enough to make the time of waiting for the device negligible.
 // For plans below some 10 us it is the time of their launch, since the host has
 // little lead over the device; any of them is as good. A plan is abandoned when
-// two groups were so far above `best_s` that noise alone cannot explain it.
+// two groups took at least half as long again as `best_s`.
 double time_of(Context& context,
                const PlanRequest& request,
                size_t plan,
                double best_s) {
   constexpr int kGroups = 5, kTogether = 10, kEnoughToAbandon = 2;
-  constexpr double kFarAbove = 1.5;  // groups of one plan differ by less
-  request.run(plan);                 // its code is loaded
+  constexpr double kFarAbove = 1.5;
+  request.run(plan);  // its code is loaded
   double least_s = std::numeric_limits<double>::infinity();
   for (int group = 0; group < kGroups; ++group) {
     context.stream().synchronize();

@@ -30,7 +30,6 @@ source "$here/gpu_lib.sh"
 # shellcheck source=large.sh
 source "$here/large.sh"
 
-leading_comment() { awk 'NR > 1 {if (!sub(/^# ?/, "")) exit; print}' "$1"; }
 [[ $* != first ]] || exec "$here/gpu_first.sh"
 case ${1:-} in -h | --help) leading_comment "$0"; exit 0 ;; esac
 for word in "$@"; do

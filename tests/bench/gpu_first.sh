@@ -21,7 +21,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/gpu_lib.sh"
 # shellcheck source=large.sh
 source "$here/large.sh"
-case ${1:-} in -h | --help) sed -n '3,17s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) leading_comment "$0"; exit 0 ;; esac
 
 out=${OUT:-.} python=${PYTHON:-python3}
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 73
@@ -101,12 +101,19 @@ keep_short() {
 
 last_line() { grep -v '^[[:space:]]*$' "$scratch/step" | tail -n 1 | cut -c 1-110; }
 
-of_tests() { # of gtest: how many passed, which failed, where it stopped
-  awk '/^\[       OK \]/ {++passed; open = ""}
+# Of gtest: how many passed, which failed, where it stopped; the names of the
+# latter two go to $scratch/unfinished.
+of_tests() {
+  : >"$scratch/unfinished"
+  awk -v unfinished="$scratch/unfinished" '/^\[       OK \]/ {++passed; open = ""}
     /^\[ RUN      \]/ {open = $4}
     /^\[  FAILED  \] [^ ]*[.][^ ]*( \(|,)/ {
       sub(/,$/, "", $4); open = ""
-      if (!($4 in seen)) {seen[$4]; if (++failed <= 2) names = names " " $4}}
+      if (!($4 in seen)) {
+        seen[$4]
+        print $4 >unfinished
+        if (++failed <= 2) names = names " " $4
+      }}
     /^\[  SKIPPED \] [^ ]*[.][^ ]* \(/ {++skipped; open = ""}
     /^========= (ERROR|RACECHECK) SUMMARY/ {tool = $0; sub(/^=* /, "; ", tool)}
     END {
@@ -114,7 +121,7 @@ of_tests() { # of gtest: how many passed, which failed, where it stopped
       printf "%d passed", passed
       if (skipped) printf ", %d skipped", skipped
       if (failed) printf ", %d failed:%s", failed, names
-      if (open != "") printf ", ended in %s", open
+      if (open != "") {printf ", ended in %s", open; print open >unfinished}
       print tool}' "$scratch/step" || last_line
 }
 
@@ -251,18 +258,13 @@ line_machine() { # 24 s; 8 s more where doctor is asked twice
 
 # --- tests, and those that failed once more -----------------------------------------
 
-# cases NAME SECONDS LOG PROGRAM [FILTER]: a step of test cases. The one in which
-# the program ended and those that failed are put down in $scratch/failed.
+# cases NAME SECONDS LOG PROGRAM [FILTER]: a step of test cases, whose failures
+# are put down in $scratch/failed.
 cases() {
   local name=$1 seconds=$2 log=$3 program=$4
   shift 4
-  step "$name" "$seconds" "$log" of_tests "$tests/$program" "$@" && return
-  awk -v program="$program" '/^\[ RUN      \]/ {open = $4}
-    /^\[       OK \]|^\[  SKIPPED \]/ {open = ""}
-    /^\[  FAILED  \] [^ ]*[.][^ ]*( \(|,)/ {
-      sub(/,$/, "", $4); open = ""
-      if (!($4 in seen)) {seen[$4]; print program, $4}}
-    END {if (open != "") print program, open}' "$scratch/step" >>"$scratch/failed"
+  step "$name" "$seconds" "$log" of_tests "$tests/$program" "$@" ||
+    sed "s|^|$program |" "$scratch/unfinished" >>"$scratch/failed"
 }
 
 # alone PROGRAM TEST: the test in a process of its own; under memcheck if it fails

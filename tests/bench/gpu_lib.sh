@@ -6,6 +6,11 @@
 
 mapfile -t test_names <"$here/gpu_tests.txt" # a name a line
 
+# leading_comment FILE: what its --help says.
+leading_comment() {
+  awk 'NR > 1 && !/^# shellcheck/ {if (!sub(/^# ?/, "")) exit; print}' "$1"
+}
+
 # torch_folders: where PyTorch's packages have cuDNN, cuBLAS and NCCL.
 torch_folders() {
   "$python" - <<'PY'

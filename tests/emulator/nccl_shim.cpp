@@ -288,7 +288,7 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm,
   return join(comm, name, rank, size);
 }
 
-// As NCCL 2.28 does: a thread of the library fills in the handle when the
+// As a real NCCL does: a thread of the library fills in the handle when the
 // parent has been ready for a while.
 void fill_in_late(ncclComm_t* child, ncclComm_t joined) {
   std::thread([=] {

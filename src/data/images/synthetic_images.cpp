@@ -24,6 +24,7 @@ constexpr int64_t kShiftFraction = 8;  // of a side
 constexpr double kMiddle = 127.5;      // of a byte's range
 constexpr double kPatternScale = 40;   // bytes per standard deviation
 constexpr uint64_t kPatterns = 0, kTrain = 1, kTest = 2;  // streams of Rng
+constexpr int64_t kValuesPerThread = 1 << 20;  // for which starting one pays
 
 // Unit variance, zero mean: (H, W, C).
 std::vector<float> make_pattern(const ImageSpec& spec,
@@ -97,9 +98,6 @@ void draw_sample(const ImageSpec& spec,
     }
   }
 }
-
-// Starting a thread pays off for about this many values.
-constexpr int64_t kValuesPerThread = 1 << 20;
 
 ImageSet make_set(ThreadPool& pool,
                   const DataOptions& options,
