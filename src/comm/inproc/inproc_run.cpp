@@ -284,10 +284,10 @@ Message InprocRun::recv_any(int rank, TagRange tags) {
   std::vector<Listener>& listeners = listeners_[rank];
   Strand& self = scheduler_.current();
   for (;;) {
-    const Parcel* const soonest = mailboxes_.soonest(rank, tags);
-    const Time arrival = soonest == nullptr ? kNever : soonest->arrival;
+    const Mailboxes::Arrival* const soonest = mailboxes_.soonest(rank, tags);
+    const Time arrival = soonest == nullptr ? kNever : soonest->at;
     if (arrival <= self.time) {
-      const auto parcel = mailboxes_.take(rank, soonest->rank, soonest->tag);
+      const auto parcel = mailboxes_.take(rank, soonest->from, soonest->tag);
       if (parcel->borrowed != nullptr) parcel->keep();
       if (has_values(parcel->data))
         return {parcel->rank, parcel->tag, Payload(std::move(parcel->copy))};
@@ -295,6 +295,7 @@ Message InprocRun::recv_any(int rank, TagRange tags) {
     }
     listeners.push_back({tags, &self});
     if (arrival < kNever) {
+      mailboxes_.prefetch(rank, *soonest);
       scheduler_.block_until(arrival);
     } else {
       scheduler_.block([&tags] {

@@ -11,6 +11,12 @@ namespace syncopate::inproc {
 namespace {
 
 constexpr size_t kMostEmpty = 4;  // tags of a receiver that may come again
+constexpr size_t kNear = 4;       // slots of the hash table; see home_of()
+
+Mailboxes::Arrival arrival_of(const Parcel& parcel) {
+  return {parcel.arrival, parcel.place, parcel.serial,
+          &parcel,        parcel.rank,  parcel.tag};
+}
 
 }  // namespace
 
@@ -51,8 +57,7 @@ std::shared_ptr<Parcel> Mailboxes::take(int to, int from, Tag tag) {
   auto parcel = std::static_pointer_cast<Parcel>(pop(slot));
   if (parcel->arrival == kNever) return parcel;
   const auto arrivals = arrivals_[to].find(tag);
-  arrivals->second.erase(
-      {parcel->arrival, parcel->place, parcel->serial, parcel.get()});
+  arrivals->second.erase(arrival_of(*parcel));
   if (arrivals->second.is_empty() && arrivals_[to].size() > kMostEmpty)
     arrivals_[to].erase(arrivals);
   return parcel;
@@ -68,11 +73,10 @@ std::shared_ptr<InprocRequest> Mailboxes::take_receive(int to,
 
 void Mailboxes::note_arrival(const Parcel& parcel) {
   if (!parcel.is_first || parcel.arrival == kNever) return;
-  arrivals_[parcel.peer][parcel.tag].insert(
-      {parcel.arrival, parcel.place, parcel.serial, &parcel});
+  arrivals_[parcel.peer][parcel.tag].insert(arrival_of(parcel));
 }
 
-const Parcel* Mailboxes::soonest(int to, TagRange tags) const {
+const Mailboxes::Arrival* Mailboxes::soonest(int to, TagRange tags) const {
   const auto& by_tag = arrivals_[to];
   const Arrival* soonest = nullptr;
   for (auto tag = by_tag.lower_bound(tags.first);
@@ -81,10 +85,25 @@ const Parcel* Mailboxes::soonest(int to, TagRange tags) const {
     const Arrival& first = tag->second.first();
     if (soonest == nullptr || first < *soonest) soonest = &first;
   }
-  return soonest == nullptr ? nullptr : soonest->parcel;
+  return soonest;
+}
+
+void Mailboxes::prefetch(int to, const Arrival& arrival) const {
+  const auto load = [](const void* begin, size_t bytes) {
+    constexpr size_t kLineBytes = 64;
+    for (size_t at = 0; at < bytes; at += kLineBytes)
+      __builtin_prefetch(static_cast<const std::byte*>(begin) + at);
+  };
+  load(arrival.parcel, sizeof(Parcel));
+  const size_t home = home_of({to, arrival.from, arrival.tag});
+  load(&queues_[home / kNear * kNear], kNear * sizeof(Queue));
 }
 
 void Mailboxes::Arrivals::insert(const Arrival& arrival) {
+  if (is_empty() || sorted_.back() < arrival) {
+    sorted_.push_back(arrival);
+    return;
+  }
   sorted_.insert(
       std::ranges::upper_bound(sorted_.begin() + static_cast<ptrdiff_t>(first_),
                                sorted_.end(), arrival, std::less<>()),
@@ -92,9 +111,12 @@ void Mailboxes::Arrivals::insert(const Arrival& arrival) {
 }
 
 void Mailboxes::Arrivals::erase(const Arrival& arrival) {
+  CHECK(!is_empty());
   const auto begin = sorted_.begin() + static_cast<ptrdiff_t>(first_);
-  const auto place =
-      std::ranges::lower_bound(begin, sorted_.end(), arrival, std::less<>());
+  const auto place = begin->parcel == arrival.parcel
+                         ? begin
+                         : std::ranges::lower_bound(begin, sorted_.end(),
+                                                    arrival, std::less<>());
   CHECK(place != sorted_.end() && place->parcel == arrival.parcel);
   if (place == begin)
     ++first_;
@@ -108,18 +130,19 @@ void Mailboxes::Arrivals::erase(const Arrival& arrival) {
 
 // --- The hash table ----------------------------------------------------------
 
-// Near for tags and senders that are near: a worker often sends or expects
-// several messages at once.
+// Queues between two workers are within kNear slots if their tags differ by 1,
+// 16 or 17, like those of a message, the next one and an answer.
 size_t Mailboxes::home_of(const Key& key) const {
-  const auto from = static_cast<uint64_t>(key.from);
+  const auto [low, high] = std::minmax(key.to, key.from);
   const auto tag = static_cast<uint64_t>(key.tag);
   // Steele, Lea & Flood 2014, SplitMix64.
-  auto mix = (static_cast<uint64_t>(key.to) << 32 | from / 8) ^
-             tag / 4 * 0x9e3779b97f4a7c15;
+  auto mix = (static_cast<uint64_t>(low) << 32 | static_cast<uint64_t>(high)) ^
+             (tag & ~uint64_t{17}) * 0x9e3779b97f4a7c15;
   mix = (mix ^ mix >> 30) * 0xbf58476d1ce4e5b9;
   mix = (mix ^ mix >> 27) * 0x94d049bb133111eb;
   mix ^= mix >> 31;
-  return (mix << 5 | from % 8 << 2 | tag % 4) & (queues_.size() - 1);
+  const uint64_t place = (key.to < key.from ? 2 : 0) + tag % 2;
+  return (mix * kNear + place) & (queues_.size() - 1);
 }
 
 size_t Mailboxes::slot_of(const Key& key) const {

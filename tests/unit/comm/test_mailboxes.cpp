@@ -1,9 +1,12 @@
 // The queues of messages and receives, against a map of lists.
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <list>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/rng.h"
 #include "comm/inproc/mailboxes.h"
@@ -58,16 +61,55 @@ TEST(Mailboxes, TheSoonestIsAmongTheFirstOfEachSender) {
   const auto first = message(0, 1, 7, 0), second = message(0, 1, 7, 1);
   const auto other = message(0, 2, 8, 2);
   for (const auto& parcel : {first, second, other}) boxes.put(parcel);
-  EXPECT_EQ(boxes.soonest(0, {7, 8}), nullptr);
+  const auto soonest = [&](TagRange tags) {
+    const Mailboxes::Arrival* const arrival = boxes.soonest(0, tags);
+    return arrival == nullptr ? nullptr : arrival->parcel;
+  };
+  EXPECT_EQ(soonest({7, 8}), nullptr);
   arrive(*second, 1);
-  EXPECT_EQ(boxes.soonest(0, {7, 8}), nullptr);
+  EXPECT_EQ(soonest({7, 8}), nullptr);
   arrive(*other, 3);
-  EXPECT_EQ(boxes.soonest(0, {7, 8}), other.get());
+  EXPECT_EQ(soonest({7, 8}), other.get());
   arrive(*first, 2);
-  EXPECT_EQ(boxes.soonest(0, {7, 8}), first.get());
-  EXPECT_EQ(boxes.soonest(0, {8, 9}), other.get());
+  EXPECT_EQ(soonest({7, 8}), first.get());
+  EXPECT_EQ(soonest({8, 9}), other.get());
   EXPECT_EQ(boxes.take(0, 1, 7), first);
-  EXPECT_EQ(boxes.soonest(0, {7, 8}), second.get());
+  EXPECT_EQ(soonest({7, 8}), second.get());
+}
+
+// Arrivals become known in any order, and receives take any of them.
+TEST(Mailboxes, TheSoonestIsTheFirstOfASortedSet) {
+  Mailboxes boxes(1);
+  std::set<std::pair<Time, int64_t>> expected;
+  std::map<int64_t, Time> arrivals;  // of what is there, by serial and sender
+  Rng rng(2, Purpose::kTies, 0, 0);
+  const auto below = [&](size_t n) {
+    return static_cast<int>(rng.next_u64() % n);
+  };
+  for (int i = 0; i < 20'000; ++i) {
+    if (below(100) < (i < 10'000 ? 60 : 40)) {
+      const auto parcel = message(0, i, 7, i);
+      // Mostly after the others, sometimes at the same time or before.
+      parcel->arrival = below(10) > 0 ? i / 2 : below(10'000);
+      boxes.put(parcel);
+      boxes.note_arrival(*parcel);
+      expected.emplace(parcel->arrival, i);
+      arrivals.emplace(i, parcel->arrival);
+    } else if (!expected.empty()) {
+      const auto first =
+          below(2) > 0 ? arrivals.find(expected.begin()->second)
+                       : std::next(arrivals.begin(), below(arrivals.size()));
+      const auto [sender, at] = *first;
+      arrivals.erase(first);
+      expected.erase({at, sender});
+      EXPECT_EQ(boxes.take(0, static_cast<int>(sender), 7)->serial, sender);
+    }
+    const Mailboxes::Arrival* const soonest = boxes.soonest(0, {7, 7});
+    ASSERT_EQ(soonest == nullptr, expected.empty());
+    if (soonest == nullptr) continue;
+    EXPECT_EQ(std::pair(soonest->at, soonest->serial), *expected.begin());
+    EXPECT_EQ(soonest->from, soonest->serial);
+  }
 }
 
 }  // namespace
