@@ -150,13 +150,14 @@ int64_t Predictor::steps_of(const Engine& engine) const {
   return (steps + round - 1) / round * round;
 }
 
-// Collectives and buckets hardly change what is computed, so bsp is measured
-// once per wire format.
+// Collectives, buckets and the transport hardly change what is computed, so bsp
+// is measured once per wire format.
 void Predictor::measure(Prediction& prediction) {
   std::vector<std::string> own = {"--sync.scheme=" + prediction.variant.scheme};
   for (const std::string& key : prediction.variant.keys)
     if (!key.starts_with("--sync.collective") &&
-        !key.starts_with("--sync.bucket_mb"))
+        !key.starts_with("--sync.bucket_mb") &&
+        !key.starts_with("--sync.transport"))
       own.push_back(key);
   const auto [place, is_new] = measured_s_.try_emplace(join(own, " "));
   if (is_new) {
@@ -190,6 +191,11 @@ std::vector<Prediction> Predictor::predict_bsp() {
   for (const std::string& name : all_names<CollectiveAlgorithm>())
     if (name != name_of(base_.options.sync.collective))
       with({}, "--sync.collective=" + name);
+  const NetworkOptions& network =
+      settings_.network ? *settings_.network : base_.options.network;
+  if (network.device_mbit_s > 0 &&
+      base_.options.sync.transport != Transport::kNccl)
+    with({}, "--sync.transport=nccl");
   const std::vector<std::string> keys = fastest();
   const double total_mb =
       4e-6 * static_cast<double>(base_.model->parameters().num_elems());

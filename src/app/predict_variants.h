@@ -60,8 +60,8 @@ class Predictor {
   Prediction predict(const Variant& variant);
 
   // Variants of bulk-synchronous training, the fastest first: the input's; the
-  // other collectives; the fastest with other buckets; the fastest of these
-  // with bf16 messages.
+  // other collectives; NCCL, if the network has copies that it avoids; the
+  // fastest with other buckets; the fastest of these with bf16 messages.
   std::vector<Prediction> predict_bsp();
   // All other schemes with the input's keys, except composite ones, whose
   // speed is that of their phases; the fastest first. Schemes that compress are

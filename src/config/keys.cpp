@@ -329,7 +329,8 @@ Keys network_keys() {
       {.name = "network.device_mbit_s",
        .place = &NetworkOptions::device_mbit_s,
        .doc = "Virtual bandwidth of copies between a worker's memory and its "
-              "link in megabits per second and direction; 0: no limit."},
+              "link in megabits per second and direction, which messages pass "
+              "unless sync.transport = nccl; 0: no limit."},
       {.name = "network.group",
        .place = &NetworkOptions::group,
        .doc = "Workers per group, such as a host, with separate links inside "

@@ -275,6 +275,10 @@ Cluster probe_cluster(Session& session, Engine& engine) {
   world->run([&](Endpoint& endpoint) {
     probe_steps(session, engine, endpoint, cluster);
     probe_links(endpoint, cluster);
+    if (engine.device->kind() == DeviceKind::kCuda)
+      cluster.lines.push_back(
+          "note       the links were measured with MPI messages in host "
+          "memory; NCCL, which sync.transport = auto may choose, was not");
     cluster.input.push_back("[network]");
     for (const std::string& line : lines_of(cluster.network))
       cluster.input.push_back(line);

@@ -36,7 +36,8 @@ Keys general_keys() {
        .doc = "Transport of sums and messages between GPUs of different "
               "ranks: NCCL, or MPI through host memory; auto: NCCL if "
               "every rank has its own GPU, the library is installed and "
-              "the scheme can use it.",
+              "the scheme can use it. In virtual time, nccl sends without "
+              "the copies of network.device_mbit_s.",
        .used_when = {{"sync.scheme", {}, "collectives"}}},
       {.name = "sync.collective",
        .place = &SyncOptions::collective,

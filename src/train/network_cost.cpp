@@ -18,7 +18,9 @@ NetworkCost network_cost_of(const Engine& engine) {
   cost.inside = {network.group_latency_us * 1e-6,
                  bytes_per_s(network.group_mbit_s)};
   cost.uplink_bytes_per_s = bytes_per_s(network.uplink_mbit_s);
-  cost.device_bytes_per_s = bytes_per_s(network.device_mbit_s);
+  // NCCL sends from device memory.
+  if (options.sync.transport != Transport::kNccl)
+    cost.device_bytes_per_s = bytes_per_s(network.device_mbit_s);
   cost.ties_seed = static_cast<uint64_t>(network.ties_seed);
   const Episodes episodes(options.stragglers.episodes, engine.workers,
                           static_cast<uint64_t>(options.run.seed));

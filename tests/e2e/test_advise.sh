@@ -139,6 +139,13 @@ advise "episodes" --network.mbit_s=100 --stragglers.episodes=6:compute:x10:from=
 grep -q '^note .*episodes' out || fail "no note about episodes"
 ! grep -q 'command line:\|kind=sign: compress.kind' out || fail "$(grep left out)"
 
+# GPUs behind slow copies: NCCL avoids them. Without GPUs, it is not tried.
+advise "copies" --network.mbit_s=10000 --network.device_mbit_s=300
+[[ $advice == *scheme=bsp*--sync.transport=nccl* ]] || fail "copies: $advice"
+cp out table
+advise "no copies" --network.mbit_s=10000
+! grep -q 'transport' out || fail "no copies: $(grep transport out)"
+
 # A factor that no scheme reaches.
 advise "a great gain" --network.mbit_s=20 --gain=100
 [[ $advice == *scheme=bsp* ]] || fail "a great gain: $advice"

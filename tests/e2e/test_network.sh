@@ -46,6 +46,7 @@ small one_late "$step" --network.mbit_s=10 \
 small efficiency "${base[@]}" --network.efficiency=0.8
 small message "${base[@]}" --network.message_us=5000
 small device "${base[@]}" --network.device_mbit_s=4
+small nccl "${base[@]}" --network.device_mbit_s=4 --sync.transport=nccl
 small islands "${base[@]}" "${island[@]}"
 small late_inside "${base[@]}" "${island[@]}" --network.group_latency_us=9000
 small uplink "${base[@]}" "${island[@]}" --network.uplink_mbit_s=2
@@ -73,6 +74,7 @@ def expect(what, holds):
 for run in ("later", "one_slow", "one_late", "efficiency", "message", "device"):
     expect(f"{run} costs time", seconds(run) > 1.02 * seconds("base"))
 expect("faster saves time", seconds("faster") < 0.98 * seconds("base"))
+expect("nccl copies nothing", read("nccl") == read("base"))
 for run in ("late_inside", "uplink", "slow_inside"):
     expect(f"{run} costs time", seconds(run) > 1.02 * seconds("islands"))
 # The ring of 10 Mbit/s: 2 * 3 rounds of a quarter and of the latency, behind a
