@@ -278,7 +278,7 @@ Cluster probe_cluster(Session& session, Engine& engine) {
     if (engine.device->kind() == DeviceKind::kCuda)
       cluster.lines.push_back(
           "note       the links were measured with MPI messages in host "
-          "memory; NCCL, which sync.transport = auto may choose, was not");
+          "memory, not with NCCL, which sync.transport = auto may choose");
     cluster.input.push_back("[network]");
     for (const std::string& line : lines_of(cluster.network))
       cluster.input.push_back(line);
