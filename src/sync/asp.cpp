@@ -1,6 +1,7 @@
 #include "sync/asp.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/host_values.h"
 #include "comm/tags.h"
@@ -111,7 +112,12 @@ void Asp::quiesce() {
   if (shard_) shard_->end(endpoint());
   is_open_ = false;
   check_counters();
-  exchange_.gather_replica(shard_.get());
+  is_gathered_ = false;
+}
+
+void Asp::gather() {
+  if (!std::exchange(is_gathered_, true))
+    exchange_.gather_replica(shard_.get());
 }
 
 // Checks that every shard has applied every push exactly once.
@@ -128,6 +134,7 @@ void Asp::check_counters() {
 }
 
 void Asp::leave() {
+  gather();
   SchemeBase::leave();
   await_pulled();
   Replica& mine = replica();

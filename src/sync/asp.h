@@ -35,6 +35,7 @@ class Asp : public SchemeBase {
   void update(const StepPlan& plan) override;
   bool is_pulling() const override { return exchange_.is_in_flight(); }
   void quiesce() override;
+  void gather() override;
   void leave() override;
   void finish(RunEnd) override { order_.write(); }
   void visit_state(StateVisitor& visitor) override;
@@ -50,7 +51,7 @@ class Asp : public SchemeBase {
 
   ShardExchange exchange_;
   std::unique_ptr<ParameterShard> shard_;  // on the first asp.servers workers
-  bool is_open_ = false, has_left_ = false;
+  bool is_open_ = false, has_left_ = false, is_gathered_ = true;
   int64_t num_pushes_ = 0;
   // When the last pull was complete. A boundary sets clocks back before it, but
   // the next step still waits for it.

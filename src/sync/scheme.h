@@ -148,6 +148,7 @@ enum class RunEnd : uint8_t { kLastStep, kTarget };
 //     end_step
 //     next -> stop           ... until there is none left
 //   quiesce
+//   gather
 //   evaluation_model, visit_state *
 //   begin ...
 //   leave                    another scheme takes over
@@ -175,17 +176,21 @@ class Scheme {
   virtual bool is_pulling() const { return false; }
   // Leaves nothing in flight and ends services. Every worker has got `stop`.
   virtual void quiesce() = 0;
+  // Quiesced: brings the parts of the model that other workers hold into the
+  // replica. Not training, so its time and messages count in no row.
+  // Collective.
+  virtual void gather() {}
   // Quiesced: merges the replicas into the one model, optimizer and statistics
   // from which another scheme starts, equal on all workers. Collective.
   virtual void leave() = 0;
-  // At the end of the run's last segment, quiesced: after the last step,
+  // At the end of the run's last segment, gathered: after the last step,
   // applies what the published form does to the final model. A run that ended
   // at its target may go on, so its model stays as it is. Collective.
   virtual void finish(RunEnd) {}
 
   // Writes the model that EvalModel names to `parameters` and `buffers` (ranges
   // of the model's shape, on the replica's device). Collective; requires a
-  // quiesced scheme.
+  // gathered scheme.
   virtual void evaluation_model(EvalModel which,
                                 std::span<float> parameters,
                                 std::span<float> buffers) = 0;
@@ -241,7 +246,7 @@ struct SchemeInfo {
   bool sends_rows = false;        // sync.tables: only touched rows
   bool has_centre = false;        // EvalModel::kCentre
   bool uses_collectives = false;  // parts.collectives, if present
-  // All workers hold the same parameters whenever the scheme is quiesced.
+  // All workers hold the same parameters whenever the scheme is gathered.
   bool keeps_replicas_equal = false;
   // Workers take steps at their own speed rather than together.
   bool is_free_running = false;

@@ -46,6 +46,7 @@ class SyncSwitch final : public Scheme {
   void end_step(const StepPlan&) override { inner_->end_step(inner_plan_); }
   bool is_pulling() const override { return inner_->is_pulling(); }
   void quiesce() override {}  // next() has quiesced before it says stop
+  void gather() override { inner_->gather(); }
   void leave() override { inner_->leave(); }
   void finish(RunEnd end) override { inner_->finish(end); }
   void evaluated(double loss, double metric) override;

@@ -56,6 +56,29 @@ TEST(Asp, NobodyWaits) {
     }
 }
 
+// The end of the last step is not prolonged by what an evaluation needs: until
+// gather(), replicas hold what they last pulled.
+TEST(Asp, OnlyGatherSendsTheModelAtABoundary) {
+  constexpr int kWorkers = 3;
+  ToyRun run = asp_run();
+  run.boundary_every = 4;
+  run.step_s = {1, 1.5, 2};
+  std::vector<std::vector<float>> pulled(kWorkers);
+  run.before_gather = [&](int rank, Replica& replica) {
+    const std::span<const float> now = replica.parameters.write();
+    pulled[rank].assign(now.begin(), now.end());
+  };
+  int num_compared = 0;
+  run.at_boundary = [&](int rank, int64_t, Scheme&, Replica& replica) {
+    const std::span<const float> now = replica.parameters.write();
+    if (rank != 0) return;
+    EXPECT_NE(pulled[0], std::vector<float>(now.begin(), now.end()));
+    ++num_compared;
+  };
+  test::expect_equal_replicas(test::train_toy(kWorkers, run));
+  EXPECT_GT(num_compared, 1);
+}
+
 // A single shard in double precision, with pushes in the order of their times.
 struct Reference {
   std::vector<double> x;

@@ -60,6 +60,7 @@ struct ToyRun {
   std::function<void(int rank, const StepPlan&, Scheme&, Replica&)> after_step;
   std::function<void(int rank, int64_t worker_steps, Scheme&, Replica&)>
       at_boundary;
+  std::function<void(int rank, Replica&)> before_gather;
   // Called for a step that this worker only follows.
   std::function<void(int rank, const StepPlan&, Scheme&)> after_idle;
 };
@@ -176,6 +177,8 @@ class ToyWorker {
         clock[0] = endpoint_.now();
       }
       scheme_->quiesce();
+      if (run_.before_gather) run_.before_gather(endpoint_.rank(), *replica_);
+      scheme_->gather();
       double steps = static_cast<double>(scheme_->steps_done());
       agree(endpoint_, endpoint_.world_group(), std::span(&steps, 1),
             Combine::kSum, tags::kControl);
