@@ -187,7 +187,8 @@ ExitCode train(Session& session,
   } catch (const std::bad_alloc&) {
     fail(ExitCode::kInternal, "{}", out_of_memory_line(session, *engine));
   }
-  session.log().line("results   {}", directory->results().string());
+  if (session.rank() == 0 && fs::exists(directory->results()))
+    session.log().line("results   {}", directory->results().string());
   if (const std::string text = trace.description(); !text.empty())
     session.log().line("trace     {}", text);
   if (ending == ExitCode::kStopped)

@@ -177,8 +177,7 @@ class Scheme {
   // Leaves nothing in flight and ends services. Every worker has got `stop`.
   virtual void quiesce() = 0;
   // Quiesced: brings the parts of the model that other workers hold into the
-  // replica. Not training, so its time and messages count in no row.
-  // Collective.
+  // replica. Not training, so it takes no time of a row. Collective.
   virtual void gather() {}
   // Quiesced: merges the replicas into the one model, optimizer and statistics
   // from which another scheme starts, equal on all workers. Collective.

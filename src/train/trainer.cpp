@@ -131,7 +131,7 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
 // and take no virtual time, so that an additional boundary changes no result.
 Trainer::Boundary Trainer::meet() {
   enter(Stage::kBoundary);
-  recorder_.uncounted([&] { scheme_.gather(); });
+  scheme_.gather();
   step_.check_parameters();
   double steps = static_cast<double>(scheme_.steps_done());
   double most[] = {static_cast<double>(stop_request()), -step_.ended_at(),

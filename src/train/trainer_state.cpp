@@ -175,7 +175,6 @@ std::vector<std::string> Trainer::conflicts_with(
 
 bool Trainer::is_complete(const FoundCheckpoint& found) const {
   return found.folder.parent_path() == directory_.checkpoints() &&
-         fs::exists(directory_.results()) &&
          (found.facts.worker_steps / endpoint_.size() >= engine_.plan.stop_at ||
           ended_at_target(found));
 }
@@ -221,9 +220,15 @@ void Trainer::load(const FoundCheckpoint& found) {
     load_checkpoint(found, endpoint_.rank(),
                     [this](StateVisitor& visitor) { visit_state(visitor); });
   lacks_end_ = results_ && lacks_end(found);
-  if (!results_ || !fs::exists(directory_.results()) ||
-      (is_complete(found) && !lacks_end_))
+  if (!results_) return;
+  if (!fs::exists(directory_.results())) {
+    if (found.folder.parent_path() == directory_.checkpoints())
+      session_.log().warning(
+          fmt::format("{} is missing: the rows up to step {} are lost",
+                      directory_.results().string(), found.facts.step));
     return;
+  }
+  if (is_complete(found) && !lacks_end_) return;
   // Rows of a run to which this checkpoint does not belong are not continued.
   if (found.folder.parent_path() != directory_.checkpoints()) {
     directory_.set_results_aside("results of a run that left no checkpoint",

@@ -93,6 +93,9 @@ rm runs/killed/results.h5
 for _ in 1 2; do
   train inproc2 killed --eval.every=5 --run.target='loss <= 9'
   grep -q "nothing left to do" out || fail "without results: $(cat out)"
+  grep -q '^warning: .*results.h5 is missing: .* up to step 5 ' err ||
+    fail "without results: no warning: $(cat err)"
+  [[ ! -e runs/killed/results.h5 ]] || fail "results without rows were written"
 done
 killed_at_its_end inproc2
 printf x | dd of=runs/killed/results.h5 bs=1 seek=5000 conv=notrunc 2>/dev/null
