@@ -65,9 +65,10 @@ def t95(freedom):
 
 
 def interval(values):
-    """Mean and half-width of its 95% interval; no width for one value."""
+    """Mean and half-width of its 95% interval; no width (NaN) for one value, or
+    if one is not finite."""
     values = np.asarray(values, float)
-    if len(values) < 2:
+    if len(values) < 2 or not np.isfinite(values).all():
         return values.mean() if len(values) else math.nan, math.nan
     return values.mean(), \
         t95(len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))

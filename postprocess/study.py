@@ -64,14 +64,16 @@ def result_of(run):
 
 
 def curve_of(run):
-    """Its evaluations."""
+    """Its evaluations, without those of a model that is not finite."""
     if not run.metric:
         return []
+    finite = np.isfinite(run.column("eval", "loss"))
     sent = run.sent_per_worker(run.column("eval", "worker_steps"))
     columns = [run.column("eval", name)
                for name in ("epoch", "virtual_s")] + [sent] + \
         [run.column("eval", run.metric)]
-    return [dict(zip(CURVES[3:], row)) for row in zip(*columns)]
+    return [dict(zip(CURVES[3:], row))
+            for row in zip(*(column[finite] for column in columns))]
 
 
 def text(value):
@@ -273,16 +275,20 @@ def draw(path, metric, results, rows):
     plt = prepare()
     possible = (METRICS[metric].low, METRICS[metric].high)
     scheme_of = {row["cell"]: row["scheme"] for row in results}
-    lines = {}
+    lines, schemes = {}, []
     for cell in dict.fromkeys(row["cell"] for row in rows):
         seeds = {}
         for row in rows:
             if row["cell"] == cell:
                 seeds.setdefault(row["seed"], []).append(row)
         x, *band = line_of(seeds.values(), "bytes", possible)
-        lines[cell] = {"time": line_of(seeds.values(), "virtual_s", possible),
-                       "bytes": (x / 1e6, *band)}
-    draw_curves(plt, lines, [scheme_of[cell] for cell in lines],
+        diverged = sum(row["cell"] == cell and row["state"] == "diverged"
+                       for row in results)
+        label = f"{cell} ({diverged} diverged)" if diverged else cell
+        schemes.append(scheme_of[cell])
+        lines[label] = {"time": line_of(seeds.values(), "virtual_s", possible),
+                        "bytes": (x / 1e6, *band)}
+    draw_curves(plt, lines, schemes,
                 ("virtual time (s)", metric), possible, path)
 
 

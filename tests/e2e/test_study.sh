@@ -119,17 +119,22 @@ for verdict in 'bytes .* 3.966 ± 0 +reproduced' 'reversed .* not reproduced' \
   shows "^$verdict\$" "$scratch/out"
 done
 [[ $(wc -l <tiny/results.csv) == 9 ]] || fail "rows: $(cat tiny/results.csv)"
+grep Warning err && fail "a warning of numpy's"
 [[ $(head -c 4 tiny/figure-short.png | tail -c 3) == PNG ]] || fail "no figure"
 
 # The recorded figures are those of the results files.
 python - >figures.out <<'END' || fail "recorded figures: $(cat figures.out)"
 import csv
 import h5py
+import numpy as np
 
+curves = list(csv.DictReader(open("tiny/curves.csv")))
 rows = {(row["cell"], row["seed"]): row
         for row in csv.DictReader(open("tiny/results.csv"))}
 for (cell, seed), row in rows.items():
     with h5py.File(f"studied/short/final/{cell}-seed{seed}/results.h5") as file:
+        found = sum((row["cell"], row["seed"]) == (cell, seed) for row in curves)
+        assert found == np.isfinite(file["eval/loss"][()]).sum(), (cell, found)
         if cell == "bad":
             assert row["state"] == "diverged", row
             continue
