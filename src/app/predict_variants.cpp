@@ -177,6 +177,16 @@ bool Predictor::can_bf16(const Variant& variant) const {
   return base_.options.sync.collective != CollectiveAlgorithm::kNative;
 }
 
+std::vector<std::string> Predictor::without_copies(
+    const SchemeInfo& info) const {
+  const NetworkOptions& network =
+      settings_.network ? *settings_.network : base_.options.network;
+  const bool has_copies = network.device_mbit_s > 0 &&
+                          base_.options.sync.transport != Transport::kNccl;
+  if (!has_copies || !info.uses_collectives) return {};
+  return {"--sync.transport=nccl"};
+}
+
 std::vector<Prediction> Predictor::predict_bsp() {
   std::vector<Prediction> all = {predict({"bsp", {}})};
   const auto with = [&](std::vector<std::string> keys, const std::string& key) {
@@ -191,11 +201,8 @@ std::vector<Prediction> Predictor::predict_bsp() {
   for (const std::string& name : all_names<CollectiveAlgorithm>())
     if (name != name_of(base_.options.sync.collective))
       with({}, "--sync.collective=" + name);
-  const NetworkOptions& network =
-      settings_.network ? *settings_.network : base_.options.network;
-  if (network.device_mbit_s > 0 &&
-      base_.options.sync.transport != Transport::kNccl)
-    with({}, "--sync.transport=nccl");
+  for (const std::string& key : without_copies(scheme_info("bsp")))
+    with({}, key);
   const std::vector<std::string> keys = fastest();
   const double total_mb =
       4e-6 * static_cast<double>(base_.model->parameters().num_elems());
@@ -220,20 +227,24 @@ std::vector<Prediction> Predictor::predict_others() {
   std::vector<Prediction> all;
   for (const SchemeInfo& info : scheme_table()) {
     if (info.keyword == "bsp" || info.is_composite) continue;
+    const auto variant = [&](std::vector<std::string> keys) {
+      for (const std::string& key : without_copies(info)) keys.push_back(key);
+      return Variant{info.keyword, keys};
+    };
     if (!info.uses_compressor || has_compressor) {
       const bool is_restarted = info.keyword == "ds_sync" &&
                                 !base_.input.given.contains("ds_sync.restart");
-      all.push_back(predict({info.keyword, {}}));
+      all.push_back(predict(variant({})));
       // An epoch of stand-in data may be too short for all phases.
       if (!all.back().obstacle.empty() && is_restarted)
-        all.back() = predict({info.keyword, {"--ds_sync.restart=never"}});
+        all.back() = predict(variant({"--ds_sync.restart=never"}));
       continue;
     }
     // If a scheme accepts one of the two, the other is not mentioned.
     std::vector<Prediction> both;
     for (const char* kind : {"sign", "top_k"})
       both.push_back(
-          predict({info.keyword, {fmt::format("--compress.kind={}", kind)}}));
+          predict(variant({fmt::format("--compress.kind={}", kind)})));
     const bool can = std::ranges::any_of(
         both, [](const Prediction& one) { return one.obstacle.empty(); });
     for (Prediction& one : both)

@@ -65,13 +65,16 @@ class Predictor {
   std::vector<Prediction> predict_bsp();
   // All other schemes with the input's keys, except composite ones, whose
   // speed is that of their phases; the fastest first. Schemes that compress are
-  // predicted for the input's compress.kind or, if it gives none, for two.
+  // predicted for the input's compress.kind or, if it gives none, for two;
+  // those that can use NCCL, with it if it avoids copies.
   std::vector<Prediction> predict_others();
 
  private:
   void measure(Prediction& prediction);
   int64_t steps_of(const Engine& engine) const;
   bool can_bf16(const Variant& variant) const;
+  // The key with which a scheme avoids the network's copies, if it can.
+  std::vector<std::string> without_copies(const SchemeInfo& info) const;
 
   Session& session_;
   const Engine& base_;

@@ -60,8 +60,9 @@ class Trainer {
   // Whether the run ended at its target, which is still that, when it saved the
   // checkpoint.
   bool ended_at_target(const FoundCheckpoint& found) const;
-  // Whether the checkpoint leaves nothing to do and the run's results are
-  // there, which then stay untouched, unless lacks_end().
+  bool is_own(const FoundCheckpoint& found) const;  // not another run's
+  // Whether the checkpoint leaves nothing to do. The run's results then stay
+  // untouched, unless lacks_end().
   bool is_complete(const FoundCheckpoint& found) const;
   // Whether the process was killed after the run's last checkpoint and before
   // it had written the end of the results.

@@ -72,8 +72,7 @@ std::optional<FoundCheckpoint> Trainer::find_checkpoint() {
 // Returns whether a new run starts from the model alone ("warm start") because
 // keys or data differ. All ranks get rank 0's answer.
 bool Trainer::starts_anew_from(const FoundCheckpoint& found) {
-  if (!engine_.saved || found.folder.parent_path() == directory_.checkpoints())
-    return false;
+  if (!engine_.saved || is_own(found)) return false;
   const auto data = found.facts.extra.find("data");
   const bool has_other_data = data != found.facts.extra.end() &&
                               data->second != engine_.problem->digest();
@@ -173,8 +172,12 @@ std::vector<std::string> Trainer::conflicts_with(
   return conflicts;
 }
 
+bool Trainer::is_own(const FoundCheckpoint& found) const {
+  return found.folder.parent_path() == directory_.checkpoints();
+}
+
 bool Trainer::is_complete(const FoundCheckpoint& found) const {
-  return found.folder.parent_path() == directory_.checkpoints() &&
+  return is_own(found) &&
          (found.facts.worker_steps / endpoint_.size() >= engine_.plan.stop_at ||
           ended_at_target(found));
 }
@@ -199,7 +202,7 @@ bool Trainer::ended_at_target(const FoundCheckpoint& found) const {
 
 // What to do if the input is not that of the run in this directory.
 std::string Trainer::way_out(const FoundCheckpoint& found) const {
-  if (found.folder.parent_path() != directory_.checkpoints()) return "";
+  if (!is_own(found)) return "";
   return fmt::format(
       "\nerror: another run is in {}: give this one another name, for example "
       "--run.name={}",
@@ -222,7 +225,7 @@ void Trainer::load(const FoundCheckpoint& found) {
   lacks_end_ = results_ && lacks_end(found);
   if (!results_) return;
   if (!fs::exists(directory_.results())) {
-    if (found.folder.parent_path() == directory_.checkpoints())
+    if (is_own(found))
       session_.log().warning(
           fmt::format("{} is missing: the rows up to step {} are lost",
                       directory_.results().string(), found.facts.step));
@@ -230,7 +233,7 @@ void Trainer::load(const FoundCheckpoint& found) {
   }
   if (is_complete(found) && !lacks_end_) return;
   // Rows of a run to which this checkpoint does not belong are not continued.
-  if (found.folder.parent_path() != directory_.checkpoints()) {
+  if (!is_own(found)) {
     directory_.set_results_aside("results of a run that left no checkpoint",
                                  session_.log());
   } else if (const int64_t width = results_->workers_in_file();

@@ -139,10 +139,15 @@ advise "episodes" --network.mbit_s=100 --stragglers.episodes=6:compute:x10:from=
 grep -q '^note .*episodes' out || fail "no note about episodes"
 ! grep -q 'command line:\|kind=sign: compress.kind' out || fail "$(grep left out)"
 
-# GPUs behind slow copies: NCCL avoids them. Without GPUs, it is not tried.
+# GPUs behind slow copies: NCCL avoids them under each scheme that can use it.
+# Without copies, it is not tried.
 advise "copies" --network.mbit_s=10000 --network.device_mbit_s=300
 [[ $advice == *scheme=bsp*--sync.transport=nccl* ]] || fail "copies: $advice"
-cp out table
+for scheme in local_sgd choco sgp; do
+  [[ $(row "--sync.scheme=$scheme --sync.transport=nccl") ]] ||
+    fail "copies: $scheme without NCCL: $(cat out)"
+done
+[[ $(row "--sync.scheme=asp") != *nccl* ]] || fail "asp cannot use NCCL"
 advise "no copies" --network.mbit_s=10000
 ! grep -q 'transport' out || fail "no copies: $(grep transport out)"
 
