@@ -299,4 +299,20 @@ expect_code 65 study --dry-run --size=huge
 shows '^error: .*--size=huge: expected one of short long$' "$scratch/err"
 expect_code 66 "$source_dir/jobs/study.sh" nowhere
 expect_code 64 "$source_dir/jobs/study.sh"
+
+echo "gpu_studies.sh: what is recorded within a time comes back in one file"
+lent() { "$source_dir/tests/bench/gpu_studies.sh" "$@"; }
+export SYNCOPATE JOBS=2 OUT=back
+rm -rf studied tiny/*.csv tiny/*.png
+expect_code 0 lent tiny
+tar -xJf back/studies.tar.xz -C back
+[[ $(wc -l <back/tiny/results.csv) == 9 && -e back/tiny/figure-short.png ]] ||
+  fail "came back: $(find back)"
+grep -q '8/8. final' back/logs/tiny.log || fail "log: $(cat back/logs/tiny.log)"
+cmp -s {,back/}studied/short/final/bsp-seed2/results.h5 || fail "no results.h5"
+rm -rf studied tiny/*.csv tiny/*.png back
+SECONDS_IN_ALL=0 expect_code 1 lent tiny
+shows '^tiny: stopped, the time is over$' "$scratch/out"
+expect_code 64 lent
+SYNCOPATE=/nowhere expect_code 66 lent tiny
 finish

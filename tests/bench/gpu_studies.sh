@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Studies on a GPU that is lent for some minutes: as many of their runs as the time
+# allows, and all that was recorded in one file. Start it in the checkout.
+#   SECONDS_IN_ALL=540 tests/bench/gpu_studies.sh \
+#     "sync_switch --run.precision=bf16 --data.path=DIR" "choco --size=medium ..."
+# Each argument is what jobs/study.sh gets. All studies start at once, with JOBS
+# runs each (cores / studies), which share the GPU, by NVIDIA's Multi-Process
+# Service where there is one. When the time is over the studies are stopped and
+# their unfinished runs are lost, because checkpoints are left there. The folder
+# $OUT (.) gets studies.tar.xz, to be unpacked in a checkout: tables, figures,
+# output, and each run's results.h5 and input.ini.
+# Environment: ARCHIVE, PREFIX, SYNCOPATE, PYTHON as for gpu.sh.
+# Exit codes: 0; 1 if a study was stopped or failed; 64; 66 without a program.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=gpu_lib.sh
+source "$here/gpu_lib.sh"
+case ${1:-} in -h | --help) leading_comment "$0"; exit 0 ;; esac
+(($#)) || { echo "no study: see --help" >&2; exit 64; }
+
+# shellcheck disable=SC2034  # of gpu_lib.sh
+out=${OUT:-.} python=${PYTHON:-python3} end=$((SECONDS + ${SECONDS_IN_ALL:-540}))
+mkdir -p "$out" && out=$(cd "$out" && pwd)
+jobs=${JOBS:-$((($(nproc) + $# - 1) / $#))}
+scratch=$(mktemp -d)
+declare -A pids=() # by study
+stop_studies() {
+  local pid
+  for pid in "${pids[@]}"; do kill -TERM -- "-$pid" 2>/dev/null || true; done
+  wait
+}
+# shellcheck disable=SC2317  # called by the trap
+finish() {
+  stop_studies
+  [[ -z ${CUDA_MPS_PIPE_DIRECTORY:-} ]] ||
+    echo quit | timeout 5 nvidia-cuda-mps-control >/dev/null || true
+  rm -rf "$scratch"
+}
+trap finish EXIT
+
+if [[ -n ${ARCHIVE:-} ]]; then
+  unpack "$ARCHIVE" "$scratch/archive"
+  PREFIX=$scratch/archive/syncopate
+fi
+use_programs
+[[ -x $syncopate ]] || { echo "$syncopate: no such program" >&2; exit 66; }
+use_torch_libraries "$("$syncopate" doctor 2>&1)" || true
+export SYNCOPATE=$syncopate
+if command -v nvidia-cuda-mps-control >/dev/null; then
+  mkdir "$scratch/mps"
+  export CUDA_MPS_PIPE_DIRECTORY=$scratch/mps CUDA_MPS_LOG_DIRECTORY=$scratch/mps
+  nvidia-cuda-mps-control -d || unset CUDA_MPS_PIPE_DIRECTORY
+fi
+
+mkdir "$scratch/logs"
+touch "$scratch/begin"
+set -m # each study in a process group of its own
+for study in "$@"; do
+  read -r -a words <<<"$study"
+  name=$(basename "${words[0]}")
+  "$here/../../jobs/study.sh" "${words[@]}" --jobs="$jobs" --run.threads=1 \
+    >"$scratch/logs/$name.log" 2>&1 &
+  pids[$name]=$!
+done
+set +m
+
+state=0
+for name in "${!pids[@]}"; do
+  while kill -0 "${pids[$name]}" 2>/dev/null && ((SECONDS < end)); do sleep 1; done
+  if kill -0 "${pids[$name]}" 2>/dev/null; then
+    echo "$name: stopped, the time is over"
+    state=1
+  else
+    wait "${pids[$name]}" || { echo "$name: exit code $?"; state=1; }
+  fi
+done
+stop_studies
+for name in "${!pids[@]}"; do
+  tail -n 12 "$scratch/logs/$name.log" | sed "s/^/$name: /"
+done
+find . \( -path ./build -o -path ./.git \) -prune -o -newer "$scratch/begin" \
+  \( -name results.csv -o -name curves.csv -o -name 'figure-*.png' \
+  -o -name results.h5 -o -name input.ini -o -name '*.out' \) -print0 |
+  tar -c --null -T - -C "$scratch" logs | xz -1 -T0 >"$out/studies.tar.xz"
+echo "$out/studies.tar.xz: $(($(stat -c %s "$out/studies.tar.xz") / 1024)) KiB," \
+  "after $SECONDS s"
+exit $state
