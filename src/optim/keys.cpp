@@ -166,8 +166,8 @@ Keys schedule_keys() {
        .used_when = used_by({"cosine", "polynomial", "one_cycle", "fields"})},
       {.name = "schedule.warmup",
        .place = &ScheduleOptions::warmup,
-       .doc = "Length of a linear rise from warmup_from before the "
-              "schedule; 0: none.",
+       .doc = "Length of a rise from warmup_from before the schedule; 0: "
+              "none.",
        .low = 0,
        .used_when = used_by(without(all_names<ScheduleKind>(), "fields"))},
       {.name = "schedule.warmup_from",
@@ -175,6 +175,11 @@ Keys schedule_keys() {
        .doc = "Rate at the start of the warm-up.",
        .low = 0,
        .used_when = {{"schedule.warmup", {}}}},
+      {.name = "schedule.warmup_shape",
+       .place = &ScheduleOptions::warmup_shape,
+       .doc = "linear: the rate grows by the same amount each step; "
+              "exponential: by the same factor.",
+       .used_when = {{"schedule.warmup", {}}, {"schedule.warmup_from", {}}}},
       {.name = "schedule.milestones",
        .place = &ScheduleOptions::milestones,
        .doc = "Points at which the rate is multiplied by gamma; "

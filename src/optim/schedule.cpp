@@ -32,16 +32,19 @@ const std::vector<std::pair<ScheduleKind, std::string>>& schedule_table() {
   return table;
 }
 
-// The warm-up is linear from warmup_from to lr. Schedules with a length
-// (cosine, polynomial, one_cycle) run from the end of the warm-up to the
-// horizon; milestones and epochs count from the start of training.
+// The warm-up rises from warmup_from to lr, linearly or by a constant factor
+// per step (as in Tensor2Tensor). Schedules with a length (cosine, polynomial,
+// one_cycle) run from the end of the warm-up to the horizon; milestones and
+// epochs count from the start of training.
 double Schedule::rate(double step) const {
   const double warmup = options_.warmup.steps(steps_per_epoch_);
   using enum ScheduleKind;
   if (step < warmup) {
     const double target = options_.kind == kOneCycle ? options_.low_lr : lr_;
-    return options_.warmup_from +
-           (target - options_.warmup_from) * step / warmup;
+    const double from = options_.warmup_from, share = step / warmup;
+    return options_.warmup_shape == WarmupShape::kLinear
+               ? from + (target - from) * share
+               : from * std::pow(target / from, share);
   }
   const double length = std::max(1.0, horizon_ - warmup);
   const double progress = std::min(1.0, (step - warmup) / length);

@@ -18,15 +18,17 @@ CHOICE(ScheduleKind,
        "constant multistep cosine polynomial one_cycle inverse_time fields",
        {kConstant, kMultistep, kCosine, kPolynomial, kOneCycle, kInverseTime,
         kFields});
+CHOICE(WarmupShape, "linear exponential", {kLinear, kExponential});
 CHOICE(FieldShape,
        "linear polynomial inverse_time",
        {kLinear, kPolynomial, kInverseTime});
 
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::kConstant;
-  Length horizon{};                  // 0: the length of the run
-  Length warmup{};                   // linear from warmup_from to lr; 0: none
-  double warmup_from = 0;            // rate at the start of the warm-up
+  Length horizon{};        // 0: the length of the run
+  Length warmup{};         // from warmup_from to lr; 0: none
+  double warmup_from = 0;  // rate at the start of the warm-up
+  WarmupShape warmup_shape = WarmupShape::kLinear;
   std::vector<Length> milestones{};  // multistep, fields: ascending
   double gamma = 0.1;                // multistep: factor at each milestone
   double power = 1;                  // polynomial: lr (1 - t/T)^power + final

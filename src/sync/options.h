@@ -72,7 +72,7 @@ struct EasgdOptions {
   double beta = 0.9;  // rate of the centre; workers move by beta / N
 };
 
-CHOICE(LrRule, "linear none", {kLinear, kNone});
+CHOICE(LrRule, "linear t2t none", {kLinear, kT2t, kNone});
 CHOICE(MomentumRule,
        "keep zero scaled ramp_linear ramp_doubling",
        {kKeep, kZero, kScaled, kRampLinear, kRampDoubling});

@@ -193,6 +193,12 @@ void check_phases(const SyncSwitchOptions& options,
   check_policy(options, phases);
 }
 
+double rate_factor(LrRule rule, int averaged, int workers) {
+  if (rule == LrRule::kNone) return 1;
+  if (averaged > 0) return averaged;
+  return rule == LrRule::kT2t ? 1 / std::sqrt(workers) : 1;
+}
+
 double momentum_factor(MomentumRule rule,
                        int workers,
                        double steps,

@@ -34,6 +34,13 @@ void check_phases(const SyncSwitchOptions& options,
                   int workers,
                   int64_t total_steps);
 
+// Returns the rate's factor, where `averaged` workers average their gradients
+// (0: a phase without averages) out of `workers`:
+//   linear   averaged, or 1
+//   t2t      averaged, or 1 / sqrt(workers), as in T2TModel.optimize
+//   none     1
+double rate_factor(LrRule rule, int averaged, int workers);
+
 // Returns the momentum's factor `steps` (worker_steps / N) after a switch to a
 // scheme that applies single gradients, for a ramp of that many steps:
 //   keep            1         (the published choice)

@@ -244,9 +244,9 @@ StepPlan SyncSwitch::next(const Word& mine) {
   const auto* const bsp = dynamic_cast<const Bsp*>(inner_.get());
   if (taken_++ > 0 && bsp != nullptr && !is_removed() && watches_workers())
     look_for_stragglers(bsp->step_seconds());
-  if (averages_gradients() &&
-      parts_.sync.sync_switch.lr_rule == LrRule::kLinear)
-    inner_plan_.rate *= num_active();
+  inner_plan_.rate *=
+      rate_factor(parts_.sync.sync_switch.lr_rule,
+                  averages_gradients() ? num_active() : 0, size_);
   inner_plan_.momentum *= momentum_scale(inner_plan_.worker_steps);
   StepPlan plan = inner_plan_;
   plan.step += earlier_steps_;
@@ -482,12 +482,12 @@ std::vector<double> SyncSwitch::take_series() {
 void check_sync_switch(const SchemeRequest& request) {
   const SyncOptions& sync = request.sync;
   check_phases(sync.sync_switch, request.workers, request.total_steps);
-  if (sync.sync_switch.lr_rule == LrRule::kLinear &&
+  if (sync.sync_switch.lr_rule != LrRule::kNone &&
       request.optimizer.lr_scale != LrScale::kNone)
     fail(ExitCode::kBadInput,
-         "optimizer.lr_scale: {} where sync_switch.lr_rule = linear scales the "
+         "optimizer.lr_scale: {} where sync_switch.lr_rule = {} scales the "
          "rate, expected none",
-         request.optimizer.lr_scale);
+         request.optimizer.lr_scale, sync.sync_switch.lr_rule);
   if (sync.sync_switch.momentum_rule != MomentumRule::kKeep &&
       request.optimizer.kind != "sgd")
     fail(ExitCode::kBadInput,

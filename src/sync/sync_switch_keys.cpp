@@ -94,7 +94,9 @@ Keys sync_switch_keys() {
        .place = &SyncSwitchOptions::lr_rule,
        .doc = "linear: optimizer.lr is the rate for one mini-batch, and "
               "phases that average gradients multiply it by the number "
-              "of workers; none: the rate is used unchanged."},
+              "of workers; t2t: in addition, other phases divide it by the "
+              "square root of that number, as Tensor2Tensor does; none: the "
+              "rate is used unchanged."},
       {.name = "sync_switch.momentum_rule",
        .place = &SyncSwitchOptions::momentum_rule,
        .doc = "Momentum after a switch to a phase that does not average "

@@ -243,6 +243,10 @@ TEST(Errors, ScheduleAgainstHorizonAndItself) {
                               "warmup = 6 epochs\n"),
             (Lines{"in.ini:8: schedule.warmup: is 6 epochs, longer than "
                    "schedule.horizon = 5 epochs"}));
+  EXPECT_EQ(errors_of(kGood + "[schedule]\nkind = constant\nwarmup = 6\n"
+                              "warmup_shape = exponential\n"),
+            (Lines{"in.ini:8: schedule.warmup_shape: is used only with "
+                   "schedule.warmup_from > 0"}));
   EXPECT_EQ(errors_of(kGood + "[schedule]\nkind = one_cycle\ncycle = 11\n"),
             (Lines{"in.ini:7: schedule.cycle: is 11 steps, longer than "
                    "run.steps = 10 steps"}));

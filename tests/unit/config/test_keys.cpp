@@ -47,8 +47,9 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = options.schedule;
-    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] =
+        options.schedule;
+    collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   const auto& [scheme, transport, collective, wire, bucket_mb, tables, bsp,
                ds_sync, asp, ssp, local_sgd, easgd, sync_switch, choco, dgc,
@@ -272,6 +273,7 @@ const std::map<std::string, std::string>& other_values() {
       {"schedule.horizon", "300 epochs"},
       {"schedule.warmup", "5 epochs"},
       {"schedule.warmup_from", "0.01"},
+      {"schedule.warmup_shape", "exponential"},
       {"schedule.milestones", "60 epochs, 120 epochs"},
       {"schedule.gamma", "0.2"},
       {"schedule.power", "2"},

@@ -193,6 +193,19 @@ TEST(Schedule, FieldsGoFromRateToRate) {
   EXPECT_DOUBLE_EQ(mixed.rate(1000), 0);
 }
 
+// Tensor2Tensor's learning_rate.py: exp(log(0.01) / W)^(W - step) times the
+// rate, W = 100 by default.
+TEST(Schedule, ExponentialWarmupIsTensor2Tensors) {
+  const Schedule s = make({.warmup = {100, false},
+                           .warmup_from = 0.008,
+                           .warmup_shape = WarmupShape::kExponential});
+  for (const int step : {0, 1, 37, 99})
+    EXPECT_NEAR(s.rate(step),
+                0.8 * std::pow(std::exp(std::log(0.01) / 100), 100 - step),
+                1e-12);
+  EXPECT_DOUBLE_EQ(s.rate(100), 0.8);
+}
+
 TEST(Schedule, WarmupStandsInFrontOfAny) {
   for (const ScheduleKind kind :
        {ScheduleKind::kConstant, ScheduleKind::kMultistep,

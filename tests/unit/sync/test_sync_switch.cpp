@@ -110,15 +110,18 @@ TEST(SyncSwitch, RateIsOfAMiniBatch) {
   ToyRun run = switching({"10"}, {0.5, 0.5});
   run.schedule.kind = ScheduleKind::kMultistep;
   run.schedule.milestones = {{.value = 8}};
-  for (const LrRule rule : {LrRule::kLinear, LrRule::kNone}) {
+  for (const LrRule rule : {LrRule::kLinear, LrRule::kT2t, LrRule::kNone}) {
     run.sync.sync_switch.lr_rule = rule;
+    // Of four workers: T2TModel.optimize divides by the root of those that run
+    // asynchronously.
+    const double of_bsp = rule == LrRule::kNone ? 1 : 4;
+    const double of_asp = rule == LrRule::kT2t ? 0.5 : 1;
     const Seen seen(4, run);
     for (size_t i = 0; i < seen.plans[1].size(); ++i) {
       const StepPlan& plan = seen.plans[1][i];
       const bool is_bsp = seen.series[1][i][Seen::kPhase] == 0;
-      EXPECT_DOUBLE_EQ(plan.rate,
-                       (plan.worker_steps < 32 ? 0.1 : 0.01) *
-                           (is_bsp && rule == LrRule::kLinear ? 4 : 1));
+      EXPECT_DOUBLE_EQ(plan.rate, (plan.worker_steps < 32 ? 0.1 : 0.01) *
+                                      (is_bsp ? of_bsp : of_asp));
       EXPECT_EQ(is_bsp, plan.worker_steps < 20);
     }
   }
@@ -371,6 +374,10 @@ TEST(SyncSwitch, SaysWhatCannotRun) {
   EXPECT_EQ(obstacle(),
             "optimizer.lr_scale: linear where sync_switch.lr_rule = linear "
             "scales the rate, expected none");
+  run.sync.sync_switch.lr_rule = LrRule::kT2t;
+  EXPECT_TRUE(
+      obstacle().ends_with("lr_rule = t2t scales the rate, expected "
+                           "none"));
   run.sync.sync_switch.order = {"1", "nothing"};
   EXPECT_TRUE(obstacle().starts_with("sync_switch.order: nothing, expected "));
 }
