@@ -41,10 +41,10 @@ double Schedule::rate(double step) const {
   using enum ScheduleKind;
   if (step < warmup) {
     const double target = options_.kind == kOneCycle ? options_.low_lr : lr_;
-    const double from = options_.warmup_from, share = step / warmup;
+    const double from = options_.warmup_from;
     return options_.warmup_shape == WarmupShape::kLinear
-               ? from + (target - from) * share
-               : from * std::pow(target / from, share);
+               ? from + (target - from) * step / warmup
+               : from * std::pow(target / from, step / warmup);
   }
   const double length = std::max(1.0, horizon_ - warmup);
   const double progress = std::min(1.0, (step - warmup) / length);

@@ -6,8 +6,8 @@
 //   rate      lr_rule linear: times the number of workers whose gradients are
 //             averaged, so that optimizer.lr is that of one mini-batch; t2t:
 //             and divided by the square root of the number of workers in other
-//             phases (T2TModel.optimize; the published regularisation terms
-//             show it: inputs/README.md, "How published rates convert")
+//             phases, as published (inputs/README.md, "How published rates
+//             convert")
 //   momentum  momentum_rule, after a switch from averaged to single gradients
 //
 // Li, Mangoubi, Xu & Guo, "Sync-Switch: Hybrid Parameter Synchronization for

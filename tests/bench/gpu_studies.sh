@@ -24,14 +24,10 @@ mkdir -p "$out" && out=$(cd "$out" && pwd)
 jobs=${JOBS:-$((($(nproc) + $# - 1) / $#))}
 scratch=$(mktemp -d)
 declare -A pids=() # by study
-stop_studies() {
-  local pid
-  for pid in "${pids[@]}"; do kill -TERM -- "-$pid" 2>/dev/null || true; done
-  wait
-}
 # shellcheck disable=SC2317  # called by the trap
 finish() {
-  stop_studies
+  ((${#pids[@]} == 0)) || kill "${pids[@]}" 2>/dev/null || true
+  wait
   [[ -z ${CUDA_MPS_PIPE_DIRECTORY:-} ]] ||
     echo quit | timeout 5 nvidia-cuda-mps-control >/dev/null || true
   rm -rf "$scratch"
@@ -54,30 +50,30 @@ fi
 
 mkdir "$scratch/logs"
 touch "$scratch/begin"
-set -m # each study in a process group of its own
 for study in "$@"; do
   read -r -a words <<<"$study"
   name=$(basename "${words[0]}")
-  "$here/../../jobs/study.sh" "${words[@]}" --jobs="$jobs" --run.threads=1 \
-    >"$scratch/logs/$name.log" 2>&1 &
+  [[ -z ${pids[$name]:-} ]] ||
+    { echo "$name: given twice, but two of its sizes share one table" >&2; exit 64; }
+  left=$((end - SECONDS))
+  timeout --kill-after=30 $((left > 0 ? left : 1)) "$here/../../jobs/study.sh" \
+    "${words[@]}" --jobs="$jobs" --run.threads=1 >"$scratch/logs/$name.log" 2>&1 &
   pids[$name]=$!
 done
-set +m
 
 state=0
 for name in "${!pids[@]}"; do
-  while kill -0 "${pids[$name]}" 2>/dev/null && ((SECONDS < end)); do sleep 1; done
-  if kill -0 "${pids[$name]}" 2>/dev/null; then
-    echo "$name: stopped, the time is over"
-    state=1
-  else
-    wait "${pids[$name]}" || { echo "$name: exit code $?"; state=1; }
-  fi
-done
-stop_studies
-for name in "${!pids[@]}"; do
+  code=0
+  wait "${pids[$name]}" || code=$?
+  case $code in
+    0) ;;
+    124 | 137) echo "$name: stopped, the time is over" ;;
+    *) echo "$name: exit code $code" ;;
+  esac
+  ((code == 0)) || state=1
   tail -n 12 "$scratch/logs/$name.log" | sed "s/^/$name: /"
 done
+pids=()
 find . \( -path ./build -o -path ./.git \) -prune -o -newer "$scratch/begin" \
   \( -name results.csv -o -name curves.csv -o -name 'figure-*.png' \
   -o -name results.h5 -o -name input.ini -o -name '*.out' \) -print0 |

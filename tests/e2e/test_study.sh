@@ -314,5 +314,7 @@ rm -rf studied tiny/*.csv tiny/*.png back
 SECONDS_IN_ALL=0 expect_code 1 lent tiny
 shows '^tiny: stopped, the time is over$' "$scratch/out"
 expect_code 64 lent
+expect_code 64 lent tiny "tiny --size=long"
+shows '^tiny: given twice' "$scratch/err"
 SYNCOPATE=/nowhere expect_code 66 lent tiny
 finish
