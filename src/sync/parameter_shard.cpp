@@ -100,18 +100,18 @@ void ParameterShard::take(Endpoint& endpoint, Message message) {
   if (message.tag == tags::kServer) {
     CHECK(bytes == sizeof lane.push);
     std::memcpy(&lane.push, message.payload.data(), sizeof lane.push);
-    if (lane.push.is_at_boundary != 0) {
-      if (--clocks_.at(lane.clock) == 0) clocks_.erase(lane.clock);
-      return;
-    }
-  } else if (message.tag == tags::kServer + 1) {
+    if (lane.push.is_at_boundary != 0 && --clocks_.at(lane.clock) == 0)
+      clocks_.erase(lane.clock);
+    return;
+  }
+  if (message.tag == tags::kServer + 1) {
     CHECK(bytes == wire_bytes(wire_, elems_));
     lane.travels = std::move(message.payload);
   } else {
     CHECK(bytes == statistics_.size() * int64_t{sizeof(float)});
     lane.statistics = std::move(message.payload);
   }
-  const int num_parts = statistics_.empty() ? 2 : 3;
+  const int num_parts = statistics_.empty() ? 1 : 2;
   if (++lane.num_parts < num_parts) return;
   lane.num_parts = 0;
   pushed_.insert(message.from);

@@ -45,10 +45,11 @@ struct Slice {
 };
 
 // Precedes a slice's gradient (tags::kServer; the gradient uses + 1, its
-// statistics, if any, + 2).
+// statistics, if any, + 2) if it differs from the worker's last one.
 struct PushHeader {
   int64_t is_at_boundary = 0;  // 1: nothing follows, now or before begin()
   double rate = 0, momentum = 0;
+  bool operator==(const PushHeader&) const = default;
 };
 // Precedes a slice's values (tags::kServerAnswer; the values use + 1, the
 // statistics + 2) if has_pull_header(): without a bound, nothing is held, and
@@ -95,17 +96,17 @@ class ParameterShard {
 
  private:
   struct Lane {               // per-worker state
-    int num_parts = 0;        // of its push that have arrived
+    int num_parts = 0;        // of its push that have arrived, less the header
     int64_t clock = 0;        // updates of this segment
     int64_t num_updates = 0;  // in total, at its last pull
     Time applied_at = 0;
     PushHeader push;
     PullHeader pull;
+    Request sends[3];
     Payload travels;             // gradient or values, as on the wire
     Payload statistics;          // as on the wire
     DeviceVector<float> backup;  // per_worker
     DeviceVector<float> pulled_statistics;  // as last answered
-    Request sends[3];
   };
   void serve(Endpoint& endpoint);
   void take(Endpoint& endpoint, Message message);

@@ -83,7 +83,10 @@ void ShardExchange::start(double rate, double momentum) {
                               DType::kF32, shape));
   }
   ready_->record(parts_.context.stream());
-  push_ = {.is_at_boundary = 0, .rate = rate, .momentum = momentum};
+  const PushHeader push{
+      .is_at_boundary = 0, .rate = rate, .momentum = momentum};
+  has_header_ = push != push_;
+  push_ = push;
   task_ = parts_.endpoint.start("push and pull",
                                 [this](Endpoint& endpoint) { run(endpoint); });
 }
@@ -126,8 +129,9 @@ void ShardExchange::send(Endpoint& endpoint, int shard) {
   if (host_rounds())
     pack_bf16(packed_push_.data() + part.offset,
               gradients_.host(part.offset, part.elems).data(), part.elems);
-  sends_.push_back(endpoint.isend({&push_, sizeof push_}, shard, tags::kServer,
-                                  Traffic::kControl));
+  if (has_header_)
+    sends_.push_back(endpoint.isend({&push_, sizeof push_}, shard,
+                                    tags::kServer, Traffic::kControl));
   sends_.push_back(endpoint.isend({gradient.data, gradient.bytes}, shard,
                                   tags::kServer + 1, Traffic::kPayload));
   const Slice statistics = statistics_slice(shard);

@@ -70,8 +70,9 @@ class ShardExchange {
   Buffer rounded_push_, rounded_pull_;  // bf16, if the device rounds
   std::unique_ptr<Event> ready_;
   // Owned by the task while it runs.
-  PushHeader push_;
-  std::vector<PullHeader> pulls_;                // by shard
+  PushHeader push_;                // the last one
+  bool has_header_ = false;        // whether the push in flight has one
+  std::vector<PullHeader> pulls_;  // by shard
   Scratch<uint16_t> packed_push_, packed_pull_;  // bf16, if the host rounds
   std::vector<Request> sends_, receives_;
   Time has_gradients_at_ = 0;
