@@ -33,7 +33,8 @@ std::string_view accuracy_of(const Engine& engine) {
   // ring.
   const bool is_ring = sync.collective == CollectiveAlgorithm::kRing ||
                        sync.collective == CollectiveAlgorithm::kHierarchical;
-  return is_ring || engine.workers <= ModelledSums::kExactWorld ? "1%" : "2%";
+  if (is_ring || engine.workers <= ModelledSums::kExactWorld) return "1%";
+  return sync.collective == CollectiveAlgorithm::kButterfly ? "7%" : "2%";
 }
 
 void report(Log& log,

@@ -160,12 +160,9 @@ std::vector<std::vector<SumInterval>> InprocSums::intervals_of(
       plans.emplace(classes,
                     SumPlan::make(algorithm, size, sum.shape.elems, classes));
     const SumPlan& plan = plans.at(classes);
-    std::vector<Time> entered_at(plan.num_classes(), -kNever);
-    for (int p = 0; p < n; ++p) {
-      Time& at = entered_at[plan.class_of(p)];
-      at = std::max(at, begins_at(sum, p));
-    }
-    planned.push_back({&plan, sum.shape.wire, std::move(entered_at)});
+    std::vector<Time> entered_at(n);
+    for (int p = 0; p < n; ++p) entered_at[p] = begins_at(sum, p);
+    planned.push_back({&plan, sum.shape.wire, plan.entered_at(entered_at)});
   }
   const auto by_class = sum_intervals(*alike_, planned);
   for (size_t i = 0; i < sums.size(); ++i)
@@ -181,7 +178,9 @@ void InprocSums::solve(std::span<const Open> sums, Ranks members) {
     for (size_t i = 0; i < sums.size(); ++i) {
       const auto& [begin, end] = intervals[i][p];
       // It waits for itself, and not for its class.
-      append(link.intervals, i < kAtOnce ? sums[i].entered_at[p] : begin, end);
+      const Time entered = sums[i].entered_at[p];
+      append(link.intervals, i < kAtOnce ? entered : std::max(begin, entered),
+             end);
     }
     network_.out_free(members[p]) =
         link.intervals.back().second - alike_->latency_s;

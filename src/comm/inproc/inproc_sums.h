@@ -25,7 +25,7 @@ namespace syncopate::inproc {
 // 4 of a group's. Rings do so sooner (25 ms).
 inline constexpr int64_t kExactMessages = int64_t{1} << 19;
 inline constexpr int64_t kExactRingMessages = int64_t{1} << 16;
-inline constexpr int kClasses = 32;
+inline constexpr int kClasses = 64;
 
 class InprocSums final : public ModelledSums {
  public:

@@ -146,6 +146,16 @@ SumPlan SumPlan::of_classes(CollectiveAlgorithm algorithm,
   return plan;
 }
 
+std::vector<Time> SumPlan::entered_at(std::span<const Time> by_position) const {
+  CHECK(by_position.size() == class_of_.size());
+  std::vector<Time> entered(num_classes(), -kNever);
+  for (size_t p = 0; p < by_position.size(); ++p)
+    if (Time& at = entered[class_of_[p]]; at == -kNever) at = by_position[p];
+  const auto last = std::ranges::max_element(by_position);
+  entered[class_of_[last - by_position.begin()]] = *last;
+  return entered;
+}
+
 SumPlan SumPlan::of_ring(int group_size, int64_t elems, int classes) {
   const RingLayout layout(group_size, elems);
   const int64_t chunk = (elems + group_size - 1) / group_size;

@@ -1,8 +1,8 @@
 // What the members of a modelled sum send to each other, and when: by ring, and
 // by exchanges between pairs (comm/exchange.h: butterfly and binary blocks).
 //
-// A plan divides the members into classes and follows one member of each. The
-// others of its class would do the same at the same time if the members of
+// A plan divides the members into classes and follows the first member of each.
+// The others of its class would do the same at the same time if the members of
 // every class entered their sums together, so what it sends to one of them
 // arrives at itself. With a class for every member, a plan is exact.
 // SPDX-License-Identifier: Apache-2.0
@@ -64,6 +64,12 @@ class SumPlan {
 
   int num_classes() const { return static_cast<int>(steps_.size()); }
   int class_of(int position) const { return class_of_[position]; }
+  // When each class enters a sum, from when its members do, by position. A
+  // class enters with the member that is followed, so that the times of classes
+  // vary like those of members; the class of the last member enters with that
+  // one, because no member ends before it has entered. -kNever: the class has
+  // no member.
+  std::vector<Time> entered_at(std::span<const Time> by_position) const;
   std::span<const Step> steps_of(int member_class) const {
     return steps_[member_class];
   }
