@@ -277,12 +277,12 @@ struct Deviation {
 };
 Deviation deviation(CollectiveAlgorithm algorithm,
                     int workers,
+                    int64_t elems,
                     double spread,
                     uint64_t seed) {
   using inproc::SumPlan;
-  constexpr int64_t kElems = 3'000'000;
   const auto by = [&](int classes, Time shift_s) {
-    return last_end(SumPlan::make(algorithm, workers, kElems, classes), workers,
+    return last_end(SumPlan::make(algorithm, workers, elems, classes), workers,
                     spread, seed, shift_s);
   };
   const Time end = by(SumPlan::kEveryMember, 0);
@@ -291,42 +291,69 @@ Deviation deviation(CollectiveAlgorithm algorithm,
           error(by(SumPlan::kEveryMember, 1e-5))};
 }
 
-// MANY_WORLDS=1: more worlds and draws, for half an hour. The errors are
-// largest where a butterfly folds a few members.
-TEST(ModelledSums, ClassesOfMembersEndWithThem) {
-  const bool has_many = std::getenv("MANY_WORLDS") != nullptr;
-  std::vector<int> worlds = {300, 512};
-  std::vector<double> spreads = {0.0, 0.05};
+struct Worlds {
+  std::vector<int> sizes;
+  std::vector<int64_t> elems = {200'000, 3'000'000};
+  std::vector<double> spreads = {0.0, 0.05, 0.2};
   std::vector<uint64_t> seeds = {7};
-  if (has_many) {
-    worlds = {260, 264, 288, 300, 384, 400, 512, 600, 1000, 1024};
-    spreads = {0.0, 0.03, 0.05, 0.1};
-    seeds = {1, 2, 3, 4, 5, 6};
-  }
-  const auto check = [&](CollectiveAlgorithm algorithm, double limit,
-                         double limit_of_many) {
-    std::vector<double> errors;
-    double shifts = 0;
-    for (const int workers : worlds)
-      for (const double spread : spreads)
-        for (const uint64_t seed : seeds) {
-          const Deviation found = deviation(algorithm, workers, spread, seed);
+};
+
+void expect_close(CollectiveAlgorithm algorithm,
+                  const Worlds& worlds,
+                  double median_limit,
+                  double limit) {
+  std::vector<double> errors;
+  double shifts = 0;
+  for (const int workers : worlds.sizes)
+    for (const int64_t elems : worlds.elems)
+      for (const double spread : worlds.spreads)
+        for (const uint64_t seed : worlds.seeds) {
+          const Deviation found =
+              deviation(algorithm, workers, elems, spread, seed);
           errors.push_back(found.of_classes);
           shifts = std::max(shifts, found.of_shifts);
+          if (found.of_classes > 0.04)
+            fmt::print("{} of {} members: off by {:.4f}\n", name_of(algorithm),
+                       workers, found.of_classes);
         }
-    std::ranges::sort(errors);
-    const double median = errors[errors.size() / 2];
-    fmt::print(
-        "{}: the last end is off by {:.4f} at most, by {:.4f} typically; with "
-        "shifts of 10 us that of all members differs by {:.4f}\n",
-        name_of(algorithm), errors.back(), median, shifts);
-    EXPECT_LT(median, 0.008) << name_of(algorithm);
-    EXPECT_LT(errors.back(), has_many ? limit_of_many : limit)
-        << name_of(algorithm);
-  };
-  check(CollectiveAlgorithm::kRing, 0.005, 0.006);
-  check(CollectiveAlgorithm::kButterfly, 0.015, 0.08);
-  check(CollectiveAlgorithm::kBinaryBlocks, 0.015, 0.04);
+  std::ranges::sort(errors);
+  const double median = errors[errors.size() / 2];
+  fmt::print(
+      "{}: the last end is off by {:.4f} at most, by {:.4f} typically, {} of "
+      "{} by more than 0.01; with shifts of 10 us that of all members differs "
+      "by {:.4f}\n",
+      name_of(algorithm), errors.back(), median,
+      std::ranges::count_if(errors, [](double e) { return e > 0.01; }),
+      errors.size(), shifts);
+  EXPECT_LT(median, median_limit) << name_of(algorithm);
+  EXPECT_LT(errors.back(), limit) << name_of(algorithm);
+}
+
+// Errors are largest where a butterfly folds a few members. MANY_WORLDS=1: more
+// worlds and draws, for a quarter of an hour.
+TEST(ModelledSums, ClassesOfMembersEndWithThem) {
+  constexpr auto kRing = CollectiveAlgorithm::kRing;
+  constexpr auto kButterfly = CollectiveAlgorithm::kButterfly;
+  constexpr auto kBinaryBlocks = CollectiveAlgorithm::kBinaryBlocks;
+  if (std::getenv("MANY_WORLDS") != nullptr) {
+    const Worlds many{
+        .sizes = {260, 264, 288, 300, 384, 400, 512, 600, 1000, 1024},
+        .elems = {3'000'000},
+        .spreads = {0.0, 0.03, 0.05, 0.1},
+        .seeds = {1, 2, 3, 4, 5, 6}};
+    expect_close(kRing, many, 0.001, 0.006);
+    expect_close(kButterfly, many, 0.008, 0.08);
+    expect_close(kBinaryBlocks, many, 0.003, 0.04);
+    return;
+  }
+  const Worlds few{.sizes = {64, 100, 300}};
+  expect_close(kRing, few, 0.001, 0.005);
+  expect_close(kButterfly, few, 0.001, 0.015);
+  expect_close(kBinaryBlocks, few, 0.001, 0.01);
+  const Worlds just_above_a_power{.sizes = {257}};
+  expect_close(kRing, just_above_a_power, 0.001, 0.005);
+  expect_close(kButterfly, just_above_a_power, 0.001, 0.045);
+  expect_close(kBinaryBlocks, just_above_a_power, 0.001, 0.015);
 }
 
 // Long ranges over long ways: a member sends kAhead segments before it waits
