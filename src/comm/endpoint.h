@@ -170,7 +170,9 @@ class Endpoint {
   // of arrival (inproc: by virtual time, then sender). For services.
   virtual Message recv_any(TagRange tags) = 0;
 
-  virtual void wait(const Request& request) = 0;  // lets others run
+  // Lets others run, and returns when the request was complete; under MPI, when
+  // that was noticed. Null: now.
+  virtual Time wait(const Request& request) = 0;
   virtual bool test(const Request& request) = 0;
 
   // Waits until the device has reached an event. Lets others run if time is

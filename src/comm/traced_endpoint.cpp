@@ -65,9 +65,10 @@ void TracedEndpoint::took(const Request& request) {
                   exchange_ ? &*exchange_ : nullptr, now());
 }
 
-void TracedEndpoint::wait(const Request& request) {
-  inner_.wait(request);
+Time TracedEndpoint::wait(const Request& request) {
+  const Time completed_at = inner_.wait(request);
   took(request);
+  return completed_at;
 }
 
 bool TracedEndpoint::test(const Request& request) {

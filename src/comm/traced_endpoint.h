@@ -28,7 +28,7 @@ class TracedEndpoint final : public Endpoint {
   Request isend(ConstBytes data, int to, Tag tag, Traffic kind) override;
   Request irecv(Bytes data, int from, Tag tag) override;
   Message recv_any(TagRange tags) override;
-  void wait(const Request& request) override;
+  Time wait(const Request& request) override;
   bool test(const Request& request) override;
   void wait_for(Event& event) override { inner_.wait_for(event); }
   Time now() const override { return inner_.now(); }

@@ -33,9 +33,10 @@ struct ReplicaView {
   TouchedBlocks touched = {};  // of the gradients: see marks_tables()
 };
 
-// Called during backward when every gradient at offset >= `from` is final; on a
-// GPU, when the work that computes it has been submitted to the stream. Offsets
-// decrease monotonically; the last call has from == 0.
+// Called during backward when every gradient at offset >= `from` is final and
+// no parameter there is read again; on a GPU, when the work that does so has
+// been submitted to the stream. Offsets decrease monotonically; the last call
+// has from == 0.
 using GradientListener = std::function<void(int64_t from)>;
 
 struct MetricInfo {

@@ -98,10 +98,15 @@ void Asp::await_pulled() {
     endpoint().advance(pulled_at_ - endpoint().now());
 }
 
+// Clipping needs the norm of the whole gradient.
+void Asp::gradient_ready(const Bucket& bucket, const StepPlan& plan) {
+  if (parts_.optimizer.clip_norm == 0) exchange_.push_from(bucket.offset, plan);
+}
+
 void Asp::update(const StepPlan& plan) {
   if (const float* factor = clip(1))
     scale_by(context(), replica().gradients, factor);
-  exchange_.start(plan.rate, plan.momentum);
+  exchange_.push_from(0, plan);
   ++num_pushes_;
 }
 
@@ -175,7 +180,8 @@ Keys asp_keys() {
           {.name = "asp.servers",
            .place = &AspOptions::servers,
            .doc = "Number of shards of the parameter server, on the first "
-                  "workers; auto: one per worker.",
+                  "workers; auto: one per worker. Each is pushed to during "
+                  "backward, as soon as its gradient is final.",
            .low = 1,
            .high = 65536,
            .zero_word = "auto"},

@@ -6,6 +6,9 @@
 //   push g, and the step's rate and momentum, to every shard
 //   x = the shards' answer: their slices after this update
 //
+// The slice of a shard is pushed, and answered, during backward as soon as it
+// is final, unless optimizer.clip_norm needs all of g first.
+//
 // There is no barrier and no lock. The first asp.servers workers (0: all) each
 // hold a shard; parameter_shard.h says what it does with a push. The shards own
 // the optimizer state: replica.optimizer is freed meanwhile. With N equal
@@ -32,6 +35,7 @@ class Asp : public SchemeBase {
   void enter() override;
   void begin(const Segment& segment) override;
   StepPlan next(const Word& mine) override;
+  void gradient_ready(const Bucket& bucket, const StepPlan& plan) override;
   void update(const StepPlan& plan) override;
   bool is_pulling() const override { return exchange_.is_in_flight(); }
   void quiesce() override;

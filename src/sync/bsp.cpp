@@ -35,7 +35,7 @@ void Bsp::start(const Bucket& bucket) {
               averaged_buffers(parts_.sync.bsp.batchnorm));
 }
 
-void Bsp::gradient_ready(const Bucket& bucket) {
+void Bsp::gradient_ready(const Bucket& bucket, const StepPlan&) {
   if (!clips_locally_) return start(bucket);
   held_back_.push_back(bucket);
   if (!bucket.is_last) return;

@@ -29,7 +29,7 @@ class Bsp final : public SchemeBase {
   Bsp(const SchemeParts& parts, Group group);
   explicit Bsp(const SchemeParts& parts)
       : Bsp(parts, parts.endpoint.world_group()) {}
-  void gradient_ready(const Bucket& bucket) override;
+  void gradient_ready(const Bucket& bucket, const StepPlan& plan) override;
   void update(const StepPlan& plan) override;
   // Each worker's last step time, by rank, as last agreed; 0: unknown.
   std::span<const double> step_seconds() const;

@@ -42,7 +42,7 @@ class LocalSgd final : public SchemeBase {
     return plan;
   }
 
-  void gradient_ready(const Bucket& bucket) override {
+  void gradient_ready(const Bucket& bucket, const StepPlan&) override {
     if (!is_together_ || size() == 1) return;
     weigh_by_samples(parts_, bucket);
     start_sum(bucket, false, averaged_buffers(options_.batchnorm));

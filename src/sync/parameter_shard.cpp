@@ -118,10 +118,15 @@ void ParameterShard::take(Endpoint& endpoint, Message message) {
 }
 
 void ParameterShard::apply_and_answer(Endpoint& endpoint) {
-  // A pull must not include an update made after it was allowed.
-  answer_pulls(endpoint);
+  if (bound_ >= 0) answer_pulls(endpoint);
   for (int rank = next_push(); rank >= 0; rank = next_push()) {
     apply(rank, endpoint.now());
+    if (bound_ < 0) {
+      answer(endpoint, rank);
+      continue;
+    }
+    // A pull must not include an update made after it was allowed.
+    pulling_[lanes_[rank].clock].push_back(rank);
     answer_pulls(endpoint);
   }
 }
@@ -138,8 +143,7 @@ void ParameterShard::answer_pulls(Endpoint& endpoint) {
   std::vector<int> ranks;
   while (!pulling_.empty()) {
     const auto first = pulling_.begin();
-    if (bound_ >= 0 && !clocks_.empty() &&
-        first->first > clocks_.begin()->first + bound_)
+    if (!clocks_.empty() && first->first > clocks_.begin()->first + bound_)
       break;
     ranks.insert(ranks.end(), first->second.begin(), first->second.end());
     pulling_.erase(first);
@@ -173,7 +177,6 @@ void ParameterShard::apply(int rank, Time now) {
   ++num_updates_;
   if (record_ != nullptr) record_->push_back(rank);
   pushed_.erase(rank);
-  pulling_[lane.clock].push_back(rank);
 }
 
 // s <- u + (s - p)

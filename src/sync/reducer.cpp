@@ -11,6 +11,7 @@
 #include "comm/row_exchange.h"
 #include "comm/tags.h"
 #include "comm/trace.h"
+#include "sync/busy_time.h"
 #include "sync/device_reducer.h"
 #include "sync/device_rows.h"
 #include "sync/shared_sums.h"
@@ -21,23 +22,6 @@ namespace {
 // Each range in flight has its own receive memory, and workers of one process
 // all begin before any can end.
 constexpr size_t kAtOnce = ModelledSums::kAtOnce;
-
-// Returns how long communication was active before `until`: the union of these
-// pairs of begin and end, since they overlap. Sorts them.
-template <typename Iterator>
-double busy_before(Iterator first, Iterator last, Time until) {
-  if (!std::is_sorted(first, last)) std::sort(first, last);
-  double busy = 0;
-  Time covered = 0;
-  for (; first != last; ++first) {
-    const Time from = std::max(first->first, covered);
-    const Time to = std::min(first->second, until);
-    if (to <= from) continue;
-    busy += to - from;
-    covered = to;
-  }
-  return busy;
-}
 
 // Values that do not exist (device/device.h), of which only messages remain.
 std::span<float> without_values(int64_t elems) {

@@ -163,7 +163,7 @@ class Scheme {
   // May block: on a stale bound, a pull, or an average before forward.
   virtual StepPlan next(const Word& mine) = 0;
   // Called during backward; never blocks, may start communication.
-  virtual void gradient_ready(const Bucket&) {}
+  virtual void gradient_ready(const Bucket&, const StepPlan&) {}
   // In virtual time, between two buckets: true ends the step at once, and
   // update() discards its gradient.
   virtual bool abandons_step() { return false; }

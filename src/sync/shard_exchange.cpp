@@ -1,9 +1,11 @@
 #include "sync/shard_exchange.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/tags.h"
 #include "ops/elementwise.h"
+#include "sync/busy_time.h"
 
 namespace syncopate {
 
@@ -33,14 +35,17 @@ ShardExchange::ShardExchange(const SchemeParts& parts, int64_t bound)
       num_shards_(syncopate::num_shards(parts.sync,
                                         parts.endpoint.size(),
                                         parts.replica.parameters.size())),
+      has_tasks_(!parts.endpoint.has_virtual_time() ||
+                 parts.endpoint.trace() != nullptr),
       gradients_(parts.context.device(),
                  parts.replica.gradients,
                  messages_of(parts)),
       parameters_(parts.context.device(),
                   parts.replica.parameters.write(),
                   messages_of(parts)),
-      ready_(parts.context.device().make_event()),
-      pulls_(num_shards_) {
+      shards_(num_shards_) {
+  num_unpushed_ = num_shards_;
+  await_wave();
   if (parts.sync.asp.batchnorm == ServerStatistics::kShared &&
       !parts.replica.buffers.empty()) {
     statistics_.emplace(parts.context.device(), parts.replica.buffers);
@@ -72,23 +77,48 @@ Slice ShardExchange::statistics_slice(int shard) const {
   return part(num_statistics_, shard);
 }
 
-void ShardExchange::start(double rate, double momentum) {
-  CHECK(!task_);
-  if (rounded_push_.data() != nullptr) {
-    const Replica& mine = parts_.replica;
-    const Shape shape{mine.gradients.size()};
-    reorder(parts_.context,
-            make_tensor(rounded_push_.data(), DType::kBf16, shape),
-            make_const_tensor(std::span<const float>(mine.gradients).data(),
-                              DType::kF32, shape));
+// Every wave costs a task, and a switch between workers in virtual time.
+void ShardExchange::await_wave() {
+  constexpr int kMaxWaves = 8;
+  const int shards = (num_shards_ + kMaxWaves - 1) / kMaxWaves;
+  due_from_ = slice(std::max(0, num_unpushed_ - shards)).offset;
+}
+
+void ShardExchange::push_from(int64_t from, const StepPlan& plan) {
+  if (from > due_from_ || num_unpushed_ == 0) return;
+  if (num_waves_ == 0) {
+    const PushHeader push{.rate = plan.rate, .momentum = plan.momentum};
+    has_header_ = push != std::exchange(push_, push);
   }
-  ready_->record(parts_.context.stream());
-  const PushHeader push{
-      .is_at_boundary = 0, .rate = rate, .momentum = momentum};
-  has_header_ = push != push_;
-  push_ = push;
-  task_ = parts_.endpoint.start("push and pull",
-                                [this](Endpoint& endpoint) { run(endpoint); });
+  int first = num_unpushed_;
+  while (first > 0 && slice(first - 1).offset >= from) --first;
+  Endpoint& endpoint = parts_.endpoint;
+  if (num_waves_ == waves_.size())
+    waves_.emplace_back().ready = parts_.context.device().make_event();
+  Wave& wave = waves_[num_waves_++];
+  wave.first = first;
+  wave.last = std::exchange(num_unpushed_, first);
+  await_wave();
+  if (rounded_push_.data() != nullptr) round_gradients(wave);
+  wave.ready->record(parts_.context.stream());
+  if (!has_tasks_) return push(endpoint, wave);
+  wave.task = endpoint.start("push and pull", [this, &wave](Endpoint& own) {
+    push(own, wave);
+    pull(own, wave);
+  });
+}
+
+// On the device.
+void ShardExchange::round_gradients(const Wave& wave) {
+  const int64_t begin = slice(wave.first).offset;
+  const Slice last = slice(wave.last - 1);
+  const int64_t elems = last.offset + last.elems - begin;
+  const std::span<const float> gradients = parts_.replica.gradients;
+  reorder(
+      parts_.context,
+      make_tensor(rounded_push_.as<uint16_t>() + begin, DType::kBf16,
+                  Shape{elems}),
+      make_const_tensor(gradients.data() + begin, DType::kF32, Shape{elems}));
 }
 
 Bytes ShardExchange::on_wire(Scratch<uint16_t>& packed,
@@ -103,79 +133,98 @@ Bytes ShardExchange::on_wire(Scratch<uint16_t>& packed,
   return {data, wire_bytes(wire_, part.elems)};
 }
 
-void ShardExchange::receive(Endpoint& endpoint) {
-  receives_.clear();
-  for (int shard = 0; shard < num_shards_; ++shard) {
-    if (has_pull_header(shard, bound_))
-      receives_.push_back(endpoint.irecv({&pulls_[shard], sizeof pulls_[shard]},
-                                         shard, tags::kServerAnswer));
-    receives_.push_back(
-        endpoint.irecv(on_wire(packed_pull_, rounded_pull_, parameters_, shard),
-                       shard, tags::kServerAnswer + 1));
-    const Slice part = statistics_slice(shard);
-    if (part.elems > 0)
-      receives_.push_back(
-          endpoint.irecv(bytes_span(statistics_->host(part.offset, part.elems)),
-                         shard, tags::kServerAnswer + 2));
-  }
+void ShardExchange::post_receives(Endpoint& endpoint, int shard) {
+  auto& [pull, sends, receives] = shards_[shard];
+  if (has_pull_header(shard, bound_))
+    receives[0] =
+        endpoint.irecv({&pull, sizeof pull}, shard, tags::kServerAnswer);
+  receives[1] =
+      endpoint.irecv(on_wire(packed_pull_, rounded_pull_, parameters_, shard),
+                     shard, tags::kServerAnswer + 1);
+  const Slice part = statistics_slice(shard);
+  if (part.elems > 0)
+    receives[2] =
+        endpoint.irecv(bytes_span(statistics_->host(part.offset, part.elems)),
+                       shard, tags::kServerAnswer + 2);
 }
 
-void ShardExchange::send(Endpoint& endpoint, int shard) {
+void ShardExchange::send(Endpoint& endpoint, Wave& wave, int shard) {
   const Slice part = slice(shard);
-  gradients_.pull(endpoint, part.offset, part.elems, *ready_);
-  has_gradients_at_ = endpoint.now();
+  gradients_.pull(endpoint, part.offset, part.elems, *wave.ready);
+  wave.busy.first = endpoint.now();
   const Bytes gradient =
       on_wire(packed_push_, rounded_push_, gradients_, shard);
   if (host_rounds())
     pack_bf16(packed_push_.data() + part.offset,
               gradients_.host(part.offset, part.elems).data(), part.elems);
+  std::array<Request, 3>& sends = shards_[shard].sends;
   if (has_header_)
-    sends_.push_back(endpoint.isend({&push_, sizeof push_}, shard,
-                                    tags::kServer, Traffic::kControl));
-  sends_.push_back(endpoint.isend({gradient.data, gradient.bytes}, shard,
-                                  tags::kServer + 1, Traffic::kPayload));
+    sends[0] = endpoint.isend({&push_, sizeof push_}, shard, tags::kServer,
+                              Traffic::kControl);
+  sends[1] = endpoint.isend({gradient.data, gradient.bytes}, shard,
+                            tags::kServer + 1, Traffic::kPayload);
   const Slice statistics = statistics_slice(shard);
   if (statistics.elems > 0)
-    sends_.push_back(
-        endpoint.isend({pushed_statistics_.data() + statistics.offset,
-                        statistics.elems * int64_t{sizeof(float)}},
-                       shard, tags::kServer + 2, Traffic::kPayload));
+    sends[2] = endpoint.isend({pushed_statistics_.data() + statistics.offset,
+                               statistics.elems * int64_t{sizeof(float)}},
+                              shard, tags::kServer + 2, Traffic::kPayload);
 }
 
-// Begins with the local shard, so that not all workers are at the same one.
-void ShardExchange::run(Endpoint& endpoint) {
-  if (statistics_) {
-    statistics_->pull(endpoint, 0, num_statistics_, *ready_);
-    copy_values(pushed_statistics_.data(),
-                statistics_->host(0, num_statistics_).data(), num_statistics_);
+void ShardExchange::push(Endpoint& endpoint, Wave& wave) {
+  parameters_.open(endpoint, *wave.ready);
+  for (int shard = wave.first; shard < wave.last; ++shard) {
+    if (const Slice part = statistics_slice(shard); part.elems > 0) {
+      statistics_->pull(endpoint, part.offset, part.elems, *wave.ready);
+      copy_values(pushed_statistics_.data() + part.offset,
+                  statistics_->host(part.offset, part.elems).data(),
+                  part.elems);
+    }
+    post_receives(endpoint, shard);
   }
-  parameters_.open(endpoint, *ready_);
-  receive(endpoint);
-  sends_.clear();
-  for (int i = 0; i < num_shards_; ++i)
-    send(endpoint, (endpoint.rank() + i) % num_shards_);
-  size_t receive = 0;
-  for (int shard = 0; shard < num_shards_; ++shard) {
+  // Not all workers begin with the same shard.
+  const int num_here = wave.last - wave.first;
+  for (int i = 0; i < num_here; ++i)
+    send(endpoint, wave, wave.first + (endpoint.rank() + i) % num_here);
+}
+
+void ShardExchange::pull(Endpoint& endpoint, Wave& wave) {
+  const auto wait = [&](Request& request) {
+    if (request == nullptr) return;
+    const Time completed_at = endpoint.wait(std::exchange(request, nullptr));
+    wave.busy.second = std::max(wave.busy.second, completed_at);
+  };
+  for (int shard = wave.first; shard < wave.last; ++shard) {
+    std::ranges::for_each(shards_[shard].receives, wait);
     const Slice part = slice(shard);
-    if (has_pull_header(shard, bound_)) endpoint.wait(receives_[receive++]);
-    endpoint.wait(receives_[receive++]);
     if (host_rounds())
       unpack_bf16(parameters_.host(part.offset, part.elems).data(),
                   packed_pull_.data() + part.offset, part.elems);
     parameters_.push(part.offset, part.elems);
-    const Slice statistics = statistics_slice(shard);
-    if (statistics.elems == 0) continue;
-    endpoint.wait(receives_[receive++]);
-    statistics_->push(statistics.offset, statistics.elems);
+    if (const Slice statistics = statistics_slice(shard); statistics.elems > 0)
+      statistics_->push(statistics.offset, statistics.elems);
   }
-  for (const Request& send : sends_) endpoint.wait(send);
+  for (int shard = wave.first; shard < wave.last; ++shard)
+    std::ranges::for_each(shards_[shard].sends, wait);
 }
 
 SyncTimes ShardExchange::finish() {
   Endpoint& endpoint = parts_.endpoint;
   const Time entered = endpoint.now();
-  endpoint.join(task_);
-  task_ = nullptr;
+  CHECK(num_unpushed_ == 0);
+  Time has_gradients_at = 0;
+  busy_.clear();
+  for (size_t i = 0; i < num_waves_; ++i) {
+    Wave& wave = waves_[i];
+    if (wave.task)
+      endpoint.join(std::exchange(wave.task, nullptr));
+    else
+      pull(endpoint, wave);
+    busy_.push_back(std::exchange(wave.busy, {}));
+    has_gradients_at = std::max(has_gradients_at, busy_.back().first);
+  }
+  num_waves_ = 0;
+  num_unpushed_ = num_shards_;
+  await_wave();
   parameters_.make_wait(parts_.context.stream());
   const std::span<float> parameters = parts_.replica.parameters.write();
   if (rounded_pull_.data() != nullptr) {
@@ -185,15 +234,18 @@ SyncTimes ShardExchange::finish() {
   }
   if (statistics_) statistics_->make_wait(parts_.context.stream());
   double held_s = 0;
-  for (const PullHeader& pull : pulls_) held_s = std::max(held_s, pull.held_s);
-  SyncTimes times = blocked_since(entered, has_gradients_at_, parts_.context,
+  for (const Shard& shard : shards_)
+    held_s = std::max(held_s, shard.pull.held_s);
+  SyncTimes times = blocked_since(entered, has_gradients_at, parts_.context,
                                   endpoint, "parameter servers");
+  times.overlapped_s =
+      busy_before(busy_.begin(), busy_.end(), entered + times.device_s);
   times.wait_s = std::min(held_s, times.exposed_s);
   return times;
 }
 
 void ShardExchange::tell_boundary() {
-  CHECK(!task_);
+  CHECK(!is_in_flight());
   push_ = {.is_at_boundary = 1};
   Endpoint& endpoint = parts_.endpoint;
   for (int shard = 0; shard < num_shards_; ++shard)

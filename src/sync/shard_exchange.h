@@ -1,10 +1,16 @@
-// A worker's side of a sharded parameter server: sends its gradient to every
-// shard and receives its parameters back, concurrently with the worker; under
-// asp.batchnorm = shared, BatchNorm's running statistics as well.
+// A worker's side of a sharded parameter server: pushes a shard's slice of the
+// gradient during backward, as soon as it is final, and receives that slice of
+// the parameters back; under asp.batchnorm = shared, slices of BatchNorm's
+// running statistics as well.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <deque>
+#include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "comm/host_values.h"
 #include "comm/mirror.h"
@@ -25,14 +31,18 @@ class ShardExchange {
   Slice slice(int shard) const;
   Slice statistics_slice(int shard) const;
 
-  // Pushes the replica's gradients and shared statistics, as left by the work
-  // submitted to the context's stream so far. They and the parameters must not
-  // be touched until finish().
-  void start(double rate, double momentum);
-  bool is_in_flight() const { return task_ != nullptr; }
-  // On return, parameters and shared statistics are those of the shards.
+  // Pushes what is complete of the replica's gradients, which are final at
+  // offset >= `from` (0: all) once the work submitted to the context's stream
+  // so far is done, and of the shared statistics; the shards apply them with
+  // the rate and momentum of `plan`. Until finish(), these slices must not be
+  // touched, nor the same slices of the parameters: pulls overwrite them.
+  void push_from(int64_t from, const StepPlan& plan);
+  bool is_in_flight() const { return num_waves_ > 0; }
+  // Call after push_from(0, ...). On return, parameters and shared statistics
+  // are those of the shards.
   SyncTimes finish();
-  int64_t staleness() const { return pulls_[0].staleness; }  // of this push
+  // Of this step's push.
+  int64_t staleness() const { return shards_[0].pull.staleness; }
   // Announces that no push will come before the next boundary.
   void tell_boundary();
 
@@ -45,9 +55,24 @@ class ShardExchange {
   void gather_replica(const ParameterShard* shard);
 
  private:
-  void run(Endpoint& endpoint);
-  void receive(Endpoint& endpoint);
-  void send(Endpoint& endpoint, int shard);
+  struct Shard {
+    PullHeader pull;
+    // Headers, values, statistics; null: none.
+    std::array<Request, 3> sends, receives;
+  };
+  // A push to adjacent shards, and the pull that answers it.
+  struct Wave {
+    int first = 0, last = 0;  // shards; excluding `last`
+    std::unique_ptr<Event> ready;
+    std::pair<Time, Time> busy;  // from when its gradients were there
+    Task task;
+  };
+  void await_wave();
+  void push(Endpoint& endpoint, Wave& wave);
+  void post_receives(Endpoint& endpoint, int shard);
+  void send(Endpoint& endpoint, Wave& wave, int shard);
+  void pull(Endpoint& endpoint, Wave& wave);
+  void round_gradients(const Wave& wave);
   Slice part(int64_t elems, int shard) const;
   Bytes on_wire(Scratch<uint16_t>& packed,
                 const Buffer& rounded,
@@ -62,21 +87,25 @@ class ShardExchange {
   Wire wire_;
   int64_t bound_;
   int num_shards_;
+  // Whether each wave has a task. In virtual time the worker can push, and
+  // wait for the pulls, itself: that takes as long, and less to simulate. A
+  // trace shows tasks.
+  bool has_tasks_;
   Mirror gradients_, parameters_;
   std::optional<Mirror> statistics_;  // if they are shared
   // On the host they are pushed from here: the answer overwrites the original.
   Scratch<float> pushed_statistics_;
   int64_t num_statistics_ = 0;
-  Buffer rounded_push_, rounded_pull_;  // bf16, if the device rounds
-  std::unique_ptr<Event> ready_;
-  // Owned by the task while it runs.
-  PushHeader push_;                // the last one
-  bool has_header_ = false;        // whether the push in flight has one
-  std::vector<PullHeader> pulls_;  // by shard
+  Buffer rounded_push_, rounded_pull_;           // bf16, if the device rounds
   Scratch<uint16_t> packed_push_, packed_pull_;  // bf16, if the host rounds
-  std::vector<Request> sends_, receives_;
-  Time has_gradients_at_ = 0;
-  Task task_;
+  PushHeader push_;                              // the last one
+  bool has_header_ = false;  // whether this step's pushes have one
+  int num_unpushed_ = 0;     // shards: the first ones
+  int64_t due_from_ = 0;     // once it is final from here, a wave is due
+  std::deque<Wave> waves_;   // the first num_waves_ are in flight
+  size_t num_waves_ = 0;
+  std::vector<std::pair<Time, Time>> busy_;  // of these, in finish()
+  std::vector<Shard> shards_;
 };
 
 }  // namespace syncopate

@@ -288,9 +288,9 @@ double SyncSwitch::momentum_scale(int64_t worker_steps) const {
                          options.momentum_ramp.steps(parts_.steps_per_epoch));
 }
 
-void SyncSwitch::gradient_ready(const Bucket& bucket) {
+void SyncSwitch::gradient_ready(const Bucket& bucket, const StepPlan&) {
   if (averages_gradients()) weigh_by_samples(parts_, bucket);
-  inner_->gradient_ready(bucket);
+  inner_->gradient_ready(bucket, inner_plan_);
   if (probe_ && bucket.is_last) probe_->send();
 }
 

@@ -43,7 +43,7 @@ class SyncSwitch final : public Scheme {
   void enter() override { inner_->enter(); }
   void begin(const Segment& segment) override;
   StepPlan next(const Word& mine) override;
-  void gradient_ready(const Bucket& bucket) override;
+  void gradient_ready(const Bucket& bucket, const StepPlan& plan) override;
   bool abandons_step() override { return inner_->abandons_step(); }
   void update(const StepPlan&) override { inner_->update(inner_plan_); }
   void end_step(const StepPlan&) override { inner_->end_step(inner_plan_); }

@@ -88,6 +88,7 @@ WorkerStep::~WorkerStep() = default;
 
 StepCost WorkerStep::take(const StepPlan& plan) {
   enter(Stage::kStep, plan.step);
+  plan_ = plan;
   engine_.steps_begun[endpoint_.rank()] = plan.step;
   update_average();
   const SyncTimes in_next = scheme_->take_times();
@@ -223,7 +224,7 @@ void WorkerStep::send(const Bucket& bucket) {
     check_gradient(bucket.offset, bucket.elems);
     if (bucket.is_last) guard_.finish();
   }
-  scheme_->gradient_ready(bucket);
+  scheme_->gradient_ready(bucket, plan_);
 }
 
 // In one process a step takes virtual time only. The backward pass has already

@@ -156,6 +156,7 @@ class WorkerStep {
   std::optional<MovingAverage> average_;
   int64_t average_due_ = 0;  // the step that it lacks; 0: none
   Bucketer bucketer_;
+  StepPlan plan_;                         // of the step that is taken
   const bool counts_rows_;                // in a simulation
   std::vector<int64_t> segment_offsets_;  // where buckets begin; wall time
   std::unique_ptr<Feed> feed_;            // null in a simulation

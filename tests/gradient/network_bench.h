@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,7 @@ class NetworkBench {
     model_->initialise(parameters_, buffers_, 7);
     model_->plan(context(), samples, samples);
     device_parameters_ = {context(), std::ssize(parameters_), model_->copies()};
+    on_device_ = device_parameters_.write();
     for (const auto& [device, host] : ranges())
       *device = {on_.device, *on_.stream, std::ssize(*host)};
   }
@@ -48,6 +51,14 @@ class NetworkBench {
     buffers_ = values_of(device_buffers_);
   }
   virtual Batch batch() = 0;  // of all samples
+
+  // Overwrites the parameters at offset >= `from` on the device with NaN, until
+  // the next view().
+  void spoil_parameters(int64_t from) {
+    OnHost host(on_.device, *on_.stream, on_device_.subspan(from));
+    std::ranges::fill(host.values(), NAN);
+    host.put_back();
+  }
 
   std::span<float> values(const ParameterEntry& entry) {
     return std::span(parameters_).subspan(entry.offset, entry.elems());
@@ -123,6 +134,7 @@ class NetworkBench {
   }
   test::TestContext on_;
   ParameterValues device_parameters_;
+  std::span<float> on_device_;  // its values
   DeviceVector<float> device_gradients_, device_buffers_;
   std::unique_ptr<Model> model_;
   int64_t samples_;

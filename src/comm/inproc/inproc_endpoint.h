@@ -24,7 +24,9 @@ class InprocEndpoint : public Endpoint {
   Message recv_any(TagRange tags) override {
     return checked_run().recv_any(rank(), tags);
   }
-  void wait(const Request& request) override { checked_run().wait(request); }
+  Time wait(const Request& request) override {
+    return checked_run().wait(request);
+  }
   bool test(const Request& request) override {
     return checked_run().test(request);
   }

@@ -308,8 +308,8 @@ Message InprocRun::recv_any(int rank, TagRange tags) {
   }
 }
 
-void InprocRun::wait(const Request& request) {
-  if (request == nullptr) return;
+Time InprocRun::wait(const Request& request) {
+  if (request == nullptr) return scheduler_.now();
   InprocRequest& state = state_of(request);
   if (state.borrowed != nullptr) state.borrowed->keep();
   while (state.completes_at == kNever) {
@@ -324,6 +324,7 @@ void InprocRun::wait(const Request& request) {
   }
   scheduler_.sleep_until(state.completes_at);
   if (state.error) fail(ExitCode::kInternal, "{}", *state.error);
+  return state.completes_at;
 }
 
 bool InprocRun::test(const Request& request) {

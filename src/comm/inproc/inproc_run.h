@@ -54,7 +54,7 @@ class InprocRun {
   Request isend(int rank, ConstBytes data, int to, Tag tag, Traffic kind);
   Request irecv(int rank, Bytes data, int from, Tag tag);
   Message recv_any(int rank, TagRange tags);
-  void wait(const Request& request);
+  Time wait(const Request& request);
   bool test(const Request& request);
   void join(const Task& task);
   void native_all_reduce(std::span<float> values,

@@ -23,15 +23,16 @@ struct Queued {
 struct InprocRequest : RequestState, Queued {
   int rank = -1, peer = -1;  // the owner, and the other side
   Tag tag = 0;
-  std::byte* data = nullptr;  // the caller's memory, or `copy` of a message
-  int64_t bytes = 0;
+  // What a wait looks at comes together.
   // A receive: kNever until the arrival of its message is known.
   Time completes_at = kNever;
-  std::unique_ptr<std::string> error;  // if the sizes differ
-  Strand* waiting = nullptr;
   // A send, while its message is in the sender's memory, which the sender's
   // wait ends: that message.
   struct Parcel* borrowed = nullptr;
+  std::unique_ptr<std::string> error;  // if the sizes differ
+  Strand* waiting = nullptr;
+  std::byte* data = nullptr;  // the caller's memory, or `copy` of a message
+  int64_t bytes = 0;
 };
 
 // A message, and the request of its sender.

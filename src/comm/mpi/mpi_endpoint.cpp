@@ -91,12 +91,13 @@ Message MpiEndpoint::recv_any(TagRange tags) {
   return std::move(operation->message);
 }
 
-void MpiEndpoint::wait(const Request& request) {
-  if (request == nullptr) return;
+Time MpiEndpoint::wait(const Request& request) {
+  if (request == nullptr) return now();
   check_here();
   Operation& operation = state_of(request);
   progress_.await(operation.done, task_);
   if (operation.error != nullptr) std::rethrow_exception(operation.error);
+  return now();
 }
 
 bool MpiEndpoint::test(const Request& request) {

@@ -25,7 +25,7 @@ class MpiEndpoint : public Endpoint {
   Request isend(ConstBytes data, int to, Tag tag, Traffic kind) override;
   Request irecv(Bytes data, int from, Tag tag) override;
   Message recv_any(TagRange tags) override;
-  void wait(const Request& request) override;
+  Time wait(const Request& request) override;
   bool test(const Request& request) override;
   Time now() const override;
   bool has_virtual_time() const override { return false; }

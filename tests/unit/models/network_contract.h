@@ -12,19 +12,23 @@
 
 namespace syncopate {
 
-// Checks that backward reports descending offsets of tensors down to 0 and that
-// all gradients from a reported offset on are final. Returns the number of
-// reports.
+// Checks that backward reports descending offsets of tensors down to 0, and
+// that from a reported offset on all gradients are final and no parameter is
+// read again. Returns the number of reports.
 inline int64_t expect_final_gradients_heard(NetworkBench& bench) {
   struct Heard {
     int64_t from;
     std::vector<float> gradients;  // [from, end) at the call
   };
+  bench.step();
+  const std::vector<float> undisturbed = bench.gradients_;
   std::vector<Heard> calls;
   bench.step([&](int64_t from) {
     calls.push_back(
         {from, {bench.gradients_.begin() + from, bench.gradients_.end()}});
+    bench.spoil_parameters(from);
   });
+  EXPECT_EQ(bench.gradients_, undisturbed);
   const ParameterTable& table = bench.model().parameters();
   int64_t before = table.num_elems();
   for (const auto& [from, gradients] : calls) {

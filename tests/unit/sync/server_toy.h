@@ -41,25 +41,50 @@ inline std::function<double(int, int64_t)> uneven(uint64_t seed) {
   };
 }
 
-// Calls serve(rank, ticket) in the order in which pushes arrive at a server
-// over free links: each worker takes run.step_s per step, and no two arrive at
-// one moment. Tickets count the steps as they are handed out.
+// Where shards begin, of `elems` elements in `shards` parts as even as can be.
+inline int64_t shard_begin(int64_t elems, int64_t shards, int64_t shard) {
+  return elems * shard / shards;
+}
+
+// The part of a ToyWorker's step after which all gradients from `offset` on are
+// final and sent: quarters of the range, of which whole buckets are sent.
+inline double pushed_after(const ToyRun& run, int64_t offset) {
+  const int64_t elems = model_of(run).parameters().num_elems();
+  const int64_t bucket =
+      std::max<int64_t>(0, elems - (elems - offset + run.bucket_elems - 1) /
+                                       run.bucket_elems * run.bucket_elems);
+  int64_t part = 1;
+  while (elems - elems * part / 4 > bucket) ++part;
+  return static_cast<double>(part) / 4;
+}
+
+// Calls serve(rank, ticket) in the order in which pushes arrive at a shard over
+// free links: each worker takes run.step_s per step and pushes `after` this
+// part of it, no two at one moment. Tickets count the steps as they are handed
+// out.
 inline void in_order_of_arrival(
     const ToyRun& run,
+    double after,
     const std::function<void(int rank, int64_t ticket)>& serve) {
   const auto workers = static_cast<int>(run.step_s.size());
-  std::priority_queue<std::tuple<double, int, int64_t>> arrivals;  // -time
+  // Negative time, rank, ticket, whether it is a push or the end of the step.
+  std::priority_queue<std::tuple<double, int, int64_t, bool>> events;
   int64_t given = 0;
   const auto give = [&](int rank, double now) {
     if (given == run.steps * workers) return;
-    arrivals.push({-(now + run.step_s[rank]), rank, given++});
+    const int64_t ticket = given++;
+    events.push({-(now + after * run.step_s[rank]), rank, ticket, true});
+    events.push({-(now + run.step_s[rank]), rank, ticket, false});
   };
   for (int rank = 0; rank < workers; ++rank) give(rank, 0);
-  while (!arrivals.empty()) {
-    const auto [time, rank, ticket] = arrivals.top();
-    arrivals.pop();
-    serve(rank, ticket);
-    give(rank, -time);
+  // A push at the end of a step comes before the next step is handed out.
+  while (!events.empty()) {
+    const auto [time, rank, ticket, is_push] = events.top();
+    events.pop();
+    if (is_push)
+      serve(rank, ticket);
+    else
+      give(rank, -time);
   }
 }
 

@@ -79,12 +79,13 @@ TEST(Asp, OnlyGatherSendsTheModelAtABoundary) {
   EXPECT_GT(num_compared, 1);
 }
 
-// A single shard in double precision, with pushes in the order of their times.
+// A single shard in double precision, with pushes in the order of their times,
+// `after` this part of each step.
 struct Reference {
   std::vector<double> x;
   std::vector<int64_t> staleness;
 };
-Reference trained_by_formula(const ToyRun& run, int workers) {
+Reference trained_by_formula(const ToyRun& run, int workers, double after) {
   Reference server{.x = test::start_of(run, 1)[0], .staleness = {}};
   std::vector<double>& x = server.x;
   const auto elems = std::ssize(x);
@@ -94,7 +95,7 @@ Reference trained_by_formula(const ToyRun& run, int workers) {
   const Schedule schedule(run.schedule, run.optimizer.lr,
                           static_cast<double>(run.steps), run.steps_per_epoch);
   int64_t updates = 0;
-  test::in_order_of_arrival(run, [&](int rank, int64_t ticket) {
+  test::in_order_of_arrival(run, after, [&](int rank, int64_t ticket) {
     std::vector<float> at(pulled[rank].begin(), pulled[rank].end());
     std::vector<float> gradient(elems);
     test::quadratic_gradient(rank, step[rank]++, at, gradient);
@@ -119,6 +120,23 @@ Reference trained_by_formula(const ToyRun& run, int workers) {
   return server;
 }
 
+// All shards, each pushed as soon as its part of the gradient is final.
+std::vector<double> trained_by_formula(const ToyRun& run, int workers) {
+  const int64_t servers = run.sync.asp.servers;
+  const int64_t shards = servers > 0 ? servers : workers;
+  std::vector<double> x = test::start_of(run, 1)[0];
+  const auto elems = std::ssize(x);
+  for (int64_t shard = 0; shard < shards; ++shard) {
+    const int64_t begin = test::shard_begin(elems, shards, shard);
+    const auto whole =
+        trained_by_formula(run, workers, test::pushed_after(run, begin)).x;
+    std::copy(whole.begin() + begin,
+              whole.begin() + test::shard_begin(elems, shards, shard + 1),
+              x.begin() + begin);
+  }
+  return x;
+}
+
 // Shared momentum, learning rates by ticket, and delay compensation relative to
 // the model that the worker pulled or to the shard's previous value.
 TEST(Asp, FollowsTheFormula) {
@@ -137,7 +155,7 @@ TEST(Asp, FollowsTheFormula) {
         run.schedule.kind = ScheduleKind::kMultistep;
         run.schedule.milestones = {{.value = 6}};
         run.schedule.gamma = 0.5;
-        const std::vector<double> expected = trained_by_formula(run, 4).x;
+        const std::vector<double> expected = trained_by_formula(run, 4);
         const auto result = test::train_toy(4, run);
         SCOPED_TRACE(
             fmt::format("{} {} {}", name_of(compensation), momentum, servers));
@@ -168,7 +186,8 @@ TEST(Asp, TellsStaleness) {
   ToyRun run = asp_run();
   run.steps = 20;
   run.step_s = {1, 1.3, 0.57, 3.1};
-  const auto expected = trained_by_formula(run, 4).staleness;
+  // Shard 0 tells it, and gets its pushes last.
+  const auto expected = trained_by_formula(run, 4, 1).staleness;
   std::vector<double> histogram(4 * 4 + 1, 0.0);
   double most = 0, sum = 0;
   for (const int64_t staleness : expected) {
@@ -300,6 +319,30 @@ TEST(Asp, WaitsForItsPullsAlsoOverABoundary) {
     const auto result = test::train_toy(2, run, {.latency_s = 0.5});
     EXPECT_EQ(result.clock[0], static_cast<double>(result.steps[0]));
     EXPECT_EQ(result.clock[1], 2 * static_cast<double>(result.steps[1]) - 1);
+  }
+}
+
+// A push and its answer take half a second. Worker 0 pushes to worker 1, the
+// second half of the range, in the middle of a step, and does not wait; worker
+// 1 pushes the first half at the end, and waits as long as the answer takes. If
+// gradients are clipped, both push at the end.
+TEST(Asp, PushesDuringBackward) {
+  for (const double clip_norm : {0.0, 1e9}) {
+    ToyRun run = asp_run();
+    run.bucket_elems = 24;
+    run.optimizer.clip_norm = clip_norm;
+    std::vector<SyncTimes> times(2);
+    run.after_step = [&](int rank, const StepPlan&, Scheme& scheme, Replica&) {
+      times[rank].add(scheme.take_times());
+    };
+    const auto result = test::train_toy(2, run, {.latency_s = 0.25});
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto steps = static_cast<double>(result.steps[rank]);
+      const double exposed_s = rank == 0 && clip_norm == 0 ? 0 : 0.5;
+      EXPECT_EQ(result.clock[rank], steps + exposed_s * (steps - 1));
+      EXPECT_EQ(times[rank].exposed_s, exposed_s * (steps - 1));
+      EXPECT_EQ(times[rank].overlapped_s, (0.5 - exposed_s) * (steps - 1));
+    }
   }
 }
 

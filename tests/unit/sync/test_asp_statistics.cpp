@@ -55,18 +55,29 @@ TEST(SharedStatistics, AreTheSumOfAllChanges) {
     run.step_s = {1, 1.3, 0.57, 3.1};  // no two arrive at the same time
     const auto workers = static_cast<int>(run.step_s.size());
 
+    // Slices travel with those of the parameters.
+    const int64_t elems = test::start_of(run, 1)[0].size();
+    const int64_t shards = servers > 0 ? servers : workers;
     std::vector<double> server(run.num_buffers, 0.0);
-    std::vector<std::vector<double>> pulled(workers, server);
-    std::vector<int64_t> steps(workers, 0);
-    test::in_order_of_arrival(run, [&](int rank, int64_t) {
-      for (int64_t i = 0; i < run.num_buffers; ++i) {
-        const double batch =
-            std::sin(static_cast<float>(7 * rank + 3 * steps[rank] + i + 1));
-        server[i] += 0.1 * (batch - pulled[rank][i]);
-      }
-      ++steps[rank];
-      pulled[rank] = server;
-    });
+    std::vector<int64_t> steps;
+    for (int64_t shard = 0; shard < shards; ++shard) {
+      const double after =
+          test::pushed_after(run, test::shard_begin(elems, shards, shard));
+      const auto slice = [&](int64_t s) {
+        return test::shard_begin(run.num_buffers, shards, s);
+      };
+      std::vector<std::vector<double>> pulled(workers, server);
+      steps.assign(workers, 0);
+      test::in_order_of_arrival(run, after, [&](int rank, int64_t) {
+        for (int64_t i = slice(shard); i < slice(shard + 1); ++i) {
+          const double batch =
+              std::sin(static_cast<float>(7 * rank + 3 * steps[rank] + i + 1));
+          server[i] += 0.1 * (batch - pulled[rank][i]);
+        }
+        ++steps[rank];
+        pulled[rank] = server;
+      });
+    }
 
     const auto result = test::train_toy(workers, run);
     EXPECT_EQ(result.steps, steps);

@@ -266,9 +266,9 @@ class ToyWorker {
     const int64_t elems = replica_->parameters.size();
     for (int part = 1; part <= 4; ++part) {
       endpoint_.advance(last_step_s_ / 4);
-      bucketer_.final_from(
-          elems - elems * part / 4,
-          [this](const Bucket& bucket) { scheme_->gradient_ready(bucket); });
+      bucketer_.final_from(elems - elems * part / 4, [&](const Bucket& bucket) {
+        scheme_->gradient_ready(bucket, plan);
+      });
       if (scheme_->abandons_step()) break;
     }
     scheme_->update(plan);

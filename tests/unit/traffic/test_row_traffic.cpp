@@ -96,8 +96,9 @@ Cost cost_of_step(int64_t rows, Wire wire) {
       if (step == 1 && endpoint.rank() == 0) meter.emplace();
       all_are_here();
       bucketer.start();
-      bucketer.final_from(
-          0, [&](const Bucket& bucket) { scheme->gradient_ready(bucket); });
+      bucketer.final_from(0, [&](const Bucket& bucket) {
+        scheme->gradient_ready(bucket, plan);
+      });
       scheme->update(plan);
       scheme->end_step(plan);
       all_are_here();
