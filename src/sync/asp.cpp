@@ -103,6 +103,7 @@ void Asp::gradient_ready(const Bucket& bucket, const StepPlan& plan) {
   if (parts_.optimizer.clip_norm == 0) exchange_.push_from(bucket.offset, plan);
 }
 
+// Pushes what gradient_ready() has not.
 void Asp::update(const StepPlan& plan) {
   if (const float* factor = clip(1))
     scale_by(context(), replica().gradients, factor);

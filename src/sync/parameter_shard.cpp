@@ -121,6 +121,7 @@ void ParameterShard::apply_and_answer(Endpoint& endpoint) {
   if (bound_ >= 0) answer_pulls(endpoint);
   for (int rank = next_push(); rank >= 0; rank = next_push()) {
     apply(rank, endpoint.now());
+    // Nothing is held: lists of who waits would take time to simulate.
     if (bound_ < 0) {
       answer(endpoint, rank);
       continue;

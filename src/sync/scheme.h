@@ -162,7 +162,8 @@ class Scheme {
   virtual void begin(const Segment& segment) = 0;
   // May block: on a stale bound, a pull, or an average before forward.
   virtual StepPlan next(const Word& mine) = 0;
-  // Called during backward; never blocks, may start communication.
+  // Called during backward, with the plan that update() gets; never blocks, may
+  // start communication.
   virtual void gradient_ready(const Bucket&, const StepPlan&) {}
   // In virtual time, between two buckets: true ends the step at once, and
   // update() discards its gradient.

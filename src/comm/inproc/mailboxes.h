@@ -23,7 +23,7 @@ struct Queued {
 struct InprocRequest : RequestState, Queued {
   int rank = -1, peer = -1;  // the owner, and the other side
   Tag tag = 0;
-  // What a wait looks at comes together.
+  // What a wait looks at is together, for the cache.
   // A receive: kNever until the arrival of its message is known.
   Time completes_at = kNever;
   // A send, while its message is in the sender's memory, which the sender's
