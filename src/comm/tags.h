@@ -18,7 +18,8 @@ inline constexpr Tag kTicketRequest = 80;  // to rank 0: request for a step
 inline constexpr Tag kTicketAnswer = 81;
 inline constexpr Tag kAverage = 96;       // + 0..15: means over a group
 inline constexpr Tag kStateServer = 112;  // + 0..3: ESync's queries and answers
-inline constexpr Tag kServer = 128;  // + 0..15: requests to a parameter shard
+inline constexpr Tag kServer = 128;  // + 0..15: pushes to a parameter shard
+inline constexpr Tag kServerPull = kServer + 3;  // requests for pulls
 inline constexpr Tag kServerAnswer = 144;  // + 0..15: answers of a parameter
                                            // shard
 inline constexpr Tag kProbe = 160;         // measures message latency
@@ -38,7 +39,7 @@ constexpr bool carries_payload(Tag tag) {
   };
   return tag >= kBatchNorm || tag == kGossip ||
          (tag >= kAverage && tag < kAverage + 16) || is_part_of(kServer) ||
-         is_part_of(kServerAnswer);
+         tag == kServerPull || is_part_of(kServerAnswer);
 }
 
 std::string name_of(Tag tag);  // "bucket 3", "checkpoint"

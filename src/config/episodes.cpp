@@ -149,13 +149,17 @@ std::string parse_episode(const std::string& text, Episode& episode) {
     return fmt::format("{}: expected ranks as 7, 6+7, 0-3, all or any2",
                        fields[0]);
   const auto kind = value_named<EpisodeKind>(fields[1]);
-  if (!kind) return fmt::format("{}: expected compute or link", fields[1]);
+  if (!kind)
+    return fmt::format("{}: expected compute, link or pause", fields[1]);
   episode.kind = *kind;
   if (!parse_amount(fields[2], episode))
     return fmt::format(
         "{}: expected a time to add, as +30ms, or a factor of at least 1, as "
         "x4",
         fields[2]);
+  if (episode.kind == Episode::Kind::kPause && episode.added_s == 0)
+    return fmt::format("{}: expected the length of a pause, as +30ms",
+                       fields[2]);
   Fields rest(episode);
   for (size_t i = 3; i < fields.size(); ++i)
     if (std::string mistake = rest.take(fields[i]); !mistake.empty())

@@ -7,7 +7,9 @@
 //   WORKERS  7, 6+7, 0-3, all; any2: two, redrawn for every repetition
 //   KIND     compute   a step's computing
 //            link      every message of the scheme that the worker sends
-//   AMOUNT   +30ms, +0.5s   compute: added to the step; link: to the latency
+//            pause     nothing: the worker begins its step later
+//   AMOUNT   +30ms, +0.5s   compute: added to the step; link: to the latency;
+//                           pause: its length
 //            x4             compute: times as long; link: the bandwidth
 //                           divided by it
 //   T        94s, 500ms     virtual seconds of the worker's own clock (under
@@ -33,7 +35,7 @@
 
 namespace syncopate {
 
-CHOICE(EpisodeKind, "compute link", {kCompute, kLink});
+CHOICE(EpisodeKind, "compute link pause", {kCompute, kLink, kPause});
 
 struct Episode {
   using Kind = EpisodeKind;

@@ -20,6 +20,7 @@ Asp::Asp(const SchemeParts& parts, int64_t bound)
            .buffers = parts.sync.asp.batchnorm == ServerStatistics::kShared
                           ? Owner::kShared
                           : Owner::kWorker}),
+      pulls_before_step_(parts.sync.asp.pull == Pulling::kBeforeStep),
       exchange_(parts, bound),
       stale_(parts.endpoint.size()),
       order_(parts, exchange_.num_shards(), bound) {
@@ -80,16 +81,21 @@ void Asp::begin(const Segment& segment) {
 // queue behind the gradients that rank 0 pushes over the same connection.
 StepPlan Asp::next(const Word& mine) {
   tickets().ask(mine);
-  if (exchange_.is_in_flight()) {
-    times_.add(exchange_.finish());
-    pulled_at_ = endpoint().now();
-    stale_.note(exchange_.staleness());
-  }
+  pull();
   await_pulled();
   const StepPlan plan = SchemeBase::next(mine);
   if (plan.stop && !has_left_) exchange_.tell_boundary();
   has_left_ = plan.stop;
   return plan;
+}
+
+void Asp::pull() {
+  const bool has_pushed = exchange_.is_in_flight();
+  if (pulls_before_step_ && !has_left_) exchange_.request_pull();
+  if (!exchange_.is_in_flight()) return;
+  times_.add(exchange_.finish());
+  pulled_at_ = endpoint().now();
+  if (has_pushed) stale_.note(exchange_.staleness());
 }
 
 // Waits without reporting again what finish() has reported.
@@ -196,6 +202,12 @@ Keys asp_keys() {
            .doc = "Factor of the compensation.",
            .low = 0,
            .used_when = {{"asp.compensation", {"per_worker", "per_key"}}}},
+          {.name = "asp.pull",
+           .place = &AspOptions::pull,
+           .doc = "When a worker receives the parameters: each slice as soon "
+                  "as it has been pushed, or all of them when a step begins. "
+                  "The latter takes longer, but the gradients are less stale "
+                  "(as with TensorFlow's parameter servers)."},
           {.name = "asp.batchnorm",
            .place = &AspOptions::batchnorm,
            .doc = "Running statistics of BatchNorm: each worker's own, or "

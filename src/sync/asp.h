@@ -6,8 +6,11 @@
 //   push g, and the step's rate and momentum, to every shard
 //   x = the shards' answer: their slices after this update
 //
-// The slice of a shard is pushed, and answered, during backward as soon as it
-// is final, unless optimizer.clip_norm needs all of g first.
+// The slice of a shard is pushed during backward as soon as it is final, unless
+// optimizer.clip_norm needs all of g first. With asp.pull = after_push it is
+// answered at once (as by MXNet's servers), so that both directions overlap
+// with backward. With before_step, a worker requests x when it begins a step
+// (as TensorFlow's do): it waits for the whole answer, but x is newer.
 //
 // There is no barrier and no lock. The first asp.servers workers (0: all) each
 // hold a shard; parameter_shard.h says what it does with a push. The shards own
@@ -50,9 +53,11 @@ class Asp : public SchemeBase {
 
  private:
   void check_counters();
+  void pull();
   void await_pulled();
   OnHost own_slice(std::span<float> range, const Slice& slice);
 
+  bool pulls_before_step_;
   ShardExchange exchange_;
   std::unique_ptr<ParameterShard> shard_;  // on the first asp.servers workers
   bool is_open_ = false, has_left_ = false, is_gathered_ = true;

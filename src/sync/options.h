@@ -43,11 +43,14 @@ struct DsSyncOptions {
 // Delay compensation (DC-ASGD).
 CHOICE(Compensation, "none per_worker per_key", {kNone, kPerWorker, kPerKey});
 
+CHOICE(Pulling, "after_push before_step", {kAfterPush, kBeforeStep});
+
 // Shared by asp and ssp.
 struct AspOptions {
   int64_t servers = 0;  // shards; 0: one per worker
   Compensation compensation = Compensation::kNone;
   double lambda = 0.04;  // strength of the compensation
+  Pulling pull = Pulling::kAfterPush;
   ServerStatistics batchnorm = ServerStatistics::kLocal;
   bool record = false;  // write arrivals to order.h5
   std::string replay;   // such a file; empty: none

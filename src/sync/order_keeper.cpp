@@ -102,6 +102,12 @@ void check_server(const SchemeRequest& request, int64_t bound) {
          "{}, or sync.scheme = asp or ssp",
          asp.record ? "record" : "replay", asp.record ? "yes" : asp.replay,
          asp.record ? "no" : "none");
+  if (asp.pull == Pulling::kBeforeStep && (asp.record || !asp.replay.empty()))
+    fail(ExitCode::kBadInput,
+         "asp.{}: {}, but no order of pulls is kept, expected {}, or asp.pull "
+         "= after_push",
+         asp.record ? "record" : "replay", asp.record ? "yes" : asp.replay,
+         asp.record ? "no" : "none");
   if (asp.replay.empty()) return;
   try {
     read_order(asp.replay,

@@ -18,6 +18,7 @@ ParameterShard::ParameterShard(const SchemeParts& parts,
       bound_(bound),
       wire_(parts.sync.wire),
       compensation_(parts.sync.asp.compensation),
+      has_requests_(parts.sync.asp.pull == Pulling::kBeforeStep),
       lambda_(static_cast<float>(parts.sync.asp.lambda)),
       device_(parts.context.device().kind() == DeviceKind::kNone
                   ? make_none_device()
@@ -65,13 +66,16 @@ void ParameterShard::begin(Endpoint& endpoint,
   CHECK(!service_);
   copy(x_, parameters);
   copy(statistics_, statistics);
+  const int64_t first_clock = has_requests_ ? -1 : 0;
   for (Lane& lane : lanes_) {
-    lane.clock = 0;
+    lane.num_pushes = 0;
+    lane.clock = first_clock;
     lane.num_updates = num_updates_;
+    lane.is_due = true;
     if (!lane.backup.empty()) copy(lane.backup, x_);
     copy(lane.pulled_statistics, statistics_);
   }
-  clocks_ = {{0, endpoint.size()}};
+  clocks_ = {{first_clock, endpoint.size()}};
   service_ = start_service(endpoint, segment, "parameter shard",
                            [this](Endpoint& own) { serve(own); });
 }
@@ -84,7 +88,7 @@ void ParameterShard::end(Endpoint& endpoint) {
 
 // Ends once every worker is at the boundary and has been answered.
 void ParameterShard::serve(Endpoint& endpoint) {
-  constexpr TagRange kParts = {tags::kServer, tags::kServer + 2};
+  constexpr TagRange kParts = {tags::kServer, tags::kServerPull};
   while (!clocks_.empty()) {
     take(endpoint, endpoint.recv_any(kParts));
     apply_and_answer(endpoint);
@@ -94,6 +98,10 @@ void ParameterShard::serve(Endpoint& endpoint) {
 // The worker has received the last answer, so there is no wait for its sends.
 void ParameterShard::take(Endpoint& endpoint, Message message) {
   Lane& lane = lanes_[message.from];
+  if (message.tag == tags::kServerPull) {
+    lane.is_requested = true;
+    return consider_pull(endpoint, message.from);
+  }
   for (Request& send : lane.sends)
     if (send) endpoint.wait(std::exchange(send, nullptr));
   const auto bytes = static_cast<int64_t>(message.payload.size());
@@ -120,16 +128,23 @@ void ParameterShard::take(Endpoint& endpoint, Message message) {
 void ParameterShard::apply_and_answer(Endpoint& endpoint) {
   if (bound_ >= 0) answer_pulls(endpoint);
   for (int rank = next_push(); rank >= 0; rank = next_push()) {
-    apply(rank, endpoint.now());
-    // Nothing is held: lists of who waits would take time to simulate.
-    if (bound_ < 0) {
-      answer(endpoint, rank);
-      continue;
-    }
-    // A pull must not include an update made after it was allowed.
-    pulling_[lanes_[rank].clock].push_back(rank);
-    answer_pulls(endpoint);
+    apply(rank);
+    consider_pull(endpoint, rank);
   }
+}
+
+void ParameterShard::consider_pull(Endpoint& endpoint, int rank) {
+  Lane& lane = lanes_[rank];
+  if (!lane.is_due || (has_requests_ && !lane.is_requested)) return;
+  lane.is_due = lane.is_requested = false;
+  if (--clocks_.at(lane.clock) == 0) clocks_.erase(lane.clock);
+  ++clocks_[lane.clock = lane.num_pushes];
+  lane.allowed_at = endpoint.now();
+  // Nothing is held: lists of who waits would take time to simulate.
+  if (bound_ < 0) return answer(endpoint, rank);
+  // A pull must not include an update made after it was allowed.
+  pulling_[lane.clock].push_back(rank);
+  answer_pulls(endpoint);
 }
 
 int ParameterShard::next_push() const {
@@ -153,7 +168,7 @@ void ParameterShard::answer_pulls(Endpoint& endpoint) {
   for (const int rank : ranks) answer(endpoint, rank);
 }
 
-void ParameterShard::apply(int rank, Time now) {
+void ParameterShard::apply(int rank) {
   Lane& lane = lanes_[rank];
   std::span<float> g = gradient_;
   if (wire_ == Wire::kBf16)
@@ -172,9 +187,8 @@ void ParameterShard::apply(int rank, Time now) {
                     {.rate = lane.push.rate, .momentum = lane.push.momentum});
   add_statistics(lane);
   lane.pull.staleness = num_updates_ - lane.num_updates;
-  lane.applied_at = now;
-  if (--clocks_.at(lane.clock) == 0) clocks_.erase(lane.clock);
-  ++clocks_[++lane.clock];
+  lane.is_due = true;
+  ++lane.num_pushes;
   ++num_updates_;
   if (record_ != nullptr) record_->push_back(rank);
   pushed_.erase(rank);
@@ -189,8 +203,19 @@ void ParameterShard::add_statistics(Lane& lane) {
   for (int64_t i = 0; i < statistics_.size(); ++i) s[i] = u[i] + (s[i] - p[i]);
 }
 
+// A worker that has pushed nothing yet has left no message to answer in.
+void ParameterShard::make_room(Payload& payload, int64_t bytes) {
+  const auto size = static_cast<size_t>(bytes);
+  if (payload.size() == size) return;
+  payload = has_values(x_.data())
+                ? Payload(std::vector<std::byte>(size))
+                : Payload(reinterpret_cast<std::byte*>(x_.data()), size);
+}
+
 void ParameterShard::answer(Endpoint& endpoint, int rank) {
   Lane& lane = lanes_[rank];
+  make_room(lane.travels, wire_bytes(wire_, elems_));
+  make_room(lane.statistics, statistics_.size() * int64_t{sizeof(float)});
   if (wire_ == Wire::kBf16)
     pack_bf16(reinterpret_cast<uint16_t*>(lane.travels.data()), x_.data(),
               elems_);
@@ -205,7 +230,7 @@ void ParameterShard::answer(Endpoint& endpoint, int rank) {
   if (!statistics_.empty())
     device_->copy(lane.statistics.data(), statistics_.data(),
                   static_cast<int64_t>(lane.statistics.size()), *stream_);
-  lane.pull.held_s = endpoint.now() - lane.applied_at;
+  lane.pull.held_s = endpoint.now() - lane.allowed_at;
   lane.num_updates = num_updates_;
   if (has_pull_header(endpoint.rank(), bound_))
     lane.sends[0] = endpoint.isend({&lane.pull, sizeof lane.pull}, rank,

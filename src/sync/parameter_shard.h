@@ -45,7 +45,9 @@ struct Slice {
 };
 
 // Precedes a slice's gradient (tags::kServer; the gradient uses + 1, its
-// statistics, if any, + 2) if it differs from the worker's last one.
+// statistics, if any, + 2) if it differs from the worker's last one. Under
+// asp.pull = before_step, an empty message (tags::kServerPull) requests the
+// answer.
 struct PushHeader {
   int64_t is_at_boundary = 0;  // 1: nothing follows, now or before begin()
   double rate = 0, momentum = 0;
@@ -95,11 +97,15 @@ class ParameterShard {
   void end(Endpoint& endpoint);
 
  private:
-  struct Lane {               // per-worker state
-    int num_parts = 0;        // of its push that have arrived, less the header
-    int64_t clock = 0;        // updates of this segment
+  struct Lane {              // per-worker state
+    int num_parts = 0;       // of its push that have arrived, less the header
+    int64_t num_pushes = 0;  // applied, of this segment
+    // The same, when its last pull was requested and due; -1: none was yet.
+    int64_t clock = 0;
     int64_t num_updates = 0;  // in total, at its last pull
-    Time applied_at = 0;
+    // Of its next pull: requested, and allowed by what it pushed before.
+    bool is_requested = false, is_due = false;
+    Time allowed_at = 0;
     PushHeader push;
     PullHeader pull;
     Request sends[3];
@@ -112,11 +118,14 @@ class ParameterShard {
   void take(Endpoint& endpoint, Message message);
   // Applies and answers what it can, without waiting.
   void apply_and_answer(Endpoint& endpoint);
+  // Answers a pull that is requested and due, unless the bound holds it back.
+  void consider_pull(Endpoint& endpoint, int rank);
   void answer_pulls(Endpoint& endpoint);
   // The worker whose push is to be applied next; -1: none is.
   int next_push() const;
-  void apply(int rank, Time now);
+  void apply(int rank);
   void add_statistics(Lane& lane);
+  void make_room(Payload& payload, int64_t bytes);
   void answer(Endpoint& endpoint, int rank);
   DeviceVector<float> make_values(int64_t elems) {
     return {*device_, *stream_, elems};
@@ -126,6 +135,7 @@ class ParameterShard {
   int64_t offset_, elems_, bound_;
   Wire wire_;
   Compensation compensation_;
+  bool has_requests_;  // for pulls, apart from pushes
   float lambda_;
   // Not shared: a service runs concurrently with its worker.
   std::unique_ptr<Device> device_;
@@ -138,7 +148,7 @@ class ParameterShard {
   int64_t num_updates_ = 0;
   std::vector<Lane> lanes_;  // by rank
   std::set<int> pushed_;     // ranks whose push is complete and not applied
-  // By clock: ranks whose push is applied and not answered.
+  // By clock: ranks whose pull the bound holds back.
   std::map<int64_t, std::vector<int>> pulling_;
   // By clock: how many workers are there and not at the boundary.
   std::map<int64_t, int> clocks_;

@@ -35,6 +35,7 @@ ShardExchange::ShardExchange(const SchemeParts& parts, int64_t bound)
       num_shards_(syncopate::num_shards(parts.sync,
                                         parts.endpoint.size(),
                                         parts.replica.parameters.size())),
+      has_requests_(parts.sync.asp.pull == Pulling::kBeforeStep),
       has_tasks_(!parts.endpoint.has_virtual_time() ||
                  parts.endpoint.trace() != nullptr),
       gradients_(parts.context.device(),
@@ -84,6 +85,15 @@ void ShardExchange::await_wave() {
   due_from_ = slice(std::max(0, num_unpushed_ - shards)).offset;
 }
 
+ShardExchange::Wave& ShardExchange::add_wave(int first, int last) {
+  if (num_waves_ == waves_.size())
+    waves_.emplace_back().ready = parts_.context.device().make_event();
+  Wave& wave = waves_[num_waves_++];
+  wave.first = first;
+  wave.last = last;
+  return wave;
+}
+
 void ShardExchange::push_from(int64_t from, const StepPlan& plan) {
   if (from > due_from_ || num_unpushed_ == 0) return;
   if (num_waves_ == 0) {
@@ -92,19 +102,32 @@ void ShardExchange::push_from(int64_t from, const StepPlan& plan) {
   }
   int first = num_unpushed_;
   while (first > 0 && slice(first - 1).offset >= from) --first;
-  Endpoint& endpoint = parts_.endpoint;
-  if (num_waves_ == waves_.size())
-    waves_.emplace_back().ready = parts_.context.device().make_event();
-  Wave& wave = waves_[num_waves_++];
-  wave.first = first;
-  wave.last = std::exchange(num_unpushed_, first);
+  Wave& wave = add_wave(first, std::exchange(num_unpushed_, first));
+  wave.pushes = true;
+  wave.pulls = !has_requests_;
   await_wave();
   if (rounded_push_.data() != nullptr) round_gradients(wave);
+  start(wave);
+}
+
+void ShardExchange::request_pull() {
+  CHECK(has_requests_);
+  Wave& wave = add_wave(0, num_shards_);
+  wave.pushes = false;
+  wave.pulls = true;
+  start(wave);
+}
+
+void ShardExchange::start(Wave& wave) {
+  Endpoint& endpoint = parts_.endpoint;
   wave.ready->record(parts_.context.stream());
-  if (!has_tasks_) return push(endpoint, wave);
-  wave.task = endpoint.start("push and pull", [this, &wave](Endpoint& own) {
-    push(own, wave);
-    pull(own, wave);
+  if (!has_tasks_) return submit(endpoint, wave);
+  const char* name = !wave.pulls   ? "push"
+                     : wave.pushes ? "push and pull"
+                                   : "pull";
+  wave.task = endpoint.start(name, [this, &wave](Endpoint& own) {
+    submit(own, wave);
+    complete(own, wave);
   });
 }
 
@@ -134,7 +157,8 @@ Bytes ShardExchange::on_wire(Scratch<uint16_t>& packed,
 }
 
 void ShardExchange::post_receives(Endpoint& endpoint, int shard) {
-  auto& [pull, sends, receives] = shards_[shard];
+  PullHeader& pull = shards_[shard].pull;
+  std::array<Request, 3>& receives = shards_[shard].receives;
   if (has_pull_header(shard, bound_))
     receives[0] =
         endpoint.irecv({&pull, sizeof pull}, shard, tags::kServerAnswer);
@@ -170,30 +194,42 @@ void ShardExchange::send(Endpoint& endpoint, Wave& wave, int shard) {
                               shard, tags::kServer + 2, Traffic::kPayload);
 }
 
-void ShardExchange::push(Endpoint& endpoint, Wave& wave) {
-  parameters_.open(endpoint, *wave.ready);
+void ShardExchange::request(Endpoint& endpoint, int shard) {
+  shards_[shard].request =
+      endpoint.isend({}, shard, tags::kServerPull, Traffic::kPayload);
+}
+
+void ShardExchange::submit(Endpoint& endpoint, Wave& wave) {
+  if (wave.pulls) parameters_.open(endpoint, *wave.ready);
+  if (!wave.pushes) wave.busy.first = endpoint.now();
   for (int shard = wave.first; shard < wave.last; ++shard) {
-    if (const Slice part = statistics_slice(shard); part.elems > 0) {
+    const Slice part = statistics_slice(shard);
+    if (wave.pushes && part.elems > 0) {
       statistics_->pull(endpoint, part.offset, part.elems, *wave.ready);
       copy_values(pushed_statistics_.data() + part.offset,
                   statistics_->host(part.offset, part.elems).data(),
                   part.elems);
     }
-    post_receives(endpoint, shard);
+    if (wave.pulls) post_receives(endpoint, shard);
   }
   // Not all workers begin with the same shard.
   const int num_here = wave.last - wave.first;
-  for (int i = 0; i < num_here; ++i)
-    send(endpoint, wave, wave.first + (endpoint.rank() + i) % num_here);
+  for (int i = 0; i < num_here; ++i) {
+    const int shard = wave.first + (endpoint.rank() + i) % num_here;
+    if (wave.pushes)
+      send(endpoint, wave, shard);
+    else
+      request(endpoint, shard);
+  }
 }
 
-void ShardExchange::pull(Endpoint& endpoint, Wave& wave) {
+void ShardExchange::complete(Endpoint& endpoint, Wave& wave) {
   const auto wait = [&](Request& request) {
     if (request == nullptr) return;
     const Time completed_at = endpoint.wait(std::exchange(request, nullptr));
     wave.busy.second = std::max(wave.busy.second, completed_at);
   };
-  for (int shard = wave.first; shard < wave.last; ++shard) {
+  for (int shard = wave.first; wave.pulls && shard < wave.last; ++shard) {
     std::ranges::for_each(shards_[shard].receives, wait);
     const Slice part = slice(shard);
     if (host_rounds())
@@ -204,13 +240,17 @@ void ShardExchange::pull(Endpoint& endpoint, Wave& wave) {
       statistics_->push(statistics.offset, statistics.elems);
   }
   for (int shard = wave.first; shard < wave.last; ++shard)
-    std::ranges::for_each(shards_[shard].sends, wait);
+    if (wave.pushes)
+      std::ranges::for_each(shards_[shard].sends, wait);
+    else
+      wait(shards_[shard].request);
 }
 
 SyncTimes ShardExchange::finish() {
   Endpoint& endpoint = parts_.endpoint;
   const Time entered = endpoint.now();
-  CHECK(num_unpushed_ == 0);
+  // A requested pull may come without a push.
+  CHECK(num_unpushed_ == 0 || (has_requests_ && num_unpushed_ == num_shards_));
   Time has_gradients_at = 0;
   busy_.clear();
   for (size_t i = 0; i < num_waves_; ++i) {
@@ -218,7 +258,7 @@ SyncTimes ShardExchange::finish() {
     if (wave.task)
       endpoint.join(std::exchange(wave.task, nullptr));
     else
-      pull(endpoint, wave);
+      complete(endpoint, wave);
     busy_.push_back(std::exchange(wave.busy, {}));
     has_gradients_at = std::max(has_gradients_at, busy_.back().first);
   }

@@ -1,7 +1,8 @@
 // A worker's side of a sharded parameter server: pushes a shard's slice of the
 // gradient during backward, as soon as it is final, and receives that slice of
-// the parameters back; under asp.batchnorm = shared, slices of BatchNorm's
-// running statistics as well.
+// the parameters back, at once or, under asp.pull = before_step, on request;
+// under asp.batchnorm = shared, slices of BatchNorm's running statistics as
+// well.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -37,9 +38,12 @@ class ShardExchange {
   // the rate and momentum of `plan`. Until finish(), these slices must not be
   // touched, nor the same slices of the parameters: pulls overwrite them.
   void push_from(int64_t from, const StepPlan& plan);
+  // Under asp.pull = before_step: requests all parameters and shared
+  // statistics, as they are once the shards have applied the pushes so far.
+  void request_pull();
   bool is_in_flight() const { return num_waves_ > 0; }
-  // Call after push_from(0, ...). On return, parameters and shared statistics
-  // are those of the shards.
+  // Call after push_from(0, ...) and, if pulls are requested, request_pull().
+  // On return, parameters and shared statistics are those of the shards.
   SyncTimes finish();
   // Of this step's push.
   int64_t staleness() const { return shards_[0].pull.staleness; }
@@ -59,19 +63,24 @@ class ShardExchange {
     PullHeader pull;
     // Headers, values, statistics; null: none.
     std::array<Request, 3> sends, receives;
+    Request request;
   };
-  // A push to adjacent shards, and the pull that answers it.
+  // A push to adjacent shards, and the pull that answers it; or one of them.
   struct Wave {
+    bool pushes = true, pulls = true;
     int first = 0, last = 0;  // shards; excluding `last`
     std::unique_ptr<Event> ready;
     std::pair<Time, Time> busy;  // from when its gradients were there
     Task task;
   };
   void await_wave();
-  void push(Endpoint& endpoint, Wave& wave);
+  Wave& add_wave(int first, int last);
+  void start(Wave& wave);
+  void submit(Endpoint& endpoint, Wave& wave);
   void post_receives(Endpoint& endpoint, int shard);
   void send(Endpoint& endpoint, Wave& wave, int shard);
-  void pull(Endpoint& endpoint, Wave& wave);
+  void request(Endpoint& endpoint, int shard);
+  void complete(Endpoint& endpoint, Wave& wave);
   void round_gradients(const Wave& wave);
   Slice part(int64_t elems, int shard) const;
   Bytes on_wire(Scratch<uint16_t>& packed,
@@ -87,6 +96,7 @@ class ShardExchange {
   Wire wire_;
   int64_t bound_;
   int num_shards_;
+  bool has_requests_;  // for pulls, apart from pushes
   // Whether each wave has a task. In virtual time the worker can push, and
   // wait for the pulls, itself: that takes as long, and less to simulate. A
   // trace shows tasks.

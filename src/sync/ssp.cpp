@@ -3,7 +3,8 @@
 // last boundary, as a shard has seen them. With s = ssp.bound,
 //
 //   the pull after update c of a worker is answered once every other worker
-//   has clock >= c - s, or is at the boundary;
+//   has clock >= c - s, or is at the boundary (with asp.pull = before_step, a
+//   clock advances when the worker requests that pull, at first to 0);
 //   step c + 1 is handed out once no worker has taken fewer than c - s.
 //
 // A worker at clock c thus sees all updates of clocks up to c - s and maybe

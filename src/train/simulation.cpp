@@ -16,8 +16,7 @@ namespace {
 // Takes this worker's steps up to a boundary.
 void take_steps(WorkerStep& step, SimulatedWork& account) {
   for (;;) {
-    const StepPlan plan =
-        step.scheme().next(step.word(static_cast<int>(requested_stop())));
+    const StepPlan plan = step.next(static_cast<int>(requested_stop()));
     if (plan.stop) break;
     if (plan.is_idle) {
       step.follow(plan);

@@ -25,6 +25,11 @@ class Stragglers {
   // delays.
   double virtual_s(int64_t step, Time now) const;
 
+  // Returns for how long this worker pauses before its step `step`, at `now`.
+  double pause_s(int64_t step, Time now) const {
+    return episodes_->at(Episode::Kind::kPause, rank_, now, step).added_s;
+  }
+
   // Returns the virtual seconds of the computations after the backward pass.
   double update_s() const { return durations_.update_s() * factor_; }
 

@@ -95,7 +95,7 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
   print_notes();
   for (;;) {
     const auto stop = static_cast<int>(stop_request());
-    const StepPlan plan = scheme_.next(step_.word(stop));
+    const StepPlan plan = step_.next(stop);
     print_notes();
     if (plan.stop) break;
     close_rows(plan.worker_steps);

@@ -1,6 +1,9 @@
 #include "train/worker_step.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 #include "comm/collectives.h"
 #include "comm/tags.h"
@@ -85,6 +88,32 @@ WorkerStep::WorkerStep(Engine& engine,
 WorkerStep::~WorkerStep() = default;
 
 // --- a step, in the order in which it happens --------------------------------
+
+Word WorkerStep::word(int stop) const {
+  return {.stop = stop,
+          .has_diverged = diverged_.has_value(),
+          .step_s = cost_.compute_s + (is_virtual_ ? 0 : cost_.data_wait_s)};
+}
+
+StepPlan WorkerStep::next(int stop) {
+  pause();
+  return scheme_->next(word(stop));
+}
+
+// Once per step, however often the scheme is asked for it.
+void WorkerStep::pause() {
+  const int64_t step = scheme_->steps_done();
+  if (step == std::exchange(paused_for_, step)) return;
+  const Time begin = endpoint_.now();
+  const double pause_s = stragglers_.pause_s(
+      step, is_virtual_ ? begin : monotonic_s() - started_s_);
+  if (pause_s == 0) return;
+  if (is_virtual_)
+    endpoint_.advance(pause_s);
+  else
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause_s));
+  if (trace_ != nullptr) trace_->wait("pause", begin, endpoint_.now());
+}
 
 StepCost WorkerStep::take(const StepPlan& plan) {
   enter(Stage::kStep, plan.step);
@@ -282,13 +311,9 @@ void WorkerStep::meet_at(Time earliest) {
 void WorkerStep::begin(const Segment& segment) {
   scheme_->begin(segment);
   endpoint_.set_clock(ended_at_);
+  // A pause before the boundary counts for nothing if it has set clocks back.
+  if (is_virtual_) paused_for_ = -1;
   if (trace_ != nullptr) trace_->at_step(scheme_->steps_done() + 1);
-}
-
-Word WorkerStep::word(int stop) const {
-  return {.stop = stop,
-          .has_diverged = diverged_.has_value(),
-          .step_s = cost_.compute_s + (is_virtual_ ? 0 : cost_.data_wait_s)};
 }
 
 void WorkerStep::follow(const StepPlan& plan) {

@@ -89,10 +89,11 @@ class WorkerStep {
   void begin(const Segment& segment);
   // The word that this worker passes to scheme().next().
   Word word(int stop) const;
+  // Asks the scheme for this worker's next step, after a pause if one is due.
+  StepPlan next(int stop);
   StepCost take(const StepPlan& plan);
   void follow(const StepPlan& plan);  // this worker sits out an idle step
-  // Call after scheme().next() has returned `stop`. Afterwards nothing is in
-  // flight.
+  // Call after next() has returned `stop`. Afterwards nothing is in flight.
   void end();
 
   // --- results of steps: losses, and gradients that are not finite ---
@@ -125,6 +126,7 @@ class WorkerStep {
   void visit_clock(StateVisitor& visitor);  // ended_at(), where it is virtual
 
  private:
+  void pause();
   void sleep_as_straggler(int64_t step);
   void clear_gradients();
   void forward_backward();
@@ -185,6 +187,7 @@ class WorkerStep {
   Time ended_at_ = 0;
   double longest_s_ = 0;
   int64_t steps_of_process_ = 0;
+  int64_t paused_for_ = -1;  // its own count
   const double started_s_ = monotonic_s();
 };
 

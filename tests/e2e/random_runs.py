@@ -104,6 +104,7 @@ class Draw:
         if scheme in {"asp", "ssp"}:
             self.maybe(0.7, "asp.servers", range(1, self.workers + 1))
             self.maybe(0.4, "asp.compensation", ["per_worker", "per_key"])
+            self.maybe(0.4, "asp.pull", ["before_step"])
         if scheme == "ssp":
             self.set("ssp.bound", self.random.randint(0, 4))
         if scheme == "esync":
@@ -163,7 +164,7 @@ class Draw:
                    ["uniform", "exponential", "pareto"])
         if self.chance(0.35):
             who = self.random.choice(["0", "all", "any2"])
-            kind = self.random.choice(["compute", "link"])
+            kind = self.random.choice(["compute", "link", "pause"])
             when = self.random.choice(
                 ["", ":from=20ms:for=50ms", ":from=2steps:for=3steps",
                  ":for=1steps:every=3steps:at=random"])

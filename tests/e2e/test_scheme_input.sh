@@ -150,8 +150,12 @@ bad sync_switch.plateau "eval.every > 0" "${switch[@]}" --sync_switch.order=10 \
 bad stragglers.episodes "rank of 3" "$(s asp)" "$(w 3)" \
   --stragglers.episodes=3:compute:x2
 bad stragglers.episodes "rank of 1" "$(s asp)" --stragglers.episodes=1:compute:x2
-bad stragglers.episodes "compute or link" "$(s asp)" "$(w 3)" \
+bad stragglers.episodes "compute, link or pause" "$(s asp)" "$(w 3)" \
   --stragglers.episodes=1:disk:x2
+bad stragglers.episodes "length of a pause" "$(s asp)" "$(w 3)" \
+  --stragglers.episodes=1:pause:x2
+bad asp.record "asp.pull = after_push" "$(s asp)" "$(w 3)" --asp.record=yes \
+  --asp.pull=before_step
 bad stragglers.episodes "network.mbit_s > 0" "$(s asp)" "$(w 3)" \
   --stragglers.episodes=1:link:x2
 bad optimizer.lr_scale "none" "${switch[@]}" --sync_switch.order=10 \

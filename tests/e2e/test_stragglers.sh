@@ -82,6 +82,9 @@ small steps 2 --stragglers.episodes=1:compute:+500ms:from=5steps:for=10steps
 small again 2 \
   --stragglers.episodes=0:compute:+1s:for=2steps:every=10steps:count=3
 small link 2 --stragglers.episodes=1:link:+250ms:from=20steps:for=10steps
+small pause 2 --stragglers.episodes=1:pause:+5s:from=10steps:for=2steps \
+  --eval.every="11 steps"
+small_mpi mpi-pause 2 --stragglers.episodes=1:pause:+1s:from=30steps:for=2steps
 
 echo "the log's rows of a free-running scheme"
 # last_steps RUN: the fewest and the most steps of a worker, as the last row has
@@ -104,6 +107,16 @@ mapfile -t by_worker < <(last_steps mpi-free)
 [[ ${#by_worker[@]} == 2 && ${by_worker[0]} == "${by_worker[1]}" ]] ||
   fail "steps by worker under MPI: ${by_worker[*]}"
 ! grep -q "^step .*(" runs/plain/log.txt || fail "steps of bsp's workers"
+
+# Worker 1 joins after 20 of worker 0's steps; 40 are left for the two of them.
+# A boundary before it joins changes nothing.
+for every in 0 4; do
+  small late-$every 2 --sync.scheme=asp --run.steps=30 \
+    --eval.every="$every steps" --asp.pull=before_step \
+    --stragglers.episodes=1:pause:+20s:for=1steps
+  [[ $(last_steps late-$every) == $'20 40\n20 40' ]] ||
+    fail "steps of a worker that joins late: $(last_steps late-$every)"
+done
 
 echo "cut in an episode, and in one of a removed worker"
 episodes=any1:compute:x3:for=20s:every=25s:at=random
@@ -219,6 +232,8 @@ check("plain", clock("plain") == 60)
 check("compute", clock("compute") == 60 + 5 * 2)
 check("steps", clock("steps") == 60 + 10 * 0.5)
 check("again", clock("again") == 60 + 3 * 2)
+check("pause", clock("pause") == 60 + 2 * 5)
+check("mpi-pause", rows("mpi-pause", "train/time_s")[-1] > 2)
 # A ring of two workers: the slow one's chunk is waited for in both rounds.
 late = clock("link") - 60
 check(f"link {late}", 10 * 0.25 - 1e-9 <= late <= 10 * 0.75 + 1e-9)

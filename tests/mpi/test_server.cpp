@@ -45,6 +45,8 @@ TEST_F(Server, LosesNothing) {
     for (const int64_t servers : {0, 1})
       for (const int64_t every : {0, 1, 4}) {
         ToyRun run = test::counting_run(scheme, ranks());
+        run.sync.asp.pull =
+            every == 1 ? Pulling::kAfterPush : Pulling::kBeforeStep;
         run.sync.asp.servers = servers;
         run.sync.ssp.bound = every;
         run.boundary_every = every;

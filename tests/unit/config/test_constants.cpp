@@ -52,6 +52,7 @@ const std::vector<Change>& changes() {
       {"asp.compensation", "none", "per_worker"},
       {"asp.compensation", "per_worker", "per_key"},
       {"asp.lambda", "0.04", "0.4", {"asp.compensation=per_worker"}},
+      {"asp.pull", "after_push", "before_step"},
       {"asp.batchnorm", "local", "shared"},
       {"ssp.bound", "0", "3"},
       {"esync.global_lr", "1", "0.8"},

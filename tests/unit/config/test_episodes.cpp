@@ -109,13 +109,15 @@ TEST(Episodes, RefuseWhatMeansNothing) {
   EXPECT_EQ(mistake("0-3+7:compute:+10ms:from=5steps:for=2steps:every=4steps"),
             "");
   EXPECT_EQ(mistake("9:compute:x2", 0), "");
+  EXPECT_EQ(mistake("7:pause:+5s:for=1steps"), "");
   for (const auto& [text, what] :
        {std::pair<std::string, std::string>{"7:link", "WORKERS:KIND:AMOUNT"},
         {"8:link:x4", "not a rank of 8"},
         {"any9:link:x4", "no 9 of 8"},
         {"any0:link:x4", "ranks"},
         {"3-1:link:x4", "ranks"},
-        {"7:disk:x4", "compute or link"},
+        {"7:disk:x4", "compute, link or pause"},
+        {"7:pause:x4", "length of a pause"},
         {"7:link:x0.5", "at least 1"},
         {"7:link:4", "at least 1"},
         {"7:link:+30", "+30ms"},

@@ -65,8 +65,8 @@ std::set<const void*> all_members(const Options& options) {
     collect(a, b, c, d, e, f);
   }
   {
-    const auto& [a, b, c, d, e, f] = asp;
-    collect(a, b, c, d, e, f);
+    const auto& [a, b, c, d, e, f, g] = asp;
+    collect(a, b, c, d, e, f, g);
   }
   {
     const auto& [a, b, c, d, e, f, g] = local_sgd;
@@ -312,6 +312,7 @@ const std::map<std::string, std::string>& other_values() {
       {"asp.servers", "2"},
       {"asp.compensation", "per_key"},
       {"asp.lambda", "0.1"},
+      {"asp.pull", "before_step"},
       {"asp.batchnorm", "shared"},
       {"asp.record", "yes"},
       {"asp.replay", "order.h5"},

@@ -25,6 +25,14 @@ inline ToyRun counting_run(const std::string& scheme, int workers) {
   return run;
 }
 
+// For tests of both ways of pulling.
+inline const auto kBothPullings =
+    ::testing::Values(Pulling::kAfterPush, Pulling::kBeforeStep);
+inline std::string name_of_pulling(
+    const ::testing::TestParamInfo<Pulling>& info) {
+  return info.param == Pulling::kAfterPush ? "AfterPush" : "BeforeStep";
+}
+
 // Step times between 0.1 and 1, some steps 20 times that.
 inline std::function<double(int, int64_t)> uneven(uint64_t seed) {
   return [seed](int rank, int64_t step) {
@@ -61,11 +69,12 @@ inline double pushed_after(const ToyRun& run, int64_t offset) {
 // Calls serve(rank, ticket) in the order in which pushes arrive at a shard over
 // free links: each worker takes run.step_s per step and pushes `after` this
 // part of it, no two at one moment. Tickets count the steps as they are handed
-// out.
+// out. Calls begin(rank) in between, when a worker begins a step.
 inline void in_order_of_arrival(
     const ToyRun& run,
     double after,
-    const std::function<void(int rank, int64_t ticket)>& serve) {
+    const std::function<void(int rank, int64_t ticket)>& serve,
+    const std::function<void(int rank)>& begin = [](int) {}) {
   const auto workers = static_cast<int>(run.step_s.size());
   // Negative time, rank, ticket, whether it is a push or the end of the step.
   std::priority_queue<std::tuple<double, int, int64_t, bool>> events;
@@ -73,6 +82,7 @@ inline void in_order_of_arrival(
   const auto give = [&](int rank, double now) {
     if (given == run.steps * workers) return;
     const int64_t ticket = given++;
+    begin(rank);
     events.push({-(now + after * run.step_s[rank]), rank, ticket, true});
     events.push({-(now + run.step_s[rank]), rank, ticket, false});
   };

@@ -95,7 +95,15 @@ Reference trained_by_formula(const ToyRun& run, int workers, double after) {
   const Schedule schedule(run.schedule, run.optimizer.lr,
                           static_cast<double>(run.steps), run.steps_per_epoch);
   int64_t updates = 0;
-  test::in_order_of_arrival(run, after, [&](int rank, int64_t ticket) {
+  const bool pulls_before_step = run.sync.asp.pull == Pulling::kBeforeStep;
+  const auto pull = [&](int rank) {
+    pulled[rank] = x;
+    seen[rank] = updates;
+  };
+  const auto begin = [&](int rank) {
+    if (pulls_before_step) pull(rank);
+  };
+  const auto serve = [&](int rank, int64_t ticket) {
     std::vector<float> at(pulled[rank].begin(), pulled[rank].end());
     std::vector<float> gradient(elems);
     test::quadratic_gradient(rank, step[rank]++, at, gradient);
@@ -114,9 +122,9 @@ Reference trained_by_formula(const ToyRun& run, int workers, double after) {
       x[i] -= rate * (opt.nesterov ? g + opt.momentum * m[i] : m[i]);
       previous[i] = before;
     }
-    pulled[rank] = x;
-    seen[rank] = updates;
-  });
+    if (!pulls_before_step) pull(rank);
+  };
+  test::in_order_of_arrival(run, after, serve, begin);
   return server;
 }
 
@@ -137,16 +145,19 @@ std::vector<double> trained_by_formula(const ToyRun& run, int workers) {
   return x;
 }
 
+class AspPull : public ::testing::TestWithParam<Pulling> {};
+
 // Shared momentum, learning rates by ticket, and delay compensation relative to
 // the model that the worker pulled or to the shard's previous value.
-TEST(Asp, FollowsTheFormula) {
+TEST_P(AspPull, FollowsTheFormula) {
   for (const Compensation compensation :
        {Compensation::kNone, Compensation::kPerWorker, Compensation::kPerKey})
     for (const double momentum : {0.0, 0.8})
       for (const int64_t servers : {0, 1, 2}) {
         ToyRun run = asp_run();
+        run.sync.asp.pull = GetParam();
         run.steps = 12;
-        run.step_s = {1, 1.3, 0.57, 3.1};
+        run.step_s = {1, 1.2913, 0.5741, 3.1037};  // no two at one moment
         run.sync.asp.servers = servers;
         run.sync.asp.compensation = compensation;
         run.sync.asp.lambda = 3;
@@ -182,8 +193,9 @@ TEST(Asp, CompensationMatters) {
   }
 }
 
-TEST(Asp, TellsStaleness) {
+TEST_P(AspPull, TellsStaleness) {
   ToyRun run = asp_run();
+  run.sync.asp.pull = GetParam();
   run.steps = 20;
   run.step_s = {1, 1.3, 0.57, 3.1};
   // Shard 0 tells it, and gets its pushes last.
@@ -221,17 +233,21 @@ TEST(Asp, TellsStaleness) {
 }
 
 // A worker sends pushes of all slices but its own, and answers to the pushes of
-// others.
-TEST(Asp, SendsWhatTheFormulaSays) {
+// others. If they request answers, they do so at the beginning of every segment
+// too.
+TEST_P(AspPull, SendsWhatTheFormulaSays) {
+  const bool has_requests = GetParam() == Pulling::kBeforeStep;
   for (const int workers : {1, 2, 3, 4, 6, 8, 9})
     for (const int servers : {0, 1, 2})
       for (const Wire wire : {Wire::kF32, Wire::kBf16}) {
         if (servers > workers) continue;
         ToyRun run = asp_run();
+        run.sync.asp.pull = GetParam();
         run.sync.asp.servers = servers;
         run.sync.wire = wire;
         run.boundary_every = 3;
         run.step_time = test::uneven(1);
+        const int64_t segments = 4;
         const auto result = test::train_toy(workers, run);
         const int64_t elems = 48, bytes = run.sync.wire == Wire::kBf16 ? 2 : 4;
         const int shards = servers > 0 ? servers : workers;
@@ -241,22 +257,26 @@ TEST(Asp, SendsWhatTheFormulaSays) {
                                                   elems * rank / shards
                                             : 0;
           const int64_t steps = result.steps[rank];
+          const int64_t answers =
+              all - steps + (has_requests ? segments * (workers - 1) : 0);
           EXPECT_EQ(result.payload_bytes[rank],
-                    bytes * (steps * (elems - own) + (all - steps) * own));
+                    bytes * (steps * (elems - own) + answers * own));
         }
       }
+  if (has_requests) return;
   // N equal shards: 2 (N-1)/N of the model per step.
   EXPECT_EQ(test::sum_of(test::train_toy(4, asp_run()).payload_bytes),
             40 * 2 * 4 * 48 * 3 / 4);
 }
 
-TEST(Asp, LosesNothingAtBoundaries) {
+TEST_P(AspPull, LosesNothingAtBoundaries) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9})
     for (const int64_t servers : {0, 1, 2})
       for (const int64_t every : {0, 1, 3, 7})
         for (const uint64_t seed : {1, 2, 3}) {
           if (servers > workers) continue;
           ToyRun run = test::counting_run("asp", workers);
+          run.sync.asp.pull = GetParam();
           run.sync.asp.servers = servers;
           run.boundary_every = every;
           run.step_time = test::uneven(seed);
@@ -290,12 +310,13 @@ TEST(Asp, TakesMoreWorkersThanElements) {
   EXPECT_NE(result.parameters[0][1], static_cast<double>(run.start(0, 1)));
 }
 
-TEST(Asp, GoesOnToTheBit) {
+TEST_P(AspPull, GoesOnToTheBit) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9})
     for (const Compensation compensation :
          {Compensation::kNone, Compensation::kPerWorker,
           Compensation::kPerKey}) {
       ToyRun run = asp_run();
+      run.sync.asp.pull = GetParam();
       run.sync.asp.compensation = compensation;
       run.sync.asp.lambda = 0.5;
       run.optimizer.lr = 0.01;
@@ -309,6 +330,30 @@ TEST(Asp, GoesOnToTheBit) {
       EXPECT_LT(std::abs(straight.parameters[0][0]), 10);
     }
 }
+
+// Worker 0 has the shard and pushes every second. A message to worker 1, or
+// from it, takes 3.25 s. After a push, worker 1 begins with what all began with
+// and has its answer from 13.75 s. Before a step, its request arrives at 3.25
+// s, so that it begins at 6.5 s, and its second one arrives at 20.25 s.
+TEST_P(AspPull, IsAnsweredAfterAPushOrARequest) {
+  ToyRun run = test::counting_run("asp", 2);
+  run.sync.asp.pull = GetParam();
+  run.sync.asp.servers = 1;
+  run.steps = 15;
+  run.step_s = {1, 10.5};
+  std::vector<float> seen;
+  run.gradient = [&](int rank, int64_t, std::span<const float> x,
+                     std::span<float> g) {
+    if (rank == 1) seen.push_back(x[0]);
+    g[rank] = -1;
+  };
+  test::train_toy(2, run, {.latency_s = 3.25});
+  const bool has_requests = GetParam() == Pulling::kBeforeStep;
+  EXPECT_EQ(seen, has_requests ? (std::vector<float>{3, 20})
+                               : (std::vector<float>{0, 13}));
+}
+
+INSTANTIATE_TEST_SUITE_P(, AspPull, test::kBothPullings, test::name_of_pulling);
 
 // A pull takes half a second in each direction, also across a boundary.
 TEST(Asp, WaitsForItsPullsAlsoOverABoundary) {
@@ -521,6 +566,14 @@ TEST(Asp, SaysWhatCannotRun) {
   EXPECT_EQ(test::obstacle_of(run, 3),
             "asp.servers: 4, expected auto (one per worker) or 1 to 3");
   run.sync.asp.servers = 0;
+  run.sync.asp.pull = Pulling::kBeforeStep;
+  EXPECT_EQ(test::obstacle_of(run, 3), "");
+  run.sync.asp.record = true;
+  EXPECT_EQ(test::obstacle_of(run, 3),
+            "asp.record: yes, but no order of pulls is kept, expected no, or "
+            "asp.pull = after_push");
+  run.sync.asp.pull = Pulling::kAfterPush;
+  run.sync.asp.record = false;
   run.sync.asp.replay = "/nowhere/order.h5";
   const Error error = error_of([&] { test::obstacle_of(run, 4); });
   EXPECT_EQ(error.code(), ExitCode::kInputMissing);

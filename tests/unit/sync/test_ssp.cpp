@@ -10,6 +10,10 @@ namespace {
 
 using test::ToyRun;
 
+class SspPull : public ::testing::TestWithParam<Pulling> {};
+
+INSTANTIATE_TEST_SUITE_P(, SspPull, test::kBothPullings, test::name_of_pulling);
+
 ToyRun ssp_run(int64_t bound, uint64_t seed) {
   ToyRun run = test::run_of("ssp");
   run.sync.ssp.bound = bound;
@@ -17,10 +21,11 @@ ToyRun ssp_run(int64_t bound, uint64_t seed) {
   return run;
 }
 
-TEST(Ssp, WithBoundZeroIsBsp) {
+TEST_P(SspPull, WithBoundZeroIsBsp) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9})
     for (const int64_t every : {0, 3}) {
       ToyRun run = ssp_run(0, 4);
+      run.sync.asp.pull = GetParam();
       run.boundary_every = every;
       run.optimizer.lr = 0.2;
       run.sync.scheme = "bsp";
@@ -51,10 +56,11 @@ TEST(Ssp, WithBoundZeroHidesTheCurrentClock) {
 }
 
 // At clock c a worker sees the first c - s updates of all, and all its own.
-TEST(Ssp, SeesWhatTheBoundPromises) {
+TEST_P(SspPull, SeesWhatTheBoundPromises) {
   for (const int workers : {2, 3, 4, 6, 8, 9})
     for (const int64_t bound : {0, 1, 3}) {
       ToyRun run = test::counting_run("ssp", workers);
+      run.sync.asp.pull = GetParam();
       run.sync.ssp.bound = bound;
       run.steps = 20;
       for (int rank = 0; rank < workers; ++rank)
@@ -100,7 +106,7 @@ TEST(Ssp, WithALargeBoundIsAsp) {
 }
 
 // A deadlock in one process would be reported.
-TEST(Ssp, NeverLocksUp) {
+TEST_P(SspPull, NeverLocksUp) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9})
     for (const int64_t bound : {0, 1, 2, 5})
       for (const int64_t servers : {0, 1, 2})
@@ -108,6 +114,7 @@ TEST(Ssp, NeverLocksUp) {
           for (const uint64_t seed : {1, 2, 3}) {
             if (servers > workers) continue;
             ToyRun run = test::counting_run("ssp", workers);
+            run.sync.asp.pull = GetParam();
             run.sync.ssp.bound = bound;
             run.sync.asp.servers = servers;
             run.boundary_every = every;
@@ -120,9 +127,10 @@ TEST(Ssp, NeverLocksUp) {
           }
 }
 
-TEST(Ssp, GoesOnToTheBit) {
+TEST_P(SspPull, GoesOnToTheBit) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
     ToyRun run = ssp_run(1, 5);
+    run.sync.asp.pull = GetParam();
     run.optimizer.momentum = 0.9;
     run.boundary_every = 3;
     test::expect_resumes(workers, run, {6},
