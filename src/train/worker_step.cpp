@@ -8,12 +8,27 @@
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "comm/trace.h"
+#include "run/signals.h"
 #include "train/audit.h"
 #include "train/checkpoint_model.h"
 #include "train/compute_trace.h"
 
 namespace syncopate {
 namespace {
+
+// Sleeps in short parts: the watchdog sees no hang, and a request to stop ends
+// the pause.
+void pause_in_wall_time(double seconds) {
+  constexpr double kPart_s = 0.1;
+  const double until_s = monotonic_s() + seconds;
+  while (requested_stop() == StopRequest::kNone) {
+    const double left_s = until_s - monotonic_s();
+    if (left_s <= 0) return;
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(std::min(left_s, kPart_s)));
+    activity().progress();
+  }
+}
 
 // The forward pass's share of a step's multiply-adds.
 constexpr double kForwardShare = 1.0 / 3;
@@ -111,7 +126,7 @@ void WorkerStep::pause() {
   if (is_virtual_)
     endpoint_.advance(pause_s);
   else
-    std::this_thread::sleep_for(std::chrono::duration<double>(pause_s));
+    pause_in_wall_time(pause_s);
   if (trace_ != nullptr) trace_->wait("pause", begin, endpoint_.now());
 }
 

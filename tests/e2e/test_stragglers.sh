@@ -85,6 +85,13 @@ small link 2 --stragglers.episodes=1:link:+250ms:from=20steps:for=10steps
 small pause 2 --stragglers.episodes=1:pause:+5s:from=10steps:for=2steps \
   --eval.every="11 steps"
 small_mpi mpi-pause 2 --stragglers.episodes=1:pause:+1s:from=30steps:for=2steps
+# A pause is no hang, but a step that takes as long is.
+slow_once=:+9s:from=30steps:for=1steps
+small_mpi mpi-long-pause 2 --run.step_timeout_s=2 \
+  --stragglers.episodes=1:pause$slow_once
+# shellcheck disable=SC2046
+expect_code 71 $(ranks 2) "$SYNCOPATE" train small.ini --run.name=mpi-long-step \
+  --run.step_timeout_s=2 --stragglers.episodes=1:compute$slow_once
 
 echo "the log's rows of a free-running scheme"
 # last_steps RUN: the fewest and the most steps of a worker, as the last row has
