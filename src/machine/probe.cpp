@@ -1,9 +1,11 @@
 #include "machine/probe.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "base/median.h"
 #include "comm/collectives.h"
@@ -62,7 +64,10 @@ std::vector<std::string> lines_of(const NetworkOptions& network) {
 class Pair {
  public:
   Pair(Endpoint& endpoint, int other)
-      : endpoint_(endpoint), other_(other), out_(1 << 20), in_(out_.size()) {}
+      : endpoint_(endpoint),
+        other_(other),
+        out_(kPart),
+        in_(kInFlight * kPart) {}
 
   // One way, the median of some round trips.
   double latency_s() {
@@ -89,20 +94,30 @@ class Pair {
     return (endpoint_.now() - begin) / kMessages;
   }
 
-  // Seconds for as many bytes in each direction, both at once.
+  // Seconds for as many bytes in each direction, both at once. Some parts are
+  // in flight, as buckets are, so that the link need not wait for either rank.
   double exchange_s(int64_t bytes) {
     const Time begin = endpoint_.now();
-    while (bytes > 0) {
-      const int64_t part = std::min(bytes, std::ssize(out_));
-      const Request request = receiving(in_.data(), part);
-      send(part);
-      endpoint_.wait(request);
-      bytes -= part;
+    std::array<Request, kInFlight> sends, receives;
+    const auto finish = [this](Request& request) {
+      if (request != nullptr) endpoint_.wait(std::exchange(request, nullptr));
+    };
+    for (int64_t i = 0; i * kPart < bytes; ++i) {
+      const int64_t part = std::min(bytes - i * kPart, kPart);
+      const auto slot = static_cast<size_t>(i % kInFlight);
+      finish(receives[slot]);
+      finish(sends[slot]);
+      receives[slot] = receiving(in_.data() + slot * kPart, part);
+      sends[slot] = sending(part);
     }
+    std::ranges::for_each(receives, finish);
+    std::ranges::for_each(sends, finish);
     return endpoint_.now() - begin;
   }
 
  private:
+  static constexpr int64_t kPart = int64_t{1} << 20;  // bytes
+  static constexpr int64_t kInFlight = 2;             // parts
   Request sending(int64_t bytes) {
     return endpoint_.isend({out_.data(), bytes}, other_, tags::kCollective,
                            Traffic::kControl);
