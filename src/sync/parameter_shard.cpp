@@ -35,10 +35,11 @@ ParameterShard::ParameterShard(const SchemeParts& parts,
       lanes_(parts.endpoint.size()) {
   if (wire_ == Wire::kBf16) gradient_ = make_values(elems_);
   if (compensation_ == Compensation::kPerKey) previous_ = make_values(elems_);
-  for (Lane& lane : lanes_) {
-    if (compensation_ == Compensation::kPerWorker)
-      lane.backup = make_values(elems_);
-    lane.pulled_statistics = make_values(statistics.elems);
+  const bool has_backups = compensation_ == Compensation::kPerWorker;
+  if (has_backups || statistics.elems > 0) kept_.resize(lanes_.size());
+  for (Kept& kept : kept_) {
+    kept.pulled_statistics = make_values(statistics.elems);
+    if (has_backups) kept.backup = make_values(elems_);
   }
 }
 
@@ -72,8 +73,10 @@ void ParameterShard::begin(Endpoint& endpoint,
     lane.clock = first_clock;
     lane.num_updates = num_updates_;
     lane.is_due = true;
-    if (!lane.backup.empty()) copy(lane.backup, x_);
-    copy(lane.pulled_statistics, statistics_);
+  }
+  for (Kept& kept : kept_) {
+    if (!kept.backup.empty()) copy(kept.backup, x_);
+    copy(kept.pulled_statistics, statistics_);
   }
   clocks_ = {{first_clock, endpoint.size()}};
   service_ = start_service(endpoint, segment, "parameter shard",
@@ -117,7 +120,7 @@ void ParameterShard::take(Endpoint& endpoint, Message message) {
     lane.travels = std::move(message.payload);
   } else {
     CHECK(bytes == statistics_.size() * int64_t{sizeof(float)});
-    lane.statistics = std::move(message.payload);
+    kept_[message.from].statistics = std::move(message.payload);
   }
   const int num_parts = statistics_.empty() ? 1 : 2;
   if (++lane.num_parts < num_parts) return;
@@ -178,14 +181,14 @@ void ParameterShard::apply(int rank) {
     g = {reinterpret_cast<float*>(lane.travels.data()),
          static_cast<size_t>(elems_)};
   if (compensation_ == Compensation::kPerWorker)
-    compensate(context_, g, x_, lane.backup, lambda_);
+    compensate(context_, g, x_, kept_[rank].backup, lambda_);
   if (compensation_ == Compensation::kPerKey) {
     compensate(context_, g, x_, previous_, lambda_);
     copy(previous_, x_);
   }
   optimizer_->apply(context_, offset_, x_, g,
                     {.rate = lane.push.rate, .momentum = lane.push.momentum});
-  add_statistics(lane);
+  if (!statistics_.empty()) add_statistics(kept_[rank]);
   lane.pull.staleness = num_updates_ - lane.num_updates;
   lane.is_due = true;
   ++lane.num_pushes;
@@ -195,11 +198,11 @@ void ParameterShard::apply(int rank) {
 }
 
 // s <- u + (s - p)
-void ParameterShard::add_statistics(Lane& lane) {
+void ParameterShard::add_statistics(const Kept& kept) {
   float* const s = statistics_.data();
   if (!has_values(s)) return;
-  const auto* const u = reinterpret_cast<const float*>(lane.statistics.data());
-  const float* const p = lane.pulled_statistics.data();
+  const auto* const u = reinterpret_cast<const float*>(kept.statistics.data());
+  const float* const p = kept.pulled_statistics.data();
   for (int64_t i = 0; i < statistics_.size(); ++i) s[i] = u[i] + (s[i] - p[i]);
 }
 
@@ -215,21 +218,12 @@ void ParameterShard::make_room(Payload& payload, int64_t bytes) {
 void ParameterShard::answer(Endpoint& endpoint, int rank) {
   Lane& lane = lanes_[rank];
   make_room(lane.travels, wire_bytes(wire_, elems_));
-  make_room(lane.statistics, statistics_.size() * int64_t{sizeof(float)});
   if (wire_ == Wire::kBf16)
     pack_bf16(reinterpret_cast<uint16_t*>(lane.travels.data()), x_.data(),
               elems_);
   else
     device_->copy(lane.travels.data(), x_.data(),
                   static_cast<int64_t>(lane.travels.size()), *stream_);
-  if (!lane.backup.empty()) {
-    copy(lane.backup, x_);
-    if (wire_ == Wire::kBf16) round_to_bf16(lane.backup.data(), elems_);
-  }
-  copy(lane.pulled_statistics, statistics_);
-  if (!statistics_.empty())
-    device_->copy(lane.statistics.data(), statistics_.data(),
-                  static_cast<int64_t>(lane.statistics.size()), *stream_);
   lane.pull.held_s = endpoint.now() - lane.allowed_at;
   lane.num_updates = num_updates_;
   if (has_pull_header(endpoint.rank(), bound_))
@@ -240,8 +234,24 @@ void ParameterShard::answer(Endpoint& endpoint, int rank) {
                           rank, tag, Traffic::kPayload);
   };
   lane.sends[1] = send(lane.travels, tags::kServerAnswer + 1);
+  if (kept_.empty()) return;
+  Kept& kept = kept_[rank];
+  keep(kept);
   if (!statistics_.empty())
-    lane.sends[2] = send(lane.statistics, tags::kServerAnswer + 2);
+    lane.sends[2] = send(kept.statistics, tags::kServerAnswer + 2);
+}
+
+// What the worker is sent, to compare its next push with.
+void ParameterShard::keep(Kept& kept) {
+  if (!kept.backup.empty()) {
+    copy(kept.backup, x_);
+    if (wire_ == Wire::kBf16) round_to_bf16(kept.backup.data(), elems_);
+  }
+  if (statistics_.empty()) return;
+  copy(kept.pulled_statistics, statistics_);
+  make_room(kept.statistics, statistics_.size() * int64_t{sizeof(float)});
+  device_->copy(kept.statistics.data(), statistics_.data(),
+                static_cast<int64_t>(kept.statistics.size()), *stream_);
 }
 
 }  // namespace syncopate

@@ -97,22 +97,26 @@ class ParameterShard {
   void end(Endpoint& endpoint);
 
  private:
-  struct Lane {              // per-worker state
-    int num_parts = 0;       // of its push that have arrived, less the header
+  // Per-worker state. Simulations of many workers wait for its memory.
+  struct Lane {
+    int num_parts = 0;  // of its push that have arrived, less the header
+    // Of its next pull: requested, and allowed by what it pushed before.
+    bool is_requested = false, is_due = false;
     int64_t num_pushes = 0;  // applied, of this segment
     // The same, when its last pull was requested and due; -1: none was yet.
     int64_t clock = 0;
     int64_t num_updates = 0;  // in total, at its last pull
-    // Of its next pull: requested, and allowed by what it pushed before.
-    bool is_requested = false, is_due = false;
     Time allowed_at = 0;
-    PushHeader push;
     PullHeader pull;
+    PushHeader push;
+    Payload travels;  // gradient or values, as on the wire
     Request sends[3];
-    Payload travels;             // gradient or values, as on the wire
-    Payload statistics;          // as on the wire
-    DeviceVector<float> backup;  // per_worker
+  };
+  // The rest of it, which few runs need.
+  struct Kept {
+    Payload statistics;                     // as on the wire
     DeviceVector<float> pulled_statistics;  // as last answered
+    DeviceVector<float> backup;             // per_worker
   };
   void serve(Endpoint& endpoint);
   void take(Endpoint& endpoint, Message message);
@@ -124,9 +128,10 @@ class ParameterShard {
   // The worker whose push is to be applied next; -1: none is.
   int next_push() const;
   void apply(int rank);
-  void add_statistics(Lane& lane);
+  void add_statistics(const Kept& kept);
   void make_room(Payload& payload, int64_t bytes);
   void answer(Endpoint& endpoint, int rank);
+  void keep(Kept& kept);
   DeviceVector<float> make_values(int64_t elems) {
     return {*device_, *stream_, elems};
   }
@@ -147,6 +152,7 @@ class ParameterShard {
   DeviceVector<float> statistics_;
   int64_t num_updates_ = 0;
   std::vector<Lane> lanes_;  // by rank
+  std::vector<Kept> kept_;   // by rank; empty if nothing is kept
   std::set<int> pushed_;     // ranks whose push is complete and not applied
   // By clock: ranks whose pull the bound holds back.
   std::map<int64_t, std::vector<int>> pulling_;
