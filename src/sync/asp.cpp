@@ -20,7 +20,6 @@ Asp::Asp(const SchemeParts& parts, int64_t bound)
            .buffers = parts.sync.asp.batchnorm == ServerStatistics::kShared
                           ? Owner::kShared
                           : Owner::kWorker}),
-      pulls_before_step_(parts.sync.asp.pull == Pulling::kBeforeStep),
       exchange_(parts, bound),
       stale_(parts.endpoint.size()),
       order_(parts, exchange_.num_shards(), bound) {
@@ -89,9 +88,10 @@ StepPlan Asp::next(const Word& mine) {
   return plan;
 }
 
+// The first request of a segment follows no push.
 void Asp::pull() {
   const bool has_pushed = exchange_.is_in_flight();
-  if (pulls_before_step_ && !has_left_) exchange_.request_pull();
+  if (exchange_.has_requests() && !has_left_) exchange_.request_pull();
   if (!exchange_.is_in_flight()) return;
   times_.add(exchange_.finish());
   pulled_at_ = endpoint().now();

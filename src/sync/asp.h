@@ -57,7 +57,6 @@ class Asp : public SchemeBase {
   void await_pulled();
   OnHost own_slice(std::span<float> range, const Slice& slice);
 
-  bool pulls_before_step_;
   ShardExchange exchange_;
   std::unique_ptr<ParameterShard> shard_;  // on the first asp.servers workers
   bool is_open_ = false, has_left_ = false, is_gathered_ = true;

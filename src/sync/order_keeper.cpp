@@ -95,19 +95,17 @@ void check_server(const SchemeRequest& request, int64_t bound) {
     fail(ExitCode::kBadInput,
          "asp.servers: {}, expected auto (one per worker) or 1 to {}",
          asp.servers, request.workers);
-  if (scheme_info(request.sync.scheme).is_composite &&
-      (asp.record || !asp.replay.empty()))
-    fail(ExitCode::kBadInput,
-         "asp.{}: {}, but sync.scheme = sync_switch keeps no order, expected "
-         "{}, or sync.scheme = asp or ssp",
-         asp.record ? "record" : "replay", asp.record ? "yes" : asp.replay,
-         asp.record ? "no" : "none");
-  if (asp.pull == Pulling::kBeforeStep && (asp.record || !asp.replay.empty()))
-    fail(ExitCode::kBadInput,
-         "asp.{}: {}, but no order of pulls is kept, expected {}, or asp.pull "
-         "= after_push",
-         asp.record ? "record" : "replay", asp.record ? "yes" : asp.replay,
-         asp.record ? "no" : "none");
+  const auto refuse_order = [&](const char* why, const char* otherwise) {
+    if (!asp.record && asp.replay.empty()) return;
+    fail(ExitCode::kBadInput, "asp.{}: {}, but {}, expected {}, or {}",
+         asp.record ? "record" : "replay", asp.record ? "yes" : asp.replay, why,
+         asp.record ? "no" : "none", otherwise);
+  };
+  if (scheme_info(request.sync.scheme).is_composite)
+    refuse_order("sync.scheme = sync_switch keeps no order",
+                 "sync.scheme = asp or ssp");
+  if (asp.pull == Pulling::kBeforeStep)
+    refuse_order("no order of pulls is kept", "asp.pull = after_push");
   if (asp.replay.empty()) return;
   try {
     read_order(asp.replay,

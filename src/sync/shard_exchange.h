@@ -41,6 +41,7 @@ class ShardExchange {
   // Under asp.pull = before_step: requests all parameters and shared
   // statistics, as they are once the shards have applied the pushes so far.
   void request_pull();
+  bool has_requests() const { return has_requests_; }
   bool is_in_flight() const { return num_waves_ > 0; }
   // Call after push_from(0, ...) and, if pulls are requested, request_pull().
   // On return, parameters and shared statistics are those of the shards.

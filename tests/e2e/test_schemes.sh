@@ -42,8 +42,9 @@ form dgc-quantised dgc --compress.kind=qsgd --compress.bits=4
 form asp-dc asp --asp.compensation=per_worker --asp.servers=2
 form ssp-dc ssp --ssp.bound=0 --asp.compensation=per_key --asp.servers=1
 form asp-before asp --asp.pull=before_step --asp.servers=3
+form ssp-before ssp --asp.batchnorm=shared --asp.pull=before_step
 form asp-shared asp --asp.batchnorm=shared --asp.servers=3
-form ssp-shared ssp --asp.batchnorm=shared --asp.pull=before_step
+form ssp-shared ssp --asp.batchnorm=shared
 form switch-shared sync_switch --sync_switch.order=bsp,asp,bsp \
   --sync_switch.fractions=0.3,0.4,0.3 --asp.batchnorm=shared
 form esync-free esync --esync.query=non_blocking --esync.batchnorm=local

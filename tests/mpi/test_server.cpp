@@ -42,24 +42,24 @@ ToyRun with_late_workers(ToyRun run) {
 
 TEST_F(Server, LosesNothing) {
   for (const char* scheme : {"asp", "ssp"})
-    for (const int64_t servers : {0, 1})
-      for (const int64_t every : {0, 1, 4}) {
-        ToyRun run = test::counting_run(scheme, ranks());
-        run.sync.asp.pull =
-            every == 1 ? Pulling::kAfterPush : Pulling::kBeforeStep;
-        run.sync.asp.servers = servers;
-        run.sync.ssp.bound = every;
-        run.boundary_every = every;
-        run.restart_at = every == 0 ? 0 : 4;
-        run.gradient = [](int rank, int64_t step, std::span<const float> x,
-                          std::span<float> g) {
-          EXPECT_EQ(x[rank], static_cast<float>(step));
-          g[rank] = -1;
-        };
-        const ToyResult result =
-            test::train_toy(*world_, with_late_workers(run));
-        test::expect_all_counted(result, run.steps * ranks());
-      }
+    for (const Pulling pull : {Pulling::kAfterPush, Pulling::kBeforeStep})
+      for (const int64_t servers : {0, 1})
+        for (const int64_t every : {0, 1, 4}) {
+          ToyRun run = test::counting_run(scheme, ranks());
+          run.sync.asp.pull = pull;
+          run.sync.asp.servers = servers;
+          run.sync.ssp.bound = every;
+          run.boundary_every = every;
+          run.restart_at = every == 0 ? 0 : 4;
+          run.gradient = [](int rank, int64_t step, std::span<const float> x,
+                            std::span<float> g) {
+            EXPECT_EQ(x[rank], static_cast<float>(step));
+            g[rank] = -1;
+          };
+          const ToyResult result =
+              test::train_toy(*world_, with_late_workers(run));
+          test::expect_all_counted(result, run.steps * ranks());
+        }
 }
 
 TEST_F(Server, SendsWhatTheFormulaSays) {
