@@ -64,8 +64,18 @@ start_ranks() {
 
 train_and_requeue() {
   local status directory step history job is_new='' code=0
-  if (($# == 0)); then
-    echo "usage: sbatch SCRIPT INPUT.ini [--section.key=value ...]" >&2
+  case ${1:-} in
+    -h | --help)
+      sed -n '2,/^#SBATCH/{/^#SBATCH/d; s/^# \{0,1\}//p}' "$0"
+      return
+      ;;
+    '')
+      echo "usage: sbatch SCRIPT INPUT.ini [--section.key=value ...]" >&2
+      return 64
+      ;;
+  esac
+  if [[ -z ${SLURM_JOB_ID:-} ]]; then
+    echo "error: not inside a Slurm job: submit this script with sbatch" >&2
     return 64
   fi
   job=$(this_job)

@@ -127,7 +127,8 @@ def run_sweep(sweep, at_a_time, is_dry):
     jobs = tune_jobs(sweep)
     remember(sweep, known, jobs)
     plan = jobs + final_jobs(sweep, choose(sweep)[0])
-    validate(sweep, [job for job in plan if outcome(sweep, job)[0] == "to do"])
+    validate(sweep, [job for job in plan if outcome(sweep, job)[0] == "to do"],
+             at_a_time)
     if is_dry:
         show_plan(sweep, plan)
         return 0

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from sweep_file import ROOT  # noqa: F401, puts postprocess/ on the path
@@ -16,6 +17,10 @@ from run_reader import RunError, open_run, open_simulation
 # except that a free-running scheme waits where run.time_limit_s stops it.
 MAY_CHANGE = {"run.directory", "run.time_limit_s", "data.path",
               "data.prefetch"}
+
+
+# Validating so many takes a while, so a line says what is done.
+MANY_VARIANTS = 10
 
 
 def counted(number, noun):
@@ -199,19 +204,24 @@ def is_refused(sweep, variant, value):
     return sweep.refused[job.name]
 
 
-def validate(sweep, jobs):
+def validate(sweep, jobs, at_a_time=1):
     """Has the program validate one run of each variant, so that mistakes show
     before hours of work."""
-    asked = set()
-    for job in jobs:
-        if job.variant in asked:
-            continue
-        asked.add(job.variant)
-        done = validated(sweep, job)
-        if done.returncode:
+    first = {job.variant: job for job in reversed(jobs)}
+    if len(first) > MANY_VARIANTS:
+        print(f"{sweep.directory}: validating {len(first)} variants",
+              flush=True)
+    with ThreadPoolExecutor(at_a_time) as pool:
+        asked = [(variant, pool.submit(validated, sweep, job))
+                 for variant, job in sorted(first.items())]
+        for variant, answer in asked:
+            done = answer.result()
+            if not done.returncode:
+                continue
+            pool.shutdown(cancel_futures=True)
             lines = done.stderr.strip().splitlines() or ["no message"]
             raise RunError(done.returncode if done.returncode > 0 else 70,
-                           f"variant {job.variant}: "
+                           f"variant {variant}: "
                            + lines[0].removeprefix("error: "))
 
 

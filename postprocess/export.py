@@ -56,12 +56,19 @@ def with_table(runs, table):
     return found
 
 
+def whole(value):
+    """10 for 10.0: counts of a run in several files have been joined as
+    floats."""
+    return int(value) if value == value and float(value).is_integer() else value
+
+
 def rows_of(run, table):
     """{column: its values}, equally long."""
     flat = flat_columns(run.tables[table])
     rows = max(map(len, flat.values()))
-    return {name: values.tolist() for name, values in flat.items()
-            if len(values) == rows}
+    return {name: ([whole(value) for value in values.tolist()]
+                   if name in ("step", "worker_steps") else values.tolist())
+            for name, values in flat.items() if len(values) == rows}
 
 
 def write_csv(runs, table, file):

@@ -15,6 +15,7 @@
 """
 import csv
 import os
+import sys
 
 import packages  # noqa: F401, says which package is missing
 import numpy as np
@@ -38,6 +39,9 @@ def column_lines(runs, table, column, axis):
         if not len(y):
             continue
         x = x_values(run, table, axis)
+        if np.isnan(x).all():
+            print(f"note: {run.path}: has no {axis}", file=sys.stderr)
+            continue
         if y.ndim == 2 and len(runs) == 1 and y.shape[1] <= 32:
             lines += [(f"[{part}]", None, x, y[:, part])
                       for part in range(y.shape[1])]

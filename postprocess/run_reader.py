@@ -308,7 +308,7 @@ def open_runs(paths):
     others = [path for path in paths if _is_no_run(path)]
     if len(others) < len(paths):
         for path in others:
-            print(f"note: {path}: skipped, no run", file=sys.stderr)
+            print(f"note: {path}: skipped: not a run", file=sys.stderr)
         paths = [path for path in paths if path not in others]
     runs = [open_run(path) for path in paths]
     names = [run.name for run in runs]

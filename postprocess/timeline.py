@@ -126,7 +126,7 @@ def window_of(trace, options):
                              if value is not None)
             raise RunError(BAD_INPUT, f"{given}: the trace has {first:.6g} to "
                            f"{last:.6g} s")
-        return begin, end
+        return max(begin, first), min(end, last)
     steps = sorted({piece[5] for piece in trace.slices})
     wanted = (steps[0], steps[0] + 4)
     if options.steps:

@@ -3,9 +3,8 @@
 #   tests/run.sh            what a change has to pass: some ten minutes on two cores
 #   tests/run.sh -L unit    further arguments go to ctest
 #   tests/run.sh --all      everything: full matrices, all seeds, large networks
-# The default suite as a whole has a budget of CPU time. It warns beyond the
-# budget and fails beyond twice as much: machines differ, but not by a factor of
-# two.
+# It warns if the default suite takes more CPU time than its budget. That is no
+# failure, because a slow or busy machine takes twice as much.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=jobs/env/packages.sh
@@ -56,10 +55,7 @@ repeated=$(comm -12 <(attempts '\*\*\*\S+') <(attempts Passed))
   printf 'warning: passed at the second attempt only:\n%s\n' "$repeated"
 if (($# == 0)); then
   echo "CPU time of the tests: $used_s s of a budget of $budget_s s"
-  if ((used_s > 2 * budget_s)); then
-    echo "error: more than twice the budget: move what is slow to --all"
-    ((code)) || code=1
-  elif ((used_s > budget_s)); then
+  if ((used_s > budget_s)); then
     echo "warning: over the budget: move what is slow to --all"
   fi
 fi

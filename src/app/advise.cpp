@@ -108,10 +108,12 @@ void print_advice(Log& log,
       "times",
       request.gain);
   log.line("           as fast (--gain){}",
-           has_other
-               ? fmt::format("; the fastest, {}, is {:.3g} times as fast.",
-                             others.front().variant.text(), gain)
-               : ".");
+           !has_other ? "."
+           : gain <= 1
+               ? fmt::format("; the fastest, {}, is no faster than bsp.",
+                             others.front().variant.text())
+               : fmt::format("; the fastest, {}, is {:.3g} times as fast.",
+                             others.front().variant.text(), gain));
 }
 
 // An advice rests on few steps.
@@ -122,6 +124,17 @@ void print_episodes(Log& log, const ParsedInput& input) {
     log.line(
         "note       [stragglers] has episodes or delays that come and go: only "
         "those within the simulated steps count; simulate covers a whole run");
+}
+
+// What comes first under some schemes is not what most of a run is like.
+void print_starts(Log& log, const SyncOptions& sync) {
+  const auto note = [&](const char* scheme, const char* key) {
+    log.line(
+        "note       {}: of the steps after {}; simulate covers a whole run",
+        scheme, key);
+  };
+  if (sync.local_sgd.start.value > 0) note("local_sgd", "local_sgd.start");
+  if (!sync.dgc.warmup_ratios.empty()) note("dgc", "the warm-up of dgc");
 }
 
 // "96 steps of each worker", "16 to 2500 steps of each worker".
@@ -158,6 +171,7 @@ void advise(Session& session,
   } else {
     print_assumptions(log, engine.input);
     print_episodes(log, engine.input);
+    print_starts(log, engine.options.sync);
   }
   Predictor predictor(session, engine, settings);
   const std::vector<Prediction> bsp = predictor.predict_bsp();

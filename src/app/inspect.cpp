@@ -1,6 +1,7 @@
 // syncopate inspect PATH: a checkpoint, a results file, a run directory,
 // prepared images or click records.
 #include "app/commands.h"
+#include "base/hdf5_file.h"
 #include "checkpoint/checkpoint.h"
 #include "data/clicks/click_set.h"
 #include "data/images/prepared_images.h"
@@ -30,7 +31,13 @@ std::string describe(const fs::path& path) {
   if (!fs::exists(path))
     fail(ExitCode::kInputMissing, "{}: no such file or folder", path.string());
   if (fs::exists(path / "manifest.json")) return describe_checkpoint(path);
-  if (!fs::is_directory(path)) return describe_results(path);
+  if (!fs::is_directory(path)) {
+    if (!is_hdf5(path))
+      fail(ExitCode::kBadInput,
+           "{}: expected a run, a checkpoint, a results.h5 or prepared data",
+           path.string());
+    return describe_results(path);
+  }
   if (is_prepared_images(path)) return describe_prepared_images(path);
   if (fs::exists(path / "clicks.h5")) return describe_clicks(path);
   std::string text;

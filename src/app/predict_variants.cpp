@@ -90,6 +90,10 @@ Prediction Predictor::predict(const Variant& variant) {
   prediction.variant = variant;
   std::vector<std::string> own = {"--sync.scheme=" + variant.scheme};
   own.insert(own.end(), variant.keys.begin(), variant.keys.end());
+  // Nothing is evaluated, so easgd's centre keeps no other scheme out.
+  if (base_.options.eval.model == EvalChoice::kCentre &&
+      !scheme_info(variant.scheme).has_centre)
+    own.push_back("--eval.model=average");
   try {
     auto engine = build_variant(session_, base_, own, Memory::kNone);
     // With rows of tables, every worker sends every other one a message in each
@@ -101,6 +105,8 @@ Prediction Predictor::predict(const Variant& variant) {
     }
     if (settings_.compute) engine->options.compute = *settings_.compute;
     if (settings_.network) engine->options.network = *settings_.network;
+    engine->options.sync.local_sgd.start = {};  // print_starts()
+    engine->options.sync.dgc.warmup_ratios.clear();
     check_simulation(*engine);
     if (!base_.input.given.contains("compute.update_s")) measure(prediction);
     if (prediction.has_measured_update)

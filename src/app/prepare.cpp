@@ -136,8 +136,9 @@ void prepare_clicks(Session& session, const CommandLine& line) {
       "{}: {} training and {} test records{}, {} fields of {} rows together, "
       "in {} ({:.0f} MB/s); use data.kind = criteo, data.path = {}",
       wanted.to.string(), done.train, done.test,
-      done.skipped > 0 ? fmt::format(", {} bad lines skipped", done.skipped)
-                       : "",
+      done.skipped > 0
+          ? fmt::format(", {} skipped", counted(done.skipped, "bad line"))
+          : "",
       done.spec.fields(), done.spec.total_rows(), human_seconds(seconds),
       static_cast<double>(done.bytes) * 1e-6 / seconds, wanted.to.string());
 }

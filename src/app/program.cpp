@@ -1,5 +1,6 @@
 // Runs the command that argv names and turns its outcome into an exit code.
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -145,13 +146,32 @@ std::string help_text(const std::vector<std::string>& words) {
                      command.description);
 }
 
+// Errors: kIoError if standard output has lost something. A reader that has
+// seen enough, as in `| head`, is none.
+void check_standard_output() {
+  const bool is_whole = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  const bool has_reader =
+      ::poll(&output, 1, 0) < 0 || (output.revents & POLLERR) == 0;
+  if (!is_whole && has_reader)
+    fail(ExitCode::kIoError, "standard output: not all of it was written");
+}
+
 ExitCode run_line(Session& session, const CommandLine& line) {
-  if (line.command != "help" && line.command != "version")
-    return command_called(line.command).run(session, line);
-  const std::string text = line.command == "help" ? help_text(line.positional)
-                                                  : version_text(session);
-  if (session.rank() == 0) std::fputs(text.c_str(), stdout);
-  return ExitCode::kDone;
+  if (line.command == "train")  // whose output is in log.txt, too
+    return command_train(session, line);
+  ExitCode code = ExitCode::kDone;
+  if (line.command != "help" && line.command != "version") {
+    code = command_called(line.command).run(session, line);
+  } else if (session.rank() == 0) {
+    const std::string text = line.command == "help" ? help_text(line.positional)
+                                                    : version_text(session);
+    std::fputs(text.c_str(), stdout);
+  }
+  session.agree_on([&] {
+    if (session.rank() == 0) check_standard_output();
+  });
+  return code;
 }
 
 // Describes an exception that is not ours. The one that a user can do something

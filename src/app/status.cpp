@@ -63,7 +63,8 @@ void print_status(const RunDirectory& run) {
   const std::string job = job_in_queue(run);
   // A stop that is not the end: the run goes on, or will.
   if (outcome.ended == "stopped" && !owner.empty()) outcome.ended = "none";
-  if (outcome.ended == "stopped" && !job.empty())
+  const bool may_go_on = outcome.ended == "stopped" || outcome.ended == "none";
+  if (may_go_on && owner.empty() && !job.empty())
     outcome.ended = "requeued as job " + job;
   const char* request = request_file(look_for_request(run.path()));
   print("directory", run.path().string());

@@ -191,7 +191,7 @@ ExitCode train(Session& session,
     session.log().line("results   {}", directory->results().string());
   if (const std::string text = trace.description(); !text.empty())
     session.log().line("trace     {}", text);
-  if (ending == ExitCode::kStopped)
+  if (ending == ExitCode::kStopped || ending == ExitCode::kInterrupted)
     session.log().line("stopped: run the same command again to resume");
   return ending;
 }

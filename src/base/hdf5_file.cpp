@@ -62,6 +62,11 @@ std::string hdf5_version() {
   return fmt::format("{}.{}.{}", major, minor, release);
 }
 
+bool is_hdf5(const fs::path& path) {
+  initialise_hdf5();
+  return H5Fis_hdf5(path.c_str()) > 0;
+}
+
 // --- writing -----------------------------------------------------------------
 
 Hdf5Writer::Hdf5Writer(const fs::path& path, Seal seal)

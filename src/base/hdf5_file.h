@@ -86,6 +86,9 @@ class Hdf5Writer {
 
 // Opens a file read-only. External links, virtual and external storage, and
 // filter plug-ins are rejected.
+// Whether a file has HDF5's signature, which does not say that it is intact.
+bool is_hdf5(const fs::path& path);
+
 class Hdf5Reader {
  public:
   explicit Hdf5Reader(const fs::path& path);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/agreement.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folders.h"
@@ -70,13 +71,13 @@ FoundCheckpoint verify_for(const fs::path& folder, int worker) {
 }
 
 std::string warning_of(const std::string& reason) {
-  return "damaged checkpoint passed by: " + reason;
+  return "skipped a damaged checkpoint: " + reason;
 }
 
 [[noreturn]] void fail_all_damaged(const fs::path& directory,
                                    const std::vector<std::string>& warnings) {
-  fail(ExitCode::kBadInput, "{}: no whole checkpoint among {}; {}",
-       directory.string(), warnings.size(), warnings.front());
+  fail(ExitCode::kBadInput, "{}: none of {} is intact; {}", directory.string(),
+       counted(std::ssize(warnings), "checkpoint"), warnings.front());
 }
 
 class LoadingVisitor : public StateVisitor {

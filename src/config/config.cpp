@@ -22,11 +22,25 @@ constexpr int kCommandLine = std::numeric_limits<int>::max() - 1;
 constexpr int kNowhere = std::numeric_limits<int>::max();
 constexpr int64_t kLargestInput = 1 << 20;  // an input is a page or two
 
-// Returns whether the schedule depends on run.epochs and run.steps: if it spans
-// the run's length and schedule.horizon is not set.
-bool hangs_on_length(const std::map<std::string, std::string>& values) {
-  const auto horizon = values.find("schedule.horizon");
-  return horizon != values.end() && horizon->second == "0";
+// Returns why the length of a run (run.epochs, run.steps) must not change; ""
+// if no step depends on how many follow.
+std::string use_of_length(const std::map<std::string, std::string>& values) {
+  const auto text = [&](const char* key) {
+    const auto found = values.find(key);
+    return found == values.end() ? std::string() : found->second;
+  };
+  if (text("schedule.horizon") == "0")
+    return "schedule.horizon = 0 lays the schedule out over the run's length";
+  if (text("sync_switch.overrides").find("schedule.") != std::string::npos)
+    return "sync_switch.overrides gives a phase a schedule of its own";
+  const std::string fractions = text("sync_switch.fractions");
+  if (!fractions.empty() && fractions != "none")
+    return "sync_switch.fractions divides the run's length into phases";
+  if (text("ds_sync.final_average") == "yes")
+    return "ds_sync.final_average changes the model after the last step";
+  if (text("asp.record") == "yes")
+    return "asp.record records the order of the whole run";
+  return "";
 }
 
 // Returns the value of a key in a saved run, or the one from before the key
@@ -43,7 +57,7 @@ bool is_taken(const Key& key, const SavedInput& saved, bool has_length) {
   if (saved.take != SavedInput::Take::kAll && key.section() != "model")
     return false;
   if (key.on_resume == OnResume::kMayExtend)
-    return !has_length || hangs_on_length(saved.values);
+    return !has_length || !use_of_length(saved.values).empty();
   return key.on_resume == OnResume::kFixed;
 }
 
@@ -81,8 +95,9 @@ class Parser {
     if (!is_ini_value(value))
       return complain(
           kCommandLine,
-          fmt::format("{}: {} cannot stand in an input file: no control "
-                      "characters, no # first or behind a blank",
+          fmt::format("{}: {} has no form in an input file: expected no "
+                      "control characters, and no # at the start or after a "
+                      "blank",
                       name.substr(2), in_quotes(value)));
     set(section, name.substr(dot + 1), value, kCommandLine);
   }
@@ -377,7 +392,8 @@ std::vector<std::string> resume_conflicts(
   for (const Key& key : key_table()) names.push_back(key.name);
   for (const auto& entry : saved)  // of another version of the program
     if (find_key(entry.first) == nullptr) names.push_back(entry.first);
-  const bool may_extend = !hangs_on_length(saved) && !hangs_on_length(now);
+  const std::string use_then = use_of_length(saved);
+  const std::string use = use_then.empty() ? use_of_length(now) : use_then;
   const Options then = options_of(saved);
   const bool is_other_world =
       has_virtual_costs(saved) != has_virtual_costs(now);
@@ -402,14 +418,10 @@ std::vector<std::string> resume_conflicts(
     if (name == kVirtualLimit && is_other_world) continue;
     const OnResume rule = key == nullptr ? OnResume::kFixed : key->on_resume;
     if (rule == OnResume::kMayChange) continue;
-    if (rule == OnResume::kMayExtend && may_extend) continue;
+    if (rule == OnResume::kMayExtend && use.empty()) continue;
     lines.push_back(fmt::format(
         "{}: was {}, now {}: not allowed to change on resume{}", name, before,
-        after,
-        rule == OnResume::kMayExtend
-            ? " while schedule.horizon = 0 lays the schedule out over the "
-              "run's length"
-            : ""));
+        after, rule == OnResume::kMayExtend ? ", because " + use : ""));
   }
   return lines;
 }

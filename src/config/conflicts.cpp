@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "config/episodes.h"
+#include "config/goal.h"
 #include "data/images/dataset.h"
 #include "data/kinds.h"
 #include "keys/value.h"
@@ -65,16 +66,16 @@ struct ConflictChecker {
   void virtual_limit() const {
     const char* key = "run.virtual_limit_s";
     refuse_if(options.run.epochs > 0, {key, "run.epochs"},
-              "stands beside run.epochs = {}, expected one of the two "
-              "(run.epochs = 0)",
+              "cannot be combined with run.epochs = {}, expected one of the "
+              "two (run.epochs = 0)",
               options.run.epochs);
     refuse_if(!options.sync.sync_switch.train_steps.empty(),
               {key, "sync_switch.train_steps"},
-              "stands beside sync_switch.train_steps, which fixes the run's "
-              "length, expected sync_switch.fractions");
+              "cannot be combined with sync_switch.train_steps, which fixes "
+              "the run's length, expected sync_switch.fractions");
     refuse_if(!options.sync.asp.replay.empty(), {key, "asp.replay"},
-              "stands beside asp.replay, which fixes the run's length, "
-              "expected one of the two");
+              "cannot be combined with asp.replay, which fixes the run's "
+              "length, expected one of the two");
   }
 
   // Expects a number for each worker or, if the key allows it, one for all.
@@ -161,6 +162,12 @@ struct ConflictChecker {
 
   // What evaluations during the run decide.
   void evaluations() const {
+    const auto goal = parse_goal(options.run.target);
+    refuse_if(goal && goal->metric.starts_with("accuracy") &&
+                  (goal->value < 0 || goal->value > 1),
+              {"run.target"},
+              "{}: accuracies are shares, expected a value from 0 to 1",
+              options.run.target);
     if (options.eval.every.value > 0) return;
     refuse_if(options.sync.sync_switch.plateau != Plateau::kNone,
               {"sync_switch.plateau", "eval.every"},

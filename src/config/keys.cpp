@@ -39,7 +39,8 @@ Keys run_keys() {
        .doc = "Folder of the run inside run.directory; {scheme}, {seed}, "
               "{workers} and {job} (the Slurm job) are replaced by their "
               "values.",
-       .form = {"a folder name that may hold {scheme} {seed} {workers} {job}",
+       .form = {"a folder name without blanks, which may hold {scheme} {seed} "
+                "{workers} {job}",
                 is_run_name},
        .on_resume = OnResume::kMayChange},
       {.name = "run.directory",

@@ -119,7 +119,8 @@ fs::path plain_or_packed(const fs::path& path) {
   const fs::path packed = fs::path(path) += ".gz";
   if (fs::exists(path)) return path;
   if (fs::exists(packed)) return packed;
-  fail(ExitCode::kInputMissing, "{}: not found, nor with .gz", path.string());
+  fail(ExitCode::kInputMissing, "{}: not found, with or without .gz",
+       path.string());
 }
 
 fs::path existing_folder(const std::string& path) {

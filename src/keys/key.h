@@ -99,7 +99,7 @@ struct UsedWhen {
 enum class OnResume : uint8_t {
   kFixed,      // the results depend on it
   kMayChange,  // they do not
-  kMayExtend,  // may change if the schedule does not depend on it
+  kMayExtend,  // may change if no step depends on how many follow
 };
 
 // A restriction on the text that a key accepts.

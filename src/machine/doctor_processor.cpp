@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "comm/device_collectives.h"
 #include "device/device.h"
 #include "machine/doctor.h"
@@ -33,8 +34,8 @@ std::string gpu_mend() {
 
 void check_processor(DoctorReport& report, const Session& session) {
   const CpuFeatures cpu = cpu_features();
-  report.ok("processor", "{}, {} cores here, {} threads per worker", cpu.model,
-            cpu.cores, session.threads(0));
+  report.ok("processor", "{}, {} here, {} per worker", cpu.model,
+            counted(cpu.cores, "core"), counted(session.threads(0), "thread"));
   if (!cpu.has_avx512)
     report.note("processor",
                 "no AVX-512: convolutions take another path, and "

@@ -71,7 +71,9 @@ void check_endings(DoctorReport& report) {
 void check_slurm(DoctorReport& report, const Session& session) {
   if (slurm_job().empty()) return report.note("slurm", "not inside a job");
   const char* nodes = std::getenv("SLURM_JOB_NUM_NODES");
-  report.ok("slurm", "job {}, {} nodes", slurm_job(), nodes ? nodes : "?");
+  report.ok("slurm", "job {}, {}", slurm_job(),
+            nodes ? counted(parse_int(nodes).value_or(0), "node")
+                  : "an unknown number of nodes");
   const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   if (tasks && parse_int(tasks).value_or(1) > 1 && session.size() == 1)
     report.bad(ExitCode::kUsage, "pmi",

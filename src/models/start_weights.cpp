@@ -40,6 +40,18 @@ std::string hint_for(const FileNames& names, const std::string& name) {
   return "";
 }
 
+// Weights of another network differ in nearly every tensor.
+[[noreturn]] void fail_with(std::vector<std::string> errors) {
+  constexpr size_t kNamed = 8;
+  if (errors.size() > kNamed + 1) {
+    const size_t others = errors.size() - kNamed;
+    errors.resize(kNamed);
+    errors.push_back(fmt::format("{} more tensors do not fit, either", others));
+  }
+  fail(ExitCode::kBadInput, "model.weights: {}",
+       join(errors, "\nerror: model.weights: "));
+}
+
 bool is_of_head(const FileNames& names, const std::string& name) {
   return !names.head.empty() && name.starts_with(names.head);
 }
@@ -57,9 +69,7 @@ StartWeights::StartWeights(const WeightsSource& source,
   parameters_ = find(file, parameters);
   buffers_ = find(file, buffers);
   check_missing();
-  if (!errors_.empty())
-    fail(ExitCode::kBadInput, "model.weights: {}",
-         join(errors_, "\nerror: model.weights: "));
+  if (!errors_.empty()) fail_with(errors_);
   // Counters that PyTorch keeps beside running statistics are no loss.
   for (const SafeTensors::Tensor& tensor : file.tensors())
     if (!used_.contains(tensor.name) &&

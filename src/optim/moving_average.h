@@ -35,6 +35,8 @@ class MovingAverage {
 
   const DeviceVector<float>& parameters() const { return parameters_; }
   const DeviceVector<float>& buffers() const { return buffers_; }
+  DeviceVector<float>& parameters() { return parameters_; }
+  DeviceVector<float>& buffers() { return buffers_; }
 
  private:
   Context& context_;

@@ -341,9 +341,9 @@ class ClickProblem final : public Problem {
                           1 / (1 + std::exp(-double{logits[n]})));
     }
     write_file_atomically(output, text);
-    return fmt::format("{} samples of the {} set, AUC {:.6f}", logits.size(),
-                       setup.options.eval.on,
-                       area_under_curve(logits, clicked));
+    return fmt::format(
+        "{} of the {} set, AUC {:.6f}", counted(std::ssize(logits), "sample"),
+        setup.options.eval.on, area_under_curve(logits, clicked));
   }
 
  private:

@@ -250,8 +250,8 @@ std::string ImageProblem::predict(const Setup& setup,
     write_file_atomically(output, as_csv(all, set(part)));
   else
     write_h5(output, all);
-  const std::string what =
-      fmt::format("{} samples of the {} set", all.samples.size(), part);
+  const std::string what = fmt::format(
+      "{} of the {} set", counted(std::ssize(all.samples), "sample"), part);
   if (all.labels.empty()) return what + ", which has no labels";
   return fmt::format(
       "{}, accuracy {:.4f}", what,

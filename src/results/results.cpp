@@ -302,7 +302,7 @@ std::string describe_results(const fs::path& path, Detail detail) {
     require_whole(path);
   } catch (const Error& error) {
     if (error.code() != ExitCode::kBadInput) throw;
-    return fmt::format("results {}\n  damaged, or not a results file: {}\n",
+    return fmt::format("results {}\n  damaged, or no results of a run: {}\n",
                        path.string(), error.what());
   }
   const Hdf5Reader file(path);

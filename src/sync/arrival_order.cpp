@@ -31,9 +31,10 @@ std::vector<int64_t> steps_by_rank(const std::vector<int64_t>& ranks,
 // of every step that was handed out and nothing else. Otherwise a run could
 // wait for ever.
 bool is_complete(const ArrivalOrder& order, const OrderShape& shape) {
+  const int64_t all = std::ssize(order.tickets);
   int64_t from = 0;
   for (const int64_t until : order.boundaries) {
-    if (until <= from || until > shape.worker_steps) return false;
+    if (until <= from || until > all) return false;
     const std::vector<int64_t> steps =
         steps_by_rank(order.tickets, from, until, shape.workers);
     int64_t total = 0;
@@ -44,7 +45,7 @@ bool is_complete(const ArrivalOrder& order, const OrderShape& shape) {
         return false;
     from = until;
   }
-  return from == shape.worker_steps;
+  return from == all && all <= shape.worker_steps;
 }
 
 }  // namespace
@@ -59,6 +60,7 @@ void write_order(const std::string& path,
     file.attribute("/", "workers", shape.workers);
     file.attribute("/", "shards", shape.shards);
     file.attribute("/", "bound", shape.bound);
+    file.attribute("/", "planned_worker_steps", shape.worker_steps);
     const int64_t steps = std::ssize(order.tickets);
     file.write<int64_t>("tickets", std::vector{steps}, order.tickets);
     file.attribute("tickets", "description",
@@ -94,7 +96,10 @@ ArrivalOrder read_order(const std::string& path, const OrderShape& expected) {
   expect(path, "bound (-1: asp)", attribute("bound"), expected.bound);
   ArrivalOrder order;
   const int64_t steps = file.dataset("tickets").elems();
-  expect(path, "worker_steps", steps, expected.worker_steps);
+  // Earlier versions wrote complete runs only.
+  expect(path, "worker_steps",
+         file.int_attribute("/", "planned_worker_steps").value_or(steps),
+         expected.worker_steps);
   expect(path, "updates", file.dataset("updates").elems(),
          expected.shards * steps);
   order.tickets.resize(steps);

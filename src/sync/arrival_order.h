@@ -19,10 +19,12 @@ struct ArrivalOrder {
 
 // Determines whether an order fits a run.
 struct OrderShape {
-  int64_t workers, shards, worker_steps;
-  int64_t bound;  // ssp.bound, or Tickets::kNoBound
+  int64_t workers, shards;
+  int64_t worker_steps;  // planned: a run that reaches run.target takes fewer
+  int64_t bound;         // ssp.bound, or Tickets::kNoBound
 };
 
+// Writes what a run recorded until its last boundary.
 void write_order(const std::string& path,
                  const ArrivalOrder& order,
                  const OrderShape& shape);

@@ -36,6 +36,7 @@ OnHost Asp::own_slice(std::span<float> range, const Slice& slice) {
 }
 
 void Asp::enter() {
+  has_entered_ = true;
   Replica& mine = replica();
   const Slice slice = exchange_.slice(rank());
   if (shard_) {
@@ -57,9 +58,9 @@ void Asp::enter() {
 
 // In virtual time each worker begins at its own clock: none proceeds before all
 // services are ready for the first.
-void Asp::begin(const Segment& segment) {
+void Asp::begin(const Segment& given) {
   CHECK(!is_open_);
-  order_.check_boundary(segment);
+  const Segment segment = order_.until_recorded(given);
   is_open_ = true;
   has_left_ = false;
   const Time here = endpoint().now();
@@ -71,7 +72,8 @@ void Asp::begin(const Segment& segment) {
         own_slice(replica().parameters.write(), exchange_.slice(rank()))
             .values(),
         own_slice(replica().buffers, exchange_.statistics_slice(rank()))
-            .values());
+            .values(),
+        pulls_first({}));
   barrier(endpoint(), world_, tags::kCollective);
   endpoint().set_clock(here);
 }
@@ -80,7 +82,7 @@ void Asp::begin(const Segment& segment) {
 // queue behind the gradients that rank 0 pushes over the same connection.
 StepPlan Asp::next(const Word& mine) {
   tickets().ask(mine);
-  pull();
+  pull(mine);
   await_pulled();
   const StepPlan plan = SchemeBase::next(mine);
   if (plan.stop && !has_left_) exchange_.tell_boundary();
@@ -88,10 +90,19 @@ StepPlan Asp::next(const Word& mine) {
   return plan;
 }
 
-// The first request of a segment follows no push.
-void Asp::pull() {
+// With asp.pull = before_step: whether the first step of a segment pulls. In
+// virtual time the last pull of the segment before counts as this one, so that
+// a boundary takes no time, but values from before a pause would be stale.
+bool Asp::pulls_first(const Word& mine) {
+  return exchange_.has_requests() &&
+         (has_entered_ || mine.has_paused || !endpoint().has_virtual_time());
+}
+
+void Asp::pull(const Word& mine) {
   const bool has_pushed = exchange_.is_in_flight();
-  if (exchange_.has_requests() && !has_left_) exchange_.request_pull();
+  if (exchange_.has_requests() && !has_left_ &&
+      (has_pushed || pulls_first(mine)))
+    exchange_.request_pull();
   if (!exchange_.is_in_flight()) return;
   times_.add(exchange_.finish());
   pulled_at_ = endpoint().now();
@@ -122,7 +133,7 @@ void Asp::quiesce() {
   CHECK(has_left_ && !exchange_.is_in_flight());
   SchemeBase::quiesce();
   if (shard_) shard_->end(endpoint());
-  is_open_ = false;
+  is_open_ = has_entered_ = false;
   check_counters();
   is_gathered_ = false;
 }
@@ -221,13 +232,15 @@ Keys asp_keys() {
           {.name = "asp.replay",
            .place = &AspOptions::replay,
            .doc = "An order.h5 whose order of arrivals is replayed; none: the "
-                  "actual order of arrival.",
+                  "actual order of arrival. A request to stop or save takes "
+                  "effect at the next recorded evaluation or checkpoint.",
            .zero_word = "none"},
       });
 }
 
 // Pushes to other workers' shards, and answers from the local one: in total the
-// whole model except the 1/N that stays local, wherever the shards are.
+// whole model except the 1/N that stays local, wherever the shards are. With
+// asp.pull = before_step a run has one pull more.
 std::optional<double> asp_bytes(const TrafficPlan& plan) {
   double model = static_cast<double>(plan.D) * plan.value_bytes();
   if (plan.request.sync.asp.batchnorm == ServerStatistics::kShared)

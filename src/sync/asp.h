@@ -36,7 +36,7 @@ class Asp : public SchemeBase {
   // `bound`: how far a worker may be ahead of another (ssp.cpp).
   explicit Asp(const SchemeParts& parts, int64_t bound = Tickets::kNoBound);
   void enter() override;
-  void begin(const Segment& segment) override;
+  void begin(const Segment& given) override;
   StepPlan next(const Word& mine) override;
   void gradient_ready(const Bucket& bucket, const StepPlan& plan) override;
   void update(const StepPlan& plan) override;
@@ -53,13 +53,15 @@ class Asp : public SchemeBase {
 
  private:
   void check_counters();
-  void pull();
+  bool pulls_first(const Word& mine);
+  void pull(const Word& mine);
   void await_pulled();
   OnHost own_slice(std::span<float> range, const Slice& slice);
 
   ShardExchange exchange_;
   std::unique_ptr<ParameterShard> shard_;  // on the first asp.servers workers
   bool is_open_ = false, has_left_ = false, is_gathered_ = true;
+  bool has_entered_ = false;  // and has not completed a segment
   int64_t num_pushes_ = 0;
   // When the last pull was complete. A boundary sets clocks back before it, but
   // the next step still waits for it.

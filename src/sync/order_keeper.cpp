@@ -44,16 +44,22 @@ void OrderKeeper::attach(Tickets& tickets, ParameterShard* shard) {
   }
 }
 
-void OrderKeeper::check_boundary(const Segment& segment) const {
-  if (!replayed_ || segment.until <= segment.from) return;
+Segment OrderKeeper::until_recorded(Segment segment) const {
+  if (!replayed_ || segment.until <= segment.from) return segment;
   const std::vector<int64_t>& met = replayed_->boundaries;
   const auto next = std::upper_bound(met.begin(), met.end(), segment.from);
-  const int64_t recorded = next == met.end() ? met.back() : *next;
-  if (recorded != segment.until)
+  if (next == met.end())
+    fail(ExitCode::kBadInput,
+         "asp.replay: {}: ends at worker step {}, where its run reached "
+         "run.target; expected a run that reaches its target there, too",
+         parts_.sync.asp.replay, met.back());
+  if (*next > segment.until)
     fail(ExitCode::kBadInput,
          "asp.replay: {}: recorded with a boundary at worker step {}, this run "
          "has one at {}, expected eval.every and checkpoint.every as recorded",
-         parts_.sync.asp.replay, recorded, segment.until);
+         parts_.sync.asp.replay, *next, segment.until);
+  segment.until = *next;
+  return segment;
 }
 
 void OrderKeeper::note_boundary(int64_t worker_steps) {

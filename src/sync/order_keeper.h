@@ -18,9 +18,10 @@ class OrderKeeper {
 
   // `shard`: the local one, or null. Both must outlive this object's use.
   void attach(Tickets& tickets, ParameterShard* shard);
-  // Error(kBadInput) if a segment ends elsewhere than a recorded one: a push
-  // would wait for one that comes only after the boundary.
-  void check_boundary(const Segment& segment) const;
+  // Returns the part of a segment until the next recorded boundary, which may
+  // be one that a request to stop or save made. Error(kBadInput) if it lies
+  // beyond the segment: a push would wait for one that comes only later.
+  Segment until_recorded(Segment segment) const;
   void note_boundary(int64_t worker_steps);
   void visit_state(StateVisitor& visitor);
   // Writes what all workers recorded to order.h5. Collective.

@@ -205,7 +205,9 @@ void Tickets::serve(Endpoint& endpoint) {
     Wish wish;
     CHECK(message.payload.size() == sizeof wish);
     std::memcpy(&wish, message.payload.data(), sizeof wish);
-    is_closed |= wish.ends != 0;
+    // A recorded push may be held back for that of a step not handed out yet,
+    // so a replayed segment ends where the recorded one did.
+    is_closed |= wish.ends != 0 && replay_ == nullptr;
     if (ends_early_) is_closed |= ends_early_(message.from, wish.step_s);
     line.join(message.from, wish.taken);
     while (!line.is_empty()) {

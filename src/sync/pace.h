@@ -26,7 +26,8 @@ struct Segment {
 struct Word {
   int stop = 0;  // above 0: a signal or time limit asks to stop
   bool has_diverged = false;
-  double step_s = 0;  // duration of its last step, computing only
+  double step_s = 0;        // duration of its last step, computing only
+  bool has_paused = false;  // just now: stragglers.episodes
 };
 
 struct Turn {

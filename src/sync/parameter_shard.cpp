@@ -63,11 +63,12 @@ void ParameterShard::enter(std::span<const float> parameters) {
 void ParameterShard::begin(Endpoint& endpoint,
                            const Segment& segment,
                            std::span<const float> parameters,
-                           std::span<const float> statistics) {
+                           std::span<const float> statistics,
+                           bool pulls_first) {
   CHECK(!service_);
   copy(x_, parameters);
   copy(statistics_, statistics);
-  const int64_t first_clock = has_requests_ ? -1 : 0;
+  const int64_t first_clock = pulls_first ? -1 : 0;
   for (Lane& lane : lanes_) {
     lane.num_pushes = 0;
     lane.clock = first_clock;

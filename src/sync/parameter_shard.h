@@ -92,7 +92,8 @@ class ParameterShard {
   void begin(Endpoint& endpoint,
              const Segment& segment,
              std::span<const float> parameters,
-             std::span<const float> statistics);
+             std::span<const float> statistics,
+             bool pulls_first);
   // Call once all workers are at the boundary.
   void end(Endpoint& endpoint);
 

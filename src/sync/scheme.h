@@ -24,6 +24,7 @@ namespace syncopate {
 
 struct Key;
 struct TrafficPlan;
+class MovingAverage;
 class SharedSums;
 
 // One worker's model and optimizer, owned, in the memory of its device.
@@ -37,6 +38,8 @@ struct Replica {
   DeviceVector<float> buffers;
   // For the whole range; null while a scheme keeps the optimizer elsewhere.
   std::unique_ptr<Optimizer> optimizer;
+  // Of this worker's model over its steps (eval.model = ema); null: none.
+  MovingAverage* average = nullptr;
   ReplicaView view() {
     return {parameters, gradients.marked(), buffers, &parameters.shadow(),
             gradients.marks()};

@@ -9,7 +9,7 @@
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "sync/bucket.h"
-#include "sync/mean_over_workers.h"
+#include "sync/over_workers.h"
 
 namespace syncopate {
 
@@ -224,10 +224,8 @@ void SchemeBase::evaluation_model(EvalModel which,
       return;
     if (which == EvalModel::kAverage)
       return mean_over_workers(context(), endpoint(), to);
-    OnHost host(device, stream, to);
-    broadcast(endpoint(), world_, bytes_span(host.values()), 0,
-              tags::kEvaluation, Traffic::kEvaluation);
-    host.put_back();
+    copy_from_worker(context(), endpoint(), to, 0, tags::kEvaluation,
+                     Traffic::kEvaluation);
   };
   fetch(parameters, replica().parameters, owners_.parameters);
   fetch(buffers, replica().buffers, owners_.buffers);

@@ -10,6 +10,7 @@
 #include "optim/handover.h"
 #include "sync/asp.h"
 #include "sync/bsp.h"
+#include "sync/fill_removed.h"
 #include "sync/phases.h"
 
 namespace syncopate {
@@ -373,30 +374,11 @@ int64_t SyncSwitch::come_to_rest(double unsaid_s) {
   if (setting_.is_episode == 0)
     detections_ += std::count(flagged_.begin(), flagged_.end(), 1);
   work_left_[working_phase()] -= done - inner_from_;
-  if (num_active() < size_) fill_removed();
+  if (num_active() < size_)
+    fill_removed(parts_.context, parts_.endpoint, parts_.replica,
+                 setting_.removed,
+                 phase().sync.bsp.batchnorm == Statistics::kLocal);
   return done;
-}
-
-void SyncSwitch::fill_removed() {
-  const auto first =
-      std::find(setting_.removed.begin(), setting_.removed.end(), 0);
-  const int root = static_cast<int>(first - setting_.removed.begin());
-  Replica& mine = parts_.replica;
-  std::vector<std::span<float>> ranges = mine.optimizer->state();
-  ranges.push_back(mine.parameters.write());
-  ranges.push_back(mine.buffers);
-  for (const std::span<float> range : ranges) {
-    OnHost host(parts_.context.device(), parts_.context.stream(), range);
-    broadcast(parts_.endpoint, parts_.endpoint.world_group(),
-              bytes_span(host.values()), root, tags::kControl,
-              Traffic::kControl);
-    host.put_back();
-  }
-  int64_t steps = mine.optimizer->steps();
-  broadcast(parts_.endpoint, parts_.endpoint.world_group(),
-            bytes_span(std::span(&steps, 1)), root, tags::kControl,
-            Traffic::kControl);
-  mine.optimizer->set_steps(steps);
 }
 
 // Ends the current phase if evaluations have stalled: it then has no work left,

@@ -101,7 +101,6 @@ class SyncSwitch final : public Scheme {
   // Returns the worker_steps done. `unsaid_s` is this worker's last step time
   // as in seen_step_s, if it has not been announced yet.
   int64_t come_to_rest(double unsaid_s);
-  void fill_removed();
   void judge(std::span<const double> step_seconds);
   void look_for_stragglers(std::span<const double> step_seconds);
   void look_at_last_steps(double unsaid_s);

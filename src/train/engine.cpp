@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/thread.h"
+#include "config/value.h"
 #include "config/world.h"
 #include "data/sampler.h"
 #include "sync/bucket.h"
@@ -59,7 +60,7 @@ bool may_differ_by_phase(const std::string& name) {
 
 // A phase or variant may make another choice, such as another optimizer, for
 // which keys of the whole input are unused. That is no error unless the key is
-// one of `own`, the variant's overrides.
+// one of `own`, the variant's overrides: the key has its default then.
 void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
   for (const auto& [name, place] : input.given) {
     const std::string set = "--" + name + "=";
@@ -67,10 +68,14 @@ void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
         own.begin(), own.end(),
         [&](const std::string& text) { return text.starts_with(set); });
     const std::string unused = place + ": " + name + ": is used ";
-    if (!own.empty() && !is_own)
-      std::erase_if(input.errors, [&](const std::string& error) {
-        return error.starts_with(unused);
-      });
+    if (own.empty() || is_own) continue;
+    const size_t forgiven = std::erase_if(
+        input.errors,
+        [&](const std::string& error) { return error.starts_with(unused); });
+    if (forgiven == 0) continue;
+    const Key& key = *find_key(name);
+    // A required text, such as data.path, has none; it keeps its value.
+    parse_value(key, format_value(key, Options()), input.options);
   }
 }
 
@@ -432,8 +437,8 @@ std::unique_ptr<Engine> build_limited(Session& session,
       input.given.contains("run.steps") ? input.options.run.steps : 0;
   if (given > 0 && given != length.steps)
     input.refuse(
-        fmt::format("{}: stands beside run.steps = {}, expected one of the two "
-                    "({} steps fit into {} s)",
+        fmt::format("{}: cannot be combined with run.steps = {}, expected one "
+                    "of the two ({} steps fit into {} s)",
                     kLimit, given, length.steps, input.resolved.at(kLimit)));
   auto engine =
       build(session, input.path, input.overrides, with_steps(length.steps),

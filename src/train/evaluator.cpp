@@ -10,7 +10,7 @@
 #include "comm/tags.h"
 #include "ops/combine.h"
 #include "ops/reduce.h"
-#include "sync/mean_over_workers.h"
+#include "sync/over_workers.h"
 #include "train/audit.h"
 #include "watch/activity.h"
 

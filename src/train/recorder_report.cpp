@@ -121,7 +121,9 @@ void Recorder::declare_tables() {
         {"exposed_s", "the worker was blocked on communication"},
         {"overlapped_s", "communication under computation"},
         {"wait_s",
-         "of exposed_s: waiting for peers (NCCL does not tell: NaN)"}})
+         "of exposed_s: waiting for peers (NaN with NCCL, which does not "
+         "report "
+         "it)"}})
     comm.declare(time_column(
         name, text + std::string(" (virtual in one process, wall under MPI)"),
         workers));
@@ -336,7 +338,7 @@ void Recorder::log_end(const Position& at,
            human_seconds(monotonic_s() - session_.started_s()),
            totals.samples_per_s,
            totals.virtual_s > 0
-               ? fmt::format("; the whole run took virtual {:.1f} s",
+               ? fmt::format("; the whole run took {:.1f} s of virtual time",
                              totals.virtual_s)
                : std::string());
   log.line(

@@ -93,11 +93,11 @@ WorkerStep::WorkerStep(Engine& engine,
                    .directory = directory,
                    .phases = phases_});
   const EvalOptions& eval = engine.options.eval;
-  if (eval.model == EvalChoice::kEma)
-    average_.emplace(
-        *engine.context, replica_.parameters.size(), replica_.buffers.size(),
-        eval.ema_decay, eval.ema_every,
-        engine.options.schedule.warmup.steps(engine.plan.steps_per_epoch));
+  if (eval.model != EvalChoice::kEma) return;
+  replica_.average = &average_.emplace(
+      *engine.context, replica_.parameters.size(), replica_.buffers.size(),
+      eval.ema_decay, eval.ema_every,
+      engine.options.schedule.warmup.steps(engine.plan.steps_per_epoch));
 }
 
 WorkerStep::~WorkerStep() = default;
@@ -111,23 +111,25 @@ Word WorkerStep::word(int stop) const {
 }
 
 StepPlan WorkerStep::next(int stop) {
-  pause();
-  return scheme_->next(word(stop));
+  Word said = word(stop);
+  said.has_paused = pause();
+  return scheme_->next(said);
 }
 
 // Once per step, however often the scheme is asked for it.
-void WorkerStep::pause() {
+bool WorkerStep::pause() {
   const int64_t step = scheme_->steps_done();
-  if (step == std::exchange(paused_for_, step)) return;
+  if (step == std::exchange(paused_for_, step)) return false;
   const Time begin = endpoint_.now();
   const double pause_s = stragglers_.pause_s(
       step, is_virtual_ ? begin : monotonic_s() - started_s_);
-  if (pause_s == 0) return;
+  if (pause_s == 0) return false;
   if (is_virtual_)
     endpoint_.advance(pause_s);
   else
     pause_in_wall_time(pause_s);
   if (trace_ != nullptr) trace_->wait("pause", begin, endpoint_.now());
+  return true;
 }
 
 StepCost WorkerStep::take(const StepPlan& plan) {

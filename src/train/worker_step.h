@@ -126,7 +126,7 @@ class WorkerStep {
   void visit_clock(StateVisitor& visitor);  // ended_at(), where it is virtual
 
  private:
-  void pause();
+  bool pause();  // returns whether one was due
   void sleep_as_straggler(int64_t step);
   void clear_gradients();
   void forward_backward();

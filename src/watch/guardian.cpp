@@ -173,7 +173,11 @@ void watch_guardian(pid_t guardian) {
         // The signal was deliberate; its sender needs no report.
         const bool is_asked_for = number == SIGINT || number == last_passed_on;
         if (!is_watched || is_asked_for) die_of(number);
-        for (int i = 0; i < kTicksToSpeak; ++i) ::usleep(1000 * kTickMs);
+        child = 0;
+        // Not if a launcher that has heard of it already ends the others: Slurm
+        // kills this process KillWait seconds after SIGTERM.
+        for (int i = 0; i < kTicksToSpeak && last_passed_on != SIGTERM; ++i)
+          ::usleep(1000 * kTickMs);
         _exit(static_cast<int>(ExitCode::kPeerLost));
       }
       is_stopped = WIFSTOPPED(status);

@@ -206,4 +206,21 @@ for ranks in 2 3; do
     grep -q "^$what" out || fail "$ranks ranks: no '$what' in $(cat out)"
   done
 done
+echo "keys of the input's own scheme keep no other scheme out"
+advise "easgd's centre" --network.mbit_s=100 --sync.scheme=easgd --eval.model=centre
+[[ $(row "--sync.scheme=bsp") && $(row "--sync.scheme=easgd") ]] ||
+  fail "easgd's centre: $(cat out)"
+advise "bf16" --network.mbit_s=20 --sync.wire=bf16
+for scheme in local_sgd ds_sync ef_sign_sgd choco; do
+  [[ $(row "--sync.scheme=$scheme") ]] || fail "bf16, $scheme: $(cat out)"
+done
+
+echo "what comes first under a scheme does not decide"
+advise "late start" --network.mbit_s=20 --sync.scheme=local_sgd --local_sgd.start=300
+late=$(ratio "--sync.scheme=local_sgd")
+grep -q "^note  *local_sgd: of the steps after local_sgd.start" out ||
+  fail "no note: $(cat out)"
+advise "no start" --network.mbit_s=20 --sync.scheme=local_sgd
+holds "local_sgd.start" "$late == $(ratio "--sync.scheme=local_sgd")"
+
 finish

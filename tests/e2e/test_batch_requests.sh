@@ -111,13 +111,13 @@ asks_to_save() {
   name=$1
   local saved keys
   shift
-  keys=(--run.steps=3000 --schedule.horizon=3000 --run.log_every=20 --eval.every=0
+  keys=(--run.steps=1500 --schedule.horizon=1500 --run.log_every=20 --eval.every=0
     --checkpoint.every=0 --run.workers=2 "$@")
   mkdir -p "runs/$name"
   touch "runs/$name/SAVE"
   "$SYNCOPATE" train tiny.ini "${keys[@]}" --run.name="$name" >"$name.out" 2>"$name.err" &
   pid=$!
-  await grep -qs "^step .* 40/3000" "$name.out"
+  await grep -qs "^step .* 40/1500" "$name.out"
   touch "runs/$name/SAVE"
   await gone "runs/$name/SAVE"
   cp -r "runs/$name" "runs/$name-again"
@@ -132,7 +132,7 @@ asks_to_save() {
 # Where workers step together, it equals one that was never asked, too.
 asks_to_save bsp
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=2 \
-  --run.steps=3000 --schedule.horizon=3000 --run.log_every=20 --eval.every=0 \
+  --run.steps=1500 --schedule.horizon=1500 --run.log_every=20 --eval.every=0 \
   --checkpoint.every=0 --run.name=bsp-whole
 python "$here/compare_runs.py" runs/bsp runs/bsp-whole ||
   fail "a run that was asked to save differs"
@@ -190,6 +190,12 @@ refused "job 88, process $pid on $(hostname)"
 kill -9 "$pid"
 ends_with 137
 is owner none --run.name=owned
+is ended none --run.name=owned
+# After a dead rank (code 71) a job requeues itself, too.
+echo "job 88 requeued step 0" >runs/owned/restarts.txt
+is ended "requeued as job 88" --run.name=owned
+echo "job 88 restart 1 step 0" >>runs/owned/restarts.txt
+is ended none --run.name=owned
 expect_code 0 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.name=owned --run.stop_at=2
 
 # The same on a file system without locks, which strace makes of this one.

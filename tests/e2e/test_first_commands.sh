@@ -129,10 +129,42 @@ says "--run.name=pattern-{seed}-2" err
 echo "a run that is stopped between two rows of its log: its virtual time is its own"
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=between --run.workers=2 \
   --run.log_every=3 --run.stop_at=4 --compute.step_s=0.5
-says "the whole run took virtual 2.0 s" out
+says "the whole run took 2.0 s of virtual time" out
 python -c 'import h5py
 assert abs(h5py.File("runs/between/results.h5")["summary/virtual_s"][()] - 2) < 1e-9' ||
   fail "summary/virtual_s"
+
+echo "output that is lost is an error; a reader that has seen enough is none"
+for words in "list keys" "help" "status runs/between"; do
+  code=0
+  # shellcheck disable=SC2086
+  "$SYNCOPATE" $words >/dev/full 2>err || code=$?
+  ((code == 74)) || fail "$words: exit $code, expected 74"
+  says "standard output" err
+done
+(set -o pipefail; "$SYNCOPATE" list keys 2>err | head -n 1 >out) ||
+  fail "list keys | head: $(cat err)"
+[[ -s err ]] && fail "list keys | head: $(cat err)"
+
+echo "inspect of a file that is no result"
+expect_code 65 "$SYNCOPATE" inspect tiny.ini
+says "expected a run, a checkpoint, a results.h5 or prepared data" err
+
+echo "a job script outside a job"
+scripts=${SOURCE_DIR:-$here/../..}
+for script in train multi_gpu hetjob; do
+  expect_code 0 env -u SLURM_JOB_ID SYNCOPATE_ROOT="$scripts" \
+    bash "$scripts/jobs/$script.sbatch" --help
+  says "INPUT.ini" out
+  expect_code 64 env -u SLURM_JOB_ID SYNCOPATE_ROOT="$scripts" \
+    bash "$scripts/jobs/$script.sbatch" tiny.ini
+  says "submit this script with sbatch" err
+done
+
+echo "a target out of reach"
+expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=target --eval.every=2 \
+  "--run.target=accuracy >= 90"
+says "accuracies are shares" err
 
 echo "OMP_NUM_THREADS"
 expect_code 0 env OMP_NUM_THREADS=3,2 "$SYNCOPATE" train tiny.ini --run.name=three \

@@ -323,7 +323,7 @@ expect "csv by worker" 0 'loss_worker_0,loss_worker_1' \
   post export bsp1 -o - --format csv
 expect "csv, no such table" 65 '^error: .*no table sync; it has comm eval train$' \
   post export bsp1 -o out.csv --table sync
-expect "csv of two runs and a picture" 0 '^note: table.md: skipped, no run$' \
+expect "csv of two runs and a picture" 0 '^note: table.md: skipped: not a run$' \
   post export bsp1 table.md asp1 -o both.csv --table eval
 expect "their column run" 0 '^run,step,.*bsp1,40,80,2.0,8.0,40.0,0.9,.*asp1,10,' \
   cat both.csv
@@ -367,7 +367,7 @@ PY
 events() { PYTHONPATH=fake post tensorboard "$@"; }
 expect "events" 0 '^events: [0-9]+ values of bsp1$' events bsp1 -o events
 expect "events of several runs" 0 \
-  '^note: table.md: skipped, no run.all/bsp1: [0-9]+ values of bsp1.all/long-a-name.*long/a-name' \
+  '^note: table.md: skipped: not a run.all/bsp1: [0-9]+ values of bsp1.all/long-a-name.*long/a-name' \
   events bsp1 table.md long/a-name-of-thirty-one-characters \
   other/a-name-of-thirty-one-characters -o all
 expect "in a folder for each" 0 'bsp1.long-a-name.*other-a-name' ls all

@@ -148,9 +148,9 @@ for wrong in -1 nan inf; do
   refuses 1 "$key: expected a number >= 0, found \"$wrong\"" --$key=$wrong
 done
 refuses 1 "$key: is 1e\+12 s, into which more than 10000000 steps fit" --$key=1e12
-refuses 1 "$key: stands beside run.steps = 7, expected one of the two" --$key=1 \
+refuses 1 "$key: cannot be combined with run.steps = 7, expected one of the two" --$key=1 \
   --run.steps=7
-refuses 1 "$key: stands beside run.epochs = 3, expected one of the two" --$key=1 \
+refuses 1 "$key: cannot be combined with run.epochs = 3, expected one of the two" --$key=1 \
   --run.epochs=3
 refuses 1 "schedule.warmup: is 5 steps, longer than run.steps = [1-4] steps" \
   --$key=0.1

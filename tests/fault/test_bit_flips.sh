@@ -16,5 +16,5 @@ stride=53
 file=$run/checkpoints/step-00000003/worker-0001.h5
 printf '\xff' | dd of="$file" bs=1 seek=4000 conv=notrunc status=none
 "$driver" verify "$run" 2 2 | tee "$work/out"
-[[ $(grep -c 'damaged checkpoint passed by' "$work/out") == 1 ]]
+[[ $(grep -c 'skipped a damaged checkpoint' "$work/out") == 1 ]]
 grep -q "^step 2$" "$work/out"

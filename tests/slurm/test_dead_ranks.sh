@@ -34,4 +34,7 @@ rc=0
 # shellcheck disable=SC2016  # for the inner shell to expand
 xargs -P 3 -L 1 bash -euo pipefail -c 'case_of "$launcher" "$@"' case \
   <"$work/cases" || rc=1
+# As in the job scripts: Slurm ends the other ranks, and after KillWait kills the
+# guardian of the dead one, whose code it must have by then.
+case_of "${launcher%0}1" kill collective 2 || rc=1
 exit "$rc"

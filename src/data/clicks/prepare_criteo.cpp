@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "data/clicks/click_set.h"
 #include "data/clicks/click_vocabulary.h"
 #include "data/clicks/criteo_format.h"
@@ -330,7 +331,9 @@ PreparedCriteo prepare_criteo(const PrepareCriteo& wanted) {
          "{}: {} records for training and {} for testing{}, expected at least "
          "one of each",
          wanted.from.string(), done.train, done.test,
-         done.skipped == 0 ? "" : fmt::format(" ({} bad lines)", done.skipped));
+         done.skipped == 0
+             ? ""
+             : fmt::format(" ({})", counted(done.skipped, "bad line")));
   done.spec = vocabulary.spec;
   write_vocabulary(files.vocabulary, vocabulary, done.train);
   const int64_t record_bytes = RecordLayout(done.spec).record_bytes;

@@ -115,8 +115,8 @@ class OwnImages {
     if (layout && trim(*layout) == "NHWC") return;
     fail_in(name, describe(images) +
                       " looks like (n, C, H, W), expected (n, H, W, C): in "
-                      "numpy, images.transpose(0, 2, 3, 1); if it is (n, H, W, "
-                      "C), say so: file.attrs[\"layout\"] = \"NHWC\"");
+                      "numpy, images.transpose(0, 2, 3, 1); if it really is "
+                      "(n, H, W, C), set file.attrs[\"layout\"] = \"NHWC\"");
   }
 
   Hdf5Dataset find(const std::string& name) const {

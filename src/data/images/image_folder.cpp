@@ -3,6 +3,7 @@
 // trained model predicts any folder of *.jpg. Loading lists the files without
 // reading them.
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "base/check.h"
@@ -104,13 +105,19 @@ bool holds_images(const fs::path& folder) {
 fs::path find_test_folder(const fs::path& folder) {
   for (const char* name : {"val", "test"})
     if (fs::exists(folder / name)) return folder / name;
-  fail(ExitCode::kInputMissing, "{}: not found, nor test",
-       (folder / "val").string());
+  fail(ExitCode::kInputMissing, "{}: holds neither val nor test",
+       folder.string());
 }
 
 // Images to be predicted, in the folder itself or in its test folder.
 Dataset list_unlabelled(const DataOptions& options) {
   const fs::path folder = options.path;
+  const bool has_parts =
+      std::ranges::any_of(std::array{"train", "val", "test"},
+                          [&](auto name) { return fs::exists(folder / name); });
+  if (!has_parts && !holds_images(folder))
+    fail(ExitCode::kInputMissing,
+         "{}: holds no *.jpg (other formats are not read)", folder.string());
   const fs::path test =
       holds_images(folder) ? folder : find_test_folder(folder);
   if (!holds_images(test))

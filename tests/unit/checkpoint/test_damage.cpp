@@ -135,7 +135,8 @@ TEST_F(Damage, AllDamagedIsAnError) {
     fs::resize_file(directory() / step / "replica.h5", 7);
   const std::string line = error_of(
       ExitCode::kBadInput, [&] { find_newest_checkpoint(directory()); });
-  EXPECT_NE(line.find("no whole checkpoint"), std::string::npos) << line;
+  EXPECT_NE(line.find("none of 2 checkpoints is intact"), std::string::npos)
+      << line;
 }
 
 TEST_F(Damage, OtherSpellingsOfAFolderAreNoCheckpoints) {

@@ -133,7 +133,8 @@ TEST(Errors, TextForms) {
                 "in.ini:5: data.normalize: expected auto, none or means / "
                 "deviations such as 0.5 0.5 0.5 / 0.2 0.2 0.2, found \"0.5 0.5 "
                 "/ 0.2\"",
-                "in.ini:7: run.name: expected a folder name that may hold "
+                "in.ini:7: run.name: expected a folder name without blanks, "
+                "which may hold "
                 "{scheme} {seed} {workers} {job}, found \"a/{sheme}\"",
                 "in.ini:10: optimizer.lr_factor: expected world, graph or a "
                 "number > 0, found \"half\"",
@@ -314,8 +315,9 @@ TEST(Errors, CommandLine) {
           "command line: expected --section.key=value, found \"run.seed=1\"",
           "command line: expected --section.key=value, found \"--seed=1\"",
           "command line: expected --section.key=value, found \"--run.seed\"",
-          "command line: run.name: \"a #b\" cannot stand in an input file: no "
-          "control characters, no # first or behind a blank",
+          "command line: run.name: \"a #b\" has no form in an input file: "
+          "expected no control characters, and no # at the start or after a "
+          "blank",
           "command line: eval.batch: has no value, expected a whole number >= "
           "1",
           "command line: schedule.power: is used by schedule.kind = "

@@ -162,7 +162,7 @@ TEST(Resume, KeysThatFollowFromOthersAreOneLine) {
 TEST(Resume, LengthNeedsAHorizonOfItsOwn) {
   EXPECT_EQ(conflicts({"--run.steps=10"}, {"--run.steps=20"}),
             (Lines{"run.steps: was 10, now 20: not allowed to change on "
-                   "resume while schedule.horizon = 0 lays the schedule out "
+                   "resume, because schedule.horizon = 0 lays the schedule out "
                    "over the run's length"}));
   EXPECT_EQ(conflicts({"--schedule.horizon=30", "--run.steps=10"},
                       {"--schedule.horizon=30", "--run.steps=20"}),
@@ -173,13 +173,45 @@ TEST(Resume, LengthNeedsAHorizonOfItsOwn) {
             Lines{});
 }
 
+TEST(Resume, LengthThatASchemeDependsOn) {
+  const auto expect = [](Lines keys, const std::string& because) {
+    keys.push_back("--schedule.kind=constant");
+    keys.push_back("--run.workers=4");
+    Lines longer = keys;
+    keys.push_back("--run.steps=10");
+    longer.push_back("--run.steps=20");
+    EXPECT_EQ(conflicts(keys, longer),
+              because.empty() ? Lines{}
+                              : Lines{"run.steps: was 10, now 20: not allowed "
+                                      "to change on resume, because " +
+                                      because});
+  };
+  const Lines phases = {"--sync.scheme=sync_switch", "--sync_switch.order=10"};
+  Lines divided = phases;
+  divided.push_back("--sync_switch.fractions=0.5,0.5");
+  expect(divided, "sync_switch.fractions divides the run's length into phases");
+  Lines plateau = phases;
+  plateau.push_back("--sync_switch.plateau=eval_loss");
+  expect(plateau, "");
+  Lines scheduled = plateau;
+  scheduled.push_back("--sync_switch.overrides=2:schedule.kind=cosine");
+  expect(scheduled,
+         "sync_switch.overrides gives a phase a schedule of its own");
+  expect({"--sync.scheme=ds_sync"}, "");
+  expect({"--sync.scheme=ds_sync", "--ds_sync.final_average=yes"},
+         "ds_sync.final_average changes the model after the last step");
+  expect({"--sync.scheme=asp"}, "");
+  expect({"--sync.scheme=asp", "--asp.record=yes"},
+         "asp.record records the order of the whole run");
+}
+
 // run.virtual_limit_s and the steps that it became.
 TEST(Resume, VirtualTimeGoesWithItsSteps) {
   const Lines limit = {"--run.virtual_limit_s=3", "--run.steps=7"};
   const Lines longer = {"--run.virtual_limit_s=4", "--run.steps=9"};
   const std::string why =
-      ": not allowed to change on resume while schedule.horizon = 0 lays the "
-      "schedule out over the run's length";
+      ": not allowed to change on resume, because schedule.horizon = 0 lays "
+      "the schedule out over the run's length";
   EXPECT_EQ(conflicts(limit, limit), Lines{});
   EXPECT_EQ(conflicts(limit, longer),
             (Lines{"run.steps: was 7, now 9" + why,

@@ -224,8 +224,8 @@ TEST_F(Hdf5Images, RefusesChannelsFirst) {
     write<uint8_t, int32_t>(train, test, {0, 1, 0, 1});
     expect_refused(fmt::format(
         "train/images: uint8 (4, {}, {}, {}) looks like (n, C, H, W), expected "
-        "(n, H, W, C): in numpy, images.transpose(0, 2, 3, 1); if it is (n, H, "
-        "W, C), say so: file.attrs[\"layout\"] = \"NHWC\"",
+        "(n, H, W, C): in numpy, images.transpose(0, 2, 3, 1); if it really "
+        "is (n, H, W, C), set file.attrs[\"layout\"] = \"NHWC\"",
         chw[0], chw[1], chw[2]));
     Hdf5Writer file(path_);
     for (const auto& [part, dims] :

@@ -113,7 +113,7 @@ TEST_F(Idx, RefusesTestImagesOfAnotherSize) {
 TEST_F(Idx, RefusesWhatIsNotThere) {
   fs::remove(path(3));
   expect_error(options(), ExitCode::kInputMissing,
-               path(3) + ": not found, nor with .gz");
+               path(3) + ": not found, with or without .gz");
   expect_error(options_for("idx", "/nonexistent/folder"),
                ExitCode::kInputMissing,
                "data.path: /nonexistent/folder: no such folder");

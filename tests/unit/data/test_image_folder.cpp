@@ -65,7 +65,7 @@ TEST(ImageFolder, RefusesWhatIsNotOne) {
   write_image_folder(folder / "");
   fs::rename(folder / "val", folder / "other");
   expect_error(options, ExitCode::kInputMissing,
-               at + "/val: not found, nor test");
+               at + ": holds neither val nor test");
   fs::rename(folder / "other", folder / "val");
   fs::create_directories(folder / "val/dog");
   expect_error(options, ExitCode::kBadInput,

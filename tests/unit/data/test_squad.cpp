@@ -44,9 +44,10 @@ TEST(Squad, ReadsPackedFilesAlikeAndSaysWhatIsMissing) {
   const SquadText packed = read_squad(folder.path().string(), "packed.json");
   EXPECT_EQ(plain.digest, packed.digest);
   EXPECT_EQ(plain.contexts, packed.contexts);
-  expect_error(ExitCode::kInputMissing,
-               (folder / "absent.json").string() + ": not found, nor with .gz",
-               [&] { read_squad(folder.path().string(), "absent.json"); });
+  expect_error(
+      ExitCode::kInputMissing,
+      (folder / "absent.json").string() + ": not found, with or without .gz",
+      [&] { read_squad(folder.path().string(), "absent.json"); });
 }
 
 TEST(Squad, ReadsMoreThanOneChunkOfPackedBytes) {

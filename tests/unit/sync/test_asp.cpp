@@ -233,7 +233,7 @@ TEST_P(AspPull, TellsStaleness) {
 }
 
 // A worker sends pushes of all slices but its own, and answers to the pushes of
-// others. If they request answers, they do so at the beginning of every segment
+// others. If they request answers, they do so before the first step of the run
 // too.
 TEST_P(AspPull, SendsWhatTheFormulaSays) {
   const bool has_requests = GetParam() == Pulling::kBeforeStep;
@@ -247,7 +247,6 @@ TEST_P(AspPull, SendsWhatTheFormulaSays) {
         run.sync.wire = wire;
         run.boundary_every = 3;
         run.step_time = test::uneven(1);
-        const int64_t segments = 4;
         const auto result = test::train_toy(workers, run);
         const int64_t elems = 48, bytes = run.sync.wire == Wire::kBf16 ? 2 : 4;
         const int shards = servers > 0 ? servers : workers;
@@ -258,7 +257,7 @@ TEST_P(AspPull, SendsWhatTheFormulaSays) {
                                             : 0;
           const int64_t steps = result.steps[rank];
           const int64_t answers =
-              all - steps + (has_requests ? segments * (workers - 1) : 0);
+              all - steps + (has_requests ? workers - 1 : 0);
           EXPECT_EQ(result.payload_bytes[rank],
                     bytes * (steps * (elems - own) + answers * own));
         }
@@ -267,6 +266,33 @@ TEST_P(AspPull, SendsWhatTheFormulaSays) {
   // N equal shards: 2 (N-1)/N of the model per step.
   EXPECT_EQ(test::sum_of(test::train_toy(4, asp_run()).payload_bytes),
             40 * 2 * 4 * 48 * 3 / 4);
+}
+
+// Which messages queue behind which may depend on the boundaries, the time of a
+// step not.
+TEST_P(AspPull, BoundariesTakeNoTime) {
+  for (const int servers : {0, 2}) {
+    ToyRun run = asp_run();
+    run.sync.asp.pull = GetParam();
+    run.sync.asp.servers = servers;
+    run.steps = 12;
+    const NetworkCost cost{.latency_s = 0.02, .bytes_per_s = 4000};
+    const auto whole = test::train_toy(4, run, cost);
+    const double whole_s = std::ranges::max(whole.clock);
+    for (const int64_t every : {1, 3, 6}) {
+      SCOPED_TRACE(every);
+      run.boundary_every = every;
+      for (const int64_t restart_at : {0, 6}) {
+        run.restart_at = restart_at;
+        const auto parted = test::train_toy(4, run, cost);
+        EXPECT_EQ(test::sum_of(parted.payload_bytes),
+                  test::sum_of(whole.payload_bytes));
+        EXPECT_NEAR(std::ranges::max(parted.clock), whole_s, 0.01 * whole_s);
+      }
+    }
+    run.restart_at = 0;
+    run.boundary_every = 0;
+  }
 }
 
 TEST_P(AspPull, LosesNothingAtBoundaries) {
@@ -514,6 +540,88 @@ TEST(Asp, ReplaysARecordedOrder) {
       EXPECT_EQ(replayed.steps, recorded.steps);
     }
   }
+}
+
+// A replayed run stops only where the recorded one had a boundary, such as one
+// made by a request to stop: between them, a push may be held back for one that
+// would never come.
+TEST(Asp, StopsWhileItReplays) {
+  const test::OwnFolder folder;
+  for (const int64_t every : {0, 5}) {
+    ToyRun run = asp_run();
+    run.steps = 20;
+    run.boundary_every = every;
+    run.sync.asp.record = true;
+    run.step_time = test::uneven(9);
+    run.asks_to_stop = [](int rank, int64_t steps) {
+      return rank == 1 && steps % 3 == 0;
+    };
+    std::vector<int64_t> recorded_at, replayed_at;
+    const auto note_in = [](std::vector<int64_t>& boundaries) {
+      return [&](int rank, int64_t worker_steps, Scheme&, Replica&) {
+        if (rank == 0) boundaries.push_back(worker_steps);
+      };
+    };
+    run.at_boundary = note_in(recorded_at);
+    const auto recorded = test::train_toy(4, run);
+    EXPECT_GT(std::ssize(recorded_at), every == 0 ? 1 : 4);
+
+    run.sync.asp.record = false;
+    run.sync.asp.replay = folder / "order.h5";
+    run.step_time = test::uneven(10);
+    run.at_boundary = note_in(replayed_at);
+    for (const int64_t often : {1, 3, 100}) {
+      replayed_at.clear();
+      run.asks_to_stop = [=](int rank, int64_t steps) {
+        return rank == 2 && steps % often == 0;
+      };
+      const auto replayed = test::train_toy(4, run);
+      EXPECT_EQ(replayed.parameters, recorded.parameters);
+      EXPECT_EQ(replayed_at, recorded_at);
+    }
+  }
+}
+
+// A run that ends before its last step records the order until there.
+TEST(Asp, ReplaysARunThatReachedItsTarget) {
+  const test::OwnFolder folder;
+  constexpr int64_t kEnd = 40;
+  const fs::path path = folder / "until_target.h5";
+  ToyRun run = asp_run();
+  run.steps = 20;
+  run.boundary_every = 5;
+  run.sync.asp.record = true;
+  run.step_time = test::uneven(9);
+  std::vector<float> recorded, replayed;
+  const auto keep_in = [](std::vector<float>& values, Replica& replica) {
+    OnHost host(replica.parameters.write());
+    values.assign(host.values().begin(), host.values().end());
+  };
+  run.at_boundary = [&](int rank, int64_t worker_steps, Scheme& scheme,
+                        Replica& replica) {
+    if (worker_steps != kEnd) return;
+    scheme.finish(RunEnd::kTarget);
+    if (rank != 0) return;
+    fs::copy_file(folder / "order.h5", path);
+    keep_in(recorded, replica);
+  };
+  test::train_toy(4, run);
+
+  run.sync.asp.record = false;
+  run.sync.asp.replay = path;
+  run.step_time = test::uneven(10);
+  run.at_boundary = [&](int rank, int64_t worker_steps, Scheme&,
+                        Replica& replica) {
+    if (rank == 0 && worker_steps == kEnd) keep_in(replayed, replica);
+  };
+  expect_error(ExitCode::kBadInput,
+               "asp.replay: " + path.string() +
+                   ": ends at worker step 40, where its run reached "
+                   "run.target; expected a run that reaches its target there, "
+                   "too",
+               [&] { test::train_toy(4, run); });
+  EXPECT_EQ(replayed, recorded);
+  EXPECT_EQ(recorded.size(), 48u);
 }
 
 TEST(Asp, RefusesAnOrderThatDoesNotFit) {

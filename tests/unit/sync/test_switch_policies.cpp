@@ -3,7 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "optim/moving_average.h"
 #include "unit/sync/switch_toy.h"
 
 namespace syncopate {
@@ -158,6 +160,72 @@ TEST(SyncSwitch, RemovedWorkersFollow) {
       EXPECT_EQ(row.rate, own[at].rate);
       EXPECT_EQ(row.series, own[at].series);
       EXPECT_EQ(row.series[Seen::kActive], 3);
+    }
+  }
+}
+
+// Where workers meet, a removed one holds the model of the others, so that
+// means over all are means over those who stayed. The others keep what is their
+// own: with bsp.batchnorm = local, BatchNorm's statistics.
+TEST(SyncSwitch, RemovedWorkersHoldTheMeanOfTheOthers) {
+  for (const Statistics batchnorm :
+       {Statistics::kLocal, Statistics::kAveraged}) {
+    constexpr int kWorkers = 4, kSlow = 2;
+    ToyRun run = with_policy(SwitchPolicy::kElastic);
+    run.sync.bsp.batchnorm = batchnorm;
+    run.boundary_every = 4;
+    run.step_time = [](int rank, int64_t) { return rank == kSlow ? 3 : 1; };
+    std::vector<std::unique_ptr<test::TestContext>> contexts(kWorkers);
+    std::vector<std::unique_ptr<MovingAverage>> averages(kWorkers);
+    struct Held {
+      std::vector<float> parameters, buffers, average, average_buffers;
+    };
+    std::map<int64_t, std::vector<Held>> without_one;  // by worker_steps, rank
+    const auto values = [](const DeviceVector<float>& range) {
+      OnHost host(range);
+      return std::vector(host.values().begin(), host.values().end());
+    };
+    run.at_boundary = [&](int rank, int64_t worker_steps, Scheme& scheme,
+                          Replica& replica) {
+      if (!averages[rank]) {
+        contexts[rank] = std::make_unique<test::TestContext>(1);
+        averages[rank] = std::make_unique<MovingAverage>(
+            contexts[rank]->context, replica.parameters.size(),
+            replica.buffers.size(), 0.5, 1, 0);
+        for (auto* range :
+             {&averages[rank]->parameters(), &averages[rank]->buffers()})
+          range->assign(std::vector(range->size(), 10.0f * rank * rank));
+        replica.average = averages[rank].get();
+      }
+      if (scheme.take_series()[Seen::kActive] != 3) return;
+      auto& held = without_one[worker_steps];
+      held.resize(kWorkers);
+      held[rank] = {values(replica.parameters.write()), values(replica.buffers),
+                    values(averages[rank]->parameters()),
+                    values(averages[rank]->buffers())};
+    };
+    test::train_toy(kWorkers, run);
+    // The worker is removed within the segment that ends at the first of these.
+    EXPECT_GE(without_one.size(), 2u);
+    for (const auto& [worker_steps, held] : without_one) {
+      SCOPED_TRACE(worker_steps);
+      const float first = held[0].buffers[0];
+      if (batchnorm == Statistics::kLocal) {
+        // rank + 0.5 * step of each
+        EXPECT_EQ(held[1].buffers[0], first + 1);
+        EXPECT_EQ(held[3].buffers[0], first + 3);
+        EXPECT_NEAR(held[kSlow].buffers[0], first + 4.0f / 3, 1e-5);
+      }
+      for (int rank = 0; rank < kWorkers; ++rank) {
+        EXPECT_EQ(held[rank].parameters, held[0].parameters);
+        if (batchnorm == Statistics::kAveraged) {
+          EXPECT_EQ(held[rank].buffers, held[0].buffers);
+        }
+        const float own = rank == kSlow ? 100.0f / 3 : 10.0f * rank * rank;
+        for (const auto* range :
+             {&held[rank].average, &held[rank].average_buffers})
+          for (const float value : *range) EXPECT_NEAR(value, own, 1e-4);
+      }
     }
   }
 }

@@ -61,6 +61,8 @@ struct ToyRun {
   std::function<void(int rank, int64_t worker_steps, Scheme&, Replica&)>
       at_boundary;
   std::function<void(int rank, Replica&)> before_gather;
+  // Whether a worker asks, after so many steps, to end the segment.
+  std::function<bool(int rank, int64_t steps)> asks_to_stop;
   // Called for a step that this worker only follows.
   std::function<void(int rank, const StepPlan&, Scheme&)> after_idle;
 };
@@ -165,8 +167,12 @@ class ToyWorker {
       endpoint_.set_clock(earliest);
       scheme_->begin({done, until, earliest});
       endpoint_.set_clock(clock[0]);
-      for (;;) {
-        const StepPlan plan = scheme_->next({.step_s = last_step_s_});
+      for (bool has_stepped = false;; has_stepped = true) {
+        const bool asks =
+            has_stepped && run_.asks_to_stop &&
+            run_.asks_to_stop(endpoint_.rank(), scheme_->steps_done());
+        const StepPlan plan =
+            scheme_->next({.stop = asks ? 1 : 0, .step_s = last_step_s_});
         if (plan.stop) break;
         if (plan.is_idle) {
           if (run_.after_idle)

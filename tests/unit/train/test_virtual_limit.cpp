@@ -204,8 +204,9 @@ TEST_F(VirtualLimit, GoesTogetherWithTheStepsThatItBecameOnly) {
       << "as in the input.ini of a run";
   for (const int64_t other : {steps - 1, steps + 1})
     expect_error_has(ExitCode::kBadInput,
-                     fmt::format("run.virtual_limit_s: stands beside run.steps "
-                                 "= {}, expected one of the two ({} steps",
+                     fmt::format("run.virtual_limit_s: cannot be combined with "
+                                 "run.steps = {}, expected one of the two ({} "
+                                 "steps",
                                  other, steps),
                      with(other));
 }
@@ -239,7 +240,7 @@ TEST_F(VirtualLimit, RefusesWhatCannotHold) {
   refuses("more than 10000000 steps fit", {"--run.virtual_limit_s=1e12"});
   refuses("schedule.warmup: is 40 steps, longer than run.steps",
           {"--schedule.warmup=40"});
-  refuses("stands beside sync_switch.train_steps",
+  refuses("cannot be combined with sync_switch.train_steps",
           {"--sync.scheme=sync_switch", "--sync_switch.order=10",
            "--sync_switch.train_steps=10, 100"});
   refuses("evaluations, which a simulation does not make",

@@ -1,4 +1,4 @@
-#include "sync/mean_over_workers.h"
+#include "sync/over_workers.h"
 
 #include "comm/collectives.h"
 #include "comm/tags.h"
@@ -17,6 +17,18 @@ void mean_over_workers(Context& context,
                  Traffic::kEvaluation);
   host.put_back();
   scale(context, values, 1.0f / static_cast<float>(endpoint.size()));
+}
+
+void copy_from_worker(Context& context,
+                      Endpoint& endpoint,
+                      std::span<float> values,
+                      int root,
+                      int tag,
+                      Traffic traffic) {
+  OnHost host(context.device(), context.stream(), values);
+  broadcast(endpoint, endpoint.world_group(), bytes_span(host.values()), root,
+            tag, traffic);
+  host.put_back();
 }
 
 }  // namespace syncopate
