@@ -128,8 +128,9 @@ def conclude(sweep, jobs):
     table = os.path.join(sweep.directory, "comparison.md")
     picture = os.path.join(sweep.directory, "comparison.png")
     written = [table, picture]
-    commands = [["compare.py", *runs, "--by", "variant", "--markdown",
-                 "-o", table],
+    varied = sorted({key for keys in sweep.variants.values() for key in keys})
+    compare = ["compare.py", *runs, "--by", "variant", "--varied", *varied]
+    commands = [[*compare, "--markdown", "-o", table],
                 ["plot.py", *runs, "--by", "variant", "-o", picture]]
     target = target_of([open_run(run) for run in runs])
     if target:
@@ -139,4 +140,4 @@ def conclude(sweep, jobs):
     for command in commands:
         run_script(*command)
     print("written: " + " ".join(written), flush=True)
-    run_script("compare.py", *runs, "--by", "variant")  # ends with the verdict
+    run_script(*compare)  # ends with the verdict

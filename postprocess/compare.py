@@ -40,15 +40,15 @@ def text(values, form=".4f"):
     return f"{mean:{form}}" + ("" if math.isnan(half) else f" ± {half:{form}}")
 
 
-def differing_keys(groups, by):
-    """{key: {value: groups}} of keys that differ beside the one compared. A
-    key that only some runs have goes with another that is listed."""
+def differing_keys(groups, known):
+    """{key: {value: groups}} of keys that differ beside the known ones. A key
+    that only some runs have goes with another that is listed."""
     found = {}
     everyone = [run for runs in groups.values() for run in runs]
     every = {key for run in everyone for key in run.input}
     if common_limit(everyone):
         every.discard("run.steps")
-    for key in sorted(every - NEUTRAL - {by}):
+    for key in sorted(every - NEUTRAL - known):
         values = defaultdict(list)
         for label, runs in groups.items():
             if key in runs[0].input:
@@ -117,10 +117,12 @@ def notes(groups):
         yield "bytes of a native collective are a formula, not counted"
 
 
-def write(groups, by, target, is_markdown, file):
+def write(groups, options, target, file):
+    by, is_markdown = options.by, options.markdown
     show = print_markdown if is_markdown else print_table
     bullet = "- " * is_markdown
-    for key, values in differing_keys(groups, by).items():
+    for key, values in differing_keys(
+            groups, {by, *options.varied}).items():
         shown = "; ".join(f"{value} in {', '.join(labels)}"
                           for value, labels in values.items())
         print(f"{bullet}also different: {key} = {shown}", file=file)
@@ -155,6 +157,8 @@ def main(arguments):
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("--by", default="sync.scheme", metavar="KEY",
                         help="the key compared (sync.scheme), or variant")
+    parser.add_argument("--varied", nargs="*", default=[], metavar="KEY",
+                        help="keys in which the groups differ on purpose")
     parser.add_argument("--target", metavar="METRIC>=VALUE",
                         help="also the time to reach it (run.target); "
                         "METRIC=VALUE: in the metric's better direction")
@@ -169,11 +173,11 @@ def main(arguments):
     target = targets.target_of(runs, options.target)
     groups = grouped(runs, options.by)
     if not options.output:
-        write(groups, options.by, target, options.markdown, None)
+        write(groups, options, target, None)
         return 0
     try:
         with open(options.output, "w", encoding="utf-8") as file:
-            write(groups, options.by, target, options.markdown, file)
+            write(groups, options, target, file)
     except OSError as error:
         raise RunError(CANNOT_CREATE, f"{options.output}: "
                        f"{os.strerror(error.errno)}") from None

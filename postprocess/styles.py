@@ -49,7 +49,10 @@ def style_of(scheme, earlier):
 def styles_of(schemes):
     """A style for each line, from the schemes of the lines. Lines of one
     scheme share its colour and marker and are told apart by dashes, then by
-    hollow markers, then by paler lines."""
+    hollow markers, then by paler lines. If there are more than dashes and all
+    are of one scheme, each has a colour of its own."""
+    if len(set(schemes)) == 1 and len(schemes) > len(DASHES):
+        schemes = [None] * len(schemes)
     drawn = Counter()
     styles = []
     for scheme in schemes:

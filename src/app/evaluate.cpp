@@ -80,9 +80,10 @@ ExitCode command_evaluate(Session& session, const CommandLine& line) {
     for (size_t i = 0; i < metrics.size(); ++i)
       text +=
           fmt::format("{}{} {:.6f}", i ? "  " : "", metrics[i].name, means[i]);
-    session.log().line("{}: {} set, {} samples: {}", found.folder,
-                       engine->options.eval.on,
-                       engine->problem->indices(*engine, part).size(), text);
+    const auto samples = std::ssize(engine->problem->indices(*engine, part));
+    session.log().line("{}: {} set, {}: {}", found.folder,
+                       engine->options.eval.on, counted(samples, "sample"),
+                       text);
   });
   return ExitCode::kDone;
 }

@@ -1,6 +1,7 @@
 #include "problem/image_problem.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/hdf5_file.h"
 #include "base/text.h"
@@ -62,6 +63,26 @@ void ImageProblem::restore(Context& context,
   if (resident_ &&
       (normalization_.mean != before.mean || normalization_.std != before.std))
     resident_->set_scale(context, pixel_scale(data_.train, normalization_));
+}
+
+// Floats are used unchanged, so pixels from 0 to 255 do not suit a model that
+// was trained on bytes, which are divided by 255.
+std::string ImageProblem::doubt() const {
+  constexpr float kFar = 50;         // standard deviations
+  constexpr size_t kLooked = 65536;  // pixels
+  const std::span<const float> pixels = data_.test.resident().floats;
+  const size_t channels = normalization_.mean.size();
+  for (size_t i = 0; i < std::min(kLooked * channels, pixels.size()); ++i) {
+    const float mean = normalization_.mean[i % channels];
+    const float deviation = normalization_.std[i % channels];
+    if (!(std::abs(pixels[i] - mean) > kFar * deviation)) continue;
+    return fmt::format(
+        "{}: images have values such as {:g}, where the model was trained on "
+        "{:.3g} with a standard deviation of {:.3g}; floats are used as they "
+        "are, bytes are divided by 255",
+        data_.source, pixels[i], mean, deviation);
+  }
+  return "";
 }
 
 int64_t ImageProblem::memory_bytes() const {

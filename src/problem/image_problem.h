@@ -45,6 +45,7 @@ class ImageProblem final : public Problem {
   std::map<std::string, std::string> facts() const override;
   void restore(Context& context,
                const std::map<std::string, std::string>& facts) override;
+  std::string doubt() const override;
   std::string describe() const override;
   std::string note(const Setup& setup) const override;
   std::string check() const override;

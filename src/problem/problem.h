@@ -69,6 +69,9 @@ class Problem {
   // version of the program wrote the checkpoint, and its derivation is
   // repeated.
   virtual void restore(Context&, const std::map<std::string, std::string>&) {}
+  // Call after restore(). Says why the test set can hardly be what the model
+  // was trained for; "" if nothing speaks against it.
+  virtual std::string doubt() const { return ""; }
   // Describes a sample, for the plan: "32 x 32 x 3, 10 classes".
   virtual std::string describe() const = 0;
   // Says where batches are made, for the log: "" or ", training set on the

@@ -188,6 +188,8 @@ CheckpointModels load_models(const Engine& engine,
   refuse_other_network(engine, found);
   check_samples(engine, found, log);
   engine.problem->restore(*engine.context, found.facts.extra);
+  if (const std::string doubt = engine.problem->doubt(); !doubt.empty())
+    log.warning(doubt);
 
   const ModelTables network = tables_of(*engine.model);
   const EvalChoice which = engine.options.eval.model;

@@ -158,9 +158,10 @@ expect_code 75 in_job "$SYNCOPATE" train tiny.ini --run.steps=100000 \
 grep -q "^limit  *Slurm ends this job in 8.0 s (squeue)" out || fail "no line of the limit"
 [[ $(cat asked) == "-h -j 4711 -o %L" ]] || fail "asked: $(cat asked)"
 is stopped_by "time limit" --run.name=limit
+# Ranks sleep for most of each step.
 # shellcheck disable=SC2046
 expect_code 75 in_job $(ranks 2) "$SYNCOPATE" train tiny.ini --run.steps=100000 \
-  --run.name=limit-mpi
+  --run.name=limit-mpi --stragglers.delay_ms=200 --stragglers.delay_workers=0,1
 (($(wc -l <asked) == 2)) || fail "asked once a rank: $(cat asked)"
 steps=0
 for script in 'echo UNLIMITED' 'echo INVALID' 'exit 1' 'kill -9 $$'; do

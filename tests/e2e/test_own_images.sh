@@ -38,6 +38,9 @@ with h5py.File("named.h5", "w") as f:
     f.attrs["class_names"] = "cat,dog"
 with h5py.File("grey.h5", "w") as f:
     f["test/images"] = images[..., :1]
+for path, scale in ("shares.h5", 255), ("unscaled.h5", 1):
+    with h5py.File(path, "w") as f:
+        f["test/images"] = (images / scale).astype(np.float32)
 with h5py.File("larger.h5", "w") as f:
     f["test/images"] = np.repeat(np.repeat(images, 2, 1), 2, 2)
 PY
@@ -57,6 +60,17 @@ expect_code 0 "$SYNCOPATE" predict runs/own/input.ini --data.path=only.h5 \
   --checkpoint=runs/own --output=only.csv
 cmp -s labels.csv only.csv || fail "other labels: $(cut -c1-40 only.csv)"
 ! grep -q warning out err || fail "$(cat out err)"
+
+echo "floats: from 0 to 1 as bytes are after their division; others are doubtful"
+expect_code 0 "$SYNCOPATE" predict runs/own/input.ini --data.path=shares.h5 \
+  --checkpoint=runs/own --output=shares.csv
+[[ $(cut -d, -f2,3 shares.csv) == "$(cut -d, -f2,3 only.csv)" ]] ||
+  fail "other labels: $(cut -c1-40 shares.csv)"
+! grep -q warning out err || fail "$(cat out err)"
+expect_code 0 "$SYNCOPATE" predict runs/own/input.ini --data.path=unscaled.h5 \
+  --checkpoint=runs/own --output=unscaled.csv
+grep -q "warning: .*floats are used as they are" out err || fail "$(cat out err)"
+
 expect_code 0 "$SYNCOPATE" evaluate runs/own/input.ini --data.path=judged.h5 \
   --checkpoint=runs/own
 grep -q 'test set, 7 samples: .*accuracy 1.0' out || fail "$(cat out)"

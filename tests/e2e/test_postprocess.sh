@@ -447,7 +447,7 @@ assert panel.get_yscale() == "log" and crosses(panel) == [[40, 1e20]]
 # Labels, legends and panels are within the figure.
 every = ["bsp1", "bsp2", "asp1", "wall", "exploded", "f1", "near1", "far1",
          "long/a-name-of-thirty-one-characters"]
-for names in (every[-1:], every[:3], every, every + ["asp2"] + [
+for names in (every[-1:], every[:3], every + ["asp2"] + [
         f"{name}{seed}" for name in ("near", "far", "soon")
         for seed in (1, 2, 3)]):
     names = list(dict.fromkeys(names))

@@ -12,7 +12,7 @@
 #            under EXHAUSTIVE=1; of BERT-Large, whose four replicas alone would
 #            take 21 GB, always
 #   workers  4 or 8 instead of 16 and 32 on ImageNet, whose replicas alone would
-#            take 13 GB and more
+#            take 13 GB and more, and 2 for the baselines of WRN-50-2
 #
 # A row that is changed in its network or its workers is validated without that
 # change first.
@@ -73,8 +73,12 @@ changes() {
   esac
   [[ -n $2 || -z ${EXHAUSTIVE:-} ]] || return
   case $1 in
+    choco_cifar10_*) [[ -z $2 ]] || smaller=("--model.widths=8,8,16") ;;
     ds_sync_cifar*) smaller+=(--model.width=1) ;;
-    ds_sync_imagenet_*) smaller+=(--model.width=1 --data.height=64 --data.width=64) ;;
+    ds_sync_imagenet_*)
+      smaller+=(--model.width=1 --data.height=64 --data.width=64)
+      [[ $1 != *_[ab]sp ]] || smaller+=(--run.workers=2)
+      ;;
     choco_imagenet_*)
       smaller+=("--model.widths=8,8,16,16" --data.height=64 --data.width=64
         --run.workers=8)

@@ -5,7 +5,7 @@
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export SYNCOPATE OMP_NUM_THREADS=1
-count=40
+count=20
 [[ ${EXHAUSTIVE:-0} == 0 ]] || count=1000
 # Each of these found a difference before: link episodes in steps, and a change
 # of scheme at a boundary.

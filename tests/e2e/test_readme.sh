@@ -93,7 +93,8 @@ echo "the table of studies: what postprocess/study.py makes of the recorded runs
 judge() { # judge STUDY...: "STUDY,OBTAINED,VERDICT" of each rule
   for study in "$@"; do
     mkdir -p "judged/$study"
-    cp "$root/inputs/studies/$study/"*.{sweep,csv} "judged/$study/"
+    # Without curves.csv nothing is drawn.
+    cp "$root/inputs/studies/$study/"{study.sweep,results.csv} "judged/$study/"
     "${PYTHON:-/usr/bin/python3}" "$root/postprocess/study.py" "judged/$study" \
       --markdown | awk -F' *[|] *' -v study="$study" 'NR > 2 {print study "," $6 "," $7}'
   done

@@ -64,6 +64,7 @@ says_of_killed() {
 for target in - 'loss <= 9'; do
   keys=(--run.target="$target" --eval.every=5)
   for world in inproc2 mpi2; do
+    [[ $world == inproc2 || $target == - || -n ${EXHAUSTIVE:-} ]] || continue
     rm -rf runs/ended
     train $world ended "${keys[@]}"
     killed_at_its_end $world "${keys[@]}"
@@ -83,7 +84,7 @@ for target in - 'loss <= 9'; do
   done
 done
 # Of another target, which an earlier row reached, the figures are not known.
-killed_at_its_end inproc2 --eval.every=5 --run.target='accuracy >= 2'
+killed_at_its_end inproc2 --eval.every=5 --run.target='accuracy >= 1'
 train inproc2 killed --eval.every=5 --run.target='loss <= 9'
 grep -q "loss <= 9 was reached at step 5: nothing left" out || fail "$(cat out)"
 says_of_killed '^ended *none'

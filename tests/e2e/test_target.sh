@@ -47,9 +47,9 @@ done
 
 # Not reached: as a run without a target, which it does not change.
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=never \
-  --network.mbit_s=100 --run.target='accuracy >= 1.5'
-says '^  target accuracy >= 1.5 not reached by step 20; judged every 4 steps$' out
-check runs/never accuracy '>=' 1.5 no
+  --network.mbit_s=100 --run.target='loss <= 0'
+says '^  target loss <= 0 not reached by step 20; judged every 4 steps$' out
+check runs/never loss '<=' 0 no
 python -c 'import h5py, numpy
 never, whole = (h5py.File(f"runs/{name}/results.h5")["eval"]
                 for name in ("never", "whole-bsp"))
@@ -73,7 +73,7 @@ for world in process ranks; do
   [[ $(md5sum <"runs/$name/results.h5") == "$before" ]] ||
     fail "$name: results changed"
   expect_code 0 "${launch[@]}" "$SYNCOPATE" train tiny.ini "${workers[@]}" \
-    "${keys[@]}" --run.target='accuracy >= 1.5'
+    "${keys[@]}" --run.target='loss <= 0'
   says 'not reached by step 20' out
 done
 python -c 'import h5py, numpy

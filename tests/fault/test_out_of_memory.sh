@@ -20,7 +20,9 @@ train() { # train CODE v|d KIB NAME KEYS...
     "${sizes[@]}" --run.name="$4" "${@:5}"
 }
 
-for limit in "v 800000" "v 1200000" "d 400000"; do
+limits=("v 800000" "d 400000")
+[[ -z ${EXHAUSTIVE:-} ]] || limits+=("v 1200000")
+for limit in "${limits[@]}"; do
   read -r kind kib <<<"$limit"
   for workers in 1 3; do
     name=$kind-$kib-$workers

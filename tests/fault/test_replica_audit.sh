@@ -7,33 +7,50 @@ source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 # shellcheck source=tests/e2e/scheme_keys.sh
 source "$here/scheme_keys.sh"
 export OMP_NUM_THREADS=1
+sed -i "s/^depth = 8/&\nwidths = 8, 8, 16/" tiny.ini
 train() { train_three "$@" --optimizer.lr=0.02; }
 
 # Replicas keep what one worker's memory did to them only under these; under
 # the others parameters come anew from servers or from an average.
 keeping="bsp ef_sign_sgd dgc power_sgd"
 renewing="asp ssp esync sync_switch"
+# On ranks the default run takes one of each kind.
+# shellcheck disable=SC2086
+keeping_on_ranks=$(of_each_kind $keeping | xargs)
+# shellcheck disable=SC2086
+renewing_on_ranks=$(of_each_kind $renewing | xargs)
 
 # Also where messages are on their way at a boundary, which some wait for.
 slow=(--network.mbit_s=20 --network.latency_us=3000 --compute.step_s=0.01
   "--compute.speed=1,1,3")
+equal=() # pairs of runs
 for scheme in $keeping $renewing; do
   # shellcheck disable=SC2207
   keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
   train 0 process "$scheme-never" "${keys[@]}" "${slow[@]}" --run.audit=0
   train 0 process "$scheme-often" "${keys[@]}" "${slow[@]}" --run.audit=3
-  python "$here/compare_runs.py" --virtual "runs/$scheme-never" \
-    "runs/$scheme-often" || fail "$scheme: audits change the run"
-  train 0 ranks "$scheme-ranks" "${keys[@]}" --run.audit=3
+  equal+=("runs/$scheme-never" "runs/$scheme-often")
 done
-for scheme in $keeping; do
-  python "$here/compare_runs.py" --replica-only "runs/$scheme-never" \
-    "runs/$scheme-ranks" || fail "$scheme: audits change the run on ranks"
+python "$here/compare_runs.py" --virtual "${equal[@]}" ||
+  fail "audits change a run"
+equal=()
+for scheme in $keeping_on_ranks $renewing_on_ranks; do
+  # shellcheck disable=SC2046
+  train 0 ranks "$scheme-ranks" --sync.scheme="$scheme" $(scheme_keys "$scheme") \
+    --run.audit=3
 done
+for scheme in $keeping_on_ranks; do
+  equal+=("runs/$scheme-never" "runs/$scheme-ranks")
+done
+python "$here/compare_runs.py" --replica-only "${equal[@]}" ||
+  fail "audits change a run on ranks"
+equal=()
 
 fault=(--faults.kind=flip --faults.rank=1 --faults.step=11)
 for world in process ranks; do
-  for scheme in $keeping; do
+  schemes=$keeping
+  [[ $world == process ]] || schemes=$keeping_on_ranks
+  for scheme in $schemes; do
     # shellcheck disable=SC2207
     keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
     name=flip-$world-$scheme
@@ -46,10 +63,11 @@ for world in process ranks; do
     grep -qx step-00000007 saved || fail "$name: saved $(cat saved)"
     [[ $(wc -l <saved) == 1 ]] || fail "$name: saved $(cat saved)"
     train 0 $world "$name" "${keys[@]}" --run.audit=6
-    python "$here/compare_runs.py" --replica-only "runs/$scheme-never" \
-      "runs/$name" || fail "$name: goes on to other results"
+    equal+=("runs/$scheme-never" "runs/$name")
   done
 done
+python "$here/compare_runs.py" --replica-only "${equal[@]}" ||
+  fail "a run goes on to other results"
 # A state is audited before it is saved, however far the next audit is.
 train 70 process saved --run.audit=1000 "${fault[@]}"
 grep -q 'after step 14: worker 1' err || fail "before saving: $(cat err)"

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <compare>
+#include <cstring>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -187,6 +188,16 @@ struct ConvCache {
   std::map<ConvKey, ConvPlan> plans;
 };
 
+// For 1x1 filters and a stride above 1, oneDNN (2.6) copies the pixels that
+// count to its scratch memory in whole vectors: beyond the end, and into
+// another thread's part, unless the channels fill them. Then it gets a copy
+// instead.
+bool needs_copy_of_pixels(const ConvSize& s, Layout layout) {
+  constexpr int64_t kVector = 16;  // floats of AVX-512
+  return s.R == 1 && s.S == 1 && s.pad == 0 && s.stride > 1 &&
+         layout == Layout::kNhwc && s.C % kVector != 0;
+}
+
 // x and y are as the caller holds them, w is canonical.
 void run(Context& context,
          ConvPass pass,
@@ -215,6 +226,56 @@ void run(Context& context,
   for (Operand* operand : operands) operand->after(cache.stream);
 }
 
+// As run(), on a copy of the pixels of x that the filters meet.
+void run_on_pixels(Context& context,
+                   ConvPass pass,
+                   const ConvSize& size,
+                   const ConstTensor& x,
+                   const ConstTensor& w,
+                   const ConstTensor& y) {
+  ConvSize dense = size;
+  dense.H = size.P();
+  dense.W = size.Q();
+  dense.stride = 1;
+  const int64_t pixel = size.C * bytes_of(x.dtype);
+  auto* const image = static_cast<std::byte*>(const_cast<void*>(x.data));
+  auto* const pixels = static_cast<std::byte*>(
+      context.scratch(size.N * dense.H * dense.W * pixel, 3));
+  const auto for_pixels = [&](const auto& body) {
+    for (int64_t n = 0; n < size.N; ++n)
+      for (int64_t p = 0; p < dense.H; ++p)
+        for (int64_t q = 0; q < dense.W; ++q)
+          body(pixels + ((n * dense.H + p) * dense.W + q) * pixel,
+               image +
+                   ((n * size.H + p * size.stride) * size.W + q * size.stride) *
+                       pixel);
+  };
+  if (pass != ConvPass::kBackwardData)
+    for_pixels([&](std::byte* copy, const std::byte* original) {
+      std::memcpy(copy, original, pixel);
+    });
+  ConstTensor met = x;
+  met.data = pixels;
+  run(context, pass, dense, met, w, y);
+  if (pass != ConvPass::kBackwardData) return;
+  std::memset(image, 0, size.N * size.H * size.W * pixel);
+  for_pixels([&](const std::byte* copy, std::byte* original) {
+    std::memcpy(original, copy, pixel);
+  });
+}
+
+void convolve(Context& context,
+              ConvPass pass,
+              const ConvSize& size,
+              const ConstTensor& x,
+              const ConstTensor& w,
+              const ConstTensor& y) {
+  if (needs_copy_of_pixels(size, x.layout))
+    run_on_pixels(context, pass, size, x, w, y);
+  else
+    run(context, pass, size, x, w, y);
+}
+
 }  // namespace
 
 void conv_forward(Context& context,
@@ -222,7 +283,7 @@ void conv_forward(Context& context,
                   ConstTensor x,
                   ConstWeight w,
                   const ConvSize& size) {
-  run(context, ConvPass::kForward, size, x, w, y);
+  convolve(context, ConvPass::kForward, size, x, w, y);
 }
 
 void conv_backward_data(Context& context,
@@ -230,7 +291,7 @@ void conv_backward_data(Context& context,
                         ConstTensor dy,
                         ConstWeight w,
                         const ConvSize& size) {
-  run(context, ConvPass::kBackwardData, size, dx, w, dy);
+  convolve(context, ConvPass::kBackwardData, size, dx, w, dy);
 }
 
 void conv_backward_weights(Context& context,
@@ -238,7 +299,7 @@ void conv_backward_weights(Context& context,
                            ConstTensor x,
                            ConstTensor dy,
                            const ConvSize& size) {
-  run(context, ConvPass::kBackwardWeights, size, x, dw, dy);
+  convolve(context, ConvPass::kBackwardWeights, size, x, dw, dy);
 }
 
 }  // namespace syncopate::cpu

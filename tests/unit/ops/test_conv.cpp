@@ -166,32 +166,34 @@ TEST_P(ConvTest, PaddedChannelsAddNothing) {
                        {2 * kEpsilonBf16 * largest, 2 * kEpsilonF32}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes,
-                         ConvTest,
-                         // h27 is large enough for Winograd.
-                         testing::Values(ConvSize{1, 1, 5, 5, 16, 3, 3, 1, 1},
-                                         ConvSize{3, 3, 9, 7, 16, 3, 3, 1, 1},
-                                         ConvSize{3, 3, 17, 15, 32, 7, 7, 2, 3},
-                                         ConvSize{3, 16, 7, 9, 16, 3, 3, 1, 1},
-                                         ConvSize{1, 16, 9, 7, 32, 3, 3, 2, 1},
-                                         ConvSize{3, 16, 9, 9, 32, 1, 1, 2, 0},
-                                         ConvSize{3, 17, 7, 5, 5, 3, 3, 1, 1},
-                                         ConvSize{1, 32, 5, 5, 48, 1, 1, 1, 0},
-                                         ConvSize{3, 48, 5, 7, 32, 3, 3, 1, 1},
-                                         ConvSize{3, 32, 27, 26, 32, 3, 3, 1,
-                                                  1},
-                                         ConvSize{2, 16, 6, 6, 16, 3, 3, 1, 0},
-                                         ConvSize{1, 3, 12, 12, 17, 5, 5, 3, 2},
-                                         ConvSize{2, 5, 6, 6, 3, 2, 2, 2, 0},
-                                         ConvSize{1, 16, 1, 1, 16, 3, 3, 1, 1},
-                                         ConvSize{2, 16, 2, 1, 32, 3, 3, 2, 1},
-                                         ConvSize{2, 16, 7, 1, 32, 7, 7, 2, 3}),
-                         [](const auto& info) {
-                           const ConvSize& s = info.param;
-                           return fmt::format(
-                               "n{}c{}h{}w{}k{}r{}s{}stride{}pad{}", s.N, s.C,
-                               s.H, s.W, s.K, s.R, s.S, s.stride, s.pad);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes,
+    ConvTest,
+    // h27 is large enough for Winograd.
+    testing::Values(ConvSize{1, 1, 5, 5, 16, 3, 3, 1, 1},
+                    ConvSize{3, 3, 9, 7, 16, 3, 3, 1, 1},
+                    ConvSize{3, 3, 17, 15, 32, 7, 7, 2, 3},
+                    ConvSize{3, 16, 7, 9, 16, 3, 3, 1, 1},
+                    ConvSize{1, 16, 9, 7, 32, 3, 3, 2, 1},
+                    ConvSize{3, 16, 9, 9, 32, 1, 1, 2, 0},
+                    ConvSize{3, 17, 7, 5, 5, 3, 3, 1, 1},
+                    ConvSize{1, 32, 5, 5, 48, 1, 1, 1, 0},
+                    ConvSize{3, 48, 5, 7, 32, 3, 3, 1, 1},
+                    ConvSize{3, 32, 27, 26, 32, 3, 3, 1, 1},
+                    ConvSize{2, 16, 6, 6, 16, 3, 3, 1, 0},
+                    ConvSize{1, 3, 12, 12, 17, 5, 5, 3, 2},
+                    ConvSize{2, 5, 6, 6, 3, 2, 2, 2, 0},
+                    ConvSize{4, 12, 16, 16, 10, 1, 1, 2, 0},
+                    ConvSize{2, 4, 9, 7, 4, 1, 1, 2, 0},
+                    ConvSize{1, 3, 8, 8, 16, 1, 1, 3, 0},
+                    ConvSize{1, 16, 1, 1, 16, 3, 3, 1, 1},
+                    ConvSize{2, 16, 2, 1, 32, 3, 3, 2, 1},
+                    ConvSize{2, 16, 7, 1, 32, 7, 7, 2, 3}),
+    [](const auto& info) {
+      const ConvSize& s = info.param;
+      return fmt::format("n{}c{}h{}w{}k{}r{}s{}stride{}pad{}", s.N, s.C, s.H,
+                         s.W, s.K, s.R, s.S, s.stride, s.pad);
+    });
 
 TEST(Conv, ShapesThatDisagreeAreRefused) {
   TestContext test;
