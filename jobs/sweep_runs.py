@@ -17,9 +17,7 @@ from run_reader import RunError, open_run, open_simulation
 # except that a free-running scheme waits where run.time_limit_s stops it.
 MAY_CHANGE = {"run.directory", "run.time_limit_s", "data.path",
               "data.prefetch"}
-
-
-# Validating so many takes a while, so a line says what is done.
+# Validating more than these takes a while, so a line says that it is done.
 MANY_VARIANTS = 10
 
 
@@ -207,13 +205,15 @@ def is_refused(sweep, variant, value):
 def validate(sweep, jobs, at_a_time=1):
     """Has the program validate one run of each variant, so that mistakes show
     before hours of work."""
-    first = {job.variant: job for job in reversed(jobs)}
+    first = {}
+    for job in jobs:
+        first.setdefault(job.variant, job)
     if len(first) > MANY_VARIANTS:
         print(f"{sweep.directory}: validating {len(first)} variants",
               flush=True)
     with ThreadPoolExecutor(at_a_time) as pool:
         asked = [(variant, pool.submit(validated, sweep, job))
-                 for variant, job in sorted(first.items())]
+                 for variant, job in first.items()]
         for variant, answer in asked:
             done = answer.result()
             if not done.returncode:

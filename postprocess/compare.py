@@ -121,8 +121,8 @@ def write(groups, options, target, file):
     by, is_markdown = options.by, options.markdown
     show = print_markdown if is_markdown else print_table
     bullet = "- " * is_markdown
-    for key, values in differing_keys(
-            groups, {by, *options.varied}).items():
+    known = {by, *options.varied}
+    for key, values in differing_keys(groups, known).items():
         shown = "; ".join(f"{value} in {', '.join(labels)}"
                           for value, labels in values.items())
         print(f"{bullet}also different: {key} = {shown}", file=file)

@@ -126,15 +126,14 @@ void print_episodes(Log& log, const ParsedInput& input) {
         "those within the simulated steps count; simulate covers a whole run");
 }
 
-// What comes first under some schemes is not what most of a run is like.
+// Predictor::predict leaves out what comes first under some schemes.
 void print_starts(Log& log, const SyncOptions& sync) {
   const auto note = [&](const char* scheme, const char* key) {
-    log.line(
-        "note       {}: of the steps after {}; simulate covers a whole run",
-        scheme, key);
+    log.line("note       {}: its steps after {}; simulate covers a whole run",
+             scheme, key);
   };
   if (sync.local_sgd.start.value > 0) note("local_sgd", "local_sgd.start");
-  if (!sync.dgc.warmup_ratios.empty()) note("dgc", "the warm-up of dgc");
+  if (!sync.dgc.warmup_ratios.empty()) note("dgc", "dgc.warmup_ratios");
 }
 
 // "96 steps of each worker", "16 to 2500 steps of each worker".
@@ -171,8 +170,8 @@ void advise(Session& session,
   } else {
     print_assumptions(log, engine.input);
     print_episodes(log, engine.input);
-    print_starts(log, engine.options.sync);
   }
+  print_starts(log, engine.options.sync);
   Predictor predictor(session, engine, settings);
   const std::vector<Prediction> bsp = predictor.predict_bsp();
   const std::vector<Prediction> others = predictor.predict_others();

@@ -105,7 +105,8 @@ Prediction Predictor::predict(const Variant& variant) {
     }
     if (settings_.compute) engine->options.compute = *settings_.compute;
     if (settings_.network) engine->options.network = *settings_.network;
-    engine->options.sync.local_sgd.start = {};  // print_starts()
+    // A prediction is of few steps: none of those that a run only begins with.
+    engine->options.sync.local_sgd.start = {};
     engine->options.sync.dgc.warmup_ratios.clear();
     check_simulation(*engine);
     if (!base_.input.given.contains("compute.update_s")) measure(prediction);

@@ -84,11 +84,11 @@ class Hdf5Writer {
   int64_t file_ = -1;  // hid_t
 };
 
-// Opens a file read-only. External links, virtual and external storage, and
-// filter plug-ins are rejected.
 // Whether a file has HDF5's signature, which does not say that it is intact.
 bool is_hdf5(const fs::path& path);
 
+// Opens a file read-only. External links, virtual and external storage, and
+// filter plug-ins are rejected.
 class Hdf5Reader {
  public:
   explicit Hdf5Reader(const fs::path& path);

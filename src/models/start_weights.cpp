@@ -46,7 +46,7 @@ std::string hint_for(const FileNames& names, const std::string& name) {
   if (errors.size() > kNamed + 1) {
     const size_t others = errors.size() - kNamed;
     errors.resize(kNamed);
-    errors.push_back(fmt::format("{} more tensors do not fit, either", others));
+    errors.push_back(fmt::format("{} more tensors do not fit either", others));
   }
   fail(ExitCode::kBadInput, "model.weights: {}",
        join(errors, "\nerror: model.weights: "));

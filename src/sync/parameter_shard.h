@@ -88,7 +88,8 @@ class ParameterShard {
   // Adopts a new model, as if it had always been the state.
   void enter(std::span<const float> parameters);
   // All workers hold `parameters` and `statistics` (these slices of them);
-  // starts serving.
+  // starts serving. `pulls_first`: every worker requests a pull before its
+  // first push.
   void begin(Endpoint& endpoint,
              const Segment& segment,
              std::span<const float> parameters,

@@ -122,8 +122,7 @@ void Recorder::declare_tables() {
         {"overlapped_s", "communication under computation"},
         {"wait_s",
          "of exposed_s: waiting for peers (NaN with NCCL, which does not "
-         "report "
-         "it)"}})
+         "report it)"}})
     comm.declare(time_column(
         name, text + std::string(" (virtual in one process, wall under MPI)"),
         workers));

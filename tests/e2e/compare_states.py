@@ -2,6 +2,7 @@
 the model and of the scheme (parameters, statistics, momentum, residuals, copies)
 to the bit on all workers. Clocks, and what was counted for rows, may differ.
 
+--pairs: of each pair A B, C D, ... instead of all.
 --parameters compares nothing but them; --tolerance=X allows a difference of X
 of the largest value in all tensors of a kind (parameters, momentum, ...).
 compare_states.py --unlike RUNS: exit 0 if no two of them ended in the same mean
@@ -75,10 +76,18 @@ def main():
     for option in options:
         if option.startswith("--tolerance="):
             tolerance = float(option.split("=")[1])
+    groups = [runs]
+    if "--pairs" in options:
+        groups = [runs[i:i + 2] for i in range(0, len(runs), 2)]
+    alike = [are_alike(group, wanted, tolerance) for group in groups]
+    sys.exit(not (alike and all(alike)))
+
+
+def are_alike(runs, wanted, tolerance):
     first = read(runs[0], wanted)
     alike = [is_alike(runs[0], first, run, read(run, wanted), tolerance)
              for run in runs[1:]]
-    sys.exit(not (alike and all(alike)))
+    return bool(alike) and all(alike)
 
 
 def largest_by_kind(found):

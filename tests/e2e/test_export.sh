@@ -63,6 +63,12 @@ assert differ > 40, differ
 print("right")
 PY
 
+# Of another network: some tensors by name, then how many more.
+expect_code 65 "$SYNCOPATE" train tiny.ini --run.name=other --model.depth=14 \
+  --model.weights=1.safetensors
+(($(grep -c '^error: ' err) == 9)) || fail "weights of another network: $(cat err)"
+grep -q ' more tensors do not fit either$' err || fail "not how many: $(cat err)"
+
 # starts FROM KEYS...: a run from the file whose learning rate is 0 has its
 # parameters, to the bit.
 starts() {

@@ -73,11 +73,13 @@ changes() {
   esac
   [[ -n $2 || -z ${EXHAUSTIVE:-} ]] || return
   case $1 in
-    choco_cifar10_*) [[ -z $2 ]] || smaller=("--model.widths=8,8,16") ;;
+    choco_cifar10_*)
+      [[ -z $2 || -n ${EXHAUSTIVE:-} ]] || smaller=("--model.widths=8,8,16")
+      ;;
     ds_sync_cifar*) smaller+=(--model.width=1) ;;
     ds_sync_imagenet_*)
       smaller+=(--model.width=1 --data.height=64 --data.width=64)
-      [[ $1 != *_[ab]sp ]] || smaller+=(--run.workers=2)
+      [[ $1 != *_[ab]sp || -n ${EXHAUSTIVE:-} ]] || smaller+=(--run.workers=2)
       ;;
     choco_imagenet_*)
       smaller+=("--model.widths=8,8,16,16" --data.height=64 --data.width=64

@@ -74,20 +74,7 @@ train deepfm lazy --run.workers=4 --optimizer.embedding=lazy
 train deepfm lazy-cut --run.workers=4 --optimizer.embedding=lazy --run.stop_at=3
 train deepfm lazy-cut --run.workers=4 --optimizer.embedding=lazy
 equal+=(runs/lazy runs/lazy-cut)
-# compare_states.py for each pair in one Python: starting one takes longer than a
-# comparison.
-python - "$here/compare_states.py" "${equal[@]}" <<'PY' ||
-import runpy, sys
-script, *runs = sys.argv[1:]
-unlike = 0
-for pair in zip(runs[::2], runs[1::2]):
-    sys.argv = [script, *pair]
-    try:
-        runpy.run_path(script)
-    except SystemExit as end:
-        unlike += end.code is not False
-sys.exit(not runs or bool(unlike))
-PY
+python "$here/compare_states.py" --pairs "${equal[@]}" ||
   fail "a resumed run, MPI or model.recompute changes the bits"
 
 # --- texts in the published form

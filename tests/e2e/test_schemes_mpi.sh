@@ -64,20 +64,8 @@ worlds_agree 3 switch --sync.scheme=sync_switch \
 worlds_agree 3 batches --sync.scheme=bsp --data.batch_by_worker=4,8,12
 python "$here/compare_runs.py" --replica-only "${worlds[@]}" ||
   fail "the worlds differ"
-# compare_states.py for each pair in one Python: starting one takes longer than a
-# comparison.
-python - "$here/compare_states.py" "${worlds[@]}" <<'PY' || fail "the worlds' workers differ"
-import runpy, sys
-script, *runs = sys.argv[1:]
-unlike = 0
-for pair in zip(runs[::2], runs[1::2]):
-    sys.argv = [script, *pair]
-    try:
-        runpy.run_path(script)
-    except SystemExit as end:
-        unlike += end.code is not False
-sys.exit(not runs or bool(unlike))
-PY
+python "$here/compare_states.py" --pairs "${worlds[@]}" ||
+  fail "the worlds' workers differ"
 
 # Stopped by run.stop_at and by a signal to one rank alone; gone on from there.
 # Steps of 25 ms, so that there is time for a signal on a busy machine too; they

@@ -10,7 +10,7 @@ source "$here/scheme_keys.sh"
 source "$here/question_click_inputs.sh"
 : "${SYNCOPATE_GPU:?the path of the program with a GPU, emulated or real}"
 export OMP_NUM_THREADS=1
-sed -i 's/^layers = 2/layers = 1/' bert.ini
+[[ -n ${EXHAUSTIVE:-} ]] || sed -i 's/^layers = 2/layers = 1/' bert.ini
 short=(--run.steps=4 --run.log_every=1 --eval.every=2 --checkpoint.every=2)
 
 gpu() { # gpu NETWORK NAME KEYS...

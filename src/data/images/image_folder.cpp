@@ -112,14 +112,14 @@ fs::path find_test_folder(const fs::path& folder) {
 // Images to be predicted, in the folder itself or in its test folder.
 Dataset list_unlabelled(const DataOptions& options) {
   const fs::path folder = options.path;
+  const bool is_flat = holds_images(folder);
   const bool has_parts =
       std::ranges::any_of(std::array{"train", "val", "test"},
                           [&](auto name) { return fs::exists(folder / name); });
-  if (!has_parts && !holds_images(folder))
+  if (!is_flat && !has_parts)
     fail(ExitCode::kInputMissing,
          "{}: holds no *.jpg (other formats are not read)", folder.string());
-  const fs::path test =
-      holds_images(folder) ? folder : find_test_folder(folder);
+  const fs::path test = is_flat ? folder : find_test_folder(folder);
   if (!holds_images(test))
     fail(ExitCode::kInputMissing,
          "{}: no such folder (without it, {} or {} must hold *.jpg, for "

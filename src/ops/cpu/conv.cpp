@@ -198,41 +198,14 @@ bool needs_copy_of_pixels(const ConvSize& s, Layout layout) {
          layout == Layout::kNhwc && s.C % kVector != 0;
 }
 
-// x and y are as the caller holds them, w is canonical.
-void run(Context& context,
-         ConvPass pass,
-         const ConvSize& size,
-         const ConstTensor& x,
-         const ConstTensor& w,
-         const ConstTensor& y) {
-  omp_set_num_threads(context.threads());
-  auto& cache = context.cache<ConvCache>();
-  const ConvKey key{pass, size, x.dtype, y.dtype, x.layout, y.layout};
-  auto found = cache.plans.find(key);
-  if (found == cache.plans.end())
-    found = cache.plans.try_emplace(key, cache.engine, key).first;
-  ConvPlan& plan = found->second;
-  plan.x.place(x.data);
-  plan.x.place_copy(context, 1);
-  plan.w.place(w.data);
-  plan.y.place(y.data);
-  plan.y.place_copy(context, 2);
-  plan.scratchpad.set_data_handle(context.scratch(
-      static_cast<int64_t>(plan.scratchpad.get_desc().get_size())));
-  const auto operands = {&plan.x, &plan.w, &plan.y};
-  for (Operand* operand : operands) operand->before(cache.stream);
-  plan.primitive.execute(cache.stream, plan.arguments);
-  context.ran_by(plan.engine);
-  for (Operand* operand : operands) operand->after(cache.stream);
-}
-
-// As run(), on a copy of the pixels of x that the filters meet.
+// Calls `run` on a copy of the pixels of x that 1x1 filters meet, and of the
+// size without a stride.
+template <typename Run>
 void run_on_pixels(Context& context,
                    ConvPass pass,
                    const ConvSize& size,
                    const ConstTensor& x,
-                   const ConstTensor& w,
-                   const ConstTensor& y) {
+                   const Run& run) {
   ConvSize dense = size;
   dense.H = size.P();
   dense.W = size.Q();
@@ -256,7 +229,7 @@ void run_on_pixels(Context& context,
     });
   ConstTensor met = x;
   met.data = pixels;
-  run(context, pass, dense, met, w, y);
+  run(dense, met);
   if (pass != ConvPass::kBackwardData) return;
   std::memset(image, 0, size.N * size.H * size.W * pixel);
   for_pixels([&](const std::byte* copy, std::byte* original) {
@@ -264,16 +237,37 @@ void run_on_pixels(Context& context,
   });
 }
 
-void convolve(Context& context,
-              ConvPass pass,
-              const ConvSize& size,
-              const ConstTensor& x,
-              const ConstTensor& w,
-              const ConstTensor& y) {
+// x and y are as the caller holds them, w is canonical.
+void run(Context& context,
+         ConvPass pass,
+         const ConvSize& size,
+         const ConstTensor& x,
+         const ConstTensor& w,
+         const ConstTensor& y) {
   if (needs_copy_of_pixels(size, x.layout))
-    run_on_pixels(context, pass, size, x, w, y);
-  else
-    run(context, pass, size, x, w, y);
+    return run_on_pixels(context, pass, size, x,
+                         [&](const ConvSize& dense, const ConstTensor& pixels) {
+                           run(context, pass, dense, pixels, w, y);
+                         });
+  omp_set_num_threads(context.threads());
+  auto& cache = context.cache<ConvCache>();
+  const ConvKey key{pass, size, x.dtype, y.dtype, x.layout, y.layout};
+  auto found = cache.plans.find(key);
+  if (found == cache.plans.end())
+    found = cache.plans.try_emplace(key, cache.engine, key).first;
+  ConvPlan& plan = found->second;
+  plan.x.place(x.data);
+  plan.x.place_copy(context, 1);
+  plan.w.place(w.data);
+  plan.y.place(y.data);
+  plan.y.place_copy(context, 2);
+  plan.scratchpad.set_data_handle(context.scratch(
+      static_cast<int64_t>(plan.scratchpad.get_desc().get_size())));
+  const auto operands = {&plan.x, &plan.w, &plan.y};
+  for (Operand* operand : operands) operand->before(cache.stream);
+  plan.primitive.execute(cache.stream, plan.arguments);
+  context.ran_by(plan.engine);
+  for (Operand* operand : operands) operand->after(cache.stream);
 }
 
 }  // namespace
@@ -283,7 +277,7 @@ void conv_forward(Context& context,
                   ConstTensor x,
                   ConstWeight w,
                   const ConvSize& size) {
-  convolve(context, ConvPass::kForward, size, x, w, y);
+  run(context, ConvPass::kForward, size, x, w, y);
 }
 
 void conv_backward_data(Context& context,
@@ -291,7 +285,7 @@ void conv_backward_data(Context& context,
                         ConstTensor dy,
                         ConstWeight w,
                         const ConvSize& size) {
-  convolve(context, ConvPass::kBackwardData, size, dx, w, dy);
+  run(context, ConvPass::kBackwardData, size, dx, w, dy);
 }
 
 void conv_backward_weights(Context& context,
@@ -299,7 +293,7 @@ void conv_backward_weights(Context& context,
                            ConstTensor x,
                            ConstTensor dy,
                            const ConvSize& size) {
-  convolve(context, ConvPass::kBackwardWeights, size, x, dw, dy);
+  run(context, ConvPass::kBackwardWeights, size, x, dw, dy);
 }
 
 }  // namespace syncopate::cpu
