@@ -14,7 +14,7 @@ packages_of() { # packages_of GROUP
     plot) echo python3 python3-numpy python3-h5py python3-matplotlib ;;
     test)
       echo libgtest-dev libjpeg-turbo-progs clang-format-14 shellcheck strace \
-        slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge procps
+        slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge procps iproute2
       ;;
     *)
       echo "packages.sh: no group $1" >&2

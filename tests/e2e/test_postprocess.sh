@@ -258,19 +258,22 @@ looks = styles_of(schemes)
 assert len({str(look) for look in looks}) == len(schemes), looks
 assert styles_of(["asp", schemes[-1]])[1] == looks[-1]
 # A scheme has its colour and marker, however many of its lines are drawn and
-# whatever is beside them; no two lines look the same.
+# whatever is beside them, unless all of more than four lines are of it; no two
+# lines look the same.
 def mark(look):
     return look["color"], look["marker"]
 marks = {scheme: mark(look) for scheme, look in zip(schemes, looks)}
 assert len(set(marks.values())) == len(schemes), marks
-for lines in (["asp"] * 20, ["asp", "ssp"] * 9, ["asp", None, "asp", "ssp"]):
+for lines in (["asp"] * 4, ["asp"] * 20, ["asp", "ssp"] * 9,
+              ["asp", None, "asp", "ssp"]):
     found = styles_of(lines)
     assert len({str(look) for look in found}) == len(lines), found
     for scheme, look in zip(lines, found):
-        if scheme:
+        if scheme and (len(lines) <= 4 or len(set(lines)) > 1):
             assert mark(look) == marks[scheme], (lines, look)
         else:
             assert look["marker"] not in {each for _, each in marks.values()}
+assert len({look["color"] for look in styles_of(["asp"] * 8)}) == 8
 first, second = styles_of(["asp", "esync", "asp"])[::2]
 assert first["linestyle"] != second["linestyle"], (first, second)
 print(f"all {len(schemes)} differ")
